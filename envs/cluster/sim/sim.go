@@ -1,0 +1,107 @@
+// Package sim is the cluster in memory: a [cluster.State] and a heap of the completions to
+// come. It does exactly what the State's rules say, at no cost but theirs.
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+var _ cluster.Cluster = (*Cluster)(nil)
+
+// Cluster is a cluster in memory. It blocks nowhere and so does not look at contexts. Once
+// its slices have grown, Reset, Apply of legal ops and Advance allocate nothing. New makes
+// one; the zero Cluster is not usable.
+type Cluster struct {
+	state *cluster.State
+
+	// events holds a completion for each pod with a duration that was bound. Those of pods
+	// that were stopped before stay until their time: a pod is bound at most once, so that
+	// its phase tells them apart.
+	events heap
+}
+
+// New returns an empty cluster at time zero.
+func New() *Cluster { return &Cluster{state: cluster.NewState()} }
+
+// Reset implements [cluster.Cluster]. It returns no error.
+func (c *Cluster) Reset(context.Context) error {
+	c.state.Reset()
+	c.events = c.events[:0]
+	return nil
+}
+
+// Apply implements [cluster.Cluster]. Its error is always an [*cluster.OpError].
+func (c *Cluster) Apply(_ context.Context, ops []cluster.Op) error {
+	for i := range ops {
+		op := &ops[i]
+		if err := c.state.Apply(op); err != nil {
+			return &cluster.OpError{Index: i, Op: *op, Err: err}
+		}
+		if op.Kind == cluster.Bind {
+			if at, ok := c.state.Pods[op.Pod].EndsAt(); ok {
+				c.events.push(event{at, op.Pod})
+			}
+		}
+	}
+	return nil
+}
+
+// Advance implements [cluster.Cluster]. For a negative d, or one that leads past
+// [cluster.MaxTime], it returns an error that wraps [cluster.ErrInvalid] and changes nothing.
+func (c *Cluster) Advance(_ context.Context, d time.Duration) error {
+	s := c.state
+	if err := s.CheckAdvance(d); err != nil {
+		return err
+	}
+	until := s.Now + d
+	for len(c.events) > 0 && c.events[0].at <= until {
+		e := c.events.pop()
+		if s.Pods[e.pod].Phase != cluster.Running {
+			continue
+		}
+		s.Now = e.at
+		if err := s.Complete(e.pod); err != nil {
+			return err
+		}
+	}
+	s.Now = until
+	return nil
+}
+
+// NextCompletion returns the time of the next completion; ok is false where no running pod
+// has a duration.
+func (c *Cluster) NextCompletion() (at time.Duration, ok bool) {
+	for len(c.events) > 0 {
+		if e := c.events[0]; c.state.Pods[e.pod].Phase == cluster.Running {
+			return e.at, true
+		}
+		c.events.pop()
+	}
+	return 0, false
+}
+
+// State implements [cluster.Cluster]. It is the same pointer for the life of the Cluster.
+func (c *Cluster) State() *cluster.State { return c.state }
+
+// Close implements [cluster.Cluster]. There is nothing to close.
+func (c *Cluster) Close() error { return nil }
+
+// Clone returns a deep copy of c: no later change of either shows in the other.
+func (c *Cluster) Clone() *Cluster {
+	dst := &Cluster{state: new(cluster.State)}
+	c.CloneInto(dst)
+	return dst
+}
+
+// CloneInto makes dst, which comes from New or Clone, a deep copy of c, reusing the memory
+// that dst has. Several goroutines may clone one Cluster at a time.
+func (c *Cluster) CloneInto(dst *Cluster) {
+	if c == dst {
+		return
+	}
+	c.state.CloneInto(dst.state)
+	dst.events = append(dst.events[:0], c.events...)
+}
