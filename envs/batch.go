@@ -1,0 +1,93 @@
+package envs
+
+import (
+	"context"
+	"fmt"
+)
+
+// AutoresetMode says how a [VecEnv] starts the next episode of an environment whose episode
+// has ended, as in Gymnasium 1.x.
+type AutoresetMode uint8
+
+const (
+	// NextStep resets in the step after the last one: that step ignores the action and
+	// returns the first observation of the new episode with reward 0.
+	NextStep AutoresetMode = iota
+	// SameStep resets in the last step itself, which returns the new episode's first
+	// observation; the last observation of the old one is in Batch.FinalObs.
+	SameStep
+	// Disabled leaves it to the caller to Reset with a Mask; stepping before that is an error.
+	Disabled
+)
+
+func (m AutoresetMode) String() string {
+	switch m {
+	case NextStep:
+		return "NextStep"
+	case SameStep:
+		return "SameStep"
+	case Disabled:
+		return "Disabled"
+	}
+	return fmt.Sprintf("AutoresetMode(%d)", uint8(m))
+}
+
+// VecEnv steps copies of one environment together. It is not safe for concurrent use.
+type VecEnv interface {
+	Spec() *Spec
+	NumEnvs() int
+
+	// Reset starts an episode in each environment that opts.Mask selects, or in all.
+	Reset(ctx context.Context, opts VecResetOptions) (*Batch, error)
+
+	// Step carries out row i of actions in environment i. An action outside the action space
+	// is an error that wraps [ErrInvalidAction], and then no environment has been stepped.
+	Step(ctx context.Context, actions []float32) (*Batch, error)
+
+	Close() error
+}
+
+// VecResetOptions are the arguments of a reset of many environments.
+type VecResetOptions struct {
+	Seed    *uint64        // environment i gets *Seed+i
+	Seeds   []uint64       // or: one for each environment
+	Options map[string]any // for every environment that is reset
+	Mask    []bool         // Gymnasium's reset_mask: which to reset; nil resets all
+}
+
+// Batch holds one row for each of n environments. It belongs to the VecEnv and is overwritten
+// by its next Reset or Step.
+type Batch struct {
+	Obs        []float32 // n × observation size
+	Mask       []bool    // n × mask size: the actions permitted at Obs
+	Reward     []float64 // n
+	Terminated []bool    // n: the episode ended in this step, in a terminal state
+	Truncated  []bool    // n: the episode ended in this step, by the time limit
+	Invalid    []bool    // n: the action of this step was masked out
+	Info       []float64 // n × columns of the spec: diagnostics at Obs
+
+	// In SameStep, rows whose episode ended in this step hold its last observation and its
+	// last diagnostics; other rows are stale.
+	FinalObs  []float32
+	FinalInfo []float64
+
+	// The sum of rewards and the number of steps of the episode that ended in this step; in
+	// other rows, of the running episode so far.
+	EpisodeReturn []float64
+	EpisodeLength []int64
+}
+
+// Done reports whether row i's episode ended in this step.
+func (b *Batch) Done(i int) bool { return b.Terminated[i] || b.Truncated[i] }
+
+func newBatch(n, obs, mask, info int, mode AutoresetMode) *Batch {
+	b := &Batch{
+		Obs: make([]float32, n*obs), Mask: make([]bool, n*mask), Info: make([]float64, n*info),
+		Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n), Invalid: make([]bool, n),
+		EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
+	}
+	if mode == SameStep {
+		b.FinalObs, b.FinalInfo = make([]float32, n*obs), make([]float64, n*info)
+	}
+	return b
+}

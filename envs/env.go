@@ -1,0 +1,102 @@
+// Package envs defines environments: the contract between the authors of problems, the
+// learning algorithms and the server.
+//
+// An author writes a [Task]. [NewEnv] makes an [Env] of it, with what every environment needs
+// (seeding, checks, the time limit, episode statistics), and [NewVec] steps many of them
+// together. Names and semantics are Gymnasium's.
+package envs
+
+import (
+	"context"
+	"errors"
+	"image"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// A Task is what the author of an environment writes: the instances it is played on, what the
+// agent sees, what its actions do and what they are worth.
+//
+// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer] and [io.Closer]. It is
+// used by one goroutine at a time.
+type Task interface {
+	// Spaces returns the observation and the action space, which never change.
+	Spaces() (obs, act space.Space)
+
+	// Begin starts an episode on c, which is empty: it draws an instance with rng, adds its
+	// nodes and pods, and advances c to the first decision. Equal states of rng give equal
+	// episodes. The Task may keep rng and draw from it until the next Begin. The raw stream
+	// of rng is NumPy's PCG64 (package pcg).
+	Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error
+
+	// Apply carries out action, which is in the action space, and advances c to the next
+	// decision. An action that Observe masked out has the effect that the task documents; it
+	// is not an error. Apply does not keep action.
+	Apply(ctx context.Context, c cluster.Cluster, action []float32) (Outcome, error)
+
+	// Observe writes the observation of the current moment to obs and the permitted actions
+	// to mask, whose lengths are the sizes given by Spaces and [space.MaskSize]. It sets every
+	// element, changes nothing else and does not keep its arguments. At least one action of
+	// each part must be permitted.
+	Observe(s *cluster.State, obs []float32, mask []bool)
+}
+
+// Outcome is the result of one action.
+type Outcome struct {
+	Reward     float64
+	Terminated bool // the task reached a terminal state of its MDP
+}
+
+// InfoWriter is implemented by tasks that report diagnostics: one number for each column of
+// [Spec.Info]. Agents must not need them to act.
+type InfoWriter interface {
+	// Info writes the diagnostics of the last Begin or Apply to dst, in the order of the
+	// columns. It sets every element.
+	Info(s *cluster.State, dst []float64)
+}
+
+// ResetOptioner is implemented by tasks that accept options at reset, Gymnasium's
+// reset(options=...).
+type ResetOptioner interface {
+	// ResetOptions is called before Begin with the options given to that reset, and never
+	// with an empty map. An option that the Task does not know is an error.
+	ResetOptions(opts map[string]any) error
+}
+
+// Renderer is implemented by tasks that can show themselves.
+type Renderer interface {
+	// RenderANSI returns the current moment as text for a terminal.
+	RenderANSI(s *cluster.State) string
+	// RenderRGB returns the current moment as an image of constant size.
+	RenderRGB(s *cluster.State) *image.RGBA
+}
+
+// A Baseline is a heuristic, an exact solver or a bound that an environment's agents are
+// compared with. It chooses from the true state of a task that it knows, not from the
+// observation.
+type Baseline struct {
+	Name   string
+	Doc    string // one sentence
+	Oracle bool   // it knows what no agent can, such as the future: a bound, not a competitor
+	// New returns the decision rule for episodes of t, or an error if t is of a kind or has
+	// options that the baseline cannot serve. Each Task needs a rule of its own.
+	New func(t Task) (Rule, error)
+}
+
+// A Rule writes the action of a [Baseline] for the current moment of its Task. first is true
+// at the first decision of an episode.
+type Rule func(s *cluster.State, first bool, action []float32) error
+
+var (
+	// ErrResetNeeded is returned by Step before the first Reset and after an episode's end.
+	ErrResetNeeded = errors.New("envs: reset needed")
+	// ErrInvalidAction is wrapped by errors of Step for actions outside the action space.
+	ErrInvalidAction = errors.New("envs: invalid action")
+	// ErrInvalidOption is wrapped by errors for options that an environment does not know or
+	// cannot take.
+	ErrInvalidOption = errors.New("envs: invalid option")
+	// ErrClosed is returned by every method but Close after Close.
+	ErrClosed = errors.New("envs: closed")
+)

@@ -1,0 +1,154 @@
+package envcheck
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// until steps v until an episode ends in some row, within the limit of steps, and returns the
+// row, or -1.
+func (c *checker) until(t *testing.T, v *envs.Vec, b *envs.Batch, p *player) int {
+	t.Helper()
+	for range 100 * c.opts.Steps {
+		var err error
+		if b, err = v.Step(ctx, p.actions(b)); err != nil {
+			t.Fatalf("Step: %v", err)
+		}
+		for i := range b.Reward {
+			if b.Done(i) {
+				return i
+			}
+		}
+	}
+	t.Logf("no episode ended within %d steps", 100*c.opts.Steps)
+	return -1
+}
+
+func (c *checker) checkNextStep(t *testing.T) {
+	v := c.make(t, 2, envs.VecOptions{Autoreset: envs.NextStep})
+	b, p := reset(t, v, 1), newPlayer(v, 1)
+	i := c.until(t, v, b, p)
+	if i < 0 {
+		return
+	}
+	if b.EpisodeLength[i] < 1 {
+		t.Errorf("the episode that ended has length %d", b.EpisodeLength[i])
+	}
+	b, err := v.Step(ctx, p.actions(b))
+	if err != nil {
+		t.Fatalf("the step after the last: %v", err)
+	}
+	if b.Reward[i] != 0 || b.Done(i) || b.EpisodeLength[i] != 0 {
+		t.Errorf("the step after the last gives reward %v, done %v, length %d; want 0, false, 0", b.Reward[i], b.Done(i), b.EpisodeLength[i])
+	}
+}
+
+// checkSameStep compares with NextStep: the final observation there is FinalObs here, and the
+// observation a step later there is Obs here.
+func (c *checker) checkSameStep(t *testing.T) {
+	v := c.make(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
+	b, p := reset(t, v, 1), newPlayer(v, 1)
+	if c.until(t, v, b, p) < 0 {
+		return
+	}
+	if b.EpisodeLength[0] < 1 {
+		t.Errorf("the episode that ended has length %d", b.EpisodeLength[0])
+	}
+	if c.spec.Nondeterministic {
+		return
+	}
+	w := c.make(t, 1, envs.VecOptions{Autoreset: envs.NextStep})
+	bw, pw := reset(t, w, 1), newPlayer(w, 1)
+	c.until(t, w, bw, pw)
+	if !slices.Equal(b.FinalObs, bw.Obs) || !slices.Equal(b.FinalInfo, bw.Info) || b.EpisodeReturn[0] != bw.EpisodeReturn[0] {
+		t.Errorf("the episode's end differs from NextStep's:\n%v\n%v", b.FinalObs, bw.Obs)
+	}
+	bw, err := w.Step(ctx, pw.actions(bw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(b.Obs, bw.Obs) {
+		t.Errorf("the next episode's start differs from NextStep's:\n%v\n%v", b.Obs, bw.Obs)
+	}
+}
+
+func (c *checker) checkDisabled(t *testing.T) {
+	v := c.make(t, 2, envs.VecOptions{Autoreset: envs.Disabled})
+	b, p := reset(t, v, 1), newPlayer(v, 1)
+	i := c.until(t, v, b, p)
+	if i < 0 {
+		return
+	}
+	if _, err := v.Step(ctx, p.actions(b)); !errors.Is(err, envs.ErrResetNeeded) {
+		t.Fatalf("Step of an environment whose episode has ended: %v, want ErrResetNeeded", err)
+	}
+	mask := []bool{b.Done(0), b.Done(1)}
+	other := slices.Clone(row(b.Obs, 1-i, 2))
+	b, err := v.Reset(ctx, envs.VecResetOptions{Mask: mask})
+	if err != nil {
+		t.Fatalf("Reset with mask %v: %v", mask, err)
+	}
+	if b.Done(i) {
+		t.Errorf("after the reset, environment %d is still done", i)
+	}
+	if !mask[1-i] && !slices.Equal(row(b.Obs, 1-i, 2), other) {
+		t.Errorf("the reset of environment %d changed the other", i)
+	}
+	if _, err := v.Step(ctx, p.actions(b)); err != nil {
+		t.Errorf("Step after the reset: %v", err)
+	}
+}
+
+// checkSnapshot plays on from a snapshot in another Vec and compares.
+func (c *checker) checkSnapshot(t *testing.T) {
+	v := c.make(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
+	w := c.make(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
+	b, p := reset(t, v, 3), newPlayer(v, 3)
+	for range c.opts.Steps / 10 {
+		var err error
+		if b, err = v.Step(ctx, p.actions(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := v.Snapshot()
+	if err != nil {
+		t.Fatalf("Snapshot: %v", err)
+	}
+	bw, err := w.Restore(ctx, data)
+	if err != nil {
+		t.Fatalf("Restore: %v", err)
+	}
+	copy(bw.FinalObs, b.FinalObs) // not part of a snapshot
+	copy(bw.FinalInfo, b.FinalInfo)
+	if trajectory(t, v, b, newPlayer(v, 4), c.opts.Steps/10) != trajectory(t, w, bw, newPlayer(w, 4), c.opts.Steps/10) {
+		t.Errorf("the restored environments play on differently")
+	}
+}
+
+// checkBaseline plays one episode, or a bounded part of it, by the baseline's rule.
+func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
+	v := c.make(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
+	_, act := v.Spaces()
+	rule, err := base.New(v.Env(0).Task())
+	if err != nil {
+		t.Logf("not for these options: %v", err)
+		return
+	}
+	b := reset(t, v, 1)
+	action, first := make([]float32, act.Size()), true
+	for step := range min(c.opts.Steps, 100) {
+		if err := rule(v.Env(0).State(), first, action); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if b, err = v.Step(ctx, action); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if b.Invalid[0] {
+			t.Fatalf("step %d: action %v is masked out", step, action)
+		}
+		first = b.Done(0)
+	}
+}

@@ -1,0 +1,352 @@
+// Package envcheck holds the contract of environments as tests, and toy tasks.
+//
+// [Run] checks one environment; every environment's tests call it. The toy tasks are for the
+// tests of whatever plays environments: learners, servers, clients.
+package envcheck
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Options adapt [Run] to an environment.
+type Options struct {
+	Options       map[string]any                  // to make it with
+	Steps         int                             // random steps of each check; default 1000, 200 with -short
+	NewCluster    func() (cluster.Cluster, error) // the backend; default: sim
+	OneEpisode    bool                            // every seed gives the same episode
+	SkipBaselines bool
+}
+
+// Run checks that the environment of spec keeps the contract: values in their spaces, masks
+// that permit something, reproducible episodes, errors for what is not allowed, autoreset as
+// Gymnasium defines it, results that do not depend on sharding, snapshots that resume, and
+// baselines that play.
+func Run(t *testing.T, spec *envs.Spec, opts Options) {
+	t.Helper()
+	if opts.Steps == 0 {
+		opts.Steps = 1000
+		if testing.Short() {
+			opts.Steps = 200
+		}
+	}
+	c := checker{spec: spec, opts: opts}
+	t.Run("spec", c.checkSpec)
+	t.Run("unknown option", c.checkUnknownOption)
+	t.Run("values", c.checkValues)
+	t.Run("order of calls", c.checkOrder)
+	t.Run("invalid actions", c.checkInvalidActions)
+	t.Run("next step", c.checkNextStep)
+	t.Run("same step", c.checkSameStep)
+	t.Run("disabled", c.checkDisabled)
+	if spec.Nondeterministic {
+		return
+	}
+	t.Run("seeds", c.checkSeeds)
+	t.Run("shards", c.checkShards)
+	t.Run("snapshot", c.checkSnapshot)
+	if !opts.SkipBaselines {
+		for i := range spec.Baselines {
+			t.Run("baseline "+spec.Baselines[i].Name, func(t *testing.T) { c.checkBaseline(t, &spec.Baselines[i]) })
+		}
+	}
+}
+
+type checker struct {
+	spec *envs.Spec
+	opts Options
+}
+
+var ctx = context.Background()
+
+func (c *checker) make(t *testing.T, n int, opts envs.VecOptions) *envs.Vec {
+	t.Helper()
+	opts.Options, opts.NewCluster = c.opts.Options, c.opts.NewCluster
+	v, err := envs.NewVec(c.spec, n, opts)
+	if err != nil {
+		t.Fatalf("NewVec: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return v
+}
+
+func reset(t *testing.T, v *envs.Vec, seed uint64) *envs.Batch {
+	t.Helper()
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		t.Fatalf("Reset with seed %d: %v", seed, err)
+	}
+	return b
+}
+
+// player draws permitted actions at random.
+type player struct {
+	rng  *rand.Rand
+	act  space.Space
+	mask int
+	out  []float32
+}
+
+func newPlayer(v *envs.Vec, seed uint64) *player {
+	_, act := v.Spaces()
+	return &player{rand.New(rand.NewPCG(seed, 0)), act, space.MaskSize(act), make([]float32, v.NumEnvs()*act.Size())}
+}
+
+func (p *player) actions(b *envs.Batch) []float32 {
+	k := p.act.Size()
+	for i := range len(b.Reward) {
+		p.act.Sample(p.rng, b.Mask[i*p.mask:(i+1)*p.mask], p.out[i*k:(i+1)*k])
+	}
+	return p.out
+}
+
+func (c *checker) checkSpec(t *testing.T) {
+	v := c.make(t, 1, envs.VecOptions{})
+	obs, act := v.Spaces()
+	if obs.Size() < 1 || act.Size() < 1 {
+		t.Errorf("spaces of size %d and %d, want at least 1", obs.Size(), act.Size())
+	}
+	if len(c.spec.Info) > 0 {
+		if _, ok := v.Env(0).Task().(envs.InfoWriter); !ok {
+			t.Errorf("the spec has columns of info, but %T is no InfoWriter", v.Env(0).Task())
+		}
+	}
+	for _, m := range c.spec.Metrics {
+		if c.spec.Column(m.Column) < 0 {
+			t.Errorf("metric %q is no column of info", m.Column)
+		}
+	}
+	if len(c.spec.RenderModes) > 0 {
+		reset(t, v, 1)
+		text, err := v.RenderANSI(0)
+		if err != nil || text == "" {
+			t.Errorf("RenderANSI = %q, %v", text, err)
+		}
+		img, err := v.RenderRGB(0)
+		if err != nil || img.Bounds().Empty() {
+			t.Errorf("RenderRGB: %v", err)
+		}
+	}
+}
+
+func (c *checker) checkUnknownOption(t *testing.T) {
+	if _, err := c.spec.Open(map[string]any{"no such option": 1}); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("Open with an unknown option: %v, want ErrInvalidOption", err)
+	}
+}
+
+// checkValues plays at random and looks at every value.
+func (c *checker) checkValues(t *testing.T) {
+	const n = 3
+	v := c.make(t, n, envs.VecOptions{Autoreset: envs.SameStep})
+	obs, act := v.Spaces()
+	b, p := reset(t, v, 1), newPlayer(v, 1)
+	for step := range c.opts.Steps / n {
+		checkRows(t, obs, act, b)
+		for i := range n {
+			if b.Done(i) && !obs.Contains(row(b.FinalObs, i, n)) {
+				t.Fatalf("step %d: the final observation %v is outside %+v", step, row(b.FinalObs, i, n), obs.Describe())
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("at step %d", step)
+		}
+		var err error
+		if b, err = v.Step(ctx, p.actions(b)); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+	}
+}
+
+func checkRows(t *testing.T, obs, act space.Space, b *envs.Batch) {
+	t.Helper()
+	n := len(b.Reward)
+	for i := range n {
+		if o := row(b.Obs, i, n); !obs.Contains(o) {
+			t.Errorf("observation %v is outside %+v", o, obs.Describe())
+		}
+		if m := row(b.Mask, i, n); len(m) > 0 && !everyPartPermits(act, m) {
+			t.Errorf("mask %v permits nothing in some part of %s", m, act.Describe().Kind)
+		}
+		if r := b.Reward[i]; math.IsNaN(r) || math.IsInf(r, 0) {
+			t.Errorf("reward %v", r)
+		}
+		if b.Invalid[i] {
+			t.Errorf("a permitted action is flagged as invalid")
+		}
+		for k, x := range row(b.Info, i, n) {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				t.Errorf("info column %d is %v", k, x)
+			}
+		}
+	}
+}
+
+// everyPartPermits reports whether mask permits something in each part of act.
+func everyPartPermits(act space.Space, mask []bool) bool {
+	parts := []int{len(mask)}
+	switch a := act.(type) {
+	case space.MultiDiscrete:
+		parts = a.NVec
+	case space.MultiBinary:
+		parts = make([]int, a.N)
+		for i := range parts {
+			parts[i] = 2
+		}
+	}
+	for _, n := range parts {
+		any := false
+		for _, ok := range mask[:n] {
+			any = any || ok
+		}
+		if !any {
+			return false
+		}
+		mask = mask[n:]
+	}
+	return true
+}
+
+func row[T any](s []T, i, n int) []T {
+	k := len(s) / n
+	return s[i*k : (i+1)*k]
+}
+
+func (c *checker) checkOrder(t *testing.T) {
+	v := c.make(t, 2, envs.VecOptions{Autoreset: envs.Disabled})
+	_, act := v.Spaces()
+	actions := make([]float32, 2*act.Size())
+	if _, err := v.Step(ctx, actions); !errors.Is(err, envs.ErrResetNeeded) {
+		t.Errorf("Step before Reset: %v, want ErrResetNeeded", err)
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{1}}); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("Reset with 1 seed for 2: %v, want ErrInvalidOption", err)
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Options: map[string]any{"no such option": 1}}); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("Reset with an unknown option: %v, want ErrInvalidOption", err)
+	}
+	if err := v.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := v.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	if _, err := v.Step(ctx, actions); !errors.Is(err, envs.ErrClosed) {
+		t.Errorf("Step after Close: %v, want ErrClosed", err)
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{}); !errors.Is(err, envs.ErrClosed) {
+		t.Errorf("Reset after Close: %v, want ErrClosed", err)
+	}
+}
+
+// checkInvalidActions gives actions outside the space and sees that nothing was stepped.
+func (c *checker) checkInvalidActions(t *testing.T) {
+	v, w := c.make(t, 2, envs.VecOptions{}), c.make(t, 2, envs.VecOptions{})
+	bv, bw := reset(t, v, 1), reset(t, w, 1)
+	pv, pw := newPlayer(v, 1), newPlayer(w, 1)
+	nan := float32(math.NaN())
+	_, act := v.Spaces()
+	for _, x := range []float32{-1e9, 1e9, nan, 0.5} {
+		actions := append([]float32(nil), pv.actions(bv)...)
+		pw.actions(bw)
+		actions[len(actions)-1] = x
+		if act.Contains(actions[len(actions)-act.Size():]) {
+			continue // such as 0.5 in a Box
+		}
+		if _, err := v.Step(ctx, actions); !errors.Is(err, envs.ErrInvalidAction) {
+			t.Errorf("Step with %v: %v, want ErrInvalidAction", x, err)
+		}
+	}
+	if _, err := v.Step(ctx, nil); !errors.Is(err, envs.ErrInvalidAction) {
+		t.Errorf("Step without actions: %v, want ErrInvalidAction", err)
+	}
+	if c.spec.Nondeterministic {
+		return
+	}
+	hv, hw := trajectory(t, v, bv, pv, 20), trajectory(t, w, bw, pw, 20)
+	if hv != hw {
+		t.Errorf("refused actions changed the episode")
+	}
+}
+
+// trajectory plays steps at random and returns a hash of everything seen.
+func trajectory(t *testing.T, v *envs.Vec, b *envs.Batch, p *player, steps int) string {
+	t.Helper()
+	h := sha256.New()
+	write := func(x any) {
+		if err := binary.Write(h, binary.LittleEndian, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := func() {
+		for _, x := range []any{b.Obs, b.Mask, b.Reward, b.Terminated, b.Truncated, b.Invalid, b.Info, b.FinalObs, b.FinalInfo, b.EpisodeReturn, b.EpisodeLength} {
+			write(x)
+		}
+	}
+	seen()
+	for range steps {
+		actions := p.actions(b)
+		write(actions)
+		var err error
+		if b, err = v.Step(ctx, actions); err != nil {
+			t.Fatalf("Step: %v", err)
+		}
+		seen()
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+func (c *checker) checkSeeds(t *testing.T) {
+	run := func(seed uint64) string {
+		v := c.make(t, 3, envs.VecOptions{Autoreset: envs.SameStep})
+		return trajectory(t, v, reset(t, v, seed), newPlayer(v, 9), c.opts.Steps/3)
+	}
+	a, b, other := run(1), run(1), run(1000)
+	if a != b {
+		t.Errorf("equal seeds give different trajectories")
+	}
+	if a == other && !c.opts.OneEpisode {
+		t.Errorf("different seeds give the same trajectory")
+	}
+	c.checkSeedOfRow(t)
+}
+
+// checkSeedOfRow sees that environment i of seed s plays the episode of seed s+i.
+func (c *checker) checkSeedOfRow(t *testing.T) {
+	v, w := c.make(t, 3, envs.VecOptions{}), c.make(t, 1, envs.VecOptions{})
+	b := reset(t, v, 5)
+	got := append([]float32(nil), row(b.Obs, 2, 3)...)
+	want := reset(t, w, 7).Obs
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("environment 2 of seed 5 begins with %v, seed 7 with %v", got, want)
+		}
+	}
+}
+
+func (c *checker) checkShards(t *testing.T) {
+	run := func(shards int) string {
+		v := c.make(t, 9, envs.VecOptions{Autoreset: envs.SameStep, Shards: shards})
+		return trajectory(t, v, reset(t, v, 1), newPlayer(v, 9), c.opts.Steps/9)
+	}
+	one := run(1)
+	for _, shards := range []int{2, 8} {
+		if run(shards) != one {
+			t.Errorf("%d shards and 1 give different trajectories", shards)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package envs
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/go-viper/mapstructure/v2"
+)
+
+// Option describes one option of an environment.
+type Option struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"` // "string", "int", "float", "bool" or "list"
+	Default any    `json:"default"`
+	Doc     string `json:"doc"`
+}
+
+// DescribeOptions lists the options of the struct that cfg points to: its exported fields,
+// with the name from the tag `opt`, the text from the tag `doc`, and the field's value as the
+// default. A nil cfg has none.
+func DescribeOptions(cfg any) []Option {
+	if cfg == nil {
+		return nil
+	}
+	v := reflect.ValueOf(cfg).Elem()
+	var opts []Option
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		opts = append(opts, Option{
+			Name:    f.Tag.Get("opt"),
+			Type:    optionType(f.Type),
+			Default: v.Field(i).Interface(),
+			Doc:     f.Tag.Get("doc"),
+		})
+	}
+	return opts
+}
+
+func optionType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "int"
+	case reflect.Float64:
+		return "float"
+	case reflect.Bool:
+		return "bool"
+	case reflect.Slice:
+		return "list"
+	}
+	panic(fmt.Sprintf("envs: option of type %s", t))
+}
+
+// DecodeOptions sets the fields of the struct that cfg points to from opts by the names in
+// their tags `opt`. Numbers convert where no precision is lost, since options arrive from
+// JSON, msgpack and the command line alike. An unknown name and a value of the wrong type are
+// errors that wrap [ErrInvalidOption].
+func DecodeOptions(opts map[string]any, cfg any) error {
+	known := DescribeOptions(cfg)
+	for _, name := range slices.Sorted(maps.Keys(opts)) {
+		i := slices.IndexFunc(known, func(o Option) bool { return o.Name == name })
+		if i < 0 {
+			return unknownOption(name, known)
+		}
+		if err := checkNumber(opts[name], known[i]); err != nil {
+			return err
+		}
+	}
+	dec, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{Result: cfg, TagName: "opt", ErrorUnused: true})
+	if err != nil {
+		return err
+	}
+	if err := dec.Decode(opts); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+	}
+	return nil
+}
+
+func unknownOption(name string, known []Option) error {
+	var names []string
+	best, bestDist := "", len(name)/2+1
+	for _, o := range known {
+		names = append(names, o.Name)
+		if d := levenshtein.ComputeDistance(name, o.Name); d < bestDist {
+			best, bestDist = o.Name, d
+		}
+	}
+	switch {
+	case best != "":
+		return fmt.Errorf("%w: unknown option %q; did you mean %q?", ErrInvalidOption, name, best)
+	case len(names) == 0:
+		return fmt.Errorf("%w: unknown option %q; there are none", ErrInvalidOption, name)
+	}
+	return fmt.Errorf("%w: unknown option %q; the options are %s", ErrInvalidOption, name, strings.Join(names, ", "))
+}
+
+// checkNumber rejects a fraction for a whole number, which the decoder would cut off.
+func checkNumber(v any, o Option) error {
+	if f, ok := v.(float64); ok && o.Type == "int" && f != float64(int64(f)) {
+		return fmt.Errorf("%w: option %q is %v, want a whole number", ErrInvalidOption, o.Name, f)
+	}
+	return nil
+}

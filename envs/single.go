@@ -1,0 +1,199 @@
+package envs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Env is one environment: a [Task] on a cluster. It checks actions and the order of calls,
+// seeds the task's generator, cuts episodes off at the time limit, and counts. It follows
+// Gymnasium's Env, but for Observe, which writes to the caller's memory so that a [Vec] can
+// gather observations without copying them. It is not safe for concurrent use.
+type Env struct {
+	spec *Spec
+	task Task
+	info InfoWriter // nil if the task has none
+	c    cluster.Cluster
+	act  space.Space
+
+	src   *pcg.Source
+	rng   *rand.Rand
+	limit int // in steps; 0 is none
+
+	seeded, running, ended, closed bool
+
+	steps  int
+	ret    float64 // sum of the rewards of this episode
+	begun  []byte  // state of src at Begin, and with log the recipe of this moment
+	opts   map[string]any
+	log    []float32 // actions since Begin, if logging
+	logged bool      // whether to log
+}
+
+// Transition is what a step returns, but for the observation.
+type Transition struct {
+	Outcome
+	Truncated bool // the time limit cut the episode off; it may also have terminated
+}
+
+// ResetOptions are the arguments of Gymnasium's reset.
+type ResetOptions struct {
+	Seed    *uint64        // nil continues the stream; a first reset without a seed uses 0
+	Options map[string]any // for the task's [ResetOptioner]
+}
+
+// NewEnv makes an environment of task on c, which it takes over. maxEpisodeSteps overrides the
+// time limit of the spec and of the task unless it is 0.
+func NewEnv(spec *Spec, task Task, c cluster.Cluster, maxEpisodeSteps int) *Env {
+	e := &Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: spec.MaxEpisodeSteps}
+	e.rng = rand.New(e.src)
+	_, e.act = task.Spaces()
+	e.info, _ = task.(InfoWriter)
+	if l, ok := task.(Limiter); ok {
+		e.limit = l.MaxEpisodeSteps()
+	}
+	if maxEpisodeSteps != 0 {
+		e.limit = maxEpisodeSteps
+	}
+	return e
+}
+
+// Task returns the task, for its baselines.
+func (e *Env) Task() Task { return e.task }
+
+// State returns the state of the cluster, which the caller must not change.
+func (e *Env) State() *cluster.State { return e.c.State() }
+
+// Reset starts an episode.
+func (e *Env) Reset(ctx context.Context, opts ResetOptions) error {
+	if e.closed {
+		return ErrClosed
+	}
+	e.running, e.ended = false, false
+	if len(opts.Options) > 0 {
+		o, ok := e.task.(ResetOptioner)
+		if !ok {
+			return fmt.Errorf("%w: %s takes no options at reset, given %v", ErrInvalidOption, e.spec.ID, opts.Options)
+		}
+		if err := o.ResetOptions(opts.Options); err != nil {
+			return err
+		}
+	}
+	if opts.Seed != nil {
+		e.src.Seed(*opts.Seed)
+		e.seeded = true
+	} else if !e.seeded {
+		e.src.Seed(0)
+		e.seeded = true
+	}
+	if e.logged {
+		var err error
+		if e.begun, err = e.src.AppendBinary(e.begun[:0]); err != nil {
+			return err
+		}
+		e.opts, e.log = opts.Options, e.log[:0]
+	}
+	return e.begin(ctx)
+}
+
+func (e *Env) begin(ctx context.Context) error {
+	if err := e.c.Reset(ctx); err != nil {
+		return fmt.Errorf("reset %s: %w", e.spec.ID, err)
+	}
+	if err := e.task.Begin(ctx, e.c, e.rng); err != nil {
+		return fmt.Errorf("begin %s: %w", e.spec.ID, err)
+	}
+	e.steps, e.ret, e.running = 0, 0, true
+	return nil
+}
+
+// Step carries out one action. Its error wraps [ErrResetNeeded] before the first Reset and
+// after an episode's end, and [ErrInvalidAction], with the environment unchanged, if action
+// is not in the action space. After any other error the environment must be reset.
+func (e *Env) Step(ctx context.Context, action []float32) (Transition, error) {
+	switch {
+	case e.closed:
+		return Transition{}, ErrClosed
+	case !e.running:
+		return Transition{}, ErrResetNeeded
+	case !e.act.Contains(action):
+		return Transition{}, invalidAction(e.act, action)
+	}
+	return e.step(ctx, action)
+}
+
+// step is Step without its checks.
+func (e *Env) step(ctx context.Context, action []float32) (Transition, error) {
+	if e.logged {
+		e.log = append(e.log, action...)
+	}
+	out, err := e.task.Apply(ctx, e.c, action)
+	if err == nil && math.IsNaN(out.Reward) {
+		err = errors.New("the reward is NaN")
+	}
+	if err != nil {
+		e.running = false
+		return Transition{}, fmt.Errorf("step %d of %s with action %v: %w", e.steps, e.spec.ID, action, err)
+	}
+	e.steps++
+	e.ret += out.Reward
+	t := Transition{Outcome: out, Truncated: e.limit > 0 && e.steps >= e.limit}
+	if t.Terminated || t.Truncated {
+		e.running, e.ended = false, true
+	}
+	return t, nil
+}
+
+func invalidAction(act space.Space, action []float32) error {
+	if len(action) == 1 {
+		return fmt.Errorf("%w: %v not in %s", ErrInvalidAction, action[0], describe(act))
+	}
+	return fmt.Errorf("%w: %v not in %s", ErrInvalidAction, action, describe(act))
+}
+
+func describe(s space.Space) string {
+	switch s := s.(type) {
+	case space.Discrete:
+		return fmt.Sprintf("Discrete(%d)", s.N)
+	case space.MultiDiscrete:
+		return fmt.Sprintf("MultiDiscrete(%v)", s.NVec)
+	case space.MultiBinary:
+		return fmt.Sprintf("MultiBinary(%d)", s.N)
+	case space.Box:
+		return fmt.Sprintf("Box(%v, %v, %v)", s.Low, s.High, s.Shape)
+	}
+	return fmt.Sprintf("%T of size %d", s, s.Size())
+}
+
+// Observe writes the current observation and action mask, of the sizes of the task's spaces.
+// It may be called after a Reset, also when the episode has ended.
+func (e *Env) Observe(obs []float32, mask []bool) { e.task.Observe(e.c.State(), obs, mask) }
+
+// Info writes the diagnostics of the last Reset or Step to dst, one for each column of the
+// spec.
+func (e *Env) Info(dst []float64) {
+	if e.info != nil {
+		e.info.Info(e.c.State(), dst)
+	}
+}
+
+// Close releases the cluster and the task. Further calls do nothing.
+func (e *Env) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	err := e.c.Close()
+	if t, ok := e.task.(io.Closer); ok {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+package envs
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// Spec describes an environment: how to make it and what is known of it.
+type Spec struct {
+	ID  string // "<namespace>/<Name>-v<version>", as in Gymnasium
+	Doc string // one sentence
+
+	// Open reads opts, loads what all copies share, and returns the maker of tasks. An option
+	// that is unknown or out of range is an error that wraps ErrInvalidOption; [DecodeOptions]
+	// gives such errors.
+	Open func(opts map[string]any) (Maker, error)
+
+	// Options is a pointer to the struct of options with its defaults set, for help texts and
+	// for clients; nil if there are none. See [DecodeOptions] for its tags.
+	Options any
+
+	MaxEpisodeSteps  int     // time limit in steps; 0 is none. An option of the task may change it: see Limiter
+	RewardThreshold  float64 // mean return at which the task counts as solved; meaningful if HasThreshold
+	HasThreshold     bool
+	Nondeterministic bool // equal seeds need not give equal episodes
+	RenderModes      []string
+
+	Info      []Column   // what the task's InfoWriter reports
+	Metrics   []Metric   // columns of Info to report of each episode's last step
+	Baselines []Baseline // in the order in which they are reported
+}
+
+// A Maker makes the Task of one environment. Tasks of one Maker may share read-only data.
+type Maker func() (Task, error)
+
+// Limiter is implemented by tasks whose options decide the time limit. It takes precedence
+// over [Spec.MaxEpisodeSteps].
+type Limiter interface {
+	MaxEpisodeSteps() int
+}
+
+// Column is one diagnostic of a step.
+type Column struct {
+	Name  string
+	DType string // NumPy's name: "float64", "int64" or "bool"
+	Doc   string
+}
+
+// Metric names a column of Info that, at an episode's last step, tells the episode's outcome
+// in the units of the field.
+type Metric struct {
+	Column string
+	Unit   string
+	Lower  bool // lower is better
+}
+
+// Column returns the index of the column of Info called name, or -1.
+func (s *Spec) Column(name string) int {
+	return slices.IndexFunc(s.Info, func(c Column) bool { return c.Name == name })
+}
+
+// Baseline returns the baseline called name, or an error that lists the names.
+func (s *Spec) Baseline(name string) (*Baseline, error) {
+	names := make([]string, len(s.Baselines))
+	for i := range s.Baselines {
+		if s.Baselines[i].Name == name {
+			return &s.Baselines[i], nil
+		}
+		names[i] = s.Baselines[i].Name
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("envs: %s has no baselines, so none called %q", s.ID, name)
+	}
+	return nil, fmt.Errorf("envs: %s has no baseline %q; it has %s", s.ID, name, strings.Join(names, ", "))
+}
+
+var (
+	idPattern = regexp.MustCompile(`^(?:([\w:.-]+)/)?([\w:.-]+?)(?:-v(\d+))?$`)
+
+	registryMu sync.RWMutex
+	registry   = map[string]*Spec{}
+)
+
+// Register adds s to the registry. It is called from init functions and panics if the ID is
+// malformed or taken, or Open is nil.
+func Register(s *Spec) {
+	if m := idPattern.FindStringSubmatch(s.ID); m == nil || m[3] == "" {
+		panic(fmt.Sprintf("envs: id %q is not of the form namespace/Name-v0", s.ID))
+	}
+	if s.Open == nil {
+		panic(fmt.Sprintf("envs: %s has no Open", s.ID))
+	}
+	for _, m := range s.Metrics {
+		if s.Column(m.Column) < 0 {
+			panic(fmt.Sprintf("envs: %s: metric %s is no column of Info", s.ID, m.Column))
+		}
+	}
+	registryMu.Lock()
+	defer registryMu.Unlock()
+	if _, ok := registry[s.ID]; ok {
+		panic(fmt.Sprintf("envs: %s registered twice", s.ID))
+	}
+	registry[s.ID] = s
+}
+
+// Specs returns all registered environments by ascending id.
+func Specs() []*Spec {
+	registryMu.RLock()
+	defer registryMu.RUnlock()
+	return slices.SortedFunc(maps.Values(registry), func(a, b *Spec) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// An UnknownIDError is returned by [Lookup] for an id that is not registered.
+type UnknownIDError struct {
+	ID          string
+	Suggestions []string // registered ids that come close, best first
+}
+
+func (e *UnknownIDError) Error() string {
+	if len(e.Suggestions) == 0 {
+		return fmt.Sprintf("envs: no environment %q is registered", e.ID)
+	}
+	return fmt.Sprintf("envs: no environment %q is registered; did you mean %s?", e.ID, strings.Join(e.Suggestions, " or "))
+}
+
+// Lookup returns the environment with the given id. An id without a version means the highest
+// one. The error for an unknown id is an [*UnknownIDError].
+func Lookup(id string) (*Spec, error) {
+	registryMu.RLock()
+	s, ok := registry[id]
+	registryMu.RUnlock()
+	if ok {
+		return s, nil
+	}
+	m := idPattern.FindStringSubmatch(id)
+	if m != nil && m[3] == "" {
+		if s := highestVersion(id); s != nil {
+			return s, nil
+		}
+	}
+	return nil, &UnknownIDError{ID: id, Suggestions: suggestions(id)}
+}
+
+func highestVersion(name string) *Spec {
+	var best *Spec
+	bestVersion := -1
+	for _, s := range Specs() {
+		base, v, _ := cutVersion(s.ID)
+		if base == name && v > bestVersion {
+			best, bestVersion = s, v
+		}
+	}
+	return best
+}
+
+func cutVersion(id string) (base string, version int, ok bool) {
+	i := strings.LastIndex(id, "-v")
+	if i < 0 {
+		return id, 0, false
+	}
+	v, err := strconv.Atoi(id[i+2:])
+	if err != nil {
+		return id, 0, false
+	}
+	return id[:i], v, true
+}
+
+// suggestions returns the ids that differ from id in at most a third of its letters, with the
+// namespace, the case and the version left out of account.
+func suggestions(id string) []string {
+	bare := func(s string) string {
+		if i := strings.LastIndex(s, "/"); i >= 0 {
+			s = s[i+1:]
+		}
+		s, _, _ = cutVersion(s)
+		return strings.ToLower(s)
+	}
+	type scored struct {
+		id string
+		d  int
+	}
+	var near []scored
+	for _, s := range Specs() {
+		d := levenshtein.ComputeDistance(bare(id), bare(s.ID))
+		if d <= max(1, len(bare(id))/3) {
+			near = append(near, scored{s.ID, d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b scored) int { return cmp.Compare(a.d, b.d) })
+	var ids []string
+	for _, n := range near[:min(3, len(near))] {
+		ids = append(ids, n.id)
+	}
+	return ids
+}

@@ -1,0 +1,334 @@
+package envs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/cluster/sim"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// VecOptions are the arguments of [NewVec] with their defaults at zero.
+type VecOptions struct {
+	Options         map[string]any                  // of the environment
+	Autoreset       AutoresetMode                   // default NextStep
+	MaxEpisodeSteps int                             // overrides the environment's time limit
+	Shards          int                             // goroutines to step with; default by NumEnvs and GOMAXPROCS. It changes no result
+	Log             bool                            // record actions, so that Snapshot works
+	NewCluster      func() (cluster.Cluster, error) // default: sim.New
+}
+
+// envsPerShard is how many environments a further goroutine must have to be worth its
+// hand-over of about 2 µs, at some 200 ns for a step.
+const envsPerShard = 32
+
+// Vec is the [VecEnv] of this process: n environments, stepped by a fixed set of goroutines,
+// each for its own rows. A step allocates nothing if the task allocates nothing. Results do
+// not depend on the number of goroutines.
+type Vec struct {
+	spec   *Spec
+	envs   []*Env
+	mode   AutoresetMode
+	batch  *Batch
+	obs    space.Space
+	act    space.Space
+	nObs   int
+	nAct   int
+	nMask  int
+	nInfo  int
+	closed bool
+
+	bounds []int           // shard k has rows bounds[k] … bounds[k+1]-1
+	work   []chan struct{} // wakes worker k, for shards 1 …
+	done   chan struct{}
+	errs   []rowError // first failure of each shard
+	job    job
+}
+
+type rowError struct {
+	row int
+	err error
+}
+
+// job is what the shards are to do. It is written before they are woken.
+type job struct {
+	ctx     context.Context
+	actions []float32 // nil: reset
+	reset   VecResetOptions
+}
+
+var _ VecEnv = (*Vec)(nil)
+
+// NewVec makes n environments of spec.
+func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("envs: %d environments of %s, want at least 1", n, spec.ID)
+	}
+	maker, err := spec.Open(opts.Options)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", spec.ID, err)
+	}
+	newCluster := opts.NewCluster
+	if newCluster == nil {
+		newCluster = func() (cluster.Cluster, error) { return sim.New(), nil }
+	}
+	v := &Vec{spec: spec, mode: opts.Autoreset, done: make(chan struct{})}
+	for i := range n {
+		task, err := maker()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("make environment %d of %s: %w", i, spec.ID, err), v.Close())
+		}
+		c, err := newCluster()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("make cluster %d of %s: %w", i, spec.ID, err), v.Close())
+		}
+		e := NewEnv(spec, task, c, opts.MaxEpisodeSteps)
+		e.logged = opts.Log
+		v.envs = append(v.envs, e)
+	}
+	v.obs, v.act = v.envs[0].task.Spaces()
+	v.nObs, v.nAct, v.nMask, v.nInfo = v.obs.Size(), v.act.Size(), space.MaskSize(v.act), len(spec.Info)
+	v.batch = newBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)
+	v.startShards(opts.Shards)
+	return v, nil
+}
+
+// Make is NewVec for a registered id.
+func Make(id string, n int, opts VecOptions) (*Vec, error) {
+	spec, err := Lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	return NewVec(spec, n, opts)
+}
+
+func (v *Vec) startShards(shards int) {
+	n := len(v.envs)
+	if shards <= 0 {
+		shards = min(runtime.GOMAXPROCS(0), max(1, n/envsPerShard))
+	}
+	shards = min(shards, n)
+	v.errs = make([]rowError, shards)
+	for k := range shards + 1 {
+		v.bounds = append(v.bounds, k*n/shards)
+	}
+	for k := 1; k < shards; k++ {
+		wake := make(chan struct{})
+		v.work = append(v.work, wake)
+		go func() {
+			for range wake {
+				v.runShard(k)
+				v.done <- struct{}{}
+			}
+		}()
+	}
+}
+
+// Spec implements [VecEnv].
+func (v *Vec) Spec() *Spec { return v.spec }
+
+// NumEnvs implements [VecEnv].
+func (v *Vec) NumEnvs() int { return len(v.envs) }
+
+// Autoreset returns the mode given to NewVec.
+func (v *Vec) Autoreset() AutoresetMode { return v.mode }
+
+// Spaces returns the observation and the action space of one environment.
+func (v *Vec) Spaces() (obs, act space.Space) { return v.obs, v.act }
+
+// Env returns environment i, for baselines and for rendering. It must not be stepped.
+func (v *Vec) Env(i int) *Env { return v.envs[i] }
+
+// Reset implements [VecEnv].
+func (v *Vec) Reset(ctx context.Context, opts VecResetOptions) (*Batch, error) {
+	n := len(v.envs)
+	switch {
+	case v.closed:
+		return nil, ErrClosed
+	case opts.Seeds != nil && len(opts.Seeds) != n:
+		return nil, fmt.Errorf("%w: %d seeds for %d environments", ErrInvalidOption, len(opts.Seeds), n)
+	case opts.Seeds != nil && opts.Seed != nil:
+		return nil, fmt.Errorf("%w: both a seed and a list of seeds", ErrInvalidOption)
+	case opts.Mask != nil && len(opts.Mask) != n:
+		return nil, fmt.Errorf("%w: a reset mask of length %d for %d environments", ErrInvalidOption, len(opts.Mask), n)
+	}
+	v.job = job{ctx: ctx, reset: opts}
+	return v.run()
+}
+
+// Step implements [VecEnv].
+func (v *Vec) Step(ctx context.Context, actions []float32) (*Batch, error) {
+	if v.closed {
+		return nil, ErrClosed
+	}
+	if len(actions) != len(v.envs)*v.nAct {
+		return nil, fmt.Errorf("%w: %d numbers for %d environments, want %d", ErrInvalidAction, len(actions), len(v.envs), len(v.envs)*v.nAct)
+	}
+	for i, e := range v.envs {
+		if e.ended && v.mode == NextStep {
+			continue
+		}
+		if !e.running {
+			return nil, fmt.Errorf("environment %d: %w", i, ErrResetNeeded)
+		}
+		if a := actions[i*v.nAct : (i+1)*v.nAct]; !v.act.Contains(a) {
+			return nil, fmt.Errorf("environment %d: %w", i, invalidAction(v.act, a))
+		}
+	}
+	v.job = job{ctx: ctx, actions: actions}
+	return v.run()
+}
+
+// run does the job in all shards and returns the error of the lowest row that failed.
+func (v *Vec) run() (*Batch, error) {
+	for _, wake := range v.work {
+		wake <- struct{}{}
+	}
+	v.runShard(0)
+	for range v.work {
+		<-v.done
+	}
+	v.job = job{}
+	for _, e := range v.errs {
+		if e.err != nil {
+			return nil, fmt.Errorf("environment %d: %w", e.row, e.err)
+		}
+	}
+	return v.batch, nil
+}
+
+// runShard does the job for the rows of shard k. A task's panic becomes the row's error, so
+// that one bad environment does not end the process.
+func (v *Vec) runShard(k int) {
+	v.errs[k] = rowError{}
+	row := v.bounds[k]
+	defer func() {
+		if p := recover(); p != nil {
+			v.envs[row].running = false
+			v.errs[k] = rowError{row, fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	for ; row < v.bounds[k+1]; row++ {
+		var err error
+		if v.job.actions == nil {
+			err = v.resetRow(row)
+		} else {
+			err = v.stepRow(row, v.job.actions[row*v.nAct:(row+1)*v.nAct])
+		}
+		if err != nil {
+			v.errs[k] = rowError{row, err}
+			return
+		}
+	}
+}
+
+func (v *Vec) resetRow(i int) error {
+	r := &v.job.reset
+	b := v.batch
+	b.Reward[i], b.Terminated[i], b.Truncated[i], b.Invalid[i] = 0, false, false, false
+	if r.Mask != nil && !r.Mask[i] {
+		return nil
+	}
+	opts := ResetOptions{Options: r.Options}
+	var seed uint64
+	if r.Seed != nil {
+		seed = *r.Seed + uint64(i)
+		opts.Seed = &seed
+	} else if r.Seeds != nil {
+		opts.Seed = &r.Seeds[i]
+	}
+	return v.beginRow(i, opts)
+}
+
+// beginRow starts an episode in environment i and writes its first observation.
+func (v *Vec) beginRow(i int, opts ResetOptions) error {
+	e := v.envs[i]
+	if err := e.Reset(v.job.ctx, opts); err != nil {
+		return err
+	}
+	v.batch.EpisodeReturn[i], v.batch.EpisodeLength[i] = 0, 0
+	v.observeRow(i, v.batch.Obs, v.batch.Info)
+	return nil
+}
+
+func (v *Vec) observeRow(i int, obs []float32, info []float64) {
+	e := v.envs[i]
+	e.Observe(obs[i*v.nObs:(i+1)*v.nObs], v.batch.Mask[i*v.nMask:(i+1)*v.nMask])
+	if v.nInfo > 0 {
+		e.Info(info[i*v.nInfo : (i+1)*v.nInfo])
+	}
+}
+
+func (v *Vec) stepRow(i int, action []float32) error {
+	e, b := v.envs[i], v.batch
+	if e.ended { // and the mode is NextStep, or Step had refused
+		b.Reward[i], b.Terminated[i], b.Truncated[i], b.Invalid[i] = 0, false, false, false
+		return v.beginRow(i, ResetOptions{})
+	}
+	b.Invalid[i] = !space.Masked(v.act, action, b.Mask[i*v.nMask:(i+1)*v.nMask])
+	t, err := e.step(v.job.ctx, action)
+	if err != nil {
+		return err
+	}
+	b.Reward[i], b.Terminated[i], b.Truncated[i] = t.Reward, t.Terminated, t.Truncated
+	b.EpisodeReturn[i], b.EpisodeLength[i] = e.ret, int64(e.steps)
+	if v.mode != SameStep || !e.ended {
+		v.observeRow(i, b.Obs, b.Info)
+		return nil
+	}
+	v.observeRow(i, b.FinalObs, b.FinalInfo)
+	ret, length := e.ret, int64(e.steps)
+	err = v.beginRow(i, ResetOptions{})
+	b.EpisodeReturn[i], b.EpisodeLength[i] = ret, length
+	return err
+}
+
+// RenderANSI and RenderRGB show environment i, or return an error if its task cannot.
+func (v *Vec) RenderANSI(i int) (string, error) {
+	r, err := v.renderer(i)
+	if err != nil {
+		return "", err
+	}
+	return r.RenderANSI(v.envs[i].State()), nil
+}
+
+// RenderRGB returns an image of environment i.
+func (v *Vec) RenderRGB(i int) (*image.RGBA, error) {
+	r, err := v.renderer(i)
+	if err != nil {
+		return nil, err
+	}
+	return r.RenderRGB(v.envs[i].State()), nil
+}
+
+func (v *Vec) renderer(i int) (Renderer, error) {
+	if i < 0 || i >= len(v.envs) {
+		return nil, fmt.Errorf("envs: render environment %d of %d", i, len(v.envs))
+	}
+	r, ok := v.envs[i].task.(Renderer)
+	if !ok {
+		return nil, fmt.Errorf("envs: %s cannot render", v.spec.ID)
+	}
+	return r, nil
+}
+
+// Close ends the goroutines and closes every environment. Further calls do nothing.
+func (v *Vec) Close() error {
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	for _, wake := range v.work {
+		close(wake)
+	}
+	var err error
+	for _, e := range v.envs {
+		err = errors.Join(err, e.Close())
+	}
+	return err
+}
