@@ -1,0 +1,39 @@
+package classic
+
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+var baselines = []envs.Baseline{
+	{
+		Name: "lean",
+		Doc:  "Pushes to the side that the pole leans to.",
+		New:  cartPoleRule(func(s [4]float64) bool { return s[posTheta] > 0 }),
+	},
+	{
+		Name: "pole-angle",
+		Doc:  "Pushes to the side that the pole will lean to in half a second at its present angular velocity.",
+		New:  cartPoleRule(func(s [4]float64) bool { return s[posTheta]+float64(0.5*s[velTheta]) > 0 }),
+	},
+}
+
+// cartPoleRule makes a baseline of a function that tells from the state whether to push to
+// the right.
+func cartPoleRule(right func(state [4]float64) bool) func(envs.Task) (envs.Rule, error) {
+	return func(t envs.Task) (envs.Rule, error) {
+		p, ok := t.(*CartPole)
+		if !ok {
+			return nil, fmt.Errorf("classic: baseline of *CartPole for a task of type %T", t)
+		}
+		return func(_ *cluster.State, _ bool, action []float32) error {
+			action[0] = 0
+			if right(p.state) {
+				action[0] = 1
+			}
+			return nil
+		}, nil
+	}
+}
