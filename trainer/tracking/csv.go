@@ -1,0 +1,205 @@
+package tracking
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	progressStep = "time/total_timesteps"
+	sheetStep    = "timesteps"
+)
+
+// orCreate returns what resume gave, or what create gives where there is nothing to resume.
+func orCreate(s *sheet, err error, create func() (*sheet, error)) (*sheet, error) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader) {
+		return create()
+	}
+	return s, err
+}
+
+// ProgressCSV writes progress.csv: one row for each dump of the logger, one column for each
+// key seen so far. Each row reaches the file at once. It is not safe for concurrent use.
+type ProgressCSV struct{ sheet *sheet }
+
+// CreateProgressCSV creates the file at path, or empties it.
+func CreateProgressCSV(path string) (*ProgressCSV, error) {
+	s, err := createSheet(path, "", []string{progressStep})
+	if err != nil {
+		return nil, err
+	}
+	return &ProgressCSV{s}, nil
+}
+
+// ResumeProgressCSV opens the file at path and drops the rows after timestep step. It creates
+// the file if there is none.
+func ResumeProgressCSV(path string, step int64) (*ProgressCSV, error) {
+	s, err := resumeSheet(path, progressStep, step)
+	s, err = orCreate(s, err, func() (*sheet, error) { return createSheet(path, "", []string{progressStep}) })
+	if err != nil {
+		return nil, err
+	}
+	return &ProgressCSV{s}, nil
+}
+
+// Write appends a row. The column time/total_timesteps is step, whatever values holds under
+// that key. Keys not seen before become new columns at the right, in sorted order.
+func (p *ProgressCSV) Write(step int64, values map[string]float64) error {
+	columns := append(make([]string, 0, len(values)+1), progressStep)
+	cells := append(make([]string, 0, len(values)+1), strconv.FormatInt(step, 10))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if key != progressStep {
+			columns = append(columns, key)
+			cells = append(cells, formatCell(values[key]))
+		}
+	}
+	return p.sheet.append(columns, cells)
+}
+
+// Close closes the file.
+func (p *ProgressCSV) Close() error { return p.sheet.Close() }
+
+// MonitorCSV writes monitor.csv: one row for each finished training episode. Each row reaches
+// the file at once. It is not safe for concurrent use.
+type MonitorCSV struct {
+	sheet *sheet
+	start float64 // Unix seconds
+}
+
+var monitorColumns = []string{"r", "l", "t", sheetStep}
+
+// monitorHead is the JSON object of the file's first line.
+type monitorHead struct {
+	Start float64 `json:"t_start"`
+	EnvID string  `json:"env_id"`
+}
+
+// CreateMonitorCSV creates the file at path, or empties it. start is when the run began.
+func CreateMonitorCSV(path, envID string, start time.Time) (*MonitorCSV, error) {
+	id, err := json.Marshal(envID)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	seconds := float64(start.UnixNano()) / 1e9
+	// The spaces are those of Python's json.dumps.
+	head := fmt.Sprintf("#{\"t_start\": %s, \"env_id\": %s}\n", strconv.FormatFloat(seconds, 'f', -1, 64), id)
+	s, err := createSheet(path, head, monitorColumns)
+	if err != nil {
+		return nil, err
+	}
+	return &MonitorCSV{sheet: s, start: seconds}, nil
+}
+
+// ResumeMonitorCSV opens the file at path and drops the episodes that ended after timestep
+// step; the file keeps its t_start. It is an error if the file is of another environment.
+// Where there is no file, ResumeMonitorCSV creates one with start as its t_start.
+func ResumeMonitorCSV(path, envID string, start time.Time, step int64) (*MonitorCSV, error) {
+	head, err := readMonitorHead(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader) {
+		return CreateMonitorCSV(path, envID, start)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resume %s: %w", path, err)
+	}
+	if head.EnvID != envID {
+		return nil, fmt.Errorf("resume %s: environment is %q, want %q", path, head.EnvID, envID)
+	}
+	s, err := resumeSheet(path, sheetStep, step)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(s.columns, monitorColumns) {
+		err := fmt.Errorf("resume %s: columns are %q, want %q", path, s.columns, monitorColumns)
+		return nil, errors.Join(err, s.Close())
+	}
+	return &MonitorCSV{sheet: s, start: head.Start}, nil
+}
+
+func readMonitorHead(path string) (monitorHead, error) {
+	var head monitorHead
+	old, err := openSheet(path)
+	if err != nil {
+		return head, err
+	}
+	defer old.file.Close()
+	text, ok := strings.CutPrefix(old.preamble, "#")
+	if !ok {
+		return head, errors.New(`first line lacks #{"t_start": ..., "env_id": ...}`)
+	}
+	if err := json.Unmarshal([]byte(text), &head); err != nil {
+		return head, fmt.Errorf("first line: %w", err)
+	}
+	return head, nil
+}
+
+// Episode appends a row for an episode of the given return and length in steps that ended at
+// now, when the run as a whole had taken step steps. As in Stable-Baselines3, the return and
+// the time are rounded to six decimals.
+func (m *MonitorCSV) Episode(step int64, ret float64, length int, now time.Time) error {
+	return m.sheet.append(monitorColumns, []string{
+		formatCell(round6(ret)),
+		strconv.Itoa(length),
+		formatCell(round6(float64(now.UnixNano())/1e9 - m.start)),
+		strconv.FormatInt(step, 10),
+	})
+}
+
+// Close closes the file.
+func (m *MonitorCSV) Close() error { return m.sheet.Close() }
+
+func round6(v float64) float64 {
+	if math.Abs(v) >= 1e9 { // v·1e6 would leave the whole numbers that a float64 holds
+		return v
+	}
+	return math.Round(v*1e6) / 1e6
+}
+
+// EvaluationsCSV writes evaluations.csv: one row for each evaluation, with the return of each
+// of its episodes. Each row reaches the file at once. It is not safe for concurrent use.
+type EvaluationsCSV struct{ sheet *sheet }
+
+var evaluationColumns = []string{sheetStep, "mean", "std", "episodes"}
+
+// CreateEvaluationsCSV creates the file at path, or empties it.
+func CreateEvaluationsCSV(path string) (*EvaluationsCSV, error) {
+	s, err := createSheet(path, "", evaluationColumns)
+	if err != nil {
+		return nil, err
+	}
+	return &EvaluationsCSV{s}, nil
+}
+
+// ResumeEvaluationsCSV opens the file at path and drops the evaluations after timestep step.
+// It creates the file if there is none.
+func ResumeEvaluationsCSV(path string, step int64) (*EvaluationsCSV, error) {
+	s, err := resumeSheet(path, sheetStep, step)
+	s, err = orCreate(s, err, func() (*sheet, error) { return createSheet(path, "", evaluationColumns) })
+	if err != nil {
+		return nil, err
+	}
+	return &EvaluationsCSV{s}, nil
+}
+
+// Write appends the evaluation at timestep step, given the return of each episode in the order
+// of the episodes. std is the sample standard deviation, nan for a single episode.
+func (e *EvaluationsCSV) Write(step int64, returns []float64) error {
+	columns := append(make([]string, 0, len(returns)+4), evaluationColumns...)
+	cells := append(make([]string, 0, len(returns)+4), strconv.FormatInt(step, 10),
+		formatCell(Mean(returns)), formatCell(Std(returns)), strconv.Itoa(len(returns)))
+	for i, r := range returns {
+		columns = append(columns, "return_"+strconv.Itoa(i))
+		cells = append(cells, formatCell(r))
+	}
+	return e.sheet.append(columns, cells)
+}
+
+// Close closes the file.
+func (e *EvaluationsCSV) Close() error { return e.sheet.Close() }

@@ -1,0 +1,48 @@
+// Package tracking records what a training run does: TensorBoard event files, CSV logs, a
+// progress bar, plots, and the statistics and tables of a comparison. Names of files, columns
+// and tags are those of Stable-Baselines3, so that tools written for it read them unchanged.
+//
+// # Files of a log folder
+//
+//	events.out.tfevents.<unix>.<host>.<pid>.<n>  TensorBoard scalars   EventWriter
+//	progress.csv      one row for each dump of the logger              ProgressCSV
+//	monitor.csv       one row for each finished training episode       MonitorCSV
+//	evaluations.csv   one row for each evaluation                      EvaluationsCSV
+//	*.png             learning curves and comparisons                  LearningCurve, Bars
+//
+// progress.csv has the column time/total_timesteps and then a column for each tag, in the order
+// of first appearance; a cell is empty where a row has no value for it.
+//
+// monitor.csv begins with the line #{"t_start": <unix seconds>, "env_id": "<id>"}. Its columns
+// are r (return), l (length in steps), t (seconds since t_start) and timesteps (steps of the
+// whole run when the episode ended; Stable-Baselines3 reads it as one of its info keywords).
+//
+// evaluations.csv has the columns timesteps, mean, std (sample standard deviation), episodes,
+// return_0, return_1 and so on.
+//
+// # Tags
+//
+// The package writes the tags it is given. The trainers give it:
+//
+//	rollout/ep_rew_mean, rollout/ep_len_mean
+//	time/fps, time/iterations, time/time_elapsed, time/total_timesteps
+//	train/loss, train/policy_gradient_loss, train/value_loss, train/entropy_loss,
+//	train/approx_kl, train/clip_fraction, train/explained_variance,
+//	train/learning_rate, train/n_updates
+//	eval/mean_reward, eval/mean_ep_length
+//
+// # Resuming
+//
+// Each file has a Create or New function for a new run and a Resume function for one that
+// continues from a checkpoint at some timestep. Resume drops whatever was recorded after that
+// timestep, so that a resumed run leaves the rows an uninterrupted one would have left. The CSV
+// files are rewritten beside the old file and renamed over it, so a crash leaves one or the
+// other; a last line cut short by a crash is dropped. An event file is never rewritten: a new
+// one begins with the mark by which TensorBoard discards what came after the timestep.
+//
+// # Checking with TensorBoard's own reader
+//
+// testdata/check_tensorboard.py prints the tags and points of a log folder as JSON, read by
+// TensorBoard's EventAccumulator; it needs the pip package tensorboard (2.21.0, tested). The
+// test TestTensorBoardReadsOurEvents runs it where TENSORBOARD_PYTHON names a Python that has it.
+package tracking

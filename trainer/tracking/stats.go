@@ -1,0 +1,118 @@
+package tracking
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Level is the confidence level of every interval of this package.
+const Level = 0.95
+
+// Estimate is a mean with its 95 % confidence interval.
+type Estimate struct {
+	Mean float64
+	Low  float64 // NaN where the sample is too small for an interval
+	High float64 // NaN where the sample is too small for an interval
+}
+
+// Mean returns the arithmetic mean of x, NaN if x is empty.
+func Mean(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	var sum float64
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// Std returns the sample standard deviation of x (divisor n-1), NaN for fewer than two values.
+func Std(x []float64) float64 {
+	if len(x) < 2 {
+		return math.NaN()
+	}
+	mean := Mean(x)
+	var sum float64
+	for _, v := range x {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum / float64(len(x)-1))
+}
+
+// StudentT returns the mean of x with its 95 % interval mean ± t·s/√n, where s is the sample
+// standard deviation and t the 0.975 quantile of Student's t with n-1 degrees of freedom. The
+// interval is NaN for fewer than two values.
+func StudentT(x []float64) Estimate {
+	mean := Mean(x)
+	if len(x) < 2 {
+		return Estimate{mean, math.NaN(), math.NaN()}
+	}
+	n := float64(len(x))
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(1 - (1-Level)/2)
+	half := t * Std(x) / math.Sqrt(n)
+	return Estimate{mean, mean - half, mean + half}
+}
+
+// Bootstrap returns the mean of x with its 95 % bootstrap percentile interval: the 0.025 and
+// 0.975 quantiles, interpolated linearly, of the means of resamples samples of len(x) values
+// drawn from x with replacement. It draws from rng alone. The interval is NaN for fewer than
+// two values. Bootstrap panics if resamples is not positive.
+//
+// Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, section 13.3.
+func Bootstrap(x []float64, resamples int, rng *rand.Rand) Estimate {
+	if resamples <= 0 {
+		panic(fmt.Sprintf("tracking: %d resamples, want at least 1", resamples))
+	}
+	mean := Mean(x)
+	if len(x) < 2 {
+		return Estimate{mean, math.NaN(), math.NaN()}
+	}
+	means := make([]float64, resamples)
+	for i := range means {
+		var sum float64
+		for range x {
+			sum += x[rng.IntN(len(x))]
+		}
+		means[i] = sum / float64(len(x))
+	}
+	slices.Sort(means)
+	return Estimate{mean, quantile(means, (1-Level)/2), quantile(means, 1-(1-Level)/2)}
+}
+
+// PairedDifference returns the mean of a[i]-b[i] with its 95 % interval by Student's t. Pairs
+// are of episodes with the same seed, so that what both policies share cancels. It panics if
+// the lengths differ.
+func PairedDifference(a, b []float64) Estimate { return StudentT(differences(a, b)) }
+
+// PairedBootstrap is PairedDifference with the interval of Bootstrap. It panics if the lengths
+// differ or resamples is not positive.
+func PairedBootstrap(a, b []float64, resamples int, rng *rand.Rand) Estimate {
+	return Bootstrap(differences(a, b), resamples, rng)
+}
+
+func differences(a, b []float64) []float64 {
+	if len(a) != len(b) {
+		panic(fmt.Sprintf("tracking: paired samples of %d and %d values, want equal lengths", len(a), len(b)))
+	}
+	d := make([]float64, len(a))
+	for i := range a {
+		d[i] = a[i] - b[i]
+	}
+	return d
+}
+
+// quantile returns the p-quantile of sorted by linear interpolation between the order
+// statistics around (n-1)·p, as numpy does by default.
+func quantile(sorted []float64, p float64) float64 {
+	at := p * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}

@@ -1,0 +1,176 @@
+package tracking
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// ErrCorrupt is returned by ReadEvents for a record whose checksum or contents are wrong.
+var ErrCorrupt = errors.New("tracking: corrupt event file")
+
+const maxRecord = 64 << 20 // bytes; an event of scalars is some hundred bytes
+
+// Event is one record of an event file, as far as this package writes it.
+type Event struct {
+	WallTime     float64 // seconds since the Unix epoch
+	Step         int64   // timesteps
+	FileVersion  string  // set in a file's first event alone
+	SessionStart bool    // whether points of this step and later in earlier files are void
+	Scalars      []Scalar
+}
+
+// Scalar is a tag's value in an Event.
+type Scalar struct {
+	Tag   string
+	Value float32
+}
+
+// ReadEvents reads an event file to its end. It skips fields that Event does not have. On an
+// error it returns the events before it as well: io.ErrUnexpectedEOF for a record cut short, as
+// a crash leaves it, and ErrCorrupt for one that is wrong.
+func ReadEvents(r io.Reader) ([]Event, error) {
+	var events []Event
+	for {
+		payload, err := readRecord(r)
+		if err == io.EOF {
+			return events, nil
+		}
+		if err != nil {
+			return events, fmt.Errorf("read event %d: %w", len(events), err)
+		}
+		event, err := parseEvent(payload)
+		if err != nil {
+			return events, fmt.Errorf("read event %d: %w", len(events), err)
+		}
+		events = append(events, event)
+	}
+}
+
+// readRecord reads one TFRecord; it returns io.EOF where r ends before the record begins.
+func readRecord(r io.Reader) ([]byte, error) {
+	var head [12]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	if got, want := maskedCRC(head[:8]), binary.LittleEndian.Uint32(head[8:]); got != want {
+		return nil, fmt.Errorf("%w: length has checksum %#x, want %#x", ErrCorrupt, got, want)
+	}
+	length := binary.LittleEndian.Uint64(head[:8])
+	if length > maxRecord {
+		return nil, fmt.Errorf("%w: record of %d bytes, want at most %d", ErrCorrupt, length, maxRecord)
+	}
+	// The buffer grows with what is really there, not with what the length claims.
+	var body bytes.Buffer
+	if _, err := io.CopyN(&body, r, int64(length)+4); err == io.EOF {
+		return nil, io.ErrUnexpectedEOF
+	} else if err != nil {
+		return nil, err
+	}
+	payload, foot := body.Bytes()[:length], body.Bytes()[length:]
+	if got, want := maskedCRC(payload), binary.LittleEndian.Uint32(foot); got != want {
+		return nil, fmt.Errorf("%w: payload has checksum %#x, want %#x", ErrCorrupt, got, want)
+	}
+	return payload, nil
+}
+
+// field is one field of a protocol buffer: its number, its wire type, and its value, which is
+// in raw for BytesType and in bits for the other types.
+type field struct {
+	num  protowire.Number
+	typ  protowire.Type
+	bits uint64
+	raw  []byte
+}
+
+// eachField calls visit for each field of the message b and stops at the first error.
+func eachField(b []byte, visit func(field) error) error {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return fmt.Errorf("%w: %w", ErrCorrupt, protowire.ParseError(n))
+		}
+		b = b[n:]
+		f := field{num: num, typ: typ}
+		switch typ {
+		case protowire.VarintType:
+			f.bits, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed32Type:
+			var bits uint32
+			bits, n = protowire.ConsumeFixed32(b)
+			f.bits = uint64(bits)
+		case protowire.Fixed64Type:
+			f.bits, n = protowire.ConsumeFixed64(b)
+		case protowire.BytesType:
+			f.raw, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return fmt.Errorf("%w: field %d: %w", ErrCorrupt, num, protowire.ParseError(n))
+		}
+		b = b[n:]
+		if err := visit(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseEvent(b []byte) (Event, error) {
+	var e Event
+	err := eachField(b, func(f field) error {
+		switch {
+		case f.num == eventWallTime && f.typ == protowire.Fixed64Type:
+			e.WallTime = math.Float64frombits(f.bits)
+		case f.num == eventStep && f.typ == protowire.VarintType:
+			e.Step = int64(f.bits)
+		case f.num == eventFileVersion && f.typ == protowire.BytesType:
+			e.FileVersion = string(f.raw)
+		case f.num == eventSummary && f.typ == protowire.BytesType:
+			return parseSummary(f.raw, &e)
+		case f.num == eventSessionLog && f.typ == protowire.BytesType:
+			return parseSessionLog(f.raw, &e)
+		}
+		return nil
+	})
+	return e, err
+}
+
+// parseSummary appends the scalars of a Summary to e; values of another kind are left out.
+func parseSummary(b []byte, e *Event) error {
+	return eachField(b, func(f field) error {
+		if f.num != summaryValue || f.typ != protowire.BytesType {
+			return nil
+		}
+		var s Scalar
+		simple := false
+		err := eachField(f.raw, func(f field) error {
+			switch {
+			case f.num == valueTag && f.typ == protowire.BytesType:
+				s.Tag = string(f.raw)
+			case f.num == valueSimple && f.typ == protowire.Fixed32Type:
+				s.Value, simple = math.Float32frombits(uint32(f.bits)), true
+			}
+			return nil
+		})
+		if simple {
+			e.Scalars = append(e.Scalars, s)
+		}
+		return err
+	})
+}
+
+func parseSessionLog(b []byte, e *Event) error {
+	return eachField(b, func(f field) error {
+		if f.num == sessionStatus && f.typ == protowire.VarintType {
+			e.SessionStart = f.bits == sessionStart
+		}
+		return nil
+	})
+}
