@@ -1,0 +1,159 @@
+// Command importcheck sees that the packages of this module import only what the architecture
+// allows (docs/architecture.md, "Imports"): edges point downwards, Gorgonia lives in one
+// folder, and environments compile neither Kubernetes nor sockets.
+//
+// Usage: go run ./tools/importcheck
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/kubernasium/kubernasium/"
+
+// A rule says what the packages under a folder may import of this module, besides each other
+// where they stand in one folder, and which outside modules they may not.
+type rule struct {
+	under string   // folder; the longest that fits a package is its rule
+	own   []string // folders of this module that it may import
+	not   []string // prefixes of import paths that it may not
+}
+
+var (
+	noGorgonia   = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
+	noKubernetes = []string{"k8s.io/", "sigs.k8s.io/", "net", "net/http", "github.com/gorilla/"}
+	core         = append(slices.Clone(noGorgonia), noKubernetes...)
+)
+
+// rules lists the folders from the bottom to the top.
+var rules = []rule{
+	{"envs/space", nil, core},
+	{"envs/pcg", nil, core},
+	{"envs/cluster", nil, core},
+	{"envs", []string{"envs/space", "envs/pcg", "envs/cluster"}, core}, // the contract
+	{"envs/envcheck", []string{"envs"}, core},
+	{"envs/classic", []string{"envs"}, core},
+	{"envs/gang", []string{"envs"}, core},
+	{"envs/all", []string{"envs"}, core},
+	{"models", []string{"envs/space"}, core},
+	{"models/graph", []string{"envs/space", "models"}, noKubernetes},
+	{"agents", []string{"envs", "models"}, core},
+	{"trainer/tracking", nil, core[:len(noGorgonia)]},
+	{"trainer", []string{"envs", "models", "agents"}, noGorgonia},
+	{"tools", nil, core},
+}
+
+// siblings are folders whose packages may not import each other: one environment does not
+// know another, nor one algorithm another, except for the shared packages named here.
+var siblings = map[string][]string{
+	"envs":   {"space", "pcg", "cluster", "envcheck"},
+	"agents": {"rollout", "replay", "categorical"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func main() {
+	pkgs, err := list()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "importcheck:", err)
+		os.Exit(2)
+	}
+	bad := check(pkgs)
+	for _, b := range bad {
+		fmt.Println(b)
+	}
+	if len(bad) > 0 {
+		os.Exit(1)
+	}
+}
+
+func list() ([]pkg, error) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// check returns a line for each forbidden edge.
+func check(pkgs []pkg) []string {
+	var bad []string
+	for _, p := range pkgs {
+		folder := strings.TrimPrefix(p.ImportPath, module)
+		r, ok := ruleFor(folder)
+		if !ok {
+			bad = append(bad, fmt.Sprintf("%s: no rule for this folder; add one to tools/importcheck", folder))
+			continue
+		}
+		for _, imp := range p.Imports {
+			if why := forbidden(r, folder, imp); why != "" {
+				bad = append(bad, fmt.Sprintf("%s imports %s: %s", folder, imp, why))
+			}
+		}
+	}
+	return bad
+}
+
+func ruleFor(folder string) (rule, bool) {
+	var best rule
+	found := false
+	for _, r := range rules {
+		if under(folder, r.under) && (!found || len(r.under) > len(best.under)) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+func forbidden(r rule, folder, imp string) string {
+	own, ok := strings.CutPrefix(imp, module)
+	if !ok {
+		for _, n := range r.not {
+			if imp == strings.TrimSuffix(n, "/") || strings.HasPrefix(imp, strings.TrimSuffix(n, "/")+"/") && n != "net" {
+				return "not below " + r.under
+			}
+		}
+		return ""
+	}
+	if parent, name := path.Split(own); folder != "envs/all" {
+		parent = strings.TrimSuffix(parent, "/")
+		from, _, _ := strings.Cut(strings.TrimPrefix(folder, parent+"/"), "/")
+		shared, isSibling := siblings[parent]
+		if isSibling && under(folder, parent) && folder != parent && from != name && !slices.Contains(shared, name) {
+			return "packages below " + parent + " do not know each other"
+		}
+	}
+	if own == r.under || under(own, r.under) {
+		return ""
+	}
+	for _, o := range r.own {
+		if under(own, o) {
+			return ""
+		}
+	}
+	return r.under + " may import " + strings.Join(r.own, ", ") + " of this module"
+}
+
+func under(folder, parent string) bool {
+	return folder == parent || strings.HasPrefix(folder, parent+"/")
+}

@@ -1,0 +1,38 @@
+package main
+
+import "testing"
+
+// The edges are those of docs/architecture.md, section Imports.
+func TestForbidden(t *testing.T) {
+	for _, tc := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"envs/gang", module + "envs", true},
+		{"envs/gang", module + "envs/cluster", true},
+		{"envs/gang", module + "envs/classic", false}, // one environment does not know another
+		{"envs/gang", "net/http", false},
+		{"envs/gang", "k8s.io/client-go/kubernetes", false},
+		{"envs/all", module + "envs/gang", true},
+		{"envs/cluster/sim", module + "envs/cluster", true},
+		{"envs/cluster", module + "envs", false},
+		{"agents/ppo", module + "agents/rollout", true},
+		{"agents/ppo", module + "agents/dqn", false},
+		{"agents/ppo", module + "models/optim", true},
+		{"agents/ppo", "gorgonia.org/gorgonia", false},
+		{"models/graph", "gorgonia.org/gorgonia", true},
+		{"models", module + "agents", false},
+		{"trainer", module + "agents/ppo", true},
+	} {
+		r, ok := ruleFor(tc.from)
+		if !ok {
+			t.Fatalf("no rule for %s", tc.from)
+		}
+		if got := forbidden(r, tc.from, tc.to); (got == "") != tc.ok {
+			t.Errorf("%s imports %s: %q, want allowed = %v", tc.from, tc.to, got, tc.ok)
+		}
+	}
+	if _, ok := ruleFor("elsewhere"); ok {
+		t.Error("a folder without a rule has one")
+	}
+}
