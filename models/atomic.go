@@ -1,0 +1,52 @@
+package models
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// WriteFileAtomic gives the file at path the contents that write produces, or leaves it as it
+// was if there is an error: after a crash it is whole, old or new. Its permissions become 0644.
+// Its folder has to exist.
+func WriteFileAtomic(path string, write func(io.Writer) error) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	if err := writeSync(tmp, write); err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return syncDir(dir)
+}
+
+// writeSync writes the file, brings it to disk and closes it.
+func writeSync(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriter(f)
+	err := f.Chmod(0o644) // CreateTemp's 0600 would hide a model from other users
+	if err == nil {
+		err = write(w)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// syncDir brings a rename in dir to disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

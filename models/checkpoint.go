@@ -1,0 +1,144 @@
+package models
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// Format is the version of the checkpoints that [Write] writes and the newest that [Read]
+// accepts.
+const Format = 1
+
+// metadataKey is the metadata key of a safetensors file under which a Checkpoint is stored.
+const metadataKey = "kubernasium"
+
+var (
+	// ErrFormat is wrapped by the error of [Read] about a file that is not a checkpoint or is
+	// one of a newer format.
+	ErrFormat = errors.New("models: not a checkpoint that this version can read")
+
+	// ErrMismatch is wrapped by the errors of [Checkpoint.Match], [ReadParams] and the
+	// methods of [File] about contents that are not those asked for.
+	ErrMismatch = errors.New("models: checkpoint does not match")
+)
+
+// A Checkpoint describes what the tensors of a [File] belong to. It is stored as JSON.
+type Checkpoint struct {
+	Format           int               `json:"format"` // set by Write
+	Algo             string            `json:"algo"`   // such as "ppo"
+	Env              string            `json:"env"`    // id of the environment
+	EnvKwargs        json.RawMessage   `json:"env_kwargs,omitempty"`
+	ObservationSpace string            `json:"observation_space"` // as its String describes it
+	ActionSpace      string            `json:"action_space"`
+	Spec             Spec              `json:"spec"`
+	Seed             uint64            `json:"seed"`
+	Timesteps        int64             `json:"timesteps"`          // steps of environments so far
+	Config           json.RawMessage   `json:"config,omitempty"`   // hyperparameters
+	State            json.RawMessage   `json:"state,omitempty"`    // scalars of the learner, to resume
+	Metadata         map[string]string `json:"metadata,omitempty"` // anything else
+}
+
+// Match reports how c differs from want in algorithm, environment, spaces or spec. A zero
+// field of want matches all, so that one may load a policy into another environment of the
+// same spaces. The error wraps [ErrMismatch].
+func (c Checkpoint) Match(want Checkpoint) error {
+	for _, f := range []struct{ what, got, want string }{
+		{"algorithm", c.Algo, want.Algo},
+		{"environment", c.Env, want.Env},
+		{"observation space", c.ObservationSpace, want.ObservationSpace},
+		{"action space", c.ActionSpace, want.ActionSpace},
+	} {
+		if f.want != "" && f.got != f.want {
+			return fmt.Errorf("%w: %s is %q, want %q", ErrMismatch, f.what, f.got, f.want)
+		}
+	}
+	if want.Spec.Inputs != 0 && !c.Spec.Equal(want.Spec) {
+		return fmt.Errorf("%w: network is %+v, want %+v", ErrMismatch, c.Spec, want.Spec)
+	}
+	return nil
+}
+
+// A File is a checkpoint in memory. Parameters lie under their names; the state of an
+// optimizer under "optimizer." and a name of PyTorch's, such as
+// "optimizer.exp_avg.action_net.weight"; the state of a learner, such as that of its random
+// generator, under "state.".
+type File struct {
+	Meta    Checkpoint
+	Tensors []safetensors.Tensor
+}
+
+// Write writes f in the current format. Equal files give equal bytes.
+func Write(w io.Writer, f File) error {
+	f.Meta.Format = Format
+	text, err := json.Marshal(f.Meta)
+	if err != nil {
+		return fmt.Errorf("models: encode checkpoint: %w", err)
+	}
+	return safetensors.Write(w, f.Tensors, map[string]string{metadataKey: string(text), "format": "pt"})
+}
+
+// Read reads a file that [Write] wrote, to the end of r. The error wraps
+// [safetensors.ErrCorrupt], [ErrFormat] or [ErrSpec], or is that of r.
+func Read(r io.Reader) (File, error) {
+	sf, err := safetensors.Read(r)
+	if err != nil {
+		return File{}, err
+	}
+	f := File{Tensors: sf.Tensors}
+	text, ok := sf.Metadata[metadataKey]
+	if !ok {
+		return File{}, fmt.Errorf("%w: no %q in the metadata", ErrFormat, metadataKey)
+	}
+	// The version first: the rest may have another form in a newer format.
+	var version struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal([]byte(text), &version); err != nil {
+		return File{}, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if version.Format < 1 || version.Format > Format {
+		return File{}, fmt.Errorf("%w: format %d, want 1 to %d", ErrFormat, version.Format, Format)
+	}
+	if err := json.Unmarshal([]byte(text), &f.Meta); err != nil {
+		return File{}, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if err := f.Meta.Spec.Validate(); err != nil {
+		return File{}, err
+	}
+	return f, nil
+}
+
+// WriteFile writes f to path as [WriteFileAtomic] does.
+func WriteFile(path string, f File) error {
+	return WriteFileAtomic(path, func(w io.Writer) error { return Write(w, f) })
+}
+
+// ReadFile reads the checkpoint at path. The error names the path.
+func ReadFile(path string) (File, error) {
+	r, err := os.Open(path)
+	if err != nil {
+		return File{}, err
+	}
+	defer r.Close()
+	f, err := Read(bufio.NewReader(r))
+	if err != nil {
+		return File{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Tensor returns the tensor of that name. The error wraps [ErrMismatch].
+func (f File) Tensor(name string) (safetensors.Tensor, error) {
+	for _, t := range f.Tensors {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return safetensors.Tensor{}, fmt.Errorf("%w: no tensor %q", ErrMismatch, name)
+}

@@ -1,0 +1,235 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+var testSpec = ActorCritic(3, 2, []int{4}, Tanh)
+
+func testParams(seed uint64) []Param {
+	params := NewParams(testSpec)
+	Init(params, testSpec, rand.New(rand.NewPCG(seed, 0)))
+	return params
+}
+
+func testFile() File {
+	f := File{Meta: Checkpoint{
+		Algo: "ppo", Env: "k8s/Gang-v0", EnvKwargs: json.RawMessage(`{"nodes":16}`),
+		ObservationSpace: "Box(3)", ActionSpace: "Discrete(2)", Spec: testSpec,
+		Seed: 1<<64 - 1, Timesteps: 1 << 60,
+		Config: json.RawMessage(`{"gamma":0.99}`), State: json.RawMessage(`{"n":1}`),
+		Metadata: map[string]string{"note": "x"},
+	}}
+	params := testParams(1)
+	f.PutParams(params)
+	for _, p := range params {
+		f.PutState("optimizer.exp_avg.", p, p.Value)
+	}
+	f.Put(safetensors.Tensor{Name: "state.rng", Shape: []int{3}, Data: []uint8{1, 2, 3}})
+	return f
+}
+
+func encode(t *testing.T, f File) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := Write(&buf, f); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func TestCheckpointRoundTrip(t *testing.T) {
+	want := testFile()
+	b := encode(t, want)
+	if !bytes.Equal(b, encode(t, testFile())) {
+		t.Error("equal files give other bytes")
+	}
+	got, err := Read(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Meta.Format = Format
+	if diff := cmp.Diff(want.Meta, got.Meta); diff != "" {
+		t.Errorf("meta (-want +got):\n%s", diff)
+	}
+	for _, w := range want.Tensors {
+		g, err := got.Tensor(w.Name)
+		if diff := cmp.Diff(w, g); err != nil || diff != "" {
+			t.Errorf("tensor %s: %v (-want +got):\n%s", w.Name, err, diff)
+		}
+	}
+	params, exp := testParams(2), testParams(1)
+	if err := got.Params(params); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range params {
+		avg := make([]float32, len(p.Value))
+		if err := got.State("optimizer.exp_avg.", p, avg); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(p.Value, exp[i].Value) || !slices.Equal(avg, exp[i].Value) {
+			t.Errorf("%s = %v and its average %v, want %v", p.Name, p.Value, avg, exp[i].Value)
+		}
+	}
+}
+
+// PyTorch multiplies by the transpose of its (outputs, inputs): the element that leads from
+// input i to output j is [i, j] in memory and [j, i] in the file.
+func TestTorchLayout(t *testing.T) {
+	p := Param{Name: "w", Shape: []int{2, 3}, Value: []float32{11, 12, 13, 21, 22, 23}}
+	var f File
+	f.PutParams([]Param{p})
+	want := safetensors.Tensor{Name: "w", Shape: []int{3, 2}, Data: []float32{11, 21, 12, 22, 13, 23}}
+	if diff := cmp.Diff(want, f.Tensors[0]); diff != "" {
+		t.Errorf("tensor (-want +got):\n%s", diff)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	c := testFile().Meta
+	for name, tt := range map[string]struct {
+		want    Checkpoint
+		message string // empty: matches
+	}{
+		"nothing asked": {Checkpoint{}, ""},
+		"itself":        {c, ""},
+		"algorithm":     {Checkpoint{Algo: "dqn"}, `algorithm is "ppo", want "dqn"`},
+		"environment":   {Checkpoint{Env: "k8s/VPA-v0"}, "environment"},
+		"observation":   {Checkpoint{ObservationSpace: "Box(4)"}, `observation space is "Box(3)", want "Box(4)"`},
+		"action":        {Checkpoint{ActionSpace: "Discrete(3)"}, "action space"},
+		"network":       {Checkpoint{Spec: ActorCritic(3, 2, []int{5}, Tanh)}, "network"},
+	} {
+		err := c.Match(tt.want)
+		if tt.message == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tt.message != "" && (!errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), tt.message)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.message)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	write := func(meta map[string]string) []byte {
+		var buf bytes.Buffer
+		if err := safetensors.Write(&buf, nil, meta); err != nil {
+			t.Fatal(err)
+		}
+		return buf.Bytes()
+	}
+	meta := func(text string) []byte { return write(map[string]string{metadataKey: text}) }
+	whole := encode(t, testFile())
+	for name, tt := range map[string]struct {
+		file []byte
+		want error
+		text string
+	}{
+		"truncated":      {whole[:len(whole)-1], safetensors.ErrCorrupt, "truncated"},
+		"not ours":       {write(nil), ErrFormat, "metadata"},
+		"newer":          {meta(fmt.Sprintf(`{"format":%d,"algo":[]}`, Format+1)), ErrFormat, "format 2, want 1 to 1"},
+		"no format":      {meta(`{}`), ErrFormat, "format 0"},
+		"no JSON":        {meta(`x`), ErrFormat, "invalid character"},
+		"other JSON":     {meta(`{"format":1,"algo":1}`), ErrFormat, "algo"},
+		"no network":     {meta(`{"format":1}`), ErrSpec, "inputs"},
+		"a huge network": {meta(`{"format":1,"spec":{"inputs":1e18}}`), ErrFormat, "inputs"},
+	} {
+		if _, err := Read(bytes.NewReader(tt.file)); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v, want %v with %q", name, err, tt.want, tt.text)
+		}
+	}
+}
+
+func TestParamsRefuses(t *testing.T) {
+	for name, change := range map[string]func(*File){
+		"missing":     func(f *File) { f.Tensors = f.Tensors[1:] },
+		"other type":  func(f *File) { f.Tensors[0].Data = make([]float64, 12) },
+		"other shape": func(f *File) { f.Tensors[0].Shape = []int{3, 4} }, // transposed
+		"more layers": func(f *File) {
+			f.Put(safetensors.Tensor{Name: "mlp_extractor.policy_net.2.bias", Shape: []int{4}, Data: make([]float32, 4)})
+		},
+	} {
+		f := testFile()
+		change(&f)
+		params, before := testParams(2), testParams(2)
+		if err := f.Params(params); !errors.Is(err, ErrMismatch) {
+			t.Errorf("%s: %v, want %v", name, err, ErrMismatch)
+		}
+		if diff := cmp.Diff(before, params); diff != "" {
+			t.Errorf("%s: parameters were changed", name)
+		}
+	}
+}
+
+func TestWriteReadParams(t *testing.T) {
+	var buf bytes.Buffer
+	n, err := WriteParams(&buf, testParams(1))
+	if err != nil || n != int64(buf.Len()) {
+		t.Fatalf("WriteParams = %d, %v, wrote %d bytes", n, err, buf.Len())
+	}
+	for name, file := range map[string][]byte{"parameters": buf.Bytes(), "checkpoint": encode(t, testFile())} {
+		got := testParams(2)
+		if n, err := ReadParams(bytes.NewReader(file), got); err != nil || n != int64(len(file)) {
+			t.Errorf("%s: ReadParams = %d, %v, want %d", name, n, err, len(file))
+		}
+		if diff := cmp.Diff(testParams(1), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model.safetensors")
+	first := testFile()
+	if err := WriteFile(path, first); err != nil {
+		t.Fatal(err)
+	}
+	second := testFile()
+	second.Meta.Timesteps = 7
+	if err := WriteFile(path, second); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("Stat = %v, %v, want mode 0644", info, err)
+	}
+	// A write that ends early leaves the old file and no other.
+	err = WriteFileAtomic(path, func(w io.Writer) error {
+		if _, err := w.Write([]byte("half")); err != nil {
+			return err
+		}
+		return io.ErrUnexpectedEOF
+	})
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("WriteFileAtomic = %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+	got, err := ReadFile(path)
+	if err != nil || got.Meta.Timesteps != 7 {
+		t.Errorf("ReadFile = %+v, %v, want the second file", got.Meta, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("folder holds %v, %v, want one file", entries, err)
+	}
+	if err := os.Truncate(path, info.Size()-1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path); !errors.Is(err, safetensors.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+		t.Errorf("ReadFile of a truncated file: %v, want %v with the path", err, safetensors.ErrCorrupt)
+	}
+	if err := WriteFile(filepath.Join(dir, "none", "x"), first); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("WriteFile to no folder: %v, want %v", err, os.ErrNotExist)
+	}
+}

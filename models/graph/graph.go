@@ -1,0 +1,145 @@
+// Package graph builds networks as Gorgonia graphs, with gradients by automatic
+// differentiation.
+//
+// Shapes are static in Gorgonia, so that each batch size has graphs of its own: one that
+// computes the outputs and, from the first [Network.Backward], one that computes them again
+// and differentiates. They are compiled at first use, which takes a millisecond or two,
+// and kept for the [MaxBatchSizes] batch sizes used last; whoever alternates between more
+// sizes compiles again and again. All graphs read the same memory of parameters.
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// MaxBatchSizes is the number of batch sizes whose graphs a [Network] keeps.
+const MaxBatchSizes = 16
+
+// ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length
+// or in a wrong order.
+var ErrBatch = errors.New("graph: invalid batch")
+
+// Network is a [models.Network] that Gorgonia evaluates. Equal parameters and observations
+// give equal bits in each process on one kind of machine. It is not safe for concurrent use,
+// but networks are independent of each other.
+type Network struct {
+	spec    models.Spec
+	params  []models.Param
+	batches []*batch // most recently used first
+	last    *batch   // of the last Forward; nil before the first
+}
+
+var _ models.Network = (*Network)(nil)
+
+// New returns the network of spec, with the first parameters drawn from rng by
+// [models.Init]; a nil rng leaves them zero, to be read. The error is that of
+// [models.Spec.Validate].
+func New(spec models.Spec, rng *rand.Rand) (*Network, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("graph: %w", err)
+	}
+	n := &Network{spec: spec, params: models.NewParams(spec)}
+	if rng != nil {
+		models.Init(n.params, spec, rng)
+	}
+	return n, nil
+}
+
+// Spec returns the description that n was built from, which is not to be changed.
+func (n *Network) Spec() models.Spec { return n.spec }
+
+// Params implements [models.Network]. The arrays stay the same for the life of n.
+func (n *Network) Params() []models.Param { return n.params }
+
+// Forward implements [models.Network]. It copies obs.
+func (n *Network) Forward(obs []float32, rows int) ([]float32, error) {
+	if rows < 1 || len(obs) != rows*n.spec.Inputs {
+		return nil, fmt.Errorf("%w: %d numbers for %d rows, want %d for each of at least one row",
+			ErrBatch, len(obs), rows, n.spec.Inputs)
+	}
+	n.last = nil
+	b, err := n.batch(rows)
+	if err != nil {
+		return nil, fmt.Errorf("graph: compile for %d rows: %w", rows, err)
+	}
+	copy(b.obs, obs)
+	if err := b.forward.run(); err != nil {
+		return nil, fmt.Errorf("graph: forward of %d rows: %w", rows, err)
+	}
+	b.joinOutputs()
+	n.last = b
+	return b.outputs, nil
+}
+
+// Backward implements [models.Network]. It evaluates the network of the last Forward anew.
+// It may be called again for other gradients of the same outputs; each call sets Param.Grad
+// and adds nothing to it.
+func (n *Network) Backward(dOutputs []float32) error {
+	b := n.last
+	if b == nil {
+		return fmt.Errorf("%w: Backward without a Forward before it", ErrBatch)
+	}
+	if len(dOutputs) != len(b.outputs) {
+		return fmt.Errorf("%w: %d gradients for %d outputs", ErrBatch, len(dOutputs), len(b.outputs))
+	}
+	if b.backward == nil {
+		p, err := compileBackward(n.spec, n.params, b)
+		if err != nil {
+			return fmt.Errorf("graph: compile gradients for %d rows: %w", b.rows, err)
+		}
+		b.backward = p
+	}
+	b.splitGradients(dOutputs)
+	if err := b.backward.run(); err != nil {
+		return fmt.Errorf("graph: backward of %d rows: %w", b.rows, err)
+	}
+	return nil
+}
+
+// batch returns the graphs for that number of rows as the most recently used.
+func (n *Network) batch(rows int) (*batch, error) {
+	for i, b := range n.batches {
+		if b.rows == rows {
+			copy(n.batches[1:i+1], n.batches[:i])
+			n.batches[0] = b
+			return b, nil
+		}
+	}
+	b, err := newBatch(n.spec, n.params, rows)
+	if err != nil {
+		return nil, err
+	}
+	if len(n.batches) == MaxBatchSizes {
+		oldest := n.batches[MaxBatchSizes-1]
+		n.batches = n.batches[:MaxBatchSizes-1]
+		if err := oldest.close(); err != nil {
+			return nil, err
+		}
+	}
+	n.batches = append(n.batches, nil)
+	copy(n.batches[1:], n.batches)
+	n.batches[0] = b
+	return b, nil
+}
+
+// Close releases the compiled graphs. The network stays usable and compiles them again.
+func (n *Network) Close() error {
+	var errs []error
+	for _, b := range n.batches {
+		errs = append(errs, b.close())
+	}
+	n.batches, n.last = nil, nil
+	return errors.Join(errs...)
+}
+
+// WriteTo writes the parameters as [models.WriteParams] does.
+func (n *Network) WriteTo(w io.Writer) (int64, error) { return models.WriteParams(w, n.params) }
+
+// ReadFrom reads the parameters as [models.ReadParams] does and changes none if it returns an
+// error.
+func (n *Network) ReadFrom(r io.Reader) (int64, error) { return models.ReadParams(r, n.params) }

@@ -1,0 +1,40 @@
+// Package models describes and holds function approximators.
+//
+// A [Spec] says what a network computes and is plain data: an engine builds a [Network] from
+// it, a checkpoint stores it. Learning algorithms see only the Network: they compute the
+// gradient of their loss with respect to the outputs, and the Network carries it to the
+// parameters. Package graph builds networks with Gorgonia.
+package models
+
+import "io"
+
+// A Network maps rows of observations to rows of outputs and knows its parameters.
+// It is not safe for concurrent use.
+type Network interface {
+	// Forward evaluates n observations, given as n rows of Spec.Inputs, and returns n rows of
+	// Spec.Outputs. The result belongs to the Network and is valid until its next Forward.
+	Forward(obs []float32, n int) (outputs []float32, err error)
+
+	// Backward sets the gradient of each parameter to the product of dOutputs, of the shape
+	// of the last Forward's outputs, with the Jacobian of that Forward. Parameters must not
+	// have changed since.
+	Backward(dOutputs []float32) error
+
+	// Params returns the parameters in a fixed order, as memory that an optimizer may change
+	// in place.
+	Params() []Param
+
+	// WriteTo writes the parameters as a safetensors file and ReadFrom reads them back.
+	io.WriterTo
+	io.ReaderFrom
+}
+
+// Param is one named array of parameters with its gradient.
+//
+// Dense weights are stored as (inputs, outputs), so that a row of observations is multiplied
+// from the left; files hold PyTorch's transposed layout (see [WriteParams]).
+type Param struct {
+	Name        string // PyTorch's name, such as "mlp_extractor.policy_net.0.weight"
+	Shape       []int
+	Value, Grad []float32 // row-major
+}
