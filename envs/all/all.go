@@ -1,0 +1,7 @@
+// Package all registers every environment of this module.
+package all
+
+import (
+	_ "github.com/kubernasium/kubernasium/envs/classic" // classic/CartPole-v1
+	_ "github.com/kubernasium/kubernasium/envs/gang"    // k8s/GangWindow-v0
+)

@@ -1,0 +1,68 @@
+package gang
+
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// baselines are the planners as rules for the environment. A configuration that no action
+// names is set by [Task.Plan], beside action 0, so that every planner plays undiminished.
+var baselines = plannerBaselines()
+
+func plannerBaselines() []envs.Baseline {
+	list := []envs.Baseline{
+		{Name: ControllerNever, Doc: "Keeps the start configuration, 1000 millicores for each task.",
+			New: planBy(PlannerConfig{Controller: ControllerNever})},
+		{Name: ControllerEqualSplit, Doc: "Divides the cores evenly once.",
+			New: planBy(PlannerConfig{Controller: ControllerEqualSplit})},
+		{Name: ControllerEXPPO, Doc: "Configures once for a mean workload, as EXPPO does.",
+			New: planBy(PlannerConfig{Controller: ControllerEXPPO})},
+	}
+	for w := 1; w <= 9; w++ {
+		list = append(list, envs.Baseline{
+			Name: fmt.Sprintf("static_%d", w), Doc: fmt.Sprintf("Plans for the next %d supersteps after every %d.", w, w),
+			New: planBy(PlannerConfig{Controller: ControllerStatic, Window: w})})
+	}
+	return append(list,
+		envs.Baseline{Name: ControllerDynamicWindow, Doc: "Chooses the best window of the next ten supersteps, waits until it has passed, chooses the next.",
+			New: planBy(PlannerConfig{Controller: ControllerDynamicWindow, Window: DefaultHorizon, Lambda: DefaultLambda})},
+		envs.Baseline{Name: ControllerDynamicMPC, Doc: "Solves at every step whether to keep the configuration, and for which window to change it, over ten supersteps.",
+			New: planBy(PlannerConfig{Controller: ControllerDynamicMPC, Window: DefaultHorizon, Lambda: DefaultLambda})},
+		envs.Baseline{Name: ControllerExactMinMax, Doc: "Takes the shortest superstep that the cores allow at every step, knowing the true sizes and paying each time.", Oracle: true,
+			New: planBy(PlannerConfig{Controller: ControllerExactMinMax})},
+		envs.Baseline{Name: ControllerOneTime, Doc: "Plans all windows of the episode at once, knowing its true sizes.", Oracle: true,
+			New: planBy(PlannerConfig{Controller: ControllerOneTime, Lambda: 1})},
+	)
+}
+
+// planBy returns the maker of the rule that follows a planner, which is made anew for each
+// episode.
+func planBy(cfg PlannerConfig) func(envs.Task) (envs.Rule, error) {
+	return func(task envs.Task) (envs.Rule, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("gang: a planner for a task of type %T", task)
+		}
+		var p Planner
+		next := make([]uint16, t.src.model.NumTasks())
+		return func(_ *cluster.State, first bool, action []float32) error {
+			if first {
+				var err error
+				if p, err = NewPlanner(cfg, t.in, t.Episode()); err != nil {
+					return err
+				}
+			}
+			action[0] = 0
+			switch w := p.Plan(t.Step(), t.levels, next); {
+			case w == 0:
+			case w > 0 && w <= t.opts.Windows:
+				action[0] = float32(w)
+			default:
+				t.Plan(next)
+			}
+			return nil
+		}, nil
+	}
+}

@@ -1,0 +1,267 @@
+package gang_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/gang"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.golden")
+
+func open(tb testing.TB, n int, opts map[string]any) *envs.Vec {
+	tb.Helper()
+	v, err := envs.NewVec(spec(tb), n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { v.Close() })
+	return v
+}
+
+func reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
+	tb.Helper()
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func step(tb testing.TB, v *envs.Vec, actions ...float32) *envs.Batch {
+	tb.Helper()
+	b, err := v.Step(ctx, actions)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// handData writes the data of the hand-worked episode of README.md: three tasks that all take
+// D(w, c) = w·(12 − c) seconds for size w on c cores, and series that are 0 or 40 in the
+// training part, so that a value v is the size 10 + v, and 10 throughout the held-out part.
+func handData(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	var profile strings.Builder
+	profile.WriteString("Task Name, Workload Size, CPU Shares, Duration\n")
+	for _, task := range []string{"a", "b", "c"} {
+		for size := 10; size <= 50; size += 10 {
+			for cores := 1; cores <= 8; cores++ {
+				fmt.Fprintf(&profile, "%s, %d, %d, %d\n", task, size, cores*1000, size*(12-cores))
+			}
+		}
+	}
+	write(tb, filepath.Join(dir, "profile", "workload_profiling.csv"), profile.String())
+	var series strings.Builder
+	series.WriteString("timestamp,value\n")
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 1019 + 60 {
+		value := 10
+		if i < 60 {
+			value = 40 * (i % 2)
+		}
+		fmt.Fprintf(&series, "%s,%d\n", start.Add(time.Duration(i)*time.Hour).Format(time.DateTime), value)
+	}
+	for _, name := range []string{"x", "y", "z"} {
+		write(tb, filepath.Join(dir, "series", name+".csv"), series.String())
+	}
+	return dir
+}
+
+func write(tb testing.TB, path, text string) {
+	tb.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// TestHandWorkedEpisode plays the episode of README.md, section "An episode by hand".
+func TestHandWorkedEpisode(t *testing.T) {
+	for _, tc := range []struct {
+		model    string
+		penalty  float64 // of the second step: 15 s, 15 s for three of three tasks, 1 s for each of three
+		pods     int     // that exist after it, the deleted ones counted
+		requests int64
+	}{
+		{gang.PenaltyConstant, 15, 6, 8000},
+		{gang.PenaltyPerTask, 15, 6, 8000},
+		{gang.PenaltyResize, 3, 3, 8000},
+	} {
+		t.Run(tc.model, func(t *testing.T) {
+			v := open(t, 1, map[string]any{
+				"data": handData(t), "split": "heldout", "forecaster": "persistence",
+				"steps": 3, "windows": 2, "horizon": 2, "penalty_model": tc.model,
+			})
+			b := reset(t, v, 1)
+			approx := cmpopts.EquateApprox(0, 1e-5)
+			// Size 20 on 1 core takes 220 s, (220−50)/200 = 0.85; on 8 cores 80 s, 0.15. Size 20 is
+			// (20−10)/40 = 0.25. A share is 1 of 24 cores. No plan has been made.
+			want := []float32{.85, .85, .15, .15, .15, .15, .25, .25, .25, 1. / 24, 1. / 24, 1. / 24, 1}
+			if diff := cmp.Diff(want, b.Obs, approx); diff != "" {
+				t.Errorf("first observation (-want +got):\n%s", diff)
+			}
+			b = step(t, v, 0)
+			checkStep(t, b, -2.20, 220, 0, 220, 0)
+			b = step(t, v, 2)
+			checkStep(t, b, -(80+tc.penalty)/100, 80, tc.penalty, 300+tc.penalty, 1)
+			want = []float32{.15, .15, .15, .15, .15, .15, .25, .25, .25, 1. / 3, 1. / 3, 1. / 3, 0}
+			if diff := cmp.Diff(want, b.Obs, approx); diff != "" {
+				t.Errorf("third observation (-want +got):\n%s", diff)
+			}
+			s := v.Env(0).State()
+			if len(s.Pods) != tc.pods || s.Nodes[0].NumPods != 3 || s.Nodes[0].Requested.MilliCPU != 24000 {
+				t.Errorf("cluster after the plan:\n%v", s)
+			}
+			for i, p := range s.Pods {
+				running := i >= tc.pods-3
+				if (p.Phase == cluster.Running) != running || running && p.Requests.MilliCPU != tc.requests {
+					t.Errorf("pod %d is %v with %d millicores", i, p.Phase, p.Requests.MilliCPU)
+				}
+			}
+			if want := time.Duration(300+tc.penalty) * time.Second; s.Now != want {
+				t.Errorf("the clock is at %v, want %v", s.Now, want)
+			}
+			b = step(t, v, 0)
+			if !b.Truncated[0] || b.Terminated[0] {
+				t.Errorf("after three steps: terminated %v, truncated %v; want false, true", b.Terminated[0], b.Truncated[0])
+			}
+			if want := -(380 + tc.penalty) / 100; math.Abs(b.EpisodeReturn[0]-want) > 1e-9 {
+				t.Errorf("return %v, want %v", b.EpisodeReturn[0], want)
+			}
+		})
+	}
+}
+
+// TestFirstPlanIsFree: 80 s at once, and no checkpoint.
+func TestFirstPlanIsFree(t *testing.T) {
+	v := open(t, 1, map[string]any{"data": handData(t), "split": "heldout", "forecaster": "persistence", "steps": 3})
+	reset(t, v, 1)
+	checkStep(t, step(t, v, 1), -0.80, 80, 0, 80, 0)
+}
+
+func checkStep(t *testing.T, b *envs.Batch, reward, duration, penalty, total, checkpoints float64) {
+	t.Helper()
+	if math.Abs(b.Reward[0]-reward) > 1e-9 {
+		t.Errorf("reward %v, want %v", b.Reward[0], reward)
+	}
+	want := []float64{duration, penalty, total, checkpoints}
+	if diff := cmp.Diff(want, b.Info[:4], cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Errorf("info (-want +got):\n%s", diff)
+	}
+}
+
+// TestGoldenEpisode pins a generated episode, noise and all: a change of any law, scaler,
+// forecaster or draw shows here and must be meant.
+func TestGoldenEpisode(t *testing.T) {
+	v := open(t, 1, map[string]any{"steps": 24, "noise": 1.0, "straggler_prob": 0.05})
+	b := reset(t, v, 42)
+	var text strings.Builder
+	for i := range 24 {
+		action := float32(i % 4)
+		fmt.Fprintf(&text, "%2d", i)
+		for _, x := range b.Obs {
+			fmt.Fprintf(&text, " %.5f", x)
+		}
+		b = step(t, v, action)
+		info := b.Info
+		if b.Done(0) {
+			info = b.FinalInfo
+		}
+		fmt.Fprintf(&text, "\n   action %v reward %.6f duration %.4f bottleneck %v\n", action, b.Reward[0], info[0], info[5])
+	}
+	path := filepath.Join("testdata", "episode.golden")
+	if *update {
+		write(t, path, text.String())
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v: run with -update to write it", err)
+	}
+	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+		t.Errorf("episode (-want +got):\n%s", diff)
+	}
+}
+
+// TestBaselinesEqualSimulator plays each planner as a baseline and compares the total with
+// that of the simulator, which knows nothing of actions, pods and rewards.
+func TestBaselinesEqualSimulator(t *testing.T) {
+	v := open(t, 1, map[string]any{"steps": 40})
+	for _, cfg := range []gang.PlannerConfig{
+		{Controller: gang.ControllerNever}, {Controller: gang.ControllerEqualSplit}, {Controller: gang.ControllerEXPPO},
+		{Controller: gang.ControllerStatic, Window: 2}, {Controller: gang.ControllerStatic, Window: 7},
+		{Controller: gang.ControllerDynamicMPC, Window: 10, Lambda: 1.02},
+		{Controller: gang.ControllerDynamicWindow, Window: 10, Lambda: 1.02},
+		{Controller: gang.ControllerOneTime, Lambda: 1}, {Controller: gang.ControllerExactMinMax},
+	} {
+		name := cfg.Controller
+		if cfg.Controller == gang.ControllerStatic {
+			name = fmt.Sprintf("static_%d", cfg.Window)
+		}
+		t.Run(name, func(t *testing.T) {
+			base, err := spec(t).Baseline(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reset(t, v, 5)
+			task := v.Env(0).Task().(*gang.Task)
+			p, err := gang.NewPlanner(cfg, task.Instance(), task.Episode())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := gang.Simulate(task.Instance(), p, task.Episode(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rule, err := base.New(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			action := []float32{0}
+			var b *envs.Batch
+			for i := range 40 {
+				if err := rule(v.Env(0).State(), i == 0, action); err != nil {
+					t.Fatal(err)
+				}
+				b = step(t, v, action...)
+			}
+			if got := b.FinalInfo[2]; math.Abs(got-want.Total) > 1e-6 || int(b.FinalInfo[3]) != want.Checkpoints {
+				t.Errorf("total %v with %v checkpoints, the simulator's is %v with %d", got, b.FinalInfo[3], want.Total, want.Checkpoints)
+			}
+		})
+	}
+}
+
+// TestPoolIsShared sees that environments made together play the same prepared instances.
+func TestPoolIsShared(t *testing.T) {
+	v := open(t, 8, map[string]any{"instances": 1, "steps": 5})
+	reset(t, v, 1)
+	first := v.Env(0).Task().(*gang.Task).Instance()
+	for i := range 8 {
+		if v.Env(i).Task().(*gang.Task).Instance() != first {
+			t.Errorf("environment %d has an instance of its own", i)
+		}
+	}
+}
+
+// TestSplitsDiffer sees that equal seeds give different instances in the two splits.
+func TestSplitsDiffer(t *testing.T) {
+	train, held := open(t, 1, map[string]any{"steps": 5}), open(t, 1, map[string]any{"steps": 5, "split": "heldout"})
+	if cmp.Equal(reset(t, train, 1).Obs, reset(t, held, 1).Obs) {
+		t.Error("seed 1 gives the same first observation in both splits")
+	}
+}

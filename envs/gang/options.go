@@ -1,0 +1,126 @@
+package gang
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Values of the options of [Options].
+const (
+	DynamicsSound      = "sound"
+	DynamicsCompatible = "compatible"
+
+	SplitTrain   = "train"
+	SplitHeldOut = "heldout"
+
+	PenaltyConstant = "constant" // a reconfiguration re-creates every task
+	PenaltyPerTask  = "per_task" // … only those whose shares change, each at its part of the penalty
+	PenaltyResize   = "resize"   // … none: pods are resized in place
+)
+
+// Options are the options of k8s/GangWindow-v0, with the defaults of [DefaultOptions].
+type Options struct {
+	Dynamics      string   `opt:"dynamics" doc:"sound, or compatible with Kube_Gang_Scheduling"`
+	Data          string   `opt:"data" doc:"folder with profile, series and forecasts; empty generates instances"`
+	Profile       string   `opt:"profile" doc:"file of the profile, in place of the one in data or of the generated one"`
+	Series        []string `opt:"series" doc:"names of the series in data; empty takes all that the source uses, or else all there are"`
+	Split         string   `opt:"split" doc:"train, or heldout: the part of each series that no training sees"`
+	Forecaster    string   `opt:"forecaster" doc:"what the planner sees: seasonal, persistence, perfect or file; empty is seasonal, in compatible dynamics file"`
+	Windows       int      `opt:"windows" doc:"longest window that an action plans for, 1 to 20"`
+	Horizon       int      `opt:"horizon" doc:"predicted supersteps in an observation, 1 to 20"`
+	Steps         int      `opt:"steps" doc:"supersteps of an episode"`
+	First         int      `opt:"first" doc:"step of the forecasts at which a compatible episode begins"`
+	PenaltyModel  string   `opt:"penalty_model" doc:"constant, per_task or resize"`
+	Penalty       float64  `opt:"penalty" doc:"seconds that re-creating all tasks costs"`
+	ResizeSeconds float64  `opt:"resize_seconds" doc:"seconds for each task that is resized in place"`
+	Noise         float64  `opt:"noise" doc:"scale of the lognormal noise of true durations; 1 is the profile's residuals"`
+	StragglerProb float64  `opt:"straggler_prob" doc:"probability that a task straggles in a superstep by the worst residual of its profile"`
+	DurationLow   float64  `opt:"duration_low" doc:"seconds that are 0 in an observation; both 0 is 50 and 250, in compatible dynamics 75 and 150"`
+	DurationHigh  float64  `opt:"duration_high" doc:"seconds that are 1 in an observation"`
+	Instances     int      `opt:"instances" doc:"number of prepared instances that episodes draw from; 0 draws a new one for each episode"`
+	ProfileSeed   int      `opt:"profile_seed" doc:"random seed of the generated profile"`
+}
+
+// DefaultOptions returns the defaults.
+func DefaultOptions() Options {
+	return Options{
+		Dynamics: DynamicsSound, Split: SplitTrain, Windows: 3, Horizon: 6, Steps: 400, First: 200,
+		PenaltyModel: PenaltyConstant, Penalty: DefaultPenalty, ResizeSeconds: 1,
+	}
+}
+
+// complete checks the options and sets those whose default depends on others.
+func (o *Options) complete() error {
+	compatible := o.Dynamics == DynamicsCompatible
+	if o.Forecaster == "" {
+		o.Forecaster = ForecasterSeasonal
+		if compatible {
+			o.Forecaster = ForecasterFile
+		}
+	}
+	if o.DurationLow == 0 && o.DurationHigh == 0 {
+		o.DurationLow, o.DurationHigh = 50, 250
+		if compatible {
+			o.DurationLow, o.DurationHigh = 75, 150
+		}
+	}
+	for _, c := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"dynamics", o.Dynamics, []string{DynamicsSound, DynamicsCompatible}},
+		{"split", o.Split, []string{SplitTrain, SplitHeldOut}},
+		{"penalty_model", o.PenaltyModel, []string{PenaltyConstant, PenaltyPerTask, PenaltyResize}},
+		{"forecaster", o.Forecaster, []string{ForecasterSeasonal, ForecasterPersistence, ForecasterPerfect, ForecasterFile}},
+	} {
+		if !slices.Contains(c.want, c.value) {
+			return fmt.Errorf("%w: %s is %q, want one of %v", envs.ErrInvalidOption, c.name, c.value, c.want)
+		}
+	}
+	if err := o.checkNumbers(); err != nil {
+		return err
+	}
+	switch {
+	case compatible && o.Data == "":
+		return fmt.Errorf("%w: compatible dynamics need data, the folder of the source's files", envs.ErrInvalidOption)
+	case compatible && o.Forecaster != ForecasterFile && o.Forecaster != ForecasterPerfect:
+		return fmt.Errorf("%w: forecaster %q with compatible dynamics, want file or perfect", envs.ErrInvalidOption, o.Forecaster)
+	case !compatible && o.Forecaster == ForecasterFile && (o.Data == "" || o.Split != SplitHeldOut):
+		return fmt.Errorf("%w: forecaster file needs data and the heldout split, the only steps with published forecasts", envs.ErrInvalidOption)
+	case compatible && (o.Noise != 0 || o.StragglerProb != 0 || o.PenaltyModel != PenaltyConstant || o.Instances != 0 || o.Profile != "" || len(o.Series) > 0):
+		return fmt.Errorf("%w: noise, straggler_prob, penalty_model, instances, profile and series are of the sound dynamics only", envs.ErrInvalidOption)
+	}
+	return nil
+}
+
+func (o *Options) checkNumbers() error {
+	for _, c := range []struct {
+		name         string
+		v, low, high float64
+	}{
+		{"windows", float64(o.Windows), 1, forecastColumns},
+		{"horizon", float64(o.Horizon), 1, forecastColumns},
+		{"steps", float64(o.Steps), 1, 1e6},
+		{"first", float64(o.First), 0, 1e6},
+		{"penalty", o.Penalty, 0, 1e6},
+		{"resize_seconds", o.ResizeSeconds, 0, 1e6},
+		{"noise", o.Noise, 0, 10},
+		{"straggler_prob", o.StragglerProb, 0, 1},
+		{"duration_low", o.DurationLow, 0, 1e6},
+		{"duration_high", o.DurationHigh, math.Nextafter(o.DurationLow, 1e6), 1e6},
+		{"instances", float64(o.Instances), 0, 1e6},
+		{"profile_seed", float64(o.ProfileSeed), 0, 1 << 53},
+	} {
+		if !(c.v >= c.low && c.v <= c.high) {
+			return fmt.Errorf("%w: %s is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.v, c.low, c.high)
+		}
+	}
+	return nil
+}
+
+// columns returns how many supersteps a trace must predict: for the actions, for the
+// observation, and for the planners among the baselines.
+func (o *Options) columns() int { return max(o.Windows, o.Horizon, DefaultHorizon) }

@@ -1,0 +1,197 @@
+package gang
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"runtime"
+	"sync"
+)
+
+// Modes of a Case.
+const (
+	ModeForecast = "forecast" // planners see forecasts
+	ModeActual   = "actual"   // planners see what will happen
+	ModeAny      = "any"      // the controller looks at no planned size
+)
+
+// compatibleTasks names the tasks of Kube_Gang_Scheduling (E. Wang, 2021), in its order,
+// with the series of the Numenta Anomaly Benchmark that drives each.
+var compatibleTasks = []struct{ task, series string }{
+	{"affinity", "nyc_taxi_1"},
+	{"atomic", "nyc_taxi_2"},
+	{"bsearch", "nyc_taxi_3"},
+	{"cap", "nyc_taxi_4"},
+	{"chmod", "art_daily_small_noise"},
+	{"memcpy", "ambient_temperature_system_failure_1"},
+	{"vecmath", "ambient_temperature_system_failure_2"},
+	{"zero", "ambient_temperature_system_failure_3"},
+}
+
+// Dataset is the public data of Kube_Gang_Scheduling (E. Wang, 2021).
+type Dataset struct {
+	Model    *Model
+	Forecast *Trace // planned sizes are forecasts
+	Actual   *Trace // planned sizes are what will happen
+}
+
+// ReadDataset reads profile/workload_profiling.csv, the series and the forecasts of the
+// eight tasks below dir.
+func ReadDataset(dir string) (*Dataset, error) {
+	path := filepath.Join(dir, "profile", "workload_profiling.csv")
+	profile, err := ReadProfile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(profile.Tasks) != len(compatibleTasks) {
+		return nil, fmt.Errorf("gang: %s: %d tasks, want %d", path, len(profile.Tasks), len(compatibleTasks))
+	}
+	var forecast, actual []*Rows
+	for k, c := range compatibleTasks {
+		if profile.Tasks[k] != c.task {
+			return nil, fmt.Errorf("gang: %s: task %d is %s, want %s", path, k, profile.Tasks[k], c.task)
+		}
+		f, a, err := readTask(dir, c.series)
+		if err != nil {
+			return nil, err
+		}
+		forecast, actual = append(forecast, f), append(actual, a)
+	}
+	d := &Dataset{}
+	if d.Model, err = NewModel(profile, DefaultModelConfig()); err != nil {
+		return nil, err
+	}
+	if d.Forecast, err = NewTrace(forecast, actual); err != nil {
+		return nil, err
+	}
+	d.Actual, err = NewTrace(actual, actual)
+	return d, err
+}
+
+// readTask returns the scaled forecasts and actual values of one series.
+func readTask(dir, series string) (forecast, actual *Rows, err error) {
+	forecast, err = ReadForecasts(filepath.Join(dir, "forecasts", series+"_forecasts.csv"), forecastRows)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := ReadSeries(filepath.Join(dir, "series", series+".csv"), forecastRows+forecastColumns)
+	if err != nil {
+		return nil, nil, err
+	}
+	if actual, err = s.Actual(); err != nil {
+		return nil, nil, err
+	}
+	if forecast, err = forecast.Scale(); err != nil {
+		return nil, nil, err
+	}
+	actual, err = actual.Scale()
+	return forecast, actual, err
+}
+
+// Case is one run over the dataset.
+type Case struct {
+	Mode       string  `json:"mode"`       // one of the Mode constants
+	Controller string  `json:"controller"` // one of the Controller constants
+	Window     int     `json:"window"`     // see PlannerConfig
+	Lambda     float64 `json:"lambda"`     // see PlannerConfig
+	Penalty    float64 `json:"penalty"`    // seconds that a reconfiguration costs; default 15
+	Steps      int     `json:"steps"`      // supersteps from the first, 1 … 1000; default 400
+}
+
+// DefaultCases returns the runs whose results are published: the static windows and the
+// dynamic MPC of Kube_Gang_Scheduling (E. Wang, 2021), whose perfect-knowledge MPC was run
+// with λ = 1.0, and the horizons of both dynamic controllers in its fork
+// Kube_Gang_Scheduling-main (K. C. R. Chitta).
+func DefaultCases() []Case {
+	c := func(mode, controller string, window int, lambda float64) Case {
+		return Case{mode, controller, window, lambda, DefaultPenalty, 400}
+	}
+	cases := []Case{c(ModeAny, ControllerEXPPO, 0, 0), c(ModeAny, ControllerNever, 0, 0)}
+	for _, mode := range []string{ModeForecast, ModeActual} {
+		for w := 1; w <= 9; w++ {
+			cases = append(cases, c(mode, ControllerStatic, w, 0))
+		}
+	}
+	cases = append(cases, c(ModeActual, ControllerDynamicMPC, DefaultHorizon, 1))
+	for _, controller := range []string{ControllerDynamicMPC, ControllerDynamicWindow} {
+		for h := 1; h <= 10; h++ {
+			cases = append(cases, c(ModeForecast, controller, h, DefaultLambda))
+		}
+	}
+	return cases
+}
+
+// Result is what a Case came to, beside the published total where there is one.
+type Result struct {
+	Case
+	Duration      float64  `json:"duration"`    // seconds, without penalties
+	Checkpoints   int      `json:"checkpoints"` // reconfigurations after the first step
+	Total         float64  `json:"total"`       // seconds, with penalties
+	Published     *float64 `json:"published"`      // nil where no total is published
+	RelativeError *float64 `json:"relative_error"` // |Total − Published| / Published
+}
+
+// Reproduce runs the cases, DefaultCases if there are none, on the data below dir and
+// compares them with the published tables there. Cases run in parallel; results are in
+// the order of the cases.
+func Reproduce(dir string, cases ...Case) ([]Result, error) {
+	if len(cases) == 0 {
+		cases = DefaultCases()
+	}
+	data, err := ReadDataset(dir)
+	if err != nil {
+		return nil, err
+	}
+	published, err := readPublished(dir)
+	if err != nil {
+		return nil, err
+	}
+	instances := map[string]*Instance{}
+	for mode, tr := range map[string]*Trace{ModeForecast: data.Forecast, ModeActual: data.Actual, ModeAny: data.Actual} {
+		if instances[mode], err = NewInstance(data.Model, tr, 0, 1); err != nil {
+			return nil, err
+		}
+	}
+	results, errs := make([]Result, len(cases)), make([]error, len(cases))
+	var wg sync.WaitGroup
+	queue := make(chan int)
+	for range min(len(cases), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range queue {
+				results[i], errs[i] = cases[i].run(instances, published)
+			}
+		})
+	}
+	for i := range cases {
+		queue <- i
+	}
+	close(queue)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+func (c Case) run(instances map[string]*Instance, published map[Case]float64) (Result, error) {
+	in, ok := instances[c.Mode]
+	if !ok {
+		return Result{}, fmt.Errorf("gang: mode %q, want %s, %s or %s", c.Mode, ModeForecast, ModeActual, ModeAny)
+	}
+	ep := Episode{Steps: c.Steps, Penalty: c.Penalty}
+	p, err := NewPlanner(PlannerConfig{Controller: c.Controller, Window: c.Window, Lambda: c.Lambda}, in, ep)
+	if err != nil {
+		return Result{}, err
+	}
+	run, err := Simulate(in, p, ep, false)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Case: c, Duration: run.Duration, Checkpoints: run.Checkpoints, Total: run.Total}
+	if total, ok := published[c]; ok {
+		relative := math.Abs(run.Total-total) / total
+		r.Published, r.RelativeError = &total, &relative
+	}
+	return r, nil
+}

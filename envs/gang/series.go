@@ -1,0 +1,212 @@
+package gang
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Constants of the forecasts of Kube_Gang_Scheduling (E. Wang, 2021).
+const (
+	seriesCap       = 5000 // rows of a series that are read at most
+	forecastRows    = 1000 // steps with a forecast: the last ones of a series
+	forecastColumns = 20   // steps that a forecast looks ahead, the present one included
+	minSize         = 10.0 // of a workload, after scaling
+	maxSize         = 50.0
+)
+
+// timestampLayout is that of the Numenta Anomaly Benchmark.
+const timestampLayout = "2006-01-02 15:04:05"
+
+// Series is a time series with strictly ascending times.
+type Series struct {
+	Name   string
+	Times  []time.Time // in UTC
+	Values []float64
+}
+
+// ReadSeries reads the series file at path; see ParseSeries.
+func ReadSeries(path string, minRows int) (*Series, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("gang: read series: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	return ParseSeries(path, f, minRows)
+}
+
+// ParseSeries reads a series of at least minRows rows from CSV with the columns timestamp,
+// as "2006-01-02 15:04:05", and value, the format of the Numenta Anomaly Benchmark.
+// Timestamps must ascend strictly. Errors name the file, which name stands for, and the
+// line.
+func ParseSeries(name string, r io.Reader, minRows int) (*Series, error) {
+	t, err := newTable(name, r)
+	if err != nil {
+		return nil, err
+	}
+	index, err := t.columns("timestamp", "value")
+	if err != nil {
+		return nil, err
+	}
+	s := &Series{Name: name}
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		at, err := time.Parse(timestampLayout, row[index[0]])
+		if err != nil {
+			return nil, t.errorf("timestamp %q is not of the form %q", row[index[0]], timestampLayout)
+		}
+		value, err := t.number("value", row[index[1]])
+		if err != nil {
+			return nil, err
+		}
+		if n := len(s.Times); n > 0 && !at.After(s.Times[n-1]) {
+			return nil, t.errorf("timestamp %s does not come after %s of the row before",
+				row[index[0]], s.Times[n-1].Format(timestampLayout))
+		}
+		s.Times = append(s.Times, at)
+		s.Values = append(s.Values, value)
+	}
+	if len(s.Values) < minRows {
+		return nil, t.errorf("%d rows at the end of the file, want at least %d", len(s.Values), minRows)
+	}
+	return s, nil
+}
+
+// Rows is a table of numbers, row-major. Row t holds values for t, t+1, ….
+type Rows struct {
+	Name    string
+	Columns int
+	Values  []float64
+}
+
+// Len returns the number of rows.
+func (r *Rows) Len() int { return len(r.Values) / r.Columns }
+
+// ReadForecasts reads the forecast file at path; see ParseForecasts.
+func ReadForecasts(path string, minRows int) (*Rows, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("gang: read forecasts: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	return ParseForecasts(path, f, minRows)
+}
+
+// ParseForecasts reads at least minRows rows of forecasts from CSV with the header
+// "# t, t+1, t+2, …". Row t holds the values predicted for t, t+1, … just before t. Errors
+// name the file, which name stands for, and the line.
+func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
+	t, err := newTable(name, r)
+	if err != nil {
+		return nil, err
+	}
+	for h, column := range t.header {
+		want := "t+" + strconv.Itoa(h)
+		if h == 0 {
+			want = "# t"
+		}
+		if column != want {
+			return nil, t.errorf("column %d is %q, want %q", h+1, column, want)
+		}
+	}
+	rows := &Rows{Name: name, Columns: len(t.header)}
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for h, field := range row {
+			v, err := t.number(t.header[h], field)
+			if err != nil {
+				return nil, err
+			}
+			rows.Values = append(rows.Values, v)
+		}
+	}
+	if rows.Len() < minRows {
+		return nil, t.errorf("%d rows at the end of the file, want at least %d", rows.Len(), minRows)
+	}
+	return rows, nil
+}
+
+// Actual returns what happened in each step of the forecasts made for s: row i holds the
+// values of the steps i … i+19 of the last 1000 for which 20 are known, out of the first
+// 5000 of the series. Like the earlier project's files it has values of float32 with six
+// decimals.
+func (s *Series) Actual() (*Rows, error) {
+	const span = forecastRows + forecastColumns - 1
+	values := s.Values[:min(len(s.Values), seriesCap)]
+	if len(values) < span {
+		return nil, fmt.Errorf("gang: series %s of %d rows, want at least %d", s.Name, len(values), span)
+	}
+	values = values[len(values)-span:]
+	rounded := make([]float64, span)
+	for i, v := range values {
+		text := strconv.FormatFloat(float64(float32(v)), 'f', 6, 64)
+		rounded[i], _ = strconv.ParseFloat(text, 64) // FormatFloat's text parses
+	}
+	rows := &Rows{Name: s.Name, Columns: forecastColumns}
+	for i := range forecastRows {
+		rows.Values = append(rows.Values, rounded[i:i+forecastColumns]...)
+	}
+	return rows, nil
+}
+
+// Scale returns the rows mapped, each column by its own extremes, to sizes in [10, 50].
+//
+// This is the scaling of Kube_Gang_Scheduling (E. Wang, 2021). It looks ahead over all rows
+// and stretches forecasts by extremes other than the truth's, so it is fit for reproducing
+// that project's results and not for new experiments.
+func (r *Rows) Scale() (*Rows, error) {
+	scaled := &Rows{Name: r.Name, Columns: r.Columns, Values: make([]float64, len(r.Values))}
+	for h := range r.Columns {
+		lo, hi := r.Values[h], r.Values[h]
+		for i := h; i < len(r.Values); i += r.Columns {
+			lo, hi = min(lo, r.Values[i]), max(hi, r.Values[i])
+		}
+		if !(hi > lo) {
+			return nil, fmt.Errorf("gang: %s: column %d is %v in every row, which has no scale", r.Name, h+1, lo)
+		}
+		for i := h; i < len(r.Values); i += r.Columns {
+			scaled.Values[i] = minSize + (r.Values[i]-lo)*(maxSize-minSize)/(hi-lo)
+		}
+	}
+	return scaled, nil
+}
+
+// NewTrace joins scaled rows, one table for each task, to a trace. The planner sees
+// planned; executed are the first columns of truth. All tables must have equally many rows,
+// and those of planned equally many columns.
+func NewTrace(planned, truth []*Rows) (*Trace, error) {
+	if len(planned) == 0 || len(planned) != len(truth) {
+		return nil, fmt.Errorf("gang: %d planned and %d true tables, want one of each for every task", len(planned), len(truth))
+	}
+	tr := &Trace{Steps: planned[0].Len(), Columns: planned[0].Columns, Tasks: len(planned)}
+	tr.Planned = make([]float64, tr.Steps*tr.Columns*tr.Tasks)
+	tr.True = make([]float64, tr.Steps*tr.Tasks)
+	for k, rows := range planned {
+		if rows.Len() != tr.Steps || rows.Columns != tr.Columns || truth[k].Len() != tr.Steps {
+			return nil, fmt.Errorf("gang: %s: %d×%d planned and %d true rows, want %d×%d and %d like %s",
+				rows.Name, rows.Len(), rows.Columns, truth[k].Len(), tr.Steps, tr.Columns, tr.Steps, planned[0].Name)
+		}
+		for i, v := range rows.Values {
+			tr.Planned[i*tr.Tasks+k] = v
+		}
+		for t := range tr.Steps {
+			tr.True[t*tr.Tasks+k] = truth[k].Values[t*truth[k].Columns]
+		}
+	}
+	return tr, nil
+}

@@ -1,0 +1,282 @@
+package gang
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/pcg"
+)
+
+// heldOutRows is the number of rows at the end of each series that are held out: those of the
+// published forecasts.
+const heldOutRows = forecastRows + forecastColumns - 1
+
+// source draws the instances of episodes. It is shared by all environments made together and
+// is safe for concurrent use.
+type source struct {
+	opts   Options
+	model  *Model
+	laws   []Law          // of the model's profile, for noise; nil without
+	series []scaledSeries // of files; empty generates
+	fixed  *Instance      // of compatible dynamics
+	pool   []pooled
+}
+
+// pooled is an instance that is made when it is first drawn.
+type pooled struct {
+	once     sync.Once
+	instance *Instance
+	err      error
+}
+
+// scaledSeries is a series with the scaler and the forecaster fitted on its training part.
+type scaledSeries struct {
+	rawSeries
+	forecaster forecaster
+	low, high  float64 // values that are sizes 10 and 50
+	train      int     // rows of the training part, the first ones
+}
+
+// newSource loads what the options name.
+func newSource(o Options) (*source, error) {
+	s := &source{opts: o, pool: make([]pooled, o.Instances)}
+	if o.Dynamics == DynamicsCompatible {
+		return s, s.loadCompatible()
+	}
+	profile, err := s.loadProfile()
+	if err != nil {
+		return nil, err
+	}
+	if s.model, err = NewModel(profile, DefaultModelConfig()); err != nil {
+		return nil, err
+	}
+	if o.Noise > 0 || o.StragglerProb > 0 {
+		for k := range profile.Tasks {
+			s.laws = append(s.laws, FitLaw(profile, k))
+		}
+	}
+	if o.Data != "" {
+		err = s.loadSeries()
+	}
+	return s, err
+}
+
+func (s *source) loadCompatible() error {
+	d, err := ReadDataset(s.opts.Data)
+	if err != nil {
+		return err
+	}
+	s.model = d.Model
+	trace := d.Forecast
+	if s.opts.Forecaster == ForecasterPerfect {
+		trace = d.Actual
+	}
+	s.fixed, err = NewInstance(d.Model, trace, s.opts.Windows, s.opts.Horizon)
+	if err != nil {
+		return err
+	}
+	c := s.opts.compatible()
+	return c.Validate(s.fixed)
+}
+
+// compatible returns the options as those of a [Compatible].
+func (o *Options) compatible() Compatible {
+	return Compatible{
+		Actions: o.Windows + 1, Columns: o.Horizon, Low: o.DurationLow, High: o.DurationHigh,
+		Penalty: o.Penalty, First: o.First, Steps: o.Steps,
+	}
+}
+
+func (s *source) loadProfile() (*Profile, error) {
+	switch {
+	case s.opts.Profile != "":
+		return ReadProfile(s.opts.Profile)
+	case s.opts.Data != "":
+		return ReadProfile(filepath.Join(s.opts.Data, "profile", "workload_profiling.csv"))
+	}
+	return GenerateProfile(rand.New(pcg.New(uint64(s.opts.ProfileSeed)))), nil
+}
+
+func (s *source) loadSeries() error {
+	names, err := s.seriesNames()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		one, err := s.loadOne(name)
+		if err != nil {
+			return err
+		}
+		s.series = append(s.series, one)
+	}
+	return nil
+}
+
+// seriesNames returns the series asked for, or those of the source if all are there, or else
+// all that are there.
+func (s *source) seriesNames() ([]string, error) {
+	if len(s.opts.Series) > 0 {
+		return s.opts.Series, nil
+	}
+	files, err := filepath.Glob(filepath.Join(s.opts.Data, "series", "*.csv"))
+	if err != nil {
+		return nil, fmt.Errorf("gang: list series: %w", err)
+	}
+	var there, wanted []string
+	for _, f := range files {
+		there = append(there, strings.TrimSuffix(filepath.Base(f), ".csv"))
+	}
+	if len(there) == 0 {
+		return nil, fmt.Errorf("gang: no file *.csv in %s", filepath.Join(s.opts.Data, "series"))
+	}
+	for _, c := range compatibleTasks {
+		if !slices.Contains(there, c.series) {
+			return there, nil
+		}
+		wanted = append(wanted, c.series)
+	}
+	return wanted, nil
+}
+
+func (s *source) loadOne(name string) (scaledSeries, error) {
+	path := filepath.Join(s.opts.Data, "series", name+".csv")
+	need := heldOutRows + s.span() + 1 // rows: a training part that holds at least one episode
+	series, err := ReadSeries(path, need)
+	if err != nil {
+		return scaledSeries{}, err
+	}
+	raw := rawSeries{name: path, values: series.Values, day: stepsPerDay(series.Times)}
+	if s.opts.Forecaster == ForecasterFile {
+		raw.file, err = ReadForecasts(filepath.Join(s.opts.Data, "forecasts", name+"_forecasts.csv"), forecastRows)
+		if err != nil {
+			return scaledSeries{}, err
+		}
+		if raw.file.Columns < s.opts.columns() {
+			return scaledSeries{}, fmt.Errorf("gang: %s: %d columns, want at least %d", raw.file.Name, raw.file.Columns, s.opts.columns())
+		}
+	}
+	one, err := s.fit(raw, len(raw.values)-heldOutRows)
+	if err != nil {
+		return scaledSeries{}, err
+	}
+	if _, n := s.starts(&one); n < 1 {
+		return scaledSeries{}, fmt.Errorf("gang: %s: no room for an episode of %d steps in the %s part of its %d rows, after the %d that the forecaster looks back",
+			path, s.opts.Steps, s.opts.Split, len(raw.values), one.forecaster.history())
+	}
+	return one, nil
+}
+
+// stepsPerDay returns the number of samples in a day by the usual interval between them, or 0
+// if that is not a part of a day.
+func stepsPerDay(times []time.Time) int {
+	var gaps []time.Duration
+	for i := 1; i < len(times); i++ {
+		gaps = append(gaps, times[i].Sub(times[i-1]))
+	}
+	slices.Sort(gaps)
+	usual := gaps[len(gaps)/2]
+	if 24*time.Hour%usual != 0 {
+		return 0
+	}
+	return int(24 * time.Hour / usual)
+}
+
+// fit fits scaler and forecaster on the first train values.
+func (s *source) fit(raw rawSeries, train int) (scaledSeries, error) {
+	f, err := newForecaster(s.opts.Forecaster, raw, train)
+	if err != nil {
+		return scaledSeries{}, err
+	}
+	one := scaledSeries{rawSeries: raw, forecaster: f, train: train}
+	one.low, one.high = slices.Min(raw.values[:train]), slices.Max(raw.values[:train])
+	if one.low == one.high {
+		return one, fmt.Errorf("gang: %s: the training part is %v throughout, which has no scale", raw.name, one.low)
+	}
+	return one, nil
+}
+
+// size maps a value to a workload size, within the range that was seen in training.
+func (s *scaledSeries) size(v float64) float64 {
+	return min(max(minSize+(v-s.low)*(maxSize-minSize)/(s.high-s.low), minSize), maxSize)
+}
+
+// span returns how many rows an episode needs from its first on: its steps, the observation
+// after the last, and the predictions made there.
+func (s *source) span() int { return s.opts.Steps + s.opts.columns() }
+
+// starts returns the range of rows at which an episode may begin.
+func (s *source) starts(one *scaledSeries) (first, n int) {
+	first, end := max(one.forecaster.history(), 1), one.train
+	if s.opts.Split == SplitHeldOut {
+		first, end = max(first, one.train), len(one.values)
+	}
+	return first, end - s.span() + 1 - first
+}
+
+// splitStream keeps the instances of the held-out split apart from those of the training
+// split even for equal seeds. Its value is arbitrary.
+const splitStream = 0x9e3779b97f4a7c15
+
+// draw returns the instance of an episode.
+func (s *source) draw(rng *rand.Rand) (*Instance, error) {
+	switch {
+	case s.fixed != nil:
+		return s.fixed, nil
+	case len(s.pool) == 0:
+		seed := rng.Uint64()
+		if s.opts.Split == SplitHeldOut {
+			seed ^= splitStream
+		}
+		return s.make(seed)
+	}
+	i := rng.IntN(len(s.pool))
+	p := &s.pool[i]
+	p.once.Do(func() {
+		seed := uint64(i)
+		if s.opts.Split == SplitHeldOut {
+			seed ^= splitStream
+		}
+		p.instance, p.err = s.make(seed)
+	})
+	return p.instance, p.err
+}
+
+// make makes the instance of a seed.
+func (s *source) make(seed uint64) (*Instance, error) {
+	rng := rand.New(pcg.New(seed))
+	columns, tasks := s.opts.columns(), s.model.NumTasks()
+	tr := &Trace{Steps: s.opts.Steps + 1, Columns: columns, Tasks: tasks}
+	tr.Planned = make([]float64, tr.Steps*columns*tasks)
+	tr.True = make([]float64, tr.Steps*tasks)
+	order := rng.Perm(max(len(s.series), 1))
+	row := make([]float64, columns)
+	for k := range tasks {
+		var one scaledSeries
+		first := generatedHistory
+		if len(s.series) == 0 {
+			raw := generateSeries(rng, generatedHistory+s.span())
+			var err error
+			if one, err = s.fit(raw, generatedHistory); err != nil {
+				return nil, err
+			}
+		} else {
+			one = s.series[order[k%len(order)]]
+			from, n := s.starts(&one)
+			first = from + rng.IntN(n)
+		}
+		for t := range tr.Steps {
+			at := first + t
+			tr.True[t*tasks+k] = one.size(one.values[at])
+			one.forecaster.row(&one.rawSeries, at, row)
+			for h, v := range row {
+				tr.Planned[(t*columns+h)*tasks+k] = one.size(v)
+			}
+		}
+	}
+	return NewInstance(s.model, tr, s.opts.Windows, s.opts.Horizon)
+}
