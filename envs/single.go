@@ -72,6 +72,9 @@ func (e *Env) Task() Task { return e.task }
 // State returns the state of the cluster, which the caller must not change.
 func (e *Env) State() *cluster.State { return e.c.State() }
 
+// MaxEpisodeSteps returns the time limit in steps, or 0 if there is none.
+func (e *Env) MaxEpisodeSteps() int { return e.limit }
+
 // Reset starts an episode.
 func (e *Env) Reset(ctx context.Context, opts ResetOptions) error {
 	if e.closed {

@@ -27,6 +27,10 @@ type Spec struct {
 	// for clients; nil if there are none. See [DecodeOptions] for its tags.
 	Options any
 
+	// HeldOut are options that select instances no training sees, for evaluation; nil if
+	// other seeds suffice.
+	HeldOut map[string]any
+
 	MaxEpisodeSteps  int     // time limit in steps; 0 is none. An option of the task may change it: see Limiter
 	RewardThreshold  float64 // mean return at which the task counts as solved; meaningful if HasThreshold
 	HasThreshold     bool

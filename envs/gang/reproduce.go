@@ -125,9 +125,9 @@ func DefaultCases() []Case {
 // Result is what a Case came to, beside the published total where there is one.
 type Result struct {
 	Case
-	Duration      float64  `json:"duration"`    // seconds, without penalties
-	Checkpoints   int      `json:"checkpoints"` // reconfigurations after the first step
-	Total         float64  `json:"total"`       // seconds, with penalties
+	Duration      float64  `json:"duration"`       // seconds, without penalties
+	Checkpoints   int      `json:"checkpoints"`    // reconfigurations after the first step
+	Total         float64  `json:"total"`          // seconds, with penalties
 	Published     *float64 `json:"published"`      // nil where no total is published
 	RelativeError *float64 `json:"relative_error"` // |Total − Published| / Published
 }
@@ -174,6 +174,21 @@ func Reproduce(dir string, cases ...Case) ([]Result, error) {
 	return results, nil
 }
 
+// normal returns the case with the settings that its controller does not use at zero.
+func (c Case) normal() Case {
+	switch c.Controller {
+	case ControllerStatic:
+		c.Lambda = 0
+	case ControllerOneTime:
+		c.Window = 0
+	case ControllerEXPPO, ControllerEqualSplit, ControllerNever:
+		c.Mode, c.Window, c.Lambda = ModeAny, 0, 0
+	case ControllerExactMinMax:
+		c.Window, c.Lambda = 0, 0
+	}
+	return c
+}
+
 func (c Case) run(instances map[string]*Instance, published map[Case]float64) (Result, error) {
 	in, ok := instances[c.Mode]
 	if !ok {
@@ -188,6 +203,7 @@ func (c Case) run(instances map[string]*Instance, published map[Case]float64) (R
 	if err != nil {
 		return Result{}, err
 	}
+	c = c.normal()
 	r := Result{Case: c, Duration: run.Duration, Checkpoints: run.Checkpoints, Total: run.Total}
 	if total, ok := published[c]; ok {
 		relative := math.Abs(run.Total-total) / total

@@ -62,6 +62,33 @@ func (b Bounds) MarshalJSON() ([]byte, error) {
 	return json.Marshal(values)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *Bounds) UnmarshalJSON(data []byte) error {
+	var values []any
+	if err := json.Unmarshal(data, &values); err != nil {
+		return err
+	}
+	*b = make(Bounds, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case float64:
+			(*b)[i] = float32(v)
+		case string:
+			if v != "inf" && v != "-inf" {
+				return fmt.Errorf("space: bound %q, want a number, \"inf\" or \"-inf\"", v)
+			}
+			sign := 1
+			if v[0] == '-' {
+				sign = -1
+			}
+			(*b)[i] = float32(math.Inf(sign))
+		default:
+			return fmt.Errorf("space: bound %v, want a number, \"inf\" or \"-inf\"", v)
+		}
+	}
+	return nil
+}
+
 // MaskSize returns the length of an action mask over act: n for Discrete(n), the sum of the
 // numbers of a MultiDiscrete, twice the size of a MultiBinary (0 and 1 of each element, as
 // sb3-contrib lays them out), and 0 for a space that has no mask.
@@ -165,7 +192,9 @@ func (b Box) Sample(rng *rand.Rand, _ []bool, dst []float32) {
 		lo, hi := !math.IsInf(float64(low), 0), !math.IsInf(float64(high), 0)
 		switch {
 		case lo && hi:
-			dst[i] = min(high, low+(high-low)*rng.Float32())
+			// In float64: the width of a box of float32 may exceed the range of float32.
+			width := float64(high) - float64(low)
+			dst[i] = min(high, float32(float64(low)+float64(width*float64(rng.Float32()))))
 		case lo:
 			dst[i] = low + float32(rng.ExpFloat64())
 		case hi:
