@@ -1,0 +1,43 @@
+// Package agents defines how agents act and learn. Each algorithm is a package below it.
+package agents
+
+import (
+	"io"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// A Policy chooses actions.
+type Policy interface {
+	// Act writes one action for each row of b to actions, whose length is the number of rows
+	// times the size of the action space. It chooses only actions that b.Mask permits.
+	Act(b *envs.Batch, actions []float32) error
+}
+
+// A Learner is a Policy that improves from experience. Its Act explores; Greedy returns the
+// policy to evaluate and to ship. The trainer calls, in turn, Act, Observe and Update.
+// Environments must reset in the mode [envs.SameStep].
+type Learner interface {
+	Policy
+
+	// Observe records what followed the last Act: next is the batch that the actions led to.
+	// A reward that is not finite is an error.
+	Observe(next *envs.Batch) error
+
+	// Update learns from what was observed, if it is enough, and returns what there is to log
+	// by name, such as "train/value_loss". It returns nil when nothing was learned.
+	Update() (Metrics, error)
+
+	// Greedy returns the policy that takes the most probable or most valuable action. It
+	// shares the learner's parameters and may not be used while Update runs.
+	Greedy() Policy
+
+	// Save writes the parameters and the state of the optimizer and of the random generators;
+	// Load restores them, so that training goes on bit for bit as if it had not stopped.
+	// Both are called between an Update that returned metrics and the next Act.
+	Save(w io.Writer) error
+	Load(r io.Reader) error
+}
+
+// Metrics are numbers to log, by Stable-Baselines3's names.
+type Metrics map[string]float64

@@ -1,0 +1,76 @@
+// Package evaluation plays policies on given episodes.
+package evaluation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Result is how a policy did, one entry for each episode in the order of its seed.
+type Result struct {
+	Returns []float64
+	Lengths []int64
+	Info    [][]float64 // the diagnostics of each episode's last step, by column of the spec
+}
+
+// Column returns the values of column i of Info.
+func (r *Result) Column(i int) []float64 {
+	values := make([]float64, len(r.Info))
+	for k, row := range r.Info {
+		values[k] = row[i]
+	}
+	return values
+}
+
+// Seeds returns n seeds from first on.
+func Seeds(first uint64, n int) []uint64 {
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = first + uint64(i)
+	}
+	return seeds
+}
+
+// Play lets policy play one episode in each environment of v, whose autoreset mode must be
+// SameStep, from the given seeds, one for each. Environments that are done before others go on
+// with episodes that do not count. Equal seeds give different policies equal episodes, so that
+// results can be compared pair by pair.
+func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, actionSize int, seeds []uint64) (*Result, error) {
+	n := v.NumEnvs()
+	if len(seeds) != n {
+		return nil, fmt.Errorf("evaluation: %d seeds for %d environments", len(seeds), n)
+	}
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seeds: seeds})
+	if err != nil {
+		return nil, err
+	}
+	if b.FinalObs == nil {
+		return nil, errors.New("evaluation: the environments do not reset in the mode SameStep")
+	}
+	r := &Result{Returns: make([]float64, n), Lengths: make([]int64, n), Info: make([][]float64, n)}
+	actions := make([]float32, n*actionSize)
+	columns := len(b.Info) / n
+	for left := n; left > 0; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := policy.Act(b, actions); err != nil {
+			return nil, err
+		}
+		if b, err = v.Step(ctx, actions); err != nil {
+			return nil, err
+		}
+		for i := range n {
+			if b.Done(i) && r.Info[i] == nil {
+				r.Returns[i], r.Lengths[i] = b.EpisodeReturn[i], b.EpisodeLength[i]
+				r.Info[i] = append([]float64{}, b.FinalInfo[i*columns:(i+1)*columns]...)
+				left--
+			}
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,86 @@
+// Package rollout stores what an on-policy learner has seen and estimates advantages.
+package rollout
+
+import "fmt"
+
+// GAE writes to adv the generalized advantage estimates of a rollout and to ret the
+// λ-returns adv+value. Arrays are row-major of shape (T, N), for T steps of N environments;
+// nextValue[t,n] is the value of the observation that step t led to, before any reset. A
+// terminated step does not bootstrap; a truncated one does. GAE panics if lengths differ and
+// allocates nothing.
+//
+// Source: Schulman et al., "High-Dimensional Continuous Control Using Generalized Advantage
+// Estimation", arXiv:1506.02438, section 3; for truncation: Pardo et al., "Time Limits in
+// Reinforcement Learning", arXiv:1712.00378.
+func GAE(adv, ret, value, nextValue []float32, reward []float64, terminated, truncated []bool, n int, gamma, lambda float64) {
+	size := len(adv)
+	for _, l := range []int{len(ret), len(reward), len(value), len(nextValue), len(terminated), len(truncated)} {
+		if l != size || size%n != 0 {
+			panic(fmt.Sprintf("rollout: GAE over arrays of lengths %d and %d for %d environments", size, l, n))
+		}
+	}
+	for env := range n {
+		following := 0.0 // the advantage of the next step of the same episode
+		for i := size - n + env; i >= 0; i -= n {
+			next := float64(nextValue[i])
+			if terminated[i] {
+				next = 0
+			}
+			if terminated[i] || truncated[i] {
+				following = 0
+			}
+			delta := reward[i] + gamma*next - float64(value[i])
+			following = delta + gamma*lambda*following
+			adv[i] = float32(following)
+			ret[i] = adv[i] + value[i]
+		}
+	}
+}
+
+// Buffer holds T steps of N environments, in arrays of shape (T, N, …).
+type Buffer struct {
+	T, N                  int
+	ObsSize, ActSize      int
+	MaskSize              int
+	Obs                   []float32
+	Mask                  []bool
+	Action                []float32
+	LogProb               []float32
+	Value, NextValue      []float32
+	Reward                []float64
+	Terminated, Truncated []bool
+	Adv, Ret              []float32
+
+	t int // steps recorded
+}
+
+// New returns an empty buffer.
+func New(t, n, obsSize, actSize, maskSize int) *Buffer {
+	f := func(k int) []float32 { return make([]float32, t*n*k) }
+	return &Buffer{
+		T: t, N: n, ObsSize: obsSize, ActSize: actSize, MaskSize: maskSize,
+		Obs: f(obsSize), Mask: make([]bool, t*n*maskSize), Action: f(actSize),
+		LogProb: f(1), Value: f(1), NextValue: f(1), Reward: make([]float64, t*n), Adv: f(1), Ret: f(1),
+		Terminated: make([]bool, t*n), Truncated: make([]bool, t*n),
+	}
+}
+
+// Full reports whether T steps have been recorded.
+func (b *Buffer) Full() bool { return b.t == b.T }
+
+// Step returns the number of steps recorded since the last Clear.
+func (b *Buffer) Step() int { return b.t }
+
+// Clear forgets all steps.
+func (b *Buffer) Clear() { b.t = 0 }
+
+// Rows returns the range of rows of the step being recorded.
+func (b *Buffer) Rows() (from, to int) { return b.t * b.N, (b.t + 1) * b.N }
+
+// Advance ends the recording of a step.
+func (b *Buffer) Advance() { b.t++ }
+
+// Estimate fills Adv and Ret of a full buffer.
+func (b *Buffer) Estimate(gamma, lambda float64) {
+	GAE(b.Adv, b.Ret, b.Value, b.NextValue, b.Reward, b.Terminated, b.Truncated, b.N, gamma, lambda)
+}

@@ -1,0 +1,54 @@
+package agents
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Schedule is a hyperparameter that may fall linearly to 0 over the training, such as a
+// learning rate. Its text form is RL Zoo's: "0.001", or "lin_0.001" for the linear one.
+type Schedule struct {
+	Initial float64
+	Linear  bool
+}
+
+// Constant returns the schedule that is always v.
+func Constant(v float64) Schedule { return Schedule{Initial: v} }
+
+// At returns the value when progressRemaining of the training, from 1 down to 0, is to come.
+func (s Schedule) At(progressRemaining float64) float64 {
+	if s.Linear {
+		return s.Initial * max(0, progressRemaining)
+	}
+	return s.Initial
+}
+
+func (s Schedule) String() string {
+	v := strconv.FormatFloat(s.Initial, 'g', -1, 64)
+	if s.Linear {
+		return "lin_" + v
+	}
+	return v
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Schedule) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalJSON implements json.Unmarshaler: a number is a constant, a string is the text form.
+func (s *Schedule) UnmarshalJSON(data []byte) error {
+	return s.UnmarshalText(bytes.Trim(data, `"`))
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Schedule) UnmarshalText(text []byte) error {
+	number, linear := strings.CutPrefix(string(text), "lin_")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("agents: schedule %q, want a number such as 0.001 or lin_0.001", text)
+	}
+	*s = Schedule{Initial: v, Linear: linear}
+	return nil
+}
