@@ -1,0 +1,75 @@
+# Targets of Kubernasium; `make help` lists them. Needs Go, gcc and Python 3.10+ with venv.
+
+GO          ?= go
+PYTHON      ?= python3
+CACHE       := .cache
+VENV        := $(CACHE)/venv
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 20s
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+# The real series and profile where they are, generated instances elsewhere.
+DATA        := $(or $(KUBERNASIUM_DATA),$(wildcard ../shared/data))
+GANG_DATA   := $(if $(wildcard $(DATA)/gang/series),--env-kwargs data:$(abspath $(DATA))/gang)
+ifneq ($(DATA),)
+export KUBERNASIUM_DATA := $(abspath $(DATA))
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-race test-full test-python check lint bench fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## compile the trainer into bin/
+	@mkdir -p bin
+	$(GO) build -o bin/trainer ./trainer
+
+run: build ## train PPO on k8s/GangWindow-v0 and compare it with every baseline, in about 2 minutes
+	bin/trainer train --algo ppo --env k8s/GangWindow-v0 $(GANG_DATA) --compare 40
+
+test: test-race test-full test-python ## every test
+
+test-race: ## all packages under the race detector, with -short
+	$(GO) test -race -short -shuffle=on ./...
+
+test-full: ## all packages: published tables and learning gates
+	$(GO) test -shuffle=on -timeout 30m ./...
+
+test-python: $(VENV)/installed ## what Python peers say of our files and recordings
+	$(VENV)/bin/python envs/classic/testdata/record.py --episodes 300 --long 20 -o $(CACHE)/cartpole.json.gz
+	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
+	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
+
+$(VENV)/installed: tools/requirements.txt
+	$(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+check: ## what every commit must pass: format, vet, imports, quick tests
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) vet ./...
+	$(GO) run ./tools/importcheck
+	$(GO) test -short ./...
+
+lint: ## format, vet, staticcheck, module files and the import check
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) vet ./...
+	$(GO) run ./tools/importcheck
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	$(GO) run $(STATICCHECK) ./...
+
+bench: ## the benchmarks of docs/benchmarks.md
+	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...
+
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+clean: ## remove what make has built; logs/ stays
+	rm -rf bin $(CACHE)

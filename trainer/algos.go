@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/graph"
+)
+
+// algos are the names of the algorithms that can be trained.
+var algos = []string{ppo.Algo}
+
+func checkAlgo(name string) error {
+	if !slices.Contains(algos, name) {
+		return fmt.Errorf("no algorithm %q; there is %s", name, strings.Join(algos, ", "))
+	}
+	return nil
+}
+
+//go:embed hyperparams/*.yml
+var tuned embed.FS
+
+// hyperparams are the settings of a training: how many environments and steps, and the
+// algorithm's own.
+type hyperparams struct {
+	NEnvs      int
+	NTimesteps int
+	PPO        ppo.Config
+}
+
+// readHyperparams returns the settings for an algorithm and an environment: the algorithm's
+// defaults, then those tuned for the environment, then those of the file, if one is named,
+// then params.
+func readHyperparams(algo, env, file string, params map[string]any) (hyperparams, error) {
+	h := hyperparams{NEnvs: 1, NTimesteps: 1_000_000, PPO: ppo.Defaults()}
+	text, err := tuned.ReadFile("hyperparams/" + algo + ".yml")
+	if err != nil {
+		return h, err
+	}
+	layer, err := hyperparamsOf("the tuned hyperparameters", text, env)
+	if err != nil {
+		return h, err
+	}
+	layers := []map[string]any{layer}
+	if file != "" {
+		if text, err = os.ReadFile(file); err != nil {
+			return h, err
+		}
+		if layer, err = hyperparamsOf(file, text, env); err != nil {
+			return h, err
+		}
+		layers = append(layers, layer)
+	}
+	all := merge(append(layers, params)...)
+	for name, field := range map[string]*int{"n_envs": &h.NEnvs, "n_timesteps": &h.NTimesteps} {
+		if v, ok := all[name]; ok {
+			if *field, err = wholeNumber(name, v); err != nil {
+				return h, err
+			}
+			delete(all, name)
+		}
+	}
+	return h, decodeStrict(all, &h.PPO)
+}
+
+// hyperparamsOf returns the entry of an environment in a file of RL Zoo's form: a map from ids
+// to hyperparameters.
+func hyperparamsOf(name string, text []byte, env string) (map[string]any, error) {
+	var all map[string]map[string]any
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return all[env], nil
+}
+
+func wholeNumber(name string, v any) (int, error) {
+	switch x := v.(type) {
+	case int:
+		return x, nil
+	case float64: // 1e5
+		if x == float64(int(x)) {
+			return int(x), nil
+		}
+	}
+	return 0, fmt.Errorf("hyperparameter %s is %v, want a whole number", name, v)
+}
+
+// decodeStrict sets the fields of cfg by their JSON names; an unknown name is an error.
+func decodeStrict(values map[string]any, cfg any) error {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(cfg); err != nil {
+		return fmt.Errorf("hyperparameters: %w; the names are %s", err, strings.Join(fieldNames(cfg), ", "))
+	}
+	return nil
+}
+
+func fieldNames(cfg any) []string {
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil
+	}
+	names := []string{"n_envs", "n_timesteps"}
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// learnerWithNet is a learner and what must be closed after it.
+type learnerWithNet struct {
+	*ppo.Learner
+	net *graph.Network
+}
+
+// networkStream separates the random numbers of a network's first weights from those of the
+// learner, which has the same seed. Its value is arbitrary.
+const networkStream = 0x6b75_6265
+
+// newLearner makes the learner of an algorithm with fresh weights.
+func newLearner(h hyperparams, env agents.EnvInfo, seed uint64) (*learnerWithNet, error) {
+	spec, err := ppo.NetworkSpec(h.PPO, env.Obs, env.Act)
+	if err != nil {
+		return nil, err
+	}
+	net, err := graph.New(spec, rand.New(pcg.New(seed^networkStream)))
+	if err != nil {
+		return nil, err
+	}
+	cfg := h.PPO
+	cfg.TotalTimesteps = h.NTimesteps
+	l, err := ppo.New(cfg, env, net, seed)
+	if err != nil {
+		return nil, err
+	}
+	return &learnerWithNet{l, net}, nil
+}
+
+// model is a trained policy from a file.
+type model struct {
+	path string
+	meta models.Checkpoint
+	agents.Policy
+	net *graph.Network
+}
+
+// readModel reads the policy at path.
+func readModel(path string) (*model, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAlgo(f.Meta.Algo); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	net, err := graph.New(f.Meta.Spec, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := f.Params(net.Params()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &model{path, f.Meta, ppo.NewPolicy(net, f.Meta.Spec), net}, nil
+}
+
+// kwargs returns the options of the environment that the model was trained in.
+func (m *model) kwargs() (map[string]any, error) {
+	if len(m.meta.EnvKwargs) == 0 {
+		return nil, nil
+	}
+	var kwargs map[string]any
+	if err := json.Unmarshal(m.meta.EnvKwargs, &kwargs); err != nil {
+		return nil, fmt.Errorf("%s: options of the environment: %w", m.path, err)
+	}
+	return kwargs, nil
+}
+
+// checkSpaces reports whether the model can play the environments of v.
+func (m *model) checkSpaces(v *envs.Vec) error {
+	obs, act := v.Spaces()
+	want, err := agents.EnvInfo{ID: v.Spec().ID, Obs: obs, Act: act}.Checkpoint(m.meta.Algo, models.Spec{})
+	if err != nil {
+		return err
+	}
+	if err := m.meta.Match(want); err != nil {
+		return fmt.Errorf("%s: %w", m.path, err)
+	}
+	return nil
+}

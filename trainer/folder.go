@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// The layout of a log folder is RL Zoo's: <log-folder>/<algo>/<env>_<k>/, with the best and
+// the last model, checkpoints, and the logs of package tracking.
+
+// envName is the id of an environment as a file name.
+func envName(id string) string { return strings.ReplaceAll(id, "/", "-") }
+
+func (r *run) path(name string) string { return filepath.Join(r.folder, name) }
+
+func (r *run) bestModel() string  { return r.path("best_model.safetensors") }
+func (r *run) finalModel() string { return r.path(envName(r.spec.ID) + ".safetensors") }
+func (r *run) checkpointPath(step int) string {
+	return r.path(fmt.Sprintf("rl_model_%d_steps.safetensors", step))
+}
+
+// Tensors that the trainer adds to the learner's in a checkpoint, to resume.
+const (
+	envsTensor    = models.StatePrefix + "envs"
+	returnsTensor = models.StatePrefix + "ep_returns"
+	lengthsTensor = models.StatePrefix + "ep_lengths"
+)
+
+// openFolder makes a new log folder, or opens that of the checkpoint.
+func (r *run) openFolder(ctx context.Context) error {
+	if r.resume != "" {
+		r.folder = filepath.Dir(r.resume)
+		f, err := models.ReadFile(r.resume)
+		if err != nil {
+			return err
+		}
+		var buf bytes.Buffer
+		if err := models.Write(&buf, f); err != nil {
+			return err
+		}
+		if err := r.learner.Load(&buf); err != nil {
+			return fmt.Errorf("resume %s: %w", r.resume, err)
+		}
+		r.first = r.learner.NumTimesteps()
+		if r.best, r.curve, err = readEvaluations(r.path("evaluations.csv"), r.first); err != nil {
+			return err
+		}
+		r.logs, err = resumeLogs(r.folder, r.spec.ID, int64(r.first))
+		return err
+	}
+	var err error
+	if r.folder, err = newFolder(filepath.Join(r.logFolder, r.algo), envName(r.spec.ID)); err != nil {
+		return err
+	}
+	if r.logs, err = createLogs(r.folder, r.spec.ID); err != nil {
+		return err
+	}
+	return r.writeConfig()
+}
+
+// newFolder makes parent/<name>_<k> for the least k from 1 on that is not there.
+func newFolder(parent, name string) (string, error) {
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	for k := 1; ; k++ {
+		dir := filepath.Join(parent, fmt.Sprintf("%s_%d", name, k))
+		if err := os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrExist) {
+			return dir, err
+		}
+	}
+}
+
+// writeConfig records what the training was started with: config.yml holds the
+// hyperparameters, args.yml the rest.
+func (r *run) writeConfig() error {
+	config := map[string]any{"n_envs": r.params.NEnvs, "n_timesteps": r.params.NTimesteps, r.algo: r.params.PPO}
+	args := map[string]any{
+		"algo": r.algo, "env": r.spec.ID, "seed": r.seed, "env_kwargs": r.kwargs, "eval_env_kwargs": r.evalKwargs,
+		"eval_freq": r.evalFreq, "eval_episodes": r.evalEpisodes, "save_freq": r.saveFreq,
+	}
+	for name, v := range map[string]any{"config.yml": config, "args.yml": args} {
+		text, err := yaml.Marshal(v)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(r.path(name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// save writes a checkpoint that holds the learner, the environments and the running means.
+func (r *run) save(path string) error {
+	var buf bytes.Buffer
+	if err := r.learner.Save(&buf); err != nil {
+		return err
+	}
+	f, err := models.Read(&buf)
+	if err != nil {
+		return err
+	}
+	snapshot, err := r.v.Snapshot()
+	if err != nil {
+		return err
+	}
+	f.Put(
+		safetensors.Tensor{Name: envsTensor, Shape: []int{len(snapshot)}, Data: snapshot},
+		safetensors.Tensor{Name: returnsTensor, Shape: []int{len(r.episodes.returns)}, Data: r.episodes.returns},
+		safetensors.Tensor{Name: lengthsTensor, Shape: []int{len(r.episodes.lengths)}, Data: r.episodes.lengths},
+	)
+	return models.WriteFile(path, f)
+}
+
+// restore brings environments and running means to where the checkpoint left them.
+func (r *run) restore(ctx context.Context) (*envs.Batch, error) {
+	f, err := models.ReadFile(r.resume)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := tensor[uint8](f, envsTensor)
+	if err != nil {
+		return nil, err
+	}
+	if r.episodes.returns, err = tensor[float64](f, returnsTensor); err != nil {
+		return nil, err
+	}
+	if r.episodes.lengths, err = tensor[int64](f, lengthsTensor); err != nil {
+		return nil, err
+	}
+	return r.v.Restore(ctx, snapshot)
+}
+
+func tensor[T safetensors.Element](f models.File, name string) ([]T, error) {
+	t, err := f.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	return safetensors.As[T](t)
+}
+
+// finish saves the last model.
+func (r *run) finish() error { return r.save(r.finalModel()) }
+
+// windowSize is the number of episodes over which the training's means are taken, as in
+// Stable-Baselines3.
+const windowSize = 100
+
+// window holds the last episodes.
+type window struct {
+	returns []float64
+	lengths []int64
+}
+
+func (w *window) add(ret float64, length int64) {
+	w.returns, w.lengths = append(w.returns, ret), append(w.lengths, length)
+	if len(w.returns) > windowSize {
+		w.returns, w.lengths = w.returns[1:], w.lengths[1:]
+	}
+}
+
+func (w *window) means() (ret, length float64, ok bool) {
+	if len(w.returns) == 0 {
+		return 0, 0, false
+	}
+	for _, l := range w.lengths {
+		length += float64(l) / float64(len(w.lengths))
+	}
+	return tracking.Mean(w.returns), length, true
+}

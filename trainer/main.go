@@ -1,0 +1,62 @@
+// Command trainer trains, evaluates and compares agents, and reproduces published results.
+//
+//	go run ./trainer train --algo ppo --env k8s/GangWindow-v0
+//
+// Run it with --help for its commands and examples.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	_ "github.com/kubernasium/kubernasium/envs/all"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "trainer:", err)
+		if errors.Is(err, errInterrupted) {
+			os.Exit(130)
+		}
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "trainer",
+		Short:         "Train, evaluate and compare agents for Kubernetes scheduling",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Example: `  trainer envs                                            # what there is to play
+  trainer train --algo ppo --env k8s/GangWindow-v0        # train, log, evaluate, save
+  trainer eval --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors
+  trainer compare --env k8s/GangWindow-v0 --model FILE    # beside every baseline
+  trainer reproduce gang --data ../shared/data/gang       # published tables, to the digit`,
+	}
+	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
+	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs())
+	return root
+}
+
+// wantJSON reports whether --json was given.
+func wantJSON(cmd *cobra.Command) bool {
+	v, err := cmd.Flags().GetBool("json")
+	return err == nil && v
+}
+
+// printJSON writes v as the command's JSON document.
+func printJSON(cmd *cobra.Command, v any) error {
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

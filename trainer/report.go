@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// table returns the comparison as a table.
+func (res *comparison) table() *tracking.Table {
+	metrics := res.otherMetrics()
+	names := []string{"policy", ">mean " + res.Metric, ">95 % interval", ">difference to " + res.BestBaseline, ">95 % interval"}
+	for _, m := range metrics {
+		names = append(names, ">"+m)
+	}
+	if res.Metric != "return" {
+		names = append(names, ">return")
+	}
+	t := tracking.NewTable(names...)
+	for _, r := range res.Rows {
+		name := r.Policy
+		if r.Kind == kindOracle {
+			name += " (oracle)"
+		}
+		cells := []string{name, number(r.Mean), interval(r.Low, r.High), "", ""}
+		if r.Difference != nil {
+			cells[3], cells[4] = fmt.Sprintf("%+.2f", r.Difference.Mean), interval(r.Difference.Low, r.Difference.High)
+		}
+		for _, m := range metrics {
+			cells = append(cells, number(r.Metrics[m]))
+		}
+		if res.Metric != "return" {
+			cells = append(cells, number(r.MeanReturn))
+		}
+		t.Append(cells...)
+	}
+	return t
+}
+
+// otherMetrics returns the names of the metrics after the first.
+func (res *comparison) otherMetrics() []string {
+	spec, err := envs.Lookup(res.Env)
+	if err != nil || len(spec.Metrics) == 0 {
+		return nil
+	}
+	var names []string
+	for _, m := range spec.Metrics[1:] {
+		names = append(names, m.Column)
+	}
+	return names
+}
+
+func number(x float64) string { return fmt.Sprintf("%.2f", x) }
+
+func interval(low, high float64) string {
+	if math.IsNaN(low) || math.IsNaN(high) {
+		return ""
+	}
+	return fmt.Sprintf("[%.2f, %.2f]", low, high)
+}
+
+func (res *comparison) print(w io.Writer) error {
+	better := "higher"
+	if res.Lower {
+		better = "lower"
+	}
+	fmt.Fprintf(w, "\n%s, %d held-out episodes, %s is better\n\n", res.Env, res.Episodes, better)
+	if err := res.table().WriteText(w); err != nil {
+		return err
+	}
+	for _, v := range res.Verdict {
+		fmt.Fprintf(w, "\n%s\n", v)
+	}
+	return nil
+}
+
+// hopeless is how many times as far from the best as the median a policy must be to be left
+// out of the plot, which it would flatten.
+const hopeless = 8
+
+// draw writes the comparison as a plot.
+func (res *comparison) draw(path string) error {
+	bound := hopeless * abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
+	var bars []tracking.Bar
+	for _, r := range res.Rows {
+		if abs(r.Mean-res.Rows[0].Mean) <= bound || r.Kind == kindModel {
+			bars = append(bars, tracking.Bar{Name: r.Policy, Mean: r.Mean, Low: r.Low, High: r.High, Highlight: r.Kind == kindModel})
+		}
+	}
+	return tracking.Bars(path, fmt.Sprintf("%s, %d held-out episodes", res.Env, res.Episodes), res.Metric, bars)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+func newReproduce() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reproduce",
+		Short: "Reproduce published results of earlier projects",
+	}
+	cmd.AddCommand(newReproduceGang())
+	return cmd
+}
+
+func newReproduceGang() *cobra.Command {
+	var dir string
+	var c gang.Case
+	cmd := &cobra.Command{
+		Use:   "gang",
+		Short: "Reproduce the tables of Kube_Gang_Scheduling (E. Wang, 2021) and of its fork",
+		Long: `Reproduce the tables of Kube_Gang_Scheduling (E. Wang, 2021) and of its fork.
+
+Without --controller, every published row is recomputed. With it, one case is run; mode,
+window, lambda, penalty and steps select it.`,
+		Example: `  trainer reproduce gang --data ../shared/data/gang
+  trainer reproduce gang --mode forecast --controller dynamic_mpc --window 3 --lambda 1.02 --json
+  trainer reproduce gang --mode actual --controller static --window 2 --penalty 45 --steps 800`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				data := dataFolder()
+				if data == "" {
+					return fmt.Errorf("no data: give --data, or set %s to the folder that holds gang/", dataVariable)
+				}
+				dir = filepath.Join(data, "gang")
+			}
+			var cases []gang.Case
+			if c.Controller != "" {
+				cases = append(cases, c)
+			} else {
+				for _, name := range []string{"mode", "window", "lambda", "penalty", "steps"} {
+					if cmd.Flags().Changed(name) {
+						return errors.New("--" + name + " selects a single case and needs --controller")
+					}
+				}
+			}
+			results, err := gang.Reproduce(dir, cases...)
+			if err != nil {
+				return err
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, results)
+			}
+			t := tracking.NewTable("mode", "controller", ">window", ">lambda", ">penalty", ">steps", ">duration", ">checkpoints", ">total", ">published", ">relative error")
+			for _, r := range results {
+				published, relative := "", ""
+				if r.Published != nil {
+					published, relative = fmt.Sprintf("%.6f", *r.Published), fmt.Sprintf("%.1e", *r.RelativeError)
+				}
+				t.Append(r.Mode, r.Controller, fmt.Sprint(r.Window), fmt.Sprint(r.Lambda), fmt.Sprint(r.Penalty), fmt.Sprint(r.Steps),
+					fmt.Sprintf("%.6f", r.Duration), fmt.Sprint(r.Checkpoints), fmt.Sprintf("%.6f", r.Total), published, relative)
+			}
+			return t.WriteText(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "data", "", "folder with profile, series, forecasts and published (default: gang in the data folder)")
+	f.StringVar(&c.Mode, "mode", gang.ModeForecast, "forecast, actual or any: what the planner sees")
+	f.StringVar(&c.Controller, "controller", "", "static, dynamic_mpc, dynamic_window, exppo_static, one_time, equal_3000m, never_reconfigure_1000m or oracle_per_step_exact_minmax")
+	f.IntVar(&c.Window, "window", gang.DefaultHorizon, "window of static, horizon of the dynamic controllers")
+	f.Float64Var(&c.Lambda, "lambda", gang.DefaultLambda, "distrust of long windows of the dynamic controllers")
+	f.Float64Var(&c.Penalty, "penalty", gang.DefaultPenalty, "seconds of a reconfiguration")
+	f.IntVar(&c.Steps, "steps", 400, "supersteps")
+	return cmd
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"time"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/evaluation"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// run is one training: the loop that every learner shares, and its files.
+type run struct {
+	trainConfig
+	spec    *envs.Spec
+	folder  string
+	v       *envs.Vec
+	evalV   *envs.Vec
+	learner *learnerWithNet
+	logs    *logs
+	bar     *tracking.ProgressBar
+	out     io.Writer
+
+	begun    time.Time
+	first    int       // timesteps when this process began
+	episodes window    // the last 100 of training
+	best     float64   // best mean of an evaluation
+	curve    []curveAt // evaluations so far
+	nextEval int
+	nextSave int
+	rollouts int
+}
+
+// curveAt is one evaluation.
+type curveAt struct {
+	Step    int
+	Returns []float64
+}
+
+// newRun makes the environments, the learner and the log folder, or continues those of a
+// checkpoint.
+func newRun(ctx context.Context, spec *envs.Spec, c trainConfig, out io.Writer) (*run, error) {
+	r := &run{trainConfig: c, spec: spec, out: out, begun: time.Now(), best: math.Inf(-1)}
+	var err error
+	r.v, err = envs.NewVec(spec, c.params.NEnvs, envs.VecOptions{Options: c.kwargs, Autoreset: envs.SameStep, Log: true})
+	if err != nil {
+		return nil, err
+	}
+	r.evalV, err = envs.NewVec(spec, c.evalEpisodes, envs.VecOptions{Options: heldOut(spec, c.kwargs, c.evalKwargs), Autoreset: envs.SameStep})
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	obs, act := r.v.Spaces()
+	r.learner, err = newLearner(c.params, agents.EnvInfo{ID: spec.ID, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: c.params.NEnvs}, c.seed)
+	if err == nil {
+		err = r.openFolder(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	r.nextEval, r.nextSave = following(r.first, c.evalFreq), following(r.first, c.saveFreq)
+	r.bar = tracking.NewProgressBar(tracking.ProgressBarConfig{
+		Out: out, Total: int64(c.params.NTimesteps), Start: int64(r.first), Terminal: tracking.IsTerminal(out), Quiet: c.quiet,
+	})
+	return r, nil
+}
+
+// following returns the first multiple of freq above step, or never if freq is 0.
+func following(step, freq int) int {
+	if freq <= 0 {
+		return math.MaxInt
+	}
+	return (step/freq + 1) * freq
+}
+
+// train runs the loop to its end. When ctx ends it saves a checkpoint from which the training
+// can be resumed, and returns errInterrupted.
+func (r *run) train(ctx context.Context) error {
+	b, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	_, act := r.v.Spaces()
+	actions := make([]float32, r.v.NumEnvs()*act.Size())
+	for done := r.first >= r.params.NTimesteps; !done; {
+		if err := r.learner.Act(b, actions); err != nil {
+			return err
+		}
+		// An interrupt waits until the rollout is complete: only then can the learner save.
+		if b, err = r.v.Step(context.WithoutCancel(ctx), actions); err != nil {
+			return err
+		}
+		if err := r.learner.Observe(b); err != nil {
+			return err
+		}
+		if err := r.recordEpisodes(b); err != nil {
+			return err
+		}
+		metrics, err := r.learner.Update()
+		if err != nil {
+			return err
+		}
+		if metrics == nil {
+			continue
+		}
+		if err := r.afterUpdate(ctx, metrics); err != nil {
+			return err
+		}
+		done = r.learner.NumTimesteps() >= r.params.NTimesteps // whole rollouts, as in SB3
+	}
+	r.bar.Close()
+	return r.finish()
+}
+
+// start resets the environments, or brings them to where the checkpoint left them.
+func (r *run) start(ctx context.Context) (*envs.Batch, error) {
+	if r.resume != "" {
+		return r.restore(ctx)
+	}
+	return r.v.Reset(ctx, envs.VecResetOptions{Seed: &r.seed})
+}
+
+func (r *run) recordEpisodes(b *envs.Batch) error {
+	step := r.learner.NumTimesteps()
+	for i := range b.Reward {
+		if !b.Done(i) {
+			continue
+		}
+		r.episodes.add(b.EpisodeReturn[i], b.EpisodeLength[i])
+		r.bar.Episode(b.EpisodeReturn[i])
+		if err := r.logs.monitor.Episode(int64(step), b.EpisodeReturn[i], int(b.EpisodeLength[i]), time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// afterUpdate logs, evaluates and saves when it is time, and stops when ctx has ended.
+func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics) error {
+	step := r.learner.NumTimesteps()
+	r.rollouts++
+	r.bar.Update(int64(step))
+	if step >= r.nextEval {
+		r.nextEval = following(step, r.evalFreq)
+		eval, err := r.evaluate(ctx)
+		if err != nil {
+			return err
+		}
+		maps.Copy(metrics, eval)
+	}
+	if err := r.log(step, metrics); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		path := r.checkpointPath(step)
+		if err := r.save(path); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w at %d timesteps; go on with --resume %s", errInterrupted, step, path)
+	}
+	if step >= r.nextSave {
+		r.nextSave = following(step, r.saveFreq)
+		return r.save(r.checkpointPath(step))
+	}
+	return nil
+}
+
+// log writes a row of the progress logs.
+func (r *run) log(step int, metrics agents.Metrics) error {
+	elapsed := time.Since(r.begun).Seconds()
+	metrics["time/time_elapsed"] = elapsed
+	metrics["time/fps"] = float64(step-r.first) / elapsed
+	metrics["time/iterations"] = float64(r.rollouts)
+	if ret, length, ok := r.episodes.means(); ok {
+		metrics["rollout/ep_rew_mean"], metrics["rollout/ep_len_mean"] = ret, length
+	}
+	return r.logs.write(int64(step), metrics)
+}
+
+// evaluate plays the greedy policy on the held-out episodes and keeps the best model.
+func (r *run) evaluate(ctx context.Context) (agents.Metrics, error) {
+	_, act := r.evalV.Spaces()
+	res, err := evaluation.Play(context.WithoutCancel(ctx), r.evalV, r.learner.Greedy(), act.Size(), evaluation.Seeds(evalSeed, r.evalEpisodes))
+	if err != nil {
+		return nil, fmt.Errorf("evaluate: %w", err)
+	}
+	step, mean := r.learner.NumTimesteps(), tracking.Mean(res.Returns)
+	length := 0.0
+	for _, l := range res.Lengths {
+		length += float64(l) / float64(len(res.Lengths))
+	}
+	r.curve = append(r.curve, curveAt{step, res.Returns})
+	if err := r.logs.evaluations.Write(int64(step), res.Returns); err != nil {
+		return nil, err
+	}
+	if mean > r.best {
+		r.best = mean
+		if err := r.save(r.bestModel()); err != nil {
+			return nil, err
+		}
+	}
+	return agents.Metrics{"eval/mean_reward": mean, "eval/mean_ep_length": length}, nil
+}
+
+// result evaluates the last policy.
+func (r *run) result(ctx context.Context) (trainResult, error) {
+	if n := len(r.curve); n == 0 || r.curve[n-1].Step != r.learner.NumTimesteps() {
+		if _, err := r.evaluate(ctx); err != nil {
+			return trainResult{}, err
+		}
+	}
+	if err := r.plot(); err != nil {
+		return trainResult{}, err
+	}
+	last := r.curve[len(r.curve)-1]
+	return trainResult{
+		Algo: r.algo, Env: r.spec.ID, Timesteps: r.learner.NumTimesteps(),
+		EvalMean: tracking.Mean(last.Returns), EvalStd: deviation(last.Returns), EvalEpisodes: len(last.Returns), Model: r.finalModel(),
+	}, nil
+}
+
+// deviation is the standard deviation with divisor n, which is 0 for one episode, as NumPy's
+// and so Stable-Baselines3's.
+func deviation(x []float64) float64 {
+	mean, sum := tracking.Mean(x), 0.0
+	for _, v := range x {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum / float64(len(x)))
+}
+
+// plot draws the learning curve of the evaluations.
+func (r *run) plot() error {
+	s := tracking.Series{Name: r.algo}
+	for _, c := range r.curve {
+		e := tracking.Estimate{Mean: c.Returns[0], Low: c.Returns[0], High: c.Returns[0]}
+		if len(c.Returns) > 1 {
+			e = tracking.StudentT(c.Returns)
+		}
+		s.Steps = append(s.Steps, int64(c.Step))
+		s.Mean, s.Low, s.High = append(s.Mean, e.Mean), append(s.Low, e.Low), append(s.High, e.High)
+	}
+	return tracking.LearningCurve(r.path("learning_curve.png"), r.algo+" on "+r.spec.ID+", held-out episodes", []tracking.Series{s}, nil)
+}
+
+// close releases everything. It may be called at any time.
+func (r *run) close() error {
+	var errs []error
+	if r.bar != nil {
+		r.bar.Close()
+	}
+	if r.logs != nil {
+		errs = append(errs, r.logs.close())
+	}
+	if r.learner != nil {
+		errs = append(errs, r.learner.net.Close())
+	}
+	for _, v := range []*envs.Vec{r.v, r.evalV} {
+		if v != nil {
+			errs = append(errs, v.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// printFiles says where everything is.
+func (r *run) printFiles(w io.Writer) {
+	fmt.Fprintln(w)
+	for _, f := range []struct{ what, path string }{
+		{"best model", r.bestModel()},
+		{"last model", r.finalModel()},
+		{"logs", r.folder},
+		{"learning curve", r.path("learning_curve.png")},
+		{"comparison", r.path("comparison.png")},
+	} {
+		if _, err := os.Stat(f.path); err == nil {
+			fmt.Fprintf(w, "%-15s %s\n", f.what, f.path)
+		}
+	}
+}

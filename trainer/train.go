@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Seeds of episodes. Training seeds are the user's, from 0 up; those of the evaluations during
+// a training, which choose the best model, and those of comparisons are others, so that no
+// reported figure was selected on the episodes that it is measured on.
+const (
+	evalSeed    = 1_000_000_000
+	compareSeed = 2_000_000_000
+)
+
+// errInterrupted is returned by a training that was stopped by a signal, after it has saved.
+var errInterrupted = errors.New("interrupted")
+
+// trainConfig are the arguments of a training.
+type trainConfig struct {
+	algo, env    string
+	params       hyperparams
+	kwargs       map[string]any
+	evalKwargs   map[string]any
+	seed         uint64
+	evalFreq     int // environment steps between evaluations; 0 is never
+	evalEpisodes int
+	saveFreq     int // environment steps between checkpoints; 0 is never
+	logFolder    string
+	resume       string
+	quiet        bool
+}
+
+// trainResult is the last line of `train --json`.
+type trainResult struct {
+	Algo         string  `json:"algo"`
+	Env          string  `json:"env"`
+	Timesteps    int     `json:"timesteps"`
+	Seconds      float64 `json:"seconds"` // of the training, evaluations included
+	EvalMean     float64 `json:"eval_mean"`
+	EvalStd      float64 `json:"eval_std"`
+	EvalEpisodes int     `json:"eval_episodes"`
+	Model        string  `json:"model"`
+}
+
+func newTrain() *cobra.Command {
+	var c trainConfig
+	var kwargs, evalKwargs, params []string
+	var file string
+	var steps, compare int
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Train an agent, with logs, evaluations on held-out episodes, and checkpoints",
+		Example: `  trainer train --algo ppo --env classic/CartPole-v1
+  trainer train --algo ppo --env k8s/GangWindow-v0 -n 200000 --seed 3 --env-kwargs windows:5
+  trainer train --algo ppo --env k8s/GangWindow-v0 --params learning_rate:lin_0.0005 --params n_epochs:8
+  trainer train --algo ppo --env k8s/GangWindow-v0 --compare 40     # then compare with every baseline
+  trainer train --algo ppo --env k8s/GangWindow-v0 --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_102400_steps.safetensors`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			spec, err := envs.Lookup(c.env)
+			if err != nil {
+				return err
+			}
+			c.env, c.quiet = spec.ID, wantJSON(cmd)
+			if err := checkAlgo(c.algo); err != nil {
+				return err
+			}
+			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
+				return err
+			}
+			if c.evalKwargs, err = parseKwargs("eval-env-kwargs", evalKwargs); err != nil {
+				return err
+			}
+			given, err := parseKwargs("params", params)
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("n-timesteps") {
+				given["n_timesteps"] = steps
+			}
+			if c.params, err = readHyperparams(c.algo, c.env, file, given); err != nil {
+				return err
+			}
+			if c.params.NEnvs < 1 || c.params.NTimesteps < 1 || c.evalEpisodes < 1 {
+				return fmt.Errorf("n_envs %d, n_timesteps %d, eval-episodes %d: want at least 1 of each", c.params.NEnvs, c.params.NTimesteps, c.evalEpisodes)
+			}
+			return trainAndReport(cmd, spec, c, compare)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.algo, "algo", "ppo", "algorithm")
+	f.StringVar(&c.env, "env", "k8s/GangWindow-v0", "id of the environment")
+	f.IntVarP(&steps, "n-timesteps", "n", 0, "environment steps to train for (default: the tuned number)")
+	f.Uint64Var(&c.seed, "seed", 0, "random seed of weights, actions and training episodes")
+	f.IntVar(&c.evalFreq, "eval-freq", 25000, "environment steps between evaluations; 0 is never")
+	f.IntVar(&c.evalEpisodes, "eval-episodes", 10, "held-out episodes of an evaluation")
+	f.IntVar(&c.saveFreq, "save-freq", 100000, "environment steps between checkpoints; 0 is never")
+	f.StringVarP(&c.logFolder, "log-folder", "f", "logs", "folder of logs and models")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
+	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
+	f.StringVar(&file, "conf-file", "", "YAML file of hyperparameters by environment, in RL Zoo's form")
+	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
+	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
+	return cmd
+}
+
+// trainAndReport trains, compares if asked to, and prints what came of it.
+func trainAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, compare int) error {
+	ctx := cmd.Context()
+	start := time.Now()
+	r, err := newRun(ctx, spec, c, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.train(ctx); err != nil {
+		return err
+	}
+	result, err := r.result(ctx)
+	if err != nil {
+		return err
+	}
+	result.Seconds = time.Since(start).Seconds()
+	if wantJSON(cmd) && compare == 0 {
+		return printJSON(cmd, result)
+	}
+	w := cmd.OutOrStdout()
+	if !wantJSON(cmd) {
+		fmt.Fprintf(w, "%s on %s: %d steps in %.0f s, mean return %.2f ± %.2f over %d held-out episodes\n",
+			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, result.EvalEpisodes)
+	}
+	if compare > 0 {
+		cc := compareConfig{spec: spec, kwargs: merge(c.kwargs, c.evalKwargs), models: []string{r.bestModel()}, episodes: compare,
+			seed: compareSeed, plot: r.path("comparison.png"), csv: r.path("comparison.csv")}
+		if err := compareAndReport(cmd, cc, &result); err != nil {
+			return err
+		}
+	}
+	if !wantJSON(cmd) {
+		r.printFiles(w)
+	}
+	return nil
+}
+
+// exists reports whether there is something at path.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
