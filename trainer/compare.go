@@ -43,6 +43,10 @@ type comparison struct {
 	BestBaseline string          `json:"best_baseline"`
 	Rows         []comparisonRow `json:"rows"` // best first
 	Verdict      []string        `json:"verdict"`
+
+	// With two or more models, such as the same training with several seeds: the mean over
+	// models of their differences to the best baseline, and its interval over models.
+	Models *estimate `json:"models,omitempty"`
 }
 
 // comparisonRow is one policy.
@@ -193,7 +197,7 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 		}
 		err = m.checkSpaces(v)
 		if err == nil {
-			err = res.play(ctx, v, modelName(path, m.meta.Algo), kindModel, m)
+			err = res.play(ctx, v, modelName(path, m.meta.Algo, len(c.models) == 1), kindModel, m)
 		}
 		if err := errors.Join(err, m.net.Close()); err != nil {
 			return nil, err
@@ -206,11 +210,15 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 	return res, nil
 }
 
-// modelName names a model by its algorithm and, unless it is the best of a log folder, its file.
-func modelName(path, algo string) string {
+// modelName names a model by its algorithm and its file, or its log folder if it is the best
+// of one; alone, it has the algorithm's name.
+func modelName(path, algo string, alone bool) string {
+	if alone {
+		return algo
+	}
 	name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
 	if name == "best_model" {
-		return algo
+		name = filepath.Base(filepath.Dir(path))
 	}
 	return algo + " " + name
 }
@@ -273,6 +281,7 @@ func (res *comparison) rank() {
 	}
 	best := res.Rows[i]
 	res.BestBaseline = best.Policy
+	var ofModels []float64
 	for k := range res.Rows {
 		row := &res.Rows[k]
 		if k == i {
@@ -282,7 +291,14 @@ func (res *comparison) rank() {
 		row.Difference = &estimate{d.Mean, d.Low, d.High}
 		if row.Kind == kindModel {
 			res.Verdict = append(res.Verdict, res.judge(row, &best))
+			ofModels = append(ofModels, d.Mean)
 		}
+	}
+	if len(ofModels) > 1 {
+		e := tracking.StudentT(ofModels)
+		res.Models = &estimate{e.Mean, e.Low, e.High}
+		res.Verdict = append(res.Verdict, fmt.Sprintf("%d models: mean difference to %s %+.2f, 95 %% interval over models %s",
+			len(ofModels), best.Policy, e.Mean, interval(e.Low, e.High)))
 	}
 }
 

@@ -112,5 +112,5 @@ func openPolicy(v *envs.Vec, modelPath, baselineName string, seed uint64) (name 
 	if err := m.checkSpaces(v); err != nil {
 		return "", nil, nil, errors.Join(err, m.net.Close())
 	}
-	return modelName(modelPath, m.meta.Algo), m, func() { _ = m.net.Close() }, nil
+	return modelName(modelPath, m.meta.Algo, true), m, func() { _ = m.net.Close() }, nil
 }

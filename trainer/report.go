@@ -71,8 +71,9 @@ func (res *comparison) print(w io.Writer) error {
 	if err := res.table().WriteText(w); err != nil {
 		return err
 	}
+	fmt.Fprintln(w)
 	for _, v := range res.Verdict {
-		fmt.Fprintf(w, "\n%s\n", v)
+		fmt.Fprintln(w, v)
 	}
 	return nil
 }

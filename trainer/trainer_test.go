@@ -231,6 +231,19 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestSeveralModels: differences of -10 and -14 have mean -12 and, with Student's t of 12.706
+// for one degree of freedom and a standard error of 2, the interval -12 ± 25.41.
+func TestSeveralModels(t *testing.T) {
+	row := func(kind string, mean float64) comparisonRow {
+		return comparisonRow{Policy: kind, Kind: kind, Mean: mean, values: []float64{mean - 1, mean, mean + 1}}
+	}
+	c := comparison{Lower: true, Rows: []comparisonRow{row(kindModel, 90), row(kindModel, 86), row(kindBaseline, 100)}}
+	c.rank()
+	if c.Models == nil || math.Abs(c.Models.Mean+12) > 1e-9 || math.Abs(c.Models.High-c.Models.Low-50.825) > 0.01 {
+		t.Errorf("over models: %+v, want -12 ± 25.41", c.Models)
+	}
+}
+
 func TestEnvsJSON(t *testing.T) {
 	var all []envDescription
 	if err := json.Unmarshal([]byte(mustExecute(t, "envs", "--json")), &all); err != nil || len(all) < 2 {

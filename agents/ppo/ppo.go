@@ -222,6 +222,9 @@ epochs:
 	m["train/approx_kl"] = epoch.approxKL / epoch.minibatches // as SB3, of the last epoch
 	m["train/loss"] = last.loss                               // as SB3, of the last minibatch
 	m["train/learning_rate"], m["train/clip_range"] = rate, clip
+	if l.cfg.ClipRangeVf.Initial > 0 {
+		m["train/clip_range_vf"] = clipVf
+	}
 	m["train/n_updates"] = float64(l.nUpdates)
 	m["train/explained_variance"] = explainedVariance(l.buf.Value, l.buf.Ret)
 	l.buf.Clear()

@@ -1,0 +1,220 @@
+package ppo
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"gonum.org/v1/gonum/diff/fd"
+	"gonum.org/v1/gonum/stat"
+)
+
+// lossRow is one row of a minibatch, with ε = 0.2 for policy and value: it says on which side of
+// each clip the row lies. flat tells that the surrogate does not depend on the policy there.
+type lossRow struct {
+	name       string
+	logits     [3]float64
+	mask       [3]bool
+	action     int
+	ratio, adv float64 // of the new to the old probability
+	value, old float64
+	ret        float64
+	flat       bool
+	held       bool // the clipped value does not depend on the new one
+}
+
+var lossRows = []lossRow{
+	{"unclipped, adv > 0", [3]float64{0.5, -0.25, 1}, [3]bool{true, true, true}, 0, 1.1, 2, 1, 1.1, 3, false, false},
+	{"unclipped, adv < 0", [3]float64{0, 1, -1}, [3]bool{true, true, true}, 1, 0.9, -1.5, -1, -1.1, 0.5, false, false},
+	{"ratio above, adv > 0: clipped", [3]float64{2, 0, 0}, [3]bool{true, true, true}, 0, 1.5, 1, 1, 0.5, 2, true, true},
+	{"ratio above, adv < 0: does not bind", [3]float64{0, 0.5, 0}, [3]bool{true, true, true}, 1, 1.5, -1, 0.5, 1, 2, false, true},
+	{"ratio below, adv < 0: clipped", [3]float64{-0.5, 1, 0.25}, [3]bool{true, true, true}, 2, 0.5, -2, 0.5, 0.4, -1, true, false},
+	{"ratio below, adv > 0: does not bind", [3]float64{1, 1, 1}, [3]bool{true, true, true}, 2, 0.5, 0.75, 2, 0, 1, false, true},
+	{"masked, unclipped", [3]float64{0.5, 5, -0.5}, [3]bool{true, false, true}, 2, 1.05, 1.25, 0, 0.05, 1, false, false},
+	{"masked, clipped", [3]float64{3, 0, 0.5}, [3]bool{false, true, true}, 1, 1.3, 0.5, 0, 1, -1, true, true},
+	{"one action permitted", [3]float64{1, 2, 3}, [3]bool{false, true, false}, 1, 1, 1, 0.25, 0.25, 0.5, false, false},
+}
+
+const eps = 0.2
+
+// logSoftmax returns the log-probability of the action and the entropy, from the definitions.
+func logSoftmax(logits []float64, mask [3]bool, action int) (logp, entropy float64) {
+	sum := 0.0
+	for j, l := range logits {
+		if mask[j] {
+			sum += math.Exp(l)
+		}
+	}
+	for j, l := range logits {
+		if p := math.Exp(l) / sum; mask[j] {
+			entropy -= p * math.Log(p)
+		}
+	}
+	return logits[action] - math.Log(sum), entropy
+}
+
+// objective is the loss to minimize: the negative of equation 9 of the paper with the surrogate
+// of equation 7, the mean over the rows. With clipVf, the value moves at most ε from the old.
+func objective(outputs, adv, oldLogProb []float64, rows []lossRow, clipVf bool, entCoef, vfCoef float64) (loss float64, s stats) {
+	n := float64(len(rows))
+	for i, r := range rows {
+		out := outputs[4*i : 4*i+4]
+		logp, entropy := logSoftmax(out[:3], r.mask, r.action)
+		ratio := math.Exp(logp - oldLogProb[i])
+		s.policy -= min(ratio*adv[i], max(1-eps, min(1+eps, ratio))*adv[i]) / n
+		value := out[3]
+		if clipVf {
+			value = r.old + max(-eps, min(eps, value-r.old))
+		}
+		s.value += (value - r.ret) * (value - r.ret) / n
+		s.entropyLoss -= entropy / n
+		s.approxKL += (ratio - 1 - math.Log(ratio)) / n
+		if ratio > 1+eps || ratio < 1-eps {
+			s.clipFraction += 1 / n
+		}
+	}
+	return s.policy + vfCoef*s.value + entCoef*s.entropyLoss, s
+}
+
+// record returns a learner whose rollout is the rows, and what the network puts out for them.
+func record(t *testing.T, cfg Config, rows []lossRow) (l *Learner, net *stub, outputs, oldLogProb []float64) {
+	t.Helper()
+	net = newStub(3, func(obs []float32, _ float32) []float32 {
+		r := rows[int(obs[0])]
+		return []float32{float32(r.logits[0]), float32(r.logits[1]), float32(r.logits[2]), float32(r.value)}
+	})
+	l = stubLearner(t, cfg, net, 1)
+	for i, r := range rows {
+		logp, _ := logSoftmax(r.logits[:], r.mask, r.action)
+		old := float32(logp - math.Log(r.ratio))
+		l.buf.Obs[i], l.buf.Action[i], l.buf.LogProb[i] = float32(i), float32(r.action), old
+		l.buf.Adv[i], l.buf.Value[i], l.buf.Ret[i] = float32(r.adv), float32(r.old), float32(r.ret)
+		copy(l.buf.Mask[3*i:], r.mask[:])
+		oldLogProb = append(oldLogProb, float64(old))
+		for _, x := range append(r.logits[:], r.value) {
+			outputs = append(outputs, float64(float32(x)))
+		}
+	}
+	return l, net, outputs, oldLogProb
+}
+
+func TestGradientAgainstFiniteDifferences(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		normalize bool
+		clipVf    bool
+		ent, vf   float64
+	}{
+		{"policy alone", false, false, 0, 0},
+		{"normalized advantages", true, false, 0, 0},
+		{"value", false, false, 0, 0.5},
+		{"clipped value", false, true, 0, 0.5},
+		{"entropy", false, false, 0.3, 0},
+		{"everything", true, true, 0.01, 0.7},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := small(len(lossRows), len(lossRows))
+			cfg.NormalizeAdvantage, cfg.EntCoef, cfg.VfCoef = tc.normalize, tc.ent, tc.vf
+			if tc.clipVf {
+				cfg.ClipRangeVf.Initial = eps
+			}
+			l, net, outputs, oldLogProb := record(t, cfg, lossRows)
+			adv, perm := make([]float64, len(lossRows)), make([]int, len(lossRows))
+			for i, r := range lossRows {
+				adv[i], perm[i] = r.adv, i
+			}
+			if tc.normalize {
+				mean, deviation := stat.MeanStdDev(adv, nil) // the sample's, over n-1
+				for i := range adv {
+					adv[i] = (adv[i] - mean) / (deviation + 1e-8)
+				}
+			}
+			got, err := l.gradient(perm, eps, cfg.ClipRangeVf.Initial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loss, want := objective(outputs, adv, oldLogProb, lossRows, tc.clipVf, tc.ent, tc.vf)
+			want.loss, want.minibatches = loss, 1
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(stats{}), cmpopts.EquateApprox(1e-6, 1e-7)); diff != "" {
+				t.Errorf("losses (-want +got):\n%s", diff)
+			}
+			gradient := fd.Gradient(nil, func(x []float64) float64 {
+				loss, _ := objective(x, adv, oldLogProb, lossRows, tc.clipVf, tc.ent, tc.vf)
+				return loss
+			}, outputs, &fd.Settings{Formula: fd.Central})
+			for i, want := range gradient {
+				if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+					t.Errorf("%s: gradient of output %d is %v, want %v", lossRows[i/4].name, i%4, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestFlatBranches asks which rows have no gradient at all: those that a clip holds, as the
+// names of lossRows say.
+func TestFlatBranches(t *testing.T) {
+	cfg := small(len(lossRows), len(lossRows))
+	cfg.NormalizeAdvantage, cfg.EntCoef, cfg.VfCoef = false, 0, 1
+	cfg.ClipRangeVf.Initial = eps
+	l, _, outputs, _ := record(t, cfg, lossRows)
+	for i, r := range lossRows {
+		out, dOut := make([]float32, 4), make([]float32, 4)
+		for j := range out {
+			out[j] = float32(outputs[4*i+j])
+		}
+		l.loss(i, out, dOut, r.adv, eps, eps, 1)
+		certain := r.mask == [3]bool{false, true, false}
+		if flat := dOut[r.action] == 0; flat != (r.flat || certain) {
+			t.Errorf("%s: policy gradient %v, want zero: %v", r.name, dOut[:3], r.flat)
+		}
+		if held := dOut[3] == 0; held != r.held {
+			t.Errorf("%s: value gradient %v, want zero: %v", r.name, dOut[3], r.held)
+		}
+		for j, ok := range r.mask {
+			if !ok && dOut[j] != 0 {
+				t.Errorf("%s: masked action %d has gradient %v", r.name, j, dOut[j])
+			}
+		}
+	}
+}
+
+// TestNormalize: 1, 2, 3, 6 have mean 3 and sample variance (4+1+0+9)/3 = 14/3.
+func TestNormalize(t *testing.T) {
+	x := []float32{1, 2, 3, 6}
+	normalize(x)
+	d := float32(math.Sqrt(14. / 3))
+	if diff := cmp.Diff([]float32{-2 / d, -1 / d, 0, 3 / d}, x, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	equal := []float32{7, 7, 7}
+	normalize(equal)
+	if diff := cmp.Diff([]float32{0, 0, 0}, equal); diff != "" {
+		t.Errorf("equal advantages (-want +got):\n%s", diff)
+	}
+}
+
+func TestExplainedVariance(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		value, ret []float32
+		want       float64
+	}{
+		{"perfect", []float32{1, 2, 3}, []float32{1, 2, 3}, 1},
+		{"perfect but for a constant", []float32{6, 7, 8}, []float32{1, 2, 3}, 1},
+		{"constant", []float32{5, 5, 5}, []float32{1, 2, 3}, 0},
+		{"the wrong way", []float32{3, 2, 1}, []float32{1, 2, 3}, -3}, // differences −2, 0, 2: 1 − 4
+		{"half", []float32{0, 2, 2, 4}, []float32{0, 1, 3, 4}, 0.8},   // variances 10/4 and 2/4
+		{"equal returns", []float32{1, 2, 3}, []float32{4, 4, 4}, 0},
+		// The mean of the squares of seven float32(1.9) is not the square of their mean.
+		{"equal returns that are no binary fraction", []float32{1, 2, 3, 4, 5, 6, 7}, slices.Repeat([]float32{1.9}, 7), 0},
+		// Deviations of 1/128 beside 1e5: the squares of the numbers themselves hide them.
+		{"large returns", slices.Repeat([]float32{0, 1. / 128}, 8192), slices.Repeat([]float32{1e5, 1e5 + 1./128}, 8192), 1},
+	} {
+		if got := explainedVariance(tc.value, tc.ret); !(math.Abs(got-tc.want) <= 1e-9) {
+			t.Errorf("%s: explained variance %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
