@@ -311,9 +311,9 @@ func (res *comparison) judge(row, best *comparisonRow) string {
 	percent := 100 * d.Mean / abs(best.Mean)
 	switch {
 	case d.Low > 0:
-		return fmt.Sprintf("%s is better than the best baseline, %s, by %.2f %% (95 %% interval of the paired difference above 0)", row.Policy, best.Policy, percent)
+		return fmt.Sprintf("%s is better than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, percent)
 	case d.High < 0:
-		return fmt.Sprintf("%s is worse than the best baseline, %s, by %.2f %% (95 %% interval of the paired difference below 0)", row.Policy, best.Policy, -percent)
+		return fmt.Sprintf("%s is worse than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, -percent)
 	}
 	return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %+.2f %% is within its 95 %% interval", row.Policy, best.Policy, percent)
 }
