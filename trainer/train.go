@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,10 +147,4 @@ func trainAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, compare 
 		r.printFiles(w)
 	}
 	return nil
-}
-
-// exists reports whether there is something at path.
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

@@ -137,13 +137,14 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 		t.Logf("not for these options: %v", err)
 		return
 	}
-	b := reset(t, v, 1)
+	reset(t, v, 1)
 	action, first := make([]float32, act.Size()), true
 	for step := range min(c.opts.Steps, 100) {
 		if err := rule(v.Env(0).State(), first, action); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}
-		if b, err = v.Step(ctx, action); err != nil {
+		b, err := v.Step(ctx, action)
+		if err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}
 		if b.Invalid[0] {
