@@ -48,6 +48,11 @@ var rules = []rule{
 	{"agents", []string{"envs", "models"}, core},
 	{"trainer/tracking", nil, core[:len(noGorgonia)]},
 	{"trainer", []string{"envs", "models", "agents"}, noGorgonia},
+	{"server/wire", []string{"envs/space"}, core},
+	{"server/session", []string{"envs", "server/wire"}, core},
+	{"server/compliance", []string{"server/wire"}, noGorgonia},
+	{"server", []string{"envs", "agents", "models"}, noGorgonia},
+	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"tools", nil, core},
 }
 

@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+)
+
+// EncodeStepRequest writes a step with n rows of actions, which must be in the action space.
+func (l *Layout) EncodeStepRequest(w *Writer, id, eid uint64, actions []float32) {
+	w.Head(4, TypeStep, id)
+	w.Str("eid")
+	w.Uint(eid)
+	w.Str("a")
+	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
+}
+
+// DecodeActions reads the actions of a step into dst, of length N*ActSize. It does not see
+// whether they are in the space.
+func (l *Layout) DecodeActions(f *Frame, dst []float32) error {
+	v := f.Get("a")
+	if v == nil {
+		return Errorf(BadField, "field a is missing")
+	}
+	if l.act.parts == nil {
+		if isInt(v[0]) || isFloat(v[0]) {
+			if len(dst) != 1 {
+				return Errorf(InvalidAction, "one number for actions of %d", len(dst))
+			}
+			dst[0] = number(v)
+			return nil
+		}
+		if n, rest, ok := arrayLen(v); ok {
+			return numbers(dst, n, rest)
+		}
+	}
+	err := l.readBatch(v, &l.act, dst, l.ActSize, 0, nil)
+	if e, ok := err.(*Error); ok && e.Reason == BadField {
+		return Errorf(InvalidAction, "%s", e.Msg)
+	}
+	return err
+}
+
+// numbers reads a plain array of n numbers.
+func numbers(dst []float32, n int, rest []byte) error {
+	if n != len(dst) {
+		return Errorf(InvalidAction, "%d numbers, want %d", n, len(dst))
+	}
+	for i := range dst {
+		if !isInt(rest[0]) && !isFloat(rest[0]) {
+			return Errorf(InvalidAction, "element %d is no number", i)
+		}
+		dst[i] = number(rest)
+		_, rest = cut(rest)
+	}
+	return nil
+}
+
+// number returns the integer or float that v begins with, which was checked to be one.
+func number(v []byte) float32 {
+	c := v[0]
+	if msgpcode.IsFixedNum(c) {
+		return float32(int8(c))
+	}
+	switch c {
+	case msgpcode.Float:
+		return math.Float32frombits(binary.BigEndian.Uint32(v[1:]))
+	case msgpcode.Double:
+		return float32(math.Float64frombits(binary.BigEndian.Uint64(v[1:])))
+	case msgpcode.Uint8:
+		return float32(v[1])
+	case msgpcode.Uint16:
+		return float32(binary.BigEndian.Uint16(v[1:]))
+	case msgpcode.Uint32:
+		return float32(binary.BigEndian.Uint32(v[1:]))
+	case msgpcode.Uint64:
+		return float32(binary.BigEndian.Uint64(v[1:]))
+	case msgpcode.Int8:
+		return float32(int8(v[1]))
+	case msgpcode.Int16:
+		return float32(int16(binary.BigEndian.Uint16(v[1:])))
+	case msgpcode.Int32:
+		return float32(int32(binary.BigEndian.Uint32(v[1:])))
+	}
+	return float32(int64(binary.BigEndian.Uint64(v[1:])))
+}
+
+// Seeds reads the field seed of a reset of n environments: one for each, nil where it gives
+// none. Without seeds it returns nil.
+func (f *Frame) Seeds(n int) ([]*uint64, error) {
+	v := f.Get("seed")
+	if v == nil {
+		return nil, nil
+	}
+	values := make([]uint64, n)
+	seeds := make([]*uint64, n)
+	if isInt(v[0]) {
+		s, err := f.uint(v)
+		if err != nil {
+			return nil, Errorf(InvalidOption, "seed: %s", err)
+		}
+		for i := range seeds {
+			values[i] = s + uint64(i)
+			seeds[i] = &values[i]
+		}
+		return seeds, nil
+	}
+	k, rest, ok := arrayLen(v)
+	if !ok || k != n {
+		return nil, Errorf(InvalidOption, "seed is neither an unsigned integer nor an array of %d", n)
+	}
+	for i := range seeds {
+		var one Value
+		if one, rest = cut(rest); one[0] == msgpcode.Nil {
+			continue
+		}
+		s, err := f.uint(one)
+		if err != nil {
+			return nil, Errorf(InvalidOption, "seed %d: %s", i, err)
+		}
+		values[i] = s
+		seeds[i] = &values[i]
+	}
+	return seeds, nil
+}
+
+// ResetMask reads the field mask of a reset of n environments; nil if it is absent.
+func (f *Frame) ResetMask(n int) ([]bool, error) {
+	v := f.Get("mask")
+	if v == nil {
+		return nil, nil
+	}
+	mask := make([]bool, n)
+	if k, rest, ok := arrayLen(v); ok {
+		if k != n {
+			return nil, Errorf(InvalidOption, "a reset mask of %d for %d environments", k, n)
+		}
+		for i := range mask {
+			if rest[0] != msgpcode.True && rest[0] != msgpcode.False {
+				return nil, Errorf(InvalidOption, "element %d of the reset mask is no bool", i)
+			}
+			mask[i] = rest[0] == msgpcode.True
+			rest = rest[1:]
+		}
+	} else if err := readFlags(v, mask, false, n); err != nil {
+		return nil, Errorf(InvalidOption, "reset mask: %s", err.(*Error).Msg)
+	}
+	for _, m := range mask {
+		if m {
+			return mask, nil
+		}
+	}
+	return nil, Errorf(InvalidOption, "a reset mask that selects no environment")
+}

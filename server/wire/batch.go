@@ -1,0 +1,153 @@
+package wire
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Rows are the rows of a batch, in memory that belongs to an [envs.VecEnv]. The fields are
+// those of envs.Batch, which converts to it.
+//
+// [envs.VecEnv]: https://pkg.go.dev/github.com/kubernasium/kubernasium/envs#VecEnv
+type Rows struct {
+	Obs        []float32
+	Mask       []bool
+	Reward     []float64
+	Terminated []bool
+	Truncated  []bool
+	Invalid    []bool
+	Info       []float64
+
+	FinalObs  []float32
+	FinalInfo []float64
+
+	EpisodeReturn []float64
+	EpisodeLength []int64
+}
+
+// EncodeStep writes the reply to a step. sameStep says whether the last moments of episodes
+// that ended travel in fin.
+func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
+	done := l.done(r)
+	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
+	mask := slices.Contains(r.Mask, false)
+	fin := sameStep && len(done) > 0
+	w.Head(4+count(te, tr, inv, mask, len(l.info) > 0, fin, len(done) > 0), TypeStep+OK, id)
+	w.Str("obs")
+	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
+	w.Str("r")
+	putFloat64s(w.Array(Float64, l.N), r.Reward)
+	l.writeFlags(w, "te", te, r.Terminated)
+	l.writeFlags(w, "tr", tr, r.Truncated)
+	l.writeFlags(w, "inv", inv, r.Invalid)
+	l.writeMask(w, mask, r.Mask)
+	l.writeInfo(w, r.Info, nil)
+	if fin {
+		w.Str("fin")
+		w.Map(2 + count(len(l.info) > 0))
+		l.writeIdx(w)
+		w.Str("obs")
+		l.writeBatch(w, &l.obs, r.FinalObs, l.ObsSize, 0, l.idx)
+		l.writeInfo(w, r.FinalInfo, l.idx)
+	}
+	if len(done) > 0 {
+		l.writeEpisodes(w, r)
+	}
+}
+
+// EncodeReset writes the reply to a reset. seed is what the server drew, nil if it drew none.
+func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
+	mask := slices.Contains(r.Mask, false)
+	w.Head(3+count(mask, len(l.info) > 0, seed != nil), TypeReset+OK, id)
+	w.Str("obs")
+	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
+	l.writeMask(w, mask, r.Mask)
+	l.writeInfo(w, r.Info, nil)
+	if seed != nil {
+		w.Str("seed")
+		w.Uint(*seed)
+	}
+}
+
+func count(conds ...bool) int {
+	n := 0
+	for _, c := range conds {
+		if c {
+			n++
+		}
+	}
+	return n
+}
+
+// done lists the rows whose episode ended, in l.idx.
+func (l *Layout) done(r *Rows) []int32 {
+	l.idx = l.idx[:0]
+	for i := range l.N {
+		if r.Terminated[i] || r.Truncated[i] {
+			l.idx = append(l.idx, int32(i))
+		}
+	}
+	return l.idx
+}
+
+func (l *Layout) writeFlags(w *Writer, key string, any bool, flags []bool) {
+	if any {
+		w.Str(key)
+		putBools(w.Array(Bool, l.N), flags)
+	}
+}
+
+func (l *Layout) writeMask(w *Writer, any bool, mask []bool) {
+	if any {
+		w.Str("mask")
+		putBools(w.Array(Int8, l.N, l.Mask), mask)
+	}
+}
+
+// writeInfo writes the columns of the given rows, or of all if rows is nil.
+func (l *Layout) writeInfo(w *Writer, info []float64, rows []int32) {
+	if len(l.info) == 0 {
+		return
+	}
+	w.Str("info")
+	w.Map(len(l.info))
+	k := l.N
+	if rows != nil {
+		k = len(rows)
+	}
+	for c, col := range l.info {
+		w.Str(col.name)
+		dst := w.Array(col.dtype, k)
+		for j := range k {
+			i := j
+			if rows != nil {
+				i = int(rows[j])
+			}
+			putInfo(dst, j, col.dtype, info[i*len(l.info)+c])
+		}
+	}
+}
+
+func (l *Layout) writeIdx(w *Writer) {
+	w.Str("idx")
+	dst := w.Array(Int32, len(l.idx))
+	for j, i := range l.idx {
+		binary.LittleEndian.PutUint32(dst[4*j:], uint32(i))
+	}
+}
+
+func (l *Layout) writeEpisodes(w *Writer, r *Rows) {
+	w.Str("ep")
+	w.Map(3)
+	l.writeIdx(w)
+	w.Str("r")
+	dst := w.Array(Float64, len(l.idx))
+	for j, i := range l.idx {
+		putInfo(dst, j, Float64, r.EpisodeReturn[i])
+	}
+	w.Str("l")
+	dst = w.Array(Int64, len(l.idx))
+	for j, i := range l.idx {
+		binary.LittleEndian.PutUint64(dst[8*j:], uint64(r.EpisodeLength[i]))
+	}
+}

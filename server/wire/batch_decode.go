@@ -1,0 +1,215 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+func putInfo(dst []byte, j int, dt DType, x float64) {
+	switch dt {
+	case Float64:
+		binary.LittleEndian.PutUint64(dst[8*j:], math.Float64bits(x))
+	case Int64:
+		binary.LittleEndian.PutUint64(dst[8*j:], uint64(int64(x)))
+	case Bool:
+		dst[j] = 0
+		if x != 0 {
+			dst[j] = 1
+		}
+	}
+}
+
+// DecodeStep reads the reply to a step into r, but for the statistics of episodes.
+func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
+	if err := l.readColumn(f.Get("r"), r.Reward, 1, 0, nil); err != nil {
+		return err
+	}
+	if err := readFlags(f.Get("te"), r.Terminated, false, l.N); err != nil {
+		return err
+	}
+	if err := readFlags(f.Get("tr"), r.Truncated, false, l.N); err != nil {
+		return err
+	}
+	if err := readFlags(f.Get("inv"), r.Invalid, false, l.N); err != nil {
+		return err
+	}
+	if err := l.readMoment(f, r); err != nil {
+		return err
+	}
+	if v := f.Get("fin"); v != nil {
+		return l.readFinal(v, r)
+	}
+	return nil
+}
+
+// DecodeEpisodes reads the statistics of the episodes that ended in a step. Other rows keep
+// what they have: those of running episodes do not travel.
+func (l *Layout) DecodeEpisodes(f *Frame, r *Rows) error {
+	v := f.Get("ep")
+	if v == nil {
+		return nil
+	}
+	if err := l.readIdx(v); err != nil {
+		return err
+	}
+	ret, err := lookup(v, "r")
+	if err != nil {
+		return err
+	}
+	if err := l.readColumn(ret, r.EpisodeReturn, 1, 0, l.idx); err != nil {
+		return err
+	}
+	length, err := lookup(v, "l")
+	if err != nil {
+		return err
+	}
+	var a Array
+	if err := parseArray(length, &a); err != nil {
+		return err
+	}
+	if a.DType != Int64 || !a.HasShape(len(l.idx)) {
+		return Errorf(BadField, "lengths of shape %v and dtype %s, want %d of int64", a.Shape(), a.DType, len(l.idx))
+	}
+	for j, i := range l.idx {
+		r.EpisodeLength[i] = int64(binary.LittleEndian.Uint64(a.Data[8*j:]))
+	}
+	return nil
+}
+
+// DecodeReset reads the reply to a reset into r.
+func (l *Layout) DecodeReset(f *Frame, r *Rows) error {
+	clear(r.Reward)
+	clear(r.Terminated)
+	clear(r.Truncated)
+	clear(r.Invalid)
+	return l.readMoment(f, r)
+}
+
+// readMoment reads observations, action masks and infos.
+func (l *Layout) readMoment(f *Frame, r *Rows) error {
+	if err := l.readBatch(f.Get("obs"), &l.obs, r.Obs, l.ObsSize, 0, nil); err != nil {
+		return err
+	}
+	if l.Mask > 0 {
+		if err := readFlags(f.Get("mask"), r.Mask, true, l.N, l.Mask); err != nil {
+			return err
+		}
+	}
+	if len(l.info) > 0 {
+		return l.readInfo(f.Get("info"), r.Info, nil)
+	}
+	return nil
+}
+
+// readFlags reads an array of truth values of a shape; an absent one is all of one value.
+func readFlags(v Value, dst []bool, absent bool, n int, rest ...int) error {
+	if v == nil {
+		for i := range dst {
+			dst[i] = absent
+		}
+		return nil
+	}
+	var a Array
+	if err := parseArray(v, &a); err != nil {
+		return err
+	}
+	if !a.HasShape(n, rest...) || a.DType.ItemSize() != 1 {
+		return Errorf(BadField, "flags of shape %v and dtype %s, want %d bytes", a.Shape(), a.DType, len(dst))
+	}
+	for i, b := range a.Data {
+		dst[i] = b != 0
+	}
+	return nil
+}
+
+// readColumn reads an array of one number for each row into dst at i*stride+off.
+func (l *Layout) readColumn(v Value, dst []float64, stride, off int, rows []int32) error {
+	if v == nil {
+		return Errorf(BadField, "a column is missing")
+	}
+	n := l.N
+	if rows != nil {
+		n = len(rows)
+	}
+	var a Array
+	if err := parseArray(v, &a); err != nil {
+		return err
+	}
+	if !a.HasShape(n) || a.DType != Float64 && a.DType != Int64 && a.DType != Bool {
+		return Errorf(BadField, "a column of shape %v and dtype %s, want (%d,) numbers", a.Shape(), a.DType, n)
+	}
+	if rows == nil {
+		getFloat64s(dst[off:], stride, &a)
+		return nil
+	}
+	one, k := a, a.DType.ItemSize()
+	for j, i := range rows {
+		one.Data = a.Data[j*k : (j+1)*k]
+		getFloat64s(dst[int(i)*stride+off:], 1, &one)
+	}
+	return nil
+}
+
+func (l *Layout) readInfo(v Value, dst []float64, rows []int32) error {
+	if v == nil {
+		return Errorf(BadField, "infos are missing")
+	}
+	for c, col := range l.info {
+		value, err := lookup(v, col.name)
+		if err != nil {
+			return err
+		}
+		if err := l.readColumn(value, dst, len(l.info), c, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readIdx reads which rows fin or ep are about, into l.idx.
+func (l *Layout) readIdx(v Value) error {
+	idx, err := lookup(v, "idx")
+	if err != nil {
+		return err
+	}
+	var a Array
+	if err := parseArray(idx, &a); err != nil {
+		return err
+	}
+	if a.DType != Int32 || a.NDim != 1 || a.Len() > l.N {
+		return Errorf(BadField, "idx of shape %v and dtype %s, want at most %d of int32", a.Shape(), a.DType, l.N)
+	}
+	l.idx = l.idx[:0]
+	for j := range a.Len() {
+		i := int32(binary.LittleEndian.Uint32(a.Data[4*j:]))
+		if i < 0 || int(i) >= l.N || j > 0 && i <= l.idx[j-1] {
+			return Errorf(BadField, "idx holds %d, want ascending rows below %d", i, l.N)
+		}
+		l.idx = append(l.idx, i)
+	}
+	return nil
+}
+
+func (l *Layout) readFinal(v Value, r *Rows) error {
+	if len(r.FinalObs) != len(r.Obs) {
+		return Errorf(BadField, "fin in a mode other than SAME_STEP")
+	}
+	if err := l.readIdx(v); err != nil {
+		return err
+	}
+	obs, err := lookup(v, "obs")
+	if err != nil {
+		return err
+	}
+	if err := l.readBatch(obs, &l.obs, r.FinalObs, l.ObsSize, 0, l.idx); err != nil {
+		return err
+	}
+	if len(l.info) == 0 {
+		return nil
+	}
+	info, err := lookup(v, "info")
+	if err != nil {
+		return err
+	}
+	return l.readInfo(info, r.FinalInfo, l.idx)
+}

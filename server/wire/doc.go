@@ -1,0 +1,41 @@
+// Package wire is the codec of the protocol kubernasium.v1, which server/PROTOCOL.md defines:
+// frames, arrays, spaces, batches and error codes, without any I/O.
+//
+// Encoders and decoders of steps allocate nothing once their buffers have grown. Every decoder
+// checks lengths before it allocates, and none panics, whatever it is given.
+package wire
+
+const (
+	// Subprotocol is the name that WebSocket peers agree on.
+	Subprotocol = "kubernasium.v1"
+	// BearerPrefix precedes the token, in unpadded base64url, in the subprotocol by which
+	// browsers authorize themselves.
+	BearerPrefix = "base64url.bearer.authorization.kubernasium."
+	// Path is where the HTTP server upgrades to WebSocket.
+	Path = "/v1/ws"
+
+	// Major and Minor are the version of the protocol.
+	Major = 1
+	Minor = 0
+)
+
+// Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
+const (
+	TypeHello   = "hello"
+	TypeWelcome = "welcome"
+	TypeEnvs    = "envs"
+	TypeMake    = "make"
+	TypeReset   = "reset"
+	TypeStep    = "step"
+	TypeRender  = "render"
+	TypeStats   = "stats"
+	TypeClose   = "close"
+	TypePing    = "ping"
+	TypeErr     = "err"
+	TypeDrain   = "drain" // an event
+
+	OK = ".ok"
+)
+
+// Reserved lists the names of requests to come.
+var Reserved = []string{"send", "recv", "rollout", "snapshot", "restore", "fork", "resume", "policy", "cancel"}

@@ -1,0 +1,90 @@
+package wire
+
+import "fmt"
+
+// Code is the class of an error: the name of one of gRPC's codes.
+type Code string
+
+// Codes of errors.
+const (
+	InvalidArgument    Code = "INVALID_ARGUMENT"
+	NotFound           Code = "NOT_FOUND"
+	FailedPrecondition Code = "FAILED_PRECONDITION"
+	ResourceExhausted  Code = "RESOURCE_EXHAUSTED"
+	DeadlineExceeded   Code = "DEADLINE_EXCEEDED"
+	Cancelled          Code = "CANCELLED"
+	Unimplemented      Code = "UNIMPLEMENTED"
+	Internal           Code = "INTERNAL"
+	Unavailable        Code = "UNAVAILABLE"
+)
+
+// Reason tells what went wrong, for programs. PROTOCOL.md, section 9, says when each occurs.
+type Reason string
+
+// Reasons of errors.
+const (
+	Malformed      Reason = "MALFORMED"
+	BadID          Reason = "BAD_ID"
+	TextFrame      Reason = "TEXT_FRAME"
+	BadField       Reason = "BAD_FIELD"
+	BadArray       Reason = "BAD_ARRAY"
+	InvalidAction  Reason = "INVALID_ACTION"
+	InvalidOption  Reason = "INVALID_OPTION"
+	UnknownEnv     Reason = "UNKNOWN_ENV"
+	UnknownEID     Reason = "UNKNOWN_EID"
+	HelloFirst     Reason = "HELLO_FIRST"
+	HelloTwice     Reason = "HELLO_TWICE"
+	Version        Reason = "VERSION"
+	ResetNeeded    Reason = "RESET_NEEDED"
+	TooLarge       Reason = "TOO_LARGE"
+	Inflight       Reason = "INFLIGHT"
+	TooManyEnvs    Reason = "ENVS"
+	TooManySession Reason = "SESSIONS"
+	Deadline       Reason = "DEADLINE"
+	WasCancelled   Reason = "CANCELLED"
+	IsReserved     Reason = "RESERVED"
+	UnknownMessage Reason = "UNKNOWN_MESSAGE"
+	CannotRender   Reason = "RENDER"
+	EnvFailed      Reason = "ENV_FAILED"
+	ServerFault    Reason = "INTERNAL"
+	Draining       Reason = "DRAINING"
+)
+
+var codes = map[Reason]Code{
+	Malformed: InvalidArgument, BadID: InvalidArgument, TextFrame: InvalidArgument, BadField: InvalidArgument,
+	BadArray: InvalidArgument, InvalidAction: InvalidArgument, InvalidOption: InvalidArgument,
+	UnknownEnv: NotFound, UnknownEID: NotFound,
+	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
+	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
+	Deadline: DeadlineExceeded, WasCancelled: Cancelled,
+	IsReserved: Unimplemented, UnknownMessage: Unimplemented, CannotRender: Unimplemented,
+	EnvFailed: Internal, ServerFault: Internal, Draining: Unavailable,
+}
+
+// Code returns the class that r belongs to; Internal for an unknown reason.
+func (r Reason) Code() Code {
+	if c, ok := codes[r]; ok {
+		return c
+	}
+	return Internal
+}
+
+// Error is a request's refusal: the message err. Its zero T and ID are set when it is sent.
+type Error struct {
+	T            string  `json:"t"`
+	ID           uint64  `json:"id"`
+	Code         Code    `json:"code"`
+	Reason       Reason  `json:"reason"`
+	Msg          string  `json:"msg"`
+	EID          *uint64 `json:"eid,omitempty"`
+	RetryAfterMS int64   `json:"retry_after_ms,omitempty"`
+	Ver          []int   `json:"ver,omitempty"`
+}
+
+// Errorf returns the Error of a reason, with a message for people.
+func Errorf(r Reason, format string, args ...any) *Error {
+	return &Error{T: TypeErr, Code: r.Code(), Reason: r, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("%s (%s): %s", e.Code, e.Reason, e.Msg) }

@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/frames.json")
+
+// goldenFrame is an entry of testdata/frames.json, which clients in other languages read too.
+type goldenFrame struct {
+	Name    string         `json:"name"`
+	Hex     string         `json:"hex"`
+	Decoded map[string]any `json:"decoded"` // arrays as dtype, shape, data; infinities as strings
+}
+
+// goldenRows is a batch of two environments in which everything happens.
+func goldenRows(l *Layout) *Rows {
+	r := newRows(l)
+	for i := range r.Obs {
+		r.Obs[i], r.FinalObs[i] = float32(i%2), 1
+	}
+	for i := range r.Mask {
+		r.Mask[i] = i%3 != 1
+	}
+	copy(r.Reward, []float64{1.5, -2})
+	r.Terminated[1], r.Invalid[0] = true, true
+	copy(r.Info, []float64{0.25, 3, 1, math.Pi, -4, 0})
+	copy(r.FinalInfo, []float64{9, 9, 9, 0.5, 7, 1}) // of row 0 stale
+	copy(r.EpisodeReturn, []float64{1.5, 10.25})
+	copy(r.EpisodeLength, []int64{1, 12})
+	return r
+}
+
+func goldenFrames(t *testing.T) []goldenFrame {
+	w := NewWriter()
+	var frames []goldenFrame
+	add := func(name string, err error) {
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		frames = append(frames, goldenFrame{name, hex.EncodeToString(w.Bytes()), decodeAny(t, w.Bytes())})
+	}
+	message := func(name string, v any) {
+		w.Reset()
+		add(name, w.Encode(v))
+	}
+	two, eid := 2, uint64(1)
+	message("hello", &Hello{T: TypeHello, ID: 1, Ver: []int{1, 0}, Client: "test/1"})
+	message("welcome", &Welcome{T: TypeWelcome, ID: 1, Ver: []int{1, 0}, Server: "kubernasium/0.1.0", SID: "00ff", Caps: []string{}, Limits: DefaultLimits()})
+	message("make", &MakeRequest{T: TypeMake, ID: 2, Env: "classic/CartPole-v1", N: &two, Options: map[string]any{"x": 1}, Autoreset: "SAME_STEP"})
+	threshold := 475.0
+	message("make.ok", &MakeReply{
+		T: TypeMake + OK, ID: 2, EID: 1, Env: "test/Dict-v0", N: 2, Autoreset: "SAME_STEP", MaxEpisodeSteps: 500,
+		ObsSpace: dictSpace.Describe(), ActSpace: space.Discrete{N: 3}.Describe(), Mask: 3,
+		Spec: Spec{ID: "test/Dict-v0", Doc: "A test.", RewardThreshold: &threshold, RenderModes: []string{"ansi"},
+			Options: []Option{{Name: "steps", Type: "int", Default: 400, Doc: "of an episode"}}, HeldOut: map[string]any{"split": "heldout"}, Info: infoColumns,
+			Metrics: []Metric{{Column: "cost", Unit: "s", Lower: true}}, Baselines: []Baseline{{Name: "best", Doc: "Knows.", Oracle: true}}},
+	})
+	message("reset with a seed", &ResetRequest{T: TypeReset, ID: 3, EID: 1, Seed: uint64(7)})
+	message("reset with seeds, options and a mask", &ResetRequest{T: TypeReset, ID: 3, EID: 1, Seed: []any{uint64(7), nil}, Options: map[string]any{"k": "v"}, Mask: []bool{true, false}})
+	message("err", &Error{T: TypeErr, ID: 9, Code: InvalidArgument, Reason: InvalidAction, Msg: "no", EID: &eid})
+	message("stats.ok", &StatsReply{T: TypeStats + OK, ID: 9, Steps: 100, StepUSP50: 1.5, StepUSP99: 20})
+	EncodeDrain(w, 5000)
+	add("drain", nil)
+
+	l := newLayout(t, 2, boxSpace, space.Discrete{N: 3}, infoColumns)
+	l.EncodeStepRequest(w, 4, 1, []float32{2, 0})
+	add("step", nil)
+	r := goldenRows(l)
+	l.EncodeStep(w, 4, r, true)
+	add("step.ok of SAME_STEP with everything", nil)
+	l.EncodeStep(w, 4, r, false)
+	add("step.ok of NEXT_STEP with an episode's end", nil)
+	seed := uint64(1) << 52
+	l.EncodeReset(w, 3, r, &seed)
+	add("reset.ok with drawn seed", nil)
+	plain := newLayout(t, 1, space.NewBox(-1, 1, 4), space.Discrete{N: 2}, nil)
+	quiet := newRows(plain)
+	quiet.Reward[0], quiet.Mask[0], quiet.Mask[1] = 1, true, true
+	plain.EncodeStep(w, 5, quiet, true)
+	add("step.ok with nothing but observation and reward", nil)
+	d := newLayout(t, 2, dictSpace, space.MultiDiscrete{NVec: []int{2, 3}}, nil)
+	d.EncodeStep(w, 6, goldenRows(d), true)
+	add("step.ok with observations of a dict", nil)
+	d.EncodeStepRequest(w, 6, 2, []float32{1, 2, 0, 1})
+	add("step of a multi_discrete", nil)
+	boxed := newLayout(t, 2, boxSpace, boxSpace, nil)
+	boxed.EncodeStepRequest(w, 7, 3, []float32{-1, 0, 1, 0.5, 0.25, -0.5})
+	add("step of a box", nil)
+	return frames
+}
+
+// testdata/frames.json was compared with what Python's msgpack decodes.
+func TestGoldenFrames(t *testing.T) {
+	const path = "testdata/frames.json"
+	got := goldenFrames(t)
+	if *update {
+		data, err := json.MarshalIndent(got, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []goldenFrame
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("frames (-want +got):\n%s", diff)
+	}
+}
+
+// The example of PROTOCOL.md, section 4, which was written by hand.
+func TestWorkedExample(t *testing.T) {
+	const want = "84a174a473746570a2696403a365696401a161c71a4e00070102020000000000" + "01000000000000000000000000000000"
+	l := newLayout(t, 2, boxSpace, space.Discrete{N: 3}, nil)
+	w := NewWriter()
+	l.EncodeStepRequest(w, 3, 1, []float32{1, 0})
+	if got := hex.EncodeToString(w.Bytes()); got != want {
+		t.Errorf("step = %s,\n     want %s", got, want)
+	}
+	data, err := hex.DecodeString(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := parse(t, data)
+	actions := make([]float32, 2)
+	if err := l.DecodeActions(f, actions); err != nil || actions[0] != 1 || actions[1] != 0 {
+		t.Errorf("DecodeActions = %v, %v; want [1 0]", actions, err)
+	}
+	if eid, ok, err := f.Uint("eid"); eid != 1 || !ok || err != nil || f.ID != 3 || string(f.Type) != TypeStep {
+		t.Errorf("t %s id %d eid %d, want step 3 1", f.Type, f.ID, eid)
+	}
+}

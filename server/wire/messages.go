@@ -1,0 +1,184 @@
+package wire
+
+import "github.com/kubernasium/kubernasium/envs/space"
+
+// Hello is the request hello.
+type Hello struct {
+	T      string   `json:"t"`
+	ID     uint64   `json:"id"`
+	Ver    []int    `json:"ver"`
+	Client string   `json:"client,omitempty"`
+	Caps   []string `json:"caps,omitempty"`
+}
+
+// Welcome is the reply to Hello.
+type Welcome struct {
+	T      string   `json:"t"`
+	ID     uint64   `json:"id"`
+	Ver    []int    `json:"ver"`
+	Server string   `json:"server"`
+	SID    string   `json:"sid"`
+	Caps   []string `json:"caps"`
+	Limits Limits   `json:"limits"`
+}
+
+// Limits are what a server accepts. PROTOCOL.md, section 10, explains them.
+type Limits struct {
+	MsgIn       int `json:"msg_in"`
+	MsgOut      int `json:"msg_out"`
+	EnvsMake    int `json:"envs_make"`
+	EnvsSession int `json:"envs_session"`
+	EnvsServer  int `json:"envs_server"`
+	Sessions    int `json:"sessions"`
+	Inflight    int `json:"inflight"`
+	Depth       int `json:"depth"`
+	MapKeys     int `json:"map_keys"`
+	NDim        int `json:"ndim"`
+	IdleMS      int `json:"idle_ms"`      // 0 is none
+	HandshakeMS int `json:"handshake_ms"` // 0 is none
+}
+
+// DefaultLimits returns the limits of a server that is not told others.
+func DefaultLimits() Limits {
+	return Limits{
+		MsgIn: 16 << 20, MsgOut: 64 << 20, EnvsMake: 4096, EnvsSession: 4096, EnvsServer: 16384, Sessions: 2048,
+		Inflight: 8, Depth: DefaultBounds.Depth, MapKeys: DefaultBounds.MapKeys, NDim: MaxNDim,
+		IdleMS: 600_000, HandshakeMS: 10_000,
+	}
+}
+
+// Bounds returns the part of the limits that the codec keeps.
+func (l *Limits) Bounds() Bounds { return Bounds{l.Depth, l.MapKeys} }
+
+// EnvsRequest is the request envs.
+type EnvsRequest struct {
+	T      string `json:"t"`
+	ID     uint64 `json:"id"`
+	Filter string `json:"filter,omitempty"`
+}
+
+// EnvsReply is the reply to EnvsRequest.
+type EnvsReply struct {
+	T    string `json:"t"`
+	ID   uint64 `json:"id"`
+	Envs []Spec `json:"envs"`
+}
+
+// Spec describes an environment.
+type Spec struct {
+	ID               string         `json:"id"`
+	Doc              string         `json:"doc"`
+	MaxEpisodeSteps  int            `json:"max_episode_steps"`
+	RewardThreshold  *float64       `json:"reward_threshold"`
+	Nondeterministic bool           `json:"nondeterministic"`
+	RenderModes      []string       `json:"render_modes"`
+	Options          []Option       `json:"options"`
+	HeldOut          map[string]any `json:"held_out"` // options of instances that no training sees
+	Info             []Column       `json:"info"`
+	Metrics          []Metric       `json:"metrics"`
+	Baselines        []Baseline     `json:"baselines"`
+}
+
+// Option is an option of make.
+type Option struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	Default any    `json:"default"`
+	Doc     string `json:"doc"`
+}
+
+// Column is a column of infos.
+type Column struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`
+	Doc   string `json:"doc"`
+}
+
+// Metric names a column that tells an episode's outcome.
+type Metric struct {
+	Column string `json:"column"`
+	Unit   string `json:"unit"`
+	Lower  bool   `json:"lower"`
+}
+
+// Baseline is the name of a decision rule that comes with an environment.
+type Baseline struct {
+	Name   string `json:"name"`
+	Doc    string `json:"doc"`
+	Oracle bool   `json:"oracle"`
+}
+
+// MakeRequest is the request make.
+type MakeRequest struct {
+	T               string         `json:"t"`
+	ID              uint64         `json:"id"`
+	Env             string         `json:"env"`
+	N               *int           `json:"n,omitempty"`
+	Options         map[string]any `json:"options,omitempty"`
+	Autoreset       string         `json:"autoreset,omitempty"`
+	MaxEpisodeSteps int            `json:"max_episode_steps,omitempty"`
+	Threads         int            `json:"threads,omitempty"`
+}
+
+// Modes of autoreset, in the order of envs.AutoresetMode.
+var Modes = []string{"NEXT_STEP", "SAME_STEP", "DISABLED"}
+
+// MakeReply is the reply to MakeRequest.
+type MakeReply struct {
+	T               string            `json:"t"`
+	ID              uint64            `json:"id"`
+	EID             uint64            `json:"eid"`
+	Env             string            `json:"env"`
+	N               int               `json:"n"`
+	Autoreset       string            `json:"autoreset"`
+	MaxEpisodeSteps int               `json:"max_episode_steps"`
+	ObsSpace        space.Description `json:"obs_space"`
+	ActSpace        space.Description `json:"act_space"`
+	Mask            int               `json:"mask"`
+	Spec            Spec              `json:"spec"`
+}
+
+// ResetRequest is the request reset, as clients of this module send it. Servers read its
+// fields one by one.
+type ResetRequest struct {
+	T       string         `json:"t"`
+	ID      uint64         `json:"id"`
+	EID     uint64         `json:"eid"`
+	Seed    any            `json:"seed,omitempty"` // uint64, or a slice of them
+	Options map[string]any `json:"options,omitempty"`
+	Mask    []bool         `json:"mask,omitempty"`
+}
+
+// EIDRequest is the request stats or close.
+type EIDRequest struct {
+	T   string `json:"t"`
+	ID  uint64 `json:"id"`
+	EID uint64 `json:"eid"`
+}
+
+// RenderRequest is the request render.
+type RenderRequest struct {
+	T    string `json:"t"`
+	ID   uint64 `json:"id"`
+	EID  uint64 `json:"eid"`
+	Idx  int    `json:"idx"`
+	Mode string `json:"mode"`
+}
+
+// StatsReply is the reply to stats.
+type StatsReply struct {
+	T         string  `json:"t"`
+	ID        uint64  `json:"id"`
+	Steps     uint64  `json:"steps"`
+	Resets    uint64  `json:"resets"`
+	Episodes  uint64  `json:"episodes"`
+	StepUSP50 float64 `json:"step_us_p50"`
+	StepUSP99 float64 `json:"step_us_p99"`
+}
+
+// EncodeDrain writes the event that a server stops within ms milliseconds.
+func EncodeDrain(w *Writer, ms int64) {
+	w.Head(3, TypeDrain, 0)
+	w.Str("ms")
+	w.Uint(uint64(ms))
+}

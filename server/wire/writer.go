@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Writer encodes one frame after the other into a buffer of its own, which grows as needed and
+// is kept. It cannot fail but for what Encode is given.
+type Writer struct {
+	buf []byte
+	enc *msgpack.Encoder
+}
+
+// NewWriter returns a Writer with an empty buffer.
+func NewWriter() *Writer {
+	w := &Writer{}
+	w.enc = msgpack.NewEncoder((*sink)(w))
+	w.enc.SetCustomStructTag("json")
+	w.enc.UseCompactInts(true)
+	w.enc.SetSortMapKeys(true)
+	return w
+}
+
+// sink is the side of a Writer that the library writes to.
+type sink Writer
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.buf = append(s.buf, p...)
+	return len(p), nil
+}
+
+func (s *sink) WriteByte(c byte) error {
+	s.buf = append(s.buf, c)
+	return nil
+}
+
+// Reset begins a frame anew.
+func (w *Writer) Reset() { w.buf = w.buf[:0] }
+
+// Bytes returns the frame, which the next Reset invalidates.
+func (w *Writer) Bytes() []byte { return w.buf }
+
+// must is for methods of the library whose only errors are those of sink, which has none.
+func must(err error) {
+	if err != nil {
+		panic("wire: unreachable: " + err.Error())
+	}
+}
+
+// Head begins a frame of n fields, the first two of which, t and id, it writes.
+func (w *Writer) Head(n int, t string, id uint64) {
+	w.Reset()
+	w.Map(n)
+	w.Str("t")
+	w.Str(t)
+	w.Str("id")
+	w.Uint(id)
+}
+
+// Map begins a map of n keys: a Str and a value for each must follow.
+func (w *Writer) Map(n int) { must(w.enc.EncodeMapLen(n)) }
+
+// List begins a plain array of n values, which must follow.
+func (w *Writer) List(n int) { must(w.enc.EncodeArrayLen(n)) }
+
+// Str writes a string.
+func (w *Writer) Str(s string) { must(w.enc.EncodeString(s)) }
+
+// Uint writes an integer in as few bytes as it takes.
+func (w *Writer) Uint(x uint64) { must(w.enc.EncodeUint(x)) }
+
+// Float writes a number.
+func (w *Writer) Float(x float64) { must(w.enc.EncodeFloat64(x)) }
+
+// Bool writes a truth value.
+func (w *Writer) Bool(x bool) { must(w.enc.EncodeBool(x)) }
+
+// Nil writes nil.
+func (w *Writer) Nil() { must(w.enc.EncodeNil()) }
+
+// Raw writes a value that is encoded already.
+func (w *Writer) Raw(v Value) { w.buf = append(w.buf, v...) }
+
+// Encode writes any value that the library can encode; structs by the names in their json
+// tags. It is not for hot paths.
+func (w *Writer) Encode(v any) error { return w.enc.Encode(v) }
+
+// grow lengthens the buffer by n bytes and returns them.
+func (w *Writer) grow(n int) []byte {
+	k := len(w.buf)
+	w.buf = slices.Grow(w.buf, n)[:k+n]
+	return w.buf[k:]
+}
