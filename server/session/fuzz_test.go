@@ -1,0 +1,43 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// FuzzSession gives a session that has a vector two frames of any bytes: each gets one reply
+// that can be read, and the session lives.
+func FuzzSession(f *testing.F) {
+	for _, v := range []m{
+		{"t": "make", "id": 10, "env": "test/Timing-v0", "n": 2, "options": m{"x": 1}},
+		{"t": "reset", "id": 10, "eid": 1, "seed": []any{1, nil}, "mask": []bool{true, false}, "options": m{}},
+		{"t": "step", "id": 10, "eid": 1, "a": []int{0, 1}},
+		{"t": "render", "id": 10, "eid": 1, "mode": "rgb_array", "idx": 1},
+		{"t": "stats", "id": 10, "eid": 1, "dl": 5},
+		{"t": "close", "id": 10, "eid": 1},
+		{"t": "envs", "id": 10, "filter": "x"},
+		{"t": "ping", "id": 10, "ts": m{"a": []any{nil, 1.5}}},
+		{"t": "hello", "id": 10, "ver": []int{1, 0}},
+	} {
+		f.Add(pack(f, v), pack(f, v))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		cfg := newConfig()
+		cfg.Limits.EnvsMake, cfg.Limits.MsgOut = 8, 1<<20
+		s := newSession(t, cfg)
+		for _, v := range []m{
+			{"t": "hello", "id": 1, "ver": []int{1, 0}},
+			{"t": "make", "id": 2, "env": "test/Timing-v0", "n": 2},
+			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
+		} {
+			s.Handle(ctx, pack(t, v))
+		}
+		for _, data := range [][]byte{first, second} {
+			var reply wire.Frame
+			if err := reply.Parse(s.Handle(ctx, data), wire.DefaultBounds); err != nil {
+				t.Fatalf("the reply to %x: %v", data, err)
+			}
+		}
+	})
+}

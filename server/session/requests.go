@@ -1,0 +1,169 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+func (s *Session) hello(f *wire.Frame) error {
+	var h wire.Hello
+	if err := f.Decode(&h); err != nil {
+		return err
+	}
+	if len(h.Ver) != 2 || h.Ver[0] < 0 || h.Ver[1] < 0 {
+		return wire.Errorf(wire.BadField, "ver %v, want [major, minor]", h.Ver)
+	}
+	if h.Ver[0] != wire.Major {
+		err := wire.Errorf(wire.Version, "version %d.%d, want %d.x", h.Ver[0], h.Ver[1], wire.Major)
+		err.Ver = []int{wire.Major, wire.Minor}
+		return err
+	}
+	if limit := s.cfg.Limits.Sessions; !take(&s.cfg.Shared.Sessions, 1, limit) {
+		err := wire.Errorf(wire.TooManySession, "%d sessions are open, want at most that many", limit)
+		err.RetryAfterMS = 1000
+		return err
+	}
+	s.greeted = true
+	s.log.Debug("hello", "client", string(clip([]byte(h.Client))), "minor", h.Ver[1])
+	s.arrivals.Reset()
+	return s.arrivals.Encode(&wire.Welcome{
+		T: wire.TypeWelcome, ID: f.ID, Ver: []int{wire.Major, min(wire.Minor, h.Ver[1])},
+		Server: s.cfg.Server, SID: s.sid, Caps: []string{}, Limits: s.cfg.Limits,
+	})
+}
+
+func (s *Session) ping(f *wire.Frame) {
+	ts := f.Get("ts")
+	n := 2
+	if ts != nil {
+		n = 3
+	}
+	s.arrivals.Head(n, wire.TypePing+wire.OK, f.ID)
+	if ts != nil {
+		s.arrivals.Str("ts")
+		s.arrivals.Raw(ts)
+	}
+}
+
+func (s *Session) listEnvs(f *wire.Frame) error {
+	var r wire.EnvsRequest
+	if err := f.Decode(&r); err != nil {
+		return err
+	}
+	s.out.Reset()
+	return s.out.Encode(&wire.EnvsReply{T: wire.TypeEnvs + wire.OK, ID: f.ID, Envs: Catalog(r.Filter)})
+}
+
+func (s *Session) make(f *wire.Frame) error {
+	var r wire.MakeRequest
+	if err := f.Decode(&r); err != nil {
+		return err
+	}
+	n := 1
+	if r.N != nil {
+		n = *r.N
+	}
+	if err := s.checkMake(&r, n); err != nil {
+		return err
+	}
+	if s.envs+n > s.cfg.Limits.EnvsSession || !take(&s.cfg.Shared.Envs, n, s.cfg.Limits.EnvsServer) {
+		err := wire.Errorf(wire.TooManyEnvs, "%d more environments beside %d of the session and %d of the server, want at most %d and %d",
+			n, s.envs, s.cfg.Shared.Envs.Load(), s.cfg.Limits.EnvsSession, s.cfg.Limits.EnvsServer)
+		err.RetryAfterMS = 1000
+		return err
+	}
+	v, err := s.newVector(&r, n)
+	if err != nil {
+		s.cfg.Shared.Envs.Add(-int64(n))
+		return err
+	}
+	s.nextEID++
+	s.envs += n
+	s.vecs[s.nextEID] = v
+	s.log.Debug("make", "eid", s.nextEID, "env", v.vec.Spec().ID, "n", n)
+	return s.encodeMade(f.ID, s.nextEID, v)
+}
+
+// checkMake checks what can be told without making anything.
+func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
+	switch {
+	case r.Env == "":
+		return wire.Errorf(wire.BadField, "field env is missing")
+	case n < 1:
+		return wire.Errorf(wire.BadField, "n is %d, want at least 1", n)
+	case n > s.cfg.Limits.EnvsMake:
+		return wire.Errorf(wire.TooManyEnvs, "n is %d, want at most %d", n, s.cfg.Limits.EnvsMake)
+	case r.MaxEpisodeSteps < 0:
+		return wire.Errorf(wire.BadField, "max_episode_steps is %d, want at least 0", r.MaxEpisodeSteps)
+	case r.Threads < 0 || r.Threads > s.cfg.Limits.EnvsMake:
+		return wire.Errorf(wire.BadField, "threads is %d, want 0 to %d", r.Threads, s.cfg.Limits.EnvsMake)
+	case r.Autoreset != "" && !slices.Contains(wire.Modes, r.Autoreset):
+		return wire.Errorf(wire.BadField, "autoreset is %q, want one of %v", r.Autoreset, wire.Modes)
+	}
+	for _, name := range s.cfg.DenyOptions {
+		if _, ok := r.Options[name]; ok {
+			return wire.Errorf(wire.InvalidOption, "option %q is not permitted on this server", name)
+		}
+	}
+	return nil
+}
+
+// encodeMade writes the reply to make.
+func (s *Session) encodeMade(id, eid uint64, v *vector) error {
+	spec := v.vec.Spec()
+	obs, act := v.vec.Spaces()
+	s.out.Reset()
+	return s.out.Encode(&wire.MakeReply{
+		T: wire.TypeMake + wire.OK, ID: id, EID: eid, Env: spec.ID, N: v.layout.N, Autoreset: wire.Modes[v.vec.Autoreset()],
+		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: obs.Describe(), ActSpace: act.Describe(), Mask: space.MaskSize(act), Spec: Describe(spec),
+	})
+}
+
+// vector returns the vector that the request names.
+func (s *Session) vector(f *wire.Frame) (*vector, uint64, error) {
+	eid, ok, err := f.Uint("eid")
+	if err != nil {
+		return nil, 0, err
+	}
+	if !ok {
+		return nil, 0, wire.Errorf(wire.BadField, "field eid is missing")
+	}
+	v, ok := s.vecs[eid]
+	if !ok {
+		return nil, 0, about(eid, wire.Errorf(wire.UnknownEID, "no vector has eid %d", eid))
+	}
+	return v, eid, nil
+}
+
+// about adds the eid to an error that travels.
+func about(eid uint64, e *wire.Error) *wire.Error {
+	e.EID = &eid
+	return e
+}
+
+func (s *Session) stats(f *wire.Frame) error {
+	v, _, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	s.out.Reset()
+	return s.out.Encode(&wire.StatsReply{
+		T: wire.TypeStats + wire.OK, ID: f.ID, Steps: v.steps, Resets: v.resets, Episodes: v.episodes,
+		StepUSP50: v.took.quantile(0.5), StepUSP99: v.took.quantile(0.99),
+	})
+}
+
+func (s *Session) closeVector(f *wire.Frame) error {
+	_, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	if err := s.drop(eid); err != nil {
+		return fmt.Errorf("close %d: %w", eid, err)
+	}
+	s.out.Head(2, wire.TypeClose+wire.OK, f.ID)
+	return nil
+}

@@ -1,0 +1,248 @@
+// Package session is the protocol kubernasium.v1 as a state machine: what one client has said
+// and made, and the reply to each request, without any I/O. server/PROTOCOL.md defines it.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// Config is what sessions have in common.
+type Config struct {
+	Limits      wire.Limits
+	Server      string                   // name and version of the server, for welcome
+	DenyOptions []string                 // options that make refuses, such as names of files
+	Entropy     func() uint64            // seeds that nobody gave, and session ids
+	Now         func() time.Time         // for deadlines and statistics
+	OnStep      func(took time.Duration) // called after each step, by many goroutines; nil is none
+	Log         *slog.Logger
+	Shared      *Shared
+}
+
+// A Session is the state of one client. Admit may be called by one goroutine while another
+// calls Do; both in the order of the requests.
+type Session struct {
+	cfg *Config
+	sid string
+	log *slog.Logger
+
+	// At arrival.
+	lastID   uint64
+	greeted  bool
+	arrivals *wire.Writer // replies of Admit
+	inflight atomic.Int64 // admitted and not done
+
+	// In order.
+	vecs    map[uint64]*vector
+	nextEID uint64
+	envs    int          // environments in vecs
+	out     *wire.Writer // replies of Do
+	req     Request      // of Handle
+}
+
+// Request is a message on its way from Admit to Do. Its zero value is ready to use, and it may
+// be used again after Do.
+type Request struct {
+	Data     []byte // the frame, which must not change before Do returns
+	frame    wire.Frame
+	deadline time.Time // zero is none
+}
+
+// New returns the session of a client that has said nothing yet.
+func New(cfg *Config) *Session {
+	sid := fmt.Sprintf("%016x", cfg.Entropy())
+	return &Session{
+		cfg: cfg, sid: sid, log: cfg.Log.With("sid", sid),
+		arrivals: wire.NewWriter(), out: wire.NewWriter(), vecs: map[uint64]*vector{},
+	}
+}
+
+// ID returns the session's id, for logs.
+func (s *Session) ID() string { return s.sid }
+
+// Greeted reports whether the handshake is done. Only the goroutine of Admit may call it.
+func (s *Session) Greeted() bool { return s.greeted }
+
+// Handle returns the reply to a request. It is valid until the next call.
+func (s *Session) Handle(ctx context.Context, data []byte) []byte {
+	s.req.Data = data
+	if reply := s.Admit(&s.req); reply != nil {
+		return reply
+	}
+	return s.Do(ctx, &s.req)
+}
+
+// Admit takes a request in. It returns the reply if that needs no environment, which holds for
+// hello, ping and refusals, and is valid until the next Admit. Otherwise it returns nil, and
+// req must be given to Do.
+func (s *Session) Admit(req *Request) []byte {
+	s.cfg.Shared.Frames.Add(1)
+	f := &req.frame
+	err := f.Parse(req.Data, s.cfg.Limits.Bounds())
+	id := f.ID
+	if id <= s.lastID {
+		if err == nil {
+			err = wire.Errorf(wire.BadID, "id %d, want one greater than %d", id, s.lastID)
+		}
+		return s.refuse(s.arrivals, 0, err)
+	}
+	s.lastID = id
+	if err == nil {
+		err = s.precondition(f)
+	}
+	if err != nil {
+		return s.refuse(s.arrivals, id, err)
+	}
+	switch string(f.Type) {
+	case wire.TypeHello:
+		err = s.hello(f)
+	case wire.TypePing:
+		s.ping(f)
+	default:
+		if err = s.enqueue(req); err == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return s.refuse(s.arrivals, id, err)
+	}
+	return s.arrivals.Bytes()
+}
+
+// precondition refuses what may not be asked now, or ever.
+func (s *Session) precondition(f *wire.Frame) error {
+	hello := string(f.Type) == wire.TypeHello
+	switch {
+	case !hello && !s.greeted:
+		return wire.Errorf(wire.HelloFirst, "%s before hello", clip(f.Type))
+	case hello && s.greeted:
+		return wire.Errorf(wire.HelloTwice, "a second hello")
+	}
+	switch string(f.Type) {
+	case wire.TypePing:
+		return nil
+	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose:
+		if s.cfg.Shared.Draining.Load() {
+			return wire.Errorf(wire.Draining, "the server stops")
+		}
+		return nil
+	}
+	if slices.Contains(wire.Reserved, string(f.Type)) {
+		return wire.Errorf(wire.IsReserved, "%s is reserved for a later version", f.Type)
+	}
+	return wire.Errorf(wire.UnknownMessage, "no message is called %q", clip(f.Type))
+}
+
+// clip shortens what a client sent for a message to it.
+func clip(b []byte) []byte { return b[:min(len(b), 64)] }
+
+func (s *Session) enqueue(req *Request) error {
+	dl, ok, err := req.frame.Uint("dl")
+	if err != nil {
+		return err
+	}
+	req.deadline = time.Time{}
+	if ok {
+		const most = uint64(24 * time.Hour / time.Millisecond)
+		req.deadline = s.cfg.Now().Add(time.Duration(min(dl, most)) * time.Millisecond)
+	}
+	if n := int64(s.cfg.Limits.Inflight); s.inflight.Add(1) > n {
+		s.inflight.Add(-1)
+		return wire.Errorf(wire.Inflight, "%d requests without a reply, want at most %d", n+1, n)
+	}
+	return nil
+}
+
+// Do carries out a request that Admit let in and returns the reply, which is valid until the
+// next Do.
+func (s *Session) Do(ctx context.Context, req *Request) (reply []byte) {
+	defer s.inflight.Add(-1)
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("panic", "request", string(req.frame.Type), "panic", p, "stack", string(debug.Stack()))
+			reply = s.refuse(s.out, req.frame.ID, wire.Errorf(wire.ServerFault, "a fault of the server; its log tells more"))
+		}
+	}()
+	var err error
+	if req.deadline.IsZero() {
+		err = s.do(ctx, &req.frame)
+	} else if s.cfg.Now().After(req.deadline) {
+		err = wire.Errorf(wire.Deadline, "the deadline passed before the request was begun")
+	} else {
+		c, cancel := context.WithDeadline(ctx, req.deadline)
+		err = s.do(c, &req.frame)
+		cancel()
+	}
+	if err != nil {
+		return s.refuse(s.out, req.frame.ID, err)
+	}
+	if n := len(s.out.Bytes()); n > s.cfg.Limits.MsgOut {
+		return s.refuse(s.out, req.frame.ID, wire.Errorf(wire.TooLarge, "a reply of %d bytes, want at most %d", n, s.cfg.Limits.MsgOut))
+	}
+	return s.out.Bytes()
+}
+
+func (s *Session) do(ctx context.Context, f *wire.Frame) error {
+	switch string(f.Type) {
+	case wire.TypeStep:
+		return s.step(ctx, f)
+	case wire.TypeReset:
+		return s.reset(ctx, f)
+	case wire.TypeMake:
+		return s.make(f)
+	case wire.TypeRender:
+		return s.render(f)
+	case wire.TypeStats:
+		return s.stats(f)
+	case wire.TypeClose:
+		return s.closeVector(f)
+	}
+	return s.listEnvs(f)
+}
+
+// Refuse returns the refusal, with id 0, of something that is no frame. It counts as Admit.
+func (s *Session) Refuse(reason wire.Reason, msg string) []byte {
+	return s.refuse(s.arrivals, 0, wire.Errorf(reason, "%s", msg))
+}
+
+func (s *Session) refuse(w *wire.Writer, id uint64, err error) []byte {
+	e := s.wireError(err)
+	e.T, e.ID = wire.TypeErr, id
+	s.cfg.Shared.countError(e.Code)
+	w.Reset()
+	if err := w.Encode(e); err != nil {
+		panic("session: unreachable: " + err.Error())
+	}
+	return w.Bytes()
+}
+
+// Close closes all environments and gives the session's share back. Neither Admit nor Do may
+// run or be called again.
+func (s *Session) Close() error {
+	var err error
+	for eid := range s.vecs {
+		err = errors.Join(err, s.drop(eid))
+	}
+	if s.greeted {
+		s.greeted = false
+		s.cfg.Shared.Sessions.Add(-1)
+	}
+	return err
+}
+
+// drop closes a vector.
+func (s *Session) drop(eid uint64) error {
+	v := s.vecs[eid]
+	delete(s.vecs, eid)
+	s.envs -= v.layout.N
+	s.cfg.Shared.Envs.Add(-int64(v.layout.N))
+	return v.vec.Close()
+}

@@ -1,0 +1,47 @@
+package session
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// Shared is what the sessions of a server share: what they use up and what is counted. Its
+// zero value is ready to use.
+type Shared struct {
+	Sessions atomic.Int64  // open now
+	Envs     atomic.Int64  // open now
+	Frames   atomic.Uint64 // requests that arrived
+	Steps    atomic.Uint64 // of environments
+	Draining atomic.Bool   // the server stops
+
+	mu     sync.Mutex
+	errors map[wire.Code]uint64
+}
+
+func (s *Shared) countError(c wire.Code) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.errors == nil {
+		s.errors = map[wire.Code]uint64{}
+	}
+	s.errors[c]++
+}
+
+// Errors returns how many requests were refused, by code.
+func (s *Shared) Errors() map[wire.Code]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.errors)
+}
+
+// take adds n to what is used unless that exceeds limit.
+func take(used *atomic.Int64, n, limit int) bool {
+	if used.Add(int64(n)) > int64(limit) {
+		used.Add(-int64(n))
+		return false
+	}
+	return true
+}

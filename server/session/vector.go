@@ -1,0 +1,202 @@
+package session
+
+import (
+	"context"
+	"image"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// vector is a client's environments of one kind.
+type vector struct {
+	vec     *envs.Vec
+	layout  *wire.Layout
+	actions []float32
+	seeded  []bool // environments that have a random stream, and so an episode
+
+	steps, resets, episodes uint64
+	took                    histogram // of step
+}
+
+func (s *Session) newVector(r *wire.MakeRequest, n int) (*vector, error) {
+	mode := envs.AutoresetMode(max(0, slices.Index(wire.Modes, r.Autoreset)))
+	vec, err := envs.Make(r.Env, n, envs.VecOptions{
+		Options: r.Options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads,
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.layOut(vec, n)
+	if err != nil {
+		if err := vec.Close(); err != nil {
+			s.log.Error("close", "err", err)
+		}
+		return nil, err
+	}
+	return v, nil
+}
+
+func (s *Session) layOut(vec *envs.Vec, n int) (*vector, error) {
+	obs, act := vec.Spaces()
+	layout, err := wire.NewLayout(n, obs, act, Describe(vec.Spec()).Info)
+	if err != nil {
+		return nil, err
+	}
+	if size := layout.ReplySize(); size > s.cfg.Limits.MsgOut {
+		return nil, wire.Errorf(wire.TooLarge, "replies of up to %d bytes, want at most %d; make fewer environments", size, s.cfg.Limits.MsgOut)
+	}
+	return &vector{vec: vec, layout: layout, actions: make([]float32, n*layout.ActSize), seeded: make([]bool, n)}, nil
+}
+
+func (s *Session) step(ctx context.Context, f *wire.Frame) error {
+	v, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	if err := v.layout.DecodeActions(f, v.actions); err != nil {
+		return s.aboutVector(eid, err)
+	}
+	begin := s.cfg.Now()
+	b, err := v.vec.Step(ctx, v.actions)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	d := s.cfg.Now().Sub(begin)
+	v.took.add(d)
+	if s.cfg.OnStep != nil {
+		s.cfg.OnStep(d)
+	}
+	v.steps += uint64(v.layout.N)
+	s.cfg.Shared.Steps.Add(uint64(v.layout.N))
+	for i := range v.layout.N {
+		if b.Done(i) {
+			v.episodes++
+		}
+	}
+	v.layout.EncodeStep(s.out, f.ID, (*wire.Rows)(b), v.vec.Autoreset() == envs.SameStep)
+	return nil
+}
+
+func (s *Session) aboutVector(eid uint64, err error) error { return about(eid, s.wireError(err)) }
+
+func (s *Session) reset(ctx context.Context, f *wire.Frame) error {
+	v, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	var r struct {
+		Options map[string]any `json:"options"`
+	}
+	if f.Get("options") != nil {
+		if err := f.Decode(&r); err != nil {
+			return err
+		}
+	}
+	mask, err := f.ResetMask(v.layout.N)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	seeds, err := f.Seeds(v.layout.N)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	b, drawn, err := v.reset(ctx, r.Options, mask, seeds, s.cfg.Entropy)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	v.resets++
+	v.layout.EncodeReset(s.out, f.ID, (*wire.Rows)(b), drawn)
+	return nil
+}
+
+// reset starts episodes. An environment without a seed goes on with its stream, or draws from
+// entropy if it has none yet; then drawn is not nil, and environment i got *drawn+i.
+func (v *vector) reset(ctx context.Context, options map[string]any, mask []bool, seeds []*uint64, entropy func() uint64) (b *envs.Batch, drawn *uint64, err error) {
+	n := v.layout.N
+	seed, fresh, on := make([]uint64, n), make([]bool, n), make([]bool, n) // seeded now; going on
+	for i := range n {
+		switch {
+		case mask != nil && !mask[i]:
+		case seeds != nil && seeds[i] != nil:
+			seed[i], fresh[i] = *seeds[i], true
+		case v.seeded[i]:
+			on[i] = true
+		default:
+			if drawn == nil {
+				x := entropy()
+				drawn = &x
+			}
+			seed[i], fresh[i] = *drawn+uint64(i), true
+		}
+	}
+	// The vector seeds all that it resets or none, so a mixture takes two resets.
+	for _, part := range []envs.VecResetOptions{
+		{Seeds: seed, Options: options, Mask: fresh},
+		{Options: options, Mask: on},
+	} {
+		if !slices.Contains(part.Mask, true) {
+			continue
+		}
+		if b, err = v.vec.Reset(ctx, part); err != nil {
+			return nil, nil, err
+		}
+		for i, m := range part.Mask {
+			v.seeded[i] = v.seeded[i] || m
+		}
+	}
+	return b, drawn, nil
+}
+
+func (s *Session) render(f *wire.Frame) error {
+	v, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	var r wire.RenderRequest
+	if err := f.Decode(&r); err != nil {
+		return err
+	}
+	spec := v.vec.Spec()
+	switch {
+	case r.Idx < 0 || r.Idx >= v.layout.N:
+		return about(eid, wire.Errorf(wire.BadField, "idx is %d, want 0 to %d", r.Idx, v.layout.N-1))
+	case r.Mode != "ansi" && r.Mode != "rgb_array":
+		return about(eid, wire.Errorf(wire.BadField, "mode is %q, want ansi or rgb_array", clip([]byte(r.Mode))))
+	case !slices.Contains(spec.RenderModes, r.Mode):
+		return about(eid, wire.Errorf(wire.CannotRender, "%s has render modes %v", spec.ID, spec.RenderModes))
+	case !v.seeded[r.Idx]:
+		return about(eid, wire.Errorf(wire.ResetNeeded, "render of environment %d before its first reset", r.Idx))
+	}
+	if r.Mode == "ansi" {
+		text, err := v.vec.RenderANSI(r.Idx)
+		if err != nil {
+			return err
+		}
+		s.out.Head(3, wire.TypeRender+wire.OK, f.ID)
+		s.out.Str("frame")
+		s.out.Str(text)
+		return nil
+	}
+	img, err := v.vec.RenderRGB(r.Idx)
+	if err != nil {
+		return err
+	}
+	s.encodeImage(f.ID, img)
+	return nil
+}
+
+// encodeImage writes img without its alpha.
+func (s *Session) encodeImage(id uint64, img *image.RGBA) {
+	size := img.Bounds().Size()
+	s.out.Head(3, wire.TypeRender+wire.OK, id)
+	s.out.Str("frame")
+	dst := s.out.Array(wire.Uint8, size.Y, size.X, 3)
+	for y := range size.Y {
+		row := img.Pix[y*img.Stride:]
+		for x := range size.X {
+			copy(dst[3*(y*size.X+x):], row[4*x:4*x+3])
+		}
+	}
+}
