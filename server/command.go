@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/server/host"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// tokenEnv names the environment variable that holds the bearer token.
+const tokenEnv = "KUBERNASIUM_TOKEN"
+
+// options are the flags.
+type options struct {
+	listen, unix, tokenFile string
+	certFile, keyFile       string
+	logLevel                string
+	origins, denyOptions    []string
+	exitWithStdin           bool
+	drain, idle, handshake  time.Duration
+	limits                  wire.Limits
+}
+
+func newCommand() *cobra.Command {
+	o := options{limits: wire.DefaultLimits()}
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Serve Kubernasium's environments over WebSocket and unix sockets",
+		Args:  cobra.NoArgs, Version: version, SilenceUsage: true, SilenceErrors: true,
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !cmd.Flags().Changed("deny-options") && !o.local() {
+			o.denyOptions = []string{"data", "profile"}
+		}
+		return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8765", "address of HTTP and WebSocket; port 0 takes a free one, empty listens on none. An address beyond the loopback interface needs a token")
+	f.StringVar(&o.unix, "unix", "", "path of a unix socket to listen on")
+	f.StringVar(&o.tokenFile, "token-file", "", "file that holds the bearer token; default: the variable "+tokenEnv)
+	f.StringVar(&o.certFile, "tls-cert", "", "file of the certificate, for wss")
+	f.StringVar(&o.keyFile, "tls-key", "", "file of its key")
+	f.StringSliceVar(&o.origins, "origin", nil, "web origin that may connect, such as http://localhost:3000; may be repeated")
+	f.StringSliceVar(&o.denyOptions, "deny-options", nil, "options that clients may not give; beyond the loopback interface by default data,profile, which name files")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop at the end of stdin, so that the server ends with the process that started it")
+	f.DurationVar(&o.drain, "drain", 5*time.Second, "time for running requests when the server stops")
+	f.DurationVar(&o.idle, "idle-timeout", 10*time.Minute, "time without a request after which a session is closed; 0 is none")
+	f.DurationVar(&o.handshake, "handshake-timeout", 10*time.Second, "time that a client has to say hello; 0 is none")
+	f.IntVar(&o.limits.MsgIn, "max-message", o.limits.MsgIn, "bytes of a request")
+	f.IntVar(&o.limits.MsgOut, "max-reply", o.limits.MsgOut, "bytes of a reply")
+	f.IntVar(&o.limits.EnvsMake, "max-envs-make", o.limits.EnvsMake, "environments of one vector")
+	f.IntVar(&o.limits.EnvsSession, "max-envs-session", o.limits.EnvsSession, "environments of one session")
+	f.IntVar(&o.limits.EnvsServer, "max-envs", o.limits.EnvsServer, "environments of the server")
+	f.IntVar(&o.limits.Sessions, "max-sessions", o.limits.Sessions, "sessions of the server")
+	f.IntVar(&o.limits.Inflight, "max-inflight", o.limits.Inflight, "requests of a session without a reply")
+	return cmd
+}
+
+// local reports whether only this machine can reach the server.
+func (o *options) local() bool {
+	if o.listen == "" {
+		return true
+	}
+	name, _, err := net.SplitHostPort(o.listen)
+	return err == nil && host.IsLoopback(name)
+}
+
+func (o *options) token() (string, error) {
+	if o.tokenFile == "" {
+		return os.Getenv(tokenEnv), nil
+	}
+	b, err := os.ReadFile(o.tokenFile)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("%s holds no token", o.tokenFile)
+	}
+	return token, nil
+}
+
+func (o *options) validate(token string) error {
+	switch {
+	case o.listen == "" && o.unix == "":
+		return errors.New("neither --listen nor --unix gives an address")
+	case !o.local() && token == "":
+		return fmt.Errorf("--listen %s reaches beyond the loopback interface and needs a token: --token-file or %s", o.listen, tokenEnv)
+	case (o.certFile == "") != (o.keyFile == ""):
+		return errors.New("--tls-cert and --tls-key go together")
+	case o.limits.Inflight < 1 || o.limits.MsgIn < 1024 || o.limits.MsgOut < 1024:
+		return errors.New("--max-inflight, --max-message or --max-reply is too small")
+	}
+	return nil
+}
+
+// run serves until ctx or stdin ends.
+func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	token, err := o.token()
+	if err != nil {
+		return err
+	}
+	if err := o.validate(token); err != nil {
+		return err
+	}
+	o.limits.IdleMS, o.limits.HandshakeMS = int(o.idle.Milliseconds()), int(o.handshake.Milliseconds())
+	s := host.New(host.Config{
+		Limits: o.limits, Version: version, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DrainFor: o.drain, Log: log,
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if o.exitWithStdin {
+		// The goroutine ends with the process: a read of stdin cannot be interrupted.
+		go func() {
+			_, _ = io.Copy(io.Discard, stdin) // its end is all that matters
+			cancel()
+		}()
+	}
+	return o.serve(ctx, s, stdout, log)
+}
+
+// ready is the line that tells the parent process where the server listens.
+type ready struct {
+	URL     string `json:"url"`
+	Unix    string `json:"unix"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+}
+
+func (o *options) serve(ctx context.Context, s *host.Server, stdout io.Writer, log *slog.Logger) error {
+	line := ready{PID: os.Getpid(), Version: version, Unix: o.unix}
+	failed := make(chan error, 2)
+	loops := 0
+	start := func(loop func() error) {
+		loops++
+		go func() { failed <- loop() }()
+	}
+	shutdown := func() error {
+		err := s.Shutdown(context.Background())
+		for range loops {
+			err = errors.Join(err, <-failed)
+		}
+		return err
+	}
+	if o.unix != "" {
+		l, err := listenUnix(o.unix)
+		if err != nil {
+			return err
+		}
+		start(func() error { return s.ServeUnix(l) })
+	}
+	if o.listen != "" {
+		l, err := net.Listen("tcp", o.listen)
+		if err != nil {
+			return errors.Join(err, shutdown())
+		}
+		line.URL = "ws://" + l.Addr().String() + wire.Path
+		if o.certFile != "" {
+			line.URL = "wss://" + l.Addr().String() + wire.Path
+			start(func() error { return s.ServeTLS(l, o.certFile, o.keyFile) })
+		} else {
+			start(func() error { return s.Serve(l) })
+		}
+	}
+	if err := json.NewEncoder(stdout).Encode(line); err != nil {
+		return errors.Join(err, shutdown())
+	}
+	log.Info("ready", "url", line.URL, "unix", line.Unix)
+	select {
+	case err := <-failed:
+		loops--
+		return errors.Join(err, shutdown())
+	case <-ctx.Done():
+	}
+	log.Info("stopping")
+	return shutdown()
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+const patience = 20 * time.Second
+
+// process is a server that runs within the test.
+type process struct {
+	ready ready
+	stdin io.WriteCloser
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	stdin, stdinWriter := io.Pipe()
+	stdoutReader, stdout := io.Pipe()
+	cmd := newCommand()
+	cmd.SetArgs(args)
+	cmd.SetIn(stdin)
+	cmd.SetOut(stdout)
+	cmd.SetErr(io.Discard)
+	p := &process{stdin: stdinWriter, stop: stop, ended: make(chan error, 1)}
+	go func() {
+		err := cmd.ExecuteContext(ctx)
+		_ = stdout.Close() // of a pipe, which cannot fail
+		p.ended <- err
+	}()
+	t.Cleanup(func() {
+		stop()
+		_ = stdinWriter.Close() // of a pipe, which cannot fail
+	})
+	line, err := bufio.NewReader(stdoutReader).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the server ended before it was ready: %v", <-p.ended)
+	}
+	if err := json.Unmarshal(line, &p.ready); err != nil {
+		t.Fatalf("line %q: %v", line, err)
+	}
+	return p
+}
+
+func (p *process) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-p.ended:
+		if err != nil {
+			t.Errorf("the server ends with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the server does not end")
+	}
+}
+
+func play(t *testing.T, url string, opts client.Options) {
+	t.Helper()
+	v, err := client.Dial(context.Background(), url, "classic/CartPole-v1", 2, opts)
+	if err != nil {
+		t.Fatalf("Dial(%s): %v", url, err)
+	}
+	if _, err := v.Reset(context.Background(), envs.VecResetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := v.Step(context.Background(), []float32{0, 1}); err != nil {
+		t.Error(err)
+	}
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	p := start(t, "--listen", "127.0.0.1:0", "--unix", path)
+	if p.ready.PID != os.Getpid() || p.ready.Version != version || p.ready.Unix != path {
+		t.Errorf("ready line %+v", p.ready)
+	}
+	play(t, p.ready.URL, client.Options{})
+	play(t, "unix://"+path, client.Options{})
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket: %v, %v; want mode 0600", info.Mode(), err)
+	}
+	if _, err := listenUnix(path); err == nil {
+		t.Error("a second server on the same socket gives no error")
+	}
+	p.stop()
+	p.wait(t)
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket is left behind")
+	}
+}
+
+// The server ends with the process that holds its stdin.
+func TestExitWithStdin(t *testing.T) {
+	p := start(t, "--listen", "", "--unix", filepath.Join(t.TempDir(), "s"), "--exit-with-stdin")
+	if p.ready.URL != "" {
+		t.Errorf("url %q, want none", p.ready.URL)
+	}
+	if err := p.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(t)
+}
+
+func TestToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--listen", "127.0.0.1:0", "--token-file", file)
+	play(t, p.ready.URL, client.Options{Token: "from a file"})
+	if _, err := client.Dial(context.Background(), p.ready.URL, "classic/CartPole-v1", 1, client.Options{}); err == nil {
+		t.Error("a client without a token is let in")
+	}
+	t.Setenv(tokenEnv, "from the environment")
+	q := start(t, "--listen", "127.0.0.1:0")
+	play(t, q.ready.URL, client.Options{Token: "from the environment"})
+	resp, err := http.Get(strings.Replace(strings.TrimSuffix(q.ready.URL, "/v1/ws"), "ws", "http", 1) + "/healthz")
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /healthz: %v, %v", resp, err)
+	}
+	_ = resp.Body.Close() // nothing of it is wanted
+}
+
+// A socket that a killed server left behind is replaced; another file is not.
+func TestListenUnix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := listenUnix(path)
+	if err != nil {
+		t.Fatalf("a socket was left behind: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenUnix(path); err == nil {
+		t.Error("a file is replaced")
+	}
+}
+
+func TestRefusedFlags(t *testing.T) {
+	t.Setenv(tokenEnv, "")
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"beyond loopback without a token": {"--listen", "0.0.0.0:0"},
+		"every address without a token":   {"--listen", ":0"},
+		"a name without a token":          {"--listen", "example.com:0"},
+		"nowhere":                         {"--listen", ""},
+		"a key without a certificate":     {"--tls-key", "x"},
+		"an empty token":                  {"--token-file", empty},
+		"no token file":                   {"--token-file", empty + "x"},
+		"a bad level":                     {"--log-level", "loud"},
+		"no message":                      {"--max-message", "0"},
+		"an argument":                     {"x"},
+	} {
+		cmd := newCommand()
+		cmd.SetArgs(args)
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(context.Background()); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

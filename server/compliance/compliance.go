@@ -1,0 +1,49 @@
+// Package compliance tests any server that claims the protocol kubernasium.v1.
+package compliance
+
+import (
+	"testing"
+)
+
+// Options adapt [Run] to a server.
+type Options struct {
+	Token string // bearer token
+	Env   string // id of an environment with Discrete actions, of which 0 is one; default classic/CartPole-v1
+}
+
+// Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake,
+// ids, limits, frames that are malformed in every way, clients that vanish, seeds, masks and
+// the modes of autoreset. The server must permit two sessions of 64 environments.
+func Run(t *testing.T, url string, opts Options) {
+	t.Helper()
+	if opts.Env == "" {
+		opts.Env = "classic/CartPole-v1"
+	}
+	s := suite{url, opts}
+	t.Run("subprotocol", s.checkSubprotocol)
+	t.Run("handshake", s.checkHandshake)
+	t.Run("ids", s.checkIDs)
+	t.Run("unknown messages", s.checkUnknown)
+	t.Run("malformed frames", s.checkMalformed)
+	t.Run("truncated frames", s.checkTruncated)
+	t.Run("bad arrays", s.checkBadArrays)
+	t.Run("text frames", s.checkText)
+	t.Run("oversize", s.checkOversize)
+	t.Run("fragments and pings", s.checkFragments)
+	t.Run("pipelining", s.checkPipelining)
+	t.Run("order of calls", s.checkOrder)
+	t.Run("actions", s.checkActions)
+	t.Run("seeds", s.checkSeeds)
+	t.Run("reset mask", s.checkResetMask)
+	t.Run("next step", s.checkNextStep)
+	t.Run("same step", s.checkSameStep)
+	t.Run("disabled", s.checkDisabled)
+	t.Run("time limit", s.checkTimeLimit)
+	t.Run("slow reader", s.checkSlowReader)
+	t.Run("vanishing clients", s.checkVanish)
+}
+
+type suite struct {
+	url  string
+	opts Options
+}

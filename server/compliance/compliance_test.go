@@ -1,0 +1,20 @@
+package compliance_test
+
+import (
+	"testing"
+
+	_ "github.com/kubernasium/kubernasium/envs/all"
+	"github.com/kubernasium/kubernasium/server/compliance"
+	"github.com/kubernasium/kubernasium/server/host"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
+)
+
+func TestCompliance(t *testing.T) {
+	s := hosttest.Start(t, func(c *host.Config) { c.Token = "a token" })
+	compliance.Run(t, s.WS, compliance.Options{Token: "a token"})
+}
+
+func TestComplianceWithInfos(t *testing.T) {
+	s := hosttest.Start(t)
+	compliance.Run(t, s.WS, compliance.Options{Env: "k8s/GangWindow-v0"})
+}

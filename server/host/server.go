@@ -1,0 +1,182 @@
+// Package host serves sessions of the protocol kubernasium.v1 over WebSocket and over unix
+// sockets, with the HTTP endpoints that go with them.
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kubernasium/kubernasium/server/session"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// Config is what a Server is made with.
+type Config struct {
+	Limits      wire.Limits
+	Version     string        // of the program, for welcome
+	Token       string        // bearer token of WebSocket clients; empty asks for none
+	Origins     []string      // values of the header Origin that are allowed beside the server's own
+	DenyOptions []string      // options that make refuses
+	DrainFor    time.Duration // for running requests at Shutdown
+	Log         *slog.Logger
+}
+
+// Server holds the connections of all clients.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	sessions *session.Config
+	metrics  *prometheus.Registry
+	http     *http.Server
+
+	ctx    context.Context // of all requests
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // connections and accept loops
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	unix   []net.Listener
+	closed bool
+}
+
+// New returns a Server that listens nowhere yet.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.sessions = &session.Config{
+		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions,
+		Entropy: entropy, Now: time.Now, Log: cfg.Log, Shared: &session.Shared{},
+	}
+	s.metrics = s.newMetrics()
+	s.http = &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// entropy returns 53 random bits, which JSON and JavaScript hold exactly.
+func entropy() uint64 {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic("host: unreachable: " + err.Error()) // crypto/rand documents that it never fails
+	}
+	return binary.LittleEndian.Uint64(b[:]) >> 11
+}
+
+// Serve answers HTTP on l until Shutdown, whereupon it returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// ServeTLS is Serve with a certificate.
+func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
+	// WebSocket upgrades are of HTTP/1.1.
+	s.http.Protocols = new(http.Protocols)
+	s.http.Protocols.SetHTTP1(true)
+	if err := s.http.ServeTLS(l, certFile, keyFile); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// ServeUnix accepts connections that carry frames with their lengths, until Shutdown,
+// whereupon it returns nil.
+func (s *Server) ServeUnix(l net.Listener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.unix = append(s.unix, l)
+	s.mu.Unlock()
+	for {
+		nc, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c := newConn(s, newUnixStream(nc, s.cfg.Limits.MsgIn))
+		if !s.add(c) {
+			c.close(0, "")
+			continue
+		}
+		go s.run(c)
+	}
+}
+
+// add registers a connection, unless the server has stopped.
+func (s *Server) add(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	return true
+}
+
+// run serves a connection that was added.
+func (s *Server) run(c *conn) {
+	defer s.wg.Done()
+	c.serve(s.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Shutdown stops listening, lets running requests finish for as long as Config.DrainFor or
+// ctx permits, closes all connections and frees what clients made. It returns when all
+// goroutines of the connections have ended. Further calls do nothing.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.sessions.Shared.Draining.Store(true)
+	s.mu.Lock()
+	s.closed = true
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	var err error
+	for _, l := range s.unix {
+		err = errors.Join(err, l.Close())
+	}
+	s.unix = nil
+	s.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.DrainFor)
+	defer cancel()
+	var drains sync.WaitGroup
+	for _, c := range conns {
+		drains.Go(func() { c.drain(s.cfg.DrainFor) })
+	}
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	s.cancel()
+	for _, c := range conns {
+		c.close(1001, "the server stops")
+	}
+	drains.Wait()
+	<-done
+	return errors.Join(err, s.http.Close())
+}

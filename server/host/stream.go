@@ -1,0 +1,124 @@
+package host
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// A stream carries frames. ReadFrame is called by one goroutine at a time, and WriteFrame by
+// one, which may be another; Close by any.
+type stream interface {
+	// ReadFrame reads a frame into buf, which it lengthens as needed, and returns it.
+	ReadFrame(buf []byte) ([]byte, error)
+	WriteFrame(frame []byte) error
+	// Close tells the peer why, as far as it can, and ends the stream.
+	Close(code int, text string) error
+}
+
+// errText is returned by ReadFrame for a text message; the stream lives. After
+// wire.ErrFrameTooLarge it is unusable.
+var errText = errors.New("host: a text message")
+
+// writeTimeout is how long a peer may let a write wait before it is cut off.
+const writeTimeout = 30 * time.Second
+
+// wsStream is a stream over a WebSocket.
+type wsStream struct {
+	conn  *websocket.Conn
+	limit int // bytes of a frame
+}
+
+func (s *wsStream) ReadFrame(buf []byte) ([]byte, error) {
+	kind, r, err := s.conn.NextReader()
+	if err != nil {
+		return buf, err
+	}
+	buf, err = wire.ReadAll(r, buf, s.limit)
+	if err == nil && kind == websocket.TextMessage {
+		return buf, errText
+	}
+	return buf, err
+}
+
+func (s *wsStream) WriteFrame(frame []byte) error {
+	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	return s.conn.WriteMessage(websocket.BinaryMessage, frame)
+}
+
+func (s *wsStream) Close(code int, text string) error {
+	msg := websocket.FormatCloseMessage(code, text)
+	_ = s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(time.Second)) // the peer may be gone
+	if code == websocket.CloseMessageTooBig {
+		discard(s.conn.NetConn())
+	}
+	return s.conn.Close()
+}
+
+// discard reads, for a moment, the rest of a frame that was too large. Otherwise the kernel
+// would reset the connection, and the peer would not see why.
+func discard(conn net.Conn) {
+	if conn.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(conn, 64<<20)) // its end is all that matters
+	}
+}
+
+// unixStream is a stream over a connection on which each frame follows its length.
+type unixStream struct {
+	conn  net.Conn
+	r     *bufio.Reader
+	limit int
+
+	prefix  [4]byte // of the frame being written
+	pair    [2][]byte
+	buffers net.Buffers
+}
+
+func newUnixStream(conn net.Conn, limit int) *unixStream {
+	return &unixStream{conn: conn, r: bufio.NewReaderSize(conn, 16<<10), limit: limit}
+}
+
+func (s *unixStream) ReadFrame(buf []byte) ([]byte, error) {
+	head, err := s.r.Peek(4)
+	if err != nil {
+		return buf, err
+	}
+	n := int(binary.LittleEndian.Uint32(head))
+	if n > s.limit {
+		return buf, wire.ErrFrameTooLarge
+	}
+	if _, err := s.r.Discard(4); err != nil {
+		return buf, err
+	}
+	buf = slices.Grow(buf[:0], n)[:n]
+	_, err = io.ReadFull(s.r, buf)
+	return buf, err
+}
+
+func (s *unixStream) WriteFrame(frame []byte) error {
+	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(s.prefix[:], uint32(len(frame)))
+	s.pair = [2][]byte{s.prefix[:], frame}
+	s.buffers = s.pair[:]
+	_, err := s.buffers.WriteTo(s.conn)
+	return err
+}
+
+func (s *unixStream) Close(code int, _ string) error {
+	if code == websocket.CloseMessageTooBig {
+		discard(s.conn)
+	}
+	return s.conn.Close()
+}

@@ -1,0 +1,33 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// listenUnix listens on a socket at path that only this user can open. A socket that an
+// earlier server left behind is replaced; one that is served is an error.
+func listenUnix(path string) (net.Listener, error) {
+	if info, err := os.Stat(path); err == nil {
+		if info.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and no socket", path)
+		}
+		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			return nil, errors.Join(fmt.Errorf("%s is served by another process", path), c.Close())
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	// With a chmod afterwards, another user could connect in between.
+	old := syscall.Umask(0o177)
+	defer syscall.Umask(old)
+	return net.Listen("unix", path)
+}

@@ -1,0 +1,34 @@
+// Command server serves the environments of this module over the protocol kubernasium.v1,
+// which PROTOCOL.md defines.
+//
+// Usage: go run ./server [flags]
+//
+// When it is ready, it prints one line of JSON on stdout: url, unix, pid and version. It logs
+// to stderr. It stops on SIGTERM and SIGINT, and, with --exit-with-stdin, at the end of stdin.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	_ "github.com/kubernasium/kubernasium/envs/all"
+)
+
+// version is the program's, set by the linker in releases.
+var version = "0.1.0-dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	cmd := newCommand()
+	cmd.SetIn(os.Stdin)
+	cmd.SetOut(os.Stdout)
+	cmd.SetErr(os.Stderr)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "server:", err)
+		os.Exit(1)
+	}
+}
