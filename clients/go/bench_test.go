@@ -1,0 +1,62 @@
+package client_test
+
+import (
+	"fmt"
+	"testing"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
+)
+
+// BenchmarkRoundTrip steps CartPoles from a Go client through a server in the same process.
+// Allocations are those of both ends.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, transport := range []string{"ws", "unix"} {
+		for _, n := range []int{1, 64, 1024} {
+			b.Run(fmt.Sprintf("%s/n=%d", transport, n), func(b *testing.B) {
+				s := hosttest.Start(b)
+				v := dial(b, map[string]string{"ws": s.WS, "unix": s.Unix}[transport], "classic/CartPole-v1", n, client.Options{Autoreset: envs.SameStep})
+				if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+					b.Fatal(err)
+				}
+				actions := make([]float32, n)
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := v.Step(ctx, actions); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "env-steps/s")
+			})
+		}
+	}
+}
+
+// A round trip allocates at most two objects at each end.
+func TestRoundTripAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates; run without -race")
+	}
+	s := hosttest.Start(t)
+	for name, url := range map[string]string{"ws": s.WS, "unix": s.Unix} {
+		v := dial(t, url, "classic/CartPole-v1", 16, client.Options{Autoreset: envs.SameStep})
+		if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		actions := make([]float32, 16)
+		step := func() {
+			if _, err := v.Step(ctx, actions); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 50 {
+			step()
+		}
+		if got := testing.AllocsPerRun(500, step); got > 4 {
+			t.Errorf("%s: %v allocations in a round trip, want at most 4", name, got)
+		} else {
+			t.Logf("%s: %v allocations in a round trip", name, got)
+		}
+	}
+}

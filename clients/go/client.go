@@ -1,0 +1,311 @@
+// Package client plays environments on a server of the protocol kubernasium.v1 as if they were
+// in this process: [Dial] gives an [envs.VecEnv], whose batches equal those of [envs.Vec] bit
+// for bit, and [Join] makes one of several.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"image"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// Options are the arguments of [Dial] with their defaults at zero. The first ones are those of
+// [envs.VecOptions].
+type Options struct {
+	Options         map[string]any // of the environment
+	Autoreset       envs.AutoresetMode
+	MaxEpisodeSteps int
+	Threads         int // goroutines that the server steps with; default by the number of environments
+
+	Token string      // bearer token of the server
+	TLS   *tls.Config // for wss
+	Name  string      // of this client, for the server's log
+}
+
+// VecEnv is a vector of environments on a server. It is not safe for concurrent use.
+type VecEnv struct {
+	session
+	eid      uint64
+	spec     *envs.Spec
+	obs, act space.Space
+	mode     envs.AutoresetMode
+	limit    int
+	layout   *wire.Layout
+	batch    *envs.Batch
+	rows     rows
+	closed   bool
+}
+
+var _ envs.VecEnv = (*VecEnv)(nil)
+
+// Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and
+// makes n environments of id. Whoever dials must Close.
+func Dial(ctx context.Context, url, id string, n int, opts Options) (*VecEnv, error) {
+	t, err := dial(ctx, url, opts.Token, opts.TLS)
+	if err != nil {
+		return nil, err
+	}
+	v := &VecEnv{session: session{t: t, w: wire.NewWriter(), env: id}, mode: opts.Autoreset}
+	if opts.Name == "" {
+		opts.Name = "kubernasium-go"
+	}
+	err = v.handshake(ctx, opts.Name)
+	if err == nil {
+		err = v.make(ctx, id, n, &opts)
+	}
+	if err != nil {
+		return nil, errors.Join(err, v.session.close())
+	}
+	return v, nil
+}
+
+func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) error {
+	if int(opts.Autoreset) >= len(wire.Modes) {
+		return fmt.Errorf("client: %v", opts.Autoreset)
+	}
+	var m wire.MakeReply
+	err := v.call(ctx, wire.TypeMake+wire.OK, &wire.MakeRequest{
+		T: wire.TypeMake, ID: v.nextID(), Env: id, N: &n, Options: opts.Options, Autoreset: wire.Modes[opts.Autoreset],
+		MaxEpisodeSteps: opts.MaxEpisodeSteps, Threads: opts.Threads,
+	}, &m)
+	if err != nil {
+		return err
+	}
+	if m.N != n || m.Autoreset != wire.Modes[opts.Autoreset] {
+		return fmt.Errorf("client: the server made %d environments in mode %s, asked for %d in %s", m.N, m.Autoreset, n, wire.Modes[opts.Autoreset])
+	}
+	if v.obs, err = space.FromDescription(m.ObsSpace); err != nil {
+		return fmt.Errorf("client: observation space: %w", err)
+	}
+	if v.act, err = space.FromDescription(m.ActSpace); err != nil {
+		return fmt.Errorf("client: action space: %w", err)
+	}
+	if v.layout, err = wire.NewLayout(n, v.obs, v.act, m.Spec.Info); err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	if v.layout.Mask != m.Mask {
+		return fmt.Errorf("client: an action mask of %d, want %d", m.Mask, v.layout.Mask)
+	}
+	v.eid, v.env, v.limit, v.spec = m.EID, m.Env, m.MaxEpisodeSteps, specOf(&m.Spec)
+	v.batch = newBatch(n, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
+	v.rows = newRows(n)
+	return nil
+}
+
+func newBatch(n, obs, mask, info int, mode envs.AutoresetMode) *envs.Batch {
+	b := &envs.Batch{
+		Obs: make([]float32, n*obs), Mask: make([]bool, n*mask), Info: make([]float64, n*info),
+		Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n), Invalid: make([]bool, n),
+		EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
+	}
+	if mode == envs.SameStep {
+		b.FinalObs, b.FinalInfo = make([]float32, n*obs), make([]float64, n*info)
+	}
+	return b
+}
+
+// Spec implements [envs.VecEnv]. Its Open and its baselines return errors: the tasks are on
+// the server.
+func (v *VecEnv) Spec() *envs.Spec { return v.spec }
+
+// NumEnvs implements [envs.VecEnv].
+func (v *VecEnv) NumEnvs() int { return v.layout.N }
+
+// Autoreset returns the mode given to Dial.
+func (v *VecEnv) Autoreset() envs.AutoresetMode { return v.mode }
+
+// Spaces returns the observation and the action space of one environment.
+func (v *VecEnv) Spaces() (obs, act space.Space) { return v.obs, v.act }
+
+// MaxEpisodeSteps returns the time limit in force; 0 is none.
+func (v *VecEnv) MaxEpisodeSteps() int { return v.limit }
+
+// Server returns the name and version of the server.
+func (v *VecEnv) Server() string { return v.server }
+
+// Step implements [envs.VecEnv]. If ctx ends before the reply has come, the connection is
+// lost.
+func (v *VecEnv) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
+	if err := v.checkActions(actions, 0); err != nil {
+		return nil, err
+	}
+	if err := v.sendStep(ctx, actions); err != nil {
+		return nil, err
+	}
+	if err := v.receiveStep(ctx); err != nil {
+		return nil, err
+	}
+	return v.batch, nil
+}
+
+// checkActions refuses what the server would refuse, in the same order. Integers travel as
+// integers, so that a fraction must be caught here. first is the number of row 0 in errors.
+func (v *VecEnv) checkActions(actions []float32, first int) error {
+	if v.closed {
+		return envs.ErrClosed
+	}
+	k := v.layout.ActSize
+	if len(actions) != v.layout.N*k {
+		return fmt.Errorf("%w: %d numbers for %d environments, want %d", envs.ErrInvalidAction, len(actions), v.layout.N, v.layout.N*k)
+	}
+	for i := range v.layout.N {
+		if v.rows.ended[i] && v.mode == envs.NextStep {
+			continue
+		}
+		if !v.rows.running[i] {
+			return fmt.Errorf("environment %d: %w", first+i, envs.ErrResetNeeded)
+		}
+		if a := actions[i*k : (i+1)*k]; !v.act.Contains(a) {
+			return fmt.Errorf("environment %d: %w: %v not in the %s of %s", first+i, envs.ErrInvalidAction, a, v.act.Describe().Kind, v.spec.ID)
+		}
+	}
+	return nil
+}
+
+func (v *VecEnv) sendStep(ctx context.Context, actions []float32) error {
+	v.layout.EncodeStepRequest(v.w, v.nextID(), v.eid, actions)
+	return v.send(ctx)
+}
+
+func (v *VecEnv) receiveStep(ctx context.Context) error {
+	if err := v.receive(ctx, wire.TypeStep+wire.OK); err != nil {
+		return err
+	}
+	r := (*wire.Rows)(v.batch)
+	if err := v.layout.DecodeStep(&v.frame, r); err != nil {
+		return v.garbled(err)
+	}
+	v.rows.stepped(v.batch, v.mode)
+	if err := v.layout.DecodeEpisodes(&v.frame, r); err != nil {
+		return v.garbled(err)
+	}
+	return nil
+}
+
+// garbled gives up a connection over which came what no server of the protocol sends.
+func (v *VecEnv) garbled(err error) error {
+	v.broken = fmt.Errorf("%w: a reply that cannot be read: %w", ErrConnection, err)
+	return v.broken
+}
+
+// Reset implements [envs.VecEnv].
+func (v *VecEnv) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Batch, error) {
+	if err := v.checkReset(&opts); err != nil {
+		return nil, err
+	}
+	if opts.Mask != nil && !slices.Contains(opts.Mask, true) {
+		v.rows.keep(v.batch)
+		return v.batch, nil
+	}
+	if err := v.sendReset(ctx, &opts); err != nil {
+		return nil, err
+	}
+	if err := v.receiveReset(ctx, &opts); err != nil {
+		return nil, err
+	}
+	return v.batch, nil
+}
+
+func (v *VecEnv) checkReset(opts *envs.VecResetOptions) error {
+	n := v.layout.N
+	switch {
+	case v.closed:
+		return envs.ErrClosed
+	case opts.Seeds != nil && len(opts.Seeds) != n:
+		return fmt.Errorf("%w: %d seeds for %d environments", envs.ErrInvalidOption, len(opts.Seeds), n)
+	case opts.Seeds != nil && opts.Seed != nil:
+		return fmt.Errorf("%w: both a seed and a list of seeds", envs.ErrInvalidOption)
+	case opts.Mask != nil && len(opts.Mask) != n:
+		return fmt.Errorf("%w: a reset mask of length %d for %d environments", envs.ErrInvalidOption, len(opts.Mask), n)
+	}
+	return nil
+}
+
+func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) error {
+	r := wire.ResetRequest{T: wire.TypeReset, ID: v.nextID(), EID: v.eid, Options: opts.Options, Mask: opts.Mask}
+	switch {
+	case opts.Seed != nil:
+		r.Seed = *opts.Seed
+	case opts.Seeds != nil:
+		r.Seed = opts.Seeds
+	default:
+		r.Seed = v.rows.firstSeeds()
+	}
+	for i := range v.layout.N {
+		if opts.Mask == nil || opts.Mask[i] {
+			v.rows.running[i] = false // in case that the server refuses
+		}
+	}
+	v.w.Reset()
+	if err := v.w.Encode(&r); err != nil {
+		return fmt.Errorf("client: encode reset: %w", err)
+	}
+	return v.send(ctx)
+}
+
+func (v *VecEnv) receiveReset(ctx context.Context, opts *envs.VecResetOptions) error {
+	if err := v.receive(ctx, wire.TypeReset+wire.OK); err != nil {
+		return err
+	}
+	if err := v.layout.DecodeReset(&v.frame, (*wire.Rows)(v.batch)); err != nil {
+		return v.garbled(err)
+	}
+	v.rows.reset(v.batch, opts.Mask)
+	return nil
+}
+
+// RenderANSI returns environment i as text.
+func (v *VecEnv) RenderANSI(i int) (string, error) {
+	var reply struct {
+		Frame string `json:"frame"`
+	}
+	return reply.Frame, v.render(i, "ansi", &reply)
+}
+
+// RenderRGB returns an image of environment i.
+func (v *VecEnv) RenderRGB(i int) (*image.RGBA, error) {
+	if err := v.render(i, "rgb_array", nil); err != nil {
+		return nil, err
+	}
+	img, err := v.frame.Image("frame")
+	if err != nil {
+		return nil, v.garbled(err)
+	}
+	return img, nil
+}
+
+func (v *VecEnv) render(i int, mode string, reply any) error {
+	if v.closed {
+		return envs.ErrClosed
+	}
+	req := &wire.RenderRequest{T: wire.TypeRender, ID: v.nextID(), EID: v.eid, Idx: i, Mode: mode}
+	return v.call(context.Background(), wire.TypeRender+wire.OK, req, reply)
+}
+
+// closeWithin is how long Close waits for the server to confirm.
+const closeWithin = 5 * time.Second
+
+// Close frees the environments on the server and ends the connection. Further calls do
+// nothing.
+func (v *VecEnv) Close() error {
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	var err error
+	if v.broken == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+		defer cancel()
+		req := &wire.EIDRequest{T: wire.TypeClose, ID: v.nextID(), EID: v.eid}
+		err = v.call(ctx, wire.TypeClose+wire.OK, req, nil)
+	}
+	return errors.Join(err, v.session.close())
+}

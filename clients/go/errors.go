@@ -1,0 +1,71 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+var (
+	// ErrConnection is wrapped by errors of every method once the connection is lost, be it by
+	// the network, the server's end, or a context that ended while a reply was awaited.
+	ErrConnection = errors.New("client: connection lost")
+	// ErrUnauthorized is wrapped by errors of Dial for a wrong or missing token.
+	ErrUnauthorized = errors.New("client: unauthorized")
+	// ErrBusy is wrapped by errors for more sessions, environments or bytes than the server
+	// permits.
+	ErrBusy = errors.New("client: a limit of the server is reached")
+	// ErrUnavailable is wrapped by errors of a server that stops.
+	ErrUnavailable = errors.New("client: the server stops")
+)
+
+// Error is a request that the server refused. It wraps the error of package envs, or of this
+// one, that the refusal stands for: envs.ErrInvalidAction, envs.ErrResetNeeded,
+// envs.ErrInvalidOption, *envs.UnknownIDError, context.DeadlineExceeded, ErrBusy,
+// ErrUnavailable.
+type Error struct {
+	Code         wire.Code
+	Reason       wire.Reason
+	Msg          string
+	RetryAfterMS int64 // when it is worth to try again; 0 is unknown
+	cause        error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	return fmt.Sprintf("client: the server answers %s (%s): %s", e.Code, e.Reason, e.Msg)
+}
+
+// Unwrap returns what the refusal stands for, or nil.
+func (e *Error) Unwrap() error { return e.cause }
+
+// refusal turns the message err into an Error.
+func refusal(e wire.Error, id string) error {
+	err := &Error{Code: e.Code, Reason: e.Reason, Msg: e.Msg, RetryAfterMS: e.RetryAfterMS}
+	switch e.Reason {
+	case wire.InvalidAction:
+		err.cause = envs.ErrInvalidAction
+	case wire.ResetNeeded:
+		err.cause = envs.ErrResetNeeded
+	case wire.InvalidOption:
+		err.cause = envs.ErrInvalidOption
+	case wire.UnknownEnv:
+		err.cause = &envs.UnknownIDError{ID: id}
+	case wire.Deadline:
+		err.cause = context.DeadlineExceeded
+	case wire.WasCancelled:
+		err.cause = context.Canceled
+	case wire.UnknownEID:
+		err.cause = envs.ErrClosed
+	case wire.Draining:
+		err.cause = ErrUnavailable
+	default:
+		if e.Code == wire.ResourceExhausted {
+			err.cause = ErrBusy
+		}
+	}
+	return err
+}

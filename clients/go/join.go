@@ -1,0 +1,191 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Joined is one vector of the environments of several servers, stepped at the same time. It is
+// not safe for concurrent use.
+type Joined struct {
+	parts []*VecEnv
+	first []int // row of each part's first environment; then the number of environments
+	batch *envs.Batch
+}
+
+var _ envs.VecEnv = (*Joined)(nil)
+
+// Join takes parts over as one vector, in their order. They must be of one environment, with
+// equal spaces and the same mode of autoreset. Batches of a part are rows of the vector's.
+func Join(parts ...*VecEnv) (*Joined, error) {
+	if len(parts) == 0 {
+		return nil, errors.New("client: join of nothing")
+	}
+	j := &Joined{parts: parts, first: []int{0}}
+	p0 := parts[0]
+	for _, p := range parts {
+		same := reflect.DeepEqual(p.obs.Describe(), p0.obs.Describe()) && reflect.DeepEqual(p.act.Describe(), p0.act.Describe())
+		if p.spec.ID != p0.spec.ID || p.mode != p0.mode || !same {
+			return nil, fmt.Errorf("client: join of %s (%v) and %s (%v), want equal environments", p0.spec.ID, p0.mode, p.spec.ID, p.mode)
+		}
+		j.first = append(j.first, j.first[len(j.first)-1]+p.NumEnvs())
+	}
+	j.batch = newBatch(j.NumEnvs(), p0.obs.Size(), p0.layout.Mask, len(p0.spec.Info), p0.mode)
+	for k, p := range parts {
+		old := p.batch
+		p.batch = part(j.batch, j.first[k], j.first[k+1], j.NumEnvs())
+		copyBatch(p.batch, old)
+	}
+	return j, nil
+}
+
+// part returns rows from … to-1 of b, which has n.
+func part(b *envs.Batch, from, to, n int) *envs.Batch {
+	return &envs.Batch{
+		Obs: cut(b.Obs, from, to, n), Mask: cut(b.Mask, from, to, n), Info: cut(b.Info, from, to, n),
+		Reward: cut(b.Reward, from, to, n), Terminated: cut(b.Terminated, from, to, n),
+		Truncated: cut(b.Truncated, from, to, n), Invalid: cut(b.Invalid, from, to, n),
+		FinalObs: cut(b.FinalObs, from, to, n), FinalInfo: cut(b.FinalInfo, from, to, n),
+		EpisodeReturn: cut(b.EpisodeReturn, from, to, n), EpisodeLength: cut(b.EpisodeLength, from, to, n),
+	}
+}
+
+func cut[T any](s []T, from, to, n int) []T {
+	k := len(s) / n
+	return s[from*k : to*k : to*k]
+}
+
+func copyBatch(dst, src *envs.Batch) {
+	copy(dst.Obs, src.Obs)
+	copy(dst.Mask, src.Mask)
+	copy(dst.Info, src.Info)
+	copy(dst.Reward, src.Reward)
+	copy(dst.Terminated, src.Terminated)
+	copy(dst.Truncated, src.Truncated)
+	copy(dst.Invalid, src.Invalid)
+	copy(dst.FinalObs, src.FinalObs)
+	copy(dst.FinalInfo, src.FinalInfo)
+	copy(dst.EpisodeReturn, src.EpisodeReturn)
+	copy(dst.EpisodeLength, src.EpisodeLength)
+}
+
+// Spec implements [envs.VecEnv].
+func (j *Joined) Spec() *envs.Spec { return j.parts[0].spec }
+
+// NumEnvs implements [envs.VecEnv].
+func (j *Joined) NumEnvs() int { return j.first[len(j.first)-1] }
+
+// Autoreset returns the mode of the parts.
+func (j *Joined) Autoreset() envs.AutoresetMode { return j.parts[0].mode }
+
+// Spaces returns the observation and the action space of one environment.
+func (j *Joined) Spaces() (obs, act space.Space) { return j.parts[0].Spaces() }
+
+// Step implements [envs.VecEnv]. All servers step at the same time. If one fails, others may
+// have stepped: then the vector must be reset.
+func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
+	k := j.parts[0].layout.ActSize
+	if len(actions) != j.NumEnvs()*k {
+		return nil, fmt.Errorf("%w: %d numbers for %d environments, want %d", envs.ErrInvalidAction, len(actions), j.NumEnvs(), j.NumEnvs()*k)
+	}
+	for i, p := range j.parts {
+		if err := p.checkActions(actions[j.first[i]*k:j.first[i+1]*k], j.first[i]); err != nil {
+			return nil, err
+		}
+	}
+	err := j.all(
+		func(i int, p *VecEnv) (bool, error) {
+			return true, p.sendStep(ctx, actions[j.first[i]*k:j.first[i+1]*k])
+		},
+		func(_ int, p *VecEnv) error { return p.receiveStep(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	return j.batch, nil
+}
+
+// all sends on every part and then receives on those that sent something, also after an error,
+// so that no reply is left behind.
+func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i int, p *VecEnv) error) error {
+	var errs error
+	sent := make([]bool, len(j.parts))
+	for i, p := range j.parts {
+		ok, err := send(i, p)
+		sent[i] = ok && err == nil
+		errs = errors.Join(errs, err)
+	}
+	for i, p := range j.parts {
+		if sent[i] {
+			errs = errors.Join(errs, receive(i, p))
+		}
+	}
+	return errs
+}
+
+// Reset implements [envs.VecEnv].
+func (j *Joined) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Batch, error) {
+	n := j.NumEnvs()
+	if opts.Seeds != nil && len(opts.Seeds) != n || opts.Mask != nil && len(opts.Mask) != n {
+		return nil, fmt.Errorf("%w: %d seeds and a mask of %d for %d environments", envs.ErrInvalidOption, len(opts.Seeds), len(opts.Mask), n)
+	}
+	split := make([]envs.VecResetOptions, len(j.parts))
+	for i, p := range j.parts {
+		split[i] = j.partOptions(&opts, i)
+		if err := p.checkReset(&split[i]); err != nil {
+			return nil, err
+		}
+	}
+	err := j.all(
+		func(i int, p *VecEnv) (bool, error) {
+			if selectsNone(split[i].Mask) {
+				p.rows.keep(p.batch)
+				return false, nil
+			}
+			return true, p.sendReset(ctx, &split[i])
+		},
+		func(i int, p *VecEnv) error { return p.receiveReset(ctx, &split[i]) })
+	if err != nil {
+		return nil, err
+	}
+	return j.batch, nil
+}
+
+func selectsNone(mask []bool) bool {
+	for _, m := range mask {
+		if m {
+			return false
+		}
+	}
+	return mask != nil
+}
+
+// partOptions returns what of a reset concerns part i.
+func (j *Joined) partOptions(opts *envs.VecResetOptions, i int) envs.VecResetOptions {
+	o := envs.VecResetOptions{Options: opts.Options}
+	from, to := j.first[i], j.first[i+1]
+	if opts.Seed != nil {
+		seed := *opts.Seed + uint64(from)
+		o.Seed = &seed
+	}
+	if opts.Seeds != nil {
+		o.Seeds = opts.Seeds[from:to]
+	}
+	if opts.Mask != nil {
+		o.Mask = opts.Mask[from:to]
+	}
+	return o
+}
+
+// Close closes all parts.
+func (j *Joined) Close() error {
+	var err error
+	for _, p := range j.parts {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}

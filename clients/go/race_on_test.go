@@ -1,0 +1,6 @@
+//go:build race
+
+package client_test
+
+// raceEnabled tells that the race detector allocates beside the code under test.
+const raceEnabled = true

@@ -1,0 +1,75 @@
+package client
+
+import "github.com/kubernasium/kubernasium/envs"
+
+// rows is what must be known of the environments beside the batch: the wire leaves out what a
+// client can tell by itself.
+type rows struct {
+	seeded  []bool // was reset at least once
+	running []bool // may be stepped
+	ended   []bool // the episode has ended; in SameStep, and the next has begun
+	ret     []float64
+	length  []int64 // of the running episode
+}
+
+func newRows(n int) rows {
+	return rows{make([]bool, n), make([]bool, n), make([]bool, n), make([]float64, n), make([]int64, n)}
+}
+
+// firstSeeds returns seed 0 for environments that were never reset, as [envs.Env] takes it,
+// and none for the others; nil if no environment needs one.
+func (r *rows) firstSeeds() any {
+	var seeds []any
+	for i, s := range r.seeded {
+		if !s {
+			if seeds == nil {
+				seeds = make([]any, len(r.seeded))
+			}
+			seeds[i] = uint64(0)
+		}
+	}
+	if seeds == nil {
+		return nil
+	}
+	return seeds
+}
+
+// stepped follows the running episodes. Returns are summed in the order in which the server
+// sums them, so that they are equal bit for bit.
+func (r *rows) stepped(b *envs.Batch, mode envs.AutoresetMode) {
+	for i := range r.ret {
+		switch {
+		case r.ended[i] && mode == envs.NextStep: // the step that resets
+			r.ret[i], r.length[i] = 0, 0
+		default:
+			if r.ended[i] {
+				r.ret[i], r.length[i] = 0, 0
+			}
+			r.ret[i] += b.Reward[i]
+			r.length[i]++
+		}
+		r.ended[i] = b.Done(i)
+		r.running[i] = !r.ended[i] || mode == envs.SameStep
+		b.EpisodeReturn[i], b.EpisodeLength[i] = r.ret[i], r.length[i]
+	}
+}
+
+// reset follows a reset of the rows that mask selects.
+func (r *rows) reset(b *envs.Batch, mask []bool) {
+	for i := range r.ret {
+		if mask != nil && !mask[i] {
+			continue
+		}
+		r.seeded[i], r.running[i], r.ended[i] = true, true, false
+		r.ret[i], r.length[i] = 0, 0
+		b.EpisodeReturn[i], b.EpisodeLength[i] = 0, 0
+	}
+}
+
+// keep is a reset that selects nothing.
+func (r *rows) keep(b *envs.Batch) {
+	clear(b.Reward)
+	clear(b.Terminated)
+	clear(b.Truncated)
+	clear(b.Invalid)
+}
