@@ -22,12 +22,15 @@ endif
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## compile the trainer into bin/
+build: ## compile trainer and server into bin/
 	@mkdir -p bin
-	$(GO) build -o bin/trainer ./trainer
+	$(GO) build -o bin/ ./trainer ./server
 
-run: build ## train PPO on k8s/GangWindow-v0 and compare it with every baseline, in about 2 minutes
-	bin/trainer train --algo ppo --env k8s/GangWindow-v0 $(GANG_DATA) --compare 40
+run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: 2 minutes
+	@mkdir -p logs
+	bin/trainer train --algo ppo --env k8s/GangWindow-v0 $(GANG_DATA) --compare 40 | tee logs/run.out
+	@echo
+	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
 test: test-race test-full test-python ## every test
 

@@ -3,6 +3,8 @@ package envs
 import (
 	"context"
 	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // AutoresetMode says how a [VecEnv] starts the next episode of an environment whose episode
@@ -36,6 +38,9 @@ func (m AutoresetMode) String() string {
 type VecEnv interface {
 	Spec() *Spec
 	NumEnvs() int
+
+	// Spaces returns the observation and the action space of one environment.
+	Spaces() (obs, act space.Space)
 
 	// Reset starts an episode in each environment that opts.Mask selects, or in all.
 	Reset(ctx context.Context, opts VecResetOptions) (*Batch, error)

@@ -138,7 +138,7 @@ func (v *Vec) NumEnvs() int { return len(v.envs) }
 // Autoreset returns the mode given to NewVec.
 func (v *Vec) Autoreset() AutoresetMode { return v.mode }
 
-// Spaces returns the observation and the action space of one environment.
+// Spaces implements [VecEnv].
 func (v *Vec) Spaces() (obs, act space.Space) { return v.obs, v.act }
 
 // Env returns environment i, for baselines and for rendering. It must not be stepped.

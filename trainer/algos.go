@@ -198,7 +198,7 @@ func (m *model) kwargs() (map[string]any, error) {
 }
 
 // checkSpaces reports whether the model can play the environments of v.
-func (m *model) checkSpaces(v *envs.Vec) error {
+func (m *model) checkSpaces(v envs.VecEnv) error {
 	obs, act := v.Spaces()
 	want, err := agents.EnvInfo{ID: v.Spec().ID, Obs: obs, Act: act}.Checkpoint(m.meta.Algo, models.Spec{})
 	if err != nil {

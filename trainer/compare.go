@@ -95,7 +95,11 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 			if err != nil {
 				return err
 			}
-			if c.spec, c.kwargs, err = envOf(env, c.models, given); err != nil {
+			var id string
+			if id, c.kwargs, err = envOf(env, c.models, given); err != nil {
+				return err
+			}
+			if c.spec, err = envs.Lookup(id); err != nil {
 				return err
 			}
 			return compareAndReport(cmd, c, nil)
@@ -113,18 +117,18 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 	return cmd
 }
 
-// envOf returns the environment of that id, or of the first model, and its options: those
-// that the first model was trained with, and those given.
-func envOf(id string, paths []string, given map[string]any) (*envs.Spec, map[string]any, error) {
+// envOf returns the id given or else that of the first model's environment, and its options:
+// those that the first model was trained with, and those given.
+func envOf(id string, paths []string, given map[string]any) (string, map[string]any, error) {
 	kwargs := given
 	if len(paths) > 0 {
 		f, err := models.ReadFile(paths[0])
 		if err != nil {
-			return nil, nil, err
+			return "", nil, err
 		}
 		trained, err := (&model{path: paths[0], meta: f.Meta}).kwargs()
 		if err != nil {
-			return nil, nil, err
+			return "", nil, err
 		}
 		if id == "" {
 			id = f.Meta.Env
@@ -132,10 +136,9 @@ func envOf(id string, paths []string, given map[string]any) (*envs.Spec, map[str
 		kwargs = merge(trained, given)
 	}
 	if id == "" {
-		return nil, nil, errors.New("neither --env nor --model is given")
+		return "", nil, errors.New("neither --env nor --model is given")
 	}
-	spec, err := envs.Lookup(id)
-	return spec, kwargs, err
+	return id, kwargs, nil
 }
 
 // compareAndReport compares, writes the files and prints the table, or JSON; trained is what
@@ -249,8 +252,7 @@ func (res *comparison) playBaselines(ctx context.Context, v *envs.Vec, c compare
 
 // play adds the row of one policy.
 func (res *comparison) play(ctx context.Context, v *envs.Vec, name, kind string, p agents.Policy) error {
-	_, act := v.Spaces()
-	r, err := evaluation.Play(ctx, v, p, act.Size(), evaluation.Seeds(res.Seed, res.Episodes))
+	r, err := evaluation.Play(ctx, v, p, evaluation.Seeds(res.Seed, res.Episodes))
 	if err != nil {
 		return fmt.Errorf("play %s: %w", name, err)
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,11 +15,24 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
+// evalConfig are the arguments of an evaluation.
+type evalConfig struct {
+	model, baseline string // one of them
+	env             string
+	kwargs          map[string]any
+	episodes        int
+	seed            uint64
+	urls            []string
+	verify          bool
+}
+
 // evalResult is what `eval --json` prints.
 type evalResult struct {
 	Policy    string               `json:"policy"`
 	Env       string               `json:"env"`
 	EnvKwargs map[string]any       `json:"env_kwargs"`
+	URLs      []string             `json:"urls,omitempty"`
+	Verified  bool                 `json:"verified,omitempty"` // equal bit for bit in process
 	Episodes  int                  `json:"episodes"`
 	Seed      uint64               `json:"seed"`
 	Mean      float64              `json:"mean"`
@@ -28,89 +43,139 @@ type evalResult struct {
 }
 
 func newEval() *cobra.Command {
-	var modelPath, baselineName, env string
+	var c evalConfig
 	var kwargs []string
-	var episodes int
-	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "eval",
 		Short: "Play a model or a baseline on held-out episodes and print its returns",
 		Example: `  trainer eval --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --episodes 100
-  trainer eval --env k8s/GangWindow-v0 --baseline dynamic_mpc --json`,
+  trainer eval --env k8s/GangWindow-v0 --baseline dynamic_mpc --json
+  trainer eval --model FILE --url ws://127.0.0.1:8765 --verify     # on a server, and in process: equal?`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (modelPath == "") == (baselineName == "") {
+			switch {
+			case (c.model == "") == (c.baseline == ""):
 				return errors.New("want one of --model and --baseline")
+			case c.baseline != "" && len(c.urls) > 0:
+				return errors.New("a baseline looks at the true state, which no server sends: --url needs --model")
+			case c.verify && len(c.urls) == 0:
+				return errors.New("--verify compares a server with this process and needs --url")
 			}
-			given, err := parseKwargs("env-kwargs", kwargs)
-			if err != nil {
+			var err error
+			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
 				return err
 			}
-			var paths []string
-			if modelPath != "" {
-				paths = []string{modelPath}
-			}
-			spec, opts, err := envOf(env, paths, given)
+			res, err := evaluate(cmd.Context(), c)
 			if err != nil {
 				return err
-			}
-			opts = heldOut(spec, opts, nil)
-			v, err := envs.NewVec(spec, episodes, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
-			if err != nil {
-				return err
-			}
-			defer v.Close()
-			name, policy, closePolicy, err := openPolicy(v, modelPath, baselineName, seed)
-			if err != nil {
-				return err
-			}
-			defer closePolicy()
-			_, act := v.Spaces()
-			r, err := evaluation.Play(cmd.Context(), v, policy, act.Size(), evaluation.Seeds(seed, episodes))
-			if err != nil {
-				return err
-			}
-			res := evalResult{
-				Policy: name, Env: spec.ID, EnvKwargs: opts, Episodes: episodes, Seed: seed,
-				Mean: tracking.Mean(r.Returns), Std: deviation(r.Returns), Returns: r.Returns, Lengths: r.Lengths,
-				Metrics: map[string][]float64{},
-			}
-			for _, m := range spec.Metrics {
-				res.Metrics[m.Column] = r.Column(spec.Column(m.Column))
 			}
 			if wantJSON(cmd) {
 				return printJSON(cmd, res)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s on %s: mean return %.2f ± %.2f over %d held-out episodes\n", name, spec.ID, res.Mean, res.Std, episodes)
-			for _, m := range spec.Metrics {
-				fmt.Fprintf(cmd.OutOrStdout(), "  mean %s %.2f %s\n", m.Column, tracking.Mean(res.Metrics[m.Column]), m.Unit)
-			}
+			res.print(cmd)
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&modelPath, "model", "", "model file")
-	f.StringVar(&baselineName, "baseline", "", "baseline, or random")
-	f.StringVar(&env, "env", "", "id of the environment (default: the model's)")
+	f.StringVar(&c.model, "model", "", "model file")
+	f.StringVar(&c.baseline, "baseline", "", "baseline, or random")
+	f.StringVar(&c.env, "env", "", "id of the environment (default: the model's)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
-	f.IntVar(&episodes, "episodes", 100, "held-out episodes")
-	f.Uint64Var(&seed, "seed", compareSeed, "random seed of the first episode")
+	f.IntVar(&c.episodes, "episodes", 100, "held-out episodes")
+	f.Uint64Var(&c.seed, "seed", compareSeed, "random seed of the first episode")
+	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
+	f.BoolVar(&c.verify, "verify", false, "also play in this process, and fail unless all returns are equal bit for bit")
 	return cmd
+}
+
+// evaluate plays the policy, on the servers if there are some.
+func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
+	var paths []string
+	if c.model != "" {
+		paths = []string{c.model}
+	}
+	id, kwargs, err := envOf(c.env, paths, c.kwargs)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := lookup(ctx, id, c.urls)
+	if err != nil {
+		return nil, err
+	}
+	kwargs = heldOut(spec, kwargs, nil)
+	name, r, err := playOn(ctx, spec, kwargs, c)
+	if err != nil {
+		return nil, err
+	}
+	if c.verify {
+		local := c
+		local.urls = nil
+		_, again, err := playOn(ctx, spec, kwargs, local)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(r.Returns, again.Returns) || !slices.Equal(r.Lengths, again.Lengths) {
+			return nil, fmt.Errorf("returns over the wire %v differ from those in process %v", r.Returns, again.Returns)
+		}
+	}
+	res := &evalResult{
+		Policy: name, Env: spec.ID, EnvKwargs: kwargs, URLs: c.urls, Verified: c.verify, Episodes: c.episodes, Seed: c.seed,
+		Mean: tracking.Mean(r.Returns), Std: deviation(r.Returns), Returns: r.Returns, Lengths: r.Lengths,
+		Metrics: map[string][]float64{},
+	}
+	for _, m := range spec.Metrics {
+		res.Metrics[m.Column] = r.Column(spec.Column(m.Column))
+	}
+	return res, nil
+}
+
+// playOn plays the episodes in new environments.
+func playOn(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c evalConfig) (string, *evaluation.Result, error) {
+	v, err := openEnvs(ctx, spec, c.episodes, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep}, c.urls)
+	if err != nil {
+		return "", nil, err
+	}
+	defer v.Close()
+	name, policy, closePolicy, err := openPolicy(v, c)
+	if err != nil {
+		return "", nil, err
+	}
+	defer closePolicy()
+	r, err := evaluation.Play(ctx, v, policy, evaluation.Seeds(c.seed, c.episodes))
+	return name, r, err
 }
 
 // openPolicy returns the policy of a model file, or else of a baseline, for the environments
 // of v.
-func openPolicy(v *envs.Vec, modelPath, baselineName string, seed uint64) (name string, p agents.Policy, closePolicy func(), err error) {
-	if modelPath == "" {
-		p, err = baseline.New(v, baselineName, seed)
-		return baselineName, p, func() {}, err
+func openPolicy(v envs.VecEnv, c evalConfig) (name string, p agents.Policy, closePolicy func(), err error) {
+	if c.model == "" {
+		p, err = baseline.New(v.(*envs.Vec), c.baseline, c.seed) // in process: newEval refuses urls
+		return c.baseline, p, func() {}, err
 	}
-	m, err := readModel(modelPath)
+	m, err := readModel(c.model)
 	if err != nil {
 		return "", nil, nil, err
 	}
 	if err := m.checkSpaces(v); err != nil {
 		return "", nil, nil, errors.Join(err, m.net.Close())
 	}
-	return modelName(modelPath, m.meta.Algo, true), m, func() { _ = m.net.Close() }, nil
+	return modelName(c.model, m.meta.Algo, true), m, func() { _ = m.net.Close() }, nil
+}
+
+func (res *evalResult) print(cmd *cobra.Command) {
+	w := cmd.OutOrStdout()
+	where := ""
+	if len(res.URLs) > 0 {
+		where = fmt.Sprintf(" over %v", res.URLs)
+	}
+	fmt.Fprintf(w, "%s on %s%s: mean return %.2f ± %.2f over %d held-out episodes\n", res.Policy, res.Env, where, res.Mean, res.Std, res.Episodes)
+	spec, err := envs.Lookup(res.Env)
+	if err == nil {
+		for _, m := range spec.Metrics {
+			fmt.Fprintf(w, "  mean %s %.2f %s\n", m.Column, tracking.Mean(res.Metrics[m.Column]), m.Unit)
+		}
+	}
+	if res.Verified {
+		fmt.Fprintln(w, "  every return is equal to that in process, bit for bit")
+	}
 }

@@ -114,12 +114,14 @@ func (r *run) save(path string) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := r.v.Snapshot()
-	if err != nil {
-		return err
+	if v, ok := r.v.(snapshotter); ok {
+		snapshot, err := v.Snapshot()
+		if err != nil {
+			return err
+		}
+		f.Put(safetensors.Tensor{Name: envsTensor, Shape: []int{len(snapshot)}, Data: snapshot})
 	}
 	f.Put(
-		safetensors.Tensor{Name: envsTensor, Shape: []int{len(snapshot)}, Data: snapshot},
 		safetensors.Tensor{Name: returnsTensor, Shape: []int{len(r.episodes.returns)}, Data: r.episodes.returns},
 		safetensors.Tensor{Name: lengthsTensor, Shape: []int{len(r.episodes.lengths)}, Data: r.episodes.lengths},
 	)
@@ -127,12 +129,9 @@ func (r *run) save(path string) error {
 }
 
 // restore brings environments and running means to where the checkpoint left them.
+// Environments on a server begin new episodes instead.
 func (r *run) restore(ctx context.Context) (*envs.Batch, error) {
 	f, err := models.ReadFile(r.resume)
-	if err != nil {
-		return nil, err
-	}
-	snapshot, err := tensor[uint8](f, envsTensor)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +141,16 @@ func (r *run) restore(ctx context.Context) (*envs.Batch, error) {
 	if r.episodes.lengths, err = tensor[int64](f, lengthsTensor); err != nil {
 		return nil, err
 	}
-	return r.v.Restore(ctx, snapshot)
+	v, ok := r.v.(snapshotter)
+	if !ok {
+		seed := r.seed + uint64(r.first) // not the episodes that were played already
+		return r.v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	}
+	snapshot, err := tensor[uint8](f, envsTensor)
+	if err != nil {
+		return nil, fmt.Errorf("resume %s, which was trained on a server: %w", r.resume, err)
+	}
+	return v.Restore(ctx, snapshot)
 }
 
 func tensor[T safetensors.Element](f models.File, name string) ([]T, error) {

@@ -21,8 +21,8 @@ type run struct {
 	trainConfig
 	spec    *envs.Spec
 	folder  string
-	v       *envs.Vec
-	evalV   *envs.Vec
+	v       envs.VecEnv
+	evalV   envs.VecEnv
 	learner *learnerWithNet
 	logs    *logs
 	bar     *tracking.ProgressBar
@@ -49,11 +49,11 @@ type curveAt struct {
 func newRun(ctx context.Context, spec *envs.Spec, c trainConfig, out io.Writer) (*run, error) {
 	r := &run{trainConfig: c, spec: spec, out: out, begun: time.Now(), best: math.Inf(-1)}
 	var err error
-	r.v, err = envs.NewVec(spec, c.params.NEnvs, envs.VecOptions{Options: c.kwargs, Autoreset: envs.SameStep, Log: true})
+	r.v, err = openEnvs(ctx, spec, c.params.NEnvs, envs.VecOptions{Options: c.kwargs, Autoreset: envs.SameStep, Log: true}, c.urls)
 	if err != nil {
 		return nil, err
 	}
-	r.evalV, err = envs.NewVec(spec, c.evalEpisodes, envs.VecOptions{Options: heldOut(spec, c.kwargs, c.evalKwargs), Autoreset: envs.SameStep})
+	r.evalV, err = openEnvs(ctx, spec, c.evalEpisodes, envs.VecOptions{Options: heldOut(spec, c.kwargs, c.evalKwargs), Autoreset: envs.SameStep}, c.urls)
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -186,8 +186,7 @@ func (r *run) log(step int, metrics agents.Metrics) error {
 
 // evaluate plays the greedy policy on the held-out episodes and keeps the best model.
 func (r *run) evaluate(ctx context.Context) (agents.Metrics, error) {
-	_, act := r.evalV.Spaces()
-	res, err := evaluation.Play(context.WithoutCancel(ctx), r.evalV, r.learner.Greedy(), act.Size(), evaluation.Seeds(evalSeed, r.evalEpisodes))
+	res, err := evaluation.Play(context.WithoutCancel(ctx), r.evalV, r.learner.Greedy(), evaluation.Seeds(evalSeed, r.evalEpisodes))
 	if err != nil {
 		return nil, fmt.Errorf("evaluate: %w", err)
 	}
@@ -262,7 +261,7 @@ func (r *run) close() error {
 	if r.learner != nil {
 		errs = append(errs, r.learner.net.Close())
 	}
-	for _, v := range []*envs.Vec{r.v, r.evalV} {
+	for _, v := range []envs.VecEnv{r.v, r.evalV} {
 		if v != nil {
 			errs = append(errs, v.Close())
 		}

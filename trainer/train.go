@@ -33,6 +33,7 @@ type trainConfig struct {
 	saveFreq     int // environment steps between checkpoints; 0 is never
 	logFolder    string
 	resume       string
+	urls         []string // of servers to play on; nil is in this process
 	quiet        bool
 }
 
@@ -60,10 +61,11 @@ func newTrain() *cobra.Command {
   trainer train --algo ppo --env k8s/GangWindow-v0 -n 200000 --seed 3 --env-kwargs windows:5
   trainer train --algo ppo --env k8s/GangWindow-v0 --params learning_rate:lin_0.0005 --params n_epochs:8
   trainer train --algo ppo --env k8s/GangWindow-v0 --compare 40     # then compare with every baseline
+  trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
   trainer train --algo ppo --env k8s/GangWindow-v0 --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_102400_steps.safetensors`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			spec, err := envs.Lookup(c.env)
+			spec, err := lookup(cmd.Context(), c.env, c.urls)
 			if err != nil {
 				return err
 			}
@@ -107,6 +109,7 @@ func newTrain() *cobra.Command {
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
 	f.StringVar(&file, "conf-file", "", "YAML file of hyperparameters by environment, in RL Zoo's form")
 	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
+	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
 	return cmd
 }
@@ -136,7 +139,7 @@ func trainAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, compare 
 		fmt.Fprintf(w, "%s on %s: %d steps in %.0f s, mean return %.2f ± %.2f over %d held-out episodes\n",
 			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, result.EvalEpisodes)
 	}
-	if compare > 0 {
+	if compare > 0 { // in this process: baselines look at the true state
 		cc := compareConfig{spec: spec, kwargs: merge(c.kwargs, c.evalKwargs), models: []string{r.bestModel()}, episodes: compare,
 			seed: compareSeed, plot: r.path("comparison.png"), csv: r.path("comparison.csv")}
 		if err := compareAndReport(cmd, cc, &result); err != nil {

@@ -39,7 +39,7 @@ func Seeds(first uint64, n int) []uint64 {
 // SameStep, from the given seeds, one for each. Environments that are done before others go on
 // with episodes that do not count. Equal seeds give different policies equal episodes, so that
 // results can be compared pair by pair.
-func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, actionSize int, seeds []uint64) (*Result, error) {
+func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, seeds []uint64) (*Result, error) {
 	n := v.NumEnvs()
 	if len(seeds) != n {
 		return nil, fmt.Errorf("evaluation: %d seeds for %d environments", len(seeds), n)
@@ -52,7 +52,8 @@ func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, actionSize i
 		return nil, errors.New("evaluation: the environments do not reset in the mode SameStep")
 	}
 	r := &Result{Returns: make([]float64, n), Lengths: make([]int64, n), Info: make([][]float64, n)}
-	actions := make([]float32, n*actionSize)
+	_, act := v.Spaces()
+	actions := make([]float32, n*act.Size())
 	columns := len(b.Info) / n
 	for left := n; left > 0; {
 		if err := ctx.Err(); err != nil {

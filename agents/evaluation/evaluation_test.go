@@ -45,7 +45,7 @@ func newVec(t *testing.T, spec *envs.Spec, n int, mode envs.AutoresetMode) *envs
 
 func play(t *testing.T, spec *envs.Spec, p policy, seeds []uint64) *evaluation.Result {
 	t.Helper()
-	r, err := evaluation.Play(ctx, newVec(t, spec, len(seeds), envs.SameStep), p, 1, seeds)
+	r, err := evaluation.Play(ctx, newVec(t, spec, len(seeds), envs.SameStep), p, seeds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestPlayPairs(t *testing.T) {
 	results := make([]*evaluation.Result, 3)
 	for k, a := range []float32{0, 1, 0} {
 		var err error
-		if results[k], err = evaluation.Play(ctx, v, always(a), 1, evaluation.Seeds(50, 6)); err != nil {
+		if results[k], err = evaluation.Play(ctx, v, always(a), evaluation.Seeds(50, 6)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,12 +191,12 @@ func TestPlayPairs(t *testing.T) {
 func TestPlayErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, mode := range []envs.AutoresetMode{envs.NextStep, envs.Disabled} {
-		if _, err := evaluation.Play(ctx, newVec(t, lotterySpec, 2, mode), always(0), 1, evaluation.Seeds(0, 2)); err == nil || !strings.Contains(err.Error(), "SameStep") {
+		if _, err := evaluation.Play(ctx, newVec(t, lotterySpec, 2, mode), always(0), evaluation.Seeds(0, 2)); err == nil || !strings.Contains(err.Error(), "SameStep") {
 			t.Errorf("%v: error %v, want one that asks for SameStep", mode, err)
 		}
 	}
 	v := newVec(t, lotterySpec, 2, envs.SameStep)
-	if _, err := evaluation.Play(ctx, v, always(0), 1, evaluation.Seeds(0, 3)); err == nil || !strings.Contains(err.Error(), "3 seeds for 2") {
+	if _, err := evaluation.Play(ctx, v, always(0), evaluation.Seeds(0, 3)); err == nil || !strings.Contains(err.Error(), "3 seeds for 2") {
 		t.Errorf("3 seeds for 2 environments: error %v", err)
 	}
 	calls := 0
@@ -205,16 +205,16 @@ func TestPlayErrors(t *testing.T) {
 			return broken
 		}
 		return nil
-	}), 1, evaluation.Seeds(1, 2)); !errors.Is(err, broken) {
+	}), evaluation.Seeds(1, 2)); !errors.Is(err, broken) {
 		t.Errorf("error %v, want the policy's", err)
 	}
-	if _, err := evaluation.Play(ctx, v, always(2), 1, evaluation.Seeds(0, 2)); !errors.Is(err, envs.ErrInvalidAction) {
+	if _, err := evaluation.Play(ctx, v, always(2), evaluation.Seeds(0, 2)); !errors.Is(err, envs.ErrInvalidAction) {
 		t.Errorf("action 2 of Discrete(2): error %v, want %v", err, envs.ErrInvalidAction)
 	}
 	if err := v.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := evaluation.Play(ctx, v, always(0), 1, evaluation.Seeds(0, 2)); !errors.Is(err, envs.ErrClosed) {
+	if _, err := evaluation.Play(ctx, v, always(0), evaluation.Seeds(0, 2)); !errors.Is(err, envs.ErrClosed) {
 		t.Errorf("closed environments: error %v, want %v", err, envs.ErrClosed)
 	}
 }
@@ -229,7 +229,7 @@ func TestPlayCanBeCancelled(t *testing.T) {
 			cancel()
 		}
 		return nil
-	}), 1, []uint64{1})
+	}), []uint64{1})
 	if !errors.Is(err, context.Canceled) || steps != 10 {
 		t.Errorf("error %v after %d steps, want %v after 10", err, steps, context.Canceled)
 	}

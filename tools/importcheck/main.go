@@ -47,7 +47,7 @@ var rules = []rule{
 	{"models/graph", []string{"envs/space", "models"}, noKubernetes},
 	{"agents", []string{"envs", "models"}, core},
 	{"trainer/tracking", nil, core[:len(noGorgonia)]},
-	{"trainer", []string{"envs", "models", "agents"}, noGorgonia},
+	{"trainer", []string{"envs", "models", "agents", "clients/go"}, noGorgonia},
 	{"server/wire", []string{"envs/space"}, core},
 	{"server/session", []string{"envs", "server/wire"}, core},
 	{"server/compliance", []string{"server/wire"}, noGorgonia},

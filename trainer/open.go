@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// tokenVariable names the environment variable with the bearer token of the servers.
+const tokenVariable = "KUBERNASIUM_TOKEN"
+
+// snapshotter is a vector whose moment can be saved, so that a training can be resumed
+// exactly: one of this process.
+type snapshotter interface {
+	Snapshot() ([]byte, error)
+	Restore(ctx context.Context, data []byte) (*envs.Batch, error)
+}
+
+var _ snapshotter = (*envs.Vec)(nil)
+
+// lookup returns the environment of that id: as it is registered here or, if it is not and
+// there are urls, as the first server has it.
+func lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
+	spec, err := envs.Lookup(id)
+	if err == nil || len(urls) == 0 {
+		return spec, err
+	}
+	v, err := client.Dial(ctx, urls[0], id, 1, client.Options{Token: os.Getenv(tokenVariable)})
+	if err != nil {
+		return nil, err
+	}
+	return v.Spec(), v.Close()
+}
+
+// openEnvs makes n environments in this process or, with urls, on those servers, as one vector
+// of which each server has an equal part.
+func openEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
+	if len(urls) == 0 {
+		return envs.NewVec(spec, n, opts)
+	}
+	if n < len(urls) {
+		return nil, fmt.Errorf("%d environments for %d servers, want at least one for each", n, len(urls))
+	}
+	var parts []*client.VecEnv
+	for k, url := range urls {
+		p, err := client.Dial(ctx, url, spec.ID, (k+1)*n/len(urls)-k*n/len(urls), client.Options{
+			Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(tokenVariable), Name: "kubernasium-trainer",
+		})
+		if err != nil {
+			for _, p := range parts {
+				err = errors.Join(err, p.Close())
+			}
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	return client.Join(parts...)
+}
