@@ -25,7 +25,6 @@ var ctx = context.Background()
 // spacedVec is what the tests play: *envs.Vec, *client.VecEnv or *client.Joined.
 type spacedVec interface {
 	envs.VecEnv
-	Spaces() (obs, act space.Space)
 	Autoreset() envs.AutoresetMode
 }
 

@@ -89,6 +89,9 @@ func (j *Joined) Spaces() (obs, act space.Space) { return j.parts[0].Spaces() }
 // Step implements [envs.VecEnv]. All servers step at the same time. If one fails, others may
 // have stepped: then the vector must be reset.
 func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
+	if j.parts[0].closed {
+		return nil, envs.ErrClosed
+	}
 	k := j.parts[0].layout.ActSize
 	if len(actions) != j.NumEnvs()*k {
 		return nil, fmt.Errorf("%w: %d numbers for %d environments, want %d", envs.ErrInvalidAction, len(actions), j.NumEnvs(), j.NumEnvs()*k)
@@ -129,6 +132,9 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 
 // Reset implements [envs.VecEnv].
 func (j *Joined) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Batch, error) {
+	if j.parts[0].closed {
+		return nil, envs.ErrClosed
+	}
 	n := j.NumEnvs()
 	if opts.Seeds != nil && len(opts.Seeds) != n || opts.Mask != nil && len(opts.Mask) != n {
 		return nil, fmt.Errorf("%w: %d seeds and a mask of %d for %d environments", envs.ErrInvalidOption, len(opts.Seeds), len(opts.Mask), n)

@@ -9,8 +9,8 @@ import (
 )
 
 // until steps v until an episode ends in some row, within the limit of steps, and returns the
-// row, or -1.
-func (c *checker) until(t *testing.T, v *envs.Vec, b *envs.Batch, p *player) int {
+// last batch and the row, or -1.
+func (c *checker) until(t *testing.T, v envs.VecEnv, b *envs.Batch, p *player) (*envs.Batch, int) {
 	t.Helper()
 	for range 100 * c.opts.Steps {
 		var err error
@@ -19,18 +19,18 @@ func (c *checker) until(t *testing.T, v *envs.Vec, b *envs.Batch, p *player) int
 		}
 		for i := range b.Reward {
 			if b.Done(i) {
-				return i
+				return b, i
 			}
 		}
 	}
 	t.Logf("no episode ended within %d steps", 100*c.opts.Steps)
-	return -1
+	return b, -1
 }
 
 func (c *checker) checkNextStep(t *testing.T) {
 	v := c.make(t, 2, envs.VecOptions{Autoreset: envs.NextStep})
 	b, p := reset(t, v, 1), newPlayer(v, 1)
-	i := c.until(t, v, b, p)
+	b, i := c.until(t, v, b, p)
 	if i < 0 {
 		return
 	}
@@ -51,7 +51,8 @@ func (c *checker) checkNextStep(t *testing.T) {
 func (c *checker) checkSameStep(t *testing.T) {
 	v := c.make(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
 	b, p := reset(t, v, 1), newPlayer(v, 1)
-	if c.until(t, v, b, p) < 0 {
+	b, i := c.until(t, v, b, p)
+	if i < 0 {
 		return
 	}
 	if b.EpisodeLength[0] < 1 {
@@ -62,7 +63,7 @@ func (c *checker) checkSameStep(t *testing.T) {
 	}
 	w := c.make(t, 1, envs.VecOptions{Autoreset: envs.NextStep})
 	bw, pw := reset(t, w, 1), newPlayer(w, 1)
-	c.until(t, w, bw, pw)
+	bw, _ = c.until(t, w, bw, pw)
 	if !slices.Equal(b.FinalObs, bw.Obs) || !slices.Equal(b.FinalInfo, bw.Info) || b.EpisodeReturn[0] != bw.EpisodeReturn[0] {
 		t.Errorf("the episode's end differs from NextStep's:\n%v\n%v", b.FinalObs, bw.Obs)
 	}
@@ -78,7 +79,7 @@ func (c *checker) checkSameStep(t *testing.T) {
 func (c *checker) checkDisabled(t *testing.T) {
 	v := c.make(t, 2, envs.VecOptions{Autoreset: envs.Disabled})
 	b, p := reset(t, v, 1), newPlayer(v, 1)
-	i := c.until(t, v, b, p)
+	b, i := c.until(t, v, b, p)
 	if i < 0 {
 		return
 	}
@@ -104,8 +105,8 @@ func (c *checker) checkDisabled(t *testing.T) {
 
 // checkSnapshot plays on from a snapshot in another Vec and compares.
 func (c *checker) checkSnapshot(t *testing.T) {
-	v := c.make(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
-	w := c.make(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
+	v := c.local(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
+	w := c.local(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
 	b, p := reset(t, v, 3), newPlayer(v, 3)
 	for range c.opts.Steps / 10 {
 		var err error
@@ -130,7 +131,7 @@ func (c *checker) checkSnapshot(t *testing.T) {
 
 // checkBaseline plays one episode, or a bounded part of it, by the baseline's rule.
 func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
-	v := c.make(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
+	v := c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
 	_, act := v.Spaces()
 	rule, err := base.New(v.Env(0).Task())
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package envcheck holds the contract of environments as tests, and toy tasks.
 //
-// [Run] checks one environment; every environment's tests call it. The toy tasks are for the
-// tests of whatever plays environments: learners, servers, clients.
+// [Run] checks one environment; every environment's tests call it, and clients' tests call it
+// for environments on a server. The toy tasks are for the tests of whatever plays
+// environments: learners, servers, clients.
 package envcheck
 
 import (
@@ -26,12 +27,21 @@ type Options struct {
 	NewCluster    func() (cluster.Cluster, error) // the backend; default: sim
 	OneEpisode    bool                            // every seed gives the same episode
 	SkipBaselines bool
+
+	// Make makes n environments of the spec elsewhere, such as on a server; default: in this
+	// process. An option that is unknown must be an error that wraps envs.ErrInvalidOption.
+	// NewCluster cannot travel, so that Make may ignore it; Run closes what Make returns.
+	Make func(n int, opts envs.VecOptions) (envs.VecEnv, error)
 }
 
 // Run checks that the environment of spec keeps the contract: values in their spaces, masks
 // that permit something, reproducible episodes, errors for what is not allowed, autoreset as
 // Gymnasium defines it, results that do not depend on sharding, snapshots that resume, and
 // baselines that play.
+//
+// With Options.Make, what it makes must keep the contract of [envs.VecEnv] and play the
+// trajectories of this process. Checks that reach into the process are left out then: the
+// task's info and rendering, sharding, snapshots and baselines.
 func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	t.Helper()
 	if opts.Steps == 0 {
@@ -40,8 +50,10 @@ func Run(t *testing.T, spec *envs.Spec, opts Options) {
 			opts.Steps = 200
 		}
 	}
-	c := checker{spec: spec, opts: opts}
-	t.Run("spec", c.checkSpec)
+	c, here := checker{spec: spec, opts: opts}, opts.Make == nil
+	if here {
+		t.Run("spec", c.checkSpec)
+	}
 	t.Run("unknown option", c.checkUnknownOption)
 	t.Run("values", c.checkValues)
 	t.Run("order of calls", c.checkOrder)
@@ -53,6 +65,10 @@ func Run(t *testing.T, spec *envs.Spec, opts Options) {
 		return
 	}
 	t.Run("seeds", c.checkSeeds)
+	if !here {
+		t.Run("same as in process", c.checkSameAsInProcess)
+		return
+	}
 	t.Run("shards", c.checkShards)
 	t.Run("snapshot", c.checkSnapshot)
 	if !opts.SkipBaselines {
@@ -69,22 +85,7 @@ type checker struct {
 
 var ctx = context.Background()
 
-func (c *checker) make(t *testing.T, n int, opts envs.VecOptions) *envs.Vec {
-	t.Helper()
-	opts.Options, opts.NewCluster = c.opts.Options, c.opts.NewCluster
-	v, err := envs.NewVec(c.spec, n, opts)
-	if err != nil {
-		t.Fatalf("NewVec: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := v.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return v
-}
-
-func reset(t *testing.T, v *envs.Vec, seed uint64) *envs.Batch {
+func reset(t *testing.T, v envs.VecEnv, seed uint64) *envs.Batch {
 	t.Helper()
 	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
 	if err != nil {
@@ -101,7 +102,7 @@ type player struct {
 	out  []float32
 }
 
-func newPlayer(v *envs.Vec, seed uint64) *player {
+func newPlayer(v envs.VecEnv, seed uint64) *player {
 	_, act := v.Spaces()
 	return &player{rand.New(rand.NewPCG(seed, 0)), act, space.MaskSize(act), make([]float32, v.NumEnvs()*act.Size())}
 }
@@ -115,7 +116,7 @@ func (p *player) actions(b *envs.Batch) []float32 {
 }
 
 func (c *checker) checkSpec(t *testing.T) {
-	v := c.make(t, 1, envs.VecOptions{})
+	v := c.local(t, 1, envs.VecOptions{})
 	obs, act := v.Spaces()
 	if obs.Size() < 1 || act.Size() < 1 {
 		t.Errorf("spaces of size %d and %d, want at least 1", obs.Size(), act.Size())
@@ -144,8 +145,12 @@ func (c *checker) checkSpec(t *testing.T) {
 }
 
 func (c *checker) checkUnknownOption(t *testing.T) {
-	if _, err := c.spec.Open(map[string]any{"no such option": 1}); !errors.Is(err, envs.ErrInvalidOption) {
-		t.Errorf("Open with an unknown option: %v, want ErrInvalidOption", err)
+	v, err := c.open(1, envs.VecOptions{Options: map[string]any{"no such option": 1}})
+	if !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("an unknown option: %v, want ErrInvalidOption", err)
+	}
+	if err == nil {
+		owned(t, v, nil)
 	}
 }
 
@@ -284,7 +289,7 @@ func (c *checker) checkInvalidActions(t *testing.T) {
 }
 
 // trajectory plays steps at random and returns a hash of everything seen.
-func trajectory(t *testing.T, v *envs.Vec, b *envs.Batch, p *player, steps int) string {
+func trajectory(t *testing.T, v envs.VecEnv, b *envs.Batch, p *player, steps int) string {
 	t.Helper()
 	h := sha256.New()
 	write := func(x any) {
@@ -340,7 +345,7 @@ func (c *checker) checkSeedOfRow(t *testing.T) {
 
 func (c *checker) checkShards(t *testing.T) {
 	run := func(shards int) string {
-		v := c.make(t, 9, envs.VecOptions{Autoreset: envs.SameStep, Shards: shards})
+		v := c.local(t, 9, envs.VecOptions{Autoreset: envs.SameStep, Shards: shards})
 		return trajectory(t, v, reset(t, v, 1), newPlayer(v, 9), c.opts.Steps/9)
 	}
 	one := run(1)
