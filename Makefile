@@ -32,7 +32,10 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	@echo
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
-test: test-race test-full test-python ## every test
+test: ## every test
+	@for stage in test-race test-full test-python; do \
+		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
+	done
 
 test-race: ## all packages under the race detector, with -short
 	$(GO) test -race -short -shuffle=on ./...

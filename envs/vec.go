@@ -1,6 +1,7 @@
 package envs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,14 +19,17 @@ type VecOptions struct {
 	Options         map[string]any                  // of the environment
 	Autoreset       AutoresetMode                   // default NextStep
 	MaxEpisodeSteps int                             // overrides the environment's time limit
-	Shards          int                             // goroutines to step with; default by NumEnvs and GOMAXPROCS. It changes no result
+	Shards          int                             // goroutines to step with; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
 	Log             bool                            // record actions, so that Snapshot works
 	NewCluster      func() (cluster.Cluster, error) // default: sim.New
 }
 
-// envsPerShard is how many environments a further goroutine must have to be worth its
-// hand-over of about 2 µs, at some 200 ns for a step.
-const envsPerShard = 32
+// shardNanos is how many nanoseconds of steps a further goroutine must have to be worth its
+// hand-over, which takes 2 µs on an idle machine and 20 on a busy one.
+const shardNanos = 50_000
+
+// defaultStepNanos is the cost of a step of a Spec that gives none.
+const defaultStepNanos = 1000
 
 // Vec is the [VecEnv] of this process: n environments, stepped by a fixed set of goroutines,
 // each for its own rows. A step allocates nothing if the task allocates nothing. Results do
@@ -110,7 +114,7 @@ func Make(id string, n int, opts VecOptions) (*Vec, error) {
 func (v *Vec) startShards(shards int) {
 	n := len(v.envs)
 	if shards <= 0 {
-		shards = min(runtime.GOMAXPROCS(0), max(1, n/envsPerShard))
+		shards = min(runtime.GOMAXPROCS(0), max(1, n*cmp.Or(v.spec.StepNanos, defaultStepNanos)/shardNanos))
 	}
 	shards = min(shards, n)
 	v.errs = make([]rowError, shards)

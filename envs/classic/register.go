@@ -15,6 +15,7 @@ func init() {
 		},
 		Options:         &CartPoleOptions{},
 		MaxEpisodeSteps: 500,
+		StepNanos:       60,
 		RewardThreshold: 475,
 		HasThreshold:    true,
 		RenderModes:     []string{"ansi", "rgb_array"},
