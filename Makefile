@@ -17,7 +17,7 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-race test-full test-python check lint bench fuzz clean
+.PHONY: help run build test test-race test-full test-python check lint bench bench-wire fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,10 +43,11 @@ test-race: ## all packages under the race detector, with -short
 test-full: ## all packages: published tables and learning gates
 	$(GO) test -shuffle=on -timeout 30m ./...
 
-test-python: $(VENV)/installed ## what Python peers say of our files and recordings
+test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable-Baselines3; what peers say of our files
 	$(VENV)/bin/python envs/classic/testdata/record.py --episodes 300 --long 20 -o $(CACHE)/cartpole.json.gz
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
+	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 
 $(VENV)/installed: tools/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
@@ -69,6 +70,12 @@ lint: ## format, vet, staticcheck, module files and the import check
 
 bench: ## the benchmarks of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...
+
+bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
+	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
+	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
+	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
+	@echo "written to $(CACHE)/wire.md"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

@@ -1,0 +1,62 @@
+"""Kubernetes scheduling problems as Gymnasium environments.
+
+Importing this package registers its environments with Gymnasium:
+
+    import gymnasium
+    import kubernasium
+
+    env = gymnasium.make("k8s/GangWindow-v0")
+    envs = gymnasium.make_vec("k8s/GangWindow-v0", num_envs=64)
+
+The environments run in a server written in Go. Without the environment variable
+KUBERNASIUM_URL the package starts the one that it holds and stops it at exit.
+
+`kubernasium.sb3` has a VecEnv for Stable-Baselines3, and `kubernasium.protocol`, which needs
+neither Gymnasium nor the bundled server, speaks the wire protocol.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from kubernasium import errors, protocol
+from kubernasium.errors import KubernasiumError
+from kubernasium.launcher import Server
+
+if TYPE_CHECKING:
+    from kubernasium.env import Env
+    from kubernasium.registration import register
+    from kubernasium.vector import VectorEnv
+
+__version__ = "0.1.0"
+__all__ = [
+    "Env",
+    "KubernasiumError",
+    "Server",
+    "VectorEnv",
+    "errors",
+    "protocol",
+    "register",
+]
+
+_LAZY = {
+    "Env": "kubernasium.env",
+    "VectorEnv": "kubernasium.vector",
+    "register": "kubernasium.registration",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what needs Gymnasium at its first use."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if importlib.util.find_spec("gymnasium") is not None:
+    from kubernasium.registration import catalog, register_specs
+
+    register_specs(catalog())
+    del catalog, register_specs

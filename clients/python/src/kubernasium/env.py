@@ -1,0 +1,226 @@
+"""One environment at a server as a `gymnasium.Env`."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+
+from kubernasium.errors import InvalidOptionError
+from kubernasium.launcher import open_connection
+from kubernasium.protocol.connection import DEFAULT_TIMEOUT
+from kubernasium.protocol.layout import Field, Layout
+from kubernasium.protocol.vector import Vector
+from kubernasium.spaces import from_description
+
+RENDER_FPS = 10
+NO_LIMIT = 1 << 31  # steps: a time limit that no episode reaches
+
+_CHARS = {"bool": "?", "int8": "b", "int64": "q", "float64": "d"}  # of module struct
+
+
+class Env(gymnasium.Env[Any, Any]):
+    """An environment at a server.
+
+    `gymnasium.make("k8s/GangWindow-v0")` makes one, with Gymnasium's wrappers around it. All
+    keyword arguments that are not named below are options of the environment. The environment
+    has a session of its own at the server, so that several of them do not wait for each other.
+
+    `info` holds the environment's diagnostics, `action_mask` (int8 of shape (A,), 1 for a
+    permitted action) if the action space has masks, and `invalid: True` after a step whose
+    action was masked out.
+
+    Attributes:
+        vector: the vector of one environment that this one is, in terms of the protocol.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": RENDER_FPS}
+
+    def __init__(
+        self,
+        env_id: str,
+        *,
+        render_mode: str | None = None,
+        url: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        max_episode_steps: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Makes the environment.
+
+        Args:
+            env_id: its id at the server.
+            render_mode: `"ansi"`, `"rgb_array"` or None.
+            url: where the server is; by default KUBERNASIUM_URL or the bundled server.
+            timeout: seconds to wait for each reply, or None to wait without end.
+            max_episode_steps: time limit in place of the environment's.
+            **options: the environment's options.
+
+        Raises:
+            InvalidOptionError: an option is unknown or out of range.
+            UnknownEnvError: the server has no such environment.
+        """
+        self._connection = open_connection(url, timeout=timeout)
+        try:
+            self.vector = Vector(
+                self._connection, env_id, options=options, autoreset="DISABLED", max_episode_steps=max_episode_steps
+            )
+            modes = list(self.vector.spec["render_modes"])
+            if render_mode is not None and render_mode not in modes:
+                raise InvalidOptionError(f"{env_id} has the render modes {modes}, not {render_mode!r}")
+        except BaseException:
+            self._connection.close()
+            raise
+        self.metadata = {"render_modes": modes, "render_fps": RENDER_FPS}
+        self.render_mode = render_mode
+        self.observation_space = from_description(self.vector.obs_space)
+        self.action_space = from_description(self.vector.act_space)
+        self._is_dict = self.vector.obs_space["kind"] == "dict"
+        self._ones = np.ones(self.vector.mask_size, np.int8)
+        self._mask: np.ndarray = self._ones
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode.
+
+        Args:
+            seed: random seed of this and the following episodes; None goes on with the stream.
+            options: the environment's reset options.
+
+        Returns:
+            The first observation, and its infos.
+        """
+        super().reset(seed=seed)
+        self._check_open()
+        reply = self.vector.reset(seed=seed, options=options)
+        info: dict[str, Any] = {name: column[0].item() for name, column in reply.get("info", {}).items()}
+        mask = reply.get("mask")
+        self._set_mask(None if mask is None else mask[0], info)
+        obs = reply["obs"]
+        return ({key: _first(part) for key, part in obs.items()} if self._is_dict else obs[0]), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Carries out action.
+
+        Returns:
+            The observation, the reward, whether the episode terminated, whether it was
+            truncated, and infos.
+
+        Raises:
+            InvalidActionError: action is outside the action space; nothing was stepped.
+            ResetNeededError: no episode is running.
+        """
+        buf, layout = self.vector.step_one(action)
+        row = layout.reader
+        if row is None:
+            row = layout.reader = _Row(layout)
+        values = row.unpack(buf)
+        info = dict(zip(row.names, values[row.first :], strict=True))
+        if row.invalid and values[row.invalid]:
+            info["invalid"] = True
+        if self.vector.mask_size:
+            self._set_mask(row.mask.view(buf)[0] if row.mask is not None else None, info)
+        obs = row.observation(buf)
+        terminated = values[row.terminated] if row.terminated else False
+        truncated = values[row.truncated] if row.truncated else False
+        return obs, values[0], terminated, truncated, info
+
+    def action_masks(self) -> np.ndarray:
+        """Returns the action mask of the last observation, bool of shape (A,).
+
+        It came with that observation, so nothing is sent. This is the method that
+        sb3-contrib's MaskablePPO calls.
+        """
+        return self._mask.astype(np.bool_)
+
+    def render(self) -> Any:
+        """Returns the current moment as `render_mode` says: a str or uint8 of shape (h, w, 3)."""
+        if self.render_mode is None:
+            return None
+        self._check_open()
+        return self.vector.render(0, self.render_mode)
+
+    def close(self) -> None:
+        """Closes the session at the server. Further calls do nothing."""
+        self._connection.close()
+
+    def _check_open(self) -> None:
+        if self._connection.closed:
+            raise self._connection.ended()
+
+    def _set_mask(self, mask: np.ndarray | None, info: dict[str, Any]) -> None:
+        if self.vector.mask_size:
+            info["action_mask"] = mask = self._ones.copy() if mask is None else mask
+            self._mask = mask
+
+
+class _Row:
+    """Where the values of the only environment stand in replies of one layout.
+
+    Attributes:
+        unpack: reads the reward, the flags that are there, and the info columns at once.
+        terminated, truncated, invalid: indices of the flags in that, 0 for those that are not there.
+        first: index of the first info column, whose names are in names.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        message = layout.message
+        self.mask: Field | None = message.get("mask")
+        columns = message.get("info", {})
+        self.names = tuple(columns)
+        flags = [key for key in ("te", "tr", "inv") if key in message]
+        self.first = 1 + len(flags)
+        self.terminated, self.truncated, self.invalid = (
+            1 + flags.index(key) if key in flags else 0 for key in ("te", "tr", "inv")
+        )
+        fields = [message["r"], *(message[key] for key in flags), *columns.values()]
+        self.unpack = _unpacker(fields)
+        obs = message["obs"]
+        self.observation = _dict_reader(obs) if isinstance(obs, dict) else _array_reader(obs)
+
+
+def _unpacker(fields: list[Field]) -> Any:
+    """Returns a function that reads the first element of each field from a buffer."""
+    ascending = sorted(fields, key=lambda field: field.offset)
+    fmt, pos = "<", 0
+    for field in ascending:
+        fmt += f"{field.offset - pos}x{_CHARS[field.dtype.name]}"
+        pos = field.offset + field.dtype.itemsize
+    unpack = struct.Struct(fmt).unpack_from
+    if ascending == fields:
+        return unpack
+    order = [ascending.index(field) for field in fields]
+    return lambda buf: tuple(values[i] for values in (unpack(buf),) for i in order)
+
+
+def _array_reader(field: Field) -> Any:
+    shape, dtype, offset = field.shape[1:], field.dtype, field.offset
+    if not shape:
+        return lambda buf: field.view(buf)[0]
+    return lambda buf: np.ndarray(shape, dtype, buf, offset)
+
+
+def _dict_reader(parts: dict[str, Any]) -> Any:
+    readers = {
+        key: _dict_reader(part) if isinstance(part, dict) else _array_reader(part) for key, part in parts.items()
+    }
+    return lambda buf: {key: read(buf) for key, read in readers.items()}
+
+
+def _first(part: Any) -> Any:
+    return {key: _first(value) for key, value in part.items()} if isinstance(part, dict) else part[0]
+
+
+class UnlimitedEnv(Env):
+    """What `gymnasium.make` makes of an environment with a time limit.
+
+    Gymnasium's TimeLimit wrapper truncates its episodes, so that the argument
+    `max_episode_steps` of `make` works in either direction. Without the wrapper there is no
+    limit, as with Gymnasium's own environments.
+    """
+
+    def __init__(self, env_id: str, **kwargs: Any) -> None:
+        """Makes the environment; the arguments are those of `Env`."""
+        kwargs.setdefault("max_episode_steps", NO_LIMIT)
+        super().__init__(env_id, **kwargs)

@@ -1,0 +1,180 @@
+"""Exceptions of the package.
+
+Every refusal of a server is a `KubernasiumError` of the class that stands for its code and
+reason. Where Gymnasium has an exception for the same mistake, the class is derived from that
+one too, so that code written for Gymnasium catches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+try:
+    from gymnasium import error as _gym
+except ImportError:  # the protocol layer works without Gymnasium
+    _NAMES = (
+        "AlreadyPendingCallError",
+        "ClosedEnvironmentError",
+        "InvalidAction",
+        "NoAsyncCallError",
+        "ResetNeeded",
+        "UnregisteredEnv",
+        "UnsupportedMode",
+    )
+    _gym: Any = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in _NAMES})
+
+
+class KubernasiumError(Exception):
+    """A request that failed.
+
+    Attributes:
+        code: name of the gRPC code, such as `"INVALID_ARGUMENT"`; "" if no server said it.
+        reason: the finer reason of the protocol, such as `"INVALID_OPTION"`.
+        eid: number of the vector that it is about, or None.
+        row: index of the environment that it is about, or None.
+        retry_after: seconds after which a new attempt may succeed, or None.
+    """
+
+    code = ""
+    reason = ""
+    eid: int | None = None
+    row: int | None = None
+    retry_after: float | None = None
+
+    def __init__(self, message: str = "", reply: Mapping[str, Any] | None = None) -> None:
+        # Not super(): some of Gymnasium's classes, which come next, take further arguments.
+        Exception.__init__(self, message)
+        if reply is not None:
+            self.code = str(reply.get("code", ""))
+            self.reason = str(reply.get("reason", ""))
+            self.eid = reply.get("eid")
+            self.row = reply.get("row")
+            millis = reply.get("retry_after_ms")
+            self.retry_after = None if millis is None else millis / 1000
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message} ({self.reason or self.code})" if self.code else message
+
+
+class InvalidArgumentError(KubernasiumError, ValueError):
+    """A request that the server cannot take: INVALID_ARGUMENT."""
+
+
+class InvalidActionError(InvalidArgumentError, _gym.InvalidAction):
+    """An action outside the action space; nothing was stepped."""
+
+
+class InvalidOptionError(InvalidArgumentError):
+    """An unknown option of an environment, or one out of range."""
+
+
+class NotFoundError(KubernasiumError, LookupError):
+    """No such thing at the server: NOT_FOUND."""
+
+
+class UnknownEnvError(NotFoundError, _gym.UnregisteredEnv):
+    """No environment of that id at the server."""
+
+
+class FailedPreconditionError(KubernasiumError):
+    """A request at the wrong moment: FAILED_PRECONDITION."""
+
+
+class ResetNeededError(FailedPreconditionError, _gym.ResetNeeded):
+    """`step` or `render` before `reset`, or after an episode's end that nothing reset."""
+
+
+class BusyError(KubernasiumError):
+    """A limit of the server is reached: RESOURCE_EXHAUSTED. See `retry_after`."""
+
+
+class DeadlineExceededError(KubernasiumError, TimeoutError):
+    """The server's deadline passed: DEADLINE_EXCEEDED."""
+
+
+class UnimplementedError(KubernasiumError, NotImplementedError):
+    """The server cannot do this: UNIMPLEMENTED."""
+
+
+class UnsupportedRenderError(UnimplementedError, _gym.UnsupportedMode):
+    """The environment has not that render mode."""
+
+
+class ServerFaultError(KubernasiumError):
+    """The environment or the server failed: INTERNAL. The cause is in the server's log."""
+
+
+class UnavailableError(KubernasiumError, ConnectionError):
+    """The server stops: UNAVAILABLE or CANCELLED."""
+
+
+class UnauthenticatedError(KubernasiumError, PermissionError):
+    """The token is wrong or missing, or the server forbids the connection."""
+
+
+class ConnectionLostError(KubernasiumError, ConnectionError):
+    """The connection ended, or can no longer be used. Its environments are closed."""
+
+
+class ReplyTimeoutError(ConnectionLostError, TimeoutError):
+    """No reply came within the client's timeout, so the connection was closed."""
+
+
+class ProtocolError(KubernasiumError):
+    """The server sent what the protocol does not allow."""
+
+
+class ClosedError(KubernasiumError, _gym.ClosedEnvironmentError):
+    """The environment is closed."""
+
+
+class PendingStepError(KubernasiumError, _gym.AlreadyPendingCallError):
+    """A call between `step_async` and `step_wait`."""
+
+    name = "step"
+
+
+class NoPendingStepError(KubernasiumError, _gym.NoAsyncCallError):
+    """`step_wait` without `step_async`."""
+
+    name = "step"
+
+
+class ServerStartError(KubernasiumError, RuntimeError):
+    """The bundled server is missing or did not start."""
+
+
+_BY_CODE: dict[str, type[KubernasiumError]] = {
+    "INVALID_ARGUMENT": InvalidArgumentError,
+    "NOT_FOUND": NotFoundError,
+    "FAILED_PRECONDITION": FailedPreconditionError,
+    "RESOURCE_EXHAUSTED": BusyError,
+    "DEADLINE_EXCEEDED": DeadlineExceededError,
+    "UNIMPLEMENTED": UnimplementedError,
+    "INTERNAL": ServerFaultError,
+    "UNAVAILABLE": UnavailableError,
+    "CANCELLED": UnavailableError,
+    "UNAUTHENTICATED": UnauthenticatedError,
+    "PERMISSION_DENIED": UnauthenticatedError,
+}
+_BY_REASON: dict[str, type[KubernasiumError]] = {
+    "INVALID_ACTION": InvalidActionError,
+    "INVALID_OPTION": InvalidOptionError,
+    "UNKNOWN_ENV": UnknownEnvError,
+    "RESET_NEEDED": ResetNeededError,
+    "RENDER": UnsupportedRenderError,
+}
+
+
+def from_reply(reply: Mapping[str, Any]) -> KubernasiumError:
+    """Returns the exception for an `err` of the server.
+
+    Args:
+        reply: the frame, a map with `code`, `reason` and `msg`.
+    """
+    code, reason = str(reply.get("code", "")), str(reply.get("reason", ""))
+    cls = _BY_REASON.get(reason) or _BY_CODE.get(code, KubernasiumError)
+    return cls(str(reply.get("msg", "")), reply)

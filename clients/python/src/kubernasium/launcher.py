@@ -1,0 +1,195 @@
+"""The bundled server: finding its binary, starting it, and stopping it at exit."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+from kubernasium.errors import ServerStartError
+from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection, connect
+
+BINARY = "kubernasium-server"
+START_TIMEOUT = 60.0
+
+_ARGS = ["--listen", "", "--exit-with-stdin", "--idle-timeout", "0", "--log-level", "warn"]
+
+_MISSING = f"""this installation of kubernasium holds no server. Either
+  - set KUBERNASIUM_URL to a running server, such as ws://127.0.0.1:8080, or
+  - set KUBERNASIUM_SERVER to the server's binary (in a checkout of the repository:
+    go build -o {BINARY} ./server), or
+  - install Go and then the package from a checkout: pip install ./clients/python"""
+
+
+def find_server() -> Path:
+    """Returns the path of the server's binary.
+
+    It is the one that KUBERNASIUM_SERVER names, or else the one in the package, or else
+    `kubernasium-server` on the PATH.
+
+    Raises:
+        ServerStartError: there is none; the message says how to get one.
+    """
+    named = os.environ.get("KUBERNASIUM_SERVER")
+    if named:
+        path = Path(named)
+        if not os.access(path, os.X_OK) or path.is_dir():
+            raise ServerStartError(f"KUBERNASIUM_SERVER is {named!r}, which is no executable file")
+        return path
+    bundled = Path(__file__).parent / "bin" / BINARY
+    if bundled.exists():
+        return bundled
+    found = shutil.which(BINARY)
+    if found is None:
+        raise ServerStartError(_MISSING)
+    return Path(found)
+
+
+class Server:
+    """A server process of this process's own, on a unix socket in a private folder.
+
+    The server's standard input is a pipe from this process. When the pipe closes, also
+    because this process was killed, the server stops.
+
+    Attributes:
+        url: where to connect.
+        ws_url: where to connect with WebSocket, if args hold `--listen`; otherwise "".
+        log: the server's log. It is removed with the server.
+    """
+
+    def __init__(self, binary: str | os.PathLike[str] | None = None, args: list[str] | None = None) -> None:
+        """Starts the server and waits until it listens.
+
+        Args:
+            binary: path of the binary; by default that of `find_server`.
+            args: further arguments of the command line.
+
+        Raises:
+            ServerStartError: it is missing or did not start; the message holds its log.
+        """
+        path = find_server() if binary is None else Path(binary)
+        # Of mode 0700. The path of a socket has about 100 bytes at most.
+        base = "/tmp" if len(tempfile.gettempdir()) > 60 else None
+        self._folder = Path(tempfile.mkdtemp(prefix="kubernasium-", dir=base))
+        self._owner = os.getpid()
+        self.log = self._folder / "server.log"
+        socket = self._folder / "socket"
+        self.url = f"unix:{socket}"
+        command = [str(path), "--unix", str(socket), *_ARGS, *(args or [])]
+        try:
+            with open(self.log, "wb") as log:
+                # In a session of its own, so that Ctrl-C reaches Python only.
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                )
+        except OSError as err:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise ServerStartError(f"start {path}: {err}") from err
+        self._finalizer = weakref.finalize(self, _stop, self._process, self._folder, self._owner)
+        _servers.add(self)
+        self.ws_url: str = self._wait_until_ready()["url"]
+
+    def _wait_until_ready(self) -> dict[str, Any]:
+        """Returns what the server says, in one line of JSON, when it listens."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        line = b""
+        if select.select([stdout], [], [], START_TIMEOUT)[0]:
+            line = stdout.readline()
+        stdout.close()
+        try:
+            ready: dict[str, Any] = json.loads(line)
+        except ValueError:
+            log = self.log.read_text(errors="replace")[-2000:].strip()
+            self.stop()
+            raise ServerStartError(f"the server did not start; it says:\n{log or line!r}") from None
+        return ready
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the server runs. In a forked child of the owner it is taken to."""
+        if os.getpid() != self._owner:
+            return Path(self.url[len("unix:") :]).exists()
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Stops the server, if this process started it. Further calls do nothing."""
+        self._finalizer()
+
+    def _forget(self) -> None:
+        """Closes a forked child's copy of the pipe, which would keep the server alive."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+
+def _stop(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+_servers: weakref.WeakSet[Server] = weakref.WeakSet()
+_default: Server | None = None
+_default_lock = threading.Lock()
+
+
+def default_server() -> Server:
+    """Returns this process's server and starts it at the first call.
+
+    A forked child uses its parent's server.
+    """
+    global _default
+    with _default_lock:
+        if _default is None or not _default.running:
+            _default = Server()
+            atexit.register(_default.stop)
+        return _default
+
+
+def open_connection(url: str | None = None, *, timeout: float | None = DEFAULT_TIMEOUT) -> Connection:
+    """Opens a session with the server at url.
+
+    Args:
+        url: where the server is; by default the environment variable KUBERNASIUM_URL, and
+            without it the bundled server, which is started if need be.
+        timeout: seconds to wait for each reply, or None to wait without end.
+    """
+    url = url or os.environ.get("KUBERNASIUM_URL") or None
+    return connect(default_server().url if url is None else url, timeout=timeout)
+
+
+def _after_fork() -> None:
+    global _default_lock
+    _default_lock = threading.Lock()
+    for server in list(_servers):
+        server._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

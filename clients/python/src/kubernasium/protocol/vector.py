@@ -1,0 +1,275 @@
+"""A vector of environments at a server, in terms of the protocol: no Gymnasium needed."""
+
+from __future__ import annotations
+
+import operator
+import select
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kubernasium.errors import (
+    InvalidActionError,
+    KubernasiumError,
+    NoPendingStepError,
+    PendingStepError,
+    ProtocolError,
+)
+from kubernasium.protocol.codec import encode
+from kubernasium.protocol.connection import Connection
+from kubernasium.protocol.layout import Layout, read_id
+from kubernasium.protocol.transport import START
+
+_ID = struct.Struct(">Q")
+_MAX_LAYOUTS = 512  # lengths of replies differ with the number of episodes that end in a step
+
+
+class Vector:
+    """n environments of one kind that are stepped together.
+
+    `reset` and `step` return the fields of the protocol's batches: a map with `obs` and,
+    after a step, `r`, and those of `te`, `tr`, `inv`, `mask`, `info`, `fin`, `ep` that are not
+    absent (section 7 of the protocol says what absence means). Arrays are views of the reply,
+    which is theirs alone: writable, and valid for as long as they are used.
+
+    Attributes:
+        eid: number of the vector in its session.
+        env_id: full id of the environment.
+        num_envs: n.
+        autoreset: `"NEXT_STEP"`, `"SAME_STEP"` or `"DISABLED"`.
+        max_episode_steps: time limit in force; 0 is none.
+        obs_space, act_space: descriptions of the spaces of one environment.
+        mask_size: length of a row of the action mask; 0 if there is none.
+        spec: the environment's description.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        env_id: str,
+        num_envs: int = 1,
+        *,
+        options: Mapping[str, Any] | None = None,
+        autoreset: str = "NEXT_STEP",
+        max_episode_steps: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        made = connection.request(
+            "make",
+            env=env_id,
+            n=num_envs,
+            options=dict(options) if options else None,
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            threads=threads,
+        )
+        self.connection = connection
+        self.eid: int = made["eid"]
+        self.env_id: str = made["env"]
+        self.num_envs: int = made["n"]
+        self.autoreset: str = made["autoreset"]
+        self.max_episode_steps: int = made["max_episode_steps"]
+        self.obs_space: dict[str, Any] = made["obs_space"]
+        self.act_space: dict[str, Any] = made["act_space"]
+        self.mask_size: int = made["mask"]
+        self.spec: dict[str, Any] = made["spec"]
+        self._pending = 0  # id of the step whose reply is outstanding
+        self._layouts: dict[int, Layout] = {}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Writes the parts of a step request that are always the same."""
+        kind = self.act_space["kind"]
+        self._dtype: np.dtype | None = None
+        if kind != "dict":
+            self._dtype = np.dtype(self.act_space["dtype"])
+            shape = () if kind == "discrete" else tuple(self.act_space["shape"])
+            self._shape = (self.num_envs, *shape)
+            self._head, self._middle = self._template(np.zeros(self._shape, self._dtype))
+        frame = encode({"t": "reset", "id": 1 << 32, "eid": self.eid})
+        at = frame.index(b"\xa2id\xcf") + 4
+        self._reset_parts = frame[:at], frame[at + 8 :]
+        self._one: struct.Struct | None = None
+        if kind == "discrete" and self.num_envs == 1:
+            head, middle = self._template(0)  # the number is one byte there and nine in the struct
+            self._one_parts = (head, middle[:-1] + b"\xd3")
+            self._one = struct.Struct(f">{len(head)}sQ{len(middle)}sq")
+
+    def _template(self, actions: Any) -> tuple[bytes, bytes]:
+        """Returns what stands before the id and between id and elements of a step request."""
+        frame = encode({"t": "step", "id": 1 << 32, "eid": self.eid, "a": actions})
+        at = frame.index(b"\xa2id\xcf") + 4
+        size = actions.nbytes if isinstance(actions, np.ndarray) else 0
+        return frame[:at], frame[at + 8 : len(frame) - size]
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: np.ndarray | None = None,
+    ) -> dict[str, Any]:
+        """Starts an episode in each environment, or in those that mask selects.
+
+        Args:
+            seed: s gives environment i the random seed s+i; a sequence gives each its own.
+            options: reset options, for every environment that is reset.
+            mask: bools of shape (n,).
+        """
+        self._idle()
+        message: dict[str, Any] = {}
+        if seed is not None:
+            message["seed"] = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else operator.index(seed)
+        if options:
+            message["options"] = dict(options)
+        if mask is not None:
+            message["mask"] = np.asarray(mask, np.bool_)
+        connection = self.connection
+        with connection.lock:
+            rid = connection.next_id()
+            if message:
+                connection.send(encode({"t": "reset", "id": rid, "eid": self.eid, **message}))
+            else:
+                connection.send(self._reset_parts[0] + _ID.pack(rid) + self._reset_parts[1])
+            buf, layout = self._receive(rid)
+        return layout.view(buf)
+
+    def step(self, actions: Any) -> dict[str, Any]:
+        """Steps every environment.
+
+        Args:
+            actions: a batch of n actions: an array of shape (n, ...), or for a dict space a
+                map of such arrays.
+
+        Raises:
+            InvalidActionError: an action is outside the space; nothing was stepped.
+            ResetNeededError: an environment waits for a reset.
+        """
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: Any) -> None:
+        """Sends the request of `step` and returns at once; `step_wait` gets the reply."""
+        self._idle()
+        connection = self.connection
+        if self._dtype is None:
+            parts: Any = {"eid": self.eid, "a": _contiguous(actions)}
+            with connection.lock:
+                rid = connection.next_id()
+                connection.send(encode({"t": "step", "id": rid, **parts}))
+        else:
+            data = self._convert(actions)
+            with connection.lock:
+                rid = connection.next_id()
+                connection.send(self._head + _ID.pack(rid) + self._middle + data)
+        self._pending = rid
+
+    def step_wait(self, timeout: float | None = None) -> dict[str, Any]:
+        """Returns the reply to the last `step_async`.
+
+        Args:
+            timeout: seconds after which to give up with TimeoutError; the step goes on and
+                `step_wait` can be called again. By default the timeout of the connection.
+        """
+        if not self._pending:
+            raise NoPendingStepError("step_wait without step_async")
+        if timeout is not None and not select.select([self.connection.transport], [], [], timeout)[0]:
+            raise TimeoutError(f"no reply within {timeout} s; the step still runs")
+        rid, self._pending = self._pending, 0
+        with self.connection.lock:
+            buf, layout = self._receive(rid)
+        return layout.view(buf)
+
+    def step_one(self, action: Any) -> tuple[bytearray, Layout]:
+        """Steps the only environment.
+
+        Returns:
+            The reply and its layout, for callers that read single values faster than arrays.
+        """
+        if self._pending:
+            self._idle()
+        connection = self.connection
+        if self._one is not None:
+            with connection.lock:
+                rid = connection.next_id()
+                try:
+                    frame = self._one.pack(self._one_parts[0], rid, self._one_parts[1], operator.index(action))
+                except (TypeError, struct.error) as err:
+                    raise InvalidActionError(f"action {action!r} is no integer of the action space") from err
+                connection.send(frame)
+                return self._receive(rid)
+        self.step_async(_batch_of_one(action))
+        rid, self._pending = self._pending, 0
+        with connection.lock:
+            return self._receive(rid)
+
+    def _convert(self, actions: Any) -> bytes:
+        array = np.asarray(actions)
+        if array.dtype != self._dtype:
+            if not np.can_cast(array.dtype, self._dtype, "same_kind"):
+                raise InvalidActionError(f"actions of dtype {array.dtype}, want {self._dtype}")
+            array = array.astype(self._dtype)
+        if array.shape != self._shape:
+            raise InvalidActionError(f"actions of shape {array.shape}, want {self._shape}")
+        return array.tobytes()
+
+    def _receive(self, rid: int) -> tuple[bytearray, Layout]:
+        """Returns the reply to request rid. The caller holds the lock."""
+        buf = self.connection.recv()
+        layout = self._layouts.get(len(buf))
+        if layout is not None and layout.unpack(buf) == layout.consts and read_id(buf, layout) == rid:
+            return buf, layout
+        while True:
+            try:
+                layout = Layout(buf, START)
+            except KubernasiumError as err:
+                self.connection.fail(err)
+                raise
+            if self.connection.answers(layout.frame(buf), rid):
+                break
+            buf = self.connection.recv()
+        if layout.id_at >= 0:
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[len(buf)] = layout
+        return buf, layout
+
+    def _idle(self) -> None:
+        if self._pending:
+            raise PendingStepError("a step is pending; call step_wait first")
+
+    def render(self, index: int = 0, mode: str = "ansi") -> str | np.ndarray:
+        """Returns environment index as text (`ansi`) or uint8 of shape (h, w, 3) (`rgb_array`)."""
+        self._idle()
+        frame = self.connection.request("render", eid=self.eid, idx=index, mode=mode).get("frame")
+        if not isinstance(frame, (str, np.ndarray)):
+            raise ProtocolError(f"a rendered frame of type {type(frame).__name__}")
+        return frame
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the server's counts of steps, resets and episodes, and its times."""
+        self._idle()
+        return self.connection.request("stats", eid=self.eid)
+
+    def close(self) -> None:
+        """Frees the environments, if the connection still stands."""
+        if self.eid and not self.connection.closed:
+            if self._pending:
+                self.step_wait()
+            self.connection.request("close", eid=self.eid)
+        self.eid = 0
+
+
+def _contiguous(value: Any) -> Any:
+    """Returns a batch of a dict space with arrays for leaves."""
+    if isinstance(value, Mapping):
+        return {key: _contiguous(part) for key, part in value.items()}
+    return np.asarray(value)
+
+
+def _batch_of_one(action: Any) -> Any:
+    if isinstance(action, Mapping):
+        return {key: _batch_of_one(part) for key, part in action.items()}
+    return np.asarray(action)[np.newaxis]

@@ -1,0 +1,211 @@
+"""A minimal synchronous WebSocket client (RFC 6455) for binary messages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import secrets
+import socket
+import ssl
+import struct
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from kubernasium.errors import ConnectionLostError, KubernasiumError, ProtocolError, UnauthenticatedError
+from kubernasium.protocol.transport import MAX_FRAME, SLACK, START, Transport
+
+SUBPROTOCOL = "kubernasium.v1"
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_MAX_RESPONSE = 64 << 10
+_FIN, _MASKED = 0x80, 0x80
+_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
+_SMALL = 512  # bytes up to which an integer masks faster than an array
+
+
+class WebSocketTransport(Transport):
+    """Frames as binary WebSocket messages."""
+
+    def __init__(self, sock: socket.socket, timeout: float | None) -> None:
+        super().__init__(sock, timeout)
+        self._keys = b""  # random bytes for masking keys, four for each frame
+
+    def send(self, frame: bytes) -> None:
+        """Sends a frame as one binary message."""
+        self._write(self._message(_BINARY, frame))
+
+    def recv(self) -> bytearray:
+        """Returns the buffer of the next frame, which begins at START."""
+        if self._spill:
+            return self._recv_message()
+        # The next message is most often about as long as the last one: one call then reads it whole.
+        expect = self._expect
+        head = 2 if expect < 126 else 4 if expect < 65536 else 10
+        buf = bytearray(START + expect + SLACK)
+        got = self._read(memoryview(buf)[START - head :])
+        if buf[START - head] == _FIN | _BINARY:
+            size = self._sized(buf, head)
+            if got == head + size:
+                del buf[START + size :]
+                self._expect = size
+                return buf
+        self._spill = bytes(memoryview(buf)[START - head : START - head + got])
+        return self._recv_message()
+
+    def close(self) -> None:
+        """Says goodbye, if that does not block, and closes the socket."""
+        try:
+            self.sock.settimeout(0)
+            self.sock.send(self._message(_CLOSE, struct.pack(">H", 1000)))
+        except OSError:
+            pass
+        super().close()
+
+    @staticmethod
+    def _sized(buf: bytearray, head: int) -> int:
+        """Returns the length in the header of head bytes before START, or -1 if it is of another kind."""
+        code = buf[START - head + 1]
+        if head == 2:
+            return code if code < 126 else -1
+        if head == 4:
+            return struct.unpack_from(">H", buf, START - 2)[0] if code == 126 else -1
+        return struct.unpack_from(">Q", buf, START - 8)[0] if code == 127 else -1
+
+    def _recv_message(self) -> bytearray:
+        """Reads one message of any number of fragments and answers control frames."""
+        parts: list[bytearray] = []
+        while True:
+            first, payload = self._recv_fragment()
+            opcode = first & 0xF
+            if opcode == _PING:
+                self._write(self._message(_PONG, bytes(payload[START:])))
+            elif opcode == _CLOSE:
+                code = struct.unpack_from(">H", payload, START)[0] if len(payload) >= START + 2 else 1005
+                reason = payload[START + 2 :].decode("utf-8", "replace")
+                raise ConnectionLostError(f"the server closed the connection: {code} {reason}".rstrip())
+            elif opcode == _PONG:
+                continue
+            elif opcode in (_BINARY, _CONTINUATION) and (opcode == _CONTINUATION) == bool(parts):
+                parts.append(payload)
+                if first & _FIN:
+                    break
+            else:
+                raise ProtocolError(f"WebSocket frame with opcode {opcode}")
+        for part in parts[1:]:
+            parts[0] += part[START:]
+        self._expect = len(parts[0]) - START
+        return parts[0]
+
+    def _recv_fragment(self) -> tuple[int, bytearray]:
+        """Returns the first byte of a WebSocket frame and its payload, which begins at START."""
+        head = bytearray(2)
+        self._fill(memoryview(head))
+        if head[1] & _MASKED or head[0] & 0x70:
+            raise ProtocolError("a WebSocket frame that is masked or uses an extension")
+        size = head[1]
+        if size >= 126:
+            longer = bytearray(2 if size == 126 else 8)
+            self._fill(memoryview(longer))
+            size = int.from_bytes(longer, "big")
+        if size > MAX_FRAME:
+            raise ProtocolError(f"a frame of {size} bytes")
+        buf = bytearray(START + size)
+        self._fill(memoryview(buf)[START:])
+        return head[0], buf
+
+    def _message(self, opcode: int, payload: bytes) -> bytes:
+        """Returns a masked WebSocket frame."""
+        size = len(payload)
+        if len(self._keys) < 4:
+            self._keys = os.urandom(4096)
+        key, self._keys = self._keys[:4], self._keys[4:]
+        if size < 126:
+            head = bytes([_FIN | opcode, _MASKED | size]) + key
+        elif size < 65536:
+            head = struct.pack(">BBH", _FIN | opcode, _MASKED | 126, size) + key
+        else:
+            head = struct.pack(">BBQ", _FIN | opcode, _MASKED | 127, size) + key
+        return head + mask(payload, key)
+
+
+def mask(payload: bytes, key: bytes) -> bytes:
+    """Returns payload with byte i combined with byte i modulo 4 of key by exclusive or."""
+    size = len(payload)
+    if size <= _SMALL:
+        keys = (key * (size // 4 + 1))[:size]
+        return (int.from_bytes(payload, "little") ^ int.from_bytes(keys, "little")).to_bytes(size, "little")
+    whole = size - size % 4
+    words = np.frombuffer(payload, np.uint32, whole // 4) ^ np.frombuffer(key, np.uint32)[0]
+    return words.tobytes() + bytes(a ^ b for a, b in zip(payload[whole:], key, strict=False))
+
+
+def connect_websocket(url: str, token: str | None, timeout: float | None) -> WebSocketTransport:
+    """Connects to the server at url.
+
+    Args:
+        url: `ws://host:port` or `wss://host:port`, with or without the path `/v1/ws`.
+        token: bearer token, or None.
+        timeout: seconds to wait for the connection and, later, for each reply.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        raise ValueError(f"{url!r} is not a WebSocket URL such as ws://127.0.0.1:8080")
+    secure = parts.scheme == "wss"
+    port = parts.port or (443 if secure else 80)
+    try:
+        sock = socket.create_connection((parts.hostname, port), timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if secure:
+            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=parts.hostname)
+    except OSError as err:
+        raise ConnectionLostError(f"connect to {parts.hostname}:{port}: {err}") from err
+    path = parts.path if parts.path not in ("", "/") else "/v1/ws"
+    host = parts.netloc.rpartition("@")[2]
+    try:
+        _upgrade(sock, host, path, token)
+        return WebSocketTransport(sock, timeout)
+    except BaseException as err:
+        sock.close()
+        if isinstance(err, OSError) and not isinstance(err, KubernasiumError):
+            raise ConnectionLostError(f"WebSocket handshake with {host}: {err}") from err
+        raise
+
+
+def _upgrade(sock: socket.socket, host: str, path: str, token: str | None) -> None:
+    key = base64.b64encode(secrets.token_bytes(16))
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {host}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Key: {key.decode()}",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Protocol: {SUBPROTOCOL}",
+    ]
+    if token:
+        if not token.isprintable():
+            raise ValueError("the token has characters that a header cannot hold")
+        lines.append(f"Authorization: Bearer {token}")
+    sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+    # Byte by byte near the end would be needed to not read beyond the response; but the server
+    # speaks only when spoken to, so nothing follows it.
+    response = b""
+    while b"\r\n\r\n" not in response:
+        chunk = sock.recv(4096)
+        if not chunk or len(response) > _MAX_RESPONSE:
+            raise ProtocolError("no HTTP response to the WebSocket handshake")
+        response += chunk
+    head, _, body = response.partition(b"\r\n\r\n")
+    status, *header_lines = head.decode("latin-1").split("\r\n")
+    headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in header_lines)}
+    code = status.split(" ")[1] if " " in status else ""
+    if code in ("401", "403"):
+        raise UnauthenticatedError(f"the server refuses the connection: {status}")
+    if code != "101":
+        raise ConnectionLostError(f"WebSocket handshake: {status}: {body[:200].decode('utf-8', 'replace').strip()}")
+    accept = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()
+    if headers.get("sec-websocket-accept") != accept:
+        raise ProtocolError("WebSocket handshake: a wrong Sec-WebSocket-Accept")
+    if headers.get("sec-websocket-protocol") != SUBPROTOCOL:
+        raise ProtocolError(f"the server does not speak {SUBPROTOCOL}")

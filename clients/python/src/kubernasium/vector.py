@@ -1,0 +1,240 @@
+"""Many environments at a server as a `gymnasium.vector.VectorEnv`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium.vector
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from kubernasium.env import NO_LIMIT, RENDER_FPS
+from kubernasium.errors import InvalidOptionError
+from kubernasium.launcher import open_connection
+from kubernasium.protocol.connection import DEFAULT_TIMEOUT
+from kubernasium.protocol.vector import Vector
+from kubernasium.spaces import from_description
+
+
+class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
+    """n environments at a server, stepped together by one request.
+
+    `gymnasium.make_vec("k8s/GangWindow-v0", num_envs=64)` makes one. All keyword arguments
+    that are not named below are options of the environment.
+
+    `infos` holds the environment's diagnostics, `action_mask` (int8 of shape (n, A), 1 for a
+    permitted action) if the action space has masks, and `invalid` after a step in which an
+    action was masked out, each with its mask `_<key>`; in the mode SAME_STEP also `final_obs`
+    and `final_info`.
+
+    Attributes:
+        vector: the vector in terms of the protocol.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+        url: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        max_episode_steps: int | None = None,
+        threads: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Makes the environments.
+
+        Args:
+            env_id: their id at the server.
+            num_envs: n.
+            autoreset_mode: how the next episode of an environment starts.
+            render_mode: `"ansi"`, `"rgb_array"` or None.
+            url: where the server is; by default KUBERNASIUM_URL or the bundled server.
+            timeout: seconds to wait for each reply, or None to wait without end.
+            max_episode_steps: time limit in place of the environment's; -1 is none.
+            threads: for the server to step with; it changes no result.
+            **options: the environment's options.
+
+        Raises:
+            InvalidOptionError: an option is unknown or out of range.
+            UnknownEnvError: the server has no such environment.
+        """
+        mode = AutoresetMode(autoreset_mode)
+        self._connection = open_connection(url, timeout=timeout)
+        try:
+            self.vector = Vector(
+                self._connection,
+                env_id,
+                num_envs,
+                options=options,
+                autoreset=mode.name,
+                max_episode_steps=NO_LIMIT if max_episode_steps == -1 else max_episode_steps,
+                threads=threads,
+            )
+            modes = list(self.vector.spec["render_modes"])
+            if render_mode is not None and render_mode not in modes:
+                raise InvalidOptionError(f"{env_id} has the render modes {modes}, not {render_mode!r}")
+        except BaseException:
+            self._connection.close()
+            raise
+        self.num_envs = num_envs
+        self.autoreset_mode = mode
+        self.metadata = {"render_modes": modes, "render_fps": RENDER_FPS, "autoreset_mode": mode}
+        self.render_mode = render_mode
+        self.single_observation_space = from_description(self.vector.obs_space)
+        self.single_action_space = from_description(self.vector.act_space)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._mask_shape = (num_envs, self.vector.mask_size)
+        self._mask: np.ndarray | None = None  # of the last observations; None permits everything
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode in each environment.
+
+        Args:
+            seed: s gives environment i the random seed s+i; a sequence gives each its own;
+                None goes on with the streams.
+            options: the environment's reset options, and `reset_mask`, a bool array of shape
+                (n,) that says which environments to reset.
+
+        Returns:
+            The observations of all n environments, and infos of those that were reset.
+        """
+        if isinstance(seed, (int, np.integer)):
+            super().reset(seed=int(seed))
+        elif seed is not None and len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds for {self.num_envs} environments")
+        options = dict(options or {})
+        chosen = options.pop("reset_mask", None)
+        if chosen is not None:
+            _check_reset_mask(chosen, self.num_envs)
+        reply = self.vector.reset(seed=seed, options=options, mask=chosen)
+        self._mask = reply.get("mask")
+        return reply["obs"], self._infos(reply, chosen)
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Carries out row i of actions in environment i.
+
+        Args:
+            actions: a batch of the action space.
+
+        Returns:
+            Observations, rewards (float64), terminations and truncations (bool), all with n
+            rows, and infos.
+
+        Raises:
+            InvalidActionError: an action is outside its space; nothing was stepped.
+            ResetNeededError: an episode has ended and the mode is DISABLED, or none was begun.
+        """
+        self.vector.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: Any) -> None:
+        """Sends the actions and returns at once; `step_wait` returns what `step` would."""
+        self.vector.step_async(actions)
+
+    def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Returns what the last `step_async` led to.
+
+        Args:
+            timeout: seconds after which to raise TimeoutError; the step goes on then, and
+                `step_wait` can be called again.
+        """
+        reply = self.vector.step_wait(timeout)
+        terminations = reply.get("te")
+        truncations = reply.get("tr")
+        if terminations is None:
+            terminations = np.zeros(self.num_envs, np.bool_)
+        if truncations is None:
+            truncations = np.zeros(self.num_envs, np.bool_)
+        self._mask = reply.get("mask")
+        return reply["obs"], reply["r"], terminations, truncations, self._infos(reply, None)
+
+    def _infos(self, reply: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
+        """Returns infos as Gymnasium's vector environments give them.
+
+        Args:
+            reply: a batch.
+            chosen: the rows that have infos; None is all.
+        """
+        n = self.num_envs
+        infos = dict(reply.get("info", ()))
+        if self._mask_shape[1]:
+            # A copy, because the infos are the user's to change.
+            infos["action_mask"] = np.ones(self._mask_shape, np.int8) if self._mask is None else self._mask.copy()
+        for key in list(infos):
+            if key[0] != "_" and "_" + key not in infos:
+                infos["_" + key] = np.ones(n, np.bool_) if chosen is None else chosen.copy()
+        invalid = reply.get("inv")
+        if invalid is not None:
+            infos["invalid"], infos["_invalid"] = invalid, invalid.copy()
+        final = reply.get("fin")
+        if final is not None:
+            self._add_final(infos, final)
+        return infos
+
+    def _add_final(self, infos: dict[str, Any], final: dict[str, Any]) -> None:
+        """Adds `final_obs` and `final_info`, whose rows the server sends for ended episodes only."""
+        n, rows = self.num_envs, final["idx"]
+        ended = np.zeros(n, np.bool_)
+        ended[rows] = True
+        observations = np.full(n, None, dtype=object)
+        for k, row in enumerate(rows.tolist()):
+            observations[row] = _pick(final["obs"], k)
+        final_info: dict[str, Any] = {}
+        for key, column in final.get("info", {}).items():
+            final_info[key] = np.zeros(n, column.dtype)
+            final_info[key][rows] = column
+            final_info["_" + key] = ended.copy()
+        infos["final_obs"], infos["_final_obs"] = observations, ended
+        infos["final_info"], infos["_final_info"] = final_info, ended.copy()
+
+    def action_masks(self) -> np.ndarray:
+        """Returns the action masks of the last observations, bool of shape (n, A).
+
+        They came with those observations, so nothing is sent.
+        """
+        return np.ones(self._mask_shape, np.bool_) if self._mask is None else self._mask.astype(np.bool_)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Returns a frame of each environment as `render_mode` says, or None without one."""
+        if self.render_mode is None:
+            return None
+        return tuple(self.vector.render(i, self.render_mode) for i in range(self.num_envs))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes the session at the server."""
+        self._connection.close()
+
+    def __enter__(self) -> VectorEnv:
+        """Returns the environment itself, which is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Closes the environment."""
+        self.close()
+
+
+def _pick(batch: Any, k: int) -> Any:
+    """Returns row k of a batch of observations."""
+    if isinstance(batch, dict):
+        return {key: _pick(part, k) for key, part in batch.items()}
+    return batch[k]
+
+
+def _check_reset_mask(mask: Any, n: int) -> None:
+    """Refuses what Gymnasium's vector environments refuse."""
+    if not isinstance(mask, np.ndarray):
+        raise TypeError(f"options['reset_mask'] is a {type(mask).__name__}, want a NumPy array")
+    if mask.shape != (n,):
+        raise ValueError(f"options['reset_mask'] has shape {mask.shape}, want {(n,)}")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"options['reset_mask'] has dtype {mask.dtype}, want bool")
+    if not mask.any():
+        raise ValueError("options['reset_mask'] selects no environment")

@@ -1,0 +1,39 @@
+"""Fixtures: one server for all tests, which listens on a unix socket and on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kubernasium  # noqa: F401  registers the environments
+from kubernasium.launcher import Server
+from kubernasium.protocol import Connection, connect
+
+TOKEN_FREE = ["--listen", "127.0.0.1:0"]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A server of the bundled binary, or of the one that KUBERNASIUM_SERVER names."""
+    with Server(args=TOKEN_FREE) as started:
+        yield started
+
+
+@pytest.fixture(params=["unix", "ws"])
+def url(request: pytest.FixtureRequest, server: Server) -> str:
+    """Where to connect, by each transport."""
+    return server.url if request.param == "unix" else server.ws_url
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[Connection]:
+    with connect(url, timeout=20) as connection:
+        yield connection
+
+
+@pytest.fixture
+def root() -> Path:
+    """The folder of the Python client."""
+    return Path(__file__).resolve().parent.parent

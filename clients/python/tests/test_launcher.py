@@ -1,0 +1,214 @@
+"""The bundled server's life: started when needed, gone with its process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from kubernasium import launcher
+from kubernasium.errors import ServerStartError
+from kubernasium.launcher import Server
+from kubernasium.protocol import connect
+
+
+def python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in a new Python that finds the package as this one does."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        env={**os.environ, **env}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def alive(pid: int) -> bool:
+    """Reports whether a process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+PLAY = """
+import gymnasium, kubernasium
+from kubernasium.launcher import default_server
+env = gymnasium.make("k8s/GangWindow-v0")
+obs, info = env.reset(seed=1)
+env.step(0)
+server = default_server()
+print(server.pid, server.log.parent, flush=True)
+"""
+
+
+def test_starts_by_itself_and_stops_at_exit() -> None:
+    done = python(PLAY + "env.close()")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    pid, folder = done.stdout.split()
+    assert not alive(int(pid))
+    assert not Path(folder).exists()
+
+
+def test_importing_starts_no_server() -> None:
+    code = "import kubernasium, gymnasium; gymnasium.spec('k8s/GangWindow-v0'); print(kubernasium.launcher._default)"
+    done = python(code, KUBERNASIUM_SERVER="/nowhere")
+    assert done.stdout == "None\n", done.stderr
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(3)", "ctypes.string_at(0)"])
+def test_server_ends_with_a_crashed_process(end: str) -> None:
+    done = python(f"import os, ctypes{PLAY}{end}")
+    assert done.returncode != 0
+    pid, folder = done.stdout.split()
+    assert eventually(lambda: not alive(int(pid)))
+    for leftover in sorted(Path(folder).glob("*")):
+        leftover.unlink()
+    Path(folder).rmdir()
+
+
+def test_one_server_for_a_process_and_its_forks() -> None:
+    code = """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads
+        import gymnasium, kubernasium, numpy as np
+        from kubernasium.launcher import default_server
+        one, two = gymnasium.make("k8s/GangWindow-v0"), gymnasium.make_vec("classic/CartPole-v1", 2)
+        pid = default_server().pid
+        envs = gymnasium.make_vec("classic/CartPole-v1", 3, vectorization_mode="async")
+        obs, _ = envs.reset(seed=1)
+        np.testing.assert_array_equal(obs, gymnasium.make_vec("CartPole-v1", 3, "sync").reset(seed=1)[0])
+        envs.step(np.zeros(3, int))
+        envs.close()
+        assert default_server().pid == pid
+        one.reset(seed=1)
+        one.close(); two.close()
+        print(pid)
+    """
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert not alive(int(done.stdout))
+
+
+def test_server_ends_although_a_fork_lives() -> None:
+    code = f"""{PLAY}
+import os, time
+if os.fork() == 0:
+    time.sleep(30)
+    os._exit(0)
+os._exit(1)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        pid = int(process.stdout.readline().split()[0])
+        process.wait(30)
+        assert eventually(lambda: not alive(pid))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.stdout.close()
+
+
+def test_interrupt_reaches_python_only() -> None:
+    code = f"""{PLAY}
+import os, signal
+try:
+    os.killpg(0, signal.SIGINT)
+    signal.pause()
+except KeyboardInterrupt:
+    env.reset(seed=2)
+    env.close()
+    print("still there")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, start_new_session=True, check=False
+    )
+    assert "still there" in done.stdout, done.stderr
+
+
+def test_url_of_the_environment_is_used(server: Server) -> None:
+    for url in (server.url, server.ws_url):
+        done = python(
+            "import gymnasium, kubernasium; print(gymnasium.make('k8s/GangWindow-v0').reset(seed=1)[0].shape);"
+            "print(kubernasium.launcher._default)",
+            KUBERNASIUM_URL=url,
+            KUBERNASIUM_SERVER="/nowhere",
+        )
+        assert done.stdout == "(41,)\nNone\n", done.stderr
+
+
+def test_register_of_another_server(server: Server) -> None:
+    done = python(
+        f"""
+        import gymnasium, kubernasium
+        del gymnasium.registry["k8s/GangWindow-v0"]
+        assert kubernasium.register({server.ws_url!r}) == ["k8s/GangWindow-v0"]
+        gymnasium.make("k8s/GangWindow-v0").reset()
+        """,
+        KUBERNASIUM_SERVER="/nowhere",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_missing_server_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBERNASIUM_SERVER", str(tmp_path))
+    with pytest.raises(ServerStartError, match="no executable file"):
+        launcher.find_server()
+    monkeypatch.delenv("KUBERNASIUM_SERVER")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(launcher, "__file__", str(tmp_path / "launcher.py"))
+    with pytest.raises(ServerStartError, match="KUBERNASIUM_URL"):
+        launcher.find_server()
+
+
+def test_server_that_does_not_start() -> None:
+    with pytest.raises(ServerStartError, match="max-dances"):
+        Server(args=["--max-dances", "3"])
+    with pytest.raises(ServerStartError):
+        Server(binary="/bin/false")
+
+
+def test_stop() -> None:
+    with Server() as server:
+        connection = connect(server.url)
+        assert server.running
+    server.stop()
+    assert not server.running
+    with pytest.raises(ConnectionError):
+        connection.request("ping")
+    connection.close()
+
+
+def test_protocol_without_gymnasium(server: Server) -> None:
+    code = f"""
+        import sys
+        sys.modules["gymnasium"] = None  # importing it fails
+        import importlib.util
+        find = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *a: None if name == "gymnasium" else find(name, *a)
+        from kubernasium import protocol
+        with protocol.connect({server.url!r}) as connection:
+            vector = protocol.Vector(connection, "classic/CartPole-v1", 2)
+            print(vector.reset(seed=1)["obs"].shape)
+        assert not any(name.startswith("gymnasium.") for name in sys.modules)
+    """
+    done = python(code)
+    assert done.stdout == "(2, 4)\n", done.stderr
+
+
+def test_ids_are_registered() -> None:
+    assert {"classic/CartPole-v1", "k8s/GangWindow-v0"} <= set(gymnasium.registry)
