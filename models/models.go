@@ -3,7 +3,8 @@
 // A [Spec] says what a network computes and is plain data: an engine builds a [Network] from
 // it, a checkpoint stores it. Learning algorithms see only the Network: they compute the
 // gradient of their loss with respect to the outputs, and the Network carries it to the
-// parameters. Package graph builds networks with Gorgonia.
+// parameters. Package fused builds fast networks of explicit kernels, package graph builds
+// them with Gorgonia and automatic differentiation.
 package models
 
 import "io"

@@ -17,6 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/fused"
 	"github.com/kubernasium/kubernasium/models/graph"
 )
 
@@ -132,7 +133,30 @@ func fieldNames(cfg any) []string {
 // learnerWithNet is a learner and what must be closed after it.
 type learnerWithNet struct {
 	*ppo.Learner
-	net *graph.Network
+	net network
+}
+
+// The engines of networks.
+const (
+	engineFused    = "fused"    // explicit kernels: the default
+	engineGorgonia = "gorgonia" // automatic differentiation: the oracle of the other
+)
+
+// network is what both engines make.
+type network interface {
+	models.Network
+	Close() error
+}
+
+// newNetwork builds a network with an engine; a nil rng leaves its parameters zero.
+func newNetwork(engine string, spec models.Spec, rng *rand.Rand) (network, error) {
+	switch engine {
+	case engineFused:
+		return fused.New(spec, rng)
+	case engineGorgonia:
+		return graph.New(spec, rng)
+	}
+	return nil, fmt.Errorf("no engine %q; there are %s and %s", engine, engineFused, engineGorgonia)
 }
 
 // networkStream separates the random numbers of a network's first weights from those of the
@@ -140,12 +164,12 @@ type learnerWithNet struct {
 const networkStream = 0x6b75_6265
 
 // newLearner makes the learner of an algorithm with fresh weights.
-func newLearner(h hyperparams, env agents.EnvInfo, seed uint64) (*learnerWithNet, error) {
+func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (*learnerWithNet, error) {
 	spec, err := ppo.NetworkSpec(h.PPO, env.Obs, env.Act)
 	if err != nil {
 		return nil, err
 	}
-	net, err := graph.New(spec, rand.New(pcg.New(seed^networkStream)))
+	net, err := newNetwork(engine, spec, rand.New(pcg.New(seed^networkStream)))
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +187,7 @@ type model struct {
 	path string
 	meta models.Checkpoint
 	agents.Policy
-	net *graph.Network
+	net network
 }
 
 // readModel reads the policy at path.
@@ -175,7 +199,7 @@ func readModel(path string) (*model, error) {
 	if err := checkAlgo(f.Meta.Algo); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	net, err := graph.New(f.Meta.Spec, nil)
+	net, err := newNetwork(engineFused, f.Meta.Spec, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -89,7 +89,7 @@ func newFolder(parent, name string) (string, error) {
 func (r *run) writeConfig() error {
 	config := map[string]any{"n_envs": r.params.NEnvs, "n_timesteps": r.params.NTimesteps, r.algo: r.params.PPO}
 	args := map[string]any{
-		"algo": r.algo, "env": r.spec.ID, "seed": r.seed, "env_kwargs": r.kwargs, "eval_env_kwargs": r.evalKwargs,
+		"algo": r.algo, "engine": r.engine, "env": r.spec.ID, "seed": r.seed, "env_kwargs": r.kwargs, "eval_env_kwargs": r.evalKwargs,
 		"eval_freq": r.evalFreq, "eval_episodes": r.evalEpisodes, "save_freq": r.saveFreq,
 	}
 	for name, v := range map[string]any{"config.yml": config, "args.yml": args} {

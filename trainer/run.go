@@ -58,7 +58,7 @@ func newRun(ctx context.Context, spec *envs.Spec, c trainConfig, out io.Writer) 
 		return nil, errors.Join(err, r.close())
 	}
 	obs, act := r.v.Spaces()
-	r.learner, err = newLearner(c.params, agents.EnvInfo{ID: spec.ID, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: c.params.NEnvs}, c.seed)
+	r.learner, err = newLearner(c.params, agents.EnvInfo{ID: spec.ID, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: c.params.NEnvs}, c.engine, c.seed)
 	if err == nil {
 		err = r.openFolder(ctx)
 	}

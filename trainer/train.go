@@ -24,6 +24,7 @@ var errInterrupted = errors.New("interrupted")
 // trainConfig are the arguments of a training.
 type trainConfig struct {
 	algo, env    string
+	engine       string
 	params       hyperparams
 	kwargs       map[string]any
 	evalKwargs   map[string]any
@@ -98,6 +99,7 @@ func newTrain() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.algo, "algo", "ppo", "algorithm")
 	f.StringVar(&c.env, "env", "k8s/GangWindow-v0", "id of the environment")
+	f.StringVar(&c.engine, "engine", engineFused, "engine of the network: fused, or gorgonia")
 	f.IntVarP(&steps, "n-timesteps", "n", 0, "environment steps to train for (default: the tuned number)")
 	f.Uint64Var(&c.seed, "seed", 0, "random seed of weights, actions and training episodes")
 	f.IntVar(&c.evalFreq, "eval-freq", 25000, "environment steps between evaluations; 0 is never")

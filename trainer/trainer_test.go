@@ -295,6 +295,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"train", "--params", "learning_rat:1"}, `unknown field "learning_rat"`},
 		{[]string{"train", "--params", "batch_size:100", "-f", dir}, "no multiple of batch_size 100"},
 		{[]string{"train", "-n", "0"}, "n_timesteps 0"},
+		{[]string{"train", "--engine", "torch", "-f", dir}, `no engine "torch"; there are fused and gorgonia`},
 		{[]string{"train", "--resume", garbage}, "garbage.safetensors"},
 		{[]string{"eval", "--model", garbage}, "garbage.safetensors"},
 		{[]string{"eval"}, "want one of --model and --baseline"},

@@ -1,0 +1,165 @@
+//go:build amd64 && !purego
+
+package fused
+
+import "golang.org/x/sys/cpu"
+
+//go:generate go run ./internal/asm -out kernels_amd64.s -stubs stubs_amd64.go -pkg fused
+
+// variants returns what this CPU can run, the fastest first.
+func variants() []variant {
+	vs := []variant{{"gonum", gonumKernels{}}}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		vs = append([]variant{{"avx2", avx2{}}}, vs...)
+		if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasBMI2 {
+			vs = append([]variant{{"avx512", avx512{}}}, vs...)
+		}
+	}
+	return vs
+}
+
+// depth is the number of elements of the inner index after which a product begins again at the
+// first row, so that this much of a strip of b stays in the first cache. Sums go on where
+// they stood, so that it changes no bits.
+const depth = 128
+
+// avx512 and avx2 are the generated kernels of these instruction sets.
+type (
+	avx512 struct{ sharedAVX }
+	avx2   struct{ sharedAVX }
+)
+
+// sharedAVX holds what both sets have in common.
+type sharedAVX struct{}
+
+var (
+	_ kernels = avx512{}
+	_ kernels = avx2{}
+)
+
+func (avx512) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
+	checkGEMM(m, n, k, a, b, ldb, c, ldc, start, ldstart)
+	for p := 0; p < k; p += depth {
+		ap, bp, kp := &a.x[p*a.col], b[p*ldb:], min(depth, k-p)
+		for j := 0; j < n; j += 64 {
+			var s *float32
+			if start != nil {
+				s = &start[j]
+			}
+			bj, cj, tail := &bp[j], &c[j], (n-j-1)%16+1
+			switch (n - j + 15) / 16 {
+			case 1:
+				gemm1TailAVX512(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart, tail)
+			case 2:
+				gemm2TailAVX512(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart, tail)
+			case 3:
+				gemm3TailAVX512(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart, tail)
+			case 4:
+				gemm4TailAVX512(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart, tail)
+			default:
+				gemm4TailAVX512(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart, 16)
+			}
+		}
+		start, ldstart = c, ldc
+	}
+}
+
+func (avx2) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
+	checkGEMM(m, n, k, a, b, ldb, c, ldc, start, ldstart)
+	for p := 0; p < k; p += depth {
+		ap, bp, kp := &a.x[p*a.col], b[p*ldb:], min(depth, k-p)
+		for j := 0; j < n; j += 16 {
+			var s *float32
+			if start != nil {
+				s = &start[j]
+			}
+			bj, cj, tail := &bp[j], &c[j], (n-j)%8
+			switch left := n - j; {
+			case left < 8:
+				gemm1TailAVX2(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart, tail)
+			case left == 8:
+				gemm1AVX2(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart)
+			case left < 16:
+				gemm2TailAVX2(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart, tail)
+			default:
+				gemm2AVX2(m, kp, ap, 4*a.row, 4*a.col, bj, 4*ldb, cj, 4*ldc, s, 4*ldstart)
+			}
+		}
+		start, ldstart = c, ldc
+	}
+}
+
+// checkGEMM panics if an array is too short: the kernels do not look.
+func checkGEMM(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
+	_ = a.x[(m-1)*a.row+(k-1)*a.col]
+	_ = b[(k-1)*ldb+n-1]
+	_ = c[(m-1)*ldc+n-1]
+	if start != nil {
+		_ = start[(m-1)*ldstart+n-1]
+	}
+}
+
+func (avx512) activate(x []float32, relu bool) {
+	if relu {
+		reluAVX512(&x[0], len(x))
+	} else {
+		tanhAVX512(&x[0], len(x))
+	}
+}
+
+func (avx2) activate(x []float32, relu bool) {
+	if relu {
+		reluAVX2(&x[0], len(x))
+	} else {
+		tanhAVX2(&x[0], len(x))
+	}
+}
+
+func (avx512) derive(d, y []float32, relu bool) {
+	_ = y[len(d)-1]
+	if relu {
+		reluGradAVX512(&d[0], &y[0], len(d))
+	} else {
+		tanhGradAVX512(&d[0], &y[0], len(d))
+	}
+}
+
+func (avx2) derive(d, y []float32, relu bool) {
+	_ = y[len(d)-1]
+	if relu {
+		reluGradAVX2(&d[0], &y[0], len(d))
+	} else {
+		tanhGradAVX2(&d[0], &y[0], len(d))
+	}
+}
+
+func (avx512) sumRows(sum, d []float32, rows, ldd int) {
+	_ = d[(rows-1)*ldd+len(sum)-1]
+	sumRowsAVX512(&sum[0], &d[0], rows, 4*ldd, len(sum))
+}
+
+func (avx2) sumRows(sum, d []float32, rows, ldd int) {
+	_ = d[(rows-1)*ldd+len(sum)-1]
+	sumRowsAVX2(&sum[0], &d[0], rows, 4*ldd, len(sum))
+}
+
+func (avx512) add(y, x []float32) {
+	_ = x[len(y)-1]
+	addAVX512(&y[0], &x[0], len(y))
+}
+
+func (avx2) add(y, x []float32) {
+	_ = x[len(y)-1]
+	addAVX2(&y[0], &x[0], len(y))
+}
+
+// transpose leaves the edges, where blocks of 8×8 do not fit, to Go.
+func (sharedAVX) transpose(dst, src []float32, rows, cols int) {
+	_, _ = dst[rows*cols-1], src[rows*cols-1]
+	i, blocks := 0, cols/8
+	for ; blocks > 0 && i+8 <= rows; i += 8 {
+		transpose8(&dst[i], 4*rows, &src[i*cols], 4*cols, blocks)
+	}
+	transposeBlock(dst, src, rows, cols, 0, i, 8*blocks, cols)
+	transposeBlock(dst, src, rows, cols, i, rows, 0, cols)
+}

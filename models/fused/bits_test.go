@@ -1,0 +1,133 @@
+package fused
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/optim"
+)
+
+// passBits returns the bits of the outputs and of all gradients.
+func passBits(t *testing.T, net *Network, n int) []uint32 {
+	t.Helper()
+	out, err := net.Forward(normal(n*net.Spec().Inputs, 2), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := net.Backward(normal(len(out), 3)); err != nil {
+		t.Fatal(err)
+	}
+	return bitsOf(append(grads(net.Params()), out)...)
+}
+
+func TestVectorWidthsGiveEqualBits(t *testing.T) {
+	vs := map[string]variant{}
+	for _, v := range variants() {
+		vs[v.name] = v
+	}
+	if len(vs) < 3 {
+		t.Skip("needs a CPU with AVX2 and AVX-512 and a build without the tag purego")
+	}
+	forAll(t, func(t *testing.T, spec models.Spec, v variant) {
+		if v.name != "avx2" {
+			return
+		}
+		narrow, wide := withBiases(t, spec, 1, v), withBiases(t, spec, 1, vs["avx512"])
+		for _, n := range batchSizes {
+			if !slices.Equal(passBits(t, narrow, n), passBits(t, wide, n)) {
+				t.Errorf("%d rows: AVX2 and AVX-512 differ", n)
+			}
+		}
+	})
+}
+
+func TestWorkersGiveEqualBits(t *testing.T) {
+	for _, v := range variants() {
+		for name, spec := range wideSpecs {
+			net := withBiases(t, spec, 1, v)
+			for _, n := range []int{511, 512, 1000, 2049} {
+				net.SetWorkers(1)
+				want := passBits(t, net, n)
+				for _, workers := range []int{2, 4, 1} {
+					net.SetWorkers(workers)
+					if !slices.Equal(passBits(t, net, n), want) {
+						t.Errorf("%s %s: %d rows: %d workers differ from one", v.name, name, n, workers)
+					}
+				}
+			}
+		}
+	}
+}
+
+// train returns the bits of the parameters after updates of several batch sizes.
+func train(t testing.TB, v variant, workers int) []uint32 {
+	t.Helper()
+	spec := models.ActorCritic(13, 5, []int{70, 33}, models.Tanh)
+	net := withBiases(t, spec, 1, v)
+	net.SetWorkers(workers)
+	adam := optim.NewAdam(net.Params(), optim.DefaultAdam())
+	for k := range 30 {
+		n := []int{1, 31, 700}[k%3]
+		out, err := net.Forward(normal(n*spec.Inputs, uint64(k)), n)
+		if err == nil {
+			err = net.Backward(out)
+		}
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		optim.ClipGradNorm(net.Params(), 0.5)
+		adam.Step(1e-3)
+	}
+	var values [][]float32
+	for _, p := range net.Params() {
+		values = append(values, p.Value)
+	}
+	return bitsOf(values...)
+}
+
+// Equal seeds give equal bits, one run after another and at the same time.
+func TestSameBits(t *testing.T) {
+	for _, v := range variants() {
+		want := train(t, v, 1)
+		got := make([][]uint32, 4)
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() { got[i] = train(t, v, 1+i) })
+		}
+		wg.Wait()
+		for i := range got {
+			if !slices.Equal(got[i], want) {
+				t.Errorf("%s: run %d differs", v.name, i)
+			}
+		}
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	spec := models.ActorCritic(300, 65, []int{200, 200}, models.Tanh)
+	for _, v := range variants() {
+		for _, workers := range []int{1, 2} {
+			t.Run(fmt.Sprint(v.name, "/", workers), func(t *testing.T) {
+				net := withBiases(t, spec, 1, v)
+				net.SetWorkers(workers)
+				obs, dOut := normal(1000*spec.Inputs, 1), normal(1000*spec.Outputs(), 2)
+				pass := func(n int) {
+					if _, err := net.Forward(obs[:n*spec.Inputs], n); err != nil {
+						t.Error(err)
+					}
+					if err := net.Backward(dOut[:n*spec.Outputs()]); err != nil {
+						t.Error(err)
+					}
+				}
+				pass(1000)
+				if got := testing.AllocsPerRun(5, func() { pass(1); pass(64); pass(1000) }); got != 0 {
+					t.Errorf("%v allocations, want 0", got)
+				}
+			})
+		}
+	}
+}

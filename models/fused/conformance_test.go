@@ -1,0 +1,117 @@
+package fused
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/graph"
+	"github.com/kubernasium/kubernasium/models/optim"
+)
+
+// actorCriticLoss is the mean over rows of -adv·log softmax(logits)[action] + (value-target)²/2
+// - 0.01·entropy, in float64, and its gradient with respect to the outputs, rows of logits and
+// a value.
+func actorCriticLoss(out []float32, n int, seed uint64) (loss float64, dOut []float32) {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	width := len(out) / n
+	actions := width - 1
+	dOut = make([]float32, len(out))
+	for r := range n {
+		row := out[r*width : (r+1)*width]
+		action, adv, target := rng.IntN(actions), rng.NormFloat64(), rng.NormFloat64()
+		z, top := 0.0, math.Inf(-1)
+		for _, l := range row[:actions] {
+			top = max(top, float64(l))
+		}
+		for _, l := range row[:actions] {
+			z += math.Exp(float64(l) - top)
+		}
+		logp := func(j int) float64 { return float64(row[j]) - top - math.Log(z) }
+		entropy := 0.0
+		for j := range actions {
+			entropy -= math.Exp(logp(j)) * logp(j)
+		}
+		dv := float64(row[actions]) - target
+		loss += (-adv*logp(action) + dv*dv/2 - 0.01*entropy) / float64(n)
+		for j := range actions {
+			p := math.Exp(logp(j))
+			g := adv*p + 0.01*p*(logp(j)+entropy)
+			if j == action {
+				g -= adv
+			}
+			dOut[r*width+j] = float32(g / float64(n))
+		}
+		dOut[r*width+actions] = float32(dv / float64(n))
+	}
+	return loss, dOut
+}
+
+// The network and Gorgonia's, from equal parameters on equal batches: the loss to 1e-5, every
+// gradient to 1e-4 of the largest of its parameter, and weights after 100 updates by Adam to
+// 1e-3.
+func TestConformance(t *testing.T) {
+	for name, spec := range map[string]models.Spec{
+		"tanh": models.ActorCritic(12, 5, []int{33, 17}, models.Tanh),
+		"relu": models.ActorCritic(12, 5, []int{33, 17}, models.ReLU),
+		"shared": {
+			Inputs: 12, Towers: []models.Tower{{Name: "t", Hidden: []int{32, 32}, Activation: models.Tanh}},
+			Heads: []models.Head{{Name: "action_net", Size: 5, Gain: 0.01}, {Name: "value_net", Size: 1, Gain: 1}},
+		},
+	} {
+		for i, v := range variants() {
+			if testing.Short() && i > 0 {
+				break // Gorgonia takes seconds for each under the race detector
+			}
+			t.Run(v.name+"/"+name, func(t *testing.T) { conform(t, spec, v) })
+		}
+	}
+}
+
+func conform(t *testing.T, spec models.Spec, v variant) {
+	const n = 300 // two shards
+	ours, err := newNetwork(spec, rand.New(rand.NewPCG(1, 2)), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := graph.New(spec, rand.New(rand.NewPCG(1, 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := func(net models.Network, adam *optim.Adam, step uint64) float64 {
+		t.Helper()
+		out, err := net.Forward(normal(n*spec.Inputs, step), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, dOut := actorCriticLoss(out, n, step)
+		if err := net.Backward(dOut); err != nil {
+			t.Fatal(err)
+		}
+		return loss
+	}
+	a, b := optim.NewAdam(ours.Params(), optim.DefaultAdam()), optim.NewAdam(theirs.Params(), optim.DefaultAdam())
+	for step := range uint64(100) {
+		lossA, lossB := update(ours, a, step), update(theirs, b, step)
+		if math.Abs(lossA-lossB) > 1e-5*math.Abs(lossB) {
+			t.Fatalf("step %d: loss %v, Gorgonia's %v", step, lossA, lossB)
+		}
+		if step == 0 {
+			var want []float64
+			for _, p := range theirs.Params() {
+				want = append(want, float64s(p.Grad)...)
+			}
+			checkGradients(t, "first update", ours.Params(), want)
+		}
+		a.Step(1e-3)
+		b.Step(1e-3)
+	}
+	for i, p := range ours.Params() {
+		for j, got := range p.Value {
+			if want := theirs.Params()[i].Value[j]; math.Abs(float64(got-want)) > 1e-3*max(1e-2, math.Abs(float64(want))) {
+				t.Fatalf("after 100 updates %s[%d] is %v, Gorgonia's %v", p.Name, j, got, want)
+			}
+		}
+	}
+}

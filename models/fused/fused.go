@@ -1,0 +1,140 @@
+// Package fused builds networks with forward and backward passes written out layer by layer
+// over a few kernels, in float32 and without allocation.
+//
+// The kernels are chosen when the program starts: AVX-512 or AVX2 with FMA where the CPU has
+// them, and otherwise, or with the build tag purego, gonum's BLAS. GODEBUG=cpu.avx512f=off and
+// GODEBUG=cpu.avx2=off,cpu.avx512f=off leave wider ones out. AVX-512 and AVX2 give equal bits:
+// each element of a matrix product is one chain of fused multiply-adds in the order of the
+// inner index, and elementwise passes compute one formula. The bits of gonum differ.
+//
+// Gradients of a batch are summed within shards of [ShardRows] rows and then over shards in
+// their order, so that results do not depend on the number of workers.
+package fused
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/models"
+)
+
+const (
+	// ShardRows is the number of rows whose gradients are summed first.
+	ShardRows = 256
+
+	// ParallelRows is the least number of rows that several workers share.
+	ParallelRows = 512
+
+	tileRows = 64 // rows that pass through all layers together: their activations fit a cache
+)
+
+// ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length
+// or in a wrong order.
+var ErrBatch = errors.New("fused: invalid batch")
+
+// Network is a [models.Network]. Equal parameters and observations give equal bits in each
+// process on one kind of machine. It is not safe for concurrent use, but networks are
+// independent of each other.
+type Network struct {
+	spec   models.Spec
+	params []models.Param
+	k      variant
+	towers []tower
+	heads  []head
+
+	rows    int       // of the last Forward; 0 before the first
+	width   int       // of a row of outputs
+	obs     []float32 // copies of input
+	outputs []float32
+	input   []float32 // of the current Forward
+	dOut    []float32 // of the current Backward
+
+	workers []*worker
+	active  int // workers to be used for large batches
+	team
+}
+
+var _ models.Network = (*Network)(nil)
+
+// New returns the network of spec, with the first parameters drawn from rng by
+// [models.Init]; a nil rng leaves them zero, to be read. The error is that of
+// [models.Spec.Validate].
+func New(spec models.Spec, rng *rand.Rand) (*Network, error) {
+	return newNetwork(spec, rng, variants()[0])
+}
+
+func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("fused: %w", err)
+	}
+	n := &Network{spec: spec, params: models.NewParams(spec), k: k, width: spec.Outputs()}
+	if rng != nil {
+		models.Init(n.params, spec, rng)
+	}
+	n.build()
+	n.team.init()
+	n.SetWorkers(1)
+	return n, nil
+}
+
+// Kernels returns the name of the kernels in use: "avx512", "avx2" or "gonum".
+func (n *Network) Kernels() string { return n.k.name }
+
+// SetWorkers lets up to that many goroutines share batches of at least [ParallelRows] rows;
+// less than one counts as one, the default. Results are the same bit for bit. The goroutines
+// end before the call that started them returns.
+func (n *Network) SetWorkers(workers int) {
+	n.active = max(workers, 1)
+	for len(n.workers) < n.active {
+		n.workers = append(n.workers, newWorker(n))
+	}
+}
+
+// Spec returns the description that n was built from, which is not to be changed.
+func (n *Network) Spec() models.Spec { return n.spec }
+
+// Params implements [models.Network]. The arrays stay the same for the life of n.
+func (n *Network) Params() []models.Param { return n.params }
+
+// Forward implements [models.Network]. It copies obs. It allocates only if no earlier batch
+// had as many rows.
+func (n *Network) Forward(obs []float32, rows int) ([]float32, error) {
+	if rows < 1 || len(obs) != rows*n.spec.Inputs {
+		return nil, fmt.Errorf("%w: %d numbers for %d rows, want %d for each of at least one row",
+			ErrBatch, len(obs), rows, n.spec.Inputs)
+	}
+	n.grow(rows)
+	n.rows = rows
+	n.input = obs
+	n.run(forward)
+	n.input = nil
+	return n.outputs[:rows*n.width], nil
+}
+
+// Backward implements [models.Network]. It may be called again for other gradients of the
+// same outputs; each call sets Param.Grad and adds nothing to it.
+func (n *Network) Backward(dOutputs []float32) error {
+	if n.rows == 0 {
+		return fmt.Errorf("%w: Backward without a Forward before it", ErrBatch)
+	}
+	if want := n.rows * n.width; len(dOutputs) != want {
+		return fmt.Errorf("%w: %d gradients for %d outputs", ErrBatch, len(dOutputs), want)
+	}
+	n.dOut = dOutputs
+	n.transposeWeights()
+	n.run(backward)
+	n.dOut = nil
+	return nil
+}
+
+// Close does nothing and returns nil: a network holds nothing but memory.
+func (n *Network) Close() error { return nil }
+
+// WriteTo writes the parameters as [models.WriteParams] does.
+func (n *Network) WriteTo(w io.Writer) (int64, error) { return models.WriteParams(w, n.params) }
+
+// ReadFrom reads the parameters as [models.ReadParams] does and changes none if it returns an
+// error.
+func (n *Network) ReadFrom(r io.Reader) (int64, error) { return models.ReadParams(r, n.params) }

@@ -1,0 +1,248 @@
+package fused
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/models"
+	"gonum.org/v1/gonum/diff/fd"
+)
+
+var batchSizes = []int{1, 2, 7, 63, 64, 65, 256, 1000}
+
+// rowCounts leaves out the longest batches of wide networks where tests are to be short: the
+// reference takes seconds for them under the race detector.
+func rowCounts(spec models.Spec) []int {
+	if testing.Short() && spec.Inputs > 100 {
+		return batchSizes[:len(batchSizes)-2]
+	}
+	return batchSizes
+}
+
+// forAll calls f for each spec with each variant of the kernels.
+func forAll(t *testing.T, f func(t *testing.T, spec models.Spec, v variant)) {
+	t.Helper()
+	all := maps.Clone(specs)
+	maps.Copy(all, wideSpecs)
+	for _, v := range variants() {
+		for name, spec := range all {
+			t.Run(v.name+"/"+name, func(t *testing.T) { f(t, spec, v) })
+		}
+	}
+}
+
+func TestForward(t *testing.T) {
+	forAll(t, func(t *testing.T, spec models.Spec, v variant) {
+		net := withBiases(t, spec, 1, v)
+		ref := reference{spec: spec, params: flat(net.Params())}
+		for _, n := range rowCounts(spec) {
+			obs := normal(n*spec.Inputs, 2)
+			got, err := net.Forward(obs, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ref.forward(float64s(obs), n)
+			if len(got) != len(want) {
+				t.Fatalf("%d outputs of %d rows, want %d", len(got), n, len(want))
+			}
+			// Sums of hundreds of products of size 1 carry more rounding.
+			tolerance := 1e-6 * max(1, math.Sqrt(float64(spec.Inputs))/4)
+			for i := range want {
+				if d := math.Abs(float64(got[i]) - want[i]); d > tolerance*(1+math.Abs(want[i])) {
+					t.Fatalf("output %d of %d rows is %v, want %v", i, n, got[i], want[i])
+				}
+			}
+		}
+	})
+}
+
+func TestBackward(t *testing.T) {
+	forAll(t, func(t *testing.T, spec models.Spec, v variant) {
+		net := withBiases(t, spec, 3, v)
+		ref := reference{spec: spec, params: flat(net.Params())}
+		for _, n := range rowCounts(spec) {
+			obs, dOut := normal(n*spec.Inputs, 4), normal(n*spec.Outputs(), 5)
+			if _, err := net.Forward(obs, n); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range net.Params() {
+				p.Grad[0] = 99 // Backward sets, it does not add
+			}
+			clear(obs) // Forward has its own copy
+			if err := net.Backward(dOut); err != nil {
+				t.Fatal(err)
+			}
+			ref.forward(float64s(normal(n*spec.Inputs, 4)), n)
+			ref.backward(float64s(dOut))
+			checkGradients(t, fmt.Sprint(n, " rows"), net.Params(), ref.grads)
+		}
+	})
+}
+
+// The reference and the network against central differences of the reference's outputs.
+func TestFiniteDifferences(t *testing.T) {
+	for name, spec := range specs {
+		const n = 7
+		obs, dOut := normal(n*spec.Inputs, 4), float64s(normal(n*spec.Outputs(), 5))
+		x := float64s(obs)
+		for _, v := range variants() {
+			net := withBiases(t, spec, 3, v)
+			if _, err := net.Forward(obs, n); err != nil {
+				t.Fatal(err)
+			}
+			if err := net.Backward(normal(n*spec.Outputs(), 5)); err != nil {
+				t.Fatal(err)
+			}
+			want := fd.Gradient(nil, func(params []float64) float64 {
+				sum := 0.0
+				for i, y := range (&reference{spec: spec, params: params}).forward(x, n) {
+					sum += y * dOut[i]
+				}
+				return sum
+			}, flat(net.Params()), &fd.Settings{Formula: fd.Central})
+			checkGradients(t, v.name+" "+name, net.Params(), want)
+			ref := reference{spec: spec, params: flat(net.Params())}
+			ref.forward(x, n)
+			ref.backward(dOut)
+			for i, g := range ref.grads {
+				if math.Abs(g-want[i]) > 1e-6*(1+math.Abs(g)) {
+					t.Errorf("%s: reference's gradient %d is %v, differences give %v", name, i, g, want[i])
+				}
+			}
+		}
+	}
+}
+
+// checkGradients compares to 1e-4 of the largest gradient of the same parameter.
+func checkGradients(t *testing.T, what string, params []models.Param, want []float64) {
+	t.Helper()
+	for _, p := range params {
+		w := want[:len(p.Grad)]
+		want = want[len(p.Grad):]
+		scale := 1e-3
+		for _, v := range w {
+			scale = max(scale, math.Abs(v))
+		}
+		for i, g := range p.Grad {
+			if !(math.Abs(float64(g)-w[i]) <= 1e-4*scale) {
+				t.Fatalf("%s: gradient of %s[%d] is %v, want %v", what, p.Name, i, g, w[i])
+			}
+		}
+	}
+}
+
+// PyTorch's derivative of ReLU at 0 is 0. With observations and biases of zero, all hidden
+// layers are there, so that only the heads' biases have gradients.
+func TestReLUAtZero(t *testing.T) {
+	for _, v := range variants() {
+		net, err := newNetwork(models.ActorCritic(3, 2, []int{4, 4}, models.ReLU), nil, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range net.Params() {
+			if len(p.Shape) == 2 {
+				copy(p.Value, normal(len(p.Value), 6))
+			}
+		}
+		if _, err := net.Forward(make([]float32, 2*3), 2); err != nil {
+			t.Fatal(err)
+		}
+		if err := net.Backward([]float32{1, 2, 3, 4, 5, 6}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string][]float32{"action_net.bias": {5, 7}, "value_net.bias": {9}}
+		for _, p := range net.Params() {
+			w := want[p.Name]
+			if w == nil {
+				w = make([]float32, len(p.Grad))
+			}
+			if !slices.Equal(p.Grad, w) {
+				t.Errorf("%s: gradient of %s = %v, want %v", v.name, p.Name, p.Grad, w)
+			}
+		}
+	}
+}
+
+// A NaN of an observation reaches the outputs of its row, and no other row.
+func TestNaN(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, activation := range []string{models.Tanh, models.ReLU} {
+		spec := models.ActorCritic(3, 2, []int{20}, activation)
+		for _, v := range variants() {
+			net := withBiases(t, spec, 1, v)
+			out, err := net.Forward([]float32{1, 2, 3, 1, nan, 3, 1, 2, 3}, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, y := range out {
+				if got, want := y != y, i/3 == 1; got != want {
+					t.Errorf("%s %s: output %d is %v", v.name, activation, i, y)
+				}
+			}
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	spec := models.ActorCritic(3, 2, []int{4}, models.Tanh)
+	net := withBiases(t, spec, 1, variants()[0])
+	if err := net.Backward(make([]float32, 3)); !errors.Is(err, ErrBatch) {
+		t.Errorf("Backward before Forward: %v, want %v", err, ErrBatch)
+	}
+	for _, a := range []struct{ length, n int }{{0, 0}, {-3, -1}, {3, 2}, {4, 1}} {
+		if _, err := net.Forward(make([]float32, max(a.length, 0)), a.n); !errors.Is(err, ErrBatch) {
+			t.Errorf("Forward of %d numbers, %d rows: %v, want %v", a.length, a.n, err, ErrBatch)
+		}
+	}
+	if _, err := net.Forward(make([]float32, 6), 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := net.Backward(make([]float32, 3)); !errors.Is(err, ErrBatch) {
+		t.Errorf("Backward of one row after Forward of two: %v, want %v", err, ErrBatch)
+	}
+	if _, err := New(models.Spec{}, nil); !errors.Is(err, models.ErrSpec) {
+		t.Errorf("New of an empty spec: %v, want %v", err, models.ErrSpec)
+	}
+	if err := net.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if got, want := net.Kernels(), variants()[0].name; got != want {
+		t.Errorf("Kernels() = %q, want %q", got, want)
+	}
+	if !net.Spec().Equal(spec) {
+		t.Errorf("Spec() = %+v, want %+v", net.Spec(), spec)
+	}
+}
+
+func TestWriteRead(t *testing.T) {
+	spec, v := models.ActorCritic(5, 3, []int{7, 6}, models.Tanh), variants()[0]
+	from, to := withBiases(t, spec, 1, v), withBiases(t, spec, 2, v)
+	var buf bytes.Buffer
+	written, err := from.WriteTo(&buf)
+	if err != nil || written != int64(buf.Len()) {
+		t.Fatalf("WriteTo = %d, %v, wrote %d bytes", written, err, buf.Len())
+	}
+	file := buf.Bytes()
+	if read, err := to.ReadFrom(bytes.NewReader(file)); err != nil || read != written {
+		t.Fatalf("ReadFrom = %d, %v, want %d", read, err, written)
+	}
+	obs := normal(5, 3)
+	a, errA := from.Forward(obs, 1)
+	b, errB := to.Forward(obs, 1)
+	if errA != nil || errB != nil || !slices.Equal(a, b) {
+		t.Errorf("outputs %v, %v and %v, %v", a, errA, b, errB)
+	}
+	other := withBiases(t, models.ActorCritic(5, 3, []int{7}, models.Tanh), 4, v)
+	before := flat(other.Params())
+	if _, err := other.ReadFrom(bytes.NewReader(file)); !errors.Is(err, models.ErrMismatch) {
+		t.Errorf("another network reads the file: %v, want %v", err, models.ErrMismatch)
+	}
+	if !slices.Equal(before, flat(other.Params())) {
+		t.Error("a refused file changed parameters")
+	}
+}

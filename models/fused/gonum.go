@@ -1,0 +1,128 @@
+package fused
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// gonumKernels are portable.
+type gonumKernels struct{}
+
+var _ kernels = gonumKernels{}
+
+// gonum starts goroutines for a product of four or more blocks of 64×64, which allocates.
+// These bounds keep it below.
+const gonumRows, gonumCols = 64, 192
+
+func (gonumKernels) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
+	begin(m, n, c, ldc, start, ldstart)
+	for i := 0; i < m; i += gonumRows {
+		rows := min(gonumRows, m-i)
+		trans, ga := blas.NoTrans, blas32.General{Rows: rows, Cols: k, Stride: a.row, Data: a.x[i*a.row:]}
+		if a.row == 1 && k > 1 {
+			trans, ga = blas.Trans, blas32.General{Rows: k, Cols: rows, Stride: a.col, Data: a.x[i:]}
+		}
+		for j := 0; j < n; j += gonumCols {
+			cols := min(gonumCols, n-j)
+			gb := blas32.General{Rows: k, Cols: cols, Stride: ldb, Data: b[j:]}
+			gc := blas32.General{Rows: rows, Cols: cols, Stride: ldc, Data: c[i*ldc+j:]}
+			blas32.Gemm(trans, blas.NoTrans, 1, ga, gb, 1, gc)
+		}
+	}
+}
+
+// begin sets c to start.
+func begin(m, n int, c []float32, ldc int, start []float32, ldstart int) {
+	for i := range m {
+		row := c[i*ldc : i*ldc+n]
+		switch {
+		case start == nil:
+			clear(row)
+		case &start[i*ldstart] != &row[0]:
+			copy(row, start[i*ldstart:])
+		}
+	}
+}
+
+func (gonumKernels) activate(x []float32, relu bool) {
+	if relu {
+		for i, v := range x {
+			x[i] = max(v, 0)
+		}
+		return
+	}
+	for i, v := range x {
+		x[i] = tanh(v)
+	}
+}
+
+func (gonumKernels) derive(d, y []float32, relu bool) {
+	y = y[:len(d)]
+	if relu {
+		for i, v := range y {
+			if !(v > 0) {
+				d[i] = 0
+			}
+		}
+		return
+	}
+	for i, v := range y {
+		d[i] *= 1 - float32(v*v)
+	}
+}
+
+func (gonumKernels) sumRows(sum, d []float32, rows, ldd int) {
+	for r := range rows {
+		for j, v := range d[r*ldd : r*ldd+len(sum)] {
+			sum[j] += v
+		}
+	}
+}
+
+func (gonumKernels) transpose(dst, src []float32, rows, cols int) {
+	transposeBlock(dst, src, rows, cols, 0, rows, 0, cols)
+}
+
+// transposeBlock transposes rows i0 to i1 and columns j0 to j1 of a matrix.
+func transposeBlock(dst, src []float32, rows, cols, i0, i1, j0, j1 int) {
+	for i := i0; i < i1; i++ {
+		for j, v := range src[i*cols+j0 : i*cols+j1] {
+			dst[(j0+j)*rows+i] = v
+		}
+	}
+}
+
+func (gonumKernels) add(y, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += x[i]
+	}
+}
+
+// tanh is a quotient of polynomials, within 4 ulp of the exact value and of the sign of x.
+// Products are converted explicitly, which forbids the compiler to fuse them with sums.
+//
+// Source: Eigen, MathFunctionsImpl.h, ptanh_float.
+func tanh(x float32) float32 {
+	x = max(min(x, tanhMax), -tanhMax)
+	z := x * x
+	p := float32(tanhP[0])
+	for _, c := range tanhP[1:] {
+		p = float32(p*z) + c
+	}
+	q := float32(tanhQ[0])
+	for _, c := range tanhQ[1:] {
+		q = float32(q*z) + c
+	}
+	return x * float32(p/q) // the product with p first would lose bits of a tiny x
+}
+
+// tanhMax is where the quotient reaches 1; tanhP and tanhQ are the coefficients of the
+// numerator over x and of the denominator, in x², from the highest.
+const tanhMax = 7.90531110763549805
+
+var (
+	tanhP = [...]float32{-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11,
+		5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03}
+	tanhQ = [...]float32{1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03}
+)

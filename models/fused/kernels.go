@@ -1,0 +1,37 @@
+package fused
+
+// A matrix is an array seen as one: element (i, j) is x[i*row + j*col].
+type matrix struct {
+	x        []float32
+	row, col int
+}
+
+// kernels are the operations on arrays that passes consist of. Rows of the arguments b, c,
+// start and d lie ldb, ldc, ldstart and ldd elements apart. Implementations keep no state.
+type kernels interface {
+	// gemm sets c to start + a·b, where a is m×k, b is k×n and c is m×n. A nil start is zero,
+	// ldstart 0 repeats one row, and start may be c. One of a.row and a.col is 1.
+	gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int)
+
+	// activate replaces each x by max(x, 0) if relu and by tanh(x) if not.
+	activate(x []float32, relu bool)
+
+	// derive multiplies d by the derivative of the activation, whose result was y. That of
+	// max(x, 0) at 0 is 0.
+	derive(d, y []float32, relu bool)
+
+	// sumRows adds rows of d, of the length of sum, to sum, one row after another.
+	sumRows(sum, d []float32, rows, ldd int)
+
+	// transpose sets dst to the transpose of src, which has that many rows and columns.
+	transpose(dst, src []float32, rows, cols int)
+
+	// add adds x to y, elementwise.
+	add(y, x []float32)
+}
+
+// A variant is an implementation of the kernels with its name.
+type variant struct {
+	name string
+	kernels
+}

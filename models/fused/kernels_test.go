@@ -1,0 +1,230 @@
+package fused
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// A product is a case of gemm.
+type product struct {
+	m, n, k    int
+	transposed bool // a lies transposed in memory
+	start      int  // 0: nil, 1: one row repeated, 2: c itself, 3: another matrix
+	pad        int  // of all rows
+	seed       uint64
+}
+
+// arrays returns the operands, as many elements as the product may touch; the rest of a row
+// of c is -7.
+func (p product) arrays() (a matrix, b []float32, c []float32, start []float32, ldstart int) {
+	rng := rand.New(rand.NewPCG(p.seed, 7))
+	random := func(rows, cols int) []float32 {
+		x := make([]float32, (rows-1)*(cols+p.pad)+cols)
+		fill(x, rng)
+		return x
+	}
+	a = matrix{random(p.m, p.k), p.k + p.pad, 1}
+	if p.transposed {
+		a = matrix{random(p.k, p.m), 1, p.m + p.pad}
+	}
+	b, c = random(p.k, p.n), random(p.m, p.n)
+	for i := range c {
+		if i%(p.n+p.pad) >= p.n {
+			c[i] = -7
+		}
+	}
+	switch p.start {
+	case 1:
+		start = random(1, p.n)
+	case 2:
+		start, ldstart = c, p.n+p.pad
+	case 3:
+		start, ldstart = random(p.m, p.n), p.n+p.pad
+	}
+	return a, b, c, start, ldstart
+}
+
+// want returns the sums in float64, of gonum's product, and those of absolute values.
+func (p product) want(a matrix, b, c, start []float32, ldstart int) (sums, sizes []float64) {
+	sums, sizes = make([]float64, p.m*p.n), make([]float64, p.m*p.n)
+	if start != nil {
+		for i := range p.m {
+			for j := range p.n {
+				sums[i*p.n+j] = float64(start[i*ldstart+j])
+				sizes[i*p.n+j] = math.Abs(float64(start[i*ldstart+j]))
+			}
+		}
+	}
+	x, y := float64s(a.x), float64s(b)
+	multiply := func(z []float64) {
+		trans, ga := blas.NoTrans, blas64.General{Rows: p.m, Cols: p.k, Stride: a.row, Data: x}
+		if p.transposed {
+			trans, ga = blas.Trans, blas64.General{Rows: p.k, Cols: p.m, Stride: a.col, Data: x}
+		}
+		blas64.Gemm(trans, blas.NoTrans, 1, ga, blas64.General{Rows: p.k, Cols: p.n, Stride: p.n + p.pad, Data: y},
+			1, blas64.General{Rows: p.m, Cols: p.n, Stride: p.n, Data: z})
+	}
+	multiply(sums)
+	for _, v := range [][]float64{x, y} {
+		for i := range v {
+			v[i] = math.Abs(v[i])
+		}
+	}
+	multiply(sizes)
+	return sums, sizes
+}
+
+// checkProduct compares every variant with float64 and those of vectors with each other.
+func checkProduct(t *testing.T, p product) {
+	t.Helper()
+	bits := map[string][]uint32{}
+	for _, v := range variants() {
+		a, b, c, start, ldstart := p.arrays()
+		sums, sizes := p.want(a, b, c, start, ldstart)
+		ldc := p.n + p.pad
+		v.gemm(p.m, p.n, p.k, a, b, ldc, c, ldc, start, ldstart)
+		for i, got := range c {
+			row, col := i/ldc, i%ldc
+			if col >= p.n {
+				if got != -7 {
+					t.Fatalf("%s %+v: wrote %v between rows", v.name, p, got)
+				}
+				continue
+			}
+			// k+1 roundings, each of at most half an ulp of the sum of sizes.
+			want, size := sums[row*p.n+col], sizes[row*p.n+col]
+			if !(math.Abs(float64(got)-want) <= size*float64(p.k+1)*0x1p-24) {
+				t.Fatalf("%s %+v: c[%d,%d] = %v, want %v", v.name, p, row, col, got, want)
+			}
+		}
+		bits[v.name] = bitsOf(c)
+	}
+	if a, b := bits["avx2"], bits["avx512"]; a != nil && b != nil && !slices.Equal(a, b) {
+		t.Errorf("%+v: AVX2 and AVX-512 differ", p)
+	}
+}
+
+func TestGEMM(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := 1; n <= 70; n++ {
+		for start := range 4 {
+			for _, transposed := range []bool{false, true} {
+				p := product{n: n, m: 1 + rng.IntN(70), k: 1 + rng.IntN(70), transposed: transposed, start: start, pad: rng.IntN(3), seed: rng.Uint64()}
+				checkProduct(t, p)
+				p.m = 1 + n%13
+				checkProduct(t, p)
+			}
+		}
+	}
+	for _, p := range []product{
+		{m: 64, n: 64, k: 64}, {m: 5, n: 200, k: 300, start: 1}, {m: 130, n: 129, k: 128, start: 2, transposed: true},
+		{m: 3, n: 7, k: 129, start: 3, pad: 2}, {m: 200, n: 1, k: 513, transposed: true},
+	} {
+		checkProduct(t, p)
+	}
+}
+
+func FuzzGEMM(f *testing.F) {
+	f.Add(uint8(64), uint8(9), uint8(64), uint8(1), uint8(0), uint64(1))
+	f.Add(uint8(1), uint8(64), uint8(32), uint8(6), uint8(2), uint64(2))
+	f.Fuzz(func(t *testing.T, m, n, k, kind, pad uint8, seed uint64) {
+		checkProduct(t, product{m: 1 + int(m), n: 1 + int(n), k: 1 + int(k), transposed: kind&4 != 0,
+			start: int(kind & 3), pad: int(pad % 20), seed: seed})
+	})
+}
+
+// tanh over its whole range, denormal numbers and the ends.
+func TestTanh(t *testing.T) {
+	x := []float32{0, float32(math.Inf(1)), float32(math.Inf(-1)), math.SmallestNonzeroFloat32, math.MaxFloat32, -8, 8}
+	for v := float32(1e-38); v < 20; v *= 1.001 {
+		x = append(x, v, -v)
+	}
+	var bits [][]uint32
+	for _, v := range variants() {
+		y := slices.Clone(x)
+		v.activate(y, false)
+		for i, got := range y {
+			want := math.Tanh(float64(x[i]))
+			// 4 ulp, of which one is 2^-23 of the value or, of denormal numbers, 2^-149.
+			if d := math.Abs(float64(got) - want); !(d <= 4*max(0x1p-23*math.Abs(want), 0x1p-149)) || math.Abs(float64(got)) > 1 {
+				t.Fatalf("%s: tanh(%v) = %v, want %v", v.name, x[i], got, want)
+			}
+		}
+		if v.name != "gonum" {
+			bits = append(bits, bitsOf(y))
+		}
+	}
+	if len(bits) == 2 && !slices.Equal(bits[0], bits[1]) {
+		t.Error("AVX2 and AVX-512 differ")
+	}
+}
+
+// Elementwise passes and sums against plain formulas that round as they do, for each length
+// around those of vectors.
+func TestElementwise(t *testing.T) {
+	for _, v := range variants() {
+		for n := 1; n <= 140; n++ {
+			y, d := normal(n, 1), normal(n, 2)
+			y[n/2] = 0
+			check := func(name string, f func(d, y []float32), want func(d, y float32) float32) {
+				t.Helper()
+				got := slices.Clone(d)
+				f(got, y)
+				for i := range got {
+					if w := want(d[i], y[i]); got[i] != w {
+						t.Fatalf("%s %s of %d: %d is %v, want %v", v.name, name, n, i, got[i], w)
+					}
+				}
+			}
+			check("relu", func(d, _ []float32) { v.activate(d, true) }, func(d, _ float32) float32 { return max(d, 0) })
+			check("relu's gradient", func(d, y []float32) { v.derive(d, y, true) }, func(d, y float32) float32 {
+				if y > 0 {
+					return d
+				}
+				return 0
+			})
+			check("tanh's gradient", func(d, y []float32) { v.derive(d, y, false) },
+				func(d, y float32) float32 { return d * (1 - float32(y*y)) })
+			check("add", v.add, func(d, y float32) float32 { return d + y })
+		}
+	}
+}
+
+func TestSumRows(t *testing.T) {
+	for _, v := range variants() {
+		for n := 1; n <= 140; n++ {
+			rows, ldd := 1+n%7, n+n%3
+			d, got := normal(rows*ldd, 1), normal(n, 2)
+			want := slices.Clone(got)
+			for r := range rows {
+				for j := range want {
+					want[j] += d[r*ldd+j]
+				}
+			}
+			if v.sumRows(got, d, rows, ldd); !slices.Equal(got, want) {
+				t.Fatalf("%s: sums of %d rows of %d are %v, want %v", v.name, rows, n, got, want)
+			}
+		}
+	}
+}
+
+func TestTranspose(t *testing.T) {
+	for _, v := range variants() {
+		for rows := 1; rows <= 35; rows++ {
+			for cols := 1; cols <= 35; cols++ {
+				src, dst := normal(rows*cols, 1), make([]float32, rows*cols)
+				v.transpose(dst, src, rows, cols)
+				for i, x := range src {
+					if got := dst[i%cols*rows+i/cols]; got != x {
+						t.Fatalf("%s: %d×%d: element %d is %v, want %v", v.name, rows, cols, i, got, x)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package fused
+
+// variants returns what this CPU can run, the fastest first.
+func variants() []variant { return []variant{{"gonum", gonumKernels{}}} }
