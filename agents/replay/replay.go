@@ -1,0 +1,306 @@
+// Package replay stores transitions for learning off policy and samples them, uniformly or by
+// priority, with n-step returns.
+//
+// Each environment has a ring of slots. A slot holds one observation and its action mask and,
+// once the action is known, what followed it, so that an observation is stored once: the next
+// slot holds the next one. Where an episode is truncated, a slot in between holds the final
+// observation. The newest slot of a ring is open: its action is not known yet.
+package replay
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Config says what a [Buffer] holds and how it samples.
+type Config struct {
+	Size              int // transitions of all environments together; a truncated one takes the place of two
+	NumEnvs           int
+	ObsSize, MaskSize int
+	NSteps            int     // rewards in a return, at least 1
+	Gamma             float64 // discount, in [0, 1]
+	Prioritized       bool
+	Alpha             float64 // exponent of the priorities, at least 0: 0 is uniform
+	Eps               float64 // added to the size of an error to make its priority, above 0
+}
+
+// The kinds of slots.
+const (
+	kindOpen       uint8 = iota // the newest observation, or a slot not in use
+	kindStep                    // a transition after which the episode went on
+	kindTerminated              // a transition into a terminal state
+	kindTruncated               // a transition cut off, to the final observation in the next slot
+	kindCut                     // the same, where the mask of that observation is known
+	kindFinal                   // a final observation, no transition
+)
+
+// Buffer is a replay buffer. Add and Sample allocate nothing. It is not safe for concurrent use.
+//
+// A batch of environments tells the final observation of a truncated episode, but not which
+// actions were permitted there. If no action has been masked out so far, all of them are taken
+// to be. Otherwise nothing is bootstrapped from a final observation: returns end one step
+// before it, and the truncated transition itself is not sampled.
+type Buffer struct {
+	cfg  Config
+	ring int // slots of each environment
+
+	obs    []float32 // of all slots, those of an environment side by side
+	mask   []bool
+	action []float32
+	reward []float32
+	kind   []uint8
+	head   []int // the open slot of each environment
+	size   []int // of each environment, slots before it that are in use
+
+	masked      bool // an action has been masked out
+	transitions int
+	truncated   int // those of them of kindTruncated
+
+	tree    sumTree // if Prioritized; of transitions, their priorities to the power of Alpha
+	highest float64 // priority given so far, before the power
+}
+
+// New returns an empty buffer. It panics if cfg leaves less than one transition for each
+// environment or holds a number out of its range.
+func New(cfg Config) *Buffer {
+	if cfg.NumEnvs < 1 || cfg.Size < cfg.NumEnvs || cfg.ObsSize < 1 || cfg.MaskSize < 0 || cfg.NSteps < 1 ||
+		!(cfg.Gamma >= 0 && cfg.Gamma <= 1) || cfg.Prioritized && !(cfg.Alpha >= 0 && cfg.Eps > 0) {
+		panic(fmt.Sprintf("replay: configuration out of range: %+v", cfg))
+	}
+	// One more slot for the open one, and room for a truncated transition at the least.
+	ring := max(cfg.Size/cfg.NumEnvs+1, 3)
+	n := ring * cfg.NumEnvs
+	b := &Buffer{
+		cfg: cfg, ring: ring,
+		obs: make([]float32, n*cfg.ObsSize), mask: make([]bool, n*cfg.MaskSize),
+		action: make([]float32, n), reward: make([]float32, n), kind: make([]uint8, n),
+		head: make([]int, cfg.NumEnvs), size: make([]int, cfg.NumEnvs),
+		highest: 1,
+	}
+	if cfg.Prioritized {
+		b.tree = newSumTree(n)
+	}
+	return b
+}
+
+// Empty returns an empty buffer of the configuration of b.
+func (b *Buffer) Empty() *Buffer { return New(b.cfg) }
+
+// Len returns the number of transitions that can be sampled.
+func (b *Buffer) Len() int {
+	if b.masked {
+		return b.transitions - b.truncated
+	}
+	return b.transitions
+}
+
+// Add records one step of each environment: actions were taken at obs under mask, and next is
+// what followed, from environments that reset in the mode [envs.SameStep]. If obs is not what
+// the step before led to, the environment has been reset by someone else, and what was recorded
+// of its episode is cut off there.
+func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.Batch) {
+	n, m := b.cfg.ObsSize, b.cfg.MaskSize
+	b.masked = b.masked || slices.Contains(mask, false) || slices.Contains(next.Mask, false)
+	for env := range b.cfg.NumEnvs {
+		o, k := obs[env*n:(env+1)*n], mask[env*m:(env+1)*m]
+		s := b.slot(env, b.head[env])
+		if prev := b.slot(env, b.back(b.head[env])); b.size[env] > 0 && !slices.Equal(b.obsAt(s), o) {
+			if b.kind[prev] == kindStep {
+				b.kind[prev] = kindCut
+				b.kind[s] = kindFinal
+				s = b.advance(env)
+			}
+		}
+		copy(b.obsAt(s), o)
+		copy(b.maskAt(s), k)
+		b.action[s], b.reward[s] = actions[env], float32(next.Reward[env])
+		b.transitions++
+		switch {
+		case next.Terminated[env]:
+			b.kind[s] = kindTerminated
+		case next.Truncated[env]:
+			b.kind[s] = kindTruncated
+			b.truncated++
+		default:
+			b.kind[s] = kindStep
+		}
+		if b.cfg.Prioritized {
+			b.tree.set(s, math.Pow(b.highest, b.cfg.Alpha))
+		}
+		if b.kind[s] == kindTruncated {
+			final := b.advance(env)
+			b.kind[final] = kindFinal
+			copy(b.obsAt(final), next.FinalObs[env*n:(env+1)*n])
+			for j := range b.maskAt(final) {
+				b.maskAt(final)[j] = true
+			}
+		}
+		open := b.advance(env)
+		copy(b.obsAt(open), next.Obs[env*n:(env+1)*n])
+		copy(b.maskAt(open), next.Mask[env*m:(env+1)*m])
+	}
+}
+
+// advance makes the next slot of the ring the open one and drops what it held.
+func (b *Buffer) advance(env int) int {
+	b.head[env] = (b.head[env] + 1) % b.ring
+	s := b.slot(env, b.head[env])
+	if b.size[env] < b.ring-1 {
+		b.size[env]++
+	}
+	if isTransition(b.kind[s]) {
+		b.transitions--
+		if b.kind[s] == kindTruncated {
+			b.truncated--
+		}
+		if b.cfg.Prioritized {
+			b.tree.set(s, 0)
+		}
+	}
+	b.kind[s] = kindOpen
+	return s
+}
+
+func isTransition(kind uint8) bool { return kind != kindOpen && kind != kindFinal }
+
+func (b *Buffer) slot(env, i int) int { return env*b.ring + i }
+
+func (b *Buffer) back(i int) int { return (i + b.ring - 1) % b.ring }
+
+func (b *Buffer) obsAt(slot int) []float32 { return b.obs[slot*b.cfg.ObsSize:][:b.cfg.ObsSize] }
+
+func (b *Buffer) maskAt(slot int) []bool { return b.mask[slot*b.cfg.MaskSize:][:b.cfg.MaskSize] }
+
+// canSample reports whether the slot holds a transition that can be learned from.
+func (b *Buffer) canSample(slot int) bool {
+	k := b.kind[slot]
+	return isTransition(k) && !(k == kindTruncated && b.masked)
+}
+
+// Batch holds sampled transitions, one in each row. The target of a row's action value is
+// Return + Discount·V(NextObs), where V may only count on actions that NextMask permits.
+type Batch struct {
+	Obs      []float32
+	Action   []float32
+	Return   []float32 // sum of up to NSteps discounted rewards
+	Discount []float32 // of what follows them: 0 after a terminal state, when NextObs is of no account
+	NextObs  []float32
+	NextMask []bool
+	Weight   []float64 // of importance sampling, at most 1; 1 if sampling is uniform
+
+	slot []int
+}
+
+// NewBatch returns a batch for n transitions.
+func (b *Buffer) NewBatch(n int) *Batch {
+	return &Batch{
+		Obs: make([]float32, n*b.cfg.ObsSize), Action: make([]float32, n),
+		Return: make([]float32, n), Discount: make([]float32, n),
+		NextObs: make([]float32, n*b.cfg.ObsSize), NextMask: make([]bool, n*b.cfg.MaskSize),
+		Weight: make([]float64, n), slot: make([]int, n),
+	}
+}
+
+// Sample fills out with transitions, drawn with replacement. If the buffer is prioritized,
+// transition i is drawn with probability P(i) = p_i^α / Σ p_j^α, one from each of len equal
+// parts of the cumulative sum, and weighs (N·P(i))^-beta over the greatest weight of the batch.
+// Sample panics if Len is 0.
+//
+// Source: Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, section 3.3 and
+// algorithm 1.
+func (b *Buffer) Sample(rng *rand.Rand, beta float64, out *Batch) {
+	if b.Len() == 0 {
+		panic("replay: sample of an empty buffer")
+	}
+	greatest := 0.0
+	for i := range out.slot {
+		if b.cfg.Prioritized {
+			out.slot[i] = b.drawPriority(rng, i, len(out.slot))
+			p := b.tree.at(out.slot[i]) / b.tree.total()
+			out.Weight[i] = math.Pow(float64(b.Len())*p, -beta)
+		} else {
+			out.slot[i], out.Weight[i] = b.drawUniform(rng), 1
+		}
+		greatest = max(greatest, out.Weight[i])
+		b.gather(i, out)
+	}
+	for i := range out.Weight {
+		out.Weight[i] /= greatest
+	}
+}
+
+// drawUniform returns a slot that can be sampled, all with the same probability. Slots that
+// cannot be, and those that an environment has less than another, are drawn again.
+func (b *Buffer) drawUniform(rng *rand.Rand) int {
+	longest := slices.Max(b.size)
+	for {
+		env, age := rng.IntN(b.cfg.NumEnvs), 1+rng.IntN(longest)
+		if age > b.size[env] {
+			continue
+		}
+		if s := b.slot(env, (b.head[env]-age+b.ring)%b.ring); b.canSample(s) {
+			return s
+		}
+	}
+}
+
+// drawPriority returns a slot from part i of n of the cumulative sum.
+func (b *Buffer) drawPriority(rng *rand.Rand, i, n int) int {
+	part, parts := float64(i), float64(n)
+	for {
+		s := b.tree.find((part + rng.Float64()) / parts * b.tree.total())
+		if b.canSample(s) {
+			return s
+		}
+		// A truncated transition from before the first mask. Without it, the part may be empty
+		// of others, so that the next draw is from the whole sum.
+		b.tree.set(s, 0)
+		part, parts = 0, 1
+	}
+}
+
+// gather fills row i of out with what follows its slot. The return ends after NSteps rewards,
+// with the episode, or with what is known.
+func (b *Buffer) gather(i int, out *Batch) {
+	n, m := b.cfg.ObsSize, b.cfg.MaskSize
+	first := out.slot[i]
+	env := first / b.ring
+	s, sum, discount := first, 0.0, 1.0
+	for range b.cfg.NSteps {
+		if b.kind[s] == kindOpen || !b.canSample(s) {
+			break
+		}
+		sum += discount * float64(b.reward[s])
+		discount *= b.cfg.Gamma
+		if b.kind[s] == kindTerminated {
+			discount = 0
+			break
+		}
+		last := b.kind[s] != kindStep
+		s = b.slot(env, (s-env*b.ring+1)%b.ring)
+		if last {
+			break
+		}
+	}
+	copy(out.Obs[i*n:(i+1)*n], b.obsAt(first))
+	copy(out.NextObs[i*n:(i+1)*n], b.obsAt(s))
+	copy(out.NextMask[i*m:(i+1)*m], b.maskAt(s))
+	out.Action[i], out.Return[i], out.Discount[i] = b.action[first], float32(sum), float32(discount)
+}
+
+// SetPriorities gives the transitions of a batch that Sample filled the priorities |td|+Eps of
+// their errors. It does nothing if the buffer is not prioritized.
+func (b *Buffer) SetPriorities(batch *Batch, td []float64) {
+	if !b.cfg.Prioritized {
+		return
+	}
+	for i, s := range batch.slot {
+		p := math.Abs(td[i]) + b.cfg.Eps
+		b.highest = max(b.highest, p)
+		b.tree.set(s, math.Pow(p, b.cfg.Alpha))
+	}
+}
