@@ -1,0 +1,62 @@
+package a2c
+
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents"
+)
+
+// Config holds the hyperparameters of A2C, with the names and defaults of
+// Stable-Baselines3 2.9.
+type Config struct {
+	LearningRate       agents.Schedule `json:"learning_rate"`       // default 7e-4
+	NSteps             int             `json:"n_steps"`             // steps of each environment in a rollout; default 5
+	Gamma              float64         `json:"gamma"`               // discount, in [0, 1]; default 0.99
+	GAELambda          float64         `json:"gae_lambda"`          // λ of the advantage estimate, in [0, 1]; default 1
+	EntCoef            float64         `json:"ent_coef"`            // weight of the entropy bonus; default 0
+	VfCoef             float64         `json:"vf_coef"`             // weight of the value loss; default 0.5
+	MaxGradNorm        float64         `json:"max_grad_norm"`       // bound of the gradient's norm; default 0.5
+	RMSPropEps         float64         `json:"rms_prop_eps"`        // ε of RMSprop; default 1e-5
+	UseRMSProp         bool            `json:"use_rms_prop"`        // or else Adam, with ε = 1e-5; default true
+	NormalizeAdvantage bool            `json:"normalize_advantage"` // over each rollout; default false
+	NetArch            []int           `json:"net_arch"`            // widths of the hidden layers of both towers; default 64, 64
+	ActivationFn       string          `json:"activation_fn"`       // "tanh" (default) or "relu"
+	TotalTimesteps     int             `json:"-"`                   // over which linear schedules fall
+}
+
+// Defaults returns Stable-Baselines3's defaults.
+func Defaults() Config {
+	return Config{
+		LearningRate: agents.Constant(7e-4), NSteps: 5, Gamma: 0.99, GAELambda: 1, VfCoef: 0.5, MaxGradNorm: 0.5,
+		RMSPropEps: 1e-5, UseRMSProp: true, NetArch: []int{64, 64}, ActivationFn: "tanh",
+	}
+}
+
+// validate reports the first hyperparameter that is out of its range, for numEnvs
+// environments.
+func (c *Config) validate(numEnvs int) error {
+	for _, p := range []struct {
+		name string
+		v    float64
+		ok   bool
+		want string
+	}{
+		{"learning_rate", c.LearningRate.Initial, c.LearningRate.Initial > 0, "above 0"},
+		{"n_steps", float64(c.NSteps), c.NSteps > 0, "at least 1"},
+		{"gamma", c.Gamma, c.Gamma >= 0 && c.Gamma <= 1, "in [0, 1]"},
+		{"gae_lambda", c.GAELambda, c.GAELambda >= 0 && c.GAELambda <= 1, "in [0, 1]"},
+		{"ent_coef", c.EntCoef, c.EntCoef >= 0, "at least 0"},
+		{"vf_coef", c.VfCoef, c.VfCoef >= 0, "at least 0"},
+		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
+		{"rms_prop_eps", c.RMSPropEps, c.RMSPropEps > 0, "above 0"},
+		{"total_timesteps", float64(c.TotalTimesteps), c.TotalTimesteps > 0, "at least 1"},
+	} {
+		if !p.ok {
+			return fmt.Errorf("a2c: %s is %v, want %s", p.name, p.v, p.want)
+		}
+	}
+	if c.NormalizeAdvantage && c.NSteps*numEnvs < 2 {
+		return fmt.Errorf("a2c: normalize_advantage of a rollout of one row, want n_steps × n_envs of at least 2")
+	}
+	return nil
+}

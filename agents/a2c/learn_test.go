@@ -1,0 +1,273 @@
+package a2c
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"gonum.org/v1/gonum/diff/fd"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models/graph"
+)
+
+// TestLossByHand has two rows with the logits (0, ln 3), so that the probabilities are 1/4 and
+// 3/4, and the value 2: action 0 with advantage 2 and return 3, and action 1 with advantage −1
+// and return 0. The second row permits action 1 alone, whose probability is then 1.
+func TestLossByHand(t *testing.T) {
+	cfg := small(2)
+	cfg.EntCoef, cfg.VfCoef = 0.5, 0.25
+	net := newStub(2, func([]float32, float32) []float32 { return []float32{0, float32(math.Log(3)), 2} })
+	l := stubLearner(t, cfg, net, 1)
+	copy(l.buf.Action, []float32{0, 1})
+	copy(l.buf.Adv, []float32{2, -1})
+	copy(l.buf.Ret, []float32{3, 0})
+	copy(l.buf.Mask, []bool{true, true, false, true})
+	got, err := l.gradient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entropy := math.Log(4) - 0.75*math.Log(3)
+	want := losses{policy: math.Log(4), value: (1 + 4) / 2., entropy: -entropy / 2}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(losses{}), cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+		t.Errorf("losses (-want +got):\n%s", diff)
+	}
+	// d(−adv·ln p_0)/dl_0 = −2·(1 − 1/4), halved by the mean; the entropy has the derivative
+	// −p_0·(ln p_0 + H). The value's: 1/2·1/4·2·(value − return).
+	dLogit := -0.75 + 0.5*0.5*0.25*(-math.Log(4)+entropy)
+	for i, want := range []float64{dLogit, -dLogit, -0.25, 0, 0, 0.5} {
+		if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+			t.Errorf("gradient of output %d is %v, want %v", i, got, want)
+		}
+	}
+}
+
+// TestGradientAgainstFiniteDifferences writes the loss out from its definition.
+func TestGradientAgainstFiniteDifferences(t *testing.T) {
+	outputs := []float64{0.5, -0.25, 1, 2, 0, 1, -1, -0.5, 1, 2, 3, 0.25}
+	masks := []bool{true, true, true, true, false, true, false, true, true}
+	actions, adv, ret := []int{0, 2, 1}, []float64{2, -1.5, 0.5}, []float64{1, 0, 3}
+	for _, coef := range [][2]float64{{0, 0}, {0.3, 0}, {0, 0.5}, {0.01, 0.7}} {
+		cfg := small(3)
+		cfg.EntCoef, cfg.VfCoef = coef[0], coef[1]
+		row := 0
+		net := newStub(3, func([]float32, float32) []float32 {
+			row++
+			var out []float32
+			for _, x := range outputs[4*(row-1) : 4*row] {
+				out = append(out, float32(x))
+			}
+			return out
+		})
+		l := stubLearner(t, cfg, net, 1)
+		for i, a := range actions {
+			l.buf.Action[i], l.buf.Adv[i], l.buf.Ret[i] = float32(a), float32(adv[i]), float32(ret[i])
+		}
+		copy(l.buf.Mask, masks)
+		objective := func(x []float64) float64 {
+			loss := 0.0
+			for i, a := range actions {
+				sum, entropy := 0.0, 0.0
+				for j := range 3 {
+					if masks[3*i+j] {
+						sum += math.Exp(x[4*i+j])
+					}
+				}
+				for j := range 3 {
+					if p := math.Exp(x[4*i+j]) / sum; masks[3*i+j] {
+						entropy -= p * math.Log(p)
+					}
+				}
+				logp, d := x[4*i+a]-math.Log(sum), x[4*i+3]-ret[i]
+				loss += (-adv[i]*logp - coef[0]*entropy + coef[1]*d*d) / 3
+			}
+			return loss
+		}
+		s, err := l.gradient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.policy+coef[0]*s.entropy+coef[1]*s.value, objective(outputs); math.Abs(got-want) > 1e-6 {
+			t.Errorf("coefficients %v: loss %v, want %v", coef, got, want)
+		}
+		for i, want := range fd.Gradient(nil, objective, outputs, &fd.Settings{Formula: fd.Central}) {
+			if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+				t.Errorf("coefficients %v: gradient of output %d is %v, want %v", coef, i, got, want)
+			}
+		}
+	}
+}
+
+// rollOut fills the learner's rollout with steps of n environments without any end.
+func rollOut(t *testing.T, l *Learner, n int) {
+	t.Helper()
+	for k := 0; !l.buf.Full(); k++ {
+		b := batchOf(2, make([]float32, n)...)
+		for i := range n {
+			b.Reward[i] = float64(k*n + i)
+		}
+		if err := l.Act(b, make([]float32, n)); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := l.Update(); m != nil || err != nil {
+			t.Fatalf("Update() = %v, %v before the rollout is full, want nil, nil", m, err)
+		}
+		if err := l.Observe(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func even([]float32, float32) []float32 { return []float32{0, 0, 0} }
+
+// TestSchedules has rollouts of 10 timesteps of 40: progress counts the rollout that was just
+// collected. Under a constant gradient Adam's step is the learning rate, up to its ε.
+func TestSchedules(t *testing.T) {
+	cfg := small(5)
+	cfg.LearningRate, cfg.TotalTimesteps, cfg.UseRMSProp = agents.Schedule{Initial: 0.4, Linear: true}, 40, false
+	net := newStub(2, even)
+	net.grad = 1
+	l := stubLearner(t, cfg, net, 2)
+	for k, want := range []float64{0.3, 0.2, 0.1, 0, 0} {
+		rollOut(t, l, 2)
+		before := net.theta()
+		m, err := l.Update()
+		if err != nil || m == nil {
+			t.Fatalf("Update() = %v, %v", m, err)
+		}
+		if got := m["train/learning_rate"]; math.Abs(got-want) > 1e-12 || m["train/n_updates"] != float64(k+1) {
+			t.Errorf("update %v: train/learning_rate = %v, want %v in update %d", m["train/n_updates"], got, want, k+1)
+		}
+		if moved := float64(before - net.theta()); math.Abs(moved-want) > 1e-4 {
+			t.Errorf("update %d: the parameter fell by %v, want %v", k+1, moved, want)
+		}
+	}
+}
+
+func TestUpdateRefusesALossThatIsNotFinite(t *testing.T) {
+	value := float32(0)
+	l := stubLearner(t, small(2), newStub(2, func([]float32, float32) []float32 { return []float32{0, 0, value} }), 1)
+	rollOut(t, l, 1)
+	value = float32(math.NaN())
+	_, err := l.Update()
+	if err == nil {
+		t.Fatal("Update gives no error for a value of NaN")
+	}
+	for _, part := range []string{"NaN", "timestep 2", "update 1"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not name %q", err, part)
+		}
+	}
+}
+
+// sb3Case is what testdata/sb3.py wrote of one configuration.
+type sb3Case struct {
+	Advantages []float32          `json:"advantages"`
+	Returns    []float32          `json:"returns"`
+	Metrics    map[string]float64 `json:"metrics"`
+	Params     []float32          `json:"params"`
+}
+
+// TestAgainstStableBaselines3 goes through one rollout of 4 steps of 2 environments and one
+// update, as A2C of stable-baselines3 2.9.2 does with the same first parameters: observations,
+// actions, rewards and ends are those of testdata/sb3.py.
+func TestAgainstStableBaselines3(t *testing.T) {
+	text, err := os.ReadFile("testdata/sb3.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases map[string]sb3Case
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for name, configure := range map[string]func(*Config){
+		"defaults":   func(*Config) {},
+		"normalized": func(c *Config) { c.NormalizeAdvantage, c.EntCoef, c.MaxGradNorm = true, 0.01, 100 },
+		"Adam":       func(c *Config) { c.UseRMSProp, c.EntCoef, c.VfCoef = false, 0.5, 0.25 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := small(4)
+			cfg.NetArch, cfg.LearningRate, cfg.Gamma, cfg.GAELambda = []int{2}, agents.Constant(0.05), 0.9, 0.8
+			configure(&cfg)
+			compareWithSB3(t, cfg, cases[name])
+		})
+	}
+}
+
+func compareWithSB3(t *testing.T, cfg Config, want sb3Case) {
+	t.Helper()
+	env := agents.EnvInfo{ID: "toy/Stub-v0", Obs: space.NewBox(-10, 10, 2), Act: space.Discrete{N: 3}, NumEnvs: 2}
+	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := graph.New(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { net.Close() })
+	for k, p := range net.Params() {
+		for j := range p.Value {
+			p.Value[j] = float32(0.5 * math.Sin(float64(1+j+10*k)))
+		}
+	}
+	l, err := New(cfg, env, net, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	playSB3(t, l)
+	var got sb3Case
+	l.buf.Estimate(cfg.Gamma, cfg.GAELambda) // Update normalizes the advantages in place
+	got.Advantages, got.Returns = append(got.Advantages, l.buf.Adv...), l.buf.Ret
+	if got.Metrics, err = l.Update(); err != nil {
+		t.Fatal(err)
+	}
+	delete(got.Metrics, "train/learning_rate")
+	for _, p := range net.Params() {
+		got.Params = append(got.Params, p.Value...)
+	}
+	// torch computes in float32 throughout.
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-4, 2e-6)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// playSB3 records the rollout of testdata/sb3.py: environment 0 terminates at t=1 and
+// environment 1 is truncated at t=2, in the state (2, −1).
+func playSB3(t *testing.T, l *Learner) {
+	t.Helper()
+	reward := [4][2]float64{{1, -0.5}, {0.5, 2}, {-1, 0}, {1.5, 1}}
+	batch := func(t int) *envs.Batch {
+		b := batchOf(3, 0, 0)
+		b.Obs, b.FinalObs = nil, make([]float32, 4)
+		for n := range 2 {
+			b.Obs = append(b.Obs, 0.25*float32(t)-0.5*float32(n), 0.5-0.125*float32(t*(n+1)))
+		}
+		if t > 0 {
+			copy(b.Reward, reward[t-1][:])
+		}
+		return b
+	}
+	actions := make([]float32, 2)
+	for k := range 4 {
+		if err := l.Act(batch(k), actions); err != nil {
+			t.Fatal(err)
+		}
+		next := batch(k + 1)
+		next.Terminated[0] = k == 1
+		if k == 2 {
+			next.Truncated[1] = true
+			copy(next.FinalObs[2:], []float32{2, -1})
+		}
+		if err := l.Observe(next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copy(l.buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
+}
