@@ -1,0 +1,182 @@
+package dqn
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/categorical"
+	"github.com/kubernasium/kubernasium/agents/replay"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// Algo is the name of the algorithm in checkpoints and on the command line.
+const Algo = "dqn"
+
+const (
+	rngTensor    = models.StatePrefix + "rng"     // of the random generator
+	targetPrefix = models.StatePrefix + "target." // of the target network's parameters
+)
+
+// counts is the part of a learner's state that is no array.
+type counts struct {
+	Timesteps   int `json:"num_timesteps"` // environment steps observed
+	NUpdates    int `json:"n_updates"`     // gradient steps made
+	Steps       int `json:"n_calls"`       // steps of the vector of environments
+	SinceUpdate int `json:"since_update"`  // those of them since the last update was due
+	BufferFrom  int `json:"buffer_from"`   // timestep at which the replay buffer was empty
+}
+
+var errNegative = errors.New("a number is negative")
+
+// Save implements [agents.Learner]. It may be called whenever an Act would come next. If the
+// configuration leaves out the replay buffer, training goes on from the checkpoint as
+// Stable-Baselines3 does from a model without its buffer, not bit for bit.
+func (l *Learner) Save(w io.Writer) error {
+	if l.acted {
+		return fmt.Errorf("dqn: save at timestep %d between Act and Observe", l.counts.Timesteps)
+	}
+	meta, err := l.env.Checkpoint(Algo, l.spec)
+	if err != nil {
+		return err
+	}
+	if meta.Config, err = json.Marshal(l.cfg); err != nil {
+		return fmt.Errorf("dqn: save: %w", err)
+	}
+	if meta.State, err = json.Marshal(l.counts); err != nil {
+		return fmt.Errorf("dqn: save: %w", err)
+	}
+	meta.Seed, meta.Timesteps = l.seed, int64(l.counts.Timesteps)
+	f := models.File{Meta: meta}
+	f.PutParams(l.params)
+	l.adam.Save(&f)
+	for _, p := range l.targetParams {
+		f.PutState(targetPrefix, p, p.Value)
+	}
+	rng, err := l.src.MarshalBinary()
+	if err != nil {
+		return fmt.Errorf("dqn: save: %w", err)
+	}
+	f.Put(safetensors.Tensor{Name: rngTensor, Shape: []int{len(rng)}, Data: rng})
+	if l.cfg.CheckpointReplayBuffer {
+		l.buf.Save(&f)
+	}
+	return models.Write(w, f)
+}
+
+// Load implements [agents.Learner]. The checkpoint must be of the same environment, spaces and
+// network, and its replay buffer, if it has one, of the same size and number of environments;
+// hyperparameters are those given to New. Without a buffer, learning starts again
+// LearningStarts steps later, but actions are no more random than at that time before. The
+// learner is unchanged after an error.
+func (l *Learner) Load(r io.Reader) error {
+	f, err := models.Read(r)
+	if err != nil {
+		return err
+	}
+	want, err := l.env.Checkpoint(Algo, l.spec)
+	if err != nil {
+		return err
+	}
+	if err := f.Meta.Match(want); err != nil {
+		return err
+	}
+	var s counts
+	if err := json.Unmarshal(f.Meta.State, &s); err != nil {
+		return fmt.Errorf("dqn: load: %w: state: %w", models.ErrMismatch, err)
+	}
+	if min(s.Timesteps, s.NUpdates, s.Steps, s.SinceUpdate, s.BufferFrom) < 0 {
+		return fmt.Errorf("dqn: load: %w: state: %w", models.ErrMismatch, errNegative)
+	}
+	t, err := f.Tensor(rngTensor)
+	if err != nil {
+		return err
+	}
+	rng, err := safetensors.As[uint8](t)
+	if err != nil {
+		return fmt.Errorf("dqn: load: %w: %w", models.ErrMismatch, err)
+	}
+	restored := *l.src
+	if err := restored.UnmarshalBinary(rng); err != nil {
+		return fmt.Errorf("dqn: load: %w: %w", models.ErrMismatch, err)
+	}
+	params, target := blank(l.params), blank(l.targetParams)
+	if err := f.Params(params); err != nil {
+		return err
+	}
+	for _, p := range target {
+		if err := f.State(targetPrefix, p, p.Value); err != nil {
+			return err
+		}
+	}
+	buf, err := l.loadBuffer(f)
+	if err != nil {
+		return err
+	}
+	if !replay.Saved(f) {
+		s.BufferFrom, s.SinceUpdate = s.Timesteps, 0
+	}
+	if err := l.adam.Load(f); err != nil {
+		return err
+	}
+	for i := range params { // only now, when nothing can fail
+		copy(l.params[i].Value, params[i].Value)
+		copy(l.targetParams[i].Value, target[i].Value)
+	}
+	*l.src = restored
+	l.counts, l.buf, l.acted = s, buf, false
+	return nil
+}
+
+// loadBuffer returns the replay buffer of a checkpoint, or an empty one if it has none.
+func (l *Learner) loadBuffer(f models.File) (*replay.Buffer, error) {
+	if !replay.Saved(f) {
+		return l.buf.Empty(), nil
+	}
+	return l.buf.Load(f)
+}
+
+// blank returns params with values of 0 in memory of their own.
+func blank(params []models.Param) []models.Param {
+	params = slices.Clone(params)
+	for i := range params {
+		params[i].Value = make([]float32, len(params[i].Value))
+	}
+	return params
+}
+
+// Greedy implements [agents.Learner].
+func (l *Learner) Greedy() agents.Policy { return NewPolicy(l.net, l.spec) }
+
+// NewPolicy returns the greedy policy of a network that holds the parameters of a checkpoint
+// of this package.
+func NewPolicy(net models.Network, spec models.Spec) agents.Policy {
+	h := newHead(spec)
+	return &greedy{net: net, head: h, q: make([]float32, h.actions)}
+}
+
+// greedy takes the most valuable of the permitted actions.
+type greedy struct {
+	net  models.Network
+	head head
+	q    []float32 // of one row
+}
+
+// Act implements [agents.Policy].
+func (g *greedy) Act(b *envs.Batch, actions []float32) error {
+	n := len(b.Reward)
+	out, err := g.net.Forward(b.Obs, n)
+	if err != nil {
+		return fmt.Errorf("dqn: act: %w", err)
+	}
+	m := len(b.Mask) / n
+	for i := range n {
+		actions[i] = float32(categorical.Mode(g.head.values(g.q, out, i), b.Mask[i*m:(i+1)*m]))
+	}
+	return nil
+}

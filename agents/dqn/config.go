@@ -1,0 +1,102 @@
+package dqn
+
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents"
+)
+
+// Config holds the hyperparameters of DQN, with the names and defaults of
+// Stable-Baselines3 2.9; those that it lacks have the names of Stable-Baselines 2.
+type Config struct {
+	LearningRate           agents.Schedule `json:"learning_rate"`            // of Adam; default 1e-4
+	BufferSize             int             `json:"buffer_size"`              // transitions kept; default 1,000,000
+	LearningStarts         int             `json:"learning_starts"`          // environment steps of random actions before the first update; default 100
+	BatchSize              int             `json:"batch_size"`               // transitions of a gradient step; default 32
+	Tau                    float64         `json:"tau"`                      // share that the target network takes over, in (0, 1]; default 1
+	Gamma                  float64         `json:"gamma"`                    // discount, in [0, 1]; default 0.99
+	TrainFreq              int             `json:"train_freq"`               // steps of the vector of environments between updates; default 4
+	GradientSteps          int             `json:"gradient_steps"`           // of an update; -1: as many as transitions came in; default 1
+	NSteps                 int             `json:"n_steps"`                  // rewards in a return; default 1
+	TargetUpdateInterval   int             `json:"target_update_interval"`   // environment steps between changes of the target network; default 10,000
+	ExplorationFraction    float64         `json:"exploration_fraction"`     // of the training, over which ε falls; default 0.1
+	ExplorationInitialEps  float64         `json:"exploration_initial_eps"`  // first ε; default 1
+	ExplorationFinalEps    float64         `json:"exploration_final_eps"`    // last ε; default 0.05
+	MaxGradNorm            float64         `json:"max_grad_norm"`            // bound of the gradient's norm; default 10
+	NetArch                []int           `json:"net_arch"`                 // widths of the hidden layers; default 64, 64
+	ActivationFn           string          `json:"activation_fn"`            // "relu" (default) or "tanh"
+	DoubleQ                bool            `json:"double_q"`                 // the online network chooses the target's action; default false
+	Dueling                bool            `json:"dueling"`                  // separate heads for value and advantages; default false
+	PrioritizedReplay      bool            `json:"prioritized_replay"`       // sampling by the size of errors; default false
+	PrioritizedReplayAlpha float64         `json:"prioritized_replay_alpha"` // exponent of the priorities; default 0.6
+	PrioritizedReplayBeta0 float64         `json:"prioritized_replay_beta0"` // first exponent of the importance weights, in [0, 1], which rises to 1; default 0.4
+	PrioritizedReplayEps   float64         `json:"prioritized_replay_eps"`   // added to the size of an error; default 1e-6
+	CheckpointReplayBuffer bool            `json:"checkpoint_replay_buffer"` // Save writes the replay buffer, too; default true
+	TotalTimesteps         int             `json:"-"`                        // over which linear schedules fall
+}
+
+// Defaults returns Stable-Baselines3's defaults.
+func Defaults() Config {
+	return Config{
+		LearningRate: agents.Constant(1e-4), BufferSize: 1_000_000, LearningStarts: 100, BatchSize: 32,
+		Tau: 1, Gamma: 0.99, TrainFreq: 4, GradientSteps: 1, NSteps: 1, TargetUpdateInterval: 10_000,
+		ExplorationFraction: 0.1, ExplorationInitialEps: 1, ExplorationFinalEps: 0.05, MaxGradNorm: 10,
+		NetArch: []int{64, 64}, ActivationFn: "relu",
+		PrioritizedReplayAlpha: 0.6, PrioritizedReplayBeta0: 0.4, PrioritizedReplayEps: 1e-6,
+		CheckpointReplayBuffer: true,
+	}
+}
+
+// validate reports the first hyperparameter that is out of its range, for numEnvs
+// environments.
+func (c *Config) validate(numEnvs int) error {
+	unit := func(v float64) bool { return v >= 0 && v <= 1 }
+	for _, p := range []struct {
+		name string
+		v    float64
+		ok   bool
+		want string
+	}{
+		{"learning_rate", c.LearningRate.Initial, c.LearningRate.Initial > 0, "above 0"},
+		{"buffer_size", float64(c.BufferSize), c.BufferSize > 0, "at least 1"},
+		{"learning_starts", float64(c.LearningStarts), c.LearningStarts >= 0, "at least 0"},
+		{"batch_size", float64(c.BatchSize), c.BatchSize > 0, "at least 1"},
+		{"tau", c.Tau, c.Tau > 0 && c.Tau <= 1, "in (0, 1]"},
+		{"gamma", c.Gamma, unit(c.Gamma), "in [0, 1]"},
+		{"train_freq", float64(c.TrainFreq), c.TrainFreq > 0, "at least 1"},
+		{"gradient_steps", float64(c.GradientSteps), c.GradientSteps > 0 || c.GradientSteps == -1, "at least 1, or -1"},
+		{"n_steps", float64(c.NSteps), c.NSteps > 0, "at least 1"},
+		{"target_update_interval", float64(c.TargetUpdateInterval), c.TargetUpdateInterval > 0, "at least 1"},
+		{"exploration_fraction", c.ExplorationFraction, unit(c.ExplorationFraction), "in [0, 1]"},
+		{"exploration_initial_eps", c.ExplorationInitialEps, unit(c.ExplorationInitialEps), "in [0, 1]"},
+		{"exploration_final_eps", c.ExplorationFinalEps, unit(c.ExplorationFinalEps), "in [0, 1]"},
+		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
+		{"prioritized_replay_alpha", c.PrioritizedReplayAlpha, c.PrioritizedReplayAlpha >= 0, "at least 0"},
+		{"prioritized_replay_beta0", c.PrioritizedReplayBeta0, unit(c.PrioritizedReplayBeta0), "in [0, 1]"},
+		{"prioritized_replay_eps", c.PrioritizedReplayEps, c.PrioritizedReplayEps > 0, "above 0"},
+		{"total_timesteps", float64(c.TotalTimesteps), c.TotalTimesteps > 0, "at least 1"},
+	} {
+		if !p.ok {
+			return fmt.Errorf("dqn: %s is %v, want %s", p.name, p.v, p.want)
+		}
+	}
+	if c.BufferSize < numEnvs {
+		return fmt.Errorf("dqn: buffer_size is %d, want at least n_envs, %d", c.BufferSize, numEnvs)
+	}
+	return nil
+}
+
+// explorationRate returns ε when progressRemaining of the training, from 1 down to 0, is to
+// come: it falls linearly over the first ExplorationFraction.
+func (c *Config) explorationRate(progressRemaining float64) float64 {
+	done := 1 - progressRemaining
+	if done >= c.ExplorationFraction {
+		return c.ExplorationFinalEps
+	}
+	return c.ExplorationInitialEps + done/c.ExplorationFraction*(c.ExplorationFinalEps-c.ExplorationInitialEps)
+}
+
+// beta returns the exponent of the importance weights, which rises linearly to 1.
+func (c *Config) beta(progressRemaining float64) float64 {
+	return 1 - max(0, progressRemaining)*(1-c.PrioritizedReplayBeta0)
+}

@@ -1,0 +1,362 @@
+// Package dqn is deep Q-learning for Discrete actions with masks, with the options double
+// Q-learning, dueling heads, n-step returns and prioritized replay.
+//
+// Defaults, loss and order of events follow Stable-Baselines3 2.9. The comments cite these
+// details by number:
+//
+//	[1] Experience replay and a target network: Mnih et al., "Human-level control through deep
+//	    reinforcement learning", Nature 518, 2015, algorithm 1.
+//	[2] The Huber loss with threshold 1, the mean over the batch, as torch's smooth_l1_loss.
+//	    Mnih et al. clip the gradient of the squared error, which is the same.
+//	[3] Double Q-learning: van Hasselt, Guez and Silver, arXiv:1509.06461, equation 4.
+//	[4] Dueling heads: Wang et al., arXiv:1511.06581, equation 9.
+//	[5] n-step returns: Hessel et al., "Rainbow", arXiv:1710.02298, section "Multi-step learning".
+//	[6] Prioritized replay: Schaul et al., arXiv:1511.05952, algorithm 1.
+//	[7] A time limit is no terminal state: Pardo et al., arXiv:1712.00378, section 3.
+//	[8] A mask holds wherever actions are chosen: at random, greedily, and in the target's
+//	    maximum. An action that is never permitted is never learned, so that its value there
+//	    would be noise.
+//
+//	[9] Weights and biases start with PyTorch's default, as Stable-Baselines3 leaves it for DQN,
+//	    and not orthogonal. Action values then start near 0.
+//
+// Otherwise than in Stable-Baselines3, each environment explores for itself, where that draws
+// once for the whole vector.
+package dqn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/categorical"
+	"github.com/kubernasium/kubernasium/agents/replay"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/optim"
+)
+
+// The names of layers. Those of the network without dueling heads are Stable-Baselines3's.
+const (
+	tower         = "q_net.q_net"
+	advantageHead = "q_net.advantage_net"
+	valueHead     = "q_net.value_net"
+)
+
+// NetworkSpec returns the network that cfg asks for: one tower with a head of action values,
+// or, if Dueling, with heads of advantages and of one state value.
+func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
+	d, ok := act.(space.Discrete)
+	if !ok {
+		return models.Spec{}, fmt.Errorf("dqn: actions of kind %s, want discrete", act.Describe().Kind)
+	}
+	spec := models.Spec{
+		Inputs: obs.Size(),
+		Towers: []models.Tower{{Name: tower, Hidden: append([]int(nil), cfg.NetArch...), Activation: cfg.ActivationFn}},
+		Heads:  []models.Head{{Name: fmt.Sprintf("%s.%d", tower, 2*len(cfg.NetArch)), Size: d.N, Gain: 1}},
+	}
+	if cfg.Dueling {
+		spec.Heads = []models.Head{{Name: advantageHead, Size: d.N, Gain: 1}, {Name: valueHead, Size: 1, Gain: 1}}
+	}
+	return spec, spec.Validate()
+}
+
+// Learner is a DQN agent. It is not safe for concurrent use.
+type Learner struct {
+	cfg          Config
+	env          agents.EnvInfo
+	seed         uint64
+	spec         models.Spec
+	net, target  models.Network
+	params       []models.Param
+	targetParams []models.Param
+	adam         *optim.Adam
+	src          *pcg.Source
+	rng          *rand.Rand
+	buf          *replay.Buffer
+	head         head
+
+	counts counts
+	acted  bool // Act's choice awaits Observe
+
+	obs     []float32 // of the last Act
+	mask    []bool
+	actions []float32
+	explore []bool
+	q       []float32 // of one row
+	batch   *replay.Batch
+	dOut    []float32
+	next    []float32 // values of the next states
+	best    []int     // their actions by the online network, if DoubleQ
+	td      []float64
+}
+
+var _ agents.Learner = (*Learner)(nil)
+
+// New returns a learner for the environments. It takes two networks of NetworkSpec from
+// newNetwork, the one that learns and then the target network, and gives both the same first
+// parameters [9]. Everything random is drawn from seed.
+func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (*Learner, error) {
+	if err := cfg.validate(env.NumEnvs); err != nil {
+		return nil, err
+	}
+	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	if err != nil {
+		return nil, err
+	}
+	l := &Learner{cfg: cfg, env: env, seed: seed, spec: spec, head: newHead(spec), src: pcg.New(seed)}
+	if l.net, err = newNetwork(); err != nil {
+		return nil, err
+	}
+	if l.target, err = newNetwork(); err != nil {
+		return nil, err
+	}
+	l.params, l.targetParams = l.net.Params(), l.target.Params()
+	if len(l.params) != len(l.targetParams) {
+		return nil, fmt.Errorf("dqn: target network has %d parameters, want %d", len(l.targetParams), len(l.params))
+	}
+	l.rng = rand.New(l.src)
+	initialize(l.params, l.rng)
+	for i, p := range l.params {
+		copy(l.targetParams[i].Value, p.Value)
+	}
+	l.adam = optim.NewAdam(l.params, optim.DefaultAdam())
+	n, actions := env.NumEnvs, l.head.actions
+	l.buf = replay.New(replay.Config{
+		Size: cfg.BufferSize, NumEnvs: n, ObsSize: env.Obs.Size(), MaskSize: actions, NSteps: cfg.NSteps, Gamma: cfg.Gamma,
+		Prioritized: cfg.PrioritizedReplay, Alpha: cfg.PrioritizedReplayAlpha, Eps: cfg.PrioritizedReplayEps,
+	})
+	l.obs, l.mask = make([]float32, n*env.Obs.Size()), make([]bool, n*actions)
+	l.actions, l.explore, l.q = make([]float32, n), make([]bool, n), make([]float32, actions)
+	k := cfg.BatchSize
+	l.batch, l.dOut = l.buf.NewBatch(k), make([]float32, k*spec.Outputs())
+	l.next, l.best, l.td = make([]float32, k), make([]int, k), make([]float64, k)
+	return l, nil
+}
+
+// initialize draws each weight, and the bias after it, uniformly from ±1/√inputs, as
+// torch.nn.Linear does.
+func initialize(params []models.Param, rng *rand.Rand) {
+	bound := 0.0
+	for _, p := range params {
+		if len(p.Shape) == 2 {
+			bound = 1 / math.Sqrt(float64(p.Shape[0]))
+		}
+		for i := range p.Value {
+			p.Value[i] = float32(bound * (2*rng.Float64() - 1))
+		}
+	}
+}
+
+// Spec returns the description of the network.
+func (l *Learner) Spec() models.Spec { return l.spec }
+
+// NumTimesteps returns the number of environment steps observed.
+func (l *Learner) NumTimesteps() int { return l.counts.Timesteps }
+
+// progressRemaining is the share of the training that is to come.
+func (l *Learner) progressRemaining() float64 {
+	return 1 - float64(l.counts.Timesteps)/float64(l.cfg.TotalTimesteps)
+}
+
+// Act implements [agents.Policy]: with probability ε, and always before LearningStarts, it
+// takes one of the permitted actions at random, otherwise the most valuable of them [8].
+func (l *Learner) Act(b *envs.Batch, actions []float32) error {
+	eps, n, any := l.cfg.explorationRate(l.progressRemaining()), l.head.actions, false
+	if l.counts.Timesteps < l.cfg.LearningStarts {
+		eps = 1
+	}
+	for i := range l.explore {
+		l.explore[i] = l.rng.Float64() < eps
+		any = any || !l.explore[i]
+	}
+	var out []float32
+	if any {
+		var err error
+		if out, err = l.net.Forward(b.Obs, len(l.explore)); err != nil {
+			return fmt.Errorf("dqn: act: %w", err)
+		}
+	}
+	for i, explore := range l.explore {
+		mask := b.Mask[i*n : (i+1)*n]
+		if explore {
+			actions[i] = float32(randomAction(l.rng, mask))
+		} else {
+			actions[i] = float32(categorical.Mode(l.head.values(l.q, out, i), mask))
+		}
+	}
+	copy(l.obs, b.Obs)
+	copy(l.mask, b.Mask)
+	copy(l.actions, actions)
+	l.acted = true
+	return nil
+}
+
+// randomAction returns one of the permitted actions, all with the same probability.
+func randomAction(rng *rand.Rand, mask []bool) int {
+	permitted := 0
+	for _, ok := range mask {
+		if ok {
+			permitted++
+		}
+	}
+	if permitted == 0 {
+		panic("dqn: the mask permits no action")
+	}
+	k := rng.IntN(permitted)
+	for a, ok := range mask {
+		if !ok {
+			continue
+		}
+		if k == 0 {
+			return a
+		}
+		k--
+	}
+	panic("unreachable")
+}
+
+// Observe implements [agents.Learner]. It stores the transitions [1] and lets the target
+// network follow when it is time.
+func (l *Learner) Observe(next *envs.Batch) error {
+	if !l.acted {
+		return fmt.Errorf("dqn: observe at timestep %d without an Act before it", l.counts.Timesteps)
+	}
+	for i := range l.actions {
+		if r := next.Reward[i]; math.IsNaN(r) || math.IsInf(r, 0) {
+			return fmt.Errorf("dqn: reward %v of environment %d at timestep %d", r, i, l.counts.Timesteps+i)
+		}
+	}
+	l.buf.Add(l.obs, l.mask, l.actions, next)
+	l.acted = false
+	l.counts.Timesteps += len(l.actions)
+	l.counts.Steps++
+	l.counts.SinceUpdate++
+	if l.counts.Steps%max(l.cfg.TargetUpdateInterval/len(l.actions), 1) == 0 {
+		l.follow()
+	}
+	return nil
+}
+
+// follow moves the target network towards the other by Tau.
+func (l *Learner) follow() {
+	tau, rest := float32(l.cfg.Tau), float32(1-l.cfg.Tau)
+	for i, p := range l.params {
+		t := l.targetParams[i].Value
+		for j, v := range p.Value {
+			t[j] = float32(rest*t[j]) + float32(tau*v)
+		}
+	}
+}
+
+// Update implements [agents.Learner]: after each TrainFreq steps of the environments, and once
+// LearningStarts is over, it makes GradientSteps gradient steps.
+func (l *Learner) Update() (agents.Metrics, error) {
+	if l.counts.SinceUpdate < l.cfg.TrainFreq {
+		return nil, nil
+	}
+	steps := l.cfg.GradientSteps
+	if steps < 0 {
+		steps = l.counts.SinceUpdate * len(l.actions)
+	}
+	l.counts.SinceUpdate = 0
+	if l.counts.Timesteps-l.counts.BufferFrom <= l.cfg.LearningStarts || l.buf.Len() == 0 {
+		return nil, nil
+	}
+	progress := l.progressRemaining()
+	rate, loss := l.cfg.LearningRate.At(progress), 0.0
+	for range steps {
+		x, err := l.gradient(l.cfg.beta(progress))
+		if err != nil {
+			return nil, err
+		}
+		loss += x / float64(steps)
+		optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
+		l.adam.Step(rate)
+		l.counts.NUpdates++
+	}
+	return agents.Metrics{
+		"train/loss": loss, "train/n_updates": float64(l.counts.NUpdates), "train/learning_rate": rate,
+		"rollout/exploration_rate": l.cfg.explorationRate(progress),
+	}, nil
+}
+
+// gradient samples a batch, leaves the gradient of its loss in the parameters and returns the
+// loss.
+func (l *Learner) gradient(beta float64) (float64, error) {
+	l.buf.Sample(l.rng, beta, l.batch) // [5], [6]
+	loss, err := l.learn()
+	if err != nil {
+		return 0, err
+	}
+	l.buf.SetPriorities(l.batch, l.td)
+	return loss, nil
+}
+
+// learn leaves the gradient of the batch's loss in the parameters, and the errors in td.
+func (l *Learner) learn() (float64, error) {
+	if err := l.nextValues(); err != nil {
+		return 0, err
+	}
+	n, k := len(l.td), l.spec.Outputs()
+	out, err := l.net.Forward(l.batch.Obs, n)
+	if err != nil {
+		return 0, fmt.Errorf("dqn: update: %w", err)
+	}
+	clear(l.dOut)
+	loss := 0.0
+	for i := range l.td {
+		action := int(l.batch.Action[i])
+		target := float64(l.batch.Return[i]) + float64(l.batch.Discount[i])*float64(l.next[i])
+		l.td[i] = float64(l.head.values(l.q, out, i)[action]) - target
+		weight := l.batch.Weight[i] / float64(n)
+		x, slope := huber(l.td[i])
+		loss += weight * x
+		l.head.backward(l.dOut[i*k:(i+1)*k], action, weight*slope)
+	}
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return 0, fmt.Errorf("dqn: loss %v at timestep %d, gradient step %d", loss, l.counts.Timesteps, l.counts.NUpdates+1)
+	}
+	if err := l.net.Backward(l.dOut); err != nil {
+		return 0, fmt.Errorf("dqn: update: %w", err)
+	}
+	return loss, nil
+}
+
+// nextValues fills next with the target network's value of the best permitted action [8] in
+// each next state; best is by that network's own judgement, or by the other's [3].
+func (l *Learner) nextValues() error {
+	n, m := len(l.next), l.head.actions
+	if l.cfg.DoubleQ {
+		out, err := l.net.Forward(l.batch.NextObs, n)
+		if err != nil {
+			return fmt.Errorf("dqn: choice of next actions: %w", err)
+		}
+		for i := range l.best {
+			l.best[i] = categorical.Mode(l.head.values(l.q, out, i), l.batch.NextMask[i*m:(i+1)*m])
+		}
+	}
+	out, err := l.target.Forward(l.batch.NextObs, n)
+	if err != nil {
+		return fmt.Errorf("dqn: value of next observations: %w", err)
+	}
+	for i := range l.next {
+		q := l.head.values(l.q, out, i)
+		if !l.cfg.DoubleQ {
+			l.best[i] = categorical.Mode(q, l.batch.NextMask[i*m:(i+1)*m])
+		}
+		l.next[i] = q[l.best[i]]
+	}
+	return nil
+}
+
+// huber returns d²/2 where |d| < 1, and |d| − 1/2 elsewhere, with the derivative [2].
+func huber(d float64) (loss, slope float64) {
+	if math.Abs(d) < 1 {
+		return d * d / 2, d
+	}
+	return math.Abs(d) - 0.5, math.Copysign(1, d)
+}

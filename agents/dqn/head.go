@@ -1,0 +1,45 @@
+package dqn
+
+import "github.com/kubernasium/kubernasium/models"
+
+// head makes action values of a network's outputs.
+type head struct {
+	actions, width int // action values, and outputs, of one row
+	dueling        bool
+}
+
+func newHead(spec models.Spec) head {
+	dueling := len(spec.Heads) == 2 && spec.Heads[1].Name == valueHead && spec.Heads[1].Size == 1
+	return head{actions: spec.Heads[0].Size, width: spec.Outputs(), dueling: dueling}
+}
+
+// values returns the action values of row i of out, in q if they have to be computed: of
+// dueling heads, V + A − mean A [4].
+func (h head) values(q, out []float32, i int) []float32 {
+	row := out[i*h.width : (i+1)*h.width]
+	if !h.dueling {
+		return row
+	}
+	mean := 0.0
+	for _, a := range row[:h.actions] {
+		mean += float64(a)
+	}
+	shift := float64(row[h.actions]) - mean/float64(h.actions)
+	for a := range q {
+		q[a] = float32(float64(row[a]) + shift)
+	}
+	return q
+}
+
+// backward sets the gradient of one row's outputs, all 0 before, for the gradient g of the
+// value of one action.
+func (h head) backward(dOut []float32, action int, g float64) {
+	if h.dueling {
+		for a := range dOut[:h.actions] {
+			dOut[a] = float32(-g / float64(h.actions))
+		}
+		dOut[h.actions] = float32(g)
+		g -= g / float64(h.actions)
+	}
+	dOut[action] = float32(g)
+}
