@@ -23,7 +23,7 @@ type run struct {
 	folder  string
 	v       envs.VecEnv
 	evalV   envs.VecEnv
-	learner *learnerWithNet
+	learner *learner
 	logs    *logs
 	bar     *tracking.ProgressBar
 	out     io.Writer
@@ -34,9 +34,14 @@ type run struct {
 	best     float64   // best mean of an evaluation
 	curve    []curveAt // evaluations so far
 	nextEval int
+	nextLog  int
 	nextSave int
 	rollouts int
 }
+
+// logEvery is how many environment steps lie at least between two rows of the logs, since some
+// algorithms update at every few steps.
+const logEvery = 200
 
 // curveAt is one evaluation.
 type curveAt struct {
@@ -147,7 +152,8 @@ func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics) error {
 	step := r.learner.NumTimesteps()
 	r.rollouts++
 	r.bar.Update(int64(step))
-	if step >= r.nextEval {
+	evaluated := step >= r.nextEval
+	if evaluated {
 		r.nextEval = following(step, r.evalFreq)
 		eval, err := r.evaluate(ctx)
 		if err != nil {
@@ -155,8 +161,11 @@ func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics) error {
 		}
 		maps.Copy(metrics, eval)
 	}
-	if err := r.log(step, metrics); err != nil {
-		return err
+	if evaluated || step >= r.nextLog {
+		r.nextLog = step + logEvery
+		if err := r.log(step, metrics); err != nil {
+			return err
+		}
 	}
 	if ctx.Err() != nil {
 		path := r.checkpointPath(step)
@@ -259,7 +268,7 @@ func (r *run) close() error {
 		errs = append(errs, r.logs.close())
 	}
 	if r.learner != nil {
-		errs = append(errs, r.learner.net.Close())
+		errs = append(errs, r.learner.close())
 	}
 	for _, v := range []envs.VecEnv{r.v, r.evalV} {
 		if v != nil {

@@ -83,6 +83,38 @@ func TestTrainJSON(t *testing.T) {
 	}
 }
 
+// TestEveryAlgorithm trains each algorithm with both engines and plays its model.
+func TestEveryAlgorithm(t *testing.T) {
+	for _, algo := range algos {
+		for _, engine := range []string{engineFused, engineGorgonia} {
+			t.Run(algo+" "+engine, func(t *testing.T) {
+				args := []string{"train", "--algo", algo, "--engine", engine, "--env", "classic/CartPole-v1", "-n", "1024",
+					"--params", "n_envs:2", "--eval-freq", "512", "--eval-episodes", "2", "-f", t.TempDir(), "--json"}
+				switch algo {
+				case "dqn":
+					args = append(args, "--params", "learning_starts:64", "--params", "train_freq:8", "--params", "gradient_steps:2", "--params", "net_arch:[16]")
+				case "ppo":
+					args = append(args, "--params", "batch_size:64", "--params", "n_epochs:1")
+				}
+				var res trainResult
+				if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
+					t.Fatal(err)
+				}
+				if res.Algo != algo || res.Timesteps < 1024 || res.EvalMean < 1 {
+					t.Errorf("train: %+v", res)
+				}
+				var eval evalResult
+				if err := json.Unmarshal([]byte(mustExecute(t, "eval", "--model", res.Model, "--episodes", "2", "--seed", "1000000000", "--json")), &eval); err != nil {
+					t.Fatal(err)
+				}
+				if eval.Policy != algo || engine == engineFused && eval.Mean != res.EvalMean { // another engine rounds differently
+					t.Errorf("eval of the model: %+v, want mean %v", eval, res.EvalMean)
+				}
+			})
+		}
+	}
+}
+
 // checkFolder sees that a log folder has what Stable-Baselines3 and RL Zoo users look for.
 func checkFolder(t *testing.T, dir string) {
 	t.Helper()
@@ -289,7 +321,7 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"train", "--env", "k8s/GangWindov-v0"}, "did you mean k8s/GangWindow-v0?"},
-		{[]string{"train", "--algo", "sac"}, `no algorithm "sac"; there is ppo`},
+		{[]string{"train", "--algo", "sac"}, `no algorithm "sac"; there is ppo, a2c, dqn`},
 		{[]string{"train", "--env-kwargs", "window:5", "-f", dir}, `unknown option "window"; did you mean "windows"?`},
 		{[]string{"train", "--env-kwargs", "windows"}, `--env-kwargs "windows", want key:value`},
 		{[]string{"train", "--params", "learning_rat:1"}, `unknown field "learning_rat"`},

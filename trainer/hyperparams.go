@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -13,23 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
-	"github.com/kubernasium/kubernasium/models/fused"
-	"github.com/kubernasium/kubernasium/models/graph"
 )
-
-// algos are the names of the algorithms that can be trained.
-var algos = []string{ppo.Algo}
-
-func checkAlgo(name string) error {
-	if !slices.Contains(algos, name) {
-		return fmt.Errorf("no algorithm %q; there is %s", name, strings.Join(algos, ", "))
-	}
-	return nil
-}
 
 //go:embed hyperparams/*.yml
 var tuned embed.FS
@@ -39,14 +24,14 @@ var tuned embed.FS
 type hyperparams struct {
 	NEnvs      int
 	NTimesteps int
-	PPO        ppo.Config
+	Config     any // the algorithm's, as defaultConfig makes it
 }
 
 // readHyperparams returns the settings for an algorithm and an environment: the algorithm's
 // defaults, then those tuned for the environment, then those of the file, if one is named,
 // then params.
 func readHyperparams(algo, env, file string, params map[string]any) (hyperparams, error) {
-	h := hyperparams{NEnvs: 1, NTimesteps: 1_000_000, PPO: ppo.Defaults()}
+	h := hyperparams{NEnvs: 1, NTimesteps: 1_000_000, Config: defaultConfig(algo)}
 	text, err := tuned.ReadFile("hyperparams/" + algo + ".yml")
 	if err != nil {
 		return h, err
@@ -74,7 +59,7 @@ func readHyperparams(algo, env, file string, params map[string]any) (hyperparams
 			delete(all, name)
 		}
 	}
-	return h, decodeStrict(all, &h.PPO)
+	return h, decodeStrict(all, h.Config)
 }
 
 // hyperparamsOf returns the entry of an environment in a file of RL Zoo's form: a map from ids
@@ -130,58 +115,6 @@ func fieldNames(cfg any) []string {
 	return names
 }
 
-// learnerWithNet is a learner and what must be closed after it.
-type learnerWithNet struct {
-	*ppo.Learner
-	net network
-}
-
-// The engines of networks.
-const (
-	engineFused    = "fused"    // explicit kernels: the default
-	engineGorgonia = "gorgonia" // automatic differentiation: the oracle of the other
-)
-
-// network is what both engines make.
-type network interface {
-	models.Network
-	Close() error
-}
-
-// newNetwork builds a network with an engine; a nil rng leaves its parameters zero.
-func newNetwork(engine string, spec models.Spec, rng *rand.Rand) (network, error) {
-	switch engine {
-	case engineFused:
-		return fused.New(spec, rng)
-	case engineGorgonia:
-		return graph.New(spec, rng)
-	}
-	return nil, fmt.Errorf("no engine %q; there are %s and %s", engine, engineFused, engineGorgonia)
-}
-
-// networkStream separates the random numbers of a network's first weights from those of the
-// learner, which has the same seed. Its value is arbitrary.
-const networkStream = 0x6b75_6265
-
-// newLearner makes the learner of an algorithm with fresh weights.
-func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (*learnerWithNet, error) {
-	spec, err := ppo.NetworkSpec(h.PPO, env.Obs, env.Act)
-	if err != nil {
-		return nil, err
-	}
-	net, err := newNetwork(engine, spec, rand.New(pcg.New(seed^networkStream)))
-	if err != nil {
-		return nil, err
-	}
-	cfg := h.PPO
-	cfg.TotalTimesteps = h.NTimesteps
-	l, err := ppo.New(cfg, env, net, seed)
-	if err != nil {
-		return nil, err
-	}
-	return &learnerWithNet{l, net}, nil
-}
-
 // model is a trained policy from a file.
 type model struct {
 	path string
@@ -206,7 +139,7 @@ func readModel(path string) (*model, error) {
 	if err := f.Params(net.Params()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &model{path, f.Meta, ppo.NewPolicy(net, f.Meta.Spec), net}, nil
+	return &model{path, f.Meta, newPolicy(f.Meta.Algo, net, f.Meta.Spec), net}, nil
 }
 
 // kwargs returns the options of the environment that the model was trained in.
