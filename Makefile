@@ -26,7 +26,7 @@ build: ## compile trainer and server into bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./trainer ./server
 
-run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: 2 minutes
+run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: about a minute
 	@mkdir -p logs
 	bin/trainer train --algo ppo --env k8s/GangWindow-v0 $(GANG_DATA) --compare 40 | tee logs/run.out
 	@echo
