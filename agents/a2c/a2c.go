@@ -195,9 +195,9 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	}
 	rate := l.cfg.LearningRate.At(1 - float64(l.numTimesteps)/float64(l.cfg.TotalTimesteps))
 	l.buf.Estimate(l.cfg.Gamma, l.cfg.GAELambda) // [2]
-	explained := explainedVariance(l.buf.Value, l.buf.Ret)
+	explained := rollout.ExplainedVariance(l.buf.Value, l.buf.Ret)
 	if l.cfg.NormalizeAdvantage {
-		normalize(l.buf.Adv)
+		rollout.Normalize(l.buf.Adv)
 	}
 	s, err := l.gradient()
 	if err != nil {
@@ -250,46 +250,4 @@ func (l *Learner) loss(s *losses, r int, out, dOut []float32, weight float64) {
 	d := float64(out[l.value]) - float64(l.buf.Ret[r])
 	s.value += weight * d * d
 	dOut[l.value] += float32(weight * l.cfg.VfCoef * 2 * d)
-}
-
-// normalize shifts and scales x to mean 0 and sample deviation 1, up to 1e-8.
-func normalize(x []float32) {
-	mean, n := 0.0, float64(len(x))
-	for _, v := range x {
-		mean += float64(v)
-	}
-	mean /= n
-	variance := 0.0
-	for _, v := range x {
-		variance += (float64(v) - mean) * (float64(v) - mean)
-	}
-	scale := 1 / (math.Sqrt(variance/(n-1)) + 1e-8)
-	for i, v := range x {
-		x[i] = float32((float64(v) - mean) * scale)
-	}
-}
-
-// explainedVariance returns 1 − Var(ret − value)/Var(ret): 1 for perfect values, 0 for
-// constant ones. It is 0 if the returns do not vary.
-func explainedVariance(value, ret []float32) float64 {
-	varR := variance(len(ret), func(i int) float64 { return float64(ret[i]) })
-	if varR == 0 {
-		return 0
-	}
-	return 1 - variance(len(ret), func(i int) float64 { return float64(ret[i]) - float64(value[i]) })/varR
-}
-
-// variance returns the variance of n numbers. It is measured from the first of them, so that
-// it is exactly 0 for equal ones and large numbers do not cancel.
-func variance(n int, x func(int) float64) float64 {
-	var sum, sum2 float64
-	for i := range n {
-		sum += x(i) - x(0)
-	}
-	mean := sum / float64(n)
-	for i := range n {
-		d := x(i) - x(0) - mean
-		sum2 += d * d
-	}
-	return sum2 / float64(n)
 }

@@ -226,7 +226,7 @@ epochs:
 		m["train/clip_range_vf"] = clipVf
 	}
 	m["train/n_updates"] = float64(l.nUpdates)
-	m["train/explained_variance"] = explainedVariance(l.buf.Value, l.buf.Ret)
+	m["train/explained_variance"] = rollout.ExplainedVariance(l.buf.Value, l.buf.Ret)
 	l.buf.Clear()
 	return m, nil
 }
@@ -240,7 +240,7 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 		l.batch.adv[i] = l.buf.Adv[r]
 	}
 	if l.cfg.NormalizeAdvantage {
-		normalize(l.batch.adv[:n]) // [7]
+		rollout.Normalize(l.batch.adv[:n]) // [7]
 	}
 	out, err := l.net.Forward(l.batch.obs[:n*l.buf.ObsSize], n)
 	if err != nil {
@@ -303,48 +303,6 @@ func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight flo
 		s.clipFraction = weight
 	}
 	return s
-}
-
-// normalize shifts and scales x to mean 0 and sample deviation 1, up to 1e-8.
-func normalize(x []float32) {
-	mean, n := 0.0, float64(len(x))
-	for _, v := range x {
-		mean += float64(v)
-	}
-	mean /= n
-	variance := 0.0
-	for _, v := range x {
-		variance += (float64(v) - mean) * (float64(v) - mean)
-	}
-	scale := 1 / (math.Sqrt(variance/(n-1)) + 1e-8)
-	for i, v := range x {
-		x[i] = float32((float64(v) - mean) * scale)
-	}
-}
-
-// explainedVariance returns 1 − Var(ret − value)/Var(ret): 1 for perfect values, 0 for
-// constant ones. It is 0 if the returns do not vary.
-func explainedVariance(value, ret []float32) float64 {
-	varR := variance(len(ret), func(i int) float64 { return float64(ret[i]) })
-	if varR == 0 {
-		return 0
-	}
-	return 1 - variance(len(ret), func(i int) float64 { return float64(ret[i]) - float64(value[i]) })/varR
-}
-
-// variance returns the variance of n numbers. It is measured from the first of them, so that
-// it is exactly 0 for equal ones and large numbers do not cancel.
-func variance(n int, x func(int) float64) float64 {
-	var sum, sum2 float64
-	for i := range n {
-		sum += x(i) - x(0)
-	}
-	mean := sum / float64(n)
-	for i := range n {
-		d := x(i) - x(0) - mean
-		sum2 += d * d
-	}
-	return sum2 / float64(n)
 }
 
 // stats are sums over rows, and then over minibatches.

@@ -1,0 +1,50 @@
+package rollout_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kubernasium/kubernasium/agents/rollout"
+)
+
+// TestNormalize: 1, 2, 3, 6 have mean 3 and sample variance (4+1+0+9)/3 = 14/3.
+func TestNormalize(t *testing.T) {
+	x := []float32{1, 2, 3, 6}
+	rollout.Normalize(x)
+	d := float32(math.Sqrt(14. / 3))
+	if diff := cmp.Diff([]float32{-2 / d, -1 / d, 0, 3 / d}, x, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	equal := []float32{7, 7, 7}
+	rollout.Normalize(equal)
+	if diff := cmp.Diff([]float32{0, 0, 0}, equal); diff != "" {
+		t.Errorf("equal advantages (-want +got):\n%s", diff)
+	}
+}
+
+func TestExplainedVariance(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		value, ret []float32
+		want       float64
+	}{
+		{"perfect", []float32{1, 2, 3}, []float32{1, 2, 3}, 1},
+		{"perfect but for a constant", []float32{6, 7, 8}, []float32{1, 2, 3}, 1},
+		{"constant", []float32{5, 5, 5}, []float32{1, 2, 3}, 0},
+		{"the wrong way", []float32{3, 2, 1}, []float32{1, 2, 3}, -3}, // differences −2, 0, 2: 1 − 4
+		{"half", []float32{0, 2, 2, 4}, []float32{0, 1, 3, 4}, 0.8},   // variances 10/4 and 2/4
+		{"equal returns", []float32{1, 2, 3}, []float32{4, 4, 4}, 0},
+		// The mean of the squares of seven float32(1.9) is not the square of their mean.
+		{"equal returns that are no binary fraction", []float32{1, 2, 3, 4, 5, 6, 7}, slices.Repeat([]float32{1.9}, 7), 0},
+		// Deviations of 1/128 beside 1e5: the squares of the numbers themselves hide them.
+		{"large returns", slices.Repeat([]float32{0, 1. / 128}, 8192), slices.Repeat([]float32{1e5, 1e5 + 1./128}, 8192), 1},
+	} {
+		if got := rollout.ExplainedVariance(tc.value, tc.ret); !(math.Abs(got-tc.want) <= 1e-9) {
+			t.Errorf("%s: explained variance %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
