@@ -4,4 +4,5 @@ package all
 import (
 	_ "github.com/kubernasium/kubernasium/envs/classic" // classic/CartPole-v1
 	_ "github.com/kubernasium/kubernasium/envs/gang"    // k8s/GangWindow-v0
+	_ "github.com/kubernasium/kubernasium/envs/vpa"     // k8s/VerticalPodAutoscaler-v0 and …Discrete-v0
 )

@@ -1,0 +1,206 @@
+package vpa
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// recommender is what a baseline does at each step: it returns a recommendation, or false to
+// leave the one in force. first is true at an episode's first decision.
+type recommender func(t *Task, first bool) (Recommendation, bool)
+
+// baselines are the recommenders as rules for both environments.
+var baselines = []envs.Baseline{
+	{Name: "static", Doc: "Keeps the requests of the start.", New: rule(func() recommender { return static })},
+	{Name: "moving_window", Doc: "CPU at the 95th percentile and memory at the peak of the last 24 hours, plus 15 %, each hour.",
+		New: rule(func() recommender { return hourly(movingWindow) })},
+	{Name: "seasonal_naive", Doc: "The peak of the coming hour as it was a day ago, plus 15 %, each hour.",
+		New: rule(func() recommender { return hourly(seasonalNaive) })},
+	{Name: "krr_simple", Doc: "KRR's simple strategy: CPU at the 95th percentile without a limit, memory request and limit at the peak plus 15 %, each hour.",
+		New: rule(func() recommender { return krr(0.95, 0) })},
+	{Name: "krr_simple_limit", Doc: "KRR's simple_limit strategy: CPU request at the 66th and limit at the 96th percentile, memory as krr_simple.",
+		New: rule(func() recommender { return krr(0.66, 0.96) })},
+	{Name: "hindsight_max", Doc: "The largest demand of the episode that is to come, for all of it.", Oracle: true,
+		New: rule(func() recommender { return hindsightMax })},
+}
+
+// rule returns the maker of the rule that follows a recommender. On the continuous environment
+// recommendations are set by [Task.Recommend], beside the nearest action; on the discrete one
+// the nearest action is all there is.
+func rule(make func() recommender) func(envs.Task) (envs.Rule, error) {
+	return func(task envs.Task) (envs.Rule, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("vpa: a recommender for a task of type %T", task)
+		}
+		recommend := make()
+		return func(_ *cluster.State, first bool, action []float32) error {
+			r, ok := recommend(t, first)
+			if !ok {
+				r = t.inForce()
+			}
+			if t.src.discrete {
+				action[0] = float32(t.encodeDiscrete(&r))
+				return nil
+			}
+			t.encode(&r, action)
+			t.Recommend(r)
+			return nil
+		}, nil
+	}
+}
+
+// inForce returns the recommendation in force, with the limits that its target has.
+func (t *Task) inForce() Recommendation {
+	r := t.rec
+	if !r.SetLimits {
+		r.Limits = cluster.Resources{}
+	}
+	return r
+}
+
+func static(t *Task, _ bool) (Recommendation, bool) {
+	r := t.initial
+	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}, true
+}
+
+// hindsightMax never throttles and never kills: limits are at least requests.
+func hindsightMax(t *Task, first bool) (Recommendation, bool) {
+	if !first {
+		return Recommendation{}, false
+	}
+	var most cluster.Resources
+	greatest := 0.0
+	for i := range t.pods {
+		greatest = max(greatest, t.pods[i].share)
+	}
+	for _, u := range t.demand[t.src.history:] {
+		u = scaled(u, greatest)
+		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
+	}
+	return Recommendation{Lower: most, Target: most, Upper: most, Uncapped: most}, true
+}
+
+// Band around the targets of recommenders that give no bounds: the updater acts on requests
+// that are below 1/bandLow or above bandHigh times the target.
+const (
+	bandLow  = 1.1
+	bandHigh = 1.25
+	margin   = 1.15
+)
+
+// banded returns the recommendation of a target with bounds around it.
+func banded(cpu, mem float64) Recommendation {
+	at := func(f float64) cluster.Resources {
+		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
+	}
+	return Recommendation{Lower: at(1 / bandLow), Target: at(1), Upper: at(bandHigh), Uncapped: at(1)}
+}
+
+// hourly makes a recommender of one that is asked at the first step and once an hour.
+func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
+	var scratch []float64
+	return func(t *Task, first bool) (Recommendation, bool) {
+		if !first && t.steps%t.stepsIn(time.Hour) != 0 {
+			return Recommendation{}, false
+		}
+		return ask(t, &scratch), true
+	}
+}
+
+// stepsIn returns the number of steps in d, at least 1.
+func (t *Task) stepsIn(d time.Duration) int { return max(1, int(d/t.step)) }
+
+// tail returns the usage seen in the last d.
+func (t *Task) tail(d time.Duration) []cluster.Resources {
+	return t.seen[max(0, len(t.seen)-t.stepsIn(d)):]
+}
+
+func movingWindow(t *Task, scratch *[]float64) Recommendation {
+	seen := t.tail(24 * time.Hour)
+	return banded(margin*cpuQuantile(seen, 0.95, scratch), margin*peakMemory(seen))
+}
+
+// seasonalNaive falls back to the last hour where there is no day of history.
+func seasonalNaive(t *Task, _ *[]float64) Recommendation {
+	day, hour := t.stepsIn(24*time.Hour), t.stepsIn(time.Hour)
+	from := len(t.seen) - day
+	coming := t.tail(time.Hour)
+	if from >= 0 {
+		coming = t.seen[from:min(from+hour, len(t.seen))]
+	}
+	cpu := 0.0
+	for _, u := range coming {
+		cpu = max(cpu, float64(u.MilliCPU))
+	}
+	return banded(margin*cpu, margin*peakMemory(coming))
+}
+
+// Constants of KRR's strategies.
+const (
+	krrHistory   = 14 * 24 * time.Hour
+	krrMinPoints = 100
+	krrMinCPU    = 10        // millicores
+	krrMinMemory = 100 * mib // bytes
+	krrBuffer    = 1.15      // of memory
+	krrOOMBuffer = 1.25      // of the limit at an OOM kill
+)
+
+// krr returns KRR's strategy with CPU requests at one percentile and limits at another, or
+// without limits if that is 0. Below its least number of points it recommends nothing. Its
+// recommendations are applied each hour.
+func krr(request, limit float64) recommender {
+	var scratch []float64
+	killedAt := 0.0 // greatest limit at an OOM kill
+	return func(t *Task, first bool) (Recommendation, bool) {
+		if first {
+			killedAt = 0
+		}
+		if len(t.kills) > 0 {
+			killedAt = max(killedAt, float64(t.seen[len(t.seen)-1].MemoryBytes)) // a killed container's usage is its limit
+		}
+		if !first && t.steps%t.stepsIn(time.Hour) != 0 || len(t.seen) < krrMinPoints {
+			return Recommendation{}, false
+		}
+		seen := t.tail(krrHistory)
+		mem := max(krrBuffer*peakMemory(seen), krrOOMBuffer*killedAt, krrMinMemory)
+		r := banded(max(cpuQuantile(seen, request, &scratch), krrMinCPU), mem)
+		r.SetLimits = true
+		r.Limits.MemoryBytes = r.Target.MemoryBytes
+		if limit > 0 {
+			r.Limits.MilliCPU = int64(math.Ceil(max(cpuQuantile(seen, limit, &scratch), krrMinCPU)))
+		}
+		return r, true
+	}
+}
+
+func peakMemory(seen []cluster.Resources) float64 {
+	most := int64(0)
+	for _, u := range seen {
+		most = max(most, u.MemoryBytes)
+	}
+	return float64(most)
+}
+
+// cpuQuantile returns the q-quantile of CPU usage with linear interpolation, as Prometheus'
+// quantile_over_time does.
+func cpuQuantile(seen []cluster.Resources, q float64, scratch *[]float64) float64 {
+	if len(seen) == 0 {
+		return 0
+	}
+	v := (*scratch)[:0]
+	for _, u := range seen {
+		v = append(v, float64(u.MilliCPU))
+	}
+	slices.Sort(v)
+	*scratch = v
+	rank := q * float64(len(v)-1)
+	low := int(rank)
+	high := min(low+1, len(v)-1)
+	return v[low] + (v[high]-v[low])*(rank-float64(low))
+}

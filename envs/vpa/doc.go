@@ -1,0 +1,2 @@
+// Package vpa is vertical pod autoscaling.
+package vpa

@@ -1,0 +1,107 @@
+package vpa
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/workload"
+)
+
+// source gives episodes their workloads. It is shared by all environments made together and
+// only read.
+type source struct {
+	opts     Options
+	discrete bool
+	interval time.Duration
+	history  int               // samples before the episode, 1 or more
+	series   []workload.Series // of the split, on the grid of the steps; empty generates
+}
+
+// heldOutEvery is how many workloads of a file there are for each that is held out.
+const heldOutEvery = 5
+
+func newSource(o Options, discrete bool) (*source, error) {
+	s := &source{opts: o, discrete: discrete, interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
+	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
+	if o.Data == "" {
+		return s, nil
+	}
+	grid := workload.Grid{Interval: s.interval, MaxGap: time.Duration(o.MaxGap * float64(time.Second))}
+	all, _, err := workload.ReadFiles(o.Data, o.Format, grid)
+	if err != nil {
+		return nil, err
+	}
+	s.series, err = split(all, o.Split)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Data, err)
+	}
+	for _, one := range s.series {
+		if n := s.history + o.Steps; len(one.Usage) < n {
+			return nil, fmt.Errorf("%s: workload %q has %d samples of %v, want %d for history_h and steps",
+				o.Data, one.ID, len(one.Usage), s.interval, n)
+		}
+	}
+	return s, nil
+}
+
+// split returns the part of the workloads that is trained on, or the one that is held out:
+// every fifth, or the last one of fewer than five.
+func split(all []workload.Series, part string) ([]workload.Series, error) {
+	if part == SplitAll {
+		return all, nil
+	}
+	if len(all) < 2 {
+		return nil, fmt.Errorf("one workload cannot be split, want two or more, or the option split:all")
+	}
+	var out []workload.Series
+	for i, one := range all {
+		held := i%heldOutEvery == heldOutEvery-1 || len(all) < heldOutEvery && i == len(all)-1
+		if held == (part == SplitHeldOut) {
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}
+
+// draw writes an episode's demand to t: its history, and a sample for each step.
+func (s *source) draw(t *Task, rng *rand.Rand) {
+	n := s.history + s.opts.Steps
+	t.demand = t.demand[:0]
+	if len(s.series) > 0 {
+		one := &s.series[rng.IntN(len(s.series))]
+		from := rng.IntN(len(one.Usage) - n + 1)
+		t.demand = append(t.demand, one.Usage[from:from+n]...)
+		t.kind, t.id = "", one.ID
+		t.startOfDay = float64(from) * s.opts.Interval
+		t.traceRequests, t.traceLimits = one.Requests, one.Limits
+		return
+	}
+	// Train and held-out workloads have generators of their own: even and odd seeds.
+	seed := rng.Uint64() &^ 1
+	if s.opts.Split == SplitHeldOut {
+		seed |= 1
+	}
+	t.source.Seed(seed)
+	types := workload.Types()
+	t.kind = s.opts.Workload
+	if t.kind == WorkloadMixed {
+		t.kind = types[t.rng.IntN(len(types))]
+	}
+	c := workload.Draw(t.kind, n, s.opts.Interval, t.rng)
+	t.demand = c.Append(t.demand, t.rng)
+	t.id = t.kind
+	t.startOfDay = c.Law.Start
+	if c.Law == (workload.Law{}) {
+		t.startOfDay = 0
+	}
+	t.traceRequests, t.traceLimits = cluster.Resources{}, cluster.Resources{}
+}
+
+func newGenerator() (*pcg.Source, *rand.Rand) {
+	src := pcg.New(0)
+	return src, rand.New(src)
+}
