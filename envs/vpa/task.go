@@ -213,7 +213,8 @@ func (t *Task) meanDemand() float64 {
 	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(t.opts.Steps), leastNorm)
 }
 
-// createAll creates the pods with their requests at the start. They serve at once.
+// createAll creates the pods with their requests at the start. They have been serving: their
+// usage is the last of the history, as far as limits permit.
 func (t *Task) createAll(ctx context.Context, c cluster.Cluster) error {
 	for i := range t.pods {
 		p := &t.pods[i]
@@ -221,6 +222,20 @@ func (t *Task) createAll(ctx context.Context, c cluster.Cluster) error {
 			return err
 		}
 		p.ready, p.started, p.began = 0, 0, p.scheduled
+		if !p.scheduled {
+			continue
+		}
+		p.used = scaled(t.demand[t.src.history-1], p.share)
+		if l := p.limits.MilliCPU; l > 0 {
+			p.used.MilliCPU = min(p.used.MilliCPU, l)
+		}
+		if l := p.limits.MemoryBytes; l > 0 {
+			p.used.MemoryBytes = min(p.used.MemoryBytes, l)
+		}
+		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
+		if err := c.Apply(ctx, t.ops); err != nil {
+			return err
+		}
 	}
 	return nil
 }
