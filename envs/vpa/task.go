@@ -63,6 +63,7 @@ var (
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
+	_ envs.Charter    = (*Task)(nil)
 )
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

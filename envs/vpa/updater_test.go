@@ -103,7 +103,7 @@ func TestQuickOOM(t *testing.T) {
 // InPlace never evicts.
 func TestModes(t *testing.T) {
 	for _, tc := range []struct {
-		mode                string
+		mode               string
 		evictions, resizes bool
 	}{
 		{"Off", false, false}, {"Initial", false, false}, {"Recreate", true, false}, {"InPlaceOrRecreate", true, true}, {"InPlace", false, true},

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ func Formats() []string {
 // format goes by the names of the files: *vmtable* is Azure, *container_meta* Alibaba,
 // *instance_usage* Borg, *arabesque* that dump, *.json Prometheus, and *.csv plain CSV.
 //
-//	csv         *.csv
+//	csv         *.csv, each with a container.json beside it or not
 //	arabesque   *.csv
 //	azure       *vmtable*.csv and *readings*.csv
 //	alibaba     *container_meta*.csv and *container_usage*.csv
@@ -153,6 +154,29 @@ func (o *opener) pair(path string, names []string, one, many string) (input, []i
 	return ins[0], ins[1:], nil
 }
 
+// ContainerFile is the name of a file beside a CSV file with what its containers request, a
+// [Container] as JSON.
+const ContainerFile = "container.json"
+
+// addContainer sets requests and limits from the file at path if it is among names.
+func addContainer(path string, names []string, series []Series) error {
+	if !slices.Contains(names, path) {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var c Container
+	if err := json.Unmarshal(data, &c); err != nil {
+		return wrap(path, err)
+	}
+	for i := range series {
+		series[i].Requests, series[i].Limits = c.Requests.Resources(), c.Limits.Resources()
+	}
+	return nil
+}
+
 // readEach reads CSV files one by one. A pod may stand in one file only.
 func readEach(o *opener, names []string, format string, g Grid) ([]Series, Report, error) {
 	read := ReadCSV
@@ -177,6 +201,9 @@ func readEach(o *opener, names []string, format string, g Grid) ([]Series, Repor
 				return nil, sum, fmt.Errorf("%s: pod %q is in %s too", in.name, s.ID, other)
 			}
 			seen[s.ID] = in.name
+		}
+		if err := addContainer(filepath.Join(filepath.Dir(in.name), ContainerFile), names, some); err != nil {
+			return nil, sum, err
 		}
 		all = append(all, some...)
 	}

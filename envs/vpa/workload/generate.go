@@ -174,10 +174,10 @@ func (c *Config) Series() (Series, error) {
 	if err := c.Validate(); err != nil {
 		return Series{}, err
 	}
-	rng := rand.New(pcg.New(c.Seed))
 	if c.fromLaw() && c.Law == (Law{}) {
-		c.Law = drawLaw(c.Type, rng)
+		c.Law = drawLaw(c.Type, rand.New(pcg.New(c.Seed)))
 	}
+	rng := rand.New(pcg.New(^c.Seed)) // not that of the parameters, so that equal ones give equal series
 	return Series{
 		ID: fmt.Sprintf("%s-%d", c.Type, c.Seed), Interval: c.Interval(), Usage: c.Append(nil, rng),
 		Requests: c.Container.Requests.Resources(), Limits: c.Container.Limits.Resources(),
