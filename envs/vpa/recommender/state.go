@@ -78,8 +78,9 @@ func (s *State) Expired(now time.Duration) bool {
 	return sub(now, from) >= s.r.config.MemoryInterval*time.Duration(s.r.config.MemoryIntervalCount)
 }
 
-// Merge adds the history of o, which must be of the same recommender: of pods with other
-// labels, or restored from a checkpoint. As upstream, it may move the reference of o's weights.
+// Merge adds the history of o: of pods with other labels, or restored from a checkpoint. Its
+// recommender must have the same half-lives. As upstream, Merge may move the reference of o's
+// weights.
 func (s *State) Merge(o *State) {
 	s.cpu.merge(&o.cpu)
 	s.memory.merge(&o.memory)
