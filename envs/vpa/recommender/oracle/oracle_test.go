@@ -334,6 +334,37 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestEdges gives both recommenders one sample at and beside the edge of every bucket.
+func TestEdges(t *testing.T) {
+	model.InitializeAggregationsConfig(nil)
+	r, err := recommender.New(recommender.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream(t, recommender.DefaultConfig(), recommender.Policy{}, 1, []string{"a"})
+	config := model.GetAggregationsConfig()
+	for b := range config.CPUHistogramOptions.NumBuckets() {
+		cpu := int64(config.CPUHistogramOptions.GetBucketStart(b) * 1000)
+		memory := int64(config.MemoryHistogramOptions.GetBucketStart(b))
+		for d := int64(-2); d <= 2; d++ {
+			state, theirs := r.NewState(0), model.NewAggregateContainerState()
+			c, tc := new(recommender.Container), model.NewContainerState(nil, theirs)
+			c.AddCPU(state, 0, cpu+d)
+			c.AddMemory(state, 0, memory+d)
+			for name, usage := range map[model.ResourceName]int64{model.ResourceCPU: cpu + d, model.ResourceMemory: memory + d} {
+				tc.AddSample(&model.ContainerUsageSample{MeasureStart: time.Unix(0, 0), Usage: model.ResourceAmount(usage), Resource: name})
+			}
+			var got recommender.Recommendation
+			state.Recommend(&got)
+			pod := u.recommender.GetRecommendedPodResources(model.ContainerNameToAggregateStateMap{"a": theirs})["a"]
+			want := recommender.Bounds{Lower: raw(pod.LowerBound), Target: raw(pod.Target), Upper: raw(pod.UpperBound)}
+			if got.Bounds != want {
+				t.Errorf("bucket %d, %d m, %d B: %+v, want %+v", b, cpu+d, memory+d, got.Bounds, want)
+			}
+		}
+	}
+}
+
 func raw(r model.Resources) recommender.Amounts {
 	return recommender.Amounts{MilliCPU: int64(r[model.ResourceCPU]), MemoryBytes: int64(r[model.ResourceMemory])}
 }
