@@ -43,6 +43,7 @@ var rules = []rule{
 	{"envs/classic", []string{"envs"}, core},
 	{"envs/gang", []string{"envs"}, core},
 	{"envs/vpa", []string{"envs"}, core},
+	{"envs/vpa/recommender", nil, core},
 	{"envs/all", []string{"envs"}, core},
 	{"models", []string{"envs/space"}, core},
 	{"models/graph", []string{"envs/space", "models"}, noKubernetes},
