@@ -32,8 +32,8 @@
 //
 // # Other recommenders
 //
-// [KRR] and [KRRLimit] are the strategies simple and simple_limit of Robusta KRR,
-// [GuaranteedFrom] and [BurstableFrom] the two variants of Fairwinds Goldilocks.
+// [KRRConfig] has the strategies simple and simple_limit of Robusta KRR, as functions of a usage
+// history. [GuaranteedFrom] and [BurstableFrom] are the two variants of Fairwinds Goldilocks.
 //
 // # Source
 //
