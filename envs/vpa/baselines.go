@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
 // recommender is what a baseline does at each step: it returns a recommendation, or false to
@@ -21,12 +22,20 @@ var baselines = []envs.Baseline{
 		New: rule(func() recommender { return hourly(movingWindow) })},
 	{Name: "seasonal_naive", Doc: "The peak of the coming hour as it was a day ago, plus 15 %, each hour.",
 		New: rule(func() recommender { return hourly(seasonalNaive) })},
-	{Name: "krr_simple", Doc: "KRR's simple strategy: CPU at the 95th percentile without a limit, memory request and limit at the peak plus 15 %, each hour.",
-		New: rule(func() recommender { return krr(0.95, 0) })},
-	{Name: "krr_simple_limit", Doc: "KRR's simple_limit strategy: CPU request at the 66th and limit at the 96th percentile, memory as krr_simple.",
-		New: rule(func() recommender { return krr(0.66, 0.96) })},
+	{Name: "upstream", Doc: "The recommender of the Kubernetes vertical pod autoscaler with its defaults, each step.",
+		New: rule(newUpstream)},
+	{Name: "goldilocks_guaranteed", Doc: "Goldilocks: request and limit at upstream's target, set once a day.",
+		New: rule(func() recommender { return goldilocks(upstream.GuaranteedFrom) })},
+	{Name: "goldilocks_burstable", Doc: "Goldilocks: request at upstream's lower bound and limit at its upper bound, set once a day.",
+		New: rule(func() recommender { return goldilocks(upstream.BurstableFrom) })},
+	{Name: "krr_simple", Doc: "KRR's strategy simple: CPU at the 95th percentile without a limit, memory request and limit at the peak plus 15 %, each hour.",
+		New: rule(func() recommender { return krr(upstream.KRRConfig.Simple) })},
+	{Name: "krr_simple_limit", Doc: "KRR's strategy simple_limit: CPU request at the 66th and limit at the 96th percentile, memory as krr_simple.",
+		New: rule(func() recommender { return krr(upstream.KRRConfig.SimpleLimit) })},
 	{Name: "hindsight_max", Doc: "The largest demand of the episode that is to come, for all of it.", Oracle: true,
 		New: rule(func() recommender { return hindsightMax })},
+	{Name: "hindsight_static", Doc: "The cheapest requests for all of the episode that is to come that let no container be killed.", Oracle: true,
+		New: rule(func() recommender { return hindsightStatic })},
 }
 
 // rule returns the maker of the rule that follows a recommender. On the continuous environment
@@ -42,7 +51,7 @@ func rule(make func() recommender) func(envs.Task) (envs.Rule, error) {
 		return func(_ *cluster.State, first bool, action []float32) error {
 			r, ok := recommend(t, first)
 			if !ok {
-				r = t.inForce()
+				r = t.rec
 			}
 			if t.src.discrete {
 				action[0] = float32(t.encodeDiscrete(&r))
@@ -55,35 +64,9 @@ func rule(make func() recommender) func(envs.Task) (envs.Rule, error) {
 	}
 }
 
-// inForce returns the recommendation in force, with the limits that its target has.
-func (t *Task) inForce() Recommendation {
-	r := t.rec
-	if !r.SetLimits {
-		r.Limits = cluster.Resources{}
-	}
-	return r
-}
-
 func static(t *Task, _ bool) (Recommendation, bool) {
 	r := t.initial
 	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}, true
-}
-
-// hindsightMax never throttles and never kills: limits are at least requests.
-func hindsightMax(t *Task, first bool) (Recommendation, bool) {
-	if !first {
-		return Recommendation{}, false
-	}
-	var most cluster.Resources
-	greatest := 0.0
-	for i := range t.pods {
-		greatest = max(greatest, t.pods[i].share)
-	}
-	for _, u := range t.demand[t.src.history:] {
-		u = scaled(u, greatest)
-		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
-	}
-	return Recommendation{Lower: most, Target: most, Upper: most, Uncapped: most}, true
 }
 
 // Band around the targets of recommenders that give no bounds: the updater acts on requests
@@ -102,14 +85,36 @@ func banded(cpu, mem float64) Recommendation {
 	return Recommendation{Lower: at(1 / bandLow), Target: at(1), Upper: at(bandHigh), Uncapped: at(1)}
 }
 
-// hourly makes a recommender of one that is asked at the first step and once an hour.
+// hourly makes a recommender of one that is asked at the first step, once an hour and after an
+// OOM kill. For a day after a kill, its memory target is no less than upstream's bump: 1.2
+// times the limit, and 100 MiB more.
 func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
 	var scratch []float64
+	floor, until := 0.0, 0
 	return func(t *Task, first bool) (Recommendation, bool) {
-		if !first && t.steps%t.stepsIn(time.Hour) != 0 {
+		if first {
+			floor, until = 0, 0
+		}
+		killed := false
+		for i := range t.pods {
+			if p := &t.pods[i]; !first && p.oom {
+				limit := float64(p.used.MemoryBytes) // a killed container's usage is its limit
+				floor, until, killed = max(floor, 1.2*limit, limit+100*mib), t.steps+t.stepsIn(24*time.Hour), true
+			}
+		}
+		if t.steps >= until {
+			floor = 0
+		}
+		if !first && !killed && t.steps%t.stepsIn(time.Hour) != 0 {
 			return Recommendation{}, false
 		}
-		return ask(t, &scratch), true
+		r := ask(t, &scratch)
+		if float64(r.Target.MemoryBytes) < floor {
+			atFloor := banded(0, floor)
+			r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes, r.Uncapped.MemoryBytes =
+				atFloor.Lower.MemoryBytes, atFloor.Target.MemoryBytes, atFloor.Upper.MemoryBytes, atFloor.Target.MemoryBytes
+		}
+		return r, true
 	}
 }
 
@@ -139,44 +144,6 @@ func seasonalNaive(t *Task, _ *[]float64) Recommendation {
 		cpu = max(cpu, float64(u.MilliCPU))
 	}
 	return banded(margin*cpu, margin*peakMemory(coming))
-}
-
-// Constants of KRR's strategies.
-const (
-	krrHistory   = 14 * 24 * time.Hour
-	krrMinPoints = 100
-	krrMinCPU    = 10        // millicores
-	krrMinMemory = 100 * mib // bytes
-	krrBuffer    = 1.15      // of memory
-	krrOOMBuffer = 1.25      // of the limit at an OOM kill
-)
-
-// krr returns KRR's strategy with CPU requests at one percentile and limits at another, or
-// without limits if that is 0. Below its least number of points it recommends nothing. Its
-// recommendations are applied each hour.
-func krr(request, limit float64) recommender {
-	var scratch []float64
-	killedAt := 0.0 // greatest limit at an OOM kill
-	return func(t *Task, first bool) (Recommendation, bool) {
-		if first {
-			killedAt = 0
-		}
-		if len(t.kills) > 0 {
-			killedAt = max(killedAt, float64(t.seen[len(t.seen)-1].MemoryBytes)) // a killed container's usage is its limit
-		}
-		if !first && t.steps%t.stepsIn(time.Hour) != 0 || len(t.seen) < krrMinPoints {
-			return Recommendation{}, false
-		}
-		seen := t.tail(krrHistory)
-		mem := max(krrBuffer*peakMemory(seen), krrOOMBuffer*killedAt, krrMinMemory)
-		r := banded(max(cpuQuantile(seen, request, &scratch), krrMinCPU), mem)
-		r.SetLimits = true
-		r.Limits.MemoryBytes = r.Target.MemoryBytes
-		if limit > 0 {
-			r.Limits.MilliCPU = int64(math.Ceil(max(cpuQuantile(seen, limit, &scratch), krrMinCPU)))
-		}
-		return r, true
-	}
 }
 
 func peakMemory(seen []cluster.Resources) float64 {

@@ -39,6 +39,8 @@ type pod struct {
 	forgotten cluster.Resources // target that was infeasible, in mode InPlace
 
 	used    cluster.Resources // in the last step
+	sampled bool              // it ran in the last step, so that there is a sample of its usage
+	oom     bool              // it was killed in the last step
 	work    float64           // core-seconds since the last checkpoint
 	unsaved time.Duration     // of running since it
 }
@@ -76,11 +78,11 @@ func backOff(crashes int) time.Duration {
 func (p *pod) run(t *Task, now time.Duration, demand cluster.Resources, s *interval) {
 	end := now + t.step
 	up := p.upTime(now, end)
-	oom := up > 0 && p.limits.MemoryBytes > 0 && demand.MemoryBytes > p.limits.MemoryBytes
-	if oom {
+	p.oom = up > 0 && p.limits.MemoryBytes > 0 && demand.MemoryBytes > p.limits.MemoryBytes
+	p.sampled = up > 0
+	if p.oom {
 		p.kill(t, max(now, p.ready), s)
 		up = p.upTime(now, end)
-		t.kills = append(t.kills, p.requests)
 	}
 	fraction := up.Seconds() / t.step.Seconds()
 	served := float64(demand.MilliCPU)
@@ -93,7 +95,7 @@ func (p *pod) run(t *Task, now time.Duration, demand cluster.Resources, s *inter
 	served *= fraction
 	p.used = cluster.Resources{MilliCPU: int64(served)}
 	switch {
-	case oom:
+	case p.oom:
 		p.used.MemoryBytes = p.limits.MemoryBytes
 	case up > 0:
 		p.used.MemoryBytes = demand.MemoryBytes

@@ -49,9 +49,8 @@ type Task struct {
 
 	candidates []candidate
 	budget     budget
-	kills      []cluster.Resources // requests of the containers that were killed in the last step
-	record     []record            // of each step, for plots
-	meta       [2]int32            // of the node and of the pods
+	record     []record // of each step, for plots
+	meta       [2]int32 // of the node and of the pods
 	ops        []cluster.Op
 }
 
@@ -117,9 +116,6 @@ func (t *Task) Demand() []cluster.Resources { return t.demand }
 // History returns the number of samples in Seen and Demand before the first step.
 func (t *Task) History() int { return t.src.history }
 
-// Kills returns the requests of the containers that were killed in the last step.
-func (t *Task) Kills() []cluster.Resources { return t.kills }
-
 // Initial returns the requests and limits of a container at the start.
 func (t *Task) Initial() (requests, limits cluster.Resources) { return t.initial, t.limits }
 
@@ -128,7 +124,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	t.src.draw(t, rng)
 	t.steps, t.use, t.lastKill, t.lastMove = 0, false, -1, -1
 	t.last, t.sum, t.cost, t.total, t.flags = interval{}, interval{}, costs{}, costs{}, flags{}
-	t.kills, t.record, t.seen = t.kills[:0], t.record[:0], t.seen[:0]
+	t.record, t.seen = t.record[:0], t.seen[:0]
 	greatest := t.drawShares()
 	for r := range t.hour {
 		t.hour[r].reset()
@@ -265,7 +261,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		return envs.Outcome{}, fmt.Errorf("the episode has %d steps; option steps makes longer ones", t.opts.Steps)
 	}
 	t.decide(action)
-	t.last, t.kills = interval{}, t.kills[:0]
+	t.last = interval{}
 	if t.opts.Mode == ModeInitial && t.steps == 0 {
 		if err := t.admitAll(ctx, c); err != nil {
 			return envs.Outcome{}, err
