@@ -278,6 +278,32 @@ func TestBoundsOutOfOrder(t *testing.T) {
 	}
 }
 
+// TestChart: a point of every line for each step, and the events that info counts.
+func TestChart(t *testing.T) {
+	v := open(t, discrete, map[string]any{"steps": 200, "mode": "InPlaceOrRecreate"})
+	reset(t, v, 3)
+	var b *envs.Batch
+	for i := range 200 {
+		b = step(t, v, float32(i*5%49))
+	}
+	chart := v.Env(0).Task().(envs.Charter).Chart()
+	if len(chart.X) != 200 || chart.X[199] != 200./60 || len(chart.Panels) != 2 {
+		t.Fatalf("%d steps to %v h in %d panels, want 200 to 3.33 h in 2", len(chart.X), chart.X[len(chart.X)-1], len(chart.Panels))
+	}
+	for _, p := range chart.Panels {
+		for _, l := range p.Lines {
+			if len(l.Y) != 200 {
+				t.Errorf("%s of %s has %d points, want 200", l.Name, p.YLabel, len(l.Y))
+			}
+		}
+	}
+	for i, name := range []string{"ooms", "evictions", "resizes"} {
+		if got, want := len(chart.Events[i].X), column(t, v, b, name); float64(got) != want || name == "resizes" && got == 0 {
+			t.Errorf("%d events of %s, want %v, and some resizes", got, name, want)
+		}
+	}
+}
+
 // TestLimitRangeCaps: a container LimitRange of at most 3000 m holds for the limit, which is
 // twice the request.
 func TestLimitRangeCaps(t *testing.T) {

@@ -13,14 +13,15 @@ const (
 	obsSize        = 2*obsPerResource + obsCommon
 )
 
-// Ends of the logarithmic scale on which amounts are observed.
 const (
-	obsLowCPU, obsHighCPU = 1, 1 << 17       // millicores
-	obsLowMem, obsHighMem = 1 << 20, 1 << 40 // bytes
-	obsCount              = 10               // OOM kills or restarts that are 1
-	obsSince              = 60               // steps since an event that are 1
-	obsRatio              = 2                // usage over request that is 1
-	weekSeconds           = 7 * 24 * 3600    // of time features
+	obsLowCPU       = 1             // millicores that are 0; each doubling is 1/obsDoublingsCPU more
+	obsDoublingsCPU = 17            // up to 131 cores
+	obsLowMem       = mib           // likewise in bytes
+	obsDoublingsMem = 20            // up to 1 TiB
+	obsCount        = 10            // OOM kills or restarts that are 1
+	obsSince        = 60            // steps since an event that are 1
+	obsRatio        = 2             // usage over request that is 1
+	weekSeconds     = 7 * 24 * 3600 // of time features
 )
 
 // Observe implements [envs.Task].
@@ -83,14 +84,14 @@ func (t *Task) observeResource(r int, obs []float32, used, request, limit, targe
 
 // onScale maps an amount to [0, 1] on a logarithmic scale, cut off at its ends.
 func onScale(r int, v float64) float32 {
-	low, inverse := float64(obsLowCPU), 1/17.0
+	low, inverse := float64(obsLowCPU), 1/(obsDoublingsCPU*math.Ln2)
 	if r == 1 {
-		low, inverse = obsLowMem, 1/20.0
+		low, inverse = obsLowMem, 1/(obsDoublingsMem*math.Ln2)
 	}
 	if v <= low {
 		return 0
 	}
-	return float32(min(math.Log2(v/low)*inverse, 1))
+	return float32(min(math.Log(v/low)*inverse, 1))
 }
 
 func part(a, b float64) float32 {

@@ -56,7 +56,7 @@ type Options struct {
 	Pods      int     `opt:"pods" doc:"pods under the controller, 1 to 64"`
 	PodSpread float64 `opt:"pod_spread" doc:"standard deviation of the logarithm of the pods' shares of the load"`
 
-	InitialLow  float64 `opt:"initial_low" doc:"requests at the start are the peak of the history times a factor from initial_low to initial_high"`
+	InitialLow  float64 `opt:"initial_low" doc:"requests at the start are the peak of the history times a factor from initial_low to initial_high, or what data says of the container"`
 	InitialHigh float64 `opt:"initial_high" doc:"see initial_low"`
 
 	LimitRatioCPU    float64 `opt:"limit_ratio_cpu" doc:"CPU limit over request at the start; 1 is equal, 0 is no limit"`

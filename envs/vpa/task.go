@@ -109,15 +109,8 @@ func (t *Task) Workload() string { return t.id }
 // history on. The caller must not change it.
 func (t *Task) Seen() []cluster.Resources { return t.seen }
 
-// Demand returns the demand of one pod of share 1 in the history and in every step, those to
-// come included. The caller must not change it.
-func (t *Task) Demand() []cluster.Resources { return t.demand }
-
-// History returns the number of samples in Seen and Demand before the first step.
+// History returns the number of samples in Seen before the first step.
 func (t *Task) History() int { return t.src.history }
-
-// Initial returns the requests and limits of a container at the start.
-func (t *Task) Initial() (requests, limits cluster.Resources) { return t.initial, t.limits }
 
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {

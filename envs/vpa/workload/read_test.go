@@ -195,25 +195,6 @@ func TestBadTraces(t *testing.T) {
 	}
 }
 
-func TestResample(t *testing.T) {
-	u := func(v int64) cluster.Resources { return cluster.Resources{MilliCPU: v, MemoryBytes: v} }
-	s := workload.Series{ID: "x", Interval: time.Minute, Usage: []cluster.Resources{u(10), u(20), u(30), u(40)}}
-	two, err := s.Resample(2 * time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]cluster.Resources{{MilliCPU: 15, MemoryBytes: 20}, {MilliCPU: 35, MemoryBytes: 40}}, two.Usage); diff != "" {
-		t.Errorf("at two minutes (-want +got):\n%s", diff)
-	}
-	half, err := s.Resample(30 * time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]cluster.Resources{u(10), u(10), u(20), u(20), u(30), u(30), u(40), u(40)}, half.Usage); diff != "" {
-		t.Errorf("at half a minute (-want +got):\n%s", diff)
-	}
-}
-
 func FuzzReadCSV(f *testing.F) {
 	f.Add("time_s,cpu_m,mem_b\n0,1,2\n60,1,2\n")
 	f.Add("time_s,cpu_m,mem_b,pod\n0,1e9,2,a\n1,NaN,2,b\n")

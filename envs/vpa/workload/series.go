@@ -195,28 +195,3 @@ func (c *collector) gap(id, what string, from, to float64) error {
 	}
 	return nil
 }
-
-// Resample returns s with samples at another interval, each the mean of the CPU and the largest
-// memory of the samples it covers, or a copy of the one that covers it.
-func (s Series) Resample(interval time.Duration) (Series, error) {
-	if interval == s.Interval {
-		return s, nil
-	}
-	c := newCollector(Grid{Interval: interval, MaxGap: max(s.Interval, interval)}, true)
-	for i, u := range s.Usage {
-		at := time.Duration(i) * s.Interval
-		if err := c.add(s.ID, sample{at.Seconds(), float64(u.MilliCPU), float64(u.MemoryBytes)}); err != nil {
-			return s, err
-		}
-	}
-	all, _, err := c.finish()
-	if err != nil {
-		return s, err
-	}
-	out := all[0]
-	for n := int(time.Duration(len(s.Usage)) * s.Interval / interval); len(out.Usage) < n; {
-		out.Usage = append(out.Usage, out.Usage[len(out.Usage)-1]) // the last sample holds for its interval
-	}
-	out.Requests, out.Limits = s.Requests, s.Limits
-	return out, nil
-}
