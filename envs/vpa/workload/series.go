@@ -142,7 +142,7 @@ func (c *collector) series(t *trace) (Series, error) {
 	if n > maxIntervals {
 		return Series{}, fmt.Errorf("%q spans %.0f s, which is more than %d intervals of %v", t.id, last-first, maxIntervals, c.grid.Interval)
 	}
-	out := Series{ID: t.id, Interval: c.grid.Interval, Requests: t.requests, Limits: t.limits, Usage: make([]cluster.Resources, 0, n)}
+	out := Series{ID: t.id, Interval: c.grid.Interval, Requests: t.requests, Limits: t.limits, Usage: make([]cluster.Resources, 0, min(n, 1<<16))}
 	var seen cluster.Resources
 	at := [2]float64{first, first} // of the last sample with CPU, with memory
 	have := [2]bool{}
