@@ -12,7 +12,7 @@ import (
 )
 
 // recommender is what a baseline does at each step: it returns a recommendation, or false to
-// leave the one in force. first is true at an episode's first decision.
+// stand by its last. first is true at an episode's first decision.
 type recommender func(t *Task, first bool) (Recommendation, bool)
 
 // baselines are the recommenders as rules for both environments.
@@ -40,28 +40,44 @@ var baselines = []envs.Baseline{
 
 // rule returns the maker of the rule that follows a recommender. On the continuous environment
 // recommendations are set by [Task.Recommend], beside the nearest action; on the discrete one
-// the nearest action is all there is.
-func rule(make func() recommender) func(envs.Task) (envs.Rule, error) {
+// the action of [Task.encodeDiscrete] is all there is, step by step.
+func rule(make func() recommender) func(envs.Task) (envs.Rule, error) { return follow(make, false) }
+
+// follow is rule; exact sets recommendations on the discrete environment too.
+func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, error) {
 	return func(task envs.Task) (envs.Rule, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("vpa: a recommender for a task of type %T", task)
 		}
 		recommend := make()
+		var last Recommendation
 		return func(_ *cluster.State, first bool, action []float32) error {
-			r, ok := recommend(t, first)
-			if !ok {
-				r = t.rec
+			if r, ok := recommend(t, first); ok {
+				last = r
+			} else if first {
+				last = t.rec // what the pods have at the start
 			}
 			if t.src.discrete {
-				action[0] = float32(t.encodeDiscrete(&r))
-				return nil
+				action[0] = float32(t.encodeDiscrete(&last))
+				if !exact {
+					return nil
+				}
+			} else {
+				t.encode(&last, action)
 			}
-			t.encode(&r, action)
-			t.Recommend(r)
+			t.Recommend(last)
 			return nil
 		}, nil
 	}
+}
+
+// discreteBaselines are those of the discrete environment: the same, and upstream undiminished.
+func discreteBaselines() []envs.Baseline {
+	return append(slices.Clone(baselines), envs.Baseline{
+		Name: "upstream_exact", Doc: "The recommender upstream with its amounts set as they are, as on the continuous environment.",
+		New: follow(newUpstream, true),
+	})
 }
 
 func static(t *Task, _ bool) (Recommendation, bool) {

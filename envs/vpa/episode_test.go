@@ -278,6 +278,23 @@ func TestBoundsOutOfOrder(t *testing.T) {
 	}
 }
 
+// TestUpstreamExact: on the discrete environment, upstream undiminished costs what it costs on
+// the continuous one, with the same seed.
+func TestUpstreamExact(t *testing.T) {
+	var got [2]float64
+	for i, tc := range []struct{ id, name string }{{continuous, "upstream"}, {discrete, "upstream_exact"}} {
+		v := open(t, tc.id, map[string]any{"steps": 300, "workload": "borg", "pods": 2})
+		base, err := v.Spec().Baseline(tc.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[i] = playBaseline(t, v, base)
+	}
+	if got[0] != got[1] || got[0] == 0 {
+		t.Errorf("returns %v and %v, want equal ones", got[0], got[1])
+	}
+}
+
 // TestChart: a point of every line for each step, and the events that info counts.
 func TestChart(t *testing.T) {
 	v := open(t, discrete, map[string]any{"steps": 200, "mode": "InPlaceOrRecreate"})

@@ -122,3 +122,24 @@ func TestEncodeDecode(t *testing.T) {
 		}
 	}
 }
+
+// TestNearest: on the discrete environment, what lies within the bounds is kept, and else the
+// least factor is taken that reaches the target.
+func TestNearest(t *testing.T) {
+	for _, tc := range []struct {
+		now, lower, target, upper int64
+		factor                    float64
+	}{
+		{1000, 900, 1100, 1200, 1},
+		{1000, 1050, 1100, 1200, 1.25},
+		{1000, 1001, 1050, 1050, 1.05},
+		{1000, 5000, 5000, 5000, 2},
+		{1000, 100, 100, 100, 0.5},
+		{1000, 700, 700, 700, 0.8},
+		{1000, 960, 960, 960, 1}, // 0.95 would go below
+	} {
+		if got := Factors[nearest(tc.now, tc.lower, tc.target, tc.upper)]; got != tc.factor {
+			t.Errorf("nearest(%d, %d, %d, %d): factor %v, want %v", tc.now, tc.lower, tc.target, tc.upper, got, tc.factor)
+		}
+	}
+}

@@ -204,8 +204,9 @@ func (t *Task) decodeDiscrete(action int) Recommendation {
 	return Recommendation{Lower: target, Target: target, Upper: target, Uncapped: target}
 }
 
-// encodeDiscrete returns the action that comes nearest to r: it keeps a resource whose target
-// in force lies within r's bounds, and else takes the nearest factor towards r's target.
+// encodeDiscrete returns the action that comes nearest to r and not below it: it keeps a
+// resource whose target in force lies within r's bounds, and else takes the least factor that
+// reaches r's target, or the greatest if none does.
 func (t *Task) encodeDiscrete(r *Recommendation) int {
 	cpu := nearest(t.rec.Target.MilliCPU, r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU)
 	mem := nearest(t.rec.Target.MemoryBytes, r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes)
@@ -213,15 +214,13 @@ func (t *Task) encodeDiscrete(r *Recommendation) int {
 }
 
 func nearest(now, lower, target, upper int64) int {
-	if now >= lower && now <= upper || target <= 0 || now <= 0 {
+	if now >= lower && now <= upper {
 		return keep
 	}
-	want := math.Log(float64(target) / float64(now))
-	best := keep
 	for i, f := range Factors {
-		if math.Abs(math.Log(f)-want) < math.Abs(math.Log(Factors[best])-want) {
-			best = i
+		if math.Round(float64(now)*f) >= float64(target) {
+			return i
 		}
 	}
-	return best
+	return len(Factors) - 1
 }

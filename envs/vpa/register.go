@@ -4,11 +4,12 @@ import "github.com/kubernasium/kubernasium/envs"
 
 func init() {
 	for _, v := range []struct {
-		id, doc  string
-		discrete bool
+		id, doc   string
+		discrete  bool
+		baselines []envs.Baseline
 	}{
-		{"k8s/VerticalPodAutoscaler-v0", "Which CPU and memory a pod requests: bounds and targets, as a recommender gives them.", false},
-		{"k8s/VerticalPodAutoscalerDiscrete-v0", "Which CPU and memory a pod requests: by which factor to scale each.", true},
+		{"k8s/VerticalPodAutoscaler-v0", "Which CPU and memory a pod requests: bounds and targets, as a recommender gives them.", false, baselines},
+		{"k8s/VerticalPodAutoscalerDiscrete-v0", "Which CPU and memory a pod requests: by which factor to scale each.", true, discreteBaselines()},
 	} {
 		defaults := DefaultOptions()
 		envs.Register(&envs.Spec{
@@ -37,7 +38,7 @@ func init() {
 				{Column: "cost", Unit: "h", Lower: true}, {Column: "slack_pct", Unit: "%", Lower: true},
 				{Column: "throttled_pct", Unit: "%", Lower: true}, {Column: "ooms", Lower: true}, {Column: "evictions", Lower: true},
 			},
-			Baselines: baselines,
+			Baselines: v.baselines,
 		})
 	}
 }
