@@ -36,6 +36,19 @@ func TestContractOfFiles(t *testing.T) {
 	}
 }
 
+// TestSeedAgain: a seed gives its episode again after others, also of files.
+func TestSeedAgain(t *testing.T) {
+	for _, opts := range []map[string]any{{"steps": 5}, {"data": podsFile(t, 6, 120), "history_h": 0.5, "steps": 5, "pods": 2}} {
+		v := open(t, continuous, opts)
+		first := slices.Clone(reset(t, v, 1).Obs)
+		reset(t, v, 2)
+		step(t, v, both(0, 0)...)
+		if again := reset(t, v, 1).Obs; !slices.Equal(first, again) {
+			t.Errorf("%v: seed 1 begins with %v, and after another episode with %v", opts, first, again)
+		}
+	}
+}
+
 // TestSplit: of 12 workloads every fifth is held out, of three the last; training plays the
 // others.
 func TestSplit(t *testing.T) {

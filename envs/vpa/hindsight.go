@@ -41,7 +41,6 @@ func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 		return Recommendation{}, false
 	}
 	most, _ := hindsightMax(t, true)
-	w := weightings[t.opts.Weighting]
 	best := most.Target
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for k := 1; k <= hindsightGrid; k++ {
@@ -51,7 +50,7 @@ func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 			MemoryBytes: max(1, int64(math.Ceil(f*float64(most.Target.MemoryBytes)))),
 		}}
 		limits := t.limitsFor(&r)
-		cpu, mem := t.constantCost(w, r.Target, limits)
+		cpu, mem := t.constantCost(r.Target, limits)
 		if cpu < least[0] {
 			least[0], best.MilliCPU = cpu, r.Target.MilliCPU
 		}
@@ -64,7 +63,8 @@ func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 
 // constantCost returns the weighted cost of constant requests, in millicores and in bytes,
 // summed over steps and pods, without kills and changes.
-func (t *Task) constantCost(w weights, requests, limits cluster.Resources) (cpu, mem float64) {
+func (t *Task) constantCost(requests, limits cluster.Resources) (cpu, mem float64) {
+	w := t.weights
 	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
 	if lc == 0 {
 		lc = math.Inf(1)

@@ -78,14 +78,11 @@ func (o *Options) ratio(r float64) float64 {
 func (t *Task) limitsFor(r *Recommendation) cluster.Resources {
 	switch {
 	case r.SetLimits:
-		l := r.Limits
-		if l.MilliCPU != 0 {
-			l.MilliCPU = max(l.MilliCPU, r.Target.MilliCPU)
+		greatest := amount(t.opts.RangeMaxCPU, t.opts.RangeMaxMemory)
+		return cluster.Resources{
+			MilliCPU:    explicit(r.Limits.MilliCPU, r.Target.MilliCPU, greatest.MilliCPU),
+			MemoryBytes: explicit(r.Limits.MemoryBytes, r.Target.MemoryBytes, greatest.MemoryBytes),
 		}
-		if l.MemoryBytes != 0 {
-			l.MemoryBytes = max(l.MemoryBytes, r.Target.MemoryBytes)
-		}
-		return l
 	case t.opts.Controlled == RequestsOnly:
 		return t.limits
 	}
@@ -93,6 +90,18 @@ func (t *Task) limitsFor(r *Recommendation) cluster.Resources {
 		MilliCPU:    proportional(t.limits.MilliCPU, t.initial.MilliCPU, r.Target.MilliCPU),
 		MemoryBytes: proportional(t.limits.MemoryBytes, t.initial.MemoryBytes, r.Target.MemoryBytes),
 	}
+}
+
+// explicit returns a limit that is set as it is, within the LimitRange, and no less than the
+// request; 0 of either is none.
+func explicit(limit, request, greatest int64) int64 {
+	if limit == 0 {
+		return 0
+	}
+	if greatest > 0 {
+		limit = min(limit, greatest)
+	}
+	return max(limit, request)
 }
 
 // proportional returns trunc(limit·target/request): 0 for no limit, and target itself for a

@@ -43,8 +43,7 @@ func (t *Task) charge() {
 
 // weighted returns the weighted sum of c's terms.
 func (t *Task) weighted(c *costs) float64 {
-	w := weightings[t.opts.Weighting]
-	return w.slack*c.slack + w.overrun*c.overrun + w.change*c.change
+	return t.weights.slack*c.slack + t.weights.overrun*c.overrun + t.weights.change*c.change
 }
 
 // Info implements [envs.InfoWriter].

@@ -19,13 +19,14 @@ type source struct {
 	interval time.Duration
 	history  int               // samples before the episode, 1 or more
 	series   []workload.Series // of the split, on the grid of the steps; empty generates
+	types    []string          // of generated workloads
 }
 
 // heldOutEvery is how many workloads of a file there are for each that is held out.
 const heldOutEvery = 5
 
 func newSource(o Options, discrete bool) (*source, error) {
-	s := &source{opts: o, discrete: discrete, interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
+	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
 	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
 	if o.Data == "" {
 		return s, nil
@@ -67,37 +68,33 @@ func split(all []workload.Series, part string) ([]workload.Series, error) {
 	return out, nil
 }
 
-// draw writes an episode's demand to t: its history, and a sample for each step.
+// draw seeds t's generator by rng and writes an episode's demand to t: its history, and a sample
+// for each step.
 func (s *source) draw(t *Task, rng *rand.Rand) {
 	n := s.history + s.opts.Steps
 	t.demand = t.demand[:0]
-	if len(s.series) > 0 {
-		one := &s.series[rng.IntN(len(s.series))]
-		from := rng.IntN(len(one.Usage) - n + 1)
-		t.demand = append(t.demand, one.Usage[from:from+n]...)
-		t.kind, t.id = "", one.ID
-		t.startOfDay = float64(from) * s.opts.Interval
-		t.traceRequests, t.traceLimits = one.Requests, one.Limits
-		return
-	}
 	// Train and held-out workloads have generators of their own: even and odd seeds.
 	seed := rng.Uint64() &^ 1
 	if s.opts.Split == SplitHeldOut {
 		seed |= 1
 	}
 	t.source.Seed(seed)
-	types := workload.Types()
-	t.kind = s.opts.Workload
-	if t.kind == WorkloadMixed {
-		t.kind = types[t.rng.IntN(len(types))]
+	if len(s.series) > 0 {
+		one := &s.series[t.rng.IntN(len(s.series))]
+		from := t.rng.IntN(len(one.Usage) - n + 1)
+		t.demand = append(t.demand, one.Usage[from:from+n]...)
+		t.id = one.ID
+		t.startOfDay = float64(from) * s.opts.Interval
+		t.traceRequests, t.traceLimits = one.Requests, one.Limits
+		return
 	}
-	c := workload.Draw(t.kind, n, s.opts.Interval, t.rng)
+	t.id = s.opts.Workload
+	if t.id == WorkloadMixed {
+		t.id = s.types[t.rng.IntN(len(s.types))]
+	}
+	c := workload.Draw(t.id, n, s.opts.Interval, t.rng)
 	t.demand = c.Append(t.demand, t.rng)
-	t.id = t.kind
-	t.startOfDay = c.Law.Start
-	if c.Law == (workload.Law{}) {
-		t.startOfDay = 0
-	}
+	t.startOfDay = c.Law.Start // 0 without a law
 	t.traceRequests, t.traceLimits = cluster.Resources{}, cluster.Resources{}
 }
 

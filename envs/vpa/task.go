@@ -24,10 +24,11 @@ type Task struct {
 	step, startup, checkpoint, evictAfterOOM time.Duration
 	scales                                   [2]scale          // of CPU and of memory
 	low, high                                cluster.Resources // of requests
+	weights                                  weights           // of the reward's terms
 
 	demand                     []cluster.Resources // of the workload: history, then a sample for each step
 	seen                       []cluster.Resources // usage as it was observed, the largest of all pods: history, then each step's
-	kind, id                   string              // type of the workload; its name
+	id                         string              // type of the workload, or its name in a file
 	startOfDay                 float64             // seconds since Monday 00:00 at the first sample of demand
 	traceRequests, traceLimits cluster.Resources
 	initial, limits            cluster.Resources // of a container at the start
@@ -71,7 +72,7 @@ func newTask(src *source) *Task {
 	o := &src.opts
 	t := &Task{
 		src: src, opts: o, step: src.interval, startup: seconds(o.Startup), checkpoint: seconds(o.Checkpoint),
-		evictAfterOOM: seconds(o.EvictAfterOOM), pods: make([]pod, o.Pods),
+		evictAfterOOM: seconds(o.EvictAfterOOM), pods: make([]pod, o.Pods), weights: weightings[o.Weighting],
 		scales: [2]scale{newScale(o.MinCPU, o.MaxCPU), newScale(o.MinMemory*mib, o.MaxMemory*mib)},
 	}
 	t.source, t.rng = newGenerator()
