@@ -22,6 +22,7 @@ func TestSaveHistogram(t *testing.T) {
 		{"empty", nil, map[int]uint32{}, 0},
 		{"one", []sample{{1, 1, 0}}, map[int]uint32{1: 10000}, 1},
 		{"one too light", []sample{{1, 1, 0}, {2, 100000, 0}}, map[int]uint32{2: 10000}, 100001},
+		{"rounded", []sample{{1, 2, 0}, {2, 3, 0}}, map[int]uint32{1: 6667, 2: 10000}, 5},
 		{"three", []sample{{1, 1, 0}, {2, 10000, 0}, {3, 50, 0}}, map[int]uint32{1: 1, 2: 10000, 3: 50}, 10051},
 	} {
 		t.Run(c.name, func(t *testing.T) {

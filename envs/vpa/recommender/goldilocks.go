@@ -1,12 +1,9 @@
 package recommender
 
-// Goldilocks runs the vertical pod autoscaler in mode Off and reports what its recommendation
-// means for either class of quality of service.
+// GuaranteedFrom returns Goldilocks' requests for quality of service Guaranteed: request and
+// limit are the target that the vertical pod autoscaler gives in mode Off.
 //
 // Source: github.com/FairwindsOps/goldilocks, README.md.
-
-// GuaranteedFrom returns Goldilocks' requests for quality of service Guaranteed: request and
-// limit are the target.
 func GuaranteedFrom(b Bounds) Requests { return Requests{Request: b.Target, Limit: b.Target} }
 
 // BurstableFrom returns Goldilocks' requests for quality of service Burstable: the request is

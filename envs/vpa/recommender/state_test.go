@@ -101,6 +101,34 @@ func TestMemoryInterval(t *testing.T) {
 		c.AddMemory(s, start+time.Hour/2, 10)
 		checkMemory(t, s, operation{5, time.Hour}, operation{-5, time.Hour}, operation{10, time.Hour})
 	})
+	t.Run("a peak of 0 is never replaced", func(t *testing.T) { // so it is upstream
+		s := hour.NewState(0)
+		var c Container
+		c.AddMemory(s, start, 0)
+		c.AddMemory(s, start+time.Minute, 10)
+		checkMemory(t, s, operation{0, time.Hour})
+	})
+	t.Run("an OOM kill's peak ends with its interval", func(t *testing.T) {
+		s := hour.NewState(0)
+		var c Container
+		if err := c.RecordOOM(s, start, 1000*mebi); err != nil {
+			t.Fatal(err)
+		}
+		c.AddMemory(s, start+time.Hour, 5)
+		c.AddMemory(s, start+time.Hour, 10)
+		checkMemory(t, s, operation{1200 * mebi, time.Hour}, operation{5, 2 * time.Hour}, operation{-5, 2 * time.Hour}, operation{10, 2 * time.Hour})
+	})
+	t.Run("samples may follow an OOM kill that lies before the last", func(t *testing.T) {
+		s := hour.NewState(0)
+		var c Container
+		c.AddMemory(s, start, 1000*mebi)
+		if err := c.RecordOOM(s, start-10*time.Minute, 0); err != nil {
+			t.Fatal(err)
+		}
+		if !c.AddMemory(s, start-5*time.Minute, 10) || c.AddMemory(s, start-15*time.Minute, 10) {
+			t.Error("want the sample after the OOM kill accepted and the one before refused")
+		}
+	})
 	t.Run("old OOM kill", func(t *testing.T) {
 		s := hour.NewState(0)
 		var c Container
