@@ -217,7 +217,7 @@ func TestOptimum(t *testing.T) {
 // playBaseline plays an episode of seed 1 and returns its return.
 func playBaseline(tb testing.TB, v *envs.Vec, base *envs.Baseline) float64 {
 	tb.Helper()
-	b := reset(tb, v, 1)
+	reset(tb, v, 1)
 	rule, err := base.New(v.Env(0).Task())
 	if err != nil {
 		tb.Fatal(err)
@@ -228,8 +228,7 @@ func playBaseline(tb testing.TB, v *envs.Vec, base *envs.Baseline) float64 {
 		if err := rule(v.Env(0).State(), first, action); err != nil {
 			tb.Fatal(err)
 		}
-		b = step(tb, v, action...)
-		if b.Done(0) {
+		if b := step(tb, v, action...); b.Done(0) {
 			return b.EpisodeReturn[0]
 		}
 	}

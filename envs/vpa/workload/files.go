@@ -57,19 +57,19 @@ func ReadFiles(path, format string, g Grid) ([]Series, Report, error) {
 		if err != nil {
 			return nil, Report{}, err
 		}
-		return ReadAzure(tables, readings, g)
+		return readAzure(tables, readings, g)
 	case FormatAlibaba:
 		meta, usage, err := o.pair(path, names, "container_meta", "container_usage")
 		if err != nil {
 			return nil, Report{}, err
 		}
-		return ReadAlibaba(meta, usage, g)
+		return readAlibaba(meta, usage, g)
 	case FormatBorg:
 		usage, err := o.open(matching(names, "instance_usage"))
 		if err != nil {
 			return nil, Report{}, err
 		}
-		return ReadBorg(usage, g)
+		return readBorg(usage, g)
 	case FormatPrometheus:
 		return readReplies(o, path, matching(names, ".json"), g)
 	}

@@ -212,18 +212,6 @@ func FuzzReadPrometheus(f *testing.F) {
 	})
 }
 
-func FuzzReadBorg(f *testing.F) {
-	f.Add(`{"start_time":"0","end_time":"60","average_usage":{"cpus":0.1,"memory":0.1}}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "instance_usage.json"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		all, _, err := workload.ReadFiles(dir, "", workload.Grid{MaxGap: time.Minute})
-		check(t, all, err)
-	})
-}
-
 // check sees that what a reader accepts is sound.
 func check(t *testing.T, all []workload.Series, err error) {
 	if err != nil {

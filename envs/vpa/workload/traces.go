@@ -25,14 +25,14 @@ type azureVM struct{ cores, gib float64 }
 // Buckets of sizes that Azure's second trace leaves open, as its owner's notebook takes them.
 var azureOpen = map[string]float64{">24": 30, ">64": 70}
 
-// ReadAzure reads Microsoft's public VM trace (2017 or 2019): the table of machines (vmid,
+// readAzure reads Microsoft's public VM trace (2017 or 2019): the table of machines (vmid,
 // subscriptionid, deploymentid, vmcreated, vmdeleted, maxcpu, avgcpu, p95maxcpu, vmcategory,
 // vmcorecountbucket, vmmemorybucket) and readings (timestamp, vmid, mincpu, maxcpu, avgcpu),
 // which have no header lines. CPU is avgcpu of the machine's cores.
 //
 // The trace has no usage of memory. Memory is made up: a machine holds 40 % of its memory, plus
 // as much of another 30 % as its CPU is used on a mean that fades over six readings.
-func ReadAzure(vms input, readings []input, g Grid) ([]Series, Report, error) {
+func readAzure(vms input, readings []input, g Grid) ([]Series, Report, error) {
 	size, err := azureSizes(vms)
 	if err != nil {
 		return nil, Report{}, err
@@ -124,13 +124,13 @@ const AlibabaMemoryGiB = 256
 // alibabaMeta is what the table of containers says of one.
 type alibabaMeta struct{ requestMilli, limitMilli, memoryBytes float64 }
 
-// ReadAlibaba reads Alibaba's cluster-trace-v2018: container_meta (container_id, machine_id,
+// readAlibaba reads Alibaba's cluster-trace-v2018: container_meta (container_id, machine_id,
 // time_stamp, app_du, status, cpu_request, cpu_limit, mem_size) and container_usage
 // (container_id, machine_id, time_stamp, cpu_util_percent, mem_util_percent, and six more),
 // which have no header lines. Percentages of -1 and 101 mark what is not valid and are left
 // out, as are empty ones. CPU is a percentage of the request, 100 of which are a core; memory
 // is a percentage of mem_size, which is in hundredths of [AlibabaMemoryGiB].
-func ReadAlibaba(meta input, usage []input, g Grid) ([]Series, Report, error) {
+func readAlibaba(meta input, usage []input, g Grid) ([]Series, Report, error) {
 	of, err := alibabaContainers(meta)
 	if err != nil {
 		return nil, Report{}, err
@@ -240,11 +240,11 @@ func (i *borgInt) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ReadBorg reads instance_usage of Google's cluster trace of 2019 as JSON lines: CPU of
+// readBorg reads instance_usage of Google's cluster trace of 2019 as JSON lines: CPU of
 // average_usage and memory of maximum_usage (or of average_usage where that is missing) for
 // each instance of a collection, in parts of a machine of [BorgCores] and [BorgMemoryGiB]. The
 // greatest assigned_memory is the limit. Other fields are ignored.
-func ReadBorg(usage []input, g Grid) ([]Series, Report, error) {
+func readBorg(usage []input, g Grid) ([]Series, Report, error) {
 	c := newCollector(g, false)
 	for _, in := range usage {
 		dec := json.NewDecoder(in.r)
