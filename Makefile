@@ -74,8 +74,9 @@ bench: ## the benchmarks of docs/benchmarks.md
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
-	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
-	@echo "written to $(CACHE)/wire.md"
+	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --awake --markdown $(CACHE)/wire.md
+	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --quick --markdown $(CACHE)/wire-halting.md
+	@echo "written to $(CACHE)/wire.md, and N = 1 and 64 with cores that halt to $(CACHE)/wire-halting.md"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \
