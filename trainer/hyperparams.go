@@ -139,7 +139,11 @@ func readModel(path string) (*model, error) {
 	if err := f.Params(net.Params()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &model{path, f.Meta, newPolicy(f.Meta.Algo, net, f.Meta.Spec), net}, nil
+	policy, err := newPolicy(net, f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &model{path, f.Meta, policy, net}, nil
 }
 
 // kwargs returns the options of the environment that the model was trained in.

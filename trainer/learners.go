@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
@@ -104,15 +105,12 @@ func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (
 	return l, err
 }
 
-// newPolicy returns the greedy policy of a trained network.
-func newPolicy(algo string, net models.Network, spec models.Spec) agents.Policy {
-	switch algo {
-	case a2c.Algo:
-		return a2c.NewPolicy(net, spec)
-	case dqn.Algo:
-		return dqn.NewPolicy(net, spec)
+// newPolicy returns the greedy policy of a checkpoint, whose parameters net holds.
+func newPolicy(net models.Network, f models.File) (agents.Policy, error) {
+	if f.Meta.Algo == dqn.Algo {
+		return dqn.NewPolicy(net, f.Meta.Spec), nil
 	}
-	return ppo.NewPolicy(net, spec)
+	return onpolicy.NewPolicy(net, f)
 }
 
 // The engines of networks.

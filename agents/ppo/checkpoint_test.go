@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
@@ -187,11 +188,15 @@ func TestLoadForgetsTheRollout(t *testing.T) {
 func TestNewPolicy(t *testing.T) {
 	r := newRun(t, envcheck.Identity(5), 2, quick(), 1)
 	r.train(512)
-	net := newNetwork(t, quick(), 99, r.v)
-	if _, err := net.ReadFrom(bytes.NewReader(saved(t, r.l))); err != nil {
+	net, file := newNetwork(t, quick(), 99, r.v), parse(t, saved(t, r.l))
+	if err := file.Params(net.Params()); err != nil {
 		t.Fatal(err)
 	}
-	policy, greedy := ppo.NewPolicy(net, r.l.Spec()), r.l.Greedy()
+	policy, err := onpolicy.NewPolicy(net, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy := r.l.Greedy()
 	got, want := make([]float32, 2), make([]float32, 2)
 	for range 50 {
 		if err := errors.Join(policy.Act(r.b, got), greedy.Act(r.b, want)); err != nil {
@@ -200,7 +205,6 @@ func TestNewPolicy(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("actions (-learner +checkpoint):\n%s", diff)
 		}
-		var err error
 		if r.b, err = r.v.Step(ctx, got); err != nil {
 			t.Fatal(err)
 		}

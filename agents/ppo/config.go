@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/normalize"
 )
 
 // Config holds the hyperparameters of PPO, with the names and defaults of
@@ -24,7 +25,8 @@ type Config struct {
 	TargetKL           float64         `json:"target_kl"`           // ends an update early above 1.5 times it; default 0: never
 	NetArch            []int           `json:"net_arch"`            // widths of the hidden layers of both towers; default 64, 64
 	ActivationFn       string          `json:"activation_fn"`       // "tanh" (default) or "relu"
-	TotalTimesteps     int             `json:"-"`                   // over which linear schedules fall
+	normalize.Normalization
+	TotalTimesteps int `json:"-"` // over which linear schedules fall
 }
 
 // Defaults returns Stable-Baselines3's defaults.
@@ -33,6 +35,7 @@ func Defaults() Config {
 		LearningRate: agents.Constant(3e-4), NSteps: 2048, BatchSize: 64, NEpochs: 10,
 		Gamma: 0.99, GAELambda: 0.95, ClipRange: agents.Constant(0.2), NormalizeAdvantage: true,
 		VfCoef: 0.5, MaxGradNorm: 0.5, NetArch: []int{64, 64}, ActivationFn: "tanh",
+		Normalization: normalize.Defaults(),
 	}
 }
 
