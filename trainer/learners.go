@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/agents/reinforce"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
@@ -18,7 +19,7 @@ import (
 )
 
 // algos are the names of the algorithms that can be trained.
-var algos = []string{ppo.Algo, a2c.Algo, dqn.Algo}
+var algos = []string{ppo.Algo, a2c.Algo, dqn.Algo, reinforce.Algo}
 
 func checkAlgo(name string) error {
 	if !slices.Contains(algos, name) {
@@ -36,6 +37,9 @@ func defaultConfig(algo string) any {
 	case dqn.Algo:
 		c := dqn.Defaults()
 		c.CheckpointReplayBuffer = false // as RL Zoo, which saves it only if asked to
+		return &c
+	case reinforce.Algo:
+		c := reinforce.Defaults()
 		return &c
 	}
 	c := ppo.Defaults()
@@ -95,6 +99,11 @@ func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (
 		c.TotalTimesteps = h.NTimesteps
 		if net, err = build(a2c.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
 			l.trainable, err = a2c.New(*c, env, net, seed)
+		}
+	case *reinforce.Config:
+		c.TotalTimesteps = h.NTimesteps
+		if net, err = build(reinforce.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
+			l.trainable, err = reinforce.New(*c, env, net, seed)
 		}
 	case *dqn.Config:
 		c.TotalTimesteps = h.NTimesteps

@@ -23,15 +23,15 @@ func TestLoadRefusesAnotherOptimizer(t *testing.T) {
 	cfg := tiny()
 	cfg.UseRMSProp = false
 	other := newRun(t, envcheck.Identity(5), 2, cfg, 3)
-	other.train(32)
+	other.Train(32)
 	r := newRun(t, envcheck.Identity(5), 2, tiny(), 1)
-	r.train(16)
-	before := saved(t, r.l)
-	err := r.l.Load(bytes.NewReader(saved(t, other.l)))
+	r.Train(16)
+	before := r.Saved()
+	err := r.L.Load(bytes.NewReader(other.Saved()))
 	if !errors.Is(err, models.ErrMismatch) || !strings.Contains(err.Error(), "optimizer.square_avg") {
 		t.Errorf("error %v, want one that wraps %v and names optimizer.square_avg", err, models.ErrMismatch)
 	}
-	if !bytes.Equal(before, saved(t, r.l)) {
+	if !bytes.Equal(before, r.Saved()) {
 		t.Error("the learner has changed")
 	}
 }

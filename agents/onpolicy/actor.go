@@ -56,6 +56,7 @@ type Actor struct {
 	Norm      *normalize.Normalizer
 	Value     int // offset of the value in an output row
 	NUpdates  int
+	State     State // what else the learner keeps; nil if nothing
 
 	spec         models.Spec
 	src          *pcg.Source
@@ -63,6 +64,16 @@ type Actor struct {
 	gamma        float64
 	numTimesteps int
 	box          *space.Box // of actions, or nil
+}
+
+// State is what a learner keeps beside what every Actor has.
+type State interface {
+	// Save adds it to a checkpoint.
+	Save(f *models.File)
+
+	// Load reads it and returns how to take it up, which is done only if nothing else fails.
+	// The error wraps [models.ErrMismatch].
+	Load(f models.File) (commit func(), err error)
 }
 
 // Settings are what an Actor is made of.
@@ -105,6 +116,9 @@ func (a *Actor) Spec() models.Spec { return a.spec }
 // NumTimesteps returns the number of environment steps observed.
 func (a *Actor) NumTimesteps() int { return a.numTimesteps }
 
+// Advance counts n environment steps as observed.
+func (a *Actor) Advance(n int) { a.numTimesteps += n }
+
 // Clip moves an action of a Box to the nearest one in it. The environment gets that; the
 // learner goes on with the one sampled, as in Stable-Baselines3.
 func (a *Actor) Clip(action []float32) { clip(a.box, action) }
@@ -119,8 +133,8 @@ func clip(box *space.Box, action []float32) {
 	}
 }
 
-// checkRewards reports the first reward that is not finite.
-func (a *Actor) checkRewards(reward []float64) error {
+// CheckRewards reports the first reward that is not finite.
+func (a *Actor) CheckRewards(reward []float64) error {
 	for i, r := range reward {
 		if math.IsNaN(r) || math.IsInf(r, 0) {
 			return fmt.Errorf("%s: reward %v of environment %d at timestep %d", a.Algo, r, i, a.numTimesteps+i)
@@ -161,6 +175,9 @@ func (a *Actor) Save(w io.Writer) error {
 	f.Put(safetensors.Tensor{Name: rngTensor, Shape: []int{len(rng)}, Data: rng})
 	if err := a.Norm.Save(&f); err != nil {
 		return err
+	}
+	if a.State != nil {
+		a.State.Save(&f)
 	}
 	return models.Write(w, f)
 }
@@ -210,9 +227,16 @@ func (a *Actor) Load(r io.Reader) error {
 	if err := f.Params(params); err != nil {
 		return err
 	}
+	commit := func() {}
+	if a.State != nil {
+		if commit, err = a.State.Load(f); err != nil {
+			return err
+		}
+	}
 	if err := a.Optimizer.Load(f); err != nil {
 		return err
 	}
+	commit()
 	for i, p := range params { // only now, when nothing can fail
 		copy(a.Params[i].Value, p.Value)
 	}

@@ -65,7 +65,7 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 
 // Observe implements [agents.Learner].
 func (c *Collector) Observe(next *envs.Batch) error {
-	if err := c.checkRewards(next.Reward); err != nil {
+	if err := c.CheckRewards(next.Reward); err != nil {
 		return err
 	}
 	buf := c.Buf
@@ -78,7 +78,7 @@ func (c *Collector) Observe(next *envs.Batch) error {
 	if err := c.bootstrap(next, from); err != nil {
 		return err
 	}
-	c.numTimesteps += buf.N
+	c.Advance(buf.N)
 	buf.Advance()
 	if buf.Full() {
 		return c.valueOfNext(next.Obs, to-buf.N)
