@@ -17,7 +17,7 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-race test-full test-python check lint bench bench-wire fuzz clean
+.PHONY: help run build test test-race test-full test-python check lint bench bench-wire bench-trainers fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,12 @@ bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPoo
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --awake --markdown $(CACHE)/wire.md
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --quick --markdown $(CACHE)/wire-halting.md
 	@echo "written to $(CACHE)/wire.md, and N = 1 and 64 with cores that halt to $(CACHE)/wire-halting.md"
+
+bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
+	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
+	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
+	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
+	@echo "written to $(CACHE)/trainers.md"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

@@ -1,7 +1,6 @@
 package a2c_test
 
 import (
-	"context"
 	"os"
 	"testing"
 
@@ -12,8 +11,6 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/classic"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
-
-var ctx = context.Background()
 
 // newRun returns a learner in n environments.
 func newRun(t *testing.T, spec *envs.Spec, n int, cfg a2c.Config, seed uint64) *agentstest.Run[*a2c.Learner] {

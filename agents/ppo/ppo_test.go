@@ -1,7 +1,6 @@
 package ppo_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
@@ -11,8 +10,6 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/classic"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
-
-var ctx = context.Background()
 
 // newRun returns a learner in n environments.
 func newRun(t *testing.T, spec *envs.Spec, n int, cfg ppo.Config, seed uint64) *agentstest.Run[*ppo.Learner] {

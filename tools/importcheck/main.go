@@ -54,6 +54,7 @@ var rules = []rule{
 	{"server", []string{"envs", "agents", "models"}, noGorgonia},
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"tools", nil, core},
+	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
 }
 
 // siblings are folders whose packages may not import each other: one environment does not
