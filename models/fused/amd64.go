@@ -153,6 +153,16 @@ func (avx2) add(y, x []float32) {
 	addAVX2(&y[0], &x[0], len(y))
 }
 
+func (avx512) addScaled(y, x []float32, a float32) {
+	_ = x[len(y)-1]
+	addScaledAVX512(&y[0], &x[0], len(y), a)
+}
+
+func (avx2) addScaled(y, x []float32, a float32) {
+	_ = x[len(y)-1]
+	addScaledAVX2(&y[0], &x[0], len(y), a)
+}
+
 // transpose leaves the edges, where blocks of 8×8 do not fit, to Go.
 func (sharedAVX) transpose(dst, src []float32, rows, cols int) {
 	_, _ = dst[rows*cols-1], src[rows*cols-1]

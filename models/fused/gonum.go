@@ -99,6 +99,13 @@ func (gonumKernels) add(y, x []float32) {
 	}
 }
 
+func (gonumKernels) addScaled(y, x []float32, a float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += float32(a * x[i])
+	}
+}
+
 // tanh is a quotient of polynomials, within 4 ulp of the exact value and of the sign of x.
 // Products are converted explicitly, which forbids the compiler to fuse them with sums.
 //

@@ -111,6 +111,7 @@ func TestGuardPages(t *testing.T) {
 				guarded(t, what+" derive", guards, two, func(x [][]float32) { v.derive(x[0], x[1], relu) })
 			}
 			guarded(t, what+" add", guards, two, func(x [][]float32) { v.add(x[0], x[1]) })
+			guarded(t, what+" addScaled", guards, two, func(x [][]float32) { v.addScaled(x[0], x[1], 0.5) })
 			for _, pad := range []int{0, 3} {
 				rows := [][]float32{normal(n, 1), normal(4*(n+pad)+n, 2)}
 				guarded(t, what+" sumRows", guards, rows, func(x [][]float32) { v.sumRows(x[0], x[1], 5, n+pad) })

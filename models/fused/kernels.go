@@ -28,6 +28,9 @@ type kernels interface {
 
 	// add adds x to y, elementwise.
 	add(y, x []float32)
+
+	// addScaled adds a·x to y, elementwise.
+	addScaled(y, x []float32, a float32)
 }
 
 // A variant is an implementation of the kernels with its name.

@@ -1369,6 +1369,41 @@ end:
 	VZEROUPPER
 	RET
 
+// func addScaledAVX2(y *float32, x *float32, n int, a float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·addScaledAVX2(SB), NOSPLIT, $0-28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        a+24(FP), X0
+	VBROADCASTSS X0, Y0
+
+vectors:
+	SUBQ        $0x00000008, DX
+	JL          tail
+	VMOVUPS     (AX), Y2
+	VMOVUPS     (CX), Y1
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     Y2, (AX)
+	ADDQ        $0x00000020, AX
+	ADDQ        $0x00000020, CX
+	JMP         vectors
+
+tail:
+	ADDQ        $0x00000008, DX
+	JEQ         end
+	LEAQ        lanes<>+0(SB), BX
+	NEGQ        DX
+	VMOVDQU     32(BX)(DX*4), Y1
+	VMASKMOVPS  (AX), Y1, Y3
+	VMASKMOVPS  (CX), Y1, Y2
+	VFMADD231PS Y2, Y0, Y3
+	VMASKMOVPS  Y3, Y1, (AX)
+
+end:
+	VZEROUPPER
+	RET
+
 // func gemm1TailAVX512(m int, k int, a *float32, row int, col int, b *float32, ldb int, c *float32, ldc int, start *float32, ldstart int, tail int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·gemm1TailAVX512(SB), NOSPLIT, $0-96
@@ -2892,6 +2927,41 @@ tail:
 	VMOVUPS.Z (CX), K1, Z0
 	VADDPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)
+
+end:
+	VZEROUPPER
+	RET
+
+// func addScaledAVX512(y *float32, x *float32, n int, a float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·addScaledAVX512(SB), NOSPLIT, $0-28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        a+24(FP), X0
+	VBROADCASTSS X0, Z0
+
+vectors:
+	SUBQ        $0x00000010, DX
+	JL          tail
+	VMOVUPS     (AX), Z2
+	VMOVUPS     (CX), Z1
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	JMP         vectors
+
+tail:
+	ADDQ        $0x00000010, DX
+	JEQ         end
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, DX
+	KMOVW       DX, K1
+	VMOVUPS.Z   (AX), K1, Z2
+	VMOVUPS.Z   (CX), K1, Z1
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, K1, (AX)
 
 end:
 	VZEROUPPER

@@ -195,6 +195,27 @@ func TestElementwise(t *testing.T) {
 	}
 }
 
+// y + a·x with one rounding where the CPU fuses, with two where not.
+func TestAddScaled(t *testing.T) {
+	const a = float32(0.7)
+	for _, v := range variants() {
+		for n := 1; n <= 140; n++ {
+			x, y := normal(n, 1), normal(n, 2)
+			got := slices.Clone(y)
+			v.addScaled(got, x, a)
+			for i := range got {
+				want := float32(math.FMA(float64(a), float64(x[i]), float64(y[i])))
+				if v.name == "gonum" {
+					want = y[i] + float32(a*x[i])
+				}
+				if got[i] != want {
+					t.Fatalf("%s: y[%d] of %d is %v, want %v", v.name, i, n, got[i], want)
+				}
+			}
+		}
+	}
+}
+
 func TestSumRows(t *testing.T) {
 	for _, v := range variants() {
 		for n := 1; n <= 140; n++ {

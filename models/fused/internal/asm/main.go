@@ -23,6 +23,7 @@ func main() {
 		v.reluGrad()
 		v.sumRows()
 		v.add()
+		v.addScaled()
 	}
 	transpose()
 	Generate()
