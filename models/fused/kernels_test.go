@@ -234,6 +234,35 @@ func TestSumRows(t *testing.T) {
 	}
 }
 
+// Small whole numbers give equal maxima, of which the first row counts.
+func TestMaxRows(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, v := range variants() {
+		for n := 1; n <= 70; n++ {
+			rows := 1 + rng.IntN(20)
+			x := make([]float32, rows*n)
+			for i := range x {
+				x[i] = []float32{-2, -1, 0, 1, 2, inf, -inf, nan, -1, 0}[rng.IntN(10-2*(n%2))]
+			}
+			got, row := make([]float32, n), make([]int32, n)
+			v.maxRows(got, row, x)
+			for j := range n {
+				want := 0
+				for i := range rows {
+					a, b := x[i*n+j], x[want*n+j]
+					if b == b && (a != a || a > b) {
+						want = i
+					}
+				}
+				if w := x[want*n+j]; row[j] != int32(want) || got[j] != w && (got[j] == got[j] || w == w) {
+					t.Fatalf("%s: maximum %d of %d rows of %d is %v of row %d, want %v of row %d", v.name, j, rows, n, got[j], row[j], w, want)
+				}
+			}
+		}
+	}
+}
+
 func TestTranspose(t *testing.T) {
 	for _, v := range variants() {
 		for rows := 1; rows <= 35; rows++ {

@@ -256,24 +256,7 @@ func (w *worker) pool(tw *tower, lo, rows int) {
 			pooled = pooled[width:]
 		}
 		if tw.max {
-			maxRows(pooled, tw.argmax[r*width:(r+1)*width], x)
-		}
-	}
-}
-
-// maxRows sets y to the maximum of the rows of x and arg to the first row that has it. A NaN
-// is greater than all.
-func maxRows(y []float32, arg []int32, x []float32) {
-	copy(y, x)
-	clear(arg)
-	width := len(y)
-	arg = arg[:width]
-	for i := int32(1); int(i)*width < len(x); i++ {
-		row := x[int(i)*width:][:width]
-		for j, v := range row {
-			if v > y[j] || v != v && y[j] == y[j] {
-				y[j], arg[j] = v, i
-			}
+			n.k.maxRows(pooled, tw.argmax[r*width:(r+1)*width], x)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package fused
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -125,4 +127,134 @@ func TestForwardStep(t *testing.T) {
 		}
 		checkOutputs(t, "state", state, last)
 	})
+}
+
+func TestAgainstTorch(t *testing.T) {
+	cases, err := oracle.TorchCases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range cases {
+		for _, v := range variants() {
+			if err := c.Check(withBiases(t, c.Spec, 1, v)); err != nil {
+				t.Errorf("%s, %s: %v", name, v.name, err)
+			}
+		}
+	}
+}
+
+// Nodes of one number 1, 2 and 4; edges 0 → 1 twice, 2 → 1 and 1 → 1, of which one is masked.
+// By hand, with the weights 1 and a ReLU:
+//   - SAGE: node 1 gathers the mean of 1, 1, 4 and 2, which is 2, and adds its own 2; the others
+//     have only their own.
+//   - GCN: degrees with loops are 1, 4 and 1. Node 1 gathers (1+1)/√(4·1) + 4/√(4·1) + 2/4 = 3.5,
+//     the others 1/1 and 4/1.
+func TestMessagesByHand(t *testing.T) {
+	for layer, want := range map[string][]float32{models.SAGE: {1, 4, 4}, models.GCN: {1, 3.5, 4}} {
+		spec := models.Spec{
+			Inputs: 3 + 10 + 5,
+			Nodes:  &models.Nodes{N: 3, Features: 1, Edges: &models.Edges{Offset: 3, N: 5, Masked: true, MaskOffset: 13}},
+			Towers: []models.Tower{{Name: "t", Hidden: []int{1}, Activation: models.ReLU, Reads: models.NodeRows, Layer: layer}},
+			Heads:  []models.Head{{Name: "h", Size: 1, Gain: 1}},
+		}
+		for _, v := range variants() {
+			net, err := newNetwork(spec, nil, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range net.Params() {
+				if len(p.Shape) == 2 {
+					p.Value[0] = 1
+				}
+			}
+			obs := []float32{1, 2, 4, 0, 1, 0, 1, 2, 1, 1, 1, 2, 0, 1, 1, 1, 1, 0}
+			got, err := net.Forward(obs, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %v, want %v", layer, v.name, got, want)
+			}
+			obs[5] = 3
+			if _, err := net.Forward(obs, 1); !errors.Is(err, models.ErrEdge) {
+				t.Errorf("%s: edge from node 3 of 3: %v, want %v", layer, err, models.ErrEdge)
+			}
+			if err := net.Backward(make([]float32, 3)); !errors.Is(err, ErrBatch) {
+				t.Errorf("%s: Backward after a Forward with an error: %v, want %v", layer, err, ErrBatch)
+			}
+		}
+	}
+}
+
+// The parameters of one number of nodes serve another, and the logits of equal nodes are equal.
+func TestOtherSize(t *testing.T) {
+	small := models.NodeActorCritic(4*3+2, models.Nodes{Offset: 2, N: 4, Features: 3}, []int{9, 8}, models.Tanh, "", models.MeanMax, true)
+	big, err := small.WithNodes(1213, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range variants() {
+		a, b := withBiases(t, small, 1, v), withBiases(t, big, 2, v)
+		var file bytes.Buffer
+		if _, err := a.WriteTo(&file); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ReadFrom(&file); err != nil {
+			t.Fatal(err)
+		}
+		obs := normal(small.Inputs, 3)
+		many := make([]float32, big.Inputs) // node i is node i mod 4
+		copy(many, obs[:2])
+		for i := range 1213 {
+			copy(many[2+3*i:], obs[2+3*(i%4):][:3])
+		}
+		few, err := a.Forward(obs, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := b.Forward(many, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1213 {
+			if math.Abs(float64(all[i]-few[i%4])) > 1e-6 {
+				t.Fatalf("%s: logit of node %d is %v, want %v", v.name, i, all[i], few[i%4])
+			}
+		}
+		want, _ := oracle.New(big, flat(a.Params())).Forward(oracle.Batch{Steps: 1, N: 1, Obs: float64s(many)})
+		// Means over 1213 nodes carry more rounding.
+		if math.Abs(float64(all[1213])-want[1213]) > 1e-5 || math.Abs(float64(all[1214])-want[1214]) > 1e-5 {
+			t.Errorf("%s: waiting and value are %v, want %v", v.name, all[1213:], want[1213:])
+		}
+	}
+}
+
+func TestRecurrentArguments(t *testing.T) {
+	spec := models.RecurrentActorCritic(3, 2, []int{4}, models.Tanh, 1, 5, models.SharedLSTM)
+	net := withBiases(t, spec, 1, variants()[0])
+	for name, a := range map[string]struct{ obs, steps, n, state, starts int }{
+		"no steps":    {0, 0, 2, 20, 0},
+		"no rows":     {0, 2, 0, 0, 0},
+		"obs":         {11, 2, 2, 20, 4},
+		"state":       {12, 2, 2, 19, 4},
+		"starts":      {12, 2, 2, 20, 2},
+		"negative":    {12, -2, -2, 20, 4},
+		"other state": {12, 2, 2, 40, 4},
+	} {
+		_, err := net.ForwardSequence(make([]float32, a.obs), a.steps, a.n, make([]float32, a.state), make([]bool, a.starts))
+		if !errors.Is(err, ErrBatch) {
+			t.Errorf("%s: %v, want %v", name, err, ErrBatch)
+		}
+	}
+	// Forward begins each row with zeros.
+	obs := normal(6, 1)
+	got, err := net.Forward(obs, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = slices.Clone(got)
+	want, err := net.ForwardStep(obs, 2, normal(20, 2), []bool{true, true})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("Forward = %v, ForwardStep at starts %v, %v", got, want, err)
+	}
 }

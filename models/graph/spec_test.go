@@ -109,3 +109,15 @@ func TestForwardStep(t *testing.T) {
 		checkOutputs(t, "state", state, last)
 	})
 }
+
+func TestAgainstTorch(t *testing.T) {
+	cases, err := oracle.TorchCases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range cases {
+		if err := c.Check(newNetwork(t, c.Spec, 1)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
