@@ -77,7 +77,11 @@ func TestWorkersGiveEqualBits(t *testing.T) {
 		maps.Copy(all, oracle.Specs())
 		for name, spec := range all {
 			net := withBiases(t, spec, 1, v)
-			for _, n := range []int{511, 512, 1000, 2049} {
+			rows := []int{511, 512, 1000, 2049}
+			if spec.Nodes != nil {
+				rows = []int{63, 64, 127, 257} // each of a few nodes
+			}
+			for _, n := range rows {
 				net.SetWorkers(1)
 				want := passBits(t, net, n)
 				for _, workers := range []int{2, 4, 1} {

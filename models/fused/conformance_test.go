@@ -144,7 +144,7 @@ func TestConformance(t *testing.T) {
 	} {
 		for i, v := range variants() {
 			if testing.Short() && i > 0 {
-				break // Gorgonia takes seconds for each under the race detector
+				break
 			}
 			t.Run(v.name+"/"+name, func(t *testing.T) { conform(t, spec, v) })
 		}
@@ -156,7 +156,7 @@ func TestSpecConformance(t *testing.T) {
 	for name, spec := range oracle.Specs() {
 		for i, v := range variants() {
 			if testing.Short() && i > 0 {
-				break // Gorgonia takes seconds for each under the race detector
+				break
 			}
 			t.Run(v.name+"/"+name, func(t *testing.T) { conformSequences(t, spec, v) })
 		}
@@ -216,8 +216,12 @@ func conform(t *testing.T, spec models.Spec, v variant) {
 // the weights at the end. update computes the gradients and returns the loss.
 func compareTraining(t *testing.T, ours, theirs models.Network, update func(net models.Network, step uint64) float64) {
 	t.Helper()
+	updates := 100
+	if testing.Short() {
+		updates = 20 // Gorgonia takes seconds for each network under the race detector
+	}
 	a, b := optim.NewAdam(ours.Params(), optim.DefaultAdam()), optim.NewAdam(theirs.Params(), optim.DefaultAdam())
-	for step := range uint64(100) {
+	for step := range uint64(updates) {
 		lossA, lossB := update(ours, step), update(theirs, step)
 		if math.Abs(lossA-lossB) > 1e-5*math.Abs(lossB) {
 			t.Fatalf("step %d: loss %v, Gorgonia's %v", step, lossA, lossB)
@@ -235,7 +239,7 @@ func compareTraining(t *testing.T, ours, theirs models.Network, update func(net 
 	for i, p := range ours.Params() {
 		for j, got := range p.Value {
 			if want := theirs.Params()[i].Value[j]; math.Abs(float64(got-want)) > 1e-3*max(1e-2, math.Abs(float64(want))) {
-				t.Fatalf("after 100 updates %s[%d] is %v, Gorgonia's %v", p.Name, j, got, want)
+				t.Fatalf("after %d updates %s[%d] is %v, Gorgonia's %v", updates, p.Name, j, got, want)
 			}
 		}
 	}

@@ -42,6 +42,16 @@ func forEach(t *testing.T, f func(t *testing.T, spec models.Spec, v variant)) {
 	}
 }
 
+// sizes are numbers of steps and environments. One is left where tests are to be short: the
+// oracle's differences take long under the race detector.
+func sizes() [][2]int {
+	all := [][2]int{{5, 2}, {1, 1}, {1, 3}}
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
 func checkOutputs(t *testing.T, what string, got []float32, want []float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -57,7 +67,7 @@ func checkOutputs(t *testing.T, what string, got []float32, want []float64) {
 // Outputs against the oracle, gradients against central differences of it.
 func TestSpecs(t *testing.T) {
 	for name, spec := range oracle.Specs() {
-		for _, size := range [][2]int{{1, 1}, {1, 3}, {5, 2}} {
+		for _, size := range sizes() {
 			t.Run(fmt.Sprintf("%s/%d steps of %d", name, size[0], size[1]), func(t *testing.T) { checkSpec(t, spec, size[0], size[1]) })
 		}
 	}

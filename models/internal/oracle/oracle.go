@@ -5,6 +5,7 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -47,13 +48,19 @@ func (n *Network) ForwardDetached(b Batch, still *Network) (outputs, state []flo
 	lstms, detached := map[string][][]float64{}, map[string][][]float64{} // rows by name
 	state = make([]float64, b.N*s.StateSize())
 	offset, again := 0, 0
+	detaches := slices.ContainsFunc(s.Towers, func(t models.Tower) bool { return t.Detach })
 	for _, l := range s.LSTMs {
 		lstms[l.Name] = n.lstm(l, b, state, &offset)
-		detached[l.Name] = still.lstm(l, b, make([]float64, len(state)), &again)
+		if detaches {
+			detached[l.Name] = still.lstm(l, b, make([]float64, len(state)), &again)
+		}
 	}
 	for r := range b.Steps * b.N {
 		obs := b.Obs[r*s.Inputs : (r+1)*s.Inputs]
-		fixed := still.towers(obs, func(t models.Tower) [][]float64 { return row(detached, t, r) }, nil)
+		var fixed map[string][][]float64
+		if detaches {
+			fixed = still.towers(obs, func(t models.Tower) [][]float64 { return row(detached, t, r) }, nil)
+		}
 		source := n.towers(obs, func(t models.Tower) [][]float64 {
 			if t.Detach {
 				return row(detached, t, r)
