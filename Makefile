@@ -17,7 +17,7 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-race test-full test-python check lint bench bench-wire bench-trainers fuzz clean
+.PHONY: help run build test test-race test-full test-python test-oracle check lint bench bench-wire bench-trainers fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
+
+test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is compiled, minutes at first
+	$(GO) -C envs/vpa/recommender/oracle vet ./...
+	$(GO) -C envs/vpa/recommender/oracle test ./...
 
 $(VENV)/installed: tools/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)

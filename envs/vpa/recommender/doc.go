@@ -1,0 +1,43 @@
+// Package recommender is the recommender of the Kubernetes vertical pod autoscaler (VPA) in
+// plain Go, and the other recommenders that it is compared with.
+//
+// From samples of a container's CPU and memory usage and from its OOM kills, a [Recommender]
+// computes a lower bound, a target and an upper bound of its requests. With [DefaultConfig]
+// they equal, to the last integer, those of the recommender of kubernetes/autoscaler
+// (vertical-pod-autoscaler 1.8.1) with its default flags: the module in the folder oracle
+// feeds both random samples and compares. This package compiles no Kubernetes, reads no clock
+// and allocates nothing per sample or recommendation.
+//
+//	r, err := recommender.New(recommender.DefaultConfig())
+//	state := r.NewState(0)                 // the history of all pods of one controller
+//	var container recommender.Container    // what is known of one pod's container
+//	container.AddCPU(state, now, 250)      // millicores
+//	container.AddMemory(state, now, 1<<28) // bytes
+//	var rec recommender.Recommendation
+//	state.Recommend(&rec)
+//
+// # Units
+//
+// CPU is in whole millicores, memory in whole bytes. An instant is a [time.Duration] since the
+// Unix epoch, at most a century before or after it; virtual time may as well begin at 0.
+//
+// # Algorithm
+//
+// CPU samples go into a histogram of 176 buckets that grow by 5 %, with weight 0.1; of memory,
+// the peak of each window of 24 h does, with weight 1. A weight halves every 24 h. An OOM kill
+// counts as a usage of 1.2 times what the container had, at least 100 MiB more. A percentile
+// (lower 0.5, target 0.9, upper 0.95) is the upper edge of its bucket. To it come a margin of
+// 15 %, for the bounds a factor that approaches 1 with the length of the history, and at last
+// the minimum of 25 millicores and 250 MiB.
+//
+// # Other recommenders
+//
+// [KRRConfig] has the strategies simple and simple_limit of Robusta KRR, as functions of a usage
+// history. [GuaranteedFrom] and [BurstableFrom] are the two variants of Fairwinds Goldilocks.
+//
+// # Source
+//
+// github.com/kubernetes/autoscaler, vertical-pod-autoscaler/pkg/recommender; K. Rzadca et al.,
+// "Autopilot: workload autoscaling at Google", EuroSys 2020; github.com/robusta-dev/krr;
+// github.com/FairwindsOps/goldilocks.
+package recommender
