@@ -60,7 +60,7 @@ var rules = []rule{
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":          {"space", "pcg", "cluster", "envcheck"},
-	"envs/podsched": {"kubescore"},
+	"envs/podsched": {"kubescore", "topology"},
 	"agents":        {"rollout", "replay", "categorical"},
 }
 
