@@ -110,11 +110,14 @@ func newRandom() chooser {
 	}
 }
 
+// rounding is by how much costs, in percent, may differ and still be equal.
+const rounding = 1e-9
+
 func greedy(t *Task, s *cluster.State, mask []bool) int {
 	best, lowest := 0, math.Inf(1)
 	for i, ok := range mask {
 		if ok {
-			if cost := t.costIf(s, i); cost < lowest {
+			if cost := t.costIf(s, i); cost < lowest-rounding {
 				best, lowest = i, cost
 			}
 		}

@@ -19,13 +19,16 @@ func sd(x []float64) float64 {
 	return math.Sqrt(squares / float64(len(x)))
 }
 
-// measures are what the objectives and the diagnostics look at, at one moment.
+// measures are what the objectives and the diagnostics look at, at one moment. All but sdPods
+// are in percent.
 type measures struct {
-	sdPods, sdCPU, sdMemory float64 // over nodes: of pods, and of shares
+	sdPods, sdCPU, sdMemory float64 // over nodes: of the number of pods, and of shares
 	imbalance               float64 // mean of sdCPU and sdMemory
 	spread                  float64 // of the replicas of the pod's deployment; see Task.spread
-	nodesInUse, racksInUse  float64 // parts of all
+	nodesInUse, racksInUse  float64 // of all
 }
+
+const percent = 100
 
 // noNode stands for no node in what-if questions.
 const noNode = -1
@@ -60,16 +63,16 @@ func (t *Task) measure(s *cluster.State, node int) measures {
 	for _, used := range w.rackInUse {
 		racks += int(used)
 	}
-	m := measures{sdPods: sd(w.pods), sdCPU: sd(w.cpu), sdMemory: sd(w.memory)}
+	m := measures{sdPods: sd(w.pods), sdCPU: percent * sd(w.cpu), sdMemory: percent * sd(w.memory)}
 	m.imbalance = (m.sdCPU + m.sdMemory) / 2
 	m.spread = t.spread(node)
-	m.nodesInUse = float64(inUse) / float64(len(s.Nodes))
-	m.racksInUse = float64(racks) / float64(len(w.rackInUse))
+	m.nodesInUse = percent * float64(inUse) / float64(len(s.Nodes))
+	m.racksInUse = percent * float64(racks) / float64(len(w.rackInUse))
 	return m
 }
 
-// spread returns the mean of two population standard deviations: over racks, and over servers,
-// of the part of the deployment's replicas that run there.
+// spread returns the mean of two population standard deviations, in percent: over racks, and
+// over servers, of the part of the deployment's replicas that run there.
 func (t *Task) spread(node int) float64 {
 	inv := 1 / float64(t.spec.replicas)
 	for i, k := range t.onNode {
@@ -82,7 +85,7 @@ func (t *Task) spread(node int) float64 {
 		t.scratch.onNode[node] += inv
 		t.scratch.onRack[t.rackOf[node]] += inv
 	}
-	return (sd(t.scratch.onRack) + sd(t.scratch.onNode)) / 2
+	return percent * (sd(t.scratch.onRack) + sd(t.scratch.onNode)) / 2
 }
 
 // rackSkew returns how many replicas of the deployment the fullest rack has more than the
@@ -95,19 +98,21 @@ func (t *Task) rackSkew() int32 {
 	return hi - lo
 }
 
-// objective is what a task minimises.
+// objective is what a task minimises: the cost, in percent. A reward is -cost/unit, so that
+// rewards are of the order of 0.1 to 1.
 type objective struct {
-	cost  func(measures) float64
-	scale float64 // of a cost in the reward, so that rewards are of the order of 0.1 to 1
+	cost func(measures) float64
+	unit float64
 }
 
 var objectives = map[string]objective{
 	ObjectiveBalance: {func(m measures) float64 { return m.imbalance }, 10},
 	ObjectiveSpread:  {func(m measures) float64 { return m.spread }, 10},
-	ObjectivePack:    {func(m measures) float64 { return (m.nodesInUse + m.racksInUse) / 2 }, 1},
+	ObjectivePack:    {func(m measures) float64 { return (m.nodesInUse + m.racksInUse) / 2 }, 100},
 }
 
-// failurePenalty is what a pod costs that is not placed: more than any placement.
+// failurePenalty is taken off the reward for each pod that is not placed: more than any
+// placement costs.
 const failurePenalty = 10
 
 // costIf returns the cost of the state after binding the current pod to node.

@@ -19,7 +19,7 @@ const barWidth = 20
 func (t *Task) RenderANSI(s *cluster.State) string {
 	var b strings.Builder
 	a := &t.stats
-	fmt.Fprintf(&b, "phase %d of %d  placed %d  failed %d  imbalance %.4f  sd of pods %.2f  time %v\n",
+	fmt.Fprintf(&b, "phase %d of %d  placed %d  failed %d  imbalance %.2f %%  sd of pods %.2f  time %v\n",
 		t.phase+1, t.opts.Resets, a.placed, a.failed, a.now.imbalance, a.now.sdPods, s.Now)
 	if t.pod == noPod {
 		b.WriteString("no pod to place: the episode has ended\n")

@@ -45,24 +45,24 @@ func (a *stats) endPhase() {
 }
 
 var infoColumns = []envs.Column{
-	{Name: "cost", DType: "float64", Doc: "mean over decisions of the cost of the objective after the bind"},
-	{Name: "imbalance_end", DType: "float64", Doc: "imbalance at the end of a phase, or now in the running one; mean over phases"},
+	{Name: "cost", DType: "float64", Doc: "cost of the objective after the bind, in percent, mean over decisions"},
+	{Name: "imbalance_end", DType: "float64", Doc: "imbalance at the end of a phase, or now in the running one, in percent; mean over phases"},
 	{Name: "sd_pods_end", DType: "float64", Doc: "standard deviation over nodes of the number of pods, likewise"},
 	{Name: "rack_skew", DType: "float64", Doc: "replicas in the fullest rack less those in the emptiest, mean over deployments when they are complete"},
-	{Name: "nodes_in_use", DType: "float64", Doc: "part of the nodes that run a pod, mean over decisions"},
+	{Name: "nodes_in_use", DType: "float64", Doc: "nodes that run a pod, in percent of all, mean over decisions"},
 	{Name: "placed", DType: "int64", Doc: "pods bound"},
 	{Name: "failed", DType: "int64", Doc: "pods that were not: none of the nodes had room, or the action was masked out"},
-	{Name: "imbalance", DType: "float64", Doc: "after the last decision: mean of sd_cpu and sd_memory"},
+	{Name: "imbalance", DType: "float64", Doc: "after the last decision: mean of sd_cpu and sd_memory, in percent"},
 	{Name: "sd_pods", DType: "float64", Doc: "after the last decision: standard deviation over nodes of the number of pods"},
-	{Name: "sd_cpu", DType: "float64", Doc: "after the last decision: of the share of CPU"},
-	{Name: "sd_memory", DType: "float64", Doc: "after the last decision: of the share of memory"},
-	{Name: "cpu_load", DType: "float64", Doc: "after the last decision: requested part of the cluster's CPU"},
-	{Name: "memory_load", DType: "float64", Doc: "after the last decision: requested part of its memory"},
+	{Name: "sd_cpu", DType: "float64", Doc: "after the last decision: of the share of CPU, in percent"},
+	{Name: "sd_memory", DType: "float64", Doc: "after the last decision: of the share of memory, in percent"},
+	{Name: "cpu_load", DType: "float64", Doc: "after the last decision: requested part of the cluster's CPU, 0 to 1"},
+	{Name: "memory_load", DType: "float64", Doc: "after the last decision: requested part of its memory, 0 to 1"},
 }
 
 var metrics = []envs.Metric{
-	{Column: "cost", Lower: true}, {Column: "imbalance_end", Lower: true}, {Column: "sd_pods_end", Unit: "pods", Lower: true},
-	{Column: "rack_skew", Unit: "pods", Lower: true}, {Column: "nodes_in_use", Lower: true},
+	{Column: "cost", Unit: "%", Lower: true}, {Column: "imbalance_end", Unit: "%", Lower: true}, {Column: "sd_pods_end", Unit: "pods", Lower: true},
+	{Column: "rack_skew", Unit: "pods", Lower: true}, {Column: "nodes_in_use", Unit: "%", Lower: true},
 	{Column: "placed", Unit: "pods"}, {Column: "failed", Unit: "pods", Lower: true},
 }
 

@@ -178,7 +178,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	t.stats.add(s, t, &m, cost, placed)
 	failed, done, err := t.next(ctx, c)
 	if t.original == nil {
-		out.Reward = -t.objective.scale * cost
+		out.Reward = -cost / t.objective.unit
 	}
 	if !placed {
 		failed++
