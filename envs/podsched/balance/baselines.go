@@ -168,39 +168,42 @@ const rackMaxSkew = 1
 // default constraints of PodTopologySpread come down to that over hostnames.
 type kube struct {
 	rackSpread bool
-	scores     []int64 // of the nodes permitted
-	nodes      []int
+	nodes      []int   // permitted
+	spread     []int64 // their scores of PodTopologySpread
+	total      []int64 // their final scores
 	seenRack   []bool
 }
 
 func newKube(rackSpread bool) chooser {
 	k := &kube{rackSpread: rackSpread}
-	return k.choose
+	return func(t *Task, s *cluster.State, mask []bool) int {
+		k.score(t, s, mask)
+		best := 0
+		for j, v := range k.total {
+			if v > k.total[best] {
+				best = j
+			}
+		}
+		return k.nodes[best]
+	}
 }
 
-func (k *kube) choose(t *Task, s *cluster.State, mask []bool) int {
-	k.nodes, k.scores = k.nodes[:0], k.scores[:0]
+// score scores the nodes permitted.
+func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
+	k.nodes, k.spread, k.total = k.nodes[:0], k.spread[:0], k.total[:0]
 	for i, ok := range mask {
 		if ok {
 			k.nodes = append(k.nodes, i)
 		}
 	}
-	if len(k.nodes) == 0 {
-		return 0
-	}
 	k.spreadScores(t)
-	kubescore.NormalizeSpread(k.scores)
-	best := 0
+	kubescore.NormalizeSpread(k.spread)
 	for j, i := range k.nodes {
 		cpu, memory := t.resources(s, i)
-		k.scores[j] = kubescore.PodTopologySpreadWeight*k.scores[j] +
-			kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, memory) +
-			kubescore.BalancedAllocationWeight*kubescore.BalancedAllocation(cpu, memory)
-		if k.scores[j] > k.scores[best] {
-			best = j
-		}
+		k.total = append(k.total, kubescore.PodTopologySpreadWeight*k.spread[j]+
+			kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, memory)+
+			kubescore.BalancedAllocationWeight*kubescore.BalancedAllocation(cpu, memory))
 	}
-	return k.nodes[best]
 }
 
 // spreadScores writes the raw scores of PodTopologySpread. Constraints that a pod states
@@ -224,6 +227,6 @@ func (k *kube) spreadScores(t *Task) {
 		if k.rackSpread {
 			raw = kubescore.SpreadTerm(int64(t.onRack[t.rackOf[i]]), racks, rackMaxSkew)
 		}
-		k.scores = append(k.scores, int64(math.Round(raw)))
+		k.spread = append(k.spread, int64(math.Round(raw)))
 	}
 }

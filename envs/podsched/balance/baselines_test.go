@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/balance"
 )
 
 // TestFirstChoices has the placements of three pods, worked by hand. Three nodes of 64 CPU and
@@ -163,3 +166,37 @@ func TestRandomIsReproducible(t *testing.T) {
 }
 
 func toy() map[string]any { return map[string]any{"nodes": 50, "reset_pods": []any{3}} }
+
+// TestExplain has the third decision of TestFirstChoices after LeastAllocated's two: the scores
+// worked out there, and the reason of a node that is full.
+func TestExplain(t *testing.T) {
+	file := write(t, "d.csv", "name,pod_count,cpu_request,mem_request\na,1,16,32Gi\nb,2,16,64Gi\nc,1,64,1Gi\nd,1,1,1Gi\n")
+	v := open(t, 1, map[string]any{"nodes": 3, "deployments": file, "reset_pods": []any{5}})
+	reset(t, v, 1)
+	for _, node := range []float32{0, 1} {
+		step(t, v, node)
+	}
+	task := v.Env(0).Task().(*balance.Task)
+	columns, rows := task.Explain(v.Env(0).State())
+	// Costs: half of the deviations of CPU and of memory. On node 0 CPU 50, 25, 0 (20.4124) and
+	// memory 37.5, 25, 0 (15.5902); on node 1 25, 50, 0 (20.4124) and 12.5, 50, 0 (21.2459); on
+	// node 2 25, 25, 25 (0) and 12.5, 25, 25 (5.8926).
+	want := [][]string{
+		{"worker-0", "rack-0", "18.0013", "56", "43", "93", "100", "349", ""},
+		{"worker-1", "rack-0", "20.8292", "50", "50", "100", "50", "250", ""},
+		{"worker-2", "rack-0", "2.9463", "75", "25", "100", "100", "375", ""},
+	}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", columns, diff)
+	}
+	step(t, v, 1)
+	if _, rows = task.Explain(v.Env(0).State()); len(rows) != 3 || rows[2][8] != "" ||
+		rows[0][8] != "pod c-3 requests 64 CPU and 1Gi memory, node worker-0 has 48 CPU and 224Gi memory free" || rows[0][2] != "" {
+		t.Errorf("%v", rows)
+	}
+	step(t, v, 2)
+	b := step(t, v, 0)
+	if !b.Terminated[0] {
+		t.Fatal("the episode goes on")
+	}
+}
