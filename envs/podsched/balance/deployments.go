@@ -50,7 +50,7 @@ func parseDeployments(r io.Reader) ([]deployment, error) {
 	for _, name := range deploymentColumns {
 		i := slices.Index(header, name)
 		if i < 0 {
-			return nil, fmt.Errorf("no column %q in the header %q", name, header)
+			return nil, fmt.Errorf("no column %q in the header", name)
 		}
 		at = append(at, i)
 	}

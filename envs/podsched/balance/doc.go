@@ -15,7 +15,7 @@
 //
 // # Observation
 //
-// Dict. Everything is in [0, 1] but the ends of edges. "nodes" has shape (N, 14); for each node:
+// Dict. Everything is in [0, 1] but the ends of edges. "nodes" has shape (N, 16); for each node:
 //
 //	index  meaning                                                    min  max
 //	0, 1   CPU and memory requested, over the node's                  0    1
@@ -28,6 +28,9 @@
 //	11     CPU requested in the node's rack, over the rack's          0    1
 //	12     1 if the node runs a pod                                   0    1
 //	13     1 if the pod fits                                          0    1
+//	14, 15 CPU and memory with the pod (requested, or with            0    1
+//	       measure:usage used, over the node's), from 0 for the
+//	       node with the lowest to 1 for the one with the highest
 //
 // "pod" has shape (7,):
 //

@@ -3,6 +3,8 @@ package balance_test
 import (
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
 	"math"
 	"os"
 	"path/filepath"
@@ -68,7 +70,7 @@ func TestHandWorkedEpisode(t *testing.T) {
 	b := reset(t, v, 1)
 	approx := cmpopts.EquateApprox(0, 1e-6)
 	// A replica of web is 16 of 64 CPU and 64 of 256 Gi: a quarter of a node.
-	node := []float32{0, 0, 0, 0, 0, .25, .25, 1, 1, 0, 0, 0, 0, 1}
+	node := []float32{0, 0, 0, 0, 0, .25, .25, 1, 1, 0, 0, 0, 0, 1, 0, 0}
 	pod := []float32{.25, .25, 1, 0, 0, 0, 0}
 	if diff := cmp.Diff(append(append(append([]float32{}, node...), node...), pod...), b.Obs, approx); diff != "" {
 		t.Errorf("first observation (-want +got):\n%s", diff)
@@ -76,7 +78,7 @@ func TestHandWorkedEpisode(t *testing.T) {
 	// On node 0: shares 25 % and 0, whose standard deviation is 12.5; CPU and memory alike.
 	b = step(t, v, 0)
 	checkStep(t, b.Reward[0], b.Info, -1.25, 12.5, 12.5, 12.5, 0.5)
-	busy := []float32{.25, .25, .25, .25, 1. / 110, .25, .25, 1, 1, .5, .5, .25, 1, 1}
+	busy := []float32{.25, .25, .25, .25, 1. / 110, .25, .25, 1, 1, .5, .5, .25, 1, 1, 1, 1}
 	pod = []float32{.25, .25, 1, .5, .125, .125, 1. / 220}
 	if diff := cmp.Diff(append(append(busy, node...), pod...), b.Obs, approx); diff != "" {
 		t.Errorf("second observation (-want +got):\n%s", diff)
@@ -149,6 +151,58 @@ func TestPodsThatFitNowhereFail(t *testing.T) {
 	}
 }
 
+// TestNothingFits: an episode none of whose pods fits has one step, which does nothing.
+func TestNothingFits(t *testing.T) {
+	opts := handOptions(t)
+	opts["deployments"] = write(t, "d.csv", "name,pod_count,cpu_request,mem_request\nhuge,3,65,1Gi\n")
+	v := open(t, 1, opts)
+	b := reset(t, v, 1)
+	if b.Obs[2*16] != 0 || !b.Mask[0] || !b.Mask[1] {
+		t.Errorf("without a pod: request %v, mask %v; want 0, all", b.Obs[2*16], b.Mask)
+	}
+	if b = step(t, v, 0); !b.Terminated[0] || b.Reward[0] != 0 || b.FinalInfo[6] != 3 {
+		t.Errorf("terminated %v, reward %v, failed %v; want true, 0, 3", b.Terminated[0], b.Reward[0], b.FinalInfo[6])
+	}
+}
+
+// TestRender sees the texts and the colours of an empty and of a full node.
+func TestRender(t *testing.T) {
+	opts := handOptions(t)
+	opts["deployments"] = write(t, "d.csv", "name,pod_count,cpu_request,mem_request\nbig,3,64,128Gi\n")
+	v := open(t, 1, opts)
+	reset(t, v, 1)
+	step(t, v, 1)
+	text, err := v.RenderANSI(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"to place: replica 2 of 3 of big, 64 CPU and 128Gi memory\n",
+		"worker-0     rack-0    ····················   0.0%  ····················   0.0%     0  yes\n",
+		"worker-1     rack-1    ████████████████████ 100.0%  ██████████··········  50.0%     1  \n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	img, err := v.RenderRGB(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Columns of 24 pixels after a margin of 8: node 0 is white, node 1 dark red in CPU.
+	for _, tc := range []struct {
+		x    int
+		want color.RGBA
+	}{{20, color.RGBA{255, 255, 255, 255}}, {44, color.RGBA{128, 0, 38, 255}}} {
+		if got := img.RGBAAt(tc.x, 20); got != tc.want {
+			t.Errorf("pixel (%d, 20) is %v, want %v", tc.x, got, tc.want)
+		}
+	}
+	if got := img.Bounds().Size(); got != image.Pt(2*8+2*24, 2*8+3*24) {
+		t.Errorf("size %v", got)
+	}
+}
+
 // TestDepartures: pods leave when their lifetime is over.
 func TestDepartures(t *testing.T) {
 	v := open(t, 1, map[string]any{"lifetime": 100.0, "steps": 400, "interval": 40.0})
@@ -176,7 +230,7 @@ func TestUsageIsObserved(t *testing.T) {
 	v := open(t, 1, map[string]any{"usage_min": 0.5, "usage_max": 0.5})
 	reset(t, v, 1)
 	b := step(t, v, 4)
-	row := b.Obs[4*14:]
+	row := b.Obs[4*16:]
 	if row[0] != 1./64 || row[2] != 1./128 || row[3] != row[1]/2 || row[1] == 0 {
 		t.Errorf("node 4: requested %v and %v, used %v and %v; want used half of requested, 1/64 and 1/128", row[0], row[1], row[2], row[3])
 	}

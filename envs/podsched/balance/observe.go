@@ -1,13 +1,15 @@
 package balance
 
 import (
+	"math"
+
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Numbers of features, of a node and of the pod.
 const (
-	nodeFeatures = 14
+	nodeFeatures = 16
 	podFeatures  = 7
 )
 
@@ -50,20 +52,54 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	} else {
 		s.FitMask(t.pod, mask)
 	}
-	clear(t.scratch.rackCPU)
-	for i := range s.Nodes {
-		t.scratch.rackCPU[t.rackOf[i]] += float64(s.Nodes[i].Requested.MilliCPU)
-	}
+	cpu, memory := t.shares(s, &p)
 	n := len(s.Nodes)
 	invReplicas := 1 / float64(p.replicas)
 	for i := range s.Nodes {
-		t.observeNode(obs[i*nodeFeatures:][:nodeFeatures:nodeFeatures], &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
+		row := obs[i*nodeFeatures:][:nodeFeatures:nodeFeatures]
+		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
+		row[14], row[15] = cpu.position(t.scratch.cpu[i]), memory.position(t.scratch.memory[i])
 	}
 	rest := obs[n*nodeFeatures:]
 	t.observePod(s, rest[:podFeatures:podFeatures], &p, ended)
 	if len(rest) > podFeatures {
 		t.observeEdges(rest[podFeatures:])
 	}
+}
+
+// shares writes to scratch the shares that the nodes would have with the pod, as the objective
+// balance measures them, and the racks' requested CPU; it returns the ranges of the shares.
+func (t *Task) shares(s *cluster.State, p *podSpec) (cpu, memory interval) {
+	w := &t.scratch
+	clear(w.rackCPU)
+	cpu, memory = interval{math.Inf(1), math.Inf(-1)}, interval{math.Inf(1), math.Inf(-1)}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		w.rackCPU[t.rackOf[i]] += float64(n.Requested.MilliCPU)
+		amount := n.Requested
+		if t.opts.Measure == MeasureUsage {
+			amount = n.Usage
+		}
+		w.cpu[i] = float64(amount.MilliCPU+p.requests.MilliCPU) * t.invCPU[i]
+		w.memory[i] = float64(amount.MemoryBytes+p.requests.MemoryBytes) * t.invMemory[i]
+		cpu.include(w.cpu[i])
+		memory.include(w.memory[i])
+	}
+	return cpu, memory
+}
+
+// interval is a range of shares.
+type interval struct{ low, high float64 }
+
+func (r *interval) include(x float64) { r.low, r.high = min(r.low, x), max(r.high, x) }
+
+// position returns where x lies in the range: 0 at its low end, 1 at its high end, 0 if there is
+// no more than rounding between them.
+func (r *interval) position(x float64) float32 {
+	if width := r.high - r.low; width > rounding {
+		return share((x - r.low) / width)
+	}
+	return 0
 }
 
 func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *podSpec, invReplicas float64, fits bool) {

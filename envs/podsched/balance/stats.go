@@ -48,7 +48,7 @@ var infoColumns = []envs.Column{
 	{Name: "cost", DType: "float64", Doc: "cost of the objective after the bind, in percent, mean over decisions"},
 	{Name: "imbalance_end", DType: "float64", Doc: "imbalance at the end of a phase, or now in the running one, in percent; mean over phases"},
 	{Name: "sd_pods_end", DType: "float64", Doc: "standard deviation over nodes of the number of pods, likewise"},
-	{Name: "rack_skew", DType: "float64", Doc: "replicas in the fullest rack less those in the emptiest, mean over deployments when they are complete"},
+	{Name: "rack_skew", DType: "float64", Doc: "replicas in the fullest rack less those in the emptiest, mean over deployments, each when it is complete or the cluster is emptied"},
 	{Name: "nodes_in_use", DType: "float64", Doc: "nodes that run a pod, in percent of all, mean over decisions"},
 	{Name: "placed", DType: "int64", Doc: "pods bound"},
 	{Name: "failed", DType: "int64", Doc: "pods that were not: none of the nodes had room, or the action was masked out"},
