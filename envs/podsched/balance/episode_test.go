@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.golden")
@@ -233,6 +234,24 @@ func TestUsageIsObserved(t *testing.T) {
 	row := b.Obs[4*16:]
 	if row[0] != 1./64 || row[2] != 1./128 || row[3] != row[1]/2 || row[1] == 0 {
 		t.Errorf("node 4: requested %v and %v, used %v and %v; want used half of requested, 1/64 and 1/128", row[0], row[1], row[2], row[3])
+	}
+}
+
+// TestEdges: five nodes in racks of three are a triangle and a pair.
+func TestEdges(t *testing.T) {
+	v := open(t, 1, map[string]any{"nodes": 5, "servers_per_rack": 3, "edges": "rack"})
+	b := reset(t, v, 1)
+	want := []float32{0, 1, 0, 2, 1, 0, 1, 2, 2, 0, 2, 1, 3, 4, 4, 3, 1, 1, 1, 1, 1, 1, 1, 1}
+	if diff := cmp.Diff(want, b.Obs[5*16+7:]); diff != "" {
+		t.Errorf("edges and their mask (-want +got):\n%s", diff)
+	}
+	// The nodes carry the labels that the graph is of.
+	s := v.Env(0).State()
+	for i, want := range []string{"rack-0", "rack-0", "rack-0", "rack-1", "rack-1"} {
+		labels := s.Meta(s.Nodes[i].Meta).Labels
+		if got := labels[1]; got != (cluster.Label{Key: "rack", Value: want}) {
+			t.Errorf("node %d has the labels %v, want rack=%s", i, labels, want)
+		}
 	}
 }
 

@@ -103,6 +103,8 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%w: lifetime is %v with interval %v, want at most %d times that", envs.ErrInvalidOption, o.Lifetime, o.Interval, maxLifetime)
 	case o.Overcommit && o.Reward != RewardOriginal:
 		return fmt.Errorf("%w: overcommit with the %s reward, want reward %s", envs.ErrInvalidOption, o.Reward, RewardOriginal)
+	case o.Reward == RewardOriginal && o.Measure != MeasureRequests:
+		return fmt.Errorf("%w: measure %s with the original reward, which knows requests only", envs.ErrInvalidOption, o.Measure)
 	case o.Edges == EdgesRack && (o.Nodes < 2 || o.ServersPerRack < 2):
 		return fmt.Errorf("%w: edges %s with %d nodes in racks of %d, want at least 2 of each", envs.ErrInvalidOption, o.Edges, o.Nodes, o.ServersPerRack)
 	case o.Deployments != "" && (o.Pods != KindEqual || o.MemoryHeavy != 0):

@@ -69,7 +69,6 @@ func newTask(o *Options, file []deployment) *Task {
 		onNode: make([]int32, n), onRack: make([]int32, racks), rackOf: make([]int32, n),
 		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
 	}
-
 	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
 		*s = make([]float64, n)
 	}
@@ -161,7 +160,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	placed := s.Fits(t.pod, int32(node))
 	if placed {
 		if t.original != nil {
-			t.measure(s, noNode)
+			t.measure(s, noNode) // for the shares before the bind
 			out.Reward = t.original.Score(t.scratch.cpu, node)
 		}
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node)},

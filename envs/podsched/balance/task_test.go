@@ -58,6 +58,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"lifetime": 60.0}, "steps is 0 with lifetime 60"},
 		{map[string]any{"lifetime": 60.0, "steps": 10, "interval": 0.0}, "lifetime is 60 with interval 0"},
 		{map[string]any{"overcommit": true}, "want reward original"},
+		{map[string]any{"reward": "original", "measure": "usage"}, "knows requests only"},
 		{map[string]any{"edges": "rack", "servers_per_rack": 1}, "at least 2 of each"},
 		{map[string]any{"reset_pods": []any{3, 0}}, "each of reset_pods is 0"},
 		{map[string]any{"deployments": "x.csv", "pods": "mixed"}, "deployments that nothing is"},
