@@ -111,6 +111,7 @@ func readManifests(path, ext string) ([]*yaml.Node, error) {
 
 func parseYAML(r io.Reader) ([]*yaml.Node, error) {
 	var docs []*yaml.Node
+	var e expander
 	dec := yaml.NewDecoder(r)
 	for {
 		var n yaml.Node
@@ -120,22 +121,41 @@ func parseYAML(r io.Reader) ([]*yaml.Node, error) {
 		case err != nil:
 			return nil, err
 		}
-		docs = append(docs, expand(&n))
+		d, err := e.expand(&n, 0)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
 	}
 }
 
-// expand returns a copy of n in which anchored parts stand wherever they are referred to, so
-// that a change of one object does not show in another.
-func expand(n *yaml.Node) *yaml.Node {
+// Limits of a YAML document with its anchors expanded: an anchor may contain itself.
+const (
+	maxYAMLDepth = 100
+	maxYAMLNodes = 2_000_000
+)
+
+// expander copies documents so that anchored parts stand wherever they are referred to: a change
+// of one object does not show in another then.
+type expander struct{ nodes int }
+
+func (e *expander) expand(n *yaml.Node, depth int) (*yaml.Node, error) {
+	if e.nodes++; depth > maxYAMLDepth || e.nodes > maxYAMLNodes {
+		return nil, fmt.Errorf("line %d: more than %d levels or %d values, with anchors expanded", n.Line, maxYAMLDepth, maxYAMLNodes)
+	}
 	if n.Kind == yaml.AliasNode {
-		n = n.Alias
+		return e.expand(n.Alias, depth+1)
 	}
 	c := *n
 	c.Anchor, c.Content = "", nil
 	for _, part := range n.Content {
-		c.Content = append(c.Content, expand(part))
+		p, err := e.expand(part, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		c.Content = append(c.Content, p)
 	}
-	return &c
+	return &c, nil
 }
 
 func encodeManifests(docs []*yaml.Node) ([]byte, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -223,6 +224,7 @@ func TestTopologyRefuses(t *testing.T) {
 		{map[string]string{"p.yaml": "kind: Pod\nmetadata: {name: p}\n"}, []string{"--scheduler-name", "x"}, "a Pod without a spec"},
 		{map[string]string{"n.csv": "sn,cpu_milli,memory_mib,gpu,model\na,-1,2,0,\n"}, nil, `line 2: cpu_milli is "-1"`},
 		{map[string]string{"n.csv": "sn,cpu_milli,memory_mib,gpu,model\na,1,2,0,\n", "n.yaml": "kind: Node\nmetadata: {name: b}\n"}, nil, "would both become"},
+		{map[string]string{"n.yaml": "kind: Node\nmetadata: &m {name: b, labels: *m}\n"}, nil, "more than 100 levels"},
 		{map[string]string{"n.yaml": "kind: Node\nmetadata: {name: b}\n"}, []string{"--servers-per-rack", "0"}, "want at least 1"},
 	} {
 		dir := files(t, tc.files)
@@ -233,6 +235,57 @@ func TestTopologyRefuses(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(dir, "*-hier.yaml")); len(left) > 0 {
 			t.Errorf("%v: wrote %v", tc.files, left)
 		}
+	}
+}
+
+// FuzzManifests sees that whatever can be read is labelled, and written so that it can be read
+// again, with as many objects.
+func FuzzManifests(f *testing.F) {
+	f.Add(nodesYAML, false)
+	f.Add(podYAML, false)
+	f.Add("kind: NodeList\nitems: [{metadata: &m {name: a, labels: {<<: {x: y}}}}, {metadata: *m}]\n", false)
+	f.Add("sn,cpu_milli,memory_mib,gpu,model\nn0,94000,1024,0,\nn1,64500,262144,2,P100\n", true)
+	f.Add("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,12000,16384,1,460,V100M16|T4\n", true)
+	f.Fuzz(func(t *testing.T, text string, isCSV bool) {
+		parse := parseYAML
+		if isCSV {
+			parse = parseCSV
+		}
+		docs, err := parse(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		var file hierFile
+		if err := file.label(docs, &numbering{}, 3, "mine"); err != nil || file.Nodes+file.Pods == 0 {
+			return
+		}
+		out, err := encodeManifests(docs)
+		if err != nil {
+			t.Fatalf("encode %q: %v", text, err)
+		}
+		again, err := parseYAML(bytes.NewReader(out))
+		if err != nil {
+			t.Fatalf("%q became %q: %v", text, out, err)
+		}
+		var second hierFile
+		if err := second.label(again, &numbering{}, 3, "mine"); err != nil || second.Nodes != file.Nodes || second.Pods != file.Pods {
+			t.Errorf("%q became %q: %+v, then %+v, %v", text, out, file, second, err)
+		}
+	})
+}
+
+// TestCompareLeavesOut: a baseline that cannot serve the options is left out of a comparison of
+// all, and an error where it was asked for.
+func TestCompareLeavesOut(t *testing.T) {
+	args := []string{"compare", "--env", "k8s/PodBalance-v0", "--episodes", "2", "--env-kwargs", "resets:1"}
+	if out := mustExecute(t, args...); !strings.Contains(out, "left out: baseline Exact: balance: Exact needs") || !strings.Contains(out, "KubeDefault") {
+		t.Errorf("comparison of all baselines:\n%s", out)
+	}
+	if _, _, err := execute(t, context.Background(), append(args, "--baseline", "Exact")...); err == nil || !strings.Contains(err.Error(), "Exact needs") {
+		t.Errorf("--baseline Exact: %v, want an error", err)
+	}
+	if out := mustExecute(t, append(args, "--env-kwargs", "nodes:2", "--env-kwargs", "reset_pods:[4]")...); !strings.Contains(out, "Exact (oracle)") {
+		t.Errorf("a toy without Exact:\n%s", out)
 	}
 }
 
