@@ -43,6 +43,7 @@ type comparison struct {
 	BestBaseline string          `json:"best_baseline"`
 	Rows         []comparisonRow `json:"rows"` // best first
 	Verdict      []string        `json:"verdict"`
+	LeftOut      []string        `json:"left_out,omitempty"` // baselines that cannot serve these options, and why
 
 	// With two or more models, such as the same training with several seeds: the mean over
 	// models of their differences to the best baseline, and its interval over models.
@@ -236,6 +237,10 @@ func (res *comparison) playBaselines(ctx context.Context, v *envs.Vec, c compare
 	}
 	for _, name := range names {
 		p, err := baseline.New(v, name, c.seed)
+		if err != nil && c.baselines == nil {
+			res.LeftOut = append(res.LeftOut, err.Error())
+			continue
+		}
 		if err != nil {
 			return err
 		}

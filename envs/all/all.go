@@ -2,6 +2,7 @@
 package all
 
 import (
-	_ "github.com/kubernasium/kubernasium/envs/classic" // classic/CartPole-v1
-	_ "github.com/kubernasium/kubernasium/envs/gang"    // k8s/GangWindow-v0
+	_ "github.com/kubernasium/kubernasium/envs/classic"          // classic/CartPole-v1
+	_ "github.com/kubernasium/kubernasium/envs/gang"             // k8s/GangWindow-v0
+	_ "github.com/kubernasium/kubernasium/envs/podsched/balance" // k8s/PodBalance-v0
 )
