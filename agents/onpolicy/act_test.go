@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
 
@@ -17,7 +18,7 @@ import (
 func stubCollector(t *testing.T, nSteps int, net *agentstest.Stub, n int) *Collector {
 	t.Helper()
 	env := agentstest.Env(net.Actions, n)
-	spec, err := NetworkSpec(env.Obs, env.Act, []int{4}, "tanh")
+	spec, err := policies.Defaults().ActorCritic(env.Obs, env.Act)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,22 +25,6 @@ import (
 // valueHead is the head of the value, by Stable-Baselines3's name.
 const valueHead = "value_net"
 
-// NetworkSpec returns a network for actions in act: separate towers for policy and value,
-// orthogonal initialization with gains √2, 0.01 and 1.
-func NetworkSpec(obs, act space.Space, netArch []int, activationFn string) (models.Spec, error) {
-	n := 0
-	switch a := act.(type) {
-	case space.Discrete, space.MultiDiscrete:
-		n = space.MaskSize(a)
-	case space.MultiBinary:
-		n = a.N
-	default:
-		return models.Spec{}, fmt.Errorf("onpolicy: actions of kind %s, want discrete, multi_discrete or multi_binary", act.Describe().Kind)
-	}
-	spec := models.ActorCritic(obs.Size(), n, netArch, activationFn)
-	return spec, spec.Validate()
-}
-
 // An Actor is a policy and value network that acts, and all of a learner that a checkpoint
 // holds. It is not safe for concurrent use.
 type Actor struct {
@@ -100,6 +84,9 @@ func NewActor(s Settings) (*Actor, error) {
 	a := &Actor{
 		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
 		spec: s.Spec, src: pcg.New(s.Seed), norm: s.Normalize, gamma: s.Gamma,
+	}
+	if s.Normalize.NormObs && s.Spec.Nodes != nil && s.Spec.Nodes.Edges != nil {
+		return nil, fmt.Errorf("%s: norm_obs of observations with edges, which are numbers of nodes", s.Algo)
 	}
 	a.Rng = rand.New(a.src)
 	a.Value, _ = s.Spec.Head(valueHead)

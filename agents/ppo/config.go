@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/normalize"
+	"github.com/kubernasium/kubernasium/agents/policies"
 )
 
 // Config holds the hyperparameters of PPO, with the names and defaults of
@@ -23,8 +24,7 @@ type Config struct {
 	VfCoef             float64         `json:"vf_coef"`             // weight of the value loss; default 0.5
 	MaxGradNorm        float64         `json:"max_grad_norm"`       // bound of the gradient's norm; default 0.5
 	TargetKL           float64         `json:"target_kl"`           // ends an update early above 1.5 times it; default 0: never
-	NetArch            []int           `json:"net_arch"`            // widths of the hidden layers of both towers; default 64, 64
-	ActivationFn       string          `json:"activation_fn"`       // "tanh" (default) or "relu"
+	policies.Network
 	normalize.Normalization
 	TotalTimesteps int `json:"-"` // over which linear schedules fall
 }
@@ -34,7 +34,7 @@ func Defaults() Config {
 	return Config{
 		LearningRate: agents.Constant(3e-4), NSteps: 2048, BatchSize: 64, NEpochs: 10,
 		Gamma: 0.99, GAELambda: 0.95, ClipRange: agents.Constant(0.2), NormalizeAdvantage: true,
-		VfCoef: 0.5, MaxGradNorm: 0.5, NetArch: []int{64, 64}, ActivationFn: "tanh",
+		VfCoef: 0.5, MaxGradNorm: 0.5, Network: policies.Defaults(),
 		Normalization: normalize.Defaults(),
 	}
 }

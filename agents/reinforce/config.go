@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/normalize"
+	"github.com/kubernasium/kubernasium/agents/policies"
 )
 
 // Config holds the hyperparameters of REINFORCE. Names are Stable-Baselines3's as far as it has
@@ -17,8 +18,7 @@ type Config struct {
 	EntCoef            float64         `json:"ent_coef"`            // weight of the entropy bonus; default 0
 	VfCoef             float64         `json:"vf_coef"`             // weight of the value loss; default 0.5
 	MaxGradNorm        float64         `json:"max_grad_norm"`       // bound of the gradient's norm; default 0.5
-	NetArch            []int           `json:"net_arch"`            // widths of the hidden layers of both towers; default 64, 64
-	ActivationFn       string          `json:"activation_fn"`       // "tanh" (default) or "relu"
+	policies.Network
 	normalize.Normalization
 	TotalTimesteps int `json:"-"` // over which linear schedules fall
 }
@@ -27,7 +27,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		LearningRate: agents.Schedule{Initial: 1e-2, Linear: true}, NEpisodes: 16, Gamma: 0.99, NormalizeAdvantage: true,
-		VfCoef: 0.5, MaxGradNorm: 0.5, NetArch: []int{64, 64}, ActivationFn: "tanh", Normalization: normalize.Defaults(),
+		VfCoef: 0.5, MaxGradNorm: 0.5, Network: policies.Defaults(), Normalization: normalize.Defaults(),
 	}
 }
 

@@ -40,7 +40,7 @@ const Algo = "reinforce"
 // NetworkSpec returns the network that cfg asks for: separate towers for policy and value, with
 // orthogonal initialization with gains √2, 0.01 and 1.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
-	return onpolicy.NetworkSpec(obs, act, cfg.NetArch, cfg.ActivationFn)
+	return cfg.Network.ActorCritic(obs, act)
 }
 
 // Learner is a REINFORCE agent. It is not safe for concurrent use.
