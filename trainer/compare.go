@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -142,8 +143,8 @@ func envOf(id string, paths []string, given map[string]any) (string, map[string]
 }
 
 // compareAndReport compares, writes the files and prints the table, or JSON; trained is what
-// a training before it came to, or nil.
-func compareAndReport(cmd *cobra.Command, c compareConfig, trained *trainResult) error {
+// a training before it came to, to which JSON adds the comparison, or nil.
+func compareAndReport(cmd *cobra.Command, c compareConfig, trained any) error {
 	res, err := compare(cmd.Context(), c)
 	if err != nil {
 		return err
@@ -162,10 +163,16 @@ func compareAndReport(cmd *cobra.Command, c compareConfig, trained *trainResult)
 		if trained == nil {
 			return printJSON(cmd, res)
 		}
-		return printJSON(cmd, struct {
-			*trainResult
-			Comparison *comparison `json:"comparison"`
-		}{trained, res})
+		text, err := json.Marshal(trained)
+		if err != nil {
+			return err
+		}
+		var all map[string]any
+		if err := json.Unmarshal(text, &all); err != nil {
+			return err
+		}
+		all["comparison"] = res
+		return printJSON(cmd, all)
 	}
 	return res.print(cmd.OutOrStdout())
 }

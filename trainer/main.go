@@ -22,6 +22,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "trainer:", err)
 		if errors.Is(err, errInterrupted) {
@@ -44,7 +45,7 @@ func newRoot() *cobra.Command {
   trainer reproduce gang --data ../shared/data/gang       # published tables, to the digit`,
 	}
 	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
-	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs())
+	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs(), newEnjoy())
 	return root
 }
 
