@@ -136,10 +136,11 @@ func (r *run) loop(ctx context.Context) error {
 		if metrics == nil {
 			continue
 		}
-		if err := r.afterUpdate(ctx, metrics); err != nil {
+		done = r.learner.NumTimesteps() >= end // whole rollouts, as in SB3
+		if err := r.afterUpdate(ctx, metrics, done); err != nil {
 			return err
 		}
-		done = r.solved || r.learner.NumTimesteps() >= end // whole rollouts, as in SB3
+		done = done || r.solved
 	}
 	r.bar.Close()
 	return r.finish()
@@ -179,8 +180,9 @@ func (r *run) recordEpisodes(b *envs.Batch) error {
 	return nil
 }
 
-// afterUpdate logs, evaluates and saves when it is time, and stops when ctx has ended.
-func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics) error {
+// afterUpdate logs, evaluates and saves when it is time, and stops when ctx has ended. The last
+// update is logged in any case.
+func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool) error {
 	step := r.learner.NumTimesteps()
 	r.rollouts++
 	r.bar.Update(int64(step))
@@ -193,7 +195,7 @@ func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics) error {
 		}
 		maps.Copy(metrics, eval)
 	}
-	if evaluated || step >= r.nextLog {
+	if evaluated || last || step >= r.nextLog {
 		r.nextLog = step + logEvery
 		if err := r.log(step, metrics); err != nil {
 			return err
