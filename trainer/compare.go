@@ -221,7 +221,7 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 }
 
 // modelName names a model by its algorithm and its file, or its log folder if it is the best
-// of one; alone, it has the algorithm's name.
+// of one; alone, or if its file has that name, it has the algorithm's name.
 func modelName(path, algo string, alone bool) string {
 	if alone {
 		return algo
@@ -229,6 +229,9 @@ func modelName(path, algo string, alone bool) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
 	if name == "best_model" {
 		name = filepath.Base(filepath.Dir(path))
+	}
+	if name == algo {
+		return algo
 	}
 	return algo + " " + name
 }

@@ -43,6 +43,7 @@ def model(path: str) -> dict:
     """Plays a model of ours in SB3's policy."""
     from kubernasium.load_sb3 import load
 
+    torch.set_num_threads(1)  # networks this small are slower with more
     algorithm = load(path)
     obs = np.array(json.load(sys.stdin), np.float32)
     actions, _ = algorithm.predict(obs, deterministic=True)
