@@ -73,38 +73,22 @@ What --params or --conf-file sets is not searched. Source: Jamieson and Talwalka
 			if jobs == 0 {
 				jobs = runtime.GOMAXPROCS(0)
 			}
-			t := &tuner{jobs: jobs, out: cmd.ErrOrStderr()}
 			if jobs < 1 {
 				return fmt.Errorf("--n-jobs %d, want at least 1", jobs)
 			}
+			t := &tuner{jobs: jobs, out: cmd.ErrOrStderr()}
 			var err error
 			if resume != "" {
 				if err := onlyFlags(cmd, "resume", "n-jobs", "json"); err != nil {
 					return err
 				}
 				t.folder = resume
-				if t.journal, err = resumeJournal(resume); err != nil {
-					return err
-				}
-			} else {
-				if s.EnvKwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
-					return err
-				}
-				if s.EvalKwargs, err = parseKwargs("eval-env-kwargs", evalKwargs); err != nil {
-					return err
-				}
-				if s.Fixed, err = parseKwargs("params", params); err != nil {
-					return err
-				}
-				if err := s.complete(conf, spaceFile); err != nil {
-					return err
-				}
-				if t.folder, err = newFolder(filepath.Join(logFolder, "tune", s.Algo), envName(s.Env)); err != nil {
-					return err
-				}
-				if t.journal, err = createJournal(t.folder, s); err != nil {
-					return err
-				}
+				t.journal, err = resumeJournal(resume)
+			} else if err = s.parse(kwargs, evalKwargs, params, conf, spaceFile); err == nil {
+				t.folder, t.journal, err = newStudy(logFolder, s)
+			}
+			if err != nil {
+				return err
 			}
 			defer t.close()
 			return t.tuneAndReport(cmd)
@@ -131,6 +115,16 @@ What --params or --conf-file sets is not searched. Source: Jamieson and Talwalka
 	return cmd
 }
 
+// newStudy makes the folder and the journal of a study.
+func newStudy(logFolder string, s study) (string, *journal, error) {
+	folder, err := newFolder(filepath.Join(logFolder, "tune", s.Algo), envName(s.Env))
+	if err != nil {
+		return "", nil, err
+	}
+	j, err := createJournal(folder, s)
+	return folder, j, err
+}
+
 // onlyFlags reports a flag that was given beside those of the names, with which it would have
 // no effect.
 func onlyFlags(cmd *cobra.Command, names ...string) error {
@@ -141,79 +135,6 @@ func onlyFlags(cmd *cobra.Command, names ...string) error {
 		}
 	})
 	return err
-}
-
-// complete checks a new study and reads its files.
-func (s *study) complete(conf, spaceFile string) error {
-	if err := checkAlgo(s.Algo); err != nil {
-		return err
-	}
-	spec, err := envs.Lookup(s.Env)
-	if err != nil {
-		return err
-	}
-	s.Env = spec.ID
-	if conf != "" {
-		text, err := os.ReadFile(conf)
-		if err != nil {
-			return err
-		}
-		layer, err := hyperparamsOf(conf, text, s.Env)
-		if err != nil {
-			return err
-		}
-		s.Fixed = merge(layer, s.Fixed)
-	}
-	h, err := readHyperparams(s.Algo, s.Env, "", maps.Clone(s.Fixed))
-	if err != nil {
-		return err
-	}
-	if s.Timesteps == 0 {
-		s.Timesteps = h.NTimesteps
-	}
-	if s.Timesteps < 1 || s.Trials < 1 || s.Reduction < 2 || s.MinResource < 1 || s.EvalEpisodes < 1 || h.NEnvs < 1 {
-		return fmt.Errorf("n-timesteps %d, n-trials %d, min-resource %d, eval-episodes %d, n_envs %d: want at least 1 of each; reduction-factor %d: want at least 2",
-			s.Timesteps, s.Trials, s.MinResource, s.EvalEpisodes, h.NEnvs, s.Reduction)
-	}
-	if spaceFile == "" {
-		text, err := searchSpaces.ReadFile("searchspaces/" + s.Algo + ".yml")
-		s.Space = string(text)
-		return err
-	}
-	text, err := os.ReadFile(spaceFile)
-	if err != nil {
-		return err
-	}
-	s.Space = string(text)
-	_, err = parseSearchSpace(spaceFile, text)
-	return err
-}
-
-// rungs returns the timesteps of each rung: the last is all of them, and each before it one in
-// Reduction, as long as that leaves trials to choose from and is at least MinResource.
-func (s *study) rungs() []int {
-	steps := []int{s.Timesteps}
-	for n := s.Trials / s.Reduction; n >= 1 && steps[0]/s.Reduction >= s.MinResource; n /= s.Reduction {
-		steps = append([]int{steps[0] / s.Reduction}, steps...)
-	}
-	return steps
-}
-
-// promote returns the trials of a rung that go on: the best one in reduction, at least one, in
-// the order of their means. Trials that failed do not.
-func promote(results []rungResult, reduction int) []int {
-	ranked := slices.DeleteFunc(slices.Clone(results), func(r rungResult) bool { return r.Error != "" })
-	slices.SortFunc(ranked, byMean)
-	var trials []int
-	for _, r := range ranked[:min(len(ranked), max(1, len(results)/reduction))] {
-		trials = append(trials, r.Trial)
-	}
-	return trials
-}
-
-// byMean orders the best first, and the first of equals.
-func byMean(a, b rungResult) int {
-	return cmp.Or(cmp.Compare(b.Mean, a.Mean), cmp.Compare(a.Trial, b.Trial))
 }
 
 func (t *tuner) tuneAndReport(cmd *cobra.Command) error {

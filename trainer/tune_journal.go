@@ -14,34 +14,6 @@ import (
 // JSON with the study, and then one for each trial and rung that was finished.
 const journalName = "journal.jsonl"
 
-// study says everything that the outcome of a search depends on.
-type study struct {
-	Algo         string         `json:"algo"`
-	Env          string         `json:"env"`
-	EnvKwargs    map[string]any `json:"env_kwargs"`
-	EvalKwargs   map[string]any `json:"eval_env_kwargs"`
-	Engine       string         `json:"engine"`
-	Seed         uint64         `json:"seed"`
-	Trials       int            `json:"n_trials"`
-	Reduction    int            `json:"reduction_factor"`
-	MinResource  int            `json:"min_resource"`
-	Timesteps    int            `json:"n_timesteps"`
-	EvalEpisodes int            `json:"eval_episodes"`
-	Fixed        map[string]any `json:"fixed"`        // hyperparameters that are not searched
-	Space        string         `json:"search_space"` // YAML
-}
-
-// rungResult is what a trial came to at a rung.
-type rungResult struct {
-	Trial     int            `json:"trial"`
-	Rung      int            `json:"rung"`
-	Timesteps int            `json:"timesteps"`
-	Mean      float64        `json:"mean"`
-	Std       float64        `json:"std"`
-	Params    map[string]any `json:"params"`
-	Error     string         `json:"error,omitempty"` // why it failed: it has no mean then
-}
-
 // journal is the record of a study. It is safe for concurrent use.
 type journal struct {
 	study   study
