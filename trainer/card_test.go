@@ -90,6 +90,9 @@ func TestCard(t *testing.T) {
 // TestPretrained plays the models that this repository ships: CartPole's keep the pole up for
 // all 500 steps, GangWindow's beat the best static planner on the same episodes.
 func TestPretrained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays 20 episodes of each model; run without -short")
+	}
 	paths, err := filepath.Glob(filepath.Join("..", "models", "pretrained", "*", "*.safetensors"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("models/pretrained: %d models, %v", len(paths), err)
