@@ -17,7 +17,7 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-race test-full test-python test-oracle check lint bench bench-wire bench-trainers fuzz clean
+.PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,20 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	bin/trainer train --algo ppo --env k8s/GangWindow-v0 $(GANG_DATA) --compare 40 | tee logs/run.out
 	@echo
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
+
+PRETRAINED_ALGOS ?= ppo a2c
+PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
+
+pretrained: build ## train the models of models/pretrained anew and write their cards: about three minutes
+	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
+	@for env in $(PRETRAINED_ENVS); do \
+		best=(); \
+		for algo in $(PRETRAINED_ALGOS); do \
+			bin/trainer train --algo $$algo --env $$env --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+		done; \
+		bin/trainer card "$${best[@]}"; \
+	done
 
 test: ## every test
 	@for stage in test-race test-full test-python; do \
@@ -47,7 +61,9 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(VENV)/bin/python envs/classic/testdata/record.py --episodes 300 --long 20 -o $(CACHE)/cartpole.json.gz
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
+	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
+	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
 
 test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is compiled, minutes at first
 	$(GO) -C envs/vpa/recommender/oracle vet ./...

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -143,8 +144,8 @@ func envOf(id string, paths []string, given map[string]any) (string, map[string]
 }
 
 // compareAndReport compares, writes the files and prints the table, or JSON; trained is what
-// a training before it came to, or nil.
-func compareAndReport(cmd *cobra.Command, c compareConfig, trained *trainResult) error {
+// a training before it came to, to which JSON adds the comparison, or nil.
+func compareAndReport(cmd *cobra.Command, c compareConfig, trained any) error {
 	res, err := compare(cmd.Context(), c)
 	if err != nil {
 		return err
@@ -163,10 +164,16 @@ func compareAndReport(cmd *cobra.Command, c compareConfig, trained *trainResult)
 		if trained == nil {
 			return printJSON(cmd, res)
 		}
-		return printJSON(cmd, struct {
-			*trainResult
-			Comparison *comparison `json:"comparison"`
-		}{trained, res})
+		text, err := json.Marshal(trained)
+		if err != nil {
+			return err
+		}
+		var all map[string]any
+		if err := json.Unmarshal(text, &all); err != nil {
+			return err
+		}
+		all["comparison"] = res
+		return printJSON(cmd, all)
 	}
 	return res.print(cmd.OutOrStdout())
 }
@@ -215,7 +222,7 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 }
 
 // modelName names a model by its algorithm and its file, or its log folder if it is the best
-// of one; alone, it has the algorithm's name.
+// of one; alone, or if its file has that name, it has the algorithm's name.
 func modelName(path, algo string, alone bool) string {
 	if alone {
 		return algo
@@ -223,6 +230,9 @@ func modelName(path, algo string, alone bool) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
 	if name == "best_model" {
 		name = filepath.Base(filepath.Dir(path))
+	}
+	if name == algo {
+		return algo
 	}
 	return algo + " " + name
 }

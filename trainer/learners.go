@@ -46,6 +46,22 @@ func defaultConfig(algo string) any {
 	return &c
 }
 
+// clone returns h with a Config of its own, which the set-up of a learner changes.
+func (h hyperparams) clone() hyperparams {
+	switch c := h.Config.(type) {
+	case *ppo.Config:
+		own := *c
+		h.Config = &own
+	case *a2c.Config:
+		own := *c
+		h.Config = &own
+	case *dqn.Config:
+		own := *c
+		h.Config = &own
+	}
+	return h
+}
+
 // learner is a learner and its networks.
 type learner struct {
 	trainable

@@ -112,8 +112,8 @@ func (l *Learner) gradient() (losses, error) {
 		l.loss(&s, r, out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(n))
 	}
 	if loss := s.policy + l.cfg.EntCoef*s.entropy + l.cfg.VfCoef*s.value; math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return s, fmt.Errorf("a2c: loss %v at timestep %d, update %d (policy %v, value %v, entropy %v)",
-			loss, l.NumTimesteps(), l.NUpdates+1, s.policy, s.value, s.entropy)
+		return s, fmt.Errorf("a2c: loss %v at timestep %d, update %d, from %s (policy %v, value %v, entropy %v)",
+			loss, l.NumTimesteps(), l.NUpdates+1, l.Buf.Culprit(), s.policy, s.value, s.entropy)
 	}
 	if err := l.Net.Backward(l.dOut); err != nil {
 		return s, fmt.Errorf("a2c: update: %w", err)

@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
@@ -318,7 +319,9 @@ func (l *Learner) learn() (float64, error) {
 		l.head.backward(l.dOut[i*k:(i+1)*k], action, weight*slope)
 	}
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, fmt.Errorf("dqn: loss %v at timestep %d, gradient step %d", loss, l.counts.Timesteps, l.counts.NUpdates+1)
+		bad := max(0, slices.IndexFunc(l.td, func(x float64) bool { return x-x != 0 }))
+		return 0, fmt.Errorf("dqn: loss %v at timestep %d, gradient step %d, first at row %d of the batch (return %v, next value %v)",
+			loss, l.counts.Timesteps, l.counts.NUpdates+1, bad, l.batch.Return[bad], l.next[bad])
 	}
 	if err := l.net.Backward(l.dOut); err != nil {
 		return 0, fmt.Errorf("dqn: update: %w", err)

@@ -138,8 +138,8 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	s.minibatches = 1
 	s.loss = s.policy + l.cfg.EntCoef*s.entropyLoss + l.cfg.VfCoef*s.value
 	if math.IsNaN(s.loss) || math.IsInf(s.loss, 0) {
-		return s, fmt.Errorf("ppo: loss %v at timestep %d, epoch %d (policy %v, value %v, entropy %v)",
-			s.loss, l.NumTimesteps(), l.NUpdates, s.policy, s.value, s.entropyLoss)
+		return s, fmt.Errorf("ppo: loss %v at timestep %d, epoch %d, from %s (policy %v, value %v, entropy %v)",
+			s.loss, l.NumTimesteps(), l.NUpdates, l.Buf.Culprit(), s.policy, s.value, s.entropyLoss)
 	}
 	if err := l.Net.Backward(dOut); err != nil {
 		return s, fmt.Errorf("ppo: update: %w", err)

@@ -71,15 +71,32 @@ type steps struct {
 	mask        []bool
 	value, ret  []float32
 	reward      []float64
+	at          []place
 }
 
+// place is where a step comes from.
+type place struct{ env, step int }
+
 func (s *steps) clear() {
-	*s = steps{s.obs[:0], s.action[:0], s.mask[:0], s.value[:0], s.ret[:0], s.reward[:0]}
+	*s = steps{s.obs[:0], s.action[:0], s.mask[:0], s.value[:0], s.ret[:0], s.reward[:0], s.at[:0]}
 }
 
 func (s *steps) append(t steps) {
 	s.obs, s.action, s.mask = append(s.obs, t.obs...), append(s.action, t.action...), append(s.mask, t.mask...)
 	s.value, s.ret, s.reward = append(s.value, t.value...), append(s.ret, t.ret...), append(s.reward, t.reward...)
+	s.at = append(s.at, t.at...)
+}
+
+// culprit names, for the error about a loss that is not finite, the step that it comes from:
+// the last whose return is not finite, since what is not finite spreads to the returns before
+// it; or else the parameters.
+func (s *steps) culprit() string {
+	for i := len(s.ret) - 1; i >= 0; i-- {
+		if x := s.ret[i]; x-x != 0 {
+			return fmt.Sprintf("the return %v of environment %d at step %d of its episode", x, s.at[i].env, s.at[i].step)
+		}
+	}
+	return "the network's parameters, as all returns are finite"
 }
 
 // chunkRows is the number of rows that go through the network at once. It is fixed, because an
@@ -148,6 +165,7 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 			s.action = append(s.action, action...)
 			s.mask = append(s.mask, mask...)
 			s.value = append(s.value, row[l.Value])
+			s.at = append(s.at, place{i, len(s.at)})
 		}
 		l.Clip(action)
 	}
@@ -275,8 +293,8 @@ func (l *Learner) learn() (losses, error) {
 		copy(p.Grad, l.gradient[i])
 	}
 	if loss := s.policy + l.cfg.EntCoef*s.entropy + l.cfg.VfCoef*s.value; math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return s, fmt.Errorf("reinforce: loss %v at timestep %d, update %d (policy %v, value %v, entropy %v)",
-			loss, l.NumTimesteps(), l.NUpdates+1, s.policy, s.value, s.entropy)
+		return s, fmt.Errorf("reinforce: loss %v at timestep %d, update %d, from %s (policy %v, value %v, entropy %v)",
+			loss, l.NumTimesteps(), l.NUpdates+1, l.steps.culprit(), s.policy, s.value, s.entropy)
 	}
 	return s, nil
 }
