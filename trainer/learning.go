@@ -169,8 +169,13 @@ func (c *learningConfig) trainOne(ctx context.Context, g gate, seed uint64) (lea
 // report prints the table and writes the files that were asked for. It returns an error that
 // wraps errGate if a gate is not reached.
 func (c *learningConfig) report(cmd *cobra.Command, gates []gate, runs [][]learned) error {
-	table, missed := resultTable(gates, runs)
-	if err := table.WriteText(cmd.OutOrStdout()); err != nil {
+	results := resultsOf(gates, runs)
+	table := resultTable(results)
+	if wantJSON(cmd) {
+		if err := printJSON(cmd, results); err != nil {
+			return err
+		}
+	} else if err := table.WriteText(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	if c.markdown != "" {
@@ -188,35 +193,65 @@ func (c *learningConfig) report(cmd *cobra.Command, gates []gate, runs [][]learn
 			return err
 		}
 	}
+	var missed []string
+	for _, r := range results {
+		if !r.OK {
+			missed = append(missed, r.Training+": "+r.Reached)
+		}
+	}
 	if len(missed) > 0 {
 		return fmt.Errorf("%w: %s", errGate, strings.Join(missed, "; "))
 	}
 	return nil
 }
 
-// resultTable returns a row for each gate, and the names of those that are not reached.
-func resultTable(gates []gate, runs [][]learned) (t *tracking.Table, missed []string) {
-	t = tracking.NewTable("training", ">steps", "last policy by seed", ">mean", ">training's last 100", ">seconds each", "reached")
+// learningResult is a row of the table, which `learning --json` prints.
+type learningResult struct {
+	Training   string    `json:"training"`
+	Timesteps  int       `json:"timesteps"`
+	Returns    []float64 `json:"returns"`    // of the last policy, by seed
+	Mean       float64   `json:"mean"`       // of them
+	TrainMean  float64   `json:"train_mean"` // of the last 100 episodes of each training
+	Seconds    float64   `json:"seconds"`    // of a training, in the mean
+	Reached    string    `json:"reached"`    // in words
+	OK         bool      `json:"ok"`         // the gate is reached, or there is none
+	Comparison bool      `json:"comparison"` // there is none
+}
+
+func resultsOf(gates []gate, runs [][]learned) []learningResult {
+	results := make([]learningResult, len(gates))
 	for i, g := range gates {
-		var returns, seconds []float64
-		var bySeed []string
-		for _, r := range runs[i] {
-			returns, seconds = append(returns, r.last()), append(seconds, r.seconds)
-			bySeed = append(bySeed, fmt.Sprintf("%.0f", r.last()))
+		r := &results[i]
+		var seconds []float64
+		for _, l := range runs[i] {
+			r.Returns, seconds = append(r.Returns, l.last()), append(seconds, l.seconds)
+			r.Timesteps = l.curve[len(l.curve)-1].Step
 		}
-		what, ok := g.bar.verdict(runs[i])
-		switch {
-		case !ok:
-			missed = append(missed, g.name+": "+what)
-			what += ": missed"
-		case g.bar == noBar:
-			what += ", for comparison"
-		}
-		steps := runs[i][0].curve[len(runs[i][0].curve)-1].Step
-		t.Append(g.name, fmt.Sprint(steps), strings.Join(bySeed, " "), number(tracking.Mean(returns)),
-			number(tracking.Mean(trainReturns(runs[i]))), fmt.Sprintf("%.1f", tracking.Mean(seconds)), what)
+		r.Training, r.Comparison = g.name, g.bar == noBar
+		r.Mean, r.TrainMean, r.Seconds = tracking.Mean(r.Returns), tracking.Mean(trainReturns(runs[i])), tracking.Mean(seconds)
+		r.Reached, r.OK = g.bar.verdict(runs[i])
 	}
-	return t, missed
+	return results
+}
+
+func resultTable(results []learningResult) *tracking.Table {
+	t := tracking.NewTable("training", ">steps", "last policy by seed", ">mean", ">training's last 100", ">seconds each", "reached")
+	for _, r := range results {
+		bySeed := make([]string, len(r.Returns))
+		for k, x := range r.Returns {
+			bySeed[k] = fmt.Sprintf("%.0f", x)
+		}
+		reached := r.Reached
+		switch {
+		case r.Comparison:
+			reached += ", for comparison"
+		case !r.OK:
+			reached += ": missed"
+		}
+		t.Append(r.Training, fmt.Sprint(r.Timesteps), strings.Join(bySeed, " "), number(r.Mean), number(r.TrainMean),
+			fmt.Sprintf("%.1f", r.Seconds), reached)
+	}
+	return t
 }
 
 // evaluationTable returns a row for each evaluation.

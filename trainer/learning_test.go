@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -58,6 +59,12 @@ func TestLearningMissed(t *testing.T) {
 	stdout, stderr, err := execute(t, context.Background(), "learning", "--seeds", "2", "--eval-episodes", "3", "-f", t.TempDir())
 	if !errors.Is(err, errGate) || !strings.Contains(err.Error(), "A2C in no time: 0 of 2 reach 475") {
 		t.Errorf("error %v, want one that names the gate and says 0 of 2", err)
+	}
+	var results []learningResult
+	out, _, err := execute(t, context.Background(), "learning", "--json", "--seeds", "2", "--eval-episodes", "3", "-f", t.TempDir())
+	if json.Unmarshal([]byte(out), &results) != nil || !errors.Is(err, errGate) || len(results) != 1 ||
+		results[0].Timesteps != 200 || len(results[0].Returns) != 2 || results[0].OK {
+		t.Errorf("with --json: %s, error %v", out, err)
 	}
 	if !strings.Contains(stdout, "0 of 2 reach 475: missed") || strings.Count(stderr, "A2C in no time, seed ") != 2 {
 		t.Errorf("output:\n%s%s", stdout, stderr)

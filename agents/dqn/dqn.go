@@ -21,7 +21,8 @@
 //	    and not orthogonal. Action values then start near 0.
 //
 // Otherwise than in Stable-Baselines3, each environment explores for itself, where that draws
-// once for the whole vector.
+// once for the whole vector, and a linear schedule ends at 0, where that goes on below it in a
+// last rollout beyond the total number of timesteps.
 package dqn
 
 import (
