@@ -4,7 +4,7 @@
 // Each environment has a ring of slots. A slot holds one observation and its action mask and,
 // once the action is known, what followed it, so that an observation is stored once: the next
 // slot holds the next one. Where an episode is truncated, a slot in between holds the final
-// observation. The newest slot of a ring is open: its action is not known yet.
+// observation with its mask. The newest slot of a ring is open: its action is not known yet.
 package replay
 
 import (
