@@ -20,7 +20,7 @@ endif
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## compile trainer and server into bin/
 	@mkdir -p bin
@@ -90,6 +90,11 @@ lint: ## format, vet, staticcheck, module files and the import check
 
 bench: ## the benchmarks of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...
+
+bench-learning: build ## every algorithm with five seeds against published results: table, CSV and plots of docs/learning.md
+	@mkdir -p $(CACHE)
+	bin/trainer learning --log-folder $(CACHE)/learning --markdown $(CACHE)/learning.md --csv docs/learning.csv --plots docs/img
+	@echo "table in $(CACHE)/learning.md, plots in docs/img"
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null

@@ -145,7 +145,7 @@ func newTrain() *cobra.Command {
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
-	f.StringVar(&file, "conf-file", "", "YAML file of hyperparameters by environment, in RL Zoo's form")
+	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file in RL Zoo's form, or the name of published ones (dqn: rl_zoo; ppo: cleanrl)")
 	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")

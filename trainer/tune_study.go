@@ -63,11 +63,7 @@ func (s *study) complete(conf, spaceFile string) error {
 	}
 	s.Env = spec.ID
 	if conf != "" {
-		text, err := os.ReadFile(conf)
-		if err != nil {
-			return err
-		}
-		layer, err := hyperparamsOf(conf, text, s.Env)
+		layer, err := configuration(s.Algo, s.Env, conf)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,8 @@
 //	    and not orthogonal. Action values then start near 0.
 //
 // Otherwise than in Stable-Baselines3, each environment explores for itself, where that draws
-// once for the whole vector.
+// once for the whole vector, and a linear schedule ends at 0, where that goes on below it in a
+// last rollout beyond the total number of timesteps.
 package dqn
 
 import (
@@ -89,6 +90,7 @@ type Learner struct {
 	explore []bool
 	q       []float32 // of one row
 	batch   *replay.Batch
+	sample  func(beta float64) // fills batch from buf; tests replace it
 	dOut    []float32
 	next    []float32 // values of the next states
 	best    []int     // their actions by the online network, if DoubleQ
@@ -134,6 +136,7 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 	l.actions, l.explore, l.q = make([]float32, n), make([]bool, n), make([]float32, actions)
 	k := cfg.BatchSize
 	l.batch, l.dOut = l.buf.NewBatch(k), make([]float32, k*spec.Outputs())
+	l.sample = func(beta float64) { l.buf.Sample(l.rng, beta, l.batch) } // [5], [6]
 	l.next, l.best, l.td = make([]float32, k), make([]int, k), make([]float64, k)
 	return l, nil
 }
@@ -288,7 +291,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 // gradient samples a batch, leaves the gradient of its loss in the parameters and returns the
 // loss.
 func (l *Learner) gradient(beta float64) (float64, error) {
-	l.buf.Sample(l.rng, beta, l.batch) // [5], [6]
+	l.sample(beta)
 	loss, err := l.learn()
 	if err != nil {
 		return 0, err

@@ -19,6 +19,7 @@ type Config struct {
 	GAELambda          float64         `json:"gae_lambda"`          // λ of the advantage estimate, in [0, 1]; default 0.95
 	ClipRange          agents.Schedule `json:"clip_range"`          // ε of the surrogate objective; default 0.2
 	ClipRangeVf        agents.Schedule `json:"clip_range_vf"`       // ε of the value's change; default 0: no clipping
+	ClipVLoss          bool            `json:"clip_vloss"`          // where clipped, take the greater of both value losses, as CleanRL; default false: the clipped one, as Stable-Baselines3
 	NormalizeAdvantage bool            `json:"normalize_advantage"` // over each minibatch; default true
 	EntCoef            float64         `json:"ent_coef"`            // weight of the entropy bonus; default 0
 	VfCoef             float64         `json:"vf_coef"`             // weight of the value loss; default 0.5

@@ -171,7 +171,11 @@ func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight flo
 	moves := true
 	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has fallen to 0 clips all change
 		if d := value - old; math.Abs(d) > clipVf {
-			value, moves = old+math.Copysign(clipVf, d), false
+			clipped := old + math.Copysign(clipVf, d)
+			// A value that has moved away from its return is pulled back [9].
+			if !l.cfg.ClipVLoss || math.Abs(clipped-ret) >= math.Abs(value-ret) {
+				value, moves = clipped, false
+			}
 		}
 	}
 	s.value = weight * (value - ret) * (value - ret)
