@@ -17,10 +17,10 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-race test-full test-python test-oracle check lint bench bench-wire fuzz clean
+.PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## compile trainer and server into bin/
 	@mkdir -p bin
@@ -31,6 +31,20 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	bin/trainer train --algo ppo --env k8s/GangWindow-v0 $(GANG_DATA) --compare 40 | tee logs/run.out
 	@echo
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
+
+PRETRAINED_ALGOS ?= ppo a2c
+PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
+
+pretrained: build ## train the models of models/pretrained anew and write their cards: about three minutes
+	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
+	@for env in $(PRETRAINED_ENVS); do \
+		best=(); \
+		for algo in $(PRETRAINED_ALGOS); do \
+			bin/trainer train --algo $$algo --env $$env --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+		done; \
+		bin/trainer card "$${best[@]}"; \
+	done
 
 test: ## every test
 	@for stage in test-race test-full test-python; do \
@@ -47,7 +61,9 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(VENV)/bin/python envs/classic/testdata/record.py --episodes 300 --long 20 -o $(CACHE)/cartpole.json.gz
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
+	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
+	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
 
 test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is compiled, minutes at first
 	$(GO) -C envs/vpa/recommender/oracle vet ./...
@@ -75,11 +91,23 @@ lint: ## format, vet, staticcheck, module files and the import check
 bench: ## the benchmarks of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...
 
+bench-learning: build ## every algorithm with five seeds against published results: table, CSV and plots of docs/learning.md
+	@mkdir -p $(CACHE)
+	bin/trainer learning --log-folder $(CACHE)/learning --markdown $(CACHE)/learning.md --csv docs/learning.csv --plots docs/img
+	@echo "table in $(CACHE)/learning.md, plots in docs/img"
+
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
-	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
-	@echo "written to $(CACHE)/wire.md"
+	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --awake --markdown $(CACHE)/wire.md
+	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --quick --markdown $(CACHE)/wire-halting.md
+	@echo "written to $(CACHE)/wire.md, and N = 1 and 64 with cores that halt to $(CACHE)/wire-halting.md"
+
+bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
+	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
+	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
+	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
+	@echo "written to $(CACHE)/trainers.md"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

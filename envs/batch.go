@@ -71,9 +71,10 @@ type Batch struct {
 	Invalid    []bool    // n: the action of this step was masked out
 	Info       []float64 // n × columns of the spec: diagnostics at Obs
 
-	// In SameStep, rows whose episode ended in this step hold its last observation and its
-	// last diagnostics; other rows are stale.
+	// In SameStep, rows whose episode ended in this step hold its last observation, the actions
+	// permitted there and its last diagnostics; other rows are stale.
 	FinalObs  []float32
+	FinalMask []bool
 	FinalInfo []float64
 
 	// The sum of rewards and the number of steps of the episode that ended in this step; in
@@ -92,7 +93,7 @@ func newBatch(n, obs, mask, info int, mode AutoresetMode) *Batch {
 		EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
 	}
 	if mode == SameStep {
-		b.FinalObs, b.FinalInfo = make([]float32, n*obs), make([]float64, n*info)
+		b.FinalObs, b.FinalMask, b.FinalInfo = make([]float32, n*obs), make([]bool, n*mask), make([]float64, n*info)
 	}
 	return b
 }

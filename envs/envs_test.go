@@ -180,6 +180,26 @@ func TestAutoreset(t *testing.T) {
 	}
 }
 
+// TestFinalMask plays Timing(3), which permits action 1 at odd moments: at moment 3, the last of
+// the episode, but not at moment 0 of the next one.
+func TestFinalMask(t *testing.T) {
+	v, err := envs.NewVec(envcheck.Timing(3, 0), 1, envs.VecOptions{Autoreset: envs.SameStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	b, err := v.Reset(ctx, envs.VecResetOptions{})
+	for k := 0; k < 3 && err == nil; k++ {
+		b, err = v.Step(ctx, []float32{0})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.Done(0) || !cmp.Equal(b.FinalMask, []bool{true, true}) || !cmp.Equal(b.Mask, []bool{true, false}) {
+		t.Errorf("done %v, final mask %v, mask %v; want true, [true true], [true false]", b.Done(0), b.FinalMask, b.Mask)
+	}
+}
+
 func TestMaskedActionIsFlagged(t *testing.T) {
 	v, err := envs.NewVec(envcheck.Timing(9, 0), 2, envs.VecOptions{})
 	if err != nil {

@@ -17,11 +17,16 @@ type Option struct {
 	Type    string `json:"type"` // "string", "int", "float", "bool" or "list"
 	Default any    `json:"default"`
 	Doc     string `json:"doc"`
+	File    bool   `json:"file,omitempty"` // it names a file or a folder, which is read
 }
+
+// fileMark follows the name in the tag `opt` of an option that names a file or a folder.
+const fileMark = "file"
 
 // DescribeOptions lists the options of the struct that cfg points to: its exported fields,
 // with the name from the tag `opt`, the text from the tag `doc`, and the field's value as the
-// default. A nil cfg has none.
+// default. The tag of an option that names a file or folder is `opt:"name,file"`, so that a
+// server can keep others from reading its files. A nil cfg has none.
 func DescribeOptions(cfg any) []Option {
 	if cfg == nil {
 		return nil
@@ -30,8 +35,13 @@ func DescribeOptions(cfg any) []Option {
 	var opts []Option
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
+		name, mark, _ := strings.Cut(f.Tag.Get("opt"), ",")
+		if mark != "" && mark != fileMark {
+			panic(fmt.Sprintf("envs: option %s has the mark %q, want %q or none", name, mark, fileMark))
+		}
 		opts = append(opts, Option{
-			Name:    f.Tag.Get("opt"),
+			Name:    name,
+			File:    mark == fileMark,
 			Type:    optionType(f.Type),
 			Default: v.Field(i).Interface(),
 			Doc:     f.Tag.Get("doc"),

@@ -109,6 +109,6 @@ func (v *Vec) replayRow(i int, r rowSnapshot) error {
 			return err
 		}
 	}
-	v.observeRow(i, v.batch.Obs, v.batch.Info)
+	v.observeRow(i, v.batch.Obs, v.batch.Mask, v.batch.Info)
 	return nil
 }

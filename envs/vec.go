@@ -256,13 +256,13 @@ func (v *Vec) beginRow(i int, opts ResetOptions) error {
 		return err
 	}
 	v.batch.EpisodeReturn[i], v.batch.EpisodeLength[i] = 0, 0
-	v.observeRow(i, v.batch.Obs, v.batch.Info)
+	v.observeRow(i, v.batch.Obs, v.batch.Mask, v.batch.Info)
 	return nil
 }
 
-func (v *Vec) observeRow(i int, obs []float32, info []float64) {
+func (v *Vec) observeRow(i int, obs []float32, mask []bool, info []float64) {
 	e := v.envs[i]
-	e.Observe(obs[i*v.nObs:(i+1)*v.nObs], v.batch.Mask[i*v.nMask:(i+1)*v.nMask])
+	e.Observe(obs[i*v.nObs:(i+1)*v.nObs], mask[i*v.nMask:(i+1)*v.nMask])
 	if v.nInfo > 0 {
 		e.Info(info[i*v.nInfo : (i+1)*v.nInfo])
 	}
@@ -282,10 +282,10 @@ func (v *Vec) stepRow(i int, action []float32) error {
 	b.Reward[i], b.Terminated[i], b.Truncated[i] = t.Reward, t.Terminated, t.Truncated
 	b.EpisodeReturn[i], b.EpisodeLength[i] = e.ret, int64(e.steps)
 	if v.mode != SameStep || !e.ended {
-		v.observeRow(i, b.Obs, b.Info)
+		v.observeRow(i, b.Obs, b.Mask, b.Info)
 		return nil
 	}
-	v.observeRow(i, b.FinalObs, b.FinalInfo)
+	v.observeRow(i, b.FinalObs, b.FinalMask, b.FinalInfo)
 	ret, length := e.ret, int64(e.steps)
 	err = v.beginRow(i, ResetOptions{})
 	b.EpisodeReturn[i], b.EpisodeLength[i] = ret, length

@@ -3,6 +3,7 @@ package models
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,8 +11,15 @@ import (
 
 // WriteFileAtomic gives the file at path the contents that write produces, or leaves it as it
 // was if there is an error: after a crash it is whole, old or new. Its permissions become 0644.
-// Its folder has to exist.
+// Its folder has to exist. A link to a file keeps its place, and a device or pipe, such as
+// /dev/stdout, is refused: it cannot be replaced.
 func WriteFileAtomic(path string, write func(io.Writer) error) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil { // else there is no file yet
+		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("write %s: it is no regular file", path)
+	}
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
 	if err != nil {

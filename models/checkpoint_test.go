@@ -229,6 +229,26 @@ func TestWriteFile(t *testing.T) {
 	if _, err := ReadFile(path); !errors.Is(err, safetensors.ErrCorrupt) || !strings.Contains(err.Error(), path) {
 		t.Errorf("ReadFile of a truncated file: %v, want %v with the path", err, safetensors.ErrCorrupt)
 	}
+	// A link is followed; a folder, like whatever is no regular file, is not replaced.
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(link, first); err != nil {
+		t.Fatal(err)
+	}
+	if target, err := os.Readlink(link); err != nil || target != path {
+		t.Errorf("Readlink = %q, %v, want %q", target, err, path)
+	}
+	if got, err := ReadFile(path); err != nil || got.Meta.Timesteps != first.Meta.Timesteps {
+		t.Errorf("ReadFile = %+v, %v, want the first file", got.Meta, err)
+	}
+	if err := WriteFile(dir, first); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("WriteFile to a folder: %v", err)
+	}
+	if err := WriteFile(os.DevNull, first); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("WriteFile to a device: %v", err)
+	}
 	if err := WriteFile(filepath.Join(dir, "none", "x"), first); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("WriteFile to no folder: %v, want %v", err, os.ErrNotExist)
 	}

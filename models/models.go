@@ -5,6 +5,32 @@
 // gradient of their loss with respect to the outputs, and the Network carries it to the
 // parameters. Package fused builds fast networks of explicit kernels, package graph builds
 // them with Gorgonia and automatic differentiation.
+//
+// # Networks
+//
+// Functions named after what they build return the usual specs; others are put together from
+// towers and heads.
+//   - [ActorCritic], also [MultiDiscreteActorCritic] and [GaussianActorCritic], are the MLPs of
+//     Stable-Baselines3. Any tower may have layer norms.
+//   - [NodeActorCritic] scores the nodes of an observation by layers that all of them share,
+//     dense or passing messages along edges. [Spec.WithNodes] gives the spec of a cluster of
+//     another size, which takes the same parameters.
+//   - [RecurrentActorCritic] is sb3-contrib's MlpLstmPolicy. The engines' networks are
+//     [Recurrent]: their state is an argument.
+//   - Dueling action values are two heads, of advantages and of a value, which the learner
+//     combines.
+//
+// # Outputs
+//
+// A row of outputs holds the heads side by side; [Spec.Head] finds them. Logits of a
+// categorical distribution, of several (Head.Blocks), means and log_std of a Gaussian, and
+// values are all numbers of that row, so that a learner's loss needs to know nothing else.
+//
+// # Names
+//
+// Parameters have the names, and in files the shapes, that PyTorch gives them in the classes
+// above, so that their state_dict takes them; testdata of the tests was written by those
+// classes. SAGE and GCN layers are named as in PyTorch Geometric.
 package models
 
 import "io"

@@ -13,34 +13,110 @@ import (
 type ParamInfo struct {
 	Name  string  // PyTorch's name
 	Shape []int   // in memory: (inputs, outputs) of a weight, (outputs) of a bias
-	Gain  float64 // of a weight's orthogonal initialization; 0 for a bias, which starts at 0
+	Gain  float64 // of a weight's orthogonal initialization; 0 for all that starts otherwise
 }
 
-// ParamLayout returns the parameters of a valid spec in the order of [Network.Params], which
-// is that of PyTorch's state_dict: the towers, then the heads, each weight before its bias.
-// The layers of a tower are numbered by 0, 2, 4, ..., as in PyTorch activations count too.
+// ParamLayout returns the parameters of a valid spec in the order of [Network.Params]: the
+// free heads, the towers, the other heads and the LSTMs, which is that of PyTorch's
+// state_dict. The layers of a tower are numbered by 0, 2, 4, ..., as in PyTorch activations
+// count too, or by 0, 3, 6, ... with layer norms between, which are 1, 4, 7, ....
 func ParamLayout(s Spec) []ParamInfo {
-	var infos []ParamInfo
-	dense := func(name string, in, out int, gain float64) {
-		infos = append(infos,
-			ParamInfo{Name: name + ".weight", Shape: []int{in, out}, Gain: gain},
-			ParamInfo{Name: name + ".bias", Shape: []int{out}})
+	layout := layout(s)
+	infos := make([]ParamInfo, len(layout))
+	for i, p := range layout {
+		infos[i] = p.ParamInfo
 	}
-	for _, t := range s.Towers {
-		in := s.Inputs
-		for i, out := range t.Hidden {
-			dense(fmt.Sprintf("%s.%d", t.Name, 2*i), in, out, HiddenGain)
+	return infos
+}
+
+// A parameter is one with its first values: orthogonal with a gain, uniform in ±bound or all
+// value.
+type parameter struct {
+	ParamInfo
+	bound, value float64
+}
+
+// layout is ParamLayout with first values.
+func layout(s Spec) []parameter {
+	var l parameters
+	for _, h := range s.Heads {
+		if h.Free {
+			l.constant(h.Name, h.Size, h.Value)
+		}
+	}
+	for i, t := range s.Towers {
+		in, step := s.TowerInputs(i), 2
+		if t.LayerNorm {
+			step = 3
+		}
+		for j, out := range t.Hidden {
+			l.layer(fmt.Sprintf("%s.%d", t.Name, step*j), t.Layer, in, out, HiddenGain)
+			if t.LayerNorm {
+				norm := fmt.Sprintf("%s.%d", t.Name, step*j+1)
+				l.constant(norm+".weight", out, 1)
+				l.constant(norm+".bias", out, 0)
+			}
 			in = out
 		}
 	}
 	for _, h := range s.Heads {
-		in := s.Inputs
-		if hidden := s.Towers[h.Tower].Hidden; len(hidden) > 0 {
-			in = hidden[len(hidden)-1]
+		if !h.Free {
+			l.layer(h.Name, "", s.TowerOutputs(h.Tower), h.Size, h.Gain)
 		}
-		dense(h.Name, in, h.Size, h.Gain)
 	}
-	return infos
+	for _, r := range s.LSTMs {
+		l.lstm(r, s.Inputs)
+	}
+	return l
+}
+
+type parameters []parameter
+
+func (l *parameters) constant(name string, n int, value float64) {
+	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{n}}, value: value})
+}
+
+func (l *parameters) weight(name string, in, out int, gain float64) {
+	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{in, out}, Gain: gain}})
+}
+
+func (l *parameters) uniform(name string, bound float64, shape ...int) {
+	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: shape}, bound: bound})
+}
+
+// layer appends the parameters of a dense, SAGE or GCN layer.
+func (l *parameters) layer(name, kind string, in, out int, gain float64) {
+	switch kind {
+	case SAGE:
+		l.weight(name+".lin_l.weight", in, out, gain)
+		l.constant(name+".lin_l.bias", out, 0)
+		l.weight(name+".lin_r.weight", in, out, gain)
+	case GCN:
+		l.weight(name+".lin.weight", in, out, gain)
+		l.constant(name+".bias", out, 0)
+	default:
+		l.weight(name+".weight", in, out, gain)
+		l.constant(name+".bias", out, 0)
+	}
+}
+
+// lstm starts with PyTorch's defaults, as sb3-contrib leaves them: uniform in ±1/√Hidden, and
+// for the dense layer in ±1/√inputs.
+func (l *parameters) lstm(r LSTM, in int) {
+	if r.Layers == 0 {
+		bound := 1 / math.Sqrt(float64(in))
+		l.uniform(r.Name+".weight", bound, in, r.Hidden)
+		l.uniform(r.Name+".bias", bound, r.Hidden)
+		return
+	}
+	gates, bound := 4*r.Hidden, 1/math.Sqrt(float64(r.Hidden))
+	for k := range r.Layers {
+		l.uniform(fmt.Sprintf("%s.weight_ih_l%d", r.Name, k), bound, in, gates)
+		l.uniform(fmt.Sprintf("%s.weight_hh_l%d", r.Name, k), bound, r.Hidden, gates)
+		l.uniform(fmt.Sprintf("%s.bias_ih_l%d", r.Name, k), bound, gates)
+		l.uniform(fmt.Sprintf("%s.bias_hh_l%d", r.Name, k), bound, gates)
+		in = r.Hidden
+	}
 }
 
 // NewParams returns the parameters of a valid spec, all zero. The values share one array and
@@ -63,17 +139,26 @@ func NewParams(s Spec) []Param {
 }
 
 // Init gives the parameters of a valid spec, in the order of [ParamLayout], their first
-// values: weights are orthogonal matrices times a gain and biases are 0. Equal states of rng
-// give equal values.
+// values: weights are orthogonal matrices times a gain, biases are 0, weights of layer norms
+// are 1, free heads have their Value, and the parameters of LSTMs are uniform as PyTorch's
+// default is. Equal states of rng give equal values.
 //
 // Source: Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning
 // in deep linear neural networks", arXiv:1312.6120, as torch.nn.init.orthogonal_ does it.
 func Init(params []Param, s Spec, rng *rand.Rand) {
-	for i, p := range ParamLayout(s) {
-		if len(p.Shape) == 2 {
-			orthogonal(params[i].Value, p.Shape[0], p.Shape[1], p.Gain, rng)
-		} else {
-			clear(params[i].Value)
+	for i, p := range layout(s) {
+		w := params[i].Value
+		switch {
+		case p.Gain != 0:
+			orthogonal(w, p.Shape[0], p.Shape[1], p.Gain, rng)
+		case p.bound != 0:
+			for j := range w {
+				w[j] = float32(p.bound * (2*rng.Float64() - 1))
+			}
+		default:
+			for j := range w {
+				w[j] = float32(p.value)
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package models
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -29,174 +28,147 @@ var ErrSpec = errors.New("models: invalid spec")
 // A Spec says what a network computes. It is plain data: equal specs describe equal
 // functions, given equal parameters. A row of Inputs numbers passes through each tower, and
 // each head is an affine function of its tower's last layer.
+//
+// Nodes, LSTMs and the fields of towers and heads that speak of them are zero in a network of
+// plain dense layers, and are then left out of its JSON.
 type Spec struct {
-	Inputs int     `json:"inputs"` // numbers in one observation
+	Inputs int     `json:"inputs"`          // numbers in one observation
+	Nodes  *Nodes  `json:"nodes,omitempty"` // where an observation holds rows of nodes; nil if nowhere
+	LSTMs  []LSTM  `json:"lstms,omitempty"`
 	Towers []Tower `json:"towers"`
 	Heads  []Head  `json:"heads"` // in the order of a row of outputs
 }
 
-// A Tower is a stack of dense layers, each followed by the activation. One without hidden
-// layers passes its input through.
+// A Tower is a stack of layers, each followed by the activation. One without hidden layers
+// passes its input through.
+//
+// What it reads is the observation, or by name one of:
+//   - [NodeRows]: each node's row followed by the globals, which are the numbers of the
+//     observation that belong to no node or edge. All nodes share the layers, so that the
+//     parameters do not depend on the number of nodes. Such a tower is a node tower.
+//   - an LSTM.
+//   - a node tower before this one: its results pooled over the nodes, as Pool says.
 type Tower struct {
-	Name       string `json:"name"`       // PyTorch's name, such as "mlp_extractor.policy_net"
-	Hidden     []int  `json:"hidden"`     // widths
-	Activation string `json:"activation"` // Tanh or ReLU; may be empty if Hidden is
+	Name       string `json:"name"`                 // PyTorch's name, such as "mlp_extractor.policy_net"
+	Hidden     []int  `json:"hidden"`               // widths
+	Activation string `json:"activation"`           // Tanh or ReLU; may be empty if Hidden is
+	LayerNorm  bool   `json:"layer_norm,omitempty"` // torch.nn.LayerNorm between each layer and its activation
+	Reads      string `json:"reads,omitempty"`      // empty: the observation
+	Pool       string `json:"pool,omitempty"`       // Mean, Max or MeanMax, if and only if Reads is a node tower
+	Layer      string `json:"layer,omitempty"`      // empty: dense; SAGE or GCN in a node tower of a spec with edges
+	Detach     bool   `json:"detach,omitempty"`     // no gradient reaches the LSTM or node tower that it reads
 }
 
-// A Head is a dense layer without activation, whose result is a part of the outputs.
+// A Head is a layer without activation, whose result is a part of the outputs. That of a node
+// tower has Size results for each node, one node after another. A free head is no layer but
+// an array of parameters that every row of outputs repeats, as the log_std of
+// Stable-Baselines3's Gaussian policies is; its gradient is the sum over the rows.
 type Head struct {
-	Name  string  `json:"name"`  // PyTorch's name, such as "action_net"
-	Tower int     `json:"tower"` // index of the tower that it reads
-	Size  int     `json:"size"`  // numbers in its part of an output row
-	Gain  float64 `json:"gain"`  // of the orthogonal initialization, greater than 0
-}
-
-// ActorCritic returns the network of Stable-Baselines3's MlpPolicy with separate towers for
-// policy and value: the heads are "action_net", with one output for each of actions and gain
-// 0.01, and "value_net", with one output and gain 1.
-func ActorCritic(inputs, actions int, hidden []int, activation string) Spec {
-	tower := func(name string) Tower {
-		return Tower{Name: "mlp_extractor." + name, Hidden: append([]int(nil), hidden...), Activation: activation}
-	}
-	return Spec{
-		Inputs: inputs,
-		Towers: []Tower{tower("policy_net"), tower("value_net")},
-		Heads: []Head{
-			{Name: "action_net", Tower: 0, Size: actions, Gain: 0.01},
-			{Name: "value_net", Tower: 1, Size: 1, Gain: 1},
-		},
-	}
+	Name   string  `json:"name"`             // PyTorch's name, such as "action_net"
+	Tower  int     `json:"tower"`            // index of the tower that it reads; 0 if it is free
+	Size   int     `json:"size"`             // numbers in its part of an output row, for each node if it reads a node tower
+	Gain   float64 `json:"gain"`             // of the orthogonal initialization, greater than 0; 0 if it is free
+	Joined bool    `json:"joined,omitempty"` // it continues the head before it: N logits of nodes, then one of waiting
+	Blocks []int   `json:"blocks,omitempty"` // sizes of the categorical distributions side by side in a multi-discrete head; they sum to Size
+	Free   bool    `json:"free,omitempty"`
+	Value  float64 `json:"value,omitempty"` // the first value of all numbers of a free head
 }
 
 // Equal reports whether s and t are the same description.
 func (s Spec) Equal(t Spec) bool {
-	return s.Inputs == t.Inputs && slices.Equal(s.Heads, t.Heads) &&
-		slices.EqualFunc(s.Towers, t.Towers, func(a, b Tower) bool {
-			return a.Name == b.Name && a.Activation == b.Activation && slices.Equal(a.Hidden, b.Hidden)
-		})
+	return s.Inputs == t.Inputs && s.Nodes.equal(t.Nodes) && slices.Equal(s.LSTMs, t.LSTMs) &&
+		slices.EqualFunc(s.Towers, t.Towers, Tower.equal) && slices.EqualFunc(s.Heads, t.Heads, Head.equal)
 }
 
-// Outputs returns the length of an output row, the sum of the sizes of the heads.
+func (t Tower) equal(u Tower) bool {
+	return t.Name == u.Name && slices.Equal(t.Hidden, u.Hidden) && t.Activation == u.Activation &&
+		t.LayerNorm == u.LayerNorm && t.Reads == u.Reads && t.Pool == u.Pool && t.Layer == u.Layer && t.Detach == u.Detach
+}
+
+func (h Head) equal(g Head) bool {
+	return h.Name == g.Name && h.Tower == g.Tower && h.Size == g.Size && h.Gain == g.Gain && h.Joined == g.Joined &&
+		slices.Equal(h.Blocks, g.Blocks) && h.Free == g.Free && h.Value == g.Value
+}
+
+// Outputs returns the length of an output row, the sum of the widths of the heads.
 func (s Spec) Outputs() int {
 	n := 0
-	for _, h := range s.Heads {
-		n += h.Size
+	for i := range s.Heads {
+		n += s.HeadWidth(i)
 	}
 	return n
 }
 
-// Head returns where in an output row the head of that name lies. The size is 0 if there is
-// no such head.
+// Head returns where in an output row the head of that name lies, together with those that
+// are joined to it. The size is 0 if there is no such head.
 func (s Spec) Head(name string) (offset, size int) {
-	for _, h := range s.Heads {
+	for i, h := range s.Heads {
 		if h.Name == name {
-			return offset, h.Size
+			size = s.HeadWidth(i)
+			for j := i + 1; j < len(s.Heads) && s.Heads[j].Joined; j++ {
+				size += s.HeadWidth(j)
+			}
+			return offset, size
 		}
-		offset += h.Size
+		offset += s.HeadWidth(i)
 	}
 	return 0, 0
 }
 
-// Validate reports why no network can be built from s. The error wraps [ErrSpec].
-func (s Spec) Validate() error {
-	if err := s.validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrSpec, err)
+// HeadWidth returns the number of outputs of head i of a row.
+func (s Spec) HeadWidth(i int) int {
+	h := s.Heads[i]
+	if !h.Free && h.Tower >= 0 && h.Tower < len(s.Towers) && s.PerNode(h.Tower) {
+		return h.Size * s.Nodes.N
 	}
-	return nil
+	return h.Size
 }
 
-func (s Spec) validate() error {
-	if err := checkWidth(s.Inputs); err != nil {
-		return fmt.Errorf("inputs: %w", err)
+// PerNode reports whether tower i is a node tower.
+func (s Spec) PerNode(i int) bool { return s.Nodes != nil && s.Towers[i].Reads == NodeRows }
+
+// TowerInputs returns the width of what tower i of a valid spec reads: of a node's row with
+// the globals if it is a node tower.
+func (s Spec) TowerInputs(i int) int {
+	t := s.Towers[i]
+	switch {
+	case t.Reads == "":
+		return s.Inputs
+	case s.PerNode(i):
+		return s.Nodes.Features + s.globals()
 	}
-	if len(s.Heads) == 0 {
-		return errors.New("no heads, want at least one")
+	if l := s.lstm(t.Reads); l >= 0 {
+		return s.LSTMs[l].Hidden
 	}
-	// Two layers of one name would share a parameter's name, too.
-	seen := map[string]bool{}
-	for _, t := range s.Towers {
-		if err := t.validate(); err != nil {
-			return fmt.Errorf("tower %q: %w", t.Name, err)
-		}
-		if seen[t.Name] {
-			return fmt.Errorf("tower %q is named twice", t.Name)
-		}
-		seen[t.Name] = true
+	width := s.TowerOutputs(s.tower(t.Reads))
+	if t.Pool == MeanMax {
+		width *= 2
 	}
-	used := make([]bool, len(s.Towers))
-	for _, h := range s.Heads {
-		if err := h.validate(len(s.Towers)); err != nil {
-			return fmt.Errorf("head %q: %w", h.Name, err)
-		}
-		if seen[h.Name] {
-			return fmt.Errorf("head %q has the name of another head or tower", h.Name)
-		}
-		seen[h.Name] = true
-		used[h.Tower] = true
-	}
-	for i, t := range s.Towers {
-		if !used[i] {
-			return fmt.Errorf("tower %q is read by no head", t.Name)
-		}
-	}
-	return s.checkParams()
+	return width
 }
 
-// checkParams finds parameters that share a name or are too many.
-func (s Spec) checkParams() error {
-	names, total := map[string]bool{}, 0
-	for _, p := range ParamLayout(s) {
-		if names[p.Name] {
-			return fmt.Errorf("two parameters are named %q", p.Name)
-		}
-		names[p.Name] = true
-		// A width is at most 2^20, so that neither the product nor the sum overflows.
-		if total += size(p.Shape); total > MaxParameters {
-			return fmt.Errorf("more than %d parameters", MaxParameters)
-		}
+// TowerOutputs returns the width of the results of tower i of a valid spec.
+func (s Spec) TowerOutputs(i int) int {
+	if hidden := s.Towers[i].Hidden; len(hidden) > 0 {
+		return hidden[len(hidden)-1]
 	}
-	return nil
+	return s.TowerInputs(i)
 }
 
-func (t Tower) validate() error {
-	if t.Name == "" {
-		return errors.New("the name is empty")
+// Source returns the index of the LSTM, and that of the node tower, that tower i reads; -1 for
+// none.
+func (s Spec) Source(i int) (lstm, tower int) {
+	name := s.Towers[i].Reads
+	if name == "" || s.PerNode(i) {
+		return -1, -1
 	}
-	for i, n := range t.Hidden {
-		if err := checkWidth(n); err != nil {
-			return fmt.Errorf("hidden layer %d: %w", i, err)
-		}
-	}
-	switch t.Activation {
-	case Tanh, ReLU:
-		return nil
-	case "":
-		if len(t.Hidden) == 0 {
-			return nil
-		}
-	}
-	return fmt.Errorf("activation %q, want %q or %q", t.Activation, Tanh, ReLU)
+	return s.lstm(name), s.tower(name)
 }
 
-func (h Head) validate(towers int) error {
-	if h.Name == "" {
-		return errors.New("the name is empty")
-	}
-	if h.Tower < 0 || h.Tower >= towers {
-		return fmt.Errorf("reads tower %d of %d", h.Tower, towers)
-	}
-	if err := checkWidth(h.Size); err != nil {
-		return err
-	}
-	if !(h.Gain > 0) || math.IsInf(h.Gain, 1) {
-		return fmt.Errorf("gain %v, want a number greater than 0", h.Gain)
-	}
-	return nil
+func (s Spec) lstm(name string) int {
+	return slices.IndexFunc(s.LSTMs, func(l LSTM) bool { return l.Name == name })
 }
 
-func checkWidth(n int) error {
-	if n < 1 || n > MaxWidth {
-		return fmt.Errorf("size %d, want 1 to %d", n, MaxWidth)
-	}
-	return nil
+func (s Spec) tower(name string) int {
+	return slices.IndexFunc(s.Towers, func(t Tower) bool { return t.Name == name })
 }

@@ -83,7 +83,9 @@ func (f File) checkParams(params []Param) error {
 		known[p.Name] = true
 	}
 	for _, t := range f.Tensors {
-		layer := strings.HasSuffix(t.Name, ".weight") || strings.HasSuffix(t.Name, ".bias")
+		last := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
+		// weight and bias of layers, weight_ih_l0 and others of an LSTM, log_std of a Gaussian
+		layer := strings.HasPrefix(last, "weight") || strings.HasPrefix(last, "bias") || last == "log_std"
 		state := strings.HasPrefix(t.Name, OptimizerPrefix) || strings.HasPrefix(t.Name, StatePrefix)
 		if layer && !state && !known[t.Name] {
 			return fmt.Errorf("%w: tensor %q is of no layer of this network", ErrMismatch, t.Name)

@@ -27,6 +27,7 @@ type options struct {
 	certFile, keyFile       string
 	logLevel                string
 	origins, denyOptions    []string
+	denyFiles               bool
 	exitWithStdin           bool
 	drain, idle, handshake  time.Duration
 	limits                  wire.Limits
@@ -40,9 +41,7 @@ func newCommand() *cobra.Command {
 		Args:  cobra.NoArgs, Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !cmd.Flags().Changed("deny-options") && !o.local() {
-			o.denyOptions = []string{"data", "profile"}
-		}
+		o.denyFiles = !cmd.Flags().Changed("deny-options") && !o.local()
 		return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	f := cmd.Flags()
@@ -52,7 +51,7 @@ func newCommand() *cobra.Command {
 	f.StringVar(&o.certFile, "tls-cert", "", "file of the certificate, for wss")
 	f.StringVar(&o.keyFile, "tls-key", "", "file of its key")
 	f.StringSliceVar(&o.origins, "origin", nil, "web origin that may connect, such as http://localhost:3000; may be repeated")
-	f.StringSliceVar(&o.denyOptions, "deny-options", nil, "options that clients may not give; beyond the loopback interface by default data,profile, which name files")
+	f.StringSliceVar(&o.denyOptions, "deny-options", nil, "options that clients may not give; beyond the loopback interface by default those that name files, unless this flag is given")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop at the end of stdin, so that the server ends with the process that started it")
 	f.DurationVar(&o.drain, "drain", 5*time.Second, "time for running requests when the server stops")
@@ -122,7 +121,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	}
 	o.limits.IdleMS, o.limits.HandshakeMS = int(o.idle.Milliseconds()), int(o.handshake.Milliseconds())
 	s := host.New(host.Config{
-		Limits: o.limits, Version: version, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DrainFor: o.drain, Log: log,
+		Limits: o.limits, Version: version, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, DrainFor: o.drain, Log: log,
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,7 @@ type comparison struct {
 	BestBaseline string          `json:"best_baseline"`
 	Rows         []comparisonRow `json:"rows"` // best first
 	Verdict      []string        `json:"verdict"`
+	LeftOut      []string        `json:"left_out,omitempty"` // baselines that cannot serve these options, and why
 
 	// With two or more models, such as the same training with several seeds: the mean over
 	// models of their differences to the best baseline, and its interval over models.
@@ -142,8 +144,8 @@ func envOf(id string, paths []string, given map[string]any) (string, map[string]
 }
 
 // compareAndReport compares, writes the files and prints the table, or JSON; trained is what
-// a training before it came to, or nil.
-func compareAndReport(cmd *cobra.Command, c compareConfig, trained *trainResult) error {
+// a training before it came to, to which JSON adds the comparison, or nil.
+func compareAndReport(cmd *cobra.Command, c compareConfig, trained any) error {
 	res, err := compare(cmd.Context(), c)
 	if err != nil {
 		return err
@@ -162,10 +164,16 @@ func compareAndReport(cmd *cobra.Command, c compareConfig, trained *trainResult)
 		if trained == nil {
 			return printJSON(cmd, res)
 		}
-		return printJSON(cmd, struct {
-			*trainResult
-			Comparison *comparison `json:"comparison"`
-		}{trained, res})
+		text, err := json.Marshal(trained)
+		if err != nil {
+			return err
+		}
+		var all map[string]any
+		if err := json.Unmarshal(text, &all); err != nil {
+			return err
+		}
+		all["comparison"] = res
+		return printJSON(cmd, all)
 	}
 	return res.print(cmd.OutOrStdout())
 }
@@ -214,7 +222,7 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 }
 
 // modelName names a model by its algorithm and its file, or its log folder if it is the best
-// of one; alone, it has the algorithm's name.
+// of one; alone, or if its file has that name, it has the algorithm's name.
 func modelName(path, algo string, alone bool) string {
 	if alone {
 		return algo
@@ -222,6 +230,9 @@ func modelName(path, algo string, alone bool) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
 	if name == "best_model" {
 		name = filepath.Base(filepath.Dir(path))
+	}
+	if name == algo {
+		return algo
 	}
 	return algo + " " + name
 }
@@ -236,6 +247,10 @@ func (res *comparison) playBaselines(ctx context.Context, v *envs.Vec, c compare
 	}
 	for _, name := range names {
 		p, err := baseline.New(v, name, c.seed)
+		if err != nil && c.baselines == nil {
+			res.LeftOut = append(res.LeftOut, err.Error())
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -93,19 +93,10 @@ func newEval() *cobra.Command {
 
 // evaluate plays the policy, on the servers if there are some.
 func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
-	var paths []string
-	if c.model != "" {
-		paths = []string{c.model}
-	}
-	id, kwargs, err := envOf(c.env, paths, c.kwargs)
+	spec, kwargs, err := c.playedEnv(ctx)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := lookup(ctx, id, c.urls)
-	if err != nil {
-		return nil, err
-	}
-	kwargs = heldOut(spec, kwargs, nil)
 	name, r, err := playOn(ctx, spec, kwargs, c)
 	if err != nil {
 		return nil, err
@@ -135,6 +126,23 @@ func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
 		res.Metrics[m.Column] = r.Column(spec.Column(m.Column))
 	}
 	return res, nil
+}
+
+// playedEnv returns the environment that is played, and its options for held-out episodes.
+func (c *evalConfig) playedEnv(ctx context.Context) (*envs.Spec, map[string]any, error) {
+	var paths []string
+	if c.model != "" {
+		paths = []string{c.model}
+	}
+	id, kwargs, err := envOf(c.env, paths, c.kwargs)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec, err := lookup(ctx, id, c.urls)
+	if err != nil {
+		return nil, nil, err
+	}
+	return spec, heldOut(spec, kwargs, nil), nil
 }
 
 // playOn plays the episodes in new environments.

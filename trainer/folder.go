@@ -54,7 +54,7 @@ func (r *run) openFolder(ctx context.Context) error {
 		if err := r.learner.Load(&buf); err != nil {
 			return fmt.Errorf("resume %s: %w", r.resume, err)
 		}
-		r.first = r.learner.NumTimesteps()
+		r.first, r.saved = r.learner.NumTimesteps(), r.resume
 		if r.best, r.curve, err = readEvaluations(r.path("evaluations.csv"), r.first); err != nil {
 			return err
 		}
@@ -62,7 +62,12 @@ func (r *run) openFolder(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.folder, err = newFolder(filepath.Join(r.logFolder, r.algo), envName(r.spec.ID)); err != nil {
+	if r.folder == "" {
+		r.folder, err = newFolder(filepath.Join(r.logFolder, r.algo), envName(r.spec.ID))
+	} else {
+		err = os.MkdirAll(r.folder, 0o755)
+	}
+	if err != nil {
 		return err
 	}
 	if r.logs, err = createLogs(r.folder, r.spec.ID); err != nil {
@@ -90,7 +95,10 @@ func (r *run) writeConfig() error {
 	config := map[string]any{"n_envs": r.params.NEnvs, "n_timesteps": r.params.NTimesteps, r.algo: r.params.Config}
 	args := map[string]any{
 		"algo": r.algo, "engine": r.engine, "env": r.spec.ID, "seed": r.seed, "env_kwargs": r.kwargs, "eval_env_kwargs": r.evalKwargs,
-		"eval_freq": r.evalFreq, "eval_episodes": r.evalEpisodes, "save_freq": r.saveFreq,
+		"eval_freq": r.evalFreq, "eval_episodes": r.evalEpisodes, "save_freq": r.saveFreq, "command": r.command,
+	}
+	if r.threshold != nil {
+		args["reward_threshold"] = *r.threshold
 	}
 	for name, v := range map[string]any{"config.yml": config, "args.yml": args} {
 		text, err := yaml.Marshal(v)
@@ -114,6 +122,9 @@ func (r *run) save(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := checkParams(f, r.learner.NumTimesteps()); err != nil {
+		return err
+	}
 	if v, ok := r.v.(snapshotter); ok {
 		snapshot, err := v.Snapshot()
 		if err != nil {
@@ -125,7 +136,28 @@ func (r *run) save(path string) error {
 		safetensors.Tensor{Name: returnsTensor, Shape: []int{len(r.episodes.returns)}, Data: r.episodes.returns},
 		safetensors.Tensor{Name: lengthsTensor, Shape: []int{len(r.episodes.lengths)}, Data: r.episodes.lengths},
 	)
-	return models.WriteFile(path, f)
+	if err := models.WriteFile(path, f); err != nil {
+		return err
+	}
+	r.saved = path
+	return nil
+}
+
+// checkParams reports a parameter that is not finite: such a model would only replace a good
+// one.
+func checkParams(f models.File, step int) error {
+	for _, t := range f.Tensors {
+		if strings.HasPrefix(t.Name, models.StatePrefix) || strings.HasPrefix(t.Name, models.OptimizerPrefix) {
+			continue
+		}
+		values, _ := t.Data.([]float32) // as all parameters are
+		for i, x := range values {
+			if x-x != 0 {
+				return fmt.Errorf("parameter %s is %v at index %d after %d timesteps: not saved", t.Name, x, i, step)
+			}
+		}
+	}
+	return nil
 }
 
 // restore brings environments and running means to where the checkpoint left them.

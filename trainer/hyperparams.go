@@ -5,7 +5,10 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -16,8 +19,11 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-//go:embed hyperparams/*.yml
-var tuned embed.FS
+// shipped holds the tuned hyperparameters, <algo>.yml, and published ones that differ from
+// them, <source>/<algo>.yml.
+//
+//go:embed hyperparams
+var shipped embed.FS
 
 // hyperparams are the settings of a training: how many environments and steps, and the
 // algorithm's own.
@@ -28,29 +34,15 @@ type hyperparams struct {
 }
 
 // readHyperparams returns the settings for an algorithm and an environment: the algorithm's
-// defaults, then those tuned for the environment, then those of the file, if one is named,
-// then params.
-func readHyperparams(algo, env, file string, params map[string]any) (hyperparams, error) {
+// defaults, then those tuned for the environment or, if conf is given, those of that file or
+// published source in their place, then params.
+func readHyperparams(algo, env, conf string, params map[string]any) (hyperparams, error) {
 	h := hyperparams{NEnvs: 1, NTimesteps: 1_000_000, Config: defaultConfig(algo)}
-	text, err := tuned.ReadFile("hyperparams/" + algo + ".yml")
+	layer, err := configuration(algo, env, conf)
 	if err != nil {
 		return h, err
 	}
-	layer, err := hyperparamsOf("the tuned hyperparameters", text, env)
-	if err != nil {
-		return h, err
-	}
-	layers := []map[string]any{layer}
-	if file != "" {
-		if text, err = os.ReadFile(file); err != nil {
-			return h, err
-		}
-		if layer, err = hyperparamsOf(file, text, env); err != nil {
-			return h, err
-		}
-		layers = append(layers, layer)
-	}
-	all := merge(append(layers, params)...)
+	all := merge(layer, params)
 	for name, field := range map[string]*int{"n_envs": &h.NEnvs, "n_timesteps": &h.NTimesteps} {
 		if v, ok := all[name]; ok {
 			if *field, err = wholeNumber(name, v); err != nil {
@@ -62,14 +54,43 @@ func readHyperparams(algo, env, file string, params map[string]any) (hyperparams
 	return h, decodeStrict(all, h.Config)
 }
 
-// hyperparamsOf returns the entry of an environment in a file of RL Zoo's form: a map from ids
-// to hyperparameters.
-func hyperparamsOf(name string, text []byte, env string) (map[string]any, error) {
+// configuration returns the hyperparameters of an environment in a file of RL Zoo's form, a map
+// from ids to hyperparameters. conf is the path of one, or the source of one that is shipped;
+// without it, it is the tuned one, which need not have the environment.
+func configuration(algo, env, conf string) (map[string]any, error) {
+	name := path.Join("hyperparams", conf, algo+".yml")
+	text, err := shipped.ReadFile(name)
+	if err != nil { // a source has no path's characters, and a file of that name is ./<name>
+		name = conf
+		text, err = os.ReadFile(conf)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hyperparameters of %s: %w; want a file%s", algo, err, sources(algo))
+	}
 	var all map[string]map[string]any
 	if err := yaml.Unmarshal(text, &all); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return all[env], nil
+	values, ok := all[env]
+	if !ok && conf != "" {
+		return nil, fmt.Errorf("%s has no hyperparameters for %s; it has %s", name, env, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	return values, nil
+}
+
+// sources names the published configurations of an algorithm.
+func sources(algo string) string {
+	files, err := fs.Glob(shipped, "hyperparams/*/"+algo+".yml")
+	if err != nil {
+		panic(err) // the pattern is malformed
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	for i, f := range files {
+		files[i] = path.Base(path.Dir(f))
+	}
+	return ", or one of " + strings.Join(files, ", ")
 }
 
 func wholeNumber(name string, v any) (int, error) {
@@ -139,7 +160,11 @@ func readModel(path string) (*model, error) {
 	if err := f.Params(net.Params()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &model{path, f.Meta, newPolicy(f.Meta.Algo, net, f.Meta.Spec), net}, nil
+	policy, err := newPolicy(net, f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &model{path, f.Meta, policy, net}, nil
 }
 
 // kwargs returns the options of the environment that the model was trained in.

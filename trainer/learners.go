@@ -9,7 +9,9 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/agents/reinforce"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
@@ -17,7 +19,7 @@ import (
 )
 
 // algos are the names of the algorithms that can be trained.
-var algos = []string{ppo.Algo, a2c.Algo, dqn.Algo}
+var algos = []string{ppo.Algo, a2c.Algo, dqn.Algo, reinforce.Algo}
 
 func checkAlgo(name string) error {
 	if !slices.Contains(algos, name) {
@@ -36,9 +38,28 @@ func defaultConfig(algo string) any {
 		c := dqn.Defaults()
 		c.CheckpointReplayBuffer = false // as RL Zoo, which saves it only if asked to
 		return &c
+	case reinforce.Algo:
+		c := reinforce.Defaults()
+		return &c
 	}
 	c := ppo.Defaults()
 	return &c
+}
+
+// clone returns h with a Config of its own, which the set-up of a learner changes.
+func (h hyperparams) clone() hyperparams {
+	switch c := h.Config.(type) {
+	case *ppo.Config:
+		own := *c
+		h.Config = &own
+	case *a2c.Config:
+		own := *c
+		h.Config = &own
+	case *dqn.Config:
+		own := *c
+		h.Config = &own
+	}
+	return h
 }
 
 // learner is a learner and its networks.
@@ -95,6 +116,11 @@ func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (
 		if net, err = build(a2c.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
 			l.trainable, err = a2c.New(*c, env, net, seed)
 		}
+	case *reinforce.Config:
+		c.TotalTimesteps = h.NTimesteps
+		if net, err = build(reinforce.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
+			l.trainable, err = reinforce.New(*c, env, net, seed)
+		}
 	case *dqn.Config:
 		c.TotalTimesteps = h.NTimesteps
 		l.trainable, err = dqn.New(*c, env, func() (models.Network, error) {
@@ -104,15 +130,12 @@ func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (
 	return l, err
 }
 
-// newPolicy returns the greedy policy of a trained network.
-func newPolicy(algo string, net models.Network, spec models.Spec) agents.Policy {
-	switch algo {
-	case a2c.Algo:
-		return a2c.NewPolicy(net, spec)
-	case dqn.Algo:
-		return dqn.NewPolicy(net, spec)
+// newPolicy returns the greedy policy of a checkpoint, whose parameters net holds.
+func newPolicy(net models.Network, f models.File) (agents.Policy, error) {
+	if f.Meta.Algo == dqn.Algo {
+		return dqn.NewPolicy(net, f.Meta.Spec), nil
 	}
-	return ppo.NewPolicy(net, spec)
+	return onpolicy.NewPolicy(net, f)
 }
 
 // The engines of networks.

@@ -1,4 +1,5 @@
-// Command trainer trains, evaluates and compares agents, and reproduces published results.
+// Command trainer trains, tunes, evaluates, compares and exports agents, and reproduces published
+// results.
 //
 //	go run ./trainer train --algo ppo --env k8s/GangWindow-v0
 //
@@ -22,6 +23,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "trainer:", err)
 		if errors.Is(err, errInterrupted) {
@@ -34,17 +36,20 @@ func main() {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "trainer",
-		Short:         "Train, evaluate and compare agents for Kubernetes scheduling",
+		Short:         "Train, tune, evaluate and compare agents for Kubernetes scheduling",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Example: `  trainer envs                                            # what there is to play
   trainer train --algo ppo --env k8s/GangWindow-v0        # train, log, evaluate, save
+  trainer enjoy --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --fps 5
   trainer eval --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors
   trainer compare --env k8s/GangWindow-v0 --model FILE    # beside every baseline
+  trainer tune --algo ppo --env classic/CartPole-v1       # search for hyperparameters
+  trainer export --model FILE --onnx FILE                 # for other runtimes
   trainer reproduce gang --data ../shared/data/gang       # published tables, to the digit`,
 	}
 	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
-	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs(), newVPA())
+	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs(), newEnjoy(), newExport(), newTune(), newLearning(), newCard(), newPodsched(), newVPA())
 	return root
 }
 

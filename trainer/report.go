@@ -75,6 +75,9 @@ func (res *comparison) print(w io.Writer) error {
 	for _, v := range res.Verdict {
 		fmt.Fprintln(w, v)
 	}
+	for _, l := range res.LeftOut {
+		fmt.Fprintln(w, "left out:", l)
+	}
 	return nil
 }
 

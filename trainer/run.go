@@ -20,12 +20,10 @@ import (
 type run struct {
 	trainConfig
 	spec    *envs.Spec
-	folder  string
 	v       envs.VecEnv
 	evalV   envs.VecEnv
 	learner *learner
 	logs    *logs
-	bar     *tracking.ProgressBar
 	out     io.Writer
 
 	begun    time.Time
@@ -37,6 +35,8 @@ type run struct {
 	nextLog  int
 	nextSave int
 	rollouts int
+	saved    string // last checkpoint written, or the one resumed from
+	solved   bool   // the reward threshold is reached
 }
 
 // logEvery is how many environment steps lie at least between two rows of the logs, since some
@@ -71,9 +71,11 @@ func newRun(ctx context.Context, spec *envs.Spec, c trainConfig, out io.Writer) 
 		return nil, errors.Join(err, r.close())
 	}
 	r.nextEval, r.nextSave = following(r.first, c.evalFreq), following(r.first, c.saveFreq)
-	r.bar = tracking.NewProgressBar(tracking.ProgressBarConfig{
-		Out: out, Total: int64(c.params.NTimesteps), Start: int64(r.first), Terminal: tracking.IsTerminal(out), Quiet: c.quiet,
-	})
+	if r.bar == nil {
+		r.bar = tracking.NewProgressBar(tracking.ProgressBarConfig{
+			Out: out, Total: int64(c.params.NTimesteps), Start: int64(r.first), Terminal: tracking.IsTerminal(out), Quiet: c.quiet,
+		})
+	}
 	return r, nil
 }
 
@@ -86,15 +88,34 @@ func following(step, freq int) int {
 }
 
 // train runs the loop to its end. When ctx ends it saves a checkpoint from which the training
-// can be resumed, and returns errInterrupted.
+// can be resumed, and returns errInterrupted. Any other error names the last checkpoint.
 func (r *run) train(ctx context.Context) error {
+	err := r.loop(ctx)
+	switch {
+	case err == nil, errors.Is(err, errInterrupted):
+		return err
+	case r.saved == "":
+		return fmt.Errorf("after %d timesteps: %w; no checkpoint was saved before", r.learner.NumTimesteps(), err)
+	}
+	return fmt.Errorf("after %d timesteps: %w; the last checkpoint is %s", r.learner.NumTimesteps(), err, r.saved)
+}
+
+// loop lets the learner act and learn.
+func (r *run) loop(ctx context.Context) error {
 	b, err := r.start(ctx)
 	if err != nil {
 		return err
 	}
 	_, act := r.v.Spaces()
 	actions := make([]float32, r.v.NumEnvs()*act.Size())
-	for done := r.first >= r.params.NTimesteps; !done; {
+	end := r.params.NTimesteps
+	if r.stopAt > 0 {
+		end = min(end, r.stopAt)
+	}
+	for done := r.first >= end; !done; {
+		if err := checkObs(b); err != nil {
+			return err
+		}
 		if err := r.learner.Act(b, actions); err != nil {
 			return err
 		}
@@ -115,13 +136,25 @@ func (r *run) train(ctx context.Context) error {
 		if metrics == nil {
 			continue
 		}
-		if err := r.afterUpdate(ctx, metrics); err != nil {
+		done = r.learner.NumTimesteps() >= end // whole rollouts, as in SB3
+		if err := r.afterUpdate(ctx, metrics, done); err != nil {
 			return err
 		}
-		done = r.learner.NumTimesteps() >= r.params.NTimesteps // whole rollouts, as in SB3
+		done = done || r.solved
 	}
 	r.bar.Close()
 	return r.finish()
+}
+
+// checkObs reports an observation that is not finite, from which nothing can be learned.
+func checkObs(b *envs.Batch) error {
+	for i, x := range b.Obs {
+		if x-x != 0 { // NaN or infinite
+			size := len(b.Obs) / len(b.Reward)
+			return fmt.Errorf("environment %d: step %d of the episode: the observation is %v at index %d", i/size, b.EpisodeLength[i/size], x, i%size)
+		}
+	}
+	return nil
 }
 
 // start resets the environments, or brings them to where the checkpoint left them.
@@ -147,8 +180,9 @@ func (r *run) recordEpisodes(b *envs.Batch) error {
 	return nil
 }
 
-// afterUpdate logs, evaluates and saves when it is time, and stops when ctx has ended.
-func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics) error {
+// afterUpdate logs, evaluates and saves when it is time, and stops when ctx has ended. The last
+// update is logged in any case.
+func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool) error {
 	step := r.learner.NumTimesteps()
 	r.rollouts++
 	r.bar.Update(int64(step))
@@ -161,7 +195,7 @@ func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics) error {
 		}
 		maps.Copy(metrics, eval)
 	}
-	if evaluated || step >= r.nextLog {
+	if evaluated || last || step >= r.nextLog {
 		r.nextLog = step + logEvery
 		if err := r.log(step, metrics); err != nil {
 			return err
@@ -210,6 +244,7 @@ func (r *run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	}
 	if mean > r.best {
 		r.best = mean
+		r.solved = r.threshold != nil && mean >= *r.threshold // at a new best only, as SB3
 		if err := r.save(r.bestModel()); err != nil {
 			return nil, err
 		}
@@ -231,6 +266,7 @@ func (r *run) result(ctx context.Context) (trainResult, error) {
 	return trainResult{
 		Algo: r.algo, Env: r.spec.ID, Timesteps: r.learner.NumTimesteps(),
 		EvalMean: tracking.Mean(last.Returns), EvalStd: deviation(last.Returns), EvalEpisodes: len(last.Returns), Model: r.finalModel(),
+		Stopped: r.solved,
 	}, nil
 }
 

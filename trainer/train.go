@@ -36,6 +36,18 @@ type trainConfig struct {
 	resume       string
 	urls         []string // of servers to play on; nil is in this process
 	quiet        bool
+	threshold    *float64 // mean return of an evaluation at which the training stops; nil is none
+	command      string   // as the user gave it, for args.yml
+	folder       string   // of this training; empty makes a new one below logFolder
+	stopAt       int      // timesteps at which to stop short of n_timesteps; 0 is never
+	bar          progress // to report to; nil makes one
+}
+
+// progress is told how far a training is.
+type progress interface {
+	Update(step int64)
+	Episode(ret float64)
+	Close() error
 }
 
 // trainResult is the last line of `train --json`.
@@ -48,13 +60,15 @@ type trainResult struct {
 	EvalStd      float64 `json:"eval_std"`
 	EvalEpisodes int     `json:"eval_episodes"`
 	Model        string  `json:"model"`
+	Stopped      bool    `json:"stopped_early,omitempty"` // at the reward threshold
 }
 
 func newTrain() *cobra.Command {
 	var c trainConfig
 	var kwargs, evalKwargs, params []string
-	var file string
-	var steps, compare int
+	var file, seeds string
+	var steps, compare, jobs int
+	var threshold float64
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train an agent, with logs, evaluations on held-out episodes, and checkpoints",
@@ -62,6 +76,8 @@ func newTrain() *cobra.Command {
   trainer train --algo ppo --env k8s/GangWindow-v0 -n 200000 --seed 3 --env-kwargs windows:5
   trainer train --algo ppo --env k8s/GangWindow-v0 --params learning_rate:lin_0.0005 --params n_epochs:8
   trainer train --algo ppo --env k8s/GangWindow-v0 --compare 40     # then compare with every baseline
+  trainer train --algo ppo --env classic/CartPole-v1 --reward-threshold 475    # stop when an evaluation reaches it
+  trainer train --algo ppo --env classic/CartPole-v1 --seeds 1..5   # five trainings, as many at once as there are cores
   trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
   trainer train --algo ppo --env k8s/GangWindow-v0 --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors`,
 		Args: cobra.NoArgs,
@@ -93,7 +109,24 @@ func newTrain() *cobra.Command {
 			if c.params.NEnvs < 1 || c.params.NTimesteps < 1 || c.evalEpisodes < 1 {
 				return fmt.Errorf("n_envs %d, n_timesteps %d, eval-episodes %d: want at least 1 of each", c.params.NEnvs, c.params.NTimesteps, c.evalEpisodes)
 			}
-			return trainAndReport(cmd, spec, c, compare)
+			if cmd.Flags().Changed("reward-threshold") {
+				if c.evalFreq <= 0 {
+					return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
+				}
+				c.threshold = &threshold
+			}
+			c.command = commandLine(cmd)
+			if seeds == "" {
+				return trainAndReport(cmd, spec, c, compare)
+			}
+			list, err := parseSeeds(seeds)
+			if err != nil {
+				return err
+			}
+			if c.resume != "" || cmd.Flags().Changed("seed") {
+				return errors.New("--seeds starts several trainings: it goes with neither --seed nor --resume")
+			}
+			return trainSeedsAndReport(cmd, spec, c, list, jobs, compare)
 		},
 	}
 	f := cmd.Flags()
@@ -102,6 +135,9 @@ func newTrain() *cobra.Command {
 	f.StringVar(&c.engine, "engine", engineFused, "engine of the network: fused, or gorgonia")
 	f.IntVarP(&steps, "n-timesteps", "n", 0, "environment steps to train for (default: the tuned number)")
 	f.Uint64Var(&c.seed, "seed", 0, "random seed of weights, actions and training episodes")
+	f.StringVar(&seeds, "seeds", "", "train once with each of these seeds, such as 1..5 or 1,2,7, in parallel, and sum up")
+	f.IntVar(&jobs, "n-jobs", 0, "trainings of --seeds at one time (default: the number of cores)")
+	f.Float64Var(&threshold, "reward-threshold", 0, "stop when the mean return of an evaluation reaches this, as Stable-Baselines3's StopTrainingOnRewardThreshold")
 	f.IntVar(&c.evalFreq, "eval-freq", 25000, "environment steps between evaluations; 0 is never")
 	f.IntVar(&c.evalEpisodes, "eval-episodes", 10, "held-out episodes of an evaluation")
 	f.IntVar(&c.saveFreq, "save-freq", 100000, "environment steps between checkpoints; 0 is never")
@@ -109,7 +145,7 @@ func newTrain() *cobra.Command {
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
-	f.StringVar(&file, "conf-file", "", "YAML file of hyperparameters by environment, in RL Zoo's form")
+	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file in RL Zoo's form, or the name of published ones (dqn: rl_zoo; ppo: cleanrl)")
 	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
@@ -138,6 +174,9 @@ func trainAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, compare 
 	}
 	w := cmd.OutOrStdout()
 	if !wantJSON(cmd) {
+		if result.Stopped {
+			fmt.Fprintf(w, "stopped: the mean return of an evaluation, %.2f, reached the threshold %.2f\n", result.EvalMean, *c.threshold)
+		}
 		fmt.Fprintf(w, "%s on %s: %d steps in %.0f s, mean return %.2f ± %.2f over %d held-out episodes\n",
 			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, result.EvalEpisodes)
 	}

@@ -321,7 +321,7 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"train", "--env", "k8s/GangWindov-v0"}, "did you mean k8s/GangWindow-v0?"},
-		{[]string{"train", "--algo", "sac"}, `no algorithm "sac"; there is ppo, a2c, dqn`},
+		{[]string{"train", "--algo", "sac"}, `no algorithm "sac"; there is ppo, a2c, dqn, reinforce`},
 		{[]string{"train", "--env-kwargs", "window:5", "-f", dir}, `unknown option "window"; did you mean "windows"?`},
 		{[]string{"train", "--env-kwargs", "windows"}, `--env-kwargs "windows", want key:value`},
 		{[]string{"train", "--params", "learning_rat:1"}, `unknown field "learning_rat"`},

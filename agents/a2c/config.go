@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/normalize"
+	"github.com/kubernasium/kubernasium/agents/policies"
 )
 
 // Config holds the hyperparameters of A2C, with the names and defaults of
@@ -19,16 +21,16 @@ type Config struct {
 	RMSPropEps         float64         `json:"rms_prop_eps"`        // ε of RMSprop; default 1e-5
 	UseRMSProp         bool            `json:"use_rms_prop"`        // or else Adam, with ε = 1e-5; default true
 	NormalizeAdvantage bool            `json:"normalize_advantage"` // over each rollout; default false
-	NetArch            []int           `json:"net_arch"`            // widths of the hidden layers of both towers; default 64, 64
-	ActivationFn       string          `json:"activation_fn"`       // "tanh" (default) or "relu"
-	TotalTimesteps     int             `json:"-"`                   // over which linear schedules fall
+	policies.Network
+	normalize.Normalization
+	TotalTimesteps int `json:"-"` // over which linear schedules fall
 }
 
 // Defaults returns Stable-Baselines3's defaults.
 func Defaults() Config {
 	return Config{
 		LearningRate: agents.Constant(7e-4), NSteps: 5, Gamma: 0.99, GAELambda: 1, VfCoef: 0.5, MaxGradNorm: 0.5,
-		RMSPropEps: 1e-5, UseRMSProp: true, NetArch: []int{64, 64}, ActivationFn: "tanh",
+		RMSPropEps: 1e-5, UseRMSProp: true, Network: policies.Defaults(), Normalization: normalize.Defaults(),
 	}
 }
 

@@ -2,10 +2,10 @@ package a2c
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -33,19 +33,11 @@ func TestConfigIsValidated(t *testing.T) {
 		tc.change(&cfg)
 		env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 1}
 		got := ""
-		if _, err := New(cfg, env, newStub(2, even), 1); err != nil {
+		if _, err := New(cfg, env, agentstest.NewStub(2, even), 1); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {
 			t.Errorf("%s: error %q, want %q", tc.name, got, tc.want)
-		}
-	}
-}
-
-func TestOnlyDiscreteActions(t *testing.T) {
-	for _, act := range []space.Space{space.NewBox(0, 1, 2), space.MultiBinary{N: 2}, space.MultiDiscrete{NVec: []int{2}}} {
-		if _, err := NetworkSpec(Defaults(), space.NewBox(0, 1, 1), act); err == nil || !strings.Contains(err.Error(), act.Describe().Kind) {
-			t.Errorf("NetworkSpec for actions of kind %s: error %v, want one that names the kind", act.Describe().Kind, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models/graph"
@@ -23,12 +24,12 @@ import (
 func TestLossByHand(t *testing.T) {
 	cfg := small(2)
 	cfg.EntCoef, cfg.VfCoef = 0.5, 0.25
-	net := newStub(2, func([]float32, float32) []float32 { return []float32{0, float32(math.Log(3)), 2} })
+	net := agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, float32(math.Log(3)), 2} })
 	l := stubLearner(t, cfg, net, 1)
-	copy(l.buf.Action, []float32{0, 1})
-	copy(l.buf.Adv, []float32{2, -1})
-	copy(l.buf.Ret, []float32{3, 0})
-	copy(l.buf.Mask, []bool{true, true, false, true})
+	copy(l.Buf.Action, []float32{0, 1})
+	copy(l.Buf.Adv, []float32{2, -1})
+	copy(l.Buf.Ret, []float32{3, 0})
+	copy(l.Buf.Mask, []bool{true, true, false, true})
 	got, err := l.gradient()
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func TestLossByHand(t *testing.T) {
 	// −p_0·(ln p_0 + H). The value's: 1/2·1/4·2·(value − return).
 	dLogit := -0.75 + 0.5*0.5*0.25*(-math.Log(4)+entropy)
 	for i, want := range []float64{dLogit, -dLogit, -0.25, 0, 0, 0.5} {
-		if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+		if got := float64(net.DOut[i]); math.Abs(got-want) > 1e-6 {
 			t.Errorf("gradient of output %d is %v, want %v", i, got, want)
 		}
 	}
@@ -57,7 +58,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 		cfg := small(3)
 		cfg.EntCoef, cfg.VfCoef = coef[0], coef[1]
 		row := 0
-		net := newStub(3, func([]float32, float32) []float32 {
+		net := agentstest.NewStub(3, func([]float32, float32) []float32 {
 			row++
 			var out []float32
 			for _, x := range outputs[4*(row-1) : 4*row] {
@@ -67,9 +68,9 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 		})
 		l := stubLearner(t, cfg, net, 1)
 		for i, a := range actions {
-			l.buf.Action[i], l.buf.Adv[i], l.buf.Ret[i] = float32(a), float32(adv[i]), float32(ret[i])
+			l.Buf.Action[i], l.Buf.Adv[i], l.Buf.Ret[i] = float32(a), float32(adv[i]), float32(ret[i])
 		}
-		copy(l.buf.Mask, masks)
+		copy(l.Buf.Mask, masks)
 		objective := func(x []float64) float64 {
 			loss := 0.0
 			for i, a := range actions {
@@ -97,7 +98,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			t.Errorf("coefficients %v: loss %v, want %v", coef, got, want)
 		}
 		for i, want := range fd.Gradient(nil, objective, outputs, &fd.Settings{Formula: fd.Central}) {
-			if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+			if got := float64(net.DOut[i]); math.Abs(got-want) > 1e-6 {
 				t.Errorf("coefficients %v: gradient of output %d is %v, want %v", coef, i, got, want)
 			}
 		}
@@ -107,8 +108,8 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 // rollOut fills the learner's rollout with steps of n environments without any end.
 func rollOut(t *testing.T, l *Learner, n int) {
 	t.Helper()
-	for k := 0; !l.buf.Full(); k++ {
-		b := batchOf(2, make([]float32, n)...)
+	for k := 0; !l.Buf.Full(); k++ {
+		b := agentstest.BatchOf(2, make([]float32, n)...)
 		for i := range n {
 			b.Reward[i] = float64(k*n + i)
 		}
@@ -131,12 +132,12 @@ func even([]float32, float32) []float32 { return []float32{0, 0, 0} }
 func TestSchedules(t *testing.T) {
 	cfg := small(5)
 	cfg.LearningRate, cfg.TotalTimesteps, cfg.UseRMSProp = agents.Schedule{Initial: 0.4, Linear: true}, 40, false
-	net := newStub(2, even)
-	net.grad = 1
+	net := agentstest.NewStub(2, even)
+	net.Grad = 1
 	l := stubLearner(t, cfg, net, 2)
 	for k, want := range []float64{0.3, 0.2, 0.1, 0, 0} {
 		rollOut(t, l, 2)
-		before := net.theta()
+		before := net.Theta()
 		m, err := l.Update()
 		if err != nil || m == nil {
 			t.Fatalf("Update() = %v, %v", m, err)
@@ -144,7 +145,7 @@ func TestSchedules(t *testing.T) {
 		if got := m["train/learning_rate"]; math.Abs(got-want) > 1e-12 || m["train/n_updates"] != float64(k+1) {
 			t.Errorf("update %v: train/learning_rate = %v, want %v in update %d", m["train/n_updates"], got, want, k+1)
 		}
-		if moved := float64(before - net.theta()); math.Abs(moved-want) > 1e-4 {
+		if moved := float64(before - net.Theta()); math.Abs(moved-want) > 1e-4 {
 			t.Errorf("update %d: the parameter fell by %v, want %v", k+1, moved, want)
 		}
 	}
@@ -152,7 +153,7 @@ func TestSchedules(t *testing.T) {
 
 func TestUpdateRefusesALossThatIsNotFinite(t *testing.T) {
 	value := float32(0)
-	l := stubLearner(t, small(2), newStub(2, func([]float32, float32) []float32 { return []float32{0, 0, value} }), 1)
+	l := stubLearner(t, small(2), agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, 0, value} }), 1)
 	rollOut(t, l, 1)
 	value = float32(math.NaN())
 	_, err := l.Update()
@@ -223,8 +224,8 @@ func compareWithSB3(t *testing.T, cfg Config, want sb3Case) {
 	}
 	playSB3(t, l)
 	var got sb3Case
-	l.buf.Estimate(cfg.Gamma, cfg.GAELambda) // Update normalizes the advantages in place
-	got.Advantages, got.Returns = append(got.Advantages, l.buf.Adv...), l.buf.Ret
+	l.Buf.Estimate(cfg.Gamma, cfg.GAELambda) // Update normalizes the advantages in place
+	got.Advantages, got.Returns = append(got.Advantages, l.Buf.Adv...), l.Buf.Ret
 	if got.Metrics, err = l.Update(); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func playSB3(t *testing.T, l *Learner) {
 	t.Helper()
 	reward := [4][2]float64{{1, -0.5}, {0.5, 2}, {-1, 0}, {1.5, 1}}
 	batch := func(t int) *envs.Batch {
-		b := batchOf(3, 0, 0)
+		b := agentstest.BatchOf(3, 0, 0)
 		b.Obs, b.FinalObs = nil, make([]float32, 4)
 		for n := range 2 {
 			b.Obs = append(b.Obs, 0.25*float32(t)-0.5*float32(n), 0.5-0.125*float32(t*(n+1)))
@@ -269,5 +270,5 @@ func playSB3(t *testing.T, l *Learner) {
 			t.Fatal(err)
 		}
 	}
-	copy(l.buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
+	copy(l.Buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
 }

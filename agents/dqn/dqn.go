@@ -21,13 +21,15 @@
 //	    and not orthogonal. Action values then start near 0.
 //
 // Otherwise than in Stable-Baselines3, each environment explores for itself, where that draws
-// once for the whole vector.
+// once for the whole vector, and a linear schedule ends at 0, where that goes on below it in a
+// last rollout beyond the total number of timesteps.
 package dqn
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
@@ -88,6 +90,7 @@ type Learner struct {
 	explore []bool
 	q       []float32 // of one row
 	batch   *replay.Batch
+	sample  func(beta float64) // fills batch from buf; tests replace it
 	dOut    []float32
 	next    []float32 // values of the next states
 	best    []int     // their actions by the online network, if DoubleQ
@@ -133,6 +136,7 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 	l.actions, l.explore, l.q = make([]float32, n), make([]bool, n), make([]float32, actions)
 	k := cfg.BatchSize
 	l.batch, l.dOut = l.buf.NewBatch(k), make([]float32, k*spec.Outputs())
+	l.sample = func(beta float64) { l.buf.Sample(l.rng, beta, l.batch) } // [5], [6]
 	l.next, l.best, l.td = make([]float32, k), make([]int, k), make([]float64, k)
 	return l, nil
 }
@@ -287,7 +291,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 // gradient samples a batch, leaves the gradient of its loss in the parameters and returns the
 // loss.
 func (l *Learner) gradient(beta float64) (float64, error) {
-	l.buf.Sample(l.rng, beta, l.batch) // [5], [6]
+	l.sample(beta)
 	loss, err := l.learn()
 	if err != nil {
 		return 0, err
@@ -318,7 +322,9 @@ func (l *Learner) learn() (float64, error) {
 		l.head.backward(l.dOut[i*k:(i+1)*k], action, weight*slope)
 	}
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, fmt.Errorf("dqn: loss %v at timestep %d, gradient step %d", loss, l.counts.Timesteps, l.counts.NUpdates+1)
+		bad := max(0, slices.IndexFunc(l.td, func(x float64) bool { return x-x != 0 }))
+		return 0, fmt.Errorf("dqn: loss %v at timestep %d, gradient step %d, first at row %d of the batch (return %v, next value %v)",
+			loss, l.counts.Timesteps, l.counts.NUpdates+1, bad, l.batch.Return[bad], l.next[bad])
 	}
 	if err := l.net.Backward(l.dOut); err != nil {
 		return 0, fmt.Errorf("dqn: update: %w", err)

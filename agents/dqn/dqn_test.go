@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
-	_ "github.com/kubernasium/kubernasium/envs/classic"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
@@ -168,38 +166,6 @@ func TestLearnsFixedSequence(t *testing.T) {
 		})
 	}
 }
-
-// TestCartPole is a learning gate: RL Zoo's tuned hyperparameters and budget, 100 evaluation
-// episodes of the last policy.
-func TestCartPole(t *testing.T) {
-	if os.Getenv("KUBERNASIUM_LEARNING") == "" {
-		t.Skip("a learning gate of minutes: run with KUBERNASIUM_LEARNING=1")
-	}
-	cfg := dqn.Defaults()
-	cfg.LearningRate, cfg.BatchSize, cfg.BufferSize, cfg.LearningStarts = agents.Constant(2.3e-3), 64, 100_000, 1000
-	cfg.TargetUpdateInterval, cfg.TrainFreq, cfg.GradientSteps = 10, 256, 128
-	cfg.ExplorationFraction, cfg.ExplorationFinalEps, cfg.NetArch = 0.16, 0.04, []int{256, 256}
-	cfg.TotalTimesteps = 50_000
-	spec, err := envs.Lookup("classic/CartPole-v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	solved := 0
-	for seed := uint64(1); seed <= seeds; seed++ {
-		r := newRun(t, spec, 1, cfg, seed)
-		r.train(cfg.TotalTimesteps)
-		got := r.evaluate(spec, 100)
-		t.Logf("seed %d: mean return %v", seed, got)
-		if got >= 475 {
-			solved++
-		}
-	}
-	if solved < seeds-1 {
-		t.Errorf("%d of %d seeds reach a mean return of 475, want at least %d", solved, seeds, seeds-1)
-	}
-}
-
-const seeds = 5
 
 func TestSameSeedSameBits(t *testing.T) {
 	a, b := newRun(t, envcheck.Identity(5), 4, quick(), 7), newRun(t, envcheck.Identity(5), 4, quick(), 7)

@@ -2,6 +2,7 @@ package ppo_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
@@ -28,31 +31,31 @@ func tiny() ppo.Config {
 func TestSaveInMidRollout(t *testing.T) {
 	r := newRun(t, envcheck.Identity(5), 2, tiny(), 1)
 	for k := range 8 {
-		if err := r.l.Act(r.b, r.actions); err != nil {
+		if err := r.L.Act(r.Batch, r.Actions); err != nil {
 			t.Fatal(err)
 		}
 		var err error
-		if r.b, err = r.v.Step(ctx, r.actions); err != nil {
+		if r.Batch, err = r.Vec.Step(context.Background(), r.Actions); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.l.Observe(r.b); err != nil {
+		if err := r.L.Observe(r.Batch); err != nil {
 			t.Fatal(err)
 		}
 		var buf bytes.Buffer
-		if err := r.l.Save(&buf); err == nil || buf.Len() != 0 {
+		if err := r.L.Save(&buf); err == nil || buf.Len() != 0 {
 			t.Errorf("Save after %d of 8 steps wrote %d bytes with error %v, want 0 and an error", k+1, buf.Len(), err)
 		}
 	}
-	if m, err := r.l.Update(); m == nil || err != nil {
+	if m, err := r.L.Update(); m == nil || err != nil {
 		t.Fatalf("Update() = %v, %v", m, err)
 	}
-	saved(t, r.l)
+	r.Saved()
 }
 
 func TestCheckpointDescribesTheLearner(t *testing.T) {
 	r := newRun(t, envcheck.Identity(5), 2, tiny(), 7)
-	r.train(32)
-	f := parse(t, saved(t, r.l))
+	r.Train(32)
+	f := agentstest.Parse(t, r.Saved())
 	if f.Meta.Algo != "ppo" || f.Meta.Env != "toy/Identity-v0" || f.Meta.Seed != 7 || f.Meta.Timesteps != 32 {
 		t.Errorf("checkpoint of %q in %q, seed %d, after %d timesteps, want ppo in toy/Identity-v0, 7, 32", f.Meta.Algo, f.Meta.Env, f.Meta.Seed, f.Meta.Timesteps)
 	}
@@ -73,12 +76,12 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 			change(&cfg)
 		}
 		r := newRun(t, spec, 2, cfg, 3)
-		r.train(32)
-		return saved(t, r.l)
+		r.Train(32)
+		return r.Saved()
 	}
 	same := other(envcheck.Identity(5), nil)
 	edit := func(change func(f *models.File)) []byte {
-		f := parse(t, same)
+		f := agentstest.Parse(t, same)
 		change(&f)
 		var buf bytes.Buffer
 		if err := models.Write(&buf, f); err != nil {
@@ -130,9 +133,9 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRun(t, envcheck.Identity(5), 2, tiny(), 1)
-			r.train(16)
-			before := saved(t, r.l)
-			err := r.l.Load(bytes.NewReader(tc.file))
+			r.Train(16)
+			before := r.Saved()
+			err := r.L.Load(bytes.NewReader(tc.file))
 			if !errors.Is(err, tc.is) {
 				t.Fatalf("error %v, want one that wraps %v", err, tc.is)
 			}
@@ -141,7 +144,7 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 					t.Errorf("error %q does not name %q", err, name)
 				}
 			}
-			if !bytes.Equal(before, saved(t, r.l)) {
+			if !bytes.Equal(before, r.Saved()) {
 				t.Error("the learner has changed")
 			}
 		})
@@ -151,7 +154,7 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 func TestLoadPassesOnTheReadersError(t *testing.T) {
 	r := newRun(t, envcheck.Identity(5), 2, tiny(), 1)
 	broken := errors.New("broken")
-	if err := r.l.Load(io.MultiReader(bytes.NewReader(saved(t, r.l)[:50]), failing{broken})); !errors.Is(err, broken) {
+	if err := r.L.Load(io.MultiReader(bytes.NewReader(r.Saved()[:50]), failing{broken})); !errors.Is(err, broken) {
 		t.Errorf("error %v, want the reader's", err)
 	}
 }
@@ -164,21 +167,21 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // other parameters.
 func TestLoadForgetsTheRollout(t *testing.T) {
 	r := newRun(t, envcheck.Identity(5), 2, tiny(), 1)
-	r.train(16)
-	file := saved(t, r.l)
-	if err := r.l.Act(r.b, r.actions); err != nil {
+	r.Train(16)
+	file := r.Saved()
+	if err := r.L.Act(r.Batch, r.Actions); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.l.Observe(r.b); err != nil {
+	if err := r.L.Observe(r.Batch); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.l.Load(bytes.NewReader(file)); err != nil {
+	if err := r.L.Load(bytes.NewReader(file)); err != nil {
 		t.Fatal(err)
 	}
-	if r.l.NumTimesteps() != 16 {
-		t.Errorf("NumTimesteps() = %d after Load, want 16", r.l.NumTimesteps())
+	if r.L.NumTimesteps() != 16 {
+		t.Errorf("NumTimesteps() = %d after Load, want 16", r.L.NumTimesteps())
 	}
-	if !bytes.Equal(file, saved(t, r.l)) {
+	if !bytes.Equal(file, r.Saved()) {
 		t.Error("the checkpoint after Load is not the one loaded")
 	}
 }
@@ -186,32 +189,27 @@ func TestLoadForgetsTheRollout(t *testing.T) {
 // TestNewPolicy compares the policy of a checkpoint's parameters alone with the learner's.
 func TestNewPolicy(t *testing.T) {
 	r := newRun(t, envcheck.Identity(5), 2, quick(), 1)
-	r.train(512)
-	net := newNetwork(t, quick(), 99, r.v)
-	if _, err := net.ReadFrom(bytes.NewReader(saved(t, r.l))); err != nil {
+	r.Train(512)
+	file := agentstest.Parse(t, r.Saved())
+	net := agentstest.Network(t, r.L.Spec(), 99)
+	if err := file.Params(net.Params()); err != nil {
 		t.Fatal(err)
 	}
-	policy, greedy := ppo.NewPolicy(net, r.l.Spec()), r.l.Greedy()
+	policy, err := onpolicy.NewPolicy(net, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy := r.L.Greedy()
 	got, want := make([]float32, 2), make([]float32, 2)
 	for range 50 {
-		if err := errors.Join(policy.Act(r.b, got), greedy.Act(r.b, want)); err != nil {
+		if err := errors.Join(policy.Act(r.Batch, got), greedy.Act(r.Batch, want)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("actions (-learner +checkpoint):\n%s", diff)
 		}
-		var err error
-		if r.b, err = r.v.Step(ctx, got); err != nil {
+		if r.Batch, err = r.Vec.Step(context.Background(), got); err != nil {
 			t.Fatal(err)
 		}
 	}
-}
-
-func parse(t *testing.T, file []byte) models.File {
-	t.Helper()
-	f, err := models.Read(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/normalize"
+	"github.com/kubernasium/kubernasium/agents/policies"
 )
 
 // Config holds the hyperparameters of PPO, with the names and defaults of
@@ -17,14 +19,15 @@ type Config struct {
 	GAELambda          float64         `json:"gae_lambda"`          // λ of the advantage estimate, in [0, 1]; default 0.95
 	ClipRange          agents.Schedule `json:"clip_range"`          // ε of the surrogate objective; default 0.2
 	ClipRangeVf        agents.Schedule `json:"clip_range_vf"`       // ε of the value's change; default 0: no clipping
+	ClipVLoss          bool            `json:"clip_vloss"`          // where clipped, take the greater of both value losses, as CleanRL; default false: the clipped one, as Stable-Baselines3
 	NormalizeAdvantage bool            `json:"normalize_advantage"` // over each minibatch; default true
 	EntCoef            float64         `json:"ent_coef"`            // weight of the entropy bonus; default 0
 	VfCoef             float64         `json:"vf_coef"`             // weight of the value loss; default 0.5
 	MaxGradNorm        float64         `json:"max_grad_norm"`       // bound of the gradient's norm; default 0.5
 	TargetKL           float64         `json:"target_kl"`           // ends an update early above 1.5 times it; default 0: never
-	NetArch            []int           `json:"net_arch"`            // widths of the hidden layers of both towers; default 64, 64
-	ActivationFn       string          `json:"activation_fn"`       // "tanh" (default) or "relu"
-	TotalTimesteps     int             `json:"-"`                   // over which linear schedules fall
+	policies.Network
+	normalize.Normalization
+	TotalTimesteps int `json:"-"` // over which linear schedules fall
 }
 
 // Defaults returns Stable-Baselines3's defaults.
@@ -32,7 +35,8 @@ func Defaults() Config {
 	return Config{
 		LearningRate: agents.Constant(3e-4), NSteps: 2048, BatchSize: 64, NEpochs: 10,
 		Gamma: 0.99, GAELambda: 0.95, ClipRange: agents.Constant(0.2), NormalizeAdvantage: true,
-		VfCoef: 0.5, MaxGradNorm: 0.5, NetArch: []int{64, 64}, ActivationFn: "tanh",
+		VfCoef: 0.5, MaxGradNorm: 0.5, Network: policies.Defaults(),
+		Normalization: normalize.Defaults(),
 	}
 }
 

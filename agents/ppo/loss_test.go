@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 )
 
 // lossRow is one row of a minibatch, with ε = 0.2 for policy and value: it says on which side of
@@ -78,9 +80,9 @@ func objective(outputs, adv, oldLogProb []float64, rows []lossRow, clipVf bool, 
 }
 
 // record returns a learner whose rollout is the rows, and what the network puts out for them.
-func record(t *testing.T, cfg Config, rows []lossRow) (l *Learner, net *stub, outputs, oldLogProb []float64) {
+func record(t *testing.T, cfg Config, rows []lossRow) (l *Learner, net *agentstest.Stub, outputs, oldLogProb []float64) {
 	t.Helper()
-	net = newStub(3, func(obs []float32, _ float32) []float32 {
+	net = agentstest.NewStub(3, func(obs []float32, _ float32) []float32 {
 		r := rows[int(obs[0])]
 		return []float32{float32(r.logits[0]), float32(r.logits[1]), float32(r.logits[2]), float32(r.value)}
 	})
@@ -88,9 +90,9 @@ func record(t *testing.T, cfg Config, rows []lossRow) (l *Learner, net *stub, ou
 	for i, r := range rows {
 		logp, _ := logSoftmax(r.logits[:], r.mask, r.action)
 		old := float32(logp - math.Log(r.ratio))
-		l.buf.Obs[i], l.buf.Action[i], l.buf.LogProb[i] = float32(i), float32(r.action), old
-		l.buf.Adv[i], l.buf.Value[i], l.buf.Ret[i] = float32(r.adv), float32(r.old), float32(r.ret)
-		copy(l.buf.Mask[3*i:], r.mask[:])
+		l.Buf.Obs[i], l.Buf.Action[i], l.Buf.LogProb[i] = float32(i), float32(r.action), old
+		l.Buf.Adv[i], l.Buf.Value[i], l.Buf.Ret[i] = float32(r.adv), float32(r.old), float32(r.ret)
+		copy(l.Buf.Mask[3*i:], r.mask[:])
 		oldLogProb = append(oldLogProb, float64(old))
 		for _, x := range append(r.logits[:], r.value) {
 			outputs = append(outputs, float64(float32(x)))
@@ -144,7 +146,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 				return loss
 			}, outputs, &fd.Settings{Formula: fd.Central})
 			for i, want := range gradient {
-				if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+				if got := float64(net.DOut[i]); math.Abs(got-want) > 1e-6 {
 					t.Errorf("%s: gradient of output %d is %v, want %v", lossRows[i/4].name, i%4, got, want)
 				}
 			}

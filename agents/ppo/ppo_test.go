@@ -1,122 +1,26 @@
 package ppo_test
 
 import (
-	"bytes"
-	"context"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/classic"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
-	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/models"
-	"github.com/kubernasium/kubernasium/models/graph"
 )
 
-var ctx = context.Background()
-
-// run is a learner in its environments.
-type run struct {
-	t       *testing.T
-	v       *envs.Vec
-	l       *ppo.Learner
-	b       *envs.Batch
-	actions []float32
-	returns []float64 // of the episodes that ended
-}
-
-func newRun(t *testing.T, spec *envs.Spec, n int, cfg ppo.Config, seed uint64) *run {
+// newRun returns a learner in n environments.
+func newRun(t *testing.T, spec *envs.Spec, n int, cfg ppo.Config, seed uint64) *agentstest.Run[*ppo.Learner] {
 	t.Helper()
-	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { v.Close() })
-	obs, act := v.Spaces()
-	net := newNetwork(t, cfg, seed, v)
-	l, err := ppo.New(cfg, agents.EnvInfo{ID: spec.ID, Obs: obs, Act: act, NumEnvs: n}, net, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &run{t: t, v: v, l: l, b: b, actions: make([]float32, n*act.Size())}
-}
-
-func newNetwork(t *testing.T, cfg ppo.Config, seed uint64, v *envs.Vec) models.Network {
-	t.Helper()
-	obs, act := v.Spaces()
-	spec, err := ppo.NetworkSpec(cfg, obs, act)
-	if err != nil {
-		t.Fatal(err)
-	}
-	net, err := graph.New(spec, rand.New(pcg.New(seed)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { net.Close() })
-	return net
-}
-
-// train goes on for the given number of environment steps, which must be whole rollouts.
-func (r *run) train(steps int) {
-	r.t.Helper()
-	for end := r.l.NumTimesteps() + steps; r.l.NumTimesteps() < end; {
-		if err := r.l.Act(r.b, r.actions); err != nil {
-			r.t.Fatal(err)
+	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*ppo.Learner, error) {
+		spec, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
+		if err != nil {
+			return nil, err
 		}
-		var err error
-		if r.b, err = r.v.Step(ctx, r.actions); err != nil {
-			r.t.Fatal(err)
-		}
-		if err := r.l.Observe(r.b); err != nil {
-			r.t.Fatal(err)
-		}
-		for i := range r.b.Reward {
-			if r.b.Done(i) {
-				r.returns = append(r.returns, r.b.EpisodeReturn[i])
-			}
-		}
-		if _, err := r.l.Update(); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-}
-
-// evaluate returns the mean return of the greedy policy over n episodes.
-func (r *run) evaluate(spec *envs.Spec, n int) float64 {
-	r.t.Helper()
-	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer v.Close()
-	seed := uint64(1_000_000)
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	_, act := v.Spaces()
-	actions, done, left, sum := make([]float32, n*act.Size()), make([]bool, n), n, 0.0
-	for policy := r.l.Greedy(); left > 0; {
-		if err := policy.Act(b, actions); err != nil {
-			r.t.Fatal(err)
-		}
-		if b, err = v.Step(ctx, actions); err != nil {
-			r.t.Fatal(err)
-		}
-		for i := range n {
-			if b.Done(i) && !done[i] {
-				done[i], left, sum = true, left-1, sum+b.EpisodeReturn[i]
-			}
-		}
-	}
-	return sum / float64(n)
+		return ppo.New(cfg, env, agentstest.Network(t, spec, seed), seed)
+	})
 }
 
 func quick() ppo.Config {
@@ -131,8 +35,8 @@ func quick() ppo.Config {
 func TestSolvesIdentity(t *testing.T) {
 	spec := envcheck.Identity(5)
 	r := newRun(t, spec, 8, quick(), 1)
-	r.train(8192)
-	if got := r.evaluate(spec, 10); got < 99 {
+	r.Train(8192)
+	if got := r.Evaluate(spec, 10); got < 99 {
 		t.Errorf("mean return %v after 8192 steps, want at least 99 of 100", got)
 	}
 }
@@ -142,8 +46,8 @@ func TestLearnsFixedSequence(t *testing.T) {
 	cfg := quick()
 	cfg.TotalTimesteps = 16384
 	r := newRun(t, spec, 8, cfg, 1)
-	r.train(16384)
-	if got := r.evaluate(spec, 1); got != 6 {
+	r.Train(16384)
+	if got := r.Evaluate(spec, 1); got != 6 {
 		t.Errorf("return %v after 16384 steps, want the optimum, 6", got)
 	}
 }
@@ -163,71 +67,26 @@ func TestCartPole(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRun(t, spec, 8, cfg, 1)
-	r.train(100_096)
-	if got := r.evaluate(spec, 100); got < 475 {
+	r.Train(100_096)
+	if got := r.Evaluate(spec, 100); got < 475 {
 		t.Errorf("mean return of the last policy over 100 episodes is %v, want at least 475", got)
 	}
 }
 
 func TestSameSeedSameBits(t *testing.T) {
-	a, b := newRun(t, envcheck.Identity(5), 4, quick(), 7), newRun(t, envcheck.Identity(5), 4, quick(), 7)
-	a.train(1024)
-	b.train(1024)
-	if !bytes.Equal(saved(t, a.l), saved(t, b.l)) {
-		t.Error("two runs with one seed end in different checkpoints")
-	}
-	c := newRun(t, envcheck.Identity(5), 4, quick(), 8)
-	c.train(1024)
-	if bytes.Equal(saved(t, a.l), saved(t, c.l)) {
-		t.Error("runs with different seeds end in the same checkpoint")
-	}
+	agentstest.CheckSeeds(t, 4, func(seed uint64) *agentstest.Run[*ppo.Learner] {
+		return newRun(t, envcheck.Identity(5), 4, quick(), seed)
+	})
 }
 
-// TestResumeEqualsUninterrupted breaks a run off in the middle of episodes, goes on in fresh
-// objects, and compares the final checkpoints byte for byte.
 func TestResumeEqualsUninterrupted(t *testing.T) {
-	spec := envcheck.Identity(5)
-	whole := newRun(t, spec, 4, quick(), 7)
-	whole.train(2048)
-
-	first := newRun(t, spec, 4, quick(), 7)
-	first.train(1024)
-	checkpoint := saved(t, first.l)
-	snapshot, err := first.v.Snapshot()
-	if err != nil {
-		t.Fatal(err)
+	for name, norm := range map[string]bool{"plain": false, "normalized": true} {
+		t.Run(name, func(t *testing.T) {
+			agentstest.CheckResume(t, 8, func(seed uint64) *agentstest.Run[*ppo.Learner] {
+				cfg := quick()
+				cfg.NormObs, cfg.NormReward = norm, norm
+				return newRun(t, envcheck.Identity(5), 4, cfg, seed)
+			})
+		})
 	}
-	second := newRun(t, spec, 4, quick(), 99)
-	if err := second.l.Load(bytes.NewReader(checkpoint)); err != nil {
-		t.Fatal(err)
-	}
-	if second.b, err = second.v.Restore(ctx, snapshot); err != nil {
-		t.Fatal(err)
-	}
-	second.train(1024)
-	// The seed given to New is on record and differs; everything else must not.
-	if !bytes.Equal(tensors(t, whole.l), tensors(t, second.l)) {
-		t.Error("the resumed run differs from the uninterrupted one")
-	}
-}
-
-func saved(t *testing.T, l *ppo.Learner) []byte {
-	t.Helper()
-	var buf bytes.Buffer
-	if err := l.Save(&buf); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
-}
-
-// tensors returns the checkpoint without its seed.
-func tensors(t *testing.T, l *ppo.Learner) []byte {
-	t.Helper()
-	f := parse(t, saved(t, l))
-	f.Meta.Seed = 0
-	var buf bytes.Buffer
-	if err := models.Write(&buf, f); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models/graph"
@@ -86,7 +87,7 @@ func compareWithSB3(t *testing.T, cfg Config, want sb3Case) {
 		t.Fatal(err)
 	}
 	delete(m, "train/learning_rate")
-	got := sb3Case{l.buf.Action, l.buf.LogProb, l.buf.Adv, l.buf.Ret, m, nil}
+	got := sb3Case{l.Buf.Action, l.Buf.LogProb, l.Buf.Adv, l.Buf.Ret, m, nil}
 	for _, p := range net.Params() {
 		got.Params = append(got.Params, p.Value...)
 	}
@@ -102,7 +103,7 @@ func playSB3(t *testing.T, l *Learner) {
 	t.Helper()
 	reward := [4][2]float64{{1, -0.5}, {0.5, 2}, {-1, 0}, {1.5, 1}}
 	batch := func(t int) *envs.Batch {
-		b := batchOf(3, 0, 0)
+		b := agentstest.BatchOf(3, 0, 0)
 		b.Obs, b.FinalObs = nil, make([]float32, 4)
 		for n := range 2 {
 			b.Obs = append(b.Obs, 0.25*float32(t)-0.5*float32(n), 0.5-0.125*float32(t*(n+1)))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 )
 
 // rollOut fills the learner's rollout with steps of n environments without any end. Rewards
@@ -13,8 +14,8 @@ import (
 func rollOut(t *testing.T, l *Learner, n int) {
 	t.Helper()
 	actions := make([]float32, n)
-	for k := 0; !l.buf.Full(); k++ {
-		b := batchOf(2, make([]float32, n)...)
+	for k := 0; !l.Buf.Full(); k++ {
+		b := agentstest.BatchOf(2, make([]float32, n)...)
 		for i := range n {
 			b.Reward[i] = float64(k*n + i)
 		}
@@ -49,15 +50,15 @@ func TestSchedules(t *testing.T) {
 	cfg.LearningRate = agents.Schedule{Initial: 0.4, Linear: true}
 	cfg.ClipRange = agents.Schedule{Initial: 0.2, Linear: true}
 	cfg.ClipRangeVf = agents.Constant(0.3)
-	net := newStub(2, even)
-	net.grad = 1
+	net := agentstest.NewStub(2, even)
+	net.Grad = 1
 	l := stubLearner(t, cfg, net, 2)
 	for k, want := range []struct{ rate, clip float64 }{
 		{0.3, 0.15}, {0.2, 0.1}, {0.1, 0.05}, {0, 0},
 		{0, 0}, // beyond the end: Stable-Baselines3 would climb the gradient here
 	} {
 		rollOut(t, l, 2)
-		before := net.theta()
+		before := net.Theta()
 		m := update(t, l)
 		for name, w := range map[string]float64{
 			"train/learning_rate": want.rate, "train/clip_range": want.clip, "train/clip_range_vf": 0.3, "train/n_updates": float64(k + 1),
@@ -67,7 +68,7 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 		// Under a constant gradient Adam's step is the learning rate, up to its ε.
-		if moved := float64(before - net.theta()); math.Abs(moved-want.rate) > 1e-4 {
+		if moved := float64(before - net.Theta()); math.Abs(moved-want.rate) > 1e-4 {
 			t.Errorf("update %d: the parameter fell by %v, want %v", k+1, moved, want.rate)
 		}
 	}
@@ -88,13 +89,13 @@ func TestLinearClipRangeVfEndsAtZero(t *testing.T) {
 		cfg := small(2, 2)
 		cfg.ClipRangeVf, cfg.TotalTimesteps, cfg.VfCoef = tc.clip, 2, 1
 		value := float32(0)
-		net := newStub(2, func([]float32, float32) []float32 { return []float32{0, 0, value} })
+		net := agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, 0, value} })
 		l := stubLearner(t, cfg, net, 1)
 		rollOut(t, l, 1)
 		value = 5 // far from the recorded value, 0
 		update(t, l)
-		if got := net.dOut[2] != 0; got != tc.want {
-			t.Errorf("%s: gradient of the value is %v, want one: %v", tc.name, net.dOut[2], tc.want)
+		if got := net.DOut[2] != 0; got != tc.want {
+			t.Errorf("%s: gradient of the value is %v, want one: %v", tc.name, net.DOut[2], tc.want)
 		}
 	}
 }
@@ -120,13 +121,13 @@ func TestTargetKL(t *testing.T) {
 	} {
 		cfg := small(4, 4)
 		cfg.NEpochs, cfg.TargetKL, cfg.LearningRate = 20, tc.target, agents.Constant(rate)
-		net := newStub(2, func(_ []float32, theta float32) []float32 { return []float32{theta, 0, 0} })
-		net.grad = -1
+		net := agentstest.NewStub(2, func(_ []float32, theta float32) []float32 { return []float32{theta, 0, 0} })
+		net.Grad = -1
 		l := stubLearner(t, cfg, net, 1)
 		rollOut(t, l, 1)
-		clear(l.buf.Action)
+		clear(l.Buf.Action)
 		m := update(t, l)
-		if got, want := float64(net.theta()), rate*float64(tc.steps); math.Abs(got-want) > 1e-3 {
+		if got, want := float64(net.Theta()), rate*float64(tc.steps); math.Abs(got-want) > 1e-3 {
 			t.Errorf("%s: θ = %v, want %v after %d steps", tc.name, got, want, tc.steps)
 		}
 		if got := m["train/n_updates"]; got != float64(tc.epochs) {
@@ -146,7 +147,7 @@ func TestEachEpochVisitsEachRowOnce(t *testing.T) {
 	visited := map[float32]int{}
 	var order []float32
 	recording := false
-	net := newStub(2, func(obs []float32, _ float32) []float32 {
+	net := agentstest.NewStub(2, func(obs []float32, _ float32) []float32 {
 		if recording {
 			visited[obs[0]]++
 			order = append(order, obs[0])
@@ -155,7 +156,7 @@ func TestEachEpochVisitsEachRowOnce(t *testing.T) {
 	})
 	l := stubLearner(t, cfg, net, 2)
 	for k := range 6 {
-		b := batchOf(2, float32(2*k), float32(2*k+1))
+		b := agentstest.BatchOf(2, float32(2*k), float32(2*k+1))
 		if err := l.Act(b, make([]float32, 2)); err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +188,7 @@ func TestEachEpochVisitsEachRowOnce(t *testing.T) {
 
 func TestUpdateRefusesALossThatIsNotFinite(t *testing.T) {
 	value := float32(0)
-	net := newStub(2, func([]float32, float32) []float32 { return []float32{0, 0, value} })
+	net := agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, 0, value} })
 	l := stubLearner(t, small(2, 2), net, 1)
 	rollOut(t, l, 1)
 	value = float32(math.NaN())

@@ -11,7 +11,7 @@ import (
 // moment is one step of one environment as it happened.
 type moment struct {
 	obs, final            float32 // the latter where truncated
-	mask                  [2]bool
+	mask, finalMask       [2]bool
 	action                float32
 	reward                float64
 	terminated, truncated bool
@@ -37,25 +37,26 @@ func TestAgainstBruteForce(t *testing.T) {
 		}
 		for range 30 {
 			var o, actions, nextObs, finals []float32
-			var m, nextMask []bool
+			var m, nextMask, finalMasks []bool
 			next := &envs.Batch{}
 			for i := range n {
-				x := moment{obs[i], fresh(), mask[i], float32(rng.IntN(2)), rng.Float64(), rng.IntN(6) == 0, rng.IntN(6) == 0}
+				x := moment{obs[i], fresh(), mask[i], randomMask(), float32(rng.IntN(2)), rng.Float64(), rng.IntN(6) == 0, rng.IntN(6) == 0}
 				history[i] = append(history[i], x)
 				o, m, actions = append(o, x.obs), append(m, x.mask[:]...), append(actions, x.action)
 				obs[i], mask[i] = fresh(), randomMask()
 				nextObs, nextMask, finals = append(nextObs, obs[i]), append(nextMask, mask[i][:]...), append(finals, x.final)
+				finalMasks = append(finalMasks, x.finalMask[:]...)
 				next.Reward = append(next.Reward, x.reward)
 				next.Terminated, next.Truncated = append(next.Terminated, x.terminated), append(next.Truncated, x.truncated)
 			}
-			next.Obs, next.Mask, next.FinalObs = nextObs, nextMask, finals
+			next.Obs, next.Mask, next.FinalObs, next.FinalMask = nextObs, nextMask, finals, finalMasks
 			b.Add(o, m, actions, next)
 		}
-		checkAll(t, b, history, obs, mask, nSteps, gamma, masked)
+		checkAll(t, b, history, obs, mask, nSteps, gamma)
 	}
 }
 
-func checkAll(t *testing.T, b *Buffer, history [][]moment, open [3]float32, openMask [3][2]bool, nSteps int, gamma float64, masked bool) {
+func checkAll(t *testing.T, b *Buffer, history [][]moment, open [3]float32, openMask [3][2]bool, nSteps int, gamma float64) {
 	t.Helper()
 	seen := map[float32]bool{}
 	out, rng := b.NewBatch(400), rand.New(rand.NewPCG(5, 6))
@@ -63,7 +64,7 @@ func checkAll(t *testing.T, b *Buffer, history [][]moment, open [3]float32, open
 	for row, obs := range out.Obs {
 		seen[obs] = true
 		env, k := find(history, obs)
-		if env < 0 || masked && history[env][k].truncated && !history[env][k].terminated {
+		if env < 0 {
 			t.Fatalf("observation %v was sampled", obs)
 		}
 		h := history[env]
@@ -75,7 +76,7 @@ func checkAll(t *testing.T, b *Buffer, history [][]moment, open [3]float32, open
 			}
 			x := h[k+j]
 			cut := x.truncated && !x.terminated
-			if j == nSteps || masked && cut {
+			if j == nSteps {
 				at, atMask = x.obs, x.mask
 				break
 			}
@@ -86,7 +87,7 @@ func checkAll(t *testing.T, b *Buffer, history [][]moment, open [3]float32, open
 				break
 			}
 			if cut {
-				at, atMask = x.final, [2]bool{true, true}
+				at, atMask = x.final, x.finalMask
 				break
 			}
 		}

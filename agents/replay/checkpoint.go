@@ -41,11 +41,6 @@ func (b *Buffer) Save(f *models.File) {
 	put("kind", compact(b.kind, envs, b.ring, used, 1), envs, used)
 	put("head", int64s(b.head), envs)
 	put("size", int64s(b.size), envs)
-	masked := int64(0)
-	if b.masked {
-		masked = 1
-	}
-	put("masked", []int64{masked})
 	if b.cfg.Prioritized {
 		put("priority", compact(b.tree.leaves(), envs, b.ring, used, 1), envs, used)
 		put("highest", []float64{b.highest})
@@ -74,7 +69,7 @@ func (b *Buffer) load(f models.File) error {
 	}
 	used := kind.Shape[1]
 	mask := make([]uint8, len(b.mask))
-	head, size, masked := make([]int64, n), make([]int64, n), make([]int64, 1)
+	head, size := make([]int64, n), make([]int64, n)
 	for _, err := range []error{
 		expand(f, "obs", b.obs, n, b.ring, used, b.cfg.ObsSize, n, used, b.cfg.ObsSize),
 		expand(f, "mask", mask, n, b.ring, used, b.cfg.MaskSize, n, used, b.cfg.MaskSize),
@@ -83,7 +78,6 @@ func (b *Buffer) load(f models.File) error {
 		expand(f, "kind", b.kind, n, b.ring, used, 1, n, used),
 		expand(f, "head", head, n, 1, 1, 1, n),
 		expand(f, "size", size, n, 1, 1, 1, n),
-		expand(f, "masked", masked, 1, 1, 1, 1),
 	} {
 		if err != nil {
 			return err
@@ -92,7 +86,6 @@ func (b *Buffer) load(f models.File) error {
 	for i, v := range mask {
 		b.mask[i] = v != 0
 	}
-	b.masked = masked[0] != 0
 	for env := range n {
 		if head[env] < 0 || head[env] >= int64(used) || size[env] < head[env] || size[env] >= int64(b.ring) {
 			return fmt.Errorf("%w: environment %d has its open slot at %d and %d others in use, of %d", models.ErrMismatch, env, head[env], size[env], b.ring)
@@ -135,9 +128,6 @@ func (b *Buffer) check(env int) error {
 		if isTransition(b.kind[s]) {
 			b.transitions++
 		}
-		if b.kind[s] == kindTruncated {
-			b.truncated++
-		}
 	}
 	return nil
 }
@@ -155,9 +145,7 @@ func (b *Buffer) loadPriorities(f models.File, used int) error {
 		return fmt.Errorf("%w: highest priority %v, want a number above 0", models.ErrMismatch, b.highest)
 	}
 	for s, p := range leaves {
-		// A truncated transition that can no longer be sampled may have priority 0.
-		ok := p == 0 && !isTransition(b.kind[s]) || p >= 0 && !math.IsInf(p, 1) && isTransition(b.kind[s])
-		if !ok || p == 0 && b.canSample(s) {
+		if !(p >= 0) || math.IsInf(p, 1) || (p > 0) != isTransition(b.kind[s]) {
 			return fmt.Errorf("%w: slot %d has priority %v", models.ErrMismatch, s, p)
 		}
 	}

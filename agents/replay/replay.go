@@ -4,7 +4,7 @@
 // Each environment has a ring of slots. A slot holds one observation and its action mask and,
 // once the action is known, what followed it, so that an observation is stored once: the next
 // slot holds the next one. Where an episode is truncated, a slot in between holds the final
-// observation. The newest slot of a ring is open: its action is not known yet.
+// observation with its mask. The newest slot of a ring is open: its action is not known yet.
 package replay
 
 import (
@@ -34,16 +34,10 @@ const (
 	kindStep                    // a transition after which the episode went on
 	kindTerminated              // a transition into a terminal state
 	kindTruncated               // a transition cut off, to the final observation in the next slot
-	kindCut                     // the same, where the mask of that observation is known
 	kindFinal                   // a final observation, no transition
 )
 
 // Buffer is a replay buffer. Add and Sample allocate nothing. It is not safe for concurrent use.
-//
-// A batch of environments tells the final observation of a truncated episode, but not which
-// actions were permitted there. If no action has been masked out so far, all of them are taken
-// to be. Otherwise nothing is bootstrapped from a final observation: returns end one step
-// before it, and the truncated transition itself is not sampled.
 type Buffer struct {
 	cfg  Config
 	ring int // slots of each environment
@@ -56,9 +50,7 @@ type Buffer struct {
 	head   []int // the open slot of each environment
 	size   []int // of each environment, slots before it that are in use
 
-	masked      bool // an action has been masked out
 	transitions int
-	truncated   int // those of them of kindTruncated
 
 	tree    sumTree // if Prioritized; of transitions, their priorities to the power of Alpha
 	highest float64 // priority given so far, before the power
@@ -91,12 +83,7 @@ func New(cfg Config) *Buffer {
 func (b *Buffer) Empty() *Buffer { return New(b.cfg) }
 
 // Len returns the number of transitions that can be sampled.
-func (b *Buffer) Len() int {
-	if b.masked {
-		return b.transitions - b.truncated
-	}
-	return b.transitions
-}
+func (b *Buffer) Len() int { return b.transitions }
 
 // Add records one step of each environment: actions were taken at obs under mask, and next is
 // what followed, from environments that reset in the mode [envs.SameStep]. If obs is not what
@@ -104,13 +91,12 @@ func (b *Buffer) Len() int {
 // of its episode is cut off there.
 func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.Batch) {
 	n, m := b.cfg.ObsSize, b.cfg.MaskSize
-	b.masked = b.masked || slices.Contains(mask, false) || slices.Contains(next.Mask, false)
 	for env := range b.cfg.NumEnvs {
 		o, k := obs[env*n:(env+1)*n], mask[env*m:(env+1)*m]
 		s := b.slot(env, b.head[env])
 		if prev := b.slot(env, b.back(b.head[env])); b.size[env] > 0 && !slices.Equal(b.obsAt(s), o) {
 			if b.kind[prev] == kindStep {
-				b.kind[prev] = kindCut
+				b.kind[prev] = kindTruncated
 				b.kind[s] = kindFinal
 				s = b.advance(env)
 			}
@@ -124,7 +110,6 @@ func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.B
 			b.kind[s] = kindTerminated
 		case next.Truncated[env]:
 			b.kind[s] = kindTruncated
-			b.truncated++
 		default:
 			b.kind[s] = kindStep
 		}
@@ -135,9 +120,7 @@ func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.B
 			final := b.advance(env)
 			b.kind[final] = kindFinal
 			copy(b.obsAt(final), next.FinalObs[env*n:(env+1)*n])
-			for j := range b.maskAt(final) {
-				b.maskAt(final)[j] = true
-			}
+			copy(b.maskAt(final), next.FinalMask[env*m:(env+1)*m])
 		}
 		open := b.advance(env)
 		copy(b.obsAt(open), next.Obs[env*n:(env+1)*n])
@@ -154,9 +137,6 @@ func (b *Buffer) advance(env int) int {
 	}
 	if isTransition(b.kind[s]) {
 		b.transitions--
-		if b.kind[s] == kindTruncated {
-			b.truncated--
-		}
 		if b.cfg.Prioritized {
 			b.tree.set(s, 0)
 		}
@@ -174,12 +154,6 @@ func (b *Buffer) back(i int) int { return (i + b.ring - 1) % b.ring }
 func (b *Buffer) obsAt(slot int) []float32 { return b.obs[slot*b.cfg.ObsSize:][:b.cfg.ObsSize] }
 
 func (b *Buffer) maskAt(slot int) []bool { return b.mask[slot*b.cfg.MaskSize:][:b.cfg.MaskSize] }
-
-// canSample reports whether the slot holds a transition that can be learned from.
-func (b *Buffer) canSample(slot int) bool {
-	k := b.kind[slot]
-	return isTransition(k) && !(k == kindTruncated && b.masked)
-}
 
 // Batch holds sampled transitions, one in each row. The target of a row's action value is
 // Return + Discount·V(NextObs), where V may only count on actions that NextMask permits.
@@ -242,7 +216,7 @@ func (b *Buffer) drawUniform(rng *rand.Rand) int {
 		if age > b.size[env] {
 			continue
 		}
-		if s := b.slot(env, (b.head[env]-age+b.ring)%b.ring); b.canSample(s) {
+		if s := b.slot(env, (b.head[env]-age+b.ring)%b.ring); isTransition(b.kind[s]) {
 			return s
 		}
 	}
@@ -250,17 +224,7 @@ func (b *Buffer) drawUniform(rng *rand.Rand) int {
 
 // drawPriority returns a slot from part i of n of the cumulative sum.
 func (b *Buffer) drawPriority(rng *rand.Rand, i, n int) int {
-	part, parts := float64(i), float64(n)
-	for {
-		s := b.tree.find((part + rng.Float64()) / parts * b.tree.total())
-		if b.canSample(s) {
-			return s
-		}
-		// A truncated transition from before the first mask. Without it, the part may be empty
-		// of others, so that the next draw is from the whole sum.
-		b.tree.set(s, 0)
-		part, parts = 0, 1
-	}
+	return b.tree.find((float64(i) + rng.Float64()) / float64(n) * b.tree.total())
 }
 
 // gather fills row i of out with what follows its slot. The return ends after NSteps rewards,
@@ -271,7 +235,7 @@ func (b *Buffer) gather(i int, out *Batch) {
 	env := first / b.ring
 	s, sum, discount := first, 0.0, 1.0
 	for range b.cfg.NSteps {
-		if b.kind[s] == kindOpen || !b.canSample(s) {
+		if !isTransition(b.kind[s]) {
 			break
 		}
 		sum += discount * float64(b.reward[s])

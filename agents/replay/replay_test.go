@@ -12,7 +12,8 @@ import (
 )
 
 // recorder feeds a buffer of one environment with observations 1, 2, 3, … and rewards 10, 20, 30,
-// …; final observations are the negative of the one before, and action a has number a%2.
+// …; final observations are the negative of the one before, with the mask of two later, and action
+// a has number a%2.
 type recorder struct {
 	b    *Buffer
 	k    int
@@ -29,7 +30,7 @@ func newRecorder(cfg Config) *recorder {
 func (r *recorder) step(ends ...string) {
 	for _, end := range ends {
 		next := &envs.Batch{
-			Obs: []float32{float32(r.k + 1)}, Mask: r.mask(r.k + 1), FinalObs: []float32{float32(-r.k)},
+			Obs: []float32{float32(r.k + 1)}, Mask: r.mask(r.k + 1), FinalObs: []float32{float32(-r.k)}, FinalMask: r.mask(r.k + 2),
 			Reward: []float64{float64(10 * r.k)}, Terminated: []bool{end == "T" || end == "TL"}, Truncated: []bool{end == "L" || end == "TL"},
 		}
 		r.b.Add([]float32{float32(r.k)}, r.mask(r.k), []float32{float32(r.k % 2)}, next)
@@ -49,7 +50,7 @@ func (r *recorder) rows() []row {
 	var all []row
 	for age := b.size[0]; age > 0; age-- {
 		s := (b.head[0] - age + b.ring) % b.ring
-		if !b.canSample(s) {
+		if !isTransition(b.kind[s]) {
 			continue
 		}
 		out.slot[0] = s
@@ -92,7 +93,7 @@ func TestReturns(t *testing.T) {
 			{1, 1, 10, 0.5, 2, both}, {2, 0, 20, 0, 0, [2]bool{}}, {3, 1, 30, 0.5, 4, both},
 		}},
 		{"truncated, masked", 1, true, []string{"", "L", ""}, []row{
-			{1, 1, 10, 0.5, 2, m(2)}, {3, 1, 30, 0.5, 4, m(4)},
+			{1, 1, 10, 0.5, 2, m(2)}, {2, 0, 20, 0.5, -2, m(4)}, {3, 1, 30, 0.5, 4, m(4)},
 		}},
 		{"three steps", 3, false, []string{"", "", "", ""}, []row{
 			{1, 1, 10 + 10 + 7.5, 0.125, 4, both}, {2, 0, 20 + 15 + 10, 0.125, 5, both},
@@ -106,9 +107,9 @@ func TestReturns(t *testing.T) {
 			{1, 1, 10 + 10, 0.25, -2, both}, {2, 0, 20, 0.5, -2, both},
 			{3, 1, 30 + 20, 0.25, 5, both}, {4, 0, 40, 0.5, 5, both},
 		}},
-		{"three steps, truncated, masked", 3, true, []string{"", "", "L", ""}, []row{
-			// The return ends before the truncated transition, whose observation has a mask.
-			{1, 1, 10 + 10, 0.25, 3, m(3)}, {2, 0, 20, 0.5, 3, m(3)}, {4, 0, 40, 0.5, 5, m(5)},
+		{"three steps, truncated, masked", 3, true, []string{"", "L", "", ""}, []row{
+			{1, 1, 10 + 10, 0.25, -2, m(4)}, {2, 0, 20, 0.5, -2, m(4)},
+			{3, 1, 30 + 20, 0.25, 5, m(5)}, {4, 0, 40, 0.5, 5, m(5)},
 		}},
 		{"truncated in each step", 2, false, []string{"L", "L"}, []row{
 			{1, 1, 10, 0.5, -1, both}, {2, 0, 20, 0.5, -2, both},
@@ -235,31 +236,6 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestMaskAfterTruncation: what was recorded before the first mask must not be drawn after it.
-func TestMaskAfterTruncation(t *testing.T) {
-	for _, prioritized := range []bool{false, true} {
-		r := newRecorder(Config{Size: 50, NSteps: 1, Gamma: 1, Prioritized: prioritized, Alpha: 0.6, Eps: 1e-6})
-		r.step("L", "L", "L", "")
-		if r.b.Len() != 4 {
-			t.Fatalf("Len() = %d, want 4", r.b.Len())
-		}
-		r.mask = func(int) []bool { return []bool{true, false} }
-		r.step("")
-		out, rng := r.b.NewBatch(8), rand.New(rand.NewPCG(3, 4))
-		for range 50 {
-			r.b.Sample(rng, 1, out)
-			for _, o := range out.Obs {
-				if o < 4 {
-					t.Fatalf("prioritized %v: truncated transition %v was drawn", prioritized, o)
-				}
-			}
-		}
-		if r.b.Len() != 2 {
-			t.Errorf("Len() = %d, want 2", r.b.Len())
-		}
-	}
-}
-
 func TestSumTree(t *testing.T) {
 	tree := newSumTree(5)
 	for i, p := range []float64{1, 0, 2, 3, 4} {
@@ -307,7 +283,7 @@ func step8(prioritized bool) (b *Buffer, add func()) {
 	b = New(Config{Size: 10_000, NumEnvs: n, ObsSize: size, MaskSize: 65, NSteps: 3, Gamma: 0.99, Prioritized: prioritized, Alpha: 0.6, Eps: 1e-6})
 	obs, mask, actions := make([]float32, n*size), make([]bool, n*65), make([]float32, n)
 	next := &envs.Batch{
-		Obs: obs, Mask: mask, FinalObs: obs, Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n),
+		Obs: obs, Mask: mask, FinalObs: obs, FinalMask: mask, Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n),
 	}
 	for i := range mask {
 		mask[i] = true

@@ -107,7 +107,7 @@ func newBatch(n, obs, mask, info int, mode envs.AutoresetMode) *envs.Batch {
 		EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
 	}
 	if mode == envs.SameStep {
-		b.FinalObs, b.FinalInfo = make([]float32, n*obs), make([]float64, n*info)
+		b.FinalObs, b.FinalMask, b.FinalInfo = make([]float32, n*obs), make([]bool, n*mask), make([]float64, n*info)
 	}
 	return b
 }

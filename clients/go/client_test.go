@@ -81,7 +81,7 @@ func trajectory(t testing.TB, v spacedVec, opts envs.VecResetOptions, steps int)
 	n, k, m := v.NumEnvs(), act.Size(), space.MaskSize(act)
 	actions := make([]float32, n*k)
 	for range steps {
-		for _, x := range []any{b.Obs, b.Mask, b.Reward, b.Terminated, b.Truncated, b.Invalid, b.Info, b.FinalObs, b.FinalInfo, b.EpisodeReturn, b.EpisodeLength} {
+		for _, x := range []any{b.Obs, b.Mask, b.Reward, b.Terminated, b.Truncated, b.Invalid, b.Info, b.FinalObs, b.FinalMask, b.FinalInfo, b.EpisodeReturn, b.EpisodeLength} {
 			write(x)
 		}
 		if ended := done(b); v.Autoreset() == envs.Disabled && ended != nil {

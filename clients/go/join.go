@@ -50,7 +50,7 @@ func part(b *envs.Batch, from, to, n int) *envs.Batch {
 		Obs: cut(b.Obs, from, to, n), Mask: cut(b.Mask, from, to, n), Info: cut(b.Info, from, to, n),
 		Reward: cut(b.Reward, from, to, n), Terminated: cut(b.Terminated, from, to, n),
 		Truncated: cut(b.Truncated, from, to, n), Invalid: cut(b.Invalid, from, to, n),
-		FinalObs: cut(b.FinalObs, from, to, n), FinalInfo: cut(b.FinalInfo, from, to, n),
+		FinalObs: cut(b.FinalObs, from, to, n), FinalMask: cut(b.FinalMask, from, to, n), FinalInfo: cut(b.FinalInfo, from, to, n),
 		EpisodeReturn: cut(b.EpisodeReturn, from, to, n), EpisodeLength: cut(b.EpisodeLength, from, to, n),
 	}
 }
@@ -69,6 +69,7 @@ func copyBatch(dst, src *envs.Batch) {
 	copy(dst.Truncated, src.Truncated)
 	copy(dst.Invalid, src.Invalid)
 	copy(dst.FinalObs, src.FinalObs)
+	copy(dst.FinalMask, src.FinalMask)
 	copy(dst.FinalInfo, src.FinalInfo)
 	copy(dst.EpisodeReturn, src.EpisodeReturn)
 	copy(dst.EpisodeLength, src.EpisodeLength)

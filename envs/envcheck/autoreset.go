@@ -46,7 +46,7 @@ func (c *checker) checkNextStep(t *testing.T) {
 	}
 }
 
-// checkSameStep compares with NextStep: the final observation there is FinalObs here, and the
+// checkSameStep compares with NextStep: the last observation there is FinalObs here, and the
 // observation a step later there is Obs here.
 func (c *checker) checkSameStep(t *testing.T) {
 	v := c.make(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
@@ -64,8 +64,8 @@ func (c *checker) checkSameStep(t *testing.T) {
 	w := c.make(t, 1, envs.VecOptions{Autoreset: envs.NextStep})
 	bw, pw := reset(t, w, 1), newPlayer(w, 1)
 	bw, _ = c.until(t, w, bw, pw)
-	if !slices.Equal(b.FinalObs, bw.Obs) || !slices.Equal(b.FinalInfo, bw.Info) || b.EpisodeReturn[0] != bw.EpisodeReturn[0] {
-		t.Errorf("the episode's end differs from NextStep's:\n%v\n%v", b.FinalObs, bw.Obs)
+	if !slices.Equal(b.FinalObs, bw.Obs) || !slices.Equal(b.FinalMask, bw.Mask) || !slices.Equal(b.FinalInfo, bw.Info) || b.EpisodeReturn[0] != bw.EpisodeReturn[0] {
+		t.Errorf("the episode's end differs from NextStep's:\n%v %v\n%v %v", b.FinalObs, b.FinalMask, bw.Obs, bw.Mask)
 	}
 	bw, err := w.Step(ctx, pw.actions(bw))
 	if err != nil {
@@ -123,6 +123,7 @@ func (c *checker) checkSnapshot(t *testing.T) {
 		t.Fatalf("Restore: %v", err)
 	}
 	copy(bw.FinalObs, b.FinalObs) // not part of a snapshot
+	copy(bw.FinalMask, b.FinalMask)
 	copy(bw.FinalInfo, b.FinalInfo)
 	if trajectory(t, v, b, newPlayer(v, 4), c.opts.Steps/10) != trajectory(t, w, bw, newPlayer(w, 4), c.opts.Steps/10) {
 		t.Errorf("the restored environments play on differently")

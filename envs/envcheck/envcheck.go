@@ -298,7 +298,7 @@ func trajectory(t *testing.T, v envs.VecEnv, b *envs.Batch, p *player, steps int
 		}
 	}
 	seen := func() {
-		for _, x := range []any{b.Obs, b.Mask, b.Reward, b.Terminated, b.Truncated, b.Invalid, b.Info, b.FinalObs, b.FinalInfo, b.EpisodeReturn, b.EpisodeLength} {
+		for _, x := range []any{b.Obs, b.Mask, b.Reward, b.Terminated, b.Truncated, b.Invalid, b.Info, b.FinalObs, b.FinalMask, b.FinalInfo, b.EpisodeReturn, b.EpisodeLength} {
 			write(x)
 		}
 	}

@@ -24,8 +24,8 @@ const (
 // Options are the options of k8s/GangWindow-v0, with the defaults of [DefaultOptions].
 type Options struct {
 	Dynamics      string   `opt:"dynamics" doc:"sound, or compatible with Kube_Gang_Scheduling"`
-	Data          string   `opt:"data" doc:"folder with profile, series and forecasts; empty generates instances"`
-	Profile       string   `opt:"profile" doc:"file of the profile, in place of the one in data or of the generated one"`
+	Data          string   `opt:"data,file" doc:"folder with profile, series and forecasts; empty generates instances"`
+	Profile       string   `opt:"profile,file" doc:"file of the profile, in place of the one in data or of the generated one"`
 	Series        []string `opt:"series" doc:"names of the series in data; empty takes all that the source uses, or else all there are"`
 	Split         string   `opt:"split" doc:"train, or heldout: the part of each series that no training sees"`
 	Forecaster    string   `opt:"forecaster" doc:"what the planner sees: seasonal, persistence, perfect or file; empty is seasonal, in compatible dynamics file"`

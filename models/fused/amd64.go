@@ -143,6 +143,16 @@ func (avx2) sumRows(sum, d []float32, rows, ldd int) {
 	sumRowsAVX2(&sum[0], &d[0], rows, 4*ldd, len(sum))
 }
 
+func (avx512) maxRows(max []float32, row []int32, x []float32) {
+	_ = row[len(max)-1]
+	maxRowsAVX512(&max[0], &row[0], &x[0], len(x)/len(max), len(max))
+}
+
+func (avx2) maxRows(max []float32, row []int32, x []float32) {
+	_ = row[len(max)-1]
+	maxRowsAVX2(&max[0], &row[0], &x[0], len(x)/len(max), len(max))
+}
+
 func (avx512) add(y, x []float32) {
 	_ = x[len(y)-1]
 	addAVX512(&y[0], &x[0], len(y))
@@ -151,6 +161,16 @@ func (avx512) add(y, x []float32) {
 func (avx2) add(y, x []float32) {
 	_ = x[len(y)-1]
 	addAVX2(&y[0], &x[0], len(y))
+}
+
+func (avx512) addScaled(y, x []float32, a float32) {
+	_ = x[len(y)-1]
+	addScaledAVX512(&y[0], &x[0], len(y), a)
+}
+
+func (avx2) addScaled(y, x []float32, a float32) {
+	_ = x[len(y)-1]
+	addScaledAVX2(&y[0], &x[0], len(y), a)
 }
 
 // transpose leaves the edges, where blocks of 8×8 do not fit, to Go.

@@ -2,18 +2,21 @@ package fused
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
 // passBits returns the bits of the outputs and of all gradients.
 func passBits(t *testing.T, net *Network, n int) []uint32 {
 	t.Helper()
-	out, err := net.Forward(normal(n*net.Spec().Inputs, 2), n)
+	out, err := net.Forward(oracle.Observations(net.Spec(), n, rand.New(rand.NewPCG(2, 1))), n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +34,7 @@ func TestVectorWidthsGiveEqualBits(t *testing.T) {
 	if len(vs) < 3 {
 		t.Skip("needs a CPU with AVX2 and AVX-512 and a build without the tag purego")
 	}
-	forAll(t, func(t *testing.T, spec models.Spec, v variant) {
+	compare := func(t *testing.T, spec models.Spec, v variant) {
 		if v.name != "avx2" {
 			return
 		}
@@ -41,14 +44,44 @@ func TestVectorWidthsGiveEqualBits(t *testing.T) {
 				t.Errorf("%d rows: AVX2 and AVX-512 differ", n)
 			}
 		}
-	})
+	}
+	forAll(t, compare)
+	forEach(t, compare)
+}
+
+// Sequences with starts of episodes, too.
+func TestVectorWidthsGiveEqualSequences(t *testing.T) {
+	for name, spec := range oracle.Specs() {
+		bits := map[string][]uint32{}
+		for _, v := range variants() {
+			net := withBiases(t, spec, 1, v)
+			_, obs, state, starts := sequence(spec, 7, 9, 2)
+			out, err := net.ForwardSequence(obs, 7, 9, state, starts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := net.Backward(normal(len(out), 3)); err != nil {
+				t.Fatal(err)
+			}
+			bits[v.name] = bitsOf(append(grads(net.Params()), out)...)
+		}
+		if a, b := bits["avx2"], bits["avx512"]; a != nil && b != nil && !slices.Equal(a, b) {
+			t.Errorf("%s: AVX2 and AVX-512 differ", name)
+		}
+	}
 }
 
 func TestWorkersGiveEqualBits(t *testing.T) {
 	for _, v := range variants() {
-		for name, spec := range wideSpecs {
+		all := maps.Clone(wideSpecs)
+		maps.Copy(all, oracle.Specs())
+		for name, spec := range all {
 			net := withBiases(t, spec, 1, v)
-			for _, n := range []int{511, 512, 1000, 2049} {
+			rows := []int{511, 512, 1000, 2049}
+			if spec.Nodes != nil {
+				rows = []int{63, 64, 127, 257} // each of a few nodes
+			}
+			for _, n := range rows {
 				net.SetWorkers(1)
 				want := passBits(t, net, n)
 				for _, workers := range []int{2, 4, 1} {
@@ -105,6 +138,30 @@ func TestSameBits(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestNoAllocationsOfSpecs(t *testing.T) {
+	forEach(t, func(t *testing.T, spec models.Spec, v variant) {
+		net := withBiases(t, spec, 1, v)
+		net.SetWorkers(2)
+		_, obs, state, starts := sequence(spec, 100, 6, 1)
+		dOut := normal(600*spec.Outputs(), 2)
+		pass := func() {
+			if _, err := net.ForwardStep(obs[:6*spec.Inputs], 6, state, starts[:6]); err != nil {
+				t.Error(err)
+			}
+			if _, err := net.ForwardSequence(obs, 100, 6, state, starts); err != nil {
+				t.Error(err)
+			}
+			if err := net.Backward(dOut); err != nil {
+				t.Error(err)
+			}
+		}
+		pass()
+		if got := testing.AllocsPerRun(5, pass); got != 0 {
+			t.Errorf("%v allocations, want 0", got)
+		}
+	})
 }
 
 func TestNoAllocations(t *testing.T) {

@@ -21,10 +21,11 @@ import (
 )
 
 const (
-	// ShardRows is the number of rows whose gradients are summed first.
+	// ShardRows is the number of rows whose gradients are summed first. In a network of nodes
+	// each node counts as a row, but an observation is never cut.
 	ShardRows = 256
 
-	// ParallelRows is the least number of rows that several workers share.
+	// ParallelRows is the least number of rows that several workers share, counted alike.
 	ParallelRows = 512
 
 	tileRows = 64 // rows that pass through all layers together: their activations fit a cache
@@ -43,8 +44,20 @@ type Network struct {
 	k      variant
 	towers []tower
 	heads  []head
+	lstms  []lstm
+
+	globals   []models.Range // parts of an observation that belong to no node or edge
+	global    []float32      // (rows, width of globals) copies of them
+	nodeRows  []float32      // (rows, nodes) rows of nodes, each with the globals; empty without layers of messages
+	graphs    graphs
+	stateSize int
+	tile      int // rows that pass through all layers together
+	shard     int // rows whose gradients are summed first
+	parallel  int // least rows that workers share
 
 	rows    int       // of the last Forward; 0 before the first
+	num     int       // environments among them
+	starts  []bool    // of episodes in the last Forward; nil for all rows
 	width   int       // of a row of outputs
 	obs     []float32 // copies of input
 	outputs []float32
@@ -69,7 +82,12 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("fused: %w", err)
 	}
-	n := &Network{spec: spec, params: models.NewParams(spec), k: k, width: spec.Outputs()}
+	n := &Network{spec: spec, params: models.NewParams(spec), k: k, width: spec.Outputs(), stateSize: spec.StateSize()}
+	n.tile, n.shard, n.parallel = tileRows, ShardRows, ParallelRows
+	if spec.Nodes != nil {
+		n.tile, n.shard = max(1, tileRows/spec.Nodes.N), max(1, ShardRows/spec.Nodes.N)
+		n.parallel = max(2, ParallelRows/spec.Nodes.N)
+	}
 	if rng != nil {
 		models.Init(n.params, spec, rng)
 	}
@@ -99,18 +117,37 @@ func (n *Network) Spec() models.Spec { return n.spec }
 func (n *Network) Params() []models.Param { return n.params }
 
 // Forward implements [models.Network]. It copies obs. It allocates only if no earlier batch
-// had as many rows.
+// had as many rows. An error about edges in obs wraps [models.ErrEdge].
 func (n *Network) Forward(obs []float32, rows int) ([]float32, error) {
+	return n.forward(obs, 1, rows, nil, nil)
+}
+
+func (n *Network) forward(obs []float32, steps, num int, state []float32, starts []bool) ([]float32, error) {
+	rows := steps * num
 	if rows < 1 || len(obs) != rows*n.spec.Inputs {
 		return nil, fmt.Errorf("%w: %d numbers for %d rows, want %d for each of at least one row",
 			ErrBatch, len(obs), rows, n.spec.Inputs)
 	}
+	n.rows = 0
 	n.grow(rows)
-	n.rows = rows
+	if err := n.readEdges(obs, rows); err != nil {
+		return nil, fmt.Errorf("fused: %w", err)
+	}
+	n.rows, n.num = rows, num
+	n.keepStarts(starts)
 	n.input = obs
+	n.forwardLSTMs(state, starts)
 	n.run(forward)
 	n.input = nil
 	return n.outputs[:rows*n.width], nil
+}
+
+// keepStarts copies the starts of episodes for Backward.
+func (n *Network) keepStarts(starts []bool) {
+	n.starts = n.starts[:0]
+	if starts != nil {
+		n.starts = append(n.starts, starts...)
+	}
 }
 
 // Backward implements [models.Network]. It may be called again for other gradients of the
@@ -124,7 +161,12 @@ func (n *Network) Backward(dOutputs []float32) error {
 	}
 	n.dOut = dOutputs
 	n.transposeWeights()
+	for i := range n.lstms {
+		l := &n.lstms[i]
+		clear(l.dOutput[:n.rows*l.out])
+	}
 	n.run(backward)
+	n.backwardLSTMs()
 	n.dOut = nil
 	return nil
 }

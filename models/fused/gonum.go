@@ -79,6 +79,19 @@ func (gonumKernels) sumRows(sum, d []float32, rows, ldd int) {
 	}
 }
 
+func (gonumKernels) maxRows(max []float32, row []int32, x []float32) {
+	copy(max, x)
+	clear(row)
+	row = row[:len(max)]
+	for i := int32(1); int(i)*len(max) < len(x); i++ {
+		for j, v := range x[int(i)*len(max):][:len(max)] {
+			if m := max[j]; v > m || v != v && m == m {
+				max[j], row[j] = v, i
+			}
+		}
+	}
+}
+
 func (gonumKernels) transpose(dst, src []float32, rows, cols int) {
 	transposeBlock(dst, src, rows, cols, 0, rows, 0, cols)
 }
@@ -96,6 +109,13 @@ func (gonumKernels) add(y, x []float32) {
 	x = x[:len(y)]
 	for i := range y {
 		y[i] += x[i]
+	}
+}
+
+func (gonumKernels) addScaled(y, x []float32, a float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += float32(a * x[i])
 	}
 }
 

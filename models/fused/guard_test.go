@@ -111,6 +111,11 @@ func TestGuardPages(t *testing.T) {
 				guarded(t, what+" derive", guards, two, func(x [][]float32) { v.derive(x[0], x[1], relu) })
 			}
 			guarded(t, what+" add", guards, two, func(x [][]float32) { v.add(x[0], x[1]) })
+			guarded(t, what+" addScaled", guards, two, func(x [][]float32) { v.addScaled(x[0], x[1], 0.5) })
+			table := [][]float32{normal(n, 1), normal(n, 2), normal(5*n, 3)}
+			guarded(t, what+" maxRows", guards, table, func(x [][]float32) {
+				v.maxRows(x[0], unsafe.Slice((*int32)(unsafe.Pointer(&x[1][0])), n), x[2])
+			})
 			for _, pad := range []int{0, 3} {
 				rows := [][]float32{normal(n, 1), normal(4*(n+pad)+n, 2)}
 				guarded(t, what+" sumRows", guards, rows, func(x [][]float32) { v.sumRows(x[0], x[1], 5, n+pad) })

@@ -23,11 +23,18 @@ type kernels interface {
 	// sumRows adds rows of d, of the length of sum, to sum, one row after another.
 	sumRows(sum, d []float32, rows, ldd int)
 
+	// maxRows sets max to the maximum over the rows of x, which are as long as max and lie side
+	// by side, and row to the first row that has it. A NaN is greater than all.
+	maxRows(max []float32, row []int32, x []float32)
+
 	// transpose sets dst to the transpose of src, which has that many rows and columns.
 	transpose(dst, src []float32, rows, cols int)
 
 	// add adds x to y, elementwise.
 	add(y, x []float32)
+
+	// addScaled adds a·x to y, elementwise.
+	addScaled(y, x []float32, a float32)
 }
 
 // A variant is an implementation of the kernels with its name.

@@ -1369,6 +1369,122 @@ end:
 	VZEROUPPER
 	RET
 
+// func addScaledAVX2(y *float32, x *float32, n int, a float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·addScaledAVX2(SB), NOSPLIT, $0-28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        a+24(FP), X0
+	VBROADCASTSS X0, Y0
+
+vectors:
+	SUBQ        $0x00000008, DX
+	JL          tail
+	VMOVUPS     (AX), Y2
+	VMOVUPS     (CX), Y1
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     Y2, (AX)
+	ADDQ        $0x00000020, AX
+	ADDQ        $0x00000020, CX
+	JMP         vectors
+
+tail:
+	ADDQ        $0x00000008, DX
+	JEQ         end
+	LEAQ        lanes<>+0(SB), BX
+	NEGQ        DX
+	VMOVDQU     32(BX)(DX*4), Y1
+	VMASKMOVPS  (AX), Y1, Y3
+	VMASKMOVPS  (CX), Y1, Y2
+	VFMADD231PS Y2, Y0, Y3
+	VMASKMOVPS  Y3, Y1, (AX)
+
+end:
+	VZEROUPPER
+	RET
+
+// func maxRowsAVX2(max *float32, row *int32, x *float32, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·maxRowsAVX2(SB), NOSPLIT, $0-40
+	MOVQ         max+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         BX, SI
+	SHLQ         $0x02, SI
+	VPBROADCASTD f00000001<>+0(SB), Y0
+
+vectors:
+	CMPQ    BX, $0x00000008
+	JL      tail
+	MOVQ    rows+24(FP), DI
+	MOVQ    DX, R8
+	VMOVUPS (R8), Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+rows:
+	DECQ      DI
+	JEQ       rowsend
+	ADDQ      SI, R8
+	VPADDD    Y0, Y3, Y3
+	VMOVUPS   (R8), Y4
+	VCMPPS    $0x1e, Y1, Y4, Y5
+	VCMPPS    $0x03, Y4, Y4, Y6
+	VCMPPS    $0x07, Y1, Y1, Y7
+	VANDPS    Y6, Y7, Y6
+	VORPS     Y6, Y5, Y5
+	VBLENDVPS Y5, Y4, Y1, Y1
+	VBLENDVPS Y5, Y3, Y2, Y2
+	JMP       rows
+
+rowsend:
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, (CX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, BX
+	JMP     vectors
+
+tail:
+	TESTQ      BX, BX
+	JEQ        end
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       BX
+	VMOVDQU    32(DI)(BX*4), Y1
+	MOVQ       rows+24(FP), BX
+	VMASKMOVPS (DX), Y1, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+
+tailrows:
+	DECQ       BX
+	JEQ        tailrowsend
+	ADDQ       SI, DX
+	VPADDD     Y0, Y4, Y4
+	VMASKMOVPS (DX), Y1, Y5
+	VCMPPS     $0x1e, Y2, Y5, Y6
+	VCMPPS     $0x03, Y5, Y5, Y7
+	VCMPPS     $0x07, Y2, Y2, Y8
+	VANDPS     Y7, Y8, Y7
+	VORPS      Y7, Y6, Y6
+	VBLENDVPS  Y6, Y5, Y2, Y2
+	VBLENDVPS  Y6, Y4, Y3, Y3
+	JMP        tailrows
+
+tailrowsend:
+	VMASKMOVPS Y2, Y1, (AX)
+	VMASKMOVPS Y3, Y1, (CX)
+
+end:
+	VZEROUPPER
+	RET
+
+DATA f00000001<>+0(SB)/4, $0x00000001
+GLOBL f00000001<>(SB), RODATA|NOPTR, $4
+
 // func gemm1TailAVX512(m int, k int, a *float32, row int, col int, b *float32, ldb int, c *float32, ldc int, start *float32, ldstart int, tail int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·gemm1TailAVX512(SB), NOSPLIT, $0-96
@@ -2892,6 +3008,119 @@ tail:
 	VMOVUPS.Z (CX), K1, Z0
 	VADDPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)
+
+end:
+	VZEROUPPER
+	RET
+
+// func addScaledAVX512(y *float32, x *float32, n int, a float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·addScaledAVX512(SB), NOSPLIT, $0-28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        a+24(FP), X0
+	VBROADCASTSS X0, Z0
+
+vectors:
+	SUBQ        $0x00000010, DX
+	JL          tail
+	VMOVUPS     (AX), Z2
+	VMOVUPS     (CX), Z1
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	JMP         vectors
+
+tail:
+	ADDQ        $0x00000010, DX
+	JEQ         end
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, DX
+	KMOVW       DX, K1
+	VMOVUPS.Z   (AX), K1, Z2
+	VMOVUPS.Z   (CX), K1, Z1
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, K1, (AX)
+
+end:
+	VZEROUPPER
+	RET
+
+// func maxRowsAVX512(max *float32, row *int32, x *float32, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·maxRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ         max+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         BX, SI
+	SHLQ         $0x02, SI
+	VPBROADCASTD f00000001<>+0(SB), Z0
+
+vectors:
+	CMPQ    BX, $0x00000010
+	JL      tail
+	MOVQ    rows+24(FP), DI
+	MOVQ    DX, R8
+	VMOVUPS (R8), Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+
+rows:
+	DECQ    DI
+	JEQ     rowsend
+	ADDQ    SI, R8
+	VPADDD  Z0, Z3, Z3
+	VMOVUPS (R8), Z4
+	VCMPPS  $0x1e, Z1, Z4, K1
+	VCMPPS  $0x03, Z4, Z4, K2
+	VCMPPS  $0x07, Z1, Z1, K3
+	KANDW   K2, K3, K2
+	KORW    K2, K1, K1
+	VMOVAPS Z4, K1, Z1
+	VMOVAPS Z3, K1, Z2
+	JMP     rows
+
+rowsend:
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, (CX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, BX
+	JMP     vectors
+
+tail:
+	TESTQ     BX, BX
+	JEQ       end
+	MOVQ      $-1, DI
+	BZHIQ     BX, DI, BX
+	KMOVW     BX, K1
+	MOVQ      rows+24(FP), BX
+	VMOVUPS.Z (DX), K1, Z1
+	VXORPS    Z2, Z2, Z2
+	VXORPS    Z3, Z3, Z3
+
+tailrows:
+	DECQ      BX
+	JEQ       tailrowsend
+	ADDQ      SI, DX
+	VPADDD    Z0, Z3, Z3
+	VMOVUPS.Z (DX), K1, Z4
+	VCMPPS    $0x1e, Z1, Z4, K2
+	VCMPPS    $0x03, Z4, Z4, K3
+	VCMPPS    $0x07, Z1, Z1, K4
+	KANDW     K3, K4, K3
+	KORW      K3, K2, K2
+	VMOVAPS   Z4, K2, Z1
+	VMOVAPS   Z3, K2, Z2
+	JMP       tailrows
+
+tailrowsend:
+	VMOVUPS Z1, K1, (AX)
+	VMOVUPS Z2, K1, (CX)
 
 end:
 	VZEROUPPER

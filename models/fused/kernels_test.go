@@ -195,6 +195,27 @@ func TestElementwise(t *testing.T) {
 	}
 }
 
+// y + a·x with one rounding where the CPU fuses, with two where not.
+func TestAddScaled(t *testing.T) {
+	const a = float32(0.7)
+	for _, v := range variants() {
+		for n := 1; n <= 140; n++ {
+			x, y := normal(n, 1), normal(n, 2)
+			got := slices.Clone(y)
+			v.addScaled(got, x, a)
+			for i := range got {
+				want := float32(math.FMA(float64(a), float64(x[i]), float64(y[i])))
+				if v.name == "gonum" {
+					want = y[i] + float32(a*x[i])
+				}
+				if got[i] != want {
+					t.Fatalf("%s: y[%d] of %d is %v, want %v", v.name, i, n, got[i], want)
+				}
+			}
+		}
+	}
+}
+
 func TestSumRows(t *testing.T) {
 	for _, v := range variants() {
 		for n := 1; n <= 140; n++ {
@@ -208,6 +229,35 @@ func TestSumRows(t *testing.T) {
 			}
 			if v.sumRows(got, d, rows, ldd); !slices.Equal(got, want) {
 				t.Fatalf("%s: sums of %d rows of %d are %v, want %v", v.name, rows, n, got, want)
+			}
+		}
+	}
+}
+
+// Small whole numbers give equal maxima, of which the first row counts.
+func TestMaxRows(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, v := range variants() {
+		for n := 1; n <= 70; n++ {
+			rows := 1 + rng.IntN(20)
+			x := make([]float32, rows*n)
+			for i := range x {
+				x[i] = []float32{-2, -1, 0, 1, 2, inf, -inf, nan, -1, 0}[rng.IntN(10-2*(n%2))]
+			}
+			got, row := make([]float32, n), make([]int32, n)
+			v.maxRows(got, row, x)
+			for j := range n {
+				want := 0
+				for i := range rows {
+					a, b := x[i*n+j], x[want*n+j]
+					if b == b && (a != a || a > b) {
+						want = i
+					}
+				}
+				if w := x[want*n+j]; row[j] != int32(want) || got[j] != w && (got[j] == got[j] || w == w) {
+					t.Fatalf("%s: maximum %d of %d rows of %d is %v of row %d, want %v of row %d", v.name, j, rows, n, got[j], row[j], w, want)
+				}
 			}
 		}
 	}

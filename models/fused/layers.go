@@ -7,56 +7,135 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// A tower is a stack of layers with one activation function.
+// A tower is a stack of layers with one activation function. It works on items: observations,
+// or the nodes of observations.
 type tower struct {
 	layers []layer
 	relu   bool
 	heads  []int // that read it, in the order of the outputs
+	nodes  bool  // its items are nodes
+	in     int   // width of what it reads
+
+	lstm, from int // index of the LSTM or node tower that it reads, or -1
+	mean, max  bool
+	backward   bool // a gradient reaches lstm or from
+	readers    int  // towers that pool this one and send it a gradient
+
+	pooled []float32 // (rows, in) if it reads a node tower
+	argmax []int32   // (rows, width of that tower) nodes of the maxima
 }
 
-// A layer is dense. Its weight is params[param] and its bias params[param+1].
+// A layer's weight is params[param] and its bias params[param+1].
 type layer struct {
+	kind           string // empty: dense; models.SAGE or models.GCN
 	param, in, out int
+	norm           int  // index of the weight of its layer norm, before the bias of that; 0 for none
+	split          bool // it reads rows of nodes and globals where they lie
 
 	// transposed is the weight as (out, in), for the gradient of the layer's input. It is
-	// empty where the input is an observation.
-	transposed []float32
+	// empty where the input is an observation. root is the same of a SAGE layer's lin_r.
+	transposed, root []float32
 
-	y []float32 // results after the activation, for a row of the last Forward each; empty for a head
+	y       []float32 // results after the activation, for an item of the last Forward each; empty for a head
+	z       []float32 // what a SAGE or GCN layer gathers from neighbours, (items, in)
+	xhat    []float32 // results before the affine part of the layer norm
+	inverse []float32 // 1/σ of each item in the layer norm
 }
 
 // A head is a layer whose results lie in columns of the outputs from offset on.
 type head struct {
 	layer
 	tower, offset int
+	free          bool // params[param] is repeated in each row
 }
 
-// build lays out towers and heads in the order of [models.ParamLayout].
+// build lays out the network in the order of [models.ParamLayout].
 func (n *Network) build() {
 	param := 0
-	next := func(observes bool) layer {
+	offset := 0
+	for i, h := range n.spec.Heads {
+		hd := head{tower: h.Tower, offset: offset, free: h.Free}
+		if h.Free {
+			hd.layer = layer{param: param, out: h.Size}
+			param++
+		}
+		n.heads = append(n.heads, hd)
+		offset += n.spec.HeadWidth(i)
+	}
+	next := func(kind string, observes bool) layer {
 		shape := n.params[param].Shape
-		l := layer{param: param, in: shape[0], out: shape[1]}
+		l := layer{kind: kind, param: param, in: shape[0], out: shape[1]}
+		param += 2
 		if !observes {
 			l.transposed = aligned(l.in * l.out)
 		}
-		param += 2
+		if kind == models.SAGE {
+			param++
+			if !observes {
+				l.root = aligned(l.in * l.out)
+			}
+		}
 		return l
 	}
-	for _, t := range n.spec.Towers {
-		tw := tower{relu: t.Activation == models.ReLU}
-		for i := range t.Hidden {
-			tw.layers = append(tw.layers, next(i == 0))
+	for i, t := range n.spec.Towers {
+		n.towers = append(n.towers, n.newTower(i))
+		tw := &n.towers[i]
+		for j := range t.Hidden {
+			l := next(t.Layer, j == 0 && !tw.backward)
+			l.split = j == 0 && tw.nodes && t.Layer == ""
+			if t.LayerNorm {
+				l.norm = param
+				param += 2
+			}
+			tw.layers = append(tw.layers, l)
 		}
-		n.towers = append(n.towers, tw)
 	}
-	offset := 0
-	for i, h := range n.spec.Heads {
-		t := &n.towers[h.Tower]
-		n.heads = append(n.heads, head{layer: next(len(t.layers) == 0), tower: h.Tower, offset: offset})
+	for i := range n.heads {
+		hd := &n.heads[i]
+		if hd.free {
+			continue
+		}
+		t := &n.towers[hd.tower]
+		hd.layer = next("", len(t.layers) == 0 && !t.backward)
 		t.heads = append(t.heads, i)
-		offset += h.Size
 	}
+	for _, l := range n.spec.LSTMs {
+		n.lstms = append(n.lstms, newLSTM(l, n.params, &param))
+	}
+	if n.spec.Nodes != nil {
+		n.globals = n.spec.Globals()
+		n.graphs = newGraphs(n.spec)
+	}
+}
+
+func (n *Network) newTower(i int) tower {
+	t := n.spec.Towers[i]
+	tw := tower{
+		relu: t.Activation == models.ReLU, nodes: n.spec.PerNode(i), in: n.spec.TowerInputs(i),
+		mean: t.Pool == models.Mean || t.Pool == models.MeanMax, max: t.Pool == models.Max || t.Pool == models.MeanMax,
+	}
+	tw.lstm, tw.from = n.spec.Source(i)
+	tw.backward = (tw.lstm >= 0 || tw.from >= 0) && !t.Detach
+	if tw.from >= 0 && tw.backward {
+		n.towers[tw.from].readers++
+	}
+	return tw
+}
+
+// items returns how many items of the tower that many observations have.
+func (n *Network) items(tw *tower, rows int) int {
+	if tw.nodes {
+		return rows * n.spec.Nodes.N
+	}
+	return rows
+}
+
+// width returns the width of the results of a tower.
+func (tw *tower) width() int {
+	if top := len(tw.layers) - 1; top >= 0 {
+		return tw.layers[top].out
+	}
+	return tw.in
 }
 
 // grow makes room for that many rows.
@@ -67,18 +146,40 @@ func (n *Network) grow(rows int) {
 	n.obs = aligned(rows * n.spec.Inputs)
 	n.outputs = aligned(rows * n.width)
 	for t := range n.towers {
-		for l := range n.towers[t].layers {
-			layer := &n.towers[t].layers[l]
-			layer.y = aligned(rows * layer.out)
+		tw := &n.towers[t]
+		items := n.items(tw, rows)
+		for l := range tw.layers {
+			layer := &tw.layers[l]
+			layer.y = aligned(items * layer.out)
+			if layer.kind != "" {
+				layer.z = aligned(items * layer.in)
+			}
+			if layer.norm > 0 {
+				layer.xhat, layer.inverse = aligned(items*layer.out), make([]float32, items)
+			}
 		}
+		if tw.from >= 0 {
+			tw.pooled = aligned(rows * tw.in)
+			tw.argmax = make([]int32, rows*n.towers[tw.from].width())
+		}
+	}
+	for i := range n.lstms {
+		n.lstms[i].grow(rows)
+	}
+	if n.spec.Nodes != nil {
+		n.growNodes(rows)
 	}
 }
 
-// widest returns the width of the widest hidden layer.
+// widest returns the width of the widest row of gradients that a worker holds.
 func (n *Network) widest() int {
 	w := 0
-	for _, t := range n.towers {
-		for _, l := range t.layers {
+	for t := range n.towers {
+		tw := &n.towers[t]
+		if tw.backward {
+			w = max(w, tw.in)
+		}
+		for _, l := range tw.layers {
 			w = max(w, l.out)
 		}
 	}
@@ -90,6 +191,9 @@ func (n *Network) transposeWeights() {
 	update := func(l *layer) {
 		if len(l.transposed) > 0 {
 			n.k.transpose(l.transposed, n.params[l.param].Value, l.in, l.out)
+		}
+		if len(l.root) > 0 {
+			n.k.transpose(l.root, n.params[l.param+2].Value, l.in, l.out)
 		}
 	}
 	for t := range n.towers {

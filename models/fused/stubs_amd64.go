@@ -54,6 +54,16 @@ func sumRowsAVX2(sum *float32, d *float32, rows int, ldd int, n int)
 //go:noescape
 func addAVX2(y *float32, x *float32, n int)
 
+// addScaledAVX2 adds a·x to y.
+//
+//go:noescape
+func addScaledAVX2(y *float32, x *float32, n int, a float32)
+
+// maxRowsAVX2 sets max to the maximum over rows of x, n elements each, and row to the first row that has it. A NaN is greater than all.
+//
+//go:noescape
+func maxRowsAVX2(max *float32, row *int32, x *float32, rows int, n int)
+
 // gemm1TailAVX512 sets m rows of c, 1 vectors wide, to those of start plus a·b, in the order of k. Of the last vector it takes tail lanes. Strides are in bytes.
 //
 //go:noescape
@@ -103,6 +113,16 @@ func sumRowsAVX512(sum *float32, d *float32, rows int, ldd int, n int)
 //
 //go:noescape
 func addAVX512(y *float32, x *float32, n int)
+
+// addScaledAVX512 adds a·x to y.
+//
+//go:noescape
+func addScaledAVX512(y *float32, x *float32, n int, a float32)
+
+// maxRowsAVX512 sets max to the maximum over rows of x, n elements each, and row to the first row that has it. A NaN is greater than all.
+//
+//go:noescape
+func maxRowsAVX512(max *float32, row *int32, x *float32, rows int, n int)
 
 // transpose8 transposes that many blocks of 8×8: those of src lie side by side, those of dst one below another. Strides are in bytes.
 //

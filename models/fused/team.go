@@ -30,8 +30,8 @@ func (t *team) init() { t.turned = sync.NewCond(&t.mu) }
 func (n *Network) run(p pass) {
 	n.pass, n.turn = p, 0
 	n.next.Store(0)
-	if n.rows >= ParallelRows {
-		shards := (n.rows + ShardRows - 1) / ShardRows
+	if n.rows >= n.parallel {
+		shards := (n.rows + n.shard - 1) / n.shard
 		for _, w := range n.workers[1:min(n.active, shards)] {
 			n.running.Add(1)
 			go w.start()
@@ -47,11 +47,11 @@ func (w *worker) takeShards() {
 	n := w.net
 	for {
 		shard := int(n.next.Add(1)) - 1
-		lo := shard * ShardRows
+		lo := shard * n.shard
 		if lo >= n.rows {
 			return
 		}
-		hi := min(lo+ShardRows, n.rows)
+		hi := min(lo+n.shard, n.rows)
 		if n.pass == forward {
 			w.forward(lo, hi)
 			continue

@@ -2,18 +2,17 @@ package graph
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/kubernasium/kubernasium/models"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
-// A batch holds the graphs and buffers for one number of rows. The graphs' input and output
-// tensors lie on these buffers, so that a run needs no new tensors of them.
+// A batch holds the graphs and buffers for one number of rows and of steps. The graphs' input
+// and output tensors lie on these buffers, so that a run needs no new tensors of them.
 type batch struct {
-	rows     int
-	obs      []float32
-	ones     []float32   // a column of 1, which turns biases into a matrix product
+	inputs
 	outputs  []float32   // rows of all heads
 	head     [][]float32 // for each head (rows, size)
 	dHead    [][]float32 // gradients of head
@@ -34,20 +33,13 @@ func (p *program) run() error {
 	return err
 }
 
-func newBatch(spec models.Spec, params []models.Param, rows int) (*batch, error) {
-	b := &batch{
-		rows:    rows,
-		obs:     make([]float32, rows*spec.Inputs),
-		ones:    make([]float32, rows),
-		outputs: make([]float32, rows*spec.Outputs()),
-	}
-	for i := range b.ones {
-		b.ones[i] = 1
-	}
-	for _, h := range spec.Heads {
-		b.sizes = append(b.sizes, h.Size)
-		b.head = append(b.head, make([]float32, rows*h.Size))
-		b.dHead = append(b.dHead, make([]float32, rows*h.Size))
+func newBatch(spec models.Spec, params []models.Param, steps, n int) (*batch, error) {
+	b := &batch{inputs: newInputs(spec, steps, n), outputs: make([]float32, steps*n*spec.Outputs())}
+	for i := range spec.Heads {
+		size := spec.HeadWidth(i)
+		b.sizes = append(b.sizes, size)
+		b.head = append(b.head, make([]float32, b.rows*size))
+		b.dHead = append(b.dHead, make([]float32, b.rows*size))
 	}
 	var err error
 	b.forward, err = compileForward(spec, params, b)
@@ -85,15 +77,21 @@ func (b *batch) splitGradients(dOutputs []float32) {
 }
 
 func compileForward(spec models.Spec, params []models.Param, b *batch) (*program, error) {
-	bld := newBuilder(params, b)
-	heads, err := bld.network(spec)
+	bld := newBuilder(spec, params, b, false)
+	heads, err := bld.heads()
 	if err != nil {
 		return nil, err
 	}
-	p := &program{read: make([]G.Value, len(heads))}
-	for i, h := range heads {
-		p.read[i] = dense(b.head[i], b.rows, b.sizes[i])
-		G.Read(h, &p.read[i])
+	results := heads
+	buffers := append([][]float32(nil), b.head...)
+	for _, s := range bld.sources {
+		results, buffers = append(results, s.node), append(buffers, s.buffer)
+	}
+	p := &program{read: make([]G.Value, len(results))}
+	for i, node := range results {
+		shape := node.Shape()
+		p.read[i] = dense(buffers[i], shape[0], shape[1])
+		G.Read(node, &p.read[i])
 	}
 	p.vm = G.NewTapeMachine(bld.g)
 	return p, nil
@@ -102,24 +100,33 @@ func compileForward(spec models.Spec, params []models.Param, b *batch) (*program
 // compileBackward builds the gradients from those of the heads, which are inputs, so that no
 // loss has to be computed. They are read straight into Param.Grad.
 func compileBackward(spec models.Spec, params []models.Param, b *batch) (*program, error) {
-	bld := newBuilder(params, b)
-	heads, err := bld.network(spec)
+	bld := newBuilder(spec, params, b, true)
+	heads, err := bld.heads()
 	if err != nil {
 		return nil, err
 	}
 	dHeads := make(G.Nodes, len(heads))
-	for i := range heads {
-		dHeads[i] = bld.input("gradient of "+spec.Heads[i].Name, b.dHead[i], b.rows, b.sizes[i])
+	for i, h := range heads {
+		shape := h.Shape()
+		dHeads[i] = bld.input("gradient of "+spec.Heads[i].Name, b.dHead[i], shape[0], shape[1])
 	}
-	grads, err := G.Backpropagate(heads, dHeads, bld.params)
+	var reached []models.Param // not those that only detached towers read
+	var nodes G.Nodes
+	for _, p := range params {
+		clear(p.Grad)
+		if node := bld.params[p.Name]; node != nil {
+			reached, nodes = append(reached, p), append(nodes, node)
+		}
+	}
+	grads, err := G.Backpropagate(heads, dHeads, nodes)
 	if err != nil {
 		return nil, err
 	}
 	p := &program{read: make([]G.Value, len(grads))}
 	reads := make(G.Nodes, len(grads))
 	for i, grad := range grads {
-		rows, cols := matrixShape(params[i])
-		p.read[i] = dense(params[i].Grad, rows, cols)
+		rows, cols := matrixShape(reached[i])
+		p.read[i] = dense(reached[i].Grad, rows, cols)
 		reads[i] = G.Read(grad, &p.read[i])
 	}
 	// Gorgonia builds the gradients of the observations, too. Compiling only what the Read
@@ -135,69 +142,224 @@ func compileBackward(spec models.Spec, params []models.Param, b *batch) (*progra
 
 // A builder adds the layers of a network to a graph.
 type builder struct {
-	g         *G.ExprGraph
-	obs, ones *G.Node
-	params    G.Nodes
-	next      int // of params
+	g      *G.ExprGraph
+	spec   models.Spec
+	b      *batch
+	values map[string]models.Param
+
+	params map[string]*G.Node // by name, as far as they are used
+	named  map[string]*G.Node // other inputs
+	towers []*G.Node          // nil before their first use
+	lstms  []*G.Node
+
+	// detached makes towers with Detach read the values that the forward graph left in their
+	// buffers, since Gorgonia has no operation that stops a gradient.
+	detached bool
+	sources  []source     // of the forward graph: what is read besides the heads
+	keeps    map[int]bool // towers that are among the sources
 }
 
-func newBuilder(params []models.Param, b *batch) *builder {
-	bld := &builder{g: G.NewGraph()}
-	bld.obs = bld.input("obs", b.obs, b.rows, len(b.obs)/b.rows)
-	bld.ones = bld.input("ones", b.ones, b.rows, 1)
+// A source is a node whose value Forward has to keep.
+type source struct {
+	node   *G.Node
+	buffer []float32
+}
+
+func newBuilder(spec models.Spec, params []models.Param, b *batch, detached bool) *builder {
+	bld := &builder{
+		g: G.NewGraph(), spec: spec, b: b, values: map[string]models.Param{},
+		params: map[string]*G.Node{}, named: map[string]*G.Node{},
+		towers: make([]*G.Node, len(spec.Towers)), lstms: make([]*G.Node, len(spec.LSTMs)), detached: detached, keeps: map[int]bool{},
+	}
 	for _, p := range params {
-		rows, cols := matrixShape(p)
-		bld.params = append(bld.params, bld.input(p.Name, p.Value, rows, cols))
+		bld.values[p.Name] = p
 	}
 	return bld
 }
 
-// input adds a matrix whose elements are read from data whenever the graph runs. Nodes of one
-// graph need different names, or Gorgonia takes them for one.
+// input returns a matrix whose elements are read from data whenever the graph runs. Nodes of
+// one graph need different names, or Gorgonia takes them for one.
 func (b *builder) input(name string, data []float32, rows, cols int) *G.Node {
-	return G.NewMatrix(b.g, tensor.Float32, G.WithShape(rows, cols), G.WithName(name), G.WithValue(dense(data, rows, cols)))
+	if node := b.named[name]; node != nil {
+		return node
+	}
+	b.named[name] = G.NewMatrix(b.g, tensor.Float32, G.WithShape(rows, cols), G.WithName(name), G.WithValue(dense(data, rows, cols)))
+	return b.named[name]
 }
 
-// network returns the heads. It takes the parameters in the order of models.ParamLayout.
-func (b *builder) network(spec models.Spec) (G.Nodes, error) {
-	towers := make(G.Nodes, len(spec.Towers))
-	for i, t := range spec.Towers {
-		h := b.obs
-		for range t.Hidden {
-			z, err := b.dense(h)
-			if err != nil {
-				return nil, err
-			}
-			if h, err = activate(t.Activation, z); err != nil {
-				return nil, err
+// constant returns a matrix all of whose elements are value.
+func (b *builder) constant(value float32, rows, cols int) *G.Node {
+	name := fmt.Sprintf("%v of %d×%d", value, rows, cols)
+	if node := b.named[name]; node != nil {
+		return node
+	}
+	data := make([]float32, rows*cols)
+	for i := range data {
+		data[i] = value
+	}
+	return b.input(name, data, rows, cols)
+}
+
+func (b *builder) param(name string) *G.Node {
+	if b.params[name] == nil {
+		p := b.values[name]
+		rows, cols := matrixShape(p)
+		b.params[name] = b.input(name, p.Value, rows, cols)
+	}
+	return b.params[name]
+}
+
+// heads returns the heads, of shape (items, size).
+func (b *builder) heads() (G.Nodes, error) {
+	heads := make(G.Nodes, len(b.spec.Heads))
+	for i, h := range b.spec.Heads {
+		var err error
+		if h.Free {
+			heads[i], err = b.repeat(h.Name, b.b.rows)
+		} else {
+			var x *G.Node
+			if x, err = b.tower(h.Tower); err == nil {
+				heads[i], err = b.dense(h.Name, x)
 			}
 		}
-		towers[i] = h
-	}
-	heads := make(G.Nodes, len(spec.Heads))
-	for i, h := range spec.Heads {
-		var err error
-		if heads[i], err = b.dense(towers[h.Tower]); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 	return heads, nil
 }
 
-// dense applies the next weight and bias. The bias is multiplied by a column of ones, because
-// Gorgonia's broadcast needs another graph for one row than for many. Both are equally fast.
-func (b *builder) dense(x *G.Node) (*G.Node, error) {
-	weight, bias := b.params[b.next], b.params[b.next+1]
-	b.next += 2
-	xw, err := G.Mul(x, weight)
+// tower returns the results of a tower, of shape (items, width).
+func (b *builder) tower(i int) (*G.Node, error) {
+	if b.towers[i] != nil {
+		return b.towers[i], nil
+	}
+	t := b.spec.Towers[i]
+	x, err := b.read(i)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := G.Mul(b.ones, bias)
+	step := 2
+	if t.LayerNorm {
+		step = 3
+	}
+	for j := range t.Hidden {
+		if x, err = b.layer(t.Layer, fmt.Sprintf("%s.%d", t.Name, step*j), x); err != nil {
+			return nil, err
+		}
+		if t.LayerNorm {
+			if x, err = b.norm(fmt.Sprintf("%s.%d", t.Name, step*j+1), x); err != nil {
+				return nil, err
+			}
+		}
+		if x, err = activate(t.Activation, x); err != nil {
+			return nil, err
+		}
+	}
+	b.towers[i] = x
+	return x, nil
+}
+
+// read returns what a tower reads.
+func (b *builder) read(i int) (*G.Node, error) {
+	t := b.spec.Towers[i]
+	lstm, from := b.spec.Source(i)
+	if b.spec.PerNode(i) {
+		return b.input("nodes", b.b.nodeRows, b.b.rows*b.spec.Nodes.N, b.spec.TowerInputs(i)), nil
+	}
+	if lstm < 0 && from < 0 {
+		return b.input("obs", b.b.obs, b.b.rows, b.spec.Inputs), nil
+	}
+	if t.Detach && b.detached {
+		return b.input("detached "+t.Name, b.b.detached[i], b.b.rows, b.spec.TowerInputs(i)), nil
+	}
+	var x *G.Node
+	var err error
+	if lstm >= 0 {
+		x, err = b.lstm(lstm)
+	} else if x, err = b.tower(from); err == nil {
+		x, err = b.pool(t.Pool, from, x)
+	}
+	if err == nil && t.Detach {
+		b.sources = append(b.sources, source{x, b.b.detached[i]})
+	}
+	return x, err
+}
+
+func (b *builder) layer(kind, name string, x *G.Node) (*G.Node, error) {
+	if kind == "" {
+		return b.dense(name, x)
+	}
+	z, err := b.aggregate(kind, x)
+	if err != nil {
+		return nil, err
+	}
+	if kind == models.GCN {
+		return b.affine(name+".lin.weight", name+".bias", z)
+	}
+	y, err := b.affine(name+".lin_l.weight", name+".lin_l.bias", z)
+	if err != nil {
+		return nil, err
+	}
+	own, err := G.Mul(x, b.param(name+".lin_r.weight"))
+	if err != nil {
+		return nil, err
+	}
+	return G.Add(y, own)
+}
+
+func (b *builder) dense(name string, x *G.Node) (*G.Node, error) {
+	return b.affine(name+".weight", name+".bias", x)
+}
+
+func (b *builder) affine(weight, bias string, x *G.Node) (*G.Node, error) {
+	xw, err := G.Mul(x, b.param(weight))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := b.repeat(bias, x.Shape()[0])
 	if err != nil {
 		return nil, err
 	}
 	return G.Add(xw, rows)
+}
+
+// repeat returns rows that are all the parameter. It is multiplied by a column of ones,
+// because Gorgonia's broadcast needs another graph for one row than for many. Both are equally
+// fast.
+func (b *builder) repeat(name string, rows int) (*G.Node, error) {
+	return G.Mul(b.constant(1, rows, 1), b.param(name))
+}
+
+// norm is torch.nn.LayerNorm. Products with a square matrix of 1/width give each row's mean in
+// each column.
+func (b *builder) norm(name string, x *G.Node) (*G.Node, error) {
+	rows, width := x.Shape()[0], x.Shape()[1]
+	mean := b.constant(1/float32(width), width, width)
+	e := &chain{}
+	centered := e.do(G.Sub, x, e.do(G.Mul, x, mean))
+	variance := e.do(G.Mul, e.do(G.HadamardProd, centered, centered), mean)
+	deviation := e.one(G.Sqrt, e.do(G.Add, variance, b.constant(1e-5, rows, width)))
+	xhat := e.do(G.HadamardDiv, centered, deviation)
+	ones := b.constant(1, rows, 1)
+	y := e.do(G.HadamardProd, xhat, e.do(G.Mul, ones, b.param(name+".weight")))
+	return e.do(G.Add, y, e.do(G.Mul, ones, b.param(name+".bias"))), e.err
+}
+
+// A chain applies operations until one of them fails.
+type chain struct{ err error }
+
+func (e *chain) do(f func(a, b *G.Node) (*G.Node, error), x, y *G.Node) *G.Node {
+	return e.one(func(x *G.Node) (*G.Node, error) { return f(x, y) }, x)
+}
+
+func (e *chain) one(f func(a *G.Node) (*G.Node, error), x *G.Node) *G.Node {
+	if e.err != nil {
+		return nil
+	}
+	var y *G.Node
+	y, e.err = f(x)
+	return y
 }
 
 func activate(name string, x *G.Node) (*G.Node, error) {

@@ -1,7 +1,8 @@
 // Package graph builds networks as Gorgonia graphs, with gradients by automatic
 // differentiation.
 //
-// Shapes are static in Gorgonia, so that each batch size has graphs of its own: one that
+// Shapes are static in Gorgonia, so that each batch size, for sequences of LSTMs each number of
+// steps and environments, has graphs of its own: one that
 // computes the outputs and, from the first [Network.Backward], one that computes them again
 // and differentiates. They are compiled at first use, which takes a millisecond or two,
 // and kept for the [MaxBatchSizes] batch sizes used last; whoever alternates between more
@@ -20,6 +21,9 @@ import (
 // MaxBatchSizes is the number of batch sizes whose graphs a [Network] keeps.
 const MaxBatchSizes = 16
 
+// MaxNodes is the most nodes that may pass messages: adjacency is dense here.
+const MaxNodes = 64
+
 // ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length
 // or in a wrong order.
 var ErrBatch = errors.New("graph: invalid batch")
@@ -34,14 +38,18 @@ type Network struct {
 	last    *batch   // of the last Forward; nil before the first
 }
 
-var _ models.Network = (*Network)(nil)
+var _ models.Recurrent = (*Network)(nil)
 
 // New returns the network of spec, with the first parameters drawn from rng by
 // [models.Init]; a nil rng leaves them zero, to be read. The error is that of
-// [models.Spec.Validate].
+// [models.Spec.Validate], or wraps [models.ErrSpec] if nodes that pass messages are more than
+// [MaxNodes].
 func New(spec models.Spec, rng *rand.Rand) (*Network, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("graph: %w", err)
+	}
+	if spec.Nodes != nil && spec.Nodes.N > MaxNodes && spec.MaxEdges() > 0 {
+		return nil, fmt.Errorf("graph: %w: %d nodes with edges, want at most %d, or the engine fused", models.ErrSpec, spec.Nodes.N, MaxNodes)
 	}
 	n := &Network{spec: spec, params: models.NewParams(spec)}
 	if rng != nil {
@@ -56,18 +64,47 @@ func (n *Network) Spec() models.Spec { return n.spec }
 // Params implements [models.Network]. The arrays stay the same for the life of n.
 func (n *Network) Params() []models.Param { return n.params }
 
-// Forward implements [models.Network]. It copies obs.
+// Forward implements [models.Network]. It copies obs. An error about edges in obs wraps
+// [models.ErrEdge].
 func (n *Network) Forward(obs []float32, rows int) ([]float32, error) {
+	return n.forward(obs, 1, rows, nil, nil)
+}
+
+// StateSize implements [models.Recurrent].
+func (n *Network) StateSize() int { return n.spec.StateSize() }
+
+// ForwardStep implements [models.Recurrent].
+func (n *Network) ForwardStep(obs []float32, num int, state []float32, episodeStarts []bool) ([]float32, error) {
+	outputs, err := n.ForwardSequence(obs, 1, num, state, episodeStarts)
+	if err == nil {
+		n.last.takeState(n.StateSize(), state)
+	}
+	return outputs, err
+}
+
+// ForwardSequence implements [models.Recurrent].
+func (n *Network) ForwardSequence(obs []float32, steps, num int, state []float32, episodeStarts []bool) ([]float32, error) {
+	if steps < 1 || num < 1 || len(state) != num*n.StateSize() || len(episodeStarts) != steps*num {
+		return nil, fmt.Errorf("%w: %d steps of %d environments with %d numbers of state and %d starts of episodes, want %d for each environment and one for each row",
+			ErrBatch, steps, num, len(state), len(episodeStarts), n.StateSize())
+	}
+	return n.forward(obs, steps, num, state, episodeStarts)
+}
+
+func (n *Network) forward(obs []float32, steps, num int, state []float32, starts []bool) ([]float32, error) {
+	rows := steps * num
 	if rows < 1 || len(obs) != rows*n.spec.Inputs {
 		return nil, fmt.Errorf("%w: %d numbers for %d rows, want %d for each of at least one row",
 			ErrBatch, len(obs), rows, n.spec.Inputs)
 	}
 	n.last = nil
-	b, err := n.batch(rows)
+	b, err := n.batch(steps, num)
 	if err != nil {
 		return nil, fmt.Errorf("graph: compile for %d rows: %w", rows, err)
 	}
-	copy(b.obs, obs)
+	if err := b.fill(n.spec, obs, state, starts); err != nil {
+		return nil, fmt.Errorf("graph: %w", err)
+	}
 	if err := b.forward.run(); err != nil {
 		return nil, fmt.Errorf("graph: forward of %d rows: %w", rows, err)
 	}
@@ -95,22 +132,25 @@ func (n *Network) Backward(dOutputs []float32) error {
 		b.backward = p
 	}
 	b.splitGradients(dOutputs)
+	for i := range b.selections {
+		b.selections[i].update()
+	}
 	if err := b.backward.run(); err != nil {
 		return fmt.Errorf("graph: backward of %d rows: %w", b.rows, err)
 	}
 	return nil
 }
 
-// batch returns the graphs for that number of rows as the most recently used.
-func (n *Network) batch(rows int) (*batch, error) {
+// batch returns the graphs for that number of steps and environments as the most recently used.
+func (n *Network) batch(steps, num int) (*batch, error) {
 	for i, b := range n.batches {
-		if b.rows == rows {
+		if b.steps == steps && b.rows == steps*num {
 			copy(n.batches[1:i+1], n.batches[:i])
 			n.batches[0] = b
 			return b, nil
 		}
 	}
-	b, err := newBatch(n.spec, n.params, rows)
+	b, err := newBatch(n.spec, n.params, steps, num)
 	if err != nil {
 		return nil, err
 	}

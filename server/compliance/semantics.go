@@ -228,6 +228,9 @@ func (s *suite) checkSameStep(t *testing.T) {
 		if steps != otherSteps || !slices.Equal(row(fin["obs"], 0, 1), row(other["obs"], 0, 1)) {
 			t.Errorf("the last observation is %v after %d steps, in NEXT_STEP %v after %d", fin["obs"], steps, other["obs"], otherSteps)
 		}
+		if fmt.Sprint(fin["mask"]) != fmt.Sprint(other["mask"]) {
+			t.Errorf("the last mask is %v, in NEXT_STEP %v", fin["mask"], other["mask"])
+		}
 		if !slices.Equal(row(last["obs"], 0, 1), row(first["obs"], 0, 1)) {
 			t.Errorf("the next episode begins with %v, in NEXT_STEP with %v", last["obs"], first["obs"])
 		}

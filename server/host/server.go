@@ -25,7 +25,8 @@ type Config struct {
 	Version     string        // of the program, for welcome
 	Token       string        // bearer token of WebSocket clients; empty asks for none
 	Origins     []string      // values of the header Origin that are allowed beside the server's own
-	DenyOptions []string      // options that make refuses
+	DenyOptions []string      // options that make refuses, by name
+	DenyFiles   bool          // make refuses options that name files
 	DrainFor    time.Duration // for running requests at Shutdown
 	Log         *slog.Logger
 }
@@ -52,7 +53,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = &session.Config{
-		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions,
+		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions, DenyFiles: cfg.DenyFiles,
 		Entropy: entropy, Now: time.Now, Log: cfg.Log, Shared: &session.Shared{},
 	}
 	s.metrics = s.newMetrics()

@@ -32,7 +32,7 @@ func Describe(s *envs.Spec) wire.Spec {
 		d.RewardThreshold = &s.RewardThreshold
 	}
 	for _, o := range envs.DescribeOptions(s.Options) {
-		d.Options = append(d.Options, wire.Option(o))
+		d.Options = append(d.Options, wire.Option{Name: o.Name, Type: o.Type, Default: o.Default, Doc: o.Doc})
 	}
 	for _, c := range s.Info {
 		d.Info = append(d.Info, wire.Column(c))

@@ -42,6 +42,9 @@ func TestSameStep(t *testing.T) {
 	if want := "\x9a\x99\x99\x3e\x9a\x99\x99\x3e"; string(payload(fin["obs"])) != want || string(payload(got["obs"])) != string(make([]byte, 8)) {
 		t.Errorf("final observations %x, observations %x; want %x and zeros", payload(fin["obs"]), payload(got["obs"]), want)
 	}
+	if _, ok := fin["mask"]; ok { // moment 3 is odd
+		t.Errorf("final mask %v, want none: all is permitted", fin["mask"])
+	}
 	for _, idx := range []any{fin["idx"], ep["idx"]} {
 		if want := "\x00\x00\x00\x00\x01\x00\x00\x00"; string(payload(idx)) != want {
 			t.Errorf("idx %x, want %x", payload(idx), want)

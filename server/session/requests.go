@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
@@ -106,6 +107,23 @@ func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
 	for _, name := range s.cfg.DenyOptions {
 		if _, ok := r.Options[name]; ok {
 			return wire.Errorf(wire.InvalidOption, "option %q is not permitted on this server", name)
+		}
+	}
+	return s.checkFiles(r)
+}
+
+// checkFiles refuses options that name files where clients may not have the server read them.
+func (s *Session) checkFiles(r *wire.MakeRequest) error {
+	if !s.cfg.DenyFiles || len(r.Options) == 0 {
+		return nil
+	}
+	spec, err := envs.Lookup(r.Env)
+	if err != nil {
+		return err
+	}
+	for _, o := range envs.DescribeOptions(spec.Options) {
+		if _, given := r.Options[o.Name]; given && o.File {
+			return wire.Errorf(wire.InvalidOption, "option %q names a file and is not permitted on this server", o.Name)
 		}
 	}
 	return nil

@@ -19,7 +19,8 @@ import (
 type Config struct {
 	Limits      wire.Limits
 	Server      string                   // name and version of the server, for welcome
-	DenyOptions []string                 // options that make refuses, such as names of files
+	DenyOptions []string                 // options that make refuses, by name
+	DenyFiles   bool                     // make refuses options that name files
 	Entropy     func() uint64            // seeds that nobody gave, and session ids
 	Now         func() time.Time         // for deadlines and statistics
 	OnStep      func(took time.Duration) // called after each step, by many goroutines; nil is none

@@ -77,6 +77,44 @@ func init() {
 	})
 }
 
+// fileOptions name a file, which other clients' environments may not read.
+type fileOptions struct {
+	Source string `opt:"source,file" doc:"a file"`
+	Steps  int    `opt:"steps" doc:"a number"`
+}
+
+func init() {
+	timing := envcheck.Timing(3, 0)
+	timing.ID, timing.Options = "test/File-v0", &fileOptions{}
+	open := timing.Open
+	timing.Open = func(opts map[string]any) (envs.Maker, error) {
+		if err := envs.DecodeOptions(opts, &fileOptions{}); err != nil {
+			return nil, err
+		}
+		return open(nil)
+	}
+	envs.Register(timing)
+}
+
+// TestDenyFiles: a server that others reach lets no client name its files, by the mark of the
+// option and not by its name.
+func TestDenyFiles(t *testing.T) {
+	for _, deny := range []bool{true, false} {
+		cfg := newConfig()
+		cfg.DenyFiles = deny
+		want := m{"t": "make.ok", "id": 2}
+		if deny {
+			want = refused(2, wire.InvalidOption)
+		}
+		play(t, newSession(t, cfg), []line{
+			helloLine,
+			{m{"t": "make", "id": 2, "env": "test/File-v0", "options": m{"source": "/etc/passwd"}}, want},
+			{m{"t": "make", "id": 3, "env": "test/File-v0", "options": m{"steps": 2}}, m{"t": "make.ok", "id": 3}},
+			{m{"t": "make", "id": 4, "env": "test/Filo-v0", "options": m{"source": "x"}}, refused(4, wire.UnknownEnv)},
+		})
+	}
+}
+
 func newConfig() *Config {
 	entropy := uint64(1000)
 	return &Config{

@@ -19,6 +19,7 @@ type Rows struct {
 	Info       []float64
 
 	FinalObs  []float32
+	FinalMask []bool
 	FinalInfo []float64
 
 	EpisodeReturn []float64
@@ -43,12 +44,7 @@ func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
 	l.writeMask(w, mask, r.Mask)
 	l.writeInfo(w, r.Info, nil)
 	if fin {
-		w.Str("fin")
-		w.Map(2 + count(len(l.info) > 0))
-		l.writeIdx(w)
-		w.Str("obs")
-		l.writeBatch(w, &l.obs, r.FinalObs, l.ObsSize, 0, l.idx)
-		l.writeInfo(w, r.FinalInfo, l.idx)
+		l.writeFinal(w, r)
 	}
 	if len(done) > 0 {
 		l.writeEpisodes(w, r)
@@ -102,6 +98,27 @@ func (l *Layout) writeMask(w *Writer, any bool, mask []bool) {
 		w.Str("mask")
 		putBools(w.Array(Int8, l.N, l.Mask), mask)
 	}
+}
+
+// writeFinal writes the last moments of the episodes that ended, those of l.idx.
+func (l *Layout) writeFinal(w *Writer, r *Rows) {
+	mask := false
+	for _, i := range l.idx {
+		mask = mask || slices.Contains(r.FinalMask[int(i)*l.Mask:(int(i)+1)*l.Mask], false)
+	}
+	w.Str("fin")
+	w.Map(2 + count(mask, len(l.info) > 0))
+	l.writeIdx(w)
+	w.Str("obs")
+	l.writeBatch(w, &l.obs, r.FinalObs, l.ObsSize, 0, l.idx)
+	if mask {
+		w.Str("mask")
+		dst := w.Array(Int8, len(l.idx), l.Mask)
+		for j, i := range l.idx {
+			putBools(dst[j*l.Mask:(j+1)*l.Mask], r.FinalMask[int(i)*l.Mask:(int(i)+1)*l.Mask])
+		}
+	}
+	l.writeInfo(w, r.FinalInfo, l.idx)
 }
 
 // writeInfo writes the columns of the given rows, or of all if rows is nil.

@@ -204,6 +204,9 @@ func (l *Layout) readFinal(v Value, r *Rows) error {
 	if err := l.readBatch(obs, &l.obs, r.FinalObs, l.ObsSize, 0, l.idx); err != nil {
 		return err
 	}
+	if err := l.readFinalMask(v, r.FinalMask); err != nil {
+		return err
+	}
 	if len(l.info) == 0 {
 		return nil
 	}
@@ -212,4 +215,30 @@ func (l *Layout) readFinal(v Value, r *Rows) error {
 		return err
 	}
 	return l.readInfo(info, r.FinalInfo, l.idx)
+}
+
+// readFinalMask reads the masks of the rows in l.idx; absent, they permit everything.
+func (l *Layout) readFinalMask(fin Value, dst []bool) error {
+	for _, i := range l.idx {
+		for j := range l.Mask {
+			dst[int(i)*l.Mask+j] = true
+		}
+	}
+	v, err := find(fin, "mask")
+	if v == nil || err != nil {
+		return err
+	}
+	var a Array
+	if err := parseArray(v, &a); err != nil {
+		return err
+	}
+	if !a.HasShape(len(l.idx), l.Mask) || a.DType.ItemSize() != 1 {
+		return Errorf(BadField, "final masks of shape %v and dtype %s, want (%d, %d) bytes", a.Shape(), a.DType, len(l.idx), l.Mask)
+	}
+	for k, i := range l.idx {
+		for j := range l.Mask {
+			dst[int(i)*l.Mask+j] = a.Data[k*l.Mask+j] != 0
+		}
+	}
+	return nil
 }

@@ -31,6 +31,9 @@ func goldenRows(l *Layout) *Rows {
 	for i := range r.Mask {
 		r.Mask[i] = i%3 != 1
 	}
+	for i := range r.FinalMask {
+		r.FinalMask[i] = i%3 != 2
+	}
 	copy(r.Reward, []float64{1.5, -2})
 	r.Terminated[1], r.Invalid[0] = true, true
 	copy(r.Info, []float64{0.25, 3, 1, math.Pi, -4, 0})

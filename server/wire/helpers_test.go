@@ -142,7 +142,7 @@ func newRows(l *Layout) *Rows {
 	return &Rows{
 		Obs: make([]float32, n*l.ObsSize), Mask: make([]bool, n*l.Mask), Reward: make([]float64, n),
 		Terminated: make([]bool, n), Truncated: make([]bool, n), Invalid: make([]bool, n), Info: make([]float64, n*k),
-		FinalObs: make([]float32, n*l.ObsSize), FinalInfo: make([]float64, n*k),
+		FinalObs: make([]float32, n*l.ObsSize), FinalMask: make([]bool, n*l.Mask), FinalInfo: make([]float64, n*k),
 		EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
 	}
 }

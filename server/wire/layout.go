@@ -87,8 +87,8 @@ func newNode(d space.Description, size int) (node, error) {
 func (l *Layout) ReplySize() int {
 	const overhead = 256 // keys and headers of an array, generously
 	row := l.obs.bytes() + 8*len(l.info)
-	size := 2*row + l.Mask + 8 + 3 + 20 + 4 // obs, info, fin; mask; r; te, tr, inv; ep; fin.idx
-	arrays := 10 + 2*l.obs.leaves() + 2*len(l.info)
+	size := 2*(row+l.Mask) + 8 + 3 + 20 + 4 // obs, info, mask, and of fin; r; te, tr, inv; ep; fin.idx
+	arrays := 11 + 2*l.obs.leaves() + 2*len(l.info)
 	return l.N*size + arrays*overhead
 }
 
@@ -208,6 +208,15 @@ func scatter(a *Array, n *node, dst []float32, stride, off int, rows []int32) er
 
 // lookup returns the value of key in the map v.
 func lookup(v Value, key string) (Value, error) {
+	value, err := find(v, key)
+	if value == nil && err == nil {
+		return nil, Errorf(BadField, "no key %q", key)
+	}
+	return value, err
+}
+
+// find is lookup for a key that may be absent: then it returns nil.
+func find(v Value, key string) (Value, error) {
 	n, pos, err := mapHeader(v)
 	if err != nil {
 		return nil, Errorf(BadField, "a value of type 0x%02x, want a map with key %q", v[0], key)
@@ -227,5 +236,5 @@ func lookup(v Value, key string) (Value, error) {
 		}
 		rest = after
 	}
-	return nil, Errorf(BadField, "no key %q", key)
+	return nil, nil
 }

@@ -226,6 +226,9 @@ func randomRows(l *Layout, obs space.Space, rng *rand.Rand) *Rows {
 		}
 		if r.Terminated[i] || r.Truncated[i] {
 			obs.Sample(rng, nil, r.FinalObs[i*l.ObsSize:(i+1)*l.ObsSize])
+			for j := range l.Mask {
+				r.FinalMask[i*l.Mask+j] = rng.IntN(2) == 0
+			}
 			r.FinalInfo[i*len(l.info)] = rng.NormFloat64()
 			r.EpisodeReturn[i], r.EpisodeLength[i] = rng.NormFloat64(), rng.Int64N(1000)
 		}

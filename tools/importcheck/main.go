@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"slices"
 	"strings"
 )
@@ -44,6 +43,7 @@ var rules = []rule{
 	{"envs/gang", []string{"envs"}, core},
 	{"envs/vpa", []string{"envs"}, core},
 	{"envs/vpa/recommender", nil, core},
+	{"envs/podsched", []string{"envs"}, core},
 	{"envs/all", []string{"envs"}, core},
 	{"models", []string{"envs/space"}, core},
 	{"models/graph", []string{"envs/space", "models"}, noKubernetes},
@@ -56,13 +56,15 @@ var rules = []rule{
 	{"server", []string{"envs", "agents", "models"}, noGorgonia},
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"tools", nil, core},
+	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
 }
 
 // siblings are folders whose packages may not import each other: one environment does not
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
-	"envs":   {"space", "pcg", "cluster", "envcheck"},
-	"agents": {"rollout", "replay", "categorical"},
+	"envs":          {"space", "pcg", "cluster", "envcheck"},
+	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest"},
+	"envs/podsched": {"kubescore", "topology"},
 }
 
 type pkg struct {
@@ -142,12 +144,12 @@ func forbidden(r rule, folder, imp string) string {
 		}
 		return ""
 	}
-	if parent, name := path.Split(own); folder != "envs/all" {
-		parent = strings.TrimSuffix(parent, "/")
-		from, _, _ := strings.Cut(strings.TrimPrefix(folder, parent+"/"), "/")
-		shared, isSibling := siblings[parent]
-		if isSibling && under(folder, parent) && folder != parent && from != name && !slices.Contains(shared, name) {
-			return "packages below " + parent + " do not know each other"
+	if folder != "envs/all" {
+		for parent, shared := range siblings {
+			from, to := child(parent, folder), child(parent, own)
+			if from != "" && to != "" && from != to && !slices.Contains(shared, to) {
+				return "packages below " + parent + " do not know each other"
+			}
 		}
 	}
 	if own == r.under || under(own, r.under) {
@@ -159,6 +161,16 @@ func forbidden(r rule, folder, imp string) string {
 		}
 	}
 	return r.under + " may import " + strings.Join(r.own, ", ") + " of this module"
+}
+
+// child returns the name of the folder directly below parent that holds folder, or "".
+func child(parent, folder string) string {
+	below, ok := strings.CutPrefix(folder, parent+"/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(below, "/")
+	return name
 }
 
 func under(folder, parent string) bool {

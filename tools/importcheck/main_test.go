@@ -14,6 +14,11 @@ func TestForbidden(t *testing.T) {
 		{"envs/gang", "net/http", false},
 		{"envs/gang", "k8s.io/client-go/kubernetes", false},
 		{"envs/all", module + "envs/gang", true},
+		{"envs/all", module + "envs/podsched/gpu", true},
+		{"envs/podsched/gpu", module + "envs/podsched/kubescore", true},
+		{"envs/podsched/gpu", module + "envs/podsched/balance", false}, // nor within a family
+		{"envs/podsched/gpu", module + "envs/cluster/sim", true},
+		{"envs/gang", module + "envs/podsched/kubescore", false},
 		{"envs/cluster/sim", module + "envs/cluster", true},
 		{"envs/cluster", module + "envs", false},
 		{"agents/ppo", module + "agents/rollout", true},

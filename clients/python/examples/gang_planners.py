@@ -1,12 +1,17 @@
-"""Planners for k8s/GangWindow-v0 that use no more than the actions and the observation.
+"""Planners for k8s/GangWindow-v0.
 
-The environment's own planners (listed in its spec) run inside the server; these are those of
-them that a client can play.
+Some use no more than the actions and the observation, so that a client can play them. The
+others plan with the instance itself and exist in Go only: the trainer plays them.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -64,3 +69,40 @@ def completion_times(act: Planner, episodes: int, seed: int, **options: object) 
             step += 1
             if dones.all():  # all episodes are of one length
                 return np.array([info["total_s"] for info in infos])
+
+
+def _trainer() -> list[str] | None:
+    """Returns the command that runs the trainer, or None where there is none.
+
+    It is the binary that KUBERNASIUM_TRAINER names, or else the trainer of the checkout that
+    this file lies in, if Go is installed.
+    """
+    named = os.environ.get("KUBERNASIUM_TRAINER")
+    if named:
+        return [named]
+    checkout = Path(__file__).resolve().parents[3]
+    if shutil.which("go") and (checkout / "trainer" / "main.go").exists():
+        return ["go", "-C", str(checkout), "run", "./trainer"]
+    return None
+
+
+def trainer_times(episodes: int, seed: int, **options: object) -> dict[str, float]:
+    """Lets the trainer play all planners of the environment.
+
+    Args:
+        episodes: how many; episode i has the random seed seed+i, as in `completion_times`.
+        seed: see episodes.
+        **options: of the environment.
+
+    Returns:
+        The mean completion time in seconds by the planner's name, without random actions and
+        without oracles, which know the future; nothing where there is no trainer.
+    """
+    command = _trainer()
+    if command is None:
+        return {}
+    command += ["compare", "--env", "k8s/GangWindow-v0", "--json", f"--episodes={episodes}", f"--seed={seed}"]
+    command += [f"--env-kwargs={name}:{value}" for name, value in options.items()]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    rows = json.loads(done.stdout)["rows"]
+    return {row["policy"]: row["mean"] for row in rows if row["kind"] == "baseline" and row["policy"] != "random"}

@@ -41,10 +41,22 @@ def test_learning_curve_has_planners_and_points(root: Path, tmp_path: Path) -> N
     out = tmp_path / "curve.json"
     text = run(root, "ppo_gang_window.py", [*RUNS["ppo_gang_window.py"], f"--out={out}"])
     curve = json.loads(out.read_text())
-    assert set(curve["planners"]) == {"never", "static_1", "static_2", "static_3", "look_ahead"}
+    assert set(curve["planners"]) > {"never", "static_1", "static_2", "static_3", "look_ahead", "dynamic_mpc"}
     assert len(curve["ppo"]) == 2
     assert curve["planners"]["look_ahead"] < curve["planners"]["never"]  # on any instance by far
     assert len(re.findall("PPO after", text)) == 2
+
+
+def test_planners_of_client_and_trainer_agree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal seeds are equal episodes on both sides, so that one curve may show them together."""
+    monkeypatch.syspath_prepend(root / "examples")
+    import gang_planners
+
+    options = {"split": "heldout", "steps": 40}
+    theirs = gang_planners.trainer_times(3, seed=7, **options)
+    for name in ("static_1", "static_2", "static_3"):
+        ours = gang_planners.completion_times(gang_planners.PLANNERS[name], 3, seed=7, **options)
+        assert ours.mean() == pytest.approx(theirs[name], rel=1e-6), name
 
 
 def test_every_example_is_run(root: Path) -> None:

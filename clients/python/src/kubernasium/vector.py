@@ -192,6 +192,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             final_info[key] = np.zeros(n, column.dtype)
             final_info[key][rows] = column
             final_info["_" + key] = ended.copy()
+        if self._mask_shape[1]:
+            last = final_info["action_mask"] = np.zeros(self._mask_shape, np.int8)
+            last[rows] = final.get("mask", 1)
+            final_info["_action_mask"] = ended.copy()
         infos["final_obs"], infos["_final_obs"] = observations, ended
         infos["final_info"], infos["_final_info"] = final_info, ended.copy()
 

@@ -11,13 +11,18 @@ import (
 func bits(x float32) uint32 { return math.Float32bits(x) }
 
 // elementwise generates a function over n elements of arrays: body gets a pointer to the
-// current vector of each, and the mask of the last one.
-func (v *isa) elementwise(name, doc string, arrays []string, prepare func(), body func(p []Mem, m *mask)) {
+// current vector of each, and the mask of the last one. Arguments that follow n are for
+// prepare to load.
+func (v *isa) elementwise(name, doc string, arrays []string, prepare func(), body func(p []Mem, m *mask), more ...string) {
 	args := ""
 	for _, a := range arrays {
 		args += a + " *float32, "
 	}
-	v.function(name, args+"n int", doc)
+	args += "n int"
+	for _, a := range more {
+		args += ", " + a
+	}
+	v.function(name, args, doc)
 	pointers, at := make([]reg.GPVirtual, len(arrays)), make([]Mem, len(arrays))
 	for i, a := range arrays {
 		pointers[i] = GP64()
@@ -145,6 +150,23 @@ func (v *isa) add() {
 		VADDPS(x, y, y)
 		v.store(y, m, p[0])
 	})
+}
+
+func (v *isa) addScaled() {
+	var a reg.VecVirtual
+	prepare := func() {
+		x := XMM()
+		Load(Param("a"), x)
+		a = v.vec()
+		VBROADCASTSS(x, a)
+	}
+	v.elementwise("addScaled", "adds a·x to y.", []string{"y", "x"}, prepare, func(p []Mem, m *mask) {
+		x, y := v.vec(), v.vec()
+		v.load(p[0], m, y)
+		v.load(p[1], m, x)
+		VFMADD231PS(x, a, y)
+		v.store(y, m, p[0])
+	}, "a float32")
 }
 
 // sumRows generates a loop over strips of four columns of vectors, then of one.

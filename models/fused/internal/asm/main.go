@@ -23,6 +23,8 @@ func main() {
 		v.reluGrad()
 		v.sumRows()
 		v.add()
+		v.addScaled()
+		v.maxRows()
 	}
 	transpose()
 	Generate()
@@ -133,12 +135,17 @@ var constants = map[string]Mem{}
 
 // constant returns a float32 in memory.
 func constant(x float32) Mem {
-	name := fmt.Sprintf("f%08x", bits(x))
+	return integer(bits(x)) // F32 writes 1 as an integer
+}
+
+// integer returns a uint32 in memory.
+func integer(x uint32) Mem {
+	name := fmt.Sprintf("f%08x", x)
 	if m, ok := constants[name]; ok {
 		return m
 	}
 	m := GLOBL(name, RODATA|NOPTR)
-	DATA(0, U32(bits(x))) // F32 writes 1 as an integer
+	DATA(0, U32(x))
 	constants[name] = m
 	return m
 }

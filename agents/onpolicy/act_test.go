@@ -1,4 +1,4 @@
-package ppo
+package onpolicy
 
 import (
 	"errors"
@@ -9,8 +9,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
+
+// stubCollector returns a Collector of n environments with observations of one number.
+func stubCollector(t *testing.T, nSteps int, net *agentstest.Stub, n int) *Collector {
+	t.Helper()
+	env := agentstest.Env(net.Actions, n)
+	spec, err := policies.Defaults().ActorCritic(env.Obs, env.Act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCollector(nSteps, Settings{Algo: "stub", Env: env, Spec: spec, Net: net, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // prefersSecond gives action 1 the probability 1 − e^-20 and observations the value 100·obs + 7.
 func prefersSecond(obs []float32, _ float32) []float32 { return []float32{0, 20, 100*obs[0] + 7} }
@@ -19,8 +36,8 @@ func prefersSecond(obs []float32, _ float32) []float32 { return []float32{0, 20,
 // network that wants nothing else.
 func TestMaskedActionsAreNeverChosen(t *testing.T) {
 	const n = 4
-	l := stubLearner(t, small(64, 64*n), newStub(2, prefersSecond), n)
-	v, b := newVec(t, envcheck.Timing(7, 0), n)
+	l := stubCollector(t, 64, agentstest.NewStub(2, prefersSecond), n)
+	v, b := agentstest.NewVec(t, envcheck.Timing(7, 0), n)
 	actions, greedy := make([]float32, n), make([]float32, n)
 	for k := range 64 {
 		// Episodes of 7 steps begin together: the observation is their step over 10.
@@ -28,7 +45,7 @@ func TestMaskedActionsAreNeverChosen(t *testing.T) {
 		if err := l.Greedy().Act(b, greedy); err != nil {
 			t.Fatal(err)
 		}
-		b = step(t, l, v, b, actions)
+		b = agentstest.Step(t, l, v, b, actions)
 		for i := range n {
 			if greedy[i] != want || actions[i] != want {
 				t.Fatalf("step %d, environment %d: Greedy chose %v and Act %v, want %v", k, i, greedy[i], actions[i], want)
@@ -39,7 +56,7 @@ func TestMaskedActionsAreNeverChosen(t *testing.T) {
 		}
 	}
 	// The probability of an action that alone is permitted is 1.
-	for row, logp := range l.buf.LogProb {
+	for row, logp := range l.Buf.LogProb {
 		if k := row / n; k%7%2 == 0 && logp != 0 {
 			t.Fatalf("log-probability %v at step %d, want 0", logp, k)
 		}
@@ -49,9 +66,9 @@ func TestMaskedActionsAreNeverChosen(t *testing.T) {
 // TestActSamples counts the actions of Act, whose probabilities are 1/4 and 3/4.
 func TestActSamples(t *testing.T) {
 	const n, steps = 10, 1000
-	net := newStub(2, func([]float32, float32) []float32 { return []float32{0, float32(math.Log(3)), 0} })
-	l := stubLearner(t, small(steps, n*steps), net, n)
-	b, actions, seconds := batchOf(2, make([]float32, n)...), make([]float32, n), 0
+	net := agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, float32(math.Log(3)), 0} })
+	l := stubCollector(t, steps, net, n)
+	b, actions, seconds := agentstest.BatchOf(2, make([]float32, n)...), make([]float32, n), 0
 	for range steps {
 		if err := l.Act(b, actions); err != nil {
 			t.Fatal(err)
@@ -67,9 +84,9 @@ func TestActSamples(t *testing.T) {
 	if seconds < 7500-173 || seconds > 7500+173 {
 		t.Errorf("action 1 was drawn %d times of %d, want 7500 ± 173", seconds, n*steps)
 	}
-	for i, a := range l.buf.Action {
-		if want := math.Log([]float64{1. / 4, 3. / 4}[int(a)]); math.Abs(float64(l.buf.LogProb[i])-want) > 1e-6 {
-			t.Fatalf("log-probability of action %v is %v, want %v", a, l.buf.LogProb[i], want)
+	for i, a := range l.Buf.Action {
+		if want := math.Log([]float64{1. / 4, 3. / 4}[int(a)]); math.Abs(float64(l.Buf.LogProb[i])-want) > 1e-6 {
+			t.Fatalf("log-probability of action %v is %v, want %v", a, l.Buf.LogProb[i], want)
 		}
 	}
 }
@@ -117,23 +134,21 @@ func TestBootstrap(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			const n = 2
-			cfg := small(5, 5*n)
-			cfg.Gamma, cfg.GAELambda = 0.5, 0
-			l := stubLearner(t, cfg, newStub(2, prefersSecond), n)
-			v, b := newVec(t, envcheck.Timing(tc.length, tc.limit), n)
+			l := stubCollector(t, 5, agentstest.NewStub(2, prefersSecond), n)
+			v, b := agentstest.NewVec(t, envcheck.Timing(tc.length, tc.limit), n)
 			for k := range 5 {
-				b = step(t, l, v, b, make([]float32, n))
+				b = agentstest.Step(t, l, v, b, make([]float32, n))
 				if got, want := l.NumTimesteps(), (k+1)*n; got != want {
 					t.Fatalf("NumTimesteps() = %d after %d steps, want %d", got, k+1, want)
 				}
 			}
-			l.buf.Estimate(cfg.Gamma, cfg.GAELambda)
-			for row, got := range l.buf.NextValue {
+			l.Buf.Estimate(0.5, 0)
+			for row, got := range l.Buf.NextValue {
 				want := tc.next[row/n]
 				if want == want && math.Abs(float64(got-want)) > 1e-4 {
 					t.Errorf("value that follows step %d is %v, want %v", row/n, got, want)
 				}
-				if adv, want := l.buf.Adv[row], tc.adv[row/n]; math.Abs(float64(adv-want)) > 1e-4 {
+				if adv, want := l.Buf.Adv[row], tc.adv[row/n]; math.Abs(float64(adv-want)) > 1e-4 {
 					t.Errorf("advantage of step %d is %v, want %v", row/n, adv, want)
 				}
 			}
@@ -144,25 +159,23 @@ func TestBootstrap(t *testing.T) {
 // TestBootstrapOverRollouts goes through two rollouts of 2 steps in one episode, which is cut
 // off by step 3: nothing of the first may be left in the second.
 func TestBootstrapOverRollouts(t *testing.T) {
-	l := stubLearner(t, small(2, 2), newStub(2, prefersSecond), 1)
-	v, b := newVec(t, envcheck.Timing(100, 3), 1)
+	l := stubCollector(t, 2, agentstest.NewStub(2, prefersSecond), 1)
+	v, b := agentstest.NewVec(t, envcheck.Timing(100, 3), 1)
 	for round, want := range [][]float32{{17, 27}, {37, 17}, {27, 37}} {
 		for range 2 {
-			b = step(t, l, v, b, make([]float32, 1))
+			b = agentstest.Step(t, l, v, b, make([]float32, 1))
 		}
-		if diff := cmp.Diff(want, l.buf.NextValue, cmpopts.EquateApprox(1e-5, 0)); diff != "" {
+		if diff := cmp.Diff(want, l.Buf.NextValue, cmpopts.EquateApprox(1e-5, 0)); diff != "" {
 			t.Errorf("rollout %d (-want +got):\n%s", round, diff)
 		}
-		if m, err := l.Update(); m == nil || err != nil {
-			t.Fatalf("Update() = %v, %v", m, err)
-		}
+		l.Buf.Clear()
 	}
 }
 
 func TestObserveRefusesRewards(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		l := stubLearner(t, small(8, 24), newStub(2, prefersSecond), 3)
-		b, actions := batchOf(2, 0, 0, 0), make([]float32, 3)
+		l := stubCollector(t, 8, agentstest.NewStub(2, prefersSecond), 3)
+		b, actions := agentstest.BatchOf(2, 0, 0, 0), make([]float32, 3)
 		for range 2 {
 			if err := l.Act(b, actions); err != nil {
 				t.Fatal(err)
@@ -185,8 +198,8 @@ func TestObserveRefusesRewards(t *testing.T) {
 				t.Errorf("error %q does not name %q", err, part)
 			}
 		}
-		if l.NumTimesteps() != 6 || l.buf.Step() != 2 {
-			t.Errorf("after the error NumTimesteps() = %d and %d steps are recorded, want 6 and 2", l.NumTimesteps(), l.buf.Step())
+		if l.NumTimesteps() != 6 || l.Buf.Step() != 2 {
+			t.Errorf("after the error NumTimesteps() = %d and %d steps are recorded, want 6 and 2", l.NumTimesteps(), l.Buf.Step())
 		}
 	}
 }
@@ -194,37 +207,34 @@ func TestObserveRefusesRewards(t *testing.T) {
 // TestNetworkErrorsPassThrough breaks the network at each of its uses.
 func TestNetworkErrorsPassThrough(t *testing.T) {
 	broken := errors.New("broken")
-	b, actions := batchOf(2, 0), make([]float32, 1)
+	b, actions := agentstest.BatchOf(2, 0), make([]float32, 1)
 	b.Truncated[0] = true
 	for _, tc := range []struct {
 		name string
-		use  func(l *Learner, net *stub) error
+		use  func(l *Collector, net *agentstest.Stub) error
 	}{
-		{"Act", func(l *Learner, net *stub) error {
-			net.err = broken
+		{"Act", func(l *Collector, net *agentstest.Stub) error {
+			net.Err = broken
 			return l.Act(b, actions)
 		}},
-		{"Greedy", func(l *Learner, net *stub) error {
-			net.err = broken
+		{"Greedy", func(l *Collector, net *agentstest.Stub) error {
+			net.Err = broken
 			return l.Greedy().Act(b, actions)
 		}},
-		{"Observe of a truncated episode", func(l *Learner, net *stub) error {
+		{"Observe of a truncated episode", func(l *Collector, net *agentstest.Stub) error {
 			err := l.Act(b, actions)
-			net.err = broken
+			net.Err = broken
 			return errors.Join(err, l.Observe(b))
 		}},
-		{"Update", func(l *Learner, net *stub) error {
-			var errs []error
-			for range 2 {
-				errs = append(errs, l.Act(b, actions), l.Observe(b))
-			}
-			net.err = broken
-			_, err := l.Update()
-			return errors.Join(append(errs, err)...)
+		{"Observe of the last step", func(l *Collector, net *agentstest.Stub) error {
+			b.Truncated[0] = false
+			err := errors.Join(l.Act(b, actions), l.Observe(b), l.Act(b, actions))
+			net.Err = broken
+			return errors.Join(err, l.Observe(b))
 		}},
 	} {
-		net := newStub(2, prefersSecond)
-		if err := tc.use(stubLearner(t, small(2, 2), net, 1), net); !errors.Is(err, broken) {
+		net := agentstest.NewStub(2, prefersSecond)
+		if err := tc.use(stubCollector(t, 2, net, 1), net); !errors.Is(err, broken) {
 			t.Errorf("%s: error %v, want the network's", tc.name, err)
 		}
 	}
@@ -232,8 +242,8 @@ func TestNetworkErrorsPassThrough(t *testing.T) {
 
 func TestActingAllocatesNothing(t *testing.T) {
 	const n = 8
-	l := stubLearner(t, small(1<<10, n), newStub(2, func(obs []float32, _ float32) []float32 { return outputs[:] }), n)
-	b, actions := batchOf(2, make([]float32, n)...), make([]float32, n)
+	l := stubCollector(t, 1<<10, agentstest.NewStub(2, func(obs []float32, _ float32) []float32 { return outputs[:] }), n)
+	b, actions := agentstest.BatchOf(2, make([]float32, n)...), make([]float32, n)
 	b.Truncated[3] = true
 	if allocs := testing.AllocsPerRun(100, func() {
 		if err := errors.Join(l.Act(b, actions), l.Observe(b)); err != nil {

@@ -1,0 +1,127 @@
+// Package agentstest holds what the tests of learners have in common: a network that computes
+// what a test wants, batches made by hand, and steps in toy environments.
+package agentstest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// Stub is a network with one parameter, Theta, whose outputs and gradient are functions of the
+// test.
+type Stub struct {
+	Actions int                                          // number of the first outputs
+	Outputs func(obs []float32, theta float32) []float32 // of one row
+	Grad    float32                                      // what each Backward sets
+	DOut    []float32                                    // what the last Backward got
+	Err     error                                        // of Forward
+	Calls   int                                          // of Forward
+
+	out   []float32
+	param []models.Param
+}
+
+var _ models.Network = (*Stub)(nil)
+
+// NewStub returns a network for that many discrete actions.
+func NewStub(actions int, outputs func(obs []float32, theta float32) []float32) *Stub {
+	param := models.Param{Name: "theta", Shape: []int{1}, Value: make([]float32, 1), Grad: make([]float32, 1)}
+	return &Stub{Actions: actions, Outputs: outputs, param: []models.Param{param}}
+}
+
+// Theta returns the parameter.
+func (s *Stub) Theta() float32 { return s.param[0].Value[0] }
+
+// Forward implements [models.Network].
+func (s *Stub) Forward(obs []float32, n int) ([]float32, error) {
+	s.Calls++
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	s.out = s.out[:0] // valid until the next Forward, as the interface has it
+	size := len(obs) / n
+	for i := range n {
+		s.out = append(s.out, s.Outputs(obs[i*size:(i+1)*size], s.Theta())...)
+	}
+	return s.out, nil
+}
+
+// Backward implements [models.Network].
+func (s *Stub) Backward(dOutputs []float32) error {
+	s.DOut = append(s.DOut[:0], dOutputs...)
+	s.param[0].Grad[0] = s.Grad
+	return nil
+}
+
+// Params implements [models.Network].
+func (s *Stub) Params() []models.Param { return s.param }
+
+// WriteTo implements [models.Network]. It is not supported.
+func (s *Stub) WriteTo(io.Writer) (int64, error) { return 0, errors.ErrUnsupported }
+
+// ReadFrom implements [models.Network]. It is not supported.
+func (s *Stub) ReadFrom(io.Reader) (int64, error) { return 0, errors.ErrUnsupported }
+
+// Env describes n environments with observations of one number and discrete actions.
+func Env(actions, n int) agents.EnvInfo {
+	return agents.EnvInfo{ID: "toy/Stub-v0", Obs: space.NewBox(-100, 100, 1), Act: space.Discrete{N: actions}, NumEnvs: n}
+}
+
+// BatchOf returns a batch of one-number observations, with everything permitted and no
+// episode's end.
+func BatchOf(actions int, obs ...float32) *envs.Batch {
+	n := len(obs)
+	b := &envs.Batch{
+		Obs: obs, FinalObs: make([]float32, n), Mask: make([]bool, n*actions), Reward: make([]float64, n),
+		Terminated: make([]bool, n), Truncated: make([]bool, n), EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
+	}
+	for i := range b.Mask {
+		b.Mask[i] = true
+	}
+	return b
+}
+
+// NewVec returns n environments, which are closed with the test, and their first batch.
+func NewVec(t *testing.T, spec *envs.Spec, n int) (*envs.Vec, *envs.Batch) {
+	t.Helper()
+	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	seed := uint64(1)
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, b
+}
+
+// An Observer acts and sees what follows.
+type Observer interface {
+	agents.Policy
+	Observe(next *envs.Batch) error
+}
+
+// Step acts once, into actions, and observes what follows.
+func Step(t *testing.T, l Observer, v *envs.Vec, b *envs.Batch, actions []float32) *envs.Batch {
+	t.Helper()
+	if err := l.Act(b, actions); err != nil {
+		t.Fatal(err)
+	}
+	next, err := v.Step(context.Background(), actions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Observe(next); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}

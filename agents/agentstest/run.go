@@ -1,0 +1,198 @@
+package agentstest
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/fused"
+)
+
+// Learner is what can be trained here.
+type Learner interface {
+	agents.Learner
+	NumTimesteps() int
+}
+
+// Run is a learner in its environments.
+type Run[L Learner] struct {
+	T       *testing.T
+	Vec     *envs.Vec
+	L       L
+	Batch   *envs.Batch
+	Actions []float32
+	Returns []float64 // of the episodes that ended
+}
+
+// NewRun makes n environments and a learner in them, all from seed.
+func NewRun[L Learner](t *testing.T, spec *envs.Spec, n int, seed uint64, build func(env agents.EnvInfo, seed uint64) (L, error)) *Run[L] {
+	t.Helper()
+	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	obs, act := v.Spaces()
+	l, err := build(agents.EnvInfo{ID: spec.ID, Obs: obs, Act: act, NumEnvs: n}, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Run[L]{T: t, Vec: v, L: l, Batch: b, Actions: make([]float32, n*act.Size())}
+}
+
+// Network returns a network with first weights from seed, which is closed with the test.
+func Network(t *testing.T, spec models.Spec, seed uint64) models.Network {
+	t.Helper()
+	net, err := fused.New(spec, rand.New(pcg.New(seed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { net.Close() })
+	return net
+}
+
+// Train goes on for at least the given number of environment steps.
+func (r *Run[L]) Train(steps int) {
+	r.T.Helper()
+	for end := r.L.NumTimesteps() + steps; r.L.NumTimesteps() < end; {
+		r.Cycle()
+	}
+}
+
+// Cycle acts, observes and learns once, and reports whether anything was learned.
+func (r *Run[L]) Cycle() (learned bool) {
+	r.T.Helper()
+	r.Batch = Step(r.T, r.L, r.Vec, r.Batch, r.Actions)
+	for i := range r.Batch.Reward {
+		if r.Batch.Done(i) {
+			r.Returns = append(r.Returns, r.Batch.EpisodeReturn[i])
+		}
+	}
+	m, err := r.L.Update()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return m != nil
+}
+
+// Evaluate returns the mean return of the greedy policy over n episodes.
+func (r *Run[L]) Evaluate(spec *envs.Spec, n int) float64 {
+	r.T.Helper()
+	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	defer v.Close()
+	seed := uint64(1_000_000)
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	_, act := v.Spaces()
+	actions, done, left, sum := make([]float32, n*act.Size()), make([]bool, n), n, 0.0
+	for policy := r.L.Greedy(); left > 0; {
+		if err := policy.Act(b, actions); err != nil {
+			r.T.Fatal(err)
+		}
+		if b, err = v.Step(context.Background(), actions); err != nil {
+			r.T.Fatal(err)
+		}
+		for i := range n {
+			if b.Done(i) && !done[i] {
+				done[i], left, sum = true, left-1, sum+b.EpisodeReturn[i]
+			}
+		}
+	}
+	return sum / float64(n)
+}
+
+// Saved returns the learner's checkpoint.
+func (r *Run[L]) Saved() []byte {
+	r.T.Helper()
+	var buf bytes.Buffer
+	if err := r.L.Save(&buf); err != nil {
+		r.T.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// Tensors returns the learner's checkpoint without its seed.
+func (r *Run[L]) Tensors() []byte {
+	r.T.Helper()
+	f := Parse(r.T, r.Saved())
+	f.Meta.Seed = 0
+	var buf bytes.Buffer
+	if err := models.Write(&buf, f); err != nil {
+		r.T.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// Parse reads a checkpoint.
+func Parse(t *testing.T, file []byte) models.File {
+	t.Helper()
+	f, err := models.Read(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// CheckSeeds trains three runs to their given number of updates: two of one seed end in equal
+// checkpoints, byte for byte, and one of another does not.
+func CheckSeeds[L Learner](t *testing.T, updates int, run func(seed uint64) *Run[L]) {
+	t.Helper()
+	a, b, c := run(7), run(7), run(8)
+	for _, r := range []*Run[L]{a, b, c} {
+		r.updates(updates)
+	}
+	if !bytes.Equal(a.Saved(), b.Saved()) {
+		t.Error("two runs with one seed end in different checkpoints")
+	}
+	if bytes.Equal(a.Tensors(), c.Tensors()) {
+		t.Error("runs with different seeds end in the same checkpoint")
+	}
+}
+
+// CheckResume breaks a run off after half of its updates, goes on in fresh objects, and compares
+// the final checkpoint with that of an uninterrupted run, byte for byte.
+func CheckResume[L Learner](t *testing.T, updates int, run func(seed uint64) *Run[L]) {
+	t.Helper()
+	whole, first, second := run(7), run(7), run(99)
+	whole.updates(updates)
+	first.updates(updates / 2)
+	snapshot, err := first.Vec.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.L.Load(bytes.NewReader(first.Saved())); err != nil {
+		t.Fatal(err)
+	}
+	if second.Batch, err = second.Vec.Restore(context.Background(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	second.updates(updates - updates/2)
+	// The seed given to New is on record and differs; everything else must not.
+	if !bytes.Equal(whole.Tensors(), second.Tensors()) {
+		t.Error("the resumed run differs from the uninterrupted one")
+	}
+}
+
+// updates goes on until the learner has learned n times more.
+func (r *Run[L]) updates(n int) {
+	r.T.Helper()
+	for learned := 0; learned < n; {
+		if r.Cycle() {
+			learned++
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package normalize scales observations and rewards by running statistics, as
+// Stable-Baselines3's VecNormalize does: observations to mean 0 and variance 1, rewards by the
+// deviation of the discounted return.
+//
+// Source: Stable-Baselines3 2.9, common/vec_env/vec_normalize.py and
+// common/running_mean_std.py; the update of the moments is that of Chan, Golub and LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+package normalize
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// Normalization says what to normalize. Its zero value leaves everything as it is.
+type Normalization struct {
+	NormObs    bool    `json:"norm_obs"`    // observations; default false
+	NormReward bool    `json:"norm_reward"` // rewards, in training only; default false
+	ClipObs    float64 `json:"clip_obs"`    // bound of a normalized observation; default 10
+	ClipReward float64 `json:"clip_reward"` // bound of a normalized reward; default 10
+}
+
+// Defaults returns VecNormalize's bounds with nothing normalized.
+func Defaults() Normalization { return Normalization{ClipObs: 10, ClipReward: 10} }
+
+// Validate reports the first setting that is out of its range.
+func (c Normalization) Validate() error {
+	if c.NormObs && !(c.ClipObs > 0) {
+		return fmt.Errorf("normalize: clip_obs is %v, want above 0", c.ClipObs)
+	}
+	if c.NormReward && !(c.ClipReward > 0) {
+		return fmt.Errorf("normalize: clip_reward is %v, want above 0", c.ClipReward)
+	}
+	return nil
+}
+
+// epsilon is added to variances before their root is taken.
+const epsilon = 1e-8
+
+// moments are the running mean and variance of rows.
+type moments struct {
+	mean, variance []float64
+	count          float64
+
+	batchMean, batchVar []float64
+}
+
+func newMoments(size int) *moments {
+	m := &moments{mean: make([]float64, size), variance: make([]float64, size), count: 1e-4,
+		batchMean: make([]float64, size), batchVar: make([]float64, size)}
+	for i := range m.variance {
+		m.variance[i] = 1
+	}
+	return m
+}
+
+// update takes n rows of x into account.
+func (m *moments) update(n int, x func(row, i int) float64) {
+	for i := range m.mean {
+		sum := 0.0
+		for r := range n {
+			sum += x(r, i)
+		}
+		mean, sq := sum/float64(n), 0.0
+		for r := range n {
+			d := x(r, i) - mean
+			sq += d * d
+		}
+		m.batchMean[i], m.batchVar[i] = mean, sq/float64(n)
+	}
+	total := m.count + float64(n)
+	for i := range m.mean {
+		delta := m.batchMean[i] - m.mean[i]
+		sq := m.variance[i]*m.count + m.batchVar[i]*float64(n) + delta*delta*m.count*float64(n)/total
+		m.mean[i] += delta * float64(n) / total
+		m.variance[i] = sq / total
+	}
+	m.count = total
+}
+
+// A Normalizer holds the statistics of the environments of one learner. It is not safe for
+// concurrent use.
+type Normalizer struct {
+	cfg     Normalization
+	gamma   float64
+	obs     *moments
+	ret     *moments
+	returns []float64 // discounted, of each environment so far
+	started bool
+}
+
+// New returns a Normalizer of n environments with observations of obsSize numbers and the
+// discount gamma.
+func New(cfg Normalization, obsSize, n int, gamma float64) *Normalizer {
+	if !cfg.NormObs {
+		cfg.ClipObs = 0 // is of no account
+	}
+	if !cfg.NormReward {
+		cfg.ClipReward = 0
+	}
+	return &Normalizer{cfg: cfg, gamma: gamma, obs: newMoments(obsSize), ret: newMoments(1), returns: make([]float64, n)}
+}
+
+// Settings returns the settings in force.
+func (z *Normalizer) Settings() Normalization { return z.cfg }
+
+// Start takes the first observations of a training into account; after the first call, or a
+// Load, it does nothing.
+func (z *Normalizer) Start(obs []float32) {
+	if !z.started {
+		z.started = true
+		z.seen(obs)
+	}
+}
+
+// Seen takes the observations and rewards of a step into account, and normalizes the rewards
+// in place. done tells of each environment whether its episode has ended.
+func (z *Normalizer) Seen(obs []float32, reward []float64, terminated, truncated []bool) {
+	z.seen(obs)
+	if !z.cfg.NormReward {
+		return
+	}
+	for i, r := range reward {
+		z.returns[i] = z.returns[i]*z.gamma + r
+	}
+	z.ret.update(len(z.returns), func(r, _ int) float64 { return z.returns[r] })
+	scale := math.Sqrt(z.ret.variance[0] + epsilon)
+	for i := range reward {
+		reward[i] = min(max(reward[i]/scale, -z.cfg.ClipReward), z.cfg.ClipReward)
+		if terminated[i] || truncated[i] {
+			z.returns[i] = 0
+		}
+	}
+}
+
+func (z *Normalizer) seen(obs []float32) {
+	if z.cfg.NormObs {
+		size := len(z.obs.mean)
+		z.obs.update(len(obs)/size, func(r, i int) float64 { return float64(obs[r*size+i]) })
+	}
+}
+
+// Obs writes the normalized observations of src, which is any number of rows, to dst. Without
+// NormObs it copies them.
+func (z *Normalizer) Obs(dst, src []float32) {
+	if !z.cfg.NormObs {
+		copy(dst, src)
+		return
+	}
+	size := len(z.obs.mean)
+	for i, x := range src {
+		k := i % size
+		y := (float64(x) - z.obs.mean[k]) / math.Sqrt(z.obs.variance[k]+epsilon)
+		dst[i] = float32(min(max(y, -z.cfg.ClipObs), z.cfg.ClipObs))
+	}
+}
+
+// Active reports whether Obs changes anything.
+func (z *Normalizer) Active() bool { return z.cfg.NormObs }
+
+// Names of what a checkpoint holds of a Normalizer.
+const (
+	metadataKey   = "normalize"
+	obsMean       = models.StatePrefix + "obs_rms.mean"
+	obsVar        = models.StatePrefix + "obs_rms.var"
+	retMean       = models.StatePrefix + "ret_rms.mean"
+	retVar        = models.StatePrefix + "ret_rms.var"
+	counts        = models.StatePrefix + "rms.count" // of obs_rms and ret_rms
+	returnsTensor = models.StatePrefix + "returns"
+)
+
+// Save adds the settings and the statistics to a checkpoint, if anything is normalized.
+func (z *Normalizer) Save(f *models.File) error {
+	if !z.cfg.NormObs && !z.cfg.NormReward {
+		return nil
+	}
+	text, err := json.Marshal(z.cfg)
+	if err != nil {
+		return fmt.Errorf("normalize: save: %w", err)
+	}
+	if f.Meta.Metadata == nil {
+		f.Meta.Metadata = map[string]string{}
+	}
+	f.Meta.Metadata[metadataKey] = string(text)
+	put := func(name string, x ...float64) {
+		f.Put(safetensors.Tensor{Name: name, Shape: []int{len(x)}, Data: x})
+	}
+	put(obsMean, z.obs.mean...)
+	put(obsVar, z.obs.variance...)
+	put(retMean, z.ret.mean...)
+	put(retVar, z.ret.variance...)
+	put(counts, z.obs.count, z.ret.count)
+	put(returnsTensor, z.returns...)
+	return nil
+}
+
+// Load returns the Normalizer that Save stored, with the settings stored beside it, for n
+// environments and the discount gamma. It is one that changes nothing if f holds none. If n is
+// not the number of environments that it was saved for, their running returns begin at 0. The
+// error wraps [models.ErrMismatch].
+func Load(f models.File, obsSize, n int, gamma float64) (*Normalizer, error) {
+	text, ok := f.Meta.Metadata[metadataKey]
+	if !ok {
+		return New(Normalization{}, obsSize, n, gamma), nil
+	}
+	var cfg Normalization
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+		return nil, fmt.Errorf("normalize: load: %w: settings: %w", models.ErrMismatch, err)
+	}
+	z := New(cfg, obsSize, n, gamma)
+	z.started = true
+	both := make([]float64, 2)
+	for _, part := range []struct {
+		name string
+		to   []float64
+	}{{obsMean, z.obs.mean}, {obsVar, z.obs.variance}, {retMean, z.ret.mean}, {retVar, z.ret.variance}, {counts, both}} {
+		x, err := numbers(f, part.name)
+		if err != nil {
+			return nil, err
+		}
+		if len(x) != len(part.to) {
+			return nil, fmt.Errorf("normalize: load: %w: %s has %d numbers, want %d", models.ErrMismatch, part.name, len(x), len(part.to))
+		}
+		copy(part.to, x)
+	}
+	z.obs.count, z.ret.count = both[0], both[1]
+	returns, err := numbers(f, returnsTensor)
+	if err != nil {
+		return nil, err
+	}
+	if len(returns) == n {
+		copy(z.returns, returns)
+	}
+	return z, nil
+}
+
+func numbers(f models.File, name string) ([]float64, error) {
+	t, err := f.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	x, err := safetensors.As[float64](t)
+	if err != nil {
+		return nil, fmt.Errorf("normalize: load: %w: %w", models.ErrMismatch, err)
+	}
+	for _, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("normalize: load: %w: %s holds %v", models.ErrMismatch, name, v)
+		}
+	}
+	return x, nil
+}

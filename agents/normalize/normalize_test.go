@@ -1,0 +1,160 @@
+package normalize
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// step is what VecNormalize of Stable-Baselines3 2.9 gave (gamma 0.9, clip_obs 1.5,
+// clip_reward 2) for two environments k = 0, 1 with the observations (3k+t², t−2k) and the
+// rewards t·(1+k) at step t of episodes of three steps.
+type step struct {
+	obs    []float32
+	reward []float64
+	done   bool
+}
+
+var recorded = []step{
+	{[]float32{-0.9999389052391052, 0.9999250173568726, 1.0000388622283936, -1.0000250339508057}, nil, false},
+	{[]float32{-0.6324160099029541, 1.3416296243667603, 1.2649269104003906, -0.44722476601600647}, []float64{1.99940025806427, 2.0}, false},
+	{[]float32{0.3676270842552185, 1.5, 1.5, 0}, []float64{1.116807222366333, 2.0}, false},
+	{[]float32{-1.2375755310058594, 0.19244812428951263, 0.11252374202013016, -1.3471561670303345}, []float64{0.8862486481666565, 1.772497296333313}, true},
+	{[]float32{-0.8095073699951172, 0.9607689380645752, 0.6190577745437622, -0.6405152678489685}, []float64{0.30652740597724915, 0.6130548119544983}, false},
+	{[]float32{0.3676171898841858, 1.5, 1.5, 0}, []float64{0.6680933237075806, 1.3361866474151611}, false},
+}
+
+var settings = Normalization{NormObs: true, NormReward: true, ClipObs: 1.5, ClipReward: 2}
+
+func raw(t float32) []float32 { return []float32{t * t, t, 3 + t*t, t - 2} }
+
+// play takes steps from … to … of the recording into account and calls check after each.
+func play(z *Normalizer, from, to int, check func(k int, obs []float32, reward []float64)) {
+	for k := from; k < to; k++ {
+		obs, reward := raw(float32(k%3)), []float64(nil)
+		if k == 0 {
+			z.Start(obs)
+		} else {
+			t := float64((k-1)%3 + 1)
+			reward = []float64{t, 2 * t}
+			done := []bool{recorded[k].done, recorded[k].done}
+			z.Seen(obs, reward, done, make([]bool, 2))
+		}
+		got := make([]float32, 4)
+		z.Obs(got, obs)
+		check(k, got, reward)
+	}
+}
+
+func TestAsVecNormalize(t *testing.T) {
+	z := New(settings, 2, 2, 0.9)
+	play(z, 0, len(recorded), func(k int, obs []float32, reward []float64) {
+		if diff := cmp.Diff(recorded[k].obs, obs, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+			t.Errorf("observations of step %d (-want +got):\n%s", k, diff)
+		}
+		if diff := cmp.Diff(recorded[k].reward, reward, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+			t.Errorf("rewards of step %d (-want +got):\n%s", k, diff)
+		}
+	})
+	if got, want := z.ret.variance[0], 8.961603227639287; math.Abs(got-want) > 1e-9 {
+		t.Errorf("variance of the returns %v, want %v", got, want)
+	}
+	if diff := cmp.Diff([]float64{5.138937961857655, 1.6666611111574068}, z.obs.variance, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
+		t.Errorf("variance of the observations (-want +got):\n%s", diff)
+	}
+}
+
+// TestLoadGoesOn saves after three steps and goes on with the copy.
+func TestLoadGoesOn(t *testing.T) {
+	whole, z := New(settings, 2, 2, 0.9), New(settings, 2, 2, 0.9)
+	ignore := func(int, []float32, []float64) {}
+	play(whole, 0, 6, ignore)
+	play(z, 0, 3, ignore)
+	copied, err := Load(saved(t, z), 2, 2, 0.9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied.Start([]float32{9, 9, 9, 9}) // has begun long ago
+	play(copied, 3, 6, ignore)
+	if diff := cmp.Diff(whole, copied, cmp.AllowUnexported(Normalizer{}, moments{})); diff != "" {
+		t.Errorf("statistics (-uninterrupted +resumed):\n%s", diff)
+	}
+}
+
+func TestNothingToNormalize(t *testing.T) {
+	z := New(Defaults(), 2, 2, 0.9)
+	obs, reward, got := []float32{1, 2, 300, -4}, []float64{50, -60}, make([]float32, 4)
+	z.Start(obs)
+	z.Seen(obs, reward, make([]bool, 2), make([]bool, 2))
+	z.Obs(got, obs)
+	if diff := cmp.Diff(obs, got); diff != "" {
+		t.Errorf("observations (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]float64{50, -60}, reward); diff != "" {
+		t.Errorf("rewards (-want +got):\n%s", diff)
+	}
+	f := saved(t, z)
+	if len(f.Tensors) != 0 {
+		t.Errorf("%d tensors in the checkpoint, want 0", len(f.Tensors))
+	}
+	if z, err := Load(f, 2, 2, 0.9); err != nil || z.Active() {
+		t.Errorf("Load gives %+v, %v", z, err)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for name, change := range map[string]func(f *models.File){
+		"settings":     func(f *models.File) { f.Meta.Metadata[metadataKey] = "{" },
+		"size":         func(f *models.File) { f.Tensors[0].Shape, f.Tensors[0].Data = []int{1}, []float64{1} },
+		"type":         func(f *models.File) { f.Tensors[0].Data = []float32{1, 2} },
+		"not a number": func(f *models.File) { f.Tensors[1].Data = []float64{1, math.NaN()} },
+		"missing":      func(f *models.File) { f.Tensors = f.Tensors[1:] },
+	} {
+		f := saved(t, New(settings, 2, 2, 0.9))
+		change(&f)
+		if _, err := Load(f, 2, 2, 0.9); !errors.Is(err, models.ErrMismatch) {
+			t.Errorf("%s: error %v, want one that wraps %v", name, err, models.ErrMismatch)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, bad := range []Normalization{{NormObs: true}, {NormReward: true, ClipReward: -1}} {
+		if err := bad.Validate(); err == nil {
+			t.Errorf("Validate(%+v) gives no error", bad)
+		}
+	}
+	if err := Defaults().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// saved returns z as a file holds it.
+func saved(t *testing.T, z *Normalizer) models.File {
+	t.Helper()
+	f := models.File{Meta: models.Checkpoint{Algo: "test", Spec: models.Spec{Inputs: 2, Towers: []models.Tower{{Name: "t"}}, Heads: []models.Head{{Name: "h", Size: 1, Gain: 1}}}}}
+	if err := z.Save(&f); err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	if err := models.Write(&buf, f); err != nil {
+		t.Fatal(err)
+	}
+	read, err := models.Read(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range read.Tensors { // in the form that the test changes
+		if x, err := safetensors.As[float64](read.Tensors[i]); err == nil {
+			read.Tensors[i].Data = x
+		}
+	}
+	return read
+}

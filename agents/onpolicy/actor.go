@@ -1,0 +1,301 @@
+// Package onpolicy is what learners on their own experience have in common: a policy network
+// with its distribution of actions, normalization, rollouts with the values that bootstrap
+// them, and checkpoints.
+package onpolicy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/distribution"
+	"github.com/kubernasium/kubernasium/agents/normalize"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/optim"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// valueHead is the head of the value, by Stable-Baselines3's name.
+const valueHead = "value_net"
+
+// An Actor is a policy and value network that acts, and all of a learner that a checkpoint
+// holds. It is not safe for concurrent use.
+type Actor struct {
+	Algo      string // in checkpoints and errors
+	Config    any    // hyperparameters, in checkpoints
+	Env       agents.EnvInfo
+	Seed      uint64
+	Net       models.Network
+	Params    []models.Param
+	Optimizer optim.Optimizer
+	Rng       *rand.Rand
+	Dist      distribution.Distribution
+	Norm      *normalize.Normalizer
+	Value     int // offset of the value in an output row
+	NUpdates  int
+	State     State // what else the learner keeps; nil if nothing
+
+	spec         models.Spec
+	src          *pcg.Source
+	norm         normalize.Normalization
+	gamma        float64
+	numTimesteps int
+	box          *space.Box // of actions, or nil
+}
+
+// State is what a learner keeps beside what every Actor has.
+type State interface {
+	// Save adds it to a checkpoint.
+	Save(f *models.File)
+
+	// Load reads it and returns how to take it up, which is done only if nothing else fails.
+	// The error wraps [models.ErrMismatch].
+	Load(f models.File) (commit func(), err error)
+}
+
+// Settings are what an Actor is made of.
+type Settings struct {
+	Algo      string
+	Config    any // hyperparameters
+	Normalize normalize.Normalization
+	Gamma     float64
+	Env       agents.EnvInfo
+	Spec      models.Spec
+	Net       models.Network // built from Spec
+	Seed      uint64         // of all that is random
+}
+
+// NewActor returns an Actor without an Optimizer, which the caller sets.
+func NewActor(s Settings) (*Actor, error) {
+	if err := s.Normalize.Validate(); err != nil {
+		return nil, err
+	}
+	d, err := distribution.New(s.Env.Act, s.Spec)
+	if err != nil {
+		return nil, err
+	}
+	a := &Actor{
+		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
+		spec: s.Spec, src: pcg.New(s.Seed), norm: s.Normalize, gamma: s.Gamma,
+	}
+	if s.Normalize.NormObs && s.Spec.Nodes != nil && s.Spec.Nodes.Edges != nil {
+		return nil, fmt.Errorf("%s: norm_obs of observations with edges, which are numbers of nodes", s.Algo)
+	}
+	a.Rng = rand.New(a.src)
+	a.Value, _ = s.Spec.Head(valueHead)
+	a.Norm = normalize.New(s.Normalize, s.Env.Obs.Size(), s.Env.NumEnvs, s.Gamma)
+	if b, ok := s.Env.Act.(space.Box); ok {
+		a.box = &b
+	}
+	return a, nil
+}
+
+// Spec returns the description of the network.
+func (a *Actor) Spec() models.Spec { return a.spec }
+
+// NumTimesteps returns the number of environment steps observed.
+func (a *Actor) NumTimesteps() int { return a.numTimesteps }
+
+// Advance counts n environment steps as observed.
+func (a *Actor) Advance(n int) { a.numTimesteps += n }
+
+// Clip moves an action of a Box to the nearest one in it. The environment gets that; the
+// learner goes on with the one sampled, as in Stable-Baselines3.
+func (a *Actor) Clip(action []float32) { clip(a.box, action) }
+
+func clip(box *space.Box, action []float32) {
+	if box == nil {
+		return
+	}
+	for i, x := range action {
+		low, high := box.Bounds(i)
+		action[i] = min(max(x, low), high)
+	}
+}
+
+// CheckRewards reports the first reward that is not finite.
+func (a *Actor) CheckRewards(reward []float64) error {
+	for i, r := range reward {
+		if math.IsNaN(r) || math.IsInf(r, 0) {
+			return fmt.Errorf("%s: reward %v of environment %d at timestep %d", a.Algo, r, i, a.numTimesteps+i)
+		}
+	}
+	return nil
+}
+
+// rngTensor holds the state of the random generator.
+const rngTensor = models.StatePrefix + "rng"
+
+// scalars is the part of a learner's state that is no array.
+type scalars struct {
+	NumTimesteps int `json:"num_timesteps"`
+	NUpdates     int `json:"n_updates"`
+}
+
+// Save writes a checkpoint.
+func (a *Actor) Save(w io.Writer) error {
+	meta, err := a.Env.Checkpoint(a.Algo, a.spec)
+	if err != nil {
+		return err
+	}
+	if meta.Config, err = json.Marshal(a.Config); err != nil {
+		return fmt.Errorf("%s: save: %w", a.Algo, err)
+	}
+	if meta.State, err = json.Marshal(scalars{a.numTimesteps, a.NUpdates}); err != nil {
+		return fmt.Errorf("%s: save: %w", a.Algo, err)
+	}
+	meta.Seed, meta.Timesteps = a.Seed, int64(a.numTimesteps)
+	f := models.File{Meta: meta}
+	f.PutParams(a.Params)
+	a.Optimizer.Save(&f)
+	rng, err := a.src.MarshalBinary()
+	if err != nil {
+		return fmt.Errorf("%s: save: %w", a.Algo, err)
+	}
+	f.Put(safetensors.Tensor{Name: rngTensor, Shape: []int{len(rng)}, Data: rng})
+	if err := a.Norm.Save(&f); err != nil {
+		return err
+	}
+	if a.State != nil {
+		a.State.Save(&f)
+	}
+	return models.Write(w, f)
+}
+
+// Load reads a checkpoint. It must be of the same environment, spaces, network, normalization
+// and optimizer; other hyperparameters are those of the Actor, which is unchanged after an
+// error.
+func (a *Actor) Load(r io.Reader) error {
+	f, err := models.Read(r)
+	if err != nil {
+		return err
+	}
+	want, err := a.Env.Checkpoint(a.Algo, a.spec)
+	if err != nil {
+		return err
+	}
+	if err := f.Meta.Match(want); err != nil {
+		return err
+	}
+	var s scalars
+	if err := json.Unmarshal(f.Meta.State, &s); err != nil {
+		return fmt.Errorf("%s: load: %w: state: %w", a.Algo, models.ErrMismatch, err)
+	}
+	t, err := f.Tensor(rngTensor)
+	if err != nil {
+		return err
+	}
+	rng, err := safetensors.As[uint8](t)
+	if err != nil {
+		return fmt.Errorf("%s: load: %w: %w", a.Algo, models.ErrMismatch, err)
+	}
+	restored := *a.src
+	if err := restored.UnmarshalBinary(rng); err != nil {
+		return fmt.Errorf("%s: load: %w: %w", a.Algo, models.ErrMismatch, err)
+	}
+	norm, err := normalize.Load(f, a.Env.Obs.Size(), a.Env.NumEnvs, a.gamma)
+	if err != nil {
+		return err
+	}
+	if norm.Settings() != a.Norm.Settings() {
+		return fmt.Errorf("%s: load: %w: normalization %+v, want %+v", a.Algo, models.ErrMismatch, norm.Settings(), a.Norm.Settings())
+	}
+	params := slices.Clone(a.Params)
+	for i := range params {
+		params[i].Value = make([]float32, len(a.Params[i].Value))
+	}
+	if err := f.Params(params); err != nil {
+		return err
+	}
+	commit := func() {}
+	if a.State != nil {
+		if commit, err = a.State.Load(f); err != nil {
+			return err
+		}
+	}
+	if err := a.Optimizer.Load(f); err != nil {
+		return err
+	}
+	commit()
+	for i, p := range params { // only now, when nothing can fail
+		copy(a.Params[i].Value, p.Value)
+	}
+	*a.src, *a.Norm = restored, *norm
+	a.numTimesteps, a.NUpdates = s.NumTimesteps, s.NUpdates
+	return nil
+}
+
+// Greedy returns the policy that takes the most probable action.
+func (a *Actor) Greedy() agents.Policy {
+	d, err := distribution.New(a.Env.Act, a.spec)
+	if err != nil {
+		panic("onpolicy: unreachable: " + err.Error()) // NewActor made one
+	}
+	return &greedy{algo: a.Algo, net: a.Net, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
+}
+
+// NewPolicy returns the greedy policy of a checkpoint that an Actor saved; net holds its
+// parameters. The error wraps [models.ErrMismatch].
+func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
+	var d space.Description
+	if err := json.Unmarshal([]byte(f.Meta.ActionSpace), &d); err != nil {
+		return nil, fmt.Errorf("onpolicy: %w: action space: %w", models.ErrMismatch, err)
+	}
+	act, err := space.FromDescription(d)
+	if err != nil {
+		return nil, fmt.Errorf("onpolicy: %w: %w", models.ErrMismatch, err)
+	}
+	g := &greedy{algo: f.Meta.Algo, net: net, spec: f.Meta.Spec, size: act.Size()}
+	if g.dist, err = distribution.New(act, f.Meta.Spec); err != nil {
+		return nil, fmt.Errorf("onpolicy: %w: %w", models.ErrMismatch, err)
+	}
+	if g.norm, err = normalize.Load(f, f.Meta.Spec.Inputs, 0, 1); err != nil {
+		return nil, err
+	}
+	if b, ok := act.(space.Box); ok {
+		g.box = &b
+	}
+	return g, nil
+}
+
+// greedy takes the most probable of the permitted actions.
+type greedy struct {
+	algo string
+	net  models.Network
+	spec models.Spec
+	dist distribution.Distribution
+	norm *normalize.Normalizer
+	box  *space.Box
+	size int // of an action
+	obs  []float32
+}
+
+// Act implements [agents.Policy].
+func (g *greedy) Act(b *envs.Batch, actions []float32) error {
+	n, k := len(b.Reward), g.spec.Outputs()
+	obs := b.Obs
+	if g.norm.Active() {
+		g.obs = slices.Grow(g.obs[:0], len(obs))[:len(obs)]
+		g.norm.Obs(g.obs, obs)
+		obs = g.obs
+	}
+	out, err := g.net.Forward(obs, n)
+	if err != nil {
+		return fmt.Errorf("%s: act: %w", g.algo, err)
+	}
+	m := len(b.Mask) / n
+	for i := range n {
+		action := actions[i*g.size : (i+1)*g.size]
+		g.dist.Condition(out[i*k:(i+1)*k], b.Mask[i*m:(i+1)*m])
+		g.dist.Mode(action)
+		clip(g.box, action)
+	}
+	return nil
+}

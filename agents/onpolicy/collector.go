@@ -1,0 +1,158 @@
+package onpolicy
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/kubernasium/kubernasium/agents/rollout"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// A Collector is an Actor that records rollouts of a fixed number of steps of each environment.
+// A learner embeds it, and once Buf is full it learns and clears Buf.
+type Collector struct {
+	*Actor
+	Buf *rollout.Buffer
+
+	final  []float32 // normalized final observations
+	reward []float64 // normalized rewards
+}
+
+// NewCollector returns a Collector of rollouts of nSteps steps of each environment.
+func NewCollector(nSteps int, s Settings) (*Collector, error) {
+	a, err := NewActor(s)
+	if err != nil {
+		return nil, err
+	}
+	n, size := s.Env.NumEnvs, s.Env.Obs.Size()
+	return &Collector{
+		Actor: a, Buf: rollout.New(nSteps, n, size, s.Env.Act.Size(), space.MaskSize(s.Env.Act)),
+		final: make([]float32, n*size), reward: make([]float64, n),
+	}, nil
+}
+
+// Act implements [agents.Policy]: it samples from the masked policy and remembers what an
+// update needs of the moment.
+//
+// Source of the masks: Huang and Ontañón, "A Closer Look at Invalid Action Masking in Policy
+// Gradient Algorithms", arXiv:2006.14171.
+func (c *Collector) Act(b *envs.Batch, actions []float32) error {
+	buf := c.Buf
+	from, to := buf.Rows()
+	c.Norm.Start(b.Obs)
+	obs := buf.Obs[from*buf.ObsSize : to*buf.ObsSize]
+	c.Norm.Obs(obs, b.Obs)
+	out, err := c.Net.Forward(obs, buf.N)
+	if err != nil {
+		return fmt.Errorf("%s: act: %w", c.Algo, err)
+	}
+	copy(buf.Mask[from*buf.MaskSize:to*buf.MaskSize], b.Mask)
+	k := c.spec.Outputs()
+	for i := range buf.N {
+		row, r := out[i*k:(i+1)*k], from+i
+		c.Dist.Condition(row, b.Mask[i*buf.MaskSize:(i+1)*buf.MaskSize])
+		sampled := buf.Action[r*buf.ActSize : (r+1)*buf.ActSize]
+		c.Dist.Sample(c.Rng, sampled)
+		buf.LogProb[r] = float32(c.Dist.LogProb(sampled))
+		buf.Value[r] = row[c.Value]
+		played := actions[i*buf.ActSize : (i+1)*buf.ActSize]
+		copy(played, sampled)
+		c.Clip(played)
+	}
+	return nil
+}
+
+// Observe implements [agents.Learner].
+func (c *Collector) Observe(next *envs.Batch) error {
+	if err := c.CheckRewards(next.Reward); err != nil {
+		return err
+	}
+	buf := c.Buf
+	from, to := buf.Rows()
+	copy(c.reward, next.Reward)
+	c.Norm.Seen(next.Obs, c.reward, next.Terminated, next.Truncated)
+	copy(buf.Reward[from:to], c.reward)
+	copy(buf.Terminated[from:to], next.Terminated)
+	copy(buf.Truncated[from:to], next.Truncated)
+	if err := c.bootstrap(next, from); err != nil {
+		return err
+	}
+	c.Advance(buf.N)
+	buf.Advance()
+	if buf.Full() {
+		return c.valueOfNext(next.Obs, to-buf.N)
+	}
+	return nil
+}
+
+// bootstrap sets the value of what followed the step at rows from …: of the final observation
+// where the time limit ended an episode, and of the next step's observation elsewhere, which
+// is known when that step is recorded, so that only truncated rows are filled in here.
+//
+// Source: Pardo et al., "Time Limits in Reinforcement Learning", arXiv:1712.00378, section 3.
+func (c *Collector) bootstrap(next *envs.Batch, from int) error {
+	buf, any := c.Buf, false
+	for i := range buf.N {
+		any = any || (next.Truncated[i] && !next.Terminated[i])
+	}
+	if from > 0 { // the values of this step's observations, for the step before
+		for i := range buf.N {
+			if prev := from - buf.N + i; !buf.Terminated[prev] && !buf.Truncated[prev] {
+				buf.NextValue[prev] = buf.Value[from+i]
+			}
+		}
+	}
+	if !any {
+		return nil
+	}
+	c.Norm.Obs(c.final, next.FinalObs)
+	out, err := c.Net.Forward(c.final, buf.N)
+	if err != nil {
+		return fmt.Errorf("%s: value of final observations: %w", c.Algo, err)
+	}
+	for i := range buf.N {
+		if next.Truncated[i] && !next.Terminated[i] {
+			buf.NextValue[from+i] = out[i*c.spec.Outputs()+c.Value]
+		}
+	}
+	return nil
+}
+
+// valueOfNext sets the values that follow the last step of the rollout.
+func (c *Collector) valueOfNext(obs []float32, from int) error {
+	c.Norm.Obs(c.final, obs)
+	out, err := c.Net.Forward(c.final, c.Buf.N)
+	if err != nil {
+		return fmt.Errorf("%s: value of the last observations: %w", c.Algo, err)
+	}
+	for i := range c.Buf.N {
+		if !c.Buf.Terminated[from+i] && !c.Buf.Truncated[from+i] {
+			c.Buf.NextValue[from+i] = out[i*c.spec.Outputs()+c.Value]
+		}
+	}
+	return nil
+}
+
+// Row returns the action and the mask of row r of the rollout.
+func (c *Collector) Row(r int) (action []float32, mask []bool) {
+	b := c.Buf
+	return b.Action[r*b.ActSize : (r+1)*b.ActSize], b.Mask[r*b.MaskSize : (r+1)*b.MaskSize]
+}
+
+// Save implements [agents.Learner]. It is an error in the middle of a rollout.
+func (c *Collector) Save(w io.Writer) error {
+	if c.Buf.Step() != 0 {
+		return fmt.Errorf("%s: save %d steps into a rollout, want before its first step", c.Algo, c.Buf.Step())
+	}
+	return c.Actor.Save(w)
+}
+
+// Load implements [agents.Learner], as Actor.Load does, and forgets the rollout.
+func (c *Collector) Load(r io.Reader) error {
+	if err := c.Actor.Load(r); err != nil {
+		return err
+	}
+	c.Buf.Clear()
+	return nil
+}

@@ -1,0 +1,133 @@
+// Package policies gives the networks of learners, by the names of policies that
+// Stable-Baselines3 has and those that graphs need.
+//
+// An observation with nodes is a Dict with a leaf "nodes" of shape (N, F), one row for each
+// node, for actions Discrete(N), or Discrete(N+1) of which the last waits. Leaves "edges" of
+// shape (E, 2) and "edge_mask" of shape (E) make it a graph. The parameters of a policy over
+// nodes do not depend on N.
+package policies
+
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// The names of policies.
+const (
+	Mlp  = "MlpPolicy"  // dense layers over the whole observation
+	Node = "NodePolicy" // dense layers that all nodes share, over a node's row and what belongs to no node
+	SAGE = "SAGEPolicy" // layers that pass the mean of a node's neighbours to it
+	GCN  = "GCNPolicy"  // layers that pass the normalized sum
+)
+
+// Network are the hyperparameters of a learner's network.
+type Network struct {
+	Policy       string  `json:"policy"`        // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"
+	NetArch      []int   `json:"net_arch"`      // widths of the hidden layers of each tower; default 64, 64
+	ActivationFn string  `json:"activation_fn"` // "tanh" (default) or "relu"
+	LayerNorm    bool    `json:"layer_norm"`    // between each hidden layer and its activation; default false
+	LogStdInit   float64 `json:"log_std_init"`  // first logarithm of the standard deviations of Box actions; default 0
+	Pool         string  `json:"pool"`          // of nodes for value and waiting: "mean", "max" or "mean+max" (default)
+}
+
+// Defaults returns the defaults of Stable-Baselines3's actor-critic policies.
+func Defaults() Network {
+	return Network{Policy: Mlp, NetArch: []int{64, 64}, ActivationFn: models.Tanh, Pool: models.MeanMax}
+}
+
+// ActorCritic returns a network with separate towers for policy and value: the heads are
+// "action_net", which describes an action in act, and "value_net"; a Box has "log_std" too.
+func (n Network) ActorCritic(obs, act space.Space) (models.Spec, error) {
+	var spec models.Spec
+	if n.Policy == "" || n.Policy == Mlp {
+		var err error
+		if spec, err = n.dense(obs, act); err != nil {
+			return models.Spec{}, err
+		}
+	} else {
+		layer, err := n.layer()
+		if err != nil {
+			return models.Spec{}, err
+		}
+		nodes, wait, err := Nodes(obs, act)
+		if err != nil {
+			return models.Spec{}, fmt.Errorf("policies: %s: %w", n.Policy, err)
+		}
+		if layer != "" && nodes.Edges == nil {
+			return models.Spec{}, fmt.Errorf("policies: %s: the observation has no leaf \"edges\"", n.Policy)
+		}
+		spec = models.NodeActorCritic(obs.Size(), nodes, n.NetArch, n.ActivationFn, layer, n.Pool, wait)
+	}
+	for i := range spec.Towers {
+		spec.Towers[i].LayerNorm = n.LayerNorm && len(spec.Towers[i].Hidden) > 0
+	}
+	return spec, spec.Validate()
+}
+
+func (n Network) dense(obs, act space.Space) (models.Spec, error) {
+	switch a := act.(type) {
+	case space.Discrete:
+		return models.ActorCritic(obs.Size(), a.N, n.NetArch, n.ActivationFn), nil
+	case space.MultiDiscrete:
+		return models.MultiDiscreteActorCritic(obs.Size(), a.NVec, n.NetArch, n.ActivationFn), nil
+	case space.MultiBinary:
+		return models.ActorCritic(obs.Size(), a.N, n.NetArch, n.ActivationFn), nil
+	case space.Box:
+		return models.GaussianActorCritic(obs.Size(), a.Size(), n.NetArch, n.ActivationFn, n.LogStdInit), nil
+	}
+	return models.Spec{}, fmt.Errorf("policies: actions of kind %s, want discrete, multi_discrete, multi_binary or box", act.Describe().Kind)
+}
+
+// layer returns the kind of layers over nodes.
+func (n Network) layer() (string, error) {
+	switch n.Policy {
+	case Node:
+		return "", nil
+	case SAGE:
+		return models.SAGE, nil
+	case GCN:
+		return models.GCN, nil
+	}
+	return "", fmt.Errorf("policies: policy %q, want %s, %s, %s or %s", n.Policy, Mlp, Node, SAGE, GCN)
+}
+
+// Nodes returns where obs holds nodes and edges, and whether act has an action that chooses no
+// node.
+func Nodes(obs, act space.Space) (nodes models.Nodes, wait bool, err error) {
+	dict, ok := obs.(space.Dict)
+	if !ok {
+		return nodes, false, fmt.Errorf("observations of kind %s, want a dict with a leaf \"nodes\"", obs.Describe().Kind)
+	}
+	edges, offset := models.Edges{Undirected: true}, 0
+	for _, f := range dict.Fields {
+		shape := f.Space.Describe().Shape
+		switch f.Key {
+		case "nodes":
+			if len(shape) != 2 {
+				return nodes, false, fmt.Errorf("leaf \"nodes\" of shape %v, want (N, F)", shape)
+			}
+			nodes.Offset, nodes.N, nodes.Features = offset, shape[0], shape[1]
+		case "edges":
+			if len(shape) != 2 || shape[1] != 2 {
+				return nodes, false, fmt.Errorf("leaf \"edges\" of shape %v, want (E, 2)", shape)
+			}
+			edges.Offset, edges.N = offset, shape[0]
+		case "edge_mask":
+			edges.MaskOffset, edges.Masked = offset, true
+		}
+		offset += f.Space.Size()
+	}
+	if nodes.N == 0 {
+		return nodes, false, fmt.Errorf("observations without a leaf \"nodes\"")
+	}
+	if edges.N > 0 {
+		nodes.Edges = &edges
+	}
+	d, ok := act.(space.Discrete)
+	if !ok || d.N != nodes.N && d.N != nodes.N+1 {
+		return nodes, false, fmt.Errorf("actions %+v for %d nodes, want Discrete(%d) or Discrete(%d)", act, nodes.N, nodes.N, nodes.N+1)
+	}
+	return nodes, d.N > nodes.N, nil
+}

@@ -1,0 +1,361 @@
+// Package reinforce is REINFORCE with a baseline: Monte Carlo policy gradient, for actions of
+// every kind, with masks. It is the simplest of the learners and the one without bias: nothing
+// is bootstrapped but what a time limit cut off.
+//
+// The comments cite these details by number:
+//
+//	[1] The return of each step is what followed it in its episode, discounted from that step:
+//	    Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist
+//	    Reinforcement Learning" (1992); Sutton and Barto, "Reinforcement Learning: An
+//	    Introduction" (2nd ed., 2018), section 13.3. The factor γ^t of the latter is left out,
+//	    as is usual.
+//	[2] The value of the state, learned by least squares, is subtracted as a baseline: section
+//	    13.4 there.
+//	[3] Every environment gives the same number of whole episodes to an update, and waits for
+//	    the others. With the episodes that end first, short ones would be favoured.
+//	[4] A truncated episode bootstraps from its final observation: Pardo et al.,
+//	    arXiv:1712.00378, section 3.
+//	[5] One step of Adam for an update, the gradient of all parameters together clipped.
+package reinforce
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
+	"github.com/kubernasium/kubernasium/agents/rollout"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/optim"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// Algo is the name of the algorithm in checkpoints and on the command line.
+const Algo = "reinforce"
+
+// NetworkSpec returns the network that cfg asks for: separate towers for policy and value, with
+// orthogonal initialization with gains √2, 0.01 and 1.
+func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
+	return cfg.Network.ActorCritic(obs, act)
+}
+
+// Learner is a REINFORCE agent. It is not safe for concurrent use.
+type Learner struct {
+	*onpolicy.Actor
+	cfg      Config
+	quota    int // episodes of each environment in an update
+	runs     []run
+	steps    steps     // of the episodes that ended, one after another
+	obs      []float32 // normalized, of the step under way
+	final    []float32 // normalized final observations
+	reward   []float64 // normalized
+	chunk    chunk
+	gradient [][]float32 // sums over chunks, of each parameter
+}
+
+// run is what one environment has given to the update under way.
+type run struct {
+	start    bool // it is at the start of an episode
+	on       bool // its episode is recorded
+	episodes int  // that ended and were recorded
+	now      steps
+}
+
+// steps are columns of equal length.
+type steps struct {
+	obs, action []float32
+	mask        []bool
+	value, ret  []float32
+	reward      []float64
+	at          []place
+}
+
+// place is where a step comes from.
+type place struct{ env, step int }
+
+func (s *steps) clear() {
+	*s = steps{s.obs[:0], s.action[:0], s.mask[:0], s.value[:0], s.ret[:0], s.reward[:0], s.at[:0]}
+}
+
+func (s *steps) append(t steps) {
+	s.obs, s.action, s.mask = append(s.obs, t.obs...), append(s.action, t.action...), append(s.mask, t.mask...)
+	s.value, s.ret, s.reward = append(s.value, t.value...), append(s.ret, t.ret...), append(s.reward, t.reward...)
+	s.at = append(s.at, t.at...)
+}
+
+// culprit names, for the error about a loss that is not finite, the step that it comes from:
+// the last whose return is not finite, since what is not finite spreads to the returns before
+// it; or else the parameters.
+func (s *steps) culprit() string {
+	for i := len(s.ret) - 1; i >= 0; i-- {
+		if x := s.ret[i]; x-x != 0 {
+			return fmt.Sprintf("the return %v of environment %d at step %d of its episode", x, s.at[i].env, s.at[i].step)
+		}
+	}
+	return "the network's parameters, as all returns are finite"
+}
+
+// chunkRows is the number of rows that go through the network at once. It is fixed, because an
+// engine may build a graph for each number of rows.
+const chunkRows = 256
+
+// chunk is the memory for the rows that go through the network at once.
+type chunk struct{ obs, dOut []float32 }
+
+var _ agents.Learner = (*Learner)(nil)
+
+// New returns a learner for the environments, whose network net was built from NetworkSpec.
+// Everything random is drawn from seed.
+func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	if err != nil {
+		return nil, err
+	}
+	a, err := onpolicy.NewActor(onpolicy.Settings{
+		Algo: Algo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Optimizer = optim.NewAdam(a.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8})
+	n, size := env.NumEnvs, env.Obs.Size()
+	l := &Learner{
+		Actor: a, cfg: cfg, quota: (cfg.NEpisodes + n - 1) / n, runs: make([]run, n),
+		obs: make([]float32, n*size), final: make([]float32, n*size), reward: make([]float64, n),
+		chunk: chunk{make([]float32, chunkRows*size), make([]float32, chunkRows*spec.Outputs())},
+	}
+	for i := range l.runs {
+		l.runs[i].start = true
+	}
+	a.State = state{l}
+	for _, p := range a.Params {
+		l.gradient = append(l.gradient, make([]float32, len(p.Grad)))
+	}
+	return l, nil
+}
+
+// Act implements [agents.Policy]: it samples from the masked policy and remembers what an
+// update needs of the moment.
+func (l *Learner) Act(b *envs.Batch, actions []float32) error {
+	l.Norm.Start(b.Obs)
+	l.Norm.Obs(l.obs, b.Obs)
+	n := len(l.runs)
+	out, err := l.Net.Forward(l.obs, n)
+	if err != nil {
+		return fmt.Errorf("reinforce: act: %w", err)
+	}
+	k, size, act, m := l.Spec().Outputs(), len(l.obs)/n, len(actions)/n, len(b.Mask)/n
+	for i := range l.runs {
+		row, mask, action := out[i*k:(i+1)*k], b.Mask[i*m:(i+1)*m], actions[i*act:(i+1)*act]
+		l.Dist.Condition(row, mask)
+		l.Dist.Sample(l.Rng, action)
+		r := &l.runs[i]
+		if r.start {
+			r.start, r.on = false, r.episodes < l.quota
+		}
+		if s := &r.now; r.on {
+			s.obs = append(s.obs, l.obs[i*size:(i+1)*size]...)
+			s.action = append(s.action, action...)
+			s.mask = append(s.mask, mask...)
+			s.value = append(s.value, row[l.Value])
+			s.at = append(s.at, place{i, len(s.at)})
+		}
+		l.Clip(action)
+	}
+	return nil
+}
+
+// Observe implements [agents.Learner].
+func (l *Learner) Observe(next *envs.Batch) error {
+	if err := l.CheckRewards(next.Reward); err != nil {
+		return err
+	}
+	copy(l.reward, next.Reward)
+	l.Norm.Seen(next.Obs, l.reward, next.Terminated, next.Truncated)
+	var out []float32 // of the final observations, if one is needed
+	for i := range l.runs {
+		r, terminated, truncated := &l.runs[i], next.Terminated[i], next.Truncated[i]
+		if r.on {
+			r.now.reward = append(r.now.reward, l.reward[i])
+		}
+		if !terminated && !truncated {
+			continue
+		}
+		if r.on {
+			after := 0.0
+			if !terminated { // [4]
+				if out == nil {
+					var err error
+					l.Norm.Obs(l.final, next.FinalObs)
+					if out, err = l.Net.Forward(l.final, len(l.runs)); err != nil {
+						return fmt.Errorf("reinforce: value of final observations: %w", err)
+					}
+				}
+				after = float64(out[i*l.Spec().Outputs()+l.Value])
+			}
+			l.end(r, after)
+		}
+		r.start, r.on = true, false
+	}
+	l.Advance(len(l.runs))
+	return nil
+}
+
+// end closes the episode of r, which goes on to be worth after what was recorded.
+func (l *Learner) end(r *run, after float64) {
+	s := &r.now
+	s.ret = slices.Grow(s.ret[:0], len(s.reward))[:len(s.reward)]
+	for t := len(s.reward) - 1; t >= 0; t-- { // [1]
+		after = s.reward[t] + l.cfg.Gamma*after
+		s.ret[t] = float32(after)
+	}
+	l.steps.append(*s)
+	s.clear()
+	r.episodes++
+}
+
+// Update implements [agents.Learner]: once every environment has given its episodes [3], it
+// makes one gradient step over them.
+func (l *Learner) Update() (agents.Metrics, error) {
+	for i := range l.runs {
+		if l.runs[i].episodes < l.quota {
+			return nil, nil
+		}
+	}
+	progress := 1 - float64(l.NumTimesteps())/float64(l.cfg.TotalTimesteps)
+	rate := l.cfg.LearningRate.At(progress)
+	s, err := l.learn()
+	if err != nil {
+		return nil, err
+	}
+	optim.ClipGradNorm(l.Params, l.cfg.MaxGradNorm) // [5]
+	l.Optimizer.Step(rate)
+	l.NUpdates++
+	m := agents.Metrics{
+		"train/policy_loss": s.policy, "train/value_loss": s.value, "train/entropy_loss": s.entropy,
+		"train/explained_variance": rollout.ExplainedVariance(l.steps.value, l.steps.ret),
+		"train/learning_rate":      rate, "train/n_updates": float64(l.NUpdates),
+	}
+	l.steps.clear()
+	for i := range l.runs {
+		l.runs[i].episodes = 0 // one in the middle of an episode waits for its end
+	}
+	return m, nil
+}
+
+// losses are the parts of the loss; entropy is the negative of the entropy's mean.
+type losses struct{ policy, value, entropy float64 }
+
+// learn leaves the gradient of the loss over all recorded steps in the parameters.
+func (l *Learner) learn() (losses, error) {
+	n, k := len(l.steps.ret), l.Spec().Outputs()
+	adv := make([]float32, n)
+	for i := range adv {
+		adv[i] = l.steps.ret[i] - l.steps.value[i] // [2]
+	}
+	if l.cfg.NormalizeAdvantage && n > 1 {
+		rollout.Normalize(adv)
+	}
+	for _, g := range l.gradient {
+		clear(g)
+	}
+	var s losses
+	size := len(l.steps.obs) / n
+	for from := 0; from < n; from += chunkRows {
+		rows := min(chunkRows, n-from)
+		clear(l.chunk.obs)
+		clear(l.chunk.dOut)
+		copy(l.chunk.obs, l.steps.obs[from*size:(from+rows)*size])
+		out, err := l.Net.Forward(l.chunk.obs, chunkRows)
+		if err != nil {
+			return s, fmt.Errorf("reinforce: update: %w", err)
+		}
+		for i := range rows {
+			l.loss(&s, from+i, out[i*k:(i+1)*k], l.chunk.dOut[i*k:(i+1)*k], float64(adv[from+i]), 1/float64(n))
+		}
+		if err := l.Net.Backward(l.chunk.dOut); err != nil {
+			return s, fmt.Errorf("reinforce: update: %w", err)
+		}
+		for i, p := range l.Params {
+			for j, g := range p.Grad {
+				l.gradient[i][j] += g
+			}
+		}
+	}
+	for i, p := range l.Params {
+		copy(p.Grad, l.gradient[i])
+	}
+	if loss := s.policy + l.cfg.EntCoef*s.entropy + l.cfg.VfCoef*s.value; math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return s, fmt.Errorf("reinforce: loss %v at timestep %d, update %d, from %s (policy %v, value %v, entropy %v)",
+			loss, l.NumTimesteps(), l.NUpdates+1, l.steps.culprit(), s.policy, s.value, s.entropy)
+	}
+	return s, nil
+}
+
+// loss adds step t's part of the losses, each step having the given weight, to s, and the
+// gradient of their sum with respect to the outputs to dOut.
+func (l *Learner) loss(s *losses, t int, out, dOut []float32, adv, weight float64) {
+	n := len(l.steps.ret)
+	act, m := len(l.steps.action)/n, len(l.steps.mask)/n
+	action := l.steps.action[t*act : (t+1)*act]
+	l.Dist.Condition(out, l.steps.mask[t*m:(t+1)*m])
+	s.policy -= weight * adv * l.Dist.LogProb(action)
+	s.entropy -= weight * l.Dist.Entropy()
+	l.Dist.Grad(dOut, action, -weight*adv, -weight*l.cfg.EntCoef)
+	d := float64(out[l.Value]) - float64(l.steps.ret[t])
+	s.value += weight * d * d
+	dOut[l.Value] += float32(weight * l.cfg.VfCoef * 2 * d)
+}
+
+// state is what a checkpoint holds beside what every Actor has.
+type state struct{ l *Learner }
+
+// startTensor tells of each environment whether it is at the start of an episode.
+const startTensor = models.StatePrefix + "episode_start"
+
+// Save implements [onpolicy.State].
+func (s state) Save(f *models.File) {
+	start := make([]uint8, len(s.l.runs))
+	for i, r := range s.l.runs {
+		if r.start {
+			start[i] = 1
+		}
+	}
+	f.Put(safetensors.Tensor{Name: startTensor, Shape: []int{len(start)}, Data: start})
+}
+
+// Load implements [onpolicy.State].
+func (s state) Load(f models.File) (commit func(), err error) {
+	t, err := f.Tensor(startTensor)
+	if err != nil {
+		return nil, err
+	}
+	start, err := safetensors.As[uint8](t)
+	if err != nil || len(start) != len(s.l.runs) {
+		return nil, fmt.Errorf("reinforce: load: %w: %s has the shape %v, want one number for each of %d environments", models.ErrMismatch, startTensor, t.Shape, len(s.l.runs))
+	}
+	return func() {
+		s.l.steps.clear()
+		for i := range s.l.runs {
+			s.l.runs[i].now.clear()
+			s.l.runs[i] = run{start: start[i] == 1, now: s.l.runs[i].now}
+		}
+	}, nil
+}
+
+// Save implements [agents.Learner]. It is an error while episodes are recorded.
+func (l *Learner) Save(w io.Writer) error {
+	for i, r := range l.runs {
+		if r.on || r.episodes > 0 {
+			return fmt.Errorf("reinforce: save while environment %d has given %d of %d episodes, want right after an update", i, r.episodes, l.quota)
+		}
+	}
+	return l.Actor.Save(w)
+}

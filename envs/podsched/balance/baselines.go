@@ -1,0 +1,232 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+)
+
+// A chooser returns the node for the current pod among those that mask permits.
+type chooser func(t *Task, s *cluster.State, mask []bool) int
+
+// baselines in the order in which they are reported. Those named after plugins of kube-scheduler
+// score as it does, and break ties by the node's index.
+var baselines = []envs.Baseline{
+	{Name: "Random", Doc: "Any node that fits, uniformly.", New: ruleOf(func() chooser { return newRandom() })},
+	{Name: "RoundRobin", Doc: "The next node that fits, in turn.", New: ruleOf(func() chooser { return newRoundRobin() })},
+	{Name: "First", Doc: "The first node that fits.", New: ruleOf(func() chooser { return first })},
+	{Name: "LeastAllocated", Doc: "kube-scheduler's strategy of that name: the highest mean of free CPU and memory.",
+		New: ruleOf(scored(leastAllocated))},
+	{Name: "MostAllocated", Doc: "kube-scheduler's strategy of that name: the highest mean of requested CPU and memory.",
+		New: ruleOf(scored(mostAllocated))},
+	{Name: "BalancedAllocation", Doc: "kube-scheduler's plugin of that name: CPU and memory of the node requested in equal parts.",
+		New: ruleOf(scored(balancedAllocation))},
+	{Name: "KubeDefault", Doc: "kube-scheduler as it comes: all its score plugins with their default weights.",
+		New: ruleOf(func() chooser { return newKube(false) })},
+	{Name: "KubeRackSpread", Doc: "KubeDefault for pods that ask for topology spread over racks, maxSkew 1, ScheduleAnyway.",
+		New: ruleOf(func() chooser { return newKube(true) })},
+	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: ruleOf(func() chooser { return greedy })},
+	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: newExact},
+}
+
+// ruleOf returns the maker of rules that choose as the chooser does that newChooser gives.
+func ruleOf(newChooser func() chooser) func(envs.Task) (envs.Rule, error) {
+	return func(task envs.Task) (envs.Rule, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("balance: a baseline for a task of type %T", task)
+		}
+		choose, mask := newChooser(), make([]bool, t.opts.Nodes)
+		return func(s *cluster.State, _ bool, action []float32) error {
+			if t.pod == noPod {
+				action[0] = 0
+				return nil
+			}
+			s.FitMask(t.pod, mask)
+			action[0] = float32(choose(t, s, mask))
+			return nil
+		}, nil
+	}
+}
+
+// first returns the first node permitted. There is one, because pods that fit none are not
+// offered.
+func first(_ *Task, _ *cluster.State, mask []bool) int {
+	for i, ok := range mask {
+		if ok {
+			return i
+		}
+	}
+	return 0
+}
+
+func newRoundRobin() chooser {
+	next := 0
+	return func(t *Task, _ *cluster.State, mask []bool) int {
+		if t.stats.decisions == 0 {
+			next = 0
+		}
+		for i := range mask {
+			if n := (next + i) % len(mask); mask[n] {
+				next = n + 1
+				return n
+			}
+		}
+		return 0
+	}
+}
+
+// randomStream keeps the choices of Random apart from the draws of the instance.
+const randomStream = 0x52616e646f6d
+
+func newRandom() chooser {
+	src := pcg.New(0)
+	rng := rand.New(src)
+	return func(t *Task, _ *cluster.State, mask []bool) int {
+		if t.stats.decisions == 0 {
+			src.Seed(t.in.seed ^ randomStream)
+		}
+		permitted := 0
+		for _, ok := range mask {
+			if ok {
+				permitted++
+			}
+		}
+		k := rng.IntN(max(permitted, 1))
+		for i, ok := range mask {
+			if ok {
+				if k == 0 {
+					return i
+				}
+				k--
+			}
+		}
+		return 0
+	}
+}
+
+// rounding is by how much costs, in percent, may differ and still be equal.
+const rounding = 1e-9
+
+func greedy(t *Task, s *cluster.State, mask []bool) int {
+	best, lowest := 0, math.Inf(1)
+	for i, ok := range mask {
+		if ok {
+			if cost := t.costIf(s, i); cost < lowest-rounding {
+				best, lowest = i, cost
+			}
+		}
+	}
+	return best
+}
+
+// scored returns the maker of choosers of the node with the highest score.
+func scored(score func(cpu, memory kubescore.Resource) int64) func() chooser {
+	return func() chooser {
+		return func(t *Task, s *cluster.State, mask []bool) int {
+			best, highest := 0, int64(math.MinInt64)
+			for i, ok := range mask {
+				if ok {
+					if v := score(t.resources(s, i)); v > highest {
+						best, highest = i, v
+					}
+				}
+			}
+			return best
+		}
+	}
+}
+
+// resources returns CPU and memory of node i as plugins see them, with the current pod on it.
+func (t *Task) resources(s *cluster.State, i int) (cpu, memory kubescore.Resource) {
+	n, capacity, p := &s.Nodes[i], t.in.nodes[i], t.spec.requests
+	return kubescore.Resource{Requested: n.Requested.MilliCPU + p.MilliCPU, Allocatable: capacity.MilliCPU, Weight: 1},
+		kubescore.Resource{Requested: n.Requested.MemoryBytes + p.MemoryBytes, Allocatable: capacity.MemoryBytes, Weight: 1}
+}
+
+func leastAllocated(cpu, memory kubescore.Resource) int64 {
+	return kubescore.LeastAllocated(cpu, memory)
+}
+
+func mostAllocated(cpu, memory kubescore.Resource) int64 { return kubescore.MostAllocated(cpu, memory) }
+
+func balancedAllocation(cpu, memory kubescore.Resource) int64 {
+	return kubescore.BalancedAllocation(cpu, memory)
+}
+
+// rackMaxSkew is the maxSkew of the constraint of KubeRackSpread.
+const rackMaxSkew = 1
+
+// kube scores as kube-scheduler does. The pods are of a ReplicaSet and ask for nothing but
+// resources, and the nodes have no taints, images or zones, so that TaintToleration,
+// NodeAffinity, InterPodAffinity and ImageLocality are equal on all nodes and left out, and the
+// default constraints of PodTopologySpread come down to that over hostnames.
+type kube struct {
+	rackSpread bool
+	nodes      []int   // permitted
+	spread     []int64 // their scores of PodTopologySpread
+	total      []int64 // their final scores
+	seenRack   []bool
+}
+
+func newKube(rackSpread bool) chooser {
+	k := &kube{rackSpread: rackSpread}
+	return func(t *Task, s *cluster.State, mask []bool) int {
+		k.score(t, s, mask)
+		best := 0
+		for j, v := range k.total {
+			if v > k.total[best] {
+				best = j
+			}
+		}
+		return k.nodes[best]
+	}
+}
+
+// score scores the nodes permitted.
+func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
+	k.nodes, k.spread, k.total = k.nodes[:0], k.spread[:0], k.total[:0]
+	for i, ok := range mask {
+		if ok {
+			k.nodes = append(k.nodes, i)
+		}
+	}
+	k.spreadScores(t)
+	kubescore.NormalizeSpread(k.spread)
+	for j, i := range k.nodes {
+		cpu, memory := t.resources(s, i)
+		k.total = append(k.total, kubescore.PodTopologySpreadWeight*k.spread[j]+
+			kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, memory)+
+			kubescore.BalancedAllocationWeight*kubescore.BalancedAllocation(cpu, memory))
+	}
+}
+
+// spreadScores writes the raw scores of PodTopologySpread. Constraints that a pod states
+// replace the default ones.
+func (k *kube) spreadScores(t *Task) {
+	racks := 0
+	if k.rackSpread {
+		if k.seenRack == nil {
+			k.seenRack = make([]bool, len(t.onRack))
+		}
+		clear(k.seenRack)
+		for _, i := range k.nodes {
+			if r := t.rackOf[i]; !k.seenRack[r] {
+				k.seenRack[r] = true
+				racks++
+			}
+		}
+	}
+	for _, i := range k.nodes {
+		raw := kubescore.SpreadTerm(int64(t.onNode[i]), len(k.nodes), kubescore.DefaultHostnameMaxSkew)
+		if k.rackSpread {
+			raw = kubescore.SpreadTerm(int64(t.onRack[t.rackOf[i]]), racks, rackMaxSkew)
+		}
+		k.spread = append(k.spread, int64(math.Round(raw)))
+	}
+}

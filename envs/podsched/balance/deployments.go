@@ -1,0 +1,114 @@
+package balance
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// deployment is a number of equal pods that arrive together.
+type deployment struct {
+	name     string
+	replicas int
+	requests cluster.Resources
+}
+
+// deploymentColumns are the columns that a file must have, in any order and among others.
+var deploymentColumns = []string{"name", "pod_count", "cpu_request", "mem_request"}
+
+// readDeployments reads the file of a run of the source: CSV with a header, one deployment a
+// row, amounts in the notation of Kubernetes ("1000m", "2.0Gi"). Its errors name the line.
+func readDeployments(path string) ([]deployment, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("balance: deployments: %w", err)
+	}
+	defer f.Close()
+	list, err := parseDeployments(f)
+	if err != nil {
+		return nil, fmt.Errorf("balance: deployments: %s: %w", path, err)
+	}
+	return list, nil
+}
+
+func parseDeployments(r io.Reader) ([]deployment, error) {
+	rows := csv.NewReader(r)
+	rows.TrimLeadingSpace = true
+	header, err := rows.Read()
+	if err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	var at []int
+	for _, name := range deploymentColumns {
+		i := slices.Index(header, name)
+		if i < 0 {
+			return nil, fmt.Errorf("no column %q in the header", name)
+		}
+		at = append(at, i)
+	}
+	var list []deployment
+	for {
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		line, _ := rows.FieldPos(0)
+		d, err := parseDeployment(row[at[0]], row[at[1]], row[at[2]], row[at[3]])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		list = append(list, d)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no deployment, want at least one")
+	}
+	return list, nil
+}
+
+func parseDeployment(name, count, cpu, memory string) (deployment, error) {
+	d := deployment{name: name}
+	var err error
+	if d.replicas, err = strconv.Atoi(count); err != nil || d.replicas < 1 || d.replicas > maxReplicas {
+		return d, fmt.Errorf("pod_count is %q, want 1 to %d", count, maxReplicas)
+	}
+	if d.requests.MilliCPU, err = parseQuantity(cpu, core); err != nil {
+		return d, fmt.Errorf("cpu_request: %w", err)
+	}
+	if d.requests.MemoryBytes, err = parseQuantity(memory, 1); err != nil {
+		return d, fmt.Errorf("mem_request: %w", err)
+	}
+	return d, nil
+}
+
+// suffixes of quantities, longer ones first.
+var suffixes = []struct {
+	text  string
+	scale float64
+}{{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"m", 1e-3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"", 1}}
+
+// parseQuantity returns a Kubernetes quantity in units of 1/unit, rounded up as Kubernetes does.
+func parseQuantity(text string, unit float64) (int64, error) {
+	for _, s := range suffixes {
+		number, ok := strings.CutSuffix(text, s.text)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(number, 64)
+		if v = math.Ceil(v * s.scale * unit); err != nil || !(v >= 0 && v <= float64(cluster.MaxAmount)) {
+			break
+		}
+		return int64(v), nil
+	}
+	return 0, fmt.Errorf("quantity %q, want one such as 500m, 2 or 1.5Gi", text)
+}

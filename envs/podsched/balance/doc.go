@@ -1,0 +1,92 @@
+// Package balance is the problem of spreading a stream of deployments over a small cluster, one
+// pod at a time: k8s/PodBalance-v0.
+//
+// Deployments of equal pods come one after another, and each pod is bound to one of N nodes.
+// When the cluster is filled up to a load it is emptied, and filled again. The setting is that
+// of deep-RL schedulers for KWOK clusters: ten workers of 64 CPU and 256 Gi, deployments of 5 to
+// 15 pods of 1 CPU and 2 Gi. Options make nodes and pods differ, let pods end, tell usage from
+// requests, and put the nodes into racks.
+//
+// # Action
+//
+// Discrete(N): the node to bind the pod to. The mask permits the nodes on which the pod fits. A
+// pod that fits none is not offered: it fails. A masked action leaves the pod unplaced: it fails
+// too.
+//
+// # Observation
+//
+// Dict. Everything is in [0, 1] but the ends of edges. "nodes" has shape (N, 16); for each node:
+//
+//	index  meaning                                                    min  max
+//	0, 1   CPU and memory requested, over the node's                  0    1
+//	2, 3   CPU and memory used, over the node's                       0    1
+//	4      pods, over 110                                             0    1
+//	5, 6   the pod's request of CPU and memory, over the node's       0    1
+//	7, 8   the node's CPU and memory, over those of the largest node  0    1
+//	9, 10  replicas of the pod's deployment that run on the node and  0    1
+//	       in its rack, over all its replicas
+//	11     CPU requested in the node's rack, over the rack's          0    1
+//	12     1 if the node runs a pod                                   0    1
+//	13     1 if the pod fits                                          0    1
+//	14, 15 CPU and memory with the pod (requested, or with            0    1
+//	       measure:usage used, over the node's), from 0 for the
+//	       node with the lowest to 1 for the one with the highest
+//
+// "pod" has shape (7,):
+//
+//	0, 1   the pod's request of CPU and memory, over the largest node's  0  1
+//	2      replicas of its deployment, over the most that one has        0  1
+//	3      part of them that came before it                              0  1
+//	4…6    requested part of the cluster's CPU, memory and pods          0  1
+//
+// With edges:rack, "edges" of shape (E, 2) are source and target of a directed edge from each
+// node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
+// has ended, what tells of the pod is 0.
+//
+// # Reward
+//
+// Of the state after the bind, so that of two placements in the same state the one that leads to
+// the lower cost has the strictly higher reward: −cost/unit, less 10 for each pod that failed
+// since the last decision. The cost is in percent, by objective; sd is the population standard
+// deviation:
+//
+//	balance  unit 10   (sd over nodes of the CPU share + the same of memory) / 2, a share being
+//	                   requested over allocatable, or with measure:usage used over allocatable
+//	spread   unit 10   (sd over racks of the part of the deployment's replicas that run there +
+//	                   the same over nodes) / 2
+//	pack     unit 100  (part of the nodes that run a pod + part of the racks that do) / 2
+//
+// reward:original is that of the source, see [OriginalReward]; its returns are comparable with
+// recorded runs and say little about balance.
+//
+// # Start
+//
+// Empty nodes; the first pod is to be placed. Nodes, deployments, lifetimes and usage are drawn,
+// or deployments come from a file. No draw depends on placements: all policies see the same pods.
+//
+// # End
+//
+// Terminated when the cluster has been filled resets times: when a deployment is complete with
+// which the requests of all pods of this filling, placed or not, reach cpu_load, memory_load or
+// pod_load; or after reset_pods. Truncated after steps decisions, which is how an episode with
+// lifetimes ends.
+//
+// # Options
+//
+// See [Options]. Defaults are the setting of the source.
+//
+// # Baselines
+//
+// Random, RoundRobin, First, Greedy; LeastAllocated, MostAllocated and BalancedAllocation of
+// kube-scheduler; KubeDefault, all its plugins with today's weights, and KubeRackSpread, the same
+// for pods that ask for spread over racks; and, for small instances, the oracle Exact.
+//
+// # Versions
+//
+// v0: first version.
+//
+// # Source
+//
+// AAML (A. Sheller), deep-RL pod schedulers for a KWOK cluster, 2023. Racks and servers:
+// pytorch-rl-scheduler (ndr2084), 2025. Scores: kubernetes/kubernetes, pkg/scheduler.
+package balance

@@ -1,0 +1,160 @@
+package balance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/cluster/sim"
+)
+
+// maxPlacements is how many placements Exact may have to try, which takes a second.
+const maxPlacements = 500_000
+
+// newExact returns the rule that plans the whole episode at its first decision and then follows
+// the plan.
+func newExact(task envs.Task) (envs.Rule, error) {
+	t, ok := task.(*Task)
+	if !ok {
+		return nil, fmt.Errorf("balance: a baseline for a task of type %T", task)
+	}
+	if t.original != nil {
+		return nil, errors.New("balance: Exact needs the sound reward, which is at most 0")
+	}
+	n, decisions := t.opts.Nodes, t.mostDecisions()
+	if decisions == 0 {
+		return nil, errors.New("balance: Exact needs reset_pods or steps, which bound the number of decisions")
+	}
+	placements, paths := 0, 1
+	for range decisions {
+		if paths *= n; placements+paths > maxPlacements {
+			return nil, fmt.Errorf("balance: %d nodes and %d decisions are too many for Exact, want %d placements at most", n, decisions, maxPlacements)
+		}
+		placements += paths
+	}
+	var plan []int
+	next := 0
+	return func(_ *cluster.State, first bool, action []float32) error {
+		if first {
+			var err error
+			if plan, err = t.plan(); err != nil {
+				return err
+			}
+			next = 0
+		}
+		action[0] = 0
+		if next < len(plan) {
+			action[0] = float32(plan[next])
+			next++
+		}
+		return nil
+	}, nil
+}
+
+// mostDecisions returns a number of decisions that no episode has more of, or 0 if there is none.
+func (t *Task) mostDecisions() int {
+	if t.opts.Steps > 0 {
+		return t.opts.Steps
+	}
+	n := 0
+	for _, k := range t.opts.ResetPods {
+		n += k
+	}
+	return n
+}
+
+// search looks for the plan of highest return, depth first. Rewards are at most 0, so that a
+// branch is cut when its return so far is not above the best.
+type search struct {
+	steps      int // time limit; 0 is none
+	levels     []level
+	plan, best []int
+	highest    float64
+}
+
+// level is a task and its cluster at one depth.
+type level struct {
+	t *Task
+	c *sim.Cluster
+}
+
+// plan returns the actions of highest return for the episode that has just begun.
+func (t *Task) plan() ([]int, error) {
+	ctx := context.Background()
+	root := newTask(t.opts, t.in.file)
+	root.in = t.in // looking ahead in the workload changes nothing
+	c := sim.New()
+	if err := root.begin(ctx, c); err != nil {
+		return nil, err
+	}
+	s := &search{steps: t.opts.Steps, levels: []level{{root, c}}, highest: math.Inf(-1)}
+	err := s.expand(ctx, 0, 0)
+	return s.best, err
+}
+
+// expand tries every action at the given depth, where the return so far is ret.
+func (s *search) expand(ctx context.Context, depth int, ret float64) error {
+	if depth+1 == len(s.levels) {
+		t := newTask(s.levels[0].t.opts, s.levels[0].t.in.file)
+		s.levels = append(s.levels, level{t, sim.New()})
+	}
+	from, to := s.levels[depth], s.levels[depth+1]
+	state := from.c.State()
+	for node := range from.t.opts.Nodes {
+		if !state.Fits(from.t.pod, int32(node)) || from.t.twin(state, node) {
+			continue
+		}
+		from.t.copyInto(to.t)
+		from.c.CloneInto(to.c)
+		out, err := to.t.Apply(ctx, to.c, []float32{float32(node)})
+		if err != nil {
+			return err
+		}
+		total := ret + out.Reward
+		if total <= s.highest {
+			continue
+		}
+		s.plan = append(s.plan[:depth], node)
+		if out.Terminated || depth+1 == s.steps {
+			s.highest, s.best = total, append(s.best[:0], s.plan...)
+			continue
+		}
+		if err := s.expand(ctx, depth+1, total); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// twin reports whether a node of lower index is in every respect as this one, so that only one
+// of them need be tried: both empty, of one size, and in one rack or with racks of no account.
+func (t *Task) twin(s *cluster.State, node int) bool {
+	n := &s.Nodes[node]
+	if n.NumPods > 0 {
+		return false
+	}
+	for i := range node {
+		m := &s.Nodes[i]
+		if m.NumPods == 0 && t.in.nodes[i] == t.in.nodes[node] &&
+			(t.opts.Objective == ObjectiveBalance || t.rackOf[i] == t.rackOf[node]) {
+			return true
+		}
+	}
+	return false
+}
+
+// copyInto makes dst, a task of the same options, stand where t does.
+func (t *Task) copyInto(dst *Task) {
+	dst.in, dst.spec, dst.cur, dst.pod, dst.first = t.in, t.spec, t.cur, t.pod, t.first
+	dst.phase, dst.phasePods, dst.offered = t.phase, t.phasePods, t.offered
+	dst.largest, dst.capacity, dst.stats = t.largest, t.capacity, t.stats
+	copy(dst.onNode, t.onNode)
+	copy(dst.onRack, t.onRack)
+	copy(dst.invCPU, t.invCPU)
+	copy(dst.invMemory, t.invMemory)
+	copy(dst.scratch.rackCapacity, t.scratch.rackCapacity)
+	dst.podMeta = append(dst.podMeta[:0], t.podMeta...)
+}

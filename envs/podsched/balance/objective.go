@@ -1,0 +1,134 @@
+package balance
+
+import (
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// sd returns the population standard deviation of x, which is not empty.
+func sd(x []float64) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += v
+	}
+	mean := sum / float64(len(x))
+	for _, v := range x {
+		squares += float64((v - mean) * (v - mean))
+	}
+	return math.Sqrt(squares / float64(len(x)))
+}
+
+// measures are what the objectives and the diagnostics look at, at one moment. All but sdPods
+// are in percent.
+type measures struct {
+	sdPods, sdCPU, sdMemory float64 // over nodes: of the number of pods, and of shares
+	imbalance               float64 // mean of sdCPU and sdMemory
+	spread                  float64 // of the replicas of the pod's deployment; see Task.spread
+	nodesInUse, racksInUse  float64 // of all
+}
+
+const percent = 100
+
+// noNode stands for no node in what-if questions.
+const noNode = -1
+
+// measure returns the measures as they would be if the current pod were bound to node, or as
+// they are with noNode. It allocates nothing.
+func (t *Task) measure(s *cluster.State, node int) measures {
+	w, p := &t.scratch, t.spec
+	inUse := 0
+	clear(w.rackInUse)
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		amount, add := n.Requested, p.requests
+		if t.opts.Measure == MeasureUsage {
+			amount, add = n.Usage, p.usage
+		}
+		num := n.NumPods
+		if i == node {
+			num++
+			amount.MilliCPU += add.MilliCPU
+			amount.MemoryBytes += add.MemoryBytes
+		}
+		w.cpu[i] = float64(amount.MilliCPU) * t.invCPU[i]
+		w.memory[i] = float64(amount.MemoryBytes) * t.invMemory[i]
+		w.pods[i] = float64(num)
+		if num > 0 {
+			inUse++
+			w.rackInUse[t.rackOf[i]] = 1
+		}
+	}
+	racks := 0
+	for _, used := range w.rackInUse {
+		racks += int(used)
+	}
+	m := measures{sdPods: sd(w.pods), sdCPU: percent * sd(w.cpu), sdMemory: percent * sd(w.memory)}
+	m.imbalance = (m.sdCPU + m.sdMemory) / 2
+	m.spread = t.spread(node)
+	m.nodesInUse = percent * float64(inUse) / float64(len(s.Nodes))
+	m.racksInUse = percent * float64(racks) / float64(len(w.rackInUse))
+	return m
+}
+
+// spread returns the mean of two population standard deviations, in percent: over racks, and
+// over servers, of the part of the deployment's replicas that run there.
+func (t *Task) spread(node int) float64 {
+	inv := 1 / float64(t.spec.replicas)
+	for i, k := range t.onNode {
+		t.scratch.onNode[i] = float64(k) * inv
+	}
+	for r, k := range t.onRack {
+		t.scratch.onRack[r] = float64(k) * inv
+	}
+	if node != noNode {
+		t.scratch.onNode[node] += inv
+		t.scratch.onRack[t.rackOf[node]] += inv
+	}
+	return percent * (sd(t.scratch.onRack) + sd(t.scratch.onNode)) / 2
+}
+
+// rackSkew returns how many replicas of the deployment the fullest rack has more than the
+// emptiest.
+func (t *Task) rackSkew() int32 {
+	lo, hi := t.onRack[0], t.onRack[0]
+	for _, k := range t.onRack {
+		lo, hi = min(lo, k), max(hi, k)
+	}
+	return hi - lo
+}
+
+// objective is what a task minimises: the cost, in percent. A reward is -cost/unit, so that
+// rewards are of the order of 0.1 to 1.
+type objective struct {
+	cost func(measures) float64
+	unit float64
+}
+
+var objectives = map[string]objective{
+	ObjectiveBalance: {func(m measures) float64 { return m.imbalance }, 10},
+	ObjectiveSpread:  {func(m measures) float64 { return m.spread }, 10},
+	ObjectivePack:    {func(m measures) float64 { return (m.nodesInUse + m.racksInUse) / 2 }, 100},
+}
+
+// failurePenalty is taken off the reward for each pod that is not placed: more than any
+// placement costs.
+const failurePenalty = 10
+
+// costIf returns the cost of the state after binding the current pod to node.
+func (t *Task) costIf(s *cluster.State, node int) float64 {
+	return t.objective.cost(t.measure(s, node))
+}
+
+// countReplicas counts the replicas of the current pod's deployment that run on each node and
+// in each rack.
+func (t *Task) countReplicas(s *cluster.State) {
+	clear(t.onNode)
+	clear(t.onRack)
+	for i := t.first; i < int32(len(s.Pods)); i++ {
+		if p := &s.Pods[i]; p.Phase == cluster.Running {
+			t.onNode[p.Node]++
+			t.onRack[t.rackOf[p.Node]]++
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package balance
+
+import (
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Numbers of features, of a node and of the pod.
+const (
+	nodeFeatures = 16
+	podFeatures  = 7
+)
+
+// Spaces implements [envs.Task].
+func (t *Task) Spaces() (obs, act space.Space) {
+	n := t.opts.Nodes
+	d := space.Dict{Fields: []space.Field{
+		{Key: "nodes", Space: space.NewBox(0, 1, n, nodeFeatures)},
+		{Key: "pod", Space: space.NewBox(0, 1, podFeatures)},
+	}}
+	if e := t.numEdges(); e > 0 {
+		d.Fields = append(d.Fields,
+			space.Field{Key: "edges", Space: space.NewBox(0, float32(n-1), e, 2)},
+			space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, e)})
+	}
+	return d, space.Discrete{N: n}
+}
+
+// numEdges returns the number of directed edges of the observation: from each node to each other
+// of its rack.
+func (t *Task) numEdges() int {
+	if t.opts.Edges == EdgesNone {
+		return 0
+	}
+	size := min(t.opts.ServersPerRack, t.opts.Nodes)
+	whole, rest := t.opts.Nodes/size, t.opts.Nodes%size
+	return whole*size*(size-1) + rest*(rest-1)
+}
+
+// Observe implements [envs.Task]. At the end of an episode there is no pod: what tells of it is
+// 0, and everything is permitted.
+func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
+	ended := t.pod == noPod
+	p := *t.spec
+	if ended {
+		p = podSpec{replicas: 1}
+		for i := range mask {
+			mask[i] = true
+		}
+	} else {
+		s.FitMask(t.pod, mask)
+	}
+	cpu, memory := t.shares(s, &p)
+	n := len(s.Nodes)
+	invReplicas := 1 / float64(p.replicas)
+	for i := range s.Nodes {
+		row := obs[i*nodeFeatures:][:nodeFeatures:nodeFeatures]
+		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
+		row[14], row[15] = cpu.position(t.scratch.cpu[i]), memory.position(t.scratch.memory[i])
+	}
+	rest := obs[n*nodeFeatures:]
+	t.observePod(s, rest[:podFeatures:podFeatures], &p, ended)
+	if len(rest) > podFeatures {
+		t.observeEdges(rest[podFeatures:])
+	}
+}
+
+// shares writes to scratch the shares that the nodes would have with the pod, as the objective
+// balance measures them, and the racks' requested CPU; it returns the ranges of the shares.
+func (t *Task) shares(s *cluster.State, p *podSpec) (cpu, memory interval) {
+	w := &t.scratch
+	clear(w.rackCPU)
+	cpu, memory = interval{math.Inf(1), math.Inf(-1)}, interval{math.Inf(1), math.Inf(-1)}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		w.rackCPU[t.rackOf[i]] += float64(n.Requested.MilliCPU)
+		amount := n.Requested
+		if t.opts.Measure == MeasureUsage {
+			amount = n.Usage
+		}
+		w.cpu[i] = float64(amount.MilliCPU+p.requests.MilliCPU) * t.invCPU[i]
+		w.memory[i] = float64(amount.MemoryBytes+p.requests.MemoryBytes) * t.invMemory[i]
+		cpu.include(w.cpu[i])
+		memory.include(w.memory[i])
+	}
+	return cpu, memory
+}
+
+// interval is a range of shares.
+type interval struct{ low, high float64 }
+
+func (r *interval) include(x float64) { r.low, r.high = min(r.low, x), max(r.high, x) }
+
+// position returns where x lies in the range: 0 at its low end, 1 at its high end, 0 if there is
+// no more than rounding between them.
+func (r *interval) position(x float64) float32 {
+	if width := r.high - r.low; width > rounding {
+		return share((x - r.low) / width)
+	}
+	return 0
+}
+
+func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *podSpec, invReplicas float64, fits bool) {
+	cpu, memory, rack := t.invCPU[i], t.invMemory[i], t.rackOf[i]
+	row[0] = share(float64(n.Requested.MilliCPU) * cpu)
+	row[1] = share(float64(n.Requested.MemoryBytes) * memory)
+	row[2] = share(float64(n.Usage.MilliCPU) * cpu)
+	row[3] = share(float64(n.Usage.MemoryBytes) * memory)
+	row[4] = share(float64(n.NumPods) / maxPods)
+	row[5] = share(float64(p.requests.MilliCPU) * cpu)
+	row[6] = share(float64(p.requests.MemoryBytes) * memory)
+	row[7] = share(float64(t.in.nodes[i].MilliCPU) / float64(t.largest.MilliCPU))
+	row[8] = share(float64(t.in.nodes[i].MemoryBytes) / float64(t.largest.MemoryBytes))
+	row[9] = share(float64(t.onNode[i]) * invReplicas)
+	row[10] = share(float64(t.onRack[rack]) * invReplicas)
+	row[11] = share(t.scratch.rackCPU[rack] / t.scratch.rackCapacity[rack])
+	row[12], row[13] = 0, 0
+	if n.NumPods > 0 {
+		row[12] = 1
+	}
+	if fits {
+		row[13] = 1
+	}
+}
+
+func (t *Task) observePod(s *cluster.State, row []float32, p *podSpec, ended bool) {
+	cpu, memory, pods := t.loads(s)
+	row[0] = share(float64(p.requests.MilliCPU) / float64(t.largest.MilliCPU))
+	row[1] = share(float64(p.requests.MemoryBytes) / float64(t.largest.MemoryBytes))
+	row[2] = share(float64(p.replicas) / float64(t.maxReplicas))
+	row[3] = share(float64(p.replica) / float64(p.replicas))
+	row[4], row[5], row[6] = share(cpu), share(memory), share(pods)
+	if ended {
+		row[2] = 0
+	}
+}
+
+// observeEdges writes the edges, source and target, and that all of them are there.
+func (t *Task) observeEdges(dst []float32) {
+	e, k := t.numEdges(), t.opts.ServersPerRack
+	edges, present := dst[:2*e], dst[2*e:]
+	at := 0
+	for i := range t.rackOf {
+		first := int(t.rackOf[i]) * k
+		for j := first; j < min(first+k, len(t.rackOf)); j++ {
+			if j != i {
+				edges[at], edges[at+1] = float32(i), float32(j)
+				at += 2
+			}
+		}
+	}
+	for i := range present {
+		present[i] = 1
+	}
+}
+
+// share clips x to [0, 1]: nodes that take pods beyond their capacity show as full.
+func share(x float64) float32 { return float32(min(max(x, 0), 1)) }

@@ -1,0 +1,147 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Values of the options of [Options].
+const (
+	KindEqual = "equal" // nodes or pods as in the setting of the source
+	KindMixed = "mixed"
+
+	ObjectiveBalance = "balance" // equal shares of the nodes in use
+	ObjectiveSpread  = "spread"  // the replicas of a deployment apart, in racks and servers
+	ObjectivePack    = "pack"    // few racks and servers in use
+
+	MeasureRequests = "requests"
+	MeasureUsage    = "usage"
+
+	RewardSound    = "sound"
+	RewardOriginal = "original"
+
+	EdgesNone = "none"
+	EdgesRack = "rack"
+)
+
+// Limits of the options.
+const (
+	maxNodes    = 5000
+	maxReplicas = 1000
+	maxLifetime = 1000 // in intervals, so that an overloaded cluster has room again before long
+)
+
+// Options are the options of k8s/PodBalance-v0, with the defaults of [DefaultOptions].
+type Options struct {
+	Nodes          int     `opt:"nodes" doc:"number of worker nodes, 1 to 5000"`
+	NodeTypes      string  `opt:"node_types" doc:"equal: 64 CPU and 256 Gi each; mixed: drawn from six sizes"`
+	ServersPerRack int     `opt:"servers_per_rack" doc:"nodes of a rack, in the order of the nodes"`
+	Pods           string  `opt:"pods" doc:"equal: 1 CPU and 2 Gi each; mixed: each deployment draws a size"`
+	MemoryHeavy    float64 `opt:"memory_heavy" doc:"part of the deployments whose pods want 4 to 32 times the memory that nodes have for their CPU"`
+	ReplicasMin    int     `opt:"replicas_min" doc:"least replicas of a deployment"`
+	ReplicasMax    int     `opt:"replicas_max" doc:"most replicas of a deployment, at most 1000"`
+	Deployments    string  `opt:"deployments" doc:"CSV file of deployments to play in its order, in place of drawn ones"`
+
+	CPULoad    float64 `opt:"cpu_load" doc:"part of the cluster's CPU at which it counts as filled"`
+	MemoryLoad float64 `opt:"memory_load" doc:"likewise of its memory"`
+	PodLoad    float64 `opt:"pod_load" doc:"likewise of the pods that its nodes run at most"`
+	Resets     int     `opt:"resets" doc:"how often the cluster is filled and emptied in an episode"`
+	ResetPods  []int   `opt:"reset_pods" doc:"pods after which it is emptied, one number for each time, in place of loads and resets"`
+	Steps      int     `opt:"steps" doc:"truncate after so many decisions; 0 is never, and must be more with a lifetime"`
+
+	Interval float64 `opt:"interval" doc:"seconds between deployments"`
+	Lifetime float64 `opt:"lifetime" doc:"mean seconds that a pod runs, exponentially distributed, at most 1000 intervals; 0 is for ever. With it the cluster is emptied at reset_pods only"`
+	UsageMin float64 `opt:"usage_min" doc:"least part of its requests that a pod uses"`
+	UsageMax float64 `opt:"usage_max" doc:"most; each pod draws its part uniformly"`
+
+	Objective  string `opt:"objective" doc:"balance, spread or pack"`
+	Measure    string `opt:"measure" doc:"requests or usage: which shares of the nodes balance compares"`
+	Reward     string `opt:"reward" doc:"sound, or original: that of the source, for comparison with its runs"`
+	Overcommit bool   `opt:"overcommit" doc:"nodes take pods beyond their capacity, as the source's do; with the original reward only"`
+	Edges      string `opt:"edges" doc:"none, or rack: the observation has the graph of nodes that share a rack"`
+}
+
+// DefaultOptions returns the setting of the source.
+func DefaultOptions() Options {
+	return Options{
+		Nodes: 10, NodeTypes: KindEqual, ServersPerRack: 4, Pods: KindEqual, ReplicasMin: 5, ReplicasMax: 15,
+		CPULoad: 0.2, MemoryLoad: 0.2, PodLoad: 0.2, Resets: 2, Interval: 40, UsageMin: 1, UsageMax: 1,
+		Objective: ObjectiveBalance, Measure: MeasureRequests, Reward: RewardSound, Edges: EdgesNone,
+	}
+}
+
+// complete checks the options and sets those that follow from others.
+func (o *Options) complete() error {
+	for _, c := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"node_types", o.NodeTypes, []string{KindEqual, KindMixed}},
+		{"pods", o.Pods, []string{KindEqual, KindMixed}},
+		{"objective", o.Objective, []string{ObjectiveBalance, ObjectiveSpread, ObjectivePack}},
+		{"measure", o.Measure, []string{MeasureRequests, MeasureUsage}},
+		{"reward", o.Reward, []string{RewardSound, RewardOriginal}},
+		{"edges", o.Edges, []string{EdgesNone, EdgesRack}},
+	} {
+		if !slices.Contains(c.want, c.value) {
+			return fmt.Errorf("%w: %s is %q, want one of %v", envs.ErrInvalidOption, c.name, c.value, c.want)
+		}
+	}
+	if err := o.checkNumbers(); err != nil {
+		return err
+	}
+	if len(o.ResetPods) > 0 {
+		o.Resets = len(o.ResetPods)
+	}
+	switch {
+	case o.Lifetime > 0 && o.Steps == 0:
+		return fmt.Errorf("%w: steps is 0 with lifetime %v, want more: where pods end, nothing else ends the episode", envs.ErrInvalidOption, o.Lifetime)
+	case o.Lifetime > maxLifetime*o.Interval:
+		return fmt.Errorf("%w: lifetime is %v with interval %v, want at most %d times that", envs.ErrInvalidOption, o.Lifetime, o.Interval, maxLifetime)
+	case o.Overcommit && o.Reward != RewardOriginal:
+		return fmt.Errorf("%w: overcommit with the %s reward, want reward %s", envs.ErrInvalidOption, o.Reward, RewardOriginal)
+	case o.Reward == RewardOriginal && o.Measure != MeasureRequests:
+		return fmt.Errorf("%w: measure %s with the original reward, which knows requests only", envs.ErrInvalidOption, o.Measure)
+	case o.Edges == EdgesRack && (o.Nodes < 2 || o.ServersPerRack < 2):
+		return fmt.Errorf("%w: edges %s with %d nodes in racks of %d, want at least 2 of each", envs.ErrInvalidOption, o.Edges, o.Nodes, o.ServersPerRack)
+	case o.Deployments != "" && (o.Pods != KindEqual || o.MemoryHeavy != 0):
+		return fmt.Errorf("%w: pods and memory_heavy say what is drawn, deployments that nothing is", envs.ErrInvalidOption)
+	}
+	return nil
+}
+
+func (o *Options) checkNumbers() error {
+	type check struct {
+		name         string
+		v, low, high float64
+	}
+	positive := math.SmallestNonzeroFloat64
+	checks := []check{
+		{"nodes", float64(o.Nodes), 1, maxNodes},
+		{"servers_per_rack", float64(o.ServersPerRack), 1, maxNodes},
+		{"memory_heavy", o.MemoryHeavy, 0, 1},
+		{"replicas_min", float64(o.ReplicasMin), 1, maxReplicas},
+		{"replicas_max", float64(o.ReplicasMax), float64(o.ReplicasMin), maxReplicas},
+		{"cpu_load", o.CPULoad, positive, 1},
+		{"memory_load", o.MemoryLoad, positive, 1},
+		{"pod_load", o.PodLoad, positive, 1},
+		{"resets", float64(o.Resets), 1, 1000},
+		{"steps", float64(o.Steps), 0, 1e6},
+		{"interval", o.Interval, 0, 1e6},
+		{"lifetime", o.Lifetime, 0, 1e9},
+		{"usage_min", o.UsageMin, 0, 1},
+		{"usage_max", o.UsageMax, o.UsageMin, 1},
+	}
+	for _, n := range o.ResetPods {
+		checks = append(checks, check{"each of reset_pods", float64(n), 1, 1e6})
+	}
+	for _, c := range checks {
+		if !(c.v >= c.low && c.v <= c.high) {
+			return fmt.Errorf("%w: %s is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.v, c.low, c.high)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package balance
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/topology"
+)
+
+// resetPause is how long the source waits after it has emptied the cluster.
+const resetPause = 10 * time.Second
+
+// noPod stands in Task.pod for no pod: the episode has ended.
+const noPod = -1
+
+// Task is the environment of package balance. It implements [envs.Task].
+type Task struct {
+	opts      *Options
+	objective objective
+	in        *instance
+	original  *OriginalReward // nil with the sound reward
+
+	spec  *podSpec // of the pod to place
+	cur   int      // its index in the workload
+	pod   int32    // its index in the cluster, or noPod
+	first int32    // index in the cluster of its deployment's first replica
+
+	phase     int               // of opts.Resets fillings
+	phasePods int               // pods that came in this phase, placed or not
+	offered   cluster.Resources // sum of their requests
+
+	onNode, onRack []int32 // running replicas of the current deployment
+	rackOf         []int32 // of each node
+	invCPU         []float64
+	invMemory      []float64
+	largest        cluster.Resources // node's, in each resource
+	maxReplicas    int               // of a deployment
+	capacity       cluster.Resources // of all nodes
+	scratch        scratch
+	stats          stats
+
+	nodeMeta, podMeta []int32
+	ops               []cluster.Op
+}
+
+// scratch holds what is computed for one moment: one number for each node, or for each rack.
+type scratch struct {
+	cpu, memory, pods, onNode                []float64
+	rackInUse, onRack, rackCPU, rackCapacity []float64
+}
+
+var (
+	_ envs.Task       = (*Task)(nil)
+	_ envs.InfoWriter = (*Task)(nil)
+	_ envs.Limiter    = (*Task)(nil)
+	_ envs.Renderer   = (*Task)(nil)
+)
+
+// newTask returns a task of checked options; file are the deployments to play, or nil.
+func newTask(o *Options, file []deployment) *Task {
+	n, racks := o.Nodes, topology.NumRacks(o.Nodes, o.ServersPerRack)
+	t := &Task{
+		opts: o, objective: objectives[o.Objective], in: newInstance(o, file), pod: noPod,
+		onNode: make([]int32, n), onRack: make([]int32, racks), rackOf: make([]int32, n),
+		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
+	}
+	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
+		*s = make([]float64, n)
+	}
+	for _, s := range []*[]float64{&t.scratch.rackInUse, &t.scratch.onRack, &t.scratch.rackCPU, &t.scratch.rackCapacity} {
+		*s = make([]float64, racks)
+	}
+	for i := range n {
+		t.rackOf[i] = int32(topology.Rack(i, o.ServersPerRack))
+	}
+	if file != nil {
+		t.maxReplicas = slices.MaxFunc(file, func(a, b deployment) int { return a.replicas - b.replicas }).replicas
+	}
+	if o.Reward == RewardOriginal {
+		t.original = NewOriginalReward(n)
+	}
+	return t
+}
+
+// MaxEpisodeSteps implements [envs.Limiter].
+func (t *Task) MaxEpisodeSteps() int { return t.opts.Steps }
+
+// Begin implements [envs.Task].
+func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	t.in.draw(rng.Uint64())
+	return t.begin(ctx, c)
+}
+
+// begin starts the episode of the instance.
+func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
+	t.phase, t.phasePods, t.offered, t.first = 0, 0, cluster.Resources{}, 0
+	t.stats = stats{}
+	if t.original != nil {
+		t.original.Reset()
+	}
+	if err := t.addNodes(ctx, c); err != nil {
+		return err
+	}
+	t.cur = noPod
+	_, _, err := t.next(ctx, c)
+	return err
+}
+
+// addNodes adds the instance's nodes and notes what follows from their sizes.
+func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
+	if t.nodeMeta == nil {
+		for i := range t.in.nodes {
+			t.nodeMeta = append(t.nodeMeta, c.State().Intern(nodeMeta(i, t.opts.ServersPerRack)))
+		}
+	}
+	t.ops = t.ops[:0]
+	t.capacity, t.largest = cluster.Resources{}, cluster.Resources{}
+	clear(t.scratch.rackCapacity)
+	for i, r := range t.in.nodes {
+		t.invCPU[i], t.invMemory[i] = 1/float64(r.MilliCPU), 1/float64(r.MemoryBytes)
+		t.capacity.MilliCPU += r.MilliCPU
+		t.capacity.MemoryBytes += r.MemoryBytes
+		t.largest.MilliCPU = max(t.largest.MilliCPU, r.MilliCPU)
+		t.largest.MemoryBytes = max(t.largest.MemoryBytes, r.MemoryBytes)
+		t.scratch.rackCapacity[t.rackOf[i]] += float64(r.MilliCPU)
+		op := cluster.Op{Kind: cluster.AddNode, Meta: t.nodeMeta[i], Resources: r, MaxPods: maxPods}
+		if t.opts.Overcommit {
+			op.Resources = cluster.Resources{MilliCPU: cluster.MaxAmount, MemoryBytes: cluster.MaxAmount}
+			op.MaxPods = 0
+		}
+		t.ops = append(t.ops, op)
+	}
+	return c.Apply(ctx, t.ops)
+}
+
+// nodeMeta returns the metadata of node i.
+func nodeMeta(i, serversPerRack int) cluster.Meta {
+	name := "worker-" + strconv.Itoa(i)
+	return cluster.Meta{Name: name, Labels: []cluster.Label{
+		{Key: "kubernetes.io/hostname", Value: name},
+		{Key: topology.RackLabel, Value: topology.RackName(i, serversPerRack)},
+		{Key: topology.ServerLabel, Value: topology.ServerName(i, serversPerRack)},
+	}}
+}
+
+// Apply implements [envs.Task]: it binds the pod to the node. A node that was masked out leaves
+// the pod unplaced, which costs as much as a pod that fits nowhere.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	s, node := c.State(), int(action[0])
+	if t.pod == noPod {
+		return envs.Outcome{Terminated: true}, nil
+	}
+	var out envs.Outcome
+	t.ops = t.ops[:0]
+	placed := s.Fits(t.pod, int32(node))
+	if placed {
+		if t.original != nil {
+			t.measure(s, noNode) // for the shares before the bind
+			out.Reward = t.original.Score(t.scratch.cpu, node)
+		}
+		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node)},
+			cluster.Op{Kind: cluster.SetUsage, Pod: t.pod, Resources: t.spec.usage})
+	} else {
+		t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: t.pod})
+	}
+	if err := c.Apply(ctx, t.ops); err != nil {
+		return out, err
+	}
+	t.countReplicas(s)
+	m := t.measure(s, noNode)
+	cost := t.objective.cost(m)
+	t.stats.add(s, t, &m, cost, placed)
+	failed, done, err := t.next(ctx, c)
+	if t.original == nil {
+		out.Reward = -cost / t.objective.unit
+	}
+	if !placed {
+		failed++
+	}
+	out.Reward -= failurePenalty * float64(failed)
+	out.Terminated = done
+	return out, err
+}
+
+// next advances to the next pod that fits some node. It returns how many failed on the way,
+// because they fit none, and whether the episode is at its end.
+func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bool, err error) {
+	for {
+		if done, err = t.between(ctx, c); done || err != nil {
+			t.pod = noPod
+			return failed, done, err
+		}
+		s := c.State()
+		t.pod = int32(len(s.Pods))
+		if t.spec.replica == 0 || t.phasePods == 0 {
+			t.first = t.pod
+		}
+		t.phasePods++
+		t.offered.MilliCPU += t.spec.requests.MilliCPU
+		t.offered.MemoryBytes += t.spec.requests.MemoryBytes
+		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: t.metaOf(s), Resources: t.spec.requests, Duration: t.spec.lifetime})
+		if err := c.Apply(ctx, t.ops); err != nil {
+			return failed, false, err
+		}
+		t.countReplicas(s)
+		if t.fitsSome(s) {
+			return failed, false, nil
+		}
+		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: t.pod})
+		if err := c.Apply(ctx, t.ops); err != nil {
+			return failed, false, err
+		}
+		failed++
+		t.stats.failed++
+	}
+}
+
+// between moves on from the current pod to the one after it in the workload: at the end of a
+// deployment time passes, at the end of a phase the cluster is emptied, and after the last
+// phase, or the last deployment of a file, done is true.
+func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err error) {
+	last := t.spec
+	t.cur++
+	spec, more := t.in.pod(t.cur)
+	if t.cur > 0 {
+		deploymentEnds := last.replica == last.replicas-1
+		phaseEnds := !more || t.phaseEnds(deploymentEnds)
+		if deploymentEnds || phaseEnds {
+			t.stats.endDeployment(t)
+		}
+		switch {
+		case phaseEnds && (t.phase == t.opts.Resets-1 || !more):
+			t.stats.endPhase()
+			return true, nil
+		case phaseEnds:
+			t.stats.endPhase()
+			t.phase, t.phasePods, t.offered = t.phase+1, 0, cluster.Resources{}
+			if err := t.empty(ctx, c); err != nil {
+				return false, err
+			}
+		case deploymentEnds:
+			if err := c.Advance(ctx, seconds(t.opts.Interval)); err != nil {
+				return false, err
+			}
+		}
+	}
+	t.spec = spec
+	return false, nil
+}
+
+// phaseEnds reports whether the cluster counts as filled: after the given number of pods, or at
+// the end of a deployment with which what was requested in this phase, placed or not, reaches a
+// load. So all policies see the same pods. Where pods end by themselves it never does.
+func (t *Task) phaseEnds(deploymentEnds bool) bool {
+	o := t.opts
+	switch {
+	case len(o.ResetPods) > 0:
+		return t.phasePods == o.ResetPods[t.phase]
+	case o.Lifetime > 0 || !deploymentEnds:
+		return false
+	}
+	return float64(t.offered.MilliCPU) >= o.CPULoad*float64(t.capacity.MilliCPU) ||
+		float64(t.offered.MemoryBytes) >= o.MemoryLoad*float64(t.capacity.MemoryBytes) ||
+		float64(t.phasePods) >= o.PodLoad*float64(maxPods*o.Nodes)
+}
+
+// loads returns the requested parts of the cluster's CPU, memory and pods.
+func (t *Task) loads(s *cluster.State) (cpu, memory, pods float64) {
+	var sum cluster.Resources
+	var num int64
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		sum.MilliCPU += n.Requested.MilliCPU
+		sum.MemoryBytes += n.Requested.MemoryBytes
+		num += int64(n.NumPods)
+	}
+	return float64(sum.MilliCPU) / float64(t.capacity.MilliCPU),
+		float64(sum.MemoryBytes) / float64(t.capacity.MemoryBytes),
+		float64(num) / float64(maxPods*len(s.Nodes))
+}
+
+// empty deletes every running pod, as the source does between its resets.
+func (t *Task) empty(ctx context.Context, c cluster.Cluster) error {
+	t.ops = t.ops[:0]
+	s := c.State()
+	for i := range s.Pods {
+		if s.Pods[i].Phase == cluster.Running {
+			t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: int32(i)})
+		}
+	}
+	if err := c.Apply(ctx, t.ops); err != nil {
+		return err
+	}
+	return c.Advance(ctx, resetPause)
+}
+
+// fitsSome reports whether the current pod fits a node.
+func (t *Task) fitsSome(s *cluster.State) bool {
+	for i := range s.Nodes {
+		if s.Fits(t.pod, int32(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// metaOf returns the metadata of the current pod, which is that of its deployment.
+func (t *Task) metaOf(s *cluster.State) int32 {
+	for d := len(t.podMeta); d <= int(t.spec.deployment); d++ {
+		name := "deployment-" + strconv.Itoa(d)
+		if t.in.file != nil {
+			name = t.in.file[d].name
+		}
+		t.podMeta = append(t.podMeta, s.Intern(cluster.Meta{Name: name}))
+	}
+	return t.podMeta[t.spec.deployment]
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,103 @@
+package kubescore
+
+import "math"
+
+// Normalize scales raw scores of the feasible nodes in place so that the highest becomes
+// [MaxNodeScore]: 100*score/max. If reverse is set, 100 less that. Where all are 0 they stay so,
+// or become 100 if reverse.
+//
+// NodeAffinity is Normalize of each node's sum of weights of the preferred terms that it
+// matches; TaintToleration is Normalize, reversed, of each node's count of taints
+// PreferNoSchedule that the pod does not tolerate.
+func Normalize(scores []int64, reverse bool) {
+	var highest int64
+	for _, s := range scores {
+		highest = max(highest, s)
+	}
+	for i, s := range scores {
+		if highest > 0 {
+			s = MaxNodeScore * s / highest
+		}
+		if reverse {
+			s = MaxNodeScore - s
+		}
+		scores[i] = s
+	}
+}
+
+// NormalizeMinMax scales raw scores of the feasible nodes in place to 0 at the lowest and 100
+// at the highest; all are 0 where they do not differ. InterPodAffinity is scored so.
+func NormalizeMinMax(scores []int64) {
+	lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, s := range scores {
+		lo, hi = min(lo, s), max(hi, s)
+	}
+	for i, s := range scores {
+		scores[i] = 0
+		if hi > lo {
+			scores[i] = int64(MaxNodeScore * (float64(s-lo) / float64(hi-lo)))
+		}
+	}
+}
+
+// Maximal skews of the constraints that PodTopologySpread applies by default, to pods of a
+// Service, ReplicaSet or StatefulSet that state none.
+const (
+	DefaultHostnameMaxSkew = 3
+	DefaultZoneMaxSkew     = 5
+)
+
+// SpreadTerm is what one constraint ScheduleAnyway of PodTopologySpread adds to a node's raw
+// score: count of the matching pods in the node's domain, out of so many domains among the
+// feasible nodes. A node's raw score is the sum over the constraints, rounded by math.Round.
+func SpreadTerm(count int64, domains, maxSkew int) float64 {
+	return float64(count)*math.Log(float64(domains+2)) + float64(maxSkew-1)
+}
+
+// SpreadIgnored marks, in the raw scores for [NormalizeSpread], a node without one of the keys.
+const SpreadIgnored = -1
+
+// NormalizeSpread turns the raw scores of PodTopologySpread in place into scores:
+// 100*(max+min-raw)/max, 100 if max is 0, and 0 for a node that is [SpreadIgnored].
+func NormalizeSpread(scores []int64) {
+	lo, hi := int64(math.MaxInt64), int64(0)
+	for _, s := range scores {
+		if s != SpreadIgnored {
+			lo, hi = min(lo, s), max(hi, s)
+		}
+	}
+	for i, s := range scores {
+		switch {
+		case s == SpreadIgnored:
+			scores[i] = 0
+		case hi == 0:
+			scores[i] = MaxNodeScore
+		default:
+			scores[i] = MaxNodeScore * (hi + lo - s) / hi
+		}
+	}
+}
+
+// Image is a container image that the pod needs and the node has.
+type Image struct {
+	SizeBytes int64
+	NumNodes  int // of all, that have the image
+}
+
+const (
+	imageMinBytes          = 23 << 20
+	imageMaxContainerBytes = 1000 << 20
+)
+
+// ImageLocality is the plugin of that name: the sizes of the images that the node has already,
+// each times the part of the cluster's nodes that have it, clamped to 23 MiB and 1000 MiB for
+// each of the pod's containers, linear from 0 to 100.
+func ImageLocality(images []Image, totalNodes, containers int) int64 {
+	var sum int64
+	for _, im := range images {
+		sum += int64(float64(im.SizeBytes) * (float64(im.NumNodes) / float64(totalNodes)))
+	}
+	highest := int64(imageMaxContainerBytes) * int64(containers)
+	sum = min(max(sum, imageMinBytes), highest)
+	return MaxNodeScore * (sum - imageMinBytes) / (highest - imageMinBytes)
+}

@@ -1,0 +1,168 @@
+package kubescore
+
+import "math"
+
+// Resource is one resource of a node as the plugins of NodeResources see it.
+type Resource struct {
+	Requested   int64 // by the node's pods and the pod to be placed
+	Allocatable int64 // a resource of which the node has none is left out
+	Weight      int64 // ignored by BalancedAllocation
+}
+
+// LeastAllocated is the strategy of that name, the default of NodeResourcesFit: the weighted
+// mean of 100*(allocatable-requested)/allocatable, where a resource with more requested than
+// there is counts 0.
+func LeastAllocated(resources ...Resource) int64 {
+	return weightedMean(resources, func(r *Resource) int64 {
+		if r.Requested > r.Allocatable {
+			return 0
+		}
+		return (r.Allocatable - r.Requested) * MaxNodeScore / r.Allocatable
+	})
+}
+
+// MostAllocated is the strategy of that name: the weighted mean of 100*requested/allocatable,
+// where a resource with more requested than there is counts 100.
+func MostAllocated(resources ...Resource) int64 {
+	return weightedMean(resources, func(r *Resource) int64 {
+		return min(r.Requested, r.Allocatable) * MaxNodeScore / r.Allocatable
+	})
+}
+
+// MostAllocatedV120 is MostAllocated as it was in v1.20, where a resource with more requested
+// than there is counts 0.
+func MostAllocatedV120(resources ...Resource) int64 {
+	return weightedMean(resources, func(r *Resource) int64 {
+		if r.Requested > r.Allocatable {
+			return 0
+		}
+		return r.Requested * MaxNodeScore / r.Allocatable
+	})
+}
+
+func weightedMean(resources []Resource, score func(r *Resource) int64) int64 {
+	var sum, weights int64
+	for i := range resources {
+		if r := &resources[i]; r.Allocatable > 0 {
+			sum += score(r) * r.Weight
+			weights += r.Weight
+		}
+	}
+	if weights == 0 {
+		return 0
+	}
+	return sum / weights
+}
+
+// BalancedAllocation is the plugin NodeResourcesBalancedAllocation: 100*(1-std), truncated, with
+// std the population standard deviation of the fractions requested/allocatable, each at most 1.
+// Requested are the stated requests. kube-scheduler skips the plugin for a pod without requests.
+func BalancedAllocation(resources ...Resource) int64 {
+	var sum float64
+	n := 0
+	var first, second float64
+	for i := range resources {
+		f, ok := fraction(&resources[i])
+		if !ok {
+			continue
+		}
+		switch n {
+		case 0:
+			first = f
+		case 1:
+			second = f
+		}
+		sum += f
+		n++
+	}
+	var std float64
+	switch {
+	case n == 2: // the deviation in closed form, which rounds differently
+		std = math.Abs((first - second) / 2)
+	case n > 2:
+		mean := sum / float64(n)
+		var squares float64
+		for i := range resources {
+			if f, ok := fraction(&resources[i]); ok {
+				squares += (f - mean) * (f - mean)
+			}
+		}
+		std = math.Sqrt(squares / float64(n))
+	}
+	return int64((1 - std) * MaxNodeScore)
+}
+
+func fraction(r *Resource) (f float64, ok bool) {
+	if r.Allocatable <= 0 {
+		return 0, false
+	}
+	return min(float64(r.Requested)/float64(r.Allocatable), 1), true
+}
+
+// BalancedAllocationV120 is BalancedAllocation as it was in v1.20, for CPU and memory:
+// 100*(1-|difference of the fractions|), truncated, and 0 if either is full.
+func BalancedAllocationV120(cpu, memory Resource) int64 {
+	c, m := fractionV120(cpu), fractionV120(memory)
+	if c >= 1 || m >= 1 {
+		return 0
+	}
+	return int64((1 - math.Abs(c-m)) * MaxNodeScore)
+}
+
+// fractionV120 takes a resource that the node has none of as full.
+func fractionV120(r Resource) float64 {
+	if r.Allocatable == 0 {
+		return 1
+	}
+	return float64(r.Requested) / float64(r.Allocatable)
+}
+
+// ShapePoint is one point of the broken line of RequestedToCapacityRatio.
+type ShapePoint struct {
+	Utilization int64 // percent, 0 to 100; increasing from point to point
+	Score       int64 // 0 to 10, as in a KubeSchedulerConfiguration
+}
+
+// maxShapeScore is the highest score of a ShapePoint.
+const maxShapeScore = 10
+
+// RequestedToCapacityRatio is the strategy of that name: each resource's utilisation in percent
+// goes through the broken line of shape, and the result is the weighted mean over the resources
+// whose score is not zero, rounded. Shape has at least one point.
+func RequestedToCapacityRatio(shape []ShapePoint, resources ...Resource) int64 {
+	var sum, weights int64
+	for i := range resources {
+		r := &resources[i]
+		if r.Allocatable <= 0 {
+			continue
+		}
+		utilization := int64(100)
+		if r.Requested <= r.Allocatable {
+			utilization = r.Requested * 100 / r.Allocatable
+		}
+		if s := brokenLine(shape, utilization); s > 0 {
+			sum += s * r.Weight
+			weights += r.Weight
+		}
+	}
+	if weights == 0 {
+		return 0
+	}
+	return int64(math.Round(float64(sum) / float64(weights)))
+}
+
+// brokenLine evaluates shape, its scores scaled to [MaxNodeScore], with the quotient truncated.
+func brokenLine(shape []ShapePoint, x int64) int64 {
+	const scale = MaxNodeScore / maxShapeScore
+	for i, p := range shape {
+		if x > p.Utilization {
+			continue
+		}
+		if i == 0 {
+			return p.Score * scale
+		}
+		q := shape[i-1]
+		return q.Score*scale + (p.Score-q.Score)*scale*(x-q.Utilization)/(p.Utilization-q.Utilization)
+	}
+	return shape[len(shape)-1].Score * scale
+}

@@ -1,0 +1,29 @@
+// Package topology names the racks and servers of a cluster's nodes, by their order: node i
+// stands in rack i/serversPerRack, as server i%serversPerRack of it. Equal orders give equal
+// names, and no two nodes of a cluster have the same server.
+package topology
+
+import "strconv"
+
+// Keys of the labels of a node.
+const (
+	RackLabel   = "rack"
+	ServerLabel = "server"
+)
+
+// Rack returns the number of the rack in which node i stands. serversPerRack is at least 1.
+func Rack(i, serversPerRack int) int { return i / serversPerRack }
+
+// NumRacks returns how many racks n nodes fill; the last one may be in part empty.
+func NumRacks(n, serversPerRack int) int { return (n + serversPerRack - 1) / serversPerRack }
+
+// RackName returns the value of [RackLabel] of node i: "rack-3".
+func RackName(i, serversPerRack int) string {
+	return "rack-" + strconv.Itoa(Rack(i, serversPerRack))
+}
+
+// ServerName returns the value of [ServerLabel] of node i, which tells its rack, so that it is
+// unique over the cluster: "rack-3-srv-1".
+func ServerName(i, serversPerRack int) string {
+	return RackName(i, serversPerRack) + "-srv-" + strconv.Itoa(i%serversPerRack)
+}

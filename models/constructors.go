@@ -1,0 +1,93 @@
+package models
+
+import "slices"
+
+// ActorCritic returns the network of Stable-Baselines3's MlpPolicy with separate towers for
+// policy and value: the heads are "action_net", with one output for each of actions and gain
+// 0.01, and "value_net", with one output and gain 1.
+func ActorCritic(inputs, actions int, hidden []int, activation string) Spec {
+	tower := func(name string) Tower {
+		return Tower{Name: "mlp_extractor." + name, Hidden: append([]int(nil), hidden...), Activation: activation}
+	}
+	return Spec{
+		Inputs: inputs,
+		Towers: []Tower{tower("policy_net"), tower("value_net")},
+		Heads: []Head{
+			{Name: "action_net", Tower: 0, Size: actions, Gain: 0.01},
+			{Name: "value_net", Tower: 1, Size: 1, Gain: 1},
+		},
+	}
+}
+
+// MultiDiscreteActorCritic returns an [ActorCritic] for a MultiDiscrete action: "action_net"
+// holds the logits of one categorical distribution after another, of the sizes nvec.
+func MultiDiscreteActorCritic(inputs int, nvec []int, hidden []int, activation string) Spec {
+	actions := 0
+	for _, n := range nvec {
+		actions += n
+	}
+	s := ActorCritic(inputs, actions, hidden, activation)
+	s.Heads[0].Blocks = slices.Clone(nvec)
+	return s
+}
+
+// GaussianActorCritic returns an [ActorCritic] for a Box action of that many numbers:
+// "action_net" holds the means, and the free head "log_std", after "value_net" in a row of
+// outputs, the logarithms of the standard deviations, which start at logStd. In
+// Stable-Baselines3 logStd is log_std_init, by default 0.
+func GaussianActorCritic(inputs, actions int, hidden []int, activation string, logStd float64) Spec {
+	s := ActorCritic(inputs, actions, hidden, activation)
+	s.Heads = append(s.Heads, Head{Name: "log_std", Size: actions, Free: true, Value: logStd})
+	return s
+}
+
+// NodeActorCritic returns a network whose policy and value each have a tower that all nodes
+// share, of layers of that kind: dense (empty), [SAGE] or [GCN]. The head "action_net" gives a
+// logit for each node; if wait is true, "wait_net" continues it with one, a function of the
+// policy's results pooled over the nodes. "value_net" reads those of the value's tower, pooled.
+// Gains are those of [ActorCritic].
+func NodeActorCritic(inputs int, nodes Nodes, hidden []int, activation, layer, pool string, wait bool) Spec {
+	s := Spec{Inputs: inputs, Nodes: &nodes}
+	for _, name := range []string{"policy_net", "value_net"} {
+		s.Towers = append(s.Towers, Tower{
+			Name: "mlp_extractor." + name, Hidden: slices.Clone(hidden), Activation: activation, Reads: NodeRows, Layer: layer,
+		})
+	}
+	pooled := func(name string, tower int) int {
+		s.Towers = append(s.Towers, Tower{Name: "mlp_extractor." + name, Reads: s.Towers[tower].Name, Pool: pool})
+		return len(s.Towers) - 1
+	}
+	s.Heads = []Head{{Name: "action_net", Tower: 0, Size: 1, Gain: 0.01}}
+	if wait {
+		s.Heads = append(s.Heads, Head{Name: "wait_net", Tower: pooled("policy_pool", 0), Size: 1, Gain: 0.01, Joined: true})
+	}
+	s.Heads = append(s.Heads, Head{Name: "value_net", Tower: pooled("value_pool", 1), Size: 1, Gain: 1})
+	return s
+}
+
+// The ways in which the value of a [RecurrentActorCritic] reads what came before.
+const (
+	CriticLSTM = "lstm"   // an LSTM of its own: enable_critic_lstm of sb3-contrib, its default
+	SharedLSTM = "shared" // the policy's, which gets no gradient from the value: shared_lstm
+	NoLSTM     = ""       // a dense layer of the same width
+)
+
+// RecurrentActorCritic returns the network of sb3-contrib's MlpLstmPolicy: an [ActorCritic]
+// whose towers read "lstm_actor", of that many layers and cells, and what critic says:
+// "lstm_critic", "lstm_actor" or a dense layer "critic".
+func RecurrentActorCritic(inputs, actions int, hidden []int, activation string, layers, cells int, critic string) Spec {
+	s := ActorCritic(inputs, actions, hidden, activation)
+	s.LSTMs = []LSTM{{Name: "lstm_actor", Hidden: cells, Layers: layers}}
+	s.Towers[0].Reads = "lstm_actor"
+	switch critic {
+	case CriticLSTM:
+		s.LSTMs = append(s.LSTMs, LSTM{Name: "lstm_critic", Hidden: cells, Layers: layers})
+		s.Towers[1].Reads = "lstm_critic"
+	case SharedLSTM:
+		s.Towers[1].Reads, s.Towers[1].Detach = "lstm_actor", true
+	default:
+		s.LSTMs = append(s.LSTMs, LSTM{Name: "critic", Hidden: cells})
+		s.Towers[1].Reads = "critic"
+	}
+	return s
+}

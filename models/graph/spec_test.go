@@ -1,0 +1,133 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+	"gonum.org/v1/gonum/diff/fd"
+)
+
+// sequence returns a batch for the network and its reference: of rows alone, or of steps with
+// a state and starts of episodes.
+func sequence(spec models.Spec, steps, n int, seed uint64) (b oracle.Batch, obs, state []float32, starts []bool) {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	obs = oracle.Observations(spec, steps*n, rng)
+	state, starts = make([]float32, n*spec.StateSize()), make([]bool, steps*n)
+	fill(state, rng)
+	for i := range starts {
+		starts[i] = rng.IntN(4) == 0
+	}
+	return oracle.Batch{Steps: steps, N: n, Obs: float64s(obs), State: float64s(state), Starts: starts}, obs, state, starts
+}
+
+// forEach calls f for each of the oracle's specs.
+func forEach(t *testing.T, f func(t *testing.T, spec models.Spec)) {
+	t.Helper()
+	for name, spec := range oracle.Specs() {
+		t.Run(name, func(t *testing.T) { f(t, spec) })
+	}
+}
+
+// sizes are numbers of steps and environments. One is left where tests are to be short: the
+// oracle's differences take long under the race detector.
+func sizes() [][2]int {
+	all := [][2]int{{5, 2}, {1, 1}, {1, 3}}
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
+func checkOutputs(t *testing.T, what string, got []float32, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if d := math.Abs(float64(got[i]) - want[i]); !(d <= 2e-6*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s: number %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// Outputs and states against the reference, gradients against central differences of it.
+func TestSpecs(t *testing.T) {
+	forEach(t, func(t *testing.T, spec models.Spec) {
+		net := newNetwork(t, spec, 3)
+		for _, size := range sizes() {
+			steps, n := size[0], size[1]
+			what := fmt.Sprint(steps, " steps of ", n)
+			b, obs, state, starts := sequence(spec, steps, n, 4)
+			before := slices.Clone(state)
+			got, err := net.ForwardSequence(obs, steps, n, state, starts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _ := oracle.New(spec, flat(net.Params())).Forward(b)
+			checkOutputs(t, what, got, want)
+			if !slices.Equal(before, state) {
+				t.Error("ForwardSequence changed the state")
+			}
+			dOut := normal(len(got), 5)
+			for _, p := range net.Params() {
+				p.Grad[0] = 99 // Backward sets, it does not add
+			}
+			clear(obs)
+			clear(starts)
+			if err := net.Backward(dOut); err != nil {
+				t.Fatal(err)
+			}
+			_, _, _, b.Starts = sequence(spec, steps, n, 4)
+			checkGradients(t, net.Params(), differences(spec, b, flat(net.Params()), dOut))
+		}
+	})
+}
+
+// differences returns the gradient of outputs·dOut by central differences. Where a tower is
+// detached, its source keeps the parameters of before.
+func differences(spec models.Spec, b oracle.Batch, params []float64, dOut []float32) []float64 {
+	still := oracle.New(spec, slices.Clone(params))
+	return fd.Gradient(nil, func(params []float64) float64 {
+		sum := 0.0
+		y, _ := oracle.New(spec, params).ForwardDetached(b, still)
+		for i, v := range y {
+			sum += v * float64(dOut[i])
+		}
+		return sum
+	}, params, &fd.Settings{Formula: fd.Central})
+}
+
+// Steps one by one give the outputs of the sequence and its last state.
+func TestForwardStep(t *testing.T) {
+	forEach(t, func(t *testing.T, spec models.Spec) {
+		const steps, n = 5, 3
+		net := newNetwork(t, spec, 3)
+		b, obs, state, starts := sequence(spec, steps, n, 6)
+		want, last := oracle.New(spec, flat(net.Params())).Forward(b)
+		for s := range steps {
+			got, err := net.ForwardStep(obs[s*n*spec.Inputs:(s+1)*n*spec.Inputs], n, state, starts[s*n:(s+1)*n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkOutputs(t, fmt.Sprint("step ", s), got, want[s*len(got):(s+1)*len(got)])
+		}
+		checkOutputs(t, "state", state, last)
+	})
+}
+
+func TestAgainstTorch(t *testing.T) {
+	cases, err := oracle.TorchCases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range cases {
+		if err := c.Check(newNetwork(t, c.Spec, 1)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package models
+
+// MaxLSTMLayers is the most layers of an [LSTM].
+const MaxLSTMLayers = 16
+
+// An LSTM reads observations one after another and keeps a state: Layers of torch.nn.LSTM on
+// top of each other, each of Hidden cells. One of 0 layers is a dense layer without
+// activation and without state, as sb3-contrib has it in place of a critic's LSTM.
+//
+// Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", Neural Computation 9(8), 1997,
+// with the gates i, f, g, o of torch.nn.LSTM.
+type LSTM struct {
+	Name   string `json:"name"`   // PyTorch's name, such as "lstm_actor"
+	Hidden int    `json:"hidden"` // cells of a layer
+	Layers int    `json:"layers"`
+}
+
+// StateSize returns the length of a state: for each LSTM and each of its layers the Hidden
+// results h, then the Hidden cells c. It is 0 if the spec has no LSTM.
+func (s Spec) StateSize() int {
+	n := 0
+	for _, l := range s.LSTMs {
+		n += 2 * l.Layers * l.Hidden
+	}
+	return n
+}
+
+// A Recurrent is a [Network] whose LSTMs take their state from the caller and give it back.
+// Its Forward takes each row for the first of an episode, with a state of zeros. Its Backward
+// belongs to whichever Forward came last; after ForwardSequence it carries the gradient back
+// through time to the first step, and not into the state that the caller gave.
+type Recurrent interface {
+	Network
+
+	// StateSize returns the length of the state of one environment, [Spec.StateSize].
+	StateSize() int
+
+	// ForwardStep evaluates n observations, one of each of n environments. It reads and then
+	// replaces state, n rows of StateSize. Where episodeStarts, of length n, is true, the state
+	// is zero before the step.
+	ForwardStep(obs []float32, n int, state []float32, episodeStarts []bool) (outputs []float32, err error)
+
+	// ForwardSequence evaluates steps observations of each of n environments, row-major of
+	// shape (steps, n, Inputs), and returns outputs of shape (steps, n, Outputs). It begins
+	// with state, n rows of StateSize, which it leaves as it is, and sets an environment's
+	// state to zero before each step where episodeStarts, of shape (steps, n), is true.
+	ForwardSequence(obs []float32, steps, n int, state []float32, episodeStarts []bool) (outputs []float32, err error)
+}

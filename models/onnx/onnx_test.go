@@ -1,0 +1,107 @@
+package onnx
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// tiny maps 2 numbers to 1: one head, no hidden layer.
+var tiny = models.Spec{Inputs: 2, Towers: []models.Tower{{Name: "t"}}, Heads: []models.Head{{Name: "h", Size: 1, Gain: 1}}}
+
+func tinyParams() []models.Param {
+	p := models.NewParams(tiny)
+	copy(p[0].Value, []float32{1, -2})
+	p[1].Value[0] = 0.5
+	return p
+}
+
+// TestBytes compares a model with bytes worked out by hand from onnx.proto. (What a runtime
+// makes of whole models, TestONNXRuntimeAgrees of package trainer tests.)
+func TestBytes(t *testing.T) {
+	var got bytes.Buffer
+	if err := Write(&got, tiny, tinyParams(), []Output{{Name: "y", Head: "h"}}, map[string]string{"k": "v"}); err != nil {
+		t.Fatal(err)
+	}
+	text := func(s string) string { return hex.EncodeToString([]byte(s)) }
+	value := func(name string, size string) string { // of 21 bytes for a name of 1
+		return "0a01" + text(name) + "120f" + "0a0d" + "0801" + "1209" + "0a0312014e" + "0a0208" + size
+	}
+	nodeGemm := "0a03" + text("obs") + "0a08" + text("h.weight") + "0a06" + text("h.bias") +
+		"1206" + text("h/gemm") + "1a01" + text("h") + "2204" + text("Gemm") +
+		"2a0d" + "0a06" + text("transB") + "1801" + "a00102"
+	nodeIdentity := "0a06" + text("h/gemm") + "1201" + text("y") + "1a01" + text("y") + "2208" + text("Identity")
+	weight := "0801" + "0802" + "1001" + "4208" + text("h.weight") + "4a08" + "0000803f" + "000000c0"
+	bias := "0801" + "1001" + "4206" + text("h.bias") + "4a04" + "0000003f"
+	in := "0a03" + text("obs") + "120f" + "0a0d" + "0801" + "1209" + "0a0312014e" + "0a020802"
+	length := func(s string) string { return hex.EncodeToString([]byte{byte(len(s) / 2)}) }
+	part := func(tag, s string) string { return tag + length(s) + s }
+	graph := part("0a", nodeGemm) + part("0a", nodeIdentity) + "1206" + text("policy") + part("2a", weight) + part("2a", bias) +
+		part("5a", in) + part("62", value("y", "01"))
+	n := len(graph) / 2
+	want := "0808" + "120b" + text("kubernasium") +
+		"3a" + hex.EncodeToString([]byte{byte(n&0x7f | 0x80), byte(n >> 7)}) + graph +
+		"4204" + "0a00" + "1011" + "7206" + "0a01" + text("k") + "1201" + text("v")
+	if hex.EncodeToString(got.Bytes()) != want {
+		t.Errorf("model\n%x, want\n%s", got.Bytes(), want)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	y := []Output{{Name: "y", Head: "h"}}
+	other := tinyParams()
+	other[0].Name = "g.weight"
+	for name, tc := range map[string]struct {
+		spec    models.Spec
+		params  []models.Param
+		outputs []Output
+		is      error
+		want    string
+	}{
+		"no head":      {tiny, tinyParams(), []Output{{Name: "y", Head: "g"}}, nil, `head "g", which the spec lacks`},
+		"input's name": {tiny, tinyParams(), []Output{{Name: Input, Head: "h"}}, nil, "taken"},
+		"name twice":   {tiny, tinyParams(), append(y, y...), nil, "taken"},
+		"no output":    {tiny, tinyParams(), nil, nil, "no outputs"},
+		"no value":     {tiny, tinyParams(), []Output{{Name: "y", Head: "h", Value: "v"}}, nil, `"v" is no state value`},
+		"few params":   {tiny, tinyParams()[:1], y, models.ErrMismatch, "1 parameters, want 2"},
+		"other params": {tiny, other, y, models.ErrMismatch, "g.weight"},
+		"invalid spec": {models.Spec{}, nil, y, models.ErrSpec, "inputs"},
+	} {
+		err := Write(io.Discard, tc.spec, tc.params, tc.outputs, nil)
+		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+	if err := Write(iotest.TruncateWriter(io.Discard, 0), tiny, tinyParams(), Heads(tiny), nil); err != nil {
+		t.Errorf("Write with an output for each head: %v", err)
+	}
+}
+
+// A spec with a part of the future is refused by that part's name; a part that says nothing
+// about this network is not in the way.
+func TestFutureParts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fields map[string]any
+		want   string
+	}{
+		"today's":     {map[string]any{"inputs": 2.0, "towers": []any{map[string]any{"name": "t"}}}, ""},
+		"unused":      {map[string]any{"lstm": 0.0, "graph": nil, "layer_norm": false, "scorer": "", "edges": []any{}}, ""},
+		"of the spec": {map[string]any{"lstm": map[string]any{"size": 64.0}}, "the spec has lstm = map[size:64]"},
+		"of a tower":  {map[string]any{"towers": []any{map[string]any{"layer_norm": true}}}, "the spec has towers.layer_norm = true"},
+		"of a head":   {map[string]any{"heads": []any{map[string]any{"kind": "gaussian"}}}, "the spec has heads.kind = gaussian"},
+	} {
+		err := checkFields("", tc.fields)
+		if tc.want == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tc.want != "" && (!errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+// Command benchtrainers trains as the trainer does, for a given number of steps, and prints
+// what it took as one line of JSON: the half of tools/bench_trainers.py that is ours.
+//
+// Usage: go run ./tools/benchtrainers --algo ppo --env classic/CartPole-v1 --steps 100000
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/a2c"
+	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/envs"
+	_ "github.com/kubernasium/kubernasium/envs/all"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/fused"
+)
+
+// report is what is printed.
+type report struct {
+	Steps   int     `json:"steps"`
+	Updates int     `json:"updates,omitempty"`
+	Wall    float64 `json:"wall_s"`
+	CPU     float64 `json:"cpu_s"`
+	Kernels string  `json:"kernels"`
+}
+
+func main() {
+	algo := flag.String("algo", "ppo", "ppo, a2c or dqn; or \"update\", a PPO update of the network alone")
+	env := flag.String("env", "classic/CartPole-v1", "id, or "+wideID)
+	config := flag.String("config", "{}", "hyperparameters as JSON, over Stable-Baselines3's defaults")
+	kwargs := flag.String("env-kwargs", "{}", "options of the environment as JSON")
+	nEnvs := flag.Int("n-envs", 8, "environments")
+	steps := flag.Int("steps", 100_000, "environment steps, or updates")
+	batch := flag.Int("batch", 64, "rows of an update, with --algo update")
+	flag.Parse()
+	r, err := run(*algo, *env, *config, *kwargs, *nEnvs, *steps, *batch)
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(r)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchtrainers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(algo, id, config, kwargs string, nEnvs, steps, batch int) (report, error) {
+	if algo == "update" {
+		return updates(steps, batch)
+	}
+	envs.Register(wide())
+	spec, err := envs.Lookup(id)
+	if err != nil {
+		return report{}, err
+	}
+	var options map[string]any
+	if err := json.Unmarshal([]byte(kwargs), &options); err != nil {
+		return report{}, fmt.Errorf("env-kwargs: %w", err)
+	}
+	v, err := envs.NewVec(spec, nEnvs, envs.VecOptions{Options: options, Autoreset: envs.SameStep})
+	if err != nil {
+		return report{}, err
+	}
+	defer v.Close()
+	obs, act := v.Spaces()
+	info := agents.EnvInfo{ID: id, Kwargs: options, Obs: obs, Act: act, NumEnvs: nEnvs}
+	l, kernels, err := newLearner(algo, config, info, steps)
+	if err != nil {
+		return report{}, err
+	}
+	seed := uint64(1)
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		return report{}, err
+	}
+	actions := make([]float32, nEnvs*act.Size())
+	r := report{Kernels: kernels}
+	begun, cpu := time.Now(), cpuSeconds()
+	for r.Steps < steps {
+		if err := l.Act(b, actions); err != nil {
+			return r, err
+		}
+		if b, err = v.Step(context.Background(), actions); err != nil {
+			return r, err
+		}
+		if err := l.Observe(b); err != nil {
+			return r, err
+		}
+		if _, err := l.Update(); err != nil {
+			return r, err
+		}
+		r.Steps += nEnvs
+	}
+	r.Wall, r.CPU = time.Since(begun).Seconds(), cpuSeconds()-cpu
+	return r, nil
+}
+
+// newLearner returns a learner whose network may use every processor, and the name of the
+// network's kernels.
+func newLearner(algo, config string, env agents.EnvInfo, steps int) (agents.Learner, string, error) {
+	kernels := ""
+	build := func(spec models.Spec, err error) (models.Network, error) {
+		if err != nil {
+			return nil, err
+		}
+		net, err := fused.New(spec, rand.New(pcg.New(1)))
+		if err != nil {
+			return nil, err
+		}
+		net.SetWorkers(runtime.GOMAXPROCS(0))
+		kernels = net.Kernels()
+		return net, nil
+	}
+	switch algo {
+	case ppo.Algo:
+		cfg := ppo.Defaults()
+		cfg.TotalTimesteps = steps
+		if err := json.Unmarshal([]byte(config), &cfg); err != nil {
+			return nil, "", fmt.Errorf("config: %w", err)
+		}
+		net, err := build(ppo.NetworkSpec(cfg, env.Obs, env.Act))
+		if err != nil {
+			return nil, "", err
+		}
+		l, err := ppo.New(cfg, env, net, 1)
+		return l, kernels, err
+	case a2c.Algo:
+		cfg := a2c.Defaults()
+		cfg.TotalTimesteps = steps
+		if err := json.Unmarshal([]byte(config), &cfg); err != nil {
+			return nil, "", fmt.Errorf("config: %w", err)
+		}
+		net, err := build(a2c.NetworkSpec(cfg, env.Obs, env.Act))
+		if err != nil {
+			return nil, "", err
+		}
+		l, err := a2c.New(cfg, env, net, 1)
+		return l, kernels, err
+	case dqn.Algo:
+		cfg := dqn.Defaults()
+		cfg.TotalTimesteps = steps
+		if err := json.Unmarshal([]byte(config), &cfg); err != nil {
+			return nil, "", fmt.Errorf("config: %w", err)
+		}
+		l, err := dqn.New(cfg, env, func() (models.Network, error) {
+			return build(dqn.NetworkSpec(cfg, env.Obs, env.Act))
+		}, 1)
+		return l, kernels, err
+	}
+	return nil, "", fmt.Errorf("no algorithm %q; there is ppo, a2c, dqn and update", algo)
+}
+
+// cpuSeconds returns the processor time of this process so far.
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic("benchtrainers: unreachable: " + err.Error()) // of the calling process it cannot fail
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}

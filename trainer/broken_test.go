@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// brokenOptions say what breaks in which step of which environment's episode.
+type brokenOptions struct {
+	What  string `opt:"what" doc:"reward, observation or huge"`
+	After int    `opt:"after" doc:"steps of the environment before it breaks; 0 is never"`
+	Size  int    `opt:"size" doc:"numbers in an observation"`
+	Limit int    `opt:"limit" doc:"steps of an episode"`
+}
+
+// broken is a task of endless episodes that gives a NaN in the third environment only.
+type broken struct {
+	brokenOptions
+	index, k int
+}
+
+func init() {
+	defaults := brokenOptions{What: "reward", Size: 2, Limit: 50}
+	envs.Register(&envs.Spec{
+		ID: "test/Broken-v0", Doc: "Breaks.", Options: &defaults,
+		Open: func(opts map[string]any) (envs.Maker, error) {
+			o, n := defaults, -1
+			if err := envs.DecodeOptions(opts, &o); err != nil {
+				return nil, err
+			}
+			return func() (envs.Task, error) { n++; return &broken{brokenOptions: o, index: n}, nil }, nil
+		},
+	})
+}
+
+func (t *broken) Spaces() (obs, act space.Space) {
+	return space.NewBox(-10, 10, t.Size), space.Discrete{N: 2}
+}
+
+// MaxEpisodeSteps implements [envs.Limiter].
+func (t *broken) MaxEpisodeSteps() int { return t.Limit }
+
+func (t *broken) Begin(context.Context, cluster.Cluster, *rand.Rand) error { return nil }
+
+func (t *broken) now() bool { return t.index == 2 && t.After > 0 && t.k >= t.After }
+
+func (t *broken) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcome, error) {
+	t.k++
+	o := envs.Outcome{Reward: 1}
+	if t.now() && t.What == "reward" {
+		o.Reward = math.NaN()
+	}
+	if t.now() && t.k == t.After && t.What == "huge" {
+		o.Reward = 1e300 // a number, but none as a float32, and so is the loss
+	}
+	return o, nil
+}
+
+func (t *broken) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	for i := range obs {
+		obs[i] = float32(t.k % 2)
+	}
+	if t.now() && t.What == "observation" {
+		obs[1] = float32(math.NaN())
+	}
+	for i := range mask {
+		mask[i] = true
+	}
+}
+
+// brokenArgs are arguments of a training whose checkpoints come every 64 steps: four
+// environments, 16 steps each.
+func brokenArgs(algo, folder string, more ...string) []string {
+	args := []string{"train", "--algo", algo, "--env", "test/Broken-v0", "--params", "n_envs:4", "-n", "100000", "-f", folder,
+		"--eval-freq", "0", "--save-freq", "64", "--json"}
+	switch algo {
+	case "ppo":
+		args = append(args, "--params", "n_steps:16", "--params", "batch_size:32", "--params", "n_epochs:1")
+	case "a2c":
+		args = append(args, "--params", "n_steps:16")
+	case "dqn":
+		args = append(args, "--params", "learning_starts:16", "--params", "train_freq:16")
+	case "reinforce": // an update is an episode of each environment
+		args = append(args, "--params", "n_episodes:4", "--env-kwargs", "limit:16")
+	}
+	return append(args, more...)
+}
+
+// TestNotANumber stops each algorithm by a NaN in the 41st step of environment 2: after 40 steps
+// of all four, and the checkpoint of timestep 128. The message names step, row and checkpoint.
+func TestNotANumber(t *testing.T) {
+	for _, algo := range algos {
+		for what, want := range map[string]string{
+			"reward":      `^after 160 timesteps: environment 2: step (40|8) of test/Broken-v0 .*: the reward is NaN; the last checkpoint is (\S+/rl_model_128_steps.safetensors)$`,
+			"observation": `^after 164 timesteps: environment 2: step (41|9) of the episode: the observation is NaN at index 1; the last checkpoint is (\S+/rl_model_128_steps.safetensors)$`,
+		} {
+			t.Run(algo+" "+what, func(t *testing.T) {
+				_, _, err := execute(t, context.Background(), brokenArgs(algo, t.TempDir(), "--env-kwargs", "after:41", "--env-kwargs", "what:"+what)...)
+				if err == nil {
+					t.Fatal("the training ended well")
+				}
+				m := regexp.MustCompile(want).FindStringSubmatch(err.Error())
+				if m == nil {
+					t.Fatalf("%v, want %s", err, want)
+				}
+				if f, err := models.ReadFile(m[len(m)-1]); err != nil || f.Meta.Timesteps != 128 {
+					t.Errorf("last checkpoint: %d timesteps, %v", f.Meta.Timesteps, err)
+				}
+			})
+		}
+		t.Run(algo+" loss", func(t *testing.T) {
+			_, _, err := execute(t, context.Background(), brokenArgs(algo, t.TempDir(), "--env-kwargs", "after:41", "--env-kwargs", "what:huge")...)
+			// The rollout of timesteps 129 to 192, of 16 steps, has the 41st as its step 8.
+			want := `: loss \S+ at timestep 192, .*from the return \+Inf of environment 2 at step 8 of (the rollout|its episode) .*; the last checkpoint is \S+/rl_model_128_steps.safetensors$`
+			if algo == "dqn" {
+				want = `: loss \S+ at timestep \d+, gradient step \d+, first at row \d+ of the batch \(return \+Inf, .*; the last checkpoint is \S+_steps.safetensors$`
+			}
+			if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+	_, _, err := execute(t, context.Background(), brokenArgs("ppo", t.TempDir(), "--env-kwargs", "after:3")...)
+	if err == nil || !strings.HasSuffix(err.Error(), "the reward is NaN; no checkpoint was saved before") {
+		t.Errorf("before the first checkpoint: %v", err)
+	}
+}
+
+// TestParametersThatAreNotNumbers: a model with a NaN replaces no file.
+func TestParametersThatAreNotNumbers(t *testing.T) {
+	f := models.File{Tensors: []safetensors.Tensor{
+		{Name: "state.x", Shape: []int{1}, Data: []float32{float32(math.NaN())}}, // a state may
+		{Name: "value_net.bias", Shape: []int{2}, Data: []float32{1, float32(math.Inf(1))}},
+	}}
+	if err := checkParams(f, 7); err == nil || err.Error() != "parameter value_net.bias is +Inf at index 1 after 7 timesteps: not saved" {
+		t.Errorf("checkParams = %v", err)
+	}
+	f.Tensors = f.Tensors[:1]
+	if err := checkParams(f, 7); err != nil {
+		t.Errorf("checkParams = %v, want nil", err)
+	}
+}
+
+// TestResumeRefuses: checkpoints of other trainings, and damaged ones.
+func TestResumeRefuses(t *testing.T) {
+	folder := t.TempDir()
+	mustExecute(t, brokenArgs("ppo", folder, "-n", "64")...)
+	good := filepath.Join(folder, "ppo", "test-Broken-v0_1", "rl_model_64_steps.safetensors")
+	data := []byte(read(t, good))
+	damaged := func(name string, change func([]byte) []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, change(append([]byte{}, data...)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	truncated := damaged("truncated.safetensors", func(b []byte) []byte { return b[:len(b)/2] })
+	altered := damaged("altered.safetensors", func(b []byte) []byte { b[len(b)-9] ^= 4; return b })
+	newer := damaged("newer.safetensors", func(b []byte) []byte {
+		s := strings.Replace(string(b), `{\"format\":1,`, `{\"format\":9,`, 1)
+		if s == string(b) {
+			t.Fatal("no format in the header")
+		}
+		return []byte(s)
+	})
+	for _, tc := range []struct {
+		name string
+		args []string
+		is   error
+		want string
+	}{
+		{"environment", small(t.TempDir(), "--resume", good), models.ErrMismatch, `environment is "test/Broken-v0", want "k8s/GangWindow-v0"`},
+		{"spaces", brokenArgs("ppo", t.TempDir(), "--env-kwargs", "size:3", "--resume", good), models.ErrMismatch, "observation space is "},
+		{"algorithm", brokenArgs("a2c", t.TempDir(), "--resume", good), models.ErrMismatch, `algorithm is "ppo", want "a2c"`},
+		{"network", brokenArgs("ppo", t.TempDir(), "--params", "net_arch:[8]", "--resume", good), models.ErrMismatch, "network is "},
+		{"newer", brokenArgs("ppo", t.TempDir(), "--resume", newer), models.ErrFormat, "format 9, want 1 to 1"},
+		{"truncated", brokenArgs("ppo", t.TempDir(), "--resume", truncated), safetensors.ErrCorrupt, "truncated"},
+		{"altered", brokenArgs("ppo", t.TempDir(), "--resume", altered), safetensors.ErrCorrupt, "data altered: their SHA-256 is"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := execute(t, context.Background(), tc.args...)
+			if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), ".safetensors") {
+				t.Errorf("%v, want %v with %q and the file's name", err, tc.is, tc.want)
+			}
+		})
+	}
+	if string(data) != read(t, good) {
+		t.Error("the checkpoint was changed")
+	}
+}

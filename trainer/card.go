@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// maxPretrained is how many bytes a model with a card may have.
+const maxPretrained = 1 << 20
+
+// commandKey is the key of a checkpoint's metadata with the command that trained it.
+const commandKey = "command"
+
+// trainingOnly are prefixes of tensors that only a training needs. Others stay, as a policy may
+// need them to act.
+var trainingOnly = []string{
+	models.OptimizerPrefix, models.StatePrefix + "envs", models.StatePrefix + "ep_", models.StatePrefix + "rng",
+	models.StatePrefix + "target.", models.StatePrefix + "replay.",
+}
+
+func newCard() *cobra.Command {
+	var paths []string
+	var dir string
+	var episodes int
+	cmd := &cobra.Command{
+		Use:   "card",
+		Short: "Publish models: without their training's state, with a card of their scores",
+		Long: `Publish models: without their training's state, with a card of their scores.
+
+Each model goes to DIR/<env>/<algo>.safetensors, in place of one that was there. Then all models
+of that folder and every baseline play the same held-out episodes, and card.md says how they did,
+how they were trained and on what data. make pretrained does it for models/pretrained.`,
+		Example: `  trainer card --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --model logs/a2c/classic-CartPole-v1_1/best_model.safetensors
+  trainer eval --model models/pretrained/classic-CartPole-v1/ppo.safetensors`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(paths) == 0 {
+				return errors.New("want --model")
+			}
+			folders := map[string]bool{}
+			for _, path := range paths {
+				folder, err := publish(path, dir)
+				if err != nil {
+					return fmt.Errorf("%s: %w", path, err)
+				}
+				folders[folder] = true
+			}
+			var cards []string
+			for folder := range folders {
+				card, err := writeCard(cmd, folder, episodes)
+				if err != nil {
+					return fmt.Errorf("%s: %w", folder, err)
+				}
+				cards = append(cards, card)
+			}
+			slices.Sort(cards)
+			if wantJSON(cmd) {
+				return printJSON(cmd, map[string]any{"cards": cards})
+			}
+			for _, c := range cards {
+				fmt.Fprintln(cmd.OutOrStdout(), c)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&paths, "model", nil, "model file, in its log folder (repeat)")
+	f.StringVar(&dir, "dir", filepath.Join("models", "pretrained"), "folder of models by environment")
+	f.IntVar(&episodes, "episodes", 100, "held-out episodes of the scores")
+	return cmd
+}
+
+// publish writes the model without what only its training needs, and returns its new folder.
+func publish(path, dir string) (string, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if err := checkPublic(f.Meta); err != nil {
+		return "", err
+	}
+	f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool {
+		return slices.ContainsFunc(trainingOnly, func(p string) bool { return strings.HasPrefix(t.Name, p) })
+	})
+	command, err := commandOf(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	if command != "" {
+		if f.Meta.Metadata == nil {
+			f.Meta.Metadata = map[string]string{}
+		}
+		f.Meta.Metadata[commandKey] = command
+	}
+	var buf bytes.Buffer
+	if err := models.Write(&buf, f); err != nil {
+		return "", err
+	}
+	if buf.Len() > maxPretrained {
+		return "", fmt.Errorf("%d bytes without the training's state, want at most %d", buf.Len(), maxPretrained)
+	}
+	folder := filepath.Join(dir, envName(f.Meta.Env))
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	return folder, models.WriteFileAtomic(filepath.Join(folder, f.Meta.Algo+".safetensors"), func(w io.Writer) error {
+		_, err := w.Write(buf.Bytes())
+		return err
+	})
+}
+
+// checkPublic reports an option of the model's environment that names files, which those who
+// get the model lack.
+func checkPublic(meta models.Checkpoint) error {
+	spec, err := envs.Lookup(meta.Env)
+	if err != nil {
+		return err
+	}
+	kwargs, err := (&model{meta: meta}).kwargs()
+	if err != nil {
+		return err
+	}
+	for _, o := range envs.DescribeOptions(spec.Options) {
+		if v, ok := kwargs[o.Name]; ok && o.File && v != "" {
+			return fmt.Errorf("trained with the option %s:%v, which names files that others lack", o.Name, v)
+		}
+	}
+	return nil
+}
+
+// commandOf returns the command that began the training in a log folder, or "" where the
+// folder is none.
+func commandOf(folder string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "args.yml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var args struct {
+		Command string `yaml:"command"`
+	}
+	if err := yaml.Unmarshal(text, &args); err != nil {
+		return "", fmt.Errorf("args.yml: %w", err)
+	}
+	return args.Command, nil
+}
+
+// writeCard compares the models of the folder with the baselines and writes card.md.
+func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.safetensors"))
+	if err != nil {
+		return "", err
+	}
+	id, kwargs, err := envOf("", paths, nil)
+	if err != nil {
+		return "", err
+	}
+	card := &card{folder: folder}
+	for _, path := range paths {
+		m, err := describeModel(path)
+		if err != nil {
+			return "", err
+		}
+		if m.meta.Env != id || fmt.Sprint(m.kwargs) != fmt.Sprint(kwargs) {
+			return "", fmt.Errorf("%s was trained on %s with %v, %s on %s with %v: one card cannot compare them",
+				filepath.Base(path), m.meta.Env, m.kwargs, filepath.Base(paths[0]), id, kwargs)
+		}
+		card.models = append(card.models, m)
+	}
+	if card.spec, err = envs.Lookup(id); err != nil {
+		return "", err
+	}
+	card.comparison, err = compare(cmd.Context(), compareConfig{spec: card.spec, kwargs: kwargs, models: paths, episodes: episodes, seed: compareSeed})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "card.md")
+	return path, models.WriteFileAtomic(path, card.write)
+}
+
+// card is what a card says.
+type card struct {
+	folder     string
+	spec       *envs.Spec
+	models     []cardModel
+	comparison *comparison
+}
+
+// cardModel is a model of a card.
+type cardModel struct {
+	file       string
+	meta       models.Checkpoint
+	kwargs     map[string]any
+	bytes      int64
+	parameters int
+}
+
+func describeModel(path string) (cardModel, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return cardModel{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return cardModel{}, err
+	}
+	m := cardModel{file: filepath.Base(path), meta: f.Meta, bytes: info.Size()}
+	for _, p := range models.NewParams(f.Meta.Spec) {
+		m.parameters += len(p.Value)
+	}
+	m.kwargs, err = (&model{path: path, meta: f.Meta}).kwargs()
+	return m, err
+}
+
+func (c *card) write(w io.Writer) error {
+	ew := &errWriter{w: w}
+	ew.printf("# %s: pretrained models\n\n%s\n\n", c.spec.ID, c.spec.Doc)
+	ew.printf("`make pretrained` trains these models anew and writes this card with `trainer card`.\n\n## Scores\n\n")
+	res := c.comparison
+	better := "higher"
+	unit := ""
+	if res.Lower {
+		better = "lower"
+	}
+	if len(c.spec.Metrics) > 0 {
+		unit = " in " + c.spec.Metrics[0].Unit
+	}
+	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n\n", res.Metric, unit, res.Episodes, better)
+	if ew.err == nil {
+		ew.err = c.scores().WriteMarkdown(ew)
+	}
+	ew.printf("\n")
+	for _, v := range res.Verdict[:len(c.models)] { // without their mean, as the algorithms differ
+		ew.printf("- %s\n", v)
+	}
+	ew.printf("\n## Models\n\n")
+	t := tracking.NewTable("file", "algorithm", ">seed", ">timesteps", ">parameters", ">bytes")
+	for _, m := range c.models {
+		t.Append("`"+m.file+"`", m.meta.Algo, fmt.Sprint(m.meta.Seed), fmt.Sprint(m.meta.Timesteps), fmt.Sprint(m.parameters), fmt.Sprint(m.bytes))
+	}
+	if ew.err == nil {
+		ew.err = t.WriteMarkdown(ew)
+	}
+	ew.printf("\nEach is a model of one training, chosen by nothing but that training's own evaluations, whose episodes\nare others than those of the scores:\n\n")
+	for _, m := range c.models {
+		command := m.meta.Metadata[commandKey]
+		if command == "" {
+			command = "# " + m.meta.Algo + ": not on record"
+		}
+		ew.printf("    %s\n", command)
+	}
+	ew.printf("\n## Data\n\nOptions of the environment: %s in training, %s for the scores;\nits README says which instances they are. Seeds of episodes: in training from the command's on, in\n"+
+		"its evaluations from %d, of the scores from %d.\n", kwargsText(c.models[0].kwargs), kwargsText(res.EnvKwargs), evalSeed, res.Seed)
+	path := filepath.ToSlash(filepath.Join(c.folder, c.models[0].file))
+	ew.printf("\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n"+
+		"    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n\n"+
+		"A model acts on the observations of this environment with options that leave its spaces as they are; others refuse it.\n", path)
+	return ew.err
+}
+
+// scores is the table of the comparison, best first.
+func (c *card) scores() *tracking.Table {
+	res := c.comparison
+	t := tracking.NewTable("policy", ">mean", ">std", ">95 % interval", ">difference to "+res.BestBaseline, ">95 % interval", ">return")
+	for _, r := range res.Rows {
+		name := r.Policy
+		switch r.Kind {
+		case kindModel:
+			name = "**" + name + "**"
+		case kindOracle:
+			name += " (oracle)"
+		}
+		cells := []string{name, number(r.Mean), number(deviation(r.values)), interval(r.Low, r.High), "", "", number(r.MeanReturn)}
+		if r.Difference != nil {
+			cells[4], cells[5] = fmt.Sprintf("%+.2f", r.Difference.Mean), interval(r.Difference.Low, r.Difference.High)
+		}
+		t.Append(cells...)
+	}
+	return t
+}
+
+func kwargsText(kwargs map[string]any) string {
+	if len(kwargs) == 0 {
+		return "the defaults"
+	}
+	var words []string
+	for k, v := range kwargs {
+		words = append(words, fmt.Sprintf("`%s:%v`", k, v))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// errWriter keeps the first error of a row of writes.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (e *errWriter) Write(b []byte) (int, error) {
+	if e.err != nil {
+		return 0, e.err
+	}
+	n, err := e.w.Write(b)
+	e.err = err
+	return n, err
+}
+
+func (e *errWriter) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(e, format, args...) // e keeps the error
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/onnx"
+)
+
+// exportResult is what `export --json` prints.
+type exportResult struct {
+	Model   string   `json:"model"`
+	ONNX    string   `json:"onnx"`
+	Opset   int      `json:"opset"`
+	Input   string   `json:"input"`
+	Outputs []string `json:"outputs"`
+}
+
+func newExport() *cobra.Command {
+	var path, out string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write a model in another format: ONNX",
+		Long: `Write a model in another format: ONNX, opset ` + strconv.Itoa(onnx.Opset) + `.
+
+The graph maps obs, float32 of shape (N, inputs), to logits and value (ppo, a2c) or to q_values
+(dqn). The greedy action is the argmax of logits or q_values over the permitted actions. The
+metadata say which environment and spaces the model is for.
+
+Stable-Baselines3 loads model files themselves: python -m kubernasium.load_sb3 --help`,
+		Example: `  trainer export --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --onnx cartpole.onnx
+  python -c "import onnxruntime as o, numpy as n; print(o.InferenceSession('cartpole.onnx').run(None, {'obs': n.zeros((1, 4), 'f4')}))"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path == "" || out == "" {
+				return errors.New("want both --model and --onnx")
+			}
+			res, err := exportONNX(path, out)
+			if err != nil {
+				return err
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, res)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ONNX opset %d, %s -> %v\n", res.ONNX, res.Opset, res.Input, res.Outputs)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&path, "model", "", "model file")
+	f.StringVar(&out, "onnx", "", "ONNX file to write")
+	return cmd
+}
+
+// exportONNX writes the model at path as an ONNX file.
+func exportONNX(path, out string) (*exportResult, error) {
+	m, err := readModel(path)
+	if err != nil {
+		return nil, err
+	}
+	outputs := onnxOutputs(m.meta.Algo, m.meta.Spec)
+	metadata := map[string]string{
+		"algo": m.meta.Algo, "env": m.meta.Env, "env_kwargs": string(m.meta.EnvKwargs), "timesteps": strconv.FormatInt(m.meta.Timesteps, 10),
+		"observation_space": m.meta.ObservationSpace, "action_space": m.meta.ActionSpace,
+	}
+	err = models.WriteFileAtomic(out, func(w io.Writer) error {
+		return onnx.Write(w, m.meta.Spec, m.net.Params(), outputs, metadata)
+	})
+	if err := errors.Join(err, m.net.Close()); err != nil {
+		return nil, fmt.Errorf("export %s: %w", path, err)
+	}
+	res := &exportResult{Model: path, ONNX: out, Opset: onnx.Opset, Input: onnx.Input}
+	for _, o := range outputs {
+		res.Outputs = append(res.Outputs, o.Name)
+	}
+	return res, nil
+}
+
+// onnxOutputs returns the outputs by the names of the field; a network that is none of ours
+// keeps its own.
+func onnxOutputs(algo string, spec models.Spec) []onnx.Output {
+	heads := onnx.Heads(spec)
+	switch {
+	case algo == dqn.Algo && len(heads) == 1:
+		return []onnx.Output{{Name: "q_values", Head: heads[0].Head}}
+	case algo == dqn.Algo && len(heads) == 2: // dueling: advantages, then the state's value
+		return []onnx.Output{{Name: "q_values", Head: heads[0].Head, Value: heads[1].Head}}
+	}
+	for i, h := range heads {
+		switch h.Head {
+		case "action_net":
+			heads[i].Name = "logits"
+		case "value_net":
+			heads[i].Name = "value"
+		}
+	}
+	return heads
+}

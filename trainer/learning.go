@@ -1,0 +1,299 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// learningConfig are the arguments of `trainer learning`.
+type learningConfig struct {
+	seed      uint64 // the first
+	seeds     int
+	episodes  int
+	jobs      int
+	logFolder string
+	csv       string
+	markdown  string
+	plots     string
+}
+
+// evaluations is how many points a learning curve has.
+const evaluations = 20
+
+// errGate is wrapped by the error of a gate that is not reached.
+var errGate = errors.New("not reached")
+
+func newLearning() *cobra.Command {
+	var c learningConfig
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "learning",
+		Short: "Train every algorithm with several seeds and compare with published results",
+		Example: `  trainer learning                                   # the gates: five seeds each, some minutes
+  trainer learning --only dqn --seed 101 --seeds 20  # one algorithm, other seeds`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.seeds < 1 || c.episodes < 1 || c.jobs < 1 {
+				return fmt.Errorf("seeds %d, episodes %d, jobs %d: want at least 1 of each", c.seeds, c.episodes, c.jobs)
+			}
+			chosen, err := chooseGates(only)
+			if err != nil {
+				return err
+			}
+			runs, err := c.trainAll(cmd.Context(), chosen, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return c.report(cmd, chosen, runs)
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&only, "only", nil, "algorithms, or names of rows of the table (default: all)")
+	f.Uint64Var(&c.seed, "seed", 1, "first random seed")
+	f.IntVar(&c.seeds, "seeds", 5, "number of seeds")
+	f.IntVar(&c.episodes, "eval-episodes", 100, "held-out episodes of an evaluation")
+	f.IntVar(&c.jobs, "jobs", runtime.GOMAXPROCS(0), "trainings at a time")
+	f.StringVarP(&c.logFolder, "log-folder", "f", filepath.Join("logs", "learning"), "folder of logs and models")
+	f.StringVar(&c.csv, "csv", "", "file for every evaluation")
+	f.StringVar(&c.markdown, "markdown", "", "file for the table")
+	f.StringVar(&c.plots, "plots", "", "folder for a plot of each algorithm: learning_<algo>.png")
+	return cmd
+}
+
+// chooseGates returns the gates of the algorithms or names, or all.
+func chooseGates(only []string) ([]gate, error) {
+	if len(only) == 0 {
+		return gates, nil
+	}
+	var chosen []gate
+	for _, g := range gates {
+		if slices.Contains(only, g.algo) || slices.Contains(only, g.name) {
+			chosen = append(chosen, g)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no row %q; there are the algorithms %s", only, strings.Join(algos, ", "))
+	}
+	return chosen, nil
+}
+
+// learned is what became of one training.
+type learned struct {
+	seed    uint64
+	curve   []curveAt
+	train   float64 // mean of the last 100 episodes of training
+	seconds float64
+}
+
+// last returns the mean return of the last policy.
+func (l *learned) last() float64 { return tracking.Mean(l.curve[len(l.curve)-1].Returns) }
+
+// trainAll trains for each gate with each seed, jobs at a time, and says on w how it goes.
+func (c *learningConfig) trainAll(ctx context.Context, gates []gate, w io.Writer) ([][]learned, error) {
+	runs := make([][]learned, len(gates))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.jobs)
+	lines := make(chan string)
+	printed := make(chan struct{})
+	go func() {
+		for line := range lines {
+			fmt.Fprintln(w, line)
+		}
+		close(printed)
+	}()
+	for i, g := range gates {
+		runs[i] = make([]learned, c.seeds)
+		for k := range c.seeds {
+			group.Go(func() error {
+				l, err := c.trainOne(ctx, g, c.seed+uint64(k))
+				if err != nil {
+					return fmt.Errorf("%s, seed %d: %w", g.name, c.seed+uint64(k), err)
+				}
+				runs[i][k] = l
+				lines <- fmt.Sprintf("%s, seed %d: %.2f after %.0f s", g.name, l.seed, l.last(), l.seconds)
+				return nil
+			})
+		}
+	}
+	err := group.Wait()
+	close(lines)
+	<-printed
+	return runs, err
+}
+
+func (c *learningConfig) trainOne(ctx context.Context, g gate, seed uint64) (learned, error) {
+	if err := ctx.Err(); err != nil {
+		return learned{}, err
+	}
+	begun := time.Now()
+	spec, err := lookup(ctx, g.env, nil)
+	if err != nil {
+		return learned{}, err
+	}
+	params, err := readHyperparams(g.algo, g.env, g.conf, nil)
+	if err != nil {
+		return learned{}, err
+	}
+	r, err := newRun(ctx, spec, trainConfig{
+		algo: g.algo, env: g.env, engine: engineFused, params: params, seed: seed, quiet: true,
+		evalFreq: params.NTimesteps / evaluations, evalEpisodes: c.episodes,
+		logFolder: filepath.Join(c.logFolder, cmp.Or(g.conf, "tuned")),
+	}, io.Discard)
+	if err != nil {
+		return learned{}, err
+	}
+	defer r.close()
+	if err := r.train(ctx); err != nil {
+		return learned{}, err
+	}
+	if _, err := r.result(ctx); err != nil {
+		return learned{}, err
+	}
+	train, _, _ := r.episodes.means()
+	return learned{seed, r.curve, train, time.Since(begun).Seconds()}, nil
+}
+
+// report prints the table and writes the files that were asked for. It returns an error that
+// wraps errGate if a gate is not reached.
+func (c *learningConfig) report(cmd *cobra.Command, gates []gate, runs [][]learned) error {
+	results := resultsOf(gates, runs)
+	table := resultTable(results)
+	if wantJSON(cmd) {
+		if err := printJSON(cmd, results); err != nil {
+			return err
+		}
+	} else if err := table.WriteText(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if c.markdown != "" {
+		if err := writeTo(c.markdown, table.WriteMarkdown); err != nil {
+			return err
+		}
+	}
+	if c.csv != "" {
+		if err := writeTo(c.csv, evaluationTable(gates, runs).WriteCSV); err != nil {
+			return err
+		}
+	}
+	if c.plots != "" {
+		if err := plotLearning(c.plots, gates, runs); err != nil {
+			return err
+		}
+	}
+	var missed []string
+	for _, r := range results {
+		if !r.OK {
+			missed = append(missed, r.Training+": "+r.Reached)
+		}
+	}
+	if len(missed) > 0 {
+		return fmt.Errorf("%w: %s", errGate, strings.Join(missed, "; "))
+	}
+	return nil
+}
+
+// learningResult is a row of the table, which `learning --json` prints.
+type learningResult struct {
+	Training   string    `json:"training"`
+	Timesteps  int       `json:"timesteps"`
+	Returns    []float64 `json:"returns"`    // of the last policy, by seed
+	Mean       float64   `json:"mean"`       // of them
+	TrainMean  float64   `json:"train_mean"` // of the last 100 episodes of each training
+	Seconds    float64   `json:"seconds"`    // of a training, in the mean
+	Reached    string    `json:"reached"`    // in words
+	OK         bool      `json:"ok"`         // the gate is reached, or there is none
+	Comparison bool      `json:"comparison"` // there is none
+}
+
+func resultsOf(gates []gate, runs [][]learned) []learningResult {
+	results := make([]learningResult, len(gates))
+	for i, g := range gates {
+		r := &results[i]
+		var seconds []float64
+		for _, l := range runs[i] {
+			r.Returns, seconds = append(r.Returns, l.last()), append(seconds, l.seconds)
+			r.Timesteps = l.curve[len(l.curve)-1].Step
+		}
+		r.Training, r.Comparison = g.name, g.bar == noBar
+		r.Mean, r.TrainMean, r.Seconds = tracking.Mean(r.Returns), tracking.Mean(trainReturns(runs[i])), tracking.Mean(seconds)
+		r.Reached, r.OK = g.bar.verdict(runs[i])
+	}
+	return results
+}
+
+func resultTable(results []learningResult) *tracking.Table {
+	t := tracking.NewTable("training", ">steps", "last policy by seed", ">mean", ">training's last 100", ">seconds each", "reached")
+	for _, r := range results {
+		bySeed := make([]string, len(r.Returns))
+		for k, x := range r.Returns {
+			bySeed[k] = fmt.Sprintf("%.0f", x)
+		}
+		reached := r.Reached
+		switch {
+		case r.Comparison:
+			reached += ", for comparison"
+		case !r.OK:
+			reached += ": missed"
+		}
+		t.Append(r.Training, fmt.Sprint(r.Timesteps), strings.Join(bySeed, " "), number(r.Mean), number(r.TrainMean),
+			fmt.Sprintf("%.1f", r.Seconds), reached)
+	}
+	return t
+}
+
+// evaluationTable returns a row for each evaluation.
+func evaluationTable(gates []gate, runs [][]learned) *tracking.Table {
+	t := tracking.NewTable("training", "seed", "step", "episodes", "mean_return")
+	for i, g := range gates {
+		for _, r := range runs[i] {
+			for _, e := range r.curve {
+				t.Append(g.name, fmt.Sprint(r.seed), fmt.Sprint(e.Step), fmt.Sprint(len(e.Returns)), number(tracking.Mean(e.Returns)))
+			}
+		}
+	}
+	return t
+}
+
+// plotLearning draws a plot for each algorithm: of each of its gates the mean over the seeds,
+// with a band from the lowest to the highest.
+func plotLearning(folder string, gates []gate, runs [][]learned) error {
+	series := map[string][]tracking.Series{}
+	for i, g := range gates {
+		series[g.algo] = append(series[g.algo], seriesOf(g.name, runs[i]))
+	}
+	for algo, s := range series {
+		title := fmt.Sprintf("%s on %s, mean and range of %d seeds", strings.ToUpper(algo), cartPole, len(runs[0]))
+		path := filepath.Join(folder, "learning_"+algo+".png")
+		if err := tracking.LearningCurve(path, title, s, []tracking.HLine{{Name: "solved", Value: solved}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seriesOf returns the mean, the lowest and the highest seed at each evaluation.
+func seriesOf(name string, runs []learned) tracking.Series {
+	s := tracking.Series{Name: name}
+	for k, e := range runs[0].curve {
+		means := make([]float64, len(runs))
+		for i, r := range runs {
+			means[i] = tracking.Mean(r.curve[k].Returns)
+		}
+		s.Steps = append(s.Steps, int64(e.Step))
+		s.Mean, s.Low, s.High = append(s.Mean, tracking.Mean(means)), append(s.Low, slices.Min(means)), append(s.High, slices.Max(means))
+	}
+	return s
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/agents/a2c"
+	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// TestLearningGates is `make bench-learning` with two seeds instead of five and without the row
+// for comparison: the published results on CartPole-v1, with the last policy.
+func TestLearningGates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains for a minute: run without -short")
+	}
+	folder := t.TempDir()
+	path := func(name string) string { return filepath.Join(folder, name) }
+	out := mustExecute(t, "learning", "--only", "PPO,A2C,DQN,PPO (CleanRL)", "--seeds", "2", "-f", folder,
+		"--csv", path("learning.csv"), "--markdown", path("learning.md"), "--plots", folder)
+	t.Logf("\n%s", out)
+	for _, name := range []string{"learning_ppo.png", "learning_a2c.png", "learning_dqn.png", "learning.md"} {
+		if info, err := os.Stat(path(name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f, err := os.Open(path("learning.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 + 4*2*evaluations; len(rows) < want || len(rows) > want+4*2 { // a last one where the end is no multiple
+		t.Errorf("%d rows in learning.csv, want about %d", len(rows), want)
+	}
+}
+
+// TestLearningMissed trains too few steps to learn anything: the command reports it and fails.
+func TestLearningMissed(t *testing.T) {
+	old := gates
+	defer func() { gates = old }()
+	conf := filepath.Join(t.TempDir(), "short.yml")
+	if err := os.WriteFile(conf, []byte(cartPole+": {n_timesteps: 200, n_envs: 2, n_steps: 20}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gates = []gate{{"A2C in no time", a2c.Algo, cartPole, conf, evalBar}}
+	stdout, stderr, err := execute(t, context.Background(), "learning", "--seeds", "2", "--eval-episodes", "3", "-f", t.TempDir())
+	if !errors.Is(err, errGate) || !strings.Contains(err.Error(), "A2C in no time: 0 of 2 reach 475") {
+		t.Errorf("error %v, want one that names the gate and says 0 of 2", err)
+	}
+	var results []learningResult
+	out, _, err := execute(t, context.Background(), "learning", "--json", "--seeds", "2", "--eval-episodes", "3", "-f", t.TempDir())
+	if json.Unmarshal([]byte(out), &results) != nil || !errors.Is(err, errGate) || len(results) != 1 ||
+		results[0].Timesteps != 200 || len(results[0].Returns) != 2 || results[0].OK {
+		t.Errorf("with --json: %s, error %v", out, err)
+	}
+	if !strings.Contains(stdout, "0 of 2 reach 475: missed") || strings.Count(stderr, "A2C in no time, seed ") != 2 {
+		t.Errorf("output:\n%s%s", stdout, stderr)
+	}
+}
+
+// TestVerdicts: four of five, and all of fewer, have to reach 475; CleanRL's figure is a mean.
+func TestVerdicts(t *testing.T) {
+	runs := func(returns ...float64) []learned {
+		var out []learned
+		for _, r := range returns {
+			out = append(out, learned{curve: []curveAt{{1, []float64{r + 1, r - 1}}}, train: r})
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		bar  bar
+		runs []learned
+		what string
+		ok   bool
+	}{
+		{evalBar, runs(500, 475, 100, 500, 480), "4 of 5 reach 475", true},
+		{evalBar, runs(500, 474, 100, 500, 480), "3 of 5 reach 475", false},
+		{evalBar, runs(500, 400), "1 of 2 reach 475", false},
+		{noBar, runs(0), "0 of 1 reach 475", true},
+		{trainBar, runs(500, 480), "490.0 in training, published 490.04", false},
+		{trainBar, runs(500, 481), "490.5 in training, published 490.04", true},
+	} {
+		if what, ok := tc.bar.verdict(tc.runs); what != tc.what || ok != tc.ok {
+			t.Errorf("verdict of %v: %q, %v; want %q, %v", trainReturns(tc.runs), what, ok, tc.what, tc.ok)
+		}
+	}
+	want := tracking.Series{Name: "x", Steps: []int64{1}, Mean: []float64{200}, Low: []float64{100}, High: []float64{300}}
+	if got := seriesOf("x", runs(100, 300)); !reflect.DeepEqual(got, want) {
+		t.Errorf("seriesOf = %+v, want %+v", got, want)
+	}
+}
+
+// TestConfigurations: published hyperparameters stand in place of the tuned ones, as a file does.
+func TestConfigurations(t *testing.T) {
+	h, err := readHyperparams("dqn", cartPole, "rl_zoo", map[string]any{"batch_size": 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := h.Config.(*dqn.Config)
+	if c.TrainFreq != 256 || c.DoubleQ || c.NSteps != 1 || c.LearningRate.Linear || c.BatchSize != 32 || h.NTimesteps != 50_000 {
+		t.Errorf("RL Zoo's DQN with batch_size 32: %+v", c)
+	}
+	h, err = readHyperparams("ppo", cartPole, "cleanrl", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := h.Config.(*ppo.Config); !c.ClipVLoss || c.GAELambda != 0.95 || h.NEnvs != 4 {
+		t.Errorf("CleanRL's PPO: %+v", c)
+	}
+	for _, tc := range []struct{ algo, env, conf, want string }{
+		{"dqn", cartPole, "nowhere", "one of rl_zoo"},
+		{"a2c", cartPole, "rl_zoo", "want a file"},
+		{"dqn", "k8s/GangWindow-v0", "rl_zoo", "it has " + cartPole},
+	} {
+		if _, err := readHyperparams(tc.algo, tc.env, tc.conf, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s on %s from %s: %v, want an error with %q", tc.algo, tc.env, tc.conf, err, tc.want)
+		}
+	}
+}
