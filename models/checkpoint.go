@@ -59,7 +59,7 @@ func (c Checkpoint) Match(want Checkpoint) error {
 		}
 	}
 	if want.Spec.Inputs != 0 && !c.Spec.Equal(want.Spec) {
-		return fmt.Errorf("%w: network is %+v, want %+v", ErrMismatch, c.Spec, want.Spec)
+		return fmt.Errorf("%w: network is %v, want %v", ErrMismatch, c.Spec, want.Spec)
 	}
 	return nil
 }
