@@ -3,5 +3,6 @@ package all
 
 import (
 	_ "github.com/kubernasium/kubernasium/envs/classic" // classic/CartPole-v1
-	_ "github.com/kubernasium/kubernasium/envs/gang"    // k8s/GangWindow-v0
+	_ "github.com/kubernasium/kubernasium/envs/gang"
+	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu" // k8s/GangWindow-v0
 )

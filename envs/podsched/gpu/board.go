@@ -45,10 +45,12 @@ type class struct {
 	models  uint64 // bits of the models that it may run on
 	allowed []bool // by node; nil is all
 	tag     int32  // of GpuClustering: 0 shares a device, n has n devices whole; -1 none
+	owner   int32  // of the controller that it is a replica of; -1 none
+	prefers *preferences
 }
 
 func newClass(s Shape, id int32, m *modelTable) class {
-	c := class{Shape: s, id: id, models: m.set(s.Models), tag: s.GPUs}
+	c := class{Shape: s, id: id, models: m.set(s.Models), tag: s.GPUs, owner: -1}
 	if s.GPUs == 0 {
 		c.tag = -1
 	} else if s.sharing() {
@@ -63,7 +65,9 @@ type board struct {
 	free   []int32 // thousandths of each device, node by node
 	sorted []int32 // the same, in each node in descending order
 	tags   []int32 // pods with GPUs on each node by their tag, numTags in each row
+	owned  []int32 // pods of each controller on each node, controller by controller
 
+	freeOf  []int64 // free thousandths of all devices, by model
 	frag    *fragmenter
 	numTags int32
 	clock   uint64 // of versions; never goes back, so that what is cached for one episode is stale in the next
@@ -87,10 +91,15 @@ type boardNode struct {
 	allCPU, allMem int64 // allocatable
 }
 
-// reset makes b the empty cluster of nodes.
-func (b *board) reset(nodes []Node, m *modelTable, f *fragmenter) {
+// reset makes b the empty cluster of nodes, for pods of the classes of cat.
+func (b *board) reset(nodes []Node, cat *catalogue, f *fragmenter) {
+	m := &cat.models
+	b.owned = slices.Grow(b.owned[:0], cat.owners*len(nodes))[:cat.owners*len(nodes)]
+	clear(b.owned)
 	b.frag, b.used, b.size, b.wasted, b.placed = f, totals{}, totals{}, 0, 0
 	b.nodes, b.free, b.sorted, b.tags = b.nodes[:0], b.free[:0], b.sorted[:0], b.tags[:0]
+	b.freeOf = slices.Grow(b.freeOf[:0], len(m.names))[:len(m.names)]
+	clear(b.freeOf)
 	b.numTags = 1
 	for i := range nodes {
 		b.numTags = max(b.numTags, int32(nodes[i].GPUs)+1)
@@ -114,6 +123,9 @@ func (b *board) reset(nodes []Node, m *modelTable, f *fragmenter) {
 		bn.version = b.clock
 		bn.frag = f.of(bn.cpu, bn.model, b.sorted[bn.first:])
 		b.wasted += bn.frag
+		if bn.model >= 0 {
+			b.freeOf[bn.model] += bn.gpu
+		}
 		b.size.milliGPU += bn.gpu
 		b.size.milliCPU += bn.cpu
 		b.size.memoryMiB += bn.mem
@@ -163,8 +175,12 @@ func (b *board) change(c *class, i int32, devices uint64, sign int32) {
 	}
 	if c.tag >= 0 {
 		b.tags[i*b.numTags+c.tag] += sign
+		b.freeOf[n.model] -= s * c.TotalMilliGPU()
 		copy(b.sortedOf(i), b.devicesOf(i))
 		sortDown(b.sortedOf(i))
+	}
+	if c.owner >= 0 {
+		b.owned[int(c.owner)*len(b.nodes)+int(i)] += sign
 	}
 	b.used.milliGPU += s * c.TotalMilliGPU()
 	b.used.milliCPU += s * c.MilliCPU

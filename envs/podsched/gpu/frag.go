@@ -132,7 +132,9 @@ func (f *fragmenter) amount(frag int64) float64 {
 
 // score returns FGD's score of a change of the fragmentation by so many thousandths of a GPU:
 // 100 times the sigmoid of what it takes away, in GPUs, truncated.
-func score(less float64) int64 { return int64(1 / (1 + math.Exp(-less/wholeGPU)) * 100) }
+func score(less float64) int64 { return int64(sigmoid(less/wholeGPU) * 100) }
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // The kinds of fragment that the reference sums apart.
 const (

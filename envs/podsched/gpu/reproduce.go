@@ -64,12 +64,12 @@ func newSimulation(w *Workload, policy string) (*simulation, error) {
 	}
 	s := &simulation{}
 	f := newFragmenter(TypicalPods(w.Types), len(w.Types), &cat.models)
-	s.board.reset(w.Nodes, &cat.models, f)
+	s.board.reset(w.Nodes, cat, f)
 	p, err := policyByName(policy)
 	if err != nil {
 		return nil, err
 	}
-	s.placer = p.new(&s.board, cat, w.rng.Intn)
+	s.placer = p.new(&s.board, newReserve(w.Types, &cat.models), w.rng.Intn)
 	for i := range w.Arrivals {
 		s.classes = append(s.classes, cat.classes[cat.of[w.Arrivals[i].Shape]])
 	}
@@ -92,6 +92,7 @@ type catalogue struct {
 	models  modelTable
 	classes []class
 	of      map[Shape]int32
+	owners  int // controllers
 }
 
 func newCatalogue(nodes []Node, pods []Pod) (*catalogue, error) {
@@ -107,8 +108,11 @@ func newCatalogue(nodes []Node, pods []Pod) (*catalogue, error) {
 			id := int32(len(cat.classes))
 			cat.of[s] = id
 			cat.classes = append(cat.classes, newClass(s, id, &cat.models))
+			// A trace does not say whose a pod is: pods of equal shape pass for replicas.
+			cat.classes[id].owner = id
 		}
 	}
+	cat.owners = len(cat.classes)
 	return cat, nil
 }
 
@@ -177,3 +181,23 @@ func (c *curve) points(value func(alloc, frag float64) float64) []float64 {
 
 // hundredths rounds to two decimals.
 func hundredths(x float64) float64 { return math.RoundToEven(x*100) / 100 }
+
+// reset forgets all arrivals, for a cluster of so many thousandths of a GPU.
+func (c *curve) reset(milliGPU int64) {
+	clear(c.bins)
+	c.size = float64(milliGPU)
+}
+
+// until returns the allocation at x percent, or at the last arrival before it; present, where so
+// little has arrived.
+func (c *curve) until(x int, arrived int64, present float64) float64 {
+	if float64(arrived)/c.size*100 < float64(x)-0.5 || x >= len(c.bins) {
+		return present
+	}
+	for ; x >= 0; x-- {
+		if alloc, _, ok := c.at(x); ok {
+			return alloc
+		}
+	}
+	return present
+}

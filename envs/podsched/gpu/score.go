@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"math/bits"
+
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
@@ -70,6 +72,22 @@ func (b *board) descent(i int32, after, cpu int64, free []int32) int64 {
 	}
 	return score(b.frag.reference(n.cpu, n.model, b.sortedOf(i)) - b.frag.reference(cpu, n.model, free))
 }
+
+// after returns n·F of node i with a pod of class c on the given devices.
+func (b *board) after(c *class, i int32, devices uint64) int64 {
+	var buffer [cluster.MaxDevices]int32
+	n := &b.nodes[i]
+	free := buffer[:n.devices]
+	copy(free, b.devicesOf(i))
+	for d := devices; d != 0; d &= d - 1 {
+		free[lowest(d)] -= c.MilliGPU
+	}
+	sortDown(free)
+	return b.frag.of(n.cpu-c.MilliCPU, n.model, free)
+}
+
+// lowest returns the index of the lowest bit.
+func lowest(devices uint64) int { return bits.TrailingZeros64(devices) }
 
 func seen(devices []int32, f int32) bool {
 	for _, g := range devices {
