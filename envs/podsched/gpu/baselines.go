@@ -33,7 +33,7 @@ func baselines() []envs.Baseline {
 					return fmt.Errorf("gpu: %s: pod %d fits no node", p.name, t.current)
 				}
 				action[0] = float32(node)
-				t.Plan(devices)
+				t.Plan(node, devices)
 				return nil
 			}, nil
 		}}

@@ -42,15 +42,18 @@ func (m *modelTable) set(spec string) uint64 {
 type class struct {
 	Shape
 	id      int32
-	models  uint64 // bits of the models that it may run on
-	allowed []bool // by node; nil is all
-	tag     int32  // of GpuClustering: 0 shares a device, n has n devices whole; -1 none
-	owner   int32  // of the controller that it is a replica of; -1 none
+	models  uint64  // bits of the models that it may run on
+	allowed []bool  // by node; nil is all
+	tag     int32   // of GpuClustering: 0 shares a device, n has n devices whole; -1 none
+	counted []int32 // counters of topology spread that its pods count in
 	prefers *preferences
+
+	// Beyond the requests, for the strategies of NodeResourcesFit; see Request.
+	extraCPU, extraMem int64
 }
 
 func newClass(s Shape, id int32, m *modelTable) class {
-	c := class{Shape: s, id: id, models: m.set(s.Models), tag: s.GPUs, owner: -1}
+	c := class{Shape: s, id: id, models: m.set(s.Models), tag: s.GPUs}
 	if s.GPUs == 0 {
 		c.tag = -1
 	} else if s.sharing() {
@@ -65,7 +68,7 @@ type board struct {
 	free   []int32 // thousandths of each device, node by node
 	sorted []int32 // the same, in each node in descending order
 	tags   []int32 // pods with GPUs on each node by their tag, numTags in each row
-	owned  []int32 // pods of each controller on each node, controller by controller
+	counts []int32 // pods of each counter on each node, counter by counter
 
 	freeOf  []int64 // free thousandths of all devices, by model
 	frag    *fragmenter
@@ -89,13 +92,15 @@ type boardNode struct {
 	first, devices int32 // its devices are board.free[first:first+devices]
 	model          int8  // -1 is none
 	allCPU, allMem int64 // allocatable
+
+	extraCPU, extraMem int64 // of its pods; see class
 }
 
 // reset makes b the empty cluster of nodes, for pods of the classes of cat.
 func (b *board) reset(nodes []Node, cat *catalogue, f *fragmenter) {
 	m := &cat.models
-	b.owned = slices.Grow(b.owned[:0], cat.owners*len(nodes))[:cat.owners*len(nodes)]
-	clear(b.owned)
+	b.counts = slices.Grow(b.counts[:0], cat.counters*len(nodes))[:cat.counters*len(nodes)]
+	clear(b.counts)
 	b.frag, b.used, b.size, b.wasted, b.placed = f, totals{}, totals{}, 0, 0
 	b.nodes, b.free, b.sorted, b.tags = b.nodes[:0], b.free[:0], b.sorted[:0], b.tags[:0]
 	b.freeOf = slices.Grow(b.freeOf[:0], len(m.names))[:len(m.names)]
@@ -169,6 +174,8 @@ func (b *board) change(c *class, i int32, devices uint64, sign int32) {
 	n.cpu -= s * c.MilliCPU
 	n.mem -= s * c.MemoryMiB
 	n.gpu -= s * c.TotalMilliGPU()
+	n.extraCPU += s * c.extraCPU
+	n.extraMem += s * c.extraMem
 	n.pods += sign
 	for d := devices; d != 0; d &= d - 1 {
 		b.free[n.first+int32(bits.TrailingZeros64(d))] -= sign * c.MilliGPU
@@ -179,8 +186,8 @@ func (b *board) change(c *class, i int32, devices uint64, sign int32) {
 		copy(b.sortedOf(i), b.devicesOf(i))
 		sortDown(b.sortedOf(i))
 	}
-	if c.owner >= 0 {
-		b.owned[int(c.owner)*len(b.nodes)+int(i)] += sign
+	for _, k := range c.counted {
+		b.counts[int(k)*len(b.nodes)+int(i)] += sign
 	}
 	b.used.milliGPU += s * c.TotalMilliGPU()
 	b.used.milliCPU += s * c.MilliCPU

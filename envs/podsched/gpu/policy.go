@@ -94,24 +94,26 @@ func (r *random) choose(c *class) (node int32, devices uint64) {
 			continue
 		}
 		if k == 0 {
-			return int32(i), r.device(c, int32(i), row[i].devices)
+			return int32(i), randomDevice(r.b, c, int32(i), r.draw)
 		}
 		k--
 	}
 	return -1, 0
 }
 
-func (r *random) device(c *class, i int32, devices uint64) uint64 {
+// randomDevice returns one of the devices that fit, for a pod that shares one, and else the
+// first.
+func randomDevice(b *board, c *class, i int32, draw intner) uint64 {
 	if !c.sharing() {
-		return devices
+		return b.tightest(c, i)
 	}
 	var fitting uint64
-	for d, f := range r.b.devicesOf(i) {
+	for d, f := range b.devicesOf(i) {
 		if f >= c.MilliGPU {
 			fitting |= 1 << d
 		}
 	}
-	for range r.draw(bits.OnesCount64(fitting)) {
+	for range draw(bits.OnesCount64(fitting)) {
 		fitting &= fitting - 1
 	}
 	return fitting & -fitting

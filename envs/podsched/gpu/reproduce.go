@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
 // Run is the outcome of a policy on a workload.
@@ -89,10 +91,10 @@ func (s *simulation) next() (node int32, devices uint64) {
 
 // catalogue numbers the models of nodes and the shapes of pods.
 type catalogue struct {
-	models  modelTable
-	classes []class
-	of      map[Shape]int32
-	owners  int // controllers
+	models   modelTable
+	classes  []class
+	of       map[Shape]int32
+	counters int // of topology spread
 }
 
 func newCatalogue(nodes []Node, pods []Pod) (*catalogue, error) {
@@ -109,10 +111,11 @@ func newCatalogue(nodes []Node, pods []Pod) (*catalogue, error) {
 			cat.of[s] = id
 			cat.classes = append(cat.classes, newClass(s, id, &cat.models))
 			// A trace does not say whose a pod is: pods of equal shape pass for replicas.
-			cat.classes[id].owner = id
+			cat.classes[id].counted = []int32{id}
+			cat.classes[id].prefers = &preferences{spread: []spreadConstraint{{counter: id, maxSkew: kubescore.DefaultHostnameMaxSkew}}}
 		}
 	}
-	cat.owners = len(cat.classes)
+	cat.counters = len(cat.classes)
 	return cat, nil
 }
 

@@ -192,6 +192,15 @@ func (b *board) resources(c *class, i int32) (cpu, mem kubescore.Resource) {
 		kubescore.Resource{Requested: (n.allMem - n.mem + c.MemoryMiB) * bytesMiB, Allocatable: n.allMem * bytesMiB, Weight: 1}
 }
 
+// nonZeroResources is resources with what pods that state no requests count for.
+func (b *board) nonZeroResources(c *class, i int32) (cpu, mem kubescore.Resource) {
+	cpu, mem = b.resources(c, i)
+	n := &b.nodes[i]
+	cpu.Requested += n.extraCPU + c.extraCPU
+	mem.Requested += (n.extraMem + c.extraMem) * bytesMiB
+	return cpu, mem
+}
+
 // mostAllocated is kube-scheduler's bin packing of CPU and memory.
 func mostAllocated(b *board, c *class, i int32) (int64, uint64) {
 	cpu, mem := b.resources(c, i)
@@ -202,11 +211,8 @@ func mostAllocated(b *board, c *class, i int32) (int64, uint64) {
 // BalancedAllocation of CPU and memory, with equal weights.
 func kubeResources(b *board, c *class, i int32) (int64, uint64) {
 	cpu, mem := b.resources(c, i)
-	score := kubescore.NodeResourcesFitWeight * kubescore.LeastAllocated(cpu, mem)
-	if c.MilliCPU > 0 || c.MemoryMiB > 0 {
-		score += kubescore.BalancedAllocationWeight * kubescore.BalancedAllocation(cpu, mem)
-	}
-	return score, b.tightest(c, i)
+	even, _ := balanced(b, c, i)
+	return kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, mem) + kubescore.BalancedAllocationWeight*even, b.tightest(c, i)
 }
 
 // anyNode makes no difference between nodes.

@@ -45,7 +45,7 @@ type Task struct {
 	waited, completed, busy float64 // seconds of placed pods; seconds until their end; GPU use, in parts of the cluster times seconds
 	waiting                 float64 // pods times seconds that they waited
 
-	planned  bool
+	planned  int32  // node of the plan, or -1
 	devices  uint64 // of the plan
 	metas    []int32
 	podMetas map[string]int32
@@ -116,7 +116,7 @@ func (t *Task) reset() {
 	clear(t.blocked)
 	t.arrived, t.placedPods, t.failed = 0, 0, 0
 	t.waited, t.completed, t.busy, t.waiting = 0, 0, 0, 0
-	t.planned = false
+	t.planned = -1
 	t.ops = t.ops[:0]
 }
 
@@ -204,9 +204,9 @@ func (t *Task) fail(pod int32) {
 // note enters the present allocation into the curve.
 func (t *Task) note() { t.curve.add(t.arrived, &t.board) }
 
-// Plan sets the devices that the next action's pod takes, in place of those of option devices.
-// It is for baselines that choose devices of their own.
-func (t *Task) Plan(devices uint64) { t.planned, t.devices = true, devices }
+// Plan sets the devices that the pod takes if the next action is node, in place of those of
+// option devices. It is for baselines that choose devices of their own.
+func (t *Task) Plan(node int32, devices uint64) { t.planned, t.devices = node, devices }
 
 // Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
 // node puts it off. A pod that does not fit its node is given up in time-free dynamics and
@@ -223,7 +223,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		t.putOff(pod)
 	case int(node) < len(t.nodes) && t.board.fits(t.class(pod), node):
 		devices := t.table.row(t.class(pod))[node].devices
-		if t.planned {
+		if t.planned == node {
 			devices = t.devices
 		}
 		t.bind(c.State(), pod, node, devices)
@@ -237,7 +237,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	default:
 		t.fail(pod)
 	}
-	t.planned = false
+	t.planned = -1
 	after := t.measure()
 	if err := t.advance(ctx, c); err != nil {
 		return envs.Outcome{}, err

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
@@ -16,9 +17,11 @@ type preferences struct {
 
 // spreadConstraint is a topology spread constraint ScheduleAnyway.
 type spreadConstraint struct {
-	domain  []int32 // by node; -1: the node lacks the key
-	domains int
+	counter int32   // of the pods that it spreads
+	domain  []int32 // by node; -1: the node lacks the key; nil: each node is one
+	domains int     // that there are; 0 with nil
 	maxSkew int
+	system  bool // a default: a node may lack the key
 }
 
 // A plugin scores the nodes where a pod fits, from 0 to 100, into scores.
@@ -100,7 +103,7 @@ func kubeDefaultPlugins(b *board) []weightedPlugin {
 		{newScored(b, kubeResources), 1}, // LeastAllocated and BalancedAllocation, weighted already
 		{taintToleration{}, kubescore.TaintTolerationWeight},
 		{nodeAffinity{}, kubescore.NodeAffinityWeight},
-		{podTopologySpread{b}, kubescore.PodTopologySpreadWeight},
+		{&podTopologySpread{b: b}, kubescore.PodTopologySpreadWeight},
 		{imageLocality{}, kubescore.ImageLocalityWeight},
 	}
 }
@@ -137,57 +140,65 @@ func gather(p *preferences, of func(p *preferences) []int64, nodes []int32, scor
 	}
 }
 
-// podTopologySpread spreads the replicas of a controller: over hostnames if the class has no
-// constraints of its own. The nodes of a trace have no zones.
-type podTopologySpread struct{ b *board }
-
-func (s podTopologySpread) scoreNodes(c *class, nodes []int32, scores []int64) {
-	clear(scores)
-	if c.owner < 0 {
-		return
-	}
-	owned := s.b.owned[int(c.owner)*len(s.b.nodes):][:len(s.b.nodes)]
-	if c.prefers == nil || len(c.prefers.spread) == 0 {
-		weight := kubescore.SpreadTerm(1, len(nodes), 1)
-		for k, i := range nodes {
-			scores[k] = int64(math.Round(float64(owned[i])*weight + kubescore.DefaultHostnameMaxSkew - 1))
-		}
-		kubescore.NormalizeSpread(scores)
-		return
-	}
-	s.constrained(c.prefers.spread, owned, nodes, scores)
+// podTopologySpread spreads pods by their constraints.
+type podTopologySpread struct {
+	b      *board
+	raw    []float64
+	counts []int64 // by domain
+	seen   []bool
 }
 
-func (s podTopologySpread) constrained(constraints []spreadConstraint, owned []int32, nodes []int32, scores []int64) {
-	raw := make([]float64, len(nodes))
-	for _, sc := range constraints {
-		counts := make([]int64, sc.domains)
-		for i, d := range sc.domain {
-			if d >= 0 {
-				counts[d] += int64(owned[i])
-			}
-		}
-		seen := make([]bool, sc.domains)
-		domains := 0
-		for _, i := range nodes {
-			if d := sc.domain[i]; d >= 0 && !seen[d] {
-				seen[d] = true
-				domains++
-			}
-		}
-		for k, i := range nodes {
-			if d := sc.domain[i]; d < 0 {
-				raw[k] = math.NaN()
-			} else {
-				raw[k] += kubescore.SpreadTerm(counts[d], domains, sc.maxSkew)
-			}
-		}
+func (s *podTopologySpread) scoreNodes(c *class, nodes []int32, scores []int64) {
+	clear(scores)
+	if c.prefers == nil || len(c.prefers.spread) == 0 {
+		return // kube-scheduler skips the plugin
 	}
-	for k, x := range raw {
+	s.raw = slices.Grow(s.raw[:0], len(nodes))[:len(nodes)]
+	clear(s.raw)
+	for i := range c.prefers.spread {
+		s.add(&c.prefers.spread[i], nodes)
+	}
+	for k, x := range s.raw {
 		scores[k] = kubescore.SpreadIgnored
 		if !math.IsNaN(x) {
 			scores[k] = int64(math.Round(x))
 		}
 	}
 	kubescore.NormalizeSpread(scores)
+}
+
+// add adds a constraint to the raw scores. NaN marks a node that lacks its key.
+func (s *podTopologySpread) add(sc *spreadConstraint, nodes []int32) {
+	pods := s.b.counts[int(sc.counter)*len(s.b.nodes):][:len(s.b.nodes)]
+	if sc.domain == nil {
+		base := kubescore.SpreadTerm(0, len(nodes), sc.maxSkew)
+		weight := kubescore.SpreadTerm(1, len(nodes), sc.maxSkew) - base
+		for k, i := range nodes {
+			s.raw[k] += float64(float64(pods[i])*weight) + base
+		}
+		return
+	}
+	s.counts, s.seen = slices.Grow(s.counts[:0], sc.domains)[:sc.domains], slices.Grow(s.seen[:0], sc.domains)[:sc.domains]
+	clear(s.counts)
+	clear(s.seen)
+	for i, d := range sc.domain {
+		if d >= 0 {
+			s.counts[d] += int64(pods[i])
+		}
+	}
+	domains := 0
+	for _, i := range nodes {
+		if d := sc.domain[i]; d >= 0 && !s.seen[d] {
+			s.seen[d] = true
+			domains++
+		}
+	}
+	for k, i := range nodes {
+		switch d := sc.domain[i]; {
+		case d >= 0:
+			s.raw[k] += kubescore.SpreadTerm(s.counts[d], domains, sc.maxSkew)
+		case !sc.system:
+			s.raw[k] = math.NaN()
+		}
+	}
 }
