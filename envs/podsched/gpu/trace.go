@@ -134,6 +134,8 @@ func parsePods(name string, r io.Reader) ([]Pod, error) {
 // check reports what no node could serve as asked.
 func (s *Shape) check() error {
 	switch {
+	case s.MilliCPU < 0 || s.MilliCPU > cluster.MaxAmount || s.MemoryMiB < 0 || s.MemoryMiB > cluster.MaxAmount/bytesMiB:
+		return fmt.Errorf("%d milli-CPU and %d MiB, want 0 to %d and to %d", s.MilliCPU, s.MemoryMiB, cluster.MaxAmount, cluster.MaxAmount/bytesMiB)
 	case s.GPUs == 0 && s.MilliGPU != 0:
 		return fmt.Errorf("%d thousandths of no GPU, want 0", s.MilliGPU)
 	case s.GPUs > 0 && (s.MilliGPU < 1 || s.MilliGPU > wholeGPU):
