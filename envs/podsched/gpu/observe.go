@@ -184,7 +184,7 @@ func (t *Task) observePod(s *cluster.State, fitting int, obs []float32) {
 		c := t.class(t.current)
 		obs[podCPU], obs[podMemory] = part(c.MilliCPU, maxMilliCPU), part(c.MemoryMiB, maxMemoryMiB)
 		obs[podGPUs], obs[podMilliGPU] = part(int64(c.GPUs), maxNodeGPUs), part(int64(c.MilliGPU), wholeGPU)
-		obs[podShares], obs[podWithoutGPU], obs[podConstrained] = flag(c.sharing()), flag(c.GPUs == 0), flag(c.Models != "")
+		obs[podShares], obs[podWithoutGPU], obs[podConstrained] = bit(c.sharing()), bit(c.GPUs == 0), bit(c.Models != "")
 		var accessible int64
 		for m, free := range b.freeOf {
 			if c.models>>m&1 != 0 {
@@ -219,7 +219,7 @@ func part(a, b int64) float32 {
 
 func clip(x float32) float32 { return min(max(x, 0), 1) }
 
-func flag(b bool) float32 {
+func bit(b bool) float32 {
 	if b {
 		return 1
 	}

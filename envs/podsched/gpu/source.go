@@ -86,7 +86,7 @@ func newSource(o Options) (*source, error) {
 }
 
 func (s *source) checkNodes() error {
-	if n := s.opts.NumNodes; n > len(s.nodes) {
+	if n := s.opts.NumNodes; n > len(s.nodes) && s.opts.ReferenceSeed < 0 {
 		return fmt.Errorf("%w: option \"num_nodes\" is %d, and there are %d", envs.ErrInvalidOption, n, len(s.nodes))
 	}
 	gpus := 0

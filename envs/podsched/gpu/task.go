@@ -350,6 +350,9 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 		}
 		t.current = -1
 		at, ok := t.nextEvent()
+		if len(t.queue) == 0 && t.next == len(t.in.arrivals) {
+			return c.Apply(ctx, t.ops) // all are placed
+		}
 		if !ok {
 			for _, pod := range t.queue { // the cluster is empty and they do not fit
 				t.fail(pod)
