@@ -251,3 +251,104 @@ func TestOptionErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestOptimum searches all placements of small instances, each action by each, and compares the
+// best return with what heuristics reach: none is better than the optimum, and in the instance of
+// README.md, whose optimum is four pods of six (100*4*500/3000), FGD reaches it.
+func TestOptimum(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		opts  map[string]any
+		want  float64 // 0: not worked by hand
+		equal string  // baseline that reaches the optimum
+	}{
+		{"of README.md", handOptions(t, nil), 200. / 3, "FGD"},
+		{"a scarce model", map[string]any{
+			"nodes":          write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\na,8000,8192,1,T4\nb,8000,8192,1,G2\n"),
+			"pods":           []string{write(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1000,1024,1,1000,\nq,1000,1024,1,1000,T4\n")},
+			"reference_seed": 7, "load_end": 1.0,
+		}, 100, "ScarcityFGD"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v, _ := open(t, tc.opts)
+			best := search(t, v, nil)
+			if math.Abs(best-tc.want) > 1e-9 {
+				t.Errorf("the best return is %v, want %v", best, tc.want)
+			}
+			for _, p := range policies {
+				reset(t, v, 0)
+				rule, err := newRule(v, p.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				action, got := []float32{0}, 0.0
+				for first, ended := true, false; !ended; first = false {
+					if err := rule(v.Env(0).State(), first, action); err != nil {
+						t.Fatal(err)
+					}
+					b := step(t, v, action[0])
+					got, ended = b.EpisodeReturn[0], b.Terminated[0]
+				}
+				if got > best+1e-9 || p.name == tc.equal && got < best-1e-9 {
+					t.Errorf("%s returns %v, the optimum is %v", p.name, got, best)
+				}
+			}
+		})
+	}
+}
+
+// search returns the best return of all episodes that begin with the given actions.
+func search(t *testing.T, v *envs.Vec, actions []float32) float64 {
+	t.Helper()
+	b := reset(t, v, 0)
+	for _, a := range actions {
+		b = step(t, v, a)
+	}
+	if b.Terminated[0] {
+		return b.EpisodeReturn[0]
+	}
+	best := math.Inf(-1)
+	for a, ok := range append([]bool(nil), b.Mask...) {
+		if ok {
+			best = max(best, search(t, v, append(actions[:len(actions):len(actions)], float32(a))))
+		}
+	}
+	return best
+}
+
+// TestExplain tells of the moment in the hand-worked episode at which node a has no CPU left.
+func TestExplain(t *testing.T) {
+	v, task := open(t, handOptions(t, nil))
+	reset(t, v, 0)
+	a := nodeNamed(t, v, "a")
+	step(t, v, a)
+	step(t, v, a)
+	columns, rows := task.Explain(v.Env(0).State())
+	at := func(node, column string) string {
+		for _, r := range rows {
+			if r[0] == node {
+				for k, c := range columns {
+					if c == column {
+						return r[k]
+					}
+				}
+			}
+		}
+		t.Fatalf("no row %s or column %s in %v %v", node, column, columns, rows)
+		return ""
+	}
+	for _, tc := range []struct{ node, column, want string }{
+		{"a", "why not", "insufficient cpu"}, {"a", "FGD", ""}, {"b", "why not", ""}, {"b", "devices", "0"}, {"b", "model", "T4"},
+		{"b", "FGD", "50"},            // it stays without fragment
+		{"b", "BestFit", "94"},        // 100*(1-(7000/128000+500/8000)/2) = 94.1
+		{"b", "GpuPacking", "32"},     // the node is idle: max(33-1, 1)
+		{"b", "KubeResources", "187"}, // LeastAllocated 87 (87.5 of CPU and of memory, truncated), BalancedAllocation 100
+		{"b", "GpuClustering", "46"},  // 25*7000/8000 = 21, and 25 for a node without pods
+		{"b", "MostAllocated", "12"},  // 12.5 of CPU and of memory, truncated
+		{"b", "ScarcityFGD", "75"},    // half of FGD's and 50: not scarce
+	} {
+		if got := at(tc.node, tc.column); got != tc.want {
+			t.Errorf("%s of node %s is %q, want %q", tc.column, tc.node, got, tc.want)
+		}
+	}
+}
