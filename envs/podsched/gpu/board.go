@@ -162,6 +162,15 @@ func (b *board) fits(c *class, i int32) bool {
 	return n.model >= 0 && c.models>>n.model&1 != 0 && c.GPUs <= n.devices && b.sorted[n.first+c.GPUs-1] >= c.MilliGPU
 }
 
+// couldFit reports whether a pod of class c would fit node i if the node were empty.
+func (b *board) couldFit(c *class, i int32) bool {
+	n := &b.nodes[i]
+	if c.MilliCPU > n.allCPU || c.MemoryMiB > n.allMem || n.maxPods < 1 || c.allowed != nil && !c.allowed[i] {
+		return false
+	}
+	return c.GPUs == 0 || n.model >= 0 && c.models>>n.model&1 != 0 && c.GPUs <= n.devices
+}
+
 // place puts a pod of class c on the devices of node i, where it fits.
 func (b *board) place(c *class, i int32, devices uint64) { b.change(c, i, devices, 1) }
 

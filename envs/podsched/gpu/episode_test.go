@@ -165,6 +165,24 @@ func TestTimed(t *testing.T) {
 	}
 }
 
+// TestTimedMaskedOut: a pod bound to a node where it does not fit goes on waiting, and is offered
+// again even where nothing else would happen.
+func TestTimedMaskedOut(t *testing.T) {
+	v, task := open(t, map[string]any{
+		"nodes":    write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\na,2000,8192,1,G2\nb,500,8192,1,G2\n"),
+		"pods":     []string{write(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np0,1000,1024,1,1000,0,100\n")},
+		"dynamics": "timed", "num_nodes": 2, "num_pods": 1, "load": 10.0,
+	})
+	reset(t, v, 3)
+	b := step(t, v, nodeNamed(t, v, "b"))
+	if !b.Invalid[0] || b.Terminated[0] || task.current != 0 {
+		t.Fatalf("invalid %v, terminated %v, pod %d; want true, false, 0", b.Invalid[0], b.Terminated[0], task.current)
+	}
+	if b = step(t, v, nodeNamed(t, v, "a")); !b.Terminated[0] || b.Info[v.Spec().Column("placed")] != 1 {
+		t.Errorf("terminated %v, placed %v; want true, 1", b.Terminated[0], b.Info[v.Spec().Column("placed")])
+	}
+}
+
 // TestLoadStart: FGD has placed pods until at least half of the GPUs were requested.
 func TestLoadStart(t *testing.T) {
 	v, task := open(t, map[string]any{"num_nodes": 16, "load_start": 0.5})
@@ -232,6 +250,7 @@ func TestOptionErrors(t *testing.T) {
 		{map[string]any{"reference_seed": 42}, `"reference_seed" is of one pod list`},
 		{map[string]any{"reference_seed": 42, "pods": []string{cpu}, "dynamics": "timed"}, `"reference_seed" needs`},
 		{map[string]any{"max_defers": 0}, `"max_defers"`},
+		{map[string]any{"load_start": 0.5, "dynamics": "timed"}, `"load_start" needs`},
 	} {
 		_, err := envs.Make("k8s/GPUPodScheduling-v0", 1, envs.VecOptions{Options: tc.opts})
 		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {

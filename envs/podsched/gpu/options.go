@@ -70,7 +70,7 @@ func DefaultOptions() Options {
 	return Options{
 		ReferenceSeed: -1, Split: SplitTrain, NumNodes: 64, LoadEnd: DefaultRatio, Prefill: "FGD",
 		ConstrainedLow: 0, ConstrainedHigh: 0.4, CPUOnly: publishedCPUOnly, Sharing: publishedSharing, MultiGPU: publishedMultiGPU,
-		Dynamics: DynamicsTimeFree, NumPods: 1000, Load: 0.9, MaxDuration: 86400,
+		Dynamics: DynamicsTimeFree, NumPods: 2000, Load: 0.9, MaxDuration: 3600,
 		MaxDefers: 3, DeferPods: 10,
 		Reward: RewardAllocation, AllocWeight: 1, FragWeight: 0.1, ScarcityWeight: 0.1,
 		Devices: DevicesFGD, Scores: true,
@@ -138,6 +138,9 @@ func (o *Options) check() error {
 		if !(c.value >= c.low && c.value <= c.high) { // not for NaN either
 			return fmt.Errorf("%w: option %q is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.value, c.low, c.high)
 		}
+	}
+	if o.LoadStart > 0 && o.Dynamics == DynamicsTimed {
+		return fmt.Errorf("%w: option \"load_start\" needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
 	}
 	if o.ReferenceSeed < 0 {
 		return nil

@@ -354,11 +354,8 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 			return c.Apply(ctx, t.ops) // all are placed
 		}
 		if !ok {
-			for _, pod := range t.queue { // the cluster is empty and they do not fit
-				t.fail(pod)
-			}
-			t.queue = t.queue[:0]
-			return c.Apply(ctx, t.ops)
+			t.pos = 0 // nothing runs, so that each fits: actions that were masked out left them
+			continue
 		}
 		if err := c.Apply(ctx, t.ops); err != nil {
 			return err
@@ -399,11 +396,25 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 		t.freed++
 	}
 	for t.next < len(t.in.arrivals) && t.in.arrivals[t.next].at <= at {
-		t.queue = append(t.queue, t.arrive(s))
-		t.note()
+		if pod := t.arrive(s); t.hopeful(t.class(pod)) {
+			t.queue = append(t.queue, pod)
+			t.note()
+		} else {
+			t.fail(pod)
+		}
 	}
 	t.pos = 0
 	return nil
+}
+
+// hopeful reports whether a pod would fit some node of the empty cluster.
+func (t *Task) hopeful(c *class) bool {
+	for i := range t.board.nodes {
+		if t.board.couldFit(c, int32(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // departure is a running pod.
