@@ -42,6 +42,7 @@ func (m *modelTable) set(spec string) uint64 {
 type class struct {
 	Shape
 	id      int32
+	kind    int32   // classes that differ in memory and models only are of one kind
 	models  uint64  // bits of the models that it may run on
 	allowed []bool  // by node; nil is all
 	tag     int32   // of GpuClustering: 0 shares a device, n has n devices whole; -1 none
@@ -94,6 +95,9 @@ type boardNode struct {
 	allCPU, allMem int64 // allocatable
 
 	extraCPU, extraMem int64 // of its pods; see class
+
+	reference   float64 // F by the reference's sums, as of version referenceAt
+	referenceAt uint64
 }
 
 // reset makes b the empty cluster of nodes, for pods of the classes of cat.

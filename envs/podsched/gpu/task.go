@@ -279,8 +279,9 @@ func (t *Task) possible(c *class) bool {
 	if t.blocked[c.id] == t.freed+1 {
 		return false
 	}
-	for i := range t.table.row(c) {
-		if t.table.rows[c.id][i].fits {
+	row := t.table.row(c)
+	for i := range row {
+		if row[i].fits {
 			return true
 		}
 	}
