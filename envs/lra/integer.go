@@ -17,9 +17,9 @@ type Bound struct {
 
 // SolveOptions are the options of [Problem.Solve], with their defaults at zero.
 type SolveOptions struct {
-	Gap   float64 // relative to the value, at which a placement counts as optimal; default 1e-5
+	Gap   float64 // relative to the value, at which a placement counts as optimal; default 5e-5
 	Whole bool    // all values are whole numbers, so that a bound can be rounded down
-	Nodes int     // of branch and bound, after which it stops; default 1,000,000
+	Nodes int     // of branch and bound, after which it stops; default 2,000,000
 }
 
 // Solution is what [Problem.Solve] found.
@@ -101,10 +101,10 @@ func (g *program) bound() Bound {
 // it and the best placement known.
 func (p *Problem) Solve(opts SolveOptions) (*Solution, error) {
 	if opts.Gap == 0 {
-		opts.Gap = 1e-5
+		opts.Gap = 5e-5
 	}
 	if opts.Nodes == 0 {
-		opts.Nodes = 1_000_000
+		opts.Nodes = 2_000_000
 	}
 	if err := p.check(); err != nil {
 		return nil, err

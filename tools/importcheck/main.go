@@ -42,6 +42,7 @@ var rules = []rule{
 	{"envs/envcheck", []string{"envs"}, core},
 	{"envs/classic", []string{"envs"}, core},
 	{"envs/gang", []string{"envs"}, core},
+	{"envs/lra", []string{"envs"}, core},
 	{"envs/all", []string{"envs"}, core},
 	{"models", []string{"envs/space"}, core},
 	{"models/graph", []string{"envs/space", "models"}, noKubernetes},
