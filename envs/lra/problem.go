@@ -125,6 +125,9 @@ func (p *Problem) check() error {
 // model returns the model of node i.
 func (p *Problem) model(i int) *Model { return p.Models[p.Class[i]] }
 
+// slots returns the number of slots of node i.
+func (p *Problem) slots(i int) int { return p.model(i).Class.Slots }
+
 // A Placement is the state of each node.
 type Placement []State
 

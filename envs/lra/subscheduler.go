@@ -112,7 +112,7 @@ func (n *SubSchedulerNets) Fill(p *Problem, x Placement) error {
 	for app, k := range p.Batch {
 		for range k {
 			left[app]--
-			Remap(p, x, seen, to)
+			remap(p, x, seen, to)
 			at := 0
 			for level, width := range [subLevels]int{9, 3, 1} {
 				at += width * nets[level].decide(seen[at:], width, app, &left)
@@ -123,12 +123,12 @@ func (n *SubSchedulerNets) Fill(p *Problem, x Placement) error {
 	return nil
 }
 
-// Remap is what the earlier project does in place of a mask: in seen it shows each full node
+// remap is what the earlier project does in place of a mask: in seen it shows each full node
 // as one that is not, and in to it says to which node a choice of node i leads. The first full
-// node becomes the first that is not, the second the second, and so on in turn. Remap returns
+// node becomes the first that is not, the second the second, and so on in turn. remap returns
 // false, and changes nothing, if all nodes are full.
-func Remap(p *Problem, x, seen Placement, to []int) bool {
-	full := func(i int) bool { return x[i].Total() >= p.model(i).Class.Slots }
+func remap(nodes interface{ slots(i int) int }, x, seen Placement, to []int) bool {
+	full := func(i int) bool { return x[i].Total() >= nodes.slots(i) }
 	next := 0
 	for next < len(x) && full(next) {
 		next++
@@ -150,7 +150,7 @@ func Remap(p *Problem, x, seen Placement, to []int) bool {
 }
 
 // decide returns the child, of width nodes each, for the next container of app, given the
-// nodes as [Remap] shows them.
+// nodes as remap shows them.
 func (n *subNet) decide(seen Placement, width, app int, left *Counts) int {
 	var input [subInputs]float64
 	for c := range fanOut {
@@ -177,17 +177,24 @@ func EqualSplit(batch Counts, subclusters, slots int) ([]Counts, error) {
 	totals := make([]int, subclusters)
 	for app, k := range batch {
 		for range k {
-			best := 0
-			for i := range parts {
-				if totals[i] < totals[best] || totals[i] == totals[best] && parts[i][app] < parts[best][app] {
-					best = i
-				}
-			}
+			best := leastOf(totals, parts, app)
 			parts[best][app]++
 			totals[best]++
 		}
 	}
 	return parts, nil
+}
+
+// leastOf returns the first sub-cluster of those with the fewest containers that has the fewest
+// of app.
+func leastOf(totals []int, parts []Counts, app int) int {
+	best := 0
+	for i := range parts {
+		if totals[i] < totals[best] || totals[i] == totals[best] && parts[i][app] < parts[best][app] {
+			best = i
+		}
+	}
+	return best
 }
 
 // FillParts fills each sub-cluster of [SubclusterNodes] nodes with its part by sub.
