@@ -6,6 +6,7 @@ import "math"
 const (
 	nodeFeatures  = NumApps + 4   // counts, free slots, value, gain, speed
 	batchFeatures = 2*NumApps + 3 // application, remaining, all remaining, used slots, violations left
+	gainFeature   = NumApps + 2   // by how much the value of the node would grow
 	noApp         = NumApps       // the application where there is no container to place
 )
 
@@ -25,7 +26,8 @@ func (s *source) features() {
 				row[NumApps] = float32(max(0, k.plan.Class.Slots-st.Total())) / MaxSlots
 				row[NumApps+1] = float32(k.plan.Value[st] / MaxSlots)
 				if app != noApp && k.plan.Next[st][app] != NoState {
-					row[NumApps+2] = float32(k.plan.Value[k.plan.Next[st][app]] - k.plan.Value[st])
+					row[gainFeature] = float32(k.plan.Value[k.plan.Next[st][app]] - k.plan.Value[st])
+					k.gains[app][st], k.open[app][st] = row[gainFeature], true
 				}
 				row[NumApps+3] = float32(k.plan.Class.Speed)
 				for _, v := range row[NumApps+1:] {

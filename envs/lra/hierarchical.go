@@ -100,10 +100,11 @@ type HierarchicalTask struct {
 	totals      []int
 	level, from int // the vertex where a choice is due, by its first sub-cluster
 
-	x      Placement
+	x      Placement // as filled last
+	bound  Placement // what pods are bound, at the end
 	values []float64 // objective of each sub-cluster by the score table, as filled last
 	earned float64   // rewards so far
-	done   Task      // the sums over a filled cluster
+	tally            // of bound
 
 	meta []int32
 	ops  []cluster.Op
@@ -118,7 +119,7 @@ var (
 func newHierarchicalTask(src *hierarchy) *HierarchicalTask {
 	t := &HierarchicalTask{
 		src: src, own: pcg.New(0), parts: make([]Counts, src.subclusters), totals: make([]int, src.subclusters),
-		values: make([]float64, src.subclusters), x: make(Placement, src.opts.Nodes),
+		values: make([]float64, src.subclusters), x: make(Placement, src.opts.Nodes), bound: make(Placement, src.opts.Nodes),
 	}
 	t.rng = rand.New(t.own)
 	return t
@@ -149,7 +150,8 @@ func (t *HierarchicalTask) Begin(ctx context.Context, c cluster.Cluster, rng *ra
 	clear(t.totals)
 	clear(t.x)
 	clear(t.values)
-	t.done = Task{src: t.src.source, x: make(Placement, len(t.x)), vacant: len(t.x)}
+	clear(t.bound)
+	t.tally = tally{vacant: len(t.x)}
 	if t.meta == nil {
 		t.meta = internNodes(c, len(t.x))
 	}
@@ -188,7 +190,7 @@ func (t *HierarchicalTask) Apply(ctx context.Context, c cluster.Cluster, action 
 		t.parts[sub][app]++
 		t.totals[sub]++
 	} else {
-		t.done.rejected++
+		t.rejected++
 		t.queue[t.next] = noApp // so that no pod is bound
 	}
 	if t.next++; t.next < len(t.queue) {
@@ -207,7 +209,7 @@ func (t *HierarchicalTask) Apply(ctx context.Context, c cluster.Cluster, action 
 		if err := t.finish(ctx, c); err != nil {
 			return o, err
 		}
-		o.Reward = t.done.value/float64(len(t.queue)) - t.earned
+		o.Reward = t.value/float64(len(t.queue)) - t.earned
 	}
 	t.earned += o.Reward
 	return o, nil
@@ -246,14 +248,14 @@ func (t *HierarchicalTask) finish(ctx context.Context, c cluster.Cluster) error 
 			continue
 		}
 		n := &node[app]
-		for t.done.x[*n].Counts()[app] == t.x[*n].Counts()[app] {
+		for stateCounts[t.bound[*n]][app] == stateCounts[t.x[*n]][app] {
 			*n++
 		}
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: int32(pod), Node: int32(*n)})
-		counts := t.done.x[*n].Counts()
-		counts[app]++
-		t.done.set(*n, stateOf[counts])
-		t.done.placed++
+		next := t.bound[*n].Add(int(app))
+		t.move(t.src.kinds[0], t.bound[*n], next)
+		t.bound[*n] = next
+		t.placed++
 	}
 	return c.Apply(ctx, t.ops)
 }
@@ -301,11 +303,11 @@ func (t *HierarchicalTask) Observe(_ *cluster.State, obs []float32, mask []bool)
 }
 
 // Info implements [envs.InfoWriter]. Nothing is placed before the end.
-func (t *HierarchicalTask) Info(s *cluster.State, dst []float64) { t.done.Info(s, dst) }
+func (t *HierarchicalTask) Info(_ *cluster.State, dst []float64) { t.info(t.src.source, dst) }
 
 func (t *HierarchicalTask) view() *view {
 	return &view{
-		title: fmt.Sprintf("divided %d of %d  throughput of a container %.4f", t.next, len(t.queue), t.done.throughput/float64(max(1, t.done.placed))),
+		title: fmt.Sprintf("divided %d of %d  throughput of a container %.4f", t.next, len(t.queue), t.throughput/float64(max(1, t.placed))),
 		x:     t.x,
 		value: func(i int, s State) float64 { return t.src.kinds[t.src.class[i]].throughput[s] },
 	}

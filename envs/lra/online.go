@@ -85,17 +85,11 @@ func (h *departures) pop() departure {
 func (t *Task) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	*t.heap = (*t.heap)[:0]
 	t.times = online{life: t.src.scale * interarrival.Seconds()}
+	t.next = -1 // there is nothing to place yet
 	t.ops = t.addNodes(c, t.ops[:0])
 	for range int(t.src.scale) {
 		app := t.rng.IntN(NumApps)
-		node, n := -1, 0
-		for i := range t.x {
-			if t.meant(i, app) && t.permits(i, app) {
-				if n++; t.rng.IntN(n) == 0 {
-					node = i
-				}
-			}
-		}
+		node := t.anyNode(app)
 		if node < 0 {
 			continue
 		}
@@ -111,6 +105,23 @@ func (t *Task) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	}
 	t.next = len(t.queue)
 	return t.arrive(ctx, c)
+}
+
+// anyNode draws among the nodes that are meant for app and have room, or returns -1.
+func (t *Task) anyNode(app int) int {
+	n := len(t.x)
+	for range 4 * n { // finds one unless few are left
+		if i := t.rng.IntN(n); t.meant(i, app) && t.permits(i, app) {
+			return i
+		}
+	}
+	first := t.rng.IntN(n)
+	for k := range n {
+		if i := (first + k) % n; t.meant(i, app) && t.permits(i, app) {
+			return i
+		}
+	}
+	return -1
 }
 
 // exponential draws a duration of the given mean in seconds, of at least a nanosecond.
@@ -138,7 +149,8 @@ func (t *Task) arrive(ctx context.Context, c cluster.Cluster) error {
 		if err := c.Apply(ctx, t.ops); err != nil {
 			return err
 		}
-		if t.placeable() {
+		t.refresh()
+		if t.open > 0 {
 			return nil
 		}
 		t.rejected++

@@ -28,7 +28,9 @@ type nodeKind struct {
 	score      *Model   // by the table that rewards are by
 	throughput [NumStates]float64
 	satisfied  [NumStates]int
-	rows       []float32 // features of a node: (NumApps+1, NumStates, nodeFeatures); the last application is none
+	gains      [NumApps + 1][NumStates]float32
+	open       [NumApps + 1][NumStates]bool // for a container of the application, restrictions aside
+	rows       []float32                    // features of a node: (NumApps+1, NumStates, nodeFeatures); the last application is none
 }
 
 // newSource reads what opts name. Its errors wrap envs.ErrInvalidOption where an option is to

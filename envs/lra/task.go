@@ -34,29 +34,26 @@ type Task struct {
 	queue  []uint8 // applications in the order of arrival
 	next   int     // index in queue of the container to place, and of its pod
 	left   Counts  // of the batch, after that container
-	used   int     // slots
 
 	level, from int // of the tree: the vertex where a choice is due, by its first node
 
-	value      float64 // objective by the score table
-	throughput float64
-	satisfied  int
-	vacant     int
-	placed     int
-	rejected   int
-	violations int
-	decided    int     // choices of a node
-	earned     float64 // reward that is held back until the end
+	tally
+	decided int     // choices of a node
+	earned  float64 // reward that is held back until the end
+
+	rows []float32 // features of the nodes as they are
+	mask []bool    // which nodes permit the container to place
+	open int       // how many do
 
 	heap  *departures // nil with a batch
 	times online
 
-	meta    []int32 // of the nodes, then of the applications
-	perm    []int   // scratch: nodes
-	ops     []cluster.Op
-	seen    Placement // scratch of remap
-	to      []int
-	targets []Counts // of a planner among the baselines
+	meta  []int32 // of the nodes, then of the applications
+	perm  []int   // scratch: nodes
+	ops   []cluster.Op
+	seen  Placement // scratch of remap
+	to    []int
+	shown []float32
 }
 
 var (
@@ -72,8 +69,12 @@ func newTask(src *source, fan, levels int) *Task {
 	t := &Task{
 		src: src, fan: fan, levels: levels, own: pcg.New(0),
 		x: make(Placement, n), forbid: make([]uint8, n), perm: make([]int, n), seen: make(Placement, n), to: make([]int, n),
+		rows: make([]float32, n*nodeFeatures), mask: make([]bool, n),
 	}
 	t.rng = rand.New(t.own)
+	if src.opts.Full == FullRemap {
+		t.shown = make([]float32, n*nodeFeatures)
+	}
 	if src.opts.Arrivals == ArrivalsOnline {
 		t.heap = &departures{}
 	}
@@ -107,11 +108,12 @@ func (t *Task) Spaces() (obs, act space.Space) {
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.src.reseed(t.own, rng)
 	clear(t.x)
-	t.queue, t.next, t.left, t.used = t.queue[:0], 0, Counts{}, 0
-	t.level, t.from = 0, 0
-	t.value, t.throughput, t.satisfied, t.earned = 0, 0, 0, 0
-	t.vacant, t.placed, t.rejected, t.violations, t.decided = len(t.x), 0, 0, 0, 0
-	t.targets = nil
+	t.queue, t.next, t.left = t.queue[:0], 0, Counts{}
+	t.level, t.from, t.decided, t.earned = 0, 0, 0, 0
+	t.tally = tally{vacant: len(t.x)}
+	for i, k := range t.src.class {
+		copy(t.rows[i*nodeFeatures:], t.src.kinds[k].row(noApp, 0))
+	}
 	t.drawLimits()
 	if t.heap != nil {
 		return t.beginOnline(ctx, c)
@@ -127,8 +129,8 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	if err := c.Apply(ctx, t.ops); err != nil {
 		return err
 	}
-	t.left[t.queue[0]]--
-	t.skip()
+	t.next = -1
+	t.advance()
 	return nil
 }
 
@@ -191,7 +193,7 @@ func podOp(pod int, meta int32, lifetime time.Duration) cluster.Op {
 
 // app returns the application of the container to place, or noApp.
 func (t *Task) app() int {
-	if t.next >= len(t.queue) {
+	if t.next < 0 || t.next >= len(t.queue) {
 		return noApp
 	}
 	return int(t.queue[t.next])
@@ -212,30 +214,41 @@ func (t *Task) meant(i, app int) bool {
 	return true
 }
 
-// placeable reports whether some node permits the container to place.
-func (t *Task) placeable() bool {
-	if app := t.app(); app != noApp {
-		for i := range t.x {
-			if t.permits(i, app) {
-				return true
-			}
+// refresh brings gains and mask up to date after the container to place has changed.
+func (t *Task) refresh() {
+	app := t.app()
+	t.open = 0
+	limited := len(t.src.limits) > 0
+	for i, s := range t.x {
+		k := t.src.kinds[t.src.class[i]]
+		t.rows[i*nodeFeatures+gainFeature] = k.gains[app][s]
+		ok := k.open[app][s]
+		if limited && ok {
+			ok = t.permits(i, app)
+		}
+		t.mask[i] = ok
+		if ok {
+			t.open++
 		}
 	}
-	return false
 }
 
-// skip rejects containers of the batch that no node permits.
-func (t *Task) skip() {
-	for t.next < len(t.queue) && !t.placeable() {
-		t.rejected++
-		t.advance()
-	}
-}
-
-// advance goes on to the next container of the batch.
+// advance goes on to the next container of the batch that some node permits.
 func (t *Task) advance() {
-	if t.next++; t.next < len(t.queue) {
-		t.left[t.queue[t.next]]--
+	for first := true; ; first = false {
+		if !first {
+			t.rejected++
+		}
+		before := t.app()
+		if t.next++; t.next < len(t.queue) {
+			t.left[t.queue[t.next]]--
+		}
+		if !first || t.app() != before || t.src.budget > 0 {
+			t.refresh()
+		}
+		if t.open > 0 || t.next == len(t.queue) {
+			return
+		}
 	}
 }
 
@@ -260,7 +273,6 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		return envs.Outcome{}, err
 	}
 	t.advance()
-	t.skip()
 	end := t.next == len(t.queue)
 	return envs.Outcome{Reward: t.pay((t.value-before)/float64(len(t.queue)), end), Terminated: end}, nil
 }
@@ -306,37 +318,37 @@ func (t *Task) place(ctx context.Context, c cluster.Cluster, node int) error {
 	return nil
 }
 
-// set changes the state of a node and what is counted of it.
+// set changes the state of a node.
 func (t *Task) set(node int, to State) {
-	k, from := t.src.kinds[t.src.class[node]], t.x[node]
-	t.value += k.score.Value[to] - k.score.Value[from]
-	t.throughput += k.throughput[to] - k.throughput[from]
-	t.satisfied += k.satisfied[to] - k.satisfied[from]
-	t.used += to.Total() - from.Total()
-	if from == 0 {
-		t.vacant--
-	}
-	if to == 0 {
-		t.vacant++
-	}
+	k, app := t.src.kinds[t.src.class[node]], t.app()
+	t.move(k, t.x[node], to)
 	t.x[node] = to
+	copy(t.rows[node*nodeFeatures:], k.row(app, to))
+	was := t.mask[node]
+	t.mask[node] = app != noApp && t.permits(node, app)
+	switch {
+	case was && !t.mask[node]:
+		t.open--
+	case !was && t.mask[node]:
+		t.open++
+	}
 }
 
 // Observe implements [envs.Task].
 func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	nodes := t.fan * nodeFeatures
-	app, permitted := t.app(), false
-	seen := t.x
 	remapped := t.src.opts.Full == FullRemap && remap(t, t.x, t.seen, t.to)
+	rows := t.rows
 	if remapped {
-		seen = t.seen
+		rows = t.remappedRows()
 	}
 	if t.levels == 1 {
-		permitted = t.observeNodes(seen, app, obs[:nodes], mask)
+		copy(obs, rows)
+		copy(mask, t.mask)
 	} else {
-		permitted = t.observeChildren(seen, app, obs[:nodes], mask)
+		t.observeChildren(rows, obs[:nodes], mask)
 	}
-	if !permitted || remapped {
+	if t.open == 0 || remapped {
 		for i := range mask {
 			mask[i] = true
 		}
@@ -349,34 +361,30 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	}
 }
 
-// observeNodes writes the features of all nodes and what they permit, and reports whether one
-// permits anything.
-func (t *Task) observeNodes(seen Placement, app int, obs []float32, mask []bool) bool {
-	permitted := false
-	for i, s := range seen {
-		k := t.src.kinds[t.src.class[i]]
-		copy(obs[i*nodeFeatures:], k.row(app, s))
-		ok := app != noApp && t.permits(i, app)
-		mask[i] = ok
-		permitted = permitted || ok
+// remappedRows returns the features of the nodes as remap shows them.
+func (t *Task) remappedRows() []float32 {
+	for i, s := range t.seen {
+		copy(t.shown[i*nodeFeatures:], t.src.kinds[t.src.class[i]].row(t.app(), s))
 	}
-	return permitted
+	return t.shown
 }
 
-// observeChildren is observeNodes for the children of a vertex: the mean of their nodes, but
-// of the gain the largest of those that permit the container.
-func (t *Task) observeChildren(seen Placement, app int, obs []float32, mask []bool) bool {
+// observeChildren writes the features of the children of a vertex, and which of them has a node
+// that permits the container: the mean of their nodes, but of the gain the largest of those
+// that permit it.
+func (t *Task) observeChildren(rows, obs []float32, mask []bool) {
 	clear(obs)
-	permitted, width := false, t.width()
+	width := t.width()
+	part := 1 / float32(width)
 	for c := range t.fan {
 		row := obs[c*nodeFeatures : (c+1)*nodeFeatures]
 		ok, gain := false, float32(0)
 		for i := t.from + c*width; i < t.from+(c+1)*width; i++ {
-			one := t.src.kinds[t.src.class[i]].row(app, seen[i])
+			one := rows[i*nodeFeatures : (i+1)*nodeFeatures]
 			for f, v := range one {
-				row[f] += v / float32(width)
+				row[f] += v * part
 			}
-			if app != noApp && t.permits(i, app) {
+			if t.mask[i] {
 				if g := one[gainFeature]; !ok || g > gain {
 					gain = g
 				}
@@ -385,30 +393,18 @@ func (t *Task) observeChildren(seen Placement, app int, obs []float32, mask []bo
 		}
 		row[gainFeature] = gain
 		mask[c] = ok
-		permitted = permitted || ok
 	}
-	return permitted
 }
-
-// gainFeature is the feature of a node by how much its value would grow.
-const gainFeature = NumApps + 2
 
 // slots implements what remap asks.
 func (t *Task) slots(i int) int { return t.src.kinds[t.src.class[i]].plan.Class.Slots }
 
 // Info implements [envs.InfoWriter].
 func (t *Task) Info(_ *cluster.State, dst []float64) {
-	n := float64(max(1, t.placed+t.rejected))
-	dst[0], dst[1] = t.throughput/n, t.value/n
-	if t.src.opts.Objective == ObjectiveVacant {
-		dst[1] += t.src.opts.Beta
-	}
-	dst[2] = float64(t.satisfied) / float64(max(1, t.used))
+	t.info(t.src, dst)
 	if t.heap != nil {
 		dst[0], dst[1] = t.times.averages(t)
 	}
-	dst[3] = float64(t.vacant) / float64(len(t.x))
-	dst[4], dst[5], dst[6] = float64(t.placed), float64(t.rejected), float64(t.violations)
 }
 
 var infoColumns = []envs.Column{
