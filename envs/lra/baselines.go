@@ -109,7 +109,7 @@ func plan(solve func(p *Problem) (Placement, error)) func(envs.Task) (envs.Rule,
 const baselineSeed = 1
 
 // baselineNodes bounds branch and bound in baselines, which play many episodes.
-const baselineNodes = 5000
+const baselineNodes = 2000
 
 func newBaselineRand() *rand.Rand { return rand.New(pcg.New(baselineSeed)) }
 
@@ -146,7 +146,7 @@ var placementBaselines = []envs.Baseline{
 				return s.Placement, nil
 			})(task)
 		}},
-	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 5,000 nodes of branch and bound.",
+	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
 		New: plan(func(p *Problem) (Placement, error) {
 			s, err := p.Solve(SolveOptions{Nodes: baselineNodes})
 			if err != nil {
