@@ -3,6 +3,7 @@ package lra_test
 import (
 	"encoding/csv"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -88,3 +89,5 @@ func readGolden(tb testing.TB) []golden {
 	}
 	return all
 }
+
+func newRand() *rand.Rand { return rand.New(rand.NewPCG(7, 7)) }

@@ -40,13 +40,16 @@ func readArrays[T any](path string, read func(a *arrays) (T, error)) (result T, 
 	return read(&arrays{path, info.Size(), r})
 }
 
+// has reports whether there is an array of that name.
+func (a *arrays) has(name string) bool { return slices.Contains(a.r.Keys(), name+".npy") }
+
 // maxRatio is the most by which an array of an NPZ file may be larger than the file: more than
 // deflate can achieve. It keeps a forged header from asking for all memory.
 const maxRatio = 1100
 
 // floats returns an array of numbers and its shape, which must have dims dimensions.
 func (a *arrays) floats(name string, dims int) (values []float64, shape []int, err error) {
-	if !slices.Contains(a.r.Keys(), name+".npy") {
+	if !a.has(name) {
 		return nil, nil, fmt.Errorf("lra: %s has no array %q but %q", a.name, name, a.r.Keys())
 	}
 	name += ".npy"

@@ -1,7 +1,9 @@
 package lra
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -153,3 +155,24 @@ func ReadBatches(name string, r io.Reader) ([]Counts, error) {
 
 // ReadBatchesFile is [ReadBatches] for a file.
 func ReadBatchesFile(path string) ([]Counts, error) { return readFile(path, ReadBatches) }
+
+// WriteTable writes what [ReadTable] reads, with six digits after the point, state by state.
+func WriteTable(w io.Writer, t *Table) error {
+	b := bufio.NewWriter(w)
+	for _, prefix := range []string{"", "rps_"} {
+		for _, app := range Apps {
+			fmt.Fprintf(b, "%s%s,", prefix, app)
+		}
+	}
+	fmt.Fprintln(b, "node_total")
+	for s := range State(NumStates) {
+		for _, k := range s.Counts() {
+			fmt.Fprintf(b, "%d,", k)
+		}
+		for _, v := range t.RPS[s] {
+			fmt.Fprintf(b, "%.6f,", v)
+		}
+		fmt.Fprintf(b, "%.6f\n", t.Total[s])
+	}
+	return b.Flush()
+}
