@@ -30,7 +30,7 @@ func newLRA() *cobra.Command {
 	for _, m := range lraMethods {
 		cmd.AddCommand(newLRAMethod(m))
 	}
-	cmd.AddCommand(newLRAInterference())
+	cmd.AddCommand(newLRAInterference(), newLRATable(), newLRAPredict())
 	return cmd
 }
 
@@ -122,46 +122,67 @@ func (o *lraFlags) file(given, name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// load reads what the flags name.
-func (o *lraFlags) load() (plan, score *lra.Problem, constraints []lra.Constraint, err error) {
-	nodes, ok := map[string]int{"medium": 81, "large": 729}[o.size]
-	if !ok {
-		return nil, nil, nil, fmt.Errorf("--size %q, want medium or large", o.size)
-	}
-	table, err := o.file(o.table, "node_table_rf_p20.csv")
+// tables reads the tables to plan and to score by, and the constraints.
+func (o *lraFlags) tables() (plan, score *lra.Table, constraints []lra.Constraint, err error) {
+	path, err := o.file(o.table, "node_table_rf_p20.csv")
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if plan, err = lra.ReadTableFile(path); err != nil {
+		return nil, nil, nil, err
+	}
+	score = plan
+	if o.score != "" {
+		if score, err = lra.ReadTableFile(o.score); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if o.constraints == "" {
+		return plan, score, plan.Constraints(), nil
+	}
+	constraints, err = lra.ReadConstraintsFile(o.constraints)
+	return plan, score, constraints, err
+}
+
+// batchSet reads the batches.
+func (o *lraFlags) batchSet() ([]lra.Counts, string, error) {
 	name := fmt.Sprintf("batch_set_%d.csv", o.setSize)
 	if o.setSize == 3000 {
 		name = "batch_set_3000_regenerated.csv" // the one as published has batches of 6
 	}
-	batches, err := o.file(o.batches, name)
+	path, err := o.file(o.batches, name)
+	if err != nil {
+		return nil, "", err
+	}
+	all, err := lra.ReadBatchesFile(path)
+	return all, path, err
+}
+
+// nodes returns the number of nodes.
+func (o *lraFlags) nodes() (int, error) {
+	n, ok := map[string]int{"medium": 81, "large": 729}[o.size]
+	if !ok {
+		return 0, fmt.Errorf("--size %q, want medium or large", o.size)
+	}
+	return n, nil
+}
+
+// load reads the batch that the flags select, as a problem by each table.
+func (o *lraFlags) load() (plan, score *lra.Problem, constraints []lra.Constraint, err error) {
+	nodes, err := o.nodes()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	t, err := lra.ReadTableFile(table)
+	t, truth, constraints, err := o.tables()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	truth := t
-	if o.score != "" {
-		if truth, err = lra.ReadTableFile(o.score); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	all, err := lra.ReadBatchesFile(batches)
+	all, path, err := o.batchSet()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if o.choice < 0 || o.choice >= len(all) {
-		return nil, nil, nil, fmt.Errorf("--batch-choice %d, want 0 to %d, the rows of %s", o.choice, len(all)-1, batches)
-	}
-	constraints = t.Constraints()
-	if o.constraints != "" {
-		if constraints, err = lra.ReadConstraintsFile(o.constraints); err != nil {
-			return nil, nil, nil, err
-		}
+		return nil, nil, nil, fmt.Errorf("--batch-choice %d, want 0 to %d, the rows of %s", o.choice, len(all)-1, path)
 	}
 	if plan, err = lra.NewProblem(t, nodes, all[o.choice]); err != nil {
 		return nil, nil, nil, err

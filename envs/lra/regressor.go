@@ -164,11 +164,12 @@ func terms(s State) []float64 {
 
 // TableError is by how much the throughputs of one table differ from those of another.
 type TableError struct {
-	States        int     // compared
-	MSE, MAE      float64 // of the throughput of a container, over the present applications
-	PerContainer  float64 // mean absolute error of a node's throughput, for each of its containers
-	LargestRatio  float64 // largest of the first over the second, of a node's throughput
-	LargestAtNode Counts  // where that is
+	States        int     `json:"states"`            // compared
+	MSE           float64 `json:"mse"`               // of the throughput of a container, over the present applications
+	MAE           float64 `json:"mae"`               // likewise
+	PerContainer  float64 `json:"mae_per_container"` // mean absolute error of a node's throughput, for each of its containers
+	LargestRatio  float64 `json:"largest_ratio"`     // largest of the first over the second, of a node's throughput
+	LargestAtNode Counts  `json:"largest_ratio_at"`  // where that is
 }
 
 // CompareTables returns the errors of t against truth in the states that keep accepts, the empty
