@@ -1,15 +1,19 @@
 package lra
 
-import "math"
+import (
+	"errors"
+	"math"
+)
 
 // dual iterates from a basis whose reduced costs are those of an optimum to a feasible one,
 // after bounds have changed. It returns false as soon as the objective, which only falls, is
-// at most cutoff, or there is no feasible point.
+// at most cutoff, or there is no feasible point. The error is errStalled after maxDual steps,
+// which only cycling takes.
 func (s *simplex) dual(cutoff float64) (ok bool, err error) {
 	if err := s.factor(); err != nil {
 		return false, err
 	}
-	for {
+	for range maxDual {
 		if s.objective() <= cutoff {
 			return false, nil
 		}
@@ -35,7 +39,14 @@ func (s *simplex) dual(cutoff float64) (ok bool, err error) {
 			return false, err
 		}
 	}
+	return false, errStalled
 }
+
+// maxDual is the most steps of the dual method for one change of bounds: a hundred times what
+// they take.
+const maxDual = 500
+
+var errStalled = errors.New("lra: the dual simplex method cycles")
 
 // leaving returns the row whose variable is furthest outside its bounds, or -1; low means
 // below the lower one.

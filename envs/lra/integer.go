@@ -2,6 +2,7 @@ package lra
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +20,7 @@ type Bound struct {
 type SolveOptions struct {
 	Gap   float64 // relative to the value, at which a placement counts as optimal; default 5e-5
 	Whole bool    // all values are whole numbers, so that a bound can be rounded down
-	Nodes int     // of branch and bound, after which it stops; default 2,000,000
+	Nodes int     // of branch and bound, after which it stops; default 100,000,000 over the columns left
 }
 
 // Solution is what [Problem.Solve] found.
@@ -103,9 +104,6 @@ func (p *Problem) Solve(opts SolveOptions) (*Solution, error) {
 	if opts.Gap == 0 {
 		opts.Gap = 5e-5
 	}
-	if opts.Nodes == 0 {
-		opts.Nodes = 2_000_000
-	}
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -113,15 +111,18 @@ func (p *Problem) Solve(opts SolveOptions) (*Solution, error) {
 	if err := g.solve(); err != nil {
 		return nil, err
 	}
-	s := &search{p: p, g: g, opts: opts, best: math.Inf(-1)}
+	s := &search{p: p, g: g, opts: opts, best: math.Inf(-1), unsettled: math.Inf(-1)}
 	s.start()
 	s.round()
 	s.shrink()
+	if s.opts.Nodes == 0 {
+		s.opts.Nodes = 100_000_000 / len(s.g.state)
+	}
 	if err := s.run(); err != nil {
 		return nil, err
 	}
 	if s.x == nil {
-		return nil, fmt.Errorf("lra: no placement found within %d nodes of branch and bound", opts.Nodes)
+		return nil, fmt.Errorf("lra: no placement found within %d nodes of branch and bound", s.opts.Nodes)
 	}
 	return &Solution{Placement: s.x, Value: s.best, Bound: max(s.bound, s.best), Nodes: s.nodes, Columns: len(s.g.state)}, nil
 }
@@ -136,6 +137,8 @@ type search struct {
 	bound float64
 	nodes int
 	open  queue
+
+	unsettled float64 // highest bound of the branches that could not be solved
 }
 
 // branch is a node of branch and bound: its parent with the bounds of one more column.
@@ -283,6 +286,7 @@ func (s *search) run() error {
 	default:
 		s.bound = min(s.bound, s.cutoff())
 	}
+	s.bound = max(s.bound, s.unsettled)
 	return nil
 }
 
@@ -293,6 +297,10 @@ func (s *search) expand(b *branch) (*branch, error) {
 	g := s.g
 	s.load(b)
 	ok, err := g.dual(s.cutoff())
+	if errors.Is(err, errStalled) {
+		s.unsettled = max(s.unsettled, b.bound)
+		return nil, nil
+	}
 	if err != nil || !ok {
 		return nil, err
 	}

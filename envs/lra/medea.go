@@ -29,7 +29,7 @@ func Violations(constraints []Constraint, s State) float64 {
 }
 
 // Medea returns a placement with the fewest weighted violations, or the fewest found within
-// nodes of branch and bound (0: 2,000,000). Its program over states of
+// nodes of branch and bound (0: as many as [Problem.Solve]). Its program over states of
 // nodes has the optimum of the published one over containers and nodes, with thousands of times
 // fewer variables. Such placements are far from unique, and their throughput differs. The
 // Solution's Value is that of p, and its Bound the least number of violations.
