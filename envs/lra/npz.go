@@ -40,8 +40,15 @@ func readArrays[T any](path string, read func(a *arrays) (T, error)) (result T, 
 	return read(&arrays{path, info.Size(), r})
 }
 
-// has reports whether there is an array of that name.
-func (a *arrays) has(name string) bool { return slices.Contains(a.r.Keys(), name+".npy") }
+// key returns the name of the file of an array, to which NumPy adds .npy.
+func (a *arrays) key(name string) (key string, ok bool) {
+	for _, key := range []string{name + ".npy", name} {
+		if slices.Contains(a.r.Keys(), key) {
+			return key, true
+		}
+	}
+	return "", false
+}
 
 // maxRatio is the most by which an array of an NPZ file may be larger than the file: more than
 // deflate can achieve. It keeps a forged header from asking for all memory.
@@ -49,11 +56,11 @@ const maxRatio = 1100
 
 // floats returns an array of numbers and its shape, which must have dims dimensions.
 func (a *arrays) floats(name string, dims int) (values []float64, shape []int, err error) {
-	if !a.has(name) {
+	key, ok := a.key(name)
+	if !ok {
 		return nil, nil, fmt.Errorf("lra: %s has no array %q but %q", a.name, name, a.r.Keys())
 	}
-	name += ".npy"
-	h := a.r.Header(name)
+	h := a.r.Header(key)
 	if h == nil {
 		return nil, nil, fmt.Errorf("lra: %s: array %s has no header", a.name, name)
 	}
@@ -70,13 +77,13 @@ func (a *arrays) floats(name string, dims int) (values []float64, shape []int, e
 	}
 	switch h.Descr.Type {
 	case "<f8":
-		err = a.r.Read(name, &values)
+		err = a.r.Read(key, &values)
 	case "<f4":
-		values, err = converted[float32](a.r, name)
+		values, err = converted[float32](a.r, key)
 	case "<i8":
-		values, err = converted[int64](a.r, name)
+		values, err = converted[int64](a.r, key)
 	case "<i4":
-		values, err = converted[int32](a.r, name)
+		values, err = converted[int32](a.r, key)
 	default:
 		return nil, nil, fmt.Errorf("lra: %s: array %s is of dtype %q, want little-endian float32, float64, int32 or int64; pickled objects are not read", a.name, name, h.Descr.Type)
 	}

@@ -105,7 +105,7 @@ func ReadProfileNPZ(path string) ([]Measurement, error) {
 			{"rt_50", func(m *Measurement) *[NumApps]float64 { return &m.RT50 }},
 			{"rt_99", func(m *Measurement) *[NumApps]float64 { return &m.RT99 }},
 		} {
-			if part.name != "rps" && !a.has(part.name) {
+			if _, ok := a.key(part.name); !ok && part.name != "rps" {
 				continue
 			}
 			values, shape, err := a.floats(part.name, 2)
