@@ -162,8 +162,14 @@ def test_refuses(pretrained: Path, tmp_path: Path) -> None:
         ({"observation_space": json.dumps(box)}, "want a Box"),
         ({"algo": "ppo_lstm"}, "learned by 'ppo_lstm'"),
         ({"config": {"policy": "SAGEPolicy"}}, "has a SAGEPolicy"),
-        ({"metadata": {"normalize": '{"norm_obs":true,"norm_reward":false,"clip_obs":10,"clip_reward":0}'}}, "norm_obs"),
-        ({"spec": {**meta["spec"], "towers": [{**t, "layer_norm": True} for t in meta["spec"]["towers"]]}}, "layer_norm"),
+        (
+            {"metadata": {"normalize": '{"norm_obs":true,"norm_reward":false,"clip_obs":10,"clip_reward":0}'}},
+            "norm_obs",
+        ),
+        (
+            {"spec": {**meta["spec"], "towers": [{**t, "layer_norm": True} for t in meta["spec"]["towers"]]}},
+            "layer_norm",
+        ),
     ):
         with pytest.raises(ModelError, match=message):
             load(rewrite(path, target, **changes))
