@@ -54,6 +54,9 @@ func TestLearnsToRemember(t *testing.T) {
 		"pieces of 16":     func(c *RecurrentConfig) { c.BatchSize = 16 },
 		"with their norms": func(c *RecurrentConfig) { c.NormObs, c.NormReward = true, true },
 	} {
+		if testing.Short() && name != "lstm of each" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := quickRecurrent()
