@@ -17,7 +17,7 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-race test-full test-python test-oracle check lint bench bench-wire bench-trainers fuzz clean
+.PHONY: help run build controlplane test-controlplane test test-race test-full test-python test-oracle check lint bench bench-wire bench-trainers fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,26 @@ help: ## list the targets
 build: ## compile trainer and server into bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./trainer ./server
+
+# Kubernetes' servers are compiled for this one, and -trimpath is part of the key of Go's build
+# cache: build, vet and tests must agree on it, or all is compiled again.
+CONTROLPLANE    := kwok/controlplane
+CONTROLPLANE_GO := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false $(CONTROLPLANE_GOFLAGS)' $(GO) -C $(CONTROLPLANE)
+K8S_VERSION     := k8s.io/component-base/version
+CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
+	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum
+
+controlplane: bin/controlplane ## compile etcd, Kubernetes' servers and KWOK into bin/controlplane: minutes at first, seconds later
+
+bin/controlplane: $(CONTROLPLANE_SRC)
+	@mkdir -p bin
+	@start=$$SECONDS; version=$$($(CONTROLPLANE_GO) list -m -f '{{.Version}}' k8s.io/kubernetes); \
+		$(CONTROLPLANE_GO) build -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
+		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
+
+test-controlplane: ## the control plane: starts, stops, restarts, refuses
+	$(CONTROLPLANE_GO) vet ./...
+	$(CONTROLPLANE_GO) test -count=1 ./...
 
 run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: about a minute
 	@mkdir -p logs
