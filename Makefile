@@ -20,7 +20,7 @@ endif
 .PHONY: help run build controlplane test-controlplane test test-race test-full test-python test-oracle check lint bench bench-wire bench-trainers fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## compile trainer and server into bin/
 	@mkdir -p bin
@@ -28,9 +28,9 @@ build: ## compile trainer and server into bin/
 
 # Kubernetes' servers are compiled for this one, and -trimpath is part of the key of Go's build
 # cache: build, vet and tests must agree on it, or all is compiled again.
-CONTROLPLANE    := kwok/controlplane
-CONTROLPLANE_GO := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false $(CONTROLPLANE_GOFLAGS)' $(GO) -C $(CONTROLPLANE)
-K8S_VERSION     := k8s.io/component-base/version
+CONTROLPLANE     := kwok/controlplane
+CONTROLPLANE_GO  := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false $(CONTROLPLANE_GOFLAGS)' $(GO) -C $(CONTROLPLANE)
+K8S_VERSION      := k8s.io/component-base/version
 CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
 	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum
 
@@ -42,9 +42,10 @@ bin/controlplane: $(CONTROLPLANE_SRC)
 		$(CONTROLPLANE_GO) build -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
 
-test-controlplane: ## the control plane: starts, stops, restarts, refuses
+test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
 	$(CONTROLPLANE_GO) vet ./...
 	$(CONTROLPLANE_GO) test -count=1 ./...
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
 
 run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: about a minute
 	@mkdir -p logs

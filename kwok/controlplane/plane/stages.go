@@ -14,6 +14,7 @@ import (
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 	"sigs.k8s.io/kwok/pkg/apis/internalversion"
 	"sigs.k8s.io/kwok/pkg/config"
+	"sigs.k8s.io/yaml"
 )
 
 // DurationAnnotation on a pod says how long it runs: a Go duration, or a time in RFC 3339.
@@ -22,20 +23,28 @@ const DurationAnnotation = "kubernasium.io/duration"
 //go:embed stages/pod-complete-after.yaml
 var podCompleteAfter string
 
-// defaultStages returns what plays a kubelet: nodes are ready and pods run at once, deleted pods
-// go at once, Jobs' pods succeed at once or after their duration.
+// defaultStages returns what plays a kubelet: KWOK's own stages, by which nodes are ready, pods
+// run, Jobs' pods succeed and deleted pods go at once, and ours of DurationAnnotation.
 func defaultStages() ([]*internalversion.Stage, error) {
-	jobs, err := decodeStages(podfast.DefaultPodComplete)
-	if err != nil {
-		return nil, err
+	stages, err := decodeStages(strings.Join([]string{
+		nodefast.DefaultNodeInit, podfast.DefaultPodReady, podfast.DefaultPodDelete, podfast.DefaultPodComplete, podCompleteAfter,
+	}, "\n---\n"))
+	for _, s := range stages {
+		switch s.Name {
+		case "pod-complete": // with a duration, a Job's pod is ours
+			narrow(s, fmt.Sprintf(".metadata.annotations[%q]", DurationAnnotation), "DoesNotExist")
+		case "pod-delete": // the API server deletes it itself; KWOK, a little later, would delete its namesake
+			narrow(s, ".metadata.deletionGracePeriodSeconds == 0", "NotIn", "true")
+		}
 	}
-	for _, s := range jobs {
-		s.Spec.Selector.MatchExpressions = append(s.Spec.Selector.MatchExpressions, internalversion.MatchExpression{
-			JQ: &internalversion.SelectorJQ{Key: fmt.Sprintf(".metadata.annotations[%q]", DurationAnnotation), Operator: "DoesNotExist"},
-		})
-	}
-	rest, err := decodeStages(strings.Join([]string{nodefast.DefaultNodeInit, podfast.DefaultPodReady, podfast.DefaultPodDelete, podCompleteAfter}, "\n---\n"))
-	return append(rest, jobs...), err
+	return stages, err
+}
+
+// narrow adds a condition to those under which a stage is played.
+func narrow(s *internalversion.Stage, key string, op internalversion.SelectorOperator, values ...string) {
+	s.Spec.Selector.MatchExpressions = append(s.Spec.Selector.MatchExpressions, internalversion.MatchExpression{
+		JQ: &internalversion.SelectorJQ{Key: key, Operator: op, Values: values},
+	})
 }
 
 // readStages reads all stages of the files, which replace the default ones; without files, it
@@ -62,7 +71,7 @@ func readStages(files []string) ([]*internalversion.Stage, error) {
 	return all, nil
 }
 
-// decodeStages decodes YAML documents with a Stage each; empty ones are skipped.
+// decodeStages decodes YAML documents with a Stage each; empty ones count for nothing.
 func decodeStages(text string) ([]*internalversion.Stage, error) {
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	var stages []*internalversion.Stage
@@ -73,12 +82,13 @@ func decodeStages(text string) ([]*internalversion.Stage, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if strings.TrimSpace(string(doc)) == "" {
-			continue
+		var content map[string]any
+		if err := yaml.Unmarshal(doc, &content); err == nil && content == nil {
+			continue // nothing but comments
 		}
 		s, err := config.UnmarshalWithType[*internalversion.Stage](doc)
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", len(stages), err)
+			return nil, fmt.Errorf("stage %d: %w", len(stages)+1, err)
 		}
 		stages = append(stages, s)
 	}

@@ -17,7 +17,7 @@ func TestDefaultStages(t *testing.T) {
 	for _, s := range stages {
 		names = append(names, s.Name)
 	}
-	want := []string{"node-initialize", "pod-ready", "pod-delete", "pod-complete-after", "pod-complete"}
+	want := []string{"node-initialize", "pod-ready", "pod-delete", "pod-complete", "pod-complete-after"}
 	if !slices.Equal(names, want) {
 		t.Errorf("stages %v, want %v", names, want)
 	}
