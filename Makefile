@@ -17,7 +17,7 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build controlplane test-controlplane test test-race test-full test-python test-oracle check lint bench bench-wire bench-trainers fuzz clean
+.PHONY: help run build controlplane test-controlplane images test-compose test test-race test-full test-python test-oracle check lint bench bench-wire bench-trainers fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,19 @@ test-controlplane: controlplane ## the control plane: starts, stops, restarts, r
 	$(CONTROLPLANE_GO) vet ./...
 	$(CONTROLPLANE_GO) test -count=1 ./...
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
+
+images: controlplane ## prepare .cache/images, the folders from which compose.yaml builds its images
+	@rm -rf $(CACHE)/images
+	@mkdir -p $(CACHE)/images/controlplane/state $(CACHE)/images/controlplane/stages $(CACHE)/images/server $(CACHE)/images/trainer/logs
+	cp bin/controlplane kwok/controlplane/Dockerfile $(CACHE)/images/controlplane/
+	cp kwok/stages/*.yaml $(CACHE)/images/controlplane/stages/
+	cp server/Dockerfile $(CACHE)/images/server/
+	cp trainer/Dockerfile $(CACHE)/images/trainer/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
+
+test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
+	tools/test_compose.sh
 
 run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: about a minute
 	@mkdir -p logs

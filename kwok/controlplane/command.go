@@ -65,7 +65,7 @@ func newCommand() *cobra.Command {
 	f.StringSliceVar(&o.plane.Controllers, "controllers", plane.DefaultControllers, "controllers of kube-controller-manager")
 	f.StringVar(&o.plane.SchedulerConfig, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, extenders")
 	f.StringSliceVar(&o.plane.Admission, "admission", nil, "admission plugins to run of those that are off for speed, such as LimitRanger")
-	f.StringSliceVar(&o.plane.Stages, "stages", nil, "YAML files with KWOK's stages, instead of the default ones")
+	f.StringSliceVar(&o.plane.Stages, "stages", nil, "YAML files with KWOK's stages, or folders of them, instead of the default ones")
 	f.StringVar(&o.clock, "clock", "real", "KWOK's clock: real, or stepped by POST "+plane.ClockPath)
 	f.StringArrayVar(&o.extra, "extra", nil, "COMPONENT:--FLAG, a further flag of kube-apiserver, kube-scheduler or kube-controller-manager; may be repeated")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug (with the components' own logs), info, warn or error")

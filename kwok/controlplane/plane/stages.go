@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -47,11 +48,26 @@ func narrow(s *internalversion.Stage, key string, op internalversion.SelectorOpe
 	})
 }
 
-// readStages reads all stages of the files, which replace the default ones; without files, it
-// returns those.
-func readStages(files []string) ([]*internalversion.Stage, error) {
-	if len(files) == 0 {
+// readStages reads all stages of the files, and of the *.yaml of folders. They replace the
+// default ones; without any, it returns those.
+func readStages(paths []string) ([]*internalversion.Stage, error) {
+	if len(paths) == 0 {
 		return defaultStages()
+	}
+	var files []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			files = append(files, path) // reading it tells what is wrong
+			continue
+		}
+		inside, err := filepath.Glob(filepath.Join(path, "*.yaml"))
+		if err != nil {
+			return nil, err
+		}
+		if len(inside) == 0 {
+			return nil, fmt.Errorf("%s holds no *.yaml", path)
+		}
+		files = append(files, inside...)
 	}
 	var all []*internalversion.Stage
 	for _, f := range files {

@@ -39,6 +39,12 @@ func TestReadStages(t *testing.T) {
 	if stages, err := readStages([]string{two}); err != nil || len(stages) != 2 || stages[1].Name != "other" {
 		t.Errorf("readStages(two) = %v, %v, want two stages", stages, err)
 	}
+	if stages, err := readStages([]string{dir}); err != nil || len(stages) != 2 {
+		t.Errorf("readStages(folder) = %v, %v, want two stages", stages, err)
+	}
+	if _, err := readStages([]string{t.TempDir()}); err == nil {
+		t.Error("an empty folder: no error")
+	}
 	for name, text := range map[string]string{"empty": "# nothing\n", "no YAML": "{", "another kind": "apiVersion: v1\nkind: Pod\n"} {
 		if _, err := readStages([]string{write("bad", text)}); err == nil {
 			t.Errorf("%s: no error", name)
