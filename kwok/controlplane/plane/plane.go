@@ -32,9 +32,10 @@ const (
 var Components = []string{KWOK, Scheduler, ControllerManager}
 
 const (
-	readyTimeout = 2 * time.Minute // of the API server; it takes 1 to 2 s on an idle machine
-	stopTimeout  = 10 * time.Second
-	pollReady    = 20 * time.Millisecond
+	readyTimeout  = 2 * time.Minute // of the API server; it takes 1 to 2 s on an idle machine
+	stopTimeout   = 10 * time.Second
+	pollReady     = 20 * time.Millisecond
+	answerTimeout = 2 * time.Second // of one question whether it is ready
 )
 
 // Config says what to run.
@@ -201,12 +202,16 @@ func (p *Plane) waitReady(ctx context.Context) error {
 	}
 	defer hc.CloseIdleConnections()
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
-		for !answers(ctx, hc, p.URL+path) {
+		for {
+			err := answers(ctx, hc, p.URL+path)
+			if err == nil {
+				break
+			}
 			select {
 			case err := <-p.failed:
 				return err
 			case <-ctx.Done():
-				return context.Cause(ctx)
+				return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
 			case <-time.After(pollReady):
 			}
 		}
@@ -214,18 +219,23 @@ func (p *Plane) waitReady(ctx context.Context) error {
 	return nil
 }
 
-// answers reports whether url is answered with status 200.
-func answers(ctx context.Context, hc *http.Client, url string) bool {
+// answers returns nil if url is answered with status 200.
+func answers(ctx context.Context, hc *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return err
 	}
 	resp, err := hc.Do(req)
 	if err != nil {
-		return false
+		return err
 	}
 	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return nil
 }
 
 // Failed receives an error when a component ends by itself.
@@ -247,14 +257,11 @@ func (p *Plane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// localHost returns the address by which this machine reaches a listener on ip.
+// localHost returns the address by which this machine reaches a listener on ip. Go listens on
+// [::] for 0.0.0.0 too, which takes IPv4, and a container may have no ::1.
 func localHost(ip net.IP) string {
-	switch {
-	case !ip.IsUnspecified():
-		return ip.String()
-	case ip.To4() != nil:
+	if ip.IsUnspecified() {
 		return "127.0.0.1"
-	default:
-		return "::1"
 	}
+	return ip.String()
 }
