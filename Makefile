@@ -66,7 +66,7 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	@echo
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
-PRETRAINED_ALGOS ?= ppo a2c
+PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
 
 pretrained: build ## train the models of models/pretrained anew and write their cards: about three minutes
