@@ -11,6 +11,7 @@ const (
 	obsPerResource = 8
 	obsCommon      = 13
 	obsSize        = 2*obsPerResource + obsCommon
+	obsUpstream    = 6 // more, where upstream's recommender runs
 )
 
 const (
@@ -65,6 +66,12 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	rest[10] = t.since(t.lastKill)
 	rest[11] = t.since(t.lastMove)
 	rest[12] = float32(t.steps) / float32(t.opts.Steps)
+	if t.feed != nil {
+		for i, u := range [...]cluster.Resources{t.up.Lower, t.up.Target, t.up.Upper} {
+			obs[obsSize+i] = onScale(0, float64(u.MilliCPU))
+			obs[obsSize+3+i] = onScale(1, float64(u.MemoryBytes))
+		}
+	}
 }
 
 // observeResource writes what is seen of CPU (0) or memory (1).
