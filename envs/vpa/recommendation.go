@@ -204,6 +204,7 @@ func (t *Task) encode(r *Recommendation, action []float32) {
 	}
 }
 
+// relative returns the element of a relative action that stands for the amount, cut off at ±1.
 func relative(amount, reference float64) float32 {
 	if amount <= 0 {
 		return -1
