@@ -25,4 +25,16 @@ func TestVPAForecaster(t *testing.T) {
 	if _, _, err := execute(t, context.Background(), "compare", "--model", path, "--env-kwargs", "encoding:log", "--env-kwargs", "safety:none", "--episodes", "2"); err == nil {
 		t.Error("the forecaster plays observations without upstream's amounts")
 	}
+	// What it does can be imitated.
+	log := t.TempDir()
+	mustExecute(t, "train", "--algo", "ppo", "--env", forecasterEnv, "--env-kwargs", "encoding:upstream", "--env-kwargs", "safety:memory", "--env-kwargs", "hold:30",
+		"--imitate", path, "--imitate-steps", "200", "--imitate-epochs", "2", "-n", "16", "--eval-freq", "0", "--eval-episodes", "2", "-f", log,
+		"--params", "n_envs:2", "--params", "n_steps:8", "--params", "batch_size:16", "--json")
+	args := read(t, filepath.Join(log, "ppo", "k8s-VerticalPodAutoscaler-v0_1", "args.yml"))
+	if !strings.Contains(args, "imitate: "+path) {
+		t.Errorf("no model in args.yml:\n%s", args)
+	}
+	if _, _, err := execute(t, context.Background(), "train", "--env", "k8s/GangWindow-v0", "--imitate", path, "-n", "64", "-f", t.TempDir()); err == nil {
+		t.Error("a model of another environment is imitated")
+	}
 }
