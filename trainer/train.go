@@ -153,7 +153,7 @@ func newTrain() *cobra.Command {
 	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file in RL Zoo's form, or the name of published ones (dqn: rl_zoo; ppo: cleanrl)")
 	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
-	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline to imitate before the training")
+	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline, or model file, to imitate before the training")
 	f.IntVar(&c.imitate.steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
 	f.IntVar(&c.imitate.epochs, "imitate-epochs", 10, "passes over them")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
