@@ -118,7 +118,7 @@ type PricingOptions struct {
 	MinContainers int     `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
 	Arrivals      string  `opt:"arrivals" doc:"batch, or online: containers come and go"`
 	Load          float64 `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
-	Period        int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 27 containers"`
+	Period        int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
 }
 
 // DefaultPricingOptions returns the defaults of k8s/LRAPricing-v0.

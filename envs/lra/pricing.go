@@ -17,6 +17,7 @@ const (
 	maxPriceAction  = 4   // bound of the actions
 	priceScale      = 0.5 // throughput of a container that an action of 1 adds to a price
 	pricingFeatures = NumApps + 3
+	onlinePeriod    = 200 // containers that are placed at the same prices
 )
 
 // pricer is what all tasks of one Open of k8s/LRAPricing-v0 share.
@@ -38,7 +39,7 @@ func newPricer(o PricingOptions) (*pricer, error) {
 	if p.period == 0 {
 		p.period = 1
 		if o.Arrivals == ArrivalsOnline {
-			p.period = SubclusterNodes
+			p.period = onlinePeriod
 		}
 	}
 	p.base = src.kinds[0].plan.meanValues()
@@ -77,13 +78,13 @@ func (p *pricer) action(dst []float32, pi *[NumApps]float64) {
 
 // PricingTask is the environment of k8s/LRAPricing-v0: an action is a price of a container of
 // each application. A batch is placed node by node: the next gets the containers, of those left,
-// whose value less their prices is highest. Containers that arrive go where the node, completed at the
-// prices, gains most. It implements [envs.Task].
+// whose value less their prices is highest. A container that arrives goes where the node, with
+// what is to come to it at the prices, gains most in worth. It implements [envs.Task].
 type PricingTask struct {
 	*Task
 	src   *pricer
 	pi    [NumApps]float64
-	worth [NumStates]float64 // of a node that is completed at the prices
+	worth *[NumStates]float64 // online: of a node and what is to come to it; nil with a batch
 
 	node   int          // batch: the next to fill
 	first  [NumApps]int // batch: the first pod of each application that is not bound
@@ -99,7 +100,11 @@ var (
 )
 
 func newPricingTask(src *pricer) *PricingTask {
-	return &PricingTask{Task: newTask(src.source, src.opts.Nodes, 1), src: src}
+	t := &PricingTask{Task: newTask(src.source, src.opts.Nodes, 1), src: src}
+	if t.heap != nil {
+		t.worth = new([NumStates]float64)
+	}
+	return t
 }
 
 // MaxEpisodeSteps implements [envs.Limiter].
@@ -112,7 +117,11 @@ func (t *PricingTask) MaxEpisodeSteps() int {
 
 // Spaces implements [envs.Task].
 func (t *PricingTask) Spaces() (obs, act space.Space) {
-	return space.NewBox(0, 1, pricingFeatures), space.NewBox(-maxPriceAction, maxPriceAction, NumApps)
+	actions := NumApps
+	if t.heap != nil {
+		actions += rateActions
+	}
+	return space.NewBox(0, 1, pricingFeatures), space.NewBox(-maxPriceAction, maxPriceAction, actions)
 }
 
 // Begin implements [envs.Task].
@@ -122,6 +131,7 @@ func (t *PricingTask) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Ra
 	}
 	t.node, t.rest = 0, Counts{}
 	if t.heap != nil {
+		t.src.kinds[0].plan.rents(t.worth)
 		return nil
 	}
 	for pod, a := range t.queue {
@@ -137,7 +147,7 @@ func (t *PricingTask) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Ra
 func (t *PricingTask) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	t.src.prices(&t.pi, action)
 	if t.heap != nil {
-		return t.applyArrivals(ctx, c)
+		return t.applyArrivals(ctx, c, action[NumApps:])
 	}
 	before := t.value
 	t.placed = t.placed[:0]
@@ -199,51 +209,6 @@ func (m *Model) bestFill(rest Counts, pi *[NumApps]float64, low int) State {
 	return best
 }
 
-// complete sets worth to the value of each state once completed by the containers that are
-// worth their price there.
-func (m *Model) complete(worth *[NumStates]float64, pi *[NumApps]float64) {
-	for s := NumStates - 1; s >= 0; s-- { // larger states first
-		w := m.Value[s]
-		for a, next := range &m.Next[s] {
-			if next != NoState {
-				w = max(w, worth[next]-pi[a])
-			}
-		}
-		worth[s] = w
-	}
-}
-
-// applyArrivals places the next containers that arrive.
-func (t *PricingTask) applyArrivals(ctx context.Context, c cluster.Cluster) (envs.Outcome, error) {
-	t.src.kinds[0].plan.complete(&t.worth, &t.pi)
-	var o envs.Outcome
-	for range t.src.period {
-		one, err := t.applyOnline(ctx, c, t.bestNode())
-		if err != nil {
-			return o, err
-		}
-		o.Reward += one.Reward
-		if t.decided >= t.src.opts.Containers {
-			break
-		}
-	}
-	return o, nil
-}
-
-// bestNode returns the node whose worth, completed at the prices, grows most with the container
-// to place.
-func (t *PricingTask) bestNode() int {
-	best, bestGain, app := 0, math.Inf(-1), t.app()
-	for i, s := range t.x {
-		if next := stateNext[s][app]; t.mask[i] {
-			if gain := t.worth[next] - t.worth[s]; gain > bestGain {
-				best, bestGain = i, gain
-			}
-		}
-	}
-	return best
-}
-
 // Observe implements [envs.Task].
 func (t *PricingTask) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	clear(obs)
@@ -293,6 +258,7 @@ func pricing(set func(t *PricingTask, pi *[NumApps]float64) error) func(envs.Tas
 			if err := set(t, &pi); err != nil {
 				return err
 			}
+			clear(action)
 			t.src.action(action, &pi)
 			return nil
 		}, nil
