@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -29,6 +30,9 @@ func newLRA() *cobra.Command {
 	}
 	for _, m := range lraMethods {
 		cmd.AddCommand(newLRAMethod(m))
+	}
+	for _, t := range lraTrainings {
+		cmd.AddCommand(newLRATrain(t))
 	}
 	cmd.AddCommand(newLRAInterference(), newLRATable(), newLRAPredict())
 	return cmd
@@ -203,10 +207,13 @@ type lraResult struct {
 	Seconds        float64      `json:"seconds"`         // of the whole placement
 	DecisionMicros float64      `json:"decision_micros"` // of a container
 	Placement      []lra.Counts `json:"placement"`
+	Episodes       int          `json:"episodes,omitempty"` // of a training
+	Curve          []lraPoint   `json:"curve,omitempty"`    // of its updates
 
 	problem     *lra.Problem
 	states      lra.Placement
 	constraints []lra.Constraint
+	model       func(w io.Writer) error // writes what was trained; nil if nothing was
 }
 
 func newLRAMethod(m lraMethod) *cobra.Command {
@@ -223,20 +230,9 @@ func newLRAMethod(m lraMethod) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := &lraResult{
-				Method: m.name, Nodes: len(x), Batch: plan.Batch, Seconds: time.Since(start).Seconds(),
-				Throughput: score.Average(x), Planned: plan.Average(x), problem: score, states: x, constraints: constraints,
-			}
-			containers := float64(plan.Batch.Total())
-			r.DecisionMicros = r.Seconds / containers * 1e6
-			bound, err := score.Bound()
+			r, err := newLRAResult(m.name, plan, score, constraints, x, time.Since(start))
 			if err != nil {
 				return err
-			}
-			r.Bound = bound.Value / containers
-			for _, s := range x {
-				r.Violations += lra.Violations(constraints, s)
-				r.Placement = append(r.Placement, s.Counts())
 			}
 			if o.out != "" {
 				if err := r.write(o.out); err != nil {
@@ -253,6 +249,25 @@ func newLRAMethod(m lraMethod) *cobra.Command {
 	return cmd
 }
 
+// newLRAResult describes the placement x that took so long.
+func newLRAResult(method string, plan, score *lra.Problem, constraints []lra.Constraint, x lra.Placement, took time.Duration) (*lraResult, error) {
+	containers := float64(plan.Batch.Total())
+	r := &lraResult{
+		Method: method, Nodes: len(x), Batch: plan.Batch, Seconds: took.Seconds(), DecisionMicros: took.Seconds() / containers * 1e6,
+		Throughput: score.Average(x), Planned: plan.Average(x), problem: score, states: x, constraints: constraints,
+	}
+	bound, err := score.Bound()
+	if err != nil {
+		return nil, err
+	}
+	r.Bound = bound.Value / containers
+	for _, s := range x {
+		r.Violations += lra.Violations(constraints, s)
+		r.Placement = append(r.Placement, s.Counts())
+	}
+	return r, nil
+}
+
 func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
 	t := tracking.NewTable("what", ">value")
 	t.Append("throughput of a container", fmt.Sprintf("%.6f", r.Throughput))
@@ -260,6 +275,9 @@ func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
 	t.Append("linear bound", fmt.Sprintf("%.6f", r.Bound))
 	t.Append("share of the bound", fmt.Sprintf("%.2f %%", 100*r.Throughput/r.Bound))
 	t.Append("weighted violations", fmt.Sprint(r.Violations))
+	if r.Episodes > 0 {
+		t.Append("episodes", fmt.Sprint(r.Episodes))
+	}
 	t.Append("time", fmt.Sprintf("%.4f s", r.Seconds))
 	t.Append("time of a decision", fmt.Sprintf("%.2f µs", r.DecisionMicros))
 	if err := t.WriteText(cmd.OutOrStdout()); err != nil || !verbose {
@@ -308,6 +326,11 @@ func (r *lraResult) write(dir string) error {
 	}
 	if err := writeCSV(filepath.Join(dir, "nodes.csv"), append(header, "throughput", "each", "violations"), nodes); err != nil {
 		return err
+	}
+	if r.model != nil {
+		if err := r.writeTraining(dir); err != nil {
+			return err
+		}
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

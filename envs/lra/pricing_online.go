@@ -17,9 +17,11 @@ const (
 	interest    = 1.0 // at 0: rate by which what is to come is discounted
 )
 
-// The sweeps over the states of a node, which stop at a change that decides nothing.
+// The sweeps over the states of a node, which stop at a change that decides nothing. Those after
+// the first choice of an episode start from where the last ended.
 const (
-	maxSweeps      = 40
+	firstSweeps    = 40
+	moreSweeps     = 6
 	sweepTolerance = 1e-3
 )
 
@@ -37,12 +39,12 @@ func (m *Model) rents(worth *[NumStates]float64) {
 // Source: the relaxation that prices the arrivals makes the nodes independent decision
 // problems: Whittle, "Restless bandits: activity allocation in a changing world", Journal of
 // Applied Probability 25A, 1988.
-func (m *Model) index(worth *[NumStates]float64, pi *[NumApps]float64, offers, discount float64) {
+func (m *Model) index(worth *[NumStates]float64, pi *[NumApps]float64, offers, discount float64, sweeps int) {
 	var price [NumApps]float64 // of a container, as of its arrival
 	for a, v := range pi {
 		price[a] = v / (1 + discount)
 	}
-	for range maxSweeps {
+	for range sweeps {
 		change := 0.0
 		for s := NumStates - 1; s >= 0; s-- {
 			sum, rate, here := m.Value[s], discount, worth[s]
@@ -71,7 +73,11 @@ func (m *Model) index(worth *[NumStates]float64, pi *[NumApps]float64, offers, d
 // applyArrivals places the next containers that arrive at the prices, and by the rates of an
 // action.
 func (t *PricingTask) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
-	t.src.kinds[0].plan.index(t.worth, &t.pi, offerRate*math.Exp(rateScale*float64(rates[0])), interest*math.Exp(rateScale*float64(rates[1])))
+	sweeps := moreSweeps
+	if t.decided == 0 {
+		sweeps = firstSweeps
+	}
+	t.src.kinds[0].plan.index(t.worth, &t.pi, offerRate*math.Exp(rateScale*float64(rates[0])), interest*math.Exp(rateScale*float64(rates[1])), sweeps)
 	var o envs.Outcome
 	for range t.src.period {
 		one, err := t.applyOnline(ctx, c, t.bestNode())

@@ -107,13 +107,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.src.reseed(t.own, rng)
-	clear(t.x)
-	t.queue, t.next, t.left = t.queue[:0], 0, Counts{}
-	t.level, t.from, t.decided, t.earned = 0, 0, 0, 0
-	t.tally = tally{vacant: len(t.x)}
-	for i, k := range t.src.class {
-		copy(t.rows[i*nodeFeatures:], t.src.kinds[k].row(noApp, 0))
-	}
+	t.restart()
 	t.drawLimits()
 	if t.heap != nil {
 		return t.beginOnline(ctx, c)
@@ -132,6 +126,17 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	t.next = -1
 	t.advance()
 	return nil
+}
+
+// restart empties the nodes and the queue.
+func (t *Task) restart() {
+	clear(t.x)
+	t.queue, t.next, t.left = t.queue[:0], 0, Counts{}
+	t.level, t.from, t.decided, t.earned = 0, 0, 0, 0
+	t.tally = tally{vacant: len(t.x)}
+	for i, k := range t.src.class {
+		copy(t.rows[i*nodeFeatures:], t.src.kinds[k].row(noApp, 0))
+	}
 }
 
 // drawLimits draws for each restricted application the nodes that are not meant for it.
