@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -34,20 +35,20 @@ func newLRA() *cobra.Command {
 	for _, t := range lraTrainings {
 		cmd.AddCommand(newLRATrain(t))
 	}
-	cmd.AddCommand(newLRAInterference(), newLRATable(), newLRAPredict())
+	cmd.AddCommand(newLRATrainSub(), newLRAInterference(), newLRATable(), newLRALearned(), newLRAPredict())
 	return cmd
 }
 
 // lraMethod is a planner of whole batches as a command.
 type lraMethod struct {
 	name, doc string
-	solve     func(p *lra.Problem, constraints []lra.Constraint, rng *rand.Rand) (lra.Placement, error)
+	solve     func(ctx context.Context, p *lra.Problem, constraints []lra.Constraint, rng *rand.Rand) (lra.Placement, error)
 	ruled     bool // by constraints
 }
 
 // place is a method that takes one container after the other.
-func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser) func(*lra.Problem, []lra.Constraint, *rand.Rand) (lra.Placement, error) {
-	return func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
+func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser) func(context.Context, *lra.Problem, []lra.Constraint, *rand.Rand) (lra.Placement, error) {
+	return func(_ context.Context, p *lra.Problem, c []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
 		return p.Place(lra.AppOrder(p.Batch), choose(p, c, rng))
 	}
 }
@@ -57,27 +58,27 @@ var lraMethods = []lraMethod{
 	{"round-robin", "Take the nodes in turn", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.RoundRobin() }), false},
 	{"least-loaded", "Take the node with the fewest containers, then the fewest of the application", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.LeastLoaded }), false},
 	{"greedy", "Take the node whose throughput grows most, in the order of applications", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.Greedy }), false},
-	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
+	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
 		order := lra.AppOrder(p.Batch)
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		return p.Place(order, p.Greedy)
 	}, false},
-	{"local-search", "Greedy, improved by the best moves and swaps", func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+	{"local-search", "Greedy, improved by the best moves and swaps", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
 		x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
 		if err == nil {
 			p.LocalSearch(x)
 		}
 		return x, err
 	}, false},
-	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		s, err := p.Solve(lra.SolveOptions{})
+	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		s, err := p.Solve(ctx, lra.SolveOptions{})
 		if err != nil {
 			return nil, err
 		}
 		return s.Placement, nil
 	}, false},
-	{"medea", "Medea: the fewest weighted violations of constraints", func(p *lra.Problem, c []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		s, err := p.Medea(c, 0)
+	{"medea", "Medea: the fewest weighted violations of constraints", func(ctx context.Context, p *lra.Problem, c []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		s, err := p.Medea(ctx, c, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +227,7 @@ func newLRAMethod(m lraMethod) *cobra.Command {
 				return err
 			}
 			start := time.Now()
-			x, err := m.solve(plan, constraints, rand.New(pcg.New(o.seed)))
+			x, err := m.solve(cmd.Context(), plan, constraints, rand.New(pcg.New(o.seed)))
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ var subSchedulers = map[string]SubScheduler{
 	"least_loaded":        byChooser(func(p *Problem) Chooser { return p.LeastLoaded }),
 	"greedy_local_search": fillBy((*Problem).greedyLocalSearch),
 	"milp": fillBy(func(p *Problem) (Placement, error) {
-		s, err := p.Solve(SolveOptions{Nodes: baselineNodes})
+		s, err := p.Solve(context.Background(), SolveOptions{Nodes: baselineNodes})
 		if err != nil {
 			return nil, err
 		}

@@ -50,7 +50,7 @@ func TestSolveMixedNodes(t *testing.T) {
 			p.Models = append(p.Models, m)
 		}
 		want := bruteForce(p, 0, p.Batch)
-		s, err := p.Solve(lra.SolveOptions{Gap: 1e-9})
+		s, err := p.Solve(ctx, lra.SolveOptions{Gap: 1e-9})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestInfeasible(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &lra.Problem{Models: []*lra.Model{m}, Class: []int{0, 0}, Batch: lra.Counts{3}}
-	if _, err := p.Solve(lra.SolveOptions{}); err == nil {
+	if _, err := p.Solve(ctx, lra.SolveOptions{}); err == nil {
 		t.Error("Solve: no error")
 	}
 	if _, err := p.Bound(); err == nil {
