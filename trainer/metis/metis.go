@@ -93,8 +93,8 @@ type Learner struct {
 
 	best   float64
 	leader *episode // whose return that is
-	bestOf float64 // of demonstrations
-	width  float64 // of the range of returns that are kept
+	bestOf float64  // of demonstrations
+	width  float64  // of the range of returns that are kept
 	played int
 	demos  []*episode
 	kept   []*episode
