@@ -34,6 +34,9 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 
 PRETRAINED_ALGOS ?= ppo a2c
 PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
+# Environments with their arguments, + for a space.
+PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
+	k8s/LRASubcluster-v0+--env-kwargs+min_containers:1+--env-kwargs+containers:216+--imitate+greedy+--imitate-steps+60000
 
 pretrained: build ## train the models of models/pretrained anew and write their cards: about three minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
@@ -44,6 +47,10 @@ pretrained: build ## train the models of models/pretrained anew and write their 
 			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
 		done; \
 		bin/trainer card "$${best[@]}"; \
+	done
+	@for job in $(PRETRAINED_LRA); do \
+		bin/trainer train --algo ppo --env $${job//+/ } --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+		bin/trainer card --model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"; \
 	done
 
 test: ## every test

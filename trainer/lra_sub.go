@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -92,6 +93,9 @@ after watching the baseline --imitate. With --model nothing is trained.`,
 				return err
 			}
 			if o.out != "" {
+				if err := os.MkdirAll(o.out, 0o755); err != nil {
+					return err
+				}
 				if err := r.write(filepath.Join(o.out, "subscheduler.csv")); err != nil {
 					return err
 				}

@@ -227,6 +227,8 @@ func (t *PricingTask) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	obs[NumApps+1] = share
 	if t.heap == nil {
 		obs[NumApps+2] = MaxSlots / float32(slots)
+	} else {
+		obs[NumApps+2] = float32(min(max(t.value/float64(2*slots), 0), 1))
 	}
 }
 
