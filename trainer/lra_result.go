@@ -136,4 +136,3 @@ func writeCSV(path string, header []string, rows [][]string) error {
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
-
