@@ -1,6 +1,8 @@
 package lra_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
 
@@ -136,5 +138,18 @@ func TestGeneratedTable(t *testing.T) {
 		if mean := sum / float64(n); math.Abs(mean-want.mean) > 0.02 {
 			t.Errorf("%s achieves %.4f on average, published is %v", lra.Apps[a], mean, want.mean)
 		}
+	}
+}
+
+// A dense batch takes many branches; none is expanded once the context has ended.
+func TestSolveStopsWithItsContext(t *testing.T) {
+	p, err := lra.NewProblem(lra.GenerateTable(0), 81, lra.Counts{90, 81, 88, 79, 85, 91, 86})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if s, err := p.Solve(ended, lra.SolveOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Solve after the end of its context: %v, %v, want context.Canceled", s, err)
 	}
 }
