@@ -68,6 +68,9 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
+# Environments with their arguments, + for a space.
+PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
+	k8s/LRASubcluster-v0+--env-kwargs+min_containers:1+--env-kwargs+containers:216+--imitate+greedy+--imitate-steps+60000
 
 pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about five minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
@@ -78,6 +81,10 @@ pretrained: build pretrained-vpa ## train the models of models/pretrained anew a
 			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
 		done; \
 		bin/trainer card "$${best[@]}"; \
+	done
+	@for job in $(PRETRAINED_LRA); do \
+		bin/trainer train --algo ppo --env $${job//+/ } --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+		bin/trainer card --model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"; \
 	done
 
 VPA      := k8s/VerticalPodAutoscaler-v0
@@ -111,6 +118,8 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
 	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer
+	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
 
@@ -146,6 +155,8 @@ bench-learning: build ## every algorithm with five seeds against published resul
 	@echo "table in $(CACHE)/learning.md, plots in docs/img"
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
+	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --awake --markdown $(CACHE)/wire.md
@@ -153,6 +164,8 @@ bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPoo
 	@echo "written to $(CACHE)/wire.md, and N = 1 and 64 with cores that halt to $(CACHE)/wire-halting.md"
 
 bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
+	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
