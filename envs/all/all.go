@@ -5,4 +5,5 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/classic"          // classic/CartPole-v1
 	_ "github.com/kubernasium/kubernasium/envs/gang"             // k8s/GangWindow-v0
 	_ "github.com/kubernasium/kubernasium/envs/podsched/balance" // k8s/PodBalance-v0
+	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"     // k8s/GPUPodScheduling-v0
 )
