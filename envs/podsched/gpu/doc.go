@@ -66,6 +66,10 @@
 //	17 … 19 of the pods to come, those without GPU, those that share one,      0    1
 //	        and those bound to models
 //
+// With edges:model there are edges, shape (N, 2), source and target of an edge from each node to
+// the next of the same GPU model, after the last the first, and edge_mask, shape (N,), which is
+// 0 for a node that has no other of its model.
+//
 // What is beyond a bound is clipped to it. At an episode's end there is no pod: what depends on
 // one is 0 and every action is permitted.
 //
