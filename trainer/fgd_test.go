@@ -41,9 +41,13 @@ func TestReproduceFGD(t *testing.T) {
 	if text := mustExecute(t, "reproduce", "fgd", "--nodes", nodes, "--pods", pods); !strings.Contains(text, "2532 of 10866 pods failed") {
 		t.Errorf("text: %s", text)
 	}
+	plots := t.TempDir()
 	var rows []fgdRow
-	if err := json.Unmarshal([]byte(mustExecute(t, "reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--json")), &rows); err != nil {
+	if err := json.Unmarshal([]byte(mustExecute(t, "reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json")), &rows); err != nil {
 		t.Fatal(err)
+	}
+	if files, err := filepath.Glob(filepath.Join(plots, "fgd_*.png")); err != nil || len(files) != len(rows) {
+		t.Errorf("plots %v, %v; want one for each of %d lists", files, err, len(rows))
 	}
 	// 92.86 ± 0.14: the published table of BestFit on default.
 	if r := rows[1]; r.List != "default" || len(r.Runs) != 10 || r.Mean < 92.855 || r.Mean > 92.865 || r.SD < 0.135 || r.SD > 0.145 {
@@ -77,6 +81,7 @@ func TestFGDErrors(t *testing.T) {
 		{[]string{"reproduce", "fgd"}, "--nodes and --pods are needed"},
 		{[]string{"reproduce", "fgd", "--all", "--seed", "42"}, "--seed selects a single run"},
 		{[]string{"reproduce", "fgd", "--all", "--data", t.TempDir()}, fgdNodes},
+		{[]string{"reproduce", "fgd", "--nodes", "a", "--pods", "b", "--plot", "c"}, "--plot draws curves"},
 		{[]string{"reproduce", "fgd", "--ratio", "-1"}, "--ratio is -1"},
 		{[]string{"podsched", "simulate"}, "-f and -s are needed"},
 		{[]string{"podsched", "simulate", "-f", "nowhere", "-s", "nowhere.yaml"}, "nowhere.yaml"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -27,7 +28,7 @@ const (
 const fgdNodes = "openb_node_list_gpu_node.csv"
 
 func newReproduceFGD() *cobra.Command {
-	var nodes, pods, policy, data string
+	var nodes, pods, policy, data, plots string
 	var seed int64
 	var ratio float64
 	var all bool
@@ -52,6 +53,9 @@ is played with every policy and the ten published seeds.`,
 				if nodes == "" || pods == "" {
 					return errors.New("--nodes and --pods are needed, or --all")
 				}
+				if plots != "" {
+					return errors.New("--plot draws curves with bands over seeds and needs --all")
+				}
 				return reproduceOne(cmd, nodes, pods, policy, seed, ratio)
 			}
 			for _, name := range []string{"nodes", "pods", "seed"} {
@@ -74,6 +78,11 @@ is played with every policy and the ten published seeds.`,
 			if err != nil {
 				return err
 			}
+			if plots != "" {
+				if err := plotFGD(plots, rows); err != nil {
+					return err
+				}
+			}
 			if wantJSON(cmd) {
 				return printJSON(cmd, rows)
 			}
@@ -88,6 +97,7 @@ is played with every policy and the ten published seeds.`,
 	f.Float64Var(&ratio, "ratio", gpu.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
 	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
 	f.StringVar(&data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
+	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
 	f.IntVar(&at, "at", 100, "percent arrived that the table of --all shows")
 	return cmd
 }
@@ -183,6 +193,45 @@ func reproduceAll(ctx context.Context, data string, policies []string, ratio flo
 		rows[i].Failed = stat.Mean(failed, nil)
 	}
 	return rows, nil
+}
+
+// plotFrom is the first percent arrived of the plots: below it every policy allocates everything.
+const plotFrom = 60
+
+// plotFGD draws for each list the allocation by percent arrived: medians over seeds, with bands
+// from the first to the third quartile.
+func plotFGD(dir string, rows []fgdRow) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for len(rows) > 0 {
+		list := rows[0].List
+		var series []tracking.Series
+		for len(rows) > 0 && rows[0].List == list {
+			series = append(series, quartiles(&rows[0]))
+			rows = rows[1:]
+		}
+		path := filepath.Join(dir, "fgd_"+list+".png")
+		if err := tracking.Curves(path, "openb "+list, "GPUs requested so far, % of the cluster's", "GPUs allocated, %", series, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quartiles(row *fgdRow) tracking.Series {
+	s := tracking.Series{Name: row.Policy}
+	values := make([]float64, len(row.Runs))
+	for x := plotFrom; x < len(row.Runs[0].Alloc); x++ {
+		for i := range row.Runs {
+			values[i] = row.Runs[i].Alloc[x]
+		}
+		slices.Sort(values)
+		quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
+		s.Steps = append(s.Steps, int64(x))
+		s.Low, s.Mean, s.High = append(s.Low, quantile(0.25)), append(s.Mean, quantile(0.5)), append(s.High, quantile(0.75))
+	}
+	return s
 }
 
 // printFGDTable prints a row for each list and a column for each policy.

@@ -42,6 +42,7 @@ func (m *modelTable) set(spec string) uint64 {
 type class struct {
 	Shape
 	id      int32
+	kind    int32   // classes that differ in memory and models only are of one kind
 	models  uint64  // bits of the models that it may run on
 	allowed []bool  // by node; nil is all
 	tag     int32   // of GpuClustering: 0 shares a device, n has n devices whole; -1 none
@@ -77,7 +78,6 @@ type board struct {
 	used    totals
 	size    totals
 	wasted  int64 // n·F of all nodes
-	placed  int
 }
 
 // totals are sums over nodes.
@@ -94,6 +94,9 @@ type boardNode struct {
 	allCPU, allMem int64 // allocatable
 
 	extraCPU, extraMem int64 // of its pods; see class
+
+	reference   float64 // F by the reference's sums, as of version referenceAt
+	referenceAt uint64
 }
 
 // reset makes b the empty cluster of nodes, for pods of the classes of cat.
@@ -101,7 +104,7 @@ func (b *board) reset(nodes []Node, cat *catalogue, f *fragmenter) {
 	m := &cat.models
 	b.counts = slices.Grow(b.counts[:0], cat.counters*len(nodes))[:cat.counters*len(nodes)]
 	clear(b.counts)
-	b.frag, b.used, b.size, b.wasted, b.placed = f, totals{}, totals{}, 0, 0
+	b.frag, b.used, b.size, b.wasted = f, totals{}, totals{}, 0
 	b.nodes, b.free, b.sorted, b.tags = b.nodes[:0], b.free[:0], b.sorted[:0], b.tags[:0]
 	b.freeOf = slices.Grow(b.freeOf[:0], len(m.names))[:len(m.names)]
 	clear(b.freeOf)
@@ -201,7 +204,6 @@ func (b *board) change(c *class, i int32, devices uint64, sign int32) {
 	b.used.milliGPU += s * c.TotalMilliGPU()
 	b.used.milliCPU += s * c.MilliCPU
 	b.used.memoryMiB += s * c.MemoryMiB
-	b.placed += int(sign)
 	b.clock++
 	n.version = b.clock
 	b.wasted -= n.frag

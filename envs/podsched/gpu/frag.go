@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// typicalShare is the part of all pods that typical pods stand for.
-const typicalShare = 0.95
+// typicalPercent is the part of all pods that typical pods stand for.
+const typicalPercent = 95
 
 // TypicalPod is a kind of pod that is often asked for.
 type TypicalPod struct {
@@ -37,7 +37,7 @@ func TypicalPods(pods []Pod) []TypicalPod {
 	})
 	kept := 0
 	for i := range groups {
-		if kept += groups[i].Count; float64(kept) >= typicalShare*float64(len(pods)) {
+		if kept += groups[i].Count; 100*kept >= typicalPercent*len(pods) {
 			return groups[:i+1]
 		}
 	}

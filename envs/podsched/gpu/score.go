@@ -70,7 +70,10 @@ func (b *board) descent(i int32, after, cpu int64, free []int32) int64 {
 	if after != n.frag {
 		return score(b.frag.amount(n.frag - after))
 	}
-	return score(b.frag.reference(n.cpu, n.model, b.sortedOf(i)) - b.frag.reference(cpu, n.model, free))
+	if n.referenceAt != n.version {
+		n.reference, n.referenceAt = b.frag.reference(n.cpu, n.model, b.sortedOf(i)), n.version
+	}
+	return score(n.reference - b.frag.reference(cpu, n.model, free))
 }
 
 // after returns n·F of node i with a pod of class c on the given devices.

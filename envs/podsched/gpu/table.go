@@ -5,7 +5,13 @@ package gpu
 type placements struct {
 	b       *board
 	devices func(b *board, c *class, i int32) uint64 // nil: FGD's
-	rows    [][]placement                            // by class, by node
+	rows    []placementRow                           // by class
+	kinds   [][]placement                            // by kind, by node: what does not depend on memory and models
+}
+
+type placementRow struct {
+	clock uint64 // of the board when the entries were true
+	nodes []placement
 }
 
 // placement is a pod of some class on some node.
@@ -23,26 +29,44 @@ type placement struct {
 func (p *placements) row(c *class) []placement {
 	n := len(p.b.nodes)
 	for int(c.id) >= len(p.rows) {
-		p.rows = append(p.rows, nil)
+		p.rows = append(p.rows, placementRow{})
 	}
-	if len(p.rows[c.id]) < n {
-		p.rows[c.id] = make([]placement, n)
+	for int(c.kind) >= len(p.kinds) {
+		p.kinds = append(p.kinds, nil)
 	}
-	row := p.rows[c.id][:n]
+	r := &p.rows[c.id]
+	if len(r.nodes) < n {
+		r.nodes = make([]placement, n)
+	}
+	if len(p.kinds[c.kind]) < n {
+		p.kinds[c.kind] = make([]placement, n)
+	}
+	row := r.nodes[:n]
+	if r.clock == p.b.clock {
+		return row
+	}
+	r.clock = p.b.clock
+	kind := p.kinds[c.kind][:n]
 	for i := range row {
-		if r := &row[i]; r.version != p.b.nodes[i].version {
-			p.update(r, c, int32(i))
+		version := p.b.nodes[i].version
+		switch e := &row[i]; {
+		case e.version == version:
+		case !p.b.fits(c, int32(i)):
+			*e = placement{version: version}
+		default:
+			if kind[i].version != version {
+				p.update(&kind[i], c, int32(i))
+			}
+			*e = kind[i]
 		}
 	}
 	return row
 }
 
+// update looks at a node where a pod of class c fits.
 func (p *placements) update(r *placement, c *class, i int32) {
 	b := p.b
-	*r = placement{version: b.nodes[i].version, fits: b.fits(c, i)}
-	if !r.fits {
-		return
-	}
+	*r = placement{version: b.nodes[i].version, fits: true}
 	score, devices, after := b.descend(c, i)
 	r.devices, r.fgd = devices, float32(score)/100
 	if p.devices != nil && c.sharing() {
