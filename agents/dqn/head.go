@@ -1,6 +1,9 @@
 package dqn
 
-import "github.com/kubernasium/kubernasium/models"
+import (
+	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/models"
+)
 
 // head makes action values of a network's outputs.
 type head struct {
@@ -9,8 +12,9 @@ type head struct {
 }
 
 func newHead(spec models.Spec) head {
-	dueling := len(spec.Heads) == 2 && spec.Heads[1].Name == valueHead && spec.Heads[1].Size == 1
-	return head{actions: spec.Heads[0].Size, width: spec.Outputs(), dueling: dueling}
+	_, actions := spec.Head(spec.Heads[0].Name)
+	_, value := spec.Head(policies.ValueHead)
+	return head{actions: actions, width: spec.Outputs(), dueling: value == 1 && spec.Outputs() == actions+1}
 }
 
 // values returns the action values of row i of out, in q if they have to be computed: of

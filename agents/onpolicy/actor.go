@@ -85,12 +85,9 @@ func NewActor(s Settings) (*Actor, error) {
 		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
 		spec: s.Spec, src: pcg.New(s.Seed), norm: s.Normalize, gamma: s.Gamma,
 	}
-	if s.Normalize.NormObs && s.Spec.Nodes != nil && s.Spec.Nodes.Edges != nil {
-		return nil, fmt.Errorf("%s: norm_obs of observations with edges, which are numbers of nodes", s.Algo)
-	}
 	a.Rng = rand.New(a.src)
 	a.Value, _ = s.Spec.Head(valueHead)
-	a.Norm = normalize.New(s.Normalize, s.Env.Obs.Size(), s.Env.NumEnvs, s.Gamma)
+	a.Norm = normalize.New(s.Normalize, s.Spec, s.Env.NumEnvs, s.Gamma)
 	if b, ok := s.Env.Act.(space.Box); ok {
 		a.box = &b
 	}
@@ -200,7 +197,7 @@ func (a *Actor) Load(r io.Reader) error {
 	if err := restored.UnmarshalBinary(rng); err != nil {
 		return fmt.Errorf("%s: load: %w: %w", a.Algo, models.ErrMismatch, err)
 	}
-	norm, err := normalize.Load(f, a.Env.Obs.Size(), a.Env.NumEnvs, a.gamma)
+	norm, err := normalize.Load(f, a.spec, a.Env.NumEnvs, a.gamma)
 	if err != nil {
 		return err
 	}
@@ -256,7 +253,7 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	if g.dist, err = distribution.New(act, f.Meta.Spec); err != nil {
 		return nil, fmt.Errorf("onpolicy: %w: %w", models.ErrMismatch, err)
 	}
-	if g.norm, err = normalize.Load(f, f.Meta.Spec.Inputs, 0, 1); err != nil {
+	if g.norm, err = normalize.Load(f, f.Meta.Spec, 0, 1); err != nil {
 		return nil, err
 	}
 	if b, ok := act.(space.Box); ok {

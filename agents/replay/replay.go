@@ -63,8 +63,7 @@ func New(cfg Config) *Buffer {
 		!(cfg.Gamma >= 0 && cfg.Gamma <= 1) || cfg.Prioritized && !(cfg.Alpha >= 0 && cfg.Eps > 0) {
 		panic(fmt.Sprintf("replay: configuration out of range: %+v", cfg))
 	}
-	// One more slot for the open one, and room for a truncated transition at the least.
-	ring := max(cfg.Size/cfg.NumEnvs+1, 3)
+	ring := cfg.slots()
 	n := ring * cfg.NumEnvs
 	b := &Buffer{
 		cfg: cfg, ring: ring,
@@ -77,6 +76,20 @@ func New(cfg Config) *Buffer {
 		b.tree = newSumTree(n)
 	}
 	return b
+}
+
+// slots returns how many slots an environment has: one more for the open one, and room for a
+// truncated transition at the least.
+func (c Config) slots() int { return max(c.Size/c.NumEnvs+1, 3) }
+
+// Bytes returns the memory that a buffer of this configuration takes.
+func (c Config) Bytes() int64 {
+	slots := int64(c.slots()) * int64(c.NumEnvs)
+	size := slots * int64(4*c.ObsSize+c.MaskSize+4+4+1) // observation, mask, action, reward and kind
+	if c.Prioritized {
+		size += 8 * 4 * slots // the tree, whose leaves are a power of two
+	}
+	return size
 }
 
 // Empty returns an empty buffer of the configuration of b.

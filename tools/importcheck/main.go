@@ -62,7 +62,7 @@ var rules = []rule{
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":          {"space", "pcg", "cluster", "envcheck"},
-	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest"},
+	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest", "evaluation", "imitation"},
 	"envs/podsched": {"kubescore", "topology"},
 }
 
