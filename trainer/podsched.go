@@ -5,10 +5,13 @@ import "github.com/spf13/cobra"
 func newPodsched() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "podsched",
-		Short: "Pod scheduling: topologies, workloads simulated, decisions explained",
+		Short: "Pod scheduling: topologies, workloads simulated, decisions explained, agents trained",
 	}
 	cmd.AddCommand(newPodschedTopology())
 	cmd.AddCommand(newPodschedExplain())
 	cmd.AddCommand(newPodschedSimulate())
+	for _, a := range podschedAgents {
+		cmd.AddCommand(newPodschedAgent(a))
+	}
 	return cmd
 }
