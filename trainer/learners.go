@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/reinforce"
@@ -58,6 +59,9 @@ func (h hyperparams) clone() hyperparams {
 	case *dqn.Config:
 		own := *c
 		h.Config = &own
+	case *reinforce.Config:
+		own := *c
+		h.Config = &own
 	}
 	return h
 }
@@ -70,7 +74,7 @@ type learner struct {
 
 // trainable is what the training loop needs of a learner.
 type trainable interface {
-	agents.Learner
+	imitation.Learner
 	NumTimesteps() int
 }
 

@@ -81,6 +81,8 @@ type Learner struct {
 	next    []float32 // values of the next states
 	best    []int     // their actions by the online network, if DoubleQ
 	td      []float64
+	margin  float64 // of the teacher's actions, in Imitate only
+	right   float64 // share of the batch in which the teacher's action is the most valuable, if margin is not 0
 }
 
 var _ agents.Learner = (*Learner)(nil)
@@ -226,10 +228,8 @@ func (l *Learner) Observe(next *envs.Batch) error {
 	if !l.acted {
 		return fmt.Errorf("dqn: observe at timestep %d without an Act before it", l.counts.Timesteps)
 	}
-	for i := range l.actions {
-		if r := next.Reward[i]; math.IsNaN(r) || math.IsInf(r, 0) {
-			return fmt.Errorf("dqn: reward %v of environment %d at timestep %d", r, i, l.counts.Timesteps+i)
-		}
+	if err := l.checkRewards(next.Reward); err != nil {
+		return err
 	}
 	l.buf.Add(l.obs, l.mask, l.actions, next)
 	l.acted = false
@@ -309,14 +309,19 @@ func (l *Learner) learn() (float64, error) {
 	}
 	clear(l.dOut)
 	loss := 0.0
+	l.right = 0
 	for i := range l.td {
 		action := int(l.batch.Action[i])
 		target := float64(l.batch.Return[i]) + float64(l.batch.Discount[i])*float64(l.next[i])
-		l.td[i] = float64(l.head.values(l.q, out, i)[action]) - target
+		q := l.head.values(l.q, out, i)
+		l.td[i] = float64(q[action]) - target
 		weight := l.batch.Weight[i] / float64(n)
 		x, slope := huber(l.td[i])
 		loss += weight * x
 		l.head.backward(l.dOut[i*k:(i+1)*k], action, weight*slope)
+		if l.margin > 0 {
+			loss += l.marginLoss(i, q, l.dOut[i*k:(i+1)*k], weight)
+		}
 	}
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		bad := max(0, slices.IndexFunc(l.td, func(x float64) bool { return x-x != 0 }))

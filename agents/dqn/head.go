@@ -35,15 +35,19 @@ func (h head) values(q, out []float32, i int) []float32 {
 	return q
 }
 
-// backward sets the gradient of one row's outputs, all 0 before, for the gradient g of the
-// value of one action.
+// backward adds to the gradient of one row's outputs that for the gradient g of the value of
+// one action.
 func (h head) backward(dOut []float32, action int, g float64) {
-	if h.dueling {
-		for a := range dOut[:h.actions] {
-			dOut[a] = float32(-g / float64(h.actions))
-		}
-		dOut[h.actions] = float32(g)
-		g -= g / float64(h.actions)
+	if !h.dueling {
+		dOut[action] += float32(g)
+		return
 	}
-	dOut[action] = float32(g)
+	share := g / float64(h.actions)
+	for a := range dOut[:h.actions] {
+		if a != action {
+			dOut[a] -= float32(share)
+		}
+	}
+	dOut[action] += float32(g - share)
+	dOut[h.actions] += float32(g)
 }

@@ -172,6 +172,7 @@ func (b *Buffer) maskAt(slot int) []bool { return b.mask[slot*b.cfg.MaskSize:][:
 // Return + Discount·V(NextObs), where V may only count on actions that NextMask permits.
 type Batch struct {
 	Obs      []float32
+	Mask     []bool // the actions permitted at Obs
 	Action   []float32
 	Return   []float32 // sum of up to NSteps discounted rewards
 	Discount []float32 // of what follows them: 0 after a terminal state, when NextObs is of no account
@@ -185,7 +186,7 @@ type Batch struct {
 // NewBatch returns a batch for n transitions.
 func (b *Buffer) NewBatch(n int) *Batch {
 	return &Batch{
-		Obs: make([]float32, n*b.cfg.ObsSize), Action: make([]float32, n),
+		Obs: make([]float32, n*b.cfg.ObsSize), Mask: make([]bool, n*b.cfg.MaskSize), Action: make([]float32, n),
 		Return: make([]float32, n), Discount: make([]float32, n),
 		NextObs: make([]float32, n*b.cfg.ObsSize), NextMask: make([]bool, n*b.cfg.MaskSize),
 		Weight: make([]float64, n), slot: make([]int, n),
@@ -264,6 +265,7 @@ func (b *Buffer) gather(i int, out *Batch) {
 		}
 	}
 	copy(out.Obs[i*n:(i+1)*n], b.obsAt(first))
+	copy(out.Mask[i*m:(i+1)*m], b.maskAt(first))
 	copy(out.NextObs[i*n:(i+1)*n], b.obsAt(s))
 	copy(out.NextMask[i*m:(i+1)*m], b.maskAt(s))
 	out.Action[i], out.Return[i], out.Discount[i] = b.action[first], float32(sum), float32(discount)

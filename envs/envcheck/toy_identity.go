@@ -12,9 +12,20 @@ import (
 
 // IdentityBox is [Identity] with actions of a Box, as Stable-Baselines3's IdentityEnvBox: the
 // observation is size numbers in [-1, 1], and an action none of whose numbers is further than
-// eps from them is worth 1. The optimal return is 100.
+// eps from them is worth 1. The optimal return is 100, which the baseline Identity attains.
 func IdentityBox(size int, eps float64) *envs.Spec {
-	return toySpec("toy/IdentityBox-v0", 100, func() envs.Task { return &identityBox{want: make([]float32, size), eps: eps} })
+	s := toySpec("toy/IdentityBox-v0", 100, func() envs.Task { return &identityBox{want: make([]float32, size), eps: eps} })
+	s.Baselines = []envs.Baseline{{Name: "Identity", Doc: "Answers the observation.", New: func(t envs.Task) (envs.Rule, error) {
+		task, ok := t.(*identityBox)
+		if !ok {
+			return nil, errTask
+		}
+		return func(_ *cluster.State, _ bool, action []float32) error {
+			copy(action, task.want)
+			return nil
+		}, nil
+	}}}
+	return s
 }
 
 type identityBox struct {
