@@ -19,8 +19,8 @@ import (
 // A Task is what the author of an environment writes: the instances it is played on, what the
 // agent sees, what its actions do and what they are worth.
 //
-// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer] and [io.Closer]. It is
-// used by one goroutine at a time.
+// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter] and
+// [io.Closer]. It is used by one goroutine at a time.
 type Task interface {
 	// Spaces returns the observation and the action space, which never change.
 	Spaces() (obs, act space.Space)
@@ -71,6 +71,39 @@ type Renderer interface {
 	RenderANSI(s *cluster.State) string
 	// RenderRGB returns the current moment as an image of constant size.
 	RenderRGB(s *cluster.State) *image.RGBA
+}
+
+// Charter is implemented by tasks that can show an episode over time.
+type Charter interface {
+	// Chart returns the running episode, or the one that has ended, as it went so far.
+	Chart() *Chart
+}
+
+// Chart is an episode over time: panels one below the other over one axis of time.
+type Chart struct {
+	Title  string
+	XLabel string
+	X      []float64 // ascending
+	Panels []ChartPanel
+	Events []ChartEvents
+}
+
+// ChartPanel is quantities of one unit.
+type ChartPanel struct {
+	YLabel string
+	Lines  []ChartLine
+}
+
+// ChartLine is a quantity over time.
+type ChartLine struct {
+	Name string
+	Y    []float64 // as long as the chart's X; NaN where there is nothing to show
+}
+
+// ChartEvents are events of one kind.
+type ChartEvents struct {
+	Name string
+	X    []float64
 }
 
 // A Baseline is a heuristic, an exact solver or a bound that an environment's agents are

@@ -24,6 +24,7 @@ type evalConfig struct {
 	seed            uint64
 	urls            []string
 	verify          bool
+	plot            string // PNG to draw the first episode to; empty: none
 }
 
 // evalResult is what `eval --json` prints.
@@ -50,6 +51,7 @@ func newEval() *cobra.Command {
 		Short: "Play a model or a baseline on held-out episodes and print its returns",
 		Example: `  trainer eval --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --episodes 100
   trainer eval --env k8s/GangWindow-v0 --baseline dynamic_mpc --json
+  trainer eval --env k8s/VerticalPodAutoscaler-v0 --baseline moving_window --plot episode.png
   trainer eval --model FILE --url ws://127.0.0.1:8765 --verify     # on a server, and in process: equal?`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,6 +86,7 @@ func newEval() *cobra.Command {
 	f.IntVar(&c.episodes, "episodes", 100, "held-out episodes")
 	f.Uint64Var(&c.seed, "seed", compareSeed, "random seed of the first episode")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
+	f.StringVar(&c.plot, "plot", "", "PNG file to draw the first episode to, where the environment can")
 	f.BoolVar(&c.verify, "verify", false, "also play in this process, and fail unless all returns are equal bit for bit")
 	return cmd
 }
@@ -107,6 +110,11 @@ func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
 		}
 		if !slices.Equal(r.Returns, again.Returns) || !slices.Equal(r.Lengths, again.Lengths) {
 			return nil, fmt.Errorf("returns over the wire %v differ from those in process %v", r.Returns, again.Returns)
+		}
+	}
+	if c.plot != "" {
+		if err := plotEpisode(ctx, spec, kwargs, c); err != nil {
+			return nil, err
 		}
 	}
 	res := &evalResult{

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func newPodsched() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "podsched",
-		Short: "Pod scheduling: topologies, workloads simulated, decisions explained, agents trained",
+		Short: "Pod scheduling: agents trained, workloads of Kubernetes YAML simulated, topologies of clusters, decisions explained",
 	}
 	cmd.AddCommand(newPodschedTopology())
 	cmd.AddCommand(newPodschedExplain())

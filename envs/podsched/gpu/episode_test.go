@@ -159,9 +159,8 @@ func TestTimed(t *testing.T) {
 		"dynamics": "timed", "num_nodes": 1, "num_pods": 2, "load": 10.0, "reward": "waiting",
 	})
 	reset(t, v, 3)
-	s := v.Env(0).State()
 	b := step(t, v, 0)
-	s = v.Env(0).State()
+	s := v.Env(0).State()
 	first, second := &s.Pods[0], &s.Pods[1]
 	if first.Duration.Seconds() != 100 || second.Created <= first.Created || second.Created.Seconds() > 20 {
 		t.Fatalf("pods of %v at %v and %v, want 100s within the first 20 s", first.Duration, first.Created, second.Created)

@@ -180,7 +180,6 @@ type list struct {
 	kinds       cumulative
 	sets        cumulative
 	constrained float64
-	possible    func(models string) bool
 }
 
 // list draws a law. Pods are bound only to models of which usable has one.

@@ -1,0 +1,189 @@
+package vpa
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
+)
+
+// recommender is what a baseline does at each step: it returns a recommendation, or false to
+// stand by its last. first is true at an episode's first decision.
+type recommender func(t *Task, first bool) (Recommendation, bool)
+
+// baselines are the recommenders as rules for both environments.
+var baselines = []envs.Baseline{
+	{Name: "static", Doc: "Keeps the requests of the start.", New: rule(func() recommender { return static })},
+	{Name: "moving_window", Doc: "CPU at the 95th percentile and memory at the peak of the last 24 hours, plus 15 %, each hour.",
+		New: rule(func() recommender { return hourly(movingWindow) })},
+	{Name: "seasonal_naive", Doc: "The peak of the coming hour as it was a day ago, plus 15 %, each hour.",
+		New: rule(func() recommender { return hourly(seasonalNaive) })},
+	{Name: "upstream", Doc: "The recommender of the Kubernetes vertical pod autoscaler with its defaults, each step.",
+		New: rule(newUpstream)},
+	{Name: "goldilocks_guaranteed", Doc: "Goldilocks: request and limit at upstream's target, set once a day.",
+		New: rule(func() recommender { return goldilocks(upstream.GuaranteedFrom) })},
+	{Name: "goldilocks_burstable", Doc: "Goldilocks: request at upstream's lower bound and limit at its upper bound, set once a day.",
+		New: rule(func() recommender { return goldilocks(upstream.BurstableFrom) })},
+	{Name: "krr_simple", Doc: "KRR's strategy simple: CPU at the 95th percentile without a limit, memory request and limit at the peak plus 15 %, each hour.",
+		New: rule(func() recommender { return krr(upstream.KRRConfig.Simple) })},
+	{Name: "krr_simple_limit", Doc: "KRR's strategy simple_limit: CPU request at the 66th and limit at the 96th percentile, memory as krr_simple.",
+		New: rule(func() recommender { return krr(upstream.KRRConfig.SimpleLimit) })},
+	{Name: "hindsight_max", Doc: "The largest demand of the episode that is to come, for all of it.", Oracle: true,
+		New: rule(func() recommender { return hindsightMax })},
+	{Name: "hindsight_static", Doc: "The cheapest requests for all of the episode that is to come that let no container be killed.", Oracle: true,
+		New: rule(func() recommender { return hindsightStatic })},
+}
+
+// rule returns the maker of the rule that follows a recommender. On the continuous environment
+// recommendations are set by [Task.Recommend], beside the nearest action; on the discrete one
+// the action of [Task.encodeDiscrete] is all there is, step by step.
+func rule(make func() recommender) func(envs.Task) (envs.Rule, error) { return follow(make, false) }
+
+// follow is rule; exact sets recommendations on the discrete environment too.
+func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, error) {
+	return func(task envs.Task) (envs.Rule, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("vpa: a recommender for a task of type %T", task)
+		}
+		recommend := make()
+		var last Recommendation
+		return func(_ *cluster.State, first bool, action []float32) error {
+			if r, ok := recommend(t, first); ok {
+				last = r
+			} else if first {
+				last = t.rec // what the pods have at the start
+			}
+			if t.src.discrete {
+				action[0] = float32(t.encodeDiscrete(&last))
+				if !exact {
+					return nil
+				}
+			} else {
+				t.encode(&last, action)
+			}
+			t.Recommend(last)
+			return nil
+		}, nil
+	}
+}
+
+// discreteBaselines are those of the discrete environment: the same, and upstream undiminished.
+func discreteBaselines() []envs.Baseline {
+	return append(slices.Clone(baselines), envs.Baseline{
+		Name: "upstream_exact", Doc: "The recommender upstream with its amounts set as they are, as on the continuous environment.",
+		New: follow(newUpstream, true),
+	})
+}
+
+func static(t *Task, _ bool) (Recommendation, bool) {
+	r := t.initial
+	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}, true
+}
+
+// Band around the targets of recommenders that give no bounds: the updater acts on requests
+// that are below 1/bandLow or above bandHigh times the target.
+const (
+	bandLow  = 1.1
+	bandHigh = 1.25
+	margin   = 1.15
+)
+
+// banded returns the recommendation of a target with bounds around it.
+func banded(cpu, mem float64) Recommendation {
+	at := func(f float64) cluster.Resources {
+		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
+	}
+	return Recommendation{Lower: at(1 / bandLow), Target: at(1), Upper: at(bandHigh), Uncapped: at(1)}
+}
+
+// hourly makes a recommender of one that is asked at the first step, once an hour and after an
+// OOM kill. For a day after a kill, its memory target is no less than upstream's bump: 1.2
+// times the limit, and 100 MiB more.
+func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
+	var scratch []float64
+	floor, until := 0.0, 0
+	return func(t *Task, first bool) (Recommendation, bool) {
+		if first {
+			floor, until = 0, 0
+		}
+		killed := false
+		for i := range t.pods {
+			if p := &t.pods[i]; !first && p.oom {
+				limit := float64(p.used.MemoryBytes) // a killed container's usage is its limit
+				floor, until, killed = max(floor, 1.2*limit, limit+100*mib), t.steps+t.stepsIn(24*time.Hour), true
+			}
+		}
+		if t.steps >= until {
+			floor = 0
+		}
+		if !first && !killed && t.steps%t.stepsIn(time.Hour) != 0 {
+			return Recommendation{}, false
+		}
+		r := ask(t, &scratch)
+		if float64(r.Target.MemoryBytes) < floor {
+			atFloor := banded(0, floor)
+			r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes, r.Uncapped.MemoryBytes =
+				atFloor.Lower.MemoryBytes, atFloor.Target.MemoryBytes, atFloor.Upper.MemoryBytes, atFloor.Target.MemoryBytes
+		}
+		return r, true
+	}
+}
+
+// stepsIn returns the number of steps in d, at least 1.
+func (t *Task) stepsIn(d time.Duration) int { return max(1, int(d/t.step)) }
+
+// tail returns the usage seen in the last d.
+func (t *Task) tail(d time.Duration) []cluster.Resources {
+	return t.seen[max(0, len(t.seen)-t.stepsIn(d)):]
+}
+
+func movingWindow(t *Task, scratch *[]float64) Recommendation {
+	seen := t.tail(24 * time.Hour)
+	return banded(margin*cpuQuantile(seen, 0.95, scratch), margin*peakMemory(seen))
+}
+
+// seasonalNaive falls back to the last hour where there is no day of history.
+func seasonalNaive(t *Task, _ *[]float64) Recommendation {
+	day, hour := t.stepsIn(24*time.Hour), t.stepsIn(time.Hour)
+	from := len(t.seen) - day
+	coming := t.tail(time.Hour)
+	if from >= 0 {
+		coming = t.seen[from:min(from+hour, len(t.seen))]
+	}
+	cpu := 0.0
+	for _, u := range coming {
+		cpu = max(cpu, float64(u.MilliCPU))
+	}
+	return banded(margin*cpu, margin*peakMemory(coming))
+}
+
+func peakMemory(seen []cluster.Resources) float64 {
+	most := int64(0)
+	for _, u := range seen {
+		most = max(most, u.MemoryBytes)
+	}
+	return float64(most)
+}
+
+// cpuQuantile returns the q-quantile of CPU usage with linear interpolation, as Prometheus'
+// quantile_over_time does.
+func cpuQuantile(seen []cluster.Resources, q float64, scratch *[]float64) float64 {
+	if len(seen) == 0 {
+		return 0
+	}
+	v := (*scratch)[:0]
+	for _, u := range seen {
+		v = append(v, float64(u.MilliCPU))
+	}
+	slices.Sort(v)
+	*scratch = v
+	rank := q * float64(len(v)-1)
+	low := int(rank)
+	high := min(low+1, len(v)-1)
+	return v[low] + (v[high]-v[low])*(rank-float64(low))
+}

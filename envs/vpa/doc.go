@@ -1,0 +1,95 @@
+// Package vpa is vertical pod autoscaling: how much CPU and memory the pods of a controller
+// request, over time: k8s/VerticalPodAutoscaler-v0 and k8s/VerticalPodAutoscalerDiscrete-v0.
+//
+// An agent takes the place of the recommender of the Kubernetes vertical pod autoscaler. Each
+// minute it sees what the pods use and gives bounds and targets; an updater that acts by
+// upstream's rules evicts pods or resizes them in place, and admission gives a new pod the
+// target. A pod with too little is throttled or killed, one with too much is idle, and every
+// change costs. Package workload makes and reads what pods would use, package recommender is
+// upstream's recommender, to the last integer.
+//
+// # Action
+//
+// Continuous: Box(-1, 1, (8,)), lower bound, target, upper bound and uncapped target of CPU, and
+// then the four of memory. With encoding log (default), x is the amount
+// min·(max/min)^((x+1)/2) between the policy's least and greatest; with relative, 4^x times
+// the peak of the last hour. A bound on the wrong side of its target is moved to the target, and
+// info says so (repaired). The uncapped target is recorded and acted upon by nobody, as in
+// Kubernetes.
+//
+// Discrete: Discrete(49), 7·(factor of CPU) + (factor of memory), each of 0.5, 0.8, 0.95, 1,
+// 1.05, 1.25, 2 by which the target in force is scaled. Both bounds are at the target, so that
+// the updater acts; with both factors 1 (24) they are wide open, and requests stay. All actions
+// are permitted at all times.
+//
+// # Observation
+//
+// Box(-1, 1, (29,)). Amounts are on a logarithmic scale, cut off at its ends: 1 m is 0 and
+// 131 cores are 1; 1 MiB is 0 and 1 TiB is 1. Of several pods, usage is the largest, and requests
+// and limits are means.
+//
+//	index   meaning                                                        min  max
+//	0       CPU used in the last step                                      0    1
+//	1, 2    CPU requested; CPU limit, 1 for none                           0    1
+//	3, 4    peak and mean of CPU used in the last hour                     0    1
+//	5       peak of CPU used in the last day                               0    1
+//	6       CPU target in force                                            0    1
+//	7       CPU used over CPU requested; twice is 1                        0    1
+//	8…15    the same of memory                                             0    1
+//	16, 17  sine and cosine of the time of the day                         -1   1
+//	18, 19  sine and cosine of the time of the week                        -1   1
+//	20      part of the pods that serve                                    0    1
+//	21      part of the pods whose resize waits                            0    1
+//	22      part of the last step's CPU demand that was throttled          0    1
+//	23      … that came while the container was down                       0    1
+//	24, 25  OOM kills and restarts since the reset; 10 are 1               0    1
+//	26, 27  steps since the last OOM kill, the last eviction or resize;    0    1
+//	        60 or none are 1
+//	28      part of the episode that is over                               0    1
+//
+// # Reward
+//
+// Minus the weighted sum of three costs, each in hours of the workload's mean demand, whose
+// memory counts 1/7.5 core for a GiB:
+//
+//	slack    CPU and memory requested and not used
+//	overrun  CPU and memory used above the request; 10 times the CPU that was throttled, or that
+//	         came while the container was down, or that a kill lost; 1 h for each OOM kill
+//	change   0.25 h for each eviction, 0.02 h for each resize in place
+//
+// The option weighting sets the weights of slack, overrun and change: slack_heavy 4, 1, 1;
+// equal 1, 1, 1; risk_heavy 1, 4, 1. Costs of kills and changes are for all pods of the
+// controller; for one of n it is an n-th.
+//
+// # Start
+//
+// A workload is drawn. Its history, history_h hours, has been observed. Pods run with requests
+// that are the history's peak times a factor from initial_low to initial_high, drawn for each
+// resource, and limits in proportion.
+//
+// # End
+//
+// The episode is truncated after steps (1440) steps and never terminates.
+//
+// # Options
+//
+// See [Options]: the workload, or files; mode and rule of the updater; policy, LimitRange, node;
+// weighting and encoding. Evaluations take split heldout: other workloads.
+//
+// # Baselines
+//
+// static, moving_window, seasonal_naive, upstream, goldilocks_guaranteed, goldilocks_burstable,
+// krr_simple, krr_simple_limit; and with knowledge of what is to come, hindsight_max and
+// hindsight_static. On the continuous environment they set amounts exactly, beside the action;
+// on the discrete one they take the nearest action that does not go below.
+//
+// # Versions
+//
+// v0: first version.
+//
+// # Source
+//
+// The idea: github.com/saeid93/smart-vpa. The updater, admission and recommender:
+// github.com/kubernetes/autoscaler, vertical-pod-autoscaler, 1.8. The cost: K. Rzadca et al.,
+// "Autopilot: workload autoscaling at Google", EuroSys 2020.
+package vpa

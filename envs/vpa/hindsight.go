@@ -1,0 +1,82 @@
+package vpa
+
+import (
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// greatestShare returns the share of the load of the pod that has most.
+func (t *Task) greatestShare() float64 {
+	greatest := 0.0
+	for i := range t.pods {
+		greatest = max(greatest, t.pods[i].share)
+	}
+	return greatest
+}
+
+// hindsightMax never throttles and never kills: limits are at least requests.
+func hindsightMax(t *Task, first bool) (Recommendation, bool) {
+	if !first {
+		return Recommendation{}, false
+	}
+	var most cluster.Resources
+	greatest := t.greatestShare()
+	for _, u := range t.demand[t.src.history:] {
+		u = scaled(u, greatest)
+		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
+	}
+	return Recommendation{Lower: most, Target: most, Upper: most, Uncapped: most}, true
+}
+
+// hindsightGrid is how many amounts hindsightStatic tries.
+const hindsightGrid = 400
+
+// hindsightStatic tries constant requests from a hundredth of the largest demand to all of it:
+// of CPU the one with the least cost, and of memory likewise among those whose limit holds the
+// largest demand. It reckons with the demand of all pods and not with the time that the change
+// to them takes.
+func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
+	if !first {
+		return Recommendation{}, false
+	}
+	most, _ := hindsightMax(t, true)
+	best := most.Target
+	least := [2]float64{math.Inf(1), math.Inf(1)}
+	for k := 1; k <= hindsightGrid; k++ {
+		f := float64(k) / hindsightGrid
+		r := Recommendation{Target: cluster.Resources{
+			MilliCPU:    max(1, int64(math.Ceil(f*float64(most.Target.MilliCPU)))),
+			MemoryBytes: max(1, int64(math.Ceil(f*float64(most.Target.MemoryBytes)))),
+		}}
+		limits := t.limitsFor(&r)
+		cpu, mem := t.constantCost(r.Target, limits)
+		if cpu < least[0] {
+			least[0], best.MilliCPU = cpu, r.Target.MilliCPU
+		}
+		if holds := limits.MemoryBytes == 0 || limits.MemoryBytes >= most.Target.MemoryBytes; holds && mem < least[1] {
+			least[1], best.MemoryBytes = mem, r.Target.MemoryBytes
+		}
+	}
+	return Recommendation{Lower: best, Target: best, Upper: best, Uncapped: best}, true
+}
+
+// constantCost returns the weighted cost of constant requests, in millicores and in bytes,
+// summed over steps and pods, without kills and changes.
+func (t *Task) constantCost(requests, limits cluster.Resources) (cpu, mem float64) {
+	w := t.weights
+	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
+	if lc == 0 {
+		lc = math.Inf(1)
+	}
+	for i := range t.pods {
+		share := t.pods[i].share
+		for _, u := range t.demand[t.src.history:] {
+			d, m := float64(u.MilliCPU)*share, float64(u.MemoryBytes)*share
+			served := min(d, lc)
+			cpu += w.slack*max(rc-served, 0) + w.overrun*(max(served-rc, 0)+unmetPrice*(d-served))
+			mem += w.slack*max(rm-m, 0) + w.overrun*max(m-rm, 0)
+		}
+	}
+	return cpu, mem
+}

@@ -1,0 +1,145 @@
+package vpa
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// TestBackOff: at once, then kubelet's 10 s, doubled up to 5 minutes.
+func TestBackOff(t *testing.T) {
+	for i, want := range []int{0, 10, 20, 40, 80, 160, 300, 300} {
+		if got := backOff(i); got != time.Duration(want)*time.Second {
+			t.Errorf("backOff(%d) = %v, want %d s", i, got, want)
+		}
+	}
+	if got := backOff(1 << 40); got != 5*time.Minute {
+		t.Errorf("backOff of very many crashes = %v", got)
+	}
+}
+
+// TestProportional: trunc(limit·target/request), no limit stays none, equal stays equal.
+func TestProportional(t *testing.T) {
+	for _, tc := range []struct{ limit, request, target, want int64 }{
+		{0, 100, 200, 0}, {100, 100, 250, 250}, {1000, 300, 100, 333}, {2000, 1000, 1500, 3000},
+		{1 << 40, 1 << 30, 3 << 30, 3 << 40},
+	} {
+		if got := proportional(tc.limit, tc.request, tc.target); got != tc.want {
+			t.Errorf("proportional(%d, %d, %d) = %d, want %d", tc.limit, tc.request, tc.target, got, tc.want)
+		}
+	}
+}
+
+// TestWindow compares with the mean and the largest of the last numbers, found by looking.
+func TestWindow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1, 2, 7, 60} {
+		w := newWindow(n)
+		for range 2 {
+			w.reset()
+			var all []float64
+			for range 500 {
+				v := float64(rng.IntN(20))
+				w.push(v)
+				all = append(all, v)
+				last := all[max(0, len(all)-n):]
+				sum := 0.0
+				for _, x := range last {
+					sum += x
+				}
+				if got, want := w.max(), slices.Max(last); got != want {
+					t.Fatalf("window %d: max %v, want %v", n, got, want)
+				}
+				if got, want := w.mean(), sum/float64(len(last)); got != want {
+					t.Fatalf("window %d: mean %v, want %v", n, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestOrder: pods to scale up come first, then larger relative differences.
+func TestOrder(t *testing.T) {
+	var task Task
+	for i, c := range []candidate{{0, false, 3}, {1, true, 0.5}, {2, false, 5}, {3, true, 2}, {4, true, 2}} {
+		c.pod = i
+		task.insert(c)
+	}
+	var got []int
+	for _, c := range task.candidates {
+		got = append(got, c.pod)
+	}
+	if want := []int{3, 4, 1, 2, 0}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// TestCrashLoop: a container whose memory is above its limit throughout is killed once in each
+// step in which it comes up, and waits longer and longer.
+func TestCrashLoop(t *testing.T) {
+	task := &Task{step: time.Minute, startup: 30 * time.Second, checkpoint: 10 * time.Minute}
+	p := &pod{share: 1, scheduled: true, began: true, limits: cluster.Resources{MemoryBytes: 100}, requests: cluster.Resources{MemoryBytes: 100}}
+	var kills []int
+	for i := range 20 {
+		var s interval
+		p.run(task, time.Duration(i)*time.Minute, cluster.Resources{MilliCPU: 1000, MemoryBytes: 200}, &s)
+		if s.ooms > 0 {
+			kills = append(kills, i)
+		}
+	}
+	// Up at 0:00, killed; up 0:30. Killed 1:00; waits 10 s and starts in 30 s: 1:40. Killed 2:00;
+	// 20 + 30: 2:50. 3:00; 40 + 30: 4:10, killed then. 80 + 30: 6:00, killed then. 160 + 30:
+	// 9:10, killed then. 300 + 30: 14:40, killed then. 300 + 30: 20:10.
+	if want := []int{0, 1, 2, 3, 4, 6, 9, 14}; !slices.Equal(kills, want) {
+		t.Errorf("killed in steps %v, want %v", kills, want)
+	}
+}
+
+// TestEncodeDecode: recommendations of the kind that upstream gives come back within a
+// thousandth.
+func TestEncodeDecode(t *testing.T) {
+	src, err := newSource(DefaultOptions(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := newTask(src)
+	want := Recommendation{
+		Lower: cluster.Resources{MilliCPU: 196, MemoryBytes: 1027523334}, Target: cluster.Resources{MilliCPU: 1168, MemoryBytes: 6117462922},
+		Upper: cluster.Resources{MilliCPU: 29200, MemoryBytes: 100e9}, Uncapped: cluster.Resources{MilliCPU: 1168, MemoryBytes: 6117462922},
+	}
+	action := make([]float32, 2*elements)
+	task.encode(&want, action)
+	got := task.decode(action)
+	for _, pair := range [][2]int64{
+		{got.Lower.MilliCPU, want.Lower.MilliCPU}, {got.Target.MilliCPU, want.Target.MilliCPU}, {got.Upper.MilliCPU, want.Upper.MilliCPU},
+		{got.Lower.MemoryBytes, want.Lower.MemoryBytes}, {got.Target.MemoryBytes, want.Target.MemoryBytes}, {got.Upper.MemoryBytes, want.Upper.MemoryBytes},
+	} {
+		if d := float64(pair[0]-pair[1]) / float64(pair[1]); d > 1e-3 || d < -1e-3 {
+			t.Errorf("%d came back as %d", pair[1], pair[0])
+		}
+	}
+}
+
+// TestNearest: on the discrete environment, what lies within the bounds is kept, and else the
+// least factor is taken that reaches the target.
+func TestNearest(t *testing.T) {
+	for _, tc := range []struct {
+		now, lower, target, upper int64
+		factor                    float64
+	}{
+		{1000, 900, 1100, 1200, 1},
+		{1000, 1050, 1100, 1200, 1.25},
+		{1000, 1001, 1050, 1050, 1.05},
+		{1000, 5000, 5000, 5000, 2},
+		{1000, 100, 100, 100, 0.5},
+		{1000, 700, 700, 700, 0.8},
+		{1000, 960, 960, 960, 1}, // 0.95 would go below
+	} {
+		if got := Factors[nearest(tc.now, tc.lower, tc.target, tc.upper)]; got != tc.factor {
+			t.Errorf("nearest(%d, %d, %d, %d): factor %v, want %v", tc.now, tc.lower, tc.target, tc.upper, got, tc.factor)
+		}
+	}
+}

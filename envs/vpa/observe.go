@@ -1,0 +1,110 @@
+package vpa
+
+import (
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Elements of an observation: obsPerResource of CPU, as many of memory, and obsCommon.
+const (
+	obsPerResource = 8
+	obsCommon      = 13
+	obsSize        = 2*obsPerResource + obsCommon
+)
+
+const (
+	obsLowCPU       = 1             // millicores that are 0; each doubling is 1/obsDoublingsCPU more
+	obsDoublingsCPU = 17            // up to 131 cores
+	obsLowMem       = mib           // likewise in bytes
+	obsDoublingsMem = 20            // up to 1 TiB
+	obsCount        = 10            // OOM kills or restarts that are 1
+	obsSince        = 60            // steps since an event that are 1
+	obsRatio        = 2             // usage over request that is 1
+	weekSeconds     = 7 * 24 * 3600 // of time features
+)
+
+// Observe implements [envs.Task].
+func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	for i := range mask {
+		mask[i] = true
+	}
+	used := t.seen[len(t.seen)-1]
+	var requests, limits cluster.Resources
+	ready, resizing := 0, 0
+	now := t.now()
+	for i := range t.pods {
+		p := &t.pods[i]
+		requests.MilliCPU += p.requests.MilliCPU
+		requests.MemoryBytes += p.requests.MemoryBytes
+		limits.MilliCPU += p.limits.MilliCPU
+		limits.MemoryBytes += p.limits.MemoryBytes
+		if p.scheduled && p.ready <= now {
+			ready++
+		}
+		if p.resize != resizeNone {
+			resizing++
+		}
+	}
+	n := float64(len(t.pods))
+	t.observeResource(0, obs[:obsPerResource], float64(used.MilliCPU), float64(requests.MilliCPU)/n,
+		float64(limits.MilliCPU)/n, float64(t.rec.Target.MilliCPU))
+	t.observeResource(1, obs[obsPerResource:2*obsPerResource], float64(used.MemoryBytes), float64(requests.MemoryBytes)/n,
+		float64(limits.MemoryBytes)/n, float64(t.rec.Target.MemoryBytes))
+	rest := obs[2*obsPerResource : obsSize]
+	at := t.startOfDay + float64(t.src.history+t.steps)*t.opts.Interval
+	daySin, dayCos := math.Sincos(2 * math.Pi * math.Mod(at, weekSeconds/7) / (weekSeconds / 7))
+	weekSin, weekCos := math.Sincos(2 * math.Pi * math.Mod(at, weekSeconds) / weekSeconds)
+	rest[0], rest[1], rest[2], rest[3] = float32(daySin), float32(dayCos), float32(weekSin), float32(weekCos)
+	rest[4] = float32(ready) / float32(len(t.pods))
+	rest[5] = float32(resizing) / float32(len(t.pods))
+	rest[6] = part(t.last.throttledCPU, t.last.demandCPU)
+	rest[7] = part(t.last.downCPU, t.last.demandCPU)
+	rest[8] = float32(min(float64(t.sum.ooms)/obsCount, 1))
+	rest[9] = float32(min(float64(t.sum.restarts)/obsCount, 1))
+	rest[10] = t.since(t.lastKill)
+	rest[11] = t.since(t.lastMove)
+	rest[12] = float32(t.steps) / float32(t.opts.Steps)
+}
+
+// observeResource writes what is seen of CPU (0) or memory (1).
+func (t *Task) observeResource(r int, obs []float32, used, request, limit, target float64) {
+	obs[0] = onScale(r, used)
+	obs[1] = onScale(r, request)
+	obs[2] = 1
+	if limit > 0 {
+		obs[2] = onScale(r, limit)
+	}
+	obs[3] = onScale(r, t.hour[r].max())
+	obs[4] = onScale(r, t.hour[r].mean())
+	obs[5] = onScale(r, t.all[r].max())
+	obs[6] = onScale(r, target)
+	obs[7] = float32(min(used/max(request, 1)/obsRatio, 1))
+}
+
+// onScale maps an amount to [0, 1] on a logarithmic scale, cut off at its ends.
+func onScale(r int, v float64) float32 {
+	low, inverse := float64(obsLowCPU), 1/(obsDoublingsCPU*math.Ln2)
+	if r == 1 {
+		low, inverse = obsLowMem, 1/(obsDoublingsMem*math.Ln2)
+	}
+	if v <= low {
+		return 0
+	}
+	return float32(min(math.Log(v/low)*inverse, 1))
+}
+
+func part(a, b float64) float32 {
+	if b <= 0 {
+		return 0
+	}
+	return float32(min(max(a/b, 0), 1))
+}
+
+// since maps the steps since an event to [0, 1]; 1 before the first.
+func (t *Task) since(step int) float32 {
+	if step < 0 {
+		return 1
+	}
+	return float32(min(t.steps-1-step, obsSince)) / obsSince
+}

@@ -1,0 +1,151 @@
+package vpa
+
+import (
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// resizeState says where a resize in place stands, as the pod's conditions do.
+type resizeState uint8
+
+const (
+	resizeNone       resizeState = iota
+	resizeDeferred               // the node has no room now
+	resizeInfeasible             // the node never has room
+	resizeInProgress             // memory in use is above the new limit
+)
+
+// pod is one of the controller's pods, with its one container.
+type pod struct {
+	index     int32   // in the cluster
+	share     float64 // of the workload's demand
+	scheduled bool    // bound to the node
+	began     bool    // its container has run, so that its phase is Running
+	requests  cluster.Resources
+	limits    cluster.Resources
+
+	created time.Duration // of the pod
+	ready   time.Duration // when the container serves, or will
+	started time.Duration // when it last began to
+	crashes int           // OOM kills one after the other
+
+	killed bool          // the container's last termination was an OOM kill
+	ran    time.Duration // for so long before it
+
+	resize    resizeState
+	since     time.Duration // of resize
+	want      Recommendation
+	forgotten cluster.Resources // target that was infeasible, in mode InPlace
+
+	used    cluster.Resources // in the last step
+	sampled bool              // it ran in the last step, so that there is a sample of its usage
+	oom     bool              // it was killed in the last step
+	work    float64           // core-seconds since the last checkpoint
+	unsaved time.Duration     // of running since it
+}
+
+// interval is what happened in one step, summed over pods. CPU is in millicores and memory in
+// bytes, on average over the step.
+type interval struct {
+	demandCPU, throttledCPU, downCPU float64 // of demand: all; refused at the limit; while the container was down
+	requestCPU, requestMem           float64
+	slackCPU, slackMem               float64 // requested and not used
+	overCPU, overMem                 float64 // used above the request
+	lost                             float64 // core-seconds that OOM kills lost
+	ooms, evictions, resizes         int
+	restarts                         int // of containers: OOM kills, evictions, and resizes with RestartContainer
+}
+
+const (
+	backOffBase  = 10 * time.Second // kubelet's, doubled at each further crash
+	backOffMax   = 5 * time.Minute
+	backOffReset = 10 * time.Minute // of running without a crash
+)
+
+// backOff returns how long kubelet waits until it starts a container that has crashed so many
+// times one after the other: not at all at the first.
+func backOff(crashes int) time.Duration {
+	if crashes == 0 {
+		return 0
+	}
+	return min(backOffBase<<min(crashes-1, 10), backOffMax)
+}
+
+// run lets the container use demand for a step that begins at now, and adds what happens to s.
+// A container whose memory passes its limit is killed, once in a step: what it needs is a
+// figure of the step, which it reaches once.
+func (p *pod) run(t *Task, now time.Duration, demand cluster.Resources, s *interval) {
+	end := now + t.step
+	up := p.upTime(now, end)
+	p.oom = up > 0 && p.limits.MemoryBytes > 0 && demand.MemoryBytes > p.limits.MemoryBytes
+	p.sampled = up > 0
+	if p.oom {
+		p.kill(t, max(now, p.ready), s)
+		up = p.upTime(now, end)
+	}
+	fraction := up.Seconds() / t.step.Seconds()
+	served := float64(demand.MilliCPU)
+	if l := p.limits.MilliCPU; l > 0 && demand.MilliCPU > l {
+		served = float64(l)
+	}
+	s.demandCPU += float64(demand.MilliCPU)
+	s.throttledCPU += (float64(demand.MilliCPU) - served) * fraction
+	s.downCPU += float64(demand.MilliCPU) * (1 - fraction)
+	served *= fraction
+	p.used = cluster.Resources{MilliCPU: int64(served)}
+	switch {
+	case p.oom:
+		p.used.MemoryBytes = p.limits.MemoryBytes
+	case up > 0:
+		p.used.MemoryBytes = demand.MemoryBytes
+	}
+	if up > 0 {
+		p.began = true
+		p.work += served / 1000 * t.step.Seconds()
+		if p.unsaved += up; p.unsaved >= t.checkpoint {
+			p.work, p.unsaved = 0, 0
+		}
+	}
+	if !p.scheduled {
+		return
+	}
+	requestCPU, requestMem := float64(p.requests.MilliCPU), float64(p.requests.MemoryBytes)
+	s.requestCPU += requestCPU
+	s.requestMem += requestMem
+	s.slackCPU += max(requestCPU-served, 0)
+	s.overCPU += max(served-requestCPU, 0)
+	s.slackMem += max(requestMem-float64(p.used.MemoryBytes), 0)
+	s.overMem += max(float64(p.used.MemoryBytes)-requestMem, 0)
+}
+
+// upTime returns for how long of the step the container serves.
+func (p *pod) upTime(now, end time.Duration) time.Duration {
+	if !p.scheduled {
+		return 0
+	}
+	return max(0, end-max(now, p.ready))
+}
+
+// kill is an OOM kill at the given time: kubelet starts the container again after its back-off.
+func (p *pod) kill(t *Task, at time.Duration, s *interval) {
+	p.killed, p.ran, p.began = true, at-p.started, true
+	if p.ran >= backOffReset {
+		p.crashes = 0
+	}
+	s.ooms++
+	s.lost += p.work
+	p.restart(t, at+backOff(p.crashes), s)
+	p.crashes++
+}
+
+// restart starts the container anew at the given time.
+func (p *pod) restart(t *Task, at time.Duration, s *interval) {
+	s.restarts++
+	p.work, p.unsaved = 0, 0
+	p.ready = at + t.startup
+	p.started = p.ready
+}
+
+// running reports whether the pod's phase is Running: its container has been started.
+func (p *pod) running() bool { return p.scheduled && p.began }

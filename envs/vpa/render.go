@@ -1,0 +1,115 @@
+package vpa
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// record is what a plot shows of a step.
+type record struct {
+	used, requests, limits, lower, upper cluster.Resources
+	ooms, evictions, resizes             uint16
+}
+
+// note records the step.
+func (t *Task) note() {
+	p := &t.pods[0]
+	t.record = append(t.record, record{
+		used: t.seen[len(t.seen)-1], requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
+		ooms: uint16(t.last.ooms), evictions: uint16(t.last.evictions), resizes: uint16(t.last.resizes),
+	})
+}
+
+// RenderANSI implements [envs.Renderer]: the recommendation, and a line for each pod.
+func (t *Task) RenderANSI(*cluster.State) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "step %d of %d  workload %s  cost %.3f  OOM kills %d  evictions %d  resizes %d\n",
+		t.steps, t.opts.Steps, t.id, t.weighted(&t.total), t.sum.ooms, t.sum.evictions, t.sum.resizes)
+	r := &t.rec
+	fmt.Fprintf(&b, "recommended  CPU %d ≤ %d ≤ %d m  memory %.0f ≤ %.0f ≤ %.0f MiB\n",
+		r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU, inMiB(r.Lower.MemoryBytes), inMiB(r.Target.MemoryBytes), inMiB(r.Upper.MemoryBytes))
+	for i := range t.pods {
+		p := &t.pods[i]
+		state := "running"
+		switch {
+		case !p.scheduled:
+			state = "pending"
+		case p.ready > t.now():
+			state = "starting"
+		}
+		fmt.Fprintf(&b, "pod %-2d %-8s CPU %6d of %6d m %s  memory %8.0f of %8.0f MiB %s\n", i, state,
+			p.used.MilliCPU, p.requests.MilliCPU, bar(p.used.MilliCPU, p.requests.MilliCPU),
+			inMiB(p.used.MemoryBytes), inMiB(p.requests.MemoryBytes), bar(p.used.MemoryBytes, p.requests.MemoryBytes))
+	}
+	return b.String()
+}
+
+func inMiB(b int64) float64 { return float64(b) / mib }
+
+// bar shows usage over twice the request, which is the mark in the middle.
+func bar(used, request int64) string {
+	const half = 10
+	n := 0
+	if request > 0 {
+		n = int(min(float64(used)/float64(request)*half, 2*half))
+	}
+	cells := []byte(strings.Repeat("#", n) + strings.Repeat(".", 2*half-n))
+	return string(cells[:half]) + "|" + string(cells[half:])
+}
+
+// Colours of the image: of usage, requests, limits, bounds and OOM kills.
+var (
+	colourUsage    = color.RGBA{0x00, 0x72, 0xb2, 0xff}
+	colourRequests = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
+	colourLimits   = color.RGBA{0xcc, 0x79, 0xa7, 0xff}
+	colourBounds   = color.RGBA{0xdd, 0xdd, 0xdd, 0xff}
+	colourKills    = color.RGBA{0xe6, 0x00, 0x00, 0xff}
+)
+
+// Sizes of the image in pixels.
+const (
+	imageWidth  = 480
+	panelHeight = 120
+	imageMargin = 8
+)
+
+// RenderRGB implements [envs.Renderer]: CPU above and memory below over the last steps, one
+// pixel a step: usage, requests and limits as lines, the bounds as a grey band, OOM kills as
+// red marks at the top.
+func (t *Task) RenderRGB(*cluster.State) *image.RGBA {
+	img := image.NewRGBA(image.Rect(0, 0, imageWidth, 2*panelHeight+3*imageMargin))
+	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
+	shown := t.record[max(0, len(t.record)-(imageWidth-2*imageMargin)):]
+	panel(img, imageMargin, shown, func(r cluster.Resources) int64 { return r.MilliCPU })
+	panel(img, panelHeight+2*imageMargin, shown, func(r cluster.Resources) int64 { return r.MemoryBytes })
+	return img
+}
+
+func panel(img *image.RGBA, top int, shown []record, of func(cluster.Resources) int64) {
+	most := int64(1)
+	for i := range shown {
+		most = max(most, of(shown[i].used), of(shown[i].requests), of(shown[i].limits))
+	}
+	y := func(v int64) int {
+		return top + panelHeight - 1 - int(float64(min(v, most))/float64(most)*(panelHeight-1))
+	}
+	for i := range shown {
+		r, x := &shown[i], imageMargin+i
+		for at := y(of(r.upper)); at <= y(of(r.lower)); at++ {
+			img.Set(x, at, colourBounds)
+		}
+		if l := of(r.limits); l > 0 {
+			img.Set(x, y(l), colourLimits)
+		}
+		img.Set(x, y(of(r.requests)), colourRequests)
+		img.Set(x, y(of(r.used)), colourUsage)
+		if r.ooms > 0 {
+			draw.Draw(img, image.Rect(x, top, x+1, top+6), image.NewUniform(colourKills), image.Point{}, draw.Src)
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package vpa
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/vpa/workload"
+)
+
+// Task is both environments of package vpa. It implements [envs.Task].
+type Task struct {
+	src    *source
+	opts   *Options
+	source *pcg.Source // of rng
+	rng    *rand.Rand  // draws the workload
+
+	step, startup, checkpoint, evictAfterOOM time.Duration
+	scales                                   [2]scale          // of CPU and of memory
+	low, high                                cluster.Resources // of requests
+	weights                                  weights           // of the reward's terms
+
+	demand                     []cluster.Resources // of the workload: history, then a sample for each step
+	seen                       []cluster.Resources // usage as it was observed, the largest of all pods: history, then each step's
+	id                         string              // type of the workload, or its name in a file
+	startOfDay                 float64             // seconds since Monday 00:00 at the first sample of demand
+	traceRequests, traceLimits cluster.Resources
+	initial, limits            cluster.Resources // of a container at the start
+	norm                       float64           // mean demand of all pods, in cores with memory at its price
+
+	steps     int // executed
+	pods      []pod
+	rec       Recommendation // in force: repaired and capped
+	given     Recommendation // set by Recommend
+	use       bool           // given is to be used
+	last      interval       // the last step
+	sum       interval       // all steps
+	cost      costs          // of the last step
+	total     costs
+	flags     flags
+	hour, all [2]window // observed CPU and memory: of the last hour, of the last day
+	lastKill  int       // step of the last OOM kill; -1 before it
+	lastMove  int       // step of the last eviction or resize; -1 before it
+
+	candidates []candidate
+	budget     budget
+	record     []record // of each step, for plots
+	meta       [2]int32 // of the node and of the pods
+	ops        []cluster.Op
+}
+
+// flags say what became of the last action.
+type flags struct{ repaired, capped bool }
+
+var (
+	_ envs.Task       = (*Task)(nil)
+	_ envs.InfoWriter = (*Task)(nil)
+	_ envs.Limiter    = (*Task)(nil)
+	_ envs.Renderer   = (*Task)(nil)
+	_ envs.Charter    = (*Task)(nil)
+)
+
+func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
+
+func newTask(src *source) *Task {
+	o := &src.opts
+	t := &Task{
+		src: src, opts: o, step: src.interval, startup: seconds(o.Startup), checkpoint: seconds(o.Checkpoint),
+		evictAfterOOM: seconds(o.EvictAfterOOM), pods: make([]pod, o.Pods), weights: weightings[o.Weighting],
+		scales: [2]scale{newScale(o.MinCPU, o.MaxCPU), newScale(o.MinMemory*mib, o.MaxMemory*mib)},
+	}
+	t.source, t.rng = newGenerator()
+	t.low, t.high = o.bounds()
+	hour, day := max(1, int(3600/o.Interval)), max(1, int(24*3600/o.Interval))
+	for r := range t.hour {
+		t.hour[r], t.all[r] = newWindow(hour), newWindow(day)
+	}
+	return t
+}
+
+// MaxEpisodeSteps implements [envs.Limiter].
+func (t *Task) MaxEpisodeSteps() int { return t.opts.Steps }
+
+// Spaces implements [envs.Task].
+func (t *Task) Spaces() (obs, act space.Space) {
+	obs = space.NewBox(-1, 1, obsSize)
+	if t.src.discrete {
+		return obs, space.Discrete{N: len(Factors) * len(Factors)}
+	}
+	return obs, space.NewBox(-1, 1, 2*elements)
+}
+
+// Recommend sets the recommendation of the next step, in place of what its action stands for.
+// It is for recommenders whose amounts no action gives exactly.
+func (t *Task) Recommend(r Recommendation) { t.given, t.use = r, true }
+
+// Interval returns the duration of a step.
+func (t *Task) Interval() time.Duration { return t.step }
+
+// Workload returns the type of the running episode's workload, or for one of a file its name.
+func (t *Task) Workload() string { return t.id }
+
+// Seen returns the usage observed so far, the largest of all pods in each step, from the
+// history on. The caller must not change it.
+func (t *Task) Seen() []cluster.Resources { return t.seen }
+
+// History returns the number of samples in Seen before the first step.
+func (t *Task) History() int { return t.src.history }
+
+// Begin implements [envs.Task].
+func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	t.src.draw(t, rng)
+	t.steps, t.use, t.lastKill, t.lastMove = 0, false, -1, -1
+	t.last, t.sum, t.cost, t.total, t.flags = interval{}, interval{}, costs{}, costs{}, flags{}
+	t.record, t.seen = t.record[:0], t.seen[:0]
+	greatest := t.drawShares()
+	for r := range t.hour {
+		t.hour[r].reset()
+		t.all[r].reset()
+	}
+	for _, u := range t.demand[:t.src.history] {
+		t.observed(scaled(u, greatest))
+	}
+	t.drawInitial()
+	t.norm = t.meanDemand()
+	if t.meta == [2]int32{} {
+		t.meta = [2]int32{c.State().Intern(cluster.Meta{Name: "vpa-node"}), c.State().Intern(cluster.Meta{Name: "app"})}
+	}
+	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddNode, Meta: t.meta[0], Resources: amount(t.opts.NodeCPU, t.opts.NodeMemory)})
+	if err := c.Apply(ctx, t.ops); err != nil {
+		return err
+	}
+	return t.createAll(ctx, c)
+}
+
+// drawShares draws the pods' shares of the load and returns the greatest.
+func (t *Task) drawShares() float64 {
+	greatest := 1.0
+	for i := range t.pods {
+		t.pods[i] = pod{share: 1}
+		if len(t.pods) > 1 {
+			t.pods[i].share = math.Exp(t.opts.PodSpread * t.rng.NormFloat64())
+		}
+		if s := t.pods[i].share; i == 0 || s > greatest {
+			greatest = s
+		}
+	}
+	return greatest
+}
+
+// drawInitial draws what a container requests at the start: of a file, what the trace says.
+func (t *Task) drawInitial() {
+	f := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
+	g := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
+	peak := workload.Max(t.seen)
+	want := cluster.Resources{
+		MilliCPU: int64(math.Ceil(f * float64(peak.MilliCPU))), MemoryBytes: int64(math.Ceil(g * float64(peak.MemoryBytes))),
+	}
+	if t.traceRequests.MilliCPU > 0 {
+		want.MilliCPU = t.traceRequests.MilliCPU
+	}
+	if t.traceRequests.MemoryBytes > 0 {
+		want.MemoryBytes = t.traceRequests.MemoryBytes
+	}
+	// Before limits are known, RequestsOnly has none to hold requests to.
+	t.limits = cluster.Resources{}
+	t.rec = Recommendation{Lower: want, Target: want, Upper: want, Uncapped: want}
+	t.cap(&t.rec)
+	t.initial = t.rec.Target
+	t.rec.Uncapped = t.initial
+	t.limits.MilliCPU = t.initialLimit(t.traceLimits.MilliCPU, t.initial.MilliCPU, t.opts.LimitRatioCPU)
+	t.limits.MemoryBytes = t.initialLimit(t.traceLimits.MemoryBytes, t.initial.MemoryBytes, t.opts.LimitRatioMemory)
+}
+
+func (t *Task) initialLimit(trace, request int64, ratio float64) int64 {
+	switch {
+	case trace > 0:
+		return max(trace, request)
+	case ratio == 0:
+		return 0
+	}
+	return int64(float64(request) * ratio)
+}
+
+// leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
+const leastNorm = 0.01
+
+// meanDemand returns the mean demand of all pods over the episode in cores, with memory at its
+// price.
+func (t *Task) meanDemand() float64 {
+	var cpu, mem, shares float64
+	for _, u := range t.demand[t.src.history:] {
+		cpu, mem = cpu+float64(u.MilliCPU), mem+float64(u.MemoryBytes)
+	}
+	for i := range t.pods {
+		shares += t.pods[i].share
+	}
+	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(t.opts.Steps), leastNorm)
+}
+
+// createAll creates the pods with their requests at the start. They have been serving: their
+// usage is the last of the history, as far as limits permit.
+func (t *Task) createAll(ctx context.Context, c cluster.Cluster) error {
+	for i := range t.pods {
+		p := &t.pods[i]
+		if err := t.create(ctx, c, p, t.initial, t.limits); err != nil {
+			return err
+		}
+		p.ready, p.started, p.began = 0, 0, p.scheduled
+		if !p.scheduled {
+			continue
+		}
+		p.used = scaled(t.demand[t.src.history-1], p.share)
+		if l := p.limits.MilliCPU; l > 0 {
+			p.used.MilliCPU = min(p.used.MilliCPU, l)
+		}
+		if l := p.limits.MemoryBytes; l > 0 {
+			p.used.MemoryBytes = min(p.used.MemoryBytes, l)
+		}
+		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
+		if err := c.Apply(ctx, t.ops); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scaled(u cluster.Resources, f float64) cluster.Resources {
+	if f == 1 {
+		return u
+	}
+	return cluster.Resources{MilliCPU: int64(float64(u.MilliCPU) * f), MemoryBytes: int64(float64(u.MemoryBytes) * f)}
+}
+
+// observed takes note of a step's usage.
+func (t *Task) observed(u cluster.Resources) {
+	t.seen = append(t.seen, u)
+	cpu, mem := float64(u.MilliCPU), float64(u.MemoryBytes)
+	t.hour[0].push(cpu)
+	t.hour[1].push(mem)
+	t.all[0].push(cpu)
+	t.all[1].push(mem)
+}
+
+// Apply implements [envs.Task]: the recommendation that the action stands for is repaired and
+// capped, the updater acts on it, and the pods run for a step.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	if t.steps == t.opts.Steps {
+		return envs.Outcome{}, fmt.Errorf("the episode has %d steps; option steps makes longer ones", t.opts.Steps)
+	}
+	t.decide(action)
+	t.last = interval{}
+	if t.opts.Mode == ModeInitial && t.steps == 0 {
+		if err := t.admitAll(ctx, c); err != nil {
+			return envs.Outcome{}, err
+		}
+	}
+	if err := t.update(ctx, c); err != nil {
+		return envs.Outcome{}, err
+	}
+	if err := t.runPods(ctx, c); err != nil {
+		return envs.Outcome{}, err
+	}
+	if t.last.ooms > 0 {
+		t.lastKill = t.steps
+	}
+	if t.last.evictions+t.last.resizes > 0 {
+		t.lastMove = t.steps
+	}
+	t.charge()
+	t.note()
+	t.steps++
+	return envs.Outcome{Reward: -t.weighted(&t.cost)}, c.Advance(ctx, t.step)
+}
+
+// decide sets the recommendation in force.
+func (t *Task) decide(action []float32) {
+	var r Recommendation
+	switch {
+	case t.use:
+		r, t.use = t.given, false
+	case t.src.discrete:
+		r = t.decodeDiscrete(int(action[0]))
+	default:
+		r = t.decode(action)
+	}
+	t.flags.repaired = r.repair()
+	t.flags.capped = t.cap(&r)
+	t.rec = r
+}
+
+// admitAll re-creates every pod with the target, for mode Initial: the pods are created when
+// the first recommendation is there. It costs nothing.
+func (t *Task) admitAll(ctx context.Context, c cluster.Cluster) error {
+	for i := range t.pods {
+		p := &t.pods[i]
+		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.index})
+		if err := c.Apply(ctx, t.ops); err != nil {
+			return err
+		}
+		if err := t.create(ctx, c, p, t.rec.Target, t.limitsFor(&t.rec)); err != nil {
+			return err
+		}
+		p.ready, p.started, p.began = 0, 0, p.scheduled
+	}
+	return nil
+}
+
+// runPods runs every pod for a step, and records what they use.
+func (t *Task) runPods(ctx context.Context, c cluster.Cluster) error {
+	now := c.State().Now
+	demand := t.demand[t.src.history+t.steps]
+	var most cluster.Resources
+	for i := range t.pods {
+		if !t.pods[i].scheduled {
+			if err := t.schedule(ctx, c, &t.pods[i]); err != nil {
+				return err
+			}
+		}
+	}
+	t.ops = t.ops[:0]
+	for i := range t.pods {
+		p := &t.pods[i]
+		p.run(t, now, scaled(demand, p.share), &t.last)
+		most.MilliCPU = max(most.MilliCPU, p.used.MilliCPU)
+		most.MemoryBytes = max(most.MemoryBytes, p.used.MemoryBytes)
+		if p.scheduled {
+			t.ops = append(t.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
+		}
+	}
+	t.observed(most)
+	return c.Apply(ctx, t.ops)
+}

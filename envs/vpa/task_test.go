@@ -1,0 +1,129 @@
+package vpa_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
+	_ "github.com/kubernasium/kubernasium/envs/vpa"
+)
+
+var ctx = context.Background()
+
+const (
+	continuous = "k8s/VerticalPodAutoscaler-v0"
+	discrete   = "k8s/VerticalPodAutoscalerDiscrete-v0"
+)
+
+func spec(tb testing.TB, id string) *envs.Spec {
+	tb.Helper()
+	s, err := envs.Lookup(id)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func TestContract(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts map[string]any
+	}{
+		{"default", map[string]any{"steps": 120}},
+		{"pods, in place or recreate, held-out", map[string]any{
+			"pods": 3, "mode": "InPlaceOrRecreate", "split": "heldout", "steps": 90, "encoding": "relative", "min_replicas": 2}},
+		{"in place on a small node, restarts", map[string]any{
+			"pods": 2, "mode": "InPlace", "steps": 90, "node_cpu_m": 8000, "node_memory_mib": 16384, "resize_policy": "RestartContainer"}},
+		{"initial", map[string]any{"mode": "Initial", "steps": 60, "weighting": "risk_heavy"}},
+		{"off", map[string]any{"mode": "Off", "steps": 60, "weighting": "slack_heavy"}},
+		{"usage rule, no limits, no history", map[string]any{
+			"updater": "usage", "steps": 60, "limit_ratio_cpu": 0, "limit_ratio_memory": 0, "history_h": 0}},
+		{"requests only, LimitRange, five minutes", map[string]any{
+			"controlled_values": "RequestsOnly", "steps": 60, "interval_s": 300, "limit_range_min_cpu_m": 50,
+			"limit_range_max_cpu_m": 8000, "limit_range_max_memory_mib": 8192, "limit_range_max_ratio": 4}},
+	} {
+		for _, id := range []string{continuous, discrete} {
+			t.Run(tc.name+" "+id, func(t *testing.T) {
+				envcheck.Run(t, spec(t, id), envcheck.Options{Options: tc.opts, Steps: 400})
+			})
+		}
+	}
+}
+
+func TestInvalidOptions(t *testing.T) {
+	for _, tc := range []struct {
+		opts map[string]any
+		want string
+	}{
+		{map[string]any{"mod": "Off"}, `did you mean "mode"?`},
+		{map[string]any{"mode": "Auto"}, `mode is "Auto", want one of ["Off" "Initial"`},
+		{map[string]any{"workload": "waves"}, `workload is "waves"`},
+		{map[string]any{"pods": 0}, "pods is 0, want 1 to 64"},
+		{map[string]any{"interval_s": math.NaN()}, "interval_s is NaN"},
+		{map[string]any{"limit_ratio_cpu": 0.5}, "limit_ratio_cpu is 0.5, want 0 (no limit) or 1 and more"},
+		{map[string]any{"limit_ratio_cpu": 4.0, "limit_range_max_ratio": 3.0}, "limit_range_max_ratio permits 3"},
+		{map[string]any{"limit_range_min_cpu_m": 100.0, "limit_range_max_cpu_m": 50.0}, "the LimitRange of cpu is from 100 to 50"},
+		{map[string]any{"max_allowed_cpu_m": 5.0}, "max_allowed_cpu_m is 5"},
+	} {
+		_, err := spec(t, continuous).Open(tc.opts)
+		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
+		}
+	}
+}
+
+// BenchmarkStep steps with actions that change the requests now and then.
+func BenchmarkStep(b *testing.B) {
+	for _, bc := range []struct {
+		id   string
+		pods int
+	}{{continuous, 1}, {continuous, 10}, {discrete, 1}} {
+		b.Run(fmt.Sprintf("%s, pods=%d", bc.id, bc.pods), func(b *testing.B) {
+			const n = 16
+			v, err := envs.NewVec(spec(b, bc.id), n, envs.VecOptions{
+				Options: map[string]any{"pods": bc.pods}, Autoreset: envs.SameStep, Shards: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer v.Close()
+			if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+				b.Fatal(err)
+			}
+			_, act := v.Spaces()
+			k := act.Size()
+			actions := make([]float32, n*k)
+			i := 0
+			step := func() {
+				for e := range n {
+					a := actions[e*k : (e+1)*k]
+					if bc.id == discrete {
+						a[0] = 24 // keep
+						if (i+e)%50 == 0 {
+							a[0] = float32((i / 50) % 49)
+						}
+						continue
+					}
+					target := float32(0.1 + 0.05*float64((i+e)/60%4))
+					copy(a, []float32{target - 0.1, target, target + 0.1, target, target - 0.1, target, target + 0.1, target})
+				}
+				i++
+				if _, err := v.Step(ctx, actions); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for range 3000 { // until every slice has grown
+				step()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				step()
+			}
+			b.ReportMetric(float64(n*bc.pods)*float64(b.N)/b.Elapsed().Seconds(), "pod-steps/s")
+		})
+	}
+}

@@ -1,0 +1,257 @@
+package vpa
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Constants of the upstream updater.
+const (
+	updateThreshold  = 0.1            // relative difference from which an old pod is updated
+	inRangeAge       = 12 * time.Hour // of an old pod
+	deferredPatience = 5 * time.Minute
+	progressPatience = time.Hour
+)
+
+// candidate is a pod that the updater would change.
+type candidate struct {
+	pod     int
+	scaleUp bool
+	diff    float64
+}
+
+// update is one loop of the updater: it accepts pods, orders them, and evicts or resizes as
+// mode and budget permit.
+func (t *Task) update(ctx context.Context, c cluster.Cluster) error {
+	if err := t.retryResizes(ctx, c); err != nil {
+		return err
+	}
+	switch t.opts.Mode {
+	case ModeOff, ModeInitial:
+		return nil
+	}
+	if len(t.pods) < t.opts.MinReplicas {
+		return nil
+	}
+	t.candidates = t.candidates[:0]
+	for i := range t.pods {
+		if one, ok := t.accept(i, c.State().Now); ok {
+			t.insert(one)
+		}
+	}
+	t.budget.begin(t.pods, t.opts.Tolerance)
+	for _, one := range t.candidates {
+		if err := t.change(ctx, c, &t.pods[one.pod]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accept reports whether the updater would change pod i, and in which order.
+func (t *Task) accept(i int, now time.Duration) (candidate, bool) {
+	p := &t.pods[i]
+	r := &t.rec
+	one := candidate{pod: i}
+	if !p.scheduled {
+		return one, false // the updater considers pods that have a node
+	}
+	one.scaleUp = r.Target.MilliCPU > p.requests.MilliCPU || r.Target.MemoryBytes > p.requests.MemoryBytes
+	one.diff = difference(p.requests.MilliCPU, r.Target.MilliCPU) + difference(p.requests.MemoryBytes, r.Target.MemoryBytes)
+	if t.opts.Updater == UpdaterUsage {
+		return one, t.usageOutside(p)
+	}
+	outside := p.requests.MilliCPU < r.Lower.MilliCPU || p.requests.MilliCPU > r.Upper.MilliCPU ||
+		p.requests.MemoryBytes < r.Lower.MemoryBytes || p.requests.MemoryBytes > r.Upper.MemoryBytes
+	switch {
+	case outside:
+		return one, true
+	case p.killed && p.ran < t.evictAfterOOM:
+		return one, one.diff > 0
+	}
+	return one, now-p.created >= inRangeAge && one.diff >= updateThreshold
+}
+
+func difference(request, target int64) float64 {
+	return math.Abs(float64(request-target)) / max(float64(request), 1)
+}
+
+// usageOutside is the rule of the earlier project: usage at or outside a bound, or at a limit.
+func (t *Task) usageOutside(p *pod) bool {
+	out := func(used, lower, upper, limit int64) bool {
+		return lower >= used || used >= upper || limit > 0 && used >= limit
+	}
+	return out(p.used.MilliCPU, t.rec.Lower.MilliCPU, t.rec.Upper.MilliCPU, p.limits.MilliCPU) ||
+		out(p.used.MemoryBytes, t.rec.Lower.MemoryBytes, t.rec.Upper.MemoryBytes, p.limits.MemoryBytes)
+}
+
+// insert keeps the candidates in order: pods to scale up first, then larger differences, then
+// as they stand.
+func (t *Task) insert(one candidate) {
+	t.candidates = append(t.candidates, one)
+	for i := len(t.candidates) - 1; i > 0; i-- {
+		a, b := &t.candidates[i-1], &t.candidates[i]
+		if a.scaleUp && !b.scaleUp || a.scaleUp == b.scaleUp && a.diff >= b.diff {
+			return
+		}
+		*a, *b = *b, *a
+	}
+}
+
+// budget is how many of the controller's running pods may be disrupted in a loop.
+type budget struct {
+	configured, tolerance int
+	running, disrupted    int
+}
+
+func (b *budget) begin(pods []pod, tolerance float64) {
+	*b = budget{configured: len(pods), tolerance: int(float64(len(pods)) * tolerance)}
+	for i := range pods {
+		if pods[i].running() {
+			b.running++
+		}
+	}
+}
+
+// permits reports whether p may be disrupted now. Pending pods may always be, and do not count.
+func (b *budget) permits(p *pod) bool {
+	return !p.running() || b.running-b.disrupted > b.configured-b.tolerance ||
+		b.running == b.configured && b.tolerance == 0 && b.disrupted == 0
+}
+
+func (b *budget) spend(p *pod) {
+	if p.running() {
+		b.disrupted++
+	}
+}
+
+// change evicts or resizes an accepted pod, as far as mode, budget and the state of its last
+// resize permit.
+func (t *Task) change(ctx context.Context, c cluster.Cluster, p *pod) error {
+	if t.opts.Mode == ModeRecreate {
+		return t.evict(ctx, c, p)
+	}
+	now := c.State().Now
+	stay := t.opts.Mode == ModeInPlace
+	switch p.resize {
+	case resizeDeferred:
+		if !stay {
+			if now-p.since < deferredPatience {
+				return nil
+			}
+			return t.evict(ctx, c, p)
+		}
+	case resizeInProgress:
+		if !stay {
+			if now-p.since < progressPatience {
+				return nil
+			}
+			return t.evict(ctx, c, p)
+		}
+	case resizeInfeasible:
+		if !stay {
+			return t.evict(ctx, c, p)
+		}
+		if t.rec.Target.MilliCPU >= p.forgotten.MilliCPU && t.rec.Target.MemoryBytes >= p.forgotten.MemoryBytes {
+			return nil // until some target is lower than what was infeasible
+		}
+	}
+	limits := t.limitsFor(&t.rec)
+	if guaranteed(p.requests, p.limits) != guaranteed(t.rec.Target, limits) {
+		if stay {
+			return nil // the API rejects it: a resize may not change the QoS class
+		}
+		return t.evict(ctx, c, p)
+	}
+	if t.rec.Target == p.requests && limits == p.limits || !t.budget.permits(p) {
+		return nil
+	}
+	t.budget.spend(p)
+	p.want, p.want.Limits, p.since = t.rec, limits, now
+	return t.resize(ctx, c, p)
+}
+
+// guaranteed reports whether a pod is of the QoS class Guaranteed.
+func guaranteed(requests, limits cluster.Resources) bool {
+	return requests == limits
+}
+
+// resize brings a pod to what it wants, or finds out what is in the way.
+func (t *Task) resize(ctx context.Context, c cluster.Cluster, p *pod) error {
+	s := c.State()
+	n, free := &s.Nodes[0], s.Free(0)
+	want, limits := p.want.Target, p.want.Limits
+	switch {
+	case want.MilliCPU > n.Allocatable.MilliCPU || want.MemoryBytes > n.Allocatable.MemoryBytes:
+		p.resize, p.forgotten = resizeInfeasible, want
+		return nil
+	case want.MilliCPU > free.MilliCPU+p.requests.MilliCPU || want.MemoryBytes > free.MemoryBytes+p.requests.MemoryBytes:
+		p.resize = resizeDeferred
+		return nil
+	case limits.MemoryBytes > 0 && limits.MemoryBytes < p.used.MemoryBytes && t.opts.ResizePolicy == ResizeNotRequired:
+		p.resize = resizeInProgress // kubelet does not lower a limit below what is in use
+		return nil
+	}
+	p.resize, p.requests, p.limits = resizeNone, want, limits
+	t.last.resizes++
+	if t.opts.ResizePolicy == ResizeRestartContainer {
+		p.restart(t, s.Now, &t.last)
+	}
+	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Resize, Pod: p.index, Resources: want, Limits: limits})
+	return c.Apply(ctx, t.ops)
+}
+
+// retryResizes lets kubelet try again what it had deferred or has in progress.
+func (t *Task) retryResizes(ctx context.Context, c cluster.Cluster) error {
+	for i := range t.pods {
+		p := &t.pods[i]
+		if p.resize == resizeDeferred || p.resize == resizeInProgress {
+			if err := t.resize(ctx, c, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// evict deletes a pod if the budget permits, and its controller creates another, which
+// admission gives the target.
+func (t *Task) evict(ctx context.Context, c cluster.Cluster, p *pod) error {
+	if !t.budget.permits(p) {
+		return nil
+	}
+	t.budget.spend(p)
+	t.last.evictions++
+	t.last.restarts++
+	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
+	if err := c.Apply(ctx, t.ops); err != nil {
+		return err
+	}
+	return t.create(ctx, c, p, t.rec.Target, t.limitsFor(&t.rec))
+}
+
+// create makes a new pod in the place of p.
+func (t *Task) create(ctx context.Context, c cluster.Cluster, p *pod, requests, limits cluster.Resources) error {
+	now := c.State().Now
+	*p = pod{index: int32(len(c.State().Pods)), share: p.share, requests: requests, limits: limits, created: now}
+	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: t.meta[1], Resources: requests, Limits: limits})
+	if err := c.Apply(ctx, t.ops); err != nil {
+		return err
+	}
+	return t.schedule(ctx, c, p)
+}
+
+// schedule binds a pending pod if the node has room.
+func (t *Task) schedule(ctx context.Context, c cluster.Cluster, p *pod) error {
+	if p.scheduled || !c.State().Fits(p.index, 0) {
+		return nil
+	}
+	p.scheduled = true
+	p.ready = c.State().Now + t.startup
+	p.started = p.ready
+	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Bind, Pod: p.index})
+	return c.Apply(ctx, t.ops)
+}

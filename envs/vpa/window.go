@@ -1,0 +1,74 @@
+package vpa
+
+// window is the mean and the largest of the last n numbers pushed.
+type window struct {
+	ring  []float64 // the last n numbers
+	next  int       // where the next goes
+	count int       // numbers in ring
+	sum   float64
+
+	// peaks are the positions, in pushes, of the numbers that are larger than all later ones,
+	// in a ring of their own from first on: the first is the largest.
+	peaks       []int
+	first, held int
+	pushes      int
+}
+
+func newWindow(n int) window { return window{ring: make([]float64, n), peaks: make([]int, n)} }
+
+func (w *window) reset() {
+	w.next, w.count, w.sum, w.first, w.held, w.pushes = 0, 0, 0, 0, 0, 0
+}
+
+func (w *window) push(v float64) {
+	n := len(w.ring)
+	if w.count == n {
+		w.sum -= w.ring[w.next]
+		if w.peaks[w.first] == w.pushes-n {
+			if w.first++; w.first == n {
+				w.first = 0
+			}
+			w.held--
+		}
+	} else {
+		w.count++
+	}
+	w.ring[w.next] = v
+	w.sum += v
+	for w.held > 0 {
+		at := w.first + w.held - 1
+		if at >= n {
+			at -= n
+		}
+		if w.ring[w.peaks[at]%n] > v {
+			break
+		}
+		w.held--
+	}
+	at := w.first + w.held
+	if at >= n {
+		at -= n
+	}
+	w.peaks[at] = w.pushes
+	w.held++
+	w.pushes++
+	if w.next++; w.next == n {
+		w.next = 0
+	}
+}
+
+// max returns the largest number, or 0 of none.
+func (w *window) max() float64 {
+	if w.held == 0 {
+		return 0
+	}
+	return w.ring[w.peaks[w.first]%len(w.ring)]
+}
+
+// mean returns the mean, or 0 of none.
+func (w *window) mean() float64 {
+	if w.count == 0 {
+		return 0
+	}
+	return max(w.sum, 0) / float64(w.count)
+}

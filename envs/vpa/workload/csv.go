@@ -1,0 +1,67 @@
+package workload
+
+import (
+	"errors"
+	"io"
+)
+
+// ReadCSV reads usage of one or more containers from CSV with a header line: time_s (seconds),
+// cpu_m (millicores), mem_b (bytes) and, for more than one container, pod. Times must rise for
+// each pod. name stands for r in messages and for a pod without a name.
+func ReadCSV(name string, r io.Reader, g Grid) ([]Series, Report, error) {
+	return readUsage(name, r, g, [3]string{"time_s", "cpu_m", "mem_b"}, nil, 1)
+}
+
+// ReadArabesque reads a dump of usage as CSV with a header line: pod, time (seconds), cpu
+// (cores), memory (bytes), as the earlier project took from Google Cloud's metrics. Times must
+// rise for each pod.
+func ReadArabesque(name string, r io.Reader, g Grid) ([]Series, Report, error) {
+	return readUsage(name, r, g, [3]string{"time", "cpu", "memory"}, []string{"pod"}, 1000)
+}
+
+// readUsage reads the named columns of time, CPU in units of so many millicores, and memory.
+// The column of pods is among must, or is optional.
+func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []string, milli float64) ([]Series, Report, error) {
+	t := newTable(name, r, 0)
+	optional := []string{"pod"}
+	if must != nil {
+		optional = nil
+	}
+	at, err := t.header(append(columns[:], must...), optional)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	c := newCollector(g, true)
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, c.report, err
+		}
+		var v [3]float64
+		for i, column := range columns {
+			if v[i], err = t.number(column, row[at[i]]); err != nil {
+				return nil, c.report, err
+			}
+		}
+		id := name
+		if at[3] >= 0 {
+			id = row[at[3]]
+		}
+		if err := c.add(id, sample{v[0], v[1] * milli, v[2]}); err != nil {
+			return nil, c.report, t.errorf("%w", err)
+		}
+	}
+	return finished(name, c)
+}
+
+// finished is c.finish with the file in its error.
+func finished(name string, c *collector) ([]Series, Report, error) {
+	all, report, err := c.finish()
+	if err != nil {
+		return nil, report, wrap(name, err)
+	}
+	return all, report, nil
+}

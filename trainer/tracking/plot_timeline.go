@@ -1,0 +1,151 @@
+package tracking
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Panel is quantities of one unit over time.
+type Panel struct {
+	YLabel string
+	Lines  []PanelLine
+}
+
+// PanelLine is a quantity over time.
+type PanelLine struct {
+	Name string
+	Y    []float64 // as long as the x of the timeline; NaN breaks the line
+}
+
+// Events are events of one kind.
+type Events struct {
+	Name string
+	X    []float64
+}
+
+const panelHeightInches = 3
+
+// eventShapes tell events apart from each other, and from lines of the same colour.
+var eventShapes = []draw.GlyphDrawer{draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CircleGlyph{}}
+
+// Timeline writes to path a PNG 1350 pixels wide: panels one below the other over the same x,
+// and events as marks along the top of each. Lines and marks have the colours of their place in
+// the list, so that panels with the same quantities share the legend, which is beside the
+// first. It returns ErrNoData if x is empty, and an error for lengths that differ or an x that
+// does not ascend.
+func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []Events) error {
+	if err := checkTimeline(x, panels); err != nil {
+		return fmt.Errorf("plot %s: %w", path, err)
+	}
+	canvas := newCanvas(curveWidth, vg.Length(len(panels))*panelHeightInches*vg.Inch)
+	all := drawTitle(margins(canvas), title)
+	height := (all.Max.Y - all.Min.Y) / vg.Length(len(panels))
+	legend := plot.NewLegend()
+	legend.Top, legend.Left = true, true
+	legend.TextStyle.Font = sans(11)
+	legend.TextStyle.Color = ink
+	legend.Padding = vg.Points(5)
+	legend.ThumbnailWidth = vg.Points(22)
+	plots := make([]*plot.Plot, len(panels))
+	for i, panel := range panels {
+		p := newPlot()
+		p.Y.Label.Text = panel.YLabel
+		if i == len(panels)-1 {
+			p.X.Label.Text = xLabel
+		}
+		g := plotter.NewGrid()
+		g.Vertical.Color, g.Horizontal.Color = grid, grid
+		p.Add(g)
+		into := &legend
+		if i > 0 {
+			other := plot.NewLegend()
+			into = &other
+		}
+		addPanel(p, into, x, panel, events)
+		plots[i] = p
+	}
+	box := legend.Rectangle(all)
+	column := box.Max.X - box.Min.X + vg.Points(6)
+	for i, p := range plots {
+		top := vg.Length(i) * height
+		c := draw.Crop(all, 0, -column-vg.Points(14), (vg.Length(len(plots)-1)*height)-top, -top)
+		p.Draw(c)
+	}
+	legend.Draw(draw.Crop(all, all.Max.X-all.Min.X-column, 0, 0, 0))
+	return writePNG(path, canvas)
+}
+
+// addPanel adds the lines, and above them the events.
+func addPanel(p *plot.Plot, legend *plot.Legend, x []float64, panel Panel, events []Events) {
+	most := 0.0
+	for i, l := range panel.Lines {
+		style := line(nil, palette[i%len(palette)], vg.Points(1.3), nil)
+		if i >= len(palette) {
+			style.Dashes = dashes[(i/len(palette)-1)%len(dashes)]
+		}
+		var part plotter.XYs
+		flush := func() {
+			if len(part) > 0 {
+				one := line(part, style.Color, style.Width, style.Dashes)
+				p.Add(one)
+				part = nil
+			}
+		}
+		for k, y := range l.Y {
+			if math.IsNaN(y) {
+				flush()
+				continue
+			}
+			most = max(most, y)
+			part = append(part, plotter.XY{X: x[k], Y: y})
+		}
+		flush()
+		legend.Add(shorten(l.Name), style)
+	}
+	if most == 0 {
+		most = 1
+	}
+	p.X.Min, p.X.Max = x[0], max(x[len(x)-1], math.Nextafter(x[0], math.Inf(1)))
+	p.Y.Min, p.Y.Max = 0, most*(1.05+0.05*float64(len(events)))
+	for i, e := range events {
+		var at plotter.XYs
+		for _, v := range e.X {
+			at = append(at, plotter.XY{X: v, Y: most * (1.05 + 0.05*float64(i))})
+		}
+		d := dots(at, palette[(len(panel.Lines)+i)%len(palette)], vg.Points(3))
+		d.Shape = eventShapes[i%len(eventShapes)]
+		if len(at) > 0 {
+			p.Add(d)
+		}
+		legend.Add(fmt.Sprintf("%s (%d)", shorten(e.Name), len(e.X)), d)
+	}
+}
+
+func checkTimeline(x []float64, panels []Panel) error {
+	if len(x) == 0 || len(panels) == 0 {
+		return ErrNoData
+	}
+	for i, v := range x {
+		if !finite(v) || i > 0 && v <= x[i-1] {
+			return fmt.Errorf("x[%d] = %v, want finite and ascending", i, v)
+		}
+	}
+	for _, p := range panels {
+		for _, l := range p.Lines {
+			if len(l.Y) != len(x) {
+				return fmt.Errorf("line %q: %d values for %d of x", l.Name, len(l.Y), len(x))
+			}
+			for k, y := range l.Y {
+				if math.IsInf(y, 0) || y < 0 {
+					return fmt.Errorf("line %q: y[%d] = %v, want NaN or 0 and more", l.Name, k, y)
+				}
+			}
+		}
+	}
+	return nil
+}
