@@ -33,18 +33,26 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
 PRETRAINED_ALGOS ?= ppo a2c
-PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
+PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0
 
-pretrained: build ## train the models of models/pretrained anew and write their cards: about three minutes
+# What trainings have beside the tuned hyperparameters: instances, a teacher.
+pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
+	--env-kwargs lifetime:600 --env-kwargs steps:500
+pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --imitate ScarcityFGD --imitate-steps 20000 --eval-episodes 40
+
+# pretrain trains and publishes the models of the environment $(1) with the arguments $(2).
+define pretrain
+best=(); \
+for algo in $(PRETRAINED_ALGOS); do \
+	bin/trainer train --algo $$algo --env $(1) $(2) --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+	best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+done; \
+bin/trainer card "$${best[@]}"
+endef
+
+pretrained: build ## train the models of models/pretrained anew and write their cards: about five minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
-	@for env in $(PRETRAINED_ENVS); do \
-		best=(); \
-		for algo in $(PRETRAINED_ALGOS); do \
-			bin/trainer train --algo $$algo --env $$env --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
-			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
-		done; \
-		bin/trainer card "$${best[@]}"; \
-	done
+	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env),$(pretrained_$(subst /,-,$(env))));)
 
 test: ## every test
 	@for stage in test-race test-full test-python; do \

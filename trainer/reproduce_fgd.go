@@ -29,7 +29,7 @@ const (
 const fgdNodes = "openb_node_list_gpu_node.csv"
 
 func newReproduceFGD() *cobra.Command {
-	var nodes, pods, policy, plots string
+	var nodes, pods, plots string
 	var seed int64
 	var all bool
 	var c fgdConfig
@@ -48,7 +48,7 @@ trained with. Several are one policy trained with several seeds: with --all thei
 pooled, and the difference to FGD has its interval over the models.`,
 		Example: `  trainer reproduce fgd --nodes openb_node_list_gpu_node.csv --pods openb_pod_list_default.csv --policy FGD --seed 42 --json
   trainer reproduce fgd --all --data ../shared/data/openb
-  trainer reproduce fgd --all --list gpuspec10 --policy FGD --model models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors --plot docs/img`,
+  trainer reproduce fgd --all --list gpuspec10 --policy FGD --policy Random --model models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors --plot docs/img`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.ratio < 0 || c.ratio > 10 {
@@ -64,7 +64,7 @@ pooled, and the difference to FGD has its interval over the models.`,
 				if len(c.lists) > 0 {
 					return errors.New("--list selects among the lists of --all")
 				}
-				return reproduceOne(cmd, nodes, pods, policy, c.models, seed, c.ratio)
+				return reproduceOne(cmd, nodes, pods, c, seed)
 			}
 			for _, name := range []string{"nodes", "pods", "seed"} {
 				if cmd.Flags().Changed(name) {
@@ -78,9 +78,8 @@ pooled, and the difference to FGD has its interval over the models.`,
 				}
 				c.data = filepath.Join(root, "openb")
 			}
-			c.policies = gpu.PolicyNames()
-			if cmd.Flags().Changed("policy") {
-				c.policies = []string{policy}
+			if !cmd.Flags().Changed("policy") {
+				c.policies = gpu.PolicyNames()
 			}
 			rows, err := reproduceAll(cmd.Context(), c)
 			if err != nil {
@@ -103,7 +102,7 @@ pooled, and the difference to FGD has its interval over the models.`,
 	f := cmd.Flags()
 	f.StringVar(&nodes, "nodes", "", "node list")
 	f.StringVar(&pods, "pods", "", "pod list")
-	f.StringVar(&policy, "policy", "FGD", "one of "+strings.Join(gpu.PolicyNames(), ", ")+"; with --all, only this one")
+	f.StringArrayVar(&c.policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpu.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
 	f.Int64Var(&seed, "seed", firstFGDSeed, "random seed of the workload")
 	f.Float64Var(&c.ratio, "ratio", gpu.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
 	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
@@ -115,16 +114,16 @@ pooled, and the difference to FGD has its interval over the models.`,
 	return cmd
 }
 
-func reproduceOne(cmd *cobra.Command, nodeFile, podFile, policy string, paths []string, seed int64, ratio float64) error {
-	if len(paths) > 1 || len(paths) == 1 && cmd.Flags().Changed("policy") {
+func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, seed int64) error {
+	if len(c.models) > 1 || len(c.policies) > 1 || len(c.models) == 1 && cmd.Flags().Changed("policy") {
 		return errors.New("one --policy or one --model plays a single run")
 	}
 	var run *gpu.Run
 	var err error
-	if len(paths) == 1 {
-		run, err = reproduceModel(cmd.Context(), paths[0], nodeFile, podFile, seed, ratio)
+	if len(c.models) == 1 {
+		run, err = reproduceModel(cmd.Context(), c.models[0], nodeFile, podFile, seed, c.ratio)
 	} else {
-		run, err = reproduceHeuristic(nodeFile, podFile, policy, seed, ratio)
+		run, err = reproduceHeuristic(nodeFile, podFile, c.policies[0], seed, c.ratio)
 	}
 	if err != nil {
 		return err

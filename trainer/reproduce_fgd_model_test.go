@@ -58,7 +58,7 @@ func TestReproduceModels(t *testing.T) {
 	}
 
 	plots := t.TempDir()
-	all := []string{"reproduce", "fgd", "--all", "--data", dir, "--list", "small", "--policy", "FGD", "--model", found[0], "--model", found[1], "--plot", plots}
+	all := []string{"reproduce", "fgd", "--all", "--data", dir, "--list", "small", "--policy", "FGD", "--policy", "Random", "--model", found[0], "--model", found[1], "--plot", plots}
 	text := mustExecute(t, all...)
 	if !strings.Contains(text, "small, ppo against FGD") {
 		t.Errorf("no curve of the models in\n%s", text)
@@ -70,8 +70,8 @@ func TestReproduceModels(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustExecute(t, append(all, "--json")...)), &rows); err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 2 || len(rows[0].Runs) != 10 || len(rows[1].Runs) != 20 || rows[1].Runs[0].Failed != model.Failed {
-		t.Fatalf("%d rows, want FGD with 10 runs and the models with 20, of which the first fails %d pods", len(rows), model.Failed)
+	if len(rows) != 3 || len(rows[0].Runs) != 10 || len(rows[2].Runs) != 20 || rows[2].Runs[0].Failed != model.Failed {
+		t.Fatalf("%d rows, want FGD and Random with 10 runs and the models with 20, of which the first fails %d pods", len(rows), model.Failed)
 	}
 }
 
@@ -101,6 +101,8 @@ func TestReproduceModelErrors(t *testing.T) {
 		{append(one, "--model", cartPoleModel), "classic/CartPole-v1"},
 		{append(one, "--model", cartPoleModel, "--ratio", "0"), "--ratio above 0"},
 		{append(one, "--model", "a", "--policy", "FGD"), "one --policy or one --model"},
+		{append(one, "--policy", "FGD", "--policy", "BestFit"), "one --policy or one --model"},
+		{append(one, "--policy", "None"), "policy \"None\""},
 		{append(one, "--list", "small"), "--list selects"},
 		{[]string{"reproduce", "fgd", "--all", "--data", dir, "--list", "large"}, "openb_pod_list_large.csv"},
 	} {
