@@ -112,7 +112,8 @@
 // Random, DotProd, GpuClustering, GpuPacking, BestFit and FGD as published; MostAllocated and
 // KubeResources, kube-scheduler's scores of CPU and memory; KubeDefault, all of kube-scheduler's
 // default scores, where pods of equal shape are replicas of one controller; ScarcityFGD, FGD
-// that keeps models free for the pods that can run on no other. They choose devices as they
+// that keeps models free for the pods that can run on no other; WeightedFGD, FGD that weighs
+// such scarcity, and how well the pod fits, against fragmentation. They choose devices as they
 // were published, which no action can.
 //
 // # Versions

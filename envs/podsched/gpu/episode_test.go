@@ -385,6 +385,7 @@ func TestExplain(t *testing.T) {
 		{"b", "GpuClustering", "46"},  // 25*7000/8000 = 21, and 25 for a node without pods
 		{"b", "MostAllocated", "12"},  // 12.5 of CPU and of memory, truncated
 		{"b", "ScarcityFGD", "75"},    // half of FGD's and 50: not scarce
+		{"b", "WeightedFGD", "5282"},  // 100*(50 + 0.03*94), no pressure
 	} {
 		if got := at(tc.node, tc.column); got != tc.want {
 			t.Errorf("%s of node %s is %q, want %q", tc.column, tc.node, got, tc.want)

@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 		lines += fmt.Sprintf("%s,%d,%d,%d,%s\n", n.Name, n.MilliCPU, n.MemoryMiB, n.GPUs, n.Model)
 	}
 	nodeFile := write(t, "nodes.csv", lines)
-	for _, policy := range []string{"FGD", "BestFit", "ScarcityFGD"} {
+	for _, policy := range []string{"FGD", "BestFit", "ScarcityFGD", "WeightedFGD"} {
 		want, err := Reproduce(nodes, list, policy, 45, DefaultRatio)
 		if err != nil {
 			t.Fatal(err)
