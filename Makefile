@@ -38,7 +38,7 @@ PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/
 # What trainings have beside the tuned hyperparameters: instances, a teacher.
 pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
 	--env-kwargs lifetime:600 --env-kwargs steps:500
-pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 30000 --eval-episodes 40
+pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 100000 --eval-episodes 40
 
 # pretrain trains and publishes the models of the environment $(1) with the arguments $(2).
 define pretrain
