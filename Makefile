@@ -20,11 +20,45 @@ endif
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## compile trainer and server into bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./trainer ./server
+
+# Kubernetes' servers are compiled for this one, and -trimpath is part of the key of Go's build
+# cache: build, vet and tests must agree on it, or all is compiled again.
+CONTROLPLANE     := kwok/controlplane
+CONTROLPLANE_GO  := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false $(CONTROLPLANE_GOFLAGS)' $(GO) -C $(CONTROLPLANE)
+K8S_VERSION      := k8s.io/component-base/version
+CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
+	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum
+
+controlplane: bin/controlplane ## compile etcd, Kubernetes' servers and KWOK into bin/controlplane: minutes at first, seconds later
+
+bin/controlplane: $(CONTROLPLANE_SRC)
+	@mkdir -p bin
+	@start=$$SECONDS; version=$$($(CONTROLPLANE_GO) list -m -f '{{.Version}}' k8s.io/kubernetes); \
+		$(CONTROLPLANE_GO) build -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
+		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
+
+test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
+	$(CONTROLPLANE_GO) vet ./...
+	$(CONTROLPLANE_GO) test -count=1 ./...
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
+
+images: controlplane ## prepare .cache/images, the folders from which compose.yaml builds its images
+	@rm -rf $(CACHE)/images
+	@mkdir -p $(CACHE)/images/controlplane/state $(CACHE)/images/controlplane/stages $(CACHE)/images/server $(CACHE)/images/trainer/logs
+	cp bin/controlplane kwok/controlplane/Dockerfile $(CACHE)/images/controlplane/
+	cp kwok/stages/*.yaml $(CACHE)/images/controlplane/stages/
+	cp server/Dockerfile $(CACHE)/images/server/
+	cp trainer/Dockerfile $(CACHE)/images/trainer/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
+
+test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
+	tools/test_compose.sh
 
 run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: about a minute
 	@mkdir -p logs
@@ -32,19 +66,22 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	@echo
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
-PRETRAINED_ALGOS ?= ppo a2c
+PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0
 
-# What trainings have beside the tuned hyperparameters: instances, a teacher.
+# Algorithms with hyperparameters for an environment of nodes, and what its trainings have beside
+# these: instances, a teacher.
+algos_k8s-PodBalance-v0 := ppo a2c dqn
+algos_k8s-GPUPodScheduling-v0 := ppo a2c
 pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
 	--env-kwargs lifetime:600 --env-kwargs steps:500
 pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 100000 --eval-episodes 40
 
-# pretrain trains and publishes the models of the environment $(1) with the arguments $(2).
+# pretrain trains the algorithms $(2) on the environment $(1) with the arguments $(3), and publishes.
 define pretrain
 best=(); \
-for algo in $(PRETRAINED_ALGOS); do \
-	bin/trainer train --algo $$algo --env $(1) $(2) --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+for algo in $(2); do \
+	bin/trainer train --algo $$algo --env $(1) $(3) --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
 	best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
 done; \
 bin/trainer card "$${best[@]}"
@@ -52,7 +89,7 @@ endef
 
 pretrained: build ## train the models of models/pretrained anew and write their cards: about five minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
-	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env),$(pretrained_$(subst /,-,$(env))));)
+	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env),$(or $(algos_$(subst /,-,$(env))),$(PRETRAINED_ALGOS)),$(pretrained_$(subst /,-,$(env))));)
 
 test: ## every test
 	@for stage in test-race test-full test-python; do \

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
@@ -32,6 +33,9 @@ func demonstration(t *testing.T, spec *envs.Spec, n int, name string, steps int)
 func TestImitates(t *testing.T) {
 	spec := envcheck.LargestNode(8, true)
 	for algo, build := range builders {
+		if testing.Short() && algo != "ppo" && algo != "dqn" {
+			continue // which clone as ppo does
+		}
 		t.Run(algo, func(t *testing.T) {
 			t.Parallel()
 			var saved [][]byte
@@ -59,6 +63,45 @@ func TestImitates(t *testing.T) {
 				t.Error("two runs with one seed differ")
 			}
 		})
+	}
+}
+
+// TestImitatesWithMemory lets PPO with a recurrent policy watch the optimal baseline of Memory,
+// whose first action alone tells the cue; a demonstration ends within an episode of 5 steps.
+func TestImitatesWithMemory(t *testing.T) {
+	spec := envcheck.Memory(4, 5)
+	var saved [][]byte
+	for range 2 {
+		r := agentstest.NewRun(t, spec, 8, 1, recurrent(t, 10_000))
+		m, err := r.L.(imitation.Learner).Imitate(context.Background(), demonstration(t, spec, 8, "Recall", 8*512+8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m["imitation/accuracy"] < 0.99 {
+			t.Errorf("metrics %v, want an accuracy of at least 0.99", m)
+		}
+		if got := r.Evaluate(spec, 50); got < 0.99 {
+			t.Errorf("mean return %v of the imitator, want 1", got)
+		}
+		for !r.Cycle() {
+		}
+		saved = append(saved, r.Saved())
+	}
+	if !bytes.Equal(saved[0], saved[1]) {
+		t.Error("two runs with one seed differ")
+	}
+}
+
+// recurrent makes PPO with a recurrent policy.
+func recurrent(t *testing.T, steps int) func(env agents.EnvInfo, seed uint64) (agentstest.Learner, error) {
+	return func(env agents.EnvInfo, seed uint64) (agentstest.Learner, error) {
+		cfg := ppo.RecurrentDefaults()
+		cfg.NSteps, cfg.BatchSize, cfg.LSTMHiddenSize, cfg.NetArch, cfg.TotalTimesteps = 32, 128, 16, []int{16}, steps
+		spec, err := ppo.RecurrentNetworkSpec(cfg, env.Obs, env.Act)
+		if err != nil {
+			return nil, err
+		}
+		return ppo.NewRecurrent(cfg, env, agentstest.Network(t, spec, seed), seed)
 	}
 }
 

@@ -38,6 +38,12 @@ func readHyperparams(algo, env, conf string, params map[string]any) (hyperparams
 	if err != nil {
 		return h, err
 	}
+	if layer, err = expandNormalize(layer); err != nil {
+		return h, err
+	}
+	if params, err = expandNormalize(params); err != nil {
+		return h, err
+	}
 	all := merge(layer, params)
 	for name, field := range map[string]*int{"n_envs": &h.NEnvs, "n_timesteps": &h.NTimesteps} {
 		if v, ok := all[name]; ok {

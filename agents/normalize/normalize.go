@@ -216,6 +216,20 @@ func (z *Normalizer) Obs(dst, src []float32) {
 // Restart begins the running returns anew, as those of environments that were reset.
 func (z *Normalizer) Restart() { clear(z.returns) }
 
+// Affine returns what Obs does to each number of an observation: (x − mean)/std, within ±clip.
+// Numbers that it leaves alone have the mean 0 and the deviation 1, but are clipped as well:
+// only observations with edges have such.
+func (z *Normalizer) Affine() (mean, std []float32, clip float32) {
+	mean, std = make([]float32, len(z.obs.of)), make([]float32, len(z.obs.of))
+	for i, g := range z.obs.of {
+		std[i] = 1
+		if g >= 0 {
+			mean[i], std[i] = float32(z.obs.mean[g]), float32(math.Sqrt(z.obs.variance[g]+epsilon))
+		}
+	}
+	return mean, std, float32(z.cfg.ClipObs)
+}
+
 // Active reports whether Obs changes anything.
 func (z *Normalizer) Active() bool { return z.cfg.NormObs }
 

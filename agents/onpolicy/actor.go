@@ -41,6 +41,7 @@ type Actor struct {
 	Value     int // offset of the value in an output row
 	NUpdates  int
 	State     State // what else the learner keeps; nil if nothing
+	Memory    *Memory
 
 	spec         models.Spec
 	src          *pcg.Source
@@ -70,6 +71,7 @@ type Settings struct {
 	Spec      models.Spec
 	Net       models.Network // built from Spec
 	Seed      uint64         // of all that is random
+	SeqSteps  int            // steps of the sequences of a recurrent network
 }
 
 // NewActor returns an Actor without an Optimizer, which the caller sets.
@@ -84,6 +86,13 @@ func NewActor(s Settings) (*Actor, error) {
 	a := &Actor{
 		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
 		spec: s.Spec, src: pcg.New(s.Seed), norm: s.Normalize, gamma: s.Gamma,
+	}
+	if a.Memory, err = newMemory(s.Net, s.Spec); err != nil {
+		return nil, err
+	}
+	if a.Memory.Recurrent() {
+		a.Memory.resize(s.Env.NumEnvs)
+		a.State = a.Memory
 	}
 	a.Rng = rand.New(a.src)
 	a.Value, _ = s.Spec.Head(valueHead)
@@ -235,7 +244,11 @@ func (a *Actor) Greedy() agents.Policy {
 	if err != nil {
 		panic("onpolicy: unreachable: " + err.Error()) // NewActor made one
 	}
-	return &greedy{algo: a.Algo, net: a.Net, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
+	m, err := newMemory(a.Net, a.spec)
+	if err != nil {
+		panic("onpolicy: unreachable: " + err.Error()) // likewise
+	}
+	return &greedy{algo: a.Algo, memory: m, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
 }
 
 // NewPolicy returns the greedy policy of a checkpoint that an Actor saved; net holds its
@@ -249,7 +262,10 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("onpolicy: %w: %w", models.ErrMismatch, err)
 	}
-	g := &greedy{algo: f.Meta.Algo, net: net, spec: f.Meta.Spec, size: act.Size()}
+	g := &greedy{algo: f.Meta.Algo, spec: f.Meta.Spec, size: act.Size()}
+	if g.memory, err = newMemory(net, f.Meta.Spec); err != nil {
+		return nil, err
+	}
 	if g.dist, err = distribution.New(act, f.Meta.Spec); err != nil {
 		return nil, fmt.Errorf("onpolicy: %w: %w", models.ErrMismatch, err)
 	}
@@ -262,16 +278,17 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	return g, nil
 }
 
-// greedy takes the most probable of the permitted actions.
+// greedy takes the most probable of the permitted actions. With a recurrent network it must see
+// every batch.
 type greedy struct {
-	algo string
-	net  models.Network
-	spec models.Spec
-	dist distribution.Distribution
-	norm *normalize.Normalizer
-	box  *space.Box
-	size int // of an action
-	obs  []float32
+	algo   string
+	memory *Memory
+	spec   models.Spec
+	dist   distribution.Distribution
+	norm   *normalize.Normalizer
+	box    *space.Box
+	size   int // of an action
+	obs    []float32
 }
 
 // Act implements [agents.Policy].
@@ -283,7 +300,7 @@ func (g *greedy) Act(b *envs.Batch, actions []float32) error {
 		g.norm.Obs(g.obs, obs)
 		obs = g.obs
 	}
-	out, err := g.net.Forward(obs, n)
+	out, err := g.memory.Step(obs, b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", g.algo, err)
 	}

@@ -29,6 +29,8 @@ const (
 	Node = "NodePolicy" // dense layers that all nodes share, over a node's row and what belongs to no node
 	SAGE = "SAGEPolicy" // layers that pass the mean of a node's neighbours to it
 	GCN  = "GCNPolicy"  // layers that pass the normalized sum
+
+	MlpLSTM = "MlpLstmPolicy" // an LSTM over the whole observation, then dense layers; ppo_lstm only
 )
 
 // Network are the hyperparameters of a learner's network.
@@ -63,6 +65,40 @@ func (n Network) ActorCritic(obs, act space.Space) (models.Spec, error) {
 		spec = models.NodeActorCritic(obs.Size(), nodes, n.NetArch, n.ActivationFn, layer, n.Pool, wait)
 	}
 	return n.finish(spec)
+}
+
+// LSTM are the hyperparameters of MlpLstmPolicy, with the names and defaults of sb3-contrib.
+type LSTM struct {
+	LSTMHiddenSize   int  `json:"lstm_hidden_size"`   // cells of a layer; default 256
+	NLSTMLayers      int  `json:"n_lstm_layers"`      // default 1
+	SharedLSTM       bool `json:"shared_lstm"`        // the value reads the policy's LSTM, without a gradient into it; default false
+	EnableCriticLSTM bool `json:"enable_critic_lstm"` // the value has an LSTM of its own; default true. If both are false it reads a dense layer
+}
+
+// DefaultLSTM returns sb3-contrib's defaults.
+func DefaultLSTM() LSTM { return LSTM{LSTMHiddenSize: 256, NLSTMLayers: 1, EnableCriticLSTM: true} }
+
+// RecurrentActorCritic returns an MlpPolicy's network whose towers read LSTMs.
+func (n Network) RecurrentActorCritic(obs, act space.Space, l LSTM) (models.Spec, error) {
+	switch {
+	case n.Policy != MlpLSTM:
+		return models.Spec{}, fmt.Errorf("policies: policy %q with an LSTM, want %s", n.Policy, MlpLSTM)
+	case l.SharedLSTM && l.EnableCriticLSTM:
+		return models.Spec{}, fmt.Errorf("policies: shared_lstm and enable_critic_lstm, want one of them or none")
+	case l.NLSTMLayers < 1:
+		return models.Spec{}, fmt.Errorf("policies: n_lstm_layers is %d, want at least 1", l.NLSTMLayers)
+	}
+	spec, err := n.dense(obs, act)
+	if err != nil {
+		return models.Spec{}, err
+	}
+	critic := models.NoLSTM
+	if l.SharedLSTM {
+		critic = models.SharedLSTM
+	} else if l.EnableCriticLSTM {
+		critic = models.CriticLSTM
+	}
+	return n.finish(models.WithLSTM(spec, l.NLSTMLayers, l.LSTMHiddenSize, critic))
 }
 
 // ActionValues returns a network of the values of Discrete actions: one tower with a head that
@@ -189,6 +225,9 @@ func (n Network) layer() (string, error) {
 		return models.SAGE, nil
 	case GCN:
 		return models.GCN, nil
+	}
+	if n.Policy == MlpLSTM {
+		return "", fmt.Errorf("policies: policy %s, which is that of ppo_lstm", MlpLSTM)
 	}
 	return "", fmt.Errorf("policies: policy %q, want %s, %s, %s or %s", n.Policy, Mlp, Node, SAGE, GCN)
 }

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/kwok/launch"
+)
+
+// TestKwokUp runs the real control plane for a moment.
+func TestKwokUp(t *testing.T) {
+	if _, err := launch.Find(); errors.Is(err, launch.ErrNoBinary) {
+		t.Skip("needs the control plane: make controlplane")
+	}
+	for _, format := range []string{"text", "json"} {
+		t.Run(format, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			out := &untilText{text: "Ctrl-C", then: cancel}
+			args := []string{"kwok", "up", "--", "--components=kwok"}
+			if format == "json" {
+				out.text = `"seconds"`
+				args = append([]string{"--json"}, args...)
+			}
+			root := newRoot()
+			root.SetArgs(args)
+			root.SetOut(out)
+			root.SetErr(io.Discard)
+			if err := root.ExecuteContext(ctx); err != nil {
+				t.Fatalf("trainer %s: %v", strings.Join(args, " "), err)
+			}
+			if !strings.Contains(out.b.String(), out.text) {
+				t.Fatalf("it printed\n%s\nwithout %s", &out.b, out.text)
+			}
+			var r launch.Ready
+			if format == "json" {
+				if err := json.Unmarshal(out.b.Bytes(), &r); err != nil || r.PID == 0 || len(r.Components) != 1 {
+					t.Errorf("%v in %s, want one document with the pid and one component", err, &out.b)
+				}
+			} else if !strings.Contains(out.b.String(), "export KUBECONFIG=") {
+				t.Errorf("it printed\n%s\nwant how to use kubectl", &out.b)
+			}
+		})
+	}
+}
+
+func TestKwokUpWithoutBinary(t *testing.T) {
+	t.Setenv(launch.BinaryEnv, "")
+	t.Chdir(t.TempDir())
+	if _, _, err := execute(t, t.Context(), "kwok", "up"); !errors.Is(err, launch.ErrNoBinary) || !strings.Contains(err.Error(), "make controlplane") {
+		t.Errorf("trainer kwok up = %v, want %v", err, launch.ErrNoBinary)
+	}
+	t.Setenv(launch.BinaryEnv, "nonesuch")
+	if _, _, err := execute(t, t.Context(), "kwok", "up"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("trainer kwok up = %v, want %v", err, os.ErrNotExist)
+	}
+}
+
+// untilText collects what is printed and calls then once that has text.
+type untilText struct {
+	mu   sync.Mutex
+	b    bytes.Buffer
+	text string
+	then func()
+}
+
+func (u *untilText) Write(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n, err := u.b.Write(p)
+	if strings.Contains(u.b.String(), u.text) {
+		u.then()
+	}
+	return n, err
+}
