@@ -67,21 +67,33 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
-PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
+PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0
+
+# Algorithms with hyperparameters for an environment of nodes, and what its trainings have beside
+# these: instances, a teacher.
+algos_k8s-PodBalance-v0 := ppo a2c
+algos_k8s-GPUPodScheduling-v0 := ppo a2c
+pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
+	--env-kwargs lifetime:600 --env-kwargs steps:500
+pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 100000 --eval-episodes 40
+
 # Environments with their arguments, + for a space.
 PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
 	k8s/LRASubcluster-v0+--env-kwargs+min_containers:1+--env-kwargs+containers:216+--imitate+greedy+--imitate-steps+60000
 
+# pretrain trains the algorithms $(2) on the environment $(1) with the arguments $(3), and publishes.
+define pretrain
+best=(); \
+for algo in $(2); do \
+	bin/trainer train --algo $$algo --env $(1) $(3) --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+	best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+done; \
+bin/trainer card "$${best[@]}"
+endef
+
 pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about five minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
-	@for env in $(PRETRAINED_ENVS); do \
-		best=(); \
-		for algo in $(PRETRAINED_ALGOS); do \
-			bin/trainer train --algo $$algo --env $$env --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
-			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
-		done; \
-		bin/trainer card "$${best[@]}"; \
-	done
+	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env),$(or $(algos_$(subst /,-,$(env))),$(PRETRAINED_ALGOS)),$(pretrained_$(subst /,-,$(env))));)
 	@for job in $(PRETRAINED_LRA); do \
 		bin/trainer train --algo ppo --env $${job//+/ } --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
 		bin/trainer card --model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"; \
