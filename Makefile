@@ -43,6 +43,7 @@ bin/controlplane: $(CONTROLPLANE_SRC)
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
 
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
+	$(CONTROLPLANE_GO) mod tidy -diff
 	$(CONTROLPLANE_GO) vet ./...
 	$(CONTROLPLANE_GO) test -count=1 ./...
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
