@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
@@ -16,6 +17,7 @@ var sentinels = []struct {
 	{envs.ErrInvalidAction, wire.InvalidAction},
 	{envs.ErrResetNeeded, wire.ResetNeeded},
 	{envs.ErrInvalidOption, wire.InvalidOption},
+	{cluster.ErrUnavailable, wire.BackendDown}, // before Deadline: a backend that does not answer in time is down
 	{context.DeadlineExceeded, wire.Deadline},
 	{context.Canceled, wire.WasCancelled},
 }
