@@ -47,7 +47,7 @@ pretrained: build ## train the models of models/pretrained anew and write their 
 	done
 
 test: ## every test
-	@for stage in test-race test-full test-python; do \
+	@for stage in test-race test-full test-python test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
@@ -68,6 +68,17 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is compiled, minutes at first
 	$(GO) -C envs/vpa/recommender/oracle vet ./...
 	$(GO) -C envs/vpa/recommender/oracle test ./...
+
+# The control plane's binary; `make controlplane` builds bin/controlplane, which takes minutes at first.
+KUBERNASIUM_CONTROLPLANE ?= $(abspath bin/controlplane)
+
+test-kwok: ## the environments on a real API server with KWOK's nodes, and parity with the simulator
+	@test -x $(KUBERNASIUM_CONTROLPLANE) || $(MAKE) --no-print-directory controlplane
+	@mkdir -p $(CACHE)
+	KUBERNASIUM_CONTROLPLANE=$(abspath $(KUBERNASIUM_CONTROLPLANE)) $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/stages > $(CACHE)/test-kwok.log 2>&1 \
+		|| { cat $(CACHE)/test-kwok.log; exit 1; }
+	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
+	@grep -e '^ok' -e 'decisions, .* pods' $(CACHE)/test-kwok.log
 
 $(VENV)/installed: tools/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)

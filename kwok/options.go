@@ -3,9 +3,12 @@ package kwok
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +67,10 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kwok: kubeconfig: %w", err)
 	}
-	tune(rc)
 	if s.wrap != nil {
 		s.wrap(rc)
 	}
+	tune(rc)
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return nil, fmt.Errorf("kwok: kubeconfig %s: %w", s.opts.Kubeconfig, err)
@@ -100,6 +103,38 @@ func tune(rc *rest.Config) {
 	rc.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	rc.UserAgent = "kubernasium"
 	rc.WarningHandler = rest.NoWarnings{}
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next} })
+}
+
+const (
+	firstPause = 10 * time.Millisecond // before a request that was refused is repeated; doubled up to lastPause
+	lastPause  = time.Second
+)
+
+// patient repeats requests that the API server refuses because it has too many, until their
+// context ends. client-go gives up after ten, each a second after the last: of many requests at a
+// time that return together, some are refused every time.
+type patient struct{ next http.RoundTripper }
+
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		resp, err := p.next.RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests || r.Body != nil && r.GetBody == nil {
+			return resp, err
+		}
+		_ = resp.Body.Close() // what it says is known
+		select {
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		case <-time.After(pause/2 + rand.N(pause)): // not together with the others
+		}
+		if r.GetBody != nil {
+			r = r.Clone(r.Context())
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
 }
 
 // refuseRealNodes returns an error if some node of the control plane is not KWOK's.

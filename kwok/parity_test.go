@@ -2,10 +2,8 @@ package kwok
 
 import (
 	"context"
-	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
 
@@ -27,10 +25,7 @@ var parityOptions = map[string][]map[string]any{
 // TestParity plays 3 episodes of 50 decisions of each environment on both backends.
 func TestParity(t *testing.T) {
 	server := Options{Kubeconfig: kwoktest.Shared(t).Kubeconfig}
-	for _, s := range envs.Specs() {
-		if !strings.HasPrefix(s.ID, family) || strings.Contains(s.ID, suffix) {
-			continue
-		}
+	for _, s := range originals() {
 		for _, opts := range append([]map[string]any{nil}, parityOptions[s.ID]...) {
 			r, err := Parity(context.Background(), ParityConfig{Env: s.ID, Episodes: 3, Decisions: 50, Options: opts, Server: server})
 			if err != nil {

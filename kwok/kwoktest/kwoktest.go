@@ -46,6 +46,7 @@ type ControlPlane struct {
 var (
 	sharedOnce sync.Once
 	shared     *ControlPlane
+	sharedDir  string
 	sharedErr  error
 )
 
@@ -55,9 +56,8 @@ func Shared(t testing.TB) *ControlPlane {
 	t.Helper()
 	needBinary(t)
 	sharedOnce.Do(func() {
-		var dir string
-		if dir, sharedErr = os.MkdirTemp("", "kwoktest"); sharedErr == nil {
-			shared, sharedErr = start(dir)
+		if sharedDir, sharedErr = os.MkdirTemp("", "kwoktest"); sharedErr == nil {
+			shared, sharedErr = start(sharedDir)
 		}
 	})
 	if sharedErr != nil {
@@ -70,6 +70,9 @@ func Shared(t testing.TB) *ControlPlane {
 // the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
+	if sharedDir != "" {
+		defer os.RemoveAll(sharedDir)
+	}
 	if shared != nil {
 		if err := shared.stop(syscall.SIGTERM); err != nil {
 			fmt.Fprintln(os.Stderr, "kwoktest:", err)
