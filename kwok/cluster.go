@@ -19,7 +19,7 @@ import (
 
 const (
 	callTimeout = 30 * time.Second // of a call; one takes 1 to 5 ms on an idle machine
-	patience    = 30 * time.Second // until the objects are as predicted; KWOK takes 3 ms for a pod on an idle machine
+	patience    = 30 * time.Second // until one more object is as predicted; KWOK takes 3 ms for a pod on an idle machine
 )
 
 // Cluster is a [cluster.Cluster] on an API server. It connects, and makes its namespace, at the

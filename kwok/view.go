@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -164,7 +165,7 @@ func (v *view) synced() (ok bool, changed <-chan struct{}, err error) {
 	return len(v.differ) == 0, v.changed, nil
 }
 
-// wait waits until the view is synced. After patience it returns an error that prints what
+// wait waits until the view is synced. When no object has become so for patience, it returns an error that prints what
 // differs, or that wraps [cluster.ErrUnavailable] if the API server cannot be watched.
 func (v *view) wait(ctx context.Context, patience time.Duration) error {
 	return v.until(ctx, patience, v.synced)
@@ -184,10 +185,15 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	var blind <-chan time.Time // fires when the watches have failed for long
+	fewest := math.MaxInt
 	for {
 		ok, changed, err := met()
 		if ok || err != nil {
 			return err
+		}
+		if n := v.differing(); n < fewest { // progress, on a slow machine
+			fewest = n
+			timer.Reset(patience)
 		}
 		switch down := v.down(); {
 		case !down:
@@ -209,6 +215,13 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 
 // blindness is how long the API server may be out of reach before a wait ends.
 const blindness = 3 * time.Second
+
+// differing returns how many objects are not as they should be.
+func (v *view) differing() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.differ)
+}
 
 // down reports whether some watch cannot be had.
 func (v *view) down() bool {
