@@ -46,7 +46,8 @@ type Checkpoint struct {
 
 // Match reports how c differs from want in algorithm, environment, spaces or spec. A zero
 // field of want matches all, so that one may load a policy into another environment of the
-// same spaces. The error wraps [ErrMismatch].
+// same spaces. A spec of another number of nodes differs: see [Spec.WithNodes]. The error
+// wraps [ErrMismatch].
 func (c Checkpoint) Match(want Checkpoint) error {
 	for _, f := range []struct{ what, got, want string }{
 		{"algorithm", c.Algo, want.Algo},
@@ -59,7 +60,7 @@ func (c Checkpoint) Match(want Checkpoint) error {
 		}
 	}
 	if want.Spec.Inputs != 0 && !c.Spec.Equal(want.Spec) {
-		return fmt.Errorf("%w: network is %+v, want %+v", ErrMismatch, c.Spec, want.Spec)
+		return fmt.Errorf("%w: network is %v, want %v", ErrMismatch, c.Spec, want.Spec)
 	}
 	return nil
 }

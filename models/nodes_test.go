@@ -81,7 +81,7 @@ func TestWithNodes(t *testing.T) {
 	want := NodeActorCritic(5000+1+1213*3+10000+2,
 		Nodes{Offset: 5001, N: 1213, Features: 3, Edges: &Edges{Offset: 5001 + 3639, N: 5000, Masked: true}}, []int{8}, Tanh, SAGE, MeanMax, true)
 	if !big.Equal(want) {
-		t.Errorf("WithNodes = %+v with %+v and %+v, want %+v with %+v and %+v", big, big.Nodes, big.Nodes.Edges, want, want.Nodes, want.Nodes.Edges)
+		t.Errorf("WithNodes = %v, want %v", big, want)
 	}
 	if s.Nodes.N != 4 || s.Nodes.Edges.N != 6 {
 		t.Error("WithNodes changed its receiver")
@@ -226,7 +226,7 @@ func TestSpecJSONOfKinds(t *testing.T) {
 		}
 		var got Spec
 		if err := json.Unmarshal(b, &got); err != nil || !got.Equal(want) {
-			t.Errorf("%s became %+v, %v", b, got, err)
+			t.Errorf("%s became %v, %v", b, got, err)
 		}
 	}
 	got, err := json.Marshal(ActorCritic(4, 2, []int{8}, ReLU))
@@ -235,5 +235,11 @@ func TestSpecJSONOfKinds(t *testing.T) {
 		`"heads":[{"name":"action_net","tower":0,"size":2,"gain":0.01},{"name":"value_net","tower":1,"size":1,"gain":1}]}`
 	if err != nil || string(got) != want {
 		t.Errorf("JSON is %s, want %s", got, want)
+	}
+	if got := ActorCritic(4, 2, []int{8}, ReLU).String(); got != want {
+		t.Errorf("String is %s, want %s", got, want)
+	}
+	if got := (Spec{Heads: []Head{{Gain: math.NaN()}}}).String(); !strings.Contains(got, "not valid") {
+		t.Errorf("String of a gain that is no number is %s", got)
 	}
 }

@@ -30,10 +30,11 @@ func ParamLayout(s Spec) []ParamInfo {
 }
 
 // A parameter is one with its first values: orthogonal with a gain, uniform in ±bound or all
-// value.
+// value. inputs is the number of inputs of a dense, SAGE or GCN layer, else 0.
 type parameter struct {
 	ParamInfo
 	bound, value float64
+	inputs       int
 }
 
 // layout is ParamLayout with first values.
@@ -77,7 +78,11 @@ func (l *parameters) constant(name string, n int, value float64) {
 }
 
 func (l *parameters) weight(name string, in, out int, gain float64) {
-	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{in, out}, Gain: gain}})
+	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{in, out}, Gain: gain}, inputs: in})
+}
+
+func (l *parameters) bias(name string, in, out int) {
+	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{out}}, inputs: in})
 }
 
 func (l *parameters) uniform(name string, bound float64, shape ...int) {
@@ -89,14 +94,14 @@ func (l *parameters) layer(name, kind string, in, out int, gain float64) {
 	switch kind {
 	case SAGE:
 		l.weight(name+".lin_l.weight", in, out, gain)
-		l.constant(name+".lin_l.bias", out, 0)
+		l.bias(name+".lin_l.bias", in, out)
 		l.weight(name+".lin_r.weight", in, out, gain)
 	case GCN:
 		l.weight(name+".lin.weight", in, out, gain)
-		l.constant(name+".bias", out, 0)
+		l.bias(name+".bias", in, out)
 	default:
 		l.weight(name+".weight", in, out, gain)
-		l.constant(name+".bias", out, 0)
+		l.bias(name+".bias", in, out)
 	}
 }
 
@@ -147,18 +152,31 @@ func NewParams(s Spec) []Param {
 // in deep linear neural networks", arXiv:1312.6120, as torch.nn.init.orthogonal_ does it.
 func Init(params []Param, s Spec, rng *rand.Rand) {
 	for i, p := range layout(s) {
-		w := params[i].Value
-		switch {
-		case p.Gain != 0:
-			orthogonal(w, p.Shape[0], p.Shape[1], p.Gain, rng)
-		case p.bound != 0:
-			for j := range w {
-				w[j] = float32(p.bound * (2*rng.Float64() - 1))
-			}
-		default:
-			for j := range w {
-				w[j] = float32(p.value)
-			}
+		if p.Gain != 0 {
+			orthogonal(params[i].Value, p.Shape[0], p.Shape[1], p.Gain, rng)
+		} else {
+			p.fill(params[i].Value, rng)
+		}
+	}
+}
+
+// InitUniform is Init, but the weights and biases of layers are uniform in ±1/√inputs, the
+// default of torch.nn.Linear, which Stable-Baselines3 leaves for DQN.
+func InitUniform(params []Param, s Spec, rng *rand.Rand) {
+	for i, p := range layout(s) {
+		if p.inputs > 0 {
+			p.bound = 1 / math.Sqrt(float64(p.inputs))
+		}
+		p.fill(params[i].Value, rng)
+	}
+}
+
+// fill draws from ±bound or, if that is 0, sets all to value.
+func (p parameter) fill(w []float32, rng *rand.Rand) {
+	for j := range w {
+		w[j] = float32(p.value)
+		if p.bound != 0 {
+			w[j] = float32(p.bound * (2*rng.Float64() - 1))
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package models
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -72,6 +74,15 @@ type Head struct {
 	Blocks []int   `json:"blocks,omitempty"` // sizes of the categorical distributions side by side in a multi-discrete head; they sum to Size
 	Free   bool    `json:"free,omitempty"`
 	Value  float64 `json:"value,omitempty"` // the first value of all numbers of a free head
+}
+
+// String returns s as JSON.
+func (s Spec) String() string {
+	text, err := json.Marshal(s)
+	if err != nil { // a gain that is no number
+		return fmt.Sprintf("a spec that is not valid: %v", err)
+	}
+	return string(text)
 }
 
 // Equal reports whether s and t are the same description.

@@ -16,7 +16,7 @@ func newReproduce() *cobra.Command {
 		Use:   "reproduce",
 		Short: "Reproduce published results of earlier projects",
 	}
-	cmd.AddCommand(newReproduceGang(), newReproduceVPA())
+	cmd.AddCommand(newReproduceGang(), newReproduceFGD(), newReproduceVPA(), newReproduceLRA())
 	return cmd
 }
 

@@ -68,27 +68,36 @@ func Mode(logits []float32, mask []bool) int {
 	return best
 }
 
-// Entropy returns -Σ p log p of the distribution that LogProbs wrote, in nats.
-func Entropy(logp []float64) float64 {
-	h := 0.0
-	for _, l := range logp {
+// Probs writes the probability of each action, exp(logp), to p.
+func Probs(p, logp []float64) {
+	for j, l := range logp {
+		p[j] = 0
 		if !math.IsInf(l, -1) {
-			h -= math.Exp(l) * l
+			p[j] = math.Exp(l)
+		}
+	}
+}
+
+// Entropy returns -Σ p log p of the distribution that LogProbs and Probs wrote, in nats.
+func Entropy(logp, p []float64) float64 {
+	h := 0.0
+	for j, l := range logp {
+		if !math.IsInf(l, -1) {
+			h -= p[j] * l
 		}
 	}
 	return h
 }
 
 // Grad adds to dLogits the gradient with respect to the logits of
-// dLogProb·logp[action] + dEntropy·Entropy(logp). Actions masked out get none.
-func Grad(dLogits []float32, logp []float64, action int, dLogProb, dEntropy float64) {
-	h := Entropy(logp)
+// dLogProb·logp[action] + dEntropy·Entropy(logp, p). Actions masked out get none.
+func Grad(dLogits []float32, logp, p []float64, action int, dLogProb, dEntropy float64) {
+	h := Entropy(logp, p)
 	for j, l := range logp {
 		if math.IsInf(l, -1) {
 			continue
 		}
-		p := math.Exp(l)
-		g := -dLogProb*p - dEntropy*p*(l+h)
+		g := -dLogProb*p[j] - dEntropy*p[j]*(l+h)
 		if j == action {
 			g += dLogProb
 		}

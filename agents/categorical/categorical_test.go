@@ -129,7 +129,7 @@ func TestMode(t *testing.T) {
 
 func TestEntropy(t *testing.T) {
 	for n := 1; n <= 6; n++ {
-		if got, want := categorical.Entropy(logProbs(make([]float32, n), nil)), math.Log(float64(n)); math.Abs(got-want) > 1e-12 {
+		if got, want := entropy(logProbs(make([]float32, n), nil)), math.Log(float64(n)); math.Abs(got-want) > 1e-12 {
 			t.Errorf("entropy of %d equal actions is %v, want ln %d = %v", n, got, n, want)
 		}
 	}
@@ -145,7 +145,7 @@ func TestEntropy(t *testing.T) {
 		// 1/4 and 3/4: ln 4 − (3/4)·ln 3.
 		{"a quarter", []float32{0, float32(math.Log(3))}, nil, math.Log(4) - 0.75*math.Log(3)},
 	} {
-		if got := categorical.Entropy(logProbs(tc.logits, tc.mask)); math.Abs(got-tc.want) > 1e-7 {
+		if got := entropy(logProbs(tc.logits, tc.mask)); math.Abs(got-tc.want) > 1e-7 {
 			t.Errorf("%s: entropy %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -191,7 +191,7 @@ func TestGradAgainstFiniteDifferences(t *testing.T) {
 			for j := range got {
 				got[j] = 10 // Grad adds
 			}
-			categorical.Grad(got, logProbs(logits, mask), action, w.dLogProb, w.dEntropy)
+			gradient(got, logProbs(logits, mask), action, w.dLogProb, w.dEntropy)
 			want := fd.Gradient(nil, func(x []float64) float64 {
 				return reference(x, mask, action, w.dLogProb, w.dEntropy)
 			}, wide, &fd.Settings{Formula: fd.Central})
@@ -211,7 +211,7 @@ func TestGradAgainstFiniteDifferences(t *testing.T) {
 // of log π(1) = l₁ − l₀ is (−1, 1) and that of the entropy 0.
 func TestGradOfExtremeLogits(t *testing.T) {
 	got := make([]float32, 3)
-	categorical.Grad(got, logProbs([]float32{1e4, -1e4, 1e4}, []bool{true, true, false}), 1, 1, 1)
+	gradient(got, logProbs([]float32{1e4, -1e4, 1e4}, []bool{true, true, false}), 1, 1, 1)
 	if diff := cmp.Diff([]float32{-1, 1, 0}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -235,11 +235,12 @@ func TestPanicsIfNothingIsPermitted(t *testing.T) {
 
 func TestNothingAllocates(t *testing.T) {
 	logits, mask := []float32{1, 2, 3, 4}, []bool{true, false, true, true}
-	logp, grad, rng := make([]float64, 4), make([]float32, 4), rand.New(rand.NewPCG(5, 6))
+	logp, p, grad, rng := make([]float64, 4), make([]float64, 4), make([]float32, 4), rand.New(rand.NewPCG(5, 6))
 	if n := testing.AllocsPerRun(100, func() {
 		categorical.LogProbs(logp, logits, mask)
 		a := categorical.Sample(rng, logp)
-		categorical.Grad(grad, logp, a, categorical.Entropy(logp), float64(categorical.Mode(logits, mask)))
+		categorical.Probs(p, logp)
+		categorical.Grad(grad, logp, p, a, categorical.Entropy(logp, p), float64(categorical.Mode(logits, mask)))
 	}); n != 0 {
 		t.Errorf("%v allocs/op, want 0", n)
 	}
@@ -248,12 +249,27 @@ func TestNothingAllocates(t *testing.T) {
 func BenchmarkRow(b *testing.B) {
 	for _, n := range []int{2, 32} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			logits, logp, grad, rng := make([]float32, n), make([]float64, n), make([]float32, n), rand.New(rand.NewPCG(5, 6))
+			logits, logp, p := make([]float32, n), make([]float64, n), make([]float64, n)
+			grad, rng := make([]float32, n), rand.New(rand.NewPCG(5, 6))
 			b.ReportAllocs()
 			for b.Loop() {
 				categorical.LogProbs(logp, logits, nil)
-				categorical.Grad(grad, logp, categorical.Sample(rng, logp), 1, 1)
+				categorical.Probs(p, logp)
+				categorical.Grad(grad, logp, p, categorical.Sample(rng, logp), 1, 1)
 			}
 		})
 	}
+}
+
+// entropy and gradient compute the probabilities first.
+func entropy(logp []float64) float64 {
+	p := make([]float64, len(logp))
+	categorical.Probs(p, logp)
+	return categorical.Entropy(logp, p)
+}
+
+func gradient(dLogits []float32, logp []float64, action int, dLogProb, dEntropy float64) {
+	p := make([]float64, len(logp))
+	categorical.Probs(p, logp)
+	categorical.Grad(dLogits, logp, p, action, dLogProb, dEntropy)
 }

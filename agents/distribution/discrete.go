@@ -14,6 +14,8 @@ type categoricals struct {
 	out  []float32 // the row
 	mask []bool
 	logp []float64
+	p    []float64 // exp(logp), once it is asked for
+	have bool      // p is that of logp
 }
 
 func newCategoricals(from int, nvec []int) *categoricals {
@@ -21,16 +23,25 @@ func newCategoricals(from int, nvec []int) *categoricals {
 	for _, k := range nvec {
 		n += k
 	}
-	return &categoricals{from: from, nvec: nvec, logp: make([]float64, n)}
+	return &categoricals{from: from, nvec: nvec, logp: make([]float64, n), p: make([]float64, n)}
 }
 
 func (c *categoricals) Condition(out []float32, mask []bool) {
-	c.out, c.mask = out[c.from:], mask
+	c.out, c.mask, c.have = out[c.from:], mask, false
 	off := 0
 	for _, n := range c.nvec {
 		categorical.LogProbs(c.logp[off:off+n], c.out[off:off+n], c.part(off, n))
 		off += n
 	}
+}
+
+// probs returns the probabilities of all actions.
+func (c *categoricals) probs() []float64 {
+	if !c.have {
+		categorical.Probs(c.p, c.logp)
+		c.have = true
+	}
+	return c.p
 }
 
 func (c *categoricals) part(off, n int) []bool {
@@ -66,18 +77,18 @@ func (c *categoricals) LogProb(action []float32) float64 {
 }
 
 func (c *categoricals) Entropy() float64 {
-	sum, off := 0.0, 0
+	sum, off, p := 0.0, 0, c.probs()
 	for _, n := range c.nvec {
-		sum += categorical.Entropy(c.logp[off : off+n])
+		sum += categorical.Entropy(c.logp[off:off+n], p[off:off+n])
 		off += n
 	}
 	return sum
 }
 
 func (c *categoricals) Grad(dOut []float32, action []float32, dLogProb, dEntropy float64) {
-	off := 0
+	off, p := 0, c.probs()
 	for i, n := range c.nvec {
-		categorical.Grad(dOut[c.from+off:c.from+off+n], c.logp[off:off+n], int(action[i]), dLogProb, dEntropy)
+		categorical.Grad(dOut[c.from+off:c.from+off+n], c.logp[off:off+n], p[off:off+n], int(action[i]), dLogProb, dEntropy)
 		off += n
 	}
 }

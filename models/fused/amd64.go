@@ -173,6 +173,32 @@ func (avx2) addScaled(y, x []float32, a float32) {
 	addScaledAVX2(&y[0], &x[0], len(y), a)
 }
 
+func (avx512) normalize(y, xhat, gamma, beta []float32) (inverse float32) {
+	n := len(y)
+	_, _, _ = xhat[n-1], gamma[n-1], beta[n-1]
+	normalizeAVX512(&y[0], &xhat[0], &gamma[0], &beta[0], &inverse, n, 1/float32(n), normEps)
+	return inverse
+}
+
+func (avx512) normalizeGradient(d, xhat, gamma, weight []float32, inverse float32) {
+	n := len(d)
+	_, _, _ = xhat[n-1], gamma[n-1], weight[n-1]
+	normalizeGradAVX512(&d[0], &xhat[0], &gamma[0], &weight[0], n, 1/float32(n), inverse)
+}
+
+func (avx2) normalize(y, xhat, gamma, beta []float32) (inverse float32) {
+	n := len(y)
+	_, _, _ = xhat[n-1], gamma[n-1], beta[n-1]
+	normalizeAVX2(&y[0], &xhat[0], &gamma[0], &beta[0], &inverse, n, 1/float32(n), normEps)
+	return inverse
+}
+
+func (avx2) normalizeGradient(d, xhat, gamma, weight []float32, inverse float32) {
+	n := len(d)
+	_, _, _ = xhat[n-1], gamma[n-1], weight[n-1]
+	normalizeGradAVX2(&d[0], &xhat[0], &gamma[0], &weight[0], n, 1/float32(n), inverse)
+}
+
 // transpose leaves the edges, where blocks of 8×8 do not fit, to Go.
 func (sharedAVX) transpose(dst, src []float32, rows, cols int) {
 	_, _ = dst[rows*cols-1], src[rows*cols-1]

@@ -112,6 +112,9 @@ func TestGuardPages(t *testing.T) {
 			}
 			guarded(t, what+" add", guards, two, func(x [][]float32) { v.add(x[0], x[1]) })
 			guarded(t, what+" addScaled", guards, two, func(x [][]float32) { v.addScaled(x[0], x[1], 0.5) })
+			norm := [][]float32{normal(n, 1), normal(n, 2), normal(n, 3), normal(n, 4)}
+			guarded(t, what+" normalize", guards, norm, func(x [][]float32) { v.normalize(x[0], x[1], x[2], x[3]) })
+			guarded(t, what+" normalizeGradient", guards, norm, func(x [][]float32) { v.normalizeGradient(x[0], x[1], x[2], x[3], 0.5) })
 			table := [][]float32{normal(n, 1), normal(n, 2), normal(5*n, 3)}
 			guarded(t, what+" maxRows", guards, table, func(x [][]float32) {
 				v.maxRows(x[0], unsafe.Slice((*int32)(unsafe.Pointer(&x[1][0])), n), x[2])

@@ -27,6 +27,14 @@ type kernels interface {
 	// by side, and row to the first row that has it. A NaN is greater than all.
 	maxRows(max []float32, row []int32, x []float32)
 
+	// normalize sets xhat to y normalized to the mean 0 and the variance 1, but for normEps,
+	// and y to xhat·gamma + beta. It returns what it multiplied by, 1/σ.
+	normalize(y, xhat, gamma, beta []float32) (inverse float32)
+
+	// normalizeGradient replaces d, the gradient of y after normalize, by that of y before, and
+	// adds that of gamma to weight.
+	normalizeGradient(d, xhat, gamma, weight []float32, inverse float32)
+
 	// transpose sets dst to the transpose of src, which has that many rows and columns.
 	transpose(dst, src []float32, rows, cols int)
 

@@ -1485,6 +1485,355 @@ end:
 DATA f00000001<>+0(SB)/4, $0x00000001
 GLOBL f00000001<>(SB), RODATA|NOPTR, $4
 
+// func normalizeAVX2(y *float32, xhat *float32, gamma *float32, beta *float32, inverse *float32, n int, scale float32, eps float32)
+// Requires: AVX, AVX2, CMOV, FMA3, SSE
+TEXT ·normalizeAVX2(SB), NOSPLIT, $0-56
+	MOVQ         y+0(FP), AX
+	MOVQ         xhat+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+40(FP), SI
+	MOVSS        scale+48(FP), X0
+	VBROADCASTSS X0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         SI, DI
+	MOVQ         AX, R8
+
+mean:
+	CMPQ    DI, $0x00000010
+	JL      meantail
+	VMOVUPS (R8), Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS 32(R8), Y3
+	VADDPS  Y3, Y2, Y2
+	ADDQ    $0x00000040, R8
+	SUBQ    $0x00000010, DI
+	JMP     mean
+
+meantail:
+	TESTQ      DI, DI
+	JEQ        meanend
+	MOVQ       $+8, R11
+	XORQ       R10, R10
+	MOVQ       DI, R9
+	CMPQ       R9, R11
+	CMOVQGT    R11, R9
+	SUBQ       $0x08, DI
+	CMOVQLT    R10, DI
+	LEAQ       lanes<>+0(SB), R10
+	NEGQ       R9
+	VMOVDQU    32(R10)(R9*4), Y3
+	LEAQ       lanes<>+0(SB), R9
+	NEGQ       DI
+	VMOVDQU    32(R9)(DI*4), Y4
+	VMASKMOVPS (R8), Y3, Y3
+	VADDPS     Y3, Y1, Y1
+	VMASKMOVPS 32(R8), Y4, Y3
+	VADDPS     Y3, Y2, Y2
+
+meanend:
+	VADDPS       Y1, Y2, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VSHUFPS      $0x4e, X2, X2, X1
+	VADDPS       X1, X2, X2
+	VSHUFPS      $0xb1, X2, X2, X1
+	VADDPS       X1, X2, X2
+	VBROADCASTSS X2, Y1
+	VMULPS       Y0, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	MOVQ         SI, DI
+	MOVQ         AX, R8
+	MOVQ         CX, R9
+
+variance:
+	CMPQ        DI, $0x00000010
+	JL          variancetail
+	VMOVUPS     (R8), Y4
+	VSUBPS      Y1, Y4, Y4
+	VFMADD231PS Y4, Y4, Y2
+	VMOVUPS     Y4, (R9)
+	VMOVUPS     32(R8), Y4
+	VSUBPS      Y1, Y4, Y4
+	VFMADD231PS Y4, Y4, Y3
+	VMOVUPS     Y4, 32(R9)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	SUBQ        $0x00000010, DI
+	JMP         variance
+
+variancetail:
+	TESTQ       DI, DI
+	JEQ         varianceend
+	MOVQ        $+8, R12
+	XORQ        R11, R11
+	MOVQ        DI, R10
+	CMPQ        R10, R12
+	CMOVQGT     R12, R10
+	SUBQ        $0x08, DI
+	CMOVQLT     R11, DI
+	LEAQ        lanes<>+0(SB), R11
+	NEGQ        R10
+	VMOVDQU     32(R11)(R10*4), Y4
+	LEAQ        lanes<>+0(SB), R10
+	NEGQ        DI
+	VMOVDQU     32(R10)(DI*4), Y5
+	VMASKMOVPS  (R8), Y4, Y6
+	VSUBPS      Y1, Y6, Y6
+	VANDPS      Y4, Y6, Y6
+	VFMADD231PS Y6, Y6, Y2
+	VMASKMOVPS  Y6, Y4, (R9)
+	VMASKMOVPS  32(R8), Y5, Y4
+	VSUBPS      Y1, Y4, Y4
+	VANDPS      Y5, Y4, Y4
+	VFMADD231PS Y4, Y4, Y3
+	VMASKMOVPS  Y4, Y5, 32(R9)
+
+varianceend:
+	VADDPS       Y2, Y3, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VSHUFPS      $0x4e, X2, X2, X1
+	VADDPS       X1, X2, X2
+	VSHUFPS      $0xb1, X2, X2, X1
+	VADDPS       X1, X2, X2
+	VBROADCASTSS X2, Y1
+	VMULPS       Y0, Y1, Y1
+	MOVSS        eps+52(FP), X0
+	VBROADCASTSS X0, Y0
+	VADDPS       Y0, Y1, Y1
+	VSQRTPS      Y1, Y1
+	VBROADCASTSS f3f800000<>+0(SB), Y0
+	VDIVPS       Y1, Y0, Y1
+	MOVQ         inverse+32(FP), DI
+	VMOVSS       X1, (DI)
+	MOVQ         AX, AX
+	MOVQ         DX, DX
+
+affine:
+	CMPQ        SI, $0x00000010
+	JL          affinetail
+	VMOVUPS     (CX), Y0
+	VMULPS      Y1, Y0, Y0
+	VMOVUPS     Y0, (CX)
+	VMOVUPS     (DX), Y2
+	VMOVUPS     (BX), Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMOVUPS     Y3, (AX)
+	VMOVUPS     32(CX), Y0
+	VMULPS      Y1, Y0, Y0
+	VMOVUPS     Y0, 32(CX)
+	VMOVUPS     32(DX), Y2
+	VMOVUPS     32(BX), Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMOVUPS     Y3, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x00000010, SI
+	JMP         affine
+
+affinetail:
+	TESTQ       SI, SI
+	JEQ         affineend
+	MOVQ        $+8, R9
+	XORQ        R8, R8
+	MOVQ        SI, DI
+	CMPQ        DI, R9
+	CMOVQGT     R9, DI
+	SUBQ        $0x08, SI
+	CMOVQLT     R8, SI
+	LEAQ        lanes<>+0(SB), R8
+	NEGQ        DI
+	VMOVDQU     32(R8)(DI*4), Y0
+	LEAQ        lanes<>+0(SB), DI
+	NEGQ        SI
+	VMOVDQU     32(DI)(SI*4), Y2
+	VMASKMOVPS  (CX), Y0, Y3
+	VMULPS      Y1, Y3, Y3
+	VMASKMOVPS  Y3, Y0, (CX)
+	VMASKMOVPS  (DX), Y0, Y4
+	VMASKMOVPS  (BX), Y0, Y5
+	VFMADD231PS Y3, Y4, Y5
+	VMASKMOVPS  Y5, Y0, (AX)
+	VMASKMOVPS  32(CX), Y2, Y0
+	VMULPS      Y1, Y0, Y0
+	VMASKMOVPS  Y0, Y2, 32(CX)
+	VMASKMOVPS  32(DX), Y2, Y1
+	VMASKMOVPS  32(BX), Y2, Y3
+	VFMADD231PS Y0, Y1, Y3
+	VMASKMOVPS  Y3, Y2, 32(AX)
+
+affineend:
+	VZEROUPPER
+	RET
+
+// func normalizeGradAVX2(d *float32, xhat *float32, gamma *float32, weight *float32, n int, scale float32, inverse float32)
+// Requires: AVX, AVX2, CMOV, FMA3, SSE
+TEXT ·normalizeGradAVX2(SB), NOSPLIT, $0-48
+	MOVQ   d+0(FP), AX
+	MOVQ   xhat+8(FP), CX
+	MOVQ   gamma+16(FP), DX
+	MOVQ   weight+24(FP), BX
+	MOVQ   n+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, DI
+	MOVQ   AX, R8
+	MOVQ   CX, R9
+	MOVQ   BX, BX
+
+sums:
+	CMPQ        DI, $0x00000010
+	JL          sumstail
+	VMOVUPS     (R8), Y4
+	VMOVUPS     (R9), Y5
+	VMOVUPS     (BX), Y6
+	VFMADD231PS Y4, Y5, Y6
+	VMOVUPS     Y6, (BX)
+	VMOVUPS     (DX), Y6
+	VMULPS      Y6, Y4, Y4
+	VADDPS      Y4, Y0, Y0
+	VFMADD231PS Y4, Y5, Y2
+	VMOVUPS     Y4, (R8)
+	VMOVUPS     32(R8), Y4
+	VMOVUPS     32(R9), Y5
+	VMOVUPS     32(BX), Y6
+	VFMADD231PS Y4, Y5, Y6
+	VMOVUPS     Y6, 32(BX)
+	VMOVUPS     32(DX), Y6
+	VMULPS      Y6, Y4, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS Y4, Y5, Y3
+	VMOVUPS     Y4, 32(R8)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x00000010, DI
+	JMP         sums
+
+sumstail:
+	TESTQ       DI, DI
+	JEQ         sumsend
+	MOVQ        $+8, R12
+	XORQ        R11, R11
+	MOVQ        DI, R10
+	CMPQ        R10, R12
+	CMOVQGT     R12, R10
+	SUBQ        $0x08, DI
+	CMOVQLT     R11, DI
+	LEAQ        lanes<>+0(SB), R11
+	NEGQ        R10
+	VMOVDQU     32(R11)(R10*4), Y4
+	LEAQ        lanes<>+0(SB), R10
+	NEGQ        DI
+	VMOVDQU     32(R10)(DI*4), Y5
+	VMASKMOVPS  (R8), Y4, Y6
+	VMASKMOVPS  (R9), Y4, Y7
+	VMASKMOVPS  (BX), Y4, Y8
+	VFMADD231PS Y6, Y7, Y8
+	VMASKMOVPS  Y8, Y4, (BX)
+	VMASKMOVPS  (DX), Y4, Y8
+	VMULPS      Y8, Y6, Y6
+	VADDPS      Y6, Y0, Y0
+	VFMADD231PS Y6, Y7, Y2
+	VMASKMOVPS  Y6, Y4, (R8)
+	VMASKMOVPS  32(R8), Y5, Y4
+	VMASKMOVPS  32(R9), Y5, Y6
+	VMASKMOVPS  32(BX), Y5, Y7
+	VFMADD231PS Y4, Y6, Y7
+	VMASKMOVPS  Y7, Y5, 32(BX)
+	VMASKMOVPS  32(DX), Y5, Y7
+	VMULPS      Y7, Y4, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS Y4, Y6, Y3
+	VMASKMOVPS  Y4, Y5, 32(R8)
+
+sumsend:
+	MOVSS        scale+40(FP), X4
+	VBROADCASTSS X4, Y4
+	VADDPS       Y0, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X0, X1, X1
+	VSHUFPS      $0x4e, X1, X1, X0
+	VADDPS       X0, X1, X1
+	VSHUFPS      $0xb1, X1, X1, X0
+	VADDPS       X0, X1, X1
+	VBROADCASTSS X1, Y0
+	VADDPS       Y2, Y3, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VSHUFPS      $0x4e, X2, X2, X1
+	VADDPS       X1, X2, X2
+	VSHUFPS      $0xb1, X2, X2, X1
+	VADDPS       X1, X2, X2
+	VBROADCASTSS X2, Y1
+	VMULPS       Y4, Y0, Y0
+	VMULPS       Y4, Y1, Y1
+	MOVSS        inverse+44(FP), X2
+	VBROADCASTSS X2, Y2
+	MOVQ         SI, DX
+	MOVQ         CX, CX
+
+input:
+	CMPQ         DX, $0x00000010
+	JL           inputtail
+	VMOVUPS      (AX), Y3
+	VMOVUPS      (CX), Y4
+	VSUBPS       Y0, Y3, Y3
+	VFNMADD231PS Y4, Y1, Y3
+	VMULPS       Y2, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      32(AX), Y3
+	VMOVUPS      32(CX), Y4
+	VSUBPS       Y0, Y3, Y3
+	VFNMADD231PS Y4, Y1, Y3
+	VMULPS       Y2, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	SUBQ         $0x00000010, DX
+	JMP          input
+
+inputtail:
+	TESTQ        DX, DX
+	JEQ          inputend
+	MOVQ         $+8, DI
+	XORQ         SI, SI
+	MOVQ         DX, BX
+	CMPQ         BX, DI
+	CMOVQGT      DI, BX
+	SUBQ         $0x08, DX
+	CMOVQLT      SI, DX
+	LEAQ         lanes<>+0(SB), SI
+	NEGQ         BX
+	VMOVDQU      32(SI)(BX*4), Y3
+	LEAQ         lanes<>+0(SB), BX
+	NEGQ         DX
+	VMOVDQU      32(BX)(DX*4), Y4
+	VMASKMOVPS   (AX), Y3, Y5
+	VMASKMOVPS   (CX), Y3, Y6
+	VSUBPS       Y0, Y5, Y5
+	VFNMADD231PS Y6, Y1, Y5
+	VMULPS       Y2, Y5, Y5
+	VMASKMOVPS   Y5, Y3, (AX)
+	VMASKMOVPS   32(AX), Y4, Y3
+	VMASKMOVPS   32(CX), Y4, Y5
+	VSUBPS       Y0, Y3, Y3
+	VFNMADD231PS Y5, Y1, Y3
+	VMULPS       Y2, Y3, Y3
+	VMASKMOVPS   Y3, Y4, 32(AX)
+
+inputend:
+	VZEROUPPER
+	RET
+
 // func gemm1TailAVX512(m int, k int, a *float32, row int, col int, b *float32, ldb int, c *float32, ldc int, start *float32, ldstart int, tail int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·gemm1TailAVX512(SB), NOSPLIT, $0-96
@@ -3123,6 +3472,246 @@ tailrowsend:
 	VMOVUPS Z2, K1, (CX)
 
 end:
+	VZEROUPPER
+	RET
+
+// func normalizeAVX512(y *float32, xhat *float32, gamma *float32, beta *float32, inverse *float32, n int, scale float32, eps float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·normalizeAVX512(SB), NOSPLIT, $0-56
+	MOVQ         y+0(FP), AX
+	MOVQ         xhat+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+40(FP), SI
+	MOVSS        scale+48(FP), X0
+	VBROADCASTSS X0, Z0
+	VXORPS       Z1, Z1, Z1
+	MOVQ         SI, DI
+	MOVQ         AX, R8
+
+mean:
+	CMPQ    DI, $0x00000010
+	JL      meantail
+	VMOVUPS (R8), Z2
+	VADDPS  Z2, Z1, Z1
+	ADDQ    $0x00000040, R8
+	SUBQ    $0x00000010, DI
+	JMP     mean
+
+meantail:
+	TESTQ     DI, DI
+	JEQ       meanend
+	MOVQ      $-1, R9
+	BZHIQ     DI, R9, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (R8), K1, Z2
+	VADDPS    Z2, Z1, Z1
+
+meanend:
+	VEXTRACTF32X8 $0x01, Z1, Y2
+	VADDPS        Y1, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X2, X1, X1
+	VSHUFPS       $0x4e, X1, X1, X2
+	VADDPS        X2, X1, X1
+	VSHUFPS       $0xb1, X1, X1, X2
+	VADDPS        X2, X1, X1
+	VBROADCASTSS  X1, Z1
+	VMULPS        Z0, Z1, Z1
+	VXORPS        Z2, Z2, Z2
+	MOVQ          SI, DI
+	MOVQ          AX, R8
+	MOVQ          CX, R9
+
+variance:
+	CMPQ        DI, $0x00000010
+	JL          variancetail
+	VMOVUPS     (R8), Z3
+	VSUBPS      Z1, Z3, Z3
+	VFMADD231PS Z3, Z3, Z2
+	VMOVUPS     Z3, (R9)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	SUBQ        $0x00000010, DI
+	JMP         variance
+
+variancetail:
+	TESTQ       DI, DI
+	JEQ         varianceend
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (R8), K1, Z3
+	VSUBPS      Z1, Z3, Z3
+	VMOVAPS.Z   Z3, K1, Z3
+	VFMADD231PS Z3, Z3, Z2
+	VMOVUPS     Z3, K1, (R9)
+
+varianceend:
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VADDPS        Y2, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X1, X2, X2
+	VSHUFPS       $0x4e, X2, X2, X1
+	VADDPS        X1, X2, X2
+	VSHUFPS       $0xb1, X2, X2, X1
+	VADDPS        X1, X2, X2
+	VBROADCASTSS  X2, Z1
+	VMULPS        Z0, Z1, Z1
+	MOVSS         eps+52(FP), X0
+	VBROADCASTSS  X0, Z0
+	VADDPS        Z0, Z1, Z1
+	VSQRTPS       Z1, Z1
+	VBROADCASTSS  f3f800000<>+0(SB), Z0
+	VDIVPS        Z1, Z0, Z1
+	MOVQ          inverse+32(FP), DI
+	VMOVSS        X1, (DI)
+	MOVQ          AX, AX
+	MOVQ          DX, DX
+
+affine:
+	CMPQ        SI, $0x00000010
+	JL          affinetail
+	VMOVUPS     (CX), Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (CX)
+	VMOVUPS     (DX), Z2
+	VMOVUPS     (BX), Z3
+	VFMADD231PS Z0, Z2, Z3
+	VMOVUPS     Z3, (AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x00000010, SI
+	JMP         affine
+
+affinetail:
+	TESTQ       SI, SI
+	JEQ         affineend
+	MOVQ        $-1, DI
+	BZHIQ       SI, DI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVUPS     Z0, K1, (CX)
+	VMOVUPS.Z   (DX), K1, Z1
+	VMOVUPS.Z   (BX), K1, Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (AX)
+
+affineend:
+	VZEROUPPER
+	RET
+
+// func normalizeGradAVX512(d *float32, xhat *float32, gamma *float32, weight *float32, n int, scale float32, inverse float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·normalizeGradAVX512(SB), NOSPLIT, $0-48
+	MOVQ   d+0(FP), AX
+	MOVQ   xhat+8(FP), CX
+	MOVQ   gamma+16(FP), DX
+	MOVQ   weight+24(FP), BX
+	MOVQ   n+32(FP), SI
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	MOVQ   SI, DI
+	MOVQ   AX, R8
+	MOVQ   CX, R9
+	MOVQ   BX, BX
+
+sums:
+	CMPQ        DI, $0x00000010
+	JL          sumstail
+	VMOVUPS     (R8), Z2
+	VMOVUPS     (R9), Z3
+	VMOVUPS     (BX), Z4
+	VFMADD231PS Z2, Z3, Z4
+	VMOVUPS     Z4, (BX)
+	VMOVUPS     (DX), Z4
+	VMULPS      Z4, Z2, Z2
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS Z2, Z3, Z1
+	VMOVUPS     Z2, (R8)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x00000010, DI
+	JMP         sums
+
+sumstail:
+	TESTQ       DI, DI
+	JEQ         sumsend
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (R8), K1, Z2
+	VMOVUPS.Z   (R9), K1, Z3
+	VMOVUPS.Z   (BX), K1, Z4
+	VFMADD231PS Z2, Z3, Z4
+	VMOVUPS     Z4, K1, (BX)
+	VMOVUPS.Z   (DX), K1, Z4
+	VMULPS      Z4, Z2, Z2
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS Z2, Z3, Z1
+	VMOVUPS     Z2, K1, (R8)
+
+sumsend:
+	MOVSS         scale+40(FP), X2
+	VBROADCASTSS  X2, Z2
+	VEXTRACTF32X8 $0x01, Z0, Y3
+	VADDPS        Y0, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X0
+	VADDPS        X3, X0, X0
+	VSHUFPS       $0x4e, X0, X0, X3
+	VADDPS        X3, X0, X0
+	VSHUFPS       $0xb1, X0, X0, X3
+	VADDPS        X3, X0, X0
+	VBROADCASTSS  X0, Z0
+	VEXTRACTF32X8 $0x01, Z1, Y3
+	VADDPS        Y1, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X1
+	VADDPS        X3, X1, X1
+	VSHUFPS       $0x4e, X1, X1, X3
+	VADDPS        X3, X1, X1
+	VSHUFPS       $0xb1, X1, X1, X3
+	VADDPS        X3, X1, X1
+	VBROADCASTSS  X1, Z1
+	VMULPS        Z2, Z0, Z0
+	VMULPS        Z2, Z1, Z1
+	MOVSS         inverse+44(FP), X2
+	VBROADCASTSS  X2, Z2
+	MOVQ          SI, DX
+	MOVQ          CX, CX
+
+input:
+	CMPQ         DX, $0x00000010
+	JL           inputtail
+	VMOVUPS      (AX), Z3
+	VMOVUPS      (CX), Z4
+	VSUBPS       Z0, Z3, Z3
+	VFNMADD231PS Z4, Z1, Z3
+	VMULPS       Z2, Z3, Z3
+	VMOVUPS      Z3, (AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	SUBQ         $0x00000010, DX
+	JMP          input
+
+inputtail:
+	TESTQ        DX, DX
+	JEQ          inputend
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, DX
+	KMOVW        DX, K1
+	VMOVUPS.Z    (AX), K1, Z3
+	VMOVUPS.Z    (CX), K1, Z4
+	VSUBPS       Z0, Z3, Z3
+	VFNMADD231PS Z4, Z1, Z3
+	VMULPS       Z2, Z3, Z3
+	VMOVUPS      Z3, K1, (AX)
+
+inputend:
 	VZEROUPPER
 	RET
 

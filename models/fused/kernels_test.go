@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/diff/fd"
 )
 
 // A product is a case of gemm.
@@ -260,6 +261,61 @@ func TestMaxRows(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Against the formulas of torch.nn.LayerNorm in float64, and central differences of them for
+// the gradient, for each length around those of blocks.
+func TestNormalize(t *testing.T) {
+	norm := func(x, gamma, beta []float64) []float64 {
+		mean, variance, n := 0.0, 0.0, float64(len(x))
+		for _, v := range x {
+			mean += v / n
+		}
+		for _, v := range x {
+			variance += (v - mean) * (v - mean) / n
+		}
+		y := make([]float64, len(x))
+		for j, v := range x {
+			y[j] = (v-mean)/math.Sqrt(variance+1e-5)*gamma[j] + beta[j]
+		}
+		return y
+	}
+	bits := map[string][]uint32{}
+	for _, v := range variants() {
+		for n := 1; n <= 70; n++ {
+			x, gamma, beta, d, weight := normal(n, 1), normal(n, 2), normal(n, 3), normal(n, 4), normal(n, 5)
+			y, xhat := slices.Clone(x), make([]float32, n)
+			inverse := v.normalize(y, xhat, gamma, beta)
+			want := norm(float64s(x), float64s(gamma), float64s(beta))
+			for j := range y {
+				// Two numbers close to each other have a mean with the rounding of their sizes.
+				if !(math.Abs(float64(y[j])-want[j]) <= 1e-5*(1+math.Abs(want[j]))) {
+					t.Fatalf("%s: y[%d] of %d is %v, want %v", v.name, j, n, y[j], want[j])
+				}
+			}
+			dx, dGamma := slices.Clone(d), slices.Clone(weight)
+			v.normalizeGradient(dx, xhat, gamma, dGamma, inverse)
+			loss := func(x []float64) float64 {
+				s := 0.0
+				for j, y := range norm(x, float64s(gamma), float64s(beta)) {
+					s += y * float64(d[j])
+				}
+				return s
+			}
+			for j, want := range fd.Gradient(nil, loss, float64s(x), &fd.Settings{Formula: fd.Central}) {
+				if !(math.Abs(float64(dx[j])-want) <= 1e-5*(1+math.Abs(want))*float64(max(1, inverse))) {
+					t.Fatalf("%s: gradient %d of %d is %v, want %v", v.name, j, n, dx[j], want)
+				}
+				if want := float64(weight[j]) + float64(d[j])*float64(xhat[j]); !(math.Abs(float64(dGamma[j])-want) <= 1e-6*(1+math.Abs(want))) {
+					t.Fatalf("%s: gradient of gamma %d of %d is %v, want %v", v.name, j, n, dGamma[j], want)
+				}
+			}
+			bits[v.name] = append(bits[v.name], bitsOf(y, xhat, dx, dGamma, []float32{inverse})...)
+		}
+	}
+	if a, b := bits["avx2"], bits["avx512"]; a != nil && b != nil && !slices.Equal(a, b) {
+		t.Error("AVX2 and AVX-512 differ")
 	}
 }
 

@@ -11,22 +11,8 @@ const normEps = 1e-5
 // computes it.
 func (w *worker) normalize(l *layer, at, items int) {
 	gamma, beta := w.net.params[l.norm].Value, w.net.params[l.norm+1].Value
-	inverseWidth := 1 / float32(l.out)
 	for i := at; i < at+items; i++ {
-		y, xhat := l.y[i*l.out:(i+1)*l.out], l.xhat[i*l.out:(i+1)*l.out]
-		mean := sum(y) * inverseWidth
-		for j, v := range y {
-			xhat[j] = v - mean
-		}
-		inverse := float32(1 / math.Sqrt(float64(dot(xhat, xhat)*inverseWidth)+normEps))
-		l.inverse[i] = inverse
-		gamma, beta := gamma[:len(y)], beta[:len(y)]
-		xhat = xhat[:len(y)]
-		for j := range y {
-			v := xhat[j] * inverse
-			xhat[j] = v
-			y[j] = float32(v*gamma[j]) + beta[j]
-		}
+		l.inverse[i] = w.net.k.normalize(l.y[i*l.out:(i+1)*l.out], l.xhat[i*l.out:(i+1)*l.out], gamma, beta)
 	}
 }
 
@@ -40,20 +26,38 @@ func (w *worker) normalizeGradient(l *layer, d []float32, at, items int, t tile)
 	}
 	w.net.k.sumRows(bias, d, items, l.out)
 	gamma := w.net.params[l.norm].Value
-	inverseWidth := 1 / float32(l.out)
 	for i := range items {
-		d, xhat := d[i*l.out:(i+1)*l.out], l.xhat[(at+i)*l.out:(at+i+1)*l.out]
-		weight, gamma := weight[:len(d)], gamma[:len(d)]
-		xhat = xhat[:len(d)]
-		for j, g := range d {
-			weight[j] += float32(g * xhat[j])
-			d[j] = g * gamma[j]
-		}
-		mean, slope := sum(d)*inverseWidth, dot(d, xhat)*inverseWidth
-		inverse := l.inverse[at+i]
-		for j, g := range d {
-			d[j] = (g - mean - float32(xhat[j]*slope)) * inverse
-		}
+		xhat := l.xhat[(at+i)*l.out : (at+i+1)*l.out]
+		w.net.k.normalizeGradient(d[i*l.out:(i+1)*l.out], xhat, gamma, weight, l.inverse[at+i])
+	}
+}
+
+func (gonumKernels) normalize(y, xhat, gamma, beta []float32) (inverse float32) {
+	scale := 1 / float32(len(y))
+	mean := sum(y) * scale
+	xhat, gamma, beta = xhat[:len(y)], gamma[:len(y)], beta[:len(y)]
+	for j, v := range y {
+		xhat[j] = v - mean
+	}
+	inverse = float32(1 / math.Sqrt(float64(dot(xhat, xhat)*scale)+normEps))
+	for j := range y {
+		v := xhat[j] * inverse
+		xhat[j] = v
+		y[j] = float32(v*gamma[j]) + beta[j]
+	}
+	return inverse
+}
+
+func (gonumKernels) normalizeGradient(d, xhat, gamma, weight []float32, inverse float32) {
+	scale := 1 / float32(len(d))
+	xhat, gamma, weight = xhat[:len(d)], gamma[:len(d)], weight[:len(d)]
+	for j, g := range d {
+		weight[j] += float32(g * xhat[j])
+		d[j] = g * gamma[j]
+	}
+	mean, slope := sum(d)*scale, dot(d, xhat)*scale
+	for j, g := range d {
+		d[j] = (g - mean - float32(xhat[j]*slope)) * inverse
 	}
 }
 
@@ -76,7 +80,6 @@ func sum(x []float32) float32 {
 // from fusing products with sums.
 func dot(x, y []float32) float32 {
 	var a, b, c, d float32
-	y = y[:len(x)]
 	for len(x) >= 4 && len(y) >= 4 {
 		a += float32(x[0] * y[0])
 		b += float32(x[1] * y[1])

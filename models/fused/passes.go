@@ -174,15 +174,48 @@ func (w *worker) backward(lo, hi int) {
 	}
 }
 
+// backwardTower sets the gradients of tower index over a tile.
 func (w *worker) backwardTower(index int, t tile) {
 	n := w.net
 	tw := &n.towers[index]
 	at, items := n.items(tw, t.lo), n.items(tw, t.rows)
+	d := w.headGradients(index, at, items, t)
+	if len(tw.layers) == 0 && !tw.backward {
+		return
+	}
+	below, next := w.d2, w.d // by turns; the first d may be in tops
+	for i := len(tw.layers) - 1; i >= 0; i-- {
+		l := &tw.layers[i]
+		n.k.derive(d[:items*l.out], l.y[at*l.out:(at+items)*l.out], tw.relu)
+		if l.norm > 0 {
+			w.normalizeGradient(l, d, at, items, t)
+		}
+		x := n.read(tw, t.lo)
+		if i > 0 {
+			x = tw.layers[i-1].y[at*l.in:]
+		}
+		w.layerParameters(l, x, d, at, items, t)
+		if i == 0 && !tw.backward {
+			return
+		}
+		w.inputGradient(l, d, below, items, t)
+		d, below, next = below, next, below
+	}
+	if tw.backward {
+		w.send(tw, d, t)
+	}
+}
+
+// headGradients sets the gradients of the heads of a tower, and returns that of its results:
+// in d or, where the gradients of those who pool them are already, in tops.
+func (w *worker) headGradients(index, at, items int, t tile) []float32 {
+	n := w.net
+	tw := &n.towers[index]
 	x := n.read(tw, t.lo)
 	if top := len(tw.layers) - 1; top >= 0 {
 		x = tw.layers[top].y[at*tw.layers[top].out:]
 	}
-	d, below := w.d, w.d2
+	d := w.d
 	var sum []float32 // over what reads the tower
 	if tw.readers > 0 {
 		d = w.tops[index]
@@ -200,37 +233,10 @@ func (w *worker) backwardTower(index int, t tile) {
 			sum = d
 		}
 	}
-	if len(tw.layers) == 0 && !tw.backward {
-		return
-	}
-	if sum == nil { // only those read it who send no gradient
+	if sum == nil && (len(tw.layers) > 0 || tw.backward) { // only those read it who send no gradient
 		clear(d[:items*tw.width()])
 	}
-	for i := len(tw.layers) - 1; i >= 0; i-- {
-		l := &tw.layers[i]
-		n.k.derive(d[:items*l.out], l.y[at*l.out:(at+items)*l.out], tw.relu)
-		if l.norm > 0 {
-			w.normalizeGradient(l, d, at, items, t)
-		}
-		x := n.read(tw, t.lo)
-		if i > 0 {
-			x = tw.layers[i-1].y[at*l.in:]
-		}
-		w.layerParameters(l, x, d, at, items, t)
-		if i == 0 && !tw.backward {
-			return
-		}
-		w.inputGradient(l, d, below, items, t)
-		if i == len(tw.layers)-1 && tw.readers > 0 {
-			d = w.d2
-			below = w.d
-			continue
-		}
-		d, below = below, d
-	}
-	if tw.backward {
-		w.send(tw, d, t)
-	}
+	return d
 }
 
 // gatherHead returns the gradients of a head of nodes, one node after another.

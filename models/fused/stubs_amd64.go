@@ -64,6 +64,16 @@ func addScaledAVX2(y *float32, x *float32, n int, a float32)
 //go:noescape
 func maxRowsAVX2(max *float32, row *int32, x *float32, rows int, n int)
 
+// normalizeAVX2 sets xhat to (y-mean)·inverse and y to xhat·gamma+beta, where inverse is 1/√(variance+eps) and scale 1/n.
+//
+//go:noescape
+func normalizeAVX2(y *float32, xhat *float32, gamma *float32, beta *float32, inverse *float32, n int, scale float32, eps float32)
+
+// normalizeGradAVX2 adds d·xhat to weight and replaces d by inverse·(g-mean(g)-xhat·mean(g·xhat)), where g is d·gamma and scale 1/n.
+//
+//go:noescape
+func normalizeGradAVX2(d *float32, xhat *float32, gamma *float32, weight *float32, n int, scale float32, inverse float32)
+
 // gemm1TailAVX512 sets m rows of c, 1 vectors wide, to those of start plus a·b, in the order of k. Of the last vector it takes tail lanes. Strides are in bytes.
 //
 //go:noescape
@@ -123,6 +133,16 @@ func addScaledAVX512(y *float32, x *float32, n int, a float32)
 //
 //go:noescape
 func maxRowsAVX512(max *float32, row *int32, x *float32, rows int, n int)
+
+// normalizeAVX512 sets xhat to (y-mean)·inverse and y to xhat·gamma+beta, where inverse is 1/√(variance+eps) and scale 1/n.
+//
+//go:noescape
+func normalizeAVX512(y *float32, xhat *float32, gamma *float32, beta *float32, inverse *float32, n int, scale float32, eps float32)
+
+// normalizeGradAVX512 adds d·xhat to weight and replaces d by inverse·(g-mean(g)-xhat·mean(g·xhat)), where g is d·gamma and scale 1/n.
+//
+//go:noescape
+func normalizeGradAVX512(d *float32, xhat *float32, gamma *float32, weight *float32, n int, scale float32, inverse float32)
 
 // transpose8 transposes that many blocks of 8×8: those of src lie side by side, those of dst one below another. Strides are in bytes.
 //

@@ -152,18 +152,24 @@ func (b *builder) cell(l models.LSTM, k int, x G.Nodes, state int) (G.Nodes, err
 	return y, e.err
 }
 
-// gate cuts the parameters of gate j out of those of all, by a product with columns of the
-// identity, since Gorgonia's slices of one row or column lose a dimension.
+// gate cuts the parameters of gate j out of those of all.
 func (b *builder) gate(e *chain, l models.LSTM, k, j, n int) gate {
-	H := l.Hidden
-	data := make([]float32, 4*H*H)
-	for i := range H {
-		data[(j*H+i)*H+i] = 1
-	}
-	columns := b.input(fmt.Sprintf("gate %d of %d", j, H), data, 4*H, H)
-	cut := func(kind string) *G.Node {
-		return e.do(G.Mul, b.param(fmt.Sprintf("%s.%s_l%d", l.Name, kind, k)), columns)
-	}
+	cut := func(kind string) *G.Node { return b.columns(e, fmt.Sprintf("%s.%s_l%d", l.Name, kind, k), j, l.Hidden) }
 	bias := e.do(G.Add, cut("bias_ih"), cut("bias_hh"))
 	return gate{ih: cut("weight_ih"), hh: cut("weight_hh"), bias: e.do(G.Mul, b.constant(1, n, 1), bias)}
+}
+
+// columns returns the j-th part of that many columns. Of one row or column it takes a
+// product with columns of the identity, since Gorgonia's slices lose a dimension there.
+func (b *builder) columns(e *chain, name string, j, width int) *G.Node {
+	p := b.param(name)
+	shape := p.Shape()
+	if shape[0] > 1 && width > 1 {
+		return e.one(func(x *G.Node) (*G.Node, error) { return G.Slice(x, nil, G.S(j*width, (j+1)*width)) }, p)
+	}
+	data := make([]float32, shape[1]*width)
+	for i := range width {
+		data[(j*width+i)*width+i] = 1
+	}
+	return e.do(G.Mul, p, b.input(fmt.Sprintf("part %d of %d columns", j, width), data, shape[1], width))
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -128,6 +129,32 @@ func TestAgainstTorch(t *testing.T) {
 	for name, c := range cases {
 		if err := c.Check(newNetwork(t, c.Spec, 1)); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	spec := func(nodes int, edges *models.Edges) models.Spec {
+		return models.NodeActorCritic(2*nodes+6, models.Nodes{N: nodes, Features: 2, Edges: edges}, []int{3}, models.Tanh, models.SAGE, models.Mean, false)
+	}
+	edges := func(nodes int) *models.Edges { return &models.Edges{Offset: 2 * nodes, N: 2} }
+	if _, err := New(spec(MaxNodes+1, edges(MaxNodes+1)), nil); !errors.Is(err, models.ErrSpec) {
+		t.Errorf("%d nodes with edges: %v, want %v", MaxNodes+1, err, models.ErrSpec)
+	}
+	net := newNetwork(t, spec(MaxNodes, edges(MaxNodes)), 1)
+	obs := make([]float32, net.Spec().Inputs)
+	obs[2*MaxNodes] = MaxNodes
+	if _, err := net.Forward(obs, 1); !errors.Is(err, models.ErrEdge) {
+		t.Errorf("edge from node %d: %v, want %v", MaxNodes, err, models.ErrEdge)
+	}
+	if err := net.Backward(make([]float32, net.Spec().Outputs())); !errors.Is(err, ErrBatch) {
+		t.Errorf("Backward after a Forward with an error: %v, want %v", err, ErrBatch)
+	}
+	lstm := newNetwork(t, models.RecurrentActorCritic(3, 2, []int{4}, models.Tanh, 1, 5, models.SharedLSTM), 1)
+	for _, a := range []struct{ obs, steps, n, state, starts int }{{0, 0, 2, 20, 0}, {12, 2, 2, 19, 4}, {12, 2, 2, 20, 2}, {11, 2, 2, 20, 4}, {12, -2, -2, 20, 4}} {
+		_, err := lstm.ForwardSequence(make([]float32, a.obs), a.steps, a.n, make([]float32, a.state), make([]bool, a.starts))
+		if !errors.Is(err, ErrBatch) {
+			t.Errorf("%+v: %v, want %v", a, err, ErrBatch)
 		}
 	}
 }

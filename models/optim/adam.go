@@ -66,7 +66,8 @@ type adamStep struct {
 // to fuse it with the sum after it, so that all machines give the same bits.
 func (k adamStep) apply(value, grad, m, v []float32) {
 	grad, m, v = grad[:len(value)], m[:len(value)], v[:len(value)]
-	for i, g := range grad {
+	for i := k.vectors(value, grad, m, v); i < len(value); i++ {
+		g := grad[i]
 		m[i] = float32(k.beta1*m[i]) + float32(k.rest1*g)
 		v[i] = float32(k.beta2*v[i]) + float32(k.rest2*float32(g*g))
 		denom := float32(math.Sqrt(float64(v[i])))/k.root + k.eps

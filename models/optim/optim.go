@@ -22,25 +22,33 @@ type Optimizer interface {
 	Load(f models.File) error
 }
 
+// sumLanes is the number of sums into which squares go in turn, so that vectors of any width
+// give the same bits.
+const sumLanes = 32
+
 // ClipGradNorm scales all gradients by max/(norm+1e-6) if that is less than 1, and returns
-// norm, the Euclidean length of all gradients together before that. The sum is taken in
-// float64 and in the order of params.
+// norm, the Euclidean length of all gradients together before that. Squares are summed in
+// float64, those of each parameter in turn into 32 sums, which are added up in their order.
 //
 // Source: torch.nn.utils.clip_grad_norm_.
 func ClipGradNorm(params []models.Param, max float64) (norm float64) {
-	sum := 0.0
+	var sums [sumLanes]float64
 	for _, p := range params {
-		for _, g := range p.Grad {
+		for i := sumSquaresVectors(&sums, p.Grad); i < len(p.Grad); i++ {
 			// The product of two float32 is exact in float64, so that fusing it with the sum
 			// on some machines changes nothing.
-			sum += float64(g) * float64(g)
+			sums[i%sumLanes] += float64(p.Grad[i]) * float64(p.Grad[i])
 		}
+	}
+	sum := 0.0
+	for _, s := range sums {
+		sum += s
 	}
 	norm = math.Sqrt(sum)
 	if coef := max / (norm + 1e-6); coef < 1 {
 		c := float32(coef)
 		for _, p := range params {
-			for i := range p.Grad {
+			for i := scaleVectors(p.Grad, c); i < len(p.Grad); i++ {
 				p.Grad[i] *= c
 			}
 		}

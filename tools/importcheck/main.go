@@ -41,6 +41,7 @@ var rules = []rule{
 	{"envs/envcheck", []string{"envs"}, core},
 	{"envs/classic", []string{"envs"}, core},
 	{"envs/gang", []string{"envs"}, core},
+	{"envs/lra", []string{"envs"}, core},
 	{"envs/vpa", []string{"envs"}, core},
 	{"envs/vpa/recommender", nil, core},
 	{"envs/podsched", []string{"envs"}, core},

@@ -37,12 +37,18 @@ type HLine struct {
 // It returns ErrNoData if all series are empty, and an error that names the series and the
 // point for lengths that differ, steps that do not ascend, or a value that is not finite.
 func LearningCurve(path, title string, series []Series, hlines []HLine) error {
+	return Curves(path, title, "timesteps", "mean return", series, hlines)
+}
+
+// Curves is LearningCurve with other labels of the axes; the steps of its series are what the
+// first label says.
+func Curves(path, title, x, y string, series []Series, hlines []HLine) error {
 	if err := checkCurve(series, hlines); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
 	}
 	p := newPlot()
-	p.X.Label.Text = "timesteps"
-	p.Y.Label.Text = "mean return"
+	p.X.Label.Text = x
+	p.Y.Label.Text = y
 	g := plotter.NewGrid()
 	g.Vertical.Color, g.Horizontal.Color = grid, grid
 	p.Add(g)

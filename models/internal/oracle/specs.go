@@ -48,6 +48,7 @@ func Specs() map[string]models.Spec {
 		"lstm, shared":     models.RecurrentActorCritic(4, 3, []int{5}, models.ReLU, 1, 6, models.SharedLSTM),
 		"lstm, no critic":  models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 1, 6, models.NoLSTM),
 		"lstm, bare":       bare,
+		"lstm of one cell": models.RecurrentActorCritic(1, 1, []int{2}, models.Tanh, 2, 1, models.CriticLSTM),
 	}
 }
 

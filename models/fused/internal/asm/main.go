@@ -25,6 +25,8 @@ func main() {
 		v.add()
 		v.addScaled()
 		v.maxRows()
+		v.normalize()
+		v.normalizeGrad()
 	}
 	transpose()
 	Generate()

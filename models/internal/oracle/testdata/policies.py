@@ -86,11 +86,12 @@ def norm():
     return case(policy, policy.head(policy.tower(torch.from_numpy(numbers((T * N, OBS), 50)))))
 
 
-print(json.dumps({
+CASES = {
     "lstm": recurrent(1),
     "lstm of two layers": recurrent(2),
     "shared lstm": recurrent(1, shared_lstm=True, enable_critic_lstm=False),
     "no critic lstm": recurrent(1, enable_critic_lstm=False),
     "gaussian": gaussian(),
     "layer norm": norm(),
-}, indent=0))
+}
+print("{" + ",\n".join(f"{json.dumps(name)}: {json.dumps(c)}" for name, c in CASES.items()) + "}")

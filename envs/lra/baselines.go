@@ -1,0 +1,183 @@
+package lra
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+)
+
+// Problem returns the batch of the running episode on empty nodes, as planners know it:
+// restrictions are kept without exception. It returns an error with online arrivals.
+func (t *Task) Problem() (*Problem, error) {
+	if t.heap != nil {
+		return nil, fmt.Errorf("lra: containers that come and go are no batch to plan")
+	}
+	p := t.present()
+	for _, a := range t.queue {
+		p.Batch[a]++
+	}
+	return p, nil
+}
+
+// present returns the nodes of the episode without a batch.
+func (t *Task) present() *Problem {
+	p := &Problem{}
+	first := make([]int, len(t.src.kinds))
+	for k, kind := range t.src.kinds {
+		first[k] = len(p.Models)
+		p.Models = append(p.Models, kind.forbidding...)
+	}
+	for i, k := range t.src.class {
+		p.Class = append(p.Class, first[k]+int(t.forbid[i]))
+	}
+	return p
+}
+
+// choose wraps a chooser, which is made anew for each episode, as a rule. Where the chooser
+// finds no node, the first is taken that the task permits.
+func choose(start func(t *Task, p *Problem) (Chooser, error)) func(envs.Task) (envs.Rule, error) {
+	return func(task envs.Task) (envs.Rule, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
+		}
+		var chooser Chooser
+		node := 0
+		return func(_ *cluster.State, first bool, action []float32) error {
+			if first {
+				var err error
+				if chooser, err = start(t, t.present()); err != nil {
+					return err
+				}
+			}
+			if t.level == 0 {
+				node = t.pick(chooser)
+			}
+			action[0] = float32((node - t.from) / t.width())
+			return nil
+		}, nil
+	}
+}
+
+// pick returns the node for the container to place.
+func (t *Task) pick(chooser Chooser) int {
+	app := t.app()
+	if node := chooser(t.x, app); node >= 0 && t.permits(node, app) {
+		return node
+	}
+	for i := range t.x {
+		if t.permits(i, app) {
+			return i
+		}
+	}
+	return 0
+}
+
+// plan wraps a planner of whole batches as a rule: a container goes to the first node that is
+// still to get one of its application.
+func plan(solve func(p *Problem) (Placement, error)) func(envs.Task) (envs.Rule, error) {
+	rule := choose(func(t *Task, _ *Problem) (Chooser, error) {
+		p, err := t.Problem()
+		if err != nil {
+			return nil, err
+		}
+		target, err := solve(p)
+		if err != nil {
+			return nil, err
+		}
+		return func(x Placement, app int) int {
+			for i, s := range target {
+				if stateCounts[x[i]][app] < stateCounts[s][app] {
+					return i
+				}
+			}
+			return -1
+		}, nil
+	})
+	return func(task envs.Task) (envs.Rule, error) {
+		if t, ok := task.(*Task); ok && t.heap != nil {
+			return nil, fmt.Errorf("lra: containers that come and go are no batch to plan")
+		}
+		return rule(task)
+	}
+}
+
+// baselineSeed seeds the random choices of baselines, of each episode alike.
+const baselineSeed = 1
+
+// baselineNodes bounds branch and bound in baselines, which play many episodes.
+const baselineNodes = 2000
+
+func newBaselineRand() *rand.Rand { return rand.New(pcg.New(baselineSeed)) }
+
+var placementBaselines = []envs.Baseline{
+	{Name: "random", Doc: "Draws among the nodes that permit the container.",
+		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.Random(newBaselineRand()), nil })},
+	{Name: "round_robin", Doc: "Takes the nodes in turn.",
+		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.RoundRobin(), nil })},
+	{Name: "least_loaded", Doc: "Takes the node with the fewest containers, then the fewest of the application.",
+		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.LeastLoaded, nil })},
+	{Name: "paragon", Doc: "Keeps what the containers cause and tolerate apart, as Paragon is published.",
+		New: choose(func(t *Task, p *Problem) (Chooser, error) {
+			return p.Paragon(t.src.constraints, newBaselineRand()), nil
+		})},
+	{Name: "paragon_as_coded", Doc: "Paragon as the earlier project coded it, with its deviations.",
+		New: choose(func(t *Task, p *Problem) (Chooser, error) {
+			return p.ParagonAsCoded(t.src.constraints, newBaselineRand()), nil
+		})},
+	{Name: "greedy", Doc: "Takes the node whose value grows most, in the order of arrival.",
+		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.Greedy, nil })},
+	{Name: "greedy_app_order", Doc: "Plans the batch greedily, all containers of an application after the other.",
+		New: plan(func(p *Problem) (Placement, error) { return p.Place(AppOrder(p.Batch), p.Greedy) })},
+	{Name: "greedy_best_of_21", Doc: "Plans the batch greedily in the order of applications and in 20 random ones, and takes the best.",
+		New: plan(func(p *Problem) (Placement, error) { return p.BestGreedy(20, newBaselineRand()) })},
+	{Name: "greedy_local_search", Doc: "Plans greedily in the order of applications and improves by the best moves and swaps.",
+		New: plan((*Problem).greedyLocalSearch)},
+	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
+		New: func(task envs.Task) (envs.Rule, error) {
+			return plan(func(p *Problem) (Placement, error) {
+				s, err := p.Medea(task.(*Task).src.constraints, baselineNodes)
+				if err != nil {
+					return nil, err
+				}
+				return s.Placement, nil
+			})(task)
+		}},
+	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
+		New: plan(func(p *Problem) (Placement, error) {
+			s, err := p.Solve(SolveOptions{Nodes: baselineNodes})
+			if err != nil {
+				return nil, err
+			}
+			return s.Placement, nil
+		})},
+}
+
+func (p *Problem) greedyLocalSearch() (Placement, error) {
+	x, err := p.Place(AppOrder(p.Batch), p.Greedy)
+	if err != nil {
+		return nil, err
+	}
+	p.LocalSearch(x)
+	return x, nil
+}
+
+// BestGreedy returns the best of the greedy placements in the order of applications and in
+// shuffles random orders.
+func (p *Problem) BestGreedy(shuffles int, rng *rand.Rand) (Placement, error) {
+	order := AppOrder(p.Batch)
+	best, err := p.Place(order, p.Greedy)
+	if err != nil {
+		return nil, err
+	}
+	for range shuffles {
+		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		if x, err := p.Place(order, p.Greedy); err == nil && p.Value(x) > p.Value(best) {
+			best = x
+		}
+	}
+	return best, nil
+}

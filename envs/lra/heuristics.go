@@ -1,0 +1,90 @@
+package lra
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// A Chooser returns the node for the next container, which is of application app, given the
+// nodes' states, or -1 if no node permits it.
+type Chooser func(x Placement, app int) int
+
+// Place places containers of the applications in order on empty nodes by choose.
+func (p *Problem) Place(order []int, choose Chooser) (Placement, error) {
+	x := make(Placement, len(p.Class))
+	for i, app := range order {
+		n := choose(x, app)
+		if n < 0 {
+			return nil, fmt.Errorf("lra: no node permits container %d of %d, of %s", i, len(order), Apps[app])
+		}
+		next := p.model(n).Next[x[n]][app]
+		if next == NoState {
+			return nil, fmt.Errorf("lra: node %d with %v does not permit container %d, of %s", n, x[n].Counts(), i, Apps[app])
+		}
+		x[n] = next
+	}
+	return x, nil
+}
+
+// Greedy returns the node whose value grows most; of equal ones the first.
+func (p *Problem) Greedy(x Placement, app int) int {
+	best, bestGain := -1, 0.0
+	for i, s := range x {
+		m := p.model(i)
+		next := m.Next[s][app]
+		if next == NoState {
+			continue
+		}
+		if gain := m.Value[next] - m.Value[s]; best < 0 || gain > bestGain {
+			best, bestGain = i, gain
+		}
+	}
+	return best
+}
+
+// LeastLoaded returns the node with the fewest containers, of those with equally many the one
+// with the fewest of app, and of these the first.
+func (p *Problem) LeastLoaded(x Placement, app int) int {
+	best, bestLoad := -1, 0
+	for i, s := range x {
+		if p.model(i).Next[s][app] == NoState {
+			continue
+		}
+		if load := s.Total()*(MaxSlots+1) + stateCounts[s][app]; best < 0 || load < bestLoad {
+			best, bestLoad = i, load
+		}
+	}
+	return best
+}
+
+// RoundRobin returns a chooser that gives container i to node i modulo their number, or, where
+// that one does not permit it, to the next that does.
+func (p *Problem) RoundRobin() Chooser {
+	next := 0
+	return func(x Placement, app int) int {
+		for k := range x {
+			if i := (next + k) % len(x); p.model(i).Next[x[i]][app] != NoState {
+				next++
+				return i
+			}
+		}
+		return -1
+	}
+}
+
+// Random returns a chooser that draws among the nodes that permit the container.
+func (p *Problem) Random(rng *rand.Rand) Chooser {
+	return func(x Placement, app int) int {
+		n, choice := 0, -1
+		for i, s := range x {
+			if p.model(i).Next[s][app] == NoState {
+				continue
+			}
+			n++
+			if rng.IntN(n) == 0 {
+				choice = i
+			}
+		}
+		return choice
+	}
+}

@@ -1,0 +1,229 @@
+package lra
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Values of the options.
+const (
+	SplitTrain   = "train"
+	SplitHeldOut = "heldout"
+
+	OrderApps     = "apps"     // all containers of the first application, then all of the second
+	OrderShuffled = "shuffled" // in random order
+
+	ArrivalsBatch  = "batch"  // all containers are there at once, and stay
+	ArrivalsOnline = "online" // containers come and go
+
+	RewardDense    = "dense"
+	RewardTerminal = "terminal"
+
+	FullMask  = "mask"  // full nodes are masked out
+	FullRemap = "remap" // full nodes look like others, and choices of them lead there
+)
+
+// Options are the options of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0.
+type Options struct {
+	Table          string   `opt:"table" doc:"CSV file of the node table that planners and observations know; empty generates one"`
+	ScoreTable     string   `opt:"score_table" doc:"CSV file of the node table that rewards are by; empty is table"`
+	TableSeed      int      `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
+	Batches        string   `opt:"batches" doc:"CSV file of batches; empty draws batches of equally likely applications"`
+	Batch          int      `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
+	Split          string   `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
+	Nodes          int      `opt:"nodes" doc:"number of nodes"`
+	Containers     int      `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
+	Order          string   `opt:"order" doc:"apps or shuffled: the order in which a batch is placed"`
+	Arrivals       string   `opt:"arrivals" doc:"batch, or online: containers come and go"`
+	Load           float64  `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
+	Classes        []string `opt:"classes" doc:"kinds of nodes as share:slots:speed, such as 0.5:8:1; empty is nodes of 8 slots as profiled"`
+	Spread         int      `opt:"spread" doc:"most containers of one application on a node; 0 is no limit"`
+	Restrict       []string `opt:"restrict" doc:"applications that only a random share of the nodes is meant for, as application:share, such as isr:0.5"`
+	SoftViolations float64  `opt:"soft_violations" doc:"share of the containers that may stand on nodes not meant for them"`
+	Objective      string   `opt:"objective" doc:"throughput, slo (containers with at least slo_threshold) or vacant (throughput and vacant nodes)"`
+	SLOThreshold   float64  `opt:"slo_threshold" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
+	Beta           float64  `opt:"beta" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
+	Reward         string   `opt:"reward" doc:"dense, or terminal: all at the end of the episode"`
+	Full           string   `opt:"full" doc:"mask, or remap: full nodes look like others and choices of them lead there, as in the earlier project"`
+}
+
+// DefaultOptions returns the defaults of k8s/LRAPlacement-v0.
+func DefaultOptions() Options {
+	return Options{
+		Batch: -1, Split: SplitTrain, Nodes: 81, Containers: 200, Order: OrderApps, Arrivals: ArrivalsBatch, Load: 0.85,
+		Objective: ObjectiveThroughput, SLOThreshold: 0.9, Beta: 1, Reward: RewardDense, Full: FullMask,
+	}
+}
+
+// DefaultSubclusterOptions returns the defaults of k8s/LRASubcluster-v0.
+func DefaultSubclusterOptions() Options {
+	o := DefaultOptions()
+	o.Nodes, o.Containers = SubclusterNodes, 70
+	return o
+}
+
+// HierarchicalOptions are the options of k8s/LRAHierarchical-v0.
+type HierarchicalOptions struct {
+	Table        string  `opt:"table" doc:"CSV file of the node table that sub-schedulers and observations know; empty generates one"`
+	ScoreTable   string  `opt:"score_table" doc:"CSV file of the node table that rewards are by; empty is table"`
+	TableSeed    int     `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
+	Batches      string  `opt:"batches" doc:"CSV file of batches; empty draws batches of equally likely applications"`
+	Batch        int     `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
+	Split        string  `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
+	Nodes        int     `opt:"nodes" doc:"number of nodes, in sub-clusters of 27"`
+	Containers   int     `opt:"containers" doc:"containers of a drawn batch"`
+	Order        string  `opt:"order" doc:"apps or shuffled: the order in which a batch is divided"`
+	Objective    string  `opt:"objective" doc:"throughput, slo (containers with at least slo_threshold) or vacant (throughput and vacant nodes)"`
+	SLOThreshold float64 `opt:"slo_threshold" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
+	Beta         float64 `opt:"beta" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
+	Reward       string  `opt:"reward" doc:"terminal: all at the end; or dense: the sub-cluster is filled anew after each choice"`
+	SubScheduler string  `opt:"subscheduler" doc:"what fills a sub-cluster: greedy, greedy_local_search, round_robin, least_loaded, milp, or an NPZ file of the published networks"`
+	Tree         bool    `opt:"tree" doc:"choose among three at a time, down a tree, instead of among all sub-clusters"`
+}
+
+// DefaultHierarchicalOptions returns the defaults of k8s/LRAHierarchical-v0.
+func DefaultHierarchicalOptions() HierarchicalOptions {
+	o := DefaultOptions()
+	return HierarchicalOptions{
+		Batch: o.Batch, Split: o.Split, Nodes: o.Nodes, Containers: o.Containers, Order: o.Order, Objective: o.Objective,
+		SLOThreshold: o.SLOThreshold, Beta: o.Beta, Reward: RewardTerminal, SubScheduler: "greedy",
+	}
+}
+
+// common returns the options that both kinds of environment have.
+func (h *HierarchicalOptions) common() Options {
+	o := DefaultOptions()
+	o.Table, o.ScoreTable, o.TableSeed, o.Batches, o.Batch, o.Split = h.Table, h.ScoreTable, h.TableSeed, h.Batches, h.Batch, h.Split
+	o.Nodes, o.Containers, o.Order, o.Objective = h.Nodes, h.Containers, h.Order, h.Objective
+	o.SLOThreshold, o.Beta, o.Reward = h.SLOThreshold, h.Beta, h.Reward
+	return o
+}
+
+// maxNodes and maxSteps bound what an environment may be made with.
+const (
+	maxNodes = 100_000
+	maxSteps = 1_000_000
+)
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{envs.ErrInvalidOption}, args...)...)
+}
+
+// check checks each option by itself and what some of them exclude.
+func (o *Options) check() error {
+	for _, c := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"split", o.Split, []string{SplitTrain, SplitHeldOut}},
+		{"order", o.Order, []string{OrderApps, OrderShuffled}},
+		{"arrivals", o.Arrivals, []string{ArrivalsBatch, ArrivalsOnline}},
+		{"objective", o.Objective, []string{ObjectiveThroughput, ObjectiveSLO, ObjectiveVacant}},
+		{"reward", o.Reward, []string{RewardDense, RewardTerminal}},
+		{"full", o.Full, []string{FullMask, FullRemap}},
+	} {
+		if !slices.Contains(c.want, c.value) {
+			return invalid("%s is %q, want one of %v", c.name, c.value, c.want)
+		}
+	}
+	for _, c := range []struct {
+		name         string
+		v, low, high float64
+	}{
+		{"table_seed", float64(o.TableSeed), 0, 1 << 53},
+		{"batch", float64(o.Batch), -1, maxSteps},
+		{"nodes", float64(o.Nodes), 1, maxNodes},
+		{"containers", float64(o.Containers), 1, maxSteps},
+		{"load", o.Load, 0.01, 1},
+		{"spread", float64(o.Spread), 0, MaxSlots},
+		{"soft_violations", o.SoftViolations, 0, 1},
+		{"slo_threshold", o.SLOThreshold, 0, 100},
+		{"beta", o.Beta, 0, 100},
+	} {
+		if !(c.v >= c.low && c.v <= c.high) {
+			return invalid("%s is %v, want %v to %v", c.name, c.v, c.low, c.high)
+		}
+	}
+	online := o.Arrivals == ArrivalsOnline
+	switch {
+	case online && (o.Batches != "" || o.Batch >= 0):
+		return invalid("batches and batch are of batch arrivals only")
+	case o.Batches == "" && o.Batch >= 0:
+		return invalid("batch %d needs batches, the file whose row it is", o.Batch)
+	case o.Full == FullRemap && (len(o.Restrict) > 0 || o.Spread > 0 || len(o.Classes) > 0):
+		return invalid("full:remap knows neither restrict nor spread nor classes")
+	case o.SoftViolations > 0 && len(o.Restrict) == 0:
+		return invalid("soft_violations needs restrict, whose violations they are")
+	}
+	return nil
+}
+
+// classes returns the kinds of nodes and the kind of each node, in blocks.
+func (o *Options) classes() (kinds []Class, of []int, err error) {
+	standard := StandardClass
+	standard.Spread = o.Spread
+	if len(o.Classes) == 0 {
+		return []Class{standard}, make([]int, o.Nodes), nil
+	}
+	if len(o.Classes) > 8 {
+		return nil, nil, invalid("%d classes, want at most 8", len(o.Classes))
+	}
+	sum, end := 0.0, 0
+	for i, text := range o.Classes {
+		fields := strings.Split(text, ":")
+		if len(fields) != 3 {
+			return nil, nil, invalid("class %q, want share:slots:speed", text)
+		}
+		share, err1 := strconv.ParseFloat(fields[0], 64)
+		slots, err2 := strconv.Atoi(fields[1])
+		speed, err3 := strconv.ParseFloat(fields[2], 64)
+		if err1 != nil || err2 != nil || err3 != nil || !(share > 0 && share <= 1) || slots < 1 || slots > MaxSlots || !(speed >= 0.01 && speed <= 100) {
+			return nil, nil, invalid("class %q, want a share above 0 and up to 1, 1 to %d slots and a speed from 0.01 to 100", text, MaxSlots)
+		}
+		kinds = append(kinds, Class{Slots: slots, Speed: speed, Spread: o.Spread})
+		sum += share
+		end = int(math.Round(sum * float64(o.Nodes)))
+		for len(of) < min(end, o.Nodes) {
+			of = append(of, i)
+		}
+	}
+	if math.Abs(sum-1) > 1e-6 {
+		return nil, nil, invalid("the shares of the classes add up to %v, want 1", sum)
+	}
+	return kinds, of, nil
+}
+
+// restricted is an application that only part of the nodes is meant for.
+type restricted struct {
+	app   int
+	nodes int // that are meant for it
+}
+
+// maxRestricted is the most applications of the option restrict: each doubles the number of
+// kinds of nodes.
+const maxRestricted = 3
+
+func (o *Options) restrictions() ([]restricted, error) {
+	if len(o.Restrict) > maxRestricted {
+		return nil, invalid("restrict has %d applications, want at most %d", len(o.Restrict), maxRestricted)
+	}
+	var all []restricted
+	for _, text := range o.Restrict {
+		name, part, _ := strings.Cut(text, ":")
+		app := slices.Index(Apps[:], name)
+		share, err := strconv.ParseFloat(part, 64)
+		if app < 0 || err != nil || !(share > 0 && share <= 1) {
+			return nil, invalid("restrict %q, want application:share with an application of %v and a share above 0 and up to 1", text, Apps)
+		}
+		if slices.ContainsFunc(all, func(r restricted) bool { return r.app == app }) {
+			return nil, invalid("restrict has %s twice", name)
+		}
+		all = append(all, restricted{app, max(1, int(math.Round(share*float64(o.Nodes))))})
+	}
+	return all, nil
+}

@@ -1,0 +1,180 @@
+package lra
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// interference is what applications cause and tolerate, by source of interference, of which
+// each application is one.
+type interference struct {
+	tolerate, cause     [NumApps][NumApps]float64
+	byCause, byTolerate [NumApps][NumApps]int // sources, most caused and least tolerated first
+}
+
+// sensitivity divides what the constraints say of interference, in the artefact.
+const sensitivity = 3
+
+// newInterference derives both from the constraints that something be at most some number.
+func newInterference(constraints []Constraint) *interference {
+	f := &interference{}
+	for a := range NumApps {
+		for b := range NumApps {
+			f.tolerate[a][b] = 1
+		}
+	}
+	for _, c := range constraints {
+		if c.AtLeast {
+			continue
+		}
+		part := float64(c.Threshold) / MaxSlots
+		f.tolerate[c.Subject][c.Other] = (part + sensitivity - 1) / sensitivity
+		f.cause[c.Other][c.Subject] = (1 - part) / sensitivity
+	}
+	for a := range NumApps {
+		order := [NumApps]int{0, 1, 2, 3, 4, 5, 6}
+		f.byCause[a], f.byTolerate[a] = order, order
+		slices.SortStableFunc(f.byCause[a][:], func(i, j int) int { return cmp.Compare(f.cause[a][i], f.cause[a][j]) })
+		slices.Reverse(f.byCause[a][:]) // of equal ones the last first, as in the artefact
+		slices.SortStableFunc(f.byTolerate[a][:], func(i, j int) int { return cmp.Compare(f.tolerate[a][i], f.tolerate[a][j]) })
+	}
+	return f
+}
+
+// node returns what the containers of a node tolerate and cause together at a source.
+func (f *interference) node(s State, source int) (tolerate, cause float64) {
+	tolerate = 1
+	for a, k := range s.Counts() {
+		if k > 0 {
+			tolerate = min(tolerate, f.tolerate[a][source])
+			cause += float64(k) * f.cause[a][source]
+		}
+	}
+	return tolerate, cause
+}
+
+// ParagonAsCoded returns the chooser of the Metis artefact for Paragon, with what is wrong in
+// it: for each pair of sources only nodes remain that tolerate what the application causes at
+// the first and cause what it tolerates at the second; of all nodes, not only of those that
+// remained, the one is taken where both just suffice for the last pair, exact ones left out; if
+// no node remains, the least loaded; if none suffices, any node, even a full one, which leads
+// to another.
+func (p *Problem) ParagonAsCoded(constraints []Constraint, rng *rand.Rand) Chooser {
+	f := newInterference(constraints)
+	seen, to := make(Placement, len(p.Class)), make([]int, len(p.Class))
+	remains := make([]bool, len(p.Class))
+	return func(x Placement, app int) int {
+		for i := range remains {
+			remains[i] = true
+		}
+		for k := range NumApps {
+			first, second := f.byCause[app][k], f.byTolerate[app][k]
+			left := 0
+			for i, s := range x {
+				tolerate, _ := f.node(s, first)
+				_, cause := f.node(s, second)
+				remains[i] = remains[i] && tolerate >= f.cause[app][first] && f.tolerate[app][second] >= cause
+				if remains[i] {
+					left++
+				}
+			}
+			if left == 0 {
+				return p.leastContainers(x, app)
+			}
+		}
+		first, second := f.byCause[app][NumApps-1], f.byTolerate[app][NumApps-1]
+		best, node, equal := math.Inf(1), -1, 0
+		for i, s := range x {
+			tolerate, _ := f.node(s, first)
+			_, cause := f.node(s, second)
+			d1, d2 := tolerate-f.cause[app][first], f.tolerate[app][second]-cause
+			d := math.Inf(1)
+			if d1 > 0 && d2 > 0 && s.Total() < p.slots(i) {
+				d = d1 + d2
+			}
+			if d < best {
+				best, equal = d, 0
+			}
+			if d == best {
+				if equal++; rng.IntN(equal) == 0 {
+					node = i
+				}
+			}
+		}
+		if !remap(p, x, seen, to) {
+			return -1
+		}
+		return to[node]
+	}
+}
+
+// leastContainers returns the node with the fewest containers of those that permit app.
+func (p *Problem) leastContainers(x Placement, app int) int {
+	best := -1
+	for i, s := range x {
+		if p.model(i).Next[s][app] != NoState && (best < 0 || s.Total() < x[best].Total()) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Paragon returns the chooser of Paragon as published: source by source, the most critical of
+// the application first, only nodes remain that tolerate what it causes and cause no more than
+// it tolerates; of these the one is taken where tolerance and cause just suffice, in the sum
+// over all sources. Where a source would leave no node, those that remained before it are
+// judged, and the one is taken with the most to spare. Equal nodes are drawn from.
+//
+// Source: Delimitrou and Kozyrakis, "Paragon: QoS-Aware Scheduling for Heterogeneous
+// Datacenters", ASPLOS'13, section 3.3; what applications cause and tolerate is derived from
+// the constraints, as in the Metis artefact, in place of its measurements.
+func (p *Problem) Paragon(constraints []Constraint, rng *rand.Rand) Chooser {
+	f := newInterference(constraints)
+	var nodes, fewer []int
+	return func(x Placement, app int) int {
+		nodes = nodes[:0]
+		for i, s := range x {
+			if p.model(i).Next[s][app] != NoState {
+				nodes = append(nodes, i)
+			}
+		}
+		spare := false
+		for k := range NumApps {
+			source := f.byTolerate[app][k]
+			fewer = fewer[:0]
+			for _, i := range nodes {
+				tolerate, cause := f.node(x[i], source)
+				if tolerate >= f.cause[app][source] && f.tolerate[app][source] >= cause {
+					fewer = append(fewer, i)
+				}
+			}
+			if len(fewer) == 0 {
+				spare = true
+				break
+			}
+			nodes, fewer = fewer, nodes
+		}
+		best, node, equal := math.Inf(1), -1, 0
+		for _, i := range nodes {
+			d := 0.0
+			for source := range NumApps {
+				tolerate, cause := f.node(x[i], source)
+				d += tolerate - f.cause[app][source] + f.tolerate[app][source] - cause
+			}
+			if spare {
+				d = -d
+			}
+			if d < best {
+				best, equal = d, 0
+			}
+			if d == best {
+				if equal++; rng.IntN(equal) == 0 {
+					node = i
+				}
+			}
+		}
+		return node
+	}
+}

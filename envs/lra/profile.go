@@ -1,0 +1,133 @@
+package lra
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// A Measurement is one row of a profile: what the containers of a node were measured to do.
+// Entries of absent applications are 0.
+type Measurement struct {
+	Counts     Counts
+	RPS        [NumApps]float64 // of a container, as a multiple of that alone; 0 of a present application is a failed measurement
+	RT50, RT99 [NumApps]float64 // seconds of the median and the 99th percentile; 0 where not measured
+}
+
+// ReadProfile reads a profile: columns with the names of [Apps], rps_ and those, and perhaps
+// rt50_ and rt99_ and those. Empty fields are 0. A state may be there more than once.
+func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
+	t, err := newRows(name, r)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := t.counts()
+	if err != nil {
+		return nil, err
+	}
+	rps, ok := t.columns("rps_")
+	if !ok {
+		return nil, t.errorf("columns %q, want rps_ and each of %q among them", t.header, Apps)
+	}
+	rt50, has50 := t.columns("rt50_")
+	rt99, has99 := t.columns("rt99_")
+	var all []Measurement
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		s, err := t.state(row, counts)
+		if err != nil {
+			return nil, err
+		}
+		m := Measurement{Counts: s.Counts()}
+		for _, part := range []struct {
+			ok    bool
+			index [NumApps]int
+			dst   *[NumApps]float64
+		}{{true, rps, &m.RPS}, {has50, rt50, &m.RT50}, {has99, rt99, &m.RT99}} {
+			for a, i := range part.index {
+				if !part.ok || m.Counts[a] == 0 {
+					continue
+				}
+				if part.dst[a], err = t.number(row, i); err != nil {
+					return nil, err
+				}
+				if part.dst[a] < 0 {
+					return nil, t.errorf("%s is %v, want at least 0", t.header[i], part.dst[a])
+				}
+			}
+		}
+		all = append(all, m)
+	}
+}
+
+// ReadProfileFile is [ReadProfile] for a file.
+func ReadProfileFile(path string) ([]Measurement, error) { return readFile(path, ReadProfile) }
+
+// ReadProfileNPZ reads a profile in the published layout: arrays alloc and rps, and perhaps
+// rt_50 and rt_99, of shape (rows, applications), of which the first seven columns count. NaN is
+// 0. Arrays of pickled objects, as some published files have for rt_50 and rt_99, are refused.
+func ReadProfileNPZ(path string) ([]Measurement, error) {
+	return readArrays(path, func(a *arrays) ([]Measurement, error) {
+		alloc, shape, err := a.floats("alloc", 2)
+		if err != nil {
+			return nil, err
+		}
+		rows, columns := shape[0], shape[1]
+		if columns < NumApps {
+			return nil, fmt.Errorf("lra: %s: array alloc has %d columns, want at least %d", path, columns, NumApps)
+		}
+		all := make([]Measurement, rows)
+		for i := range all {
+			for k, v := range alloc[i*columns : (i+1)*columns] {
+				if v != math.Trunc(v) || v < 0 || v > MaxSlots || k >= NumApps && v != 0 {
+					return nil, fmt.Errorf("lra: %s: alloc[%d, %d] is %v, want a whole number from 0 to %d, and 0 beyond column %d", path, i, k, v, MaxSlots, NumApps-1)
+				}
+				if k < NumApps {
+					all[i].Counts[k] = int(v)
+				}
+			}
+			if _, err := StateOf(all[i].Counts); err != nil {
+				return nil, fmt.Errorf("%s: alloc[%d]: %w", path, i, err)
+			}
+		}
+		for _, part := range []struct {
+			name string
+			dst  func(m *Measurement) *[NumApps]float64
+		}{
+			{"rps", func(m *Measurement) *[NumApps]float64 { return &m.RPS }},
+			{"rt_50", func(m *Measurement) *[NumApps]float64 { return &m.RT50 }},
+			{"rt_99", func(m *Measurement) *[NumApps]float64 { return &m.RT99 }},
+		} {
+			if _, ok := a.key(part.name); !ok && part.name != "rps" {
+				continue
+			}
+			values, shape, err := a.floats(part.name, 2)
+			if err != nil {
+				return nil, err
+			}
+			if shape[0] != rows || shape[1] != columns {
+				return nil, fmt.Errorf("lra: %s: array %s has shape %v, want that of alloc, [%d %d]", path, part.name, shape, rows, columns)
+			}
+			for i := range all {
+				for k := range NumApps {
+					v := values[i*columns+k]
+					if all[i].Counts[k] == 0 || math.IsNaN(v) {
+						continue
+					}
+					if v < 0 || math.IsInf(v, 0) {
+						return nil, fmt.Errorf("lra: %s: %s[%d, %d] is %v, want a finite number of at least 0", path, part.name, i, k, v)
+					}
+					part.dst(&all[i])[k] = v
+				}
+			}
+		}
+		return all, nil
+	})
+}

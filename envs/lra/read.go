@@ -1,0 +1,178 @@
+package lra
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+)
+
+// maxContainers is the most containers of one application in a batch.
+const maxContainers = 1 << 20
+
+// totalTolerance is by how much node_total of a file may differ from the sum of its row: the
+// published tables are rounded to six digits, and eight containers add up.
+const totalTolerance = 1e-5
+
+// readFile opens the file at path for read.
+func readFile[T any](path string, read func(name string, r io.Reader) (T, error)) (T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	defer f.Close()
+	return read(path, f)
+}
+
+// ReadTable reads a node table: a header with the names of [Apps], rps_ and those, and
+// node_total, and one row for each of the 6,435 states, in any order. Where node_total is
+// there, it is taken as it stands; else it is the sum of the row. name stands for r in errors.
+func ReadTable(name string, r io.Reader) (*Table, error) {
+	t, err := newRows(name, r)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := t.counts()
+	if err != nil {
+		return nil, err
+	}
+	rps, ok := t.columns("rps_")
+	if !ok {
+		return nil, t.errorf("columns %q, want rps_ and each of %q among them", t.header, Apps)
+	}
+	total := slices.Index(t.header, "node_total")
+	table, seen, left := &Table{}, make([]bool, NumStates), NumStates
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		s, err := t.state(row, counts)
+		if err != nil {
+			return nil, err
+		}
+		if seen[s] {
+			return nil, t.errorf("state %v is there twice", s.Counts())
+		}
+		seen[s] = true
+		left--
+		if err := t.fill(table, s, row, rps, total); err != nil {
+			return nil, err
+		}
+	}
+	if left > 0 {
+		return nil, t.errorf("%d of the %d states are missing, the first of them %v", left, NumStates, State(slices.Index(seen, false)).Counts())
+	}
+	return table, nil
+}
+
+// state parses the counts of a node.
+func (t *rows) state(row []string, index [NumApps]int) (State, error) {
+	c, err := t.count(row, index)
+	if err != nil {
+		return NoState, err
+	}
+	s, err := StateOf(c)
+	if err != nil {
+		return NoState, t.errorf("counts %v, want at most %d in total", c, MaxSlots)
+	}
+	return s, nil
+}
+
+func (t *rows) fill(table *Table, s State, row []string, rps [NumApps]int, total int) error {
+	sum := 0.0
+	for a, k := range s.Counts() {
+		v, err := t.number(row, rps[a])
+		if err != nil {
+			return err
+		}
+		if v < 0 {
+			return t.errorf("%s is %v, want at least 0", t.header[rps[a]], v)
+		}
+		if k > 0 {
+			table.RPS[s][a] = v
+			sum += float64(k) * v
+		}
+	}
+	table.Total[s] = sum
+	if total < 0 {
+		return nil
+	}
+	v, err := t.number(row, total)
+	if err != nil {
+		return err
+	}
+	if math.Abs(v-sum) > totalTolerance {
+		return t.errorf("node_total is %v, but the containers of the row add up to %v", v, sum)
+	}
+	table.Total[s] = v
+	return nil
+}
+
+// ReadTableFile is [ReadTable] for a file.
+func ReadTableFile(path string) (*Table, error) { return readFile(path, ReadTable) }
+
+// ReadBatches reads batches: a header with the names of [Apps] and a row for each batch.
+func ReadBatches(name string, r io.Reader) ([]Counts, error) {
+	t, err := newRows(name, r)
+	if err != nil {
+		return nil, err
+	}
+	index, err := t.counts()
+	if err != nil {
+		return nil, err
+	}
+	var all []Counts
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err := t.count(row, index)
+		if err != nil {
+			return nil, err
+		}
+		if c.Total() == 0 {
+			return nil, t.errorf("an empty batch, want at least one container")
+		}
+		all = append(all, c)
+	}
+	if len(all) == 0 {
+		return nil, t.errorf("no batches")
+	}
+	return all, nil
+}
+
+// ReadBatchesFile is [ReadBatches] for a file.
+func ReadBatchesFile(path string) ([]Counts, error) { return readFile(path, ReadBatches) }
+
+// WriteTable writes what [ReadTable] reads, with six digits after the point, state by state.
+func WriteTable(w io.Writer, t *Table) error {
+	b := bufio.NewWriter(w)
+	for _, prefix := range []string{"", "rps_"} {
+		for _, app := range Apps {
+			fmt.Fprintf(b, "%s%s,", prefix, app)
+		}
+	}
+	fmt.Fprintln(b, "node_total")
+	for s := range State(NumStates) {
+		for _, k := range s.Counts() {
+			fmt.Fprintf(b, "%d,", k)
+		}
+		for _, v := range t.RPS[s] {
+			fmt.Fprintf(b, "%.6f,", v)
+		}
+		fmt.Fprintf(b, "%.6f\n", t.Total[s])
+	}
+	return b.Flush()
+}

@@ -1,0 +1,136 @@
+package lra_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sbinet/npyio/npz"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
+
+const header = "redis,mms,ckm,ycsba,ycsbb,scd,isr"
+
+func TestReadErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name, text, want string
+		read             func(text string) error
+	}{
+		{"empty", "", ":1: empty file, want a header line", readBatchesText},
+		{"no columns", "a,b\n1,2\n", `:1: columns ["a" "b"], want`, readBatchesText},
+		{"negative", header + "\n1,2,3,4,5,6,-7\n", `:2: isr "-7", want a whole number from 0`, readBatchesText},
+		{"short row", header + "\n1,2\n", ":2: 2 fields, want the header's 7", readBatchesText},
+		{"empty batch", header + "\n0,0,0,0,0,0,0\n", ":2: an empty batch", readBatchesText},
+		{"no batches", header + "\n", ":1: no batches", readBatchesText},
+		{"no rps", header + "\n", "want rps_ and each of", readTableText},
+		{"constraint", "app_s,app_c,less_or_lager,threshold\n8,1,0,2\n", `:2: app_s "8", want a whole number from 1 to 7`, func(text string) error {
+			_, err := lra.ReadConstraints("f", strings.NewReader(text))
+			return err
+		}},
+	} {
+		if err := tc.read(tc.text); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+func readBatchesText(text string) error {
+	_, err := lra.ReadBatches("f", strings.NewReader(text))
+	return err
+}
+
+func readTableText(text string) error {
+	_, err := lra.ReadTable("f", strings.NewReader(text))
+	return err
+}
+
+// TestWriteTable reads what was written, to the six digits of the file.
+func TestWriteTable(t *testing.T) {
+	table := lra.GenerateTable(3)
+	var first, second bytes.Buffer
+	if err := lra.WriteTable(&first, table); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lra.ReadTable("f", bytes.NewReader(first.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lra.WriteTable(&second, again); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("a table that was written and read is written otherwise")
+	}
+	missing := first.String()[:strings.LastIndex(strings.TrimSpace(first.String()), "\n")+1]
+	if err := readTableText(missing); err == nil || !strings.Contains(err.Error(), "1 of the 6435 states are missing") {
+		t.Errorf("a table without its last row: %v", err)
+	}
+}
+
+// TestProfileNPZ writes the published layout, without pickles, and reads it.
+func TestProfileNPZ(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "profile.npz")
+	write := func(arrays map[string]any) {
+		t.Helper()
+		if err := npz.Write(path, arrays); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alloc := mat.NewDense(2, 9, []float64{1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0})
+	rps := mat.NewDense(2, 9, []float64{.5, 2.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, .9, 0, 0})
+	write(map[string]any{"alloc": alloc, "rps": rps})
+	got, err := lra.ReadProfileNPZ(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []lra.Measurement{
+		{Counts: lra.Counts{1, 2}, RPS: [lra.NumApps]float64{.5, 2.1}},
+		{Counts: lra.Counts{0, 0, 0, 0, 0, 0, 8}, RPS: [lra.NumApps]float64{0, 0, 0, 0, 0, 0, .9}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("profile (-want +got):\n%s", diff)
+	}
+	alloc.Set(0, 0, 7)
+	write(map[string]any{"alloc": alloc, "rps": rps})
+	if _, err := lra.ReadProfileNPZ(path); err == nil || !strings.Contains(err.Error(), "at most 8 in total") {
+		t.Errorf("nine containers: %v", err)
+	}
+	write(map[string]any{"alloc": alloc})
+	if _, err := lra.ReadProfileNPZ(path); err == nil {
+		t.Error("no rps: no error")
+	}
+	if err := os.WriteFile(path, []byte("not a zip"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lra.ReadProfileNPZ(path); err == nil || !strings.Contains(err.Error(), "is no NPZ file") {
+		t.Errorf("not a zip: %v", err)
+	}
+}
+
+func FuzzReadTable(f *testing.F) {
+	f.Add(header + ",rps_redis,rps_mms,rps_ckm,rps_ycsba,rps_ycsbb,rps_scd,rps_isr,node_total\n1,0,0,0,0,0,0,1,0,0,0,0,0,0,1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		_ = readTableText(text)
+		_ = readBatchesText(text)
+		_, _ = lra.ReadProfile("f", strings.NewReader(text))
+		_, _ = lra.ReadConstraints("f", strings.NewReader(text))
+		_, _ = lra.ReadPairs("f", strings.NewReader(text), "g", strings.NewReader(text))
+	})
+}
+
+func FuzzNPZ(f *testing.F) {
+	f.Add([]byte("PK"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "f.npz")
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = lra.ReadProfileNPZ(path)
+		_, _ = lra.ReadSubSchedulerFile(path)
+	})
+}

@@ -1,0 +1,201 @@
+package lra
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// A Regressor predicts throughputs in states that were not measured: for each application a
+// ridge regression on counts, products of two counts and what is present, and to it the mean of
+// the residuals of measured states, the nearer the heavier. Measured states keep the mean of
+// their measurements.
+type Regressor struct {
+	apps     [NumApps]appRegressor
+	Measured [NumStates]bool // states with at least one measurement of all their applications
+}
+
+type appRegressor struct {
+	weights  []float64
+	measured map[State]float64
+	states   []State   // measured, in order
+	residual []float64 // of each
+}
+
+// Constants of the regression, as first guessed: they were not tuned on any held-out state.
+const (
+	ridge     = 0.1
+	nearness  = 1.2 // counts over which the weight of a residual falls by a factor of e
+	shrinkage = 0.3 // weight of no residual at all
+)
+
+// FitRegressor fits a regressor to a profile. Throughputs of 0 are failed measurements and left
+// out. It returns an error if an application was not measured at all.
+func FitRegressor(profile []Measurement) (*Regressor, error) {
+	r := &Regressor{}
+	for a := range r.apps {
+		if err := r.apps[a].fit(profile, a); err != nil {
+			return nil, err
+		}
+	}
+	for s := range State(NumStates) {
+		r.Measured[s] = true
+		for a, k := range s.Counts() {
+			if _, ok := r.apps[a].measured[s]; k > 0 && !ok {
+				r.Measured[s] = false
+			}
+		}
+	}
+	return r, nil
+}
+
+// Table returns the table that the regressor predicts.
+func (r *Regressor) Table() *Table {
+	t, err := NewTable(func(s State, app int) float64 { return max(0, r.apps[app].predict(s)) })
+	if err != nil {
+		panic(err) // predictions are finite
+	}
+	return t
+}
+
+func (r *appRegressor) fit(profile []Measurement, app int) error {
+	sum, number := map[State]float64{}, map[State]int{}
+	for _, m := range profile {
+		if s := stateOf[m.Counts]; m.Counts[app] > 0 && m.RPS[app] > 0 {
+			sum[s] += m.RPS[app]
+			number[s]++
+		}
+	}
+	if len(sum) == 0 {
+		return fmt.Errorf("lra: the profile has no measurement of %s", Apps[app])
+	}
+	r.measured = map[State]float64{}
+	var rows, targets []float64
+	for s := range State(NumStates) {
+		if n := number[s]; n > 0 {
+			r.measured[s] = sum[s] / float64(n)
+			r.states = append(r.states, s)
+			rows = append(rows, terms(s)...)
+			targets = append(targets, r.measured[s])
+		}
+	}
+	x := mat.NewDense(len(targets), numTerms, rows)
+	var gram mat.SymDense
+	gram.SymOuterK(1, x.T())
+	for i := range numTerms {
+		gram.SetSym(i, i, gram.At(i, i)+ridge)
+	}
+	var right, weights mat.VecDense
+	right.MulVec(x.T(), mat.NewVecDense(len(targets), targets))
+	var chol mat.Cholesky
+	if !chol.Factorize(&gram) {
+		return fmt.Errorf("lra: the regression of %s is singular", Apps[app])
+	}
+	if err := chol.SolveVecTo(&weights, &right); err != nil {
+		return fmt.Errorf("lra: the regression of %s: %w", Apps[app], err)
+	}
+	r.weights = weights.RawVector().Data
+	for i, s := range r.states {
+		r.residual = append(r.residual, targets[i]-r.trend(s))
+	}
+	return nil
+}
+
+func (r *appRegressor) trend(s State) float64 {
+	v := 0.0
+	for i, f := range terms(s) {
+		v += r.weights[i] * f
+	}
+	return v
+}
+
+func (r *appRegressor) predict(s State) float64 {
+	if v, ok := r.measured[s]; ok {
+		return v
+	}
+	sum, weight := 0.0, shrinkage
+	for i, near := range r.states {
+		d := 0
+		for a, k := range stateCounts[near] {
+			d += abs(k - stateCounts[s][a])
+		}
+		if d > maxDistance {
+			continue
+		}
+		w := math.Exp(-float64(d) / nearness)
+		sum += w * r.residual[i]
+		weight += w
+	}
+	return r.trend(s) + sum/weight
+}
+
+// maxDistance is the number of containers by which states may differ to tell of each other.
+const maxDistance = 6
+
+func abs(x int) int { return max(x, -x) }
+
+// numTerms is the number of terms of the regression: 1, counts, products of two, presence of
+// each, and the store's presence with each.
+const numTerms = 1 + NumApps + NumApps*(NumApps+1)/2 + NumApps + NumApps
+
+func terms(s State) []float64 {
+	n := s.Counts()
+	f := make([]float64, 0, numTerms)
+	f = append(f, 1)
+	for a, k := range n {
+		f = append(f, float64(k))
+		for b := a; b < NumApps; b++ {
+			f = append(f, float64(k*n[b]))
+		}
+	}
+	for b, k := range n {
+		present, withStore := 0.0, 0.0
+		if k > 0 {
+			present = 1
+		}
+		if n[store] > 0 {
+			withStore = float64(n[b])
+		}
+		f = append(f, present, withStore)
+	}
+	return f
+}
+
+// TableError is by how much the throughputs of one table differ from those of another.
+type TableError struct {
+	States        int     `json:"states"`            // compared
+	MSE           float64 `json:"mse"`               // of the throughput of a container, over the present applications
+	MAE           float64 `json:"mae"`               // likewise
+	PerContainer  float64 `json:"mae_per_container"` // mean absolute error of a node's throughput, for each of its containers
+	LargestRatio  float64 `json:"largest_ratio"`     // largest of the first over the second, of a node's throughput
+	LargestAtNode Counts  `json:"largest_ratio_at"`  // where that is
+}
+
+// CompareTables returns the errors of t against truth in the states that keep accepts, the empty
+// one left out.
+func CompareTables(t, truth *Table, keep func(s State) bool) TableError {
+	e := TableError{}
+	entries := 0
+	for s := State(1); s < NumStates; s++ {
+		if !keep(s) {
+			continue
+		}
+		e.States++
+		for a, k := range s.Counts() {
+			if k > 0 {
+				d := t.RPS[s][a] - truth.RPS[s][a]
+				e.MSE += d * d
+				e.MAE += math.Abs(d)
+				entries++
+			}
+		}
+		e.PerContainer += math.Abs(t.Total[s]-truth.Total[s]) / float64(s.Total())
+		if ratio := t.Total[s] / truth.Total[s]; ratio > e.LargestRatio {
+			e.LargestRatio, e.LargestAtNode = ratio, s.Counts()
+		}
+	}
+	n := float64(max(1, entries))
+	e.MSE, e.MAE, e.PerContainer = e.MSE/n, e.MAE/n, e.PerContainer/float64(max(1, e.States))
+	return e
+}

@@ -1,0 +1,118 @@
+package lra
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"slices"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// view is what is shown of a placement.
+type view struct {
+	title string
+	x     Placement
+	value func(node int, s State) float64 // throughput of a node
+}
+
+// maxLines is the most nodes that are listed one by one; of more, each kind is shown once.
+const maxLines = 81
+
+// text lists the nodes: their containers, how many there are, and their throughput. Nodes are
+// listed one by one up to maxLines; above, those in one state together, the most frequent first.
+func (v *view) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%-8s", v.title, "node")
+	for _, app := range Apps {
+		fmt.Fprintf(&b, "%6s", app)
+	}
+	fmt.Fprintf(&b, "%7s%12s%12s\n", "all", "throughput", "each")
+	line := func(name string, i int) {
+		s := v.x[i]
+		fmt.Fprintf(&b, "%-8s", name)
+		for _, k := range s.Counts() {
+			if k == 0 {
+				fmt.Fprintf(&b, "%6s", ".")
+			} else {
+				fmt.Fprintf(&b, "%6d", k)
+			}
+		}
+		total := v.value(i, s)
+		fmt.Fprintf(&b, "%7d%12.4f%12.4f\n", s.Total(), total, total/float64(max(1, s.Total())))
+	}
+	if len(v.x) <= maxLines {
+		for i := range v.x {
+			line(fmt.Sprint(i), i)
+		}
+		return b.String()
+	}
+	first, number := map[State]int{}, map[State]int{}
+	var states []State
+	for i, s := range v.x {
+		if number[s]++; number[s] == 1 {
+			first[s] = i
+			states = append(states, s)
+		}
+	}
+	slices.SortStableFunc(states, func(a, b State) int { return number[b] - number[a] })
+	for _, s := range states[:min(len(states), maxLines)] {
+		line(fmt.Sprintf("%d ×", number[s]), first[s])
+	}
+	if rest := len(states) - maxLines; rest > 0 {
+		fmt.Fprintf(&b, "and %d further states\n", rest)
+	}
+	return b.String()
+}
+
+// Sizes of the image in pixels.
+const (
+	cellWidth   = 32
+	imageHeight = 486 // at least: 81 nodes of 6
+)
+
+// heat is the placement matrix as an image: a row for each node, a column for each
+// application, the darker the more containers; and at the right the node's throughput, from
+// white at 0 to full at that of 12 containers alone, about the most that there is.
+func (v *view) heat() *image.RGBA {
+	height := max(1, imageHeight/len(v.x))
+	img := image.NewRGBA(image.Rect(0, 0, (NumApps+1)*cellWidth+1, height*len(v.x)))
+	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
+	cell := func(column, i int, part float64, full color.RGBA) {
+		mix := func(c uint8) uint8 { return uint8(255 - part*float64(255-c)) }
+		at := image.Rect(column*cellWidth, i*height, (column+1)*cellWidth, (i+1)*height)
+		if column == NumApps {
+			at = at.Add(image.Pt(1, 0))
+		}
+		draw.Draw(img, at, image.NewUniform(color.RGBA{mix(full.R), mix(full.G), mix(full.B), 255}), image.Point{}, draw.Src)
+	}
+	for i, s := range v.x {
+		for a, k := range s.Counts() {
+			cell(a, i, float64(k)/MaxSlots, color.RGBA{0x00, 0x44, 0x88, 255})
+		}
+		const most = 12
+		cell(NumApps, i, min(max(v.value(i, s)/most, 0), 1), color.RGBA{0xd5, 0x5e, 0x00, 255})
+	}
+	return img
+}
+
+func (t *Task) view() *view {
+	app := "none"
+	if a := t.app(); a != noApp {
+		app = Apps[a]
+	}
+	return &view{
+		title: fmt.Sprintf("next %s  placed %d  rejected %d  violations %d  throughput of a container %.4f  of the cluster %.4f",
+			app, t.placed, t.rejected, t.violations, t.throughput/float64(max(1, t.used)), t.throughput),
+		x:     t.x,
+		value: func(i int, s State) float64 { return t.src.kinds[t.src.class[i]].throughput[s] },
+	}
+}
+
+// RenderANSI implements [envs.Renderer]: a table of the nodes.
+func (t *Task) RenderANSI(*cluster.State) string { return t.view().text() }
+
+// RenderRGB implements [envs.Renderer]: the placement matrix as a heat map.
+func (t *Task) RenderRGB(*cluster.State) *image.RGBA { return t.view().heat() }

@@ -1,0 +1,64 @@
+package lra
+
+import "fmt"
+
+// Reproduction is what the deterministic methods reach on one batch: throughputs of a
+// container, and the bound on all placements. Source: facts of the earlier project's batches
+// and tables, whose definitions README.md repeats.
+type Reproduction struct {
+	RoundRobin       float64  `json:"roundrobin"`
+	Greedy           float64  `json:"greedy"`
+	LPBound          float64  `json:"lp_bound"`
+	MILP             float64  `json:"milp"`
+	MetisDemoPlusSub *float64 `json:"metis_demo_plus_sub"` // nil without a sub-scheduler
+}
+
+// Reproduce computes a row of the published comparison. The integer program stops at a
+// relative gap of [ReproduceGap]. sub may be nil.
+func Reproduce(t *Table, nodes int, batch Counts, sub SubScheduler) (*Reproduction, error) {
+	p, err := NewProblem(t, nodes, batch)
+	if err != nil {
+		return nil, err
+	}
+	n, r := float64(batch.Total()), &Reproduction{}
+	for _, m := range []struct {
+		choose Chooser
+		dst    *float64
+	}{{p.RoundRobin(), &r.RoundRobin}, {p.Greedy, &r.Greedy}} {
+		x, err := p.Place(AppOrder(batch), m.choose)
+		if err != nil {
+			return nil, err
+		}
+		*m.dst = p.Average(x)
+	}
+	bound, err := p.Bound()
+	if err != nil {
+		return nil, err
+	}
+	r.LPBound = bound.Value / n
+	s, err := p.Solve(SolveOptions{Gap: ReproduceGap})
+	if err != nil {
+		return nil, err
+	}
+	r.MILP = s.Value / n
+	if sub == nil {
+		return r, nil
+	}
+	if nodes%SubclusterNodes != 0 {
+		return nil, fmt.Errorf("lra: %d nodes are no whole number of sub-clusters of %d", nodes, SubclusterNodes)
+	}
+	parts, err := EqualSplit(batch, nodes/SubclusterNodes, SubclusterNodes*MaxSlots)
+	if err != nil {
+		return nil, err
+	}
+	x, err := p.FillParts(parts, sub)
+	if err != nil {
+		return nil, err
+	}
+	v := p.Average(x)
+	r.MetisDemoPlusSub = &v
+	return r, nil
+}
+
+// ReproduceGap is the relative gap at which the integer program of [Reproduce] stops.
+const ReproduceGap = 5e-5

@@ -1,0 +1,94 @@
+package lra_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
+
+// TestReproduceGolden recomputes every row of golden_batches.csv.
+func TestReproduceGolden(t *testing.T) {
+	sub, err := lra.ReadSubSchedulerFile(filepath.Join(dataDir(t), "metis_subscheduler_weights.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, batches := map[string]*lra.Table{}, map[int][]lra.Counts{}
+	for i, g := range readGolden(t) {
+		if testing.Short() && i%7 != 0 {
+			continue
+		}
+		if tables[g.table] == nil {
+			tables[g.table] = readTable(t, g.table)
+		}
+		if batches[g.containers] == nil {
+			batches[g.containers] = readBatches(t, g.containers)
+		}
+		name := fmt.Sprintf("%d nodes, batch %d of %d, table %s", g.nodes, g.batch, g.containers, g.table)
+		got, err := lra.Reproduce(tables[g.table], g.nodes, batches[g.containers][g.batch], sub)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		check := func(what string, got, want, tolerance float64) {
+			if want != 0 && !(math.Abs(got-want) <= tolerance) {
+				t.Errorf("%s: %s is %.7f, want %v within %.1e", name, what, got, want, tolerance)
+			}
+		}
+		check("round-robin", got.RoundRobin, g.roundRobin, 1e-6)
+		check("greedy", got.Greedy, g.greedy, 1e-6)
+		check("LP bound", got.LPBound, g.lp, 1e-5)
+		check("MILP", got.MILP, g.milp, 1e-4*g.milp)
+		check("Metis's demonstration with its sub-schedulers", *got.MetisDemoPlusSub, g.metis, 1e-6)
+		if got.MILP > got.LPBound+1e-9 || got.MILP < got.Greedy-1e-9 {
+			t.Errorf("%s: the optimum %v is not between greedy %v and the bound %v", name, got.MILP, got.Greedy, got.LPBound)
+		}
+	}
+}
+
+// Exact optima of tiny instances by an independent integer program, of the facts on this
+// problem; greedy and round-robin as defined there.
+func TestTinyInstances(t *testing.T) {
+	table := readTable(t, "true")
+	for _, tc := range []struct {
+		batch                       lra.Counts
+		nodes                       int
+		optimum, greedy, roundRobin float64
+	}{
+		{lra.Counts{1, 1, 0, 0, 0, 0, 1}, 2, 4.482326, 0, 0},
+		{lra.Counts{1, 2, 0, 0, 0, 0, 1}, 2, 7.177465, 0, 0},
+		{lra.Counts{1, 2, 1, 1, 1, 1, 1}, 3, 10.988181, 10.955364, 7.249774},
+		{lra.Counts{2, 2, 2, 2, 2, 2, 2}, 6, 17.099633, 16.994036, 0},
+		{lra.Counts{7, 8, 3, 9, 7, 9, 7}, 20, 62.110745, 61.614840, 0},
+		{lra.Counts{4, 4, 4, 4, 4, 4, 4}, 4, 29.076007, 25.697290, 24.725645},
+	} {
+		p, err := lra.NewProblem(table, tc.nodes, tc.batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := p.Solve(lra.SolveOptions{Gap: 1e-9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(s.Value-tc.optimum) > 2e-6 {
+			t.Errorf("%v on %d nodes: optimum %.6f, want %v", tc.batch, tc.nodes, s.Value, tc.optimum)
+		}
+		if got := s.Placement.Batch(); got != tc.batch {
+			t.Errorf("%v on %d nodes: the optimum places %v", tc.batch, tc.nodes, got)
+		}
+		for _, h := range []struct {
+			name   string
+			choose lra.Chooser
+			want   float64
+		}{{"greedy", p.Greedy, tc.greedy}, {"round-robin", p.RoundRobin(), tc.roundRobin}} {
+			x, err := p.Place(lra.AppOrder(tc.batch), h.choose)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Value(x); h.want != 0 && math.Abs(got-h.want) > 2e-6 {
+				t.Errorf("%v on %d nodes: %s %.6f, want %v", tc.batch, tc.nodes, h.name, got, h.want)
+			}
+		}
+	}
+}

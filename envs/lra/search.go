@@ -1,0 +1,95 @@
+package lra
+
+// LocalSearch improves x until neither moving one container to another node nor swapping two
+// containers of different nodes raises the value, taking the best such step each time. Nodes
+// of one class in one state are alike, so that a step is looked for among the kinds of nodes
+// that there are, of which the first node is changed. It returns the number of steps.
+func (p *Problem) LocalSearch(x Placement) int {
+	const epsilon = 1e-9 // below it a step is rounding
+	for steps := 0; ; steps++ {
+		kinds := p.kinds(x)
+		best := exchange{gain: epsilon}
+		for i, from := range kinds {
+			for j, to := range kinds {
+				if i != j || from.second >= 0 {
+					p.bestExchange(x, from.first, to.at(i == j), &best)
+				}
+			}
+		}
+		if best.gain <= epsilon {
+			return steps
+		}
+		x[best.from], x[best.to] = best.fromState, best.toState
+	}
+}
+
+// kind is a class of nodes and their state, with its first two nodes; second is -1 if there is
+// but one.
+type kind struct{ first, second int }
+
+func (k kind) at(second bool) int {
+	if second {
+		return k.second
+	}
+	return k.first
+}
+
+// kinds returns the kinds of nodes in x in the order of their first nodes.
+func (p *Problem) kinds(x Placement) []kind {
+	type key struct {
+		class int
+		state State
+	}
+	index := make(map[key]int, len(x))
+	var all []kind
+	for i, s := range x {
+		k := key{p.Class[i], s}
+		if at, ok := index[k]; !ok {
+			index[k] = len(all)
+			all = append(all, kind{i, -1})
+		} else if all[at].second < 0 {
+			all[at].second = i
+		}
+	}
+	return all
+}
+
+type exchange struct {
+	gain               float64
+	from, to           int
+	fromState, toState State
+}
+
+// bestExchange replaces best if moving a container from one node to the other, or swapping two
+// of theirs, gains more.
+func (p *Problem) bestExchange(x Placement, from, to int, best *exchange) {
+	mf, mt, sf, st := p.model(from), p.model(to), x[from], x[to]
+	base := mf.Value[sf] + mt.Value[st]
+	consider := func(f, t State) {
+		if gain := mf.Value[f] + mt.Value[t] - base; gain > best.gain {
+			*best = exchange{gain, from, to, f, t}
+		}
+	}
+	for a := range NumApps {
+		less := sf.Remove(a)
+		if less == NoState {
+			continue
+		}
+		if t := mt.Next[st][a]; t != NoState {
+			consider(less, t)
+		}
+		for b := range NumApps {
+			if a == b {
+				continue
+			}
+			room := st.Remove(b)
+			if room == NoState {
+				continue
+			}
+			f, t := mf.Next[less][b], mt.Next[room][a]
+			if f != NoState && t != NoState {
+				consider(f, t)
+			}
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package lra
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Table is the simulator: what each container of a node in each [State] achieves. Nodes do
+// not affect one another, so that it is all there is to know. A Table is read-only once it is
+// in use.
+type Table struct {
+	// RPS holds the throughput of one container of each application, as a multiple of what it
+	// achieves alone on a node; 0 where the state has none.
+	RPS [NumStates][NumApps]float64
+	// Total holds the throughput of all containers of a node.
+	Total [NumStates]float64
+}
+
+// NewTable returns the table with the given throughputs, of which those of absent applications
+// are ignored. It returns an error for a throughput that is negative or not finite.
+func NewTable(rps func(s State, app int) float64) (*Table, error) {
+	t := &Table{}
+	for s := range State(NumStates) {
+		for a, k := range s.Counts() {
+			if k == 0 {
+				continue
+			}
+			v := rps(s, a)
+			if !(v >= 0) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("lra: the throughput of %s in state %v is %v, want a number that is not negative", Apps[a], s.Counts(), v)
+			}
+			t.RPS[s][a] = v
+			t.Total[s] += float64(k) * v
+		}
+	}
+	return t, nil
+}
+
+// Gain returns by how much the throughput of a node in state s grows with one more container of
+// app; s must not be full.
+func (t *Table) Gain(s State, app int) float64 { return t.Total[stateNext[s][app]] - t.Total[s] }
+
+// SLO returns how many containers of state s achieve at least threshold.
+func (t *Table) SLO(s State, threshold float64) int {
+	n := 0
+	for a, k := range s.Counts() {
+		if k > 0 && t.RPS[s][a] >= threshold {
+			n += k
+		}
+	}
+	return n
+}

@@ -1,0 +1,109 @@
+package lra_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
+)
+
+var ctx = context.Background()
+
+const (
+	placementID    = "k8s/LRAPlacement-v0"
+	subclusterID   = "k8s/LRASubcluster-v0"
+	hierarchicalID = "k8s/LRAHierarchical-v0"
+)
+
+func spec(tb testing.TB, id string) *envs.Spec {
+	tb.Helper()
+	s, err := envs.Lookup(id)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func TestContract(t *testing.T) {
+	for _, tc := range []struct {
+		name, id string
+		opts     map[string]any
+		baseline bool
+	}{
+		{"placement", placementID, map[string]any{}, true},
+		{"dense, shuffled", placementID, map[string]any{"nodes": 9, "containers": 70, "order": "shuffled", "table_seed": 7}, true},
+		{"online", placementID, map[string]any{"nodes": 12, "containers": 60, "arrivals": "online", "load": 0.95}, false},
+		{"online, vacant, terminal", placementID, map[string]any{"nodes": 5, "containers": 20, "arrivals": "online", "objective": "vacant", "reward": "terminal"}, false},
+		{"kinds of nodes", placementID, map[string]any{"nodes": 10, "containers": 40, "classes": []string{"0.5:8:1", "0.3:4:1.5", "0.2:6:0.8"}}, true},
+		{"constraints", placementID, map[string]any{"nodes": 12, "containers": 40, "order": "shuffled", "spread": 2, "restrict": []string{"isr:0.5", "ckm:0.3"}, "soft_violations": 0.05}, true},
+		{"slo, terminal", placementID, map[string]any{"nodes": 9, "containers": 40, "objective": "slo", "reward": "terminal"}, true},
+		{"remap", placementID, map[string]any{"nodes": 4, "containers": 30, "full": "remap", "split": "heldout"}, true},
+		{"sub-cluster", subclusterID, map[string]any{"containers": 30}, true},
+		{"sub-cluster, online", subclusterID, map[string]any{"nodes": 9, "containers": 40, "arrivals": "online"}, false},
+		{"sub-cluster, remap", subclusterID, map[string]any{"nodes": 3, "containers": 20, "full": "remap"}, true},
+		{"hierarchical", hierarchicalID, map[string]any{"containers": 60}, true},
+		{"hierarchical, dense", hierarchicalID, map[string]any{"containers": 40, "reward": "dense", "subscheduler": "round_robin", "order": "shuffled"}, true},
+		{"hierarchical, 729 nodes, tree", hierarchicalID, map[string]any{"containers": 60, "nodes": 729, "tree": true, "subscheduler": "least_loaded"}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			steps := 600
+			if testing.Short() {
+				steps = 150
+			}
+			envcheck.Run(t, spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: steps, SkipBaselines: !tc.baseline})
+		})
+	}
+}
+
+func TestContractOnData(t *testing.T) {
+	dir := dataDir(t)
+	sub := filepath.Join(dir, "metis_subscheduler_weights.npz")
+	for _, tc := range []struct {
+		name, id string
+		opts     map[string]any
+	}{
+		{"plan on one table, score on another", placementID, map[string]any{
+			"table": filepath.Join(dir, "node_table_rf_p05.csv"), "score_table": filepath.Join(dir, "node_table_true_6435.csv"),
+			"batches": filepath.Join(dir, "batch_set_400.csv"), "split": "heldout"}},
+		{"one batch", placementID, map[string]any{"batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 3, "order": "shuffled"}},
+		{"published sub-schedulers", hierarchicalID, map[string]any{
+			"batches": filepath.Join(dir, "batch_set_200.csv"), "subscheduler": sub, "table": filepath.Join(dir, "node_table_rf_p20.csv")}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			envcheck.Run(t, spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: 200, SkipBaselines: testing.Short(), OneEpisode: false})
+		})
+	}
+}
+
+func TestInvalidOptions(t *testing.T) {
+	for _, tc := range []struct {
+		id   string
+		opts map[string]any
+		want string
+	}{
+		{placementID, map[string]any{"node": 3}, `did you mean "nodes"?`},
+		{placementID, map[string]any{"nodes": 0}, "nodes is 0, want 1 to 100000"},
+		{placementID, map[string]any{"containers": 649}, "containers is 649, want at most 648"},
+		{placementID, map[string]any{"order": "random"}, `order is "random", want one of [apps shuffled]`},
+		{placementID, map[string]any{"batch": 3}, "batch 3 needs batches"},
+		{placementID, map[string]any{"arrivals": "online", "batches": "x.csv"}, "batches and batch are of batch arrivals only"},
+		{placementID, map[string]any{"classes": []string{"0.5:8:1"}}, "add up to 0.5, want 1"},
+		{placementID, map[string]any{"classes": []string{"1:9:1"}}, `class "1:9:1", want`},
+		{placementID, map[string]any{"restrict": []string{"mongo:0.5"}}, `restrict "mongo:0.5", want application:share`},
+		{placementID, map[string]any{"soft_violations": 0.1}, "soft_violations needs restrict"},
+		{placementID, map[string]any{"full": "remap", "spread": 1}, "full:remap knows neither"},
+		{subclusterID, map[string]any{"nodes": 28}, "28 is no power of 3"},
+		{hierarchicalID, map[string]any{"nodes": 80}, "nodes is 80, want a multiple of 27"},
+		{hierarchicalID, map[string]any{"subscheduler": "genius"}, `subscheduler is "genius", want one of [greedy greedy_local_search least_loaded milp round_robin] or an .npz file`},
+		{hierarchicalID, map[string]any{"nodes": 135, "tree": true}, "5 is no power of 3"},
+	} {
+		_, err := spec(t, tc.id).Open(tc.opts)
+		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package gpu_test
+
+import (
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
+	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"
+)
+
+const id = "k8s/GPUPodScheduling-v0"
+
+func spec(tb testing.TB) *envs.Spec {
+	tb.Helper()
+	s, err := envs.Lookup(id)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func TestContract(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts map[string]any
+	}{
+		{"default", nil},
+		{"defer", map[string]any{"defer": true, "num_nodes": 8, "load_start": 0.5}},
+		{"timed", map[string]any{"dynamics": "timed", "num_nodes": 8, "num_pods": 100, "reward": "waiting"}},
+		{"timed, defer", map[string]any{"dynamics": "timed", "defer": true, "num_nodes": 4, "num_pods": 60, "load": 2.0}},
+		{"weighted, plain", map[string]any{"num_nodes": 16, "reward": "weighted", "scores": false, "devices": "best", "split": "heldout"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { envcheck.Run(t, spec(t), envcheck.Options{Options: tc.opts}) })
+	}
+}

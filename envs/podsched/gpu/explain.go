@@ -1,0 +1,86 @@
+package gpu
+
+import (
+	"strconv"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Explain tells of the decision to come what speaks for and against each node: a row for each
+// node with its name, its GPU model, the device that option devices would take, and the score
+// that each baseline gives it; for a node that is masked out, the reason alone. Baselines without
+// a score of single nodes (Random) have no column. There are no rows at an episode's end.
+func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
+	columns = []string{"node", "model", "devices"}
+	var plugins []plugin
+	for _, p := range policies {
+		if p.name == "Random" {
+			continue
+		}
+		columns = append(columns, p.name)
+		switch one := p.new(&t.board, t.outlook().reserve, nil).(type) {
+		case *weighted:
+			plugins = append(plugins, one)
+		case *reserving:
+			plugins = append(plugins, &scarcityScores{one})
+		case *scored:
+			plugins = append(plugins, one)
+		}
+	}
+	columns = append(columns, "why not")
+	if t.current < 0 {
+		return columns, nil
+	}
+	c := t.class(t.current)
+	table := t.table.row(c)
+	var fitting []int32
+	for i := range table {
+		row := make([]string, len(columns))
+		row[0], row[1] = s.NodeName(int32(i)), t.nodes[i].Model
+		if table[i].fits {
+			fitting = append(fitting, int32(i))
+			row[2] = formatDevices(table[i].devices)
+		} else {
+			row[len(row)-1] = t.board.refusal(c, int32(i))
+		}
+		rows = append(rows, row)
+	}
+	scores := make([]int64, len(fitting))
+	for k, p := range plugins {
+		p.scoreNodes(c, fitting, scores)
+		for j, i := range fitting {
+			rows[i][3+k] = strconv.FormatInt(scores[j], 10)
+		}
+	}
+	return columns, rows
+}
+
+// outlook returns what is known of the pods to come; before the first episode nothing.
+func (t *Task) outlook() *outlook {
+	if t.in.outlook == nil {
+		return &outlook{frag: &fragmenter{}, reserve: &reserve{}}
+	}
+	return t.in.outlook
+}
+
+// formatDevices joins the indices of devices by dashes, as their annotation does.
+func formatDevices(devices uint64) string {
+	text := ""
+	for k, d := range deviceList(devices) {
+		if k > 0 {
+			text += "-"
+		}
+		text += strconv.Itoa(d)
+	}
+	return text
+}
+
+// scoreNodes makes a sum of plugins a plugin.
+func (w *weighted) scoreNodes(c *class, nodes []int32, scores []int64) {
+	w.nodes = append(w.nodes[:0], nodes...)
+	if len(nodes) == 0 {
+		return
+	}
+	w.sum(c)
+	copy(scores, w.sums)
+}

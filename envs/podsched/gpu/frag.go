@@ -1,0 +1,199 @@
+package gpu
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// typicalPercent is the part of all pods that typical pods stand for.
+const typicalPercent = 95
+
+// TypicalPod is a kind of pod that is often asked for.
+type TypicalPod struct {
+	Shape     // but for memory, which fragmentation ignores
+	Count int // pods of this kind
+}
+
+// TypicalPods groups pods by everything but memory and returns the most frequent groups that
+// together hold at least 95 % of the pods, most frequent first. Of equal counts, those that ask
+// for more come first.
+//
+// Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 3.
+func TypicalPods(pods []Pod) []TypicalPod {
+	counts := map[Shape]int{}
+	for i := range pods {
+		s := pods[i].Shape
+		s.MemoryMiB = 0
+		counts[s]++
+	}
+	groups := make([]TypicalPod, 0, len(counts))
+	for s, n := range counts {
+		groups = append(groups, TypicalPod{s, n})
+	}
+	slices.SortFunc(groups, func(a, b TypicalPod) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.MilliCPU, a.MilliCPU), cmp.Compare(b.MilliGPU, a.MilliGPU),
+			cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.Models, a.Models))
+	})
+	kept := 0
+	for i := range groups {
+		if kept += groups[i].Count; 100*kept >= typicalPercent*len(pods) {
+			return groups[:i+1]
+		}
+	}
+	return groups
+}
+
+// fragmenter measures fragmentation: F of a node is the expected free share of GPUs that a
+// typical pod cannot use. It counts in whole numbers, n·F with n the number of pods that the
+// typical ones stand for, so that no rounding decides a tie.
+//
+// FGD's score is truncated, and where a placement changes nothing it is 50 or 49 as the
+// rounding of the reference's sums falls. Such ties alone are decided by these sums.
+type fragmenter struct {
+	total   int64       // n
+	demands [][]typical // by model: the typical pods with GPUs that may run on it, most thousandths first
+	sums    []typical   // all typical pods, in the order of the reference's sums
+}
+
+type typical struct {
+	cpu, count int64
+	gpus       int32
+	milli      int32
+	models     uint64
+	part       float64 // of all typical pods
+}
+
+// newFragmenter prepares the typical ones of so many pods for nodes of the given models.
+func newFragmenter(pods []TypicalPod, of int, m *modelTable) *fragmenter {
+	f := &fragmenter{demands: make([][]typical, len(m.names))}
+	for i := range pods {
+		f.total += int64(pods[i].Count)
+	}
+	for i := range pods {
+		p := &pods[i]
+		t := typical{p.MilliCPU, int64(p.Count), p.GPUs, p.MilliGPU, m.set(p.Models), float64(p.Count) / float64(of)}
+		if int(f.total) < of {
+			t.part /= float64(f.total) / float64(of)
+		}
+		f.sums = append(f.sums, t)
+		if p.GPUs == 0 {
+			continue // what is free is fragment to it
+		}
+		for model := range f.demands {
+			if t.models>>model&1 != 0 {
+				f.demands[model] = append(f.demands[model], t)
+			}
+		}
+	}
+	for _, d := range f.demands {
+		slices.SortStableFunc(d, func(a, b typical) int { return cmp.Compare(b.milli, a.milli) })
+	}
+	return f
+}
+
+// of returns n·F of a node of model with cpu left and the free thousandths of its devices in
+// descending order.
+//
+// To a typical pod that does not fit, all that is free is fragment; to one that fits, the
+// devices with less free than it wants of each.
+func (f *fragmenter) of(cpu int64, model int8, free []int32) int64 {
+	var sum int64
+	for _, x := range free {
+		sum += int64(x)
+	}
+	frag := f.total * sum
+	if model < 0 || sum == 0 {
+		return frag
+	}
+	var usable int64 // sum of the first n devices, which have enough free
+	n := int32(0)
+	demands := f.demands[model]
+	for i := range demands {
+		t := &demands[i]
+		for int(n) < len(free) && free[n] >= t.milli {
+			usable += int64(free[n])
+			n++
+		}
+		if t.gpus <= n && t.cpu <= cpu {
+			frag -= t.count * usable
+		}
+	}
+	return frag
+}
+
+// amount turns a sum of n·F into thousandths of a GPU.
+func (f *fragmenter) amount(frag int64) float64 {
+	if f.total == 0 {
+		return 0
+	}
+	return float64(frag) / float64(f.total)
+}
+
+// score returns FGD's score of a change of the fragmentation by so many thousandths of a GPU:
+// 100 times the sigmoid of what it takes away, in GPUs, truncated.
+func score(less float64) int64 { return int64(sigmoid(less/wholeGPU) * 100) }
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// The kinds of fragment that the reference sums apart.
+const (
+	lackBoth = iota
+	lackGPU
+	lackCPU
+	cpuPodFits
+	cpuPodLacks
+	noAccess
+	numKinds
+)
+
+// reference returns F as the reference computes it: by kinds, in floating point.
+func (f *fragmenter) reference(cpu int64, model int8, free []int32) float64 {
+	var whole int64
+	for _, x := range free {
+		whole += int64(x)
+	}
+	var sums [numKinds]float64
+	for i := range f.sums {
+		t := &f.sums[i]
+		kind, frag := t.fragment(cpu, model, free, whole)
+		sums[kind] += float64(t.part * float64(frag)) // the conversion keeps the product's rounding
+	}
+	var sum float64
+	for _, x := range sums {
+		sum += x
+	}
+	return sum
+}
+
+// fragment returns what is fragment to t of the thousandths free, whole in all.
+func (t *typical) fragment(cpu int64, model int8, free []int32, whole int64) (kind int, frag int64) {
+	fitsCPU := t.cpu <= cpu
+	if t.gpus == 0 {
+		if fitsCPU {
+			return cpuPodFits, whole
+		}
+		return cpuPodLacks, whole
+	}
+	if model < 0 || t.models>>model&1 == 0 {
+		return noAccess, whole
+	}
+	var fitting int32
+	var small int64
+	for _, x := range free {
+		if x >= t.milli {
+			fitting++
+		} else {
+			small += int64(x)
+		}
+	}
+	switch {
+	case fitting >= t.gpus && fitsCPU:
+		return lackGPU, small
+	case fitting >= t.gpus:
+		return lackCPU, whole
+	case fitsCPU:
+		return lackGPU, whole
+	}
+	return lackBoth, whole
+}

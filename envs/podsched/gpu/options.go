@@ -1,0 +1,155 @@
+package gpu
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Values of the options of [Options].
+const (
+	DynamicsTimeFree = "time_free" // pods arrive one after the other and stay; each is placed or fails for good
+	DynamicsTimed    = "timed"     // pods arrive in time, wait until they are placed, run, and depart
+
+	SplitTrain   = "train"
+	SplitHeldOut = "heldout"
+
+	RewardAllocation    = "allocation"
+	RewardFragmentation = "fragmentation"
+	RewardScarcity      = "scarcity"
+	RewardWaiting       = "waiting"
+	RewardWeighted      = "weighted"
+
+	DevicesFGD   = "fgd"   // the device that FGD takes
+	DevicesBest  = "best"  // the one with the least free that fits
+	DevicesFirst = "first" // the first that fits
+)
+
+// Options are the options of k8s/GPUPodScheduling-v0, with the defaults of [DefaultOptions].
+type Options struct {
+	Nodes         string   `opt:"nodes" doc:"file of the node list; empty takes a cluster composed as the published one"`
+	Pods          []string `opt:"pods" doc:"files of pod lists, of which each episode draws one; empty generates pods"`
+	ReferenceSeed int      `opt:"reference_seed" doc:"plays the reference's workload of this random seed on all nodes; -1 draws a workload for each episode"`
+	Split         string   `opt:"split" doc:"train, or heldout: episodes that no training sees"`
+	NumNodes      int      `opt:"num_nodes" doc:"nodes drawn for each episode; 0 takes all"`
+
+	LoadStart float64 `opt:"load_start" doc:"GPUs requested, over those of the nodes, by pods that are placed before the episode begins"`
+	LoadEnd   float64 `opt:"load_end" doc:"GPUs requested, over those of the nodes, by the pods of a time-free episode"`
+	Prefill   string  `opt:"prefill" doc:"baseline that places the pods before load_start"`
+
+	ConstrainedLow  float64 `opt:"constrained_low" doc:"least part of the generated GPU pods that are bound to GPU models"`
+	ConstrainedHigh float64 `opt:"constrained_high" doc:"greatest part; each episode draws one between"`
+	CPUOnly         float64 `opt:"cpu_only" doc:"part of the generated pods without GPUs"`
+	Sharing         float64 `opt:"sharing" doc:"part of the generated GPU pods that share a GPU"`
+	MultiGPU        float64 `opt:"multi_gpu" doc:"part of the generated GPU pods with two or more GPUs"`
+
+	Dynamics    string  `opt:"dynamics" doc:"time_free, or timed with arrivals and departures"`
+	NumPods     int     `opt:"num_pods" doc:"pods of a timed episode"`
+	Load        float64 `opt:"load" doc:"GPU time requested by the pods of a timed episode, over what the nodes have while they arrive"`
+	MaxDuration float64 `opt:"max_duration" doc:"most seconds that a pod of a timed episode runs"`
+
+	Defer     bool `opt:"defer" doc:"adds an action that puts the pod off"`
+	MaxDefers int  `opt:"max_defers" doc:"how often a pod can be put off in a time-free episode"`
+	DeferPods int  `opt:"defer_pods" doc:"arrivals after which a pod that was put off is offered again"`
+
+	Reward         string  `opt:"reward" doc:"allocation, fragmentation, scarcity, waiting or weighted"`
+	AllocWeight    float64 `opt:"alloc_weight" doc:"weight of allocation in the weighted reward"`
+	FragWeight     float64 `opt:"frag_weight" doc:"weight of fragmentation"`
+	ScarcityWeight float64 `opt:"scarcity_weight" doc:"weight of scarcity"`
+	WaitingWeight  float64 `opt:"waiting_weight" doc:"weight of waiting"`
+
+	Devices string `opt:"devices" doc:"fgd, best or first: which device of the node a pod takes that shares one"`
+	Scores  bool   `opt:"scores" doc:"shows the scores of FGD and BestFit in the observation"`
+}
+
+// DefaultOptions returns the defaults.
+func DefaultOptions() Options {
+	return Options{
+		ReferenceSeed: -1, Split: SplitTrain, NumNodes: 64, LoadEnd: DefaultRatio, Prefill: "FGD",
+		ConstrainedLow: 0, ConstrainedHigh: 0.4, CPUOnly: publishedCPUOnly, Sharing: publishedSharing, MultiGPU: publishedMultiGPU,
+		Dynamics: DynamicsTimeFree, NumPods: 2000, Load: 0.9, MaxDuration: 3600,
+		MaxDefers: 3, DeferPods: 10,
+		Reward: RewardAllocation, AllocWeight: 1, FragWeight: 0.1, ScarcityWeight: 0.1,
+		Devices: DevicesFGD, Scores: true,
+	}
+}
+
+// weights returns what each part of the reward counts.
+func (o *Options) weights() (w rewardWeights) {
+	switch o.Reward {
+	case RewardAllocation:
+		w.alloc = 1
+	case RewardFragmentation:
+		w.frag = 1
+	case RewardScarcity:
+		w.alloc, w.scarcity = 1, 1
+	case RewardWaiting:
+		w.waiting = 1
+	case RewardWeighted:
+		w = rewardWeights{o.AllocWeight, o.FragWeight, o.ScarcityWeight, o.WaitingWeight}
+	}
+	return w
+}
+
+type rewardWeights struct{ alloc, frag, scarcity, waiting float64 }
+
+// check reports the first option that is out of its range.
+func (o *Options) check() error {
+	for _, c := range []struct {
+		name, value string
+		among       []string
+	}{
+		{"split", o.Split, []string{SplitTrain, SplitHeldOut}},
+		{"dynamics", o.Dynamics, []string{DynamicsTimeFree, DynamicsTimed}},
+		{"reward", o.Reward, []string{RewardAllocation, RewardFragmentation, RewardScarcity, RewardWaiting, RewardWeighted}},
+		{"devices", o.Devices, []string{DevicesFGD, DevicesBest, DevicesFirst}},
+		{"prefill", o.Prefill, PolicyNames()},
+	} {
+		if !slices.Contains(c.among, c.value) {
+			return fmt.Errorf("%w: option %q is %q, want %s", envs.ErrInvalidOption, c.name, c.value, strings.Join(c.among, ", "))
+		}
+	}
+	for _, c := range []struct {
+		name             string
+		value, low, high float64
+	}{
+		{"reference_seed", float64(o.ReferenceSeed), -1, math.MaxInt32},
+		{"num_nodes", float64(o.NumNodes), 0, 1e5},
+		{"num_pods", float64(o.NumPods), 1, 1e6},
+		{"load_end", o.LoadEnd, 0.01, 3},
+		{"load_start", o.LoadStart, 0, o.LoadEnd},
+		{"constrained_high", o.ConstrainedHigh, 0, 1},
+		{"constrained_low", o.ConstrainedLow, 0, o.ConstrainedHigh},
+		{"cpu_only", o.CPUOnly, 0, 0.99},
+		{"sharing", o.Sharing, 0, 1},
+		{"multi_gpu", o.MultiGPU, 0, 1 - o.Sharing},
+		{"load", o.Load, 0.01, 10},
+		{"max_duration", o.MaxDuration, 1, 1e9},
+		{"max_defers", float64(o.MaxDefers), 1, 100},
+		{"defer_pods", float64(o.DeferPods), 1, 1e6},
+		{"alloc_weight", o.AllocWeight, -1e6, 1e6},
+		{"frag_weight", o.FragWeight, -1e6, 1e6},
+		{"scarcity_weight", o.ScarcityWeight, -1e6, 1e6},
+		{"waiting_weight", o.WaitingWeight, -1e6, 1e6},
+	} {
+		if !(c.value >= c.low && c.value <= c.high) { // not for NaN either
+			return fmt.Errorf("%w: option %q is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.value, c.low, c.high)
+		}
+	}
+	if o.LoadStart > 0 && o.Dynamics == DynamicsTimed {
+		return fmt.Errorf("%w: option \"load_start\" needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
+	}
+	if o.ReferenceSeed < 0 {
+		return nil
+	}
+	switch {
+	case len(o.Pods) != 1:
+		return fmt.Errorf("%w: option \"reference_seed\" is of one pod list, given %d in \"pods\"", envs.ErrInvalidOption, len(o.Pods))
+	case o.Dynamics != DynamicsTimeFree:
+		return fmt.Errorf("%w: option \"reference_seed\" needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package gpu
+
+import "github.com/kubernasium/kubernasium/envs"
+
+func init() {
+	defaults := DefaultOptions()
+	envs.Register(&envs.Spec{
+		ID:  "k8s/GPUPodScheduling-v0",
+		Doc: "Place pods one at a time onto nodes with GPUs that can be shared.",
+		Open: func(opts map[string]any) (envs.Maker, error) {
+			o := DefaultOptions()
+			if err := envs.DecodeOptions(opts, &o); err != nil {
+				return nil, err
+			}
+			if err := o.check(); err != nil {
+				return nil, err
+			}
+			src, err := newSource(o)
+			if err != nil {
+				return nil, err
+			}
+			return func() (envs.Task, error) { return newTask(src), nil }, nil
+		},
+		Options:     &defaults,
+		HeldOut:     map[string]any{"split": SplitHeldOut},
+		StepNanos:   8000,
+		RenderModes: []string{"ansi", "rgb_array"},
+		Info:        infoColumns,
+		Metrics: []envs.Metric{
+			{Column: "alloc_pct", Unit: "%"}, {Column: "alloc_80_pct", Unit: "%"}, {Column: "alloc_100_pct", Unit: "%"},
+			{Column: "frag_pct", Unit: "%", Lower: true}, {Column: "failed", Lower: true},
+			{Column: "waiting_time_s", Unit: "s", Lower: true}, {Column: "completion_time_s", Unit: "s", Lower: true},
+			{Column: "utilisation_pct", Unit: "%"},
+		},
+		Baselines: baselines(),
+	})
+}

@@ -1,0 +1,340 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Task is the environment of package gpu. It implements [envs.Task].
+//
+// The cluster's state is the world; the task keeps what is free in arrays beside it, which it
+// changes by the same ops.
+type Task struct {
+	src     *source
+	opts    *Options
+	weights rewardWeights
+	seed    uint64 // of the episode
+	in      instance
+	nodes   []Node
+
+	board board
+	table placements
+	curve *curve
+	watch views // what observations show of nodes
+
+	next    int     // arrival that comes next
+	current int32   // pod to place; -1 at the end
+	queue   []int32 // pods put off or waiting
+	due     []int   // of the queue in time-free dynamics: arrival before which it is offered again
+	pos     int     // in the queue of timed dynamics: the pod to place, or the next to look at
+	defers  []uint8 // by pod
+	blocked []int   // by class: t.freed plus one when it was found to fit nowhere
+	freed   int     // departures
+	running departures
+
+	arrived                 int64 // thousandths of a GPU
+	placedPods, failed      int
+	waited, completed, busy float64 // seconds of placed pods; seconds until their end; GPU use, in parts of the cluster times seconds
+	waiting                 float64 // pods times seconds that they waited
+
+	planned  int32  // node of the plan, or -1
+	devices  uint64 // of the plan
+	metas    []int32
+	podMetas map[string]int32
+	ops      []cluster.Op
+}
+
+var (
+	_ envs.Task       = (*Task)(nil)
+	_ envs.InfoWriter = (*Task)(nil)
+	_ envs.Renderer   = (*Task)(nil)
+)
+
+func newTask(src *source) *Task {
+	t := &Task{src: src, opts: &src.opts, weights: src.opts.weights(), current: -1, podMetas: map[string]int32{}}
+	t.table = placements{b: &t.board, devices: deviceRule(src.opts.Devices)}
+	t.blocked = make([]int, len(src.cat.classes))
+	t.metas = make([]int32, len(src.nodes))
+	for i := range t.metas {
+		t.metas[i] = -1
+	}
+	return t
+}
+
+func (t *Task) timed() bool { return t.opts.Dynamics == DynamicsTimed }
+
+// Spaces implements [envs.Task].
+func (t *Task) Spaces() (obs, act space.Space) {
+	n := t.src.size()
+	actions := n
+	if t.opts.Defer {
+		actions++
+	}
+	return space.Dict{Fields: []space.Field{
+		{Key: "nodes", Space: space.NewBox(0, 1, n, t.nodeFeatures())},
+		{Key: "pod", Space: space.NewBox(0, 1, numPodFeatures)},
+	}}, space.Discrete{N: actions}
+}
+
+// Begin implements [envs.Task].
+func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	t.seed = rng.Uint64()
+	t.src.draw(t.seed, &t.in)
+	t.nodes = t.nodes[:0]
+	for _, i := range t.in.nodes {
+		t.nodes = append(t.nodes, t.src.nodes[i])
+	}
+	t.board.reset(t.nodes, t.src.cat, t.in.outlook.frag)
+	t.reset()
+	t.create(c.State())
+	if err := t.prefill(c.State()); err != nil {
+		return err
+	}
+	return t.advance(ctx, c)
+}
+
+// reset forgets the last episode.
+func (t *Task) reset() {
+	top := int(math.Ceil(100 * max(t.opts.LoadEnd, DefaultRatio)))
+	if t.curve == nil {
+		t.curve = newCurve(top, 0)
+	}
+	t.curve.reset(t.board.size.milliGPU)
+	t.watch.reset(t.nodeFeatures(), len(t.nodes))
+	t.next, t.current, t.pos, t.freed = 0, -1, 0, 0
+	t.queue, t.due, t.running = t.queue[:0], t.due[:0], t.running[:0]
+	t.defers = slices.Grow(t.defers[:0], len(t.in.arrivals))[:len(t.in.arrivals)]
+	clear(t.defers)
+	clear(t.blocked)
+	t.arrived, t.placedPods, t.failed = 0, 0, 0
+	t.waited, t.completed, t.busy, t.waiting = 0, 0, 0, 0
+	t.planned = -1
+	t.ops = t.ops[:0]
+}
+
+// create adds the ops that make the nodes.
+func (t *Task) create(s *cluster.State) {
+	for k, i := range t.in.nodes {
+		n := &t.nodes[k]
+		if t.metas[i] < 0 {
+			t.metas[i] = s.Intern(cluster.Meta{Name: n.Name, GPUModel: n.Model})
+		}
+		op := cluster.Op{
+			Kind: cluster.AddNode, Node: int32(k), Meta: t.metas[i], MaxPods: int32(t.board.nodes[k].maxPods), GPUs: uint8(n.GPUs),
+			Resources: cluster.Resources{MilliCPU: n.MilliCPU, MemoryBytes: n.MemoryMiB * bytesMiB},
+		}
+		if n.GPUs > 0 {
+			op.MilliGPU = wholeGPU
+		}
+		t.ops = append(t.ops, op)
+	}
+}
+
+// prefill places pods until option load_start is reached.
+func (t *Task) prefill(s *cluster.State) error {
+	if t.opts.LoadStart == 0 {
+		return nil
+	}
+	p, err := t.placer(t.opts.Prefill)
+	if err != nil {
+		return err
+	}
+	for target := t.opts.LoadStart * float64(t.board.size.milliGPU); float64(t.arrived) < target && t.next < len(t.in.arrivals); {
+		pod := t.arrive(s)
+		if node, devices := p.choose(t.class(pod)); node >= 0 {
+			t.bind(s, pod, node, devices)
+			t.note()
+		} else {
+			t.fail(pod)
+		}
+	}
+	return nil
+}
+
+// class returns the class of a pod.
+func (t *Task) class(pod int32) *class { return &t.src.cat.classes[t.in.arrivals[pod].class] }
+
+// arrive adds the next pod to the cluster.
+func (t *Task) arrive(s *cluster.State) int32 {
+	pod := int32(t.next)
+	a, c := &t.in.arrivals[pod], t.class(pod)
+	t.next++
+	t.arrived += c.TotalMilliGPU()
+	meta, ok := t.podMetas[c.Models]
+	if !ok {
+		meta = s.Intern(cluster.Meta{Name: "pod", GPUModels: splitModels(c.Models)})
+		t.podMetas[c.Models] = meta
+	}
+	t.ops = append(t.ops, cluster.Op{
+		Kind: cluster.AddPod, Pod: pod, Meta: meta, GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU, Duration: a.duration,
+		Resources: cluster.Resources{MilliCPU: c.MilliCPU, MemoryBytes: c.MemoryMiB * bytesMiB},
+	})
+	return pod
+}
+
+// bind places a pod.
+func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
+	a := &t.in.arrivals[pod]
+	t.board.place(t.class(pod), node, devices)
+	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
+	t.placedPods++
+	wait := (s.Now - a.at).Seconds()
+	t.waited += wait
+	t.completed += wait + a.duration.Seconds()
+	if a.duration > 0 {
+		t.running.push(departure{s.Now + a.duration, pod, node, devices})
+	}
+}
+
+// fail gives a pod up for good.
+func (t *Task) fail(pod int32) {
+	t.failed++
+	t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: pod})
+	t.note()
+}
+
+// note enters the present allocation into the curve.
+func (t *Task) note() { t.curve.add(t.arrived, &t.board) }
+
+// Plan sets the devices that the pod takes if the next action is node, in place of those of
+// option devices. It is for baselines that choose devices of their own.
+func (t *Task) Plan(node int32, devices uint64) { t.planned, t.devices = node, devices }
+
+// Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
+// node puts it off. A pod that does not fit its node is given up in time-free dynamics and
+// goes on waiting in timed ones.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	if t.current < 0 {
+		return envs.Outcome{}, fmt.Errorf("the episode has ended: no pod is left")
+	}
+	pod, node := t.current, int32(action[0])
+	t.ops = t.ops[:0]
+	before := t.measure()
+	switch {
+	case int(node) == len(t.nodes) && t.mayDefer():
+		t.putOff(pod)
+	case int(node) < len(t.nodes) && t.board.fits(t.class(pod), node):
+		devices := t.table.row(t.class(pod))[node].devices
+		if t.planned == node {
+			devices = t.devices
+		}
+		t.bind(c.State(), pod, node, devices)
+		if t.timed() {
+			t.queue = slices.Delete(t.queue, t.pos, t.pos+1)
+		} else if t.defers[pod] == 0 {
+			t.note()
+		}
+	case t.timed():
+		t.pos++
+	default:
+		t.fail(pod)
+	}
+	t.planned = -1
+	after := t.measure()
+	if err := t.advance(ctx, c); err != nil {
+		return envs.Outcome{}, err
+	}
+	return envs.Outcome{Reward: t.reward(before, after), Terminated: t.current < 0}, nil
+}
+
+// measures are what rewards are made of.
+type measures struct{ alloc, frag, shortage, waiting float64 }
+
+// percent is of the cluster's GPUs.
+func (t *Task) percent(milliGPU float64) float64 {
+	return 100 * milliGPU / float64(t.board.size.milliGPU)
+}
+
+func (t *Task) measure() measures {
+	m := measures{alloc: t.percent(float64(t.board.used.milliGPU)), waiting: t.waiting}
+	if t.weights.frag != 0 {
+		m.frag = t.percent(t.board.frag.amount(t.board.wasted))
+	}
+	if t.weights.scarcity != 0 {
+		m.shortage = t.percent(t.in.outlook.reserve.shortage(&t.board))
+	}
+	return m
+}
+
+// waitingScale is the number of pod seconds of waiting that a reward of -1 stands for.
+const waitingScale = 1000
+
+func (t *Task) reward(before, after measures) float64 {
+	w := &t.weights
+	return w.alloc*(after.alloc-before.alloc) - w.frag*(after.frag-before.frag) -
+		w.scarcity*(after.shortage-before.shortage) - w.waiting*(t.waiting-before.waiting)/waitingScale
+}
+
+// possible reports whether a pod fits some node. It remembers the classes that do not until a
+// pod departs.
+func (t *Task) possible(c *class) bool {
+	if t.blocked[c.id] == t.freed+1 {
+		return false
+	}
+	row := t.table.row(c)
+	for i := range row {
+		if row[i].fits {
+			return true
+		}
+	}
+	t.blocked[c.id] = t.freed + 1
+	return false
+}
+
+// advance goes to the next decision and carries out the ops.
+func (t *Task) advance(ctx context.Context, c cluster.Cluster) error {
+	if t.timed() {
+		return t.advanceTime(ctx, c)
+	}
+	for {
+		t.current = t.take(c.State())
+		if t.current < 0 || t.possible(t.class(t.current)) {
+			return c.Apply(ctx, t.ops)
+		}
+		t.fail(t.current)
+	}
+}
+
+// take returns the next pod of time-free dynamics: one that was put off and is due, or the next
+// arrival; -1 if none is left.
+func (t *Task) take(s *cluster.State) int32 {
+	if len(t.queue) > 0 && (t.due[0] <= t.next || t.next == len(t.in.arrivals)) {
+		pod := t.queue[0]
+		t.queue, t.due = slices.Delete(t.queue, 0, 1), slices.Delete(t.due, 0, 1)
+		return pod
+	}
+	if t.next < len(t.in.arrivals) {
+		return t.arrive(s)
+	}
+	return -1
+}
+
+// mayDefer reports whether the current pod may be put off.
+func (t *Task) mayDefer() bool {
+	switch {
+	case !t.opts.Defer || t.current < 0:
+		return false
+	case t.timed():
+		return t.next < len(t.in.arrivals) || len(t.running) > 0 // or else nothing would ever change
+	}
+	return int(t.defers[t.current]) < t.opts.MaxDefers
+}
+
+func (t *Task) putOff(pod int32) {
+	t.defers[pod] = uint8(min(int(t.defers[pod])+1, math.MaxUint8))
+	if t.timed() {
+		t.pos++
+		return
+	}
+	t.queue, t.due = append(t.queue, pod), append(t.due, t.next+t.opts.DeferPods)
+	if t.defers[pod] == 1 {
+		t.note()
+	}
+}

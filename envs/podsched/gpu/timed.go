@@ -1,0 +1,135 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// advanceTime goes to the next moment at which a waiting pod fits some node.
+func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
+	for {
+		for ; t.pos < len(t.queue); t.pos++ {
+			if t.possible(t.class(t.queue[t.pos])) {
+				t.current = t.queue[t.pos]
+				return c.Apply(ctx, t.ops)
+			}
+		}
+		t.current = -1
+		at, ok := t.nextEvent()
+		if len(t.queue) == 0 && t.next == len(t.in.arrivals) {
+			return c.Apply(ctx, t.ops) // all are placed
+		}
+		if !ok {
+			t.pos = 0 // nothing runs, so that each fits: actions that were masked out left them
+			continue
+		}
+		if err := c.Apply(ctx, t.ops); err != nil {
+			return err
+		}
+		t.ops = t.ops[:0]
+		if err := t.elapse(ctx, c, at); err != nil {
+			return err
+		}
+	}
+}
+
+// nextEvent returns when the next pod arrives or departs.
+func (t *Task) nextEvent() (at time.Duration, ok bool) {
+	if t.next < len(t.in.arrivals) {
+		at, ok = t.in.arrivals[t.next].at, true
+	}
+	if len(t.running) > 0 && (!ok || t.running[0].at < at) {
+		at, ok = t.running[0].at, true
+	}
+	return at, ok
+}
+
+// elapse moves the clock to at, where pods depart and then arrive.
+func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) error {
+	d := at - c.State().Now
+	t.waiting += float64(len(t.queue)) * d.Seconds()
+	t.busy += float64(t.board.used.milliGPU) / float64(t.board.size.milliGPU) * d.Seconds()
+	if err := c.Advance(ctx, d); err != nil {
+		return err
+	}
+	s := c.State()
+	for len(t.running) > 0 && t.running[0].at <= at {
+		e := t.running.pop()
+		if p := s.Pods[e.pod].Phase; p != cluster.Succeeded {
+			return fmt.Errorf("pod %s is %v at %v, want Succeeded", s.PodName(e.pod), p, at)
+		}
+		t.board.remove(t.class(e.pod), e.node, e.devices)
+		t.freed++
+	}
+	for t.next < len(t.in.arrivals) && t.in.arrivals[t.next].at <= at {
+		if pod := t.arrive(s); t.hopeful(t.class(pod)) {
+			t.queue = append(t.queue, pod)
+			t.note()
+		} else {
+			t.fail(pod)
+		}
+	}
+	t.pos = 0
+	return nil
+}
+
+// hopeful reports whether a pod would fit some node of the empty cluster.
+func (t *Task) hopeful(c *class) bool {
+	for i := range t.board.nodes {
+		if t.board.couldFit(c, int32(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// departure is a running pod.
+type departure struct {
+	at      time.Duration
+	pod     int32
+	node    int32
+	devices uint64
+}
+
+// departures is a heap of running pods, the first to end on top.
+type departures []departure
+
+func (h departures) before(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].pod < h[j].pod
+}
+
+func (h *departures) push(d departure) {
+	*h = append(*h, d)
+	for i := len(*h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.before(i, up) {
+			return
+		}
+		(*h)[i], (*h)[up] = (*h)[up], (*h)[i]
+		i = up
+	}
+}
+
+func (h *departures) pop() departure {
+	old := *h
+	top := old[0]
+	last := len(old) - 1
+	old[0] = old[last]
+	*h = old[:last]
+	for i := 0; ; {
+		least := i
+		for _, k := range []int{2*i + 1, 2*i + 2} {
+			if k < last && h.before(k, least) {
+				least = k
+			}
+		}
+		if least == i {
+			return top
+		}
+		old[i], old[least] = old[least], old[i]
+		i = least
+	}
+}

@@ -1,0 +1,261 @@
+package gpu
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Node is one row of a node list.
+type Node struct {
+	Name      string
+	MilliCPU  int64
+	MemoryMiB int64
+	GPUs      int    // devices, each of 1000 thousandths
+	Model     string // of the devices; empty for none
+	MaxPods   int    // 0 is [DefaultMaxPods]
+}
+
+// DefaultMaxPods is the number of pods that a node of the reference simulator can run.
+const DefaultMaxPods = 1001
+
+// Pod is one row of a pod list.
+type Pod struct {
+	Name string
+	Shape
+	Created  time.Duration // since the trace's beginning; 0 where the list has no times
+	Duration time.Duration // from its scheduling, or else its creation, to its deletion; 0 is unknown
+}
+
+// Shape is what a pod asks for. Pods of equal shape are alike to every policy.
+type Shape struct {
+	MilliCPU  int64
+	MemoryMiB int64
+	GPUs      int32  // devices
+	MilliGPU  int32  // thousandths of each device; less than 1000 only with one device
+	Models    string // GPU models that it may run on, joined by "|"; empty is any
+}
+
+// TotalMilliGPU returns the thousandths of a GPU that s asks for in all.
+func (s *Shape) TotalMilliGPU() int64 { return int64(s.GPUs) * int64(s.MilliGPU) }
+
+// sharing reports whether s is part of one device.
+func (s *Shape) sharing() bool { return s.GPUs == 1 && s.MilliGPU < wholeGPU }
+
+const (
+	wholeGPU  = 1000 // thousandths of a device
+	bytesMiB  = 1 << 20
+	maxModels = 64
+)
+
+// ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli,
+// memory_mib, gpu and, if any node has GPUs, model. Further columns are ignored.
+func ReadNodes(path string) ([]Node, error) { return readFile(path, parseNodes) }
+
+// ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli,
+// memory_mib, num_gpu and gpu_milli, and may have gpu_spec, creation_time, deletion_time and
+// scheduled_time (in seconds). Further columns are ignored.
+func ReadPods(path string) ([]Pod, error) { return readFile(path, parsePods) }
+
+func readFile[T any](path string, parse func(name string, r io.Reader) ([]T, error)) ([]T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %w", err)
+	}
+	rows, err := parse(path, f)
+	return rows, errors.Join(err, f.Close())
+}
+
+func parseNodes(name string, r io.Reader) ([]Node, error) {
+	t, err := newTable(name, r, "sn", "cpu_milli", "memory_mib", "gpu")
+	if err != nil {
+		return nil, err
+	}
+	var nodes []Node
+	seen := map[string]int{}
+	for t.next() {
+		n := Node{
+			Name: t.text("sn"), MilliCPU: t.number("cpu_milli", cluster.MaxAmount),
+			MemoryMiB: t.number("memory_mib", cluster.MaxAmount/bytesMiB),
+			GPUs:      int(t.number("gpu", cluster.MaxDevices)), Model: t.text("model"),
+		}
+		if n.Name == "" {
+			t.fail("sn is empty, want the node's name")
+		}
+		if line, ok := seen[n.Name]; ok {
+			t.fail("node %s stands in line %d too", n.Name, line)
+		}
+		seen[n.Name] = t.line
+		nodes = append(nodes, n)
+	}
+	if t.err == nil && len(nodes) == 0 {
+		t.fail("no node")
+	}
+	return nodes, t.err
+}
+
+func parsePods(name string, r io.Reader) ([]Pod, error) {
+	t, err := newTable(name, r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+	if err != nil {
+		return nil, err
+	}
+	var pods []Pod
+	for t.next() {
+		p := Pod{Name: t.text("name"), Shape: Shape{
+			MilliCPU: t.number("cpu_milli", cluster.MaxAmount), MemoryMiB: t.number("memory_mib", cluster.MaxAmount/bytesMiB),
+			GPUs: int32(t.number("num_gpu", cluster.MaxDevices)), MilliGPU: int32(t.number("gpu_milli", wholeGPU)),
+			Models: t.text("gpu_spec"),
+		}}
+		if p.Name == "" {
+			t.fail("name is empty, want the pod's name")
+		}
+		if err := p.check(); err != nil {
+			t.fail("pod %s: %v", p.Name, err)
+		}
+		p.Created, p.Duration = t.times()
+		pods = append(pods, p)
+	}
+	if t.err == nil && len(pods) == 0 {
+		t.fail("no pod")
+	}
+	return pods, t.err
+}
+
+// check reports what no node could serve as asked.
+func (s *Shape) check() error {
+	switch {
+	case s.MilliCPU < 0 || s.MilliCPU > cluster.MaxAmount || s.MemoryMiB < 0 || s.MemoryMiB > cluster.MaxAmount/bytesMiB:
+		return fmt.Errorf("%d milli-CPU and %d MiB, want 0 to %d and to %d", s.MilliCPU, s.MemoryMiB, cluster.MaxAmount, cluster.MaxAmount/bytesMiB)
+	case s.GPUs == 0 && s.MilliGPU != 0:
+		return fmt.Errorf("%d thousandths of no GPU, want 0", s.MilliGPU)
+	case s.GPUs > 0 && (s.MilliGPU < 1 || s.MilliGPU > wholeGPU):
+		return fmt.Errorf("%d thousandths of each GPU, want 1 to %d", s.MilliGPU, wholeGPU)
+	case s.GPUs > 1 && s.MilliGPU < wholeGPU:
+		return fmt.Errorf("%d thousandths of each of %d GPUs, want whole ones: only one GPU can be shared", s.MilliGPU, s.GPUs)
+	}
+	return nil
+}
+
+// table reads a CSV file by the names of its columns. It keeps its first error, with file and
+// line.
+type table struct {
+	name   string
+	csv    *csv.Reader
+	column map[string]int
+	row    []string
+	line   int
+	err    error
+}
+
+func newTable(name string, r io.Reader, required ...string) (*table, error) {
+	b := bufio.NewReader(r)
+	if mark, err := b.Peek(3); err == nil && string(mark) == "\ufeff" {
+		_, _ = b.Discard(3) // cannot fail: the three bytes are in the buffer
+	}
+	t := &table{name: name, csv: csv.NewReader(b), column: map[string]int{}, line: 1}
+	t.csv.ReuseRecord = true
+	header, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("gpu: %s: empty file, want a header with the columns %s", name, strings.Join(required, ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %s: %w", name, err)
+	}
+	for i, c := range header {
+		t.column[strings.TrimSpace(c)] = i
+	}
+	for _, c := range required {
+		if _, ok := t.column[c]; !ok {
+			return nil, fmt.Errorf("gpu: %s: no column %q among %q", name, c, header)
+		}
+	}
+	return t, nil
+}
+
+// next reads a row; it is false at the end and after an error.
+func (t *table) next() bool {
+	if t.err != nil {
+		return false
+	}
+	row, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return false
+	}
+	if err != nil {
+		t.err = fmt.Errorf("gpu: %s: %w", t.name, err)
+		return false
+	}
+	t.row = row
+	t.line, _ = t.csv.FieldPos(0)
+	return true
+}
+
+// text returns the field of a column, or "" where the file has no such column.
+func (t *table) text(column string) string {
+	i, ok := t.column[column]
+	if !ok {
+		return ""
+	}
+	return strings.Clone(strings.TrimSpace(t.row[i]))
+}
+
+// number returns the whole number in a column, from 0 to most.
+func (t *table) number(column string, most int64) int64 {
+	v, err := strconv.ParseInt(t.text(column), 10, 64)
+	if err != nil || v < 0 || v > most {
+		t.fail("%s is %q, want a whole number from 0 to %d", column, t.text(column), most)
+		return 0
+	}
+	return v
+}
+
+// times returns when the pod of the row was created and for how long it ran.
+func (t *table) times() (created, duration time.Duration) {
+	at := map[string]float64{}
+	for _, column := range []string{"creation_time", "deletion_time", "scheduled_time"} {
+		field := t.text(column)
+		if field == "" {
+			continue
+		}
+		v, err := strconv.ParseFloat(field, 64)
+		if err != nil || !(v >= 0 && v <= cluster.MaxTime.Seconds()) { // not for NaN either
+			t.fail("%s is %q, want seconds from 0 to %.0f", column, field, cluster.MaxTime.Seconds())
+			return 0, 0
+		}
+		at[column] = v
+	}
+	start, ok := at["scheduled_time"]
+	if !ok {
+		start = at["creation_time"]
+	}
+	return seconds(at["creation_time"]), seconds(math.Max(0, at["deletion_time"]-start))
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func (t *table) fail(format string, args ...any) {
+	if t.err == nil {
+		t.err = fmt.Errorf("gpu: %s:%d: "+format, append([]any{t.name, t.line}, args...)...)
+	}
+}
+
+// splitModels returns the models of a gpu_spec, each once.
+func splitModels(spec string) []string {
+	var models []string
+	for m := range strings.SplitSeq(spec, "|") {
+		if m = strings.TrimSpace(m); m != "" && !slices.Contains(models, m) {
+			models = append(models, m)
+		}
+	}
+	return models
+}

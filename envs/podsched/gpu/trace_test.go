@@ -1,0 +1,134 @@
+package gpu
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestParsePods reads columns by their names, in any order, with and without the optional ones.
+func TestParsePods(t *testing.T) {
+	full := "\ufeffgpu_spec,name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time,scheduled_time\r\nT4|G2,p, 4000 ,1024,1,320,LS,7,110,10\r\n,q,1,0,0,0,BE,7,3,\r\n"
+	five := "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nr,1,2,8,1000\n"
+	for text, want := range map[string][]Pod{
+		full: {
+			{Name: "p", Shape: Shape{4000, 1024, 1, 320, "T4|G2"}, Created: 7 * time.Second, Duration: 100 * time.Second},
+			{Name: "q", Shape: Shape{MilliCPU: 1}, Created: 7 * time.Second},
+		},
+		five: {{Name: "r", Shape: Shape{1, 2, 8, 1000, ""}}},
+	} {
+		got, err := parsePods("pods.csv", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	}
+}
+
+// TestTraceErrors places each error at a file and a line.
+func TestTraceErrors(t *testing.T) {
+	const pods, nodes = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n", "sn,cpu_milli,memory_mib,gpu,model\n"
+	for _, tc := range []struct{ text, want string }{
+		{"", "empty file, want a header with the columns name"},
+		{pods, "no pod"},
+		{"name,cpu_milli\n", `no column "memory_mib"`},
+		{pods + "p,1,2,0\n", "wrong number of fields"},
+		{pods + "p,one,2,0,0\n", `f.csv:2: cpu_milli is "one"`},
+		{pods + "p,-1,2,0,0\n", "want a whole number from 0"},
+		{pods + "p,1,2,1,1001\n", `gpu_milli is "1001"`},
+		{pods + "p,1,2,65,1000\n", `num_gpu is "65"`},
+		{pods + "p,1,2,2,500\n", "only one GPU can be shared"},
+		{pods + "p,1,2,0,500\n", "500 thousandths of no GPU"},
+		{pods + "p,1,2,1,0\n", "0 thousandths of each GPU"},
+		{pods + ",1,2,0,0\n", "name is empty"},
+		{"name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time\np,1,2,0,0,NaN\n", `creation_time is "NaN"`},
+	} {
+		if _, err := parsePods("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("pods %q: %v, want an error with %q", tc.text, err, tc.want)
+		}
+	}
+	for _, tc := range []struct{ text, want string }{
+		{nodes, "no node"},
+		{nodes + "a,1,2,0,\na,1,2,0,\n", "f.csv:3: node a stands in line 2 too"},
+		{nodes + ",1,2,0,\n", "sn is empty"},
+		{nodes + "a,1,2,100,G2\n", `gpu is "100"`},
+	} {
+		if _, err := parseNodes("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("nodes %q: %v, want an error with %q", tc.text, err, tc.want)
+		}
+	}
+}
+
+// FuzzTrace: whatever files hold, reading and playing them gives a run or an error.
+func FuzzTrace(f *testing.F) {
+	f.Add("sn,cpu_milli,memory_mib,gpu,model\na,2000,8192,2,G2\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1024,1,500\n")
+	f.Add("sn,cpu_milli,memory_mib,gpu\na,2000,8192,2\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1000,1024,1,500,T4|\n")
+	f.Fuzz(func(t *testing.T, nodeText, podText string) {
+		nodes, err := parseNodes("nodes", strings.NewReader(nodeText))
+		if err != nil {
+			return
+		}
+		pods, err := parsePods("pods", strings.NewReader(podText))
+		if err != nil {
+			return
+		}
+		for _, name := range PolicyNames() {
+			_, _ = Reproduce(nodes, pods, name, 1, DefaultRatio)
+		}
+	})
+}
+
+// TestGenerated draws default instances and compares their composition with the published one:
+// parts of 20,000 pods within five standard deviations, and the counts of the node list.
+func TestGenerated(t *testing.T) {
+	nodes := GenerateNodes()
+	gpus := map[string]int{}
+	for i := range nodes {
+		gpus[nodes[i].Model] += nodes[i].GPUs
+	}
+	want := map[string]int{"G2": 4392, "T4": 842, "G3": 312, "P100": 265, "V100M32": 204, "V100M16": 195, "A10": 2}
+	if d := cmp.Diff(want, gpus); d != "" || len(nodes) != 1213 {
+		t.Errorf("%d nodes, want 1213; GPUs (-want +got):\n%s", len(nodes), d)
+	}
+	o := DefaultOptions()
+	o.NumNodes, o.ConstrainedLow, o.ConstrainedHigh = 0, 0.2, 0.2
+	src, err := newSource(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in instance
+	var n, cpu, sharing, multi, bound float64
+	for seed := range uint64(2) {
+		src.draw(seed, &in)
+		for _, a := range in.arrivals {
+			c := &src.cat.classes[a.class]
+			n++
+			switch {
+			case c.GPUs == 0:
+				cpu++
+			case c.sharing():
+				sharing++
+			case c.GPUs > 1:
+				multi++
+			}
+			if c.Models != "" {
+				bound++
+			}
+		}
+	}
+	check := func(what string, got, of, p float64) {
+		t.Helper()
+		if sd := 5 * math.Sqrt(of*p*(1-p)); got < of*p-sd || got > of*p+sd {
+			t.Errorf("%s: %v of %v pods, want %v within %v", what, got, of, of*p, sd)
+		}
+	}
+	check("without GPU", cpu, n, 1088./8152)
+	check("sharing", sharing, n-cpu, 3078./7064)
+	check("two GPUs and more", multi, n-cpu, 75./7064)
+	check("bound to models", bound, n-cpu, 0.2)
+}

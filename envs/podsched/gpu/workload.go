@@ -1,0 +1,100 @@
+package gpu
+
+import (
+	"cmp"
+	"math/rand"
+	"slices"
+)
+
+// Constants of the reference simulator's experiments.
+const (
+	// DefaultRatio is the requested over the present GPUs that a workload is tuned to.
+	DefaultRatio = 1.3
+
+	// lostDraws is the number of draws that the reference takes from its generator between
+	// the tuning and the naming of nodes. It was found by reproduction: of 0 to 45, only 10
+	// gives the published curves, and it gives all of them.
+	lostDraws = 10
+)
+
+// Workload is a sequence of pods for a cluster.
+type Workload struct {
+	Nodes    []Node // in the order that breaks ties: the lowest index wins
+	Arrivals []Pod  // in the order of their arrival
+	Types    []Pod  // whose shapes are typical of what is to come: the untuned list
+
+	rng *rand.Rand // of the reference, after all draws
+}
+
+// ReferenceWorkload orders nodes and pods and tunes the pods to request ratio times the GPUs
+// of the nodes, as the reference simulator does for a random seed: pods are shuffled; then
+// pods drawn at random are taken out until no more than that is requested, or copies of pods
+// drawn at random are added until the next would pass it. A ratio of 0 leaves them as they are.
+// Nodes are permuted.
+//
+// Source: the artifact of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
+// Workloads with Fragmentation Gradient Descent", USENIX ATC 2023. The order of the draws, and
+// two that serve nothing, are its.
+func ReferenceWorkload(nodes []Node, pods []Pod, seed int64, ratio float64) *Workload {
+	rng := rand.New(rand.NewSource(seed))
+	types := slices.Clone(pods)
+	slices.SortStableFunc(types, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
+	rng.Int() // the reference draws one for a line of its log
+	arrivals := slices.Clone(types)
+	rng.Shuffle(len(arrivals), func(i, j int) { arrivals[i], arrivals[j] = arrivals[j], arrivals[i] })
+	if ratio > 0 {
+		arrivals = tune(rng, types, arrivals, ratio*float64(capacity(nodes)))
+	}
+	for range lostDraws {
+		rng.Float64()
+	}
+	byName := slices.Clone(nodes)
+	slices.SortStableFunc(byName, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	ordered := make([]Node, len(nodes))
+	for i, place := range rng.Perm(len(nodes)) {
+		ordered[place] = byName[i]
+	}
+	return &Workload{Nodes: ordered, Arrivals: arrivals, Types: types, rng: rng}
+}
+
+// capacity returns the thousandths of a GPU of all nodes.
+func capacity(nodes []Node) int64 {
+	var total int64
+	for i := range nodes {
+		total += int64(nodes[i].GPUs) * wholeGPU
+	}
+	return total
+}
+
+func requested(pods []Pod) int64 {
+	var total int64
+	for i := range pods {
+		total += pods[i].TotalMilliGPU()
+	}
+	return total
+}
+
+// tune takes pods out of arrivals, or adds copies of types to them, until they request target.
+func tune(rng *rand.Rand, types, arrivals []Pod, target float64) []Pod {
+	total := requested(arrivals)
+	if float64(total) > target {
+		for float64(total) > target && len(arrivals) > 0 {
+			i := rng.Intn(len(arrivals))
+			total -= arrivals[i].TotalMilliGPU()
+			arrivals = slices.Delete(arrivals, i, i+1)
+		}
+		return arrivals
+	}
+	if total == 0 {
+		return arrivals // copies of pods that request no GPU would never reach the target
+	}
+	for {
+		p := types[rng.Intn(len(types))]
+		// One device's share, not that of all devices, decides: so does the reference.
+		if float64(total+int64(p.MilliGPU)) > target {
+			return arrivals
+		}
+		total += p.TotalMilliGPU()
+		arrivals = append(arrivals, p)
+	}
+}

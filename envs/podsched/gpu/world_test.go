@@ -1,0 +1,172 @@
+package gpu
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// checkWorld compares the arrays of the task with the cluster's state, which is the truth.
+func checkWorld(t *testing.T, task *Task, s *cluster.State) {
+	t.Helper()
+	b := &task.board
+	var wasted int64
+	for i := range s.Nodes {
+		n, bn := &s.Nodes[i], &b.nodes[i]
+		free := s.Free(int32(i))
+		if bn.cpu != free.MilliCPU || bn.mem*bytesMiB != free.MemoryBytes || bn.pods != n.NumPods {
+			t.Fatalf("node %d has %d milli-CPU, %d MiB free and %d pods in the arrays, %v and %d in the cluster", i, bn.cpu, bn.mem, bn.pods, free, n.NumPods)
+		}
+		for d, dev := range s.NodeDevices(int32(i)) {
+			if f := b.devicesOf(int32(i))[d]; f != dev.Free {
+				t.Fatalf("device %d of node %d has %d free in the arrays, %d in the cluster", d, i, f, dev.Free)
+			}
+		}
+		wasted += b.frag.of(bn.cpu, bn.model, b.sortedOf(int32(i)))
+	}
+	if wasted != b.wasted {
+		t.Fatalf("n·F is %d, its parts sum to %d", b.wasted, wasted)
+	}
+	if task.current < 0 {
+		return
+	}
+	mask := make([]bool, len(s.Nodes))
+	s.FitMask(task.current, mask)
+	for i, fits := range mask {
+		if b.fits(task.class(task.current), int32(i)) != fits {
+			t.Fatalf("pod %d fits node %d: %v in the arrays, %v in the cluster", task.current, i, !fits, fits)
+		}
+	}
+}
+
+func open(tb testing.TB, opts map[string]any) (*envs.Vec, *Task) {
+	tb.Helper()
+	v, err := envs.Make("k8s/GPUPodScheduling-v0", 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = v.Close() })
+	return v, v.Env(0).Task().(*Task)
+}
+
+func reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
+	tb.Helper()
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func step(tb testing.TB, v *envs.Vec, action float32) *envs.Batch {
+	tb.Helper()
+	b, err := v.Step(context.Background(), []float32{action})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// TestArraysAreTheWorld plays at random, with departures and pods put off too, and compares
+// what the task keeps with the cluster after every step.
+func TestArraysAreTheWorld(t *testing.T) {
+	for name, opts := range map[string]map[string]any{
+		"time-free": {"num_nodes": 12, "defer": true, "load_start": 0.3},
+		"timed":     {"num_nodes": 6, "defer": true, "dynamics": "timed", "num_pods": 200, "load": 1.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, task := open(t, opts)
+			rng := rand.New(rand.NewPCG(1, 2))
+			_, act := v.Spaces()
+			action := make([]float32, 1)
+			for seed := range uint64(3) {
+				b := reset(t, v, seed)
+				for b.Terminated[0] = false; !b.Terminated[0]; {
+					act.Sample(rng, b.Mask, action)
+					b = step(t, v, action[0])
+					checkWorld(t, task, v.Env(0).State())
+				}
+			}
+		})
+	}
+}
+
+// TestSamePlacements plays whole traces twice, by Reproduce's simulation and through the
+// environment, and compares where every pod went, with its devices.
+func TestSamePlacements(t *testing.T) {
+	dir := openb(t)
+	nodeFile := filepath.Join(dir, "openb_node_list_gpu_node.csv")
+	nodes, err := ReadNodes(nodeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []string{"default", "gpuspec10"} {
+		podFile := filepath.Join(dir, "openb_pod_list_"+list+".csv")
+		pods, err := ReadPods(podFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range policies {
+			if p.name == "Random" || testing.Short() && p.name != "FGD" {
+				continue // the two draw from different generators
+			}
+			t.Run(list+" "+p.name, func(t *testing.T) {
+				v, _ := open(t, map[string]any{"nodes": nodeFile, "pods": []string{podFile}, "reference_seed": 43})
+				reset(t, v, 0)
+				rule, err := newRule(v, p.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				action := []float32{0}
+				for first, ended := true, false; !ended; first = false {
+					if err := rule(v.Env(0).State(), first, action); err != nil {
+						t.Fatal(err)
+					}
+					ended = step(t, v, action[0]).Terminated[0]
+				}
+				sim, err := newSimulation(ReferenceWorkload(nodes, pods, 43, DefaultRatio), p.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := v.Env(0).State()
+				if len(s.Pods) != len(sim.classes) {
+					t.Fatalf("%d pods in the environment, want %d", len(s.Pods), len(sim.classes))
+				}
+				for i := range s.Pods {
+					node, devices := sim.next()
+					if q := &s.Pods[i]; q.Node != node || q.Devices != devices || (q.Phase == cluster.Running) != (node >= 0) {
+						t.Fatalf("pod %d is %v on node %d, devices %b in the environment; node %d, devices %b in the simulation",
+							i, q.Phase, q.Node, q.Devices, node, devices)
+					}
+				}
+			})
+		}
+	}
+}
+
+func newRule(v *envs.Vec, name string) (envs.Rule, error) {
+	b, err := v.Spec().Baseline(name)
+	if err != nil {
+		return nil, err
+	}
+	return b.New(v.Env(0).Task())
+}
+
+// openb returns the folder of the public trace, or skips the test.
+func openb(tb testing.TB) string {
+	tb.Helper()
+	root := os.Getenv("KUBERNASIUM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "..", "shared", "data") // beside the repository's root
+	}
+	dir := filepath.Join(root, "openb")
+	if _, err := os.Stat(filepath.Join(dir, "openb_node_list_gpu_node.csv")); err != nil {
+		tb.Skipf("%v: set KUBERNASIUM_DATA to the folder that holds openb/ to enable this test", err)
+	}
+	return dir
+}

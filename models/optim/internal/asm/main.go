@@ -1,0 +1,153 @@
+// Command asm generates the kernels of package optim for AVX2 and AVX-512. Each takes a number of
+// elements that is a multiple of its block; what is left is for Go, whose formulas give the same
+// bits.
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is one instruction set.
+type isa struct {
+	name  string
+	lanes int // of float32
+}
+
+func (v isa) vec() reg.VecVirtual {
+	if v.lanes == 16 {
+		return ZMM()
+	}
+	return YMM()
+}
+
+func (v isa) function(name, args, doc string) {
+	TEXT(name+v.name, NOSPLIT, "func("+args+")")
+	Pragma("noescape")
+	Doc(name + v.name + " " + doc)
+}
+
+func (v isa) end() {
+	VZEROUPPER()
+	RET()
+}
+
+func pointer(name string) Mem {
+	p := GP64()
+	Load(Param(name), p)
+	return Mem{Base: p}
+}
+
+// each repeats body until n elements are done, which is a multiple of block.
+func each(n reg.GPVirtual, block int, pointers []Mem, body func()) {
+	Label("loop")
+	TESTQ(n, n)
+	JZ(LabelRef("end"))
+	body()
+	for _, p := range pointers {
+		ADDQ(U32(uint32(4*block)), p.Base)
+	}
+	SUBQ(U32(uint32(block)), n)
+	JMP(LabelRef("loop"))
+	Label("end")
+}
+
+func (v isa) adam() {
+	v.function("adam", "value, grad, m, v *float32, n int, beta1, rest1, beta2, rest2, size, root, eps float32",
+		"makes a step of Adam, with each product, quotient and root rounded as Go rounds it.")
+	value, grad, mean, square := pointer("value"), pointer("grad"), pointer("m"), pointer("v")
+	n := GP64()
+	Load(Param("n"), n)
+	constant := func(name string) reg.VecVirtual {
+		r := v.vec()
+		a, err := Param(name).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSS(a.Addr, r)
+		return r
+	}
+	beta1, rest1, beta2, rest2 := constant("beta1"), constant("rest1"), constant("beta2"), constant("rest2")
+	size, root, eps := constant("size"), constant("root"), constant("eps")
+	each(n, v.lanes, []Mem{value, grad, mean, square}, func() {
+		g, a, b, c := v.vec(), v.vec(), v.vec(), v.vec()
+		VMOVUPS(grad, g)
+		VMULPS(mean, beta1, a)
+		VMULPS(g, rest1, b)
+		VADDPS(b, a, a)
+		VMOVUPS(a, mean)
+		VMULPS(square, beta2, b)
+		VMULPS(g, g, c)
+		VMULPS(c, rest2, c)
+		VADDPS(c, b, b)
+		VMOVUPS(b, square)
+		VSQRTPS(b, b)
+		VDIVPS(root, b, b)
+		VADDPS(eps, b, b)
+		VDIVPS(b, a, a)
+		VMULPS(a, size, a)
+		VMOVUPS(value, c)
+		VSUBPS(a, c, c)
+		VMOVUPS(c, value)
+	})
+	v.end()
+}
+
+// sumLanes is the number of sums that sumSquares keeps, whatever the instruction set.
+const sumLanes = 32
+
+func (v isa) sumSquares() {
+	v.function("sumSquares", "x *float32, n int, sums *float64",
+		"adds the square of element i to sums[i%32].")
+	x, sums := pointer("x"), pointer("sums")
+	n := GP64()
+	Load(Param("n"), n)
+	wide := v.lanes / 2 // float64 in a vector
+	acc := make([]reg.VecVirtual, sumLanes/wide)
+	for i := range acc {
+		acc[i] = v.vec()
+		VMOVUPD(sums.Offset(8*wide*i), acc[i])
+	}
+	each(n, sumLanes, []Mem{x}, func() {
+		for i := range acc {
+			d := v.vec()
+			VCVTPS2PD(x.Offset(4*wide*i), d)
+			VMULPD(d, d, d)
+			VADDPD(d, acc[i], acc[i])
+		}
+	})
+	for i := range acc {
+		VMOVUPD(acc[i], sums.Offset(8*wide*i))
+	}
+	v.end()
+}
+
+func (v isa) scale() {
+	v.function("scale", "x *float32, n int, c float32", "multiplies each element by c.")
+	x := pointer("x")
+	n := GP64()
+	Load(Param("n"), n)
+	a, err := Param("c").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	c := v.vec()
+	VBROADCASTSS(a.Addr, c)
+	each(n, v.lanes, []Mem{x}, func() {
+		y := v.vec()
+		VMULPS(x, c, y)
+		VMOVUPS(y, x)
+	})
+	v.end()
+}
+
+func main() {
+	ConstraintExpr("!purego")
+	for _, v := range []isa{{"AVX2", 8}, {"AVX512", 16}} {
+		v.adam()
+		v.sumSquares()
+		v.scale()
+	}
+	Generate()
+}

@@ -1,0 +1,342 @@
+package kubeyaml
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+)
+
+// An extension point of the scheduling framework that matters here, as a set of bits.
+type points uint8
+
+const (
+	filter points = 1 << iota
+	preScore
+	score
+	reserve
+
+	allPoints = filter | preScore | score | reserve
+)
+
+var pointNames = []struct {
+	point points
+	name  string
+}{{filter, "filter"}, {preScore, "preScore"}, {score, "score"}, {reserve, "reserve"}}
+
+func (p points) String() string {
+	var names []string
+	for _, n := range pointNames {
+		if p&n.point != 0 {
+			names = append(names, n.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// known is a plugin that a configuration may name.
+type known struct {
+	does    points // where it does something
+	needs   points // where it must be enabled if it is at score
+	why     string
+	weight  int32 // by default; 0 is not a default plugin at score
+	policy  bool  // one of gpu.PolicyNames
+	ignored bool  // it decides nothing here
+}
+
+const gpuShare = "GpuShare"
+
+// plugins are all that are known.
+var plugins = knownPlugins()
+
+func knownPlugins() map[string]known {
+	all := map[string]known{
+		"NodeResourcesFit":                {does: filter | preScore | score, weight: kubescore.NodeResourcesFitWeight},
+		"NodeResourcesBalancedAllocation": {does: preScore | score, weight: kubescore.BalancedAllocationWeight},
+		"ImageLocality":                   {does: score, weight: kubescore.ImageLocalityWeight},
+		"TaintToleration": {does: filter | preScore | score, needs: preScore, why: "its preScore reads the pod's tolerations",
+			weight: kubescore.TaintTolerationWeight},
+		"NodeAffinity": {does: filter | preScore | score, needs: preScore, why: "its preScore reads the pod's preferred terms",
+			weight: kubescore.NodeAffinityWeight},
+		"PodTopologySpread": {does: filter | preScore | score, needs: preScore, why: "its preScore counts the pods of each domain",
+			weight: kubescore.PodTopologySpreadWeight},
+		"InterPodAffinity": {does: filter | preScore | score, needs: preScore, weight: kubescore.InterPodAffinityWeight, ignored: true},
+		gpuShare:           {does: filter | reserve},
+	}
+	for _, name := range []string{
+		"SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "NodePorts", "VolumeRestrictions", "NodeVolumeLimits",
+		"VolumeBinding", "VolumeZone", "DefaultPreemption", "DefaultBinder", "DynamicResources",
+	} {
+		all[name] = known{does: filter, ignored: true}
+	}
+	for _, name := range gpu.PolicyNames() {
+		k := known{does: preScore | score | reserve, policy: true}
+		switch name {
+		case "KubeResources", "KubeDefault":
+			continue // sets of the plugins above
+		case "FGD", "ScarcityFGD":
+			k.needs, k.why = preScore, "its preScore reads which pods are typical"
+		}
+		all[name] = k
+	}
+	return all
+}
+
+// Config is what a KubeSchedulerConfiguration says that matters here.
+type Config struct {
+	schedulers map[string]scheduler
+	names      []string
+}
+
+type scheduler struct {
+	profile gpu.Profile
+	reserve string // the plugin that chooses devices, or ""
+}
+
+// ReadConfig reads a KubeSchedulerConfiguration of the version v1. Plugins are those of
+// kube-scheduler that are on by default, and the policies of package gpu by their names.
+//
+// It is an error if a plugin is unknown, or is enabled at score but not at an extension point
+// that it needs: kube-scheduler would run and place nothing.
+func ReadConfig(path string) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func parseConfig(data []byte) (*Config, error) {
+	var raw configv1.KubeSchedulerConfiguration
+	if err := yaml.UnmarshalStrict(data, &raw); err != nil {
+		return nil, err
+	}
+	if raw.Kind != "KubeSchedulerConfiguration" || raw.APIVersion != configv1.SchemeGroupVersion.String() {
+		return nil, fmt.Errorf("kind %q of apiVersion %q, want KubeSchedulerConfiguration of %s", raw.Kind, raw.APIVersion, configv1.SchemeGroupVersion)
+	}
+	if len(raw.Extenders) > 0 {
+		return nil, fmt.Errorf("%d extenders, which are not simulated", len(raw.Extenders))
+	}
+	c := &Config{schedulers: map[string]scheduler{}}
+	if len(raw.Profiles) == 0 {
+		raw.Profiles = []configv1.KubeSchedulerProfile{{}}
+	}
+	for i := range raw.Profiles {
+		p := &raw.Profiles[i]
+		name := corev1.DefaultSchedulerName
+		if p.SchedulerName != nil {
+			name = *p.SchedulerName
+		}
+		if _, ok := c.schedulers[name]; ok {
+			return nil, fmt.Errorf("two profiles for scheduler %s", name)
+		}
+		s, err := parseProfile(p)
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", name, err)
+		}
+		c.schedulers[name] = s
+		c.names = append(c.names, name)
+	}
+	return c, nil
+}
+
+// enabled is a plugin of a profile.
+type enabled struct {
+	name   string
+	at     points
+	weight int32
+}
+
+// profileState are the plugins of a profile, in the order in which they run.
+type profileState []enabled
+
+func (s profileState) find(name string) int {
+	return slices.IndexFunc(s, func(e enabled) bool { return e.name == name })
+}
+
+func (s *profileState) enable(name string, at points, weight *int32) error {
+	k, ok := plugins[name]
+	if !ok {
+		return fmt.Errorf("unknown plugin %q; known are %s", name, knownNames())
+	}
+	i := s.find(name)
+	if i < 0 {
+		i = len(*s)
+		*s = append(*s, enabled{name: name, weight: cmp.Or(k.weight, 1)})
+	}
+	(*s)[i].at |= at & k.does
+	if weight != nil && *weight != 0 {
+		if *weight < 0 {
+			return fmt.Errorf("plugin %s has weight %d, want more than 0", name, *weight)
+		}
+		(*s)[i].weight = *weight
+	}
+	return nil
+}
+
+func (s *profileState) disable(name string, at points) error {
+	if _, ok := plugins[name]; !ok && name != "*" {
+		return fmt.Errorf("unknown plugin %q is disabled; known are %s", name, knownNames())
+	}
+	for i := range *s {
+		if e := &(*s)[i]; name == "*" || e.name == name {
+			e.at &^= at
+		}
+	}
+	return nil
+}
+
+func knownNames() string {
+	var names []string
+	for name, k := range plugins {
+		if !k.ignored {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func parseProfile(p *configv1.KubeSchedulerProfile) (scheduler, error) {
+	var s profileState
+	for _, d := range gpu.KubePlugins {
+		if err := s.enable(d.Name, allPoints, nil); err != nil {
+			return scheduler{}, err
+		}
+	}
+	if p.Plugins != nil {
+		for _, set := range []struct {
+			set *configv1.PluginSet
+			at  points
+		}{
+			{&p.Plugins.MultiPoint, allPoints}, {&p.Plugins.Filter, filter}, {&p.Plugins.PreScore, preScore},
+			{&p.Plugins.Score, score}, {&p.Plugins.Reserve, reserve},
+		} {
+			if err := s.apply(set.set, set.at); err != nil {
+				return scheduler{}, err
+			}
+		}
+	}
+	return s.scheduler(p.PluginConfig)
+}
+
+// apply disables and enables what a set says. Filters decide what is possible and stay on.
+func (s *profileState) apply(set *configv1.PluginSet, at points) error {
+	for _, d := range set.Disabled {
+		if at == filter && d.Name != "*" {
+			return fmt.Errorf("plugin %s is disabled at filter, and filters cannot be turned off here", d.Name)
+		}
+		if err := s.disable(d.Name, at&^filter); err != nil {
+			return err
+		}
+	}
+	for _, e := range set.Enabled {
+		if err := s.enable(e.Name, at, e.Weight); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scheduler checks that plugins have what they need.
+func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error) {
+	var out scheduler
+	strategy, err := fitStrategy(args)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range s {
+		k := plugins[e.name]
+		if e.at&reserve != 0 && out.reserve == "" {
+			out.reserve = e.name
+		}
+		if e.at&score == 0 || k.ignored {
+			continue
+		}
+		if missing := k.needs &^ e.at; missing != 0 {
+			return out, fmt.Errorf("plugin %s is enabled at score but not at %s, and %s: enable it at %[2]s too, or at multiPoint", e.name, missing, k.why)
+		}
+		sp := gpu.ScorePlugin{Name: e.name, Weight: int64(e.weight)}
+		if e.name == "NodeResourcesFit" {
+			sp.Strategy = strategy
+		}
+		out.profile.Plugins = append(out.profile.Plugins, sp)
+	}
+	out.profile.Devices = "BestFit"
+	if k := plugins[out.reserve]; k.policy {
+		out.profile.Devices = out.reserve
+	}
+	return out, nil
+}
+
+// fitStrategy reads the arguments of NodeResourcesFit; those of no other plugin are taken.
+func fitStrategy(args []configv1.PluginConfig) (*gpu.Strategy, error) {
+	var out *gpu.Strategy
+	for _, a := range args {
+		if a.Name != "NodeResourcesFit" {
+			return nil, fmt.Errorf("pluginConfig of %s: only that of NodeResourcesFit is simulated", a.Name)
+		}
+		var fit configv1.NodeResourcesFitArgs
+		if err := yaml.UnmarshalStrict(a.Args.Raw, &fit); err != nil {
+			return nil, fmt.Errorf("pluginConfig of %s: %w", a.Name, err)
+		}
+		if fit.ScoringStrategy == nil {
+			continue
+		}
+		s := &gpu.Strategy{Type: string(fit.ScoringStrategy.Type), CPUWeight: 1, MemoryWeight: 1}
+		if len(fit.ScoringStrategy.Resources) > 0 {
+			s.CPUWeight, s.MemoryWeight = 0, 0
+		}
+		for _, r := range fit.ScoringStrategy.Resources {
+			weight := cmp.Or(r.Weight, 1)
+			if weight < 1 || weight > 100 {
+				return nil, fmt.Errorf("pluginConfig of %s: weight %d of %s, want 1 to 100", a.Name, weight, r.Name)
+			}
+			switch r.Name {
+			case "cpu":
+				s.CPUWeight = weight
+			case "memory":
+				s.MemoryWeight = weight
+			default:
+				return nil, fmt.Errorf("pluginConfig of %s: resource %s, want cpu or memory", a.Name, r.Name)
+			}
+		}
+		if fit.ScoringStrategy.RequestedToCapacityRatio != nil {
+			for _, p := range fit.ScoringStrategy.RequestedToCapacityRatio.Shape {
+				s.Shape = append(s.Shape, kubescore.ShapePoint{Utilization: int64(p.Utilization), Score: int64(p.Score)})
+			}
+		}
+		out = s
+	}
+	return out, nil
+}
+
+// Profiles returns the profile of each scheduler that the pods of w ask for. It is an error if
+// there is none, and if pods request GPUs and no plugin chooses their devices.
+func (c *Config) Profiles(w *Workload) ([]gpu.Profile, error) {
+	var profiles []gpu.Profile
+	for _, name := range w.Schedulers {
+		s, ok := c.schedulers[name]
+		if !ok {
+			return nil, fmt.Errorf("pods ask for scheduler %s, and there are profiles for %s", name, strings.Join(c.names, ", "))
+		}
+		if w.HasGPU() && s.reserve == "" {
+			return nil, fmt.Errorf("pods request GPUs and no plugin of scheduler %s chooses devices: enable %s or a policy at reserve, or at multiPoint",
+				name, gpuShare)
+		}
+		profiles = append(profiles, s.profile)
+	}
+	return profiles, nil
+}

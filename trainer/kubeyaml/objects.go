@@ -1,0 +1,323 @@
+package kubeyaml
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+)
+
+// Names by which objects speak of GPUs.
+const (
+	nvidiaGPU     = "nvidia.com/gpu"
+	nvidiaProduct = "nvidia.com/gpu.product"
+	openbCount    = "alibabacloud.com/gpu-count"
+	openbMilli    = "alibabacloud.com/gpu-milli"
+	openbModel    = "alibabacloud.com/gpu-card-model"
+	openbIndex    = "alibabacloud.com/gpu-index"
+)
+
+const (
+	wholeGPU = 1000
+	bytesMiB = 1 << 20
+)
+
+// Workload is what gpu.Simulate takes, but for profiles.
+type Workload struct {
+	Nodes []gpu.Node
+	Pods  []gpu.Request // by priority, then in the order of the files
+	// Schedulers are the names of the schedulers that the pods ask for; Request.Profile is an
+	// index here.
+	Schedulers []string
+}
+
+// HasGPU reports whether a pod requests one.
+func (w *Workload) HasGPU() bool {
+	return slices.ContainsFunc(w.Pods, func(p gpu.Request) bool { return p.GPUs > 0 })
+}
+
+// Workload turns the objects into what is simulated. Pods that have succeeded or failed are
+// left out.
+func (o *Objects) Workload() (*Workload, error) {
+	if len(o.Nodes) == 0 {
+		return nil, errors.New("no Node")
+	}
+	c := converter{objects: o, w: &Workload{}, index: map[string]int{}}
+	for i := range o.Nodes {
+		n, err := node(&o.Nodes[i])
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", o.Nodes[i].Name, err)
+		}
+		if _, ok := c.index[n.Name]; ok {
+			return nil, fmt.Errorf("node %s is there twice", n.Name)
+		}
+		c.index[n.Name] = i
+		c.w.Nodes = append(c.w.Nodes, n)
+	}
+	order := make([]*corev1.Pod, 0, len(o.Pods))
+	for i := range o.Pods {
+		if p := &o.Pods[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			order = append(order, defaulted(p))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *corev1.Pod) int { return cmp.Compare(priority(b), priority(a)) })
+	for _, p := range order {
+		if err := c.collect(p); err != nil {
+			return nil, fmt.Errorf("pod %s: %w", podName(p), err)
+		}
+	}
+	for _, p := range order {
+		r, err := c.pod(p)
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", podName(p), err)
+		}
+		c.w.Pods = append(c.w.Pods, r)
+	}
+	return c.w, nil
+}
+
+// defaulted returns a copy of p with the requests that the API server sets by default: the limits.
+func defaulted(p *corev1.Pod) *corev1.Pod {
+	p = p.DeepCopy()
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			for name, limit := range r.Limits {
+				if _, ok := r.Requests[name]; !ok {
+					if r.Requests == nil {
+						r.Requests = corev1.ResourceList{}
+					}
+					r.Requests[name] = limit
+				}
+			}
+		}
+	}
+	return p
+}
+
+func priority(p *corev1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
+}
+
+func podName(p *corev1.Pod) string {
+	return cmp.Or(p.Namespace, corev1.NamespaceDefault) + "/" + p.Name
+}
+
+// node reads a node.
+func node(n *corev1.Node) (gpu.Node, error) {
+	have := n.Status.Allocatable
+	if len(have) == 0 {
+		have = n.Status.Capacity
+	}
+	out := gpu.Node{
+		Name: n.Name, MilliCPU: have.Cpu().MilliValue(), MemoryMiB: have.Memory().Value() / bytesMiB, MaxPods: int(have.Pods().Value()),
+	}
+	if out.MilliCPU <= 0 || out.MemoryMiB <= 0 {
+		return out, errors.New("status.allocatable has no cpu or no memory")
+	}
+	if _, ok := have[corev1.ResourcePods]; !ok {
+		out.MaxPods = 110 // the kubelet's default
+	} else if out.MaxPods == 0 {
+		out.MaxPods = -1 // none; 0 is the default of the simulation
+	}
+	count, shared := have[openbCount]
+	if !shared {
+		count = have[nvidiaGPU]
+	}
+	if count.Value() < 0 || count.Value() > cluster.MaxDevices {
+		return out, fmt.Errorf("%d GPUs, want 0 to %d", count.Value(), cluster.MaxDevices)
+	}
+	out.GPUs = int(count.Value())
+	if out.GPUs > 0 {
+		out.Model = cmp.Or(n.Labels[openbModel], n.Annotations[openbModel], n.Labels[nvidiaProduct], "GPU")
+	}
+	return out, nil
+}
+
+// converter turns pods into requests.
+type converter struct {
+	objects   *Objects
+	w         *Workload
+	index     map[string]int // of nodes by name
+	selectors []counter
+	byKey     map[string]int32
+}
+
+// counter is a set of pods that a constraint spreads.
+type counter struct {
+	namespace, owner string
+	selector         labels.Selector
+}
+
+func (k *counter) counts(p *corev1.Pod) bool {
+	if cmp.Or(p.Namespace, corev1.NamespaceDefault) != k.namespace {
+		return false
+	}
+	if k.selector != nil {
+		return k.selector.Matches(labels.Set(p.Labels))
+	}
+	return owner(p) == k.owner
+}
+
+// owner returns the controller of a pod, or "".
+func owner(p *corev1.Pod) string {
+	if ref := metav1.GetControllerOf(p); ref != nil {
+		return ref.Kind + "/" + ref.Name
+	}
+	return ""
+}
+
+// collect enters the counters of a pod's constraints, and refuses what is not simulated.
+func (c *converter) collect(p *corev1.Pod) error {
+	if a := p.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		return errors.New("inter-pod affinity is not simulated")
+	}
+	ns := cmp.Or(p.Namespace, corev1.NamespaceDefault)
+	for _, sc := range p.Spec.TopologySpreadConstraints {
+		if sc.WhenUnsatisfiable != corev1.ScheduleAnyway {
+			return fmt.Errorf("a topology spread constraint is %s, and only %s is simulated", sc.WhenUnsatisfiable, corev1.ScheduleAnyway)
+		}
+		sel, err := metav1.LabelSelectorAsSelector(sc.LabelSelector)
+		if err != nil {
+			return err
+		}
+		c.counter(ns+" "+sel.String(), counter{namespace: ns, selector: sel})
+	}
+	if o := owner(p); o != "" && len(p.Spec.TopologySpreadConstraints) == 0 {
+		c.counter(ns+" "+o, counter{namespace: ns, owner: o})
+	}
+	return nil
+}
+
+func (c *converter) counter(key string, k counter) int32 {
+	if c.byKey == nil {
+		c.byKey = map[string]int32{}
+	}
+	i, ok := c.byKey[key]
+	if !ok {
+		i = int32(len(c.selectors))
+		c.byKey[key] = i
+		c.selectors = append(c.selectors, k)
+	}
+	return i
+}
+
+// pod reads a pod.
+func (c *converter) pod(p *corev1.Pod) (gpu.Request, error) {
+	r := gpu.Request{Name: podName(p), Node: -1, Profile: c.profile(p)}
+	c.requests(p, &r)
+	if err := gpus(p, &r); err != nil {
+		return r, err
+	}
+	if p.Spec.NodeName != "" {
+		i, ok := c.index[p.Spec.NodeName]
+		if !ok {
+			return r, fmt.Errorf("is bound to node %q, which is not there", p.Spec.NodeName)
+		}
+		r.Node = i
+		var err error
+		if r.Devices, err = devices(p); err != nil {
+			return r, err
+		}
+	}
+	if err := c.constraints(p, &r); err != nil {
+		return r, err
+	}
+	return r, c.group(p, &r)
+}
+
+// profile returns the index of the scheduler that p asks for.
+func (c *converter) profile(p *corev1.Pod) int {
+	name := cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName)
+	i := slices.Index(c.w.Schedulers, name)
+	if i < 0 {
+		i = len(c.w.Schedulers)
+		c.w.Schedulers = append(c.w.Schedulers, name)
+	}
+	return i
+}
+
+// requests reads CPU and memory.
+func (c *converter) requests(p *corev1.Pod, r *gpu.Request) {
+	stated := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+	counted := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(kubescore.DefaultMilliCPURequest, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(kubescore.DefaultMemoryRequestBytes, resource.BinarySI),
+	}})
+	r.MilliCPU, r.MemoryMiB = stated.Cpu().MilliValue(), mebibytes(stated.Memory())
+	r.ExtraMilliCPU, r.ExtraMemoryMiB = counted.Cpu().MilliValue()-r.MilliCPU, mebibytes(counted.Memory())-r.MemoryMiB
+}
+
+// mebibytes rounds up.
+func mebibytes(q *resource.Quantity) int64 { return (q.Value() + bytesMiB - 1) / bytesMiB }
+
+// gpus reads what a pod requests of GPUs.
+func gpus(p *corev1.Pod, r *gpu.Request) error {
+	if text, ok := p.Annotations[openbMilli]; ok {
+		milli, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("annotation %s is %q, want thousandths of a GPU", openbMilli, text)
+		}
+		count, err := strconv.Atoi(cmp.Or(p.Annotations[openbCount], "1"))
+		if err != nil || count < 0 || count > cluster.MaxDevices {
+			return fmt.Errorf("annotation %s is %q, want 0 to %d", openbCount, p.Annotations[openbCount], cluster.MaxDevices)
+		}
+		if count > 0 && milli > 0 {
+			r.GPUs, r.MilliGPU, r.Models = int32(count), int32(min(milli, 2*wholeGPU)), p.Annotations[openbModel]
+		}
+		return nil
+	}
+	want := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})[nvidiaGPU]
+	if want.Value() < 0 || want.Value() > cluster.MaxDevices {
+		return fmt.Errorf("requests %d of %s, want 0 to %d", want.Value(), nvidiaGPU, cluster.MaxDevices)
+	}
+	if want.Value() > 0 {
+		r.GPUs, r.MilliGPU, r.Models = int32(want.Value()), wholeGPU, p.Annotations[openbModel]
+	}
+	return nil
+}
+
+// devices reads which devices a bound pod has, written as "0-1-2"; nil if it does not say.
+func devices(p *corev1.Pod) ([]int, error) {
+	text, ok := p.Annotations[openbIndex]
+	if !ok || text == "" {
+		return nil, nil
+	}
+	var list []int
+	for one := range strings.SplitSeq(text, "-") {
+		d, err := strconv.Atoi(one)
+		if err != nil {
+			return nil, fmt.Errorf("annotation %s is %q, want indices joined by dashes", openbIndex, text)
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// group gives pods that are alike to the scheduler the same key.
+func (c *converter) group(p *corev1.Pod, r *gpu.Request) error {
+	alike := *r
+	alike.Name, alike.Node, alike.Devices = "", 0, nil
+	key, err := json.Marshal(alike)
+	if err != nil {
+		return fmt.Errorf("compare with others: %w", err)
+	}
+	r.Group = string(key)
+	return nil
+}

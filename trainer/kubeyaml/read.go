@@ -1,0 +1,124 @@
+package kubeyaml
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Objects are the Nodes and Pods of some files, in the order in which they stand there.
+type Objects struct {
+	Nodes   []corev1.Node
+	Pods    []corev1.Pod
+	Ignored map[string]int // objects of other kinds
+}
+
+// Read reads a file, or every .yaml, .yml and .json file below a folder in the order of their
+// names. Documents of several objects and lists are taken apart.
+func Read(path string) (*Objects, error) {
+	var files []string
+	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && (p == path || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(p))) {
+			files = append(files, p)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := &Objects{Ignored: map[string]int{}}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.parse(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return o, nil
+}
+
+// parse adds the objects of a file.
+func (o *Objects) parse(data []byte) error {
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		text, err := yaml.YAMLToJSON(doc)
+		if err != nil {
+			return fmt.Errorf("document %d: %w", n, err)
+		}
+		if string(text) == "null" {
+			continue // only comments
+		}
+		if err := o.add(text, ""); err != nil {
+			return fmt.Errorf("document %d: %w", n, err)
+		}
+	}
+}
+
+// add adds an object, or those of a list; of is the kind of an object that states none.
+func (o *Objects) add(text []byte, of string) error {
+	var head struct {
+		Kind  string            `json:"kind"`
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return fmt.Errorf("not a Kubernetes object: %w", err)
+	}
+	kind := head.Kind
+	if kind == "" {
+		kind = of
+	}
+	if items, ok := strings.CutSuffix(kind, "List"); ok {
+		for i, item := range head.Items {
+			if err := o.add(item, items); err != nil {
+				return fmt.Errorf("item %d: %w", i, err)
+			}
+		}
+		return nil
+	}
+	switch kind {
+	case "Node":
+		var n corev1.Node
+		if err := yaml.UnmarshalStrict(text, &n); err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, err)
+		}
+		if n.Name == "" {
+			return errors.New("a Node has no metadata.name")
+		}
+		o.Nodes = append(o.Nodes, n)
+	case "Pod":
+		var p corev1.Pod
+		if err := yaml.UnmarshalStrict(text, &p); err != nil {
+			return fmt.Errorf("pod %s: %w", p.Name, err)
+		}
+		if p.Name == "" {
+			return errors.New("a Pod has no metadata.name")
+		}
+		o.Pods = append(o.Pods, p)
+	case "":
+		return errors.New("an object has no kind")
+	default:
+		o.Ignored[kind]++
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// metisData returns the folder of the published tables and batches, or skips the test.
+func metisData(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(dataFolder(), "metis")
+	if _, err := os.Stat(filepath.Join(dir, "node_table_rf_p20.csv")); err != nil {
+		t.Skipf("%v: set %s to the folder that holds metis/ to enable this test", err, dataVariable)
+	}
+	return dir
+}
+
+// lraJSON runs the command with --json and returns its document.
+func lraJSON(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetOut(&out)
+	root.SetArgs(append(args, "--json"))
+	if err := root.Execute(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatalf("%v: %v in %q", args, err, out.String())
+	}
+	return doc
+}
+
+func nearRow(t *testing.T, doc map[string]any, key string, want, tolerance float64) {
+	t.Helper()
+	if got, ok := doc[key].(float64); !ok || math.Abs(got-want) > tolerance {
+		t.Errorf("%s is %v, want %v within %v", key, doc[key], want, tolerance)
+	}
+}
+
+// The golden row of batch 0 of 200 containers on 81 nodes, table p20.
+func TestReproduceLRA(t *testing.T) {
+	dir := metisData(t)
+	doc := lraJSON(t, "reproduce", "lra", "--node-table", filepath.Join(dir, "node_table_rf_p20.csv"),
+		"--batches", filepath.Join(dir, "batch_set_200.csv"), "--row", "0", "--nodes", "81",
+		"--subscheduler", filepath.Join(dir, "metis_subscheduler_weights.npz"))
+	nearRow(t, doc, "roundrobin", 0.946680, 1e-6)
+	nearRow(t, doc, "greedy", 1.198029, 1e-6)
+	nearRow(t, doc, "lp_bound", 1.204463, 1e-5)
+	nearRow(t, doc, "milp", 1.204404, 1.2e-4)
+	nearRow(t, doc, "metis_demo_plus_sub", 1.178886, 1e-6)
+	if len(doc) != 5 {
+		t.Errorf("the document has %d keys, want 5: %v", len(doc), doc)
+	}
+}
+
+// 60 weighted violations are the fewest of this batch, by HiGHS.
+func TestLRAMethodWrites(t *testing.T) {
+	dir, out := metisData(t), t.TempDir()
+	doc := lraJSON(t, "lra", "medea", "--data", dir, "--batch-set-size", "200", "--out", out)
+	nearRow(t, doc, "violations", 60, 0)
+	for _, name := range []string{"placement.csv", "nodes.csv", "result.json"} {
+		text, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil || len(text) == 0 {
+			t.Errorf("%s: %d bytes, %v", name, len(text), err)
+		}
+	}
+}
+
+func TestLRAInterferenceIsPublished(t *testing.T) {
+	dir, out := metisData(t), t.TempDir()
+	root := newRoot()
+	root.SetArgs([]string{"lra", "interference", "--data", dir, "--out", out})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"interference_applist.csv", "interference_rpslist.csv"} {
+		got, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s differs from the published one: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// The random seeds of the published tables.
+const (
+	firstFGDSeed = 42
+	lastFGDSeed  = 51
+)
+
+// fgdNodes is the node list of the published tables.
+const fgdNodes = "openb_node_list_gpu_node.csv"
+
+func newReproduceFGD() *cobra.Command {
+	var nodes, pods, policy, data, plots string
+	var seed int64
+	var ratio float64
+	var all bool
+	var at int
+	cmd := &cobra.Command{
+		Use:   "fgd",
+		Short: "Reproduce the tables of fragmentation gradient descent (Weng et al., USENIX ATC 2023)",
+		Long: `Reproduce the tables of fragmentation gradient descent (Weng et al., USENIX ATC 2023).
+
+Pods of the list arrive one after the other, tuned to request --ratio times the GPUs of the
+nodes, and each is placed at once or never. Point x of a curve is the mean over the arrivals at
+x % of the cluster's GPUs requested, in percent of its GPUs. With --all, every list of a folder
+is played with every policy and the ten published seeds.`,
+		Example: `  trainer reproduce fgd --nodes openb_node_list_gpu_node.csv --pods openb_pod_list_default.csv --policy FGD --seed 42 --json
+  trainer reproduce fgd --all --data ../shared/data/openb`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ratio < 0 || ratio > 10 {
+				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", ratio)
+			}
+			if !all {
+				if nodes == "" || pods == "" {
+					return errors.New("--nodes and --pods are needed, or --all")
+				}
+				if plots != "" {
+					return errors.New("--plot draws curves with bands over seeds and needs --all")
+				}
+				return reproduceOne(cmd, nodes, pods, policy, seed, ratio)
+			}
+			for _, name := range []string{"nodes", "pods", "seed"} {
+				if cmd.Flags().Changed(name) {
+					return errors.New("--" + name + " selects a single run, and --all is all of them")
+				}
+			}
+			if data == "" {
+				root := dataFolder()
+				if root == "" {
+					return fmt.Errorf("no data: give --data, or set %s to the folder that holds openb/", dataVariable)
+				}
+				data = filepath.Join(root, "openb")
+			}
+			policies := gpu.PolicyNames()
+			if cmd.Flags().Changed("policy") {
+				policies = []string{policy}
+			}
+			rows, err := reproduceAll(cmd.Context(), data, policies, ratio, at)
+			if err != nil {
+				return err
+			}
+			if plots != "" {
+				if err := plotFGD(plots, rows); err != nil {
+					return err
+				}
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, rows)
+			}
+			return printFGDTable(cmd, rows, at)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&nodes, "nodes", "", "node list")
+	f.StringVar(&pods, "pods", "", "pod list")
+	f.StringVar(&policy, "policy", "FGD", "one of "+strings.Join(gpu.PolicyNames(), ", ")+"; with --all, only this one")
+	f.Int64Var(&seed, "seed", firstFGDSeed, "random seed of the workload")
+	f.Float64Var(&ratio, "ratio", gpu.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
+	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
+	f.StringVar(&data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
+	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
+	f.IntVar(&at, "at", 100, "percent arrived that the table of --all shows")
+	return cmd
+}
+
+func reproduceOne(cmd *cobra.Command, nodeFile, podFile, policy string, seed int64, ratio float64) error {
+	nodes, err := gpu.ReadNodes(nodeFile)
+	if err != nil {
+		return err
+	}
+	pods, err := gpu.ReadPods(podFile)
+	if err != nil {
+		return err
+	}
+	run, err := gpu.Reproduce(nodes, pods, policy, seed, ratio)
+	if err != nil {
+		return err
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, run)
+	}
+	t := tracking.NewTable(">arrived %", ">allocated %", ">fragmented %")
+	for x := 0; x < len(run.Alloc); x += 10 {
+		t.Append(fmt.Sprint(x), fmt.Sprintf("%.2f", run.Alloc[x]), fmt.Sprintf("%.2f", run.Frag[x]))
+	}
+	if err := t.WriteText(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s, seed %d: %d of %d pods failed; %d milli-GPU, %d milli-CPU, %d MiB allocated\n",
+		run.Policy, run.Seed, run.Failed, run.Pods, run.MilliGPU, run.MilliCPU, run.MemoryMiB)
+	return err
+}
+
+// fgdRow is one list and policy of the table.
+type fgdRow struct {
+	List   string    `json:"list"`
+	Policy string    `json:"policy"`
+	Mean   float64   `json:"mean"` // over seeds, of the allocation at the percent arrived asked for
+	SD     float64   `json:"sd"`   // sample standard deviation
+	Failed float64   `json:"failed"`
+	Runs   []gpu.Run `json:"runs"`
+}
+
+func reproduceAll(ctx context.Context, data string, policies []string, ratio float64, at int) ([]fgdRow, error) {
+	nodes, err := gpu.ReadNodes(filepath.Join(data, fgdNodes))
+	if err != nil {
+		return nil, err
+	}
+	lists, err := filepath.Glob(filepath.Join(data, "openb_pod_list_*.csv"))
+	if err != nil || len(lists) == 0 {
+		return nil, errors.Join(err, fmt.Errorf("no file openb_pod_list_*.csv in %s", data))
+	}
+	slices.Sort(lists)
+	pods := make([][]gpu.Pod, len(lists))
+	for i, list := range lists {
+		if pods[i], err = gpu.ReadPods(list); err != nil {
+			return nil, err
+		}
+	}
+	var rows []fgdRow
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for k, list := range lists {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
+		for _, policy := range policies {
+			row := fgdRow{List: name, Policy: policy, Runs: make([]gpu.Run, lastFGDSeed-firstFGDSeed+1)}
+			for i := range row.Runs {
+				group.Go(func() error {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					run, err := gpu.Reproduce(nodes, pods[k], policy, int64(firstFGDSeed+i), ratio)
+					if err == nil {
+						row.Runs[i] = *run
+					}
+					return err
+				})
+			}
+			rows = append(rows, row)
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		var alloc, failed []float64
+		for _, run := range rows[i].Runs {
+			if at < 0 || at >= len(run.Alloc) {
+				return nil, fmt.Errorf("--at is %d, want 0 to %d", at, len(run.Alloc)-1)
+			}
+			alloc, failed = append(alloc, run.Alloc[at]), append(failed, float64(run.Failed))
+		}
+		rows[i].Mean, rows[i].SD = stat.MeanStdDev(alloc, nil)
+		rows[i].Failed = stat.Mean(failed, nil)
+	}
+	return rows, nil
+}
+
+// plotFrom is the first percent arrived of the plots: below it every policy allocates everything.
+const plotFrom = 60
+
+// plotFGD draws for each list the allocation by percent arrived: medians over seeds, with bands
+// from the first to the third quartile.
+func plotFGD(dir string, rows []fgdRow) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for len(rows) > 0 {
+		list := rows[0].List
+		var series []tracking.Series
+		for len(rows) > 0 && rows[0].List == list {
+			series = append(series, quartiles(&rows[0]))
+			rows = rows[1:]
+		}
+		path := filepath.Join(dir, "fgd_"+list+".png")
+		if err := tracking.Curves(path, "openb "+list, "GPUs requested so far, % of the cluster's", "GPUs allocated, %", series, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quartiles(row *fgdRow) tracking.Series {
+	s := tracking.Series{Name: row.Policy}
+	values := make([]float64, len(row.Runs))
+	for x := plotFrom; x < len(row.Runs[0].Alloc); x++ {
+		for i := range row.Runs {
+			values[i] = row.Runs[i].Alloc[x]
+		}
+		slices.Sort(values)
+		quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
+		s.Steps = append(s.Steps, int64(x))
+		s.Low, s.Mean, s.High = append(s.Low, quantile(0.25)), append(s.Mean, quantile(0.5)), append(s.High, quantile(0.75))
+	}
+	return s
+}
+
+// printFGDTable prints a row for each list and a column for each policy.
+func printFGDTable(cmd *cobra.Command, rows []fgdRow, at int) error {
+	header := []string{"list"}
+	for _, r := range rows {
+		if r.List == rows[0].List {
+			header = append(header, ">"+r.Policy)
+		}
+	}
+	t := tracking.NewTable(header...)
+	for i := 0; i < len(rows); i += len(header) - 1 {
+		cells := []string{rows[i].List}
+		for _, r := range rows[i:][:len(header)-1] {
+			cells = append(cells, fmt.Sprintf("%.2f ± %.2f", r.Mean, r.SD))
+		}
+		t.Append(cells...)
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "GPU allocation in %% at %d %% arrived, mean ± sample sd of seeds %d to %d\n\n", at, firstFGDSeed, lastFGDSeed); err != nil {
+		return err
+	}
+	return t.WriteText(cmd.OutOrStdout())
+}
