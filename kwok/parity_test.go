@@ -9,6 +9,10 @@ import (
 
 // parityOptions are settings of the environments that use more of the API than the defaults do.
 var parityOptions = map[string][]map[string]any{
+	"k8s/GPUPodScheduling-v0": {
+		{"dynamics": "timed", "num_nodes": 16, "num_pods": 60, "defer": true, "sharing": 0.5, "multi_gpu": 0.2, "constrained_high": 0.5},
+	},
+	"k8s/LRAPlacement-v0": {{"arrivals": "online", "nodes": 9, "containers": 40}},
 	"k8s/GangWindow-v0": {
 		{"penalty_model": "resize"}, {"penalty_model": "per_task"},
 	},
