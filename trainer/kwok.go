@@ -8,5 +8,8 @@ func newKwok() *cobra.Command {
 		Short: "A real Kubernetes API server with simulated nodes",
 	}
 	cmd.AddCommand(newKwokParity())
+	cmd.AddCommand(newKwokRunSim())
+	cmd.AddCommand(newKwokCleanCluster())
+	cmd.AddCommand(newKwokTop())
 	return cmd
 }

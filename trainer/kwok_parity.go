@@ -48,8 +48,7 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 	f.IntVar(&c.Decisions, "decisions", 50, "most decisions of an episode")
 	f.Uint64Var(&c.Seed, "seed", 0, "random seed")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
-	f.StringVar(&c.Server.Kubeconfig, "kubeconfig", "", "how to reach the control plane")
-	f.BoolVar(&c.Server.AllowRealNodes, "allow-real-nodes", false, "use a control plane that has nodes which are not KWOK's")
+	serverFlags(cmd, &c.Server)
 	_ = cmd.MarkFlagRequired("env") // the flag exists
 	return cmd
 }
