@@ -75,7 +75,8 @@ KUBERNASIUM_CONTROLPLANE ?= $(abspath bin/controlplane)
 test-kwok: ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@test -x $(KUBERNASIUM_CONTROLPLANE) || $(MAKE) --no-print-directory controlplane
 	@mkdir -p $(CACHE)
-	KUBERNASIUM_CONTROLPLANE=$(abspath $(KUBERNASIUM_CONTROLPLANE)) $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/stages > $(CACHE)/test-kwok.log 2>&1 \
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath $(KUBERNASIUM_CONTROLPLANE)); \
+		{ $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/stages && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' -e 'decisions, .* pods' $(CACHE)/test-kwok.log
