@@ -20,11 +20,45 @@ endif
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## compile trainer and server into bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./trainer ./server
+
+# Kubernetes' servers are compiled for this one, and -trimpath is part of the key of Go's build
+# cache: build, vet and tests must agree on it, or all is compiled again.
+CONTROLPLANE     := kwok/controlplane
+CONTROLPLANE_GO  := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false $(CONTROLPLANE_GOFLAGS)' $(GO) -C $(CONTROLPLANE)
+K8S_VERSION      := k8s.io/component-base/version
+CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
+	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum
+
+controlplane: bin/controlplane ## compile etcd, Kubernetes' servers and KWOK into bin/controlplane: minutes at first, seconds later
+
+bin/controlplane: $(CONTROLPLANE_SRC)
+	@mkdir -p bin
+	@start=$$SECONDS; version=$$($(CONTROLPLANE_GO) list -m -f '{{.Version}}' k8s.io/kubernetes); \
+		$(CONTROLPLANE_GO) build -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
+		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
+
+test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
+	$(CONTROLPLANE_GO) vet ./...
+	$(CONTROLPLANE_GO) test -count=1 ./...
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
+
+images: controlplane ## prepare .cache/images, the folders from which compose.yaml builds its images
+	@rm -rf $(CACHE)/images
+	@mkdir -p $(CACHE)/images/controlplane/state $(CACHE)/images/controlplane/stages $(CACHE)/images/server $(CACHE)/images/trainer/logs
+	cp bin/controlplane kwok/controlplane/Dockerfile $(CACHE)/images/controlplane/
+	cp kwok/stages/*.yaml $(CACHE)/images/controlplane/stages/
+	cp server/Dockerfile $(CACHE)/images/server/
+	cp trainer/Dockerfile $(CACHE)/images/trainer/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
+
+test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
+	tools/test_compose.sh
 
 run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: about a minute
 	@mkdir -p logs
@@ -32,7 +66,7 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	@echo
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
-PRETRAINED_ALGOS ?= ppo a2c
+PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
 
 pretrained: build ## train the models of models/pretrained anew and write their cards: about three minutes
@@ -69,13 +103,9 @@ test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is c
 	$(GO) -C envs/vpa/recommender/oracle vet ./...
 	$(GO) -C envs/vpa/recommender/oracle test ./...
 
-# The control plane's binary; `make controlplane` builds bin/controlplane, which takes minutes at first.
-KUBERNASIUM_CONTROLPLANE ?= $(abspath bin/controlplane)
-
-test-kwok: ## the environments on a real API server with KWOK's nodes, and parity with the simulator
-	@test -x $(KUBERNASIUM_CONTROLPLANE) || $(MAKE) --no-print-directory controlplane
+test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
-	@export KUBERNASIUM_CONTROLPLANE=$(abspath $(KUBERNASIUM_CONTROLPLANE)); \
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
 		{ $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/stages && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }

@@ -86,6 +86,9 @@ type Batch struct {
 // Done reports whether row i's episode ended in this step.
 func (b *Batch) Done(i int) bool { return b.Terminated[i] || b.Truncated[i] }
 
+// Begins reports whether row i's observation is the first of an episode: that of a reset.
+func (b *Batch) Begins(i int) bool { return b.EpisodeLength[i] == 0 || b.FinalObs != nil && b.Done(i) }
+
 func newBatch(n, obs, mask, info int, mode AutoresetMode) *Batch {
 	b := &Batch{
 		Obs: make([]float32, n*obs), Mask: make([]bool, n*mask), Info: make([]float64, n*info),

@@ -416,3 +416,33 @@ func BenchmarkVecStep(b *testing.B) {
 		v.Close()
 	}
 }
+
+// TestBegins plays episodes of three steps in each mode, and compares when observations begin
+// one: after a reset, which in NextStep takes a step of its own.
+func TestBegins(t *testing.T) {
+	for mode, want := range map[envs.AutoresetMode][]bool{
+		envs.SameStep: {true, false, false, true, false, false, true},
+		envs.NextStep: {true, false, false, false, true, false, false},
+		envs.Disabled: {true, false, false, false},
+	} {
+		v, err := envs.NewVec(envcheck.Timing(3, 0), 2, envs.VecOptions{Autoreset: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		b, err := v.Reset(context.Background(), envs.VecResetOptions{})
+		for k := range want {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 2 {
+				if b.Begins(i) != want[k] {
+					t.Errorf("%v: Begins(%d) = %v after %d steps, want %v", mode, i, b.Begins(i), k, want[k])
+				}
+			}
+			if k+1 < len(want) {
+				b, err = v.Step(context.Background(), make([]float32, 2))
+			}
+		}
+	}
+}

@@ -339,7 +339,9 @@ func TestKilled(t *testing.T) {
 			if _, err := v.Step(ctx, []float32{0}); err != nil {
 				t.Fatal(err)
 			}
-			first.Kill()
+			if err := first.Kill(); err != nil {
+				t.Fatal(err)
+			}
 			begin := time.Now()
 			if _, err := v.Step(ctx, []float32{1}); !errors.Is(err, cluster.ErrUnavailable) {
 				t.Fatalf("step without a control plane: %v, want ErrUnavailable", err)

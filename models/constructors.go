@@ -73,10 +73,16 @@ const (
 )
 
 // RecurrentActorCritic returns the network of sb3-contrib's MlpLstmPolicy: an [ActorCritic]
-// whose towers read "lstm_actor", of that many layers and cells, and what critic says:
-// "lstm_critic", "lstm_actor" or a dense layer "critic".
+// that is made [Recurrent].
 func RecurrentActorCritic(inputs, actions int, hidden []int, activation string, layers, cells int, critic string) Spec {
-	s := ActorCritic(inputs, actions, hidden, activation)
+	return WithLSTM(ActorCritic(inputs, actions, hidden, activation), layers, cells, critic)
+}
+
+// WithLSTM returns s, an actor-critic whose first tower is the policy's and the second the
+// value's, with towers that read "lstm_actor", of that many layers and cells, and what critic
+// says: "lstm_critic", "lstm_actor" or a dense layer "critic".
+func WithLSTM(s Spec, layers, cells int, critic string) Spec {
+	s.Towers = slices.Clone(s.Towers)
 	s.LSTMs = []LSTM{{Name: "lstm_actor", Hidden: cells, Layers: layers}}
 	s.Towers[0].Reads = "lstm_actor"
 	switch critic {

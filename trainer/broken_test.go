@@ -87,7 +87,7 @@ func brokenArgs(algo, folder string, more ...string) []string {
 	args := []string{"train", "--algo", algo, "--env", "test/Broken-v0", "--params", "n_envs:4", "-n", "100000", "-f", folder,
 		"--eval-freq", "0", "--save-freq", "64", "--json"}
 	switch algo {
-	case "ppo":
+	case "ppo", "ppo_lstm":
 		args = append(args, "--params", "n_steps:16", "--params", "batch_size:32", "--params", "n_epochs:1")
 	case "a2c":
 		args = append(args, "--params", "n_steps:16")

@@ -202,14 +202,11 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 		res.Metric, res.Lower = c.spec.Metrics[0].Column, c.spec.Metrics[0].Lower
 	}
 	for _, path := range c.models {
-		m, err := readModel(path)
+		m, err := readModelFor(path, v)
 		if err != nil {
 			return nil, err
 		}
-		err = m.checkSpaces(v)
-		if err == nil {
-			err = res.play(ctx, v, modelName(path, m.meta.Algo, len(c.models) == 1), kindModel, m)
-		}
+		err = res.play(ctx, v, modelName(path, m.meta.Algo, len(c.models) == 1), kindModel, m)
 		if err := errors.Join(err, m.net.Close()); err != nil {
 			return nil, err
 		}

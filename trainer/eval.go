@@ -168,12 +168,9 @@ func openPolicy(v envs.VecEnv, c evalConfig) (name string, p agents.Policy, clos
 		p, err = baseline.New(v.(*envs.Vec), c.baseline, c.seed) // in process: newEval refuses urls
 		return c.baseline, p, func() {}, err
 	}
-	m, err := readModel(c.model)
+	m, err := readModelFor(c.model, v)
 	if err != nil {
 		return "", nil, nil, err
-	}
-	if err := m.checkSpaces(v); err != nil {
-		return "", nil, nil, errors.Join(err, m.net.Close())
 	}
 	return modelName(c.model, m.meta.Algo, true), m, func() { _ = m.net.Close() }, nil
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/agents/distribution"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/normalize"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/onnx"
 )
@@ -29,8 +31,10 @@ func newExport() *cobra.Command {
 		Short: "Write a model in another format: ONNX",
 		Long: `Write a model in another format: ONNX, opset ` + strconv.Itoa(onnx.Opset) + `.
 
-The graph maps obs, float32 of shape (N, inputs), to logits and value (ppo, a2c) or to q_values
-(dqn). The greedy action is the argmax of logits or q_values over the permitted actions. The
+The graph maps obs, float32 of shape (N, inputs), to logits and value (ppo, a2c, reinforce) or to
+q_values (dqn). The greedy action is the argmax of logits or q_values over the permitted actions, of
+each part of a multi-discrete action; where actions are a box, actions are given in the place of
+logits, and are to be clipped to it. Normalization of observations is part of the graph. The
 metadata say which environment and spaces the model is for.
 
 Stable-Baselines3 loads model files themselves: python -m kubernasium.load_sb3 --help`,
@@ -64,13 +68,17 @@ func exportONNX(path, out string) (*exportResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	scaling, err := onnxScaling(path)
+	if err != nil {
+		return nil, errors.Join(err, m.net.Close())
+	}
 	outputs := onnxOutputs(m.meta.Algo, m.meta.Spec)
 	metadata := map[string]string{
 		"algo": m.meta.Algo, "env": m.meta.Env, "env_kwargs": string(m.meta.EnvKwargs), "timesteps": strconv.FormatInt(m.meta.Timesteps, 10),
 		"observation_space": m.meta.ObservationSpace, "action_space": m.meta.ActionSpace,
 	}
 	err = models.WriteFileAtomic(out, func(w io.Writer) error {
-		return onnx.Write(w, m.meta.Spec, m.net.Params(), outputs, metadata)
+		return onnx.Write(w, m.meta.Spec, m.net.Params(), scaling, outputs, metadata)
 	})
 	if err := errors.Join(err, m.net.Close()); err != nil {
 		return nil, fmt.Errorf("export %s: %w", path, err)
@@ -80,6 +88,20 @@ func exportONNX(path, out string) (*exportResult, error) {
 		res.Outputs = append(res.Outputs, o.Name)
 	}
 	return res, nil
+}
+
+// onnxScaling returns what the model at path does to observations; nil if nothing.
+func onnxScaling(path string) (*onnx.Scaling, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	norm, err := normalize.Load(f, f.Meta.Spec, 0, 1)
+	if err != nil || !norm.Active() {
+		return nil, err
+	}
+	mean, std, clip := norm.Affine()
+	return &onnx.Scaling{Mean: mean, Std: std, Clip: clip}, nil
 }
 
 // onnxOutputs returns the outputs by the names of the field; a network that is none of ours
@@ -94,8 +116,11 @@ func onnxOutputs(algo string, spec models.Spec) []onnx.Output {
 	}
 	for i, h := range heads {
 		switch h.Head {
-		case "action_net":
+		case distribution.ActionHead:
 			heads[i].Name = "logits"
+			if _, deviations := spec.Head(distribution.LogStdHead); deviations > 0 {
+				heads[i].Name = "actions"
+			}
 		case "value_net":
 			heads[i].Name = "value"
 		}

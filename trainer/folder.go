@@ -97,6 +97,9 @@ func (r *run) writeConfig() error {
 		"algo": r.algo, "engine": r.engine, "env": r.spec.ID, "seed": r.seed, "env_kwargs": r.kwargs, "eval_env_kwargs": r.evalKwargs,
 		"eval_freq": r.evalFreq, "eval_episodes": r.evalEpisodes, "save_freq": r.saveFreq, "command": r.command,
 	}
+	if r.imitate.baseline != "" {
+		args["imitate"], args["imitate_steps"], args["imitate_epochs"] = r.imitate.baseline, r.imitate.steps, r.imitate.epochs
+	}
 	if r.threshold != nil {
 		args["reward_threshold"] = *r.threshold
 	}

@@ -13,10 +13,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/models"
 )
 
 // shipped holds the tuned hyperparameters, <algo>.yml, and published ones that differ from
@@ -40,6 +36,12 @@ func readHyperparams(algo, env, conf string, params map[string]any) (hyperparams
 	h := hyperparams{NEnvs: 1, NTimesteps: 1_000_000, Config: defaultConfig(algo)}
 	layer, err := configuration(algo, env, conf)
 	if err != nil {
+		return h, err
+	}
+	if layer, err = expandNormalize(layer); err != nil {
+		return h, err
+	}
+	if params, err = expandNormalize(params); err != nil {
 		return h, err
 	}
 	all := merge(layer, params)
@@ -134,60 +136,4 @@ func fieldNames(cfg any) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// model is a trained policy from a file.
-type model struct {
-	path string
-	meta models.Checkpoint
-	agents.Policy
-	net network
-}
-
-// readModel reads the policy at path.
-func readModel(path string) (*model, error) {
-	f, err := models.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkAlgo(f.Meta.Algo); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	net, err := newNetwork(engineFused, f.Meta.Spec, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if err := f.Params(net.Params()); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	policy, err := newPolicy(net, f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &model{path, f.Meta, policy, net}, nil
-}
-
-// kwargs returns the options of the environment that the model was trained in.
-func (m *model) kwargs() (map[string]any, error) {
-	if len(m.meta.EnvKwargs) == 0 {
-		return nil, nil
-	}
-	var kwargs map[string]any
-	if err := json.Unmarshal(m.meta.EnvKwargs, &kwargs); err != nil {
-		return nil, fmt.Errorf("%s: options of the environment: %w", m.path, err)
-	}
-	return kwargs, nil
-}
-
-// checkSpaces reports whether the model can play the environments of v.
-func (m *model) checkSpaces(v envs.VecEnv) error {
-	obs, act := v.Spaces()
-	want, err := agents.EnvInfo{ID: v.Spec().ID, Obs: obs, Act: act}.Checkpoint(m.meta.Algo, models.Spec{})
-	if err != nil {
-		return err
-	}
-	if err := m.meta.Match(want); err != nil {
-		return fmt.Errorf("%s: %w", m.path, err)
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ func newKwok() *cobra.Command {
 		Use:   "kwok",
 		Short: "A real Kubernetes API server with simulated nodes",
 	}
+	cmd.AddCommand(newKwokUp())
 	cmd.AddCommand(newKwokParity())
 	cmd.AddCommand(newKwokRunSim())
 	cmd.AddCommand(newKwokCleanCluster())

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/reinforce"
@@ -19,7 +20,7 @@ import (
 )
 
 // algos are the names of the algorithms that can be trained.
-var algos = []string{ppo.Algo, a2c.Algo, dqn.Algo, reinforce.Algo}
+var algos = []string{ppo.Algo, a2c.Algo, dqn.Algo, reinforce.Algo, ppo.RecurrentAlgo}
 
 func checkAlgo(name string) error {
 	if !slices.Contains(algos, name) {
@@ -41,6 +42,9 @@ func defaultConfig(algo string) any {
 	case reinforce.Algo:
 		c := reinforce.Defaults()
 		return &c
+	case ppo.RecurrentAlgo:
+		c := ppo.RecurrentDefaults()
+		return &c
 	}
 	c := ppo.Defaults()
 	return &c
@@ -58,6 +62,12 @@ func (h hyperparams) clone() hyperparams {
 	case *dqn.Config:
 		own := *c
 		h.Config = &own
+	case *reinforce.Config:
+		own := *c
+		h.Config = &own
+	case *ppo.RecurrentConfig:
+		own := *c
+		h.Config = &own
 	}
 	return h
 }
@@ -70,7 +80,7 @@ type learner struct {
 
 // trainable is what the training loop needs of a learner.
 type trainable interface {
-	agents.Learner
+	imitation.Learner
 	NumTimesteps() int
 }
 
@@ -110,6 +120,11 @@ func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (
 		c.TotalTimesteps = h.NTimesteps
 		if net, err = build(ppo.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
 			l.trainable, err = ppo.New(*c, env, net, seed)
+		}
+	case *ppo.RecurrentConfig:
+		c.TotalTimesteps = h.NTimesteps
+		if net, err = build(ppo.RecurrentNetworkSpec(*c, env.Obs, env.Act)); err == nil {
+			l.trainable, err = ppo.NewRecurrent(*c, env, net, seed)
 		}
 	case *a2c.Config:
 		c.TotalTimesteps = h.NTimesteps

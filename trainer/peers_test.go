@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/normalize"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/onnx"
@@ -28,7 +29,10 @@ var peerModels = []struct {
 	{"ppo relu", "ppo", []string{"n_steps:64", "n_epochs:2", "learning_rate:0.0001", "net_arch:[32]", "activation_fn:relu"}},
 	{"ppo linear", "ppo", []string{"n_steps:64", "n_epochs:2", "net_arch:[]"}},
 	{"a2c", "a2c", []string{"net_arch:[24, 8, 16]"}},
+	{"a2c layer norm", "a2c", []string{"net_arch:[24, 8]", "layer_norm:true"}},
+	{"ppo normalized", "ppo", []string{"n_steps:64", "n_epochs:2", "normalize:true"}},
 	{"dqn", "dqn", []string{"learning_rate:0.0001", "learning_starts:64", "train_freq:8", "gradient_steps:4", "net_arch:[40, 16]"}},
+	{"dqn layer norm", "dqn", []string{"learning_starts:64", "train_freq:8", "gradient_steps:4", "net_arch:[16]", "layer_norm:true"}},
 	{"dqn double dueling", "dqn", []string{"learning_starts:64", "train_freq:8", "gradient_steps:4", "net_arch:[16]", "dueling:true", "double_q:true"}},
 }
 
@@ -37,7 +41,7 @@ func trainPeer(t *testing.T, algo string, params []string) string {
 	t.Helper()
 	args := []string{"train", "--algo", algo, "--env", "classic/CartPole-v1", "-n", "1500", "--eval-freq", "0", "--eval-episodes", "2",
 		"--params", "n_envs:2", "-f", t.TempDir(), "--json"}
-	if algo == "ppo" {
+	if algo == "ppo" || algo == "ppo_lstm" {
 		args = append(args, "--params", "batch_size:64")
 	}
 	for _, p := range params {
@@ -71,7 +75,17 @@ func outputs(t *testing.T, path string, obs [][]float32) (rows [][]float32, acti
 	}
 	defer m.net.Close()
 	b := &envs.Batch{Obs: slices.Concat(obs...), Reward: make([]float64, len(obs)), Mask: slices.Repeat([]bool{true}, 2*len(obs))}
-	out, err := m.net.Forward(b.Obs, len(obs))
+	f, err := models.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	norm, err := normalize.Load(f, f.Meta.Spec, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make([]float32, len(b.Obs))
+	norm.Obs(seen, b.Obs)
+	out, err := m.net.Forward(seen, len(obs))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,10 +201,13 @@ func TestStableBaselines3LoadsOurModels(t *testing.T) {
 	for _, tc := range peerModels {
 		t.Run(tc.name, func(t *testing.T) {
 			path := trainPeer(t, tc.algo, tc.params)
-			if slices.Contains(tc.params, "dueling:true") {
+			for param, refusal := range map[string]string{"dueling:true": "no dueling networks", "layer_norm:true": "no layer norms", "normalize:true": "norm_obs"} {
+				if !slices.Contains(tc.params, param) {
+					continue
+				}
 				cmd := exec.Command(interpreter, "-m", "kubernasium.load_sb3", path, filepath.Join(t.TempDir(), "m.zip"))
-				if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no dueling networks") {
-					t.Errorf("load_sb3: %v, %s; want the dueling network refused", err, out)
+				if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), refusal) {
+					t.Errorf("load_sb3: %v, %s; want a refusal with %q", err, out, refusal)
 				}
 				return
 			}
@@ -284,7 +301,7 @@ func TestStableBaselines3ReadsOurLogs(t *testing.T) {
 
 // TestExport: a file for each algorithm, and what is refused.
 func TestExport(t *testing.T) {
-	path := trainPeer(t, "dqn", peerModels[5].params)
+	path := trainPeer(t, "dqn", peerModels[len(peerModels)-1].params)
 	file := filepath.Join(t.TempDir(), "m.onnx")
 	var res exportResult
 	if err := json.Unmarshal([]byte(mustExecute(t, "export", "--model", path, "--onnx", file, "--json")), &res); err != nil {

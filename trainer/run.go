@@ -157,10 +157,16 @@ func checkObs(b *envs.Batch) error {
 	return nil
 }
 
-// start resets the environments, or brings them to where the checkpoint left them.
+// start resets the environments, after a warm start if one is asked for, or brings them to where
+// the checkpoint left them.
 func (r *run) start(ctx context.Context) (*envs.Batch, error) {
 	if r.resume != "" {
 		return r.restore(ctx)
+	}
+	if r.imitate.baseline != "" {
+		if err := r.warmStart(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return r.v.Reset(ctx, envs.VecResetOptions{Seed: &r.seed})
 }

@@ -34,6 +34,7 @@ type trainConfig struct {
 	saveFreq     int // environment steps between checkpoints; 0 is never
 	logFolder    string
 	resume       string
+	imitate      imitateConfig
 	urls         []string // of servers to play on; nil is in this process
 	quiet        bool
 	threshold    *float64 // mean return of an evaluation at which the training stops; nil is none
@@ -78,6 +79,7 @@ func newTrain() *cobra.Command {
   trainer train --algo ppo --env k8s/GangWindow-v0 --compare 40     # then compare with every baseline
   trainer train --algo ppo --env classic/CartPole-v1 --reward-threshold 475    # stop when an evaluation reaches it
   trainer train --algo ppo --env classic/CartPole-v1 --seeds 1..5   # five trainings, as many at once as there are cores
+  trainer train --algo ppo --env k8s/GangWindow-v0 --imitate static_2    # start from what a baseline does
   trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
   trainer train --algo ppo --env k8s/GangWindow-v0 --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors`,
 		Args: cobra.NoArgs,
@@ -108,6 +110,9 @@ func newTrain() *cobra.Command {
 			}
 			if c.params.NEnvs < 1 || c.params.NTimesteps < 1 || c.evalEpisodes < 1 {
 				return fmt.Errorf("n_envs %d, n_timesteps %d, eval-episodes %d: want at least 1 of each", c.params.NEnvs, c.params.NTimesteps, c.evalEpisodes)
+			}
+			if err := c.imitate.check(spec, c.urls); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("reward-threshold") {
 				if c.evalFreq <= 0 {
@@ -148,6 +153,9 @@ func newTrain() *cobra.Command {
 	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file in RL Zoo's form, or the name of published ones (dqn: rl_zoo; ppo: cleanrl)")
 	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
+	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline to imitate before the training")
+	f.IntVar(&c.imitate.steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
+	f.IntVar(&c.imitate.epochs, "imitate-epochs", 10, "passes over them")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
 	return cmd
 }

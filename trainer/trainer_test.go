@@ -93,7 +93,7 @@ func TestEveryAlgorithm(t *testing.T) {
 				switch algo {
 				case "dqn":
 					args = append(args, "--params", "learning_starts:64", "--params", "train_freq:8", "--params", "gradient_steps:2", "--params", "net_arch:[16]")
-				case "ppo":
+				case "ppo", "ppo_lstm":
 					args = append(args, "--params", "batch_size:64", "--params", "n_epochs:1")
 				}
 				var res trainResult
@@ -321,7 +321,7 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"train", "--env", "k8s/GangWindov-v0"}, "did you mean k8s/GangWindow-v0?"},
-		{[]string{"train", "--algo", "sac"}, `no algorithm "sac"; there is ppo, a2c, dqn, reinforce`},
+		{[]string{"train", "--algo", "sac"}, `no algorithm "sac"; there is ppo, a2c, dqn, reinforce, ppo_lstm`},
 		{[]string{"train", "--env-kwargs", "window:5", "-f", dir}, `unknown option "window"; did you mean "windows"?`},
 		{[]string{"train", "--env-kwargs", "windows"}, `--env-kwargs "windows", want key:value`},
 		{[]string{"train", "--params", "learning_rat:1"}, `unknown field "learning_rat"`},

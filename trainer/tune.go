@@ -218,7 +218,9 @@ func (t *tuner) tune(ctx context.Context) error {
 	return nil
 }
 
-// params returns the hyperparameters of a trial: those drawn and those fixed.
+// params returns the hyperparameters of a trial: those tuned for the environment, over them those
+// drawn, and over them those fixed. They are all that differ from the algorithm's defaults, so
+// that a file of them stands for itself.
 func (t *tuner) params(trial int) (map[string]any, error) {
 	base, err := readHyperparams(t.study.Algo, t.study.Env, "", maps.Clone(t.study.Fixed))
 	if err != nil {
@@ -230,7 +232,11 @@ func (t *tuner) params(trial int) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return merge(drawn, t.study.Fixed, map[string]any{"n_timesteps": t.study.Timesteps}), nil
+	tuned, err := configuration(t.study.Algo, t.study.Env, "")
+	if err != nil {
+		return nil, err
+	}
+	return merge(tuned, drawn, t.study.Fixed, map[string]any{"n_timesteps": t.study.Timesteps}), nil
 }
 
 // searchStream separates the random numbers of the search from those of trainings, which may

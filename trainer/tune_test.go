@@ -145,7 +145,7 @@ func tuneArgs(algo, folder string, more ...string) []string {
 	args := []string{"tune", "--algo", algo, "--env", "classic/CartPole-v1", "--n-trials", "4", "--reduction-factor", "2", "-n", "1024",
 		"--min-resource", "256", "--eval-episodes", "2", "--params", "n_envs:2", "--params", "net_arch:[8]", "--seed", "3", "-f", folder, "--json"}
 	switch algo {
-	case "ppo":
+	case "ppo", "ppo_lstm":
 		args = append(args, "--params", "n_epochs:1", "--params", "n_steps:32")
 	case "a2c":
 		args = append(args, "--params", "n_steps:16")

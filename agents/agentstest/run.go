@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
@@ -87,30 +88,24 @@ func (r *Run[L]) Cycle() (learned bool) {
 // Evaluate returns the mean return of the greedy policy over n episodes.
 func (r *Run[L]) Evaluate(spec *envs.Spec, n int) float64 {
 	r.T.Helper()
+	return MeanReturn(r.T, spec, r.L.Greedy(), n)
+}
+
+// MeanReturn returns the mean return of a policy over n episodes.
+func MeanReturn(t *testing.T, spec *envs.Spec, policy agents.Policy, n int) float64 {
+	t.Helper()
 	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep})
 	if err != nil {
-		r.T.Fatal(err)
+		t.Fatal(err)
 	}
 	defer v.Close()
-	seed := uint64(1_000_000)
-	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	r, err := evaluation.Play(context.Background(), v, policy, evaluation.Seeds(1_000_000, n))
 	if err != nil {
-		r.T.Fatal(err)
+		t.Fatal(err)
 	}
-	_, act := v.Spaces()
-	actions, done, left, sum := make([]float32, n*act.Size()), make([]bool, n), n, 0.0
-	for policy := r.L.Greedy(); left > 0; {
-		if err := policy.Act(b, actions); err != nil {
-			r.T.Fatal(err)
-		}
-		if b, err = v.Step(context.Background(), actions); err != nil {
-			r.T.Fatal(err)
-		}
-		for i := range n {
-			if b.Done(i) && !done[i] {
-				done[i], left, sum = true, left-1, sum+b.EpisodeReturn[i]
-			}
-		}
+	sum := 0.0
+	for _, x := range r.Returns {
+		sum += x
 	}
 	return sum / float64(n)
 }

@@ -61,8 +61,7 @@ func (p *policy) Act(b *envs.Batch, actions []float32) error {
 				if b.Done(i) && p.v.Autoreset() != envs.SameStep {
 					continue // nothing to decide: the action is ignored, or a reset must come first
 				}
-				first := b.EpisodeLength[i] == 0 || b.Done(i)
-				p.errs[i] = p.rules[i](p.v.Env(i).State(), first, actions[i*k:(i+1)*k])
+				p.errs[i] = p.rules[i](p.v.Env(i).State(), b.Begins(i), actions[i*k:(i+1)*k])
 			}
 		})
 	}

@@ -4,13 +4,15 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/models"
 )
 
 // Config holds the hyperparameters of DQN, with the names and defaults of
 // Stable-Baselines3 2.9; those that it lacks have the names of Stable-Baselines 2.
 type Config struct {
 	LearningRate           agents.Schedule `json:"learning_rate"`            // of Adam; default 1e-4
-	BufferSize             int             `json:"buffer_size"`              // transitions kept; default 1,000,000
+	BufferSize             int             `json:"buffer_size"`              // transitions kept, in at most MaxReplayBytes; default 1,000,000
 	LearningStarts         int             `json:"learning_starts"`          // environment steps of random actions before the first update; default 100
 	BatchSize              int             `json:"batch_size"`               // transitions of a gradient step; default 32
 	Tau                    float64         `json:"tau"`                      // share that the target network takes over, in (0, 1]; default 1
@@ -23,8 +25,11 @@ type Config struct {
 	ExplorationInitialEps  float64         `json:"exploration_initial_eps"`  // first ε; default 1
 	ExplorationFinalEps    float64         `json:"exploration_final_eps"`    // last ε; default 0.05
 	MaxGradNorm            float64         `json:"max_grad_norm"`            // bound of the gradient's norm; default 10
+	Policy                 string          `json:"policy"`                   // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"
 	NetArch                []int           `json:"net_arch"`                 // widths of the hidden layers; default 64, 64
 	ActivationFn           string          `json:"activation_fn"`            // "relu" (default) or "tanh"
+	LayerNorm              bool            `json:"layer_norm"`               // between each hidden layer and its activation; default false
+	Pool                   string          `json:"pool"`                     // of nodes for waiting and the state's value: "mean", "max" or "mean+max" (default)
 	DoubleQ                bool            `json:"double_q"`                 // the online network chooses the target's action; default false
 	Dueling                bool            `json:"dueling"`                  // separate heads for value and advantages; default false
 	PrioritizedReplay      bool            `json:"prioritized_replay"`       // sampling by the size of errors; default false
@@ -41,7 +46,7 @@ func Defaults() Config {
 		LearningRate: agents.Constant(1e-4), BufferSize: 1_000_000, LearningStarts: 100, BatchSize: 32,
 		Tau: 1, Gamma: 0.99, TrainFreq: 4, GradientSteps: 1, NSteps: 1, TargetUpdateInterval: 10_000,
 		ExplorationFraction: 0.1, ExplorationInitialEps: 1, ExplorationFinalEps: 0.05, MaxGradNorm: 10,
-		NetArch: []int{64, 64}, ActivationFn: "relu",
+		Policy: policies.Mlp, NetArch: []int{64, 64}, ActivationFn: models.ReLU, Pool: models.MeanMax,
 		PrioritizedReplayAlpha: 0.6, PrioritizedReplayBeta0: 0.4, PrioritizedReplayEps: 1e-6,
 		CheckpointReplayBuffer: true,
 	}

@@ -130,3 +130,17 @@ func TestConfigAsJSON(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestReplayMemoryIsBounded: a slot of an observation of 250,000 numbers takes 1 MB, so that a million do not
+// fit, and 4295 do: 4 GiB / 1,000,013 bytes = 4294.9, of which one is the open slot.
+func TestReplayMemoryIsBounded(t *testing.T) {
+	cfg := Defaults()
+	cfg.TotalTimesteps = 1
+	env := agents.EnvInfo{Obs: space.NewBox(0, 1, 250_000), Act: space.Discrete{N: 4}, NumEnvs: 1}
+	_, err := New(cfg, env, func() (models.Network, error) { return newStub(prefersSecond), nil }, 1)
+	for _, part := range []string{"buffer_size 1000000", "250000 numbers", "931.3 GiB", "at most 4 GiB", "a buffer_size of at most 4294"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Fatalf("error %v, want one with %q", err, part)
+		}
+	}
+}

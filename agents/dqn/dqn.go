@@ -33,6 +33,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
+	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
@@ -41,29 +42,14 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// The names of layers. Those of the network without dueling heads are Stable-Baselines3's.
-const (
-	tower         = "q_net.q_net"
-	advantageHead = "q_net.advantage_net"
-	valueHead     = "q_net.value_net"
-)
-
 // NetworkSpec returns the network that cfg asks for: one tower with a head of action values,
 // or, if Dueling, with heads of advantages and of one state value.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
-	d, ok := act.(space.Discrete)
-	if !ok {
+	if _, ok := act.(space.Discrete); !ok {
 		return models.Spec{}, fmt.Errorf("dqn: actions of kind %s, want discrete", act.Describe().Kind)
 	}
-	spec := models.Spec{
-		Inputs: obs.Size(),
-		Towers: []models.Tower{{Name: tower, Hidden: append([]int(nil), cfg.NetArch...), Activation: cfg.ActivationFn}},
-		Heads:  []models.Head{{Name: fmt.Sprintf("%s.%d", tower, 2*len(cfg.NetArch)), Size: d.N, Gain: 1}},
-	}
-	if cfg.Dueling {
-		spec.Heads = []models.Head{{Name: advantageHead, Size: d.N, Gain: 1}, {Name: valueHead, Size: 1, Gain: 1}}
-	}
-	return spec, spec.Validate()
+	n := policies.Network{Policy: cfg.Policy, NetArch: cfg.NetArch, ActivationFn: cfg.ActivationFn, LayerNorm: cfg.LayerNorm, Pool: cfg.Pool}
+	return n.ActionValues(obs, act, cfg.Dueling)
 }
 
 // Learner is a DQN agent. It is not safe for concurrent use.
@@ -95,6 +81,8 @@ type Learner struct {
 	next    []float32 // values of the next states
 	best    []int     // their actions by the online network, if DoubleQ
 	td      []float64
+	margin  float64 // of the teacher's actions, in Imitate only
+	right   float64 // share of the batch in which the teacher's action is the most valuable, if margin is not 0
 }
 
 var _ agents.Learner = (*Learner)(nil)
@@ -111,6 +99,14 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 		return nil, err
 	}
 	l := &Learner{cfg: cfg, env: env, seed: seed, spec: spec, head: newHead(spec), src: pcg.New(seed)}
+	memory := replay.Config{
+		Size: cfg.BufferSize, NumEnvs: env.NumEnvs, ObsSize: env.Obs.Size(), MaskSize: l.head.actions, NSteps: cfg.NSteps, Gamma: cfg.Gamma,
+		Prioritized: cfg.PrioritizedReplay, Alpha: cfg.PrioritizedReplayAlpha, Eps: cfg.PrioritizedReplayEps,
+	}
+	if size := memory.Bytes(); size > MaxReplayBytes {
+		return nil, fmt.Errorf("dqn: buffer_size %d of observations of %d numbers and %d actions takes %.1f GiB, want at most %d GiB: a buffer_size of at most %d",
+			cfg.BufferSize, memory.ObsSize, memory.MaskSize, float64(size)/(1<<30), MaxReplayBytes>>30, int64(cfg.BufferSize)*MaxReplayBytes/size)
+	}
 	if l.net, err = newNetwork(); err != nil {
 		return nil, err
 	}
@@ -128,10 +124,7 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 	}
 	l.adam = optim.NewAdam(l.params, optim.DefaultAdam())
 	n, actions := env.NumEnvs, l.head.actions
-	l.buf = replay.New(replay.Config{
-		Size: cfg.BufferSize, NumEnvs: n, ObsSize: env.Obs.Size(), MaskSize: actions, NSteps: cfg.NSteps, Gamma: cfg.Gamma,
-		Prioritized: cfg.PrioritizedReplay, Alpha: cfg.PrioritizedReplayAlpha, Eps: cfg.PrioritizedReplayEps,
-	})
+	l.buf = replay.New(memory)
 	l.obs, l.mask = make([]float32, n*env.Obs.Size()), make([]bool, n*actions)
 	l.actions, l.explore, l.q = make([]float32, n), make([]bool, n), make([]float32, actions)
 	k := cfg.BatchSize
@@ -141,16 +134,22 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 	return l, nil
 }
 
+// MaxReplayBytes is the most memory that a replay buffer may take.
+const MaxReplayBytes = 4 << 30
+
 // initialize draws each weight, and the bias after it, uniformly from ±1/√inputs, as
-// torch.nn.Linear does.
+// torch.nn.Linear does. Layer norms keep what they have.
 func initialize(params []models.Param, rng *rand.Rand) {
 	bound := 0.0
-	for _, p := range params {
+	for i, p := range params {
+		if len(p.Shape) == 1 && (i == 0 || len(params[i-1].Shape) == 1) {
+			continue // no bias, which comes after its weight
+		}
 		if len(p.Shape) == 2 {
 			bound = 1 / math.Sqrt(float64(p.Shape[0]))
 		}
-		for i := range p.Value {
-			p.Value[i] = float32(bound * (2*rng.Float64() - 1))
+		for j := range p.Value {
+			p.Value[j] = float32(bound * (2*rng.Float64() - 1))
 		}
 	}
 }
@@ -229,10 +228,8 @@ func (l *Learner) Observe(next *envs.Batch) error {
 	if !l.acted {
 		return fmt.Errorf("dqn: observe at timestep %d without an Act before it", l.counts.Timesteps)
 	}
-	for i := range l.actions {
-		if r := next.Reward[i]; math.IsNaN(r) || math.IsInf(r, 0) {
-			return fmt.Errorf("dqn: reward %v of environment %d at timestep %d", r, i, l.counts.Timesteps+i)
-		}
+	if err := l.checkRewards(next.Reward); err != nil {
+		return err
 	}
 	l.buf.Add(l.obs, l.mask, l.actions, next)
 	l.acted = false
@@ -312,14 +309,19 @@ func (l *Learner) learn() (float64, error) {
 	}
 	clear(l.dOut)
 	loss := 0.0
+	l.right = 0
 	for i := range l.td {
 		action := int(l.batch.Action[i])
 		target := float64(l.batch.Return[i]) + float64(l.batch.Discount[i])*float64(l.next[i])
-		l.td[i] = float64(l.head.values(l.q, out, i)[action]) - target
+		q := l.head.values(l.q, out, i)
+		l.td[i] = float64(q[action]) - target
 		weight := l.batch.Weight[i] / float64(n)
 		x, slope := huber(l.td[i])
 		loss += weight * x
 		l.head.backward(l.dOut[i*k:(i+1)*k], action, weight*slope)
+		if l.margin > 0 {
+			loss += l.marginLoss(i, q, l.dOut[i*k:(i+1)*k], weight)
+		}
 	}
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		bad := max(0, slices.IndexFunc(l.td, func(x float64) bool { return x-x != 0 }))

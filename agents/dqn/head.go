@@ -1,6 +1,9 @@
 package dqn
 
-import "github.com/kubernasium/kubernasium/models"
+import (
+	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/models"
+)
 
 // head makes action values of a network's outputs.
 type head struct {
@@ -9,8 +12,9 @@ type head struct {
 }
 
 func newHead(spec models.Spec) head {
-	dueling := len(spec.Heads) == 2 && spec.Heads[1].Name == valueHead && spec.Heads[1].Size == 1
-	return head{actions: spec.Heads[0].Size, width: spec.Outputs(), dueling: dueling}
+	_, actions := spec.Head(spec.Heads[0].Name)
+	_, value := spec.Head(policies.ValueHead)
+	return head{actions: actions, width: spec.Outputs(), dueling: value == 1 && spec.Outputs() == actions+1}
 }
 
 // values returns the action values of row i of out, in q if they have to be computed: of
@@ -31,15 +35,19 @@ func (h head) values(q, out []float32, i int) []float32 {
 	return q
 }
 
-// backward sets the gradient of one row's outputs, all 0 before, for the gradient g of the
-// value of one action.
+// backward adds to the gradient of one row's outputs that for the gradient g of the value of
+// one action.
 func (h head) backward(dOut []float32, action int, g float64) {
-	if h.dueling {
-		for a := range dOut[:h.actions] {
-			dOut[a] = float32(-g / float64(h.actions))
-		}
-		dOut[h.actions] = float32(g)
-		g -= g / float64(h.actions)
+	if !h.dueling {
+		dOut[action] += float32(g)
+		return
 	}
-	dOut[action] = float32(g)
+	share := g / float64(h.actions)
+	for a := range dOut[:h.actions] {
+		if a != action {
+			dOut[a] -= float32(share)
+		}
+	}
+	dOut[action] += float32(g - share)
+	dOut[h.actions] += float32(g)
 }

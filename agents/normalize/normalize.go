@@ -1,6 +1,7 @@
 // Package normalize scales observations and rewards by running statistics, as
 // Stable-Baselines3's VecNormalize does: observations to mean 0 and variance 1, rewards by the
-// deviation of the discounted return.
+// deviation of the discounted return. Otherwise than there, nodes of an observation share their
+// statistics.
 //
 // Source: Stable-Baselines3 2.9, common/vec_env/vec_normalize.py and
 // common/running_mean_std.py; the update of the moments is that of Chan, Golub and LeVeque,
@@ -11,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
@@ -41,17 +43,28 @@ func (c Normalization) Validate() error {
 // epsilon is added to variances before their root is taken.
 const epsilon = 1e-8
 
-// moments are the running mean and variance of rows.
+// moments are running means and variances. Each number of a row belongs to one of them.
 type moments struct {
+	of             []int // which of them a number of a row belongs to; -1: none
+	members        []int // numbers of a row that belong to each
 	mean, variance []float64
-	count          float64
+	count          float64 // of rows
 
 	batchMean, batchVar []float64
 }
 
-func newMoments(size int) *moments {
-	m := &moments{mean: make([]float64, size), variance: make([]float64, size), count: 1e-4,
-		batchMean: make([]float64, size), batchVar: make([]float64, size)}
+func newMoments(of []int) *moments {
+	size := 0
+	if len(of) > 0 {
+		size = slices.Max(of) + 1
+	}
+	f := func() []float64 { return make([]float64, size) }
+	m := &moments{of: of, members: make([]int, size), mean: f(), variance: f(), count: 1e-4, batchMean: f(), batchVar: f()}
+	for _, g := range of {
+		if g >= 0 {
+			m.members[g]++
+		}
+	}
 	for i := range m.variance {
 		m.variance[i] = 1
 	}
@@ -60,26 +73,64 @@ func newMoments(size int) *moments {
 
 // update takes n rows of x into account.
 func (m *moments) update(n int, x func(row, i int) float64) {
-	for i := range m.mean {
-		sum := 0.0
-		for r := range n {
-			sum += x(r, i)
-		}
-		mean, sq := sum/float64(n), 0.0
-		for r := range n {
-			d := x(r, i) - mean
-			sq += d * d
-		}
-		m.batchMean[i], m.batchVar[i] = mean, sq/float64(n)
+	clear(m.batchMean)
+	clear(m.batchVar)
+	m.each(n, func(g, r, i int) { m.batchMean[g] += x(r, i) })
+	for g := range m.batchMean {
+		m.batchMean[g] /= float64(n * m.members[g])
 	}
+	m.each(n, func(g, r, i int) {
+		d := x(r, i) - m.batchMean[g]
+		m.batchVar[g] += d * d
+	})
 	total := m.count + float64(n)
 	for i := range m.mean {
 		delta := m.batchMean[i] - m.mean[i]
-		sq := m.variance[i]*m.count + m.batchVar[i]*float64(n) + delta*delta*m.count*float64(n)/total
+		batchVar := m.batchVar[i] / float64(n*m.members[i])
+		sq := m.variance[i]*m.count + batchVar*float64(n) + delta*delta*m.count*float64(n)/total
 		m.mean[i] += delta * float64(n) / total
 		m.variance[i] = sq / total
 	}
 	m.count = total
+}
+
+// each calls do for each number of n rows that belongs to some moments.
+func (m *moments) each(n int, do func(g, row, i int)) {
+	for r := range n {
+		for i, g := range m.of {
+			if g >= 0 {
+				do(g, r, i)
+			}
+		}
+	}
+}
+
+// layout says which moments each number of an observation of spec belongs to: its own, but of
+// nodes each feature has one for all of them, so that the statistics serve any number of nodes,
+// as the network does. Edges, which are numbers of nodes, and their mask have none.
+func layout(spec models.Spec) []int {
+	of := make([]int, spec.Inputs)
+	if spec.Nodes == nil {
+		for i := range of {
+			of[i] = i
+		}
+		return of
+	}
+	for i := range of {
+		of[i] = -1
+	}
+	nodes := spec.Nodes
+	for i := range nodes.N * nodes.Features {
+		of[nodes.Offset+i] = i % nodes.Features
+	}
+	next := nodes.Features
+	for _, g := range spec.Globals() {
+		for i := g.Start; i < g.End; i++ {
+			of[i] = next
+			next++
+		}
+	}
+	return of
 }
 
 // A Normalizer holds the statistics of the environments of one learner. It is not safe for
@@ -93,16 +144,15 @@ type Normalizer struct {
 	started bool
 }
 
-// New returns a Normalizer of n environments with observations of obsSize numbers and the
-// discount gamma.
-func New(cfg Normalization, obsSize, n int, gamma float64) *Normalizer {
+// New returns a Normalizer of n environments with observations of spec and the discount gamma.
+func New(cfg Normalization, spec models.Spec, n int, gamma float64) *Normalizer {
 	if !cfg.NormObs {
 		cfg.ClipObs = 0 // is of no account
 	}
 	if !cfg.NormReward {
 		cfg.ClipReward = 0
 	}
-	return &Normalizer{cfg: cfg, gamma: gamma, obs: newMoments(obsSize), ret: newMoments(1), returns: make([]float64, n)}
+	return &Normalizer{cfg: cfg, gamma: gamma, obs: newMoments(layout(spec)), ret: newMoments([]int{0}), returns: make([]float64, n)}
 }
 
 // Settings returns the settings in force.
@@ -139,7 +189,7 @@ func (z *Normalizer) Seen(obs []float32, reward []float64, terminated, truncated
 
 func (z *Normalizer) seen(obs []float32) {
 	if z.cfg.NormObs {
-		size := len(z.obs.mean)
+		size := len(z.obs.of)
 		z.obs.update(len(obs)/size, func(r, i int) float64 { return float64(obs[r*size+i]) })
 	}
 }
@@ -151,12 +201,33 @@ func (z *Normalizer) Obs(dst, src []float32) {
 		copy(dst, src)
 		return
 	}
-	size := len(z.obs.mean)
+	size := len(z.obs.of)
 	for i, x := range src {
-		k := i % size
+		k := z.obs.of[i%size]
+		if k < 0 {
+			dst[i] = x
+			continue
+		}
 		y := (float64(x) - z.obs.mean[k]) / math.Sqrt(z.obs.variance[k]+epsilon)
 		dst[i] = float32(min(max(y, -z.cfg.ClipObs), z.cfg.ClipObs))
 	}
+}
+
+// Restart begins the running returns anew, as those of environments that were reset.
+func (z *Normalizer) Restart() { clear(z.returns) }
+
+// Affine returns what Obs does to each number of an observation: (x − mean)/std, within ±clip.
+// Numbers that it leaves alone have the mean 0 and the deviation 1, but are clipped as well:
+// only observations with edges have such.
+func (z *Normalizer) Affine() (mean, std []float32, clip float32) {
+	mean, std = make([]float32, len(z.obs.of)), make([]float32, len(z.obs.of))
+	for i, g := range z.obs.of {
+		std[i] = 1
+		if g >= 0 {
+			mean[i], std[i] = float32(z.obs.mean[g]), float32(math.Sqrt(z.obs.variance[g]+epsilon))
+		}
+	}
+	return mean, std, float32(z.cfg.ClipObs)
 }
 
 // Active reports whether Obs changes anything.
@@ -199,19 +270,19 @@ func (z *Normalizer) Save(f *models.File) error {
 }
 
 // Load returns the Normalizer that Save stored, with the settings stored beside it, for n
-// environments and the discount gamma. It is one that changes nothing if f holds none. If n is
+// environments with observations of spec and the discount gamma. It is one that changes nothing if f holds none. If n is
 // not the number of environments that it was saved for, their running returns begin at 0. The
 // error wraps [models.ErrMismatch].
-func Load(f models.File, obsSize, n int, gamma float64) (*Normalizer, error) {
+func Load(f models.File, spec models.Spec, n int, gamma float64) (*Normalizer, error) {
 	text, ok := f.Meta.Metadata[metadataKey]
 	if !ok {
-		return New(Normalization{}, obsSize, n, gamma), nil
+		return New(Normalization{}, spec, n, gamma), nil
 	}
 	var cfg Normalization
 	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 		return nil, fmt.Errorf("normalize: load: %w: settings: %w", models.ErrMismatch, err)
 	}
-	z := New(cfg, obsSize, n, gamma)
+	z := New(cfg, spec, n, gamma)
 	z.started = true
 	both := make([]float64, 2)
 	for _, part := range []struct {

@@ -31,6 +31,8 @@ var recorded = []step{
 	{[]float32{0.3676171898841858, 1.5, 1.5, 0}, []float64{0.6680933237075806, 1.3361866474151611}, false},
 }
 
+var two = models.Spec{Inputs: 2}
+
 var settings = Normalization{NormObs: true, NormReward: true, ClipObs: 1.5, ClipReward: 2}
 
 func raw(t float32) []float32 { return []float32{t * t, t, 3 + t*t, t - 2} }
@@ -54,7 +56,7 @@ func play(z *Normalizer, from, to int, check func(k int, obs []float32, reward [
 }
 
 func TestAsVecNormalize(t *testing.T) {
-	z := New(settings, 2, 2, 0.9)
+	z := New(settings, two, 2, 0.9)
 	play(z, 0, len(recorded), func(k int, obs []float32, reward []float64) {
 		if diff := cmp.Diff(recorded[k].obs, obs, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 			t.Errorf("observations of step %d (-want +got):\n%s", k, diff)
@@ -73,11 +75,11 @@ func TestAsVecNormalize(t *testing.T) {
 
 // TestLoadGoesOn saves after three steps and goes on with the copy.
 func TestLoadGoesOn(t *testing.T) {
-	whole, z := New(settings, 2, 2, 0.9), New(settings, 2, 2, 0.9)
+	whole, z := New(settings, two, 2, 0.9), New(settings, two, 2, 0.9)
 	ignore := func(int, []float32, []float64) {}
 	play(whole, 0, 6, ignore)
 	play(z, 0, 3, ignore)
-	copied, err := Load(saved(t, z), 2, 2, 0.9)
+	copied, err := Load(saved(t, z), two, 2, 0.9)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestLoadGoesOn(t *testing.T) {
 }
 
 func TestNothingToNormalize(t *testing.T) {
-	z := New(Defaults(), 2, 2, 0.9)
+	z := New(Defaults(), two, 2, 0.9)
 	obs, reward, got := []float32{1, 2, 300, -4}, []float64{50, -60}, make([]float32, 4)
 	z.Start(obs)
 	z.Seen(obs, reward, make([]bool, 2), make([]bool, 2))
@@ -104,7 +106,7 @@ func TestNothingToNormalize(t *testing.T) {
 	if len(f.Tensors) != 0 {
 		t.Errorf("%d tensors in the checkpoint, want 0", len(f.Tensors))
 	}
-	if z, err := Load(f, 2, 2, 0.9); err != nil || z.Active() {
+	if z, err := Load(f, two, 2, 0.9); err != nil || z.Active() {
 		t.Errorf("Load gives %+v, %v", z, err)
 	}
 }
@@ -117,9 +119,9 @@ func TestLoadRefuses(t *testing.T) {
 		"not a number": func(f *models.File) { f.Tensors[1].Data = []float64{1, math.NaN()} },
 		"missing":      func(f *models.File) { f.Tensors = f.Tensors[1:] },
 	} {
-		f := saved(t, New(settings, 2, 2, 0.9))
+		f := saved(t, New(settings, two, 2, 0.9))
 		change(&f)
-		if _, err := Load(f, 2, 2, 0.9); !errors.Is(err, models.ErrMismatch) {
+		if _, err := Load(f, two, 2, 0.9); !errors.Is(err, models.ErrMismatch) {
 			t.Errorf("%s: error %v, want one that wraps %v", name, err, models.ErrMismatch)
 		}
 	}
@@ -157,4 +159,34 @@ func saved(t *testing.T, z *Normalizer) models.File {
 		}
 	}
 	return read
+}
+
+// TestNodesShareStatistics: two nodes of two features, one global number and one edge. The first
+// feature is 1, 3, 5, 7 over both nodes of two rows: mean 4, variance 5. The second is 0, 0, 2,
+// 2: mean 1, variance 1. The global number is 10 and 30: mean 20, variance 100.
+func TestNodesShareStatistics(t *testing.T) {
+	edges := models.Edges{Offset: 5, N: 1}
+	spec := models.Spec{Inputs: 7, Nodes: &models.Nodes{N: 2, Features: 2, Edges: &edges}}
+	z := New(Normalization{NormObs: true, ClipObs: 10}, spec, 1, 0.9)
+	z.obs.count = 1e-12 // the statistics of nothing weigh 1e-4 otherwise
+	obs := []float32{1, 0, 3, 0, 10, 0, 1, 5, 2, 7, 2, 30, 1, 0}
+	z.Start(obs)
+	got := make([]float32, len(obs))
+	z.Obs(got, obs)
+	r5 := float32(math.Sqrt(5))
+	want := []float32{-3 / r5, -1, -1 / r5, -1, -1, 0, 1, 1 / r5, 1, 3 / r5, 1, 1, 1, 0}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// The same statistics for three nodes and two edges.
+	larger := models.Spec{Inputs: 11, Nodes: &models.Nodes{N: 3, Features: 2, Edges: &models.Edges{Offset: 7, N: 2}}}
+	z, err := Load(saved(t, z), larger, 1, 0.9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = make([]float32, 11)
+	z.Obs(got, []float32{4, 1, 4, 2, 4, 1, 20, 0, 1, 1, 2})
+	if diff := cmp.Diff([]float32{0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 2}, got, cmpopts.EquateApprox(1e-6, 1e-6)); diff != "" {
+		t.Errorf("three nodes (-want +got):\n%s", diff)
+	}
 }

@@ -41,6 +41,7 @@ type Actor struct {
 	Value     int // offset of the value in an output row
 	NUpdates  int
 	State     State // what else the learner keeps; nil if nothing
+	Memory    *Memory
 
 	spec         models.Spec
 	src          *pcg.Source
@@ -70,6 +71,7 @@ type Settings struct {
 	Spec      models.Spec
 	Net       models.Network // built from Spec
 	Seed      uint64         // of all that is random
+	SeqSteps  int            // steps of the sequences of a recurrent network
 }
 
 // NewActor returns an Actor without an Optimizer, which the caller sets.
@@ -85,12 +87,16 @@ func NewActor(s Settings) (*Actor, error) {
 		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
 		spec: s.Spec, src: pcg.New(s.Seed), norm: s.Normalize, gamma: s.Gamma,
 	}
-	if s.Normalize.NormObs && s.Spec.Nodes != nil && s.Spec.Nodes.Edges != nil {
-		return nil, fmt.Errorf("%s: norm_obs of observations with edges, which are numbers of nodes", s.Algo)
+	if a.Memory, err = newMemory(s.Net, s.Spec); err != nil {
+		return nil, err
+	}
+	if a.Memory.Recurrent() {
+		a.Memory.resize(s.Env.NumEnvs)
+		a.State = a.Memory
 	}
 	a.Rng = rand.New(a.src)
 	a.Value, _ = s.Spec.Head(valueHead)
-	a.Norm = normalize.New(s.Normalize, s.Env.Obs.Size(), s.Env.NumEnvs, s.Gamma)
+	a.Norm = normalize.New(s.Normalize, s.Spec, s.Env.NumEnvs, s.Gamma)
 	if b, ok := s.Env.Act.(space.Box); ok {
 		a.box = &b
 	}
@@ -200,7 +206,7 @@ func (a *Actor) Load(r io.Reader) error {
 	if err := restored.UnmarshalBinary(rng); err != nil {
 		return fmt.Errorf("%s: load: %w: %w", a.Algo, models.ErrMismatch, err)
 	}
-	norm, err := normalize.Load(f, a.Env.Obs.Size(), a.Env.NumEnvs, a.gamma)
+	norm, err := normalize.Load(f, a.spec, a.Env.NumEnvs, a.gamma)
 	if err != nil {
 		return err
 	}
@@ -238,7 +244,11 @@ func (a *Actor) Greedy() agents.Policy {
 	if err != nil {
 		panic("onpolicy: unreachable: " + err.Error()) // NewActor made one
 	}
-	return &greedy{algo: a.Algo, net: a.Net, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
+	m, err := newMemory(a.Net, a.spec)
+	if err != nil {
+		panic("onpolicy: unreachable: " + err.Error()) // likewise
+	}
+	return &greedy{algo: a.Algo, memory: m, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
 }
 
 // NewPolicy returns the greedy policy of a checkpoint that an Actor saved; net holds its
@@ -252,11 +262,14 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("onpolicy: %w: %w", models.ErrMismatch, err)
 	}
-	g := &greedy{algo: f.Meta.Algo, net: net, spec: f.Meta.Spec, size: act.Size()}
+	g := &greedy{algo: f.Meta.Algo, spec: f.Meta.Spec, size: act.Size()}
+	if g.memory, err = newMemory(net, f.Meta.Spec); err != nil {
+		return nil, err
+	}
 	if g.dist, err = distribution.New(act, f.Meta.Spec); err != nil {
 		return nil, fmt.Errorf("onpolicy: %w: %w", models.ErrMismatch, err)
 	}
-	if g.norm, err = normalize.Load(f, f.Meta.Spec.Inputs, 0, 1); err != nil {
+	if g.norm, err = normalize.Load(f, f.Meta.Spec, 0, 1); err != nil {
 		return nil, err
 	}
 	if b, ok := act.(space.Box); ok {
@@ -265,16 +278,17 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	return g, nil
 }
 
-// greedy takes the most probable of the permitted actions.
+// greedy takes the most probable of the permitted actions. With a recurrent network it must see
+// every batch.
 type greedy struct {
-	algo string
-	net  models.Network
-	spec models.Spec
-	dist distribution.Distribution
-	norm *normalize.Normalizer
-	box  *space.Box
-	size int // of an action
-	obs  []float32
+	algo   string
+	memory *Memory
+	spec   models.Spec
+	dist   distribution.Distribution
+	norm   *normalize.Normalizer
+	box    *space.Box
+	size   int // of an action
+	obs    []float32
 }
 
 // Act implements [agents.Policy].
@@ -286,7 +300,7 @@ func (g *greedy) Act(b *envs.Batch, actions []float32) error {
 		g.norm.Obs(g.obs, obs)
 		obs = g.obs
 	}
-	out, err := g.net.Forward(obs, n)
+	out, err := g.memory.Step(obs, b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", g.algo, err)
 	}

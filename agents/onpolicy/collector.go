@@ -14,9 +14,18 @@ import (
 type Collector struct {
 	*Actor
 	Buf *rollout.Buffer
+	Seq *Sequences // of a recurrent network; nil of others
 
 	final  []float32 // normalized final observations
 	reward []float64 // normalized rewards
+}
+
+// Sequences are what a recurrent network needs to see a rollout again: pieces of Steps steps of
+// an environment, with the state before each.
+type Sequences struct {
+	Steps  int
+	Begins []bool      // (T, N): the step is the first of an episode
+	State  [][]float32 // of each piece of all environments, (N, StateSize)
 }
 
 // NewCollector returns a Collector of rollouts of nSteps steps of each environment.
@@ -26,10 +35,20 @@ func NewCollector(nSteps int, s Settings) (*Collector, error) {
 		return nil, err
 	}
 	n, size := s.Env.NumEnvs, s.Env.Obs.Size()
-	return &Collector{
+	c := &Collector{
 		Actor: a, Buf: rollout.New(nSteps, n, size, s.Env.Act.Size(), space.MaskSize(s.Env.Act)),
 		final: make([]float32, n*size), reward: make([]float64, n),
-	}, nil
+	}
+	if a.Memory.Recurrent() {
+		if s.SeqSteps < 1 || nSteps%s.SeqSteps != 0 {
+			return nil, fmt.Errorf("%s: rollouts of %d steps in sequences of %d", s.Algo, nSteps, s.SeqSteps)
+		}
+		c.Seq = &Sequences{Steps: s.SeqSteps, Begins: make([]bool, nSteps*n), State: make([][]float32, nSteps/s.SeqSteps)}
+		for i := range c.Seq.State {
+			c.Seq.State[i] = make([]float32, n*s.Spec.StateSize())
+		}
+	}
+	return c, nil
 }
 
 // Act implements [agents.Policy]: it samples from the masked policy and remembers what an
@@ -43,7 +62,15 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 	c.Norm.Start(b.Obs)
 	obs := buf.Obs[from*buf.ObsSize : to*buf.ObsSize]
 	c.Norm.Obs(obs, b.Obs)
-	out, err := c.Net.Forward(obs, buf.N)
+	if q := c.Seq; q != nil {
+		for i := range buf.N {
+			q.Begins[from+i] = b.Begins(i)
+		}
+		if t := buf.Step(); t%q.Steps == 0 {
+			copy(q.State[t/q.Steps], c.Memory.state)
+		}
+	}
+	out, err := c.Memory.Step(obs, b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", c.Algo, err)
 	}
@@ -107,7 +134,7 @@ func (c *Collector) bootstrap(next *envs.Batch, from int) error {
 		return nil
 	}
 	c.Norm.Obs(c.final, next.FinalObs)
-	out, err := c.Net.Forward(c.final, buf.N)
+	out, err := c.Memory.Peek(c.final, buf.N)
 	if err != nil {
 		return fmt.Errorf("%s: value of final observations: %w", c.Algo, err)
 	}
@@ -122,7 +149,7 @@ func (c *Collector) bootstrap(next *envs.Batch, from int) error {
 // valueOfNext sets the values that follow the last step of the rollout.
 func (c *Collector) valueOfNext(obs []float32, from int) error {
 	c.Norm.Obs(c.final, obs)
-	out, err := c.Net.Forward(c.final, c.Buf.N)
+	out, err := c.Memory.Peek(c.final, c.Buf.N)
 	if err != nil {
 		return fmt.Errorf("%s: value of the last observations: %w", c.Algo, err)
 	}

@@ -9,9 +9,18 @@ package policies
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
+)
+
+// The names of layers of action values. Those of dense layers without dueling heads are
+// Stable-Baselines3's.
+const (
+	QTower        = "q_net.q_net"
+	AdvantageHead = "q_net.advantage_net"
+	ValueHead     = "q_net.value_net"
 )
 
 // The names of policies.
@@ -20,6 +29,8 @@ const (
 	Node = "NodePolicy" // dense layers that all nodes share, over a node's row and what belongs to no node
 	SAGE = "SAGEPolicy" // layers that pass the mean of a node's neighbours to it
 	GCN  = "GCNPolicy"  // layers that pass the normalized sum
+
+	MlpLSTM = "MlpLstmPolicy" // an LSTM over the whole observation, then dense layers; ppo_lstm only
 )
 
 // Network are the hyperparameters of a learner's network.
@@ -47,23 +58,148 @@ func (n Network) ActorCritic(obs, act space.Space) (models.Spec, error) {
 			return models.Spec{}, err
 		}
 	} else {
-		layer, err := n.layer()
+		layer, nodes, wait, err := n.nodes(obs, act)
 		if err != nil {
 			return models.Spec{}, err
 		}
-		nodes, wait, err := Nodes(obs, act)
-		if err != nil {
-			return models.Spec{}, fmt.Errorf("policies: %s: %w", n.Policy, err)
-		}
-		if layer != "" && nodes.Edges == nil {
-			return models.Spec{}, fmt.Errorf("policies: %s: the observation has no leaf \"edges\"", n.Policy)
-		}
 		spec = models.NodeActorCritic(obs.Size(), nodes, n.NetArch, n.ActivationFn, layer, n.Pool, wait)
 	}
+	return n.finish(spec)
+}
+
+// LSTM are the hyperparameters of MlpLstmPolicy, with the names and defaults of sb3-contrib.
+type LSTM struct {
+	LSTMHiddenSize   int  `json:"lstm_hidden_size"`   // cells of a layer; default 256
+	NLSTMLayers      int  `json:"n_lstm_layers"`      // default 1
+	SharedLSTM       bool `json:"shared_lstm"`        // the value reads the policy's LSTM, without a gradient into it; default false
+	EnableCriticLSTM bool `json:"enable_critic_lstm"` // the value has an LSTM of its own; default true. If both are false it reads a dense layer
+}
+
+// DefaultLSTM returns sb3-contrib's defaults.
+func DefaultLSTM() LSTM { return LSTM{LSTMHiddenSize: 256, NLSTMLayers: 1, EnableCriticLSTM: true} }
+
+// RecurrentActorCritic returns an MlpPolicy's network whose towers read LSTMs.
+func (n Network) RecurrentActorCritic(obs, act space.Space, l LSTM) (models.Spec, error) {
+	switch {
+	case n.Policy != MlpLSTM:
+		return models.Spec{}, fmt.Errorf("policies: policy %q with an LSTM, want %s", n.Policy, MlpLSTM)
+	case l.SharedLSTM && l.EnableCriticLSTM:
+		return models.Spec{}, fmt.Errorf("policies: shared_lstm and enable_critic_lstm, want one of them or none")
+	case l.NLSTMLayers < 1:
+		return models.Spec{}, fmt.Errorf("policies: n_lstm_layers is %d, want at least 1", l.NLSTMLayers)
+	}
+	spec, err := n.dense(obs, act)
+	if err != nil {
+		return models.Spec{}, err
+	}
+	critic := models.NoLSTM
+	if l.SharedLSTM {
+		critic = models.SharedLSTM
+	} else if l.EnableCriticLSTM {
+		critic = models.CriticLSTM
+	}
+	return n.finish(models.WithLSTM(spec, l.NLSTMLayers, l.LSTMHiddenSize, critic))
+}
+
+// ActionValues returns a network of the values of Discrete actions: one tower with a head that
+// gives them or, if dueling, with heads of advantages and of one state value.
+func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, error) {
+	d, ok := act.(space.Discrete)
+	if !ok {
+		return models.Spec{}, fmt.Errorf("policies: action values of actions of kind %s, want discrete", act.Describe().Kind)
+	}
+	spec := models.Spec{Inputs: obs.Size(), Towers: []models.Tower{{Name: QTower, Hidden: slices.Clone(n.NetArch), Activation: n.ActivationFn}}}
+	values := models.Head{Name: fmt.Sprintf("%s.%d", QTower, 2*len(n.NetArch)), Size: d.N, Gain: 1}
+	if n.LayerNorm {
+		values.Name = fmt.Sprintf("%s.%d", QTower, 3*len(n.NetArch))
+	}
+	if dueling {
+		values.Name = AdvantageHead
+	}
+	pooled := 0 // the tower that what belongs to no node reads
+	if n.Policy == "" || n.Policy == Mlp {
+		spec.Heads = []models.Head{values}
+	} else {
+		layer, nodes, wait, err := n.nodes(obs, act)
+		if err != nil {
+			return models.Spec{}, err
+		}
+		spec.Nodes = &nodes
+		spec.Towers[0].Reads, spec.Towers[0].Layer = models.NodeRows, layer
+		values.Size = 1
+		spec.Heads = []models.Head{values}
+		if wait || dueling {
+			pooled = 1
+			spec.Towers = append(spec.Towers, models.Tower{Name: "q_net.pool", Reads: QTower, Pool: n.Pool})
+		}
+		if wait {
+			spec.Heads = append(spec.Heads, models.Head{Name: "q_net.wait_net", Tower: pooled, Size: 1, Gain: 1, Joined: true})
+		}
+	}
+	if dueling {
+		spec.Heads = append(spec.Heads, models.Head{Name: ValueHead, Tower: pooled, Size: 1, Gain: 1})
+	}
+	return n.finish(spec)
+}
+
+// nodes returns what a policy over nodes needs to know of the spaces.
+func (n Network) nodes(obs, act space.Space) (layer string, nodes models.Nodes, wait bool, err error) {
+	if layer, err = n.layer(); err != nil {
+		return "", nodes, false, err
+	}
+	if nodes, wait, err = Nodes(obs, act); err != nil {
+		return "", nodes, false, fmt.Errorf("policies: %s: %w", n.Policy, err)
+	}
+	if layer != "" && nodes.Edges == nil {
+		return "", nodes, false, fmt.Errorf("policies: %s: the observation has no leaf \"edges\"", n.Policy)
+	}
+	return layer, nodes, wait, nil
+}
+
+func (n Network) finish(spec models.Spec) (models.Spec, error) {
 	for i := range spec.Towers {
 		spec.Towers[i].LayerNorm = n.LayerNorm && len(spec.Towers[i].Hidden) > 0
 	}
 	return spec, spec.Validate()
+}
+
+// Rebind returns spec, a policy over nodes of this package, for observations and actions of
+// another number of nodes and of edges. It has the same parameters, so that what they learned
+// at one size serves any other. The error wraps [models.ErrMismatch] and says what else than
+// numbers differs.
+func Rebind(spec models.Spec, obs, act space.Space) (models.Spec, error) {
+	refuse := func(format string, args ...any) (models.Spec, error) {
+		return models.Spec{}, fmt.Errorf("policies: %w: "+format, append([]any{models.ErrMismatch}, args...)...)
+	}
+	if spec.Nodes == nil {
+		return refuse("the network has no nodes, so that it serves one size only")
+	}
+	nodes, wait, err := Nodes(obs, act)
+	if err != nil {
+		return refuse("%w", err)
+	}
+	old := spec.Nodes
+	if nodes.Features != old.Features {
+		return refuse("nodes have %d features, and had %d in training", nodes.Features, old.Features)
+	}
+	if slices.ContainsFunc(spec.Towers, func(t models.Tower) bool { return t.Layer != "" }) {
+		if nodes.Edges == nil {
+			return refuse("the observation has no leaf \"edges\", along which the network passes messages")
+		}
+		if nodes.Edges.Masked != old.Edges.Masked || len(old.Edges.Fixed) > 0 {
+			return refuse("a leaf \"edge_mask\": %t, in training %t", nodes.Edges.Masked, old.Edges.Masked)
+		}
+	}
+	_, actions := spec.Head(spec.Heads[0].Name)
+	if had := actions > old.N; wait != had {
+		return refuse("an action that chooses no node: %t, in training %t", wait, had)
+	}
+	s := spec
+	s.Inputs, s.Nodes = obs.Size(), &nodes
+	if got, want := s.TowerInputs(0), spec.TowerInputs(0); got != want {
+		return refuse("%d numbers belong to no node or edge, and did %d in training", got-nodes.Features, want-old.Features)
+	}
+	return s, s.Validate()
 }
 
 func (n Network) dense(obs, act space.Space) (models.Spec, error) {
@@ -89,6 +225,9 @@ func (n Network) layer() (string, error) {
 		return models.SAGE, nil
 	case GCN:
 		return models.GCN, nil
+	}
+	if n.Policy == MlpLSTM {
+		return "", fmt.Errorf("policies: policy %s, which is that of ppo_lstm", MlpLSTM)
 	}
 	return "", fmt.Errorf("policies: policy %q, want %s, %s, %s or %s", n.Policy, Mlp, Node, SAGE, GCN)
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -112,5 +113,123 @@ func TestRefuses(t *testing.T) {
 		if _, err := n.ActorCritic(tc.obs, tc.act); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want one with %q", tc.policy, err, tc.want)
 		}
+	}
+}
+
+// withNodes is graph with n nodes of f features, e edges and p numbers of a pod.
+func withNodes(n, f, e, p int) space.Dict {
+	return space.Dict{Fields: []space.Field{
+		{Key: "edges", Space: space.NewBox(0, float32(n-1), e, 2)},
+		{Key: "pod", Space: space.NewBox(0, 1, p)},
+		{Key: "nodes", Space: space.NewBox(0, 1, n, f)},
+		{Key: "edge_mask", Space: space.MultiBinary{N: e}},
+	}}
+}
+
+// TestRebind compares what Rebind makes with the network made for those spaces.
+func TestRebind(t *testing.T) {
+	for _, policy := range []string{Node, SAGE, GCN} {
+		for _, wait := range []int{0, 1} {
+			n := Defaults()
+			n.Policy = policy
+			for name, make := range map[string]func(obs, act space.Space) (models.Spec, error){
+				"actor-critic":    n.ActorCritic,
+				"values":          func(obs, act space.Space) (models.Spec, error) { return n.ActionValues(obs, act, false) },
+				"dueling, values": func(obs, act space.Space) (models.Spec, error) { return n.ActionValues(obs, act, true) },
+			} {
+				few, err := make(graph, space.Discrete{N: 4 + wait})
+				if err != nil {
+					t.Fatal(err)
+				}
+				obs, act := withNodes(9, 3, 20, 2), space.Discrete{N: 9 + wait}
+				want, err := make(obs, act)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := Rebind(few, obs, act)
+				if err != nil || !got.Equal(want) {
+					t.Errorf("%s, %s, %d actions: %+v (%v), want %+v", policy, name, act.N, got, err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestRebindWithoutEdges(t *testing.T) {
+	n := Defaults()
+	n.Policy = Node // for which edges are of no account
+	spec, err := n.ActorCritic(graph, space.Discrete{N: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs := space.Dict{Fields: []space.Field{{Key: "pod", Space: space.NewBox(0, 1, 2)}, {Key: "nodes", Space: space.NewBox(0, 1, 6, 3)}}}
+	if got, err := Rebind(spec, obs, space.Discrete{N: 6}); err != nil || got.Nodes.Edges != nil || got.Inputs != 20 {
+		t.Errorf("%+v (%v), want 20 inputs and no edges", got, err)
+	}
+}
+
+func TestRebindRefuses(t *testing.T) {
+	n := Defaults()
+	dense, err := n.ActorCritic(graph, space.Discrete{N: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Policy = SAGE
+	spec, err := n.ActorCritic(graph, space.Discrete{N: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := space.Dict{Fields: []space.Field{{Key: "pod", Space: space.NewBox(0, 1, 2)}, {Key: "nodes", Space: space.NewBox(0, 1, 4, 3)}}}
+	unmasked := space.Dict{Fields: graph.Fields[:3]}
+	for _, tc := range []struct {
+		spec     models.Spec
+		obs, act space.Space
+		want     string
+	}{
+		{dense, withNodes(9, 3, 20, 2), space.Discrete{N: 9}, "the network has no nodes"},
+		{spec, withNodes(9, 4, 20, 2), space.Discrete{N: 9}, "nodes have 4 features, and had 3 in training"},
+		{spec, withNodes(9, 3, 20, 5), space.Discrete{N: 9}, "5 numbers belong to no node or edge, and did 2 in training"},
+		{spec, withNodes(9, 3, 20, 2), space.Discrete{N: 10}, "an action that chooses no node: true, in training false"},
+		{spec, withNodes(9, 3, 20, 2), space.Discrete{N: 8}, "want Discrete(9) or Discrete(10)"},
+		{spec, bare, space.Discrete{N: 4}, `no leaf "edges"`},
+		{spec, unmasked, space.Discrete{N: 4}, `"edge_mask": false, in training true`},
+		{spec, space.NewBox(0, 1, 3), space.Discrete{N: 4}, "observations of kind box"},
+	} {
+		if _, err := Rebind(tc.spec, tc.obs, tc.act); !errors.Is(err, models.ErrMismatch) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("error %v, want a mismatch with %q", err, tc.want)
+		}
+	}
+}
+
+// TestActionValues checks where DQN finds values, advantages and the state's value.
+func TestActionValues(t *testing.T) {
+	for _, tc := range []struct {
+		policy  string
+		dueling bool
+		actions int
+		head    string
+	}{
+		{Mlp, false, 4, "q_net.q_net.6"}, {Mlp, true, 4, AdvantageHead},
+		{Node, false, 5, "q_net.q_net.6"}, {Node, true, 5, AdvantageHead},
+		{SAGE, false, 4, "q_net.q_net.6"}, {GCN, true, 4, AdvantageHead},
+	} {
+		n := Defaults()
+		n.Policy, n.LayerNorm = tc.policy, true
+		spec, err := n.ActionValues(graph, space.Discrete{N: tc.actions}, tc.dueling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		width := tc.actions
+		if tc.dueling {
+			width++
+		}
+		from, actions := spec.Head(tc.head)
+		value, one := spec.Head(ValueHead)
+		if from != 0 || actions != tc.actions || spec.Outputs() != width || tc.dueling && (value != tc.actions || one != 1) {
+			t.Errorf("%s, dueling %v: %d numbers of %s from %d of %d, the value at %d", tc.policy, tc.dueling, actions, tc.head, from, spec.Outputs(), value)
+		}
+	}
+	if _, err := Defaults().ActionValues(graph, space.NewBox(0, 1, 2), false); err == nil {
+		t.Error("action values of a Box are not refused")
 	}
 }

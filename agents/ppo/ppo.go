@@ -34,13 +34,16 @@ func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 type Learner struct {
 	*onpolicy.Collector
 	cfg   Config
-	perm  []int
+	perm  []int // of rows or, of a recurrent policy, of sequences
+	rows  []int // of a minibatch of sequences
 	batch minibatch
 }
 
 // minibatch is the memory into which rows of the rollout are gathered.
 type minibatch struct {
 	obs, dOut, adv []float32
+	state          []float32 // of a recurrent policy, before each sequence
+	begins         []bool
 }
 
 var _ agents.Learner = (*Learner)(nil)
@@ -55,16 +58,24 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	if err != nil {
 		return nil, err
 	}
-	c, err := onpolicy.NewCollector(cfg.NSteps, onpolicy.Settings{ // [1]
+	return newLearner(cfg, onpolicy.Settings{
 		Algo: Algo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed,
 	})
+}
+
+func newLearner(cfg Config, s onpolicy.Settings) (*Learner, error) {
+	c, err := onpolicy.NewCollector(cfg.NSteps, s) // [1]
 	if err != nil {
 		return nil, err
 	}
 	c.Optimizer = optim.NewAdam(c.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-5}) // [3]
-	l := &Learner{Collector: c, cfg: cfg, perm: make([]int, cfg.NSteps*env.NumEnvs)}
-	k := cfg.BatchSize
-	l.batch = minibatch{make([]float32, k*env.Obs.Size()), make([]float32, k*spec.Outputs()), make([]float32, k)}
+	rows, k := cfg.NSteps*s.Env.NumEnvs, cfg.BatchSize
+	l := &Learner{Collector: c, cfg: cfg, perm: make([]int, rows)}
+	l.batch = minibatch{obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()), adv: make([]float32, k)}
+	if c.Seq != nil {
+		l.perm, l.rows = make([]int, rows/c.Seq.Steps), make([]int, k)
+		l.batch.state, l.batch.begins = make([]float32, k/c.Seq.Steps*s.Spec.StateSize()), make([]bool, k)
+	}
 	return l, nil
 }
 
@@ -86,8 +97,8 @@ epochs:
 		l.NUpdates++
 		epoch = stats{}
 		l.Rng.Shuffle(len(l.perm), func(i, j int) { l.perm[i], l.perm[j] = l.perm[j], l.perm[i] })
-		for i := 0; i < len(l.perm); i += l.cfg.BatchSize {
-			s, err := l.gradient(l.perm[i:i+l.cfg.BatchSize], clip, clipVf)
+		for i, k := 0, len(l.perm)*l.cfg.BatchSize/len(l.Buf.Ret); i < len(l.perm); i += k {
+			s, err := l.gradient(l.perm[i:i+k], clip, clipVf)
 			if err != nil {
 				return nil, err
 			}
@@ -114,9 +125,12 @@ epochs:
 	return m, nil
 }
 
-// gradient computes the loss of the given rows of the rollout and leaves its gradient in the
-// parameters.
+// gradient computes the loss of a minibatch, which is rows of the rollout or, of a recurrent
+// policy, sequences, and leaves its gradient in the parameters.
 func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
+	if l.Seq != nil {
+		rows = l.gatherSequences(rows)
+	}
 	n, k := len(rows), l.Spec().Outputs()
 	for i, r := range rows {
 		copy(l.batch.obs[i*l.Buf.ObsSize:(i+1)*l.Buf.ObsSize], l.Buf.Obs[r*l.Buf.ObsSize:])
@@ -125,9 +139,9 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	if l.cfg.NormalizeAdvantage {
 		rollout.Normalize(l.batch.adv[:n]) // [7]
 	}
-	out, err := l.Net.Forward(l.batch.obs[:n*l.Buf.ObsSize], n)
+	out, err := l.forward(n)
 	if err != nil {
-		return stats{}, fmt.Errorf("ppo: update: %w", err)
+		return stats{}, fmt.Errorf("%s: update: %w", l.Algo, err)
 	}
 	var s stats
 	dOut := l.batch.dOut[:n*k]
@@ -138,11 +152,11 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	s.minibatches = 1
 	s.loss = s.policy + l.cfg.EntCoef*s.entropyLoss + l.cfg.VfCoef*s.value
 	if math.IsNaN(s.loss) || math.IsInf(s.loss, 0) {
-		return s, fmt.Errorf("ppo: loss %v at timestep %d, epoch %d, from %s (policy %v, value %v, entropy %v)",
-			s.loss, l.NumTimesteps(), l.NUpdates, l.Buf.Culprit(), s.policy, s.value, s.entropyLoss)
+		return s, fmt.Errorf("%s: loss %v at timestep %d, epoch %d, from %s (policy %v, value %v, entropy %v)",
+			l.Algo, s.loss, l.NumTimesteps(), l.NUpdates, l.Buf.Culprit(), s.policy, s.value, s.entropyLoss)
 	}
 	if err := l.Net.Backward(dOut); err != nil {
-		return s, fmt.Errorf("ppo: update: %w", err)
+		return s, fmt.Errorf("%s: update: %w", l.Algo, err)
 	}
 	return s, nil
 }

@@ -63,8 +63,7 @@ func New(cfg Config) *Buffer {
 		!(cfg.Gamma >= 0 && cfg.Gamma <= 1) || cfg.Prioritized && !(cfg.Alpha >= 0 && cfg.Eps > 0) {
 		panic(fmt.Sprintf("replay: configuration out of range: %+v", cfg))
 	}
-	// One more slot for the open one, and room for a truncated transition at the least.
-	ring := max(cfg.Size/cfg.NumEnvs+1, 3)
+	ring := cfg.slots()
 	n := ring * cfg.NumEnvs
 	b := &Buffer{
 		cfg: cfg, ring: ring,
@@ -77,6 +76,20 @@ func New(cfg Config) *Buffer {
 		b.tree = newSumTree(n)
 	}
 	return b
+}
+
+// slots returns how many slots an environment has: one more for the open one, and room for a
+// truncated transition at the least.
+func (c Config) slots() int { return max(c.Size/c.NumEnvs+1, 3) }
+
+// Bytes returns the memory that a buffer of this configuration takes.
+func (c Config) Bytes() int64 {
+	slots := int64(c.slots()) * int64(c.NumEnvs)
+	size := slots * int64(4*c.ObsSize+c.MaskSize+4+4+1) // observation, mask, action, reward and kind
+	if c.Prioritized {
+		size += 8 * 4 * slots // the tree, whose leaves are a power of two
+	}
+	return size
 }
 
 // Empty returns an empty buffer of the configuration of b.
@@ -159,6 +172,7 @@ func (b *Buffer) maskAt(slot int) []bool { return b.mask[slot*b.cfg.MaskSize:][:
 // Return + Discount·V(NextObs), where V may only count on actions that NextMask permits.
 type Batch struct {
 	Obs      []float32
+	Mask     []bool // the actions permitted at Obs
 	Action   []float32
 	Return   []float32 // sum of up to NSteps discounted rewards
 	Discount []float32 // of what follows them: 0 after a terminal state, when NextObs is of no account
@@ -172,7 +186,7 @@ type Batch struct {
 // NewBatch returns a batch for n transitions.
 func (b *Buffer) NewBatch(n int) *Batch {
 	return &Batch{
-		Obs: make([]float32, n*b.cfg.ObsSize), Action: make([]float32, n),
+		Obs: make([]float32, n*b.cfg.ObsSize), Mask: make([]bool, n*b.cfg.MaskSize), Action: make([]float32, n),
 		Return: make([]float32, n), Discount: make([]float32, n),
 		NextObs: make([]float32, n*b.cfg.ObsSize), NextMask: make([]bool, n*b.cfg.MaskSize),
 		Weight: make([]float64, n), slot: make([]int, n),
@@ -251,6 +265,7 @@ func (b *Buffer) gather(i int, out *Batch) {
 		}
 	}
 	copy(out.Obs[i*n:(i+1)*n], b.obsAt(first))
+	copy(out.Mask[i*m:(i+1)*m], b.maskAt(first))
 	copy(out.NextObs[i*n:(i+1)*n], b.obsAt(s))
 	copy(out.NextMask[i*m:(i+1)*m], b.maskAt(s))
 	out.Action[i], out.Return[i], out.Discount[i] = b.action[first], float32(sum), float32(discount)

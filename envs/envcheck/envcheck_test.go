@@ -20,6 +20,12 @@ func TestToysKeepTheContract(t *testing.T) {
 		{"Timing does both at once", envcheck.Timing(5, 5), true},
 		{"FixedSequence", envcheck.FixedSequence(3, []int{2, 0, 1}), true},
 		{"Placement", envcheck.Placement(8, 50), false},
+		{"IdentityBox", envcheck.IdentityBox(2, 0.5), false},
+		{"IdentityMultiDiscrete", envcheck.IdentityMultiDiscrete(2, 3), false},
+		{"IdentityMultiBinary", envcheck.IdentityMultiBinary(3), false},
+		{"LargestNode", envcheck.LargestNode(5, true), false},
+		{"Partner", envcheck.Partner(6), false},
+		{"Memory", envcheck.Memory(4, 5), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			envcheck.Run(t, tc.spec, envcheck.Options{OneEpisode: tc.oneEpisode})

@@ -10,6 +10,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
@@ -18,8 +20,24 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Files holds the stages, one a file, at its root.
-func Files() fs.FS { return files }
+// Write writes the stages to a folder and returns the files' names.
+func Write(dir string) ([]string, error) {
+	names, err := fs.Glob(files, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		names[i] = filepath.Join(dir, name)
+		if err := os.WriteFile(names[i], text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
 
 // All decodes every stage, in the order of the files' names. Unknown fields are errors.
 func All() ([]v1alpha1.Stage, error) {

@@ -11,6 +11,7 @@ import (
 // graph is the content of a model.
 type graph struct {
 	inputs       int
+	read         string // what towers read: the input, or what scaling makes of it
 	nodes        []node
 	initializers []safetensors.Tensor
 	outputs      []value
@@ -32,7 +33,7 @@ type value struct {
 }
 
 // build makes the nodes of a spec.
-func build(spec models.Spec, params []models.Param, outputs []Output) (*graph, error) {
+func build(spec models.Spec, params []models.Param, scaling *Scaling, outputs []Output) (*graph, error) {
 	if err := checkSupported(spec); err != nil {
 		return nil, err
 	}
@@ -49,7 +50,12 @@ func build(spec models.Spec, params []models.Param, outputs []Output) (*graph, e
 			return nil, fmt.Errorf("%w: parameter %s%v, want %s%v", models.ErrMismatch, params[i].Name, params[i].Shape, p.Name, p.Shape)
 		}
 	}
-	g := &graph{inputs: spec.Inputs, initializers: f.Tensors}
+	g := &graph{inputs: spec.Inputs, read: Input, initializers: f.Tensors}
+	if scaling != nil {
+		if err := g.scale(*scaling); err != nil {
+			return nil, err
+		}
+	}
 	towers := make([]string, len(spec.Towers)) // names of their results
 	for i, t := range spec.Towers {
 		var err error
@@ -58,6 +64,9 @@ func build(spec models.Spec, params []models.Param, outputs []Output) (*graph, e
 		}
 	}
 	for _, h := range spec.Heads {
+		if h.Free {
+			continue // and so is not an output
+		}
 		g.gemm(towers[h.Tower], h.Name, headResult(h.Name))
 	}
 	for _, o := range outputs {
@@ -77,18 +86,46 @@ func headResult(head string) string { return head + "/gemm" }
 
 // tower adds the layers of a tower and returns the name of their result.
 func (g *graph) tower(t models.Tower) (string, error) {
-	x := Input
+	x, step := g.read, 2
+	if t.LayerNorm {
+		step = 3
+	}
 	for i := range t.Hidden {
 		op, ok := map[string]string{models.Tanh: "Tanh", models.ReLU: "Relu"}[t.Activation]
 		if !ok {
 			return "", fmt.Errorf("%w: activation %q of tower %s, want %q or %q", ErrUnsupported, t.Activation, t.Name, models.Tanh, models.ReLU)
 		}
-		layer := fmt.Sprintf("%s.%d", t.Name, 2*i)
-		g.gemm(x, layer, layer+"/gemm")
-		x = fmt.Sprintf("%s.%d", t.Name, 2*i+1)
-		g.nodes = append(g.nodes, node{op: op, name: x, inputs: []string{layer + "/gemm"}, output: x})
+		layer := fmt.Sprintf("%s.%d", t.Name, step*i)
+		y := layer + "/gemm"
+		g.gemm(x, layer, y)
+		if t.LayerNorm { // over the last axis with ε = 1e-5, the defaults of ONNX as of PyTorch
+			norm := fmt.Sprintf("%s.%d", t.Name, step*i+1)
+			g.nodes = append(g.nodes, node{op: "LayerNormalization", name: norm, inputs: []string{y, norm + ".weight", norm + ".bias"}, output: norm + "/norm"})
+			y = norm + "/norm"
+		}
+		x = fmt.Sprintf("%s.%d", t.Name, step*(i+1)-1)
+		g.nodes = append(g.nodes, node{op: op, name: x, inputs: []string{y}, output: x})
 	}
 	return x, nil
+}
+
+// scale adds what is done to the input before the towers.
+func (g *graph) scale(s Scaling) error {
+	if len(s.Mean) != g.inputs || len(s.Std) != g.inputs {
+		return fmt.Errorf("onnx: scaling of %d and %d numbers, want %d", len(s.Mean), len(s.Std), g.inputs)
+	}
+	const mean, std, low, high = "obs_rms.mean", "obs_rms.std", "obs_rms.low", "obs_rms.high"
+	g.initializers = append(g.initializers,
+		safetensors.Tensor{Name: mean, Shape: []int{g.inputs}, Data: s.Mean},
+		safetensors.Tensor{Name: std, Shape: []int{g.inputs}, Data: s.Std},
+		safetensors.Tensor{Name: low, Data: []float32{-s.Clip}},
+		safetensors.Tensor{Name: high, Data: []float32{s.Clip}})
+	g.nodes = append(g.nodes,
+		node{op: "Sub", name: "obs/centred", inputs: []string{Input, mean}, output: "obs/centred"},
+		node{op: "Div", name: "obs/scaled", inputs: []string{"obs/centred", std}, output: "obs/scaled"},
+		node{op: "Clip", name: "obs/clipped", inputs: []string{"obs/scaled", low, high}, output: "obs/clipped"})
+	g.read = "obs/clipped"
+	return nil
 }
 
 // gemm adds the dense layer of that name: y = x·Wᵀ + b.
@@ -102,6 +139,11 @@ func (g *graph) output(spec models.Spec, o Output) error {
 	_, size := spec.Head(o.Head)
 	if size == 0 {
 		return fmt.Errorf("onnx: output %q is of head %q, which the spec lacks", o.Name, o.Head)
+	}
+	for _, h := range spec.Heads {
+		if h.Free && (h.Name == o.Head || h.Name == o.Value) {
+			return fmt.Errorf("%w: output %q is of head %q, which depends on no observation", ErrUnsupported, o.Name, h.Name)
+		}
 	}
 	if o.Name == "" || o.Name == Input || slices.ContainsFunc(g.outputs, func(v value) bool { return v.name == o.Name }) {
 		return fmt.Errorf("onnx: output name %q is empty or taken", o.Name)

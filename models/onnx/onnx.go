@@ -1,8 +1,8 @@
 // Package onnx writes networks as ONNX models, for runtimes that know nothing of this module.
 //
 // The graph maps a batch of observations, float32 of shape (N, inputs), to one output for each
-// [Output] asked for, float32 of shape (N, size). Layers are Gemm and Tanh or Relu nodes whose
-// initializers have PyTorch's names and layout. Action masks are the caller's: give the masked
+// [Output] asked for, float32 of shape (N, size). Layers are Gemm, LayerNormalization, and Tanh or
+// Relu nodes whose initializers have PyTorch's names and layout. Action masks are the caller's: give the masked
 // actions a logit of minus infinity, or leave them out of the maximum.
 //
 // The package writes protobuf's wire format message by message: of ONNX's schema it needs ten
@@ -45,20 +45,30 @@ type Output struct {
 	Value string
 }
 
-// Heads returns an output for each head of the spec under the head's own name.
+// Heads returns an output for each head of the spec under the head's own name. Free heads, which
+// do not depend on the observation, are left out.
 func Heads(spec models.Spec) []Output {
 	var outputs []Output
 	for _, h := range spec.Heads {
-		outputs = append(outputs, Output{Name: h.Name, Head: h.Name})
+		if !h.Free {
+			outputs = append(outputs, Output{Name: h.Name, Head: h.Name})
+		}
 	}
 	return outputs
 }
 
-// Write writes the network of that spec and those parameters as an ONNX model with metadata.
-// Equal arguments give equal bytes. The error wraps [ErrUnsupported], [models.ErrSpec] or
+// A Scaling is what is done to an observation before the network sees it: each number becomes
+// (x − Mean)/Std, within ±Clip.
+type Scaling struct {
+	Mean, Std []float32
+	Clip      float32
+}
+
+// Write writes the network of that spec and those parameters as an ONNX model with metadata;
+// scaling is nil if there is none. Equal arguments give equal bytes. The error wraps [ErrUnsupported], [models.ErrSpec] or
 // [models.ErrMismatch], about parameters that are not the spec's, or is that of w.
-func Write(w io.Writer, spec models.Spec, params []models.Param, outputs []Output, metadata map[string]string) error {
-	g, err := build(spec, params, outputs)
+func Write(w io.Writer, spec models.Spec, params []models.Param, scaling *Scaling, outputs []Output, metadata map[string]string) error {
+	g, err := build(spec, params, scaling, outputs)
 	if err != nil {
 		return err
 	}
@@ -69,8 +79,8 @@ func Write(w io.Writer, spec models.Spec, params []models.Param, outputs []Outpu
 // known are the fields of a spec, of a tower and of a head that Write can express.
 var known = map[string][]string{
 	"":        {"inputs", "towers", "heads"},
-	"towers.": {"name", "hidden", "activation"},
-	"heads.":  {"name", "tower", "size", "gain"},
+	"towers.": {"name", "hidden", "activation", "layer_norm"},
+	"heads.":  {"name", "tower", "size", "gain", "blocks", "free", "value"},
 }
 
 // checkSupported looks for fields, added to specs after this package was written, that say

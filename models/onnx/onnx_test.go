@@ -26,7 +26,7 @@ func tinyParams() []models.Param {
 // makes of whole models, TestONNXRuntimeAgrees of package trainer tests.)
 func TestBytes(t *testing.T) {
 	var got bytes.Buffer
-	if err := Write(&got, tiny, tinyParams(), []Output{{Name: "y", Head: "h"}}, map[string]string{"k": "v"}); err != nil {
+	if err := Write(&got, tiny, tinyParams(), nil, []Output{{Name: "y", Head: "h"}}, map[string]string{"k": "v"}); err != nil {
 		t.Fatal(err)
 	}
 	text := func(s string) string { return hex.EncodeToString([]byte(s)) }
@@ -73,12 +73,19 @@ func TestRefuses(t *testing.T) {
 		"other params": {tiny, other, y, models.ErrMismatch, "g.weight"},
 		"invalid spec": {models.Spec{}, nil, y, models.ErrSpec, "inputs"},
 	} {
-		err := Write(io.Discard, tc.spec, tc.params, tc.outputs, nil)
+		err := Write(io.Discard, tc.spec, tc.params, nil, tc.outputs, nil)
 		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
-	if err := Write(iotest.TruncateWriter(io.Discard, 0), tiny, tinyParams(), Heads(tiny), nil); err != nil {
+	gaussian := models.GaussianActorCritic(2, 1, nil, "", 0)
+	if err := Write(io.Discard, gaussian, models.NewParams(gaussian), nil, []Output{{Name: "y", Head: "log_std"}}, nil); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("an output of a free head: %v, want ErrUnsupported", err)
+	}
+	if err := Write(io.Discard, tiny, tinyParams(), &Scaling{Mean: []float32{1}, Std: []float32{1, 2}}, y, nil); err == nil || !strings.Contains(err.Error(), "scaling of 1 and 2 numbers, want 2") {
+		t.Errorf("a scaling of another size: %v", err)
+	}
+	if err := Write(iotest.TruncateWriter(io.Discard, 0), tiny, tinyParams(), nil, Heads(tiny), nil); err != nil {
 		t.Errorf("Write with an output for each head: %v", err)
 	}
 }
@@ -91,9 +98,9 @@ func TestFutureParts(t *testing.T) {
 		want   string
 	}{
 		"today's":     {map[string]any{"inputs": 2.0, "towers": []any{map[string]any{"name": "t"}}}, ""},
-		"unused":      {map[string]any{"lstm": 0.0, "graph": nil, "layer_norm": false, "scorer": "", "edges": []any{}}, ""},
+		"unused":      {map[string]any{"lstm": 0.0, "graph": nil, "detach": false, "scorer": "", "edges": []any{}}, ""},
 		"of the spec": {map[string]any{"lstm": map[string]any{"size": 64.0}}, "the spec has lstm = map[size:64]"},
-		"of a tower":  {map[string]any{"towers": []any{map[string]any{"layer_norm": true}}}, "the spec has towers.layer_norm = true"},
+		"of a tower":  {map[string]any{"towers": []any{map[string]any{"detach": true}}}, "the spec has towers.detach = true"},
 		"of a head":   {map[string]any{"heads": []any{map[string]any{"kind": "gaussian"}}}, "the spec has heads.kind = gaussian"},
 	} {
 		err := checkFields("", tc.fields)

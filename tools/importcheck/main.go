@@ -49,6 +49,7 @@ var rules = []rule{
 	{"models", []string{"envs/space"}, core},
 	{"models/graph", []string{"envs/space", "models"}, noKubernetes},
 	{"agents", []string{"envs", "models"}, core},
+	{"kwok/launch", nil, core},
 	{"trainer/tracking", nil, core[:len(noGorgonia)]},
 	{"trainer", []string{"envs", "models", "agents", "clients/go", "kwok"}, noGorgonia},
 	{"server/wire", []string{"envs/space"}, core},
@@ -66,7 +67,7 @@ var rules = []rule{
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":          {"space", "pcg", "cluster", "envcheck"},
-	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest"},
+	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest", "evaluation", "imitation"},
 	"envs/podsched": {"kubescore", "topology"},
 }
 

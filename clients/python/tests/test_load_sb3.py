@@ -95,6 +95,48 @@ def test_command(pretrained: Path, tmp_path: Path) -> None:
     assert "no whole safetensors file" in done.stderr
 
 
+def other_actions(source: Path, target: Path, action_space: dict[str, object], outputs: int, *, gaussian: bool) -> Path:
+    """Makes a model of source that has other actions, with weights drawn at random."""
+    meta, tensors = read(source)
+    heads = json.loads(json.dumps(meta["spec"]["heads"]))
+    heads[0]["size"] = outputs
+    tensors = {name: t for name, t in tensors.items() if not name.startswith(("state.", "optimizer."))}
+    torch.manual_seed(1)
+    tensors["action_net.weight"] = torch.randn(outputs, tensors["action_net.weight"].shape[1])
+    tensors["action_net.bias"] = torch.randn(outputs)
+    if gaussian:
+        heads.append({"name": "log_std", "tower": 0, "size": outputs, "gain": 0, "free": True, "value": -0.5})
+        tensors["log_std"] = torch.full((outputs,), -0.5)
+    meta = {**meta, "action_space": json.dumps(action_space), "spec": {**meta["spec"], "heads": heads}}
+    save_file(tensors, target, {"kubernasium": json.dumps(meta)})
+    return target
+
+
+def test_other_actions(pretrained: Path, tmp_path: Path) -> None:
+    """Greedy actions of a Gaussian and of a multi-discrete policy are those of the parameters."""
+    source, target = pretrained / CARTPOLE / "ppo.safetensors", tmp_path / "m.safetensors"
+    obs = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+
+    def heads(path: Path) -> np.ndarray:
+        _, tensors = read(path)
+        x = torch.from_numpy(obs)
+        for layer in ("0", "2"):
+            name = f"mlp_extractor.policy_net.{layer}"
+            x = torch.tanh(x @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"])
+        return (x @ tensors["action_net.weight"].T + tensors["action_net.bias"]).numpy()
+
+    box = {"kind": "box", "shape": [2], "dtype": "float32", "low": [-1], "high": [1]}
+    path = other_actions(source, target, box, 2, gaussian=True)
+    actions, _ = load(path).predict(obs, deterministic=True)
+    np.testing.assert_allclose(actions, heads(path).clip(-1, 1), atol=1e-5)
+    assert load(path).policy.log_std.tolist() == [-0.5, -0.5]
+    parts = {"kind": "multi_discrete", "n": [2, 3], "shape": [2], "dtype": "int64"}
+    path = other_actions(source, target, parts, 5, gaussian=False)
+    actions, _ = load(path).predict(obs, deterministic=True)
+    logits = heads(path)
+    np.testing.assert_array_equal(actions, np.stack([logits[:, :2].argmax(1), logits[:, 2:].argmax(1)], 1))
+
+
 def test_refuses(pretrained: Path, tmp_path: Path) -> None:
     path = pretrained / CARTPOLE / "ppo.safetensors"
     data = path.read_bytes()
@@ -118,6 +160,16 @@ def test_refuses(pretrained: Path, tmp_path: Path) -> None:
         ({"algo": "dqn"}, "no dueling networks"),
         ({"spec": {**meta["spec"], "heads": meta["spec"]["heads"][:1]}}, "MlpPolicy has not"),
         ({"observation_space": json.dumps(box)}, "want a Box"),
+        ({"algo": "ppo_lstm"}, "learned by 'ppo_lstm'"),
+        ({"config": {"policy": "SAGEPolicy"}}, "has a SAGEPolicy"),
+        (
+            {"metadata": {"normalize": '{"norm_obs":true,"norm_reward":false,"clip_obs":10,"clip_reward":0}'}},
+            "norm_obs",
+        ),
+        (
+            {"spec": {**meta["spec"], "towers": [{**t, "layer_norm": True} for t in meta["spec"]["towers"]]}},
+            "layer_norm",
+        ),
     ):
         with pytest.raises(ModelError, match=message):
             load(rewrite(path, target, **changes))

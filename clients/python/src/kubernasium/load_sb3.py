@@ -129,6 +129,13 @@ def load(path: str | Path, env: Any = None, device: str = "cpu", **kwargs: Any) 
 
 def _policy_kwargs(path: str | Path, meta: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of Stable-Baselines3's policy for the network of a model."""
+    policy = (meta.get("config") or {}).get("policy") or "MlpPolicy"
+    if policy != "MlpPolicy":
+        raise ModelError(f"{path} has a {policy}, want an MlpPolicy")
+    if '"norm_obs":true' in (meta.get("metadata") or {}).get("normalize", ""):
+        raise ModelError(f"{path} normalizes observations (norm_obs), which Stable-Baselines3 does beside a model")
+    if any(tower.get("layer_norm") for tower in meta["spec"]["towers"]):
+        raise ModelError(f"{path} has layer_norm: Stable-Baselines3's MlpPolicy has no layer norms")
     towers = {tower["name"]: tower for tower in meta["spec"]["towers"]}
     heads = [head["name"] for head in meta["spec"]["heads"]]
     if meta["algo"] == "dqn":
@@ -138,7 +145,7 @@ def _policy_kwargs(path: str | Path, meta: dict[str, Any]) -> dict[str, Any]:
         arch: Any = tower["hidden"]
     else:
         wanted = ["mlp_extractor.policy_net", "mlp_extractor.value_net"]
-        if list(towers) != wanted or heads != ["action_net", "value_net"]:
+        if list(towers) != wanted or heads not in (["action_net", "value_net"], ["action_net", "value_net", "log_std"]):
             raise ModelError(f"{path} has the parts {[*towers, *heads]}, which MlpPolicy has not")
         tower = towers[wanted[0]]
         arch = {"pi": tower["hidden"] or [], "vf": towers[wanted[1]]["hidden"] or []}
@@ -154,7 +161,7 @@ def _hyperparameters(algorithm: type[BaseAlgorithm], meta: dict[str, Any]) -> di
     known = inspect.signature(algorithm.__init__).parameters
     arguments = {}
     for name, value in config.items():
-        if name not in known:
+        if name not in known or name == "policy":
             continue
         if name in _SCHEDULES and isinstance(value, str):
             linear = value.startswith("lin_")

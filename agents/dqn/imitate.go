@@ -1,0 +1,112 @@
+package dqn
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/imitation"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models/optim"
+)
+
+// imitateMargin is by how much the teacher's action shall be worth more than others, as Hester
+// et al. have it.
+const imitateMargin = 0.8
+
+var _ imitation.Learner = (*Learner)(nil)
+
+// Imitate implements [imitation.Learner] as the pre-training of DQfD: the teacher's transitions
+// fill the replay buffer, and gradient steps on them add to the loss of Q-learning the large
+// margin loss, which is what the value of the best permitted action, plus a margin of 0.8
+// unless it is the teacher's, exceeds that of the teacher's. The transitions stay in the buffer
+// until others take their place, and count as others do from then on.
+//
+// Source: Hester et al., "Deep Q-learning from Demonstrations", arXiv:1704.03732, equations 2
+// and 3 with λ2 = 1. Left out is what follows its pre-training, in which the demonstrations
+// keep their place and their loss, and the L2 loss.
+func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agents.Metrics, error) {
+	err := d.Play(ctx, func(b *envs.Batch, actions []float32) {
+		copy(l.obs, b.Obs)
+		copy(l.mask, b.Mask)
+		copy(l.actions, actions)
+	}, func(next *envs.Batch) error {
+		if err := l.checkRewards(next.Reward); err != nil {
+			return fmt.Errorf("imitate: %w", err)
+		}
+		l.buf.Add(l.obs, l.mask, l.actions, next)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The target network follows after as many gradient steps as in training.
+	perUpdate := float64(l.cfg.TrainFreq * len(l.actions)) // environment steps
+	gradientSteps := float64(l.cfg.GradientSteps)
+	if l.cfg.GradientSteps < 0 {
+		gradientSteps = perUpdate
+	}
+	every := max(int(float64(l.cfg.TargetUpdateInterval)*gradientSteps/perUpdate), 1)
+	steps := d.Epochs * ((l.buf.Len() + l.cfg.BatchSize - 1) / l.cfg.BatchSize)
+	l.margin = imitateMargin
+	defer func() { l.margin = 0 }()
+	var sum imitated // over the last epoch
+	for k := range steps {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if k%(steps/d.Epochs) == 0 {
+			sum = imitated{}
+		}
+		loss, err := l.gradient(1)
+		if err != nil {
+			return nil, err
+		}
+		sum.loss, sum.right, sum.steps = sum.loss+loss, sum.right+l.right, sum.steps+1
+		optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
+		l.adam.Step(l.cfg.LearningRate.At(1))
+		if (k+1)%every == 0 {
+			l.follow()
+		}
+	}
+	for i, p := range l.params { // training begins with both networks alike
+		copy(l.targetParams[i].Value, p.Value)
+	}
+	return agents.Metrics{"imitation/loss": sum.loss / sum.steps, "imitation/accuracy": sum.right / sum.steps}, nil
+}
+
+// imitated are sums over gradient steps.
+type imitated struct{ loss, right, steps float64 }
+
+// marginLoss returns the large margin loss of row i of the batch, whose action values are q and
+// whose part of the loss has the given weight, and adds its gradient to dOut.
+func (l *Learner) marginLoss(i int, q, dOut []float32, weight float64) float64 {
+	m, taught := l.head.actions, int(l.batch.Action[i])
+	best, most := taught, float64(q[taught])
+	for a, permitted := range l.batch.Mask[i*m : (i+1)*m] {
+		if x := float64(q[a]) + l.margin; permitted && a != taught && x > most {
+			best, most = a, x
+		}
+	}
+	if best == taught {
+		l.right += 1 / float64(len(l.td))
+		return 0
+	}
+	if q[best] < q[taught] {
+		l.right += 1 / float64(len(l.td))
+	}
+	l.head.backward(dOut, best, weight)
+	l.head.backward(dOut, taught, -weight)
+	return weight * (most - float64(q[taught]))
+}
+
+// checkRewards reports the first reward that is not finite.
+func (l *Learner) checkRewards(reward []float64) error {
+	for i, r := range reward {
+		if math.IsNaN(r) || math.IsInf(r, 0) {
+			return fmt.Errorf("dqn: reward %v of environment %d at timestep %d", r, i, l.counts.Timesteps+i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+// Package imitation lets learners start from what a teacher does, such as an environment's
+// baseline, before they act themselves.
+package imitation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// A Demonstration is a teacher in environments of its own.
+type Demonstration struct {
+	Envs    envs.VecEnv   // as many as the learner has, which reset in the mode SameStep
+	Teacher agents.Policy // of Envs
+	Steps   int           // of all environments together, rounded up to whole steps of the vector
+	Epochs  int           // passes of the learner over them
+	Seed    uint64        // of the episodes
+}
+
+// A Learner is one that can imitate.
+type Learner interface {
+	agents.Learner
+
+	// Imitate watches the demonstration and learns from it. It is called before the first Act.
+	// What it learned from counts neither as timesteps nor as updates of the training.
+	Imitate(ctx context.Context, d Demonstration) (agents.Metrics, error)
+}
+
+// StepsEach returns the steps of each environment.
+func (d Demonstration) StepsEach() int { return (d.Steps + d.Envs.NumEnvs() - 1) / d.Envs.NumEnvs() }
+
+// Play lets the teacher play. It calls act with each batch and the teacher's actions, and
+// observe with the batch that they led to. An action that is masked out is an error, since no
+// learner could take it.
+func (d Demonstration) Play(ctx context.Context, act func(b *envs.Batch, actions []float32), observe func(next *envs.Batch) error) error {
+	if d.Steps < 1 || d.Epochs < 1 {
+		return fmt.Errorf("imitation: %d steps and %d epochs, want at least 1 of each", d.Steps, d.Epochs)
+	}
+	b, err := d.Envs.Reset(ctx, envs.VecResetOptions{Seed: &d.Seed})
+	if err != nil {
+		return err
+	}
+	_, space := d.Envs.Spaces()
+	actions := make([]float32, d.Envs.NumEnvs()*space.Size())
+	for step := range d.StepsEach() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := d.Teacher.Act(b, actions); err != nil {
+			return err
+		}
+		act(b, actions)
+		if b, err = d.Envs.Step(ctx, actions); err != nil {
+			return err
+		}
+		for i, invalid := range b.Invalid {
+			if invalid {
+				return fmt.Errorf("imitation: the teacher's action %v in environment %d at step %d is masked out",
+					actions[i*space.Size():(i+1)*space.Size()], i, step)
+			}
+		}
+		if err := observe(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}

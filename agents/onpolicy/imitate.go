@@ -1,0 +1,312 @@
+package onpolicy
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/distribution"
+	"github.com/kubernasium/kubernasium/agents/imitation"
+	"github.com/kubernasium/kubernasium/agents/rollout"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models/optim"
+)
+
+// Constants of imitation: the defaults of Adam and of the entropy's weight in the library
+// imitation (Gleave et al., arXiv:2211.11972, imitation/algorithms/bc.py), and the value's
+// weight of Stable-Baselines3.
+const (
+	imitateRate      = 1e-3
+	imitateBatch     = 64
+	imitateEntropy   = 1e-3
+	imitateValueCoef = 0.5
+)
+
+// Demonstrated are the steps of a teacher, normalized.
+type Demonstrated struct {
+	*rollout.Buffer
+	Begins []bool // (T, N): the step is the first of an episode
+	Ends   []End  // where a return goes on beyond what is known
+}
+
+// End is a step after which an episode was cut off, by the time limit or the end of the
+// demonstration, before the observation Obs.
+type End struct {
+	Row int
+	Obs []float32
+}
+
+// Watch lets the teacher play and records its steps. Observations are normalized by the
+// statistics of all of them, rewards by those up to their step.
+func (a *Actor) Watch(ctx context.Context, d imitation.Demonstration) (*Demonstrated, error) {
+	buf := rollout.New(d.StepsEach(), a.Env.NumEnvs, a.Env.Obs.Size(), a.Env.Act.Size(), space.MaskSize(a.Env.Act))
+	rec := &Demonstrated{Buffer: buf, Begins: make([]bool, buf.T*buf.N)}
+	reward := make([]float64, buf.N)
+	act := func(b *envs.Batch, actions []float32) {
+		a.Norm.Start(b.Obs)
+		from, to := buf.Rows()
+		copy(buf.Obs[from*buf.ObsSize:], b.Obs)
+		copy(buf.Mask[from*buf.MaskSize:to*buf.MaskSize], b.Mask)
+		copy(buf.Action[from*buf.ActSize:], actions)
+		for i := range buf.N {
+			rec.Begins[from+i] = b.Begins(i)
+		}
+	}
+	err := d.Play(ctx, act, func(next *envs.Batch) error {
+		if err := a.CheckRewards(next.Reward); err != nil {
+			return fmt.Errorf("imitate: %w", err)
+		}
+		from, _ := buf.Rows()
+		copy(reward, next.Reward)
+		a.Norm.Seen(next.Obs, reward, next.Terminated, next.Truncated)
+		copy(buf.Reward[from:], reward)
+		copy(buf.Terminated[from:], next.Terminated)
+		copy(buf.Truncated[from:], next.Truncated)
+		buf.Advance()
+		for i := range buf.N {
+			obs := next.Obs
+			switch {
+			case next.Terminated[i] || !next.Truncated[i] && !buf.Full():
+				continue
+			case next.Truncated[i]:
+				obs = next.FinalObs
+			}
+			rec.Ends = append(rec.Ends, End{from + i, slices.Clone(obs[i*buf.ObsSize : (i+1)*buf.ObsSize])})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Norm.Obs(buf.Obs, buf.Obs)
+	for _, e := range rec.Ends {
+		a.Norm.Obs(e.Obs, e.Obs)
+	}
+	a.Norm.Restart() // the environments of the training are others
+	return rec, nil
+}
+
+// Returns sets the returns of all steps, discounted by gamma; value gives the value of each
+// End, from which what is not known is bootstrapped.
+func (r *Demonstrated) Returns(gamma float64, value []float32) {
+	clear(r.Value)
+	clear(r.NextValue)
+	for i, e := range r.Ends {
+		r.NextValue[e.Row] = value[i]
+	}
+	r.Estimate(gamma, 1)
+}
+
+// Imitate implements [imitation.Learner] by behavioural cloning: the policy maximizes the
+// likelihood of the teacher's actions under their masks, with a little entropy, and the value
+// learns the teacher's returns by least squares. The standard deviations of Box actions stay as
+// they are, since a teacher without noise would bring them to 0.
+//
+// Source: Pomerleau, "Efficient Training of Artificial Neural Networks for Autonomous
+// Navigation", Neural Computation 3(1), 1991.
+func (a *Actor) Imitate(ctx context.Context, d imitation.Demonstration) (agents.Metrics, error) {
+	rec, err := a.Watch(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	c := &cloning{Actor: a, rec: rec, adam: optim.NewAdam(a.Params, optim.DefaultAdam()), after: make([]float32, len(rec.Ends))}
+	epoch := c.rowsEpoch
+	if a.Memory.Recurrent() {
+		epoch = c.sequencesEpoch
+	}
+	for range d.Epochs {
+		c.sums = sums{}
+		if err := epoch(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.sums.metrics(), nil
+}
+
+// cloning is an Actor at behavioural cloning.
+type cloning struct {
+	*Actor
+	rec   *Demonstrated
+	adam  *optim.Adam
+	after []float32 // values of what followed each end
+	sums  sums      // over the epoch
+
+	perm      []int
+	obs, dOut []float32   // of a minibatch
+	state     [][]float32 // of a recurrent network, before each piece
+}
+
+// rowsEpoch goes once through all steps, in shuffled minibatches.
+func (c *cloning) rowsEpoch(ctx context.Context) error {
+	size, n := c.rec.ObsSize, min(imitateBatch, len(c.rec.Ret))
+	if c.perm == nil {
+		c.obs, c.dOut = make([]float32, n*size), make([]float32, n*c.spec.Outputs())
+	}
+	for from := 0; from < len(c.after); from += n {
+		some := c.rec.Ends[from:min(from+n, len(c.after))]
+		for i, e := range some {
+			copy(c.obs[i*size:(i+1)*size], e.Obs)
+		}
+		out, err := c.Net.Forward(c.obs, n)
+		if err != nil {
+			return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+		}
+		for i := range some {
+			c.after[from+i] = out[i*c.spec.Outputs()+c.Value]
+		}
+	}
+	c.rec.Returns(c.gamma, c.after)
+	c.shuffle(len(c.rec.Ret))
+	for from := 0; from+n <= len(c.perm); from += n { // what is left over has its turn in another epoch
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		batch := c.perm[from : from+n]
+		for i, r := range batch {
+			copy(c.obs[i*size:(i+1)*size], c.rec.Obs[r*size:])
+		}
+		out, err := c.Net.Forward(c.obs, n)
+		if err := c.learn(batch, out, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// imitateSteps is how many steps of all environments a minibatch of a recurrent network has.
+const imitateSteps = 32
+
+// sequencesEpoch goes once through pieces of all environments, in shuffled order, each from the
+// state that the network had before it at the epoch's beginning.
+func (c *cloning) sequencesEpoch(ctx context.Context) error {
+	steps := min(imitateSteps, c.rec.T)
+	rows := steps * c.rec.N
+	if c.perm == nil {
+		c.dOut, c.obs = make([]float32, rows*c.spec.Outputs()), make([]float32, c.rec.N*c.rec.ObsSize)
+		c.state = make([][]float32, c.rec.T/steps)
+		for i := range c.state {
+			c.state[i] = make([]float32, c.rec.N*c.spec.StateSize())
+		}
+	}
+	if err := c.listen(steps); err != nil {
+		return err
+	}
+	c.rec.Returns(c.gamma, c.after)
+	c.shuffle(len(c.state))
+	batch := make([]int, rows)
+	for _, piece := range c.perm {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		from := piece * rows
+		for i := range batch {
+			batch[i] = from + i
+		}
+		out, err := c.Memory.lstm.ForwardSequence(c.rec.Obs[from*c.rec.ObsSize:(from+rows)*c.rec.ObsSize], steps, c.rec.N, c.state[piece], c.rec.Begins[from:from+rows])
+		if err := c.learn(batch, out, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen goes through the demonstration and keeps the state before each piece, and the values of
+// what followed the ends.
+func (c *cloning) listen(steps int) error {
+	rec, n, size := c.rec, c.rec.N, c.rec.ObsSize
+	state := make([]float32, n*c.spec.StateSize())
+	beyond, none := make([]float32, len(state)), make([]bool, n)
+	ends := 0
+	for t := range rec.T {
+		if t%steps == 0 && t/steps < len(c.state) {
+			copy(c.state[t/steps], state)
+		}
+		if _, err := c.Memory.lstm.ForwardStep(rec.Obs[t*n*size:(t+1)*n*size], n, state, rec.Begins[t*n:(t+1)*n]); err != nil {
+			return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+		}
+		first := ends
+		for ; ends < len(rec.Ends) && rec.Ends[ends].Row < (t+1)*n; ends++ {
+			copy(c.obs[rec.Ends[ends].Row%n*size:], rec.Ends[ends].Obs)
+		}
+		if ends == first {
+			continue
+		}
+		copy(beyond, state)
+		out, err := c.Memory.lstm.ForwardStep(c.obs, n, beyond, none)
+		if err != nil {
+			return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+		}
+		for k, e := range rec.Ends[first:ends] {
+			c.after[first+k] = out[e.Row%n*c.spec.Outputs()+c.Value]
+		}
+	}
+	return nil
+}
+
+func (c *cloning) shuffle(n int) {
+	if c.perm == nil {
+		c.perm = make([]int, n)
+		for i := range c.perm {
+			c.perm[i] = i
+		}
+	}
+	c.Rng.Shuffle(n, func(i, j int) { c.perm[i], c.perm[j] = c.perm[j], c.perm[i] })
+}
+
+// learn makes a gradient step for the given rows, whose outputs, or the error of computing
+// them, are given.
+func (c *cloning) learn(rows []int, out []float32, err error) error {
+	if err == nil {
+		err = c.gradient(rows, out)
+	}
+	if err == nil {
+		err = c.Net.Backward(c.dOut)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+	}
+	c.adam.Step(imitateRate)
+	return nil
+}
+
+// sums are over the steps of an epoch.
+type sums struct{ negLogP, entropy, value, right, steps float64 }
+
+func (s *sums) metrics() agents.Metrics {
+	return agents.Metrics{
+		"imitation/neglogp": s.negLogP / s.steps, "imitation/entropy": s.entropy / s.steps,
+		"imitation/value_loss": s.value / s.steps, "imitation/accuracy": s.right / s.steps,
+	}
+}
+
+// gradient sets the gradient of the loss of the given rows with respect to their outputs.
+func (c *cloning) gradient(rows []int, out []float32) error {
+	rec, k, weight := c.rec, c.spec.Outputs(), 1/float64(len(rows))
+	logStd, deviations := c.spec.Head(distribution.LogStdHead)
+	mode := make([]float32, rec.ActSize)
+	s := &c.sums
+	clear(c.dOut)
+	for i, r := range rows {
+		row, d := out[i*k:(i+1)*k], c.dOut[i*k:(i+1)*k]
+		action := rec.Action[r*rec.ActSize : (r+1)*rec.ActSize]
+		c.Dist.Condition(row, rec.Mask[r*rec.MaskSize:(r+1)*rec.MaskSize])
+		s.negLogP -= c.Dist.LogProb(action)
+		s.entropy += c.Dist.Entropy()
+		if c.Dist.Mode(mode); slices.Equal(mode, action) {
+			s.right++
+		}
+		c.Dist.Grad(d, action, -weight, -weight*imitateEntropy)
+		clear(d[logStd : logStd+deviations])
+		e := float64(row[c.Value]) - float64(rec.Ret[r])
+		s.value += e * e
+		d[c.Value] += float32(2 * weight * imitateValueCoef * e)
+		s.steps++
+	}
+	if loss := s.negLogP + s.value; math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return fmt.Errorf("the loss is not finite (%v of actions, %v of values)", s.negLogP, s.value)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package ppo
+
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
+	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// RecurrentAlgo is the name of PPO with a recurrent policy, RL Zoo's for sb3-contrib's
+// RecurrentPPO.
+const RecurrentAlgo = "ppo_lstm"
+
+// RecurrentConfig holds the hyperparameters of PPO with a recurrent policy, with the names and
+// defaults of sb3-contrib 2.9: as PPO's, but n_steps and batch_size are 128 and the policy is
+// MlpLstmPolicy.
+type RecurrentConfig struct {
+	Config
+	policies.LSTM
+}
+
+// RecurrentDefaults returns sb3-contrib's defaults.
+func RecurrentDefaults() RecurrentConfig {
+	c := RecurrentConfig{Config: Defaults(), LSTM: policies.DefaultLSTM()}
+	c.NSteps, c.BatchSize, c.Policy = 128, 128, policies.MlpLSTM
+	return c
+}
+
+// seqSteps returns the length of the sequences that minibatches are made of: the rollout of an
+// environment or, if a minibatch is smaller, all of it.
+func (c *RecurrentConfig) seqSteps() int { return min(c.NSteps, c.BatchSize) }
+
+func (c *RecurrentConfig) validate(numEnvs int) error {
+	if err := c.Config.validate(numEnvs); err != nil {
+		return err
+	}
+	if s := c.seqSteps(); c.NSteps%s != 0 || c.BatchSize%s != 0 {
+		return fmt.Errorf("ppo: n_steps %d and batch_size %d: want one to be a multiple of the other, as a recurrent policy learns from whole sequences", c.NSteps, c.BatchSize)
+	}
+	return nil
+}
+
+// RecurrentNetworkSpec returns the network that cfg asks for: LSTMs with PyTorch's default
+// initialization, and what NetworkSpec has, on top of them.
+func RecurrentNetworkSpec(cfg RecurrentConfig, obs, act space.Space) (models.Spec, error) {
+	return cfg.Network.RecurrentActorCritic(obs, act, cfg.LSTM)
+}
+
+// NewRecurrent returns a learner for the environments, whose network net was built from
+// RecurrentNetworkSpec and is a [models.Recurrent]. Everything random is drawn from seed.
+//
+// A minibatch is made of sequences, each n_steps of one environment, or batch_size of them if
+// that is less, in an order that is shuffled anew for each epoch. The network sees each again
+// from the state that it had before it in the rollout, reset where episodes begin, and the
+// gradient goes back to the sequence's start. In sb3-contrib the rows of all environments, one
+// after another, are rotated by a random number of rows and cut into minibatches, so that cuts
+// fall anywhere and sequences are padded; with a minibatch of the whole rollout and a rotation
+// of 0 both are the same, which a test compares.
+func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
+	if err := cfg.validate(env.NumEnvs); err != nil {
+		return nil, err
+	}
+	spec, err := RecurrentNetworkSpec(cfg, env.Obs, env.Act)
+	if err != nil {
+		return nil, err
+	}
+	return newLearner(cfg.Config, onpolicy.Settings{
+		Algo: RecurrentAlgo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed, SeqSteps: cfg.seqSteps(),
+	})
+}
+
+// gatherSequences returns the rows of the rollout that the given sequences have, of shape
+// (steps, sequences), and gathers what the network needs besides observations. Sequence q is
+// piece q/N of environment q%N.
+func (l *Learner) gatherSequences(sequences []int) []int {
+	q, n, size := l.Seq, l.Buf.N, l.Spec().StateSize()
+	for j, s := range sequences {
+		piece, env := s/n, s%n
+		copy(l.batch.state[j*size:(j+1)*size], q.State[piece][env*size:])
+		for t := range q.Steps {
+			row := (piece*q.Steps+t)*n + env
+			l.rows[t*len(sequences)+j] = row
+			l.batch.begins[t*len(sequences)+j] = q.Begins[row]
+		}
+	}
+	return l.rows
+}
+
+// forward evaluates the n rows of the minibatch.
+func (l *Learner) forward(n int) ([]float32, error) {
+	obs := l.batch.obs[:n*l.Buf.ObsSize]
+	if l.Seq == nil {
+		return l.Net.Forward(obs, n)
+	}
+	return l.Net.(models.Recurrent).ForwardSequence(obs, l.Seq.Steps, n/l.Seq.Steps, l.batch.state, l.batch.begins)
+}

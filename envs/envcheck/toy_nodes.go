@@ -1,0 +1,151 @@
+package envcheck
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// errTask is returned for a baseline of another toy.
+var errTask = errors.New("envcheck: the task is of another toy")
+
+// LargestNode asks for the node whose first feature is the largest of those that the mask
+// permits, which is worth 1; half of the n nodes are permitted, rounded up. The second feature
+// means nothing. With wait there is one more action, never worth anything. An episode has 50
+// steps, so that the optimal return is 50. The baseline Largest attains it.
+func LargestNode(n int, wait bool) *envs.Spec {
+	s := toySpec("toy/LargestNode-v0", 50, func() envs.Task { return &largestNode{n: n, wait: wait} })
+	s.Baselines = []envs.Baseline{{Name: "Largest", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Rule, error) {
+		task, ok := t.(*largestNode)
+		if !ok {
+			return nil, errTask
+		}
+		return func(_ *cluster.State, _ bool, action []float32) error {
+			action[0] = float32(task.best())
+			return nil
+		}, nil
+	}}}
+	return s
+}
+
+type largestNode struct {
+	n         int
+	wait      bool
+	features  []float32
+	permitted []bool
+	rng       *rand.Rand
+}
+
+func (t *largestNode) Spaces() (obs, act space.Space) {
+	actions := t.n
+	if t.wait {
+		actions++
+	}
+	return space.Dict{Fields: []space.Field{{Key: "nodes", Space: space.NewBox(0, 1, t.n, 2)}}}, space.Discrete{N: actions}
+}
+
+func (t *largestNode) Begin(_ context.Context, _ cluster.Cluster, rng *rand.Rand) error {
+	t.rng, t.features, t.permitted = rng, make([]float32, 2*t.n), make([]bool, t.n)
+	t.draw()
+	return nil
+}
+
+func (t *largestNode) draw() {
+	for i := range t.features {
+		t.features[i] = t.rng.Float32()
+	}
+	for i := range t.permitted {
+		t.permitted[i] = 2*i < t.n
+	}
+	t.rng.Shuffle(t.n, func(i, j int) { t.permitted[i], t.permitted[j] = t.permitted[j], t.permitted[i] })
+}
+
+func (t *largestNode) best() int {
+	best := -1
+	for i, ok := range t.permitted {
+		if ok && (best < 0 || t.features[2*i] > t.features[2*best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (t *largestNode) Apply(_ context.Context, _ cluster.Cluster, action []float32) (envs.Outcome, error) {
+	var o envs.Outcome
+	if int(action[0]) == t.best() {
+		o.Reward = 1
+	}
+	t.draw()
+	return o, nil
+}
+
+func (t *largestNode) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	copy(obs, t.features)
+	permitAll(mask)
+	copy(mask, t.permitted)
+}
+
+// Partner pairs an even number n of nodes by edges and marks one: its partner is the right
+// node, worth 1. The mask forbids the marked node. Other nodes have no feature that tells them
+// apart, so that a policy that passes no messages is right with probability 1/(n-1). As many
+// edges again are masked out and lead astray. An episode has 50 steps, so that the optimal
+// return is 50.
+func Partner(n int) *envs.Spec {
+	return toySpec("toy/Partner-v0", 50, func() envs.Task { return &partner{n: n} })
+}
+
+type partner struct {
+	n, marked int
+	order     []int // nodes 2i and 2i+1 of it are partners
+	astray    []float32
+	rng       *rand.Rand
+}
+
+func (t *partner) Spaces() (obs, act space.Space) {
+	return space.Dict{Fields: []space.Field{
+		{Key: "nodes", Space: space.NewBox(0, 1, t.n, 1)},
+		{Key: "edges", Space: space.NewBox(0, float32(t.n-1), t.n, 2)},
+		{Key: "edge_mask", Space: space.NewBox(0, 1, t.n)},
+	}}, space.Discrete{N: t.n}
+}
+
+func (t *partner) Begin(_ context.Context, _ cluster.Cluster, rng *rand.Rand) error {
+	t.rng, t.order, t.astray = rng, make([]int, t.n), make([]float32, t.n)
+	t.draw()
+	return nil
+}
+
+func (t *partner) draw() {
+	copy(t.order, t.rng.Perm(t.n))
+	for i := range t.astray {
+		t.astray[i] = float32(t.rng.IntN(t.n))
+	}
+	t.marked = t.rng.IntN(t.n)
+}
+
+func (t *partner) Apply(_ context.Context, _ cluster.Cluster, action []float32) (envs.Outcome, error) {
+	var o envs.Outcome
+	if int(action[0]) == t.order[t.marked^1] {
+		o.Reward = 1
+	}
+	t.draw()
+	return o, nil
+}
+
+func (t *partner) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	clear(obs)
+	permitAll(mask)
+	obs[t.order[t.marked]], mask[t.order[t.marked]] = 1, false
+	edges, edgeMask := obs[t.n:3*t.n], obs[3*t.n:]
+	for i, node := range t.order {
+		edges[i] = float32(node)
+	}
+	copy(edges[t.n:], t.astray)
+	for i := range t.n / 2 {
+		edgeMask[i] = 1
+	}
+}

@@ -1,0 +1,158 @@
+// Package launch starts the control plane of kwok/controlplane as a process of its own and
+// stops it. That program is a module apart: it compiles Kubernetes' servers, and what imports
+// this package does not.
+package launch
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// BinaryEnv names the environment variable with the path of the control plane's binary.
+const BinaryEnv = "KUBERNASIUM_CONTROLPLANE"
+
+const (
+	binary      = "controlplane"
+	stopTimeout = 60 * time.Second // 30 × what a stop takes on an idle machine
+)
+
+// ErrNoBinary says that there is no binary of the control plane. Find returns it.
+var ErrNoBinary = errors.New("launch: no control plane: run `make controlplane`, or set " + BinaryEnv + " to its binary")
+
+// Ready is the line that the control plane prints when it is ready.
+type Ready struct {
+	URL        string            `json:"url"`        // of the API server
+	Kubeconfig string            `json:"kubeconfig"` // file for clients, with their token
+	DataDir    string            `json:"data_dir"`
+	PID        int               `json:"pid"`
+	Components []string          `json:"components"` // that run beside etcd and kube-apiserver
+	Clock      string            `json:"clock"`      // KWOK's: real or stepped
+	Versions   map[string]string `json:"versions"`   // of kubernetes, etcd and kwok
+	Seconds    float64           `json:"seconds"`    // from its start until it was ready
+}
+
+// Options say what to start.
+type Options struct {
+	Binary string    // default: what Find finds
+	Args   []string  // flags of the control plane
+	Stderr io.Writer // its log; default: none
+}
+
+// A ControlPlane is a running process.
+type ControlPlane struct {
+	Ready
+	stdin io.Closer
+	cmd   *exec.Cmd
+	ended chan struct{}
+	err   error // of the process's end; read after ended is closed
+}
+
+// Find returns the path of the control plane's binary: what the variable BinaryEnv says, or
+// controlplane beside this program, or bin/controlplane in the working folder or one above it.
+func Find() (string, error) {
+	if path := os.Getenv(BinaryEnv); path != "" {
+		if err := executable(path); err != nil {
+			return "", fmt.Errorf("%s=%s: %w", BinaryEnv, path, err)
+		}
+		return path, nil
+	}
+	if self, err := os.Executable(); err == nil {
+		if path := filepath.Join(filepath.Dir(self), binary); executable(path) == nil {
+			return path, nil
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if path := filepath.Join(dir, "bin", binary); executable(path) == nil {
+			return path, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", ErrNoBinary
+		}
+		dir = parent
+	}
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return errors.New("not an executable file")
+	}
+	return nil
+}
+
+// Start starts a control plane and returns when it is ready. If ctx ends before, it is stopped.
+// It ends with this process, however that ends: its stdin is a pipe of ours.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	if o.Binary == "" {
+		var err error
+		if o.Binary, err = Find(); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.Command(o.Binary, append([]string{"--exit-with-stdin"}, o.Args...)...)
+	cmd.Stderr = o.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the control plane: %w", err)
+	}
+	p := &ControlPlane{stdin: stdin, cmd: cmd, ended: make(chan struct{})}
+	line := make(chan []byte, 1)
+	go func() {
+		text, _ := bufio.NewReader(stdout).ReadBytes('\n') // a short line is no JSON, which is told below
+		line <- text
+		p.err = cmd.Wait()
+		close(p.ended)
+	}()
+	select {
+	case text := <-line:
+		if err := json.Unmarshal(text, &p.Ready); err != nil {
+			return nil, errors.Join(fmt.Errorf("start the control plane: its log tells why: %w", err), p.Stop())
+		}
+		return p, nil
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), p.Stop())
+	}
+}
+
+// Ended is closed when the process has ended, by Stop or by itself.
+func (p *ControlPlane) Ended() <-chan struct{} { return p.ended }
+
+// Stop stops the control plane and returns when its process has ended, with the error of its
+// end, if any. It may be called again.
+func (p *ControlPlane) Stop() error {
+	_ = p.stdin.Close() // closed already by an earlier call
+	select {
+	case <-p.ended:
+	case <-time.After(stopTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		return fmt.Errorf("control plane killed: it still ran %v after it was told to stop", stopTimeout)
+	}
+	if p.err != nil {
+		return fmt.Errorf("control plane: %w", p.err)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/agents/imitation"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// imitateSeed separates the episodes that a baseline demonstrates from those of training, of
+// evaluations and of comparisons.
+const imitateSeed = 500_000_000
+
+// imitateConfig are the arguments of a warm start.
+type imitateConfig struct {
+	baseline      string // empty: none
+	steps, epochs int
+}
+
+func (c imitateConfig) check(spec *envs.Spec, urls []string) error {
+	if c.baseline == "" {
+		return nil
+	}
+	if len(urls) > 0 {
+		return errors.New("a baseline looks at the true state, which no server sends: --imitate goes without --url")
+	}
+	if c.steps < 1 || c.epochs < 1 {
+		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d: want at least 1 of each", c.steps, c.epochs)
+	}
+	_, err := spec.Baseline(c.baseline)
+	return err
+}
+
+// warmStart lets the learner imitate the baseline, in environments that are made for it.
+func (r *run) warmStart(ctx context.Context) error {
+	v, err := envs.NewVec(r.spec, r.params.NEnvs, envs.VecOptions{Options: r.kwargs, Autoreset: envs.SameStep})
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	teacher, err := baseline.New(v, r.imitate.baseline, r.seed)
+	if err != nil {
+		return err
+	}
+	m, err := r.learner.Imitate(ctx, imitation.Demonstration{
+		Envs: v, Teacher: teacher, Steps: r.imitate.steps, Epochs: r.imitate.epochs, Seed: imitateSeed + r.seed,
+	})
+	if err != nil {
+		return fmt.Errorf("imitate %s: %w", r.imitate.baseline, err)
+	}
+	if !r.quiet {
+		fmt.Fprintf(r.out, "imitated %s for %d steps: the same action in %.1f %% of them\n", r.imitate.baseline, r.imitate.steps, 100*m["imitation/accuracy"])
+	}
+	return r.logs.write(0, m)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/stages"
+)
+
+func newKwokUp() *cobra.Command {
+	var listen, dataDir, kubeconfig string
+	var durable bool
+	cmd := &cobra.Command{
+		Use:   "up [-- FLAG...]",
+		Short: "Run a control plane with simulated nodes until interrupted",
+		Long: `Run a control plane with simulated nodes until interrupted: etcd, kube-apiserver,
+kube-scheduler, kube-controller-manager and KWOK's controllers in one process, which ` + "`make controlplane`" + `
+builds. Prints where its kubeconfig is and how to use it.
+
+The state is in memory and goes with the control plane, unless --data-dir is given. What follows
+-- is passed to the control plane: see bin/controlplane --help.`,
+		Example: `  trainer kwok up
+  trainer kwok up --data-dir state --durable
+  trainer kwok up -- --components kwok --clock stepped`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags := []string{"--listen", listen}
+			if dataDir != "" {
+				flags = append(flags, "--data-dir", dataDir)
+			}
+			if durable {
+				flags = append(flags, "--durable")
+			}
+			if kubeconfig != "" {
+				flags = append(flags, "--kubeconfig", kubeconfig)
+			}
+			if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--stages") }) {
+				dir, err := os.MkdirTemp("", "kubernasium-stages")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(dir)
+				files, err := stages.Write(dir)
+				if err != nil {
+					return err
+				}
+				flags = append(flags, "--stages", strings.Join(files, ","))
+			}
+			p, err := launch.Start(cmd.Context(), launch.Options{Args: append(flags, args...), Stderr: cmd.ErrOrStderr()})
+			if err != nil {
+				return err
+			}
+			if err := printUp(cmd, p.Ready); err != nil {
+				return err
+			}
+			select {
+			case <-cmd.Context().Done():
+			case <-p.Ended():
+			}
+			return p.Stop()
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:0", "address of the API server; port 0 takes a free one")
+	f.StringVar(&dataDir, "data-dir", "", "folder of the state, which stays and may be used again (default a temporary one in memory)")
+	f.BoolVar(&durable, "durable", false, "write to the disk at each change; needs --data-dir")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "file to write for clients (default kubeconfig in the data folder)")
+	return cmd
+}
+
+// printUp tells how to use the control plane.
+func printUp(cmd *cobra.Command, r launch.Ready) error {
+	if wantJSON(cmd) {
+		return printJSON(cmd, r)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), `Kubernetes %[1]s with KWOK %[2]s, ready after %.1[3]f s: %[4]s
+
+    export KUBECONFIG=%[5]s
+    kubectl get namespaces
+    kubectl create -f - <<'END'           # a node: one object, no machine
+    {apiVersion: v1, kind: Node, metadata: {name: node-1, annotations: {kwok.x-k8s.io/node: fake}},
+     status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}, capacity: {cpu: 4, memory: 8Gi, pods: 110}}}
+    END
+    kubectl create deployment web --image=none --replicas=3
+    kubectl get pods -o wide
+
+Ctrl-C stops it.
+`, r.Versions["kubernetes"], r.Versions["kwok"], r.Seconds, r.URL, r.Kubeconfig)
+	return err
+}

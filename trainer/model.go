@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// model is a trained policy from a file.
+type model struct {
+	path string
+	meta models.Checkpoint
+	agents.Policy
+	net network
+}
+
+// readModel reads the policy at path.
+func readModel(path string) (*model, error) {
+	return loadModel(path, func(*models.File) error { return nil })
+}
+
+// readModelFor reads the policy at path for the environments of v. One over nodes may have been
+// trained with another number of them.
+func readModelFor(path string, v envs.VecEnv) (*model, error) {
+	return loadModel(path, func(f *models.File) error {
+		obs, act := v.Spaces()
+		want, err := agents.EnvInfo{ID: v.Spec().ID, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
+		if err != nil {
+			return err
+		}
+		mismatch := f.Meta.Match(want)
+		if mismatch == nil || f.Meta.Spec.Nodes == nil || f.Meta.Env != want.Env {
+			return mismatch
+		}
+		if f.Meta.Spec, err = policies.Rebind(f.Meta.Spec, obs, act); err != nil {
+			return errors.Join(mismatch, err)
+		}
+		f.Meta.ObservationSpace, f.Meta.ActionSpace = want.ObservationSpace, want.ActionSpace
+		return nil
+	})
+}
+
+// loadModel reads the policy at path, whose description adapt may check and change.
+func loadModel(path string, adapt func(f *models.File) error) (*model, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &model{path: path}
+	if err := m.load(f, adapt); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+func (m *model) load(f models.File, adapt func(f *models.File) error) error {
+	if err := checkAlgo(f.Meta.Algo); err != nil {
+		return err
+	}
+	if err := adapt(&f); err != nil {
+		return err
+	}
+	net, err := newNetwork(engineFused, f.Meta.Spec, nil)
+	if err != nil {
+		return err
+	}
+	if err := f.Params(net.Params()); err != nil {
+		return errors.Join(err, net.Close())
+	}
+	policy, err := newPolicy(net, f)
+	if err != nil {
+		return errors.Join(err, net.Close())
+	}
+	m.meta, m.Policy, m.net = f.Meta, policy, net
+	return nil
+}
+
+// kwargs returns the options of the environment that the model was trained in.
+func (m *model) kwargs() (map[string]any, error) {
+	if len(m.meta.EnvKwargs) == 0 {
+		return nil, nil
+	}
+	var kwargs map[string]any
+	if err := json.Unmarshal(m.meta.EnvKwargs, &kwargs); err != nil {
+		return nil, fmt.Errorf("%s: options of the environment: %w", m.path, err)
+	}
+	return kwargs, nil
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// normalizeKey is RL Zoo's hyperparameter for Stable-Baselines3's VecNormalize: true or false, or
+// its arguments as a map or as the text of a Python dict, such as
+// "{'norm_obs': True, 'norm_reward': False}" or "dict(norm_obs=True, norm_reward=False)".
+const normalizeKey = "normalize"
+
+// vecNormalize are the arguments of VecNormalize that there are here; the discount is the
+// algorithm's.
+var vecNormalize = []string{"norm_obs", "norm_reward", "clip_obs", "clip_reward"}
+
+// expandNormalize returns values with RL Zoo's normalize written out. What is given beside it
+// wins.
+func expandNormalize(values map[string]any) (map[string]any, error) {
+	v, ok := values[normalizeKey]
+	if !ok {
+		return values, nil
+	}
+	rest := maps.Clone(values)
+	delete(rest, normalizeKey)
+	on, isBool := v.(bool)
+	if isBool && !on {
+		return rest, nil
+	}
+	args := map[string]any{"norm_obs": true, "norm_reward": true}
+	if !isBool {
+		given, err := normalizeArgs(v)
+		if err != nil {
+			return nil, err
+		}
+		for name := range given {
+			if !slices.Contains(vecNormalize, name) {
+				return nil, fmt.Errorf("hyperparameter normalize: unknown argument %q; there are %s", name, strings.Join(vecNormalize, ", "))
+			}
+		}
+		args = merge(args, given)
+	}
+	return merge(args, rest), nil
+}
+
+var (
+	pythonDict = regexp.MustCompile(`^\s*dict\((.*)\)\s*$`)
+	equals     = regexp.MustCompile(`\s*=\s*`)
+)
+
+func normalizeArgs(v any) (map[string]any, error) {
+	args, ok := v.(map[string]any)
+	if ok {
+		return args, nil
+	}
+	text, ok := v.(string)
+	if ok {
+		if m := pythonDict.FindStringSubmatch(text); m != nil {
+			text = "{" + equals.ReplaceAllString(m[1], ": ") + "}"
+		}
+		if err := yaml.Unmarshal([]byte(text), &args); err == nil && args != nil {
+			return args, nil
+		}
+	}
+	return nil, fmt.Errorf("hyperparameter normalize is %v, want true, false or a dict such as {'norm_obs': True, 'norm_reward': False}", v)
+}
