@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	callTimeout = 30 * time.Second // of a call; one takes 1 to 5 ms on an idle machine
-	patience    = 30 * time.Second // until one more object is as predicted; KWOK takes 3 ms for a pod on an idle machine
+	callTimeout   = 30 * time.Second // of a call; one takes 1 to 5 ms on an idle machine
+	deleteTimeout = 2 * time.Minute  // of a DeleteCollection; 5,000 pods take 7 s on an idle machine
+	patience      = 30 * time.Second // until one more object is as predicted; KWOK takes 3 ms for a pod on an idle machine
 )
 
 // Cluster is a [cluster.Cluster] on an API server. It connects, and makes its namespace, at the
@@ -172,7 +173,7 @@ func now() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds
 
 // deleteAll deletes the pods and nodes of the environment.
 func (c *Cluster) deleteAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
 	if err := c.client.CoreV1().Pods(c.namespace).DeleteCollection(ctx, now(), metav1.ListOptions{}); err != nil {
 		return wrapAPI("delete pods", err)
@@ -258,7 +259,7 @@ func (c *Cluster) Close() error {
 	if c.namespace == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 	defer cancel()
 	err := c.deleteAll(ctx)
 	if err == nil {

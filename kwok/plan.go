@@ -292,7 +292,7 @@ func (c *Cluster) call(ctx context.Context) error {
 	if len(c.tasks) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make([]chan struct{}, len(c.tasks))
 	for i := range done {
@@ -331,6 +331,8 @@ func (c *Cluster) do(ctx context.Context, t *task) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	version, err := t.call(ctx)
 	switch {
 	case err == nil:
