@@ -116,7 +116,7 @@ pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, wi
 	bin/trainer card --model $$forecaster "$${best[@]}"
 
 test: ## every test
-	@for stage in test-race test-full test-python; do \
+	@for stage in test-race test-full test-python test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
@@ -139,6 +139,14 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is compiled, minutes at first
 	$(GO) -C envs/vpa/recommender/oracle vet ./...
 	$(GO) -C envs/vpa/recommender/oracle test ./...
+
+test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
+	@mkdir -p $(CACHE)
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
+		{ $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/stages && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
+		|| { cat $(CACHE)/test-kwok.log; exit 1; }
+	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
+	@grep -e '^ok' -e 'decisions, .* pods' $(CACHE)/test-kwok.log
 
 $(VENV)/installed: tools/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)

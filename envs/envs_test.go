@@ -3,6 +3,7 @@ package envs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/space"
 
@@ -27,6 +29,47 @@ func register(t *testing.T, ids ...string) {
 		s := envcheck.Identity(2)
 		s.ID = id
 		envs.Register(s)
+	}
+}
+
+// worlds counts the clusters that a spec's backend makes.
+type worlds struct {
+	*sim.Cluster
+	closed *int
+}
+
+func (w worlds) Close() error { *w.closed++; return nil }
+
+// TestBackend: a spec's backend makes the clusters, once for each environment, by the options of
+// the environment; VecOptions.NewCluster takes precedence.
+func TestBackend(t *testing.T) {
+	made, closed := 0, 0
+	spec := *envcheck.Timing(3, 0)
+	spec.Backend = func(opts map[string]any) (func() (cluster.Cluster, error), error) {
+		if len(opts) > 0 {
+			return nil, fmt.Errorf("%w: %v", envs.ErrInvalidOption, opts)
+		}
+		return func() (cluster.Cluster, error) { made++; return worlds{sim.New(), &closed}, nil }, nil
+	}
+	for _, given := range []bool{false, true} {
+		var opts envs.VecOptions
+		if given {
+			opts.NewCluster = func() (cluster.Cluster, error) { return sim.New(), nil }
+		}
+		v, err := envs.NewVec(&spec, 3, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made != 3 || closed != 3 {
+		t.Errorf("%d clusters made and %d closed, want 3 for the first and none for the second", made, closed)
+	}
+	spec.Open = func(map[string]any) (envs.Maker, error) { return envcheck.Timing(3, 0).Open(nil) }
+	if _, err := envs.NewVec(&spec, 1, envs.VecOptions{Options: map[string]any{"x": 1}}); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("an option that the backend refuses: %v, want ErrInvalidOption", err)
 	}
 }
 

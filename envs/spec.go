@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 // Spec describes an environment: how to make it and what is known of it.
@@ -22,6 +24,10 @@ type Spec struct {
 	// that is unknown or out of range is an error that wraps ErrInvalidOption; [DecodeOptions]
 	// gives such errors.
 	Open func(opts map[string]any) (Maker, error)
+
+	// Backend opens the world that episodes are played in, by the same opts as Open, and returns
+	// what makes the cluster of one environment; nil is package sim. Errors as of Open.
+	Backend func(opts map[string]any) (func() (cluster.Cluster, error), error)
 
 	// Options is a pointer to the struct of options with its defaults set, for help texts and
 	// for clients; nil if there are none. See [DecodeOptions] for its tags.

@@ -21,7 +21,7 @@ type VecOptions struct {
 	MaxEpisodeSteps int                             // overrides the environment's time limit
 	Shards          int                             // goroutines to step with; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
 	Log             bool                            // record actions, so that Snapshot works
-	NewCluster      func() (cluster.Cluster, error) // default: sim.New
+	NewCluster      func() (cluster.Cluster, error) // default: by Spec.Backend, or sim.New
 }
 
 // shardNanos is how many nanoseconds of steps a further goroutine must have to be worth its
@@ -77,9 +77,9 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make %s: %w", spec.ID, err)
 	}
-	newCluster := opts.NewCluster
-	if newCluster == nil {
-		newCluster = func() (cluster.Cluster, error) { return sim.New(), nil }
+	newCluster, err := backend(spec, opts)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", spec.ID, err)
 	}
 	v := &Vec{spec: spec, mode: opts.Autoreset, done: make(chan struct{})}
 	for i := range n {
@@ -100,6 +100,17 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	v.batch = newBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)
 	v.startShards(opts.Shards)
 	return v, nil
+}
+
+// backend returns what makes the cluster of an environment.
+func backend(spec *Spec, opts VecOptions) (func() (cluster.Cluster, error), error) {
+	switch {
+	case opts.NewCluster != nil:
+		return opts.NewCluster, nil
+	case spec.Backend != nil:
+		return spec.Backend(opts.Options)
+	}
+	return func() (cluster.Cluster, error) { return sim.New(), nil }, nil
 }
 
 // Make is NewVec for a registered id.

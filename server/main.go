@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	_ "github.com/kubernasium/kubernasium/envs/all"
+	_ "github.com/kubernasium/kubernasium/kwok" // twins of the environments
 )
 
 // version is the program's, set by the linker in releases.

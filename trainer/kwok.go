@@ -8,5 +8,9 @@ func newKwok() *cobra.Command {
 		Short: "A real Kubernetes API server with simulated nodes",
 	}
 	cmd.AddCommand(newKwokUp())
+	cmd.AddCommand(newKwokParity())
+	cmd.AddCommand(newKwokRunSim())
+	cmd.AddCommand(newKwokCleanCluster())
+	cmd.AddCommand(newKwokTop())
 	return cmd
 }

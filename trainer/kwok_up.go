@@ -2,10 +2,14 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
 func newKwokUp() *cobra.Command {
@@ -33,6 +37,18 @@ The state is in memory and goes with the control plane, unless --data-dir is giv
 			}
 			if kubeconfig != "" {
 				flags = append(flags, "--kubeconfig", kubeconfig)
+			}
+			if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--stages") }) {
+				dir, err := os.MkdirTemp("", "kubernasium-stages")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(dir)
+				files, err := stages.Write(dir)
+				if err != nil {
+					return err
+				}
+				flags = append(flags, "--stages", strings.Join(files, ","))
 			}
 			p, err := launch.Start(cmd.Context(), launch.Options{Args: append(flags, args...), Stderr: cmd.ErrOrStderr()})
 			if err != nil {

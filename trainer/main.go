@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	_ "github.com/kubernasium/kubernasium/envs/all"
+	_ "github.com/kubernasium/kubernasium/kwok" // twins of the environments
 )
 
 func main() {

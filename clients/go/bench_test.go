@@ -33,7 +33,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// A round trip allocates at most two objects at each end.
+// A round trip allocates at most two objects at each end, and over WebSocket the key that masks
+// the client's frame, which gorilla/websocket draws with crypto/rand.
 func TestRoundTripAllocates(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates; run without -race")
@@ -53,8 +54,12 @@ func TestRoundTripAllocates(t *testing.T) {
 		for range 50 {
 			step()
 		}
-		if got := testing.AllocsPerRun(500, step); got > 4 {
-			t.Errorf("%s: %v allocations in a round trip, want at most 4", name, got)
+		most := 4.0
+		if name == "ws" {
+			most++
+		}
+		if got := testing.AllocsPerRun(500, step); got > most {
+			t.Errorf("%s: %v allocations in a round trip, want at most %v", name, got, most)
 		} else {
 			t.Logf("%s: %v allocations in a round trip", name, got)
 		}

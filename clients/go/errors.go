@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
@@ -62,6 +63,8 @@ func refusal(e wire.Error, id string) error {
 		err.cause = envs.ErrClosed
 	case wire.Draining:
 		err.cause = ErrUnavailable
+	case wire.BackendDown:
+		err.cause = cluster.ErrUnavailable
 	default:
 		if e.Code == wire.ResourceExhausted {
 			err.cause = ErrBusy

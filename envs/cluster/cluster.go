@@ -15,7 +15,7 @@ import (
 )
 
 // Cluster is the world that a task acts on. It is not safe for concurrent use. After an error
-// that wraps none of the sentinels below the cluster must be Reset.
+// that wraps none of the sentinels of the rules below the cluster must be Reset.
 type Cluster interface {
 	// Reset removes every pod and node and sets the clock to zero. What [State.Intern]
 	// entered stays.
@@ -90,6 +90,10 @@ var (
 	// ErrInvalid: a field of the op is out of its range.
 	ErrInvalid = errors.New("cluster: invalid op")
 )
+
+// ErrUnavailable is wrapped by errors of a backend that cannot reach what it acts on. Once that
+// is back, Reset recovers. It is no sentinel of the rules: what was applied is unknown.
+var ErrUnavailable = errors.New("cluster: unavailable")
 
 // OpError is the failure of one op of those given to Apply.
 type OpError struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
@@ -20,12 +21,16 @@ var sentinels = []struct {
 	{context.Canceled, wire.WasCancelled},
 }
 
-// wireError returns err as it travels. The cause of a failure inside an environment stays in
-// the log.
+// wireError returns err as it travels. The cause of a failure inside an environment, or of its
+// backend, stays in the log.
 func (s *Session) wireError(err error) *wire.Error {
 	var e *wire.Error
 	if errors.As(err, &e) {
 		return e
+	}
+	if errors.Is(err, cluster.ErrUnavailable) { // before Deadline: a backend that does not answer in time is down
+		s.log.Error("backend unavailable", "err", err)
+		return wire.Errorf(wire.BackendDown, "the environment's backend cannot be reached; reset once it is back (the server's log tells why)")
 	}
 	for _, x := range sentinels {
 		if errors.Is(err, x.err) {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -73,6 +75,40 @@ func init() {
 				return nil, err
 			}
 			return func() (envs.Task, error) { return trouble{}, nil }, nil
+		},
+	})
+}
+
+// TestBackendDown: an environment whose backend cannot be reached says so, with a code by which
+// clients can tell it from a fault, and without the cause.
+func TestBackendDown(t *testing.T) {
+	s := newSession(t, newConfig())
+	play(t, s, []line{
+		helloLine,
+		{m{"t": "make", "id": 2, "env": "test/Backend-v0"}, m{"eid": 1}},
+		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
+		{m{"t": "step", "id": 4, "eid": 1, "a": 0}, refused(4, wire.BackendDown)},
+		{m{"t": "step", "id": 5, "eid": 1, "a": 0}, refused(5, wire.ResetNeeded)},
+		{m{"t": "reset", "id": 6, "eid": 1}, m{"t": "reset.ok"}},
+	})
+	got := handle(t, s, m{"t": "step", "id": 7, "eid": 1, "a": 0})
+	if got["code"] != string(wire.Unavailable) || strings.Contains(got["msg"].(string), "secret") {
+		t.Errorf("step without a backend: %v, want code %s without the cause", got, wire.Unavailable)
+	}
+}
+
+// downed is an environment whose backend is gone after each reset.
+type downed struct{ trouble }
+
+func (downed) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcome, error) {
+	return envs.Outcome{}, fmt.Errorf("bind: %w: dial a secret address: %w", cluster.ErrUnavailable, context.DeadlineExceeded)
+}
+
+func init() {
+	envs.Register(&envs.Spec{
+		ID: "test/Backend-v0",
+		Open: func(map[string]any) (envs.Maker, error) {
+			return func() (envs.Task, error) { return downed{}, nil }, nil
 		},
 	})
 }

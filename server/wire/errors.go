@@ -48,6 +48,7 @@ const (
 	EnvFailed      Reason = "ENV_FAILED"
 	ServerFault    Reason = "INTERNAL"
 	Draining       Reason = "DRAINING"
+	BackendDown    Reason = "BACKEND"
 )
 
 var codes = map[Reason]Code{
@@ -58,7 +59,7 @@ var codes = map[Reason]Code{
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
 	Deadline: DeadlineExceeded, WasCancelled: Cancelled,
 	IsReserved: Unimplemented, UnknownMessage: Unimplemented, CannotRender: Unimplemented,
-	EnvFailed: Internal, ServerFault: Internal, Draining: Unavailable,
+	EnvFailed: Internal, ServerFault: Internal, Draining: Unavailable, BackendDown: Unavailable,
 }
 
 // Code returns the class that r belongs to; Internal for an unknown reason.

@@ -28,6 +28,13 @@ func TestForbidden(t *testing.T) {
 		{"models/graph", "gorgonia.org/gorgonia", true},
 		{"models", module + "agents", false},
 		{"trainer", module + "agents/ppo", true},
+		{"trainer", module + "kwok", true},
+		{"server", module + "kwok", true},
+		{"server/host", module + "kwok", false}, // the mains only
+		{"server/session", module + "kwok", false},
+		{"envs/gang", module + "kwok", false},
+		{"kwok", module + "envs/all", true},
+		{"kwok", module + "agents/ppo", false},
 	} {
 		r, ok := ruleFor(tc.from)
 		if !ok {

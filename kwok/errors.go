@@ -1,0 +1,39 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// ErrDiverged is wrapped by errors of a Cluster whose objects are not what its ops have made of
+// them: somebody else changed them, or a controller does not do its part. Reset recovers.
+var ErrDiverged = errors.New("kwok: the API server's objects differ from what was predicted")
+
+// wrapAPI says what was asked of the API server when it failed. Where it did not answer, or said
+// that it cannot now, the error wraps [cluster.ErrUnavailable].
+func wrapAPI(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("kwok: %s: %w", what, err)
+	case unavailable(err):
+		return fmt.Errorf("kwok: %s: %w: %w", what, cluster.ErrUnavailable, err)
+	}
+	return fmt.Errorf("kwok: %s: %w", what, err)
+}
+
+// unavailable reports whether err came from no API server, or from one that cannot serve now.
+func unavailable(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
+}

@@ -1,0 +1,330 @@
+package kwok
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Labels and annotations of the objects. Amounts are in the units of [cluster.Op].
+const (
+	labelEnvironment = "kubernasium.io/environment" // of namespaces and nodes: the namespace of the environment
+
+	annotationName     = "kubernasium.io/name"      // of nodes: the name in the State
+	annotationGPUs     = "kubernasium.io/gpus"      // devices of a node, or wanted by a pod
+	annotationMilliGPU = "kubernasium.io/milli-gpu" // of each of them
+	annotationModel    = "kubernasium.io/gpu-model" // of nodes: their devices'; of pods: those wanted, with commas
+	annotationDevices  = "kubernasium.io/devices"   // of bound pods: indices of their devices, with commas
+	annotationRunTime  = "kubernasium.io/run-time"  // of pods: how long they run by the environment's clock, such as 90s
+
+	// annotationComplete is read by KWOK's stage pod-complete-after: how long the pod runs by
+	// KWOK's clock. It is set when the environment's clock says that the pod's time is over.
+	annotationComplete = "kubernasium.io/duration"
+	completeNow        = "0s"
+
+	// Usage, as KWOK's resource metrics read it.
+	annotationUsageCPU    = "kwok.x-k8s.io/usage-cpu"
+	annotationUsageMemory = "kwok.x-k8s.io/usage-memory"
+)
+
+const (
+	container     = "main"        // of every pod
+	schedulerName = "kubernasium" // in pods, so that no other scheduler binds them
+	noPodLimit    = math.MaxInt32 // pods of a node without a limit
+)
+
+// A record is what of an object is compared: a podRecord or a nodeRecord.
+type record any
+
+type podRecord struct {
+	Phase                   corev1.PodPhase
+	Node                    string
+	Requests, Limits, Usage cluster.Resources // usage while it runs
+	GPUs, MilliGPU          int64
+	Devices                 string
+	RunTime                 string
+	Placement               string // node selector, tolerations, GPU models
+}
+
+type nodeRecord struct {
+	Allocatable    cluster.Resources
+	Pods           int64
+	GPUs, MilliGPU int64
+	Unschedulable  bool
+	Ready          bool
+	Properties     string // labels, taints, GPU model
+}
+
+// wantPod returns what pod i should look like, or nil if it should not be there. Eviction
+// removes a pod from the API, and so do the deletion of its node and garbage collection.
+func (c *Cluster) wantPod(i int32) record {
+	s := c.state
+	p := &s.Pods[i]
+	r := podRecord{
+		Requests: p.Requests, Limits: p.Limits, GPUs: int64(p.GPUs), MilliGPU: int64(p.MilliGPU),
+		RunTime: runTime(p.Duration), Devices: deviceList(p.Devices),
+	}
+	switch p.Phase {
+	case cluster.Pending:
+		r.Phase = corev1.PodPending
+	case cluster.Running:
+		r.Phase, r.Usage = corev1.PodRunning, p.Usage
+	case cluster.Succeeded:
+		r.Phase = corev1.PodSucceeded
+	}
+	if r.Phase == "" || p.Phase == cluster.Succeeded && s.Nodes[p.Node].Removed {
+		return nil
+	}
+	if p.Node >= 0 {
+		r.Node = c.nodeName(p.Node)
+	}
+	m := s.Meta(p.Meta)
+	r.Placement = placement(m.NodeSelector, m.Tolerations, strings.Join(m.GPUModels, ","))
+	return r
+}
+
+// wantNode returns what node i should look like, or nil if it should not be there.
+func (c *Cluster) wantNode(i int32) record {
+	n := &c.state.Nodes[i]
+	if n.Removed {
+		return nil
+	}
+	m := c.state.Meta(n.Meta)
+	return nodeRecord{
+		Allocatable: n.Allocatable, Pods: podLimit(n.MaxPods), GPUs: int64(n.NumDevices), MilliGPU: int64(n.MilliGPU),
+		Unschedulable: n.Unschedulable, Ready: true, Properties: properties(m.Labels, m.Taints, m.GPUModel),
+	}
+}
+
+// podOf returns the manifest of pod i as it now is in the State. A pod that runs is bound from
+// the start.
+func (c *Cluster) podOf(i int32) *corev1.Pod {
+	s := c.state
+	p := &s.Pods[i]
+	m := s.Meta(p.Meta)
+	annotations := map[string]string{}
+	if p.Duration > 0 {
+		annotations[annotationRunTime] = runTime(p.Duration)
+	}
+	if p.GPUs > 0 {
+		annotations[annotationGPUs] = strconv.Itoa(int(p.GPUs))
+		annotations[annotationMilliGPU] = strconv.Itoa(int(p.MilliGPU))
+	}
+	if len(m.GPUModels) > 0 {
+		annotations[annotationModel] = strings.Join(m.GPUModels, ",")
+	}
+	spec := corev1.PodSpec{
+		SchedulerName: schedulerName, RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{Name: container, Image: "kubernasium.io/simulated", Resources: requirements(p)}},
+	}
+	for _, l := range m.NodeSelector {
+		if spec.NodeSelector == nil {
+			spec.NodeSelector = map[string]string{}
+		}
+		spec.NodeSelector[l.Key] = l.Value
+	}
+	for _, t := range m.Tolerations {
+		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+			Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect),
+		})
+	}
+	if p.Phase == cluster.Running {
+		spec.NodeName = c.nodeName(p.Node)
+		if p.Devices != 0 {
+			annotations[annotationDevices] = deviceList(p.Devices)
+		}
+		for k, v := range usage(p.Usage) {
+			annotations[k] = v
+		}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: c.podNames[i], Namespace: c.namespace, Annotations: annotations,
+			Labels: map[string]string{labelEnvironment: c.namespace}},
+		Spec: spec,
+	}
+}
+
+// nodeOf returns the manifest of node i.
+func (c *Cluster) nodeOf(i int32) *corev1.Node {
+	n := &c.state.Nodes[i]
+	m := c.state.Meta(n.Meta)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: c.nodeName(i), Labels: map[string]string{labelEnvironment: c.namespace},
+		Annotations: map[string]string{nodeAnnotation: "fake", annotationName: m.Name},
+	}}
+	for _, l := range m.Labels {
+		node.Labels[l.Key] = l.Value
+	}
+	for _, t := range m.Taints {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	if n.NumDevices > 0 {
+		node.Annotations[annotationGPUs] = strconv.Itoa(int(n.NumDevices))
+		node.Annotations[annotationMilliGPU] = strconv.Itoa(int(n.MilliGPU))
+	}
+	if m.GPUModel != "" {
+		node.Annotations[annotationModel] = m.GPUModel
+	}
+	amounts := amounts(n.Allocatable)
+	amounts[corev1.ResourcePods] = *resource.NewQuantity(podLimit(n.MaxPods), resource.DecimalSI)
+	node.Status.Allocatable, node.Status.Capacity = amounts, amounts
+	return node
+}
+
+func podLimit(most int32) int64 {
+	if most == 0 {
+		return noPodLimit
+	}
+	return int64(most)
+}
+
+func amounts(r cluster.Resources) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(r.MemoryBytes, resource.BinarySI),
+	}
+}
+
+// requirements returns requests, zeros too, and the limits that there are.
+func requirements(p *cluster.Pod) corev1.ResourceRequirements {
+	r := corev1.ResourceRequirements{Requests: amounts(p.Requests), Limits: amounts(p.Limits)}
+	if p.Limits.MilliCPU == 0 {
+		delete(r.Limits, corev1.ResourceCPU)
+	}
+	if p.Limits.MemoryBytes == 0 {
+		delete(r.Limits, corev1.ResourceMemory)
+	}
+	return r
+}
+
+func usage(u cluster.Resources) map[string]string {
+	return map[string]string{
+		annotationUsageCPU:    resource.NewMilliQuantity(u.MilliCPU, resource.DecimalSI).String(),
+		annotationUsageMemory: resource.NewQuantity(u.MemoryBytes, resource.BinarySI).String(),
+	}
+}
+
+// runTime is the duration of a pod as an annotation; one that runs for ever has none.
+func runTime(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// deviceList returns the indices of the bits that are set, with commas.
+func deviceList(devices uint64) string {
+	var list []string
+	for b := devices; b != 0; b &= b - 1 {
+		list = append(list, strconv.Itoa(bits.TrailingZeros64(b)))
+	}
+	return strings.Join(list, ",")
+}
+
+// havePod returns the record of a pod as the API shows it.
+func havePod(p *corev1.Pod) podRecord {
+	r := podRecord{Phase: p.Status.Phase, Node: p.Spec.NodeName, Devices: p.Annotations[annotationDevices], RunTime: p.Annotations[annotationRunTime]}
+	for i := range p.Spec.Containers {
+		res := &p.Spec.Containers[i].Resources
+		r.Requests = sum(r.Requests, listed(res.Requests))
+		r.Limits = sum(r.Limits, listed(res.Limits))
+	}
+	if r.Phase == corev1.PodRunning {
+		r.Usage.MilliCPU = quantity(p.Annotations[annotationUsageCPU]).MilliValue()
+		r.Usage.MemoryBytes = quantity(p.Annotations[annotationUsageMemory]).Value()
+	}
+	r.GPUs, r.MilliGPU = number(p.Annotations[annotationGPUs]), number(p.Annotations[annotationMilliGPU])
+	var selector []cluster.Label
+	for k, v := range p.Spec.NodeSelector {
+		selector = append(selector, cluster.Label{Key: k, Value: v})
+	}
+	var tolerations []cluster.Toleration
+	for _, t := range p.Spec.Tolerations {
+		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") { // admission's
+			tolerations = append(tolerations, cluster.Toleration{
+				Key: t.Key, Operator: cluster.TolerationOperator(t.Operator), Value: t.Value, Effect: cluster.TaintEffect(t.Effect),
+			})
+		}
+	}
+	r.Placement = placement(selector, tolerations, p.Annotations[annotationModel])
+	return r
+}
+
+// haveNode returns the record of a node as the API shows it. Taints that controllers give
+// to nodes do not count.
+func haveNode(n *corev1.Node) nodeRecord {
+	r := nodeRecord{
+		Allocatable: listed(n.Status.Allocatable), Pods: n.Status.Allocatable.Pods().Value(), Unschedulable: n.Spec.Unschedulable,
+		GPUs: number(n.Annotations[annotationGPUs]), MilliGPU: number(n.Annotations[annotationMilliGPU]),
+	}
+	for _, cond := range n.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			r.Ready = cond.Status == corev1.ConditionTrue
+		}
+	}
+	var labels []cluster.Label
+	for k, v := range n.Labels {
+		if k != labelEnvironment {
+			labels = append(labels, cluster.Label{Key: k, Value: v})
+		}
+	}
+	var taints []cluster.Taint
+	for _, t := range n.Spec.Taints {
+		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") {
+			taints = append(taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.TaintEffect(t.Effect)})
+		}
+	}
+	r.Properties = properties(labels, taints, n.Annotations[annotationModel])
+	return r
+}
+
+func listed(l corev1.ResourceList) cluster.Resources {
+	return cluster.Resources{MilliCPU: l.Cpu().MilliValue(), MemoryBytes: l.Memory().Value()}
+}
+
+func sum(a, b cluster.Resources) cluster.Resources {
+	return cluster.Resources{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
+}
+
+// quantity reads an annotation; what is no quantity is 0, which then differs from what is wanted.
+func quantity(text string) *resource.Quantity {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return &resource.Quantity{}
+	}
+	return &q
+}
+
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func placement(selector []cluster.Label, tolerations []cluster.Toleration, models string) string {
+	return fmt.Sprint(sortedBy(selector), sortedBy(tolerations), models)
+}
+
+func properties(labels []cluster.Label, taints []cluster.Taint, model string) string {
+	return fmt.Sprint(sortedBy(labels), sortedBy(taints), model)
+}
+
+// sortedBy returns a copy of a in the order of its elements' text.
+func sortedBy[E any](a []E) []E {
+	a = slices.Clone(a)
+	slices.SortFunc(a, func(x, y E) int { return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y)) })
+	return a
+}

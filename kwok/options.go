@@ -1,0 +1,163 @@
+package kwok
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// KubeconfigVariable names the environment variable with the file that says how to reach the
+// control plane, where the option kubeconfig is empty. KUBECONFIG is not looked at: it may name a
+// cluster on which people depend.
+const KubeconfigVariable = "KUBERNASIUM_KUBECONFIG"
+
+// Options say which control plane to use. They are options of each twin.
+type Options struct {
+	Kubeconfig     string `opt:"kubeconfig,file" doc:"file that says how to reach the control plane; empty takes that of KUBERNASIUM_KUBECONFIG"`
+	AllowRealNodes bool   `opt:"allow_real_nodes" doc:"use a control plane that has nodes which are not KWOK's"`
+}
+
+// nodeAnnotation marks the nodes that KWOK plays.
+const nodeAnnotation = "kwok.x-k8s.io/node"
+
+// server is the connection that the clusters of equal options share. It connects at its first
+// use, so that environments can be described without a control plane.
+type server struct {
+	opts Options
+	wrap func(*rest.Config) // changes the connection; for tests
+
+	mu     sync.Mutex
+	client kubernetes.Interface // nil: not connected
+}
+
+func newServer(o Options) (*server, error) {
+	if o.Kubeconfig == "" {
+		o.Kubeconfig = os.Getenv(KubeconfigVariable)
+	} else if _, err := os.Stat(o.Kubeconfig); err != nil {
+		return nil, fmt.Errorf("%w: kubeconfig: %w", envs.ErrInvalidOption, err)
+	}
+	return &server{opts: o}, nil
+}
+
+// connect returns the client of the control plane, whose nodes it checks the first time.
+func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != nil {
+		return s.client, nil
+	}
+	if s.opts.Kubeconfig == "" {
+		return nil, fmt.Errorf("kwok: neither the option kubeconfig nor %s names a control plane; `trainer kwok up` starts one", KubeconfigVariable)
+	}
+	rc, err := clientcmd.BuildConfigFromFlags("", s.opts.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kwok: kubeconfig: %w", err)
+	}
+	if s.wrap != nil {
+		s.wrap(rc)
+	}
+	tune(rc)
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("kwok: kubeconfig %s: %w", s.opts.Kubeconfig, err)
+	}
+	if !s.opts.AllowRealNodes {
+		if err := refuseRealNodes(ctx, client); err != nil {
+			return nil, err
+		}
+	}
+	s.client = client
+	return client, nil
+}
+
+// reconnect reads the kubeconfig again, unless somebody has since old was the client: a control
+// plane that was started anew may have another address.
+func (s *server) reconnect(ctx context.Context, old kubernetes.Interface) (kubernetes.Interface, error) {
+	s.mu.Lock()
+	if s.client == old {
+		s.client = nil
+	}
+	s.mu.Unlock()
+	return s.connect(ctx)
+}
+
+// tune lets the server set the pace, and speaks protobuf, which costs both sides less than JSON.
+func tune(rc *rest.Config) {
+	rc.QPS = -1
+	rc.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
+	rc.ContentType = "application/vnd.kubernetes.protobuf"
+	rc.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	rc.UserAgent = "kubernasium"
+	rc.WarningHandler = rest.NoWarnings{}
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next} })
+}
+
+const (
+	firstPause = 10 * time.Millisecond // before a request that was refused is repeated; doubled up to lastPause
+	lastPause  = time.Second
+)
+
+// patient repeats requests that the API server refuses because it has too many, until their
+// context ends. client-go gives up after ten, each a second after the last: of many requests at a
+// time that return together, some are refused every time.
+type patient struct{ next http.RoundTripper }
+
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		resp, err := p.next.RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests || r.Body != nil && r.GetBody == nil {
+			return resp, err
+		}
+		_ = resp.Body.Close() // what it says is known
+		select {
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		case <-time.After(pause/2 + rand.N(pause)): // not together with the others
+		}
+		if r.GetBody != nil {
+			r = r.Clone(r.Context())
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// refuseRealNodes returns an error if some node of the control plane is not KWOK's.
+func refuseRealNodes(ctx context.Context, client kubernetes.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return wrapAPI("list nodes", err)
+	}
+	if real := realNodes(nodes.Items); len(real) > 0 {
+		return fmt.Errorf("kwok: %d of %d nodes lack the annotation %s and so may be real: %s; allow_real_nodes permits them",
+			len(real), len(nodes.Items), nodeAnnotation, strings.Join(real[:min(3, len(real))], ", "))
+	}
+	return nil
+}
+
+func realNodes(nodes []corev1.Node) []string {
+	var real []string
+	for i := range nodes {
+		if nodes[i].Annotations[nodeAnnotation] == "" {
+			real = append(real, nodes[i].Name)
+		}
+	}
+	return real
+}

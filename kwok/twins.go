@@ -1,0 +1,117 @@
+package kwok
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs"
+	_ "github.com/kubernasium/kubernasium/envs/all" // what has twins
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+const (
+	family    = "k8s/" // of the environments that act on a cluster
+	suffix    = "Kwok" // of a twin's name
+	stepNanos = 5_000_000
+)
+
+func init() {
+	for _, s := range envs.Specs() {
+		if strings.HasPrefix(s.ID, family) {
+			envs.Register(twin(s))
+		}
+	}
+}
+
+// TwinID returns the id of the twin of an environment: k8s/PodBalance-v0 has k8s/PodBalanceKwok-v0.
+func TwinID(id string) string {
+	i := strings.LastIndex(id, "-v")
+	return id[:i] + suffix + id[i:]
+}
+
+// Original returns the environment that id is, or is the twin of, and the twin.
+func Original(id string) (original, twin *envs.Spec, err error) {
+	s, err := envs.Lookup(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !strings.HasPrefix(s.ID, family) {
+		return nil, nil, fmt.Errorf("kwok: %s acts on no cluster and has no twin", s.ID)
+	}
+	i := strings.LastIndex(s.ID, "-v")
+	if name, ok := strings.CutSuffix(s.ID[:i], suffix); ok {
+		original, err = envs.Lookup(name + s.ID[i:])
+		return original, s, err
+	}
+	twin, err = envs.Lookup(TwinID(s.ID))
+	return s, twin, err
+}
+
+// twin returns the environment of s on an API server: the same tasks, by another backend.
+func twin(s *envs.Spec) *envs.Spec {
+	t := *s
+	t.ID = TwinID(s.ID)
+	t.Doc = strings.TrimSuffix(s.Doc, ".") + "; on a Kubernetes API server with KWOK's nodes."
+	t.Nondeterministic = true
+	t.StepNanos = stepNanos
+	t.Options = bothOptions(s.Options)
+	t.Open = func(opts map[string]any) (envs.Maker, error) {
+		_, rest, err := split(s, opts)
+		if err != nil {
+			return nil, err
+		}
+		return s.Open(rest)
+	}
+	t.Backend = func(opts map[string]any) (func() (cluster.Cluster, error), error) {
+		own, _, err := split(s, opts)
+		if err != nil {
+			return nil, err
+		}
+		server, err := newServer(own)
+		if err != nil {
+			return nil, err
+		}
+		return func() (cluster.Cluster, error) { return newCluster(server), nil }, nil
+	}
+	return &t
+}
+
+// bothOptions returns a pointer to a struct with the options of the environment and ours.
+func bothOptions(of any) any {
+	structs := []reflect.Value{reflect.ValueOf(Options{})}
+	if of != nil {
+		structs = append([]reflect.Value{reflect.ValueOf(of).Elem()}, structs...)
+	}
+	var fields []reflect.StructField
+	var values []reflect.Value
+	for _, v := range structs {
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag})
+			values = append(values, v.Field(i))
+		}
+	}
+	both := reflect.New(reflect.StructOf(fields))
+	for i, v := range values {
+		both.Elem().Field(i).Set(v)
+	}
+	return both.Interface()
+}
+
+// split checks the options of the twin of s, and returns ours and those of the environment.
+func split(s *envs.Spec, opts map[string]any) (own Options, rest map[string]any, err error) {
+	if err := envs.DecodeOptions(opts, bothOptions(s.Options)); err != nil {
+		return own, nil, err
+	}
+	rest = maps.Clone(opts)
+	ours := map[string]any{}
+	for _, o := range envs.DescribeOptions(&own) {
+		if v, ok := opts[o.Name]; ok {
+			ours[o.Name] = v
+			delete(rest, o.Name)
+		}
+	}
+	return own, rest, envs.DecodeOptions(ours, &own)
+}

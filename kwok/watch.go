@@ -1,0 +1,168 @@
+package kwok
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	firstRetry = 20 * time.Millisecond // of a watch that cannot be had; doubled up to lastRetry
+	lastRetry  = time.Second
+)
+
+// A watcher keeps the part of a view that one kind of object is. A watch that ends is resumed
+// from the last version seen, at once: a fresh API server drops watchers that are slow for its
+// small first cache, many times in a burst. Where a resumption is refused, the watcher lists anew.
+type watcher struct {
+	kind  string
+	list  func(ctx context.Context) (all map[key]seen, at string, err error)
+	watch func(ctx context.Context, from string) (watch.Interface, error)
+	view  *view
+
+	lists, resumed atomic.Int64 // how often
+}
+
+// run keeps the view until ctx ends.
+func (w *watcher) run(ctx context.Context) {
+	retry := firstRetry
+	for ctx.Err() == nil {
+		from, err := w.relist(ctx)
+		if err == nil {
+			retry = firstRetry
+			err = w.follow(ctx, from)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			w.view.watching(w.kind, fmt.Errorf("%ss: %w", w.kind, err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// relist replaces the view's objects and returns the version of the list.
+func (w *watcher) relist(ctx context.Context) (at string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	all, at, err := w.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	w.lists.Add(1)
+	w.view.replace(w.kind, all)
+	w.view.watching(w.kind, nil)
+	return at, nil
+}
+
+// follow watches from a version on, through as many watches as it takes, until one is refused.
+func (w *watcher) follow(ctx context.Context, from string) error {
+	for {
+		events, err := w.watch(ctx, from)
+		if err != nil {
+			return err
+		}
+		from, err = w.consume(events, from)
+		events.Stop()
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		w.resumed.Add(1)
+	}
+}
+
+// consume shows events to the view until the watch ends, and returns the last version seen.
+func (w *watcher) consume(events watch.Interface, from string) (string, error) {
+	for e := range events.ResultChan() {
+		if e.Type == watch.Error {
+			return from, apierrors.FromObject(e.Object)
+		}
+		k, s, at := observe(e.Object)
+		if at == "" {
+			return from, fmt.Errorf("watch showed a %T", e.Object)
+		}
+		from = at
+		switch e.Type {
+		case watch.Added, watch.Modified:
+			w.view.show(k, s)
+		case watch.Deleted:
+			w.view.gone(k)
+		}
+	}
+	return from, nil
+}
+
+// observe returns the key and record of an object, and its version; "" for other objects.
+func observe(o runtime.Object) (k key, s seen, at string) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return key{kindPod, o.Name}, seen{havePod(o), parseVersion(o.ResourceVersion)}, o.ResourceVersion
+	case *corev1.Node:
+		return key{kindNode, o.Name}, seen{haveNode(o), parseVersion(o.ResourceVersion)}, o.ResourceVersion
+	}
+	return key{}, seen{}, ""
+}
+
+// parseVersion returns a resource version as a number; 0 if it is none, which delays nothing.
+func parseVersion(text string) version {
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version(v)
+}
+
+// watchers returns those of the pods and of the nodes of an environment.
+func watchers(client kubernetes.Interface, namespace string, v *view) []*watcher {
+	ofEnvironment := labelEnvironment + "=" + namespace
+	pods, nodes := client.CoreV1().Pods(namespace), client.CoreV1().Nodes()
+	return []*watcher{{
+		kind: kindPod, view: v,
+		list: func(ctx context.Context) (map[key]seen, string, error) {
+			l, err := pods.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, "", err
+			}
+			all := map[key]seen{}
+			for i := range l.Items {
+				k, s, _ := observe(&l.Items[i])
+				all[k] = s
+			}
+			return all, l.ResourceVersion, nil
+		},
+		watch: func(ctx context.Context, from string) (watch.Interface, error) {
+			return pods.Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true})
+		},
+	}, {
+		kind: kindNode, view: v,
+		list: func(ctx context.Context) (map[key]seen, string, error) {
+			l, err := nodes.List(ctx, metav1.ListOptions{LabelSelector: ofEnvironment})
+			if err != nil {
+				return nil, "", err
+			}
+			all := map[key]seen{}
+			for i := range l.Items {
+				k, s, _ := observe(&l.Items[i])
+				all[k] = s
+			}
+			return all, l.ResourceVersion, nil
+		},
+		watch: func(ctx context.Context, from string) (watch.Interface, error) {
+			return nodes.Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true, LabelSelector: ofEnvironment})
+		},
+	}}
+}
