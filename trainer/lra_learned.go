@@ -52,7 +52,7 @@ func newLRALearned() *cobra.Command {
 
 Batches of equally likely applications are drawn by --seed. The reference is the best of greedy
 in the order of applications and in 20 random ones; with --online, greedy on the same arrivals,
-and the bound is that of the mean mix of containers.`,
+and the bound is that of the mean mix of containers; mean_values are prices without learning.`,
 		Example: `  trainer lra learned --policy A.safetensors --policy B.safetensors --containers 600 --seed 2026 --node-table FILE
   trainer lra learned --policy A.safetensors --online --load 0.9 --containers 3000 --node-table FILE`,
 		Args: cobra.NoArgs,
@@ -280,12 +280,14 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 	kwargs := map[string]any{"table": path, "nodes": nodes, "arrivals": lra.ArrivalsOnline, "load": o.load, "containers": o.containers}
 	decisions := float64(o.containers * o.rows)
 	var all []lraScores
-	for _, name := range []string{"greedy", "least_loaded"} {
-		v, err := envs.Make("k8s/LRAPlacement-v0", o.rows, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
+	for _, of := range []struct{ env, baseline string }{
+		{"k8s/LRAPlacement-v0", "greedy"}, {"k8s/LRAPlacement-v0", "least_loaded"}, {pricingID, "mean_values"},
+	} {
+		v, err := envs.Make(of.env, o.rows, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
 		if err != nil {
 			return nil, err
 		}
-		p, err := baseline.New(v, name, o.seed)
+		p, err := baseline.New(v, of.baseline, o.seed)
 		var s []float64
 		var micros float64
 		if err == nil {
@@ -294,7 +296,7 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 		if err := errors.Join(err, v.Close()); err != nil {
 			return nil, err
 		}
-		all = append(all, lraScores{Method: name, Each: s, DecisionMicros: micros / decisions})
+		all = append(all, lraScores{Method: of.baseline, Each: s, DecisionMicros: micros / decisions})
 	}
 	scores, micros, err := o.play(ctx, kwargs, o.rows)
 	if err != nil {

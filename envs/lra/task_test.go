@@ -54,11 +54,13 @@ func TestContract(t *testing.T) {
 		{"hierarchical, 729 nodes, tree", hierarchicalID, map[string]any{"containers": 60, "nodes": 729, "tree": true, "subscheduler": "least_loaded"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			steps := 600
-			if testing.Short() {
-				steps = 150
+			steps, baselines := 600, tc.baseline
+			if testing.Short() { // planners under the race detector take minutes on restricted and mixed nodes
+				_, mixed := tc.opts["classes"]
+				_, restricted := tc.opts["restrict"]
+				steps, baselines = 150, baselines && !mixed && !restricted
 			}
-			envcheck.Run(t, spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: steps, SkipBaselines: !tc.baseline})
+			envcheck.Run(t, spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: steps, SkipBaselines: !baselines})
 		})
 	}
 }
