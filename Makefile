@@ -43,6 +43,7 @@ bin/controlplane: $(CONTROLPLANE_SRC)
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
 
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
+	$(CONTROLPLANE_GO) mod tidy -diff
 	$(CONTROLPLANE_GO) vet ./...
 	$(CONTROLPLANE_GO) test -count=1 ./...
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
@@ -67,18 +68,52 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
-PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0
+PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0
 
-pretrained: build ## train the models of models/pretrained anew and write their cards: about three minutes
+# Algorithms with hyperparameters for an environment of nodes, and what its trainings have beside
+# these: instances, a teacher.
+algos_k8s-PodBalance-v0 := ppo a2c
+algos_k8s-GPUPodScheduling-v0 := ppo a2c
+pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
+	--env-kwargs lifetime:600 --env-kwargs steps:500
+pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 100000 --eval-episodes 40
+
+# Environments with their arguments, + for a space.
+PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
+	k8s/LRASubcluster-v0+--env-kwargs+min_containers:1+--env-kwargs+containers:216+--imitate+greedy+--imitate-steps+60000
+
+# pretrain trains the algorithms $(2) on the environment $(1) with the arguments $(3), and publishes.
+define pretrain
+best=(); \
+for algo in $(2); do \
+	bin/trainer train --algo $$algo --env $(1) $(3) --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+	best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+done; \
+bin/trainer card "$${best[@]}"
+endef
+
+pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about five minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
-	@for env in $(PRETRAINED_ENVS); do \
-		best=(); \
-		for algo in $(PRETRAINED_ALGOS); do \
-			bin/trainer train --algo $$algo --env $$env --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
-			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
-		done; \
-		bin/trainer card "$${best[@]}"; \
+	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env),$(or $(algos_$(subst /,-,$(env))),$(PRETRAINED_ALGOS)),$(pretrained_$(subst /,-,$(env))));)
+	@for job in $(PRETRAINED_LRA); do \
+		bin/trainer train --algo ppo --env $${job//+/ } --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+		bin/trainer card --model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"; \
 	done
+
+VPA      := k8s/VerticalPodAutoscaler-v0
+VPA_ARGS := --seed 1 --save-freq 0 --eval-freq 20000 --eval-episodes 50 --env-kwargs safety:memory
+
+pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, with the LSTM forecaster: about two minutes
+	@rm -rf $(CACHE)/pretrained-vpa && mkdir -p $(CACHE)/pretrained-vpa
+	@best=(); \
+	forecaster=$(CACHE)/pretrained-vpa/lstm_forecaster.safetensors; \
+	bin/trainer vpa forecaster --env-kwargs hold:60 --out $$forecaster; \
+	train() { bin/trainer train $(VPA_ARGS) -f $(CACHE)/pretrained-vpa "$$@" | tee $(CACHE)/pretrained-vpa/out; best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained-vpa/out)"); }; \
+	for algo in ppo a2c; do \
+		train --algo $$algo --env $(VPA) --env-kwargs encoding:upstream --env-kwargs hold:60 --imitate $$forecaster --imitate-steps 30000; \
+	done; \
+	train --algo dqn --env k8s/VerticalPodAutoscalerDiscrete-v0 --env-kwargs hold:30; \
+	bin/trainer card --model $$forecaster "$${best[@]}"
 
 test: ## every test
 	@for stage in test-race test-full test-python test-kwok; do \
@@ -96,6 +131,8 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
 	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer
+	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
 
@@ -139,6 +176,8 @@ bench-learning: build ## every algorithm with five seeds against published resul
 	@echo "table in $(CACHE)/learning.md, plots in docs/img"
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
+	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --awake --markdown $(CACHE)/wire.md
@@ -146,6 +185,8 @@ bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPoo
 	@echo "written to $(CACHE)/wire.md, and N = 1 and 64 with cores that halt to $(CACHE)/wire-halting.md"
 
 bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
+	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md

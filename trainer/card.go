@@ -269,8 +269,13 @@ func (c *card) write(w io.Writer) error {
 	ew.printf("\n## Data\n\nOptions of the environment: %s in training, %s for the scores;\nits README says which instances they are. Seeds of episodes: in training from the command's on, in\n"+
 		"its evaluations from %d, of the scores from %d.\n", kwargsText(c.models[0].kwargs), kwargsText(res.EnvKwargs), evalSeed, res.Seed)
 	path := filepath.ToSlash(filepath.Join(c.folder, c.models[0].file))
-	ew.printf("\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n"+
-		"    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n\n"+
+	ew.printf("\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n", path)
+	if c.models[0].meta.Spec.Nodes != nil { // which neither ONNX nor Stable-Baselines3 has
+		ew.printf("\nA model acts on the observations of this environment with any number of nodes (`--env-kwargs`), and otherwise\n" +
+			"with options that leave its spaces as they are; others refuse it.\n")
+		return ew.err
+	}
+	ew.printf("    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n\n"+
 		"A model acts on the observations of this environment with options that leave its spaces as they are; others refuse it.\n", path)
 	return ew.err
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandLine returns the command with the flags that were given and that change its result.
+// commandLine returns the command, after its parents, with the flags that were given and that change its result.
 func commandLine(cmd *cobra.Command) string {
-	words := []string{"trainer", cmd.Name()}
+	words := strings.Fields(cmd.CommandPath())
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "log-folder", "json", "n-jobs":

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/envs"
@@ -16,7 +18,7 @@ const imitateSeed = 500_000_000
 
 // imitateConfig are the arguments of a warm start.
 type imitateConfig struct {
-	baseline      string // empty: none
+	baseline      string // or the file of a model; empty: none
 	steps, epochs int
 }
 
@@ -24,27 +26,50 @@ func (c imitateConfig) check(spec *envs.Spec, urls []string) error {
 	if c.baseline == "" {
 		return nil
 	}
-	if len(urls) > 0 {
+	if len(urls) > 0 && !c.model() {
 		return errors.New("a baseline looks at the true state, which no server sends: --imitate goes without --url")
 	}
 	if c.steps < 1 || c.epochs < 1 {
 		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d: want at least 1 of each", c.steps, c.epochs)
 	}
+	if c.model() {
+		return nil // is read for the environments that it is to play
+	}
 	_, err := spec.Baseline(c.baseline)
 	return err
 }
 
-// warmStart lets the learner imitate the baseline, in environments that are made for it.
+// model reports whether a model is to be imitated.
+func (c imitateConfig) model() bool { return strings.HasSuffix(c.baseline, modelSuffix) }
+
+// modelSuffix is what names of model files end in.
+const modelSuffix = ".safetensors"
+
+// teacher returns what is to be imitated, and what releases it.
+func (r *run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
+	if r.imitate.model() {
+		m, err := readModelFor(r.imitate.baseline, v)
+		if err != nil {
+			return nil, nil, err
+		}
+		return m, m.net.Close, nil
+	}
+	p, err := baseline.New(v, r.imitate.baseline, r.seed)
+	return p, func() error { return nil }, err
+}
+
+// warmStart lets the learner imitate the baseline or model, in environments that are made for it.
 func (r *run) warmStart(ctx context.Context) error {
 	v, err := envs.NewVec(r.spec, r.params.NEnvs, envs.VecOptions{Options: r.kwargs, Autoreset: envs.SameStep})
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	teacher, err := baseline.New(v, r.imitate.baseline, r.seed)
+	teacher, release, err := r.teacher(v)
 	if err != nil {
 		return err
 	}
+	defer release()
 	m, err := r.learner.Imitate(ctx, imitation.Demonstration{
 		Envs: v, Teacher: teacher, Steps: r.imitate.steps, Epochs: r.imitate.epochs, Seed: imitateSeed + r.seed,
 	})

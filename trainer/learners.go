@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
@@ -147,8 +148,15 @@ func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (
 
 // newPolicy returns the greedy policy of a checkpoint, whose parameters net holds.
 func newPolicy(net models.Network, f models.File) (agents.Policy, error) {
-	if f.Meta.Algo == dqn.Algo {
+	switch f.Meta.Algo {
+	case dqn.Algo:
 		return dqn.NewPolicy(net, f.Meta.Spec), nil
+	case forecast.Algo:
+		r, ok := net.(models.Recurrent)
+		if !ok {
+			return nil, fmt.Errorf("a forecaster on a network of type %T, want a models.Recurrent", net)
+		}
+		return forecast.NewPolicy(r, f)
 	}
 	return onpolicy.NewPolicy(net, f)
 }

@@ -42,7 +42,7 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
 					return err
 				}
 			}
-			r, err := lra.Reproduce(t, nodes, all[row], s)
+			r, err := lra.Reproduce(cmd.Context(), t, nodes, all[row], s)
 			if err != nil {
 				return err
 			}

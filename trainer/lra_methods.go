@@ -1,13 +1,11 @@
 package main
 
 import (
-	"encoding/csv"
-	"encoding/json"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
 func newLRA() *cobra.Command {
@@ -30,20 +27,23 @@ func newLRA() *cobra.Command {
 	for _, m := range lraMethods {
 		cmd.AddCommand(newLRAMethod(m))
 	}
-	cmd.AddCommand(newLRAInterference(), newLRATable(), newLRAPredict())
+	for _, t := range lraTrainings {
+		cmd.AddCommand(newLRATrain(t))
+	}
+	cmd.AddCommand(newLRATrainSub(), newLRAInterference(), newLRATable(), newLRALearned(), newLRAPredict())
 	return cmd
 }
 
 // lraMethod is a planner of whole batches as a command.
 type lraMethod struct {
 	name, doc string
-	solve     func(p *lra.Problem, constraints []lra.Constraint, rng *rand.Rand) (lra.Placement, error)
+	solve     func(ctx context.Context, p *lra.Problem, constraints []lra.Constraint, rng *rand.Rand) (lra.Placement, error)
 	ruled     bool // by constraints
 }
 
 // place is a method that takes one container after the other.
-func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser) func(*lra.Problem, []lra.Constraint, *rand.Rand) (lra.Placement, error) {
-	return func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
+func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser) func(context.Context, *lra.Problem, []lra.Constraint, *rand.Rand) (lra.Placement, error) {
+	return func(_ context.Context, p *lra.Problem, c []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
 		return p.Place(lra.AppOrder(p.Batch), choose(p, c, rng))
 	}
 }
@@ -53,27 +53,27 @@ var lraMethods = []lraMethod{
 	{"round-robin", "Take the nodes in turn", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.RoundRobin() }), false},
 	{"least-loaded", "Take the node with the fewest containers, then the fewest of the application", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.LeastLoaded }), false},
 	{"greedy", "Take the node whose throughput grows most, in the order of applications", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.Greedy }), false},
-	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
+	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
 		order := lra.AppOrder(p.Batch)
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		return p.Place(order, p.Greedy)
 	}, false},
-	{"local-search", "Greedy, improved by the best moves and swaps", func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+	{"local-search", "Greedy, improved by the best moves and swaps", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
 		x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
 		if err == nil {
 			p.LocalSearch(x)
 		}
 		return x, err
 	}, false},
-	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		s, err := p.Solve(lra.SolveOptions{})
+	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		s, err := p.Solve(ctx, lra.SolveOptions{})
 		if err != nil {
 			return nil, err
 		}
 		return s.Placement, nil
 	}, false},
-	{"medea", "Medea: the fewest weighted violations of constraints", func(p *lra.Problem, c []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		s, err := p.Medea(c, 0)
+	{"medea", "Medea: the fewest weighted violations of constraints", func(ctx context.Context, p *lra.Problem, c []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		s, err := p.Medea(ctx, c, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -191,24 +191,6 @@ func (o *lraFlags) load() (plan, score *lra.Problem, constraints []lra.Constrain
 	return plan, score, constraints, err
 }
 
-// lraResult is what a method reached on a batch.
-type lraResult struct {
-	Method         string       `json:"method"`
-	Nodes          int          `json:"nodes"`
-	Batch          lra.Counts   `json:"batch"`
-	Throughput     float64      `json:"throughput"`      // of a container, by the score table
-	Planned        float64      `json:"planned"`         // by the table that was planned by
-	Bound          float64      `json:"lp_bound"`        // of throughput
-	Violations     float64      `json:"violations"`      // weighted, of the constraints
-	Seconds        float64      `json:"seconds"`         // of the whole placement
-	DecisionMicros float64      `json:"decision_micros"` // of a container
-	Placement      []lra.Counts `json:"placement"`
-
-	problem     *lra.Problem
-	states      lra.Placement
-	constraints []lra.Constraint
-}
-
 func newLRAMethod(m lraMethod) *cobra.Command {
 	var o lraFlags
 	cmd := &cobra.Command{
@@ -219,24 +201,13 @@ func newLRAMethod(m lraMethod) *cobra.Command {
 				return err
 			}
 			start := time.Now()
-			x, err := m.solve(plan, constraints, rand.New(pcg.New(o.seed)))
+			x, err := m.solve(cmd.Context(), plan, constraints, rand.New(pcg.New(o.seed)))
 			if err != nil {
 				return err
 			}
-			r := &lraResult{
-				Method: m.name, Nodes: len(x), Batch: plan.Batch, Seconds: time.Since(start).Seconds(),
-				Throughput: score.Average(x), Planned: plan.Average(x), problem: score, states: x, constraints: constraints,
-			}
-			containers := float64(plan.Batch.Total())
-			r.DecisionMicros = r.Seconds / containers * 1e6
-			bound, err := score.Bound()
+			r, err := newLRAResult(m.name, plan, score, constraints, x, time.Since(start))
 			if err != nil {
 				return err
-			}
-			r.Bound = bound.Value / containers
-			for _, s := range x {
-				r.Violations += lra.Violations(constraints, s)
-				r.Placement = append(r.Placement, s.Counts())
 			}
 			if o.out != "" {
 				if err := r.write(o.out); err != nil {
@@ -251,78 +222,6 @@ func newLRAMethod(m lraMethod) *cobra.Command {
 	}
 	o.add(cmd)
 	return cmd
-}
-
-func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
-	t := tracking.NewTable("what", ">value")
-	t.Append("throughput of a container", fmt.Sprintf("%.6f", r.Throughput))
-	t.Append("as planned", fmt.Sprintf("%.6f", r.Planned))
-	t.Append("linear bound", fmt.Sprintf("%.6f", r.Bound))
-	t.Append("share of the bound", fmt.Sprintf("%.2f %%", 100*r.Throughput/r.Bound))
-	t.Append("weighted violations", fmt.Sprint(r.Violations))
-	t.Append("time", fmt.Sprintf("%.4f s", r.Seconds))
-	t.Append("time of a decision", fmt.Sprintf("%.2f µs", r.DecisionMicros))
-	if err := t.WriteText(cmd.OutOrStdout()); err != nil || !verbose {
-		return err
-	}
-	fmt.Fprintln(cmd.OutOrStdout())
-	header := []string{">node"}
-	for _, app := range lra.Apps {
-		header = append(header, ">"+app)
-	}
-	t = tracking.NewTable(append(header, ">throughput", ">each", ">violations")...)
-	for _, row := range r.nodeRows() {
-		t.Append(row...)
-	}
-	return t.WriteText(cmd.OutOrStdout())
-}
-
-// nodeRows returns the breakdown by nodes: counts, throughput in all and of each container,
-// violations.
-func (r *lraResult) nodeRows() [][]string {
-	var all [][]string
-	for i, s := range r.states {
-		row := []string{strconv.Itoa(i)}
-		for _, k := range s.Counts() {
-			row = append(row, strconv.Itoa(k))
-		}
-		v := r.problem.Value(lra.Placement{s})
-		all = append(all, append(row, fmt.Sprintf("%.6f", v), fmt.Sprintf("%.6f", v/float64(max(1, s.Total()))), fmt.Sprint(lra.Violations(r.constraints, s))))
-	}
-	return all
-}
-
-// write writes the placement matrix, the breakdown by nodes, and the result.
-func (r *lraResult) write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	nodes := r.nodeRows()
-	matrix := make([][]string, len(nodes))
-	for i, row := range nodes {
-		matrix[i] = row[1 : 1+lra.NumApps]
-	}
-	header := append([]string{"node"}, lra.Apps[:]...)
-	if err := writeCSV(filepath.Join(dir, "placement.csv"), lra.Apps[:], matrix); err != nil {
-		return err
-	}
-	if err := writeCSV(filepath.Join(dir, "nodes.csv"), append(header, "throughput", "each", "violations"), nodes); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "result.json"), append(text, '\n'), 0o644)
-}
-
-func writeCSV(path string, header []string, rows [][]string) error {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	if err := w.WriteAll(append([][]string{header}, rows...)); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
 func newLRAInterference() *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -49,7 +50,7 @@ func newLRATable() *cobra.Command {
 			if rows < 1 || rows > len(batches) {
 				return fmt.Errorf("--rows %d, want 1 to %d", rows, len(batches))
 			}
-			means, err := lraMeans(plan, score, constraints, nodes, batches[:rows], o.seed)
+			means, err := lraMeans(cmd.Context(), plan, score, constraints, nodes, batches[:rows], o.seed)
 			if err != nil {
 				return err
 			}
@@ -82,7 +83,7 @@ func drawBatches(containers, n int, seed uint64) []lra.Counts {
 }
 
 // lraMeans plays all methods on all batches; the last row is the bound.
-func lraMeans(plan, score *lra.Table, constraints []lra.Constraint, nodes int, batches []lra.Counts, seed uint64) ([]lraMean, error) {
+func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []lra.Constraint, nodes int, batches []lra.Counts, seed uint64) ([]lraMean, error) {
 	means := make([]lraMean, len(lraMethods)+1)
 	n := float64(len(batches))
 	for i, batch := range batches {
@@ -97,7 +98,7 @@ func lraMeans(plan, score *lra.Table, constraints []lra.Constraint, nodes int, b
 		containers := float64(batch.Total())
 		for k, m := range lraMethods {
 			start := time.Now()
-			x, err := m.solve(p, constraints, rand.New(pcg.New(seed+uint64(i))))
+			x, err := m.solve(ctx, p, constraints, rand.New(pcg.New(seed+uint64(i))))
 			if err != nil {
 				return nil, fmt.Errorf("%s on batch %d: %w", m.name, i, err)
 			}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // metisData returns the folder of the published tables and batches, or skips the test.
@@ -87,5 +89,76 @@ func TestLRAInterferenceIsPublished(t *testing.T) {
 		if want, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s differs from the published one: %v", name, err)
 		}
+	}
+}
+
+// The first episode is the demonstration of the golden row; the result is the best episode.
+func TestLRATrainHigh(t *testing.T) {
+	dir, out := metisData(t), t.TempDir()
+	doc := lraJSON(t, "lra", "train-high", "--data", dir, "--episodes", "200", "--out", out)
+	if got := doc["throughput"].(float64); got < 1.178886+0.0005 || got > 1.204463 {
+		t.Errorf("throughput %v, want above the demonstration's 1.178886 and at most the bound 1.204463", got)
+	}
+	for _, name := range []string{"placement.csv", "nodes.csv", "result.json", "model.safetensors", "curve.csv", "learning_curve.png"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// generatedTable writes the table that the shipped models are trained on.
+func generatedTable(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := lra.WriteTable(&b, lra.GenerateTable(0)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "table.csv")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The shipped prices beat the best of 21 greedy placements of dense batches with confidence, and
+// no method is above the bound.
+func TestLRALearned(t *testing.T) {
+	model := filepath.Join("..", "models", "pretrained", "k8s-LRAPricing-v0", "ppo.safetensors")
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetOut(&out)
+	root.SetArgs([]string{"lra", "learned", "--policy", model, "--containers", "600", "--rows", "6", "--milp-nodes", "0", "--node-table", generatedTable(t), "--json"})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	var all []lraScores
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	bound := all[len(all)-1]
+	for _, s := range all {
+		if s.Method == model && s.GainLow <= 0 {
+			t.Errorf("%s gains %v to %v, want more than 0", s.Method, s.GainLow, s.GainHigh)
+		}
+		for k, v := range s.Each {
+			if v > bound.Each[k]+1e-9 {
+				t.Errorf("%s reaches %v on batch %d, above the bound %v", s.Method, v, k, bound.Each[k])
+			}
+		}
+	}
+	if len(all) != 6 {
+		t.Errorf("%d rows, want greedy twice, local search, the policy, the mean and the bound", len(all))
+	}
+}
+
+// The shipped sub-scheduler is at no number of containers below round-robin.
+func TestLRASubScheduler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays 216 numbers of containers; run without -short")
+	}
+	model := filepath.Join("..", "models", "pretrained", "k8s-LRASubcluster-v0", "ppo.safetensors")
+	doc := lraJSON(t, "lra", "train-sub", "--model", model, "--node-table", generatedTable(t), "--rows", "5")
+	if doc["worse"] != nil || len(doc["counts"].([]any)) != 216 {
+		t.Errorf("round-robin is better at %v of %d numbers of containers, want none of 216", doc["worse"], len(doc["counts"].([]any)))
 	}
 }

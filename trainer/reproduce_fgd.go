@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -28,11 +29,10 @@ const (
 const fgdNodes = "openb_node_list_gpu_node.csv"
 
 func newReproduceFGD() *cobra.Command {
-	var nodes, pods, policy, data, plots string
+	var nodes, pods, plots string
 	var seed int64
-	var ratio float64
 	var all bool
-	var at int
+	var c fgdConfig
 	cmd := &cobra.Command{
 		Use:   "fgd",
 		Short: "Reproduce the tables of fragmentation gradient descent (Weng et al., USENIX ATC 2023)",
@@ -41,13 +41,18 @@ func newReproduceFGD() *cobra.Command {
 Pods of the list arrive one after the other, tuned to request --ratio times the GPUs of the
 nodes, and each is placed at once or never. Point x of a curve is the mean over the arrivals at
 x % of the cluster's GPUs requested, in percent of its GPUs. With --all, every list of a folder
-is played with every policy and the ten published seeds.`,
+is played with every policy and the ten published seeds.
+
+A --model of k8s/GPUPodScheduling-v0 plays the same workloads, whatever number of nodes it was
+trained with. Several are one policy trained with several seeds: with --all their runs are
+pooled, and the difference to FGD has its interval over the models.`,
 		Example: `  trainer reproduce fgd --nodes openb_node_list_gpu_node.csv --pods openb_pod_list_default.csv --policy FGD --seed 42 --json
-  trainer reproduce fgd --all --data ../shared/data/openb`,
+  trainer reproduce fgd --all --data ../shared/data/openb
+  trainer reproduce fgd --all --list gpuspec10 --policy FGD --policy Random --model models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors --plot docs/img`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ratio < 0 || ratio > 10 {
-				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", ratio)
+			if c.ratio < 0 || c.ratio > 10 {
+				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", c.ratio)
 			}
 			if !all {
 				if nodes == "" || pods == "" {
@@ -56,25 +61,27 @@ is played with every policy and the ten published seeds.`,
 				if plots != "" {
 					return errors.New("--plot draws curves with bands over seeds and needs --all")
 				}
-				return reproduceOne(cmd, nodes, pods, policy, seed, ratio)
+				if len(c.lists) > 0 {
+					return errors.New("--list selects among the lists of --all")
+				}
+				return reproduceOne(cmd, nodes, pods, c, seed)
 			}
 			for _, name := range []string{"nodes", "pods", "seed"} {
 				if cmd.Flags().Changed(name) {
 					return errors.New("--" + name + " selects a single run, and --all is all of them")
 				}
 			}
-			if data == "" {
+			if c.data == "" {
 				root := dataFolder()
 				if root == "" {
 					return fmt.Errorf("no data: give --data, or set %s to the folder that holds openb/", dataVariable)
 				}
-				data = filepath.Join(root, "openb")
+				c.data = filepath.Join(root, "openb")
 			}
-			policies := gpu.PolicyNames()
-			if cmd.Flags().Changed("policy") {
-				policies = []string{policy}
+			if !cmd.Flags().Changed("policy") {
+				c.policies = gpu.PolicyNames()
 			}
-			rows, err := reproduceAll(cmd.Context(), data, policies, ratio, at)
+			rows, err := reproduceAll(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -86,32 +93,38 @@ is played with every policy and the ten published seeds.`,
 			if wantJSON(cmd) {
 				return printJSON(cmd, rows)
 			}
-			return printFGDTable(cmd, rows, at)
+			if err := printFGDTable(cmd, rows, c.at); err != nil {
+				return err
+			}
+			return printFGDModels(cmd, rows, "FGD")
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&nodes, "nodes", "", "node list")
 	f.StringVar(&pods, "pods", "", "pod list")
-	f.StringVar(&policy, "policy", "FGD", "one of "+strings.Join(gpu.PolicyNames(), ", ")+"; with --all, only this one")
+	f.StringArrayVar(&c.policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpu.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
 	f.Int64Var(&seed, "seed", firstFGDSeed, "random seed of the workload")
-	f.Float64Var(&ratio, "ratio", gpu.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
+	f.Float64Var(&c.ratio, "ratio", gpu.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
 	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
-	f.StringVar(&data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
+	f.StringVar(&c.data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
 	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
-	f.IntVar(&at, "at", 100, "percent arrived that the table of --all shows")
+	f.IntVar(&c.at, "at", 100, "percent arrived that the table of --all shows")
+	f.StringArrayVar(&c.lists, "list", nil, "with --all, only this list, such as gpuspec10 (repeat)")
+	f.StringArrayVar(&c.models, "model", nil, "model file; in place of --policy, or with --all beside it (repeat)")
 	return cmd
 }
 
-func reproduceOne(cmd *cobra.Command, nodeFile, podFile, policy string, seed int64, ratio float64) error {
-	nodes, err := gpu.ReadNodes(nodeFile)
-	if err != nil {
-		return err
+func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, seed int64) error {
+	if len(c.models) > 1 || len(c.policies) > 1 || len(c.models) == 1 && cmd.Flags().Changed("policy") {
+		return errors.New("one --policy or one --model plays a single run")
 	}
-	pods, err := gpu.ReadPods(podFile)
-	if err != nil {
-		return err
+	var run *gpu.Run
+	var err error
+	if len(c.models) == 1 {
+		run, err = reproduceModel(cmd.Context(), c.models[0], nodeFile, podFile, seed, c.ratio)
+	} else {
+		run, err = reproduceHeuristic(nodeFile, podFile, c.policies[0], seed, c.ratio)
 	}
-	run, err := gpu.Reproduce(nodes, pods, policy, seed, ratio)
 	if err != nil {
 		return err
 	}
@@ -130,6 +143,28 @@ func reproduceOne(cmd *cobra.Command, nodeFile, podFile, policy string, seed int
 	return err
 }
 
+func reproduceHeuristic(nodeFile, podFile, policy string, seed int64, ratio float64) (*gpu.Run, error) {
+	nodes, err := gpu.ReadNodes(nodeFile)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := gpu.ReadPods(podFile)
+	if err != nil {
+		return nil, err
+	}
+	return gpu.Reproduce(nodes, pods, policy, seed, ratio)
+}
+
+// fgdConfig are the arguments of reproduce fgd --all.
+type fgdConfig struct {
+	data     string
+	lists    []string // nil is all
+	policies []string
+	models   []string
+	ratio    float64
+	at       int
+}
+
 // fgdRow is one list and policy of the table.
 type fgdRow struct {
 	List   string    `json:"list"`
@@ -137,19 +172,59 @@ type fgdRow struct {
 	Mean   float64   `json:"mean"` // over seeds, of the allocation at the percent arrived asked for
 	SD     float64   `json:"sd"`   // sample standard deviation
 	Failed float64   `json:"failed"`
-	Runs   []gpu.Run `json:"runs"`
+	Runs   []gpu.Run `json:"runs"` // by workload; of several models one after the other
+
+	models int // 0 for a heuristic
 }
 
-func reproduceAll(ctx context.Context, data string, policies []string, ratio float64, at int) ([]fgdRow, error) {
-	nodes, err := gpu.ReadNodes(filepath.Join(data, fgdNodes))
+// fgdLists returns the files of the lists to play.
+func (c *fgdConfig) fgdLists() ([]string, error) {
+	if len(c.lists) > 0 {
+		var files []string
+		for _, name := range c.lists {
+			files = append(files, filepath.Join(c.data, "openb_pod_list_"+name+".csv"))
+		}
+		return files, nil
+	}
+	files, err := filepath.Glob(filepath.Join(c.data, "openb_pod_list_*.csv"))
+	if err != nil || len(files) == 0 {
+		return nil, errors.Join(err, fmt.Errorf("no file openb_pod_list_*.csv in %s", c.data))
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// modelsRow returns the row of the models, which are one policy.
+func (c *fgdConfig) modelsRow(list string, workloads int) (*fgdRow, error) {
+	if len(c.models) == 0 {
+		return nil, nil
+	}
+	row := &fgdRow{List: list, models: len(c.models), Runs: make([]gpu.Run, len(c.models)*workloads)}
+	for _, path := range c.models {
+		f, err := models.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if row.Policy == "" {
+			row.Policy = f.Meta.Algo
+		}
+		if row.Policy != f.Meta.Algo {
+			return nil, fmt.Errorf("%s is of %s and %s of %s: the models of one table are one policy", c.models[0], row.Policy, path, f.Meta.Algo)
+		}
+	}
+	return row, nil
+}
+
+func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
+	nodeFile := filepath.Join(c.data, fgdNodes)
+	nodes, err := gpu.ReadNodes(nodeFile)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := filepath.Glob(filepath.Join(data, "openb_pod_list_*.csv"))
-	if err != nil || len(lists) == 0 {
-		return nil, errors.Join(err, fmt.Errorf("no file openb_pod_list_*.csv in %s", data))
+	lists, err := c.fgdLists()
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(lists)
 	pods := make([][]gpu.Pod, len(lists))
 	for i, list := range lists {
 		if pods[i], err = gpu.ReadPods(list); err != nil {
@@ -159,23 +234,39 @@ func reproduceAll(ctx context.Context, data string, policies []string, ratio flo
 	var rows []fgdRow
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
+	const workloads = lastFGDSeed - firstFGDSeed + 1
 	for k, list := range lists {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
-		for _, policy := range policies {
-			row := fgdRow{List: name, Policy: policy, Runs: make([]gpu.Run, lastFGDSeed-firstFGDSeed+1)}
-			for i := range row.Runs {
+		fill := func(runs []gpu.Run, play func(seed int64) (*gpu.Run, error)) {
+			for i := range runs {
 				group.Go(func() error {
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					run, err := gpu.Reproduce(nodes, pods[k], policy, int64(firstFGDSeed+i), ratio)
+					run, err := play(int64(firstFGDSeed + i))
 					if err == nil {
-						row.Runs[i] = *run
+						runs[i] = *run
 					}
 					return err
 				})
 			}
+		}
+		for _, policy := range c.policies {
+			row := fgdRow{List: name, Policy: policy, Runs: make([]gpu.Run, workloads)}
+			fill(row.Runs, func(seed int64) (*gpu.Run, error) { return gpu.Reproduce(nodes, pods[k], policy, seed, c.ratio) })
 			rows = append(rows, row)
+		}
+		row, err := c.modelsRow(name, workloads)
+		if err != nil {
+			return nil, errors.Join(err, group.Wait())
+		}
+		for i, path := range c.models {
+			fill(row.Runs[i*workloads:(i+1)*workloads], func(seed int64) (*gpu.Run, error) {
+				return reproduceModel(ctx, path, nodeFile, list, seed, c.ratio)
+			})
+		}
+		if row != nil {
+			rows = append(rows, *row)
 		}
 	}
 	if err := group.Wait(); err != nil {
@@ -184,10 +275,10 @@ func reproduceAll(ctx context.Context, data string, policies []string, ratio flo
 	for i := range rows {
 		var alloc, failed []float64
 		for _, run := range rows[i].Runs {
-			if at < 0 || at >= len(run.Alloc) {
-				return nil, fmt.Errorf("--at is %d, want 0 to %d", at, len(run.Alloc)-1)
+			if c.at < 0 || c.at >= len(run.Alloc) {
+				return nil, fmt.Errorf("--at is %d, want 0 to %d", c.at, len(run.Alloc)-1)
 			}
-			alloc, failed = append(alloc, run.Alloc[at]), append(failed, float64(run.Failed))
+			alloc, failed = append(alloc, run.Alloc[c.at]), append(failed, float64(run.Failed))
 		}
 		rows[i].Mean, rows[i].SD = stat.MeanStdDev(alloc, nil)
 		rows[i].Failed = stat.Mean(failed, nil)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
@@ -230,7 +232,23 @@ func (r *run) log(step int, metrics agents.Metrics) error {
 	if ret, length, ok := r.episodes.means(); ok {
 		metrics["rollout/ep_rew_mean"], metrics["rollout/ep_len_mean"] = ret, length
 	}
+	if r.scroll {
+		r.printRow(step, metrics)
+	}
 	return r.logs.write(int64(step), metrics)
+}
+
+// printRow prints a row of the logs, above the progress bar if there is one.
+func (r *run) printRow(step int, metrics agents.Metrics) {
+	out := r.out
+	if w, ok := r.bar.(io.Writer); ok {
+		out = w
+	}
+	row := []any{"timesteps", step}
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		row = append(row, name, metrics[name])
+	}
+	slog.New(slog.NewTextHandler(out, nil)).Info("update", row...)
 }
 
 // evaluate plays the greedy policy on the held-out episodes and keeps the best model.

@@ -36,7 +36,8 @@ type trainConfig struct {
 	resume       string
 	imitate      imitateConfig
 	urls         []string // of servers to play on; nil is in this process
-	quiet        bool
+	quiet        bool     // no progress bar
+	scroll       bool     // print each row of the logs
 	threshold    *float64 // mean return of an evaluation at which the training stops; nil is none
 	command      string   // as the user gave it, for args.yml
 	folder       string   // of this training; empty makes a new one below logFolder
@@ -65,6 +66,12 @@ type trainResult struct {
 }
 
 func newTrain() *cobra.Command {
+	cmd, _ := trainCommand()
+	return cmd
+}
+
+// trainCommand returns the command train, and the arguments that it reads its flags into.
+func trainCommand() (*cobra.Command, *trainConfig) {
 	var c trainConfig
 	var kwargs, evalKwargs, params []string
 	var file, seeds string
@@ -88,7 +95,7 @@ func newTrain() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c.env, c.quiet = spec.ID, wantJSON(cmd)
+			c.env, c.quiet = spec.ID, c.quiet || wantJSON(cmd)
 			if err := checkAlgo(c.algo); err != nil {
 				return err
 			}
@@ -153,11 +160,11 @@ func newTrain() *cobra.Command {
 	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file in RL Zoo's form, or the name of published ones (dqn: rl_zoo; ppo: cleanrl)")
 	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
-	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline to imitate before the training")
+	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline, or model file, to imitate before the training")
 	f.IntVar(&c.imitate.steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
 	f.IntVar(&c.imitate.epochs, "imitate-epochs", 10, "passes over them")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
-	return cmd
+	return cmd, &c
 }
 
 // trainAndReport trains, compares if asked to, and prints what came of it.

@@ -26,9 +26,9 @@ import (
 func newVPA() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vpa",
-		Short: "Vertical pod autoscaling: workloads",
+		Short: "Vertical pod autoscaling: workloads, and a forecaster of them",
 	}
-	cmd.AddCommand(newVPAWorkload())
+	cmd.AddCommand(newVPAWorkload(), newVPAForecaster(), newVPAFamilies())
 	return cmd
 }
 

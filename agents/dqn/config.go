@@ -2,6 +2,7 @@ package dqn
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/policies"
@@ -24,6 +25,7 @@ type Config struct {
 	ExplorationFraction    float64         `json:"exploration_fraction"`     // of the training, over which ε falls; default 0.1
 	ExplorationInitialEps  float64         `json:"exploration_initial_eps"`  // first ε; default 1
 	ExplorationFinalEps    float64         `json:"exploration_final_eps"`    // last ε; default 0.05
+	ExplorationDecay       float64         `json:"exploration_decay"`        // factor of ε from each environment step to the next, in place of ExplorationFraction; default 0: none
 	MaxGradNorm            float64         `json:"max_grad_norm"`            // bound of the gradient's norm; default 10
 	Policy                 string          `json:"policy"`                   // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"
 	NetArch                []int           `json:"net_arch"`                 // widths of the hidden layers; default 64, 64
@@ -75,6 +77,7 @@ func (c *Config) validate(numEnvs int) error {
 		{"exploration_fraction", c.ExplorationFraction, unit(c.ExplorationFraction), "in [0, 1]"},
 		{"exploration_initial_eps", c.ExplorationInitialEps, unit(c.ExplorationInitialEps), "in [0, 1]"},
 		{"exploration_final_eps", c.ExplorationFinalEps, unit(c.ExplorationFinalEps), "in [0, 1]"},
+		{"exploration_decay", c.ExplorationDecay, unit(c.ExplorationDecay), "in [0, 1]"},
 		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
 		{"prioritized_replay_alpha", c.PrioritizedReplayAlpha, c.PrioritizedReplayAlpha >= 0, "at least 0"},
 		{"prioritized_replay_beta0", c.PrioritizedReplayBeta0, unit(c.PrioritizedReplayBeta0), "in [0, 1]"},
@@ -92,9 +95,13 @@ func (c *Config) validate(numEnvs int) error {
 }
 
 // explorationRate returns ε when progressRemaining of the training, from 1 down to 0, is to
-// come: it falls linearly over the first ExplorationFraction.
+// come: it falls linearly over the first ExplorationFraction or, with an ExplorationDecay, by
+// that factor with each environment step.
 func (c *Config) explorationRate(progressRemaining float64) float64 {
 	done := 1 - progressRemaining
+	if c.ExplorationDecay > 0 {
+		return max(c.ExplorationFinalEps, c.ExplorationInitialEps*math.Pow(c.ExplorationDecay, done*float64(c.TotalTimesteps)))
+	}
 	if done >= c.ExplorationFraction {
 		return c.ExplorationFinalEps
 	}

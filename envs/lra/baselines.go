@@ -1,6 +1,7 @@
 package lra
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -139,7 +140,7 @@ var placementBaselines = []envs.Baseline{
 	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
 		New: func(task envs.Task) (envs.Rule, error) {
 			return plan(func(p *Problem) (Placement, error) {
-				s, err := p.Medea(task.(*Task).src.constraints, baselineNodes)
+				s, err := p.Medea(context.Background(), task.(*Task).src.constraints, baselineNodes)
 				if err != nil {
 					return nil, err
 				}
@@ -148,7 +149,7 @@ var placementBaselines = []envs.Baseline{
 		}},
 	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
 		New: plan(func(p *Problem) (Placement, error) {
-			s, err := p.Solve(SolveOptions{Nodes: baselineNodes})
+			s, err := p.Solve(context.Background(), SolveOptions{Nodes: baselineNodes})
 			if err != nil {
 				return nil, err
 			}

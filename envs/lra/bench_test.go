@@ -79,7 +79,7 @@ func BenchmarkBound81Nodes(b *testing.B) {
 func BenchmarkSolve81Nodes(b *testing.B) {
 	p := problem(b, 81, 200)
 	for b.Loop() {
-		if _, err := p.Solve(lra.SolveOptions{}); err != nil {
+		if _, err := p.Solve(ctx, lra.SolveOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}

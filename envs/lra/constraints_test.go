@@ -110,7 +110,7 @@ func TestMedeaFewestViolations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := p.Medea(constraints, 0)
+			s, err := p.Medea(ctx, constraints, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,5 @@
 // Package lra is the problem of placing long-running containers that interfere with one another:
-// k8s/LRAPlacement-v0, k8s/LRASubcluster-v0 and k8s/LRAHierarchical-v0.
+// k8s/LRAPlacement-v0, k8s/LRASubcluster-v0, k8s/LRAHierarchical-v0 and k8s/LRAPricing-v0.
 //
 // A node runs at most 8 containers of 7 applications, and what each of them achieves depends on
 // all of them: most contend, and some gain from a store beside them. Nodes do not affect one
@@ -14,6 +14,15 @@
 // sub-scheduler fills the sub-clusters at the end. The mask permits what has room and is not
 // against a restriction. A container on a node that does not permit it stays pending for ever;
 // with full:remap nothing is masked, and full nodes stand for others as in the earlier project.
+//
+// LRAPricing: Box of 7 numbers from -4 to 4; the price of a container of an application is what
+// one adds to a node in the mean of all states, plus half the number. A batch is placed node by
+// node (period of them for an action): the next takes, of the containers left, those whose value less
+// their prices is highest, so that the nodes after it have room for the rest. With online
+// arrivals the Box has 9 numbers and the next period containers go where they raise the worth of
+// a node most: what it will earn if it is offered containers of each application at rate
+// 3·exp(x/2), x the eighth number, takes those worth their price and loses each after a mean
+// lifetime, the unit of time, discounted at rate exp(x/2), x the ninth.
 //
 // # Observation
 //
@@ -40,6 +49,12 @@
 // With more than one level there follows 1 for the level of the choice. With online arrivals 7
 // to 14 are 0.
 //
+// LRAPricing has a Box of 10 in their place, from 0 to 1. With a batch: 0–6 are the containers of
+// each application that are left, over the slots of the nodes to be filled, 7 is all of them, 8
+// the share of the nodes to be filled, 9 one over their number. With online arrivals 0–6 are
+// the running containers over all slots, 7 is all of them, 8 the share of vacant nodes, 9 the
+// value of the cluster over twice its slots.
+//
 // # Reward
 //
 // By how much the objective grows, over the containers of the batch (dense, the default but for
@@ -62,13 +77,13 @@
 //
 // # Options
 //
-// See [Options] and [HierarchicalOptions].
+// See [Options], [HierarchicalOptions] and [PricingOptions].
 //
 // # Baselines
 //
 // random, round_robin, least_loaded, paragon, paragon_as_coded, greedy; and planners of the whole
 // batch, whatever its order: greedy_app_order, greedy_best_of_21, greedy_local_search, medea,
-// milp. LRAHierarchical: random, round_robin, equal_split. The linear bound is [Problem.Bound].
+// milp. LRAHierarchical: random, round_robin, equal_split. LRAPricing: mean_values, duals. The linear bound is [Problem.Bound].
 //
 // # Versions
 //
@@ -78,5 +93,7 @@
 //
 // L. Wang, Q. Weng, W. Wang, C. Chen, B. Li, "Metis: Learning to Schedule Long-Running
 // Applications in Shared Container Clusters at Scale", SC'20, and its artefact; P. Garefalakis et
-// al., "Medea", EuroSys'18; C. Delimitrou and C. Kozyrakis, "Paragon", ASPLOS'13.
+// al., "Medea", EuroSys'18; C. Delimitrou and C. Kozyrakis, "Paragon", ASPLOS'13; P.
+// Whittle, "Restless bandits: activity allocation in a changing world", J. Applied Probability
+// 25A, 1988 (the worth of a node with online arrivals).
 package lra

@@ -1,6 +1,10 @@
 package lra
 
-import "math"
+import (
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
 
 // Features of a node, and of the batch.
 const (
@@ -43,6 +47,68 @@ func (s *source) features() {
 func (k *nodeKind) row(app int, s State) []float32 {
 	at := (app*NumStates + int(s)) * nodeFeatures
 	return k.rows[at : at+nodeFeatures : at+nodeFeatures]
+}
+
+// Observe implements [envs.Task].
+func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	nodes := t.fan * nodeFeatures
+	remapped := t.src.opts.Full == FullRemap && remap(t, t.x, t.seen, t.to)
+	rows := t.rows
+	if remapped {
+		rows = t.remappedRows()
+	}
+	if t.levels == 1 {
+		copy(obs, rows)
+		copy(mask, t.mask)
+	} else {
+		t.observeChildren(rows, obs[:nodes], mask)
+	}
+	if t.open == 0 || remapped {
+		for i := range mask {
+			mask[i] = true
+		}
+	}
+	t.observeBatch(obs[nodes : nodes+batchFeatures])
+	if t.levels > 1 {
+		level := obs[nodes+batchFeatures:]
+		clear(level)
+		level[t.level] = 1
+	}
+}
+
+// remappedRows returns the features of the nodes as remap shows them.
+func (t *Task) remappedRows() []float32 {
+	for i, s := range t.seen {
+		copy(t.shown[i*nodeFeatures:], t.src.kinds[t.src.class[i]].row(t.app(), s))
+	}
+	return t.shown
+}
+
+// observeChildren writes the features of the children of a vertex, and which of them has a node
+// that permits the container: the mean of their nodes, but of the gain the largest of those
+// that permit it.
+func (t *Task) observeChildren(rows, obs []float32, mask []bool) {
+	clear(obs)
+	width := t.width()
+	part := 1 / float32(width)
+	for c := range t.fan {
+		row := obs[c*nodeFeatures : (c+1)*nodeFeatures]
+		ok, gain := false, float32(0)
+		for i := t.from + c*width; i < t.from+(c+1)*width; i++ {
+			one := rows[i*nodeFeatures : (i+1)*nodeFeatures]
+			for f, v := range one {
+				row[f] += v * part
+			}
+			if t.mask[i] {
+				if g := one[gainFeature]; !ok || g > gain {
+					gain = g
+				}
+				ok = true
+			}
+		}
+		row[gainFeature] = gain
+		mask[c] = ok
+	}
 }
 
 // observeBatch writes the features of the batch: what is to be placed, and what is to come.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -48,7 +49,7 @@ var subSchedulers = map[string]SubScheduler{
 	"least_loaded":        byChooser(func(p *Problem) Chooser { return p.LeastLoaded }),
 	"greedy_local_search": fillBy((*Problem).greedyLocalSearch),
 	"milp": fillBy(func(p *Problem) (Placement, error) {
-		s, err := p.Solve(SolveOptions{Nodes: baselineNodes})
+		s, err := p.Solve(context.Background(), SolveOptions{Nodes: baselineNodes})
 		if err != nil {
 			return nil, err
 		}
@@ -71,20 +72,23 @@ func newHierarchy(o HierarchicalOptions) (*hierarchy, error) {
 	}
 	ok := false
 	if h.sub, ok = subSchedulers[o.SubScheduler]; !ok {
-		if filepath.Ext(o.SubScheduler) != ".npz" {
-			names := make([]string, 0, len(subSchedulers))
-			for name := range subSchedulers {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			return nil, invalid("subscheduler is %q, want one of %v or an .npz file", o.SubScheduler, names)
-		}
-		if h.sub, err = ReadSubSchedulerFile(o.SubScheduler); err != nil {
+		if h.sub, err = readSubScheduler(o.SubScheduler); err != nil {
 			return nil, err
 		}
 	}
 	h.source, err = newSource(o.common())
 	return h, err
+}
+
+// readSubScheduler reads a file of the published networks or of another known kind.
+func readSubScheduler(path string) (SubScheduler, error) {
+	switch ext := filepath.Ext(path); {
+	case ext == ".npz":
+		return ReadSubSchedulerFile(path)
+	case ext != "" && SubSchedulerFiles[ext] != nil:
+		return SubSchedulerFiles[ext](path)
+	}
+	return nil, invalid("subscheduler is %q, want one of %v or an .npz file", path, slices.Sorted(maps.Keys(subSchedulers)))
 }
 
 // HierarchicalTask is the environment of k8s/LRAHierarchical-v0. It implements [envs.Task].
@@ -124,6 +128,9 @@ func newHierarchicalTask(src *hierarchy) *HierarchicalTask {
 	t.rng = rand.New(t.own)
 	return t
 }
+
+// Placement returns the state of each node as filled last, which the caller must not change.
+func (t *HierarchicalTask) Placement() Placement { return t.x }
 
 // Spaces implements [envs.Task].
 func (t *HierarchicalTask) Spaces() (obs, act space.Space) {

@@ -2,6 +2,7 @@ package lra
 
 import (
 	"container/heap"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -99,8 +100,8 @@ func (g *program) bound() Bound {
 
 // Solve finds a placement of the highest value by branch and bound: the linear relaxation
 // first, then without the columns whose reduced cost alone takes more than what lies between
-// it and the best placement known.
-func (p *Problem) Solve(opts SolveOptions) (*Solution, error) {
+// it and the best placement known. When ctx ends it returns the error of ctx.
+func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, error) {
 	if opts.Gap == 0 {
 		opts.Gap = 5e-5
 	}
@@ -118,7 +119,7 @@ func (p *Problem) Solve(opts SolveOptions) (*Solution, error) {
 	if s.opts.Nodes == 0 {
 		s.opts.Nodes = 100_000_000 / len(s.g.state)
 	}
-	if err := s.run(); err != nil {
+	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
 	if s.x == nil {
@@ -260,13 +261,16 @@ func (s *search) shrink() {
 }
 
 // run works through the branches, each time down to a leaf and then from the best open one.
-func (s *search) run() error {
+func (s *search) run(ctx context.Context) error {
 	root := &branch{column: -1, bound: s.bound, basis: slices.Clone(s.g.basis)}
 	heap.Push(&s.open, root)
 	for len(s.open) > 0 && s.nodes < s.opts.Nodes {
 		b := heap.Pop(&s.open).(*branch)
 		for b != nil && b.bound > s.cutoff() {
-			var err error
+			err := ctx.Err()
+			if err != nil {
+				return err
+			}
 			if b, err = s.expand(b); err != nil {
 				return err
 			}

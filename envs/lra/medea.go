@@ -1,6 +1,9 @@
 package lra
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // Violations returns the weighted violations of the constraints on a node in state s: for each
 // container and constraint of its application, by how many others it is off. Containers of the
@@ -33,7 +36,7 @@ func Violations(constraints []Constraint, s State) float64 {
 // nodes has the optimum of the published one over containers and nodes, with thousands of times
 // fewer variables. Such placements are far from unique, and their throughput differs. The
 // Solution's Value is that of p, and its Bound the least number of violations.
-func (p *Problem) Medea(constraints []Constraint, nodes int) (*Solution, error) {
+func (p *Problem) Medea(ctx context.Context, constraints []Constraint, nodes int) (*Solution, error) {
 	q := &Problem{Class: p.Class, Batch: p.Batch}
 	for _, m := range p.Models {
 		cost := *m
@@ -42,7 +45,7 @@ func (p *Problem) Medea(constraints []Constraint, nodes int) (*Solution, error) 
 		}
 		q.Models = append(q.Models, &cost)
 	}
-	s, err := q.Solve(SolveOptions{Whole: true, Nodes: nodes})
+	s, err := q.Solve(ctx, SolveOptions{Whole: true, Nodes: nodes})
 	if err != nil {
 		return nil, fmt.Errorf("medea: %w", err)
 	}

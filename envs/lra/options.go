@@ -38,6 +38,7 @@ type Options struct {
 	Split          string   `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
 	Nodes          int      `opt:"nodes" doc:"number of nodes"`
 	Containers     int      `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
+	MinContainers  int      `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
 	Order          string   `opt:"order" doc:"apps or shuffled: the order in which a batch is placed"`
 	Arrivals       string   `opt:"arrivals" doc:"batch, or online: containers come and go"`
 	Load           float64  `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
@@ -104,6 +105,36 @@ func (h *HierarchicalOptions) common() Options {
 	return o
 }
 
+// PricingOptions are the options of k8s/LRAPricing-v0.
+type PricingOptions struct {
+	Table         string  `opt:"table" doc:"CSV file of the node table that prices are set against; empty generates one"`
+	ScoreTable    string  `opt:"score_table" doc:"CSV file of the node table that rewards are by; empty is table"`
+	TableSeed     int     `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
+	Batches       string  `opt:"batches" doc:"CSV file of batches; empty draws batches of equally likely applications"`
+	Batch         int     `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
+	Split         string  `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
+	Nodes         int     `opt:"nodes" doc:"number of nodes"`
+	Containers    int     `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
+	MinContainers int     `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
+	Arrivals      string  `opt:"arrivals" doc:"batch, or online: containers come and go"`
+	Load          float64 `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
+	Period        int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
+}
+
+// DefaultPricingOptions returns the defaults of k8s/LRAPricing-v0.
+func DefaultPricingOptions() PricingOptions {
+	o := DefaultOptions()
+	return PricingOptions{Batch: o.Batch, Split: o.Split, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load}
+}
+
+// common returns the options that both kinds of environment have.
+func (p *PricingOptions) common() Options {
+	o := DefaultOptions()
+	o.Table, o.ScoreTable, o.TableSeed, o.Batches, o.Batch, o.Split = p.Table, p.ScoreTable, p.TableSeed, p.Batches, p.Batch, p.Split
+	o.Nodes, o.Containers, o.MinContainers, o.Arrivals, o.Load = p.Nodes, p.Containers, p.MinContainers, p.Arrivals, p.Load
+	return o
+}
+
 // maxNodes and maxSteps bound what an environment may be made with.
 const (
 	maxNodes = 100_000
@@ -139,6 +170,7 @@ func (o *Options) check() error {
 		{"batch", float64(o.Batch), -1, maxSteps},
 		{"nodes", float64(o.Nodes), 1, maxNodes},
 		{"containers", float64(o.Containers), 1, maxSteps},
+		{"min_containers", float64(o.MinContainers), 0, maxSteps},
 		{"load", o.Load, 0.01, 1},
 		{"spread", float64(o.Spread), 0, MaxSlots},
 		{"soft_violations", o.SoftViolations, 0, 1},
@@ -153,6 +185,8 @@ func (o *Options) check() error {
 	switch {
 	case online && (o.Batches != "" || o.Batch >= 0):
 		return invalid("batches and batch are of batch arrivals only")
+	case o.MinContainers > o.Containers || o.MinContainers > 0 && (online || o.Batches != "" || o.Objective == ObjectiveVacant):
+		return invalid("min_containers is %d, want at most containers, %d, of drawn batches, whose objective is not vacant", o.MinContainers, o.Containers)
 	case o.Batches == "" && o.Batch >= 0:
 		return invalid("batch %d needs batches, the file whose row it is", o.Batch)
 	case o.Full == FullRemap && (len(o.Restrict) > 0 || o.Spread > 0 || len(o.Classes) > 0):

@@ -3,7 +3,7 @@ package lra
 import "github.com/kubernasium/kubernasium/envs"
 
 func init() {
-	placement, subcluster, hierarchical := DefaultOptions(), DefaultSubclusterOptions(), DefaultHierarchicalOptions()
+	placement, subcluster, hierarchical, pricing := DefaultOptions(), DefaultSubclusterOptions(), DefaultHierarchicalOptions(), DefaultPricingOptions()
 	metrics := []envs.Metric{{Column: "throughput"}, {Column: "objective"}, {Column: "slo_share"}}
 	envs.Register(&envs.Spec{
 		ID:  "k8s/LRAPlacement-v0",
@@ -59,6 +59,23 @@ func init() {
 		},
 		Options: &hierarchical, HeldOut: map[string]any{"split": SplitHeldOut}, RenderModes: []string{"ansi", "rgb_array"},
 		Info: infoColumns, Metrics: metrics, Baselines: hierarchicalBaselines,
+	})
+	envs.Register(&envs.Spec{
+		ID:  "k8s/LRAPricing-v0",
+		Doc: "Price long-running containers, which then fill node after node for the highest surplus.",
+		Open: func(opts map[string]any) (envs.Maker, error) {
+			o := DefaultPricingOptions()
+			if err := envs.DecodeOptions(opts, &o); err != nil {
+				return nil, err
+			}
+			src, err := newPricer(o)
+			if err != nil {
+				return nil, err
+			}
+			return func() (envs.Task, error) { return newPricingTask(src), nil }, nil
+		},
+		Options: &pricing, HeldOut: map[string]any{"split": SplitHeldOut}, RenderModes: []string{"ansi", "rgb_array"},
+		Info: infoColumns, Metrics: metrics, Baselines: pricingBaselines,
 	})
 }
 

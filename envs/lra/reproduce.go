@@ -1,6 +1,9 @@
 package lra
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // Reproduction is what the deterministic methods reach on one batch: throughputs of a
 // container, and the bound on all placements. Source: facts of the earlier project's batches
@@ -15,7 +18,7 @@ type Reproduction struct {
 
 // Reproduce computes a row of the published comparison. The integer program stops at a
 // relative gap of [ReproduceGap]. sub may be nil.
-func Reproduce(t *Table, nodes int, batch Counts, sub SubScheduler) (*Reproduction, error) {
+func Reproduce(ctx context.Context, t *Table, nodes int, batch Counts, sub SubScheduler) (*Reproduction, error) {
 	p, err := NewProblem(t, nodes, batch)
 	if err != nil {
 		return nil, err
@@ -36,7 +39,7 @@ func Reproduce(t *Table, nodes int, batch Counts, sub SubScheduler) (*Reproducti
 		return nil, err
 	}
 	r.LPBound = bound.Value / n
-	s, err := p.Solve(SolveOptions{Gap: ReproduceGap})
+	s, err := p.Solve(ctx, SolveOptions{Gap: ReproduceGap})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func TestReproduceGolden(t *testing.T) {
 			batches[g.containers] = readBatches(t, g.containers)
 		}
 		name := fmt.Sprintf("%d nodes, batch %d of %d, table %s", g.nodes, g.batch, g.containers, g.table)
-		got, err := lra.Reproduce(tables[g.table], g.nodes, batches[g.containers][g.batch], sub)
+		got, err := lra.Reproduce(ctx, tables[g.table], g.nodes, batches[g.containers][g.batch], sub)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -67,7 +67,7 @@ func TestTinyInstances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := p.Solve(lra.SolveOptions{Gap: 1e-9})
+		s, err := p.Solve(ctx, lra.SolveOptions{Gap: 1e-9})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,8 @@
 package lra_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
 
@@ -50,7 +52,7 @@ func TestSolveMixedNodes(t *testing.T) {
 			p.Models = append(p.Models, m)
 		}
 		want := bruteForce(p, 0, p.Batch)
-		s, err := p.Solve(lra.SolveOptions{Gap: 1e-9})
+		s, err := p.Solve(ctx, lra.SolveOptions{Gap: 1e-9})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +76,7 @@ func TestInfeasible(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &lra.Problem{Models: []*lra.Model{m}, Class: []int{0, 0}, Batch: lra.Counts{3}}
-	if _, err := p.Solve(lra.SolveOptions{}); err == nil {
+	if _, err := p.Solve(ctx, lra.SolveOptions{}); err == nil {
 		t.Error("Solve: no error")
 	}
 	if _, err := p.Bound(); err == nil {
@@ -136,5 +138,18 @@ func TestGeneratedTable(t *testing.T) {
 		if mean := sum / float64(n); math.Abs(mean-want.mean) > 0.02 {
 			t.Errorf("%s achieves %.4f on average, published is %v", lra.Apps[a], mean, want.mean)
 		}
+	}
+}
+
+// A dense batch takes many branches; none is expanded once the context has ended.
+func TestSolveStopsWithItsContext(t *testing.T) {
+	p, err := lra.NewProblem(lra.GenerateTable(0), 81, lra.Counts{90, 81, 88, 79, 85, 91, 86})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if s, err := p.Solve(ended, lra.SolveOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Solve after the end of its context: %v, %v, want context.Canceled", s, err)
 	}
 }

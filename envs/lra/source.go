@@ -178,7 +178,11 @@ func (s *source) reseed(own *pcg.Source, rng *rand.Rand) {
 func (s *source) drawBatch(rng *rand.Rand, queue []uint8) []uint8 {
 	if s.batches == nil {
 		var count Counts
-		for range s.opts.Containers {
+		n := s.opts.Containers
+		if low := s.opts.MinContainers; low > 0 {
+			n = low + rng.IntN(n-low+1)
+		}
+		for range n {
 			a := rng.IntN(NumApps)
 			count[a]++
 			queue = append(queue, uint8(a))

@@ -107,13 +107,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.src.reseed(t.own, rng)
-	clear(t.x)
-	t.queue, t.next, t.left = t.queue[:0], 0, Counts{}
-	t.level, t.from, t.decided, t.earned = 0, 0, 0, 0
-	t.tally = tally{vacant: len(t.x)}
-	for i, k := range t.src.class {
-		copy(t.rows[i*nodeFeatures:], t.src.kinds[k].row(noApp, 0))
-	}
+	t.restart()
 	t.drawLimits()
 	if t.heap != nil {
 		return t.beginOnline(ctx, c)
@@ -132,6 +126,17 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	t.next = -1
 	t.advance()
 	return nil
+}
+
+// restart empties the nodes and the queue.
+func (t *Task) restart() {
+	clear(t.x)
+	t.queue, t.next, t.left = t.queue[:0], 0, Counts{}
+	t.level, t.from, t.decided, t.earned = 0, 0, 0, 0
+	t.tally = tally{vacant: len(t.x)}
+	for i, k := range t.src.class {
+		copy(t.rows[i*nodeFeatures:], t.src.kinds[k].row(noApp, 0))
+	}
 }
 
 // drawLimits draws for each restricted application the nodes that are not meant for it.
@@ -331,68 +336,6 @@ func (t *Task) set(node int, to State) {
 		t.open--
 	case !was && t.mask[node]:
 		t.open++
-	}
-}
-
-// Observe implements [envs.Task].
-func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
-	nodes := t.fan * nodeFeatures
-	remapped := t.src.opts.Full == FullRemap && remap(t, t.x, t.seen, t.to)
-	rows := t.rows
-	if remapped {
-		rows = t.remappedRows()
-	}
-	if t.levels == 1 {
-		copy(obs, rows)
-		copy(mask, t.mask)
-	} else {
-		t.observeChildren(rows, obs[:nodes], mask)
-	}
-	if t.open == 0 || remapped {
-		for i := range mask {
-			mask[i] = true
-		}
-	}
-	t.observeBatch(obs[nodes : nodes+batchFeatures])
-	if t.levels > 1 {
-		level := obs[nodes+batchFeatures:]
-		clear(level)
-		level[t.level] = 1
-	}
-}
-
-// remappedRows returns the features of the nodes as remap shows them.
-func (t *Task) remappedRows() []float32 {
-	for i, s := range t.seen {
-		copy(t.shown[i*nodeFeatures:], t.src.kinds[t.src.class[i]].row(t.app(), s))
-	}
-	return t.shown
-}
-
-// observeChildren writes the features of the children of a vertex, and which of them has a node
-// that permits the container: the mean of their nodes, but of the gain the largest of those
-// that permit it.
-func (t *Task) observeChildren(rows, obs []float32, mask []bool) {
-	clear(obs)
-	width := t.width()
-	part := 1 / float32(width)
-	for c := range t.fan {
-		row := obs[c*nodeFeatures : (c+1)*nodeFeatures]
-		ok, gain := false, float32(0)
-		for i := t.from + c*width; i < t.from+(c+1)*width; i++ {
-			one := rows[i*nodeFeatures : (i+1)*nodeFeatures]
-			for f, v := range one {
-				row[f] += v * part
-			}
-			if t.mask[i] {
-				if g := one[gainFeature]; !ok || g > gain {
-					gain = g
-				}
-				ok = true
-			}
-		}
-		row[gainFeature] = gain
-		mask[c] = ok
 	}
 }
 

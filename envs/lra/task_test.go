@@ -17,6 +17,7 @@ const (
 	placementID    = "k8s/LRAPlacement-v0"
 	subclusterID   = "k8s/LRASubcluster-v0"
 	hierarchicalID = "k8s/LRAHierarchical-v0"
+	pricingID      = "k8s/LRAPricing-v0"
 )
 
 func spec(tb testing.TB, id string) *envs.Spec {
@@ -45,6 +46,9 @@ func TestContract(t *testing.T) {
 		{"sub-cluster", subclusterID, map[string]any{"containers": 30}, true},
 		{"sub-cluster, online", subclusterID, map[string]any{"nodes": 9, "containers": 40, "arrivals": "online"}, false},
 		{"sub-cluster, remap", subclusterID, map[string]any{"nodes": 3, "containers": 20, "full": "remap"}, true},
+		{"sub-cluster, sizes drawn", subclusterID, map[string]any{"containers": 30, "min_containers": 2}, true},
+		{"pricing", pricingID, map[string]any{"nodes": 12, "containers": 90, "min_containers": 60}, true},
+		{"pricing, online", pricingID, map[string]any{"nodes": 12, "containers": 60, "arrivals": "online", "period": 7}, true},
 		{"hierarchical", hierarchicalID, map[string]any{"containers": 60}, true},
 		{"hierarchical, dense", hierarchicalID, map[string]any{"containers": 40, "reward": "dense", "subscheduler": "round_robin", "order": "shuffled"}, true},
 		{"hierarchical, 729 nodes, tree", hierarchicalID, map[string]any{"containers": 60, "nodes": 729, "tree": true, "subscheduler": "least_loaded"}, true},

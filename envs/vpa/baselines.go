@@ -40,7 +40,8 @@ var baselines = []envs.Baseline{
 
 // rule returns the maker of the rule that follows a recommender. On the continuous environment
 // recommendations are set by [Task.Recommend], beside the nearest action; on the discrete one
-// the action of [Task.encodeDiscrete] is all there is, step by step.
+// the action of [Task.encodeDiscrete] is all there is, step by step. Where an action holds for
+// several steps, recommendations that are set exactly are made anew at each.
 func rule(make func() recommender) func(envs.Task) (envs.Rule, error) { return follow(make, false) }
 
 // follow is rule; exact sets recommendations on the discrete environment too.
@@ -52,21 +53,27 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, err
 		}
 		recommend := make()
 		var last Recommendation
-		return func(_ *cluster.State, first bool, action []float32) error {
+		next := func(first bool) Recommendation {
 			if r, ok := recommend(t, first); ok {
 				last = r
 			} else if first {
 				last = t.rec // what the pods have at the start
 			}
+			return last
+		}
+		further := func() Recommendation { return next(false) }
+		return func(_ *cluster.State, first bool, action []float32) error {
+			r := next(first)
 			if t.src.discrete {
-				action[0] = float32(t.encodeDiscrete(&last))
+				action[0] = float32(t.encodeDiscrete(&r))
 				if !exact {
 					return nil
 				}
 			} else {
-				t.encode(&last, action)
+				t.encode(&r, action)
 			}
-			t.Recommend(last)
+			t.Recommend(r)
+			t.follow = further
 			return nil
 		}, nil
 	}

@@ -13,14 +13,17 @@
 // Continuous: Box(-1, 1, (8,)), lower bound, target, upper bound and uncapped target of CPU, and
 // then the four of memory. With encoding log (default), x is the amount
 // min·(max/min)^((x+1)/2) between the policy's least and greatest; with relative, 4^x times
-// the peak of the last hour. A bound on the wrong side of its target is moved to the target, and
-// info says so (repaired). The uncapped target is recorded and acted upon by nobody, as in
+// the peak of the last hour; with upstream, 4^x times what upstream's recommender gives. A bound
+// on the wrong side of its target is moved to the target, and info says so (repaired). The uncapped target is recorded and acted upon by nobody, as in
 // Kubernetes.
 //
 // Discrete: Discrete(49), 7·(factor of CPU) + (factor of memory), each of 0.5, 0.8, 0.95, 1,
 // 1.05, 1.25, 2 by which the target in force is scaled. Both bounds are at the target, so that
 // the updater acts; with both factors 1 (24) they are wide open, and requests stay. All actions
 // are permitted at all times.
+//
+// With safety memory, an action's memory is raised to upstream's and to the last day's peak: to
+// more of it for the target. With hold N, an action holds for N steps.
 //
 // # Observation
 //
@@ -46,6 +49,8 @@
 //	26, 27  steps since the last OOM kill, the last eviction or resize;    0    1
 //	        60 or none are 1
 //	28      part of the episode that is over                               0    1
+//	29…44   amounts over upstream's target, if encoding is upstream or     -1   1
+//	        safety memory; see README.md
 //
 // # Reward
 //

@@ -11,6 +11,7 @@ const (
 	obsPerResource = 8
 	obsCommon      = 13
 	obsSize        = 2*obsPerResource + obsCommon
+	obsUpstream    = 16 // more, where upstream's recommender runs: half of CPU, half of memory
 )
 
 const (
@@ -65,6 +66,22 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	rest[10] = t.since(t.lastKill)
 	rest[11] = t.since(t.lastMove)
 	rest[12] = float32(t.steps) / float32(t.opts.Steps)
+	if t.feed != nil {
+		most := obs[obsSize:]
+		u := &t.up
+		t.observeUpstream(0, most[:obsUpstream/2], float64(u.Target.MilliCPU), float64(used.MilliCPU), float64(requests.MilliCPU)/n,
+			float64(t.rec.Target.MilliCPU), float64(u.Lower.MilliCPU), float64(u.Upper.MilliCPU))
+		t.observeUpstream(1, most[obsUpstream/2:obsUpstream], float64(u.Target.MemoryBytes), float64(used.MemoryBytes), float64(requests.MemoryBytes)/n,
+			float64(t.rec.Target.MemoryBytes), float64(u.Lower.MemoryBytes), float64(u.Upper.MemoryBytes))
+	}
+}
+
+// observeUpstream writes what is seen of CPU (0) or memory (1) over upstream's target, as
+// elements of an action of encoding upstream.
+func (t *Task) observeUpstream(r int, obs []float32, ref, used, request, target, lower, upper float64) {
+	for i, v := range [obsUpstream / 2]float64{used, request, t.hour[r].max(), t.hour[r].mean(), t.all[r].max(), target, lower, upper} {
+		obs[i] = relative(v, ref)
+	}
 }
 
 // observeResource writes what is seen of CPU (0) or memory (1).

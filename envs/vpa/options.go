@@ -30,6 +30,10 @@ const (
 
 	EncodingLog      = "log"      // action elements are amounts on a logarithmic scale
 	EncodingRelative = "relative" // … factors of the peak of the last hour
+	EncodingUpstream = "upstream" // … factors of what upstream's recommender gives
+
+	SafetyNone   = "none"
+	SafetyMemory = "memory" // memory is never below what upstream's recommender gives, nor below the peak of the last day
 
 	RequestsAndLimits = "RequestsAndLimits"
 	RequestsOnly      = "RequestsOnly"
@@ -85,7 +89,9 @@ type Options struct {
 	Checkpoint float64 `opt:"checkpoint_s" doc:"seconds between a container's checkpoints; an OOM kill loses the work since the last"`
 
 	Weighting string `opt:"weighting" doc:"slack_heavy, equal or risk_heavy: the weights of the reward's terms"`
-	Encoding  string `opt:"encoding" doc:"of continuous actions: log (amounts) or relative (factors of the last hour's peak)"`
+	Hold      int    `opt:"hold" doc:"steps for which an action holds; baselines that are set exactly decide at each"`
+	Encoding  string `opt:"encoding" doc:"of continuous actions: log (amounts), relative (factors of the last hour's peak) or upstream (factors of what upstream's recommender gives)"`
+	Safety    string `opt:"safety" doc:"none, or memory: an action's memory is raised to what upstream's recommender gives, and the last day's peak"`
 }
 
 // DefaultOptions returns the defaults.
@@ -98,7 +104,7 @@ func DefaultOptions() Options {
 		Controlled: RequestsAndLimits, ResizePolicy: ResizeNotRequired,
 		MinCPU: 10, MaxCPU: 32000, MinMemory: 16, MaxMemory: 131072,
 		NodeCPU: 64000, NodeMemory: 262144, Startup: 30, Checkpoint: 600,
-		Weighting: WeightingEqual, Encoding: EncodingLog,
+		Weighting: WeightingEqual, Hold: 1, Encoding: EncodingLog, Safety: SafetyNone,
 	}
 }
 
@@ -116,7 +122,8 @@ func (o *Options) check() error {
 		{"controlled_values", o.Controlled, []string{RequestsAndLimits, RequestsOnly}},
 		{"resize_policy", o.ResizePolicy, []string{ResizeNotRequired, ResizeRestartContainer}},
 		{"weighting", o.Weighting, []string{WeightingSlack, WeightingEqual, WeightingRisk}},
-		{"encoding", o.Encoding, []string{EncodingLog, EncodingRelative}},
+		{"encoding", o.Encoding, []string{EncodingLog, EncodingRelative, EncodingUpstream}},
+		{"safety", o.Safety, []string{SafetyNone, SafetyMemory}},
 	} {
 		if !slices.Contains(c.want, c.value) {
 			return fmt.Errorf("%w: %s is %q, want one of %q", envs.ErrInvalidOption, c.name, c.value, c.want)
@@ -136,6 +143,7 @@ func (o *Options) checkNumbers() error {
 	}{
 		{"max_gap_s", o.MaxGap, 1, 1e9},
 		{"steps", float64(o.Steps), 1, 1e6},
+		{"hold", float64(o.Hold), 1, float64(o.Steps)},
 		{"interval_s", o.Interval, 1, 86400},
 		{"history_h", o.History, 0, 24 * 365},
 		{"pods", float64(o.Pods), 1, 64},
@@ -196,6 +204,11 @@ const (
 	mib = 1 << 20
 	gib = 1 << 30
 )
+
+// asksUpstream reports whether upstream's recommender runs beside the agent.
+func (o *Options) asksUpstream(discrete bool) bool {
+	return o.Encoding == EncodingUpstream && !discrete || o.Safety == SafetyMemory
+}
 
 // amount returns millicores and MiB as resources.
 func amount(cpu, mem float64) cluster.Resources {

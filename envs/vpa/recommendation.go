@@ -157,34 +157,54 @@ func (t *Task) decode(action []float32) Recommendation {
 		}
 		return r
 	}
-	cpu, mem := t.reference()
 	for i, v := range amounts {
+		cpu, mem := t.reference(i)
 		v.MilliCPU = int64(math.Round(cpu * math.Pow(relativeRange, float64(action[i]))))
 		v.MemoryBytes = int64(math.Round(mem * math.Pow(relativeRange, float64(action[elements+i]))))
 	}
 	return r
 }
 
-// reference returns what factors of relative actions stand beside: the peaks of the last hour,
-// and no less than the policy's least amounts.
-func (t *Task) reference() (cpu, mem float64) {
-	return max(t.hour[0].max(), float64(t.low.MilliCPU)), max(t.hour[1].max(), float64(t.low.MemoryBytes))
+// reference returns the amounts of which element i of relative actions is a factor: the peaks of
+// the last hour, or the same element of what upstream's recommender gives; and no less than the
+// policy's least amounts.
+func (t *Task) reference(i int) (cpu, mem float64) {
+	cpu, mem = t.hour[0].max(), t.hour[1].max()
+	if t.opts.Encoding == EncodingUpstream {
+		u := [...]cluster.Resources{t.up.Lower, t.up.Target, t.up.Upper, t.up.Uncapped}[i]
+		cpu, mem = float64(u.MilliCPU), float64(u.MemoryBytes)
+	}
+	return max(cpu, float64(t.low.MilliCPU)), max(mem, float64(t.low.MemoryBytes))
+}
+
+// secure raises the memory of an action's recommendation, if the option safety asks for it: to
+// what upstream's recommender gives, the lower bound to the peak of the last day, and the target
+// to that and a margin, too. Limits are in proportion to the target.
+func (t *Task) secure(r *Recommendation) {
+	if t.opts.Safety != SafetyMemory {
+		return
+	}
+	peak := t.all[1].max()
+	r.Lower.MemoryBytes = max(r.Lower.MemoryBytes, t.up.Lower.MemoryBytes, int64(peak))
+	r.Target.MemoryBytes = max(r.Target.MemoryBytes, t.up.Target.MemoryBytes, int64(math.Ceil(margin*peak)))
+	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, t.up.Upper.MemoryBytes)
 }
 
 // encode writes the action that comes nearest to r.
 func (t *Task) encode(r *Recommendation, action []float32) {
-	cpu, mem := t.reference()
 	for i, v := range [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped} {
 		if t.opts.Encoding == EncodingLog {
 			action[i] = t.scales[0].element(float64(v.MilliCPU))
 			action[elements+i] = t.scales[1].element(float64(v.MemoryBytes))
 			continue
 		}
+		cpu, mem := t.reference(i)
 		action[i] = relative(float64(v.MilliCPU), cpu)
 		action[elements+i] = relative(float64(v.MemoryBytes), mem)
 	}
 }
 
+// relative returns the element of a relative action that stands for the amount, cut off at ±1.
 func relative(amount, reference float64) float32 {
 	if amount <= 0 {
 		return -1

@@ -9,21 +9,23 @@ import (
 // costs are the terms of the reward, in hours of the workload's mean demand.
 type costs struct{ slack, overrun, change float64 }
 
-// charge computes the costs of the last step and adds them up.
+// charge computes the costs of a step and adds them to those of the action and of the episode.
 func (t *Task) charge() {
 	s := &t.last
 	hours := t.step.Hours() / t.norm
 	pods := float64(len(t.pods))
-	t.cost = costs{
+	now := costs{
 		slack: (s.slackCPU/1000 + s.slackMem/gib*memoryPrice) * hours,
 		overrun: (s.overCPU/1000+s.overMem/gib*memoryPrice)*hours +
 			unmetPrice*((s.throttledCPU+s.downCPU)/1000*hours+s.lost/3600/t.norm) +
 			oomHours*float64(s.ooms)/pods,
 		change: (evictHours*float64(s.evictions) + resizeHours*float64(s.resizes)) / pods,
 	}
-	t.total.slack += t.cost.slack
-	t.total.overrun += t.cost.overrun
-	t.total.change += t.cost.change
+	for _, sum := range []*costs{&t.cost, &t.total} {
+		sum.slack += now.slack
+		sum.overrun += now.overrun
+		sum.change += now.change
+	}
 	a := &t.sum
 	a.demandCPU += s.demandCPU
 	a.throttledCPU += s.throttledCPU

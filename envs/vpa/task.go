@@ -36,17 +36,21 @@ type Task struct {
 
 	steps     int // executed
 	pods      []pod
-	rec       Recommendation // in force: repaired and capped
-	given     Recommendation // set by Recommend
-	use       bool           // given is to be used
-	last      interval       // the last step
-	sum       interval       // all steps
-	cost      costs          // of the last step
+	rec       Recommendation        // in force: repaired and capped
+	given     Recommendation        // set by Recommend
+	use       bool                  // given is to be used
+	follow    func() Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
+	last      interval              // the last step
+	sum       interval              // all steps
+	cost      costs                 // of the last action
 	total     costs
 	flags     flags
 	hour, all [2]window // observed CPU and memory: of the last hour, of the last day
 	lastKill  int       // step of the last OOM kill; -1 before it
 	lastMove  int       // step of the last eviction or resize; -1 before it
+
+	feed *upstreamFeed  // nil unless an option asks for upstream's recommender
+	up   Recommendation // of feed, for the present moment
 
 	candidates []candidate
 	budget     budget
@@ -77,6 +81,9 @@ func newTask(src *source) *Task {
 	}
 	t.source, t.rng = newGenerator()
 	t.low, t.high = o.bounds()
+	if o.asksUpstream(src.discrete) {
+		t.feed = newFeed()
+	}
 	hour, day := max(1, int(3600/o.Interval)), max(1, int(24*3600/o.Interval))
 	for r := range t.hour {
 		t.hour[r], t.all[r] = newWindow(hour), newWindow(day)
@@ -85,11 +92,15 @@ func newTask(src *source) *Task {
 }
 
 // MaxEpisodeSteps implements [envs.Limiter].
-func (t *Task) MaxEpisodeSteps() int { return t.opts.Steps }
+func (t *Task) MaxEpisodeSteps() int { return (t.opts.Steps + t.opts.Hold - 1) / t.opts.Hold }
 
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {
-	obs = space.NewBox(-1, 1, obsSize)
+	n := obsSize
+	if t.feed != nil {
+		n += obsUpstream
+	}
+	obs = space.NewBox(-1, 1, n)
 	if t.src.discrete {
 		return obs, space.Discrete{N: len(Factors) * len(Factors)}
 	}
@@ -116,7 +127,7 @@ func (t *Task) History() int { return t.src.history }
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.src.draw(t, rng)
-	t.steps, t.use, t.lastKill, t.lastMove = 0, false, -1, -1
+	t.steps, t.use, t.follow, t.lastKill, t.lastMove = 0, false, nil, -1, -1
 	t.last, t.sum, t.cost, t.total, t.flags = interval{}, interval{}, costs{}, costs{}, flags{}
 	t.record, t.seen = t.record[:0], t.seen[:0]
 	greatest := t.drawShares()
@@ -136,7 +147,17 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	if err := c.Apply(ctx, t.ops); err != nil {
 		return err
 	}
-	return t.createAll(ctx, c)
+	err := t.createAll(ctx, c)
+	t.askUpstream(true)
+	return err
+}
+
+// askUpstream lets upstream's recommender, if it runs, see the last step, or the history.
+func (t *Task) askUpstream(first bool) {
+	if t.feed != nil {
+		t.feed.observe(t, first)
+		t.up = t.feed.recommend()
+	}
 }
 
 // drawShares draws the pods' shares of the load and returns the greatest.
@@ -248,24 +269,38 @@ func (t *Task) observed(u cluster.Resources) {
 	t.all[1].push(mem)
 }
 
-// Apply implements [envs.Task]: the recommendation that the action stands for is repaired and
-// capped, the updater acts on it, and the pods run for a step.
+// Apply implements [envs.Task]: for each step that the action holds, the recommendation that it
+// stands for is repaired and capped, the updater acts on it, and the pods run.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	if t.steps == t.opts.Steps {
 		return envs.Outcome{}, fmt.Errorf("the episode has %d steps; option steps makes longer ones", t.opts.Steps)
 	}
-	t.decide(action)
-	t.last = interval{}
-	if t.opts.Mode == ModeInitial && t.steps == 0 {
-		if err := t.admitAll(ctx, c); err != nil {
+	t.cost = costs{}
+	flags := flags{}
+	for k := range min(t.opts.Hold, t.opts.Steps-t.steps) {
+		t.decide(action, k)
+		flags.repaired, flags.capped = flags.repaired || t.flags.repaired, flags.capped || t.flags.capped
+		if err := t.act(ctx, c); err != nil {
 			return envs.Outcome{}, err
 		}
 	}
+	t.flags, t.follow = flags, nil
+	return envs.Outcome{Reward: -t.weighted(&t.cost)}, nil
+}
+
+// act is a step with the recommendation in force.
+func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
+	t.last = interval{}
+	if t.opts.Mode == ModeInitial && t.steps == 0 {
+		if err := t.admitAll(ctx, c); err != nil {
+			return err
+		}
+	}
 	if err := t.update(ctx, c); err != nil {
-		return envs.Outcome{}, err
+		return err
 	}
 	if err := t.runPods(ctx, c); err != nil {
-		return envs.Outcome{}, err
+		return err
 	}
 	if t.last.ooms > 0 {
 		t.lastKill = t.steps
@@ -276,19 +311,27 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	t.charge()
 	t.note()
 	t.steps++
-	return envs.Outcome{Reward: -t.weighted(&t.cost)}, c.Advance(ctx, t.step)
+	t.askUpstream(false)
+	return c.Advance(ctx, t.step)
 }
 
-// decide sets the recommendation in force.
-func (t *Task) decide(action []float32) {
+// decide sets the recommendation in force for the k-th step that the action holds.
+func (t *Task) decide(action []float32, k int) {
 	var r Recommendation
 	switch {
+	case k > 0 && t.follow != nil:
+		r = t.follow()
 	case t.use:
 		r, t.use = t.given, false
+	case k > 0 && t.src.discrete: // its factors have been applied
+		r = t.rec
+		t.secure(&r)
 	case t.src.discrete:
 		r = t.decodeDiscrete(int(action[0]))
+		t.secure(&r)
 	default:
 		r = t.decode(action)
+		t.secure(&r)
 	}
 	t.flags.repaired = r.repair()
 	t.flags.capped = t.cap(&r)

@@ -46,6 +46,7 @@ func TestContract(t *testing.T) {
 		{"requests only, LimitRange, five minutes", map[string]any{
 			"controlled_values": "RequestsOnly", "steps": 60, "interval_s": 300, "limit_range_min_cpu_m": 50,
 			"limit_range_max_cpu_m": 8000, "limit_range_max_memory_mib": 8192, "limit_range_max_ratio": 4}},
+		{"beside upstream, safe, held", map[string]any{"encoding": "upstream", "safety": "memory", "hold": 7, "steps": 90, "pods": 2}},
 	} {
 		for _, id := range []string{continuous, discrete} {
 			t.Run(tc.name+" "+id, func(t *testing.T) {
@@ -63,6 +64,10 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"mod": "Off"}, `did you mean "mode"?`},
 		{map[string]any{"mode": "Auto"}, `mode is "Auto", want one of ["Off" "Initial"`},
 		{map[string]any{"workload": "waves"}, `workload is "waves"`},
+		{map[string]any{"encoding": "bits"}, `encoding is "bits", want one of ["log" "relative" "upstream"]`},
+		{map[string]any{"safety": "all"}, `safety is "all", want one of ["none" "memory"]`},
+		{map[string]any{"hold": 0}, "hold is 0, want 1 to 1440"},
+		{map[string]any{"hold": 6, "steps": 5}, "hold is 6, want 1 to 5"},
 		{map[string]any{"pods": 0}, "pods is 0, want 1 to 64"},
 		{map[string]any{"interval_s": math.NaN()}, "interval_s is NaN"},
 		{map[string]any{"limit_ratio_cpu": 0.5}, "limit_ratio_cpu is 0.5, want 0 (no limit) or 1 and more"},

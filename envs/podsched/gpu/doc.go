@@ -66,6 +66,10 @@
 //	17 … 19 of the pods to come, those without GPU, those that share one,      0    1
 //	        and those bound to models
 //
+// With edges:model there are edges, shape (N, 2), source and target of an edge from each node to
+// the next of the same GPU model, after the last the first, and edge_mask, shape (N,), which is
+// 0 for a node that has no other of its model.
+//
 // What is beyond a bound is clipped to it. At an episode's end there is no pod: what depends on
 // one is 0 and every action is permitted.
 //
@@ -108,7 +112,8 @@
 // Random, DotProd, GpuClustering, GpuPacking, BestFit and FGD as published; MostAllocated and
 // KubeResources, kube-scheduler's scores of CPU and memory; KubeDefault, all of kube-scheduler's
 // default scores, where pods of equal shape are replicas of one controller; ScarcityFGD, FGD
-// that keeps models free for the pods that can run on no other. They choose devices as they
+// that keeps models free for the pods that can run on no other; WeightedFGD, FGD that weighs
+// such scarcity, and how well the pod fits, against fragmentation. They choose devices as they
 // were published, which no action can.
 //
 // # Versions

@@ -28,6 +28,7 @@ func TestContract(t *testing.T) {
 		{"defer", map[string]any{"defer": true, "num_nodes": 8, "load_start": 0.5}},
 		{"timed", map[string]any{"dynamics": "timed", "num_nodes": 8, "num_pods": 100, "reward": "waiting"}},
 		{"timed, defer", map[string]any{"dynamics": "timed", "defer": true, "num_nodes": 4, "num_pods": 60, "load": 2.0}},
+		{"edges", map[string]any{"num_nodes": 12, "edges": "model", "defer": true}},
 		{"weighted, plain", map[string]any{"num_nodes": 16, "reward": "weighted", "scores": false, "devices": "best", "split": "heldout"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { envcheck.Run(t, spec(t), envcheck.Options{Options: tc.opts}) })

@@ -112,6 +112,27 @@ func TestMaskedOut(t *testing.T) {
 	}
 }
 
+// TestRings: nodes a and c, of G2, and b and d, of T4 and P100, in turn. Each of a ring has an edge
+// to the next; what is alone has one to itself that does not count.
+func TestRings(t *testing.T) {
+	for _, tc := range []struct {
+		models []int8
+		want   []float32
+	}{
+		{[]int8{0, 1, 0, 2}, []float32{0, 2, 1, 1, 2, 0, 3, 3, 1, 0, 1, 0}},
+		{[]int8{-1, 0, -1, -1}, []float32{0, 2, 1, 1, 2, 3, 3, 0, 1, 0, 1, 1}},
+		{[]int8{5}, []float32{0, 0, 0}},
+	} {
+		nodes := make([]boardNode, len(tc.models))
+		for i, m := range tc.models {
+			nodes[i].model = m
+		}
+		if d := cmp.Diff(tc.want, rings(nil, nodes)); d != "" {
+			t.Errorf("rings of %v (-want +got):\n%s", tc.models, d)
+		}
+	}
+}
+
 // TestDefer: pod 0 is put off once, and offered again after one more arrival; then it may not be.
 func TestDefer(t *testing.T) {
 	v, task := open(t, handOptions(t, map[string]any{"defer": true, "max_defers": 1, "defer_pods": 1}))
@@ -364,6 +385,7 @@ func TestExplain(t *testing.T) {
 		{"b", "GpuClustering", "46"},  // 25*7000/8000 = 21, and 25 for a node without pods
 		{"b", "MostAllocated", "12"},  // 12.5 of CPU and of memory, truncated
 		{"b", "ScarcityFGD", "75"},    // half of FGD's and 50: not scarce
+		{"b", "WeightedFGD", "5282"},  // 100*(50 + 0.03*94), no pressure
 	} {
 		if got := at(tc.node, tc.column); got != tc.want {
 			t.Errorf("%s of node %s is %q, want %q", tc.column, tc.node, got, tc.want)

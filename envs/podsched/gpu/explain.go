@@ -23,6 +23,8 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 			plugins = append(plugins, one)
 		case *reserving:
 			plugins = append(plugins, &scarcityScores{one})
+		case *weighing:
+			plugins = append(plugins, &weighedScores{one})
 		case *scored:
 			plugins = append(plugins, one)
 		}

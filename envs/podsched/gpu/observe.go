@@ -80,6 +80,7 @@ type views struct {
 	rows     []float32
 	versions []uint64 // of the nodes when their rows were written; 0 is never
 	pressure []float64
+	edges    []float32 // of option edges, which an episode does not change, with their mask
 }
 
 func (v *views) reset(features, nodes int) {
@@ -117,7 +118,37 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 			mask[i] = true
 		}
 	}
-	t.observePod(s, fitting, obs[n*features:])
+	rest := obs[n*features:]
+	t.observePod(s, fitting, rest[:numPodFeatures])
+	copy(rest[numPodFeatures:], v.edges)
+}
+
+// rings appends to dst an edge from each node to the next of the same GPU model, after the last
+// the first, and then which edges count: all but those of nodes that have no other.
+func rings(dst []float32, nodes []boardNode) []float32 {
+	var first, last [maxModels + 1]int // by model, after nodes without one; plus 1, so that 0 is none
+	next := make([]int, len(nodes))
+	for i := range nodes {
+		m := nodes[i].model + 1
+		if first[m] == 0 {
+			first[m] = i + 1
+		} else {
+			next[last[m]-1] = i
+		}
+		last[m] = i + 1
+	}
+	for m, l := range last {
+		if l > 0 {
+			next[l-1] = first[m] - 1
+		}
+	}
+	for i, j := range next {
+		dst = append(dst, float32(i), float32(j))
+	}
+	for i, j := range next {
+		dst = append(dst, bit(i != j))
+	}
+	return dst
 }
 
 // viewNode writes the columns of a node alone.

@@ -26,6 +26,9 @@ const (
 	DevicesFGD   = "fgd"   // the device that FGD takes
 	DevicesBest  = "best"  // the one with the least free that fits
 	DevicesFirst = "first" // the first that fits
+
+	EdgesNone  = "none"
+	EdgesModel = "model" // nodes of one GPU model form a ring
 )
 
 // Options are the options of k8s/GPUPodScheduling-v0, with the defaults of [DefaultOptions].
@@ -63,6 +66,7 @@ type Options struct {
 
 	Devices string `opt:"devices" doc:"fgd, best or first: which device of the node a pod takes that shares one"`
 	Scores  bool   `opt:"scores" doc:"shows the scores of FGD and BestFit in the observation"`
+	Edges   string `opt:"edges" doc:"none, or model: the observation has a graph in which the nodes of each GPU model form a ring"`
 }
 
 // DefaultOptions returns the defaults.
@@ -73,7 +77,7 @@ func DefaultOptions() Options {
 		Dynamics: DynamicsTimeFree, NumPods: 2000, Load: 0.9, MaxDuration: 3600,
 		MaxDefers: 3, DeferPods: 10,
 		Reward: RewardAllocation, AllocWeight: 1, FragWeight: 0.1, ScarcityWeight: 0.1,
-		Devices: DevicesFGD, Scores: true,
+		Devices: DevicesFGD, Scores: true, Edges: EdgesNone,
 	}
 }
 
@@ -107,6 +111,7 @@ func (o *Options) check() error {
 		{"reward", o.Reward, []string{RewardAllocation, RewardFragmentation, RewardScarcity, RewardWaiting, RewardWeighted}},
 		{"devices", o.Devices, []string{DevicesFGD, DevicesBest, DevicesFirst}},
 		{"prefill", o.Prefill, PolicyNames()},
+		{"edges", o.Edges, []string{EdgesNone, EdgesModel}},
 	} {
 		if !slices.Contains(c.among, c.value) {
 			return fmt.Errorf("%w: option %q is %q, want %s", envs.ErrInvalidOption, c.name, c.value, strings.Join(c.among, ", "))

@@ -49,10 +49,10 @@ func (s *Strategy) score() (scoreFunc, error) {
 }
 
 // stretched scales the scores of the nodes to 0 … 100, as BestFit does.
-type stretched struct{ *scored }
+type stretched struct{ plugin }
 
 func (s stretched) scoreNodes(c *class, nodes []int32, scores []int64) {
-	s.scored.scoreNodes(c, nodes, scores)
+	s.plugin.scoreNodes(c, nodes, scores)
 	lo, hi := slices.Min(scores), slices.Max(scores)
 	for k := range scores {
 		if hi > lo {
@@ -83,5 +83,16 @@ func (s *scarcityScores) scoreNodes(c *class, nodes []int32, scores []int64) {
 		if !s.scarce(i) {
 			scores[k] += kubescore.MaxNodeScore / 2
 		}
+	}
+}
+
+// weighedScores are what WeightedFGD weighs, in hundredths of a point of FGD's score.
+type weighedScores struct{ *weighing }
+
+func (s *weighedScores) scoreNodes(c *class, nodes []int32, scores []int64) {
+	row := s.row(c)
+	s.weigh(c)
+	for k, i := range nodes {
+		scores[k] = int64(100 * s.value(c, i, &row[i]))
 	}
 }

@@ -41,10 +41,21 @@ func Reproduce(nodes []Node, pods []Pod, policy string, seed int64, ratio float6
 		}
 		cur.add(s.arrived, &s.board)
 	}
-	run.Alloc, run.Frag = cur.alloc(), cur.frag()
-	u := &s.board.used
-	run.MilliGPU, run.MilliCPU, run.MemoryMiB = u.milliGPU, u.milliCPU, u.memoryMiB
+	run.measure(cur, &s.board)
 	return run, nil
+}
+
+func (r *Run) measure(c *curve, b *board) {
+	r.Alloc, r.Frag = c.alloc(), c.frag()
+	r.MilliGPU, r.MilliCPU, r.MemoryMiB = b.used.milliGPU, b.used.milliCPU, b.used.memoryMiB
+}
+
+// Run returns what has happened in the present episode, as [Reproduce] reports it of a policy.
+// Its name and its random seed are for the caller to set.
+func (t *Task) Run() *Run {
+	run := &Run{Pods: t.next, Failed: t.failed}
+	run.measure(t.curve, &t.board)
+	return run
 }
 
 // simulation plays a workload on arrays alone.

@@ -270,6 +270,8 @@ func (s *scheduler) plugin(sp ScorePlugin, r *reserve, draw intner) (plugin, err
 		return randomScores{draw}, nil
 	case "ScarcityFGD":
 		return &scarcityScores{newReserving(b, r)}, nil
+	case "WeightedFGD":
+		return stretched{&weighedScores{newWeighing(b, r)}}, nil
 	case "KubeDefault", "KubeResources":
 		return nil, fmt.Errorf("gpu: %s is no plugin but a set of kube-scheduler's: enable those", sp.Name)
 	case "BestFit":

@@ -77,10 +77,16 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	if t.opts.Defer {
 		actions++
 	}
-	return space.Dict{Fields: []space.Field{
+	d := space.Dict{Fields: []space.Field{
 		{Key: "nodes", Space: space.NewBox(0, 1, n, t.nodeFeatures())},
 		{Key: "pod", Space: space.NewBox(0, 1, numPodFeatures)},
-	}}, space.Discrete{N: actions}
+	}}
+	if t.opts.Edges == EdgesModel {
+		d.Fields = append(d.Fields,
+			space.Field{Key: "edges", Space: space.NewBox(0, float32(n-1), n, 2)},
+			space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, n)})
+	}
+	return d, space.Discrete{N: actions}
 }
 
 // Begin implements [envs.Task].
@@ -108,6 +114,9 @@ func (t *Task) reset() {
 	}
 	t.curve.reset(t.board.size.milliGPU)
 	t.watch.reset(t.nodeFeatures(), len(t.nodes))
+	if t.opts.Edges == EdgesModel {
+		t.watch.edges = rings(t.watch.edges[:0], t.board.nodes)
+	}
 	t.next, t.current, t.pos, t.freed = 0, -1, 0, 0
 	t.queue, t.due, t.running = t.queue[:0], t.due[:0], t.running[:0]
 	t.defers = slices.Grow(t.defers[:0], len(t.in.arrivals))[:len(t.in.arrivals)]

@@ -1,0 +1,90 @@
+package lra
+
+import (
+	"fmt"
+	"sync"
+)
+
+// SubSchedulerFiles reads sub-schedulers of other kinds than the published networks, for the
+// option subscheduler, by the ending of the file's name. A program that has such files adds
+// its readers before it opens environments.
+var SubSchedulerFiles = map[string]func(path string) (SubScheduler, error){}
+
+// A ChildPolicy chooses a child of a vertex of the tree: given the observation and the mask of
+// k8s/LRASubcluster-v0 it returns an action. It may keep neither.
+type ChildPolicy func(obs []float32, mask []bool) (int, error)
+
+// NewSubScheduler returns a sub-scheduler that places containers in the order of applications
+// by a policy of k8s/LRASubcluster-v0 with 27 nodes. It may be used by several goroutines,
+// which take turns.
+func NewSubScheduler(policy ChildPolicy) SubScheduler { return &filler{policy: policy} }
+
+// filler plays k8s/LRASubcluster-v0 without a cluster.
+type filler struct {
+	policy ChildPolicy
+
+	mu   sync.Mutex
+	of   *Model // what task is by
+	task *Task
+	obs  []float32
+	mask []bool
+}
+
+// Fill implements [SubScheduler] for nodes of one class.
+func (f *filler) Fill(p *Problem, x Placement) error {
+	if len(p.Class) != SubclusterNodes {
+		return fmt.Errorf("lra: %d nodes for a sub-scheduler that is trained on %d", len(p.Class), SubclusterNodes)
+	}
+	for _, c := range p.Class {
+		if c != p.Class[0] {
+			return fmt.Errorf("lra: nodes of several classes for a sub-scheduler that knows one")
+		}
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := p.model(0); f.of != m {
+		f.prepare(m)
+	}
+	t := f.task
+	t.restart()
+	t.queue = appendApps(t.queue, p.Batch)
+	t.left = p.Batch
+	t.next = -1
+	t.advance()
+	for t.next < len(t.queue) {
+		t.Observe(nil, f.obs, f.mask)
+		child, err := f.policy(f.obs, f.mask)
+		if err != nil {
+			return err
+		}
+		if child < 0 || child >= t.fan || !f.mask[child] {
+			return fmt.Errorf("lra: a sub-scheduler chose child %d, which the mask %v does not permit", child, f.mask)
+		}
+		t.from += child * t.width()
+		if t.level++; t.level < t.levels {
+			continue
+		}
+		node, app := t.from, t.app()
+		t.level, t.from = 0, 0
+		t.set(node, t.src.kinds[0].plan.Next[t.x[node]][app])
+		t.advance()
+	}
+	if t.rejected > 0 {
+		return fmt.Errorf("lra: no node permits %d of %d containers", t.rejected, len(t.queue))
+	}
+	copy(x, t.x)
+	return nil
+}
+
+// prepare makes the task of nodes by m.
+func (f *filler) prepare(m *Model) {
+	s := &source{opts: DefaultSubclusterOptions(), class: make([]int, SubclusterNodes), slots: SubclusterNodes * m.Class.Slots}
+	s.kinds = []*nodeKind{{plan: m, forbidding: []*Model{m}, score: m}}
+	s.features()
+	f.of, f.task = m, newTask(s, fanOut, subLevels)
+	obs, _ := f.task.Spaces()
+	f.obs, f.mask = make([]float32, obs.Size()), make([]bool, fanOut)
+}

@@ -1,0 +1,106 @@
+package lra
+
+import (
+	"context"
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// With online arrivals an action goes on with the logarithms, in units, of two rates. Time is
+// in mean lifetimes.
+const (
+	rateActions = 2
+	rateScale   = 0.5 // of the logarithm
+	offerRate   = 3.0 // at 0: how often a node is offered a container of each application
+	interest    = 1.0 // at 0: rate by which what is to come is discounted
+)
+
+// The sweeps over the states of a node, which stop at a change that decides nothing. Those after
+// the first choice of an episode start from where the last ended.
+const (
+	firstSweeps    = 40
+	moreSweeps     = 6
+	sweepTolerance = 1e-3
+)
+
+// rents sets worth to where sweeps start: what is there, paid for one lifetime.
+func (m *Model) rents(worth *[NumStates]float64) {
+	for s := range worth {
+		worth[s] = m.Value[s] / (1 + interest)
+	}
+}
+
+// index improves worth towards the worth of a node in each state, that sells the throughput of
+// its containers, pays pi for one of each application while it runs, is offered one of each at
+// rate offers, and loses each at rate 1; what is to come is discounted at rate discount.
+//
+// Source: the relaxation that prices the arrivals makes the nodes independent decision
+// problems: Whittle, "Restless bandits: activity allocation in a changing world", Journal of
+// Applied Probability 25A, 1988.
+func (m *Model) index(worth *[NumStates]float64, pi *[NumApps]float64, offers, discount float64, sweeps int) {
+	var price [NumApps]float64 // of a container, as of its arrival
+	for a, v := range pi {
+		price[a] = v / (1 + discount)
+	}
+	for range sweeps {
+		change := 0.0
+		for s := NumStates - 1; s >= 0; s-- {
+			sum, rate, here := m.Value[s], discount, worth[s]
+			for a := range NumApps {
+				if next := m.Next[s][a]; next != NoState {
+					if v := worth[next] - price[a]; v > here {
+						sum += offers * v
+						rate += offers
+					}
+				}
+				if k := stateCounts[s][a]; k > 0 {
+					sum += float64(k) * worth[statePrev[s][a]]
+					rate += float64(k)
+				}
+			}
+			v := sum / rate
+			change = max(change, math.Abs(v-here))
+			worth[s] = v
+		}
+		if change < sweepTolerance {
+			return
+		}
+	}
+}
+
+// applyArrivals places the next containers that arrive at the prices, and by the rates of an
+// action.
+func (t *PricingTask) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
+	sweeps := moreSweeps
+	if t.decided == 0 {
+		sweeps = firstSweeps
+	}
+	t.src.kinds[0].plan.index(t.worth, &t.pi, offerRate*math.Exp(rateScale*float64(rates[0])), interest*math.Exp(rateScale*float64(rates[1])), sweeps)
+	var o envs.Outcome
+	for range t.src.period {
+		one, err := t.applyOnline(ctx, c, t.bestNode())
+		if err != nil {
+			return o, err
+		}
+		o.Reward += one.Reward
+		if t.decided >= t.src.opts.Containers {
+			break
+		}
+	}
+	return o, nil
+}
+
+// bestNode returns the node whose worth grows most with the container to place.
+func (t *PricingTask) bestNode() int {
+	best, bestGain, app := 0, math.Inf(-1), t.app()
+	for i, s := range t.x {
+		if next := stateNext[s][app]; t.mask[i] {
+			if gain := t.worth[next] - t.worth[s]; gain > bestGain {
+				best, bestGain = i, gain
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,142 @@
+package lra
+
+import (
+	"math"
+	"testing"
+)
+
+// handTable: a container achieves 1 − 0.1 for each other on its node, an MMS twice that beside a
+// Redis.
+func handTable(t *testing.T) *Table {
+	t.Helper()
+	table, err := NewTable(func(s State, app int) float64 {
+		v := 1 - 0.1*float64(s.Total()-1)
+		if app == 1 && s.Counts()[0] > 0 {
+			v *= 2
+		}
+		return v
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func handModel(t *testing.T) *Model {
+	t.Helper()
+	m, err := NewModel(handTable(t), StandardClass, Objective{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// One Redis and two MMS are left. Values: Redis and MMS 0.9 + 1.8 = 2.7, all three
+// 0.8 + 2·1.6 = 4, two MMS 1.8, one container 1.
+func TestBestFill(t *testing.T) {
+	m, rest := handModel(t), Counts{1, 2}
+	for _, tc := range []struct {
+		name       string
+		redis, mms float64
+		low        int
+		want       Counts
+	}{
+		{"free", 0, 0, 0, Counts{1, 2}},
+		{"surplus 4 − 1 − 2·1.2 = 0.6 is above 2.7 − 1 − 1.2 = 0.5", 1, 1.2, 0, Counts{1, 2}},
+		{"surplus 4 − 1 − 2·1.4 = 0.2 is below 2.7 − 1 − 1.4 = 0.3", 1, 1.4, 0, Counts{1, 1}},
+		{"nothing is worth its price", 3, 3, 0, Counts{}},
+		{"the nodes after it lack room for one", 3, 3, 1, Counts{1, 0}},
+		{"the last node takes all", 3, 3, 3, Counts{1, 2}},
+	} {
+		pi := [NumApps]float64{tc.redis, tc.mms}
+		if got := m.bestFill(rest, &pi, tc.low).Counts(); got.Total() < tc.low || m.surplus(got, &pi) != m.surplus(tc.want, &pi) {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func (m *Model) surplus(c Counts, pi *[NumApps]float64) float64 {
+	v := m.Value[stateOf[c]]
+	for a, k := range c {
+		v -= pi[a] * float64(k)
+	}
+	return v
+}
+
+// A node that is never offered anything is worth, with containers of its state leaving at rate 1
+// and discount 1: an empty one 0, one container 1/(1+1), Redis and MMS
+// (2.7 + 1/2 + 1/2)/(1 + 2).
+func TestIndexWithoutOffers(t *testing.T) {
+	m := handModel(t)
+	var worth [NumStates]float64
+	m.rents(&worth)
+	var pi [NumApps]float64
+	m.index(&worth, &pi, 0, 1, 10_000)
+	for _, tc := range []struct {
+		counts Counts
+		want   float64
+	}{{Counts{}, 0}, {Counts{1}, 0.5}, {Counts{1, 1}, 3.7 / 3}} {
+		if got := worth[stateOf[tc.counts]]; math.Abs(got-tc.want) > 5*sweepTolerance {
+			t.Errorf("worth of %v = %v, want %v", tc.counts, got, tc.want)
+		}
+	}
+}
+
+// Offers of MMS at 1.2: beside a Redis one adds 1.7, beside another MMS 0.8. So they make a Redis
+// worth more, and an MMS not.
+func TestIndexBuysWhatGains(t *testing.T) {
+	m := handModel(t)
+	var worth, without [NumStates]float64
+	pi := [NumApps]float64{100, 1.2, 100, 100, 100, 100, 100}
+	m.rents(&worth)
+	m.rents(&without)
+	m.index(&worth, &pi, 2, 1, 10_000)
+	m.index(&without, &pi, 0, 1, 10_000)
+	redis, mms := stateOf[Counts{1}], stateOf[Counts{0, 1}]
+	if worth[redis] <= without[redis]+0.05 {
+		t.Errorf("worth of Redis %v with offers of MMS, %v without, want more", worth[redis], without[redis])
+	}
+	if math.Abs(worth[mms]-without[mms]) > 0.01 { // a second MMS adds 0.8 at 1.2
+		t.Errorf("worth of MMS %v with offers of MMS, %v without, want the same", worth[mms], without[mms])
+	}
+}
+
+// The policy that takes the child of the largest gain is greedy, whose values the golden rows
+// confirm. Ties go to other nodes, and features have the precision of float32.
+func TestSubSchedulerByGain(t *testing.T) {
+	table := GenerateTable(0)
+	p, err := NewProblem(table, SubclusterNodes, Counts{12, 9, 14, 8, 11, 13, 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
+		best := -1
+		for c, ok := range mask {
+			if ok && (best < 0 || obs[c*nodeFeatures+gainFeature] > obs[best*nodeFeatures+gainFeature]) {
+				best = c
+			}
+		}
+		return best, nil
+	})
+	x := make(Placement, SubclusterNodes)
+	for range 2 { // a sub-scheduler is used again
+		if err := sub.Fill(p, x); err != nil {
+			t.Fatal(err)
+		}
+		want, err := p.Place(AppOrder(p.Batch), p.Greedy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Batch() != p.Batch || math.Abs(p.Value(x)-p.Value(want)) > 1e-3 {
+			t.Errorf("placement of %v worth %v, want %v worth %v", x.Batch(), p.Value(x), p.Batch, p.Value(want))
+		}
+	}
+	stubborn := NewSubScheduler(func([]float32, []bool) (int, error) { return 3, nil })
+	if err := stubborn.Fill(p, x); err == nil {
+		t.Error("a choice outside the mask is accepted")
+	}
+	p.Class = p.Class[:9]
+	if err := sub.Fill(p, x); err == nil {
+		t.Error("9 nodes are accepted")
+	}
+}
