@@ -72,7 +72,7 @@ PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/
 # Algorithms with hyperparameters for an environment of nodes, and what its trainings have beside
 # these: instances, a teacher.
 algos_k8s-PodBalance-v0 := ppo a2c
-algos_k8s-GPUPodScheduling-v0 := ppo a2c
+algos_k8s-GPUPodScheduling-v0 := ppo
 pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
 	--env-kwargs lifetime:600 --env-kwargs steps:500
 pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 100000 --eval-episodes 40
