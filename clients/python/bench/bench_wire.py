@@ -8,10 +8,6 @@ drawn beforehand. A "call" is one `step` of all N environments, with the resets 
 environments included in the rate and left out of the latencies.
 
 EnvPool is measured if it is installed (`pip install envpool`).
-
-With `--awake`, a loop of the scheduler's idle class runs on every core meanwhile. It gives way to
-everything else, but keeps the cores from halting: on a virtual machine, waking a halted core
-costs more than all the rest of a round trip.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,32 +140,6 @@ class Echo:
         self.process.wait()
 
 
-IDLE_LOOP = """
-import os
-os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-print(flush=True)
-while os.getppid() == {parent}:
-    for _ in range(100_000):
-        pass
-"""
-
-
-@contextlib.contextmanager
-def cores_awake() -> Iterator[None]:
-    """Keeps every core from halting, by processes that run only where nothing else would."""
-    command = [sys.executable, "-c", IDLE_LOOP.format(parent=os.getpid())]
-    loops = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
-    try:
-        for loop in loops:
-            assert loop.stdout is not None
-            loop.stdout.readline()  # it is of the idle class now
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.communicate()
-
-
 def open_case(task: str, name: str, num_envs: int, make: Callable[[], Any]) -> Case:
     """Opens an environment, resets it and draws its actions."""
     env = make()
@@ -265,8 +235,8 @@ def targets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def markdown(report: dict[str, Any]) -> str:
     """Returns the report as Markdown."""
     lines = [
-        f"{report['machine']}, {'kept awake' if report['awake'] else 'halting when idle'}; {report['versions']}; "
-        f"median of {report['rounds']} interleaved rounds of {report['seconds']} s.",
+        f"{report['machine']}; {report['versions']}; median of {report['rounds']} interleaved rounds "
+        f"of {report['seconds']} s.",
         "",
         "| task | environment | N | steps/s | call p50 (µs) | call p99 (µs) |",
         "|---|---|--:|--:|--:|--:|",
@@ -290,14 +260,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.4, help="of a case in a round")
     parser.add_argument("--quick", action="store_true", help="N = 1 and 64 only")
-    parser.add_argument("--awake", action="store_true", help="keep the cores from halting")
     parser.add_argument("--json", type=Path, help="file for the report as JSON")
     parser.add_argument("--markdown", type=Path, help="file for the table")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     args = parser.parse_args()
     with Server(args=["--listen", "127.0.0.1:0"]) as server, contextlib.ExitStack() as stack:
-        if args.awake:
-            stack.enter_context(cores_awake())
         opened = cases(server, args.quick)
         for case in opened:
             stack.callback(case.env.close)
@@ -312,7 +279,6 @@ def main() -> int:
     report = {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "versions": f"Python {platform.python_version()}, NumPy {np.__version__}, Gymnasium {gymnasium.__version__}",
-        "awake": args.awake,
         "rounds": args.rounds,
         "seconds": args.seconds,
         "rows": rows,
