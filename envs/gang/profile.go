@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // minKnots is the number of grid points that a not-a-knot cubic spline needs.
@@ -67,14 +69,14 @@ type gridPoint struct {
 	size, share float64
 }
 
-func readGrid(t *table) (*grid, error) {
-	index, err := t.columns(profileColumns...)
+func readGrid(t *dataset.Table) (*grid, error) {
+	index, err := t.Columns(profileColumns...)
 	if err != nil {
 		return nil, err
 	}
 	g := &grid{points: make(map[gridPoint]float64)}
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return g, nil
 		}
@@ -87,27 +89,27 @@ func readGrid(t *table) (*grid, error) {
 	}
 }
 
-func (g *grid) add(t *table, row []string, index []int) error {
+func (g *grid) add(t *dataset.Table, row []string, index []int) error {
 	task := row[index[0]]
 	if task == "" {
-		return t.errorf("%s is empty", profileColumns[0])
+		return t.Errorf("%s is empty", profileColumns[0])
 	}
 	var v [3]float64
 	for i := range v {
 		var err error
-		if v[i], err = t.number(profileColumns[i+1], row[index[i+1]]); err != nil {
+		if v[i], err = t.Number(profileColumns[i+1], row[index[i+1]]); err != nil {
 			return err
 		}
 	}
 	if v[1] <= 0 {
-		return t.errorf("%s %v, want > 0", profileColumns[2], v[1])
+		return t.Errorf("%s %v, want > 0", profileColumns[2], v[1])
 	}
 	if v[2] <= 0 {
-		return t.errorf("%s %v, want > 0", profileColumns[3], v[2])
+		return t.Errorf("%s %v, want > 0", profileColumns[3], v[2])
 	}
 	p := gridPoint{task, v[0] + 0, v[1]} // + 0 makes one point of 0 and -0
 	if _, ok := g.points[p]; ok {
-		return t.errorf("second row for %s", p)
+		return t.Errorf("second row for %s", p)
 	}
 	if !slices.Contains(g.tasks, task) {
 		g.tasks = append(g.tasks, task)
@@ -132,16 +134,16 @@ func insertSorted(values []float64, v float64) []float64 {
 }
 
 // profile checks that the grid is complete before it allocates an array of its extent.
-func (g *grid) profile(t *table) (*Profile, error) {
+func (g *grid) profile(t *dataset.Table) (*Profile, error) {
 	if len(g.points) == 0 {
-		return nil, t.errorf("no rows after the header")
+		return nil, t.Errorf("no rows after the header")
 	}
 	for _, axis := range []struct {
 		name string
 		n    int
 	}{{"workload sizes", len(g.sizes)}, {"CPU shares", len(g.shares)}} {
 		if axis.n < minKnots {
-			return nil, t.errorf("%d distinct %s at the end of the file, want at least %d for the cubic spline", axis.n, axis.name, minKnots)
+			return nil, t.Errorf("%d distinct %s at the end of the file, want at least %d for the cubic spline", axis.n, axis.name, minKnots)
 		}
 	}
 	p := &Profile{Tasks: g.tasks, Sizes: g.sizes, Shares: g.shares}
@@ -151,7 +153,7 @@ func (g *grid) profile(t *table) (*Profile, error) {
 				point := gridPoint{task, size, share}
 				d, ok := g.points[point]
 				if !ok {
-					return nil, t.errorf("hole in the grid at the end of the file: no row for %s", point)
+					return nil, t.Errorf("hole in the grid at the end of the file: no row for %s", point)
 				}
 				p.Durations = append(p.Durations, d)
 			}

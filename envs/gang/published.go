@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // publishedFile is a table of results with the rows' controllers by prefix of the first
@@ -84,12 +86,12 @@ func (p publishedFile) parse(name string, r io.Reader, totals map[Case]float64) 
 		return err
 	}
 	columns := []string{p.label, "Duration without Checkpoint Penalty", "Number of Checkpoints", "Total Duration"}
-	index, err := t.columns(columns...)
+	index, err := t.Columns(columns...)
 	if err != nil {
 		return err
 	}
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -102,7 +104,7 @@ func (p publishedFile) parse(name string, r io.Reader, totals map[Case]float64) 
 		}
 		var v [3]float64
 		for i := range v {
-			if v[i], err = t.number(columns[i+1], row[index[i+1]]); err != nil {
+			if v[i], err = t.Number(columns[i+1], row[index[i+1]]); err != nil {
 				return err
 			}
 		}
@@ -110,14 +112,14 @@ func (p publishedFile) parse(name string, r io.Reader, totals map[Case]float64) 
 			v[1], v[2] = n, v[0]+DefaultPenalty*n
 		}
 		if math.Abs(v[0]+DefaultPenalty*v[1]-v[2]) > 1e-6 {
-			return t.errorf("total %v, want duration and %v s for each of %v checkpoints", v[2], DefaultPenalty, v[1])
+			return t.Errorf("total %v, want duration and %v s for each of %v checkpoints", v[2], DefaultPenalty, v[1])
 		}
 		totals[c] = v[2]
 	}
 }
 
 // caseOf returns the case that a row's label stands for.
-func (p publishedFile) caseOf(t *table, label string) (Case, error) {
+func (p publishedFile) caseOf(t *dataset.Table, label string) (Case, error) {
 	for _, row := range p.rows {
 		rest, ok := strings.CutPrefix(label, row.prefix)
 		if !ok {
@@ -130,13 +132,13 @@ func (p publishedFile) caseOf(t *table, label string) (Case, error) {
 		if rest = strings.TrimSpace(rest); rest != "" {
 			window, err := strconv.Atoi(rest)
 			if err != nil {
-				return Case{}, t.errorf("%q does not end in a number", label)
+				return Case{}, t.Errorf("%q does not end in a number", label)
 			}
 			c.Window = window
 		}
 		return c, nil
 	}
-	return Case{}, t.errorf("%q is no known controller", label)
+	return Case{}, t.Errorf("%q is no known controller", label)
 }
 
 // readReference returns the totals that the file at path marks as published; none if there is
@@ -156,12 +158,12 @@ func readReference(path string) (map[Case]float64, error) {
 		return nil, err
 	}
 	names := []string{"window", "length_punishment", "checkpoint_penalty", "steps", "total_s"}
-	index, err := t.columns(append([]string{"matches_published", "mode", "controller"}, names...)...)
+	index, err := t.Columns(append([]string{"matches_published", "mode", "controller"}, names...)...)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return totals, nil
 		}
@@ -176,7 +178,7 @@ func readReference(path string) (map[Case]float64, error) {
 			if row[index[i+3]] == "" {
 				continue // a λ where the controller has none
 			}
-			if v[i], err = t.number(name, row[index[i+3]]); err != nil {
+			if v[i], err = t.Number(name, row[index[i+3]]); err != nil {
 				return nil, err
 			}
 		}

@@ -47,13 +47,13 @@ func ParseSeries(name string, r io.Reader, minRows int) (*Series, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, err := t.columns("timestamp", "value")
+	index, err := t.Columns("timestamp", "value")
 	if err != nil {
 		return nil, err
 	}
 	s := &Series{Name: name}
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -62,21 +62,21 @@ func ParseSeries(name string, r io.Reader, minRows int) (*Series, error) {
 		}
 		at, err := time.Parse(timestampLayout, row[index[0]])
 		if err != nil {
-			return nil, t.errorf("timestamp %q is not of the form %q", row[index[0]], timestampLayout)
+			return nil, t.Errorf("timestamp %q is not of the form %q", row[index[0]], timestampLayout)
 		}
-		value, err := t.number("value", row[index[1]])
+		value, err := t.Number("value", row[index[1]])
 		if err != nil {
 			return nil, err
 		}
 		if n := len(s.Times); n > 0 && !at.After(s.Times[n-1]) {
-			return nil, t.errorf("timestamp %s does not come after %s of the row before",
+			return nil, t.Errorf("timestamp %s does not come after %s of the row before",
 				row[index[0]], s.Times[n-1].Format(timestampLayout))
 		}
 		s.Times = append(s.Times, at)
 		s.Values = append(s.Values, value)
 	}
 	if len(s.Values) < minRows {
-		return nil, t.errorf("%d rows at the end of the file, want at least %d", len(s.Values), minRows)
+		return nil, t.Errorf("%d rows at the end of the file, want at least %d", len(s.Values), minRows)
 	}
 	return s, nil
 }
@@ -109,18 +109,18 @@ func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	for h, column := range t.header {
+	for h, column := range t.Header {
 		want := "t+" + strconv.Itoa(h)
 		if h == 0 {
 			want = "# t"
 		}
 		if column != want {
-			return nil, t.errorf("column %d is %q, want %q", h+1, column, want)
+			return nil, t.Errorf("column %d is %q, want %q", h+1, column, want)
 		}
 	}
-	rows := &Rows{Name: name, Columns: len(t.header)}
+	rows := &Rows{Name: name, Columns: len(t.Header)}
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -128,7 +128,7 @@ func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
 			return nil, err
 		}
 		for h, field := range row {
-			v, err := t.number(t.header[h], field)
+			v, err := t.Number(t.Header[h], field)
 			if err != nil {
 				return nil, err
 			}
@@ -136,7 +136,7 @@ func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
 		}
 	}
 	if rows.Len() < minRows {
-		return nil, t.errorf("%d rows at the end of the file, want at least %d", rows.Len(), minRows)
+		return nil, t.Errorf("%d rows at the end of the file, want at least %d", rows.Len(), minRows)
 	}
 	return rows, nil
 }

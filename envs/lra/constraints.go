@@ -92,12 +92,12 @@ func ReadConstraints(name string, r io.Reader) ([]Constraint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got := strings.Join(t.header, ","); got != constraintHeader {
-		return nil, t.errorf("columns %q, want %q", got, constraintHeader)
+	if got := strings.Join(t.Header, ","); got != constraintHeader {
+		return nil, t.Errorf("columns %q, want %q", got, constraintHeader)
 	}
 	var all []Constraint
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
@@ -111,7 +111,7 @@ func ReadConstraints(name string, r io.Reader) ([]Constraint, error) {
 				low = 1
 			}
 			if v[i], err = strconv.Atoi(row[i]); err != nil || v[i] < low || v[i] > high {
-				return nil, t.errorf("%s %q, want a whole number from %d to %d", t.header[i], row[i], low, high)
+				return nil, t.Errorf("%s %q, want a whole number from %d to %d", t.Header[i], row[i], low, high)
 			}
 		}
 		all = append(all, Constraint{Subject: v[0] - 1, Other: v[1] - 1, AtLeast: v[2] == 1, Threshold: v[3]})
@@ -180,13 +180,13 @@ func ReadPairs(countsName string, counts io.Reader, rpsName string, rps io.Reade
 	all := Pairs{}
 	first := [NumApps]int{0, 1, 2, 3, 4, 5, 6}
 	for {
-		rowA, errA := a.next()
-		rowB, errB := b.next()
+		rowA, errA := a.Next()
+		rowB, errB := b.Next()
 		if errors.Is(errA, io.EOF) && errors.Is(errB, io.EOF) {
 			return all, nil
 		}
 		if errors.Is(errA, io.EOF) || errors.Is(errB, io.EOF) {
-			return nil, b.errorf("the file has not as many rows as %s", countsName)
+			return nil, b.Errorf("the file has not as many rows as %s", countsName)
 		}
 		if err := errors.Join(errA, errB); err != nil {
 			return nil, err
@@ -205,13 +205,13 @@ func ReadPairs(countsName string, counts io.Reader, rpsName string, rps io.Reade
 	}
 }
 
-func newPairRows(name string, r io.Reader) (*rows, error) {
+func newPairRows(name string, r io.Reader) (rows, error) {
 	t, err := newRows(name, r)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	if len(t.header) < NumApps || [NumApps]string(t.header[:NumApps]) != pairHeader {
-		return nil, t.errorf("columns %q, want %q first", t.header, pairHeader)
+	if len(t.Header) < NumApps || [NumApps]string(t.Header[:NumApps]) != pairHeader {
+		return t, t.Errorf("columns %q, want %q first", t.Header, pairHeader)
 	}
 	return t, nil
 }

@@ -28,13 +28,13 @@ func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
 	}
 	rps, ok := t.columns("rps_")
 	if !ok {
-		return nil, t.errorf("columns %q, want rps_ and each of %q among them", t.header, Apps)
+		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, Apps)
 	}
 	rt50, has50 := t.columns("rt50_")
 	rt99, has99 := t.columns("rt99_")
 	var all []Measurement
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
@@ -59,7 +59,7 @@ func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
 					return nil, err
 				}
 				if part.dst[a] < 0 {
-					return nil, t.errorf("%s is %v, want at least 0", t.header[i], part.dst[a])
+					return nil, t.Errorf("%s is %v, want at least 0", t.Header[i], part.dst[a])
 				}
 			}
 		}

@@ -42,12 +42,12 @@ func ReadTable(name string, r io.Reader) (*Table, error) {
 	}
 	rps, ok := t.columns("rps_")
 	if !ok {
-		return nil, t.errorf("columns %q, want rps_ and each of %q among them", t.header, Apps)
+		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, Apps)
 	}
-	total := slices.Index(t.header, "node_total")
+	total := slices.Index(t.Header, "node_total")
 	table, seen, left := &Table{}, make([]bool, NumStates), NumStates
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -59,7 +59,7 @@ func ReadTable(name string, r io.Reader) (*Table, error) {
 			return nil, err
 		}
 		if seen[s] {
-			return nil, t.errorf("state %v is there twice", s.Counts())
+			return nil, t.Errorf("state %v is there twice", s.Counts())
 		}
 		seen[s] = true
 		left--
@@ -68,25 +68,25 @@ func ReadTable(name string, r io.Reader) (*Table, error) {
 		}
 	}
 	if left > 0 {
-		return nil, t.errorf("%d of the %d states are missing, the first of them %v", left, NumStates, State(slices.Index(seen, false)).Counts())
+		return nil, t.Errorf("%d of the %d states are missing, the first of them %v", left, NumStates, State(slices.Index(seen, false)).Counts())
 	}
 	return table, nil
 }
 
 // state parses the counts of a node.
-func (t *rows) state(row []string, index [NumApps]int) (State, error) {
+func (t rows) state(row []string, index [NumApps]int) (State, error) {
 	c, err := t.count(row, index)
 	if err != nil {
 		return NoState, err
 	}
 	s, err := StateOf(c)
 	if err != nil {
-		return NoState, t.errorf("counts %v, want at most %d in total", c, MaxSlots)
+		return NoState, t.Errorf("counts %v, want at most %d in total", c, MaxSlots)
 	}
 	return s, nil
 }
 
-func (t *rows) fill(table *Table, s State, row []string, rps [NumApps]int, total int) error {
+func (t rows) fill(table *Table, s State, row []string, rps [NumApps]int, total int) error {
 	sum := 0.0
 	for a, k := range s.Counts() {
 		v, err := t.number(row, rps[a])
@@ -94,7 +94,7 @@ func (t *rows) fill(table *Table, s State, row []string, rps [NumApps]int, total
 			return err
 		}
 		if v < 0 {
-			return t.errorf("%s is %v, want at least 0", t.header[rps[a]], v)
+			return t.Errorf("%s is %v, want at least 0", t.Header[rps[a]], v)
 		}
 		if k > 0 {
 			table.RPS[s][a] = v
@@ -110,7 +110,7 @@ func (t *rows) fill(table *Table, s State, row []string, rps [NumApps]int, total
 		return err
 	}
 	if math.Abs(v-sum) > totalTolerance {
-		return t.errorf("node_total is %v, but the containers of the row add up to %v", v, sum)
+		return t.Errorf("node_total is %v, but the containers of the row add up to %v", v, sum)
 	}
 	table.Total[s] = v
 	return nil
@@ -131,7 +131,7 @@ func ReadBatches(name string, r io.Reader) ([]Counts, error) {
 	}
 	var all []Counts
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -143,12 +143,12 @@ func ReadBatches(name string, r io.Reader) ([]Counts, error) {
 			return nil, err
 		}
 		if c.Total() == 0 {
-			return nil, t.errorf("an empty batch, want at least one container")
+			return nil, t.Errorf("an empty batch, want at least one container")
 		}
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		return nil, t.errorf("no batches")
+		return nil, t.Errorf("no batches")
 	}
 	return all, nil
 }

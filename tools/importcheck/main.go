@@ -38,6 +38,7 @@ var rules = []rule{
 	{"envs/pcg", nil, core},
 	{"envs/cluster", nil, core},
 	{"envs", []string{"envs/space", "envs/pcg", "envs/cluster"}, core}, // the contract
+	{"envs/dataset", nil, core},
 	{"envs/envcheck", []string{"envs"}, core},
 	{"envs/classic", []string{"envs"}, core},
 	{"envs/gang", []string{"envs"}, core},
@@ -66,7 +67,7 @@ var rules = []rule{
 // siblings are folders whose packages may not import each other: one environment does not
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
-	"envs":          {"space", "pcg", "cluster", "envcheck"},
+	"envs":          {"space", "pcg", "cluster", "dataset", "envcheck"},
 	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest", "evaluation", "imitation"},
 	"envs/podsched": {"kubescore", "topology"},
 }

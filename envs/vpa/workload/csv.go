@@ -33,7 +33,7 @@ func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []strin
 	}
 	c := newCollector(g, true)
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -42,7 +42,7 @@ func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []strin
 		}
 		var v [3]float64
 		for i, column := range columns {
-			if v[i], err = t.number(column, row[at[i]]); err != nil {
+			if v[i], err = t.Number(column, row[at[i]]); err != nil {
 				return nil, c.report, err
 			}
 		}
@@ -51,7 +51,7 @@ func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []strin
 			id = row[at[3]]
 		}
 		if err := c.add(id, sample{v[0], v[1] * milli, v[2]}); err != nil {
-			return nil, c.report, t.errorf("%w", err)
+			return nil, c.report, t.Errorf("%w", err)
 		}
 	}
 	return finished(name, c)

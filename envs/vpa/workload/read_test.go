@@ -53,7 +53,7 @@ func TestBadCSV(t *testing.T) {
 		{"decreasing time", head + "60,1,1\n0,1,1\n", "u.csv:3: time 0 of \"u.csv\" after 60, want later and later times"},
 		{"equal time", head + "60,1,1\n60,1,1\n", "after 60"},
 		{"gap", head + "0,1,1\n600,1,1\n", "has no sample of CPU for 600 s from time 0, want at most 180 s"},
-		{"fields", head + "0,1\n", "u.csv:2: 2 fields, want 3"},
+		{"fields", head + "0,1\n", "u.csv:2: 2 fields, want the header's 3"},
 		{"very long", head + "0,1,1\n999999999999,1,1\n", "more than 10000000 intervals"},
 		{"very large", head + "0,1e300,1\n", "want 0 to"},
 	} {

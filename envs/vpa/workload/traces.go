@@ -63,7 +63,7 @@ func azureSizes(vms input) (map[string]azureVM, error) {
 	t := newTable(vms.name, vms.r, 11)
 	size := map[string]azureVM{}
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return size, nil
 		}
@@ -74,12 +74,12 @@ func azureSizes(vms input) (map[string]azureVM, error) {
 		for i, what := range []string{"vmcorecountbucket", "vmmemorybucket"} {
 			open, ok := azureOpen[row[9+i]]
 			if v[i] = open; !ok {
-				if v[i], err = t.number(what, row[9+i]); err != nil {
+				if v[i], err = t.Number(what, row[9+i]); err != nil {
 					return nil, err
 				}
 			}
 			if !(v[i] > 0 && v[i] <= 1e6) {
-				return nil, t.errorf("%s is %v, want more than 0", what, v[i])
+				return nil, t.Errorf("%s is %v, want more than 0", what, v[i])
 			}
 		}
 		size[row[0]] = azureVM{v[0], v[1]}
@@ -89,7 +89,7 @@ func azureSizes(vms input) (map[string]azureVM, error) {
 func azureReadings(in input, size map[string]azureVM, c *collector) error {
 	t := newTable(in.name, in.r, 5)
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -98,21 +98,21 @@ func azureReadings(in input, size map[string]azureVM, c *collector) error {
 		}
 		vm, ok := size[row[1]]
 		if !ok {
-			return t.errorf("machine %q is not in the table of machines", row[1])
+			return t.Errorf("machine %q is not in the table of machines", row[1])
 		}
-		at, err := t.number("timestamp", row[0])
+		at, err := t.Number("timestamp", row[0])
 		if err != nil {
 			return err
 		}
-		percent, err := t.number("avgcpu", row[4])
+		percent, err := t.Number("avgcpu", row[4])
 		if err != nil {
 			return err
 		}
 		if percent < 0 || percent > 100 {
-			return t.errorf("avgcpu is %v, want 0 to 100", percent)
+			return t.Errorf("avgcpu is %v, want 0 to 100", percent)
 		}
 		if err := c.add(row[1], sample{at, percent / 100 * vm.cores * 1000, 0}); err != nil {
-			return t.errorf("%w", err)
+			return t.Errorf("%w", err)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func alibabaContainers(in input) (map[string]alibabaMeta, error) {
 	t := newTable(in.name, in.r, 8)
 	of := map[string]alibabaMeta{}
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return of, nil
 		}
@@ -162,12 +162,12 @@ func alibabaContainers(in input) (map[string]alibabaMeta, error) {
 		}
 		var v [3]float64
 		for i, what := range []string{"cpu_request", "cpu_limit", "mem_size"} {
-			if v[i], err = t.number(what, row[5+i]); err != nil {
+			if v[i], err = t.Number(what, row[5+i]); err != nil {
 				return nil, err
 			}
 		}
 		if !(v[0] > 0 && v[2] > 0 && v[1] >= 0) {
-			return nil, t.errorf("cpu_request %v, cpu_limit %v and mem_size %v, want more than 0, 0 or more, more than 0", v[0], v[1], v[2])
+			return nil, t.Errorf("cpu_request %v, cpu_limit %v and mem_size %v, want more than 0, 0 or more, more than 0", v[0], v[1], v[2])
 		}
 		of[row[0]] = alibabaMeta{v[0] * 10, v[1] * 10, v[2] / 100 * AlibabaMemoryGiB * 1024 * mib}
 	}
@@ -176,7 +176,7 @@ func alibabaContainers(in input) (map[string]alibabaMeta, error) {
 func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 	t := newTable(in.name, in.r, 11)
 	for {
-		row, err := t.next()
+		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -185,9 +185,9 @@ func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 		}
 		m, ok := of[row[0]]
 		if !ok {
-			return t.errorf("container %q is not in container_meta", row[0])
+			return t.Errorf("container %q is not in container_meta", row[0])
 		}
-		at, err := t.number("time_stamp", row[2])
+		at, err := t.Number("time_stamp", row[2])
 		if err != nil {
 			return err
 		}
@@ -195,11 +195,11 @@ func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 		for i, what := range []string{"cpu_util_percent", "mem_util_percent"} {
 			util[i] = math.NaN()
 			if field := row[3+i]; field != "" && field != "-1" && field != "101" {
-				if util[i], err = t.number(what, field); err != nil {
+				if util[i], err = t.Number(what, field); err != nil {
 					return err
 				}
 				if util[i] < 0 || util[i] > 100 {
-					return t.errorf("%s is %v, want 0 to 100, or -1 or 101 for what is not valid", what, util[i])
+					return t.Errorf("%s is %v, want 0 to 100, or -1 or 101 for what is not valid", what, util[i])
 				}
 			}
 		}
@@ -208,7 +208,7 @@ func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 			continue
 		}
 		if err := c.add(row[0], sample{at, util[0] / 100 * m.requestMilli, util[1] / 100 * m.memoryBytes}); err != nil {
-			return t.errorf("%w", err)
+			return t.Errorf("%w", err)
 		}
 	}
 }

@@ -1,0 +1,119 @@
+// Package dataset reads the CSV files of public traces and tables.
+package dataset
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Table reads the rows of a CSV file. It tolerates a byte order mark, CRLF line ends and
+// blanks around fields, and places every error at a file and a line.
+type Table struct {
+	Header []string // after ReadHeader
+	Fields int      // that Next wants in each row; ReadHeader sets it to those of the header
+
+	reader string // begins messages
+	name   string
+	csv    *csv.Reader
+	line   int // of the row that was read last
+}
+
+// NewTable returns the table of r; name stands for r in messages, which begin with reader, such
+// as "gang: ".
+func NewTable(reader, name string, r io.Reader) *Table {
+	b := bufio.NewReaderSize(r, 1<<16)
+	if mark, err := b.Peek(3); err == nil && string(mark) == "\ufeff" {
+		_, _ = b.Discard(3) // cannot fail: the three bytes are in the buffer
+	}
+	t := &Table{reader: reader, name: name, csv: csv.NewReader(b), line: 1}
+	t.csv.FieldsPerRecord = -1 // Next checks, with a message of our own
+	t.csv.TrimLeadingSpace = true
+	t.csv.ReuseRecord = true
+	return t
+}
+
+// ReadHeader reads the first line as the header; want says in the message about an empty file
+// what it should hold.
+func (t *Table) ReadHeader(want ...string) error {
+	row, err := t.read()
+	if errors.Is(err, io.EOF) {
+		if len(want) == 0 {
+			return t.Errorf("empty file, want a header line")
+		}
+		return t.Errorf("empty file, want a header line with %s", strings.Join(want, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	t.Header, t.Fields = slices.Clone(row), len(row)
+	return nil
+}
+
+// Next returns the next row, trimmed and valid until the following call, or io.EOF.
+func (t *Table) Next() ([]string, error) {
+	row, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(row) == t.Fields:
+		return row, nil
+	case t.Header != nil:
+		return nil, t.Errorf("%d fields, want the header's %d", len(row), t.Fields)
+	}
+	return nil, t.Errorf("%d fields, want %d", len(row), t.Fields)
+}
+
+func (t *Table) read() ([]string, error) {
+	row, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
+		t.line = parse.Line
+		return nil, t.Errorf("%w", parse.Err)
+	}
+	if err != nil {
+		return nil, t.Errorf("%w", err)
+	}
+	t.line, _ = t.csv.FieldPos(0)
+	for i := range row {
+		row[i] = strings.TrimSpace(row[i])
+	}
+	return row, nil
+}
+
+// Columns returns the index of each named column of the header.
+func (t *Table) Columns(names ...string) ([]int, error) {
+	index := make([]int, len(names))
+	for i, name := range names {
+		if index[i] = slices.Index(t.Header, name); index[i] < 0 {
+			return nil, t.Errorf("no column %q among %q", name, t.Header)
+		}
+	}
+	return index, nil
+}
+
+// Number parses a finite number; what names it in the message.
+func (t *Table) Number(what, field string) (float64, error) {
+	v, err := strconv.ParseFloat(field, 64)
+	if err != nil {
+		return 0, t.Errorf("%s %q is not a number", what, field)
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, t.Errorf("%s %q is not finite", what, field)
+	}
+	return v, nil
+}
+
+// Errorf is fmt.Errorf with the place of the row that was read last.
+func (t *Table) Errorf(format string, args ...any) error {
+	return fmt.Errorf(t.reader+"%s:%d: "+format, append([]any{t.name, t.line}, args...)...)
+}
