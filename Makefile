@@ -116,7 +116,7 @@ pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, wi
 	bin/trainer card --model $$forecaster "$${best[@]}"
 
 test: ## every test
-	@for stage in test-race test-full test-python test-kwok; do \
+	@for stage in test-race test-full test-python test-oracle test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
