@@ -15,7 +15,7 @@
 // against a restriction. A container on a node that does not permit it stays pending for ever;
 // with full:remap nothing is masked, and full nodes stand for others as in the earlier project.
 //
-// LRAPricing: Box of 7 numbers from -4 to 4; the price of a container of an application is what
+// LRAPricing: Box of 7 numbers from -1 to 1; the price of a container of an application is what
 // one adds to a node in the mean of all states, plus half the number. A batch is placed node by
 // node (period of them for an action): the next takes, of the containers left, those whose value less
 // their prices is highest, so that the nodes after it have room for the rest. With online

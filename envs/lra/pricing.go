@@ -14,7 +14,7 @@ import (
 
 // Sizes of the spaces of k8s/LRAPricing-v0.
 const (
-	maxPriceAction  = 4   // bound of the actions
+	maxPriceAction  = 1   // bound of the actions
 	priceScale      = 0.5 // throughput of a container that an action of 1 adds to a price
 	pricingFeatures = NumApps + 3
 	onlinePeriod    = 200 // containers that are placed at the same prices
