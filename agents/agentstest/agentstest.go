@@ -79,11 +79,11 @@ func Env(actions, n int) agents.EnvInfo {
 func BatchOf(actions int, obs ...float32) *envs.Batch {
 	n := len(obs)
 	b := &envs.Batch{
-		Obs: obs, FinalObs: make([]float32, n), Mask: make([]bool, n*actions), Reward: make([]float64, n),
+		Obs: obs, FinalObs: make([]float32, n), FinalMask: make([]bool, n*actions), Mask: make([]bool, n*actions), Reward: make([]float64, n),
 		Terminated: make([]bool, n), Truncated: make([]bool, n), EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
 	}
 	for i := range b.Mask {
-		b.Mask[i] = true
+		b.Mask[i], b.FinalMask[i] = true, true
 	}
 	return b
 }

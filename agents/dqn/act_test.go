@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
@@ -21,7 +22,7 @@ func TestMaskedActionsAreNeverChosen(t *testing.T) {
 	for name, eps := range map[string]float64{"exploring": 1, "greedy": 0} {
 		cfg := small()
 		cfg.ExplorationInitialEps, cfg.ExplorationFinalEps, cfg.BatchSize = eps, eps, 64
-		l := stubLearner(t, cfg, 2, n, newStub(prefersSecond), newStub(prefersSecond))
+		l := stubLearner(t, cfg, 2, n, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
 		v, err := envs.NewVec(envcheck.Timing(7, 0), n, envs.VecOptions{Autoreset: envs.SameStep})
 		if err != nil {
 			t.Fatal(err)
@@ -97,9 +98,9 @@ func TestExplorationRate(t *testing.T) {
 	// Act, with ε = 0: 50 environments choose at random twice, and from 100 timesteps on not.
 	cfg.ExplorationInitialEps, cfg.ExplorationFinalEps, cfg.BufferSize = 0, 0, 1000
 	const n = 50
-	net := newStub(prefersSecond)
-	l := stubLearner(t, cfg, 2, n, net, newStub(prefersSecond))
-	b, actions := batchOf(2, make([]float32, n)...), make([]float32, n)
+	net := agentstest.NewStub(2, prefersSecond)
+	l := stubLearner(t, cfg, 2, n, net, agentstest.NewStub(2, prefersSecond))
+	b, actions := agentstest.BatchOf(2, make([]float32, n)...), make([]float32, n)
 	for k := range 4 {
 		if err := l.Act(b, actions); err != nil {
 			t.Fatal(err)
@@ -108,8 +109,8 @@ func TestExplorationRate(t *testing.T) {
 		for _, a := range actions {
 			first += 1 - int(a)
 		}
-		if warm := k < 2; warm != (first > 10) || warm != (net.calls == 0) {
-			t.Errorf("step %d: action 0 was chosen %d times, with %d uses of the network", k, first, net.calls)
+		if warm := k < 2; warm != (first > 10) || warm != (net.Calls == 0) {
+			t.Errorf("step %d: action 0 was chosen %d times, with %d uses of the network", k, first, net.Calls)
 		}
 		if err := l.Observe(b); err != nil {
 			t.Fatal(err)
@@ -128,8 +129,8 @@ func TestBetaRisesToOne(t *testing.T) {
 
 func TestObserveRefusesRewards(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		l := stubLearner(t, small(), 2, 3, newStub(prefersSecond), newStub(prefersSecond))
-		b, actions := batchOf(2, 0, 0, 0), make([]float32, 3)
+		l := stubLearner(t, small(), 2, 3, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
+		b, actions := agentstest.BatchOf(2, 0, 0, 0), make([]float32, 3)
 		cycle(t, l, b)
 		cycle(t, l, b)
 		if err := l.Act(b, actions); err != nil {
@@ -153,8 +154,8 @@ func TestObserveRefusesRewards(t *testing.T) {
 }
 
 func TestObserveNeedsAct(t *testing.T) {
-	l := stubLearner(t, small(), 2, 1, newStub(prefersSecond), newStub(prefersSecond))
-	if err := l.Observe(batchOf(2, 0)); err == nil {
+	l := stubLearner(t, small(), 2, 1, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
+	if err := l.Observe(agentstest.BatchOf(2, 0)); err == nil {
 		t.Error("Observe without an Act before it gives no error")
 	}
 }
@@ -162,30 +163,30 @@ func TestObserveNeedsAct(t *testing.T) {
 // TestNetworkErrorsPassThrough breaks the networks at each of their uses.
 func TestNetworkErrorsPassThrough(t *testing.T) {
 	broken := errors.New("broken")
-	b, actions := batchOf(2, 0), make([]float32, 1)
-	for name, use := range map[string]func(l *Learner, net, target *stub) error{
-		"Act": func(l *Learner, net, _ *stub) error {
-			net.err = broken
+	b, actions := agentstest.BatchOf(2, 0), make([]float32, 1)
+	for name, use := range map[string]func(l *Learner, net, target *agentstest.Stub) error{
+		"Act": func(l *Learner, net, _ *agentstest.Stub) error {
+			net.Err = broken
 			return l.Act(b, actions)
 		},
-		"Greedy": func(l *Learner, net, _ *stub) error {
-			net.err = broken
+		"Greedy": func(l *Learner, net, _ *agentstest.Stub) error {
+			net.Err = broken
 			return l.Greedy().Act(b, actions)
 		},
-		"Update, online": func(l *Learner, net, _ *stub) error {
-			net.err = broken
+		"Update, online": func(l *Learner, net, _ *agentstest.Stub) error {
+			net.Err = broken
 			_, err := l.Update()
 			return err
 		},
-		"Update, target": func(l *Learner, _, target *stub) error {
-			target.err = broken
+		"Update, target": func(l *Learner, _, target *agentstest.Stub) error {
+			target.Err = broken
 			_, err := l.Update()
 			return err
 		},
 	} {
 		cfg := small()
 		cfg.ExplorationFinalEps, cfg.ExplorationFraction = 0, 0
-		net, target := newStub(prefersSecond), newStub(prefersSecond)
+		net, target := agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond)
 		l := stubLearner(t, cfg, 2, 1, net, target)
 		cycle(t, l, b)
 		if err := use(l, net, target); !errors.Is(err, broken) {

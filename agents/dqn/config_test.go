@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -50,7 +51,7 @@ func TestConfigIsValidated(t *testing.T) {
 		tc.change(&cfg)
 		env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 4}
 		got := ""
-		if _, err := New(cfg, env, func() (models.Network, error) { return newStub(prefersSecond), nil }, 1); err != nil {
+		if _, err := New(cfg, env, func() (models.Network, error) { return agentstest.NewStub(2, prefersSecond), nil }, 1); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {
@@ -68,7 +69,7 @@ func TestNewPassesOnTheFactorysError(t *testing.T) {
 			if calls++; calls > fails {
 				return nil, broken
 			}
-			return newStub(prefersSecond), nil
+			return agentstest.NewStub(2, prefersSecond), nil
 		}, 1)
 		if !errors.Is(err, broken) {
 			t.Errorf("call %d fails: error %v, want that of the factory", fails+1, err)
@@ -137,7 +138,7 @@ func TestReplayMemoryIsBounded(t *testing.T) {
 	cfg := Defaults()
 	cfg.TotalTimesteps = 1
 	env := agents.EnvInfo{Obs: space.NewBox(0, 1, 250_000), Act: space.Discrete{N: 4}, NumEnvs: 1}
-	_, err := New(cfg, env, func() (models.Network, error) { return newStub(prefersSecond), nil }, 1)
+	_, err := New(cfg, env, func() (models.Network, error) { return agentstest.NewStub(2, prefersSecond), nil }, 1)
 	for _, part := range []string{"buffer_size 1000000", "250000 numbers", "931.3 GiB", "at most 4 GiB", "a buffer_size of at most 4294"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Fatalf("error %v, want one with %q", err, part)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
+
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 )
 
 // TestMarginLoss compares loss and gradient with the definition and its finite differences. The
@@ -28,7 +30,7 @@ func TestMarginLoss(t *testing.T) {
 				width = 4
 			}
 		}
-		net := newStub(func(obs []float32, _ float32) []float32 {
+		net := agentstest.NewStub(2, func(obs []float32, _ float32) []float32 {
 			row := make([]float32, width)
 			for j := range row {
 				row[j] = float32(outputs[int(obs[0])*width+j])
@@ -76,7 +78,7 @@ func TestMarginLoss(t *testing.T) {
 			return sum
 		}
 		for i, want := range fd.Gradient(nil, objective, outputs, &fd.Settings{Formula: fd.Central}) {
-			if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+			if got := float64(net.DOut[i]); math.Abs(got-want) > 1e-6 {
 				t.Errorf("dueling %v: gradient of output %d is %v, want %v", dueling, i, got, want)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/graph"
@@ -23,8 +24,8 @@ var (
 	target = [4][3]float32{{5, 0, 1}, {10, 20, 30}, {-4, -5, -6}, {1, 1, 1}}
 )
 
-func lookUp(table [4][3]float32) *stub {
-	return newStub(func(obs []float32, _ float32) []float32 { return table[int(obs[0])][:] })
+func lookUp(table [4][3]float32) *agentstest.Stub {
+	return agentstest.NewStub(2, func(obs []float32, _ float32) []float32 { return table[int(obs[0])][:] })
 }
 
 // fill sets the learner's batch to these transitions.
@@ -87,7 +88,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			width = 4
 		}
 		outputs := []float64{0.5, -1, 2, 0.25, 1, 3, 2, -0.5, -0.5, 0.25, 4, 1, 2, 1.5, 2, -1}[:4*width]
-		net := newStub(func(obs []float32, _ float32) []float32 {
+		net := agentstest.NewStub(2, func(obs []float32, _ float32) []float32 {
 			row := make([]float32, width)
 			for j := range row {
 				row[j] = float32(outputs[int(obs[0])*width+j])
@@ -130,7 +131,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			t.Errorf("dueling %v: loss %v, want %v", dueling, loss, want)
 		}
 		for i, want := range fd.Gradient(nil, objective, outputs, &fd.Settings{Formula: fd.Central}) {
-			if got := float64(net.dOut[i]); math.Abs(got-want) > 1e-6 {
+			if got := float64(net.DOut[i]); math.Abs(got-want) > 1e-6 {
 				t.Errorf("dueling %v: gradient of output %d is %v, want %v", dueling, i, got, want)
 			}
 		}

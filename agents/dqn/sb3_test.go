@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
@@ -104,7 +105,7 @@ func replaySB3(t *testing.T, cfg Config, run sb3Run) {
 		}
 		t.Fatalf("%d gradient steps at timestep %d are more than there were", l.counts.NUpdates+1, l.counts.Timesteps)
 	}
-	b, actions, fresh := batchOf(2, make([]float32, n)...), make([]float32, n), batchOf(2, make([]float32, n)...)
+	b, actions, fresh := agentstest.BatchOf(2, make([]float32, n)...), make([]float32, n), agentstest.BatchOf(2, make([]float32, n)...)
 	fresh.FinalObs = make([]float32, 4*n)
 	for k, step := range run.Steps {
 		b.Obs = step.Obs

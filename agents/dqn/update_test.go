@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -28,10 +29,10 @@ func TestWhenToUpdate(t *testing.T) {
 	} {
 		cfg := small()
 		cfg.TrainFreq, cfg.GradientSteps, cfg.LearningStarts = tc.freq, tc.gradientSteps, tc.starts
-		l := stubLearner(t, cfg, 2, 2, newStub(prefersSecond), newStub(prefersSecond))
+		l := stubLearner(t, cfg, 2, 2, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
 		var got []float64
 		for range tc.want {
-			cycle(t, l, batchOf(2, 0, 0))
+			cycle(t, l, agentstest.BatchOf(2, 0, 0))
 			m, err := l.Update()
 			if err != nil {
 				t.Fatal(err)
@@ -65,17 +66,17 @@ func TestTargetNetwork(t *testing.T) {
 	} {
 		cfg := small()
 		cfg.TargetUpdateInterval, cfg.Tau, cfg.LearningStarts = tc.interval, tc.tau, 100
-		net, target := newStub(prefersSecond), newStub(prefersSecond)
-		net.param[0].Shape = []int{1, 1} // a weight, to have a first value
+		net, target := agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond)
+		net.Params()[0].Shape = []int{1, 1} // a weight, to have a first value
 		l := stubLearner(t, cfg, 2, tc.n, net, target)
-		if target.theta() != net.theta() || net.theta() == 0 {
-			t.Errorf("%s: the target starts at %v, want the other network's %v", tc.name, target.theta(), net.theta())
+		if target.Theta() != net.Theta() || net.Theta() == 0 {
+			t.Errorf("%s: the target starts at %v, want the other network's %v", tc.name, target.Theta(), net.Theta())
 		}
-		net.param[0].Value[0], target.param[0].Value[0] = 1, 0
+		net.Params()[0].Value[0], target.Params()[0].Value[0] = 1, 0
 		var got []float32
 		for range tc.want {
-			cycle(t, l, batchOf(2, make([]float32, tc.n)...))
-			got = append(got, target.theta())
+			cycle(t, l, agentstest.BatchOf(2, make([]float32, tc.n)...))
+			got = append(got, target.Theta())
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: target %v, want %v", tc.name, got, tc.want)
@@ -87,12 +88,12 @@ func TestTargetNetwork(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	cfg := small()
 	cfg.LearningRate, cfg.TotalTimesteps = agents.Schedule{Initial: 0.4, Linear: true}, 4
-	net := newStub(prefersSecond)
-	net.grad = 1
-	l := stubLearner(t, cfg, 2, 1, net, newStub(prefersSecond))
+	net := agentstest.NewStub(2, prefersSecond)
+	net.Grad = 1
+	l := stubLearner(t, cfg, 2, 1, net, agentstest.NewStub(2, prefersSecond))
 	for k, want := range []float64{0.3, 0.2, 0.1, 0, 0} {
-		cycle(t, l, batchOf(2, 0))
-		before := net.theta()
+		cycle(t, l, agentstest.BatchOf(2, 0))
+		before := net.Theta()
 		m, err := l.Update()
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +101,7 @@ func TestSchedules(t *testing.T) {
 		if got := m["train/learning_rate"]; math.Abs(got-want) > 1e-12 {
 			t.Errorf("update %d: train/learning_rate = %v, want %v", k+1, got, want)
 		}
-		if moved := float64(before - net.theta()); math.Abs(moved-want) > 1e-4 {
+		if moved := float64(before - net.Theta()); math.Abs(moved-want) > 1e-4 {
 			t.Errorf("update %d: the parameter fell by %v, want %v", k+1, moved, want)
 		}
 	}
@@ -110,10 +111,10 @@ func TestUpdateRefusesALossThatIsNotFinite(t *testing.T) {
 	for name, broken := range map[string]float32{"NaN": float32(math.NaN()), "Inf": float32(math.Inf(1))} {
 		cfg := small()
 		cfg.PrioritizedReplay = true
-		target := newStub(prefersSecond)
-		l := stubLearner(t, cfg, 2, 1, newStub(prefersSecond), target)
-		cycle(t, l, batchOf(2, 0))
-		target.outputs = func([]float32, float32) []float32 { return []float32{broken, broken} }
+		target := agentstest.NewStub(2, prefersSecond)
+		l := stubLearner(t, cfg, 2, 1, agentstest.NewStub(2, prefersSecond), target)
+		cycle(t, l, agentstest.BatchOf(2, 0))
+		target.Outputs = func([]float32, float32) []float32 { return []float32{broken, broken} }
 		_, err := l.Update()
 		if err == nil {
 			t.Fatalf("Update gives no error for a target of %s", name)
@@ -133,12 +134,12 @@ func TestPrioritiesFollowErrors(t *testing.T) {
 	cfg.PrioritizedReplay, cfg.PrioritizedReplayAlpha, cfg.PrioritizedReplayBeta0 = true, 1, 1
 	cfg.Gamma, cfg.BatchSize, cfg.TrainFreq = 0, 100, 2
 	zero := func([]float32, float32) []float32 { return []float32{0, 0} }
-	l := stubLearner(t, cfg, 2, 1, newStub(zero), newStub(zero))
+	l := stubLearner(t, cfg, 2, 1, agentstest.NewStub(2, zero), agentstest.NewStub(2, zero))
 	for k, reward := range []float64{1, 9} {
-		if err := l.Act(batchOf(2, float32(k)), make([]float32, 1)); err != nil {
+		if err := l.Act(agentstest.BatchOf(2, float32(k)), make([]float32, 1)); err != nil {
 			t.Fatal(err)
 		}
-		next := batchOf(2, float32(k+1))
+		next := agentstest.BatchOf(2, float32(k+1))
 		next.Reward[0] = reward
 		if err := l.Observe(next); err != nil {
 			t.Fatal(err)
