@@ -177,7 +177,6 @@ bench-learning: build ## every algorithm with five seeds against published resul
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
 	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
-	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
@@ -185,7 +184,6 @@ bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPoo
 
 bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
 	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
-	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
