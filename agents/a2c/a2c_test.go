@@ -94,7 +94,7 @@ func TestSameSeedSameBits(t *testing.T) {
 func TestResumeEqualsUninterrupted(t *testing.T) {
 	for name, rmsprop := range map[string]bool{"RMSprop": true, "Adam": false} {
 		t.Run(name, func(t *testing.T) {
-			agentstest.CheckResume(t, 50, func(seed uint64) *agentstest.Run[*a2c.Learner] {
+			agentstest.CheckResume(t, func(r *agentstest.Run[*a2c.Learner]) { r.Updates(25) }, func(seed uint64) *agentstest.Run[*a2c.Learner] {
 				cfg := quick()
 				cfg.UseRMSProp = rmsprop
 				return newRun(t, envcheck.Identity(5), 4, cfg, seed)

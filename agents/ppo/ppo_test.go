@@ -82,7 +82,7 @@ func TestSameSeedSameBits(t *testing.T) {
 func TestResumeEqualsUninterrupted(t *testing.T) {
 	for name, norm := range map[string]bool{"plain": false, "normalized": true} {
 		t.Run(name, func(t *testing.T) {
-			agentstest.CheckResume(t, 8, func(seed uint64) *agentstest.Run[*ppo.Learner] {
+			agentstest.CheckResume(t, func(r *agentstest.Run[*ppo.Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*ppo.Learner] {
 				cfg := quick()
 				cfg.NormObs, cfg.NormReward = norm, norm
 				return newRun(t, envcheck.Identity(5), 4, cfg, seed)

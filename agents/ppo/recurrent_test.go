@@ -137,7 +137,7 @@ func TestRecurrentSameSeedSameBits(t *testing.T) {
 // TestRecurrentResume breaks off between rollouts of 32 steps in the middle of episodes of 7, so
 // that the state matters.
 func TestRecurrentResume(t *testing.T) {
-	agentstest.CheckResume(t, 8, func(seed uint64) *agentstest.Run[*Learner] {
+	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*Learner] {
 		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), seed)
 	})
 	// Without the state the rest is another.

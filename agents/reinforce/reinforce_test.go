@@ -308,7 +308,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agentstest.CheckResume(t, 8, func(seed uint64) *agentstest.Run[*Learner] {
+	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*Learner] {
 		cfg := quick()
 		cfg.NormObs, cfg.NormReward = true, true
 		return newRun(t, spec, 4, cfg, seed)
