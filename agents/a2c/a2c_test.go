@@ -13,16 +13,7 @@ import (
 )
 
 // newRun returns a learner in n environments.
-func newRun(t *testing.T, spec *envs.Spec, n int, cfg a2c.Config, seed uint64) *agentstest.Run[*a2c.Learner] {
-	t.Helper()
-	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*a2c.Learner, error) {
-		spec, err := a2c.NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return a2c.New(cfg, env, agentstest.Network(t, spec, seed), seed)
-	})
-}
+var newRun = agentstest.Algorithm[a2c.Config, *a2c.Learner]{NetworkSpec: a2c.NetworkSpec, New: a2c.New}.NewRun
 
 func quick() a2c.Config {
 	cfg := a2c.Defaults()

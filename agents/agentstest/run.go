@@ -10,6 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 )
@@ -48,6 +49,35 @@ func NewRun[L Learner](t *testing.T, spec *envs.Spec, n int, seed uint64, build 
 		t.Fatal(err)
 	}
 	return &Run[L]{T: t, Vec: v, L: l, Batch: b, Actions: make([]float32, n*act.Size())}
+}
+
+// An Algorithm makes a network and a learner of a configuration.
+type Algorithm[C any, L Learner] struct {
+	NetworkSpec func(cfg C, obs, act space.Space) (models.Spec, error)
+	New         func(cfg C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)
+}
+
+// NewRun makes n environments, a network and a learner in them, all from seed.
+func (a Algorithm[C, L]) NewRun(t *testing.T, spec *envs.Spec, n int, cfg C, seed uint64) *Run[L] {
+	t.Helper()
+	return NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (L, error) {
+		spec, err := a.NetworkSpec(cfg, env.Obs, env.Act)
+		if err != nil {
+			var none L
+			return none, err
+		}
+		return a.New(cfg, env, Network(t, spec, seed), seed)
+	})
+}
+
+// NewStub returns a learner of n environments of Env with a network of the test.
+func (a Algorithm[C, L]) NewStub(t *testing.T, cfg C, net *Stub, n int) L {
+	t.Helper()
+	l, err := a.New(cfg, Env(net.Actions, n), net, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // Network returns a network with first weights from seed, which is closed with the test.

@@ -12,16 +12,7 @@ import (
 )
 
 // newRun returns a learner in n environments.
-func newRun(t *testing.T, spec *envs.Spec, n int, cfg ppo.Config, seed uint64) *agentstest.Run[*ppo.Learner] {
-	t.Helper()
-	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*ppo.Learner, error) {
-		spec, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return ppo.New(cfg, env, agentstest.Network(t, spec, seed), seed)
-	})
-}
+var newRun = agentstest.Algorithm[ppo.Config, *ppo.Learner]{NetworkSpec: ppo.NetworkSpec, New: ppo.New}.NewRun
 
 func quick() ppo.Config {
 	cfg := ppo.Defaults()
