@@ -54,8 +54,7 @@ func RESTConfig(ctx context.Context, o Options) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kwok: kubeconfig: %w", err)
 	}
-	tune(rc)
-	rc.ContentType, rc.AcceptContentTypes = "", "" // custom resources are JSON
+	rc.QPS, rc.UserAgent, rc.WarningHandler = -1, "kubernasium", rest.NoWarnings{}
 	return rc, nil
 }
 

@@ -22,12 +22,13 @@ import (
 // wanted while a container was down. There is no history but what has been looked at, and no end:
 // the part of the episode that is over begins anew after the option steps.
 type Live struct {
-	t     *Task
-	ids   []string // of t.pods
-	base  time.Time
-	at    time.Duration // of the last look, since 1970
-	looks int
-	names int32 // indices given to pods
+	t      *Task
+	ids    []string // of t.pods
+	base   time.Time
+	at     time.Duration // of the last look, since 1970
+	before time.Duration // of the look before; of the first, its own
+	looks  int
+	names  int32 // indices given to pods
 
 	replicas int
 	adopted  bool
@@ -56,16 +57,16 @@ type LivePod struct {
 	ID               string // by which the pod is known again
 	Requests, Limits cluster.Resources
 	Used             cluster.Resources
-	Sampled          bool // Used is a sample of this look
-	Scheduled        bool // it has a node
-	Running          bool // its phase
-	Serving          bool // its container is ready
-	Created          time.Time
+	Sampled          bool          // Used is a sample of this look
+	Scheduled        bool          // it has a node
+	Running          bool          // its phase
+	Serving          bool          // its container is ready
+	Created          time.Time     // zero: since the look before the one that first shows it
 	Restarts         int           // of the container
 	OOMKilled        bool          // the container's last end was an OOM kill
 	Ran              time.Duration // for so long before that
 	Resize           LiveResize
-	ResizeSince      time.Time
+	ResizeSince      time.Time // zero: since the look that first shows it
 }
 
 // LiveResize says where a resize of a pod in place stands.
@@ -230,7 +231,10 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 	if l.looks == 0 {
 		l.base = at
 	}
-	l.at, l.replicas = instant, replicas
+	l.before, l.at, l.replicas = l.at, instant, replicas
+	if l.looks == 0 {
+		l.before = instant
+	}
 	t.last = interval{}
 	t.startOfDay = secondsOfWeek(at) - float64(t.steps)*t.opts.Interval
 	if l.looks > 0 {
@@ -255,6 +259,9 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 	t.askUpstream(first)
 	return nil
 }
+
+// now returns the time since the first look.
+func (l *Live) now() time.Duration { return l.at - time.Duration(l.base.UnixNano()) }
 
 // count ends a step: what happened in it becomes part of the sums.
 func (l *Live) count() {
@@ -292,6 +299,7 @@ func (l *Live) match(pods []LivePod) {
 			continue
 		}
 		one := pod{index: l.names, share: 1, requests: pods[k].Requests, limits: pods[k].Limits}
+		one.created = l.before - time.Duration(l.base.UnixNano())
 		if l.looks == 0 {
 			one.crashes = pods[k].Restarts // of before
 		}
@@ -325,7 +333,9 @@ func (l *Live) see(p *pod, s *LivePod) {
 	if s.Serving {
 		p.ready = 0
 	}
-	p.created = s.Created.Sub(l.base)
+	if !s.Created.IsZero() {
+		p.created = s.Created.Sub(l.base)
+	}
 	p.oom = s.OOMKilled && s.Restarts > p.crashes
 	if p.oom {
 		t.last.ooms++
@@ -333,7 +343,13 @@ func (l *Live) see(p *pod, s *LivePod) {
 	t.last.restarts += max(s.Restarts-p.crashes, 0)
 	p.crashes = s.Restarts
 	p.killed, p.ran = s.OOMKilled, s.Ran
-	p.resize, p.since = resizeState(s.Resize), s.ResizeSince.Sub(l.base)
+	switch {
+	case !s.ResizeSince.IsZero():
+		p.since = s.ResizeSince.Sub(l.base)
+	case p.resize != resizeState(s.Resize):
+		p.since = l.now()
+	}
+	p.resize = resizeState(s.Resize)
 	if p.resize == resizeInfeasible {
 		p.forgotten = p.want.Target
 	}
@@ -368,6 +384,9 @@ func (l *Live) Next(p Policy) (Recommendation, error) {
 // Observation returns what the policy was last shown; the caller must not change it.
 func (l *Live) Observation() []float32 { return l.batch.Obs }
 
+// Admits reports whether new pods request the target: in every mode but Off.
+func (l *Live) Admits() bool { return l.t.opts.Mode != ModeOff }
+
 // Limits returns the limits of a new pod that requests the target in force.
 func (l *Live) Limits() cluster.Resources { return l.t.limitsFor(&l.t.rec) }
 
@@ -379,7 +398,7 @@ func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
 	if t.opts.Mode == ModeOff || t.opts.Mode == ModeInitial || len(t.pods) < t.opts.MinReplicas {
 		return nil
 	}
-	now := l.at - time.Duration(l.base.UnixNano())
+	now := l.now()
 	t.acceptAll(now)
 	t.budget.begin(t.pods, l.replicas, t.opts.Tolerance)
 	for _, one := range t.candidates {

@@ -53,6 +53,7 @@ type episode struct {
 	*Task
 	c        cluster.Cluster
 	restarts map[int32]int // of the container of the pod
+	untimed  bool          // the cluster does not show when pods were created
 	batch    *envs.Batch
 	action   []float32
 }
@@ -76,13 +77,17 @@ func (e *episode) shown() []LivePod {
 	var pods []LivePod
 	for i := range e.pods {
 		p := &e.pods[i]
+		created, since := at(p.created), at(p.since)
+		if e.untimed {
+			created, since = time.Time{}, time.Time{}
+		}
 		if p.oom {
 			e.restarts[p.index]++
 		}
 		pods = append(pods, LivePod{
 			ID: fmt.Sprint(p.index), Requests: p.requests, Limits: p.limits, Used: p.used, Sampled: p.sampled || e.steps == 0,
-			Scheduled: p.scheduled, Running: p.began, Serving: p.scheduled && p.ready <= e.now(), Created: at(p.created),
-			Restarts: e.restarts[p.index], OOMKilled: p.killed, Ran: p.ran, Resize: LiveResize(p.resize), ResizeSince: at(p.since),
+			Scheduled: p.scheduled, Running: p.began, Serving: p.scheduled && p.ready <= e.now(), Created: created,
+			Restarts: e.restarts[p.index], OOMKilled: p.killed, Ran: p.ran, Resize: LiveResize(p.resize), ResizeSince: since,
 		})
 	}
 	return pods
@@ -205,7 +210,7 @@ func TestLiveEqualsEpisode(t *testing.T) {
 				"limit_ratio_memory": 8, "startup_s": 0, "pod_spread": 0,
 			}
 			maps.Copy(opts, tc.opts)
-			e := &episode{Task: newTaskOf(t, tc.discrete, opts), c: sim.New(), restarts: map[int32]int{}}
+			e := &episode{Task: newTaskOf(t, tc.discrete, opts), c: sim.New(), restarts: map[int32]int{}, untimed: tc.opts["pods"] != nil}
 			obs, act := e.Spaces()
 			e.action = make([]float32, act.Size())
 			e.batch = &envs.Batch{Obs: make([]float32, obs.Size()), Mask: make([]bool, space.MaskSize(act)), Reward: make([]float64, 1),

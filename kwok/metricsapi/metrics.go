@@ -67,7 +67,7 @@ func sampled(p *corev1.Pod, now time.Time) time.Time {
 
 // pods returns the metrics of the pods of a namespace, or of all with "", by name.
 func (s *Server) pods(ctx context.Context, namespace string, o metav1.ListOptions) (*v1beta1.PodMetricsList, error) {
-	pods, err := s.config.Client.CoreV1().Pods(namespace).List(ctx, o)
+	pods, err := s.client.CoreV1().Pods(namespace).List(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +86,11 @@ func (s *Server) pods(ctx context.Context, namespace string, o metav1.ListOption
 
 // nodes returns the metrics of nodes: what their pods use together, at the time of the last sample.
 func (s *Server) nodes(ctx context.Context, o metav1.ListOptions) (*v1beta1.NodeMetricsList, error) {
-	nodes, err := s.config.Client.CoreV1().Nodes().List(ctx, o)
+	nodes, err := s.client.CoreV1().Nodes().List(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := s.config.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	pods, err := s.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

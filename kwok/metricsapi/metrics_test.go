@@ -29,15 +29,11 @@ func TestMain(m *testing.M) { os.Exit(kwoktest.Main(m)) }
 func start(t *testing.T) (kwok.Options, *metricsv1beta1.MetricsV1beta1Client) {
 	t.Helper()
 	o := kwok.Options{Kubeconfig: kwoktest.Shared(t).Kubeconfig}
-	client, err := kwok.Connect(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	rc, err := kwok.RESTConfig(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := metricsapi.Start(ctx, metricsapi.Config{Client: client, REST: rc})
+	s, err := metricsapi.Start(ctx, metricsapi.Config{REST: rc})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,7 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 
 // Config says how metrics are served.
 type Config struct {
-	Client kubernetes.Interface
-	REST   *rest.Config  // of the same API server
+	REST   *rest.Config  // of the API server
 	Listen string        // default: 127.0.0.1 and a free port
 	Host   string        // name by which the API server reaches us; default: localhost
 	Window time.Duration // that a sample is of; default: 1 min
@@ -51,6 +50,7 @@ type Config struct {
 // A Server serves metrics.k8s.io through an API server.
 type Server struct {
 	config  Config
+	client  kubernetes.Interface
 	api     dynamic.Interface
 	callers []string // names in the certificates of those who may call
 	serving *extension.Server
@@ -69,7 +69,11 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, api: api}
+	client, err := kubernetes.NewForConfig(c.REST)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, client: client, api: api}
 	callers, err := s.aggregator(ctx)
 	if err != nil {
 		return nil, err
@@ -93,7 +97,7 @@ func (s *Server) aggregator(ctx context.Context) (*x509.CertPool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for {
-		m, err := s.config.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+		m, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
 			pool := x509.NewCertPool()
 			if !pool.AppendCertsFromPEM([]byte(m.Data["requestheader-client-ca-file"])) {
@@ -146,7 +150,7 @@ func (s *Server) register(ctx context.Context) error {
 	var last error
 	for {
 		// What clients ask; the condition Available may still be that of an older registration.
-		_, err := s.config.Client.CoreV1().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
+		_, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
 		if err == nil {
 			return nil
 		}
@@ -178,7 +182,7 @@ func (s *Server) Close() error {
 		if ours, _, _ := unstructured.NestedString(found.Object, "spec", "caBundle"); ours == s.bundle() {
 			for _, err := range []error{
 				s.api.Resource(apiServices).Delete(ctx, apiServiceName, metav1.DeleteOptions{}),
-				s.config.Client.CoreV1().Services(serviceNamespace).Delete(ctx, serviceName, metav1.DeleteOptions{}),
+				s.client.CoreV1().Services(serviceNamespace).Delete(ctx, serviceName, metav1.DeleteOptions{}),
 			} {
 				if err != nil && !apierrors.IsNotFound(err) {
 					errs = append(errs, fmt.Errorf("metricsapi: %w", err))
