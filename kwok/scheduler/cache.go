@@ -148,7 +148,7 @@ func (c *cache) assume(p *corev1.Pod, node string, devices uint64) bool {
 // assumeAsked is assume for a pod of a request, which the informers may not have shown yet.
 func (c *cache) assumeAsked(p *corev1.Pod, node string, devices uint64) {
 	c.mu.Lock()
-	if c.pods[p.UID] == nil {
+	if i := c.pods[p.UID]; i == nil || !i.told {
 		c.seq++
 		i := readPod(p)
 		i.seq = c.seq

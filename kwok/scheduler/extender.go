@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 
@@ -198,4 +199,27 @@ func (m *moment) ranked(c choice, most int64) map[string]int64 {
 		}
 	}
 	return scores
+}
+
+// ExtenderConfig returns a KubeSchedulerConfiguration in which this scheduler, at url, is
+// kube-scheduler's extender, and kube-scheduler's own score plugins are off: its filters stand, and
+// the policy alone decides among the nodes that pass them. With nodeCacheCapable it is told of
+// nodes by name, which costs less.
+func ExtenderConfig(url string, nodeCacheCapable bool) []byte {
+	return fmt.Appendf(nil, `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    score:
+      disabled: [{name: "*"}]
+extenders:
+- urlPrefix: %s
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  weight: 1
+  nodeCacheCapable: %t
+  httpTimeout: 5s
+  ignorable: true
+`, url, nodeCacheCapable)
 }

@@ -55,10 +55,8 @@ func (c *cache) moment(p *corev1.Pod, replicas int, given map[string]bool) (*mom
 		mask: make([]bool, len(set.nodes)),
 	}
 	m.decision = envs.Decision{Pod: -1, Replicas: replicas, Racks: set.racks, Waited: max(0, c.now().Sub(p.CreationTimestamp.Time))}
-	if i := c.pods[p.UID]; i != nil {
-		m.pod = i
-	} else {
-		m.pod = readPod(p) // of an extender's caller, before the informers have it
+	if m.pod = c.pods[p.UID]; m.pod == nil || m.pod.Pod != p {
+		m.pod = readPod(p) // of a request, which may know it before the informers do, and better
 	}
 	if m.pod.unreadable != nil {
 		return nil, fmt.Errorf("scheduler: pod %s/%s: %w", p.Namespace, p.Name, m.pod.unreadable)
@@ -80,7 +78,7 @@ func (c *cache) moment(p *corev1.Pod, replicas int, given map[string]bool) (*mom
 func (m *moment) add(i *podInfo) error {
 	switch {
 	case i.UID == m.pod.UID:
-		return m.addPending(i)
+		return m.addPending(m.pod)
 	case i.node != "":
 		if node, ok := m.index[i.node]; ok {
 			return m.addBound(i, node)
