@@ -40,6 +40,7 @@ var rules = []rule{
 	{"envs", []string{"envs/space", "envs/pcg", "envs/cluster"}, core}, // the contract
 	{"envs/dataset", nil, core},
 	{"envs/envcheck", []string{"envs"}, core},
+	{"envs/envstest", []string{"envs"}, core},
 	{"envs/classic", []string{"envs"}, core},
 	{"envs/gang", []string{"envs"}, core},
 	{"envs/lra", []string{"envs"}, core},
@@ -68,7 +69,7 @@ var rules = []rule{
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":          {"space", "pcg", "cluster", "dataset", "envcheck"},
-	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest", "evaluation", "imitation"},
+	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
 	"envs/podsched": {"kubescore", "topology"},
 }
 
