@@ -12,5 +12,8 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokRunSim())
 	cmd.AddCommand(newKwokCleanCluster())
 	cmd.AddCommand(newKwokTop())
+	cmd.AddCommand(newKwokSchedule())
+	cmd.AddCommand(newKwokExtenderConfig())
+	cmd.AddCommand(newKwokQuality())
 	return cmd
 }
