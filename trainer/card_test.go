@@ -135,3 +135,31 @@ func TestPretrained(t *testing.T) {
 		}
 	}
 }
+
+// TestCardUse: what a card says of the number of nodes, and which model it exports.
+func TestCardUse(t *testing.T) {
+	dense := cardModel{file: "ppo.safetensors"}
+	lstm := cardModel{file: "ppo_lstm.safetensors", meta: models.Checkpoint{Spec: models.Spec{LSTMs: []models.LSTM{{}}}}}
+	nodes := cardModel{file: "dqn.safetensors", meta: models.Checkpoint{Spec: models.Spec{Nodes: &models.Nodes{}}}}
+	for _, tc := range []struct {
+		name         string
+		models       []cardModel
+		want, export string
+	}{
+		{"dense", []cardModel{dense}, "with options that leave its spaces as they are; others refuse it", "ppo.safetensors"},
+		{"nodes", []cardModel{nodes}, "with any number of nodes", ""},
+		{"both", []cardModel{nodes, dense, lstm}, "number of nodes but for `ppo.safetensors`, `ppo_lstm.safetensors`", "ppo.safetensors"},
+		{"nodes and an LSTM", []cardModel{nodes, lstm}, "number of nodes but for `ppo_lstm.safetensors`", ""},
+	} {
+		var b strings.Builder
+		ew := &errWriter{w: &b}
+		(&card{folder: "f", models: tc.models}).writeUse(ew)
+		text := b.String()
+		if ew.err != nil || !strings.Contains(text, tc.want) || !strings.Contains(text, "eval --model f/"+tc.models[0].file) {
+			t.Errorf("%s: %v, want %q in\n%s", tc.name, ew.err, tc.want, text)
+		}
+		if exports := strings.Contains(text, "export"); exports != (tc.export != "") || exports && !strings.Contains(text, "export --model f/"+tc.export) {
+			t.Errorf("%s: want export of %q in\n%s", tc.name, tc.export, text)
+		}
+	}
+}

@@ -332,3 +332,32 @@ func TestLimitRangeCaps(t *testing.T) {
 		t.Errorf("capped %v, request %d, limit %d; want 1, 1500, 3000", column(t, v, b, "capped"), p.Requests.MilliCPU, p.Limits.MilliCPU)
 	}
 }
+
+// TestLimitRangeDefault: a container without a limit of CPU has the LimitRange's default, 1500 m
+// for 1000 m, and at a target of 2000 m upstream's trunc(1500·2000/1000). A LimitRange of at most
+// 2400 m leaves requests up to 2400·1000/1500 = 1600 m. A default of 800 m has a request of no more.
+func TestLimitRangeDefault(t *testing.T) {
+	u := [2]float64{1000, 1024}
+	for _, tc := range []struct {
+		implied, greatest int
+		controlled        string
+		first, request    int64 // of CPU: at the start, after the action
+		limit             int64
+	}{
+		{1500, 0, "RequestsAndLimits", 1000, 2000, 3000},
+		{1500, 2400, "RequestsAndLimits", 1000, 1600, 2400},
+		{800, 0, "RequestsAndLimits", 800, 2000, 2000}, // equal stays equal
+		{1500, 0, "RequestsOnly", 1000, 1500, 1500},    // held to the limit
+	} {
+		v := open(t, continuous, fixed(usageFile(t, u, u, u), 2, map[string]any{"limit_ratio_cpu": 0, "limit_range_default_cpu_m": tc.implied,
+			"limit_range_max_cpu_m": tc.greatest, "controlled_values": tc.controlled}))
+		reset(t, v, 1)
+		first := v.Env(0).State().Pods[0]
+		step(t, v, both(0, -1)...)
+		p := v.Env(0).State().Pods[len(v.Env(0).State().Pods)-1]
+		if first.Requests.MilliCPU != tc.first || first.Limits.MilliCPU != int64(tc.implied) || p.Requests.MilliCPU != tc.request || p.Limits.MilliCPU != tc.limit {
+			t.Errorf("default %d m of at most %d m, %s: request and limit %d and %d, then %d and %d; want %d and %d, then %d and %d", tc.implied, tc.greatest, tc.controlled,
+				first.Requests.MilliCPU, first.Limits.MilliCPU, p.Requests.MilliCPU, p.Limits.MilliCPU, tc.first, tc.implied, tc.request, tc.limit)
+		}
+	}
+}

@@ -1,0 +1,408 @@
+// Package jobs runs batch/v1 Jobs in a namespace of an API server and waits, by watches, until
+// their pods run, they are complete, or they are gone.
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/stages"
+)
+
+// LabelSpace is the label of the namespaces that this package makes, of the nodes that it adds, and
+// the key of these nodes' taints. Its value on nodes is the namespace.
+const LabelSpace = "kubernasium.io/jobs"
+
+// Hold is the value of the annotation [stages.Duration] of a pod that is to run until it is told
+// otherwise: a century.
+const Hold = "876000h"
+
+const (
+	callTimeout    = 30 * time.Second // of a call, which takes milliseconds on an idle machine
+	defaultPatient = time.Minute      // without any change; the Job controller counts a pod's end after a second
+	closeTimeout   = 2 * time.Minute
+)
+
+// ErrStuck is wrapped by errors of waits in whose namespace nothing changes any more, though what is
+// waited for has not come.
+var ErrStuck = errors.New("jobs: nothing changes")
+
+// A Space is a namespace with Jobs, which it watches. Its methods may be called by several
+// goroutines.
+type Space struct {
+	// Patience is how long a wait may see no change in the namespace; default a minute.
+	Patience time.Duration
+
+	client    kubernetes.Interface
+	namespace string
+	made      bool // the namespace, by this package
+	factory   informers.SharedInformerFactory
+	jobs      batchlisters.JobNamespaceLister
+	pods      corelisters.PodNamespaceLister
+	stop      context.CancelFunc
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change
+	failing error         // of a watch; nil while all go well
+	nodes   []string      // that were added
+}
+
+// Open watches the Jobs and pods of a namespace, which it makes if it is not there; "" makes one with
+// a new name that begins with prefix.
+func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space, error) {
+	client, err := kwok.Connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Space{Patience: defaultPatient, client: client, changed: make(chan struct{})}
+	if err := s.ensureNamespace(ctx, prefix, namespace); err != nil {
+		return nil, err
+	}
+	s.factory = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(s.namespace))
+	jobs, pods := s.factory.Batch().V1().Jobs(), s.factory.Core().V1().Pods()
+	s.jobs, s.pods = jobs.Lister().Jobs(s.namespace), pods.Lister().Pods(s.namespace)
+	for _, i := range []cache.SharedIndexInformer{jobs.Informer(), pods.Informer()} {
+		if err := s.follow(i); err != nil {
+			return nil, err
+		}
+	}
+	var watching context.Context
+	watching, s.stop = context.WithCancel(context.Background())
+	s.factory.Start(watching.Done())
+	listed, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for kind, ok := range s.factory.WaitForCacheSync(listed.Done()) {
+		if !ok {
+			s.unwatch()
+			return nil, fmt.Errorf("jobs: %v of namespace %s were not listed within %v: %w", kind, s.namespace, callTimeout, errors.Join(s.watchError(), ctx.Err()))
+		}
+	}
+	return s, nil
+}
+
+func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	meta := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{LabelSpace: ""}}
+	if namespace == "" {
+		meta.GenerateName = prefix
+	}
+	ns, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		ns, err = s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
+	}
+	_, s.made = ns.Labels[LabelSpace]
+	s.namespace = ns.Name
+	return nil
+}
+
+// follow lets waits know of every change that an informer sees, and of its failures.
+func (s *Space) follow(i cache.SharedIndexInformer) error {
+	note := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failing = nil
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return // it lists anew
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failing = err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { note() }, UpdateFunc: func(_, _ any) { note() }, DeleteFunc: func(any) { note() },
+	})
+	return err
+}
+
+func (s *Space) watchError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing
+}
+
+func (s *Space) unwatch() {
+	s.stop()
+	s.factory.Shutdown()
+}
+
+// Namespace returns the name of the namespace.
+func (s *Space) Namespace() string { return s.namespace }
+
+// Client returns the client of the API server.
+func (s *Space) Client() kubernetes.Interface { return s.client }
+
+// AddNode adds a node that KWOK plays, for pods of this space only: those that [Space.Place] has
+// prepared. A node of that name that the space has added before is kept.
+func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Resources, pods int64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	amounts := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(allocatable.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(allocatable.MemoryBytes, resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(pods, resource.DecimalSI),
+	}
+	_, err := s.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Annotations: map[string]string{stages.Node: "fake"},
+			Labels: map[string]string{LabelSpace: s.namespace, corev1.LabelHostname: name},
+		},
+		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: LabelSpace, Value: s.namespace, Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: amounts, Capacity: amounts},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		var n *corev1.Node
+		if n, err = s.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); err == nil && n.Labels[LabelSpace] != s.namespace {
+			err = fmt.Errorf("there is another node of that name")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create node %s: %w", name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes = append(s.nodes, name)
+	return nil
+}
+
+// Place lets pods be scheduled to a node of this space, or to one that has the name otherwise.
+func (s *Space) Place(spec *corev1.PodSpec, node string) {
+	if spec.NodeSelector == nil {
+		spec.NodeSelector = map[string]string{}
+	}
+	spec.NodeSelector[corev1.LabelHostname] = node
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+		Key: LabelSpace, Operator: corev1.TolerationOpEqual, Value: s.namespace, Effect: corev1.TaintEffectNoSchedule,
+	})
+}
+
+// Create creates a Job.
+func (s *Space) Create(ctx context.Context, j *batchv1.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, j, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create job %s: %w", j.Name, err)
+	}
+	return nil
+}
+
+// Delete deletes Jobs, and lets the garbage collector delete their pods: see [Space.Gone].
+func (s *Space) Delete(ctx context.Context, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	background := metav1.DeletePropagationBackground
+	for _, name := range names {
+		err := s.client.BatchV1().Jobs(s.namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete job %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Job returns a Job as it was seen last, or nil. It must not be changed.
+func (s *Space) Job(name string) *batchv1.Job {
+	j, err := s.jobs.Get(name)
+	if err != nil {
+		return nil // the lister's only error is that it is not there
+	}
+	return j
+}
+
+// Names returns the names of all Jobs.
+func (s *Space) Names() []string {
+	all, _ := s.jobs.List(labels.Everything()) // a list from memory does not fail
+	var names []string
+	for _, j := range all {
+		names = append(names, j.Name)
+	}
+	return names
+}
+
+// Pods returns the pods of a Job as they were seen last. They must not be changed.
+func (s *Space) Pods(job string) []*corev1.Pod {
+	pods, _ := s.pods.List(labels.SelectorFromSet(labels.Set{batchv1.JobNameLabel: job})) // as in Names
+	return pods
+}
+
+// Running waits until all pods of the Jobs run and are ready, and returns them by Job. It returns an
+// error if a Job fails.
+func (s *Space) Running(ctx context.Context, names ...string) (map[string][]*corev1.Pod, error) {
+	running := map[string][]*corev1.Pod{}
+	err := s.Wait(ctx, func() (string, error) {
+		for _, name := range names {
+			j := s.Job(name)
+			if j == nil {
+				return "job " + name + " is not there yet", nil
+			}
+			if err := failed(j); err != nil {
+				return "", err
+			}
+			var ready []*corev1.Pod
+			why := "no pod; does kube-controller-manager run?"
+			for _, p := range s.Pods(name) {
+				if isReady(p) {
+					ready = append(ready, p)
+				} else {
+					why = waiting(p)
+				}
+			}
+			if len(ready) != int(*j.Spec.Parallelism) {
+				return fmt.Sprintf("%d of the %d pods of job %s run: %s", len(ready), *j.Spec.Parallelism, name, why), nil
+			}
+			running[name] = ready
+		}
+		return "", nil
+	})
+	return running, err
+}
+
+// Complete waits until the Jobs are complete: the barrier. It returns an error if one fails.
+func (s *Space) Complete(ctx context.Context, names ...string) error {
+	return s.Wait(ctx, func() (string, error) {
+		for _, name := range names {
+			j := s.Job(name)
+			if j == nil {
+				return "", fmt.Errorf("jobs: job %s was deleted before it was complete", name)
+			}
+			if err := failed(j); err != nil {
+				return "", err
+			}
+			if !is(j, batchv1.JobComplete) {
+				return fmt.Sprintf("job %s has %d of its %d completions", name, j.Status.Succeeded, *j.Spec.Completions), nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// Gone waits until the Jobs and their pods are not there.
+func (s *Space) Gone(ctx context.Context, names ...string) error {
+	return s.Wait(ctx, func() (string, error) {
+		for _, name := range names {
+			if s.Job(name) != nil {
+				return "job " + name + " is still there", nil
+			}
+			if n := len(s.Pods(name)); n > 0 {
+				return fmt.Sprintf("%d pods of job %s are still there", n, name), nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// Wait waits until met, which is asked after every change, names nothing that is missing, or
+// returns an error. It gives up, with ErrStuck, when nothing has changed for Patience.
+func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)) error {
+	timer := time.NewTimer(s.Patience)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		changed := s.changed // taken before met looks, so that no change is missed
+		s.mu.Unlock()
+		missing, err := met()
+		if missing == "" || err != nil {
+			return err
+		}
+		timer.Reset(s.Patience)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", missing, context.Cause(ctx))
+		case <-timer.C:
+			return errors.Join(fmt.Errorf("%w in namespace %s for %v: %s", ErrStuck, s.namespace, s.Patience, missing), s.watchError())
+		}
+	}
+}
+
+// Close ends the watches and deletes the nodes that were added and, if this package made it, the
+// namespace with all that is in it.
+func (s *Space) Close() error {
+	s.unwatch()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var errs []error
+	ignore := func(what string, err error) {
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	if s.made {
+		ignore("delete namespace "+s.namespace, s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}))
+	}
+	for _, name := range s.nodes {
+		ignore("delete node "+name, s.client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}))
+	}
+	return errors.Join(errs...)
+}
+
+// failed returns an error if the Job has failed.
+func failed(j *batchv1.Job) error {
+	for _, c := range j.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			return fmt.Errorf("jobs: job %s failed: %s: %s", j.Name, c.Reason, c.Message)
+		}
+	}
+	return nil
+}
+
+func is(j *batchv1.Job, what batchv1.JobConditionType) bool {
+	for _, c := range j.Status.Conditions {
+		if c.Type == what && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+func isReady(p *corev1.Pod) bool {
+	if p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// waiting says why a pod does not run.
+func waiting(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("pod %s has no node: %s", p.Name, c.Message)
+		}
+	}
+	if p.Spec.NodeName == "" {
+		return "pod " + p.Name + " has no node; does kube-scheduler run?"
+	}
+	return fmt.Sprintf("pod %s is %s", p.Name, p.Status.Phase)
+}
