@@ -13,5 +13,8 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokCleanCluster())
 	cmd.AddCommand(newKwokTop())
 	cmd.AddCommand(newKwokVPA())
+	cmd.AddCommand(newKwokSchedule())
+	cmd.AddCommand(newKwokExtenderConfig())
+	cmd.AddCommand(newKwokQuality())
 	return cmd
 }
