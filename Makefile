@@ -115,7 +115,7 @@ pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, wi
 	bin/trainer card --model $$forecaster "$${best[@]}"
 
 test: ## every test
-	@for stage in test-race test-full test-python test-oracle test-kwok; do \
+	@for stage in test-race test-full test-python test-oracle test-controlplane test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
@@ -190,6 +190,13 @@ bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside 
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
 	@echo "written to $(CACHE)/trainers.md"
+
+BENCH_KWOK ?= --soak 6m --episodes 100
+
+bench-kwok: controlplane ## the real API server: start, pods, nodes, resets, memory, a soak, 100 episodes of parity for each twin
+	@mkdir -p $(CACHE)
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) run ./tools/benchkwok $(BENCH_KWOK) --profile $(CACHE)/kwok.pprof
+	@echo "what the control plane does with its time: go tool pprof -top -cum $(CACHE)/kwok.pprof"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

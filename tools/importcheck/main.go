@@ -62,6 +62,7 @@ var rules = []rule{
 	{"kwok", []string{"envs"}, noGorgonia},
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"tools", nil, core},
+	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
 }
 
