@@ -143,7 +143,7 @@ test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is c
 test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
-		{ $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/bsp ./kwok/stages && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
+		{ $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/bsp ./kwok/jobs ./kwok/profile ./kwok/stages && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' -e 'decisions, .* pods' $(CACHE)/test-kwok.log

@@ -12,5 +12,6 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokRunSim())
 	cmd.AddCommand(newKwokCleanCluster())
 	cmd.AddCommand(newKwokTop())
+	cmd.AddCommand(newKwokProfile())
 	return cmd
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/jobs"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
 
@@ -212,7 +213,7 @@ func testPodLost(t *testing.T, server kwok.Options) {
 		t.Fatal(err)
 	}
 	_, _, err = g.Step(ctx, Superstep{Durations: []time.Duration{1, 1}}, true)
-	if err == nil || !strings.Contains(err.Error(), g.names[1]+" failed") {
+	if !errors.Is(err, jobs.ErrFailed) || !strings.Contains(err.Error(), g.names[1]) {
 		t.Errorf("superstep with a lost pod: %v, want that job %s failed", err, g.names[1])
 	}
 }
