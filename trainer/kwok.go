@@ -16,5 +16,6 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokSchedule())
 	cmd.AddCommand(newKwokExtenderConfig())
 	cmd.AddCommand(newKwokQuality())
+	cmd.AddCommand(newKwokProfile())
 	return cmd
 }
