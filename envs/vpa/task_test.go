@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/vpa"
 )
 
@@ -20,14 +21,7 @@ const (
 	discrete   = "k8s/VerticalPodAutoscalerDiscrete-v0"
 )
 
-func spec(tb testing.TB, id string) *envs.Spec {
-	tb.Helper()
-	s, err := envs.Lookup(id)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
+var spec = envstest.Spec
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {
