@@ -211,6 +211,38 @@ func TestClusterAgrees(t *testing.T) {
 	}
 }
 
+// TestGapReward: what the reward gap subtracts is no policy's doing, so that the returns of all
+// policies fall by the same; and no placement is worth more than the linear bound.
+func TestGapReward(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts map[string]any
+	}{
+		{"equal nodes", map[string]any{"nodes": 12, "containers": 300, "arrivals": "online", "load": 0.8}},
+		{"kinds of nodes", map[string]any{"nodes": 10, "containers": 200, "arrivals": "online", "load": 0.6, "classes": []string{"0.5:8:1", "0.5:4:1.5"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var less []float64
+			for _, baseline := range []string{"greedy", "least_loaded", "random"} {
+				returns := map[string]float64{}
+				for _, reward := range []string{"dense", "gap"} {
+					tc.opts["reward"] = reward
+					_, returns[reward] = playBaseline(t, placementID, baseline, tc.opts, 5)
+				}
+				if returns["gap"] >= 0 {
+					t.Errorf("%s: return %v with reward gap, want below 0", baseline, returns["gap"])
+				}
+				less = append(less, returns["dense"]-returns["gap"])
+			}
+			for _, v := range less[1:] {
+				if math.Abs(v-less[0]) > 1e-9 {
+					t.Errorf("reward gap subtracts %v, want as much of each policy", less)
+				}
+			}
+		})
+	}
+}
+
 // TestGoldenEpisodes pins an episode of each kind: a change of any law, draw or feature shows
 // here and must be meant.
 func TestGoldenEpisodes(t *testing.T) {

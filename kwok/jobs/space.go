@@ -38,11 +38,15 @@ const (
 	callTimeout    = 30 * time.Second // of a call, which takes milliseconds on an idle machine
 	defaultPatient = time.Minute      // without any change; the Job controller counts a pod's end after a second
 	closeTimeout   = 2 * time.Minute
+	goneEvery      = 100 * time.Millisecond // how often to look whether a namespace is gone
 )
 
 // ErrStuck is wrapped by errors of waits in whose namespace nothing changes any more, though what is
 // waited for has not come.
 var ErrStuck = errors.New("jobs: nothing changes")
+
+// ErrFailed is wrapped by errors of waits for a Job that has failed.
+var ErrFailed = errors.New("jobs: a job failed")
 
 // A Space is a namespace with Jobs, which it watches. Its methods may be called by several
 // goroutines.
@@ -97,23 +101,34 @@ func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space
 	return s, nil
 }
 
+// ensureNamespace makes the namespace unless it is there; one that is being deleted is waited for.
 func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	meta := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{LabelSpace: ""}}
 	if namespace == "" {
 		meta.GenerateName = prefix
 	}
-	ns, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		ns, err = s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	for {
+		ns, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			ns, err = s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		}
+		switch {
+		case apierrors.IsNotFound(err): // gone in between
+		case err != nil:
+			return fmt.Errorf("create namespace %s: %w", namespace, err)
+		case ns.DeletionTimestamp == nil:
+			_, s.made = ns.Labels[LabelSpace]
+			s.namespace = ns.Name
+			return nil
+		}
+		select {
+		case <-time.After(goneEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("namespace %s is being deleted: %w", namespace, ctx.Err())
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("create namespace %s: %w", namespace, err)
-	}
-	_, s.made = ns.Labels[LabelSpace]
-	s.namespace = ns.Name
-	return nil
 }
 
 // follow lets waits know of every change that an informer sees, and of its failures.
@@ -236,9 +251,13 @@ func (s *Space) Job(name string) *batchv1.Job {
 	return j
 }
 
-// Names returns the names of all Jobs.
-func (s *Space) Names() []string {
-	all, _ := s.jobs.List(labels.Everything()) // a list from memory does not fail
+// Names returns the names of the Jobs that have a label.
+func (s *Space) Names(label string) []string {
+	selector, err := labels.Parse(label)
+	if err != nil {
+		panic(err) // a label of the caller's code that is none
+	}
+	all, _ := s.jobs.List(selector) // a list from memory does not fail
 	var names []string
 	for _, j := range all {
 		names = append(names, j.Name)
@@ -367,7 +386,7 @@ func (s *Space) Close() error {
 func failed(j *batchv1.Job) error {
 	for _, c := range j.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
-			return fmt.Errorf("jobs: job %s failed: %s: %s", j.Name, c.Reason, c.Message)
+			return fmt.Errorf("%w: %s: %s: %s", ErrFailed, j.Name, c.Reason, c.Message)
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ type Scheduler struct {
 
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
-	informers    []toolscache.SharedIndexInformer
+	listed       []toolscache.InformerSynced // whether the first lists have been taken in
 	factories    []informers.SharedInformerFactory
 	recorder     events.EventRecorder
 	broadcaster  events.EventBroadcaster
@@ -131,8 +131,7 @@ func (s *Scheduler) inform() error {
 	s.factories = []informers.SharedInformerFactory{all, pods}
 	s.replicaSets, s.statefulSets = all.Apps().V1().ReplicaSets().Lister(), all.Apps().V1().StatefulSets().Lister()
 	nodeInformer, podInformer := all.Core().V1().Nodes().Informer(), pods.Core().V1().Pods().Informer()
-	s.informers = []toolscache.SharedIndexInformer{nodeInformer, podInformer, all.Apps().V1().ReplicaSets().Informer(), all.Apps().V1().StatefulSets().Informer()}
-	if _, err := nodeInformer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	nodesSeen, err := nodeInformer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.nodeSeen(o.(*corev1.Node)) },
 		UpdateFunc: func(_, o any) { s.nodeSeen(o.(*corev1.Node)) },
 		DeleteFunc: func(o any) {
@@ -140,10 +139,11 @@ func (s *Scheduler) inform() error {
 				s.cache.deleteNode(n.Name)
 			}
 		},
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	_, err := podInformer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	podsSeen, err := podInformer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { s.podSeen(o.(*corev1.Pod)) },
 		UpdateFunc: func(old, o any) {
 			if was, is := old.(*corev1.Pod), o.(*corev1.Pod); was.UID != is.UID { // deleted and made anew between two looks
@@ -157,7 +157,14 @@ func (s *Scheduler) inform() error {
 			}
 		},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.listed = []toolscache.InformerSynced{
+		all.Apps().V1().ReplicaSets().Informer().HasSynced, all.Apps().V1().StatefulSets().Informer().HasSynced,
+		nodesSeen.HasSynced, podsSeen.HasSynced, // the handlers', which come after the informers'
+	}
+	return nil
 }
 
 // last returns the last known state of what was deleted.
@@ -224,13 +231,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}()
 	syncing, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	for _, i := range s.informers {
-		if !toolscache.WaitForCacheSync(syncing.Done(), i.HasSynced) {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("scheduler: the API server did not list its objects within %v", syncTimeout)
+	if !toolscache.WaitForCacheSync(syncing.Done(), s.listed...) {
+		if ctx.Err() != nil {
+			return nil
 		}
+		return fmt.Errorf("scheduler: the API server did not list its objects within %v", syncTimeout)
 	}
 	s.synced.Store(true)
 	s.log.Info("watching", "scheduler", s.cfg.Name, "policy", s.cfg.Policy.Name, "shadow", s.cfg.Shadow != nil)

@@ -60,8 +60,10 @@ var rules = []rule{
 	{"server", []string{"envs", "agents", "models", "kwok"}, noGorgonia},
 	{"server/host", []string{"envs", "server"}, noGorgonia},
 	{"kwok", []string{"envs"}, noGorgonia},
+	{"kwok/profile", []string{"envs", "models", "kwok"}, noGorgonia}, // models for atomic files
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"tools", nil, core},
+	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
 }
 
