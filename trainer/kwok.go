@@ -13,5 +13,6 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokCleanCluster())
 	cmd.AddCommand(newKwokTop())
 	cmd.AddCommand(newKwokVPA())
+	cmd.AddCommand(newKwokLoad())
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 const (
@@ -89,8 +91,6 @@ var errNoWorkload = errors.New("load: the server has no workload for this pod")
 // Register registers a pod and returns its target of the current step. With a port, the server
 // hands over targets there, at the address that the call comes from, below path.
 func Register(ctx context.Context, server, hostname string, port int, path string) (Target, error) {
-	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
-	defer cancel()
 	address := strings.TrimSuffix(server, "/") + "/metrics/" + url.PathEscape(hostname) + "/"
 	if port > 0 {
 		address += "?" + url.Values{"port": {strconv.Itoa(port)}, "path": {path}}.Encode()
@@ -99,7 +99,7 @@ func Register(ctx context.Context, server, hostname string, port int, path strin
 	if err != nil {
 		return Target{}, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := newClient(registerTimeout).Do(req)
 	if err != nil {
 		return Target{}, err
 	}
@@ -153,4 +153,13 @@ func parseTarget(q url.Values) (Target, error) {
 		return Target{}, fmt.Errorf("ram is %q and cpu %q, want MiB and millicores", q.Get("ram"), q.Get("cpu"))
 	}
 	return Target{RAM: ram, CPU: cpu}, nil
+}
+
+// TargetsOf returns usage as targets; memory is rounded up to whole MiB.
+func TargetsOf(used []cluster.Resources) []Target {
+	all := make([]Target, len(used))
+	for i, u := range used {
+		all[i] = Target{RAM: (u.MemoryBytes + mib - 1) / mib, CPU: u.MilliCPU}
+	}
+	return all
 }

@@ -100,8 +100,13 @@ func NewServer(c Config, work map[string][]Target) (*Server, error) {
 	if c.PodURL == "" {
 		c.PodURL = "http://{hostname}.vpa.svc"
 	}
-	s := &Server{config: c, client: &http.Client{Timeout: handOver}, pods: map[string]*registered{}, begun: make(chan struct{})}
+	s := &Server{config: c, client: newClient(handOver), pods: map[string]*registered{}, begun: make(chan struct{})}
 	return s, s.SetWorkloads(work)
+}
+
+// newClient returns a client that leaves no connections open: pods come and go.
+func newClient(timeout time.Duration) *http.Client {
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
 // SetWorkloads replaces the workloads and goes back to step 0; pods are told at the next step or
