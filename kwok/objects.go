@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/metricsapi"
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
@@ -34,9 +35,9 @@ const (
 	annotationComplete = stages.Duration
 	completeNow        = "0s"
 
-	// Usage, as KWOK's resource metrics read it.
-	annotationUsageCPU    = "kwok.x-k8s.io/usage-cpu"
-	annotationUsageMemory = "kwok.x-k8s.io/usage-memory"
+	// Usage, as KWOK's resource metrics and metrics.k8s.io read it.
+	annotationUsageCPU    = metricsapi.AnnotationCPU
+	annotationUsageMemory = metricsapi.AnnotationMemory
 )
 
 const (

@@ -153,10 +153,13 @@ func refuseRealNodes(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
+// Simulated reports whether KWOK plays the node.
+func Simulated(n *corev1.Node) bool { return n.Annotations[nodeAnnotation] != "" }
+
 func realNodes(nodes []corev1.Node) []string {
 	var real []string
 	for i := range nodes {
-		if nodes[i].Annotations[nodeAnnotation] == "" {
+		if !Simulated(&nodes[i]) {
 			real = append(real, nodes[i].Name)
 		}
 	}

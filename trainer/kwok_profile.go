@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 	"github.com/kubernasium/kubernasium/kwok/profile"
 	"github.com/kubernasium/kubernasium/models"
-	"github.com/kubernasium/kubernasium/trainer/kubeyaml"
 )
 
 // profileFlags are the arguments of `kwok profile`.

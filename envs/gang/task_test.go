@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/gang"
 )
 
@@ -17,11 +18,7 @@ var ctx = context.Background()
 
 func spec(tb testing.TB) *envs.Spec {
 	tb.Helper()
-	s, err := envs.Lookup("k8s/GangWindow-v0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return envstest.Spec(tb, "k8s/GangWindow-v0")
 }
 
 func TestContract(t *testing.T) {

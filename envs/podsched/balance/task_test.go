@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/podsched/balance"
 )
 
@@ -16,11 +17,7 @@ var ctx = context.Background()
 
 func spec(tb testing.TB) *envs.Spec {
 	tb.Helper()
-	s, err := envs.Lookup("k8s/PodBalance-v0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return envstest.Spec(tb, "k8s/PodBalance-v0")
 }
 
 func TestContract(t *testing.T) {
