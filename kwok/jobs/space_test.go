@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -10,8 +11,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok"
@@ -114,8 +117,8 @@ func TestWaitsEnd(t *testing.T) {
 	}
 	s.Patience = 2 * time.Second
 	_, err := s.Running(ctx, "large")
-	if !errors.Is(err, ErrStuck) || !strings.Contains(err.Error(), "0 of the 1 pods of job large run") || !strings.Contains(err.Error(), "Insufficient cpu") {
-		t.Errorf("Running of what has no room: %v, want %v and why", err, ErrStuck)
+	if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "0 of the 1 pods of job large run") || !strings.Contains(err.Error(), "Insufficient cpu") {
+		t.Errorf("Running of what has no room: %v, want %v and why", err, ErrTimeout)
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
@@ -163,5 +166,39 @@ func TestForeign(t *testing.T) {
 	}
 	if _, err := s.Client().CoreV1().Nodes().Get(ctx, "node-of-one", metav1.GetOptions{}); err != nil {
 		t.Errorf("the other's node: %v", err)
+	}
+}
+
+// TestCallAgain: what the API server cannot do now is asked again, and what it refuses is not.
+func TestCallAgain(t *testing.T) {
+	busy := apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	there := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "jobs"}, "j")
+	for _, tc := range []struct {
+		name    string
+		replies []error
+		want    error
+	}{
+		{"at once", []error{nil}, nil},
+		{"busy twice", []error{busy, busy, nil}, nil},
+		{"refused", []error{there}, there},
+		{"busy, then refused", []error{busy, there}, there},
+		{"no API server", []error{io.ErrUnexpectedEOF}, io.ErrUnexpectedEOF},
+	} {
+		calls := 0
+		err := call(ctx, "do", func(_ context.Context, again bool) error {
+			if again != (calls > 0) {
+				t.Errorf("%s: call %d is told again = %v", tc.name, calls, again)
+			}
+			calls++
+			return tc.replies[calls-1]
+		})
+		if !errors.Is(err, tc.want) || calls != len(tc.replies) {
+			t.Errorf("%s: %v after %d calls, want %v after %d", tc.name, err, calls, tc.want, len(tc.replies))
+		}
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := call(cancelled, "do", func(context.Context, bool) error { return busy }); !errors.Is(err, busy) {
+		t.Errorf("a cancelled call: %v, want %v", err, busy)
 	}
 }

@@ -67,12 +67,13 @@ type Result struct {
 	Profile  []lra.Measurement
 	Resumed  int          // measurements that were there before
 	Measured int          // made now
-	Failed   []lra.Counts // that could not be measured; the next collection tries again
+	Failed   []lra.Counts // combinations that could not be measured; the next collection tries again
 }
 
 // Collect measures what is not measured yet, and returns the profile of everything in the state file.
-// An error that is not the load's ends it; so does ctx, whose error it returns when the containers
-// are torn down.
+// A combination that cannot be measured is left out; an application that cannot be measured alone is an
+// error, since all its throughputs are multiples of that. So are errors of the API server and of
+// ctx, which is returned when the containers are torn down.
 func Collect(ctx context.Context, c Config) (_ *Result, err error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -223,11 +224,11 @@ type loadError struct{ err error }
 func (e *loadError) Error() string { return e.err.Error() }
 func (e *loadError) Unwrap() error { return e.err }
 
-// tries measures a combination, some times if it fails.
+// tries measures a combination, and again if the load fails.
 func (k *collector) tries(ctx context.Context, node string, t key) (m measurement, err error) {
 	for range attempts {
 		m, err = k.measure(ctx, node, t)
-		if failure := (*loadError)(nil); !errors.As(err, &failure) || ctx.Err() != nil {
+		if failure := (*loadError)(nil); !errors.As(err, &failure) || errors.Is(err, jobs.ErrTimeout) || ctx.Err() != nil {
 			return m, err
 		}
 	}
@@ -246,7 +247,7 @@ func (k *collector) note(ctx context.Context, t key, m measurement, err error) e
 		if err := k.state.write(k.StateFile); err != nil {
 			return err
 		}
-	case ctx.Err() == nil && errors.As(err, &failure):
+	case ctx.Err() == nil && errors.As(err, &failure) && t.counts.Total() > 1:
 		k.result.Failed = append(k.result.Failed, t.counts)
 	default:
 		return err
@@ -278,8 +279,8 @@ func (k *collector) measure(ctx context.Context, node string, t key) (m measurem
 		}
 	}
 	running, err := k.space.Running(ctx, names...)
-	if errors.Is(err, jobs.ErrFailed) {
-		return m, &loadError{err}
+	if errors.Is(err, jobs.ErrFailed) || errors.Is(err, jobs.ErrTimeout) {
+		return m, &loadError{fmt.Errorf("profile: combination %v: %w", t.counts, err)}
 	}
 	if err != nil {
 		return m, err

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -59,36 +58,6 @@ func collection(kubeconfig, state string, load Load) Config {
 	return Config{
 		Server: kwok.Options{Kubeconfig: kubeconfig}, NewNodes: 4, Combinations: all, Repeats: 1, Load: load, StateFile: state,
 	}
-}
-
-// logged is a law that writes down each measurement when it ends.
-type logged struct {
-	Law
-	path string
-	mu   sync.Mutex
-}
-
-func (l *logged) Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if _, err := fmt.Fprintln(f, c, try); err != nil {
-		return nil, err
-	}
-	return l.Law.Measure(ctx, c, try, containers)
-}
-
-func (l *logged) lines(t *testing.T) []string {
-	t.Helper()
-	text, err := os.ReadFile(l.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
 // TestCollect: the values are the law's within the noise, whatever happened on the way.
@@ -303,24 +272,6 @@ func resume(t *testing.T, c Config, load *logged, want []lra.Measurement) {
 	wantClean(t, c.Server.Kubeconfig, c.StateFile)
 }
 
-// flaky fails the first two times at one combination, and always at another.
-type flaky struct {
-	Law
-	mu    sync.Mutex
-	tries map[lra.Counts]int
-	never bool
-}
-
-func (f *flaky) Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.tries[c]++
-	if c == (lra.Counts{1, 1}) && f.tries[c] < attempts || f.never && c == (lra.Counts{2}) {
-		return nil, errors.New("the clients gave up")
-	}
-	return f.Law.Measure(ctx, c, try, containers)
-}
-
 func testFailures(t *testing.T, kubeconfig string) {
 	load := &flaky{Law: law, tries: map[lra.Counts]int{}, never: true}
 	c := collection(kubeconfig, filepath.Join(t.TempDir(), "state.json"), load)
@@ -339,52 +290,16 @@ func testFailures(t *testing.T, kubeconfig string) {
 	if r, err = Collect(ctx, c); err != nil || r.Measured != 1 || r.Resumed != 8 || len(r.Failed) > 0 || len(r.Profile) != 9 {
 		t.Errorf("the next collection: %+v, %v; want that it measures what had failed", r, err)
 	}
+	alone := c
+	alone.StateFile, alone.Load = filepath.Join(t.TempDir(), "state.json"), &flaky{Law: law, tries: map[lra.Counts]int{}, first: true}
+	if _, err := Collect(ctx, alone); err == nil || !strings.Contains(err.Error(), "[1 0 0 0 0 0 0]: the clients gave up") {
+		t.Errorf("an application that cannot be measured alone: %v, want an error", err)
+	}
 	other := c
 	other.Load = &Law{Table: law.Table, Name: "another"}
 	if _, err := Collect(ctx, other); err == nil || !strings.Contains(err.Error(), `by "law of table 3 with noise 0.02 of seed 5; after 0s"`) {
 		t.Errorf("another load with the same state file: %v, want an error that tells the settings", err)
 	}
-}
-
-// inspector looks at what was launched when it is asked to load it.
-type inspector struct {
-	Law
-	t     *testing.T
-	pods  func(namespace string) []corev1.Pod
-	mu    sync.Mutex
-	nodes map[string]bool
-}
-
-func (l *inspector) Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(containers) != c.Total() {
-		l.t.Errorf("%v: %d containers, want %d", c, len(containers), c.Total())
-	}
-	onNode := map[string]int{} // by application
-	for _, p := range l.pods(containers[0].Namespace) {
-		if p.Spec.NodeName == containers[0].Node {
-			onNode[p.Labels[labelApp]]++
-		}
-	}
-	for a, n := range c {
-		if onNode[lra.Apps[a]] != n {
-			l.t.Errorf("%v: %d pods of %s on the node, want %d", c, onNode[lra.Apps[a]], lra.Apps[a], n)
-		}
-	}
-	for _, of := range containers {
-		l.nodes[of.Node] = true
-		for _, p := range l.pods(of.Namespace) {
-			if p.Name != of.Pod {
-				continue
-			}
-			image := map[bool]string{true: "example.com/redis:7", false: "kubernasium.io/simulated"}[of.App == "redis"]
-			if p.Status.Phase != corev1.PodRunning || p.Labels[labelApp] != of.App || p.Spec.Containers[0].Image != image || p.Status.PodIP != of.Address {
-				l.t.Errorf("%v: container %+v is pod %s of image %s, %s", c, of, p.Labels[labelApp], p.Spec.Containers[0].Image, p.Status.Phase)
-			}
-		}
-	}
-	return l.Law.Measure(ctx, c, try, containers)
 }
 
 // testLaunched: a combination is alone on one node when it is loaded, all of it, from the templates.
