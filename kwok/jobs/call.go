@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 // Create creates a Job.
@@ -55,7 +58,7 @@ func (s *Space) PatchPod(ctx context.Context, name string, patch any, subresourc
 }
 
 // call makes a request, and again while the API server is there but cannot serve it, as when its etcd
-// is too slow on a busy machine.
+// is too slow on a busy machine. An error wraps [cluster.ErrUnavailable] if there is no API server.
 func call(ctx context.Context, what string, request func(ctx context.Context, again bool) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -64,7 +67,7 @@ func call(ctx context.Context, what string, request func(ctx context.Context, ag
 		if err == nil {
 			return nil
 		}
-		err = fmt.Errorf("%s: %w", what, err)
+		err = fmt.Errorf("%s: %w", what, Unavailable(ctx, err))
 		if !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err) && !apierrors.IsServiceUnavailable(err) {
 			return err
 		}
@@ -74,4 +77,14 @@ func call(ctx context.Context, what string, request func(ctx context.Context, ag
 			return err
 		}
 	}
+}
+
+// Unavailable returns an error that wraps [cluster.ErrUnavailable] too if err, of a request with ctx,
+// is no answer of an API server.
+func Unavailable(ctx context.Context, err error) error {
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
 }
