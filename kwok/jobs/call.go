@@ -59,22 +59,28 @@ func (s *Space) PatchPod(ctx context.Context, name string, patch any, subresourc
 
 // call makes a request, and again while the API server is there but cannot serve it, as when its etcd
 // is too slow on a busy machine. An error wraps [cluster.ErrUnavailable] if there is no API server.
+// When ctx ends, call returns after the reply: a request that is abandoned may be carried out later,
+// when what it makes was already looked for in vain.
 func call(ctx context.Context, what string, request func(ctx context.Context, again bool) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause *= 2 {
-		err := request(ctx, pause > firstPause)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		}
+		err := request(asking, pause > firstPause)
 		if err == nil {
 			return nil
 		}
-		err = fmt.Errorf("%s: %w", what, Unavailable(ctx, err))
+		err = fmt.Errorf("%s: %w", what, Unavailable(asking, err))
 		if !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err) && !apierrors.IsServiceUnavailable(err) {
 			return err
 		}
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done():
+		case <-asking.Done():
 			return err
+		case <-ctx.Done(): // said above
 		}
 	}
 }
