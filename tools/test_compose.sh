@@ -123,7 +123,7 @@ for variant in "${variants[@]}"; do
 	want kubernasium/kwok-cluster "compose.kwok.yaml does not replace the control plane"
 	if [ -n "${KWOK_CLUSTER_BASE:-}" ]; then
 		echo "== upstream KWOK's cluster"
-		"${compose[@]}" "${all[@]}" build --build-arg "BASE=$KWOK_CLUSTER_BASE" controlplane >"$log" 2>&1 || { cat "$log" >&2; fail "kwok/cluster cannot be built"; }
+		"${compose[@]}" "${all[@]}" build --build-arg "BASE=$KWOK_CLUSTER_BASE" controlplane >"$log" 2>&1 || { cat "$log" >&2; fail "kwok/upstream cannot be built"; }
 		train
 		evaluate
 		down

@@ -17,5 +17,6 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokExtenderConfig())
 	cmd.AddCommand(newKwokQuality())
 	cmd.AddCommand(newKwokProfile())
+	cmd.AddCommand(newKwokLoad())
 	return cmd
 }

@@ -4,9 +4,11 @@ package envstest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +37,14 @@ func Open(tb testing.TB, id string, n int, opts envs.VecOptions) *envs.Vec {
 	}
 	tb.Cleanup(func() { v.Close() })
 	return v
+}
+
+// CheckInvalid opens a specification with options that are invalid; want is part of the error.
+func CheckInvalid(tb testing.TB, id string, opts map[string]any, want string) {
+	tb.Helper()
+	if _, err := Spec(tb, id).Open(opts); !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
+		tb.Errorf("Open(%v): %v, want ErrInvalidOption with %q", opts, err, want)
+	}
 }
 
 // Reset starts episodes from a seed.
@@ -70,11 +80,17 @@ func Column(tb testing.TB, v *envs.Vec, b *envs.Batch, name string) float64 {
 // Rule returns a baseline of environment 0.
 func Rule(tb testing.TB, v *envs.Vec, name string) envs.Rule {
 	tb.Helper()
-	base, err := v.Spec().Baseline(name)
+	return RuleOf(tb, v.Spec(), v.Env(0).Task(), name)
+}
+
+// RuleOf returns a baseline of a task.
+func RuleOf(tb testing.TB, spec *envs.Spec, task envs.Task, name string) envs.Rule {
+	tb.Helper()
+	base, err := spec.Baseline(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	rule, err := base.New(v.Env(0).Task())
+	rule, err := base.New(task)
 	if err != nil {
 		tb.Fatal(err)
 	}

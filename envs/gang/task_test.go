@@ -2,10 +2,8 @@ package gang_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -56,10 +54,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"penalty": math.NaN()}, "penalty is NaN"},
 		{map[string]any{"duration_low": 100.0, "duration_high": 50.0}, "duration_high is 50"},
 	} {
-		_, err := spec(t).Open(tc.opts)
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, spec(t).ID, tc.opts, tc.want)
 	}
 	if _, err := spec(t).Open(map[string]any{"data": t.TempDir()}); err == nil {
 		t.Error("Open with an empty data folder: no error")

@@ -2,10 +2,8 @@ package vpa_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -74,10 +72,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"eviction_requirements": []string{"disk:TargetHigherThanRequests"}}, `eviction_requirements has "disk:TargetHigherThanRequests", want cpu, memory or cpu+memory`},
 		{map[string]any{"eviction_requirements": []string{"cpu:Higher"}}, `has "cpu:Higher"`},
 	} {
-		_, err := spec(t, continuous).Open(tc.opts)
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, continuous, tc.opts, tc.want)
 	}
 }
 

@@ -3,11 +3,14 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,14 +31,14 @@ type cache struct {
 	mu    sync.Mutex
 	nodes map[string]*corev1.Node
 	pods  map[types.UID]*podInfo
-	seq   uint64
+	seq   uint64   // of pods without a resource version
 	base  *nodeSet // nil when nodes have changed
 }
 
 // podInfo is a pod with what is read of it once.
 type podInfo struct {
 	*corev1.Pod
-	seq             uint64 // of its arrival
+	seq             uint64 // of its arrival; see arrival
 	stated, counted cluster.Resources
 	gpus, milli     int32
 	models          string
@@ -78,14 +81,27 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-func (c *cache) setNode(n *corev1.Node) {
+// setNode enters what the API server says of a node, and reports whether something has changed
+// that matters: a heartbeat does not.
+func (c *cache) setNode(n *corev1.Node) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.selector.Matches(labels.Set(n.Labels)) || !c.allowRealNodes && !kwok.Simulated(n) {
 		c.dropNode(n.Name)
-		return
+		return false
+	}
+	if old := c.nodes[n.Name]; old != nil && alike(old, n) {
+		return false
 	}
 	c.nodes[n.Name], c.base = n, nil
+	return true
+}
+
+// alike reports whether two states of a node are the same to every pod.
+func alike(a, b *corev1.Node) bool {
+	same := apiequality.Semantic.DeepEqual
+	return notReady(a) == notReady(b) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && same(a.Spec, b.Spec) &&
+		same(a.Status.Allocatable, b.Status.Allocatable) && same(a.Status.Capacity, b.Status.Capacity) && same(a.Status.Images, b.Status.Images)
 }
 
 func (c *cache) deleteNode(name string) {
@@ -112,8 +128,7 @@ func (c *cache) setPod(p *corev1.Pod) {
 	i, old := readPod(p), c.pods[p.UID]
 	i.told = true
 	if old == nil {
-		c.seq++
-		i.seq = c.seq
+		i.seq = c.arrival(p)
 	} else {
 		i.seq = old.seq
 		switch {
@@ -124,6 +139,17 @@ func (c *cache) setPod(p *corev1.Pod) {
 		}
 	}
 	c.pods[p.UID] = i
+}
+
+// arrival returns a number by which pods that are seen for the first time are ordered: the resource
+// version, which of a pod that nobody has changed tells when it was created. Informers give their
+// first list in no order.
+func (c *cache) arrival(p *corev1.Pod) uint64 {
+	if version, err := strconv.ParseUint(p.ResourceVersion, 10, 64); err == nil {
+		return version
+	}
+	c.seq++
+	return c.seq
 }
 
 func (c *cache) deletePod(uid types.UID) {
@@ -149,9 +175,8 @@ func (c *cache) assume(p *corev1.Pod, node string, devices uint64) bool {
 func (c *cache) assumeAsked(p *corev1.Pod, node string, devices uint64) {
 	c.mu.Lock()
 	if i := c.pods[p.UID]; i == nil || !i.told {
-		c.seq++
 		i := readPod(p)
-		i.seq = c.seq
+		i.seq = c.arrival(p)
 		c.pods[p.UID] = i
 	}
 	c.mu.Unlock()

@@ -176,8 +176,9 @@ func last(o any) any {
 }
 
 func (s *Scheduler) nodeSeen(n *corev1.Node) {
-	s.cache.setNode(n)
-	s.retryUnfit()
+	if s.cache.setNode(n) {
+		s.retryUnfit()
+	}
 }
 
 func (s *Scheduler) podSeen(p *corev1.Pod) {

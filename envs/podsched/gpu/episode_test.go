@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -243,10 +242,7 @@ func TestOptionErrors(t *testing.T) {
 		{map[string]any{"max_defers": 0}, `"max_defers"`},
 		{map[string]any{"load_start": 0.5, "dynamics": "timed"}, `"load_start" needs`},
 	} {
-		_, err := envs.Make("k8s/GPUPodScheduling-v0", 1, envs.VecOptions{Options: tc.opts})
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%v: %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, "k8s/GPUPodScheduling-v0", tc.opts, tc.want)
 	}
 	for _, tc := range []struct {
 		opts map[string]any
