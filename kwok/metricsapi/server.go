@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,10 +31,8 @@ const (
 	serviceName      = "kubernasium-metrics"
 	apiServiceName   = "v1beta1.metrics.k8s.io"
 	manager          = "kubernasium-metrics"
-	annotationNudges = "kubernasium.io/nudges" // of the APIService: a change makes the API server look again
 
-	availableTimeout = 60 * time.Second
-	availableNudge   = 2 * time.Second // after which the API server is made to look again: by itself it waits 5 s, then 10 s and more
+	availableTimeout = 60 * time.Second // the API server looks at once, and again after seconds
 	availablePoll    = 50 * time.Millisecond
 	callTimeout      = 30 * time.Second
 )
@@ -135,7 +132,7 @@ func (s *Server) register(ctx context.Context) error {
 		"spec": map[string]any{"type": "ExternalName", "externalName": s.config.Host},
 	}
 	apiService := map[string]any{
-		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": apiServiceName},
 		"spec": map[string]any{
 			"group": v1beta1.GroupName, "version": "v1beta1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
 			"service":  map[string]any{"namespace": serviceNamespace, "name": serviceName, "port": int64(s.serving.Port)},
@@ -147,15 +144,11 @@ func (s *Server) register(ctx context.Context) error {
 		Apply(ctx, serviceName, &unstructured.Unstructured{Object: service}, options); err != nil {
 		return fmt.Errorf("metricsapi: service %s: %w", serviceName, err)
 	}
+	if _, err := s.api.Resource(apiServices).Apply(ctx, apiServiceName, &unstructured.Unstructured{Object: apiService}, options); err != nil {
+		return fmt.Errorf("metricsapi: API service %s: %w", apiServiceName, err)
+	}
 	var last error
-	for nudges, next := 0, time.Now(); ; {
-		if now := time.Now(); !now.Before(next) {
-			apiService["metadata"] = map[string]any{"name": apiServiceName, "annotations": map[string]any{annotationNudges: strconv.Itoa(nudges)}}
-			if _, err := s.api.Resource(apiServices).Apply(ctx, apiServiceName, &unstructured.Unstructured{Object: apiService}, options); err != nil {
-				return fmt.Errorf("metricsapi: API service %s: %w", apiServiceName, err)
-			}
-			nudges, next = nudges+1, now.Add(availableNudge)
-		}
+	for {
 		// What clients ask; the condition Available may still be that of an older registration.
 		_, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
 		if err == nil {
