@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
+	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
 // Labels and annotations of the objects. Amounts are in the units of [cluster.Op].
@@ -31,7 +32,7 @@ const (
 
 	// annotationComplete is read by KWOK's stage pod-complete-after: how long the pod runs by
 	// KWOK's clock. It is set when the environment's clock says that the pod's time is over.
-	annotationComplete = "kubernasium.io/duration"
+	annotationComplete = stages.Duration
 	completeNow        = "0s"
 
 	// Usage, as KWOK's resource metrics and metrics.k8s.io read it.

@@ -13,6 +13,10 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokCleanCluster())
 	cmd.AddCommand(newKwokTop())
 	cmd.AddCommand(newKwokVPA())
+	cmd.AddCommand(newKwokSchedule())
+	cmd.AddCommand(newKwokExtenderConfig())
+	cmd.AddCommand(newKwokQuality())
+	cmd.AddCommand(newKwokProfile())
 	cmd.AddCommand(newKwokLoad())
 	return cmd
 }

@@ -71,13 +71,14 @@ func (t *Task) accept(i int, now time.Duration) (candidate, bool) {
 	}
 	outside := p.requests.MilliCPU < r.Lower.MilliCPU || p.requests.MilliCPU > r.Upper.MilliCPU ||
 		p.requests.MemoryBytes < r.Lower.MemoryBytes || p.requests.MemoryBytes > r.Upper.MemoryBytes
+	accepted := now-p.created >= inRangeAge && one.diff >= updateThreshold
 	switch {
 	case outside:
-		return one, true
+		accepted = true
 	case p.killed && p.ran < t.evictAfterOOM:
-		return one, one.diff > 0
+		accepted = one.diff > 0
 	}
-	return one, now-p.created >= inRangeAge && one.diff >= updateThreshold
+	return one, accepted && t.admits(p.requests)
 }
 
 func difference(request, target int64) float64 {
