@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -251,6 +252,18 @@ func TestAutoscalers(t *testing.T) {
 	// The same samples are looked at once.
 	if got := w.step(r); got.Recommended != 0 || got.Written != 0 {
 		t.Errorf("without new samples %+v, want nothing recommended", got)
+	}
+	// One that is no longer for a container has no recommendation for it.
+	policy := []byte(`{"spec": {"resourcePolicy": {"containerPolicies": [{"containerName": "helper", "mode": "Off"}]}}}`)
+	if _, err := w.resource("verticalpodautoscalers").Patch(ctx, "pair", types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.use("two", 1, 1000, 5000*mib, monday.Add(time.Minute))
+	w.step(r)
+	// The lower bounds of upstream's own code after a second sample a minute later: the medians, 1168 m
+	// and 6117462922 bytes, times (1 + 0.001·1440)^-2, truncated.
+	if got, want := show(w.status("pair")), "main: 1168m 6117462922, from 196m 1027523334; RecommendationProvided"; got != want {
+		t.Errorf("pair with a policy: %q, want %q", got, want)
 	}
 }
 

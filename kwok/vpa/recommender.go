@@ -147,8 +147,6 @@ func (r *Recommender) Run(ctx context.Context, interval time.Duration, done func
 // looks at the pods, recommends, writes status, and lets the updater act. What fails for one
 // autoscaler keeps no other from being served; the errors are returned together.
 func (r *Recommender) Step(ctx context.Context) (Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	var report Report
 	list, err := r.list(ctx)
 	if err != nil {
@@ -174,6 +172,8 @@ func (r *Recommender) Step(ctx context.Context) (Report, error) {
 
 // list returns the autoscalers that name this recommender, in the order of their names.
 func (r *Recommender) list(ctx context.Context) ([]Autoscaler, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	objects, err := r.api.Resource(autoscalers).Namespace(r.config.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("vpa: list autoscalers: %w", err)
@@ -200,6 +200,8 @@ func (r *Recommender) list(ctx context.Context) ([]Autoscaler, error) {
 
 // serve is the part of a Step that is for one autoscaler.
 func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	uid := string(a.UID)
 	one := r.known[uid]
 	if one == nil {
@@ -228,6 +230,10 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	if !at.After(one.at) {
 		return nil // no new sample
 	}
+	for pod, u := range used {
+		u.fresh = u.at.After(one.at)
+		used[pod] = u
+	}
 	one.at = at
 	if err := r.recommend(ctx, a, one, t, pods, used); err != nil {
 		if errors.Is(err, errUnsupported) {
@@ -253,6 +259,9 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 
 // recommend lets the models of the containers look at the pods, and recommend.
 func (r *Recommender) recommend(ctx context.Context, a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
+	if err := one.drop(a, t); err != nil {
+		return err
+	}
 	for i := range t.template.Spec.Containers {
 		c := &t.template.Spec.Containers[i]
 		policy := policyOf(a, c.Name)
@@ -283,6 +292,19 @@ func (r *Recommender) recommend(ctx context.Context, a *Autoscaler, one *autosca
 		r.log.Info("recommendation", "autoscaler", a.Namespace+"/"+a.Name, "container", c.Name, "cpu_m", known.rec.Target.MilliCPU, "memory_b", known.rec.Target.MemoryBytes)
 	}
 	return nil
+}
+
+// drop closes the models of containers that are no longer recommended for.
+func (one *autoscaler) drop(a *Autoscaler, t *target) error {
+	var errs []error
+	for name, c := range one.containers {
+		there := slices.ContainsFunc(t.template.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+		if !there || policyOf(a, name).off {
+			delete(one.containers, name)
+			errs = append(errs, c.model.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // open makes the model of a container: from where it was before a restart, as far as the API

@@ -93,6 +93,7 @@ func (r *Recommender) pods(ctx context.Context, namespace string, s labels.Selec
 // sample is the usage of a pod's containers.
 type sample struct {
 	at         time.Time
+	fresh      bool // it has not been looked at
 	containers map[string]cluster.Resources
 }
 
@@ -105,7 +106,7 @@ func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Sele
 	used, last := map[string]sample{}, time.Time{}
 	for i := range list.Items {
 		m := &list.Items[i]
-		one := sample{m.Timestamp.Time, map[string]cluster.Resources{}}
+		one := sample{at: m.Timestamp.Time, containers: map[string]cluster.Resources{}}
 		for _, c := range m.Containers {
 			one.containers[c.Name] = listed(c.Usage)
 		}
@@ -134,7 +135,7 @@ func (r *Recommender) livePods(pods []corev1.Pod, name string, used map[string]s
 			}
 		}
 		if u, ok := used[p.Name]; ok {
-			one.Used, one.Sampled = u.containers[name], true
+			one.Used, one.Sampled = u.containers[name], u.fresh
 		}
 		var since time.Time
 		one.Resize, since = resizing(p)
