@@ -163,10 +163,11 @@ func (l *Live) Configure(c LiveConfig) error {
 }
 
 // Adopt puts a recommendation in force before the first Look, such as the one that was last given
-// before a restart. Without one, it is what the template requests.
-func (l *Live) Adopt(r Recommendation) {
+// before a restart, and returns it within the bounds. Without one, it is what the template requests.
+func (l *Live) Adopt(r Recommendation) Recommendation {
 	l.t.cap(&r)
 	l.t.rec, l.adopted = r, true
+	return r
 }
 
 // Restore lets upstream's recommender, if it is asked, go on from a checkpoint. It is for the time

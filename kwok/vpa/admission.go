@@ -126,6 +126,7 @@ func (a *Admission) register(ctx context.Context, url string) error {
 
 // called waits until the API server calls the webhook: for a pod that it does not keep.
 func (a *Admission) called(ctx context.Context) error {
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, webhookPatient)
 	defer cancel()
 	probe := &corev1.Pod{
@@ -142,7 +143,7 @@ func (a *Admission) called(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ErrNoWebhooks
+			return cmp.Or(asked.Err(), ErrNoWebhooks)
 		case <-time.After(pollInterval):
 		}
 	}

@@ -216,6 +216,12 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	if err != nil {
 		return err
 	}
+	if err := r.prepare(ctx, a, one, t); errors.Is(err, errUnsupported) {
+		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
+	} else if err != nil {
+		return err
+	}
+	r.publish(a, one, t)
 	pods, err := r.pods(ctx, a.Namespace, t.selector)
 	if err != nil {
 		return err
@@ -235,10 +241,7 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 		used[pod] = u
 	}
 	one.at = at
-	if err := r.recommend(ctx, a, one, t, pods, used); err != nil {
-		if errors.Is(err, errUnsupported) {
-			return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
-		}
+	if err := r.recommend(a, one, t, pods, used); err != nil {
 		return err
 	}
 	report.Recommended++
@@ -257,8 +260,9 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	return nil
 }
 
-// recommend lets the models of the containers look at the pods, and recommend.
-func (r *Recommender) recommend(ctx context.Context, a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
+// prepare makes the models of an autoscaler's containers, or tells them what has become of
+// controller and policy.
+func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscaler, t *target) error {
 	if err := one.drop(a, t); err != nil {
 		return err
 	}
@@ -268,12 +272,10 @@ func (r *Recommender) recommend(ctx context.Context, a *Autoscaler, one *autosca
 		if policy.off {
 			continue
 		}
+		config := r.liveConfig(a, t, c, policy)
 		known := one.containers[c.Name]
-		config, err := r.liveConfig(a, t, c, policy)
-		if err != nil {
-			return err
-		}
 		if known == nil {
+			var err error
 			if known, err = r.open(ctx, a, c.Name, config); err != nil {
 				return err
 			}
@@ -282,14 +284,22 @@ func (r *Recommender) recommend(ctx context.Context, a *Autoscaler, one *autosca
 			return fmt.Errorf("%w: container %s: %w", errUnsupported, c.Name, err)
 		}
 		known.policy = policy
-		if err := known.live.Look(one.at, t.replicas, r.livePods(pods, c.Name, used)); err != nil {
+	}
+	return nil
+}
+
+// recommend lets the models of the containers look at the pods, and recommend.
+func (r *Recommender) recommend(a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
+	for name, c := range one.containers {
+		if err := c.live.Look(one.at, t.replicas, r.livePods(pods, name, used)); err != nil {
 			return err
 		}
-		if known.rec, err = known.live.Next(known.model.Policy); err != nil {
+		var err error
+		if c.rec, err = c.live.Next(c.model.Policy); err != nil {
 			return err
 		}
-		known.given = true
-		r.log.Info("recommendation", "autoscaler", a.Namespace+"/"+a.Name, "container", c.Name, "cpu_m", known.rec.Target.MilliCPU, "memory_b", known.rec.Target.MemoryBytes)
+		c.given = true
+		r.log.Info("recommendation", "autoscaler", a.Namespace+"/"+a.Name, "container", name, "cpu_m", c.rec.Target.MilliCPU, "memory_b", c.rec.Target.MemoryBytes)
 	}
 	return nil
 }
@@ -318,10 +328,11 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: container %s: %w", errUnsupported, name, err), m.Close())
 	}
+	one := &container{model: m, live: live}
 	if old := a.Status.Recommendation; old != nil {
 		for i := range old.ContainerRecommendations {
 			if c := &old.ContainerRecommendations[i]; c.ContainerName == name {
-				live.Adopt(adopted(c, config))
+				one.rec, one.given = live.Adopt(adopted(c, config)), true
 			}
 		}
 	}
@@ -330,7 +341,7 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 			return nil, errors.Join(err, m.Close())
 		}
 	}
-	return &container{model: m, live: live}, nil
+	return one, nil
 }
 
 // forget drops an autoscaler that is gone.

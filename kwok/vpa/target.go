@@ -219,7 +219,7 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 
 // liveConfig returns what a model is told of the controller. A resource that is not controlled is
 // held at what the template requests.
-func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, p containerPolicy) (env.LiveConfig, error) {
+func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, p containerPolicy) env.LiveConfig {
 	config := env.LiveConfig{
 		Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits), Min: p.min, Max: p.max,
 		Mode: env.ModeRecreate, MinReplicas: r.config.MinReplicas, RequestsOnly: p.requestsOnly, Containers: len(t.template.Spec.Containers),
@@ -234,7 +234,7 @@ func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, 
 	}
 	u := a.Spec.UpdatePolicy
 	if u == nil {
-		return config, nil
+		return config
 	}
 	if u.UpdateMode != nil && *u.UpdateMode != "Auto" {
 		config.Mode = *u.UpdateMode
@@ -245,5 +245,5 @@ func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, 
 	if u.EvictAfterOOMSeconds != nil {
 		config.EvictAfterOOM = time.Duration(*u.EvictAfterOOMSeconds) * time.Second
 	}
-	return config, nil
+	return config
 }
