@@ -58,6 +58,11 @@ images: controlplane ## prepare .cache/images, the folders from which compose.ya
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
 
+stresspod: ## prepare .cache/images/stresspod, the folder from which the image of stress pods is built
+	@mkdir -p $(CACHE)/images/stresspod
+	cp kwok/load/stresspod/Dockerfile $(CACHE)/images/stresspod/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/stresspod/ ./kwok/load/stresspod
+
 test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
 	tools/test_compose.sh
 
