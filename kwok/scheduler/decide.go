@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type decider struct {
 	policy  *Policy
 	budget  time.Duration
 	metrics *metrics
+
+	fallen atomic.Int64 // decisions that fell back
 
 	busy  chan struct{} // holds one while the policy is asked, possibly for an answer that came too late
 	seat  *seat         // of the last moment's number of nodes
@@ -50,6 +53,7 @@ func (d *decider) decide(ctx context.Context, m *moment) verdict {
 	default:
 		v.fallback = fallbackError
 	}
+	d.fallen.Add(1)
 	d.metrics.fallbacks.WithLabelValues(v.fallback).Inc()
 	v.choice = stock(m)
 	return v
