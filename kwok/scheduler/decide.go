@@ -103,9 +103,13 @@ func (d *decider) answer(m *moment) (choice, error) {
 	return d.seat.choose(m)
 }
 
-// close waits for the policy's last answer.
+// close waits for the policy's last answer, unless that takes too long.
 func (d *decider) close() error {
-	d.busy <- struct{}{}
+	select {
+	case d.busy <- struct{}{}:
+	case <-time.After(lastAnswer):
+		return fmt.Errorf("scheduler: the policy %s has not answered for %v", d.policy.Name, lastAnswer)
+	}
 	if d.seat == nil {
 		return nil
 	}

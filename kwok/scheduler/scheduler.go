@@ -41,13 +41,15 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// DefaultNodeSelector leaves out nodes of the control plane.
-const DefaultNodeSelector = "!node-role.kubernetes.io/control-plane"
+// DefaultNodeSelector leaves out nodes of the control plane, and those of environments that are
+// being played.
+const DefaultNodeSelector = "!node-role.kubernetes.io/control-plane,!kubernasium.io/environment"
 
 const (
 	bindTimeout = 10 * time.Second // of a call; one takes 1 to 5 ms on an idle machine
 	assumeFor   = 30 * time.Second // a placement that the API server does not show by then is given up
 	syncTimeout = time.Minute      // of the informers' first lists
+	lastAnswer  = 10 * time.Second // that the policy has for an answer when the scheduler ends
 )
 
 // Scheduler places pods on an API server. [New] makes one; [Scheduler.Run] runs it.
