@@ -70,31 +70,30 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0
 
-# Algorithms with hyperparameters for an environment of nodes, and what its trainings have beside
-# these: instances, a teacher, of the seeds 1 to 5 the one with the best evaluation.
-algos_k8s-PodBalance-v0 := ppo a2c
-algos_k8s-GPUPodScheduling-v0 := ppo
+# What trainings have beside the tuned hyperparameters, by environment, and by algorithm on it:
+# instances, what is rewarded, a teacher, of the seeds 1 to 5 the one with the best evaluation.
 pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
 	--env-kwargs lifetime:600 --env-kwargs steps:500
-pretrained_k8s-GPUPodScheduling-v0 := --seed 5 --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 100000 --eval-episodes 40
+pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --env-kwargs reward:weighted --env-kwargs alloc_weight:0 \
+	--env-kwargs frag_weight:1 --env-kwargs scarcity_weight:1 --eval-env-kwargs reward:allocation --eval-episodes 40 --eval-freq 50000
+pretrained_k8s-GPUPodScheduling-v0_ppo := --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
 
 # Environments with their arguments, + for a space.
 PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
 	k8s/LRASubcluster-v0+--env-kwargs+min_containers:1+--env-kwargs+containers:216+--imitate+greedy+--imitate-steps+60000
 
-# pretrain trains the algorithms $(2) on the environment $(1) with the arguments $(3), and publishes.
+# pretrain trains every algorithm on the environment $(1), and publishes.
 define pretrain
 best=(); \
-for algo in $(2); do \
-	bin/trainer train --algo $$algo --env $(1) --seed 1 --save-freq 0 $(3) -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
-	best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
-done; \
-bin/trainer card "$${best[@]}"
+$(foreach algo,$(PRETRAINED_ALGOS),bin/trainer train --algo $(algo) --env $(1) --seed 1 --save-freq 0 \
+	$(pretrained_$(subst /,-,$(1))) $(pretrained_$(subst /,-,$(1))_$(algo)) -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+)bin/trainer card "$${best[@]}"
 endef
 
 pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about five minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
-	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env),$(or $(algos_$(subst /,-,$(env))),$(PRETRAINED_ALGOS)),$(pretrained_$(subst /,-,$(env))));)
+	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env));)
 	@for job in $(PRETRAINED_LRA); do \
 		bin/trainer train --algo ppo --env $${job//+/ } --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
 		bin/trainer card --model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"; \
@@ -116,7 +115,7 @@ pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, wi
 	bin/trainer card --model $$forecaster "$${best[@]}"
 
 test: ## every test
-	@for stage in test-race test-full test-python test-oracle test-kwok; do \
+	@for stage in test-race test-full test-python test-oracle test-controlplane test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
@@ -191,6 +190,13 @@ bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside 
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
 	@echo "written to $(CACHE)/trainers.md"
+
+BENCH_KWOK ?= --soak 6m --episodes 100
+
+bench-kwok: controlplane ## the real API server: start, pods, nodes, resets, memory, a soak, 100 episodes of parity for each twin
+	@mkdir -p $(CACHE)
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) run ./tools/benchkwok $(BENCH_KWOK) --profile $(CACHE)/kwok.pprof
+	@echo "what the control plane does with its time: go tool pprof -top -cum $(CACHE)/kwok.pprof"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

@@ -84,13 +84,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			width = 4
 		}
 		outputs := []float64{0.5, -1, 2, 0.25, 1, 3, 2, -0.5, -0.5, 0.25, 4, 1, 2, 1.5, 2, -1}[:4*width]
-		net := agentstest.NewStub(2, func(obs []float32, _ float32) []float32 {
-			row := make([]float32, width)
-			for j := range row {
-				row[j] = float32(outputs[int(obs[0])*width+j])
-			}
-			return row
-		})
+		net := agentstest.NewStub(2, agentstest.Rows(outputs, width))
 		l := stubLearner(t, cfg, 3, 1, net, net)
 		b := l.batch
 		copy(b.Obs, []float32{0, 1, 2, 3})

@@ -18,7 +18,6 @@ package bsp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,7 +28,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok"
@@ -199,7 +197,7 @@ func (g *Gang) execute(ctx context.Context, durations []time.Duration) error {
 // endAt says when, or after how long, the pod of task k ends.
 func (g *Gang) endAt(ctx context.Context, k int, when string) error {
 	for _, p := range g.space.Pods(g.names[k]) {
-		if err := g.patch(ctx, p.Name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{stages.Duration: when}}}); err != nil {
+		if err := g.space.PatchPod(ctx, p.Name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{stages.Duration: when}}}); err != nil {
 			return err
 		}
 	}
@@ -285,7 +283,7 @@ func (g *Gang) resize(ctx context.Context, tasks []int, before []int64) error {
 			amounts := map[string]any{"requests": g.amounts(k), "limits": g.amounts(k)}
 			body := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": container, "resources": amounts}}}}
 			for _, p := range g.space.Pods(g.names[k]) {
-				if err := g.patch(ctx, p.Name, body, "resize"); err != nil {
+				if err := g.space.PatchPod(ctx, p.Name, body, "resize"); err != nil {
 					return err
 				}
 			}
@@ -311,20 +309,6 @@ func allocated(p *corev1.Pod) int64 {
 		}
 	}
 	return 0
-}
-
-func (g *Gang) patch(ctx context.Context, pod string, body any, subresources ...string) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, err = g.space.Client().CoreV1().Pods(g.Namespace()).Patch(ctx, pod, types.StrategicMergePatchType, text, metav1.PatchOptions{}, subresources...)
-	if err != nil {
-		return fmt.Errorf("patch pod %s: %w", strings.Join(append([]string{pod}, subresources...), "/"), err)
-	}
-	return nil
 }
 
 func (g *Gang) all() []int {

@@ -6,20 +6,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/jobs"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
 
@@ -212,7 +209,7 @@ func testPodLost(t *testing.T, server kwok.Options) {
 		t.Fatal(err)
 	}
 	_, _, err = g.Step(ctx, Superstep{Durations: []time.Duration{1, 1}}, true)
-	if err == nil || !strings.Contains(err.Error(), g.names[1]+" failed") {
+	if !errors.Is(err, jobs.ErrFailed) || !strings.Contains(err.Error(), g.names[1]) {
 		t.Errorf("superstep with a lost pod: %v, want that job %s failed", err, g.names[1])
 	}
 }
@@ -320,138 +317,4 @@ func (g *Gang) present() []int64 {
 		}
 	}
 	return all
-}
-
-// recorder watches all Jobs and pods, beside the code under test.
-type recorder struct {
-	mu        sync.Mutex
-	namespace string
-	jobs      []string            // events, in order: "+NAME" and "complete NAME"
-	steps     map[string]string   // of Jobs
-	pods      map[string]*podSeen // by namespace, superstep and task
-}
-
-// podSeen is what was seen of the pods of a task in a superstep.
-type podSeen struct {
-	uids     map[string]bool
-	milliCPU []int64 // that they have had, in order
-}
-
-func record(t *testing.T, server kwok.Options) *recorder {
-	t.Helper()
-	client, err := kwok.Connect(ctx, server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &recorder{steps: map[string]string{}, pods: map[string]*podSeen{}}
-	jobs, err := client.BatchV1().Jobs("").Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pods, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for e := range jobs.ResultChan() {
-			if j, ok := e.Object.(*batchv1.Job); ok {
-				r.job(j)
-			}
-		}
-	})
-	watching.Go(func() {
-		for e := range pods.ResultChan() {
-			if p, ok := e.Object.(*corev1.Pod); ok {
-				r.pod(p)
-			}
-		}
-	})
-	t.Cleanup(func() { jobs.Stop(); pods.Stop(); watching.Wait() })
-	return r
-}
-
-// in forgets other namespaces: those of earlier tests, which are being deleted.
-func (r *recorder) in(namespace string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.namespace = namespace
-}
-
-func (r *recorder) job(j *batchv1.Job) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := j.Namespace + "/" + j.Name
-	if _, ok := r.steps[name]; !ok {
-		r.steps[name] = j.Labels[labelSuperstep]
-		r.jobs = append(r.jobs, "+"+name)
-	}
-	for _, c := range j.Status.Conditions {
-		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue && j.DeletionTimestamp == nil {
-			r.jobs = append(r.jobs, "complete "+name)
-		}
-	}
-}
-
-func (r *recorder) pod(p *corev1.Pod) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := p.Namespace + "/" + p.Labels[labelSuperstep] + "/" + p.Labels[labelTask]
-	s := r.pods[key]
-	if s == nil {
-		s = &podSeen{uids: map[string]bool{}}
-		r.pods[key] = s
-	}
-	s.uids[string(p.UID)] = true
-	have := allocated(p)
-	if have > 0 && p.DeletionTimestamp == nil && (len(s.milliCPU) == 0 || s.milliCPU[len(s.milliCPU)-1] != have) {
-		s.milliCPU = append(s.milliCPU, have)
-	}
-}
-
-// shares says what is wrong with the pods of a task in a superstep, if anything is.
-func (r *recorder) shares(step, task string, want []int64, pods int) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.pods[r.namespace+"/"+step+"/"+task]
-	if s == nil {
-		return "no pod of task " + task + " was seen"
-	}
-	if !slices.Equal(s.milliCPU, want) || len(s.uids) != pods {
-		return fmt.Sprintf("task %s had %d pods with %v millicores, want %d with %v", task, len(s.uids), s.milliCPU, pods, want)
-	}
-	return ""
-}
-
-// barrier says what is wrong with the order of Jobs, if anything is: none may be created before the
-// three of each earlier superstep that were not deleted are complete.
-func (r *recorder) barrier(want int) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	created, complete := 0, map[string]map[string]bool{}
-	for _, e := range r.jobs {
-		name, ended := strings.CutPrefix(e, "complete ")
-		name = strings.TrimPrefix(name, "+")
-		if !strings.HasPrefix(name, r.namespace+"/") {
-			continue
-		}
-		step := r.steps[name]
-		if complete[step] == nil {
-			complete[step] = map[string]bool{}
-		}
-		if ended {
-			complete[step][name] = true
-			continue
-		}
-		created++
-		for before := 0; strconv.Itoa(before) != step; before++ {
-			if n := len(complete[strconv.Itoa(before)]); n != 3 {
-				return fmt.Sprintf("job %s was created when %d of 3 Jobs of superstep %d were complete", name, n, before)
-			}
-		}
-	}
-	if created != want {
-		return fmt.Sprintf("the watch saw %d Jobs, want %d", created, want)
-	}
-	return ""
 }

@@ -35,19 +35,23 @@ const LabelSpace = "kubernasium.io/jobs"
 const Hold = "876000h"
 
 const (
-	callTimeout    = 30 * time.Second // of a call, which takes milliseconds on an idle machine
-	defaultPatient = time.Minute      // without any change; the Job controller counts a pod's end after a second
-	closeTimeout   = 2 * time.Minute
+	callTimeout     = time.Minute     // of a call and its repetitions; one takes milliseconds on an idle machine
+	defaultPatience = 5 * time.Minute // images may have to be pulled; simulated pods take milliseconds
+	closeTimeout    = 2 * time.Minute
+	firstPause      = 100 * time.Millisecond // before a request is repeated; doubled each time
+	goneEvery       = 100 * time.Millisecond // how often to look whether a namespace is gone
 )
 
-// ErrStuck is wrapped by errors of waits in whose namespace nothing changes any more, though what is
-// waited for has not come.
-var ErrStuck = errors.New("jobs: nothing changes")
+// ErrTimeout is wrapped by errors of waits that took longer than a Space's Patience.
+var ErrTimeout = errors.New("jobs: it takes too long")
+
+// ErrFailed is wrapped by errors of waits for a Job that has failed.
+var ErrFailed = errors.New("jobs: a job failed")
 
 // A Space is a namespace with Jobs, which it watches. Its methods may be called by several
 // goroutines.
 type Space struct {
-	// Patience is how long a wait may see no change in the namespace; default a minute.
+	// Patience is how long a wait may take; default 5 minutes.
 	Patience time.Duration
 
 	client    kubernetes.Interface
@@ -61,7 +65,6 @@ type Space struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
 	failing error         // of a watch; nil while all go well
-	nodes   []string      // that were added
 }
 
 // Open watches the Jobs and pods of a namespace, which it makes if it is not there; "" makes one with
@@ -71,7 +74,7 @@ func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space
 	if err != nil {
 		return nil, err
 	}
-	s := &Space{Patience: defaultPatient, client: client, changed: make(chan struct{})}
+	s := &Space{Patience: defaultPatience, client: client, changed: make(chan struct{})}
 	if err := s.ensureNamespace(ctx, prefix, namespace); err != nil {
 		return nil, err
 	}
@@ -97,23 +100,34 @@ func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space
 	return s, nil
 }
 
+// ensureNamespace makes the namespace unless it is there; one that is being deleted is waited for.
 func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	meta := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{LabelSpace: ""}}
 	if namespace == "" {
 		meta.GenerateName = prefix
 	}
-	ns, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		ns, err = s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	for {
+		ns, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			ns, err = s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		}
+		switch {
+		case apierrors.IsNotFound(err): // gone in between
+		case err != nil:
+			return fmt.Errorf("create namespace %s: %w", namespace, err)
+		case ns.DeletionTimestamp == nil:
+			_, s.made = ns.Labels[LabelSpace]
+			s.namespace = ns.Name
+			return nil
+		}
+		select {
+		case <-time.After(goneEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("namespace %s is being deleted: %w", namespace, ctx.Err())
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("create namespace %s: %w", namespace, err)
-	}
-	_, s.made = ns.Labels[LabelSpace]
-	s.namespace = ns.Name
-	return nil
 }
 
 // follow lets waits know of every change that an informer sees, and of its failures.
@@ -186,45 +200,30 @@ func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Re
 	if err != nil {
 		return fmt.Errorf("create node %s: %w", name, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nodes = append(s.nodes, name)
 	return nil
 }
 
-// Place lets pods be scheduled to a node of this space, or to one that has the name otherwise.
+// Place lets pods be scheduled to one node, be it of this space or not, whatever else they want.
 func (s *Space) Place(spec *corev1.PodSpec, node string) {
-	if spec.NodeSelector == nil {
-		spec.NodeSelector = map[string]string{}
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
 	}
-	spec.NodeSelector[corev1.LabelHostname] = node
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	wanted := &spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if *wanted == nil {
+		*wanted = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	for i := range (*wanted).NodeSelectorTerms { // of which one has to fit
+		term := &(*wanted).NodeSelectorTerms[i]
+		term.MatchFields = append(term.MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
+	}
 	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
 		Key: LabelSpace, Operator: corev1.TolerationOpEqual, Value: s.namespace, Effect: corev1.TaintEffectNoSchedule,
 	})
-}
-
-// Create creates a Job.
-func (s *Space) Create(ctx context.Context, j *batchv1.Job) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if _, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, j, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create job %s: %w", j.Name, err)
-	}
-	return nil
-}
-
-// Delete deletes Jobs, and lets the garbage collector delete their pods: see [Space.Gone].
-func (s *Space) Delete(ctx context.Context, names ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	background := metav1.DeletePropagationBackground
-	for _, name := range names {
-		err := s.client.BatchV1().Jobs(s.namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete job %s: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // Job returns a Job as it was seen last, or nil. It must not be changed.
@@ -236,9 +235,13 @@ func (s *Space) Job(name string) *batchv1.Job {
 	return j
 }
 
-// Names returns the names of all Jobs.
-func (s *Space) Names() []string {
-	all, _ := s.jobs.List(labels.Everything()) // a list from memory does not fail
+// Names returns the names of the Jobs that have a label.
+func (s *Space) Names(label string) []string {
+	selector, err := labels.Parse(label)
+	if err != nil {
+		panic(err) // a label of the caller's code that is none
+	}
+	all, _ := s.jobs.List(selector) // a list from memory does not fail
 	var names []string
 	for _, j := range all {
 		names = append(names, j.Name)
@@ -252,97 +255,7 @@ func (s *Space) Pods(job string) []*corev1.Pod {
 	return pods
 }
 
-// Running waits until all pods of the Jobs run and are ready, and returns them by Job. It returns an
-// error if a Job fails.
-func (s *Space) Running(ctx context.Context, names ...string) (map[string][]*corev1.Pod, error) {
-	running := map[string][]*corev1.Pod{}
-	err := s.Wait(ctx, func() (string, error) {
-		for _, name := range names {
-			j := s.Job(name)
-			if j == nil {
-				return "job " + name + " is not there yet", nil
-			}
-			if err := failed(j); err != nil {
-				return "", err
-			}
-			var ready []*corev1.Pod
-			why := "no pod; does kube-controller-manager run?"
-			for _, p := range s.Pods(name) {
-				if isReady(p) {
-					ready = append(ready, p)
-				} else {
-					why = waiting(p)
-				}
-			}
-			if len(ready) != int(*j.Spec.Parallelism) {
-				return fmt.Sprintf("%d of the %d pods of job %s run: %s", len(ready), *j.Spec.Parallelism, name, why), nil
-			}
-			running[name] = ready
-		}
-		return "", nil
-	})
-	return running, err
-}
-
-// Complete waits until the Jobs are complete: the barrier. It returns an error if one fails.
-func (s *Space) Complete(ctx context.Context, names ...string) error {
-	return s.Wait(ctx, func() (string, error) {
-		for _, name := range names {
-			j := s.Job(name)
-			if j == nil {
-				return "", fmt.Errorf("jobs: job %s was deleted before it was complete", name)
-			}
-			if err := failed(j); err != nil {
-				return "", err
-			}
-			if !is(j, batchv1.JobComplete) {
-				return fmt.Sprintf("job %s has %d of its %d completions", name, j.Status.Succeeded, *j.Spec.Completions), nil
-			}
-		}
-		return "", nil
-	})
-}
-
-// Gone waits until the Jobs and their pods are not there.
-func (s *Space) Gone(ctx context.Context, names ...string) error {
-	return s.Wait(ctx, func() (string, error) {
-		for _, name := range names {
-			if s.Job(name) != nil {
-				return "job " + name + " is still there", nil
-			}
-			if n := len(s.Pods(name)); n > 0 {
-				return fmt.Sprintf("%d pods of job %s are still there", n, name), nil
-			}
-		}
-		return "", nil
-	})
-}
-
-// Wait waits until met, which is asked after every change, names nothing that is missing, or
-// returns an error. It gives up, with ErrStuck, when nothing has changed for Patience.
-func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)) error {
-	timer := time.NewTimer(s.Patience)
-	defer timer.Stop()
-	for {
-		s.mu.Lock()
-		changed := s.changed // taken before met looks, so that no change is missed
-		s.mu.Unlock()
-		missing, err := met()
-		if missing == "" || err != nil {
-			return err
-		}
-		timer.Reset(s.Patience)
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", missing, context.Cause(ctx))
-		case <-timer.C:
-			return errors.Join(fmt.Errorf("%w in namespace %s for %v: %s", ErrStuck, s.namespace, s.Patience, missing), s.watchError())
-		}
-	}
-}
-
-// Close ends the watches and deletes the nodes that were added and, if this package made it, the
+// Close ends the watches and deletes the space's nodes and, if this package made it, the
 // namespace with all that is in it.
 func (s *Space) Close() error {
 	s.unwatch()
@@ -357,52 +270,6 @@ func (s *Space) Close() error {
 	if s.made {
 		ignore("delete namespace "+s.namespace, s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}))
 	}
-	for _, name := range s.nodes {
-		ignore("delete node "+name, s.client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}))
-	}
+	ignore("delete nodes", s.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: LabelSpace + "=" + s.namespace}))
 	return errors.Join(errs...)
-}
-
-// failed returns an error if the Job has failed.
-func failed(j *batchv1.Job) error {
-	for _, c := range j.Status.Conditions {
-		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
-			return fmt.Errorf("jobs: job %s failed: %s: %s", j.Name, c.Reason, c.Message)
-		}
-	}
-	return nil
-}
-
-func is(j *batchv1.Job, what batchv1.JobConditionType) bool {
-	for _, c := range j.Status.Conditions {
-		if c.Type == what && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
-}
-
-func isReady(p *corev1.Pod) bool {
-	if p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
-		return false
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// waiting says why a pod does not run.
-func waiting(p *corev1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return fmt.Sprintf("pod %s has no node: %s", p.Name, c.Message)
-		}
-	}
-	if p.Spec.NodeName == "" {
-		return "pod " + p.Name + " has no node; does kube-scheduler run?"
-	}
-	return fmt.Sprintf("pod %s is %s", p.Name, p.Status.Phase)
 }

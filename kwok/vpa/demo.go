@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
@@ -32,7 +33,7 @@ const (
 // it says.
 type DemoConfig struct {
 	Recommender      Config
-	Namespace        string // of its objects, which is made for it
+	Namespace        string // prefix of the name of the one that is made for its objects
 	Deployment       string // name of it and of its autoscaler
 	Replicas         int
 	Requests, Limits cluster.Resources   // of the template; 0 is none
@@ -68,6 +69,15 @@ type DemoStep struct {
 // Deployments, a scheduler and, for new pods to get the target, the webhook of
 // [Recommender.Admit], which admit starts for the recommender.
 func Demo(ctx context.Context, c DemoConfig, admit bool, done func(DemoStep)) (err error) {
+	client, err := kubernetes.NewForConfig(c.Recommender.REST)
+	if err != nil {
+		return err
+	}
+	namespace, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: c.Namespace + "-"}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("vpa: create namespace: %w", err)
+	}
+	c.Namespace = namespace.Name
 	c.Recommender.Updater, c.Recommender.SimulatedTime, c.Recommender.Namespace = true, true, c.Namespace
 	r, err := New(c.Recommender)
 	if err != nil {
@@ -104,7 +114,7 @@ type demo struct {
 	born map[string]int // the step after which a pod was created; 0 for those of the start
 }
 
-// create makes node, namespace, Deployment and autoscaler.
+// create makes node, Deployment and autoscaler.
 func (d *demo) create(ctx context.Context) error {
 	size := amounts(cluster.Resources{MilliCPU: demoNodeCPU, MemoryBytes: demoNodeMem})
 	size[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
@@ -113,9 +123,6 @@ func (d *demo) create(ctx context.Context) error {
 		Status:     corev1.NodeStatus{Allocatable: size, Capacity: size},
 	}, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("vpa: create node: %w", err)
-	}
-	if _, err := d.r.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: d.Namespace}}, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("vpa: create namespace: %w", err)
 	}
 	replicas, labels := int32(d.Replicas), map[string]string{demoLabel: d.Deployment}
 	if _, err := d.r.client.AppsV1().Deployments(d.Namespace).Create(ctx, &appsv1.Deployment{
@@ -159,13 +166,14 @@ func (d *demo) create(ctx context.Context) error {
 // node is the name of the demo's node, on which its pods run alone.
 func (d *demo) node() string { return d.Namespace + "-node" }
 
-// clean deletes what create has made.
+// clean deletes the namespace and what create has made.
 func (d *demo) clean() error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	var errs []error
 	background := metav1.DeletePropagationBackground
 	for _, err := range []error{
+		d.r.api.Resource(autoscalers).Namespace(d.Namespace).Delete(ctx, d.Deployment, metav1.DeleteOptions{}),
 		d.r.client.AppsV1().Deployments(d.Namespace).Delete(ctx, d.Deployment, metav1.DeleteOptions{PropagationPolicy: &background}),
 		d.r.client.CoreV1().Namespaces().Delete(ctx, d.Namespace, metav1.DeleteOptions{}),
 		d.r.client.CoreV1().Nodes().Delete(ctx, d.node(), metav1.DeleteOptions{}),

@@ -218,3 +218,37 @@ func TestLoopEqualsMemory(t *testing.T) {
 		})
 	}
 }
+
+// TestKill: a container whose usage passes its memory limit is killed, and upstream's recommender
+// raises the target.
+func TestKill(t *testing.T) {
+	rc := prepare(t)
+	var last vpa.DemoStep
+	killed, resized := 0, 0
+	err := vpa.Demo(ctx, vpa.DemoConfig{
+		Recommender: vpa.Config{REST: rc, Name: "ours", MinReplicas: 1, Open: baseline(t, "upstream")},
+		Namespace:   "kill", Deployment: "app", Replicas: 1, Mode: env.ModeInPlaceOrRecreate, Start: monday, Step: time.Minute,
+		Requests: cluster.Resources{MilliCPU: 1000, MemoryBytes: gib}, Limits: cluster.Resources{MilliCPU: 2000, MemoryBytes: 1_288_490_189},
+		Usage: []cluster.Resources{{MilliCPU: 1000, MemoryBytes: gib}, {MilliCPU: 1000, MemoryBytes: 2 * gib}},
+	}, false, func(s vpa.DemoStep) {
+		last = s
+		killed += s.Killed
+		resized += s.Report.Resized
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// By hand: killed at its limit of 1288490189 bytes, the container counts as using 1.2 times that,
+	// 1546188226. That is in bucket 44, which ends at 1597001558.7, and 15 % more is truncated.
+	if got := last.Status.Target.Memory().Value(); got != 1_836_551_791 || killed != 1 || resized != 1 || last.Pods[0].Requests.MemoryBytes != got {
+		t.Errorf("target %d, requested %d, %d killed, %d resized; want 1836551791, the same, 1 and 1", got, last.Pods[0].Requests.MemoryBytes, killed, resized)
+	}
+}
+
+// TestInstallAgain: definitions that are there stay.
+func TestInstallAgain(t *testing.T) {
+	rc := prepare(t)
+	if err := vpa.Install(ctx, rc); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,7 +1,6 @@
 package balance
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -9,45 +8,34 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // A task that attends the cluster of an episode from outside sees what the episode's own task
 // sees, and its baselines choose alike.
 func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
-	spec, err := envs.Lookup("k8s/PodBalance-v0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, opts := range map[string]map[string]any{
 		"default":    nil,
 		"mixed":      {"node_types": "mixed", "pods": "mixed", "memory_heavy": 0.25, "nodes": 7, "servers_per_rack": 3, "cpu_load": 0.9, "memory_load": 0.9, "pod_load": 0.9},
 		"rack edges": {"edges": "rack", "nodes": 6, "servers_per_rack": 3},
 	} {
-		t.Run(name, func(t *testing.T) { attendEpisode(t, spec, opts) })
+		t.Run(name, func(t *testing.T) { attendEpisode(t, opts) })
 	}
 }
 
-func attendEpisode(t *testing.T, spec *envs.Spec, opts map[string]any) {
-	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	seed := uint64(5)
-	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		t.Fatal(err)
-	}
+func attendEpisode(t *testing.T, opts map[string]any) {
+	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
+	b := envstest.Reset(t, v, 5)
 	task := v.Env(0).Task().(*Task)
 	nodes := task.opts.Nodes
-	live, err := spec.Live(maps.Clone(opts), nodes)
+	live, err := v.Spec().Live(maps.Clone(opts), nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	racks := slices.Clone(task.rackOf)
 	obs, mask := make([]float32, len(b.Obs)), make([]bool, len(b.Mask))
 	names := []string{"Greedy", "KubeDefault", "KubeRackSpread", "RoundRobin"}
-	rules, liveRules := rulesOf(t, spec, task, names), rulesOf(t, spec, live, names)
+	rules, liveRules := rulesOf(t, v.Spec(), task, names), rulesOf(t, v.Spec(), live, names)
 	action, liveAction := make([]float32, 1), make([]float32, 1)
 	decisions := 0
 	for ; !b.Terminated[0]; decisions++ {
@@ -79,9 +67,7 @@ func attendEpisode(t *testing.T, spec *envs.Spec, opts map[string]any) {
 		if err := rules[0](v.Env(0).State(), false, action); err != nil {
 			t.Fatal(err)
 		}
-		if b, err = v.Step(context.Background(), action); err != nil {
-			t.Fatal(err)
-		}
+		b = envstest.Step(t, v, action...)
 	}
 	if decisions < 50 {
 		t.Errorf("%d decisions, want an episode of 50 at least", decisions)
@@ -91,15 +77,7 @@ func attendEpisode(t *testing.T, spec *envs.Spec, opts map[string]any) {
 func rulesOf(t *testing.T, spec *envs.Spec, task envs.Task, names []string) (rules []envs.Rule) {
 	t.Helper()
 	for _, name := range names {
-		b, err := spec.Baseline(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rule, err := b.New(task)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules = append(rules, rule)
+		rules = append(rules, envstest.RuleOf(t, spec, task, name))
 	}
 	return rules
 }

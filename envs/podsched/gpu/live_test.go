@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -9,34 +8,22 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // A task that attends the cluster of an episode from outside, where the pods to come wait
 // already, sees what the episode's own task sees, and its baselines choose alike.
 func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
-	spec, err := envs.Lookup("k8s/GPUPodScheduling-v0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	opts := map[string]any{"num_nodes": 12, "load_end": 0.6, "edges": "model"}
-	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	seed := uint64(3)
-	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := v.Env(0).Task().(*Task)
-	live, err := spec.Live(maps.Clone(opts), 12)
+	v, task := open(t, opts)
+	b := reset(t, v, 3)
+	live, err := v.Spec().Live(maps.Clone(opts), 12)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var rules, liveRules []envs.Rule
 	for _, name := range []string{"WeightedFGD", "FGD", "BestFit", "KubeDefault", "DotProd"} {
-		rules, liveRules = append(rules, liveRule(t, spec, name, task)), append(liveRules, liveRule(t, spec, name, live))
+		rules, liveRules = append(rules, envstest.Rule(t, v, name)), append(liveRules, envstest.RuleOf(t, v.Spec(), live, name))
 	}
 	obs, mask := make([]float32, len(b.Obs)), make([]bool, len(b.Mask))
 	action, liveAction := make([]float32, 1), make([]float32, 1)
@@ -78,26 +65,11 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 					decisions, k, liveAction[0], live.Devices(int32(liveAction[0])), action[0], planned)
 			}
 		}
-		if b, err = v.Step(context.Background(), action); err != nil {
-			t.Fatal(err)
-		}
+		b = step(t, v, action...)
 	}
 	if decisions < 30 {
 		t.Errorf("%d decisions before the first pod failed, want 30 at least", decisions)
 	}
-}
-
-func liveRule(t *testing.T, spec *envs.Spec, name string, task envs.Task) envs.Rule {
-	t.Helper()
-	b, err := spec.Baseline(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, err := b.New(task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rule
 }
 
 func TestAttendRefuses(t *testing.T) {
