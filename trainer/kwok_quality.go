@@ -311,6 +311,12 @@ func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *conten
 			err = errors.Join(err, <-ended)
 			fallbacks = s.Fallbacks()
 		}()
+		select {
+		case <-s.Watching(): // or else kube-scheduler would place the first pods without its extender
+		case err := <-ended:
+			ended <- nil // for the deferred function
+			return nil, 0, errors.Join(errors.New("the scheduler ended before it watched"), err)
+		}
 	}
 	placed, err = load.load.Deploy(ctx, client, name, c.patience)
 	return placed, 0, err

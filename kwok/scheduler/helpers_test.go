@@ -221,7 +221,7 @@ func (w *world) start(s *Scheduler) (stop func()) {
 		}
 	})
 	w.t.Cleanup(stop)
-	w.until("the scheduler watches", s.synced.Load)
+	w.until("the scheduler watches", s.watches)
 	return stop
 }
 
