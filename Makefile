@@ -76,7 +76,7 @@ pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:
 	--env-kwargs lifetime:600 --env-kwargs steps:500
 pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --env-kwargs reward:weighted --env-kwargs alloc_weight:0 \
 	--env-kwargs frag_weight:1 --env-kwargs scarcity_weight:1 --eval-env-kwargs reward:allocation --eval-episodes 40 --eval-freq 50000
-pretrained_k8s-GPUPodScheduling-v0_ppo := --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
+pretrained_k8s-GPUPodScheduling-v0_ppo := --seed 5 --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
 
 # Environments with their arguments, + for a space.
 PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
