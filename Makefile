@@ -115,7 +115,7 @@ pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, wi
 	bin/trainer card --model $$forecaster "$${best[@]}"
 
 test: ## every test
-	@for stage in test-race test-full test-python test-oracle test-kwok; do \
+	@for stage in test-race test-full test-python test-oracle test-controlplane test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
@@ -130,7 +130,7 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
 	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer
-	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(GO) build -o $(CACHE)/trainer ./trainer
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
@@ -142,10 +142,13 @@ test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is c
 test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
-		{ $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/stages && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
+		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
+		|| { cat $(CACHE)/test-kwok.log; exit 1; }
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
+		PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client -q tests/test_twins.py >> $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
-	@grep -e '^ok' -e 'decisions, .* pods' $(CACHE)/test-kwok.log
+	@grep -e '^ok' -e 'decisions, .* pods' -e '^[0-9]* passed' $(CACHE)/test-kwok.log
 
 $(VENV)/installed: tools/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
@@ -175,20 +178,25 @@ bench-learning: build ## every algorithm with five seeds against published resul
 	@echo "table in $(CACHE)/learning.md, plots in docs/img"
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
-	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
-	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
+	@mkdir -p $(CACHE)
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
 	@echo "written to $(CACHE)/wire.md"
 
 bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
-	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
-	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
+	@mkdir -p $(CACHE)
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
 	@echo "written to $(CACHE)/trainers.md"
+
+BENCH_KWOK ?= --soak 6m --episodes 100
+
+bench-kwok: controlplane ## the real API server: start, pods, nodes, resets, memory, a soak, 100 episodes of parity for each twin
+	@mkdir -p $(CACHE)
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) run ./tools/benchkwok $(BENCH_KWOK) --profile $(CACHE)/kwok.pprof
+	@echo "what the control plane does with its time: go tool pprof -top -cum $(CACHE)/kwok.pprof"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \
