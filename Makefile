@@ -91,7 +91,7 @@ best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
 )bin/trainer card "$${best[@]}"
 endef
 
-pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about five minutes
+pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about eight minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
 	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env));)
 	@for job in $(PRETRAINED_LRA); do \
