@@ -105,20 +105,26 @@ pretrained: build pretrained-vpa ## train the models of models/pretrained anew a
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
 	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env));)
 
-VPA      := k8s/VerticalPodAutoscaler-v0
-VPA_ARGS := --seed 1 --save-freq 0 --eval-freq 20000 --eval-episodes 50 --env-kwargs safety:memory
+VPA          := k8s/VerticalPodAutoscaler-v0
+VPA_DISCRETE := k8s/VerticalPodAutoscalerDiscrete-v0
+VPA_ARGS     := --seed 1 --save-freq 0 --eval-episodes 100 --eval-env-kwargs split:train --env-kwargs safety:memory
 
-pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, with the LSTM forecaster: about two minutes
+# Of the continuous environment the LSTM forecaster is imitated, of the discrete one a baseline.
+VPA_FORECASTER := $(CACHE)/pretrained-vpa/lstm_forecaster.safetensors
+vpa_ppo        := --imitate-steps 30000
+vpa_a2c        := --imitate-steps 60000 --imitate-epochs 30
+vpa_reinforce  := $(vpa_a2c)
+vpa_ppo_lstm   := $(vpa_ppo)
+
+pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, with the LSTM forecaster: about four minutes
 	@rm -rf $(CACHE)/pretrained-vpa && mkdir -p $(CACHE)/pretrained-vpa
-	@best=(); \
-	forecaster=$(CACHE)/pretrained-vpa/lstm_forecaster.safetensors; \
-	bin/trainer vpa forecaster --env-kwargs hold:60 --out $$forecaster; \
+	@bin/trainer vpa forecaster --env-kwargs hold:60 --out $(VPA_FORECASTER)
+	@best=(--model $(VPA_FORECASTER)); \
 	train() { bin/trainer train $(VPA_ARGS) -f $(CACHE)/pretrained-vpa "$$@" | tee $(CACHE)/pretrained-vpa/out; best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained-vpa/out)"); }; \
-	for algo in ppo a2c; do \
-		train --algo $$algo --env $(VPA) --env-kwargs encoding:upstream --env-kwargs hold:60 --imitate $$forecaster --imitate-steps 30000; \
-	done; \
-	train --algo dqn --env k8s/VerticalPodAutoscalerDiscrete-v0 --env-kwargs hold:30; \
-	bin/trainer card --model $$forecaster "$${best[@]}"
+	$(foreach algo,$(filter-out dqn,$(PRETRAINED_ALGOS)),train --algo $(algo) --env $(VPA) --eval-freq 20000 --env-kwargs encoding:upstream --env-kwargs hold:60 --imitate $(VPA_FORECASTER) $(vpa_$(algo));) \
+	$(foreach algo,$(filter-out dqn,$(PRETRAINED_ALGOS)),train --algo $(algo) --env $(VPA_DISCRETE) --eval-freq 50000 --env-kwargs hold:30 --imitate krr_simple_limit --imitate-steps 60000;) \
+	train --algo dqn --env $(VPA_DISCRETE) --eval-freq 50000 --env-kwargs hold:30; \
+	bin/trainer card "$${best[@]}"
 
 test: ## every test
 	@for stage in test-race test-full test-python test-oracle test-controlplane test-kwok; do \

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,6 +163,22 @@ func commandOf(folder string) (string, error) {
 	return args.Command, nil
 }
 
+// withoutDefaults returns the options that differ from the environment's defaults: one that a
+// command names all the same makes no other environment.
+func withoutDefaults(id string, kwargs map[string]any) (map[string]any, error) {
+	spec, err := envs.Lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	differ := maps.Clone(kwargs)
+	for _, o := range envs.DescribeOptions(spec.Options) {
+		if v, ok := differ[o.Name]; ok && fmt.Sprint(v) == fmt.Sprint(o.Default) {
+			delete(differ, o.Name)
+		}
+	}
+	return differ, nil
+}
+
 // writeCard compares the models of the folder with the baselines and writes card.md.
 func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.safetensors"))
@@ -172,10 +189,16 @@ func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) 
 	if err != nil {
 		return "", err
 	}
+	if kwargs, err = withoutDefaults(id, kwargs); err != nil {
+		return "", err
+	}
 	card := &card{folder: folder}
 	for _, path := range paths {
 		m, err := describeModel(path)
 		if err != nil {
+			return "", err
+		}
+		if m.kwargs, err = withoutDefaults(m.meta.Env, m.kwargs); err != nil {
 			return "", err
 		}
 		if m.meta.Env != id || fmt.Sprint(m.kwargs) != fmt.Sprint(kwargs) {
