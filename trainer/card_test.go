@@ -26,7 +26,8 @@ func TestCard(t *testing.T) {
 		return res.Model
 	}
 	a2c := train("a2c")
-	dqn := train("dqn", "--params", "learning_starts:64", "--params", "net_arch:[16]", "--params", "train_freq:8", "--params", "checkpoint_replay_buffer:true")
+	dqn := train("dqn", "--params", "learning_starts:64", "--params", "net_arch:[16]", "--params", "train_freq:8", "--params", "checkpoint_replay_buffer:true",
+		"--env-kwargs", "sutton_barto_reward:false") // the default: no other environment
 	mustExecute(t, "card", "--model", a2c, "--model", dqn, "--dir", dir, "--episodes", "5")
 	folder := filepath.Join(dir, "classic-CartPole-v1")
 	for algo, before := range map[string]string{"a2c": a2c, "dqn": dqn} {
