@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/kubernasium/kubernasium/kwok/jobs"
 )
 
 // clockPath is where a control plane with a stepped clock answers for it.
@@ -55,7 +57,7 @@ func (c *clock) advanceTo(ctx context.Context, to time.Time) error {
 func (c *clock) ask(ctx context.Context, r *rest.Request) (time.Time, error) {
 	text, err := r.AbsPath(clockPath).Timeout(callTimeout).DoRaw(ctx)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("bsp: clock: %w", err)
+		return time.Time{}, fmt.Errorf("bsp: clock: %w", jobs.Unavailable(ctx, err))
 	}
 	var reply struct {
 		Now time.Time `json:"now"`

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/jobs"
@@ -226,6 +227,29 @@ func testOtherClock(t *testing.T, server kwok.Options) {
 	_, _, err = g.Step(ctx, Superstep{Durations: []time.Duration{time.Minute}}, true)
 	if err == nil || !strings.Contains(err.Error(), "somebody else steps it") {
 		t.Errorf("superstep by a clock that another stepped: %v, want an error that says so", err)
+	}
+}
+
+// TestControlPlaneGone kills the control plane between two supersteps.
+func TestControlPlaneGone(t *testing.T) {
+	p := kwoktest.Start(t, "--clock=stepped")
+	g, err := Start(ctx, Config{
+		Server: kwok.Options{Kubeconfig: p.Kubeconfig}, Tasks: []string{"a"}, Shares: []int64{1000}, MilliCPU: 1000, Method: Resize,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := g.Step(ctx, Superstep{Durations: []time.Duration{time.Second}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := g.Step(ctx, Superstep{Durations: []time.Duration{time.Second}}, false); !errors.Is(err, cluster.ErrUnavailable) {
+		t.Errorf("a superstep without a control plane: %v, want %v", err, cluster.ErrUnavailable)
+	}
+	if err := g.Close(); err == nil {
+		t.Error("Close without a control plane: no error, though its objects may be there")
 	}
 }
 

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 // Create creates a Job.
@@ -55,23 +58,39 @@ func (s *Space) PatchPod(ctx context.Context, name string, patch any, subresourc
 }
 
 // call makes a request, and again while the API server is there but cannot serve it, as when its etcd
-// is too slow on a busy machine.
+// is too slow on a busy machine. An error wraps [cluster.ErrUnavailable] if there is no API server.
+// When ctx ends, call returns after the reply: a request that is abandoned may be carried out later,
+// when what it makes was already looked for in vain.
 func call(ctx context.Context, what string, request func(ctx context.Context, again bool) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause *= 2 {
-		err := request(ctx, pause > firstPause)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		}
+		err := request(asking, pause > firstPause)
 		if err == nil {
 			return nil
 		}
-		err = fmt.Errorf("%s: %w", what, err)
+		err = fmt.Errorf("%s: %w", what, Unavailable(asking, err))
 		if !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err) && !apierrors.IsServiceUnavailable(err) {
 			return err
 		}
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done():
+		case <-asking.Done():
 			return err
+		case <-ctx.Done(): // said above
 		}
 	}
+}
+
+// Unavailable returns an error that wraps [cluster.ErrUnavailable] too if err, of a request with ctx,
+// is no answer of an API server.
+func Unavailable(ctx context.Context, err error) error {
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
 }

@@ -196,9 +196,18 @@ func TestCallAgain(t *testing.T) {
 			t.Errorf("%s: %v after %d calls, want %v after %d", tc.name, err, calls, tc.want, len(tc.replies))
 		}
 	}
+	// A call that is cancelled gets its reply, but makes no other.
 	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	if err := call(cancelled, "do", func(context.Context, bool) error { return busy }); !errors.Is(err, busy) {
-		t.Errorf("a cancelled call: %v, want %v", err, busy)
+	calls := 0
+	err := call(cancelled, "do", func(asking context.Context, _ bool) error {
+		calls++
+		cancel()
+		return errors.Join(asking.Err(), busy)
+	})
+	if !errors.Is(err, context.Canceled) || calls != 1 {
+		t.Errorf("a cancelled call: %v after %d calls, want %v after 1", err, calls, context.Canceled)
+	}
+	if err := call(cancelled, "do", func(context.Context, bool) error { calls++; return nil }); !errors.Is(err, context.Canceled) || calls != 1 {
+		t.Errorf("a call that comes too late: %v, %d calls; want %v and none", err, calls-1, context.Canceled)
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 // Running waits until all pods of the Jobs run and are ready, and returns them by Job. It returns an
@@ -76,12 +79,20 @@ func (s *Space) Gone(ctx context.Context, names ...string) error {
 	})
 }
 
+// probeEvery is how often a wait asks whether the API server is there; maxProbes of them may fail.
+const (
+	probeEvery = 3 * time.Second
+	maxProbes  = 2
+)
+
 // Wait waits until met, which is asked after every change, names nothing that is missing, or
-// returns an error. It gives up, with ErrTimeout, after Patience.
+// returns an error. It gives up, with ErrTimeout, after Patience, and with [cluster.ErrUnavailable]
+// when the API server is gone.
 func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)) error {
-	timer := time.NewTimer(s.Patience)
+	timer, ticker := time.NewTimer(s.Patience), time.NewTicker(probeEvery)
 	defer timer.Stop()
-	for {
+	defer ticker.Stop()
+	for probes := 0; ; {
 		s.mu.Lock()
 		changed := s.changed // taken before met looks, so that no change is missed
 		s.mu.Unlock()
@@ -93,10 +104,24 @@ func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", missing, context.Cause(ctx))
+		case <-ticker.C:
+			if err = s.probe(ctx); !errors.Is(err, cluster.ErrUnavailable) {
+				probes = 0
+			} else if probes++; probes == maxProbes {
+				return fmt.Errorf("%s: %w", missing, err)
+			}
 		case <-timer.C:
 			return errors.Join(fmt.Errorf("%w: after %v in namespace %s: %s", ErrTimeout, s.Patience, s.namespace, missing), s.watchError())
 		}
 	}
+}
+
+// probe asks the API server something that is quickly answered.
+func (s *Space) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := s.client.CoreV1().Namespaces().Get(ctx, s.namespace, metav1.GetOptions{})
+	return Unavailable(ctx, err)
 }
 
 // failed returns an error if the Job has failed.

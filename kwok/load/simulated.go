@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -112,7 +113,11 @@ func (s *Simulated) take(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("no pod %s runs", name), http.StatusGone)
 		return
 	}
-	if err := s.use(r.Context(), name, t); err != nil {
+	switch err := s.use(r.Context(), name, t); {
+	case apierrors.IsNotFound(err):
+		http.Error(w, err.Error(), http.StatusGone)
+		return
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

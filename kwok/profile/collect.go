@@ -169,15 +169,13 @@ func (k *collector) prepare(ctx context.Context) error {
 	return nil
 }
 
-// close removes the namespace if it is the collection's own, and says so in the state file first: a
-// namespace that is on its way out cannot be used again.
+// close removes the namespace if it is the collection's own, and then forgets it.
 func (k *collector) close() error {
-	var err error
-	if k.Namespace == "" {
-		k.state.Namespace = ""
-		err = k.state.write(k.StateFile)
+	if err := k.space.Close(); err != nil || k.Namespace != "" {
+		return err
 	}
-	return errors.Join(err, k.space.Close())
+	k.state.Namespace = ""
+	return k.state.write(k.StateFile)
 }
 
 // measureAll lets each node measure one combination after another.
@@ -269,8 +267,12 @@ func (k *collector) measure(ctx context.Context, node string, t key) (m measurem
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tearDownTimeout)
 		defer cancel()
-		if tearDown := errors.Join(k.space.Delete(ctx, names...), k.space.Gone(ctx, names...)); tearDown != nil {
-			err = errors.Join(tearDown, ctx.Err()) // of the API server, not of the load
+		tearDown := k.space.Delete(ctx, names...)
+		if tearDown == nil {
+			tearDown = k.space.Gone(ctx, names...)
+		}
+		if tearDown != nil {
+			err = tearDown // of the API server, not of the load
 		}
 	}()
 	for i, name := range names {

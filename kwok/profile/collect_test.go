@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
@@ -435,4 +437,37 @@ func greedy(t *testing.T, opts map[string]any) float64 {
 		t.Fatal(err)
 	}
 	return batch.EpisodeReturn[0]
+}
+
+// TestControlPlaneGone kills the control plane in the middle, and goes on at another.
+func TestControlPlaneGone(t *testing.T) {
+	p := kwoktest.Start(t)
+	c := collection(p.Kubeconfig, filepath.Join(t.TempDir(), "state.json"), &law)
+	var killed sync.Once
+	c.Done = func(now Progress) {
+		if now.Measured >= 9 {
+			killed.Do(func() {
+				if err := p.Kill(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if _, err := Collect(ctx, c); !errors.Is(err, cluster.ErrUnavailable) {
+		t.Fatalf("a collection without a control plane: %v, want %v", err, cluster.ErrUnavailable)
+	}
+	if readState(t, c.StateFile).Namespace == "" {
+		t.Error("the state file has forgotten the namespace, in which containers were left")
+	}
+	c.Server.Kubeconfig, c.Done = kwoktest.Shared(t).Kubeconfig, nil
+	before := len(readState(t, c.StateFile).Measurements)
+	r, err := Collect(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Resumed != before || before < 9 || len(r.Profile) != 35 {
+		t.Errorf("%d resumed of %d, profile of %d; want at least 9, and 35", r.Resumed, before, len(r.Profile))
+	}
+	wantLaw(t, r.Profile)
+	wantClean(t, c.Server.Kubeconfig, c.StateFile)
 }

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -113,6 +114,9 @@ func (a *Admission) register(ctx context.Context, url string) error {
 			FailurePolicy: &ignore, SideEffects: &none, TimeoutSeconds: &seconds, AdmissionReviewVersions: []string{"v1"},
 		}},
 	}
+	if ns := a.r.config.Namespace; ns != "" {
+		c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}
+	}
 	_ = api.Delete(ctx, a.name, metav1.DeleteOptions{}) // of an earlier run; Create says what else is wrong
 	if _, err := api.Create(ctx, c, metav1.CreateOptions{FieldManager: manager}); err != nil {
 		return fmt.Errorf("vpa: register the webhook: %w", err)
@@ -122,6 +126,7 @@ func (a *Admission) register(ctx context.Context, url string) error {
 
 // called waits until the API server calls the webhook: for a pod that it does not keep.
 func (a *Admission) called(ctx context.Context) error {
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, webhookPatient)
 	defer cancel()
 	probe := &corev1.Pod{
@@ -129,7 +134,7 @@ func (a *Admission) called(ctx context.Context) error {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "kubernasium.io/simulated"}}},
 	}
 	for {
-		got, err := a.r.client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		got, err := a.r.client.CoreV1().Pods(cmp.Or(a.r.config.Namespace, metav1.NamespaceDefault)).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil && got.Labels[probeLabel] != "" {
 			return nil
 		}
@@ -138,7 +143,7 @@ func (a *Admission) called(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ErrNoWebhooks
+			return cmp.Or(asked.Err(), ErrNoWebhooks)
 		case <-time.After(pollInterval):
 		}
 	}

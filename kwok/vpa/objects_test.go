@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -222,13 +223,13 @@ func TestAutoscalers(t *testing.T) {
 	}
 	r := w.recommender(nil)
 	// Without samples nothing is recommended.
-	if got := w.step(r); got != (vpa.Report{Autoscalers: 8, Written: 2}) {
-		t.Errorf("without samples %+v, want 8 autoscalers and the status of the two without a target", got)
+	if got := w.step(r); got != (vpa.Report{Autoscalers: 8, Written: 3}) {
+		t.Errorf("without samples %+v, want 8 autoscalers and the status of the three that ask for what is not supported", got)
 	}
 	w.use("one", 1, 1000, 5000*mib, monday)
 	w.use("two", 1, 1000, 5000*mib, monday)
-	if got := w.step(r); got != (vpa.Report{Autoscalers: 8, Recommended: 5, Written: 6}) {
-		t.Errorf("%+v, want 8 autoscalers, 5 recommended for and the status of 6 written", got)
+	if got := w.step(r); got != (vpa.Report{Autoscalers: 8, Recommended: 5, Written: 5}) {
+		t.Errorf("%+v, want 8 autoscalers, of which 5 are recommended for", got)
 	}
 	// By hand: 1 core is in bucket 36, which ends at 1.01628 cores, and 15 % more is 1168 m; 5000 MiB
 	// likewise are 6117462922 bytes. After one sample lower bounds are the least that there is, 25 m
@@ -252,13 +253,26 @@ func TestAutoscalers(t *testing.T) {
 	if got := w.step(r); got.Recommended != 0 || got.Written != 0 {
 		t.Errorf("without new samples %+v, want nothing recommended", got)
 	}
+	// One that is no longer for a container has no recommendation for it.
+	policy := []byte(`{"spec": {"resourcePolicy": {"containerPolicies": [{"containerName": "helper", "mode": "Off"}]}}}`)
+	if _, err := w.resource("verticalpodautoscalers").Patch(ctx, "pair", types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.use("two", 1, 1000, 5000*mib, monday.Add(time.Minute))
+	w.step(r)
+	// The lower bounds of upstream's own code after a second sample a minute later: the medians, 1168 m
+	// and 6117462922 bytes, times (1 + 0.001·1440)^-2, truncated.
+	if got, want := show(w.status("pair")), "main: 1168m 6117462922, from 196m 1027523334; RecommendationProvided"; got != want {
+		t.Errorf("pair with a policy: %q, want %q", got, want)
+	}
 }
 
-// TestRestart: a recommender that is started anew goes on with the samples of the one before.
+// TestRestart: a recommender that is started anew goes on with the samples of the one before, and
+// gives new pods what that recommended, before it has seen a sample.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.deploy("app", 1, main)
-	w.autoscaler("app", "recommenders: [{name: ours}], targetRef: {kind: Deployment, name: app}, updatePolicy: {updateMode: \"Off\"}")
+	w.autoscaler("app", "recommenders: [{name: ours}], targetRef: {kind: Deployment, name: app}, updatePolicy: {updateMode: Initial}")
 	checkpoints := func(c *vpa.Config) { c.Checkpoints = true }
 	for i := range 3 {
 		w.use("app", 1, 1000, 5000*mib, monday.Add(time.Duration(i)*time.Minute))
@@ -270,6 +284,35 @@ func TestRestart(t *testing.T) {
 		if n, _, err := unstructured.NestedInt64(object.Object, "status", "totalSamplesCount"); err != nil || n != int64(i+1) {
 			t.Errorf("the checkpoint has %d samples, %v; want %d", n, err, i+1)
 		}
+	}
+	r := w.recommender(nil)
+	if got := w.step(r); got.Autoscalers != 1 {
+		t.Fatalf("%+v, want one autoscaler", got)
+	}
+	hook, err := r.Admit(ctx, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := hook.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	old := w.running("app", 1)[0]
+	if err := w.client.CoreV1().Pods(w.namespace).Delete(ctx, old.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		p := w.running("app", 1)[0]
+		if p.UID == old.UID && time.Now().Before(end) {
+			continue
+		}
+		// Target as in TestAutoscalers; the limits were twice the requests.
+		got := p.Spec.Containers[0].Resources
+		if got.Requests.Cpu().MilliValue() != 1168 || got.Requests.Memory().Value() != 6_117_462_922 || got.Limits.Cpu().MilliValue() != 2336 || got.Limits.Memory().Value() != 12_234_925_844 {
+			t.Errorf("a new pod has %+v, want 1168m and 6117462922 bytes, and limits twice as much", got)
+		}
+		break
 	}
 }
 

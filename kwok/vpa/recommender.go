@@ -147,8 +147,6 @@ func (r *Recommender) Run(ctx context.Context, interval time.Duration, done func
 // looks at the pods, recommends, writes status, and lets the updater act. What fails for one
 // autoscaler keeps no other from being served; the errors are returned together.
 func (r *Recommender) Step(ctx context.Context) (Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	var report Report
 	list, err := r.list(ctx)
 	if err != nil {
@@ -174,6 +172,8 @@ func (r *Recommender) Step(ctx context.Context) (Report, error) {
 
 // list returns the autoscalers that name this recommender, in the order of their names.
 func (r *Recommender) list(ctx context.Context) ([]Autoscaler, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	objects, err := r.api.Resource(autoscalers).Namespace(r.config.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("vpa: list autoscalers: %w", err)
@@ -200,6 +200,8 @@ func (r *Recommender) list(ctx context.Context) ([]Autoscaler, error) {
 
 // serve is the part of a Step that is for one autoscaler.
 func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	uid := string(a.UID)
 	one := r.known[uid]
 	if one == nil {
@@ -214,6 +216,12 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	if err != nil {
 		return err
 	}
+	if err := r.prepare(ctx, a, one, t); errors.Is(err, errUnsupported) {
+		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
+	} else if err != nil {
+		return err
+	}
+	r.publish(a, one, t)
 	pods, err := r.pods(ctx, a.Namespace, t.selector)
 	if err != nil {
 		return err
@@ -228,11 +236,12 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	if !at.After(one.at) {
 		return nil // no new sample
 	}
+	for pod, u := range used {
+		u.fresh = u.at.After(one.at)
+		used[pod] = u
+	}
 	one.at = at
-	if err := r.recommend(ctx, a, one, t, pods, used); err != nil {
-		if errors.Is(err, errUnsupported) {
-			return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
-		}
+	if err := r.recommend(a, one, t, pods, used); err != nil {
 		return err
 	}
 	report.Recommended++
@@ -251,20 +260,22 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	return nil
 }
 
-// recommend lets the models of the containers look at the pods, and recommend.
-func (r *Recommender) recommend(ctx context.Context, a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
+// prepare makes the models of an autoscaler's containers, or tells them what has become of
+// controller and policy.
+func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscaler, t *target) error {
+	if err := one.drop(a, t); err != nil {
+		return err
+	}
 	for i := range t.template.Spec.Containers {
 		c := &t.template.Spec.Containers[i]
 		policy := policyOf(a, c.Name)
 		if policy.off {
 			continue
 		}
+		config := r.liveConfig(a, t, c, policy)
 		known := one.containers[c.Name]
-		config, err := r.liveConfig(a, t, c, policy)
-		if err != nil {
-			return err
-		}
 		if known == nil {
+			var err error
 			if known, err = r.open(ctx, a, c.Name, config); err != nil {
 				return err
 			}
@@ -273,16 +284,37 @@ func (r *Recommender) recommend(ctx context.Context, a *Autoscaler, one *autosca
 			return fmt.Errorf("%w: container %s: %w", errUnsupported, c.Name, err)
 		}
 		known.policy = policy
-		if err := known.live.Look(one.at, t.replicas, r.livePods(pods, c.Name, used)); err != nil {
-			return err
-		}
-		if known.rec, err = known.live.Next(known.model.Policy); err != nil {
-			return err
-		}
-		known.given = true
-		r.log.Info("recommendation", "autoscaler", a.Namespace+"/"+a.Name, "container", c.Name, "cpu_m", known.rec.Target.MilliCPU, "memory_b", known.rec.Target.MemoryBytes)
 	}
 	return nil
+}
+
+// recommend lets the models of the containers look at the pods, and recommend.
+func (r *Recommender) recommend(a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
+	for name, c := range one.containers {
+		if err := c.live.Look(one.at, t.replicas, r.livePods(pods, name, used)); err != nil {
+			return err
+		}
+		var err error
+		if c.rec, err = c.live.Next(c.model.Policy); err != nil {
+			return err
+		}
+		c.given = true
+		r.log.Info("recommendation", "autoscaler", a.Namespace+"/"+a.Name, "container", name, "cpu_m", c.rec.Target.MilliCPU, "memory_b", c.rec.Target.MemoryBytes)
+	}
+	return nil
+}
+
+// drop closes the models of containers that are no longer recommended for.
+func (one *autoscaler) drop(a *Autoscaler, t *target) error {
+	var errs []error
+	for name, c := range one.containers {
+		there := slices.ContainsFunc(t.template.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+		if !there || policyOf(a, name).off {
+			delete(one.containers, name)
+			errs = append(errs, c.model.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // open makes the model of a container: from where it was before a restart, as far as the API
@@ -296,10 +328,11 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: container %s: %w", errUnsupported, name, err), m.Close())
 	}
+	one := &container{model: m, live: live}
 	if old := a.Status.Recommendation; old != nil {
 		for i := range old.ContainerRecommendations {
 			if c := &old.ContainerRecommendations[i]; c.ContainerName == name {
-				live.Adopt(adopted(c, config))
+				one.rec, one.given = live.Adopt(adopted(c, config)), true
 			}
 		}
 	}
@@ -308,7 +341,7 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 			return nil, errors.Join(err, m.Close())
 		}
 	}
-	return &container{model: m, live: live}, nil
+	return one, nil
 }
 
 // forget drops an autoscaler that is gone.

@@ -93,6 +93,7 @@ func (r *Recommender) pods(ctx context.Context, namespace string, s labels.Selec
 // sample is the usage of a pod's containers.
 type sample struct {
 	at         time.Time
+	fresh      bool // it has not been looked at
 	containers map[string]cluster.Resources
 }
 
@@ -105,7 +106,7 @@ func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Sele
 	used, last := map[string]sample{}, time.Time{}
 	for i := range list.Items {
 		m := &list.Items[i]
-		one := sample{m.Timestamp.Time, map[string]cluster.Resources{}}
+		one := sample{at: m.Timestamp.Time, containers: map[string]cluster.Resources{}}
 		for _, c := range m.Containers {
 			one.containers[c.Name] = listed(c.Usage)
 		}
@@ -134,7 +135,7 @@ func (r *Recommender) livePods(pods []corev1.Pod, name string, used map[string]s
 			}
 		}
 		if u, ok := used[p.Name]; ok {
-			one.Used, one.Sampled = u.containers[name], true
+			one.Used, one.Sampled = u.containers[name], u.fresh
 		}
 		var since time.Time
 		one.Resize, since = resizing(p)
@@ -218,7 +219,7 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 
 // liveConfig returns what a model is told of the controller. A resource that is not controlled is
 // held at what the template requests.
-func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, p containerPolicy) (env.LiveConfig, error) {
+func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, p containerPolicy) env.LiveConfig {
 	config := env.LiveConfig{
 		Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits), Min: p.min, Max: p.max,
 		Mode: env.ModeRecreate, MinReplicas: r.config.MinReplicas, RequestsOnly: p.requestsOnly, Containers: len(t.template.Spec.Containers),
@@ -233,7 +234,7 @@ func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, 
 	}
 	u := a.Spec.UpdatePolicy
 	if u == nil {
-		return config, nil
+		return config
 	}
 	if u.UpdateMode != nil && *u.UpdateMode != "Auto" {
 		config.Mode = *u.UpdateMode
@@ -244,5 +245,5 @@ func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, 
 	if u.EvictAfterOOMSeconds != nil {
 		config.EvictAfterOOM = time.Duration(*u.EvictAfterOOMSeconds) * time.Second
 	}
-	return config, nil
+	return config
 }

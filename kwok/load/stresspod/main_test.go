@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,12 +37,21 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// standIn notes its start and its end by SIGTERM, which it waits for.
+// standIn notes its start and its end by SIGTERM, which it waits for, and holds --vm-bytes meanwhile.
 func standIn(file string) {
+	var held []byte
+	if i := slices.Index(os.Args, "--vm-bytes"); i > 0 {
+		var mib int
+		if _, err := fmt.Sscanf(os.Args[i+1], "%dM", &mib); err != nil {
+			os.Exit(2)
+		}
+		held = bytes.Repeat([]byte{1}, mib<<20)
+	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	note(file, "start "+strings.Join(os.Args[1:], " "))
 	<-stop
+	runtime.KeepAlive(held)
 	note(file, "stop "+strings.Join(os.Args[1:], " "))
 }
 
@@ -126,14 +137,15 @@ func TestStressPod(t *testing.T) {
 	}
 }
 
-// TestStressUses runs stress-ng where there is one: the process's group uses about the CPU and the
-// memory of the target. Elsewhere the arguments above stand for it.
+// TestStressUses: a worker holds the memory of the target, of stress-ng where it is installed and
+// elsewhere of what stands in its place.
 func TestStressUses(t *testing.T) {
 	path, err := exec.LookPath("stress-ng")
 	if err != nil {
-		t.Log("no stress-ng here; apt-get install stress-ng lets it be measured")
-		return
+		t.Setenv(role, filepath.Join(t.TempDir(), "notes"))
+		path = os.Args[0]
 	}
+	t.Log("with", path)
 	s := &load.Stress{Path: path}
 	defer s.Close()
 	if err := s.Set(load.Target{RAM: 64, CPU: 100}); err != nil {
