@@ -26,6 +26,7 @@ import (
 type compareConfig struct {
 	spec      *envs.Spec
 	kwargs    map[string]any // the held-out part is added
+	evaluate  map[string]any // and these options then
 	models    []string
 	baselines []string // nil: all, and random actions
 	episodes  int
@@ -191,7 +192,7 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 	if c.episodes < 2 {
 		return nil, fmt.Errorf("%d episodes, want at least 2 for an interval", c.episodes)
 	}
-	kwargs := heldOut(c.spec, c.kwargs, nil)
+	kwargs := heldOut(c.spec, c.kwargs, c.evaluate)
 	v, err := envs.NewVec(c.spec, c.episodes, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
 	if err != nil {
 		return nil, err

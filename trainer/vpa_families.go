@@ -20,6 +20,7 @@ type familiesConfig struct {
 	baseline string
 	types    []string
 	kwargs   map[string]any
+	evaluate map[string]any
 	episodes int
 	markdown string
 }
@@ -58,7 +59,7 @@ func (p *policyFigures) add(r *comparisonRow, weight float64) {
 
 func newVPAFamilies() *cobra.Command {
 	var c familiesConfig
-	var kwargs []string
+	var kwargs, evaluate []string
 	cmd := &cobra.Command{
 		Use:   "families",
 		Short: "Compare models with a recommender on each type of workload: cost, OOM kills, evictions",
@@ -77,6 +78,9 @@ most is no higher than the recommender's.`,
 			}
 			var err error
 			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
+				return err
+			}
+			if c.evaluate, err = parseKwargs("eval-env-kwargs", evaluate); err != nil {
 				return err
 			}
 			if len(c.types) == 0 {
@@ -107,6 +111,7 @@ most is no higher than the recommender's.`,
 	f.StringVar(&c.baseline, "baseline", "upstream", "recommender to compare with; upstream_exact on the discrete environment")
 	f.StringSliceVar(&c.types, "workload-type", nil, "types of workloads (default: all)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: those of the first model)")
+	f.StringArrayVar(&evaluate, "eval-env-kwargs", nil, "further option key:value for evaluation, such as split:train to choose hyperparameters by (repeat)")
 	f.IntVar(&c.episodes, "episodes", 100, "held-out episodes of each type")
 	f.StringVar(&c.markdown, "markdown", "", "file for the table")
 	return cmd
@@ -122,7 +127,7 @@ func (c *familiesConfig) family(ctx context.Context, kind string) (familyResult,
 	if err != nil {
 		return familyResult{}, err
 	}
-	res, err := compare(ctx, compareConfig{spec: spec, kwargs: merge(kwargs, map[string]any{"workload": kind}), models: c.models,
+	res, err := compare(ctx, compareConfig{spec: spec, kwargs: merge(kwargs, map[string]any{"workload": kind}), evaluate: c.evaluate, models: c.models,
 		baselines: []string{c.baseline}, episodes: c.episodes, seed: compareSeed})
 	if err != nil {
 		return familyResult{}, err

@@ -2,13 +2,11 @@ package lra_test
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 var ctx = context.Background()
@@ -20,14 +18,7 @@ const (
 	pricingID      = "k8s/LRAPricing-v0"
 )
 
-func spec(tb testing.TB, id string) *envs.Spec {
-	tb.Helper()
-	s, err := envs.Lookup(id)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
+var spec = envstest.Spec
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {
@@ -111,9 +102,6 @@ func TestInvalidOptions(t *testing.T) {
 		{hierarchicalID, map[string]any{"subscheduler": "genius"}, `subscheduler is "genius", want one of [greedy greedy_local_search least_loaded milp round_robin] or an .npz file`},
 		{hierarchicalID, map[string]any{"nodes": 135, "tree": true}, "5 is no power of 3"},
 	} {
-		_, err := spec(t, tc.id).Open(tc.opts)
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, tc.id, tc.opts, tc.want)
 	}
 }

@@ -78,7 +78,8 @@
 //
 // # Options
 //
-// See [Options]: the workload, or files; mode and rule of the updater; policy, LimitRange, node;
+// See [Options]: the workload, or files; mode, rule and requirements of the updater; policy,
+// LimitRange, node;
 // weighting and encoding. Evaluations take split heldout: other workloads.
 //
 // # Baselines

@@ -66,22 +66,25 @@ type Options struct {
 	LimitRatioCPU    float64 `opt:"limit_ratio_cpu" doc:"CPU limit over request at the start; 1 is equal, 0 is no limit"`
 	LimitRatioMemory float64 `opt:"limit_ratio_memory" doc:"memory limit over request at the start; 1 is equal, 0 is no limit"`
 
-	Mode           string  `opt:"mode" doc:"Off, Initial, Recreate, InPlaceOrRecreate or InPlace"`
-	Updater        string  `opt:"updater" doc:"upstream, or usage: the earlier project's rule"`
-	MinReplicas    int     `opt:"min_replicas" doc:"fewer live pods than this are left alone; upstream's default is 2"`
-	Tolerance      float64 `opt:"eviction_tolerance" doc:"fraction of the pods that may be disrupted at a time"`
-	EvictAfterOOM  float64 `opt:"evict_after_oom_s" doc:"a container that ran for less seconds until an OOM kill is acted upon at once"`
-	Controlled     string  `opt:"controlled_values" doc:"RequestsAndLimits (limits keep their proportion) or RequestsOnly"`
-	ResizePolicy   string  `opt:"resize_policy" doc:"NotRequired, or RestartContainer: a resize in place restarts the container"`
-	MinCPU         float64 `opt:"min_allowed_cpu_m" doc:"policy: least CPU request in millicores; also the low end of actions"`
-	MaxCPU         float64 `opt:"max_allowed_cpu_m" doc:"policy: greatest CPU request in millicores; also the high end of actions"`
-	MinMemory      float64 `opt:"min_allowed_memory_mib" doc:"policy: least memory request in MiB; also the low end of actions"`
-	MaxMemory      float64 `opt:"max_allowed_memory_mib" doc:"policy: greatest memory request in MiB; also the high end of actions"`
-	RangeMinCPU    float64 `opt:"limit_range_min_cpu_m" doc:"LimitRange of containers: least CPU, 0 is none"`
-	RangeMaxCPU    float64 `opt:"limit_range_max_cpu_m" doc:"LimitRange of containers: greatest CPU, limits included, 0 is none"`
-	RangeMinMemory float64 `opt:"limit_range_min_memory_mib" doc:"LimitRange of containers: least memory, 0 is none"`
-	RangeMaxMemory float64 `opt:"limit_range_max_memory_mib" doc:"LimitRange of containers: greatest memory, limits included, 0 is none"`
-	RangeRatio     float64 `opt:"limit_range_max_ratio" doc:"LimitRange of containers: greatest limit over request, 0 is none"`
+	Mode           string   `opt:"mode" doc:"Off, Initial, Recreate, InPlaceOrRecreate or InPlace"`
+	Updater        string   `opt:"updater" doc:"upstream, or usage: the earlier project's rule"`
+	MinReplicas    int      `opt:"min_replicas" doc:"fewer live pods than this are left alone; upstream's default is 2"`
+	Tolerance      float64  `opt:"eviction_tolerance" doc:"fraction of the pods that may be disrupted at a time"`
+	EvictAfterOOM  float64  `opt:"evict_after_oom_s" doc:"a container that ran for less seconds until an OOM kill is acted upon at once"`
+	Requirements   []string `opt:"eviction_requirements" doc:"all must hold for a pod to be evicted or resized: lists of cpu+memory:TargetHigherThanRequests or …TargetLowerThanRequests"`
+	Controlled     string   `opt:"controlled_values" doc:"RequestsAndLimits (limits keep their proportion) or RequestsOnly"`
+	ResizePolicy   string   `opt:"resize_policy" doc:"NotRequired, or RestartContainer: a resize in place restarts the container"`
+	MinCPU         float64  `opt:"min_allowed_cpu_m" doc:"policy: least CPU request in millicores; also the low end of actions"`
+	MaxCPU         float64  `opt:"max_allowed_cpu_m" doc:"policy: greatest CPU request in millicores; also the high end of actions"`
+	MinMemory      float64  `opt:"min_allowed_memory_mib" doc:"policy: least memory request in MiB; also the low end of actions"`
+	MaxMemory      float64  `opt:"max_allowed_memory_mib" doc:"policy: greatest memory request in MiB; also the high end of actions"`
+	RangeMinCPU    float64  `opt:"limit_range_min_cpu_m" doc:"LimitRange of containers: least CPU, 0 is none"`
+	RangeMaxCPU    float64  `opt:"limit_range_max_cpu_m" doc:"LimitRange of containers: greatest CPU, limits included, 0 is none"`
+	RangeMinMemory float64  `opt:"limit_range_min_memory_mib" doc:"LimitRange of containers: least memory, 0 is none"`
+	RangeMaxMemory float64  `opt:"limit_range_max_memory_mib" doc:"LimitRange of containers: greatest memory, limits included, 0 is none"`
+	RangeCPU       float64  `opt:"limit_range_default_cpu_m" doc:"LimitRange of containers: CPU limit of one that has none, 0 is none"`
+	RangeMemory    float64  `opt:"limit_range_default_memory_mib" doc:"LimitRange of containers: memory limit of one that has none, 0 is none"`
+	RangeRatio     float64  `opt:"limit_range_max_ratio" doc:"LimitRange of containers: greatest limit over request, 0 is none"`
 
 	NodeCPU    float64 `opt:"node_cpu_m" doc:"millicores of the node"`
 	NodeMemory float64 `opt:"node_memory_mib" doc:"memory of the node in MiB"`
@@ -163,6 +166,8 @@ func (o *Options) checkNumbers() error {
 		{"limit_range_max_cpu_m", o.RangeMaxCPU, 0, most},
 		{"limit_range_min_memory_mib", o.RangeMinMemory, 0, most},
 		{"limit_range_max_memory_mib", o.RangeMaxMemory, 0, most},
+		{"limit_range_default_cpu_m", o.RangeCPU, 0, most},
+		{"limit_range_default_memory_mib", o.RangeMemory, 0, most},
 		{"limit_range_max_ratio", o.RangeRatio, 0, 1000},
 		{"node_cpu_m", o.NodeCPU, 1, most},
 		{"node_memory_mib", o.NodeMemory, 1, most},
@@ -179,11 +184,11 @@ func (o *Options) checkNumbers() error {
 // checkLimits checks what options say together of limits.
 func (o *Options) checkLimits() error {
 	for _, c := range []struct {
-		name            string
-		ratio, min, max float64
+		name                     string
+		ratio, min, max, implied float64
 	}{
-		{"cpu", o.LimitRatioCPU, o.RangeMinCPU, o.RangeMaxCPU},
-		{"memory", o.LimitRatioMemory, o.RangeMinMemory, o.RangeMaxMemory},
+		{"cpu", o.LimitRatioCPU, o.RangeMinCPU, o.RangeMaxCPU, o.RangeCPU},
+		{"memory", o.LimitRatioMemory, o.RangeMinMemory, o.RangeMaxMemory, o.RangeMemory},
 	} {
 		switch {
 		case c.ratio != 0 && c.ratio < 1:
@@ -192,6 +197,9 @@ func (o *Options) checkLimits() error {
 			return fmt.Errorf("%w: limit_ratio_%s is %v, and limit_range_max_ratio permits %v", envs.ErrInvalidOption, c.name, c.ratio, o.RangeRatio)
 		case c.max != 0 && c.max < c.min:
 			return fmt.Errorf("%w: the LimitRange of %s is from %v to %v", envs.ErrInvalidOption, c.name, c.min, c.max)
+		case c.implied != 0 && (c.implied < c.min || c.max != 0 && c.implied > c.max):
+			return fmt.Errorf("%w: the LimitRange of %s has the default limit %v, want one from its least amount, %v, to its greatest, %v (0 is none)",
+				envs.ErrInvalidOption, c.name, c.implied, c.min, c.max)
 		case c.max != 0 && c.min*max(c.ratio, 1) > c.max:
 			return fmt.Errorf("%w: the LimitRange of %s from %v to %v leaves no request whose limit is %v times as much",
 				envs.ErrInvalidOption, c.name, c.min, c.max, c.ratio)

@@ -65,6 +65,35 @@ func (o *Options) bounds() (low, high cluster.Resources) {
 	return low, high
 }
 
+// start returns what a container requests at the start, its limit, and the greatest request whose
+// proportional limit is within the LimitRange; of one resource, whose request is drawn, the limit
+// is that of the trace, or in proportion, or the LimitRange's default for a container without
+// one. That does not go with a request above it, or too far below it, as the API server rejects
+// both.
+func (o *Options) start(request, trace, implied, greatest, high int64, ratio float64) (int64, int64, int64) {
+	var limit int64
+	switch {
+	case trace > 0:
+		limit = max(trace, request)
+	case ratio > 0:
+		return request, int64(float64(request) * ratio), high
+	case implied == 0:
+		return request, 0, high
+	default:
+		limit, request = implied, min(request, implied)
+		if o.RangeRatio > 0 {
+			request = max(request, int64(math.Ceil(float64(limit)/o.RangeRatio)))
+		}
+	}
+	if greatest > 0 {
+		limit = min(limit, greatest)
+		if o.Controlled == RequestsAndLimits {
+			high = min(high, int64(float64(greatest)*float64(request)/float64(limit)))
+		}
+	}
+	return request, limit, high
+}
+
 // ratio is that of limits which follow requests.
 func (o *Options) ratio(r float64) float64 {
 	if o.Controlled == RequestsOnly {

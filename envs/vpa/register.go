@@ -32,7 +32,7 @@ func init() {
 			Options:     &defaults,
 			HeldOut:     map[string]any{"split": SplitHeldOut},
 			RenderModes: []string{"ansi", "rgb_array"},
-			StepNanos:   700,
+			StepNanos:   540,
 			Info:        infoColumns,
 			Metrics: []envs.Metric{
 				{Column: "cost", Unit: "h", Lower: true}, {Column: "slack_pct", Unit: "%", Lower: true},

@@ -20,6 +20,8 @@ type source struct {
 	history  int               // samples before the episode, 1 or more
 	series   []workload.Series // of the split, on the grid of the steps; empty generates
 	types    []string          // of generated workloads
+
+	requirements []requirement // of evictions
 }
 
 // heldOutEvery is how many workloads of a file there are for each that is held out.
@@ -28,8 +30,9 @@ const heldOutEvery = 5
 func newSource(o Options, discrete bool) (*source, error) {
 	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
 	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
-	if o.Data == "" {
-		return s, nil
+	var err error
+	if s.requirements, err = parseRequirements(o.Requirements); err != nil || o.Data == "" {
+		return s, err
 	}
 	grid := workload.Grid{Interval: s.interval, MaxGap: time.Duration(o.MaxGap * float64(time.Second))}
 	all, _, err := workload.ReadFiles(o.Data, o.Format, grid)

@@ -51,6 +51,7 @@ type Task struct {
 
 	feed *upstreamFeed  // nil unless an option asks for upstream's recommender
 	up   Recommendation // of feed, for the present moment
+	live *Live          // nil unless the pods run elsewhere
 
 	candidates []candidate
 	budget     budget
@@ -191,22 +192,15 @@ func (t *Task) drawInitial() {
 	}
 	// Before limits are known, RequestsOnly has none to hold requests to.
 	t.limits = cluster.Resources{}
+	t.low, t.high = t.opts.bounds()
 	t.rec = Recommendation{Lower: want, Target: want, Upper: want, Uncapped: want}
 	t.cap(&t.rec)
 	t.initial = t.rec.Target
-	t.rec.Uncapped = t.initial
-	t.limits.MilliCPU = t.initialLimit(t.traceLimits.MilliCPU, t.initial.MilliCPU, t.opts.LimitRatioCPU)
-	t.limits.MemoryBytes = t.initialLimit(t.traceLimits.MemoryBytes, t.initial.MemoryBytes, t.opts.LimitRatioMemory)
-}
-
-func (t *Task) initialLimit(trace, request int64, ratio float64) int64 {
-	switch {
-	case trace > 0:
-		return max(trace, request)
-	case ratio == 0:
-		return 0
-	}
-	return int64(float64(request) * ratio)
+	o, implied, greatest := t.opts, amount(t.opts.RangeCPU, t.opts.RangeMemory), amount(t.opts.RangeMaxCPU, t.opts.RangeMaxMemory)
+	r, l, high, trace := &t.initial, &t.limits, &t.high, t.traceLimits
+	r.MilliCPU, l.MilliCPU, high.MilliCPU = o.start(r.MilliCPU, trace.MilliCPU, implied.MilliCPU, greatest.MilliCPU, high.MilliCPU, o.LimitRatioCPU)
+	r.MemoryBytes, l.MemoryBytes, high.MemoryBytes = o.start(r.MemoryBytes, trace.MemoryBytes, implied.MemoryBytes, greatest.MemoryBytes, high.MemoryBytes, o.LimitRatioMemory)
+	t.rec = Recommendation{Lower: t.initial, Target: t.initial, Upper: t.initial, Uncapped: t.initial}
 }
 
 // leastNorm keeps the costs of an idle workload finite: a hundredth of a core.

@@ -2,14 +2,13 @@ package vpa_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/vpa"
 )
 
@@ -20,14 +19,7 @@ const (
 	discrete   = "k8s/VerticalPodAutoscalerDiscrete-v0"
 )
 
-func spec(tb testing.TB, id string) *envs.Spec {
-	tb.Helper()
-	s, err := envs.Lookup(id)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
+var spec = envstest.Spec
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {
@@ -46,6 +38,8 @@ func TestContract(t *testing.T) {
 		{"requests only, LimitRange, five minutes", map[string]any{
 			"controlled_values": "RequestsOnly", "steps": 60, "interval_s": 300, "limit_range_min_cpu_m": 50,
 			"limit_range_max_cpu_m": 8000, "limit_range_max_memory_mib": 8192, "limit_range_max_ratio": 4}},
+		{"eviction requirements, default limits", map[string]any{"steps": 60, "limit_ratio_cpu": 0, "limit_ratio_memory": 0, "limit_range_default_cpu_m": 4000,
+			"limit_range_default_memory_mib": 4096, "limit_range_max_ratio": 4, "eviction_requirements": []string{"cpu+memory:TargetHigherThanRequests"}}},
 		{"beside upstream, safe, held", map[string]any{"encoding": "upstream", "safety": "memory", "hold": 7, "steps": 90, "pods": 2}},
 	} {
 		for _, id := range []string{continuous, discrete} {
@@ -73,12 +67,12 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"limit_ratio_cpu": 0.5}, "limit_ratio_cpu is 0.5, want 0 (no limit) or 1 and more"},
 		{map[string]any{"limit_ratio_cpu": 4.0, "limit_range_max_ratio": 3.0}, "limit_range_max_ratio permits 3"},
 		{map[string]any{"limit_range_min_cpu_m": 100.0, "limit_range_max_cpu_m": 50.0}, "the LimitRange of cpu is from 100 to 50"},
+		{map[string]any{"limit_range_max_cpu_m": 500.0, "limit_range_default_cpu_m": 600.0, "limit_ratio_cpu": 0}, "the default limit 600, want one from its least amount, 0, to its greatest, 500"},
 		{map[string]any{"max_allowed_cpu_m": 5.0}, "max_allowed_cpu_m is 5"},
+		{map[string]any{"eviction_requirements": []string{"disk:TargetHigherThanRequests"}}, `eviction_requirements has "disk:TargetHigherThanRequests", want cpu, memory or cpu+memory`},
+		{map[string]any{"eviction_requirements": []string{"cpu:Higher"}}, `has "cpu:Higher"`},
 	} {
-		_, err := spec(t, continuous).Open(tc.opts)
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, continuous, tc.opts, tc.want)
 	}
 }
 

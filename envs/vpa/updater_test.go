@@ -200,3 +200,41 @@ func TestMemoryLimitInUse(t *testing.T) {
 		t.Errorf("evicted in step %d, want 61", evicted)
 	}
 }
+
+// TestEvictionRequirements follows upstream's rule: every requirement must hold, and one holds if
+// any of its resources moves in its direction, strictly. The pod requests 1000 m and 1024 MiB; an
+// element x of the target is 4^((x+1)/2) times that.
+func TestEvictionRequirements(t *testing.T) {
+	const higher, lower = ":TargetHigherThanRequests", ":TargetLowerThanRequests"
+	for _, tc := range []struct {
+		name         string
+		requirements []string
+		cpu, mem     float32
+		want         float64 // evictions, or resizes
+	}{
+		{"none", nil, 0, -1, 1},
+		{"CPU higher, is", []string{"cpu" + higher}, 0, -1, 1},
+		{"CPU higher, is the same", []string{"cpu" + higher}, -1, 0, 0},
+		{"either higher, memory is", []string{"cpu+memory" + higher}, -1, 0, 1},
+		{"both higher, memory is", []string{"cpu" + higher, "memory" + higher}, -1, 0, 0},
+		{"both higher, are", []string{"cpu" + higher, "memory" + higher}, 0, 0, 1},
+		{"CPU lower, is higher", []string{"cpu" + lower}, 0, 0, 0},
+		{"CPU lower, memory higher, memory is", []string{"cpu" + lower, "memory" + higher}, -1, 0, 0},
+	} {
+		for _, mode := range []string{"Recreate", "InPlace"} {
+			v := open(t, continuous, fixed(usageFile(t, flat(1)...), 1, map[string]any{"mode": mode, "eviction_requirements": tc.requirements}))
+			reset(t, v, 1)
+			b := step(t, v, both(tc.cpu, tc.mem)...)
+			if got := column(t, v, b, "evictions") + column(t, v, b, "resizes"); got != tc.want {
+				t.Errorf("%s: %v changes in mode %s, want %v", tc.name, got, mode, tc.want)
+			}
+		}
+	}
+	// 2000 m at the start, a target of 1000 m: lower.
+	v := open(t, continuous, fixed(usageFile(t, flat(1)...), 1, map[string]any{
+		"initial_low": 2, "initial_high": 2, "eviction_requirements": []string{"cpu" + lower}}))
+	reset(t, v, 1)
+	if b := step(t, v, both(-1, -1)...); column(t, v, b, "evictions") != 1 {
+		t.Errorf("CPU lower, is: %v evictions, want 1", column(t, v, b, "evictions"))
+	}
+}

@@ -3,6 +3,7 @@ package tracking
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -44,14 +45,13 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 	}
 	canvas := newCanvas(curveWidth, vg.Length(len(panels))*panelHeightInches*vg.Inch)
 	all := drawTitle(margins(canvas), title)
-	height := (all.Max.Y - all.Min.Y) / vg.Length(len(panels))
 	legend := plot.NewLegend()
 	legend.Top, legend.Left = true, true
 	legend.TextStyle.Font = sans(11)
 	legend.TextStyle.Color = ink
 	legend.Padding = vg.Points(5)
 	legend.ThumbnailWidth = vg.Points(22)
-	plots := make([]*plot.Plot, len(panels))
+	plots := make([][]*plot.Plot, len(panels))
 	for i, panel := range panels {
 		p := newPlot()
 		p.Y.Label.Text = panel.YLabel
@@ -67,23 +67,24 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 			into = &other
 		}
 		addPanel(p, into, x, panel, events)
-		plots[i] = p
+		plots[i] = []*plot.Plot{p}
 	}
 	box := legend.Rectangle(all)
 	column := box.Max.X - box.Min.X + vg.Points(6)
-	for i, p := range plots {
-		top := vg.Length(i) * height
-		c := draw.Crop(all, 0, -column-vg.Points(14), (vg.Length(len(plots)-1)*height)-top, -top)
-		p.Draw(c)
+	// Aligned, so that an instant is at the same place in all panels.
+	left := draw.Crop(all, 0, -column-vg.Points(14), 0, 0)
+	for i, c := range plot.Align(plots, draw.Tiles{Rows: len(plots), Cols: 1}, left) {
+		plots[i][0].Draw(c[0])
 	}
 	legend.Draw(draw.Crop(all, all.Max.X-all.Min.X-column, 0, 0, 0))
 	return writePNG(path, canvas)
 }
 
-// addPanel adds the lines, and above them the events.
+// addPanel adds the lines, the first on top of the others, and above them the events.
 func addPanel(p *plot.Plot, legend *plot.Legend, x []float64, panel Panel, events []Events) {
 	most := 0.0
-	for i, l := range panel.Lines {
+	styles := make([]*plotter.Line, len(panel.Lines))
+	for i, l := range slices.Backward(panel.Lines) {
 		style := line(nil, palette[i%len(palette)], vg.Points(1.3), nil)
 		if i >= len(palette) {
 			style.Dashes = dashes[(i/len(palette)-1)%len(dashes)]
@@ -105,7 +106,10 @@ func addPanel(p *plot.Plot, legend *plot.Legend, x []float64, panel Panel, event
 			part = append(part, plotter.XY{X: x[k], Y: y})
 		}
 		flush()
-		legend.Add(shorten(l.Name), style)
+		styles[i] = style
+	}
+	for i, l := range panel.Lines {
+		legend.Add(shorten(l.Name), styles[i])
 	}
 	if most == 0 {
 		most = 1

@@ -1,0 +1,64 @@
+package vpa
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Change requirements of upstream's eviction requirements.
+const (
+	TargetHigher = "TargetHigherThanRequests"
+	TargetLower  = "TargetLowerThanRequests"
+)
+
+// requirement is an eviction requirement: of one of its resources, the target must be higher
+// than the request, or lower.
+type requirement struct{ cpu, memory, higher bool }
+
+// parseRequirements reads requirements of the form cpu+memory:TargetHigherThanRequests.
+func parseRequirements(texts []string) ([]requirement, error) {
+	var all []requirement
+	for _, text := range texts {
+		resources, change, _ := strings.Cut(text, ":")
+		one := requirement{higher: change == TargetHigher}
+		ok := one.higher || change == TargetLower
+		for name := range strings.SplitSeq(resources, "+") {
+			switch name {
+			case "cpu":
+				one.cpu = true
+			case "memory":
+				one.memory = true
+			default:
+				ok = false
+			}
+		}
+		if !ok {
+			return nil, fmt.Errorf("%w: eviction_requirements has %q, want cpu, memory or cpu+memory, a colon, and %s or %s",
+				envs.ErrInvalidOption, text, TargetHigher, TargetLower)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// holds reports whether a pod with these requests may be changed to the target.
+func (r requirement) holds(requests, target cluster.Resources) bool {
+	if !r.higher {
+		requests, target = target, requests
+	}
+	return r.cpu && target.MilliCPU > requests.MilliCPU || r.memory && target.MemoryBytes > requests.MemoryBytes
+}
+
+// admits reports whether every eviction requirement holds for a pod with these requests.
+// Upstream asks them of resizes in place as well.
+func (t *Task) admits(requests cluster.Resources) bool {
+	for _, r := range t.src.requirements {
+		if !r.holds(requests, t.rec.Target) {
+			return false
+		}
+	}
+	return true
+}
