@@ -58,6 +58,11 @@ images: controlplane ## prepare .cache/images, the folders from which compose.ya
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
 
+stresspod: ## prepare .cache/images/stresspod, the folder from which the image of stress pods is built
+	@mkdir -p $(CACHE)/images/stresspod
+	cp kwok/load/stresspod/Dockerfile $(CACHE)/images/stresspod/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/stresspod/ ./kwok/load/stresspod
+
 test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
 	tools/test_compose.sh
 
@@ -70,31 +75,30 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0
 
-# Algorithms with hyperparameters for an environment of nodes, and what its trainings have beside
-# these: instances, a teacher, of the seeds 1 to 5 the one with the best evaluation.
-algos_k8s-PodBalance-v0 := ppo a2c
-algos_k8s-GPUPodScheduling-v0 := ppo
+# What trainings have beside the tuned hyperparameters, by environment, and by algorithm on it:
+# instances, what is rewarded, a teacher, of the seeds 1 to 5 the one with the best evaluation.
 pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
 	--env-kwargs lifetime:600 --env-kwargs steps:500
-pretrained_k8s-GPUPodScheduling-v0 := --seed 5 --env-kwargs constrained_low:0.05 --imitate WeightedFGD --imitate-steps 100000 --eval-episodes 40
+pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --env-kwargs reward:weighted --env-kwargs alloc_weight:0 \
+	--env-kwargs frag_weight:1 --env-kwargs scarcity_weight:1 --eval-env-kwargs reward:allocation --eval-episodes 40 --eval-freq 50000
+pretrained_k8s-GPUPodScheduling-v0_ppo := --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
 
 # Environments with their arguments, + for a space.
 PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
 	k8s/LRASubcluster-v0+--env-kwargs+min_containers:1+--env-kwargs+containers:216+--imitate+greedy+--imitate-steps+60000
 
-# pretrain trains the algorithms $(2) on the environment $(1) with the arguments $(3), and publishes.
+# pretrain trains every algorithm on the environment $(1), and publishes.
 define pretrain
 best=(); \
-for algo in $(2); do \
-	bin/trainer train --algo $$algo --env $(1) --seed 1 --save-freq 0 $(3) -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
-	best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
-done; \
-bin/trainer card "$${best[@]}"
+$(foreach algo,$(PRETRAINED_ALGOS),bin/trainer train --algo $(algo) --env $(1) --seed 1 --save-freq 0 \
+	$(pretrained_$(subst /,-,$(1))) $(pretrained_$(subst /,-,$(1))_$(algo)) -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+)bin/trainer card "$${best[@]}"
 endef
 
 pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about five minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
-	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env),$(or $(algos_$(subst /,-,$(env))),$(PRETRAINED_ALGOS)),$(pretrained_$(subst /,-,$(env))));)
+	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env));)
 	@for job in $(PRETRAINED_LRA); do \
 		bin/trainer train --algo ppo --env $${job//+/ } --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
 		bin/trainer card --model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"; \
@@ -122,7 +126,7 @@ pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, wi
 	bin/trainer card "$${best[@]}"
 
 test: ## every test
-	@for stage in test-race test-full test-python test-oracle test-kwok; do \
+	@for stage in test-race test-full test-python test-oracle test-controlplane test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
@@ -137,7 +141,7 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
 	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer
-	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
+	$(GO) build -o $(CACHE)/trainer ./trainer
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
@@ -149,10 +153,13 @@ test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is c
 test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
-		{ $(GO) test -count=1 -timeout 20m -v ./kwok ./kwok/stages && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
+		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
+		|| { cat $(CACHE)/test-kwok.log; exit 1; }
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
+		PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client -q tests/test_twins.py >> $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
-	@grep -e '^ok' -e 'decisions, .* pods' $(CACHE)/test-kwok.log
+	@grep -e '^ok' -e 'decisions, .* pods' -e '^[0-9]* passed' $(CACHE)/test-kwok.log
 
 $(VENV)/installed: tools/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
@@ -182,20 +189,25 @@ bench-learning: build ## every algorithm with five seeds against published resul
 	@echo "table in $(CACHE)/learning.md, plots in docs/img"
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
-	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
-	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
+	@mkdir -p $(CACHE)
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check envpool==1.2.5 || echo "without EnvPool, whose wheel does not install here"
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
 	@echo "written to $(CACHE)/wire.md"
 
 bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
-	@mkdir -p $(CACHE) && $(GO) build -o $(CACHE)/trainer ./trainer
-	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
+	@mkdir -p $(CACHE)
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
 	@echo "written to $(CACHE)/trainers.md"
+
+BENCH_KWOK ?= --soak 6m --episodes 100
+
+bench-kwok: controlplane ## the real API server: start, pods, nodes, resets, memory, a soak, 100 episodes of parity for each twin
+	@mkdir -p $(CACHE)
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) run ./tools/benchkwok $(BENCH_KWOK) --profile $(CACHE)/kwok.pprof
+	@echo "what the control plane does with its time: go tool pprof -top -cum $(CACHE)/kwok.pprof"
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

@@ -14,6 +14,16 @@ type Policy interface {
 	Act(b *envs.Batch, actions []float32) error
 }
 
+// A Scorer is a Policy that rates every action.
+type Scorer interface {
+	Policy
+
+	// Scores writes for each row of b one number for each action to scores: a logit or a value. Act
+	// chooses the permitted action of the highest, the first of equals. It is an error for actions
+	// that are not Discrete.
+	Scores(b *envs.Batch, scores []float32) error
+}
+
 // A Learner is a Policy that improves from experience. Its Act explores; Greedy returns the
 // policy to evaluate and to ship. The trainer calls, in turn, Act, Observe and Update.
 // Environments must reset in the mode [envs.SameStep].

@@ -155,3 +155,23 @@ func (a always) Act(_ *envs.Batch, actions []float32) error {
 	}
 	return nil
 }
+
+// TestImitatesAtRate: with a rate too small for the weights to move, the learner does what it did
+// before; with none given it is the optimum (TestImitates).
+func TestImitatesAtRate(t *testing.T) {
+	spec := envcheck.LargestNode(8, true)
+	for _, algo := range []string{"ppo", "dqn"} {
+		t.Run(algo, func(t *testing.T) {
+			r := agentstest.NewRun(t, spec, 4, 1, builders[algo](t, policies.Node, 10_000))
+			before := r.Evaluate(spec, 20)
+			d := demonstration(t, spec, 4, "Largest", 800)
+			d.LearningRate = agents.Schedule{Initial: 1e-12, Linear: true}
+			if _, err := r.L.(imitation.Learner).Imitate(context.Background(), d); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Evaluate(spec, 20); got != before {
+				t.Errorf("mean return %v after imitation at a rate of 1e-12, want %v as before", got, before)
+			}
+		})
+	}
+}

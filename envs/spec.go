@@ -29,6 +29,11 @@ type Spec struct {
 	// what makes the cluster of one environment; nil is package sim. Errors as of Open.
 	Backend func(opts map[string]any) (func() (cluster.Cluster, error), error)
 
+	// Live makes a task that decides for a running cluster of so many nodes, by the same opts as
+	// Open, of which those that draw instances do nothing; nil if the environment cannot. Errors
+	// as of Open.
+	Live func(opts map[string]any, nodes int) (Live, error)
+
 	// Options is a pointer to the struct of options with its defaults set, for help texts and
 	// for clients; nil if there are none. See [DecodeOptions] for its tags.
 	Options any

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/metricsapi"
+	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
 // Labels and annotations of the objects. Amounts are in the units of [cluster.Op].
@@ -30,12 +32,12 @@ const (
 
 	// annotationComplete is read by KWOK's stage pod-complete-after: how long the pod runs by
 	// KWOK's clock. It is set when the environment's clock says that the pod's time is over.
-	annotationComplete = "kubernasium.io/duration"
+	annotationComplete = stages.Duration
 	completeNow        = "0s"
 
-	// Usage, as KWOK's resource metrics read it.
-	annotationUsageCPU    = "kwok.x-k8s.io/usage-cpu"
-	annotationUsageMemory = "kwok.x-k8s.io/usage-memory"
+	// Usage, as KWOK's resource metrics and metrics.k8s.io read it.
+	annotationUsageCPU    = metricsapi.AnnotationCPU
+	annotationUsageMemory = metricsapi.AnnotationMemory
 )
 
 const (

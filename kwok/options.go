@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
 // KubeconfigVariable names the environment variable with the file that says how to reach the
@@ -32,7 +33,7 @@ type Options struct {
 }
 
 // nodeAnnotation marks the nodes that KWOK plays.
-const nodeAnnotation = "kwok.x-k8s.io/node"
+const nodeAnnotation = stages.Node
 
 // server is the connection that the clusters of equal options share. It connects at its first
 // use, so that environments can be described without a control plane.
@@ -152,10 +153,13 @@ func refuseRealNodes(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
+// Simulated reports whether KWOK plays the node.
+func Simulated(n *corev1.Node) bool { return n.Annotations[nodeAnnotation] != "" }
+
 func realNodes(nodes []corev1.Node) []string {
 	var real []string
 	for i := range nodes {
-		if nodes[i].Annotations[nodeAnnotation] == "" {
+		if !Simulated(&nodes[i]) {
 			real = append(real, nodes[i].Name)
 		}
 	}

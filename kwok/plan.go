@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/metricsapi"
 )
 
 // inFlight is the most calls at a time. With 32 the API server is the limit.
@@ -103,7 +105,9 @@ func (c *Cluster) plan(op *cluster.Op) error {
 	case cluster.Resize:
 		c.resize(op.Pod)
 	case cluster.SetUsage:
-		c.annotate(op.Pod, usage(op.Resources))
+		annotations := usage(op.Resources)
+		annotations[metricsapi.AnnotationTime] = time.Unix(0, int64(c.state.Now)).UTC().Format(time.RFC3339)
+		c.annotate(op.Pod, annotations)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func RunSim(ctx context.Context, c SimConfig, done func(SimDeployment, Load)) ([
 	for reset := range c.Resets {
 		for i := 0; ; i++ {
 			d := SimDeployment{Reset: reset, Name: fmt.Sprintf("sim-%d-%d", reset, i), Replicas: simReplicasMin + rng.IntN(simReplicasMax-simReplicasMin+1), Created: time.Now()}
-			if err := s.deploy(ctx, d); err != nil {
+			if err := s.deploy(ctx, d, cluster.Resources{MilliCPU: simMilliCPU, MemoryBytes: simMemoryBytes}, nil); err != nil {
 				return all, err
 			}
 			if err := s.placed(ctx, d); err != nil {
@@ -129,9 +129,10 @@ func connectSim(ctx context.Context, c SimConfig) (*simulation, error) {
 	return s, nil
 }
 
-func (s *simulation) deploy(ctx context.Context, d SimDeployment) error {
+// deploy creates a deployment of pods of a size, for nodes with the labels only.
+func (s *simulation) deploy(ctx context.Context, d SimDeployment, requests cluster.Resources, only map[string]string) error {
 	labels, replicas, grace := map[string]string{labelRunSim: d.Name}, int32(d.Replicas), int64(0)
-	size := amounts(cluster.Resources{MilliCPU: simMilliCPU, MemoryBytes: simMemoryBytes})
+	size := amounts(requests)
 	_, err := s.client.AppsV1().Deployments(s.Namespace).Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
@@ -139,7 +140,7 @@ func (s *simulation) deploy(ctx context.Context, d SimDeployment) error {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
-					SchedulerName: s.SchedulerName, TerminationGracePeriodSeconds: &grace,
+					SchedulerName: s.SchedulerName, NodeSelector: only, TerminationGracePeriodSeconds: &grace,
 					Containers: []corev1.Container{{Name: container, Image: "kubernasium.io/simulated", Resources: corev1.ResourceRequirements{Requests: size, Limits: size}}},
 				},
 			},
@@ -181,6 +182,10 @@ func Clean(ctx context.Context, o Options, namespace string, all bool) error {
 	if err != nil {
 		return err
 	}
+	return clean(ctx, client, namespace, all)
+}
+
+func clean(ctx context.Context, client kubernetes.Interface, namespace string, all bool) error {
 	which := metav1.ListOptions{LabelSelector: labelRunSim}
 	if all {
 		which.LabelSelector = ""

@@ -3,11 +3,14 @@ package kwok
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
@@ -36,6 +39,23 @@ func Connect(ctx context.Context, o Options) (kubernetes.Interface, error) {
 		return nil, err
 	}
 	return server.connect(ctx)
+}
+
+// RESTConfig returns how to reach the control plane that o names, for clients of other APIs.
+func RESTConfig(ctx context.Context, o Options) (*rest.Config, error) {
+	server, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := server.connect(ctx); err != nil { // refuses real nodes
+		return nil, err
+	}
+	rc, err := clientcmd.BuildConfigFromFlags("", server.opts.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kwok: kubeconfig: %w", err)
+	}
+	rc.QPS, rc.UserAgent, rc.WarningHandler = -1, "kubernasium", rest.NoWarnings{}
+	return rc, nil
 }
 
 // Usage returns what is requested of each node by its pods that have not ended, by name.

@@ -1,75 +1,132 @@
 #!/usr/bin/env bash
 # Brings compose.yaml up with a real Docker engine, profile by profile, and sees that each does
 # its work: episodes end on the API server with their returns printed, the saved model is
-# evaluated, the server plays, TensorBoard shows the run, ports are on loopback only.
+# evaluated, the server plays, TensorBoard shows the run, ports are on loopback only. It does so
+# with `docker compose` and with docker-compose, where both are there.
 #
-# Usage: make test-compose. Needs Docker with `docker compose` or docker-compose 1.29; takes the
-# image kubernasium/tensorboard as it is where there is one, since its base cannot be pulled
-# everywhere.
+# Usage: make test-compose. TensorBoard's base image cannot be pulled everywhere: without it, and
+# without an image kubernasium/tensorboard, tools/tensorboard/from_debian.sh makes one.
+# With KWOK_CLUSTER_BASE=IMAGE, upstream's cluster image or one like it, the variant of
+# compose.kwok.yaml is brought up too, and not only read.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-docker version >/dev/null || { echo "test-compose needs a Docker engine that runs (DOCKER_HOST)" >&2; exit 1; }
-if docker compose version >/dev/null 2>&1; then compose=(docker compose); else compose=(docker-compose); fi
-echo "== $("${compose[@]}" version | head -1), engine $(docker version --format '{{.Server.Version}}')"
+fail() { echo "test-compose: $*" >&2; exit 1; }
+docker version >/dev/null || fail "needs a Docker engine that runs (DOCKER_HOST)"
+variants=()
+if docker compose version >/dev/null 2>&1; then variants+=("docker compose"); fi
+if command -v docker-compose >/dev/null; then variants+=(docker-compose); fi
+[ ${#variants[@]} -gt 0 ] || fail "needs docker compose or docker-compose"
 
-export COMPOSE_PROJECT_NAME=kubernasium-test-$$
 KUBERNASIUM_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export KUBERNASIUM_TOKEN TRAIN_TIMESTEPS=256 EPISODES=2
 export CONTROLPLANE_PORT=${CONTROLPLANE_PORT:-16443} SERVER_PORT=${SERVER_PORT:-18765} TENSORBOARD_PORT=${TENSORBOARD_PORT:-16006}
+all=(--profile train --profile serve --profile evaluate --profile schedule)
+scratch=$(mktemp -d)
+log=$scratch/log
+compose=() # the command with its files, of the variant that runs
 
-log=$(mktemp)
+down() { if [ ${#compose[@]} -gt 0 ]; then "${compose[@]}" "${all[@]}" down --volumes --timeout 20 >/dev/null 2>&1; fi; }
 cleanup() {
 	local rc=$?
-	if [ $rc != 0 ]; then "${compose[@]}" "${all[@]}" logs --no-color >&2 || true; fi
-	"${compose[@]}" "${all[@]}" down --volumes --timeout 20 >/dev/null 2>&1 || true
-	rm -f "$log"
+	if [ $rc != 0 ] && [ ${#compose[@]} -gt 0 ]; then "${compose[@]}" "${all[@]}" logs --no-color >&2 || true; fi
+	down || true
+	rm -rf "$scratch"
 	exit $rc
 }
-all=(--profile train --profile serve --profile evaluate --profile schedule)
 trap cleanup EXIT
-fail() { echo "test-compose: $*" >&2; exit 1; }
 want() { grep -q "$1" "$log" || { cat "$log" >&2; fail "$2"; }; }
+up() { "${compose[@]}" --profile "$1" up --no-build --detach >"$log" 2>&1 || { cat "$log" >&2; fail "profile $1 does not come up"; }; }
+trainer() { .cache/images/trainer/trainer train --algo ppo --env classic/CartPole-v1 --url "ws://127.0.0.1:$SERVER_PORT" -f "$scratch/logs" "$@"; }
 
-if (unset KUBERNASIUM_TOKEN && "${compose[@]}" "${all[@]}" config >/dev/null 2>&1); then fail "it starts without a token"; fi
-"${compose[@]}" "${all[@]}" config >"$log"
-"${compose[@]}" "${all[@]}" build controlplane server trainer >/dev/null
-docker image inspect kubernasium/tensorboard >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build tensorboard
+images() {
+	"${compose[@]}" "${all[@]}" build controlplane server trainer >"$log" 2>&1 || { cat "$log" >&2; fail "the images cannot be built"; }
+	docker image inspect kubernasium/tensorboard >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build tensorboard >"$log" 2>&1 || {
+		echo "TensorBoard's base image cannot be had: $(tail -1 "$log"); making one of Debian's packages"
+		tools/tensorboard/from_debian.sh
+	}
+}
 
-echo "== train"
-"${compose[@]}" --profile train up --no-build --detach >/dev/null
-trainer=$("${compose[@]}" --profile train ps --quiet trainer)
-[ "$(timeout 300 docker wait "$trainer")" = 0 ] || fail "the trainer failed"
-docker logs "$trainer" >"$log" 2>&1
-want 'on k8s/.*Kwok-v0: .* steps in .*, mean return' "the trainer printed no returns"
-grep 'mean return' "$log"
+train() {
+	echo "== train"
+	up train
+	local id
+	id=$("${compose[@]}" --profile train ps --all --quiet trainer)
+	[ "$(timeout 600 docker wait "$id")" = 0 ] || fail "the trainer failed"
+	docker logs "$id" >"$log" 2>&1
+	want 'on k8s/.*Kwok-v0: .* steps in .*, mean return' "the trainer printed no returns"
+	grep 'mean return' "$log"
+}
 
-echo "== TensorBoard"
-for ((i = 0; ; i++)); do
-	if curl -fsS "http://127.0.0.1:$TENSORBOARD_PORT/data/plugin/scalars/tags" >"$log" 2>/dev/null && grep -q rollout/ep_rew_mean "$log"; then break; fi
-	[ $i -lt 60 ] || { cat "$log" >&2; fail "TensorBoard does not show rollout/ep_rew_mean"; }
-	sleep 1
+tensorboard() {
+	echo "== TensorBoard"
+	for ((i = 0; ; i++)); do
+		if curl -fsS "http://127.0.0.1:$TENSORBOARD_PORT/data/plugin/scalars/tags" >"$log" 2>/dev/null && grep -q rollout/ep_rew_mean "$log"; then break; fi
+		[ $i -lt 120 ] || { cat "$log" >&2; fail "TensorBoard does not show rollout/ep_rew_mean"; }
+		sleep 1
+	done
+}
+
+evaluate() {
+	echo "== evaluate"
+	"${compose[@]}" --profile evaluate run --rm evaluate >"$log" 2>&1 || { cat "$log" >&2; fail "the evaluation failed"; }
+	want 'mean return .* over 2 held-out episodes' "the evaluation printed no returns"
+	grep 'mean return' "$log"
+}
+
+serve() {
+	echo "== serve"
+	up serve
+	for ((i = 0; i < 60; i++)); do curl -fsS "http://127.0.0.1:$SERVER_PORT/readyz" >/dev/null 2>&1 && break || sleep 1; done
+	trainer -n 2048 --eval-freq 0 >"$log" 2>&1 || { cat "$log" >&2; fail "no training on the server"; }
+	grep 'mean return' "$log"
+	if KUBERNASIUM_TOKEN=wrong trainer -n 64 >/dev/null 2>&1; then fail "the server takes a wrong token"; fi
+}
+
+schedule() {
+	echo "== schedule"
+	up schedule
+	for ((i = 0; i < 60; i++)); do
+		curl -fsSk -H "Authorization: Bearer $KUBERNASIUM_TOKEN" "https://127.0.0.1:$CONTROLPLANE_PORT/readyz" >"$log" 2>/dev/null && break || sleep 1
+	done
+	want ok "the control plane does not answer with the token"
+	if curl -fsSk "https://127.0.0.1:$CONTROLPLANE_PORT/api/v1/nodes" >/dev/null 2>&1; then fail "the control plane answers without a token"; fi
+}
+
+isolation() {
+	echo "== isolation"
+	for service in "$@"; do
+		id=$("${compose[@]}" "${all[@]}" ps --quiet "$service")
+		[ "$(docker inspect --format '{{.HostConfig.ReadonlyRootfs}} {{.Config.User}}' "$id")" = "true 65532:65532" ] || fail "$service is not read-only, or root"
+		docker inspect --format '{{range .NetworkSettings.Ports}}{{range .}}{{.HostIp}} {{end}}{{end}}' "$id" | grep -qx '127.0.0.1 ' || fail "$service is published beyond loopback"
+	done
+}
+
+for variant in "${variants[@]}"; do
+	read -ra compose <<<"$variant"
+	export COMPOSE_PROJECT_NAME=kubernasium-test-$$
+	echo "== $("${compose[@]}" version | head -1), engine $(docker version --format '{{.Server.Version}}')"
+	if (unset KUBERNASIUM_TOKEN && "${compose[@]}" "${all[@]}" config >/dev/null 2>&1); then fail "it starts without a token"; fi
+	"${compose[@]}" "${all[@]}" config >"$log"
+	images
+	train
+	tensorboard
+	evaluate
+	serve
+	schedule
+	isolation controlplane server tensorboard
+	down
+
+	compose+=(-f compose.yaml -f compose.kwok.yaml)
+	COMPOSE_PROJECT_NAME+=-kwok
+	"${compose[@]}" "${all[@]}" config >"$log"
+	want kubernasium/kwok-cluster "compose.kwok.yaml does not replace the control plane"
+	if [ -n "${KWOK_CLUSTER_BASE:-}" ]; then
+		echo "== upstream KWOK's cluster"
+		"${compose[@]}" "${all[@]}" build --build-arg "BASE=$KWOK_CLUSTER_BASE" controlplane >"$log" 2>&1 || { cat "$log" >&2; fail "kwok/upstream cannot be built"; }
+		train
+		evaluate
+		down
+	fi
 done
-
-echo "== evaluate"
-"${compose[@]}" --profile evaluate run --rm evaluate >"$log" 2>&1 || { cat "$log" >&2; fail "the evaluation failed"; }
-want 'mean return .* over 2 held-out episodes' "the evaluation printed no returns"
-grep 'mean return' "$log"
-
-echo "== serve"
-"${compose[@]}" --profile serve up --no-build --detach >/dev/null
-for ((i = 0; i < 30; i++)); do curl -fsS "http://127.0.0.1:$SERVER_PORT/readyz" >/dev/null 2>&1 && break || sleep 1; done
-.cache/images/trainer/trainer train --algo ppo --env classic/CartPole-v1 --url "ws://127.0.0.1:$SERVER_PORT" -n 2048 --eval-freq 0 -f "$(mktemp -d)" >"$log" 2>&1 ||
-	{ cat "$log" >&2; fail "no training on the server"; }
-grep 'mean return' "$log"
-if KUBERNASIUM_TOKEN=wrong .cache/images/trainer/trainer train --algo ppo --env classic/CartPole-v1 --url "ws://127.0.0.1:$SERVER_PORT" -n 64 -f "$(mktemp -d)" >/dev/null 2>&1; then
-	fail "the server takes a wrong token"
-fi
-
-echo "== isolation"
-for service in controlplane server; do
-	id=$("${compose[@]}" "${all[@]}" ps --quiet $service)
-	[ "$(docker inspect --format '{{.HostConfig.ReadonlyRootfs}} {{.Config.User}}' "$id")" = "true 65532:65532" ] || fail "$service is not read-only, or root"
-	docker inspect --format '{{range .NetworkSettings.Ports}}{{range .}}{{.HostIp}} {{end}}{{end}}' "$id" | grep -qx '127.0.0.1 ' || fail "$service is published beyond loopback"
-done
-echo "test-compose: all profiles work"
+echo "test-compose: all profiles work with ${variants[*]}"

@@ -291,16 +291,38 @@ func (c *card) write(w io.Writer) error {
 	}
 	ew.printf("\n## Data\n\nOptions of the environment: %s in training, %s for the scores;\nits README says which instances they are. Seeds of episodes: in training from the command's on, in\n"+
 		"its evaluations from %d, of the scores from %d.\n", kwargsText(c.models[0].kwargs), kwargsText(res.EnvKwargs), evalSeed, res.Seed)
-	path := filepath.ToSlash(filepath.Join(c.folder, c.models[0].file))
-	ew.printf("\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n", path)
-	if c.models[0].meta.Spec.Nodes != nil { // which neither ONNX nor Stable-Baselines3 has
+	c.writeUse(ew)
+	return ew.err
+}
+
+// writeUse says how to play the models, and with which options of the environment.
+func (c *card) writeUse(ew *errWriter) {
+	path := func(m cardModel) string { return filepath.ToSlash(filepath.Join(c.folder, m.file)) }
+	var dense []string // the others score nodes with shared layers
+	export := ""       // the first that ONNX and Stable-Baselines3 can have: without such layers and LSTMs
+	for _, m := range c.models {
+		if m.meta.Spec.Nodes != nil {
+			continue
+		}
+		dense = append(dense, "`"+m.file+"`")
+		if export == "" && len(m.meta.Spec.LSTMs) == 0 {
+			export = path(m)
+		}
+	}
+	ew.printf("\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n", path(c.models[0]))
+	if export != "" {
+		ew.printf("    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n", export)
+	}
+	switch len(dense) {
+	case len(c.models):
+		ew.printf("\nA model acts on the observations of this environment with options that leave its spaces as they are; others refuse it.\n")
+	case 0:
 		ew.printf("\nA model acts on the observations of this environment with any number of nodes (`--env-kwargs`), and otherwise\n" +
 			"with options that leave its spaces as they are; others refuse it.\n")
-		return ew.err
+	default:
+		ew.printf("\nA model acts on the observations of this environment with options that leave its spaces as they are, and with any\n"+
+			"number of nodes but for %s, whose network is dense; others refuse it.\n", strings.Join(dense, ", "))
 	}
-	ew.printf("    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n\n"+
-		"A model acts on the observations of this environment with options that leave its spaces as they are; others refuse it.\n", path)
-	return ew.err
 }
 
 // scores is the table of the comparison, best first.

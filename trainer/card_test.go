@@ -88,8 +88,12 @@ func TestCard(t *testing.T) {
 	}
 }
 
+// outdone are the baselines that every pretrained model of an environment beats.
+var outdone = map[string]string{"k8s/GangWindow-v0": "static_3", "k8s/PodBalance-v0": "KubeDefault", gpuEnv: "Random"}
+
 // TestPretrained plays the models that this repository ships: CartPole's keep the pole up for
-// all 500 steps, GangWindow's beat the best static planner on the same episodes.
+// all 500 steps, others beat a baseline on the same episodes: GangWindow's the best static planner,
+// PodBalance's the stock scheduler on unlike nodes and pods.
 func TestPretrained(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 20 episodes of each model; run without -short")
@@ -123,16 +127,45 @@ func TestPretrained(t *testing.T) {
 			}
 			continue
 		}
-		if f.Meta.Env != "k8s/GangWindow-v0" {
+		baseline := outdone[f.Meta.Env]
+		if baseline == "" {
 			continue // its environment's tests know what is good
 		}
 		var c comparison
-		out := mustExecute(t, "compare", "--model", path, "--baseline", "static_3", "--episodes", "20", "--json")
+		out := mustExecute(t, "compare", "--model", path, "--baseline", baseline, "--episodes", "20", "--json")
 		if err := json.Unmarshal([]byte(out), &c); err != nil {
 			t.Fatal(err)
 		}
-		if c.Rows[0].Kind != kindModel || c.Rows[0].Difference.High >= 0 {
-			t.Errorf("%s: %+v, want it better than static_3", path, c.Rows[0])
+		if d := c.Rows[0].Difference; c.Rows[0].Kind != kindModel || c.Lower && d.High >= 0 || !c.Lower && d.Low <= 0 {
+			t.Errorf("%s: %+v, want it better than %s", path, c.Rows[0], baseline)
+		}
+	}
+}
+
+// TestCardUse: what a card says of the number of nodes, and which model it exports.
+func TestCardUse(t *testing.T) {
+	dense := cardModel{file: "ppo.safetensors"}
+	lstm := cardModel{file: "ppo_lstm.safetensors", meta: models.Checkpoint{Spec: models.Spec{LSTMs: []models.LSTM{{}}}}}
+	nodes := cardModel{file: "dqn.safetensors", meta: models.Checkpoint{Spec: models.Spec{Nodes: &models.Nodes{}}}}
+	for _, tc := range []struct {
+		name         string
+		models       []cardModel
+		want, export string
+	}{
+		{"dense", []cardModel{dense}, "with options that leave its spaces as they are; others refuse it", "ppo.safetensors"},
+		{"nodes", []cardModel{nodes}, "with any number of nodes", ""},
+		{"both", []cardModel{nodes, dense, lstm}, "number of nodes but for `ppo.safetensors`, `ppo_lstm.safetensors`", "ppo.safetensors"},
+		{"nodes and an LSTM", []cardModel{nodes, lstm}, "number of nodes but for `ppo_lstm.safetensors`", ""},
+	} {
+		var b strings.Builder
+		ew := &errWriter{w: &b}
+		(&card{folder: "f", models: tc.models}).writeUse(ew)
+		text := b.String()
+		if ew.err != nil || !strings.Contains(text, tc.want) || !strings.Contains(text, "eval --model f/"+tc.models[0].file) {
+			t.Errorf("%s: %v, want %q in\n%s", tc.name, ew.err, tc.want, text)
+		}
+		if exports := strings.Contains(text, "export"); exports != (tc.export != "") || exports && !strings.Contains(text, "export --model f/"+tc.export) {
+			t.Errorf("%s: want export of %q in\n%s", tc.name, tc.export, text)
 		}
 	}
 }

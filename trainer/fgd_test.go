@@ -56,7 +56,7 @@ func TestReproduceFGD(t *testing.T) {
 }
 
 func TestPodschedSimulate(t *testing.T) {
-	dir := filepath.Join("kubeyaml", "testdata")
+	dir := filepath.Join("..", "kwok", "kubeyaml", "testdata")
 	args := []string{"podsched", "simulate", "-f", filepath.Join(dir, "cluster.yaml"), "-s", filepath.Join(dir, "scheduler.yaml")}
 	out := mustExecute(t, args...)
 	for _, want := range []string{"default/half-2", "0/3 nodes are available: 1 another GPU model, 1 no GPU, 1 untolerated taint dedicated", "3 placed, 1 failed", "GPU 75.00 %"} {

@@ -99,6 +99,9 @@ func (r *run) writeConfig() error {
 	}
 	if r.imitate.baseline != "" {
 		args["imitate"], args["imitate_steps"], args["imitate_epochs"] = r.imitate.baseline, r.imitate.steps, r.imitate.epochs
+		if r.imitate.rate != "" {
+			args["imitate_learning_rate"] = r.imitate.rate
+		}
 	}
 	if r.threshold != nil {
 		args["reward_threshold"] = *r.threshold

@@ -20,6 +20,7 @@ const imitateSeed = 500_000_000
 type imitateConfig struct {
 	baseline      string // or the file of a model; empty: none
 	steps, epochs int
+	rate          string // of the gradient steps, in RL Zoo's form; empty: the learner's
 }
 
 func (c imitateConfig) check(spec *envs.Spec, urls []string) error {
@@ -32,11 +33,28 @@ func (c imitateConfig) check(spec *envs.Spec, urls []string) error {
 	if c.steps < 1 || c.epochs < 1 {
 		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d: want at least 1 of each", c.steps, c.epochs)
 	}
+	if _, err := c.schedule(); err != nil {
+		return err
+	}
 	if c.model() {
 		return nil // is read for the environments that it is to play
 	}
 	_, err := spec.Baseline(c.baseline)
 	return err
+}
+
+// schedule returns the learning rate, zero for the learner's.
+func (c imitateConfig) schedule() (s agents.Schedule, err error) {
+	if c.rate == "" {
+		return s, nil
+	}
+	if err = s.UnmarshalText([]byte(c.rate)); err == nil && s.Initial <= 0 {
+		err = fmt.Errorf("%q, want above 0", c.rate)
+	}
+	if err != nil {
+		return s, fmt.Errorf("--imitate-learning-rate: %w", err)
+	}
+	return s, nil
 }
 
 // model reports whether a model is to be imitated.
@@ -70,8 +88,12 @@ func (r *run) warmStart(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	rate, err := r.imitate.schedule()
+	if err != nil {
+		return err
+	}
 	m, err := r.learner.Imitate(ctx, imitation.Demonstration{
-		Envs: v, Teacher: teacher, Steps: r.imitate.steps, Epochs: r.imitate.epochs, Seed: imitateSeed + r.seed,
+		Envs: v, Teacher: teacher, Steps: r.imitate.steps, Epochs: r.imitate.epochs, Seed: imitateSeed + r.seed, LearningRate: rate,
 	})
 	if err != nil {
 		return fmt.Errorf("imitate %s: %w", r.imitate.baseline, err)

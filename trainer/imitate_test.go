@@ -55,6 +55,8 @@ func TestImitateRefuses(t *testing.T) {
 		{train("--imitate", "static_2", "--url", "ws://127.0.0.1:1"), "--imitate goes without --url"},
 		{train("--imitate", "static_2", "--imitate-steps", "0"), "--imitate-steps 0"},
 		{train("--imitate", "static_2", "--imitate-epochs", "-1"), "--imitate-epochs -1"},
+		{train("--imitate", "static_2", "--imitate-learning-rate", "fast"), "--imitate-learning-rate: agents: schedule \"fast\""},
+		{train("--imitate", "static_2", "--imitate-learning-rate", "lin_0"), "--imitate-learning-rate: \"lin_0\", want above 0"},
 	} {
 		if _, _, err := execute(t, context.Background(), tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("trainer %s: %v, want an error with %q", strings.Join(tc.args, " "), err, tc.want)

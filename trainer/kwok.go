@@ -12,5 +12,11 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokRunSim())
 	cmd.AddCommand(newKwokCleanCluster())
 	cmd.AddCommand(newKwokTop())
+	cmd.AddCommand(newKwokVPA())
+	cmd.AddCommand(newKwokSchedule())
+	cmd.AddCommand(newKwokExtenderConfig())
+	cmd.AddCommand(newKwokQuality())
+	cmd.AddCommand(newKwokProfile())
+	cmd.AddCommand(newKwokLoad())
 	return cmd
 }

@@ -3,13 +3,19 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/server/wire"
 )
 
 // TestKwok plays the group of commands on a control plane.
@@ -51,6 +57,44 @@ func TestKwok(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &scores) != nil {
 		t.Errorf("compare on a twin: %v\n%s%s", err, out, stderr)
 	}
+}
+
+// TestKwokKilledOverTheWire kills the control plane in mid-episode: a client of the server is told
+// UNAVAILABLE, and a reset recovers once there is a control plane again.
+func TestKwokKilledOverTheWire(t *testing.T) {
+	ctx := t.Context()
+	url := hosttest.Start(t).WS // first: it looks for goroutines when the control planes have stopped
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	flags := []string{"--components=kwok", "--kubeconfig=" + kubeconfig}
+	first := kwoktest.Start(t, flags...)
+	t.Setenv(kwok.KubeconfigVariable, kubeconfig)
+	v, err := client.Dial(ctx, url, "k8s/PodBalanceKwok-v0", 1, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	play := func(steps int) {
+		t.Helper()
+		if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for range steps {
+			if _, err := v.Step(ctx, []float32{0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	play(2)
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Step(ctx, []float32{0})
+	var refused *client.Error
+	if !errors.As(err, &refused) || refused.Code != wire.Unavailable || refused.Reason != wire.BackendDown || !errors.Is(err, cluster.ErrUnavailable) {
+		t.Fatalf("step without a control plane: %v, want %s (%s)", err, wire.Unavailable, wire.BackendDown)
+	}
+	kwoktest.Start(t, flags...)
+	play(3)
 }
 
 func TestKwokWithoutControlPlane(t *testing.T) {

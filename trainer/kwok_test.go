@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kubernasium/kubernasium/kwok/launch"
 )
 
@@ -45,10 +47,26 @@ func TestKwokUp(t *testing.T) {
 				if err := json.Unmarshal(out.b.Bytes(), &r); err != nil || r.PID == 0 || len(r.Components) != 1 {
 					t.Errorf("%v in %s, want one document with the pid and one component", err, &out.b)
 				}
-			} else if !strings.Contains(out.b.String(), "export KUBECONFIG=") {
-				t.Errorf("it printed\n%s\nwant how to use kubectl", &out.b)
+			} else {
+				wantUsage(t, out.b.String())
 			}
 		})
+	}
+}
+
+// wantUsage looks for how to use kubectl, with a node in strict JSON: older kubectls take a text
+// that begins with a brace for nothing else.
+func wantUsage(t *testing.T, text string) {
+	t.Helper()
+	_, after, found := strings.Cut(text, "<<< '")
+	object, _, ended := strings.Cut(after, "'")
+	var node corev1.Node
+	err := json.Unmarshal([]byte(object), &node)
+	if !found || !ended || err != nil || node.Annotations["kwok.x-k8s.io/node"] == "" || node.Status.Allocatable.Cpu().Value() != 4 {
+		t.Errorf("it printed\n%s\nwant a KWOK node of 4 CPU that kubectl takes; %v", text, err)
+	}
+	if !strings.Contains(text, "export KUBECONFIG=") {
+		t.Errorf("it printed\n%s\nwant how to use kubectl", text)
 	}
 }
 

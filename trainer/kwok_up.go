@@ -81,10 +81,10 @@ func printUp(cmd *cobra.Command, r launch.Ready) error {
 
     export KUBECONFIG=%[5]s
     kubectl get namespaces
-    kubectl create -f - <<'END'           # a node: one object, no machine
-    {apiVersion: v1, kind: Node, metadata: {name: node-1, annotations: {kwok.x-k8s.io/node: fake}},
-     status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}, capacity: {cpu: 4, memory: 8Gi, pods: 110}}}
-    END
+    kubectl create -f - <<< '{"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "node-1", "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}'    # a node: one object, no machine
     kubectl create deployment web --image=none --replicas=3
     kubectl get pods -o wide
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,6 +30,7 @@ type lraLearnedFlags struct {
 	containers, rows, milp int
 	online                 bool
 	load                   float64
+	reference              string
 }
 
 // lraScores are the throughputs of a method on each batch or episode.
@@ -68,7 +70,9 @@ and the bound is that of the mean mix of containers; mean_values are prices with
 			if err != nil {
 				return err
 			}
-			summarise(all)
+			if err := summarise(all, o.reference); err != nil {
+				return err
+			}
 			if wantJSON(cmd) {
 				return printJSON(cmd, all)
 			}
@@ -90,26 +94,34 @@ and the bound is that of the mean mix of containers; mean_values are prices with
 	f.IntVar(&o.milp, "milp-nodes", 300, "nodes of branch and bound of the integer program; 0 leaves it out")
 	f.Uint64Var(&o.seed, "seed", 2026, "random seed of the batches, or of the first episode")
 	f.BoolVar(&o.online, "online", false, "containers come and go")
+	f.StringVar(&o.reference, "reference", "", "method that the others are compared with, such as mean_values with --online (default: the first)")
 	f.Float64Var(&o.load, "load", 0.9, "share of the slots in use on average, with --online")
 	return cmd
 }
 
 const pricingID = "k8s/LRAPricing-v0"
 
-// summarise compares each method with the reference, which is the first; the last is the bound.
-// A row before it is the mean of the policies.
-func summarise(all []lraScores) {
+// summarise compares each method with the reference, which is the first if it is not named; the
+// last is the bound. A row before it is the mean of the policies.
+func summarise(all []lraScores, reference string) error {
 	bound := tracking.Mean(all[len(all)-1].Each)
+	ref := 0
+	if reference != "" {
+		if ref = slices.IndexFunc(all, func(s lraScores) bool { return s.Method == reference }); ref < 0 {
+			return fmt.Errorf("--reference %q, want one of the methods in the table without it", reference)
+		}
+	}
 	for i := range all {
 		s := &all[i]
 		gains := make([]float64, len(s.Each))
 		for k, v := range s.Each {
-			gains[k] = v - all[0].Each[k]
+			gains[k] = v - all[ref].Each[k]
 		}
 		e := tracking.StudentT(gains)
 		s.Throughput = tracking.Mean(s.Each)
 		s.OfBound, s.Gain, s.GainLow, s.GainHigh = s.Throughput/bound, e.Mean, e.Low, e.High
 	}
+	return nil
 }
 
 // meanOf appends the mean of the policies.

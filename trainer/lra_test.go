@@ -151,21 +151,37 @@ func TestLRALearned(t *testing.T) {
 	}
 }
 
-// The shipped sub-scheduler is at no number of containers up to 200 below round-robin, which on
-// the generated table is hard to beat on full nodes (README).
+// Pairs by hand: A gains 0.1 and 0.3 over B, 0.2 in the mean; the bound's mean is 2.
+func TestLRASummarise(t *testing.T) {
+	all := []lraScores{{Method: "A", Each: []float64{1.1, 1.3}}, {Method: "B", Each: []float64{1, 1}}, {Method: "linear bound", Each: []float64{2, 2}}}
+	if err := summarise(all, "B"); err != nil {
+		t.Fatal(err)
+	}
+	if a := all[0]; math.Abs(a.Gain-0.2) > 1e-12 || math.Abs(a.OfBound-0.6) > 1e-12 || all[1].Gain != 0 {
+		t.Errorf("A gains %v over B and has %v of the bound, want 0.2 and 0.6; B gains %v over itself, want 0", a.Gain, a.OfBound, all[1].Gain)
+	}
+	if err := summarise(all, ""); err != nil || math.Abs(all[1].Gain+0.2) > 1e-12 {
+		t.Errorf("B gains %v over the first, want -0.2; %v", all[1].Gain, err)
+	}
+	if err := summarise(all, "C"); err == nil {
+		t.Error("a reference that no method has is accepted")
+	}
+}
+
+// The shipped sub-scheduler is at no number of containers below round-robin, on the table that it
+// is trained on and on a published one, which it never saw.
 func TestLRASubScheduler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 216 numbers of containers; run without -short")
 	}
 	model := filepath.Join("..", "models", "pretrained", "k8s-LRASubcluster-v0", "ppo.safetensors")
-	doc := lraJSON(t, "lra", "train-sub", "--model", model, "--node-table", generatedTable(t), "--rows", "5")
-	if n := len(doc["counts"].([]any)); n != 216 {
-		t.Errorf("%d numbers of containers, want 216", n)
-	}
-	worse, _ := doc["worse"].([]any)
-	for _, n := range worse {
-		if n.(float64) <= 200 {
-			t.Errorf("round-robin is better at %v containers", n)
+	for _, table := range []string{generatedTable(t), filepath.Join(metisData(t), "node_table_rf_p20.csv")} {
+		doc := lraJSON(t, "lra", "train-sub", "--model", model, "--node-table", table, "--rows", "5")
+		if n := len(doc["counts"].([]any)); n != 216 {
+			t.Errorf("%s: %d numbers of containers, want 216", table, n)
+		}
+		if worse, _ := doc["worse"].([]any); len(worse) > 0 {
+			t.Errorf("%s: round-robin is better at %v containers", table, worse)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -28,9 +29,14 @@ func readModel(path string) (*model, error) {
 // readModelFor reads the policy at path for the environments of v. One over nodes may have been
 // trained with another number of them.
 func readModelFor(path string, v envs.VecEnv) (*model, error) {
+	obs, act := v.Spaces()
+	return readModelOf(path, v.Spec().ID, obs, act)
+}
+
+// readModelOf reads the policy at path for an environment with these spaces.
+func readModelOf(path, env string, obs, act space.Space) (*model, error) {
 	return loadModel(path, func(f *models.File) error {
-		obs, act := v.Spaces()
-		want, err := agents.EnvInfo{ID: v.Spec().ID, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
+		want, err := agents.EnvInfo{ID: env, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
 		if err != nil {
 			return err
 		}

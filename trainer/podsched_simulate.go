@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
-	"github.com/kubernasium/kubernasium/trainer/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 

@@ -163,6 +163,7 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline, or model file, to imitate before the training")
 	f.IntVar(&c.imitate.steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
 	f.IntVar(&c.imitate.epochs, "imitate-epochs", 10, "passes over them")
+	f.StringVar(&c.imitate.rate, "imitate-learning-rate", "", "learning rate at it, such as 0.001, or lin_0.001 which falls to 0 (default: dqn that of its training, others 0.001)")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
 	return cmd, &c
 }

@@ -13,16 +13,7 @@ import (
 )
 
 // newRun returns a learner in n environments.
-func newRun(t *testing.T, spec *envs.Spec, n int, cfg a2c.Config, seed uint64) *agentstest.Run[*a2c.Learner] {
-	t.Helper()
-	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*a2c.Learner, error) {
-		spec, err := a2c.NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return a2c.New(cfg, env, agentstest.Network(t, spec, seed), seed)
-	})
-}
+var newRun = agentstest.Algorithm[a2c.Config, *a2c.Learner]{NetworkSpec: a2c.NetworkSpec, New: a2c.New}.NewRun
 
 func quick() a2c.Config {
 	cfg := a2c.Defaults()
@@ -94,7 +85,7 @@ func TestSameSeedSameBits(t *testing.T) {
 func TestResumeEqualsUninterrupted(t *testing.T) {
 	for name, rmsprop := range map[string]bool{"RMSprop": true, "Adam": false} {
 		t.Run(name, func(t *testing.T) {
-			agentstest.CheckResume(t, 50, func(seed uint64) *agentstest.Run[*a2c.Learner] {
+			agentstest.CheckResume(t, func(r *agentstest.Run[*a2c.Learner]) { r.Updates(25) }, func(seed uint64) *agentstest.Run[*a2c.Learner] {
 				cfg := quick()
 				cfg.UseRMSProp = rmsprop
 				return newRun(t, envcheck.Identity(5), 4, cfg, seed)

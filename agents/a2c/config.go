@@ -37,25 +37,18 @@ func Defaults() Config {
 // validate reports the first hyperparameter that is out of its range, for numEnvs
 // environments.
 func (c *Config) validate(numEnvs int) error {
-	for _, p := range []struct {
-		name string
-		v    float64
-		ok   bool
-		want string
-	}{
-		{"learning_rate", c.LearningRate.Initial, c.LearningRate.Initial > 0, "above 0"},
-		{"n_steps", float64(c.NSteps), c.NSteps > 0, "at least 1"},
-		{"gamma", c.Gamma, c.Gamma >= 0 && c.Gamma <= 1, "in [0, 1]"},
-		{"gae_lambda", c.GAELambda, c.GAELambda >= 0 && c.GAELambda <= 1, "in [0, 1]"},
-		{"ent_coef", c.EntCoef, c.EntCoef >= 0, "at least 0"},
-		{"vf_coef", c.VfCoef, c.VfCoef >= 0, "at least 0"},
-		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
-		{"rms_prop_eps", c.RMSPropEps, c.RMSPropEps > 0, "above 0"},
-		{"total_timesteps", float64(c.TotalTimesteps), c.TotalTimesteps > 0, "at least 1"},
-	} {
-		if !p.ok {
-			return fmt.Errorf("a2c: %s is %v, want %s", p.name, p.v, p.want)
-		}
+	if err := agents.Validate(Algo,
+		agents.Above("learning_rate", c.LearningRate.Initial, 0),
+		agents.AtLeast("n_steps", c.NSteps, 1),
+		agents.Fraction("gamma", c.Gamma),
+		agents.Fraction("gae_lambda", c.GAELambda),
+		agents.AtLeast("ent_coef", c.EntCoef, 0),
+		agents.AtLeast("vf_coef", c.VfCoef, 0),
+		agents.Above("max_grad_norm", c.MaxGradNorm, 0),
+		agents.Above("rms_prop_eps", c.RMSPropEps, 0),
+		agents.AtLeast("total_timesteps", c.TotalTimesteps, 1),
+	); err != nil {
+		return err
 	}
 	if c.NormalizeAdvantage && c.NSteps*numEnvs < 2 {
 		return fmt.Errorf("a2c: normalize_advantage of a rollout of one row, want n_steps × n_envs of at least 2")

@@ -1,9 +1,8 @@
 package a2c
 
 import (
-	"encoding/json"
 	"math"
-	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +12,6 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
-	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models/graph"
 )
 
@@ -167,108 +164,29 @@ func TestUpdateRefusesALossThatIsNotFinite(t *testing.T) {
 	}
 }
 
-// sb3Case is what testdata/sb3.py wrote of one configuration.
-type sb3Case struct {
-	Advantages []float32          `json:"advantages"`
-	Returns    []float32          `json:"returns"`
-	Metrics    map[string]float64 `json:"metrics"`
-	Params     []float32          `json:"params"`
-}
-
 // TestAgainstStableBaselines3 goes through one rollout of 4 steps of 2 environments and one
 // update, as A2C of stable-baselines3 2.9.2 does with the same first parameters: observations,
 // actions, rewards and ends are those of testdata/sb3.py.
 func TestAgainstStableBaselines3(t *testing.T) {
-	text, err := os.ReadFile("testdata/sb3.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases map[string]sb3Case
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
-	for name, configure := range map[string]func(*Config){
+	agentstest.CheckSB3(t, "testdata/sb3.json", map[string]func(*Config){
 		"defaults":   func(*Config) {},
 		"normalized": func(c *Config) { c.NormalizeAdvantage, c.EntCoef, c.MaxGradNorm = true, 0.01, 100 },
 		"Adam":       func(c *Config) { c.UseRMSProp, c.EntCoef, c.VfCoef = false, 0.5, 0.25 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := small(4)
-			cfg.NetArch, cfg.LearningRate, cfg.Gamma, cfg.GAELambda = []int{2}, agents.Constant(0.05), 0.9, 0.8
-			configure(&cfg)
-			compareWithSB3(t, cfg, cases[name])
-		})
-	}
-}
-
-func compareWithSB3(t *testing.T, cfg Config, want sb3Case) {
-	t.Helper()
-	env := agents.EnvInfo{ID: "toy/Stub-v0", Obs: space.NewBox(-10, 10, 2), Act: space.Discrete{N: 3}, NumEnvs: 2}
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-	if err != nil {
-		t.Fatal(err)
-	}
-	net, err := graph.New(spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { net.Close() })
-	for k, p := range net.Params() {
-		for j := range p.Value {
-			p.Value[j] = float32(0.5 * math.Sin(float64(1+j+10*k)))
-		}
-	}
-	l, err := New(cfg, env, net, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	playSB3(t, l)
-	var got sb3Case
-	l.Buf.Estimate(cfg.Gamma, cfg.GAELambda) // Update normalizes the advantages in place
-	got.Advantages, got.Returns = append(got.Advantages, l.Buf.Adv...), l.Buf.Ret
-	if got.Metrics, err = l.Update(); err != nil {
-		t.Fatal(err)
-	}
-	delete(got.Metrics, "train/learning_rate")
-	for _, p := range net.Params() {
-		got.Params = append(got.Params, p.Value...)
-	}
-	// torch computes in float32 throughout.
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-4, 2e-6)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// playSB3 records the rollout of testdata/sb3.py: environment 0 terminates at t=1 and
-// environment 1 is truncated at t=2, in the state (2, −1).
-func playSB3(t *testing.T, l *Learner) {
-	t.Helper()
-	reward := [4][2]float64{{1, -0.5}, {0.5, 2}, {-1, 0}, {1.5, 1}}
-	batch := func(t int) *envs.Batch {
-		b := agentstest.BatchOf(3, 0, 0)
-		b.Obs, b.FinalObs = nil, make([]float32, 4)
-		for n := range 2 {
-			b.Obs = append(b.Obs, 0.25*float32(t)-0.5*float32(n), 0.5-0.125*float32(t*(n+1)))
-		}
-		if t > 0 {
-			copy(b.Reward, reward[t-1][:])
-		}
-		return b
-	}
-	actions := make([]float32, 2)
-	for k := range 4 {
-		if err := l.Act(batch(k), actions); err != nil {
+	}, func(t *testing.T, configure func(*Config)) (got agentstest.SB3Result) {
+		cfg := small(4)
+		cfg.NetArch, cfg.LearningRate, cfg.Gamma, cfg.GAELambda = []int{2}, agents.Constant(0.05), 0.9, 0.8
+		configure(&cfg)
+		l := agentstest.SB3Learner(t, algorithm, cfg, graph.New)
+		agentstest.SB3Rollout{}.Play(t, l, 0, 4)
+		copy(l.Buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
+		l.Buf.Estimate(cfg.Gamma, cfg.GAELambda)              // Update normalizes the advantages in place
+		got.Advantages, got.Returns = slices.Clone(l.Buf.Adv), l.Buf.Ret
+		var err error
+		if got.Metrics, err = l.Update(); err != nil {
 			t.Fatal(err)
 		}
-		next := batch(k + 1)
-		next.Terminated[0] = k == 1
-		if k == 2 {
-			next.Truncated[1] = true
-			copy(next.FinalObs[2:], []float32{2, -1})
-		}
-		if err := l.Observe(next); err != nil {
-			t.Fatal(err)
-		}
-	}
-	copy(l.Buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
+		delete(got.Metrics, "train/learning_rate")
+		got.Params = agentstest.Flat(l.Params)
+		return got
+	})
 }

@@ -1,8 +1,6 @@
 package a2c
 
 import (
-	"testing"
-
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 )
 
@@ -13,12 +11,7 @@ func small(steps int) Config {
 	return cfg
 }
 
+var algorithm = agentstest.Algorithm[Config, *Learner]{NetworkSpec: NetworkSpec, New: New}
+
 // stubLearner returns a learner of n environments with observations of one number.
-func stubLearner(t *testing.T, cfg Config, net *agentstest.Stub, n int) *Learner {
-	t.Helper()
-	l, err := New(cfg, agentstest.Env(net.Actions, n), net, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
+var stubLearner = algorithm.NewStub

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
@@ -34,6 +36,17 @@ var _ models.Network = (*Stub)(nil)
 func NewStub(actions int, outputs func(obs []float32, theta float32) []float32) *Stub {
 	param := models.Param{Name: "theta", Shape: []int{1}, Value: make([]float32, 1), Grad: make([]float32, 1)}
 	return &Stub{Actions: actions, Outputs: outputs, param: []models.Param{param}}
+}
+
+// Rows returns outputs for a Stub: the observation is the number of the row.
+func Rows(outputs []float64, width int) func(obs []float32, theta float32) []float32 {
+	return func(obs []float32, _ float32) []float32 {
+		row := make([]float32, width)
+		for j := range row {
+			row[j] = float32(outputs[int(obs[0])*width+j])
+		}
+		return row
+	}
 }
 
 // Theta returns the parameter.
@@ -124,4 +137,40 @@ func Step(t *testing.T, l Observer, v *envs.Vec, b *envs.Batch, actions []float3
 		t.Fatal(err)
 	}
 	return next
+}
+
+// CheckRefusesRewards gives new learners of three environments of Env a reward that is not
+// finite, and goes on to check the learner.
+func CheckRefusesRewards[L interface {
+	Observer
+	NumTimesteps() int
+}](t *testing.T, newLearner func() L, check func(l L)) {
+	t.Helper()
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		l := newLearner()
+		b, actions := BatchOf(2, 0, 0, 0), make([]float32, 3)
+		for range 2 {
+			if err := errors.Join(l.Act(b, actions), l.Observe(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Act(b, actions); err != nil {
+			t.Fatal(err)
+		}
+		b.Reward[1] = bad
+		err := l.Observe(b)
+		if err == nil {
+			t.Fatalf("Observe of reward %v gives no error", bad)
+		}
+		// Two steps of 3 environments came before; this is the 8th timestep, counted from 0.
+		for _, part := range []string{"environment 1", "timestep 7", "reward"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("error %q does not name %q", err, part)
+			}
+		}
+		if l.NumTimesteps() != 6 {
+			t.Errorf("after the error NumTimesteps() = %d, want 6", l.NumTimesteps())
+		}
+		check(l)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 )
@@ -50,6 +51,35 @@ func NewRun[L Learner](t *testing.T, spec *envs.Spec, n int, seed uint64, build 
 	return &Run[L]{T: t, Vec: v, L: l, Batch: b, Actions: make([]float32, n*act.Size())}
 }
 
+// An Algorithm makes a network and a learner of a configuration.
+type Algorithm[C any, L Learner] struct {
+	NetworkSpec func(cfg C, obs, act space.Space) (models.Spec, error)
+	New         func(cfg C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)
+}
+
+// NewRun makes n environments, a network and a learner in them, all from seed.
+func (a Algorithm[C, L]) NewRun(t *testing.T, spec *envs.Spec, n int, cfg C, seed uint64) *Run[L] {
+	t.Helper()
+	return NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (L, error) {
+		spec, err := a.NetworkSpec(cfg, env.Obs, env.Act)
+		if err != nil {
+			var none L
+			return none, err
+		}
+		return a.New(cfg, env, Network(t, spec, seed), seed)
+	})
+}
+
+// NewStub returns a learner of n environments of Env with a network of the test.
+func (a Algorithm[C, L]) NewStub(t *testing.T, cfg C, net *Stub, n int) L {
+	t.Helper()
+	l, err := a.New(cfg, Env(net.Actions, n), net, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // Network returns a network with first weights from seed, which is closed with the test.
 func Network(t *testing.T, spec models.Spec, seed uint64) models.Network {
 	t.Helper()
@@ -85,6 +115,16 @@ func (r *Run[L]) Cycle() (learned bool) {
 	return m != nil
 }
 
+// Updates goes on until the learner has learned n times more.
+func (r *Run[L]) Updates(n int) {
+	r.T.Helper()
+	for learned := 0; learned < n; {
+		if r.Cycle() {
+			learned++
+		}
+	}
+}
+
 // Evaluate returns the mean return of the greedy policy over n episodes.
 func (r *Run[L]) Evaluate(spec *envs.Spec, n int) float64 {
 	r.T.Helper()
@@ -110,45 +150,13 @@ func MeanReturn(t *testing.T, spec *envs.Spec, policy agents.Policy, n int) floa
 	return sum / float64(n)
 }
 
-// Saved returns the learner's checkpoint.
-func (r *Run[L]) Saved() []byte {
-	r.T.Helper()
-	var buf bytes.Buffer
-	if err := r.L.Save(&buf); err != nil {
-		r.T.Fatal(err)
-	}
-	return buf.Bytes()
-}
-
-// Tensors returns the learner's checkpoint without its seed.
-func (r *Run[L]) Tensors() []byte {
-	r.T.Helper()
-	f := Parse(r.T, r.Saved())
-	f.Meta.Seed = 0
-	var buf bytes.Buffer
-	if err := models.Write(&buf, f); err != nil {
-		r.T.Fatal(err)
-	}
-	return buf.Bytes()
-}
-
-// Parse reads a checkpoint.
-func Parse(t *testing.T, file []byte) models.File {
-	t.Helper()
-	f, err := models.Read(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 // CheckSeeds trains three runs to their given number of updates: two of one seed end in equal
 // checkpoints, byte for byte, and one of another does not.
 func CheckSeeds[L Learner](t *testing.T, updates int, run func(seed uint64) *Run[L]) {
 	t.Helper()
 	a, b, c := run(7), run(7), run(8)
 	for _, r := range []*Run[L]{a, b, c} {
-		r.updates(updates)
+		r.Updates(updates)
 	}
 	if !bytes.Equal(a.Saved(), b.Saved()) {
 		t.Error("two runs with one seed end in different checkpoints")
@@ -158,13 +166,14 @@ func CheckSeeds[L Learner](t *testing.T, updates int, run func(seed uint64) *Run
 	}
 }
 
-// CheckResume breaks a run off after half of its updates, goes on in fresh objects, and compares
-// the final checkpoint with that of an uninterrupted run, byte for byte.
-func CheckResume[L Learner](t *testing.T, updates int, run func(seed uint64) *Run[L]) {
+// CheckResume breaks a run off after a half, goes on with the other in fresh objects, and
+// compares the final checkpoint with that of an uninterrupted run, byte for byte.
+func CheckResume[L Learner](t *testing.T, half func(r *Run[L]), run func(seed uint64) *Run[L]) {
 	t.Helper()
 	whole, first, second := run(7), run(7), run(99)
-	whole.updates(updates)
-	first.updates(updates / 2)
+	half(whole)
+	half(whole)
+	half(first)
 	snapshot, err := first.Vec.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -172,22 +181,15 @@ func CheckResume[L Learner](t *testing.T, updates int, run func(seed uint64) *Ru
 	if err := second.L.Load(bytes.NewReader(first.Saved())); err != nil {
 		t.Fatal(err)
 	}
+	// The seed given to New is on record and differs; everything else must not.
+	if !bytes.Equal(first.Tensors(), second.Tensors()) {
+		t.Error("the checkpoint after Load is not the one loaded")
+	}
 	if second.Batch, err = second.Vec.Restore(context.Background(), snapshot); err != nil {
 		t.Fatal(err)
 	}
-	second.updates(updates - updates/2)
-	// The seed given to New is on record and differs; everything else must not.
+	half(second)
 	if !bytes.Equal(whole.Tensors(), second.Tensors()) {
 		t.Error("the resumed run differs from the uninterrupted one")
-	}
-}
-
-// updates goes on until the learner has learned n times more.
-func (r *Run[L]) updates(n int) {
-	r.T.Helper()
-	for learned := 0; learned < n; {
-		if r.Cycle() {
-			learned++
-		}
 	}
 }

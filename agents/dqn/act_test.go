@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents/agentstest"
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
 
@@ -23,16 +21,7 @@ func TestMaskedActionsAreNeverChosen(t *testing.T) {
 		cfg := small()
 		cfg.ExplorationInitialEps, cfg.ExplorationFinalEps, cfg.BatchSize = eps, eps, 64
 		l := stubLearner(t, cfg, 2, n, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
-		v, err := envs.NewVec(envcheck.Timing(7, 0), n, envs.VecOptions{Autoreset: envs.SameStep})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { v.Close() })
-		seed := uint64(1)
-		b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v, b := agentstest.NewVec(t, envcheck.Timing(7, 0), n)
 		actions, greedy := make([]float32, n), make([]float32, n)
 		chosen := [2]int{} // at odd steps
 		for k := range 64 {
@@ -48,6 +37,7 @@ func TestMaskedActionsAreNeverChosen(t *testing.T) {
 					chosen[int(actions[i])]++
 				}
 			}
+			var err error
 			if b, err = v.Step(context.Background(), actions); err != nil {
 				t.Fatal(err)
 			}
@@ -128,29 +118,13 @@ func TestBetaRisesToOne(t *testing.T) {
 }
 
 func TestObserveRefusesRewards(t *testing.T) {
-	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		l := stubLearner(t, small(), 2, 3, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
-		b, actions := agentstest.BatchOf(2, 0, 0, 0), make([]float32, 3)
-		cycle(t, l, b)
-		cycle(t, l, b)
-		if err := l.Act(b, actions); err != nil {
-			t.Fatal(err)
+	agentstest.CheckRefusesRewards(t, func() *Learner {
+		return stubLearner(t, small(), 2, 3, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
+	}, func(l *Learner) {
+		if l.buf.Len() != 6 {
+			t.Errorf("after the error %d transitions are stored, want 6", l.buf.Len())
 		}
-		b.Reward[1] = bad
-		err := l.Observe(b)
-		if err == nil {
-			t.Fatalf("Observe of reward %v gives no error", bad)
-		}
-		// Two steps of 3 environments came before; this is the 8th timestep, counted from 0.
-		for _, part := range []string{"environment 1", "timestep 7", "reward"} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("error %q does not name %q", err, part)
-			}
-		}
-		if l.NumTimesteps() != 6 || l.buf.Len() != 6 {
-			t.Errorf("after the error NumTimesteps() = %d and %d transitions are stored, want 6 and 6", l.NumTimesteps(), l.buf.Len())
-		}
-	}
+	})
 }
 
 func TestObserveNeedsAct(t *testing.T) {

@@ -160,6 +160,8 @@ func NewPolicy(net models.Network, spec models.Spec) agents.Policy {
 	return &greedy{net: net, head: h, q: make([]float32, h.actions)}
 }
 
+var _ agents.Scorer = (*greedy)(nil)
+
 // greedy takes the most valuable of the permitted actions.
 type greedy struct {
 	net  models.Network
@@ -177,6 +179,19 @@ func (g *greedy) Act(b *envs.Batch, actions []float32) error {
 	m := len(b.Mask) / n
 	for i := range n {
 		actions[i] = float32(categorical.Mode(g.head.values(g.q, out, i), b.Mask[i*m:(i+1)*m]))
+	}
+	return nil
+}
+
+// Scores implements [agents.Scorer]: the values of the actions.
+func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
+	n, k := len(b.Reward), g.head.actions
+	out, err := g.net.Forward(b.Obs, n)
+	if err != nil {
+		return fmt.Errorf("dqn: scores: %w", err)
+	}
+	for i := range n {
+		copy(scores[i*k:(i+1)*k], g.head.values(g.q, out, i))
 	}
 	return nil
 }

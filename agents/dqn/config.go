@@ -57,36 +57,28 @@ func Defaults() Config {
 // validate reports the first hyperparameter that is out of its range, for numEnvs
 // environments.
 func (c *Config) validate(numEnvs int) error {
-	unit := func(v float64) bool { return v >= 0 && v <= 1 }
-	for _, p := range []struct {
-		name string
-		v    float64
-		ok   bool
-		want string
-	}{
-		{"learning_rate", c.LearningRate.Initial, c.LearningRate.Initial > 0, "above 0"},
-		{"buffer_size", float64(c.BufferSize), c.BufferSize > 0, "at least 1"},
-		{"learning_starts", float64(c.LearningStarts), c.LearningStarts >= 0, "at least 0"},
-		{"batch_size", float64(c.BatchSize), c.BatchSize > 0, "at least 1"},
-		{"tau", c.Tau, c.Tau > 0 && c.Tau <= 1, "in (0, 1]"},
-		{"gamma", c.Gamma, unit(c.Gamma), "in [0, 1]"},
-		{"train_freq", float64(c.TrainFreq), c.TrainFreq > 0, "at least 1"},
-		{"gradient_steps", float64(c.GradientSteps), c.GradientSteps > 0 || c.GradientSteps == -1, "at least 1, or -1"},
-		{"n_steps", float64(c.NSteps), c.NSteps > 0, "at least 1"},
-		{"target_update_interval", float64(c.TargetUpdateInterval), c.TargetUpdateInterval > 0, "at least 1"},
-		{"exploration_fraction", c.ExplorationFraction, unit(c.ExplorationFraction), "in [0, 1]"},
-		{"exploration_initial_eps", c.ExplorationInitialEps, unit(c.ExplorationInitialEps), "in [0, 1]"},
-		{"exploration_final_eps", c.ExplorationFinalEps, unit(c.ExplorationFinalEps), "in [0, 1]"},
-		{"exploration_decay", c.ExplorationDecay, unit(c.ExplorationDecay), "in [0, 1]"},
-		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
-		{"prioritized_replay_alpha", c.PrioritizedReplayAlpha, c.PrioritizedReplayAlpha >= 0, "at least 0"},
-		{"prioritized_replay_beta0", c.PrioritizedReplayBeta0, unit(c.PrioritizedReplayBeta0), "in [0, 1]"},
-		{"prioritized_replay_eps", c.PrioritizedReplayEps, c.PrioritizedReplayEps > 0, "above 0"},
-		{"total_timesteps", float64(c.TotalTimesteps), c.TotalTimesteps > 0, "at least 1"},
-	} {
-		if !p.ok {
-			return fmt.Errorf("dqn: %s is %v, want %s", p.name, p.v, p.want)
-		}
+	if err := agents.Validate(Algo,
+		agents.Above("learning_rate", c.LearningRate.Initial, 0),
+		agents.AtLeast("buffer_size", c.BufferSize, 1),
+		agents.AtLeast("learning_starts", c.LearningStarts, 0),
+		agents.AtLeast("batch_size", c.BatchSize, 1),
+		agents.Hyperparameter{Name: "tau", Value: c.Tau, OK: c.Tau > 0 && c.Tau <= 1, Range: "in (0, 1]"},
+		agents.Fraction("gamma", c.Gamma),
+		agents.AtLeast("train_freq", c.TrainFreq, 1),
+		agents.Hyperparameter{Name: "gradient_steps", Value: c.GradientSteps, OK: c.GradientSteps > 0 || c.GradientSteps == -1, Range: "at least 1, or -1"},
+		agents.AtLeast("n_steps", c.NSteps, 1),
+		agents.AtLeast("target_update_interval", c.TargetUpdateInterval, 1),
+		agents.Fraction("exploration_fraction", c.ExplorationFraction),
+		agents.Fraction("exploration_initial_eps", c.ExplorationInitialEps),
+		agents.Fraction("exploration_final_eps", c.ExplorationFinalEps),
+		agents.Fraction("exploration_decay", c.ExplorationDecay),
+		agents.Above("max_grad_norm", c.MaxGradNorm, 0),
+		agents.AtLeast("prioritized_replay_alpha", c.PrioritizedReplayAlpha, 0),
+		agents.Fraction("prioritized_replay_beta0", c.PrioritizedReplayBeta0),
+		agents.Above("prioritized_replay_eps", c.PrioritizedReplayEps, 0),
+		agents.AtLeast("total_timesteps", c.TotalTimesteps, 1),
+	); err != nil {
+		return err
 	}
 	if c.BufferSize < numEnvs {
 		return fmt.Errorf("dqn: buffer_size is %d, want at least n_envs, %d", c.BufferSize, numEnvs)

@@ -16,48 +16,36 @@ import (
 )
 
 func TestConfigIsValidated(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		change func(*Config)
-		want   string // the whole message; empty if it is valid
-	}{
-		{"defaults", func(*Config) {}, ""},
-		{"bounds", func(c *Config) {
-			c.Gamma, c.ExplorationFraction, c.LearningStarts, c.GradientSteps, c.BufferSize, c.BatchSize = 1, 0, 0, -1, 4, 1
-		}, ""},
-		{"learning_rate", func(c *Config) { c.LearningRate.Initial = math.NaN() }, "dqn: learning_rate is NaN, want above 0"},
-		{"buffer_size", func(c *Config) { c.BufferSize = 0 }, "dqn: buffer_size is 0, want at least 1"},
-		{"buffer_size below n_envs", func(c *Config) { c.BufferSize = 3 }, "dqn: buffer_size is 3, want at least n_envs, 4"},
-		{"learning_starts", func(c *Config) { c.LearningStarts = -1 }, "dqn: learning_starts is -1, want at least 0"},
-		{"batch_size", func(c *Config) { c.BatchSize = 0 }, "dqn: batch_size is 0, want at least 1"},
-		{"tau", func(c *Config) { c.Tau = 0 }, "dqn: tau is 0, want in (0, 1]"},
-		{"gamma", func(c *Config) { c.Gamma = 1.01 }, "dqn: gamma is 1.01, want in [0, 1]"},
-		{"train_freq", func(c *Config) { c.TrainFreq = 0 }, "dqn: train_freq is 0, want at least 1"},
-		{"gradient_steps", func(c *Config) { c.GradientSteps = 0 }, "dqn: gradient_steps is 0, want at least 1, or -1"},
-		{"n_steps", func(c *Config) { c.NSteps = 0 }, "dqn: n_steps is 0, want at least 1"},
-		{"target_update_interval", func(c *Config) { c.TargetUpdateInterval = 0 }, "dqn: target_update_interval is 0, want at least 1"},
-		{"exploration_fraction", func(c *Config) { c.ExplorationFraction = 2 }, "dqn: exploration_fraction is 2, want in [0, 1]"},
-		{"exploration_initial_eps", func(c *Config) { c.ExplorationInitialEps = -1 }, "dqn: exploration_initial_eps is -1, want in [0, 1]"},
-		{"exploration_final_eps", func(c *Config) { c.ExplorationFinalEps = 1.5 }, "dqn: exploration_final_eps is 1.5, want in [0, 1]"},
-		{"max_grad_norm", func(c *Config) { c.MaxGradNorm = 0 }, "dqn: max_grad_norm is 0, want above 0"},
-		{"prioritized_replay_alpha", func(c *Config) { c.PrioritizedReplayAlpha = -1 }, "dqn: prioritized_replay_alpha is -1, want at least 0"},
-		{"prioritized_replay_beta0", func(c *Config) { c.PrioritizedReplayBeta0 = 2 }, "dqn: prioritized_replay_beta0 is 2, want in [0, 1]"},
-		{"prioritized_replay_eps", func(c *Config) { c.PrioritizedReplayEps = 0 }, "dqn: prioritized_replay_eps is 0, want above 0"},
-		{"total_timesteps", func(c *Config) { c.TotalTimesteps = 0 }, "dqn: total_timesteps is 0, want at least 1"},
-	} {
-		cfg := Defaults()
-		cfg.TotalTimesteps = 1
-		cfg.BufferSize = 1000
-		tc.change(&cfg)
-		env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 4}
-		got := ""
-		if _, err := New(cfg, env, func() (models.Network, error) { return agentstest.NewStub(2, prefersSecond), nil }, 1); err != nil {
-			got = err.Error()
-		}
-		if got != tc.want {
-			t.Errorf("%s: error %q, want %q", tc.name, got, tc.want)
-		}
-	}
+	cfg := Defaults()
+	cfg.TotalTimesteps = 1
+	cfg.BufferSize = 1000
+	env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 4}
+	agentstest.CheckConfigs(t, cfg, func(cfg Config) error {
+		_, err := New(cfg, env, func() (models.Network, error) { return agentstest.NewStub(2, prefersSecond), nil }, 1)
+		return err
+	}, func(c *Config) {
+		c.Gamma, c.ExplorationFraction, c.LearningStarts, c.GradientSteps, c.BufferSize, c.BatchSize = 1, 0, 0, -1, 4, 1
+	}, map[string]func(*Config){
+		"dqn: learning_rate is NaN, want above 0":              func(c *Config) { c.LearningRate.Initial = math.NaN() },
+		"dqn: buffer_size is 0, want at least 1":               func(c *Config) { c.BufferSize = 0 },
+		"dqn: buffer_size is 3, want at least n_envs, 4":       func(c *Config) { c.BufferSize = 3 },
+		"dqn: learning_starts is -1, want at least 0":          func(c *Config) { c.LearningStarts = -1 },
+		"dqn: batch_size is 0, want at least 1":                func(c *Config) { c.BatchSize = 0 },
+		"dqn: tau is 0, want in (0, 1]":                        func(c *Config) { c.Tau = 0 },
+		"dqn: gamma is 1.01, want in [0, 1]":                   func(c *Config) { c.Gamma = 1.01 },
+		"dqn: train_freq is 0, want at least 1":                func(c *Config) { c.TrainFreq = 0 },
+		"dqn: gradient_steps is 0, want at least 1, or -1":     func(c *Config) { c.GradientSteps = 0 },
+		"dqn: n_steps is 0, want at least 1":                   func(c *Config) { c.NSteps = 0 },
+		"dqn: target_update_interval is 0, want at least 1":    func(c *Config) { c.TargetUpdateInterval = 0 },
+		"dqn: exploration_fraction is 2, want in [0, 1]":       func(c *Config) { c.ExplorationFraction = 2 },
+		"dqn: exploration_initial_eps is -1, want in [0, 1]":   func(c *Config) { c.ExplorationInitialEps = -1 },
+		"dqn: exploration_final_eps is 1.5, want in [0, 1]":    func(c *Config) { c.ExplorationFinalEps = 1.5 },
+		"dqn: max_grad_norm is 0, want above 0":                func(c *Config) { c.MaxGradNorm = 0 },
+		"dqn: prioritized_replay_alpha is -1, want at least 0": func(c *Config) { c.PrioritizedReplayAlpha = -1 },
+		"dqn: prioritized_replay_beta0 is 2, want in [0, 1]":   func(c *Config) { c.PrioritizedReplayBeta0 = 2 },
+		"dqn: prioritized_replay_eps is 0, want above 0":       func(c *Config) { c.PrioritizedReplayEps = 0 },
+		"dqn: total_timesteps is 0, want at least 1":           func(c *Config) { c.TotalTimesteps = 0 },
+	})
 }
 
 func TestNewPassesOnTheFactorysError(t *testing.T) {

@@ -65,7 +65,7 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 		}
 		sum.loss, sum.right, sum.steps = sum.loss+loss, sum.right+l.right, sum.steps+1
 		optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
-		l.adam.Step(l.cfg.LearningRate.At(1))
+		l.adam.Step(d.Rate(k, steps, l.cfg.LearningRate.At(1)))
 		if (k+1)%every == 0 {
 			l.follow()
 		}

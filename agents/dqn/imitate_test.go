@@ -30,13 +30,7 @@ func TestMarginLoss(t *testing.T) {
 				width = 4
 			}
 		}
-		net := agentstest.NewStub(2, func(obs []float32, _ float32) []float32 {
-			row := make([]float32, width)
-			for j := range row {
-				row[j] = float32(outputs[int(obs[0])*width+j])
-			}
-			return row
-		})
+		net := agentstest.NewStub(2, agentstest.Rows(outputs, width))
 		l := stubLearner(t, cfg, 3, 1, net, net)
 		b := l.batch
 		copy(b.Obs, []float32{0, 1, 2, 3})

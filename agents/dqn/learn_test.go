@@ -1,16 +1,12 @@
 package dqn
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"gonum.org/v1/gonum/diff/fd"
 
-	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
@@ -88,13 +84,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 			width = 4
 		}
 		outputs := []float64{0.5, -1, 2, 0.25, 1, 3, 2, -0.5, -0.5, 0.25, 4, 1, 2, 1.5, 2, -1}[:4*width]
-		net := agentstest.NewStub(2, func(obs []float32, _ float32) []float32 {
-			row := make([]float32, width)
-			for j := range row {
-				row[j] = float32(outputs[int(obs[0])*width+j])
-			}
-			return row
-		})
+		net := agentstest.NewStub(2, agentstest.Rows(outputs, width))
 		l := stubLearner(t, cfg, 3, 1, net, net)
 		b := l.batch
 		copy(b.Obs, []float32{0, 1, 2, 3})
@@ -163,31 +153,20 @@ type sb3Case struct {
 // TestAgainstStableBaselines3 makes three gradient steps on one batch and then moves the target
 // network, as DQN of stable-baselines3 2.9.2 does in testdata/sb3.py.
 func TestAgainstStableBaselines3(t *testing.T) {
-	text, err := os.ReadFile("testdata/sb3.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases map[string]sb3Case
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
-	for name, configure := range map[string]func(*Config){
+	agentstest.CheckSB3(t, "testdata/sb3.json", map[string]func(*Config){
 		"defaults": func(*Config) {},
 		"clipped":  func(c *Config) { c.MaxGradNorm, c.Tau = 0.1, 0.25 },
-	} {
+	}, func(t *testing.T, configure func(*Config)) sb3Case {
 		cfg := small()
 		cfg.NetArch, cfg.BatchSize = []int{4}, 8
 		configure(&cfg)
-		got := trainLikeSB3(t, cfg)
-		if diff := cmp.Diff(cases[name], got, cmpopts.EquateApprox(1e-4, 2e-6)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
+		return trainLikeSB3(t, cfg)
+	})
 }
 
 func trainLikeSB3(t *testing.T, cfg Config) sb3Case {
 	t.Helper()
-	env := agents.EnvInfo{ID: "toy/Stub-v0", Obs: space.NewBox(-10, 10, 2), Act: space.Discrete{N: 3}, NumEnvs: 1}
+	env := agentstest.SB3Env(1)
 	l, err := New(cfg, env, func() (models.Network, error) {
 		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
 		if err != nil {
@@ -198,12 +177,8 @@ func trainLikeSB3(t *testing.T, cfg Config) sb3Case {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k := range l.params {
-		for j := range l.params[k].Value {
-			l.params[k].Value[j] = float32(0.5 * math.Sin(float64(1+j+10*k)))
-			l.targetParams[k].Value[j] = float32(0.5 * math.Sin(float64(1+j+10*k+5)))
-		}
-	}
+	agentstest.SetSine(l.params, 0)
+	agentstest.SetSine(l.targetParams, 5)
 	b := l.batch
 	for i := range 8 {
 		x := float64(i)
@@ -226,9 +201,6 @@ func trainLikeSB3(t *testing.T, cfg Config) sb3Case {
 		l.adam.Step(0.05)
 	}
 	l.follow()
-	for i := range l.params {
-		got.Params = append(got.Params, l.params[i].Value...)
-		got.Target = append(got.Target, l.targetParams[i].Value...)
-	}
+	got.Params, got.Target = agentstest.Flat(l.params), agentstest.Flat(l.targetParams)
 	return got
 }

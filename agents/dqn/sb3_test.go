@@ -1,9 +1,7 @@
 package dqn
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,14 +45,7 @@ type sb3Training struct {
 // that were sampled) and compares all the rest: ε of every step, when there are how many gradient
 // steps, their losses and rates, and the parameters of both networks at the end.
 func TestWholeTrainingAgainstStableBaselines3(t *testing.T) {
-	text, err := os.ReadFile("testdata/sb3_run.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var runs map[string]sb3Run
-	if err := json.Unmarshal(text, &runs); err != nil {
-		t.Fatal(err)
-	}
+	runs := agentstest.SB3Cases[sb3Run](t, "testdata/sb3_run.json")
 	for name, configure := range map[string]func(*Config){
 		"one environment":           func(*Config) {},
 		"two environments":          func(*Config) {},
@@ -149,10 +140,7 @@ func replaySB3(t *testing.T, cfg Config, run sb3Run) {
 	if l.NumTimesteps() != run.Timesteps {
 		t.Errorf("%d timesteps, want %d", l.NumTimesteps(), run.Timesteps)
 	}
-	var params, target []float32
-	for i := range l.params {
-		params, target = append(params, l.params[i].Value...), append(target, l.targetParams[i].Value...)
-	}
+	params, target := agentstest.Flat(l.params), agentstest.Flat(l.targetParams)
 	if diff := cmp.Diff([][]float32{run.Params, run.Target}, [][]float32{params, target}, cmpopts.EquateApprox(1e-3, 1e-5)); diff != "" {
 		t.Errorf("parameters and target (-want +got):\n%s", diff)
 	}

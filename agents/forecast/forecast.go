@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
@@ -55,34 +56,18 @@ func Defaults() Config {
 }
 
 func (c *Config) validate() error {
-	at := -1
-	for i, q := range Quantiles {
-		if q == c.Quantile {
-			at = i
-		}
-	}
-	for _, p := range []struct {
-		name string
-		v    any
-		ok   bool
-		want string
-	}{
-		{"learning_rate", c.LearningRate, c.LearningRate > 0, "above 0"},
-		{"hidden", c.Hidden, c.Hidden > 0, "at least 1"},
-		{"horizon", c.Horizon, c.Horizon > 0, "at least 1"},
-		{"episodes", c.Episodes, c.Episodes > 0, "at least 1"},
-		{"batch", c.Batch, c.Batch > 0, "at least 1"},
-		{"epochs", c.Epochs, c.Epochs > 0, "at least 1"},
-		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
-		{"quantile", c.Quantile, at >= 0, fmt.Sprintf("one of %v", Quantiles)},
-		{"limit_ratio", c.LimitRatio, c.LimitRatio >= 1, "at least 1"},
-		{"band", c.Band, c.Band >= 1, "at least 1"},
-	} {
-		if !p.ok {
-			return fmt.Errorf("forecast: %s is %v, want %s", p.name, p.v, p.want)
-		}
-	}
-	return nil
+	return agents.Validate("forecast",
+		agents.Above("learning_rate", c.LearningRate, 0),
+		agents.AtLeast("hidden", c.Hidden, 1),
+		agents.AtLeast("horizon", c.Horizon, 1),
+		agents.AtLeast("episodes", c.Episodes, 1),
+		agents.AtLeast("batch", c.Batch, 1),
+		agents.AtLeast("epochs", c.Epochs, 1),
+		agents.Above("max_grad_norm", c.MaxGradNorm, 0),
+		agents.Hyperparameter{Name: "quantile", Value: c.Quantile, OK: slices.Contains(Quantiles[:], c.Quantile), Range: fmt.Sprintf("one of %v", Quantiles)},
+		agents.AtLeast("limit_ratio", c.LimitRatio, 1),
+		agents.AtLeast("band", c.Band, 1),
+	)
 }
 
 // Where the observations of package vpa hold what is read: k8s/VerticalPodAutoscaler-v0, its

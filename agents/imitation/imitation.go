@@ -17,6 +17,10 @@ type Demonstration struct {
 	Steps   int           // of all environments together, rounded up to whole steps of the vector
 	Epochs  int           // passes of the learner over them
 	Seed    uint64        // of the episodes
+
+	// LearningRate of the gradient steps, whose linear schedules fall over the epochs; zero takes
+	// the learner's: of DQN that of its training, of others 0.001.
+	LearningRate agents.Schedule
 }
 
 // A Learner is one that can imitate.
@@ -30,6 +34,15 @@ type Learner interface {
 
 // StepsEach returns the steps of each environment.
 func (d Demonstration) StepsEach() int { return (d.Steps + d.Envs.NumEnvs() - 1) / d.Envs.NumEnvs() }
+
+// Rate returns the learning rate of gradient step k of the given number, or other if the
+// demonstration has none.
+func (d Demonstration) Rate(k, steps int, other float64) float64 {
+	if d.LearningRate == (agents.Schedule{}) {
+		return other
+	}
+	return d.LearningRate.At(1 - float64(k)/float64(steps))
+}
 
 // Play lets the teacher play. It calls act with each batch and the teacher's actions, and
 // observe with the batch that they led to. An action that is masked out is an error, since no

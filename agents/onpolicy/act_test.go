@@ -3,7 +3,6 @@ package onpolicy
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -173,35 +172,13 @@ func TestBootstrapOverRollouts(t *testing.T) {
 }
 
 func TestObserveRefusesRewards(t *testing.T) {
-	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		l := stubCollector(t, 8, agentstest.NewStub(2, prefersSecond), 3)
-		b, actions := agentstest.BatchOf(2, 0, 0, 0), make([]float32, 3)
-		for range 2 {
-			if err := l.Act(b, actions); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Observe(b); err != nil {
-				t.Fatal(err)
-			}
+	agentstest.CheckRefusesRewards(t, func() *Collector {
+		return stubCollector(t, 8, agentstest.NewStub(2, prefersSecond), 3)
+	}, func(l *Collector) {
+		if l.Buf.Step() != 2 {
+			t.Errorf("after the error %d steps are recorded, want 2", l.Buf.Step())
 		}
-		if err := l.Act(b, actions); err != nil {
-			t.Fatal(err)
-		}
-		b.Reward[1] = bad
-		err := l.Observe(b)
-		if err == nil {
-			t.Fatalf("Observe of reward %v gives no error", bad)
-		}
-		// Two steps of 3 environments came before; this is the 8th timestep, counted from 0.
-		for _, part := range []string{"environment 1", "timestep 7", "reward"} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("error %q does not name %q", err, part)
-			}
-		}
-		if l.NumTimesteps() != 6 || l.Buf.Step() != 2 {
-			t.Errorf("after the error NumTimesteps() = %d and %d steps are recorded, want 6 and 2", l.NumTimesteps(), l.Buf.Step())
-		}
-	}
+	})
 }
 
 // TestNetworkErrorsPassThrough breaks the network at each of its uses.

@@ -248,7 +248,9 @@ func (a *Actor) Greedy() agents.Policy {
 	if err != nil {
 		panic("onpolicy: unreachable: " + err.Error()) // likewise
 	}
-	return &greedy{algo: a.Algo, memory: m, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
+	g := &greedy{algo: a.Algo, memory: m, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
+	_, g.discrete = a.Env.Act.(space.Discrete)
+	return g
 }
 
 // NewPolicy returns the greedy policy of a checkpoint that an Actor saved; net holds its
@@ -272,11 +274,14 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	if g.norm, err = normalize.Load(f, f.Meta.Spec, 0, 1); err != nil {
 		return nil, err
 	}
+	_, g.discrete = act.(space.Discrete)
 	if b, ok := act.(space.Box); ok {
 		g.box = &b
 	}
 	return g, nil
 }
+
+var _ agents.Scorer = (*greedy)(nil)
 
 // greedy takes the most probable of the permitted actions. With a recurrent network it must see
 // every batch.
@@ -289,18 +294,14 @@ type greedy struct {
 	box    *space.Box
 	size   int // of an action
 	obs    []float32
+
+	discrete bool // the action is one of a number
 }
 
 // Act implements [agents.Policy].
 func (g *greedy) Act(b *envs.Batch, actions []float32) error {
 	n, k := len(b.Reward), g.spec.Outputs()
-	obs := b.Obs
-	if g.norm.Active() {
-		g.obs = slices.Grow(g.obs[:0], len(obs))[:len(obs)]
-		g.norm.Obs(g.obs, obs)
-		obs = g.obs
-	}
-	out, err := g.memory.Step(obs, b)
+	out, err := g.forward(b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", g.algo, err)
 	}
@@ -312,4 +313,31 @@ func (g *greedy) Act(b *envs.Batch, actions []float32) error {
 		clip(g.box, action)
 	}
 	return nil
+}
+
+// Scores implements [agents.Scorer]: the logits of the actions.
+func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
+	if !g.discrete {
+		return fmt.Errorf("%s: scores: the actions are not Discrete", g.algo)
+	}
+	out, err := g.forward(b)
+	if err != nil {
+		return fmt.Errorf("%s: scores: %w", g.algo, err)
+	}
+	from, actions := g.spec.Head(distribution.ActionHead)
+	for i := range b.Reward {
+		copy(scores[i*actions:(i+1)*actions], out[i*g.spec.Outputs()+from:])
+	}
+	return nil
+}
+
+// forward returns the network's outputs for the observations of b, normalized.
+func (g *greedy) forward(b *envs.Batch) ([]float32, error) {
+	obs := b.Obs
+	if g.norm.Active() {
+		g.obs = slices.Grow(g.obs[:0], len(obs))[:len(obs)]
+		g.norm.Obs(g.obs, obs)
+		obs = g.obs
+	}
+	return g.memory.Step(obs, b)
 }

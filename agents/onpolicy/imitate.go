@@ -112,7 +112,7 @@ func (a *Actor) Imitate(ctx context.Context, d imitation.Demonstration) (agents.
 	if err != nil {
 		return nil, err
 	}
-	c := &cloning{Actor: a, rec: rec, adam: optim.NewAdam(a.Params, optim.DefaultAdam()), after: make([]float32, len(rec.Ends))}
+	c := &cloning{Actor: a, rec: rec, demo: d, adam: optim.NewAdam(a.Params, optim.DefaultAdam()), after: make([]float32, len(rec.Ends))}
 	epoch := c.rowsEpoch
 	if a.Memory.Recurrent() {
 		epoch = c.sequencesEpoch
@@ -130,6 +130,8 @@ func (a *Actor) Imitate(ctx context.Context, d imitation.Demonstration) (agents.
 type cloning struct {
 	*Actor
 	rec   *Demonstrated
+	demo  imitation.Demonstration
+	step  int // gradient steps so far
 	adam  *optim.Adam
 	after []float32 // values of what followed each end
 	sums  sums      // over the epoch
@@ -268,8 +270,17 @@ func (c *cloning) learn(rows []int, out []float32, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: imitate: %w", c.Algo, err)
 	}
-	c.adam.Step(imitateRate)
+	c.adam.Step(c.demo.Rate(c.step, c.demo.Epochs*c.stepsEach(), imitateRate))
+	c.step++
 	return nil
+}
+
+// stepsEach returns the gradient steps of an epoch.
+func (c *cloning) stepsEach() int {
+	if c.Memory.Recurrent() {
+		return len(c.state)
+	}
+	return len(c.rec.Ret) / min(imitateBatch, len(c.rec.Ret))
 }
 
 // sums are over the steps of an epoch.

@@ -43,29 +43,22 @@ func Defaults() Config {
 // validate reports the first hyperparameter that is out of its range, for numEnvs
 // environments.
 func (c *Config) validate(numEnvs int) error {
-	for _, p := range []struct {
-		name string
-		v    float64
-		ok   bool
-		want string
-	}{
-		{"learning_rate", c.LearningRate.Initial, c.LearningRate.Initial > 0, "above 0"},
-		{"n_steps", float64(c.NSteps), c.NSteps > 0, "at least 1"},
-		{"batch_size", float64(c.BatchSize), c.BatchSize > 1, "at least 2"},
-		{"n_epochs", float64(c.NEpochs), c.NEpochs > 0, "at least 1"},
-		{"gamma", c.Gamma, c.Gamma >= 0 && c.Gamma <= 1, "in [0, 1]"},
-		{"gae_lambda", c.GAELambda, c.GAELambda >= 0 && c.GAELambda <= 1, "in [0, 1]"},
-		{"clip_range", c.ClipRange.Initial, c.ClipRange.Initial > 0, "above 0"},
-		{"clip_range_vf", c.ClipRangeVf.Initial, c.ClipRangeVf.Initial >= 0, "at least 0"},
-		{"ent_coef", c.EntCoef, c.EntCoef >= 0, "at least 0"},
-		{"vf_coef", c.VfCoef, c.VfCoef >= 0, "at least 0"},
-		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
-		{"target_kl", c.TargetKL, c.TargetKL >= 0, "at least 0"},
-		{"total_timesteps", float64(c.TotalTimesteps), c.TotalTimesteps > 0, "at least 1"},
-	} {
-		if !p.ok {
-			return fmt.Errorf("ppo: %s is %v, want %s", p.name, p.v, p.want)
-		}
+	if err := agents.Validate(Algo,
+		agents.Above("learning_rate", c.LearningRate.Initial, 0),
+		agents.AtLeast("n_steps", c.NSteps, 1),
+		agents.AtLeast("batch_size", c.BatchSize, 2),
+		agents.AtLeast("n_epochs", c.NEpochs, 1),
+		agents.Fraction("gamma", c.Gamma),
+		agents.Fraction("gae_lambda", c.GAELambda),
+		agents.Above("clip_range", c.ClipRange.Initial, 0),
+		agents.AtLeast("clip_range_vf", c.ClipRangeVf.Initial, 0),
+		agents.AtLeast("ent_coef", c.EntCoef, 0),
+		agents.AtLeast("vf_coef", c.VfCoef, 0),
+		agents.Above("max_grad_norm", c.MaxGradNorm, 0),
+		agents.AtLeast("target_kl", c.TargetKL, 0),
+		agents.AtLeast("total_timesteps", c.TotalTimesteps, 1),
+	); err != nil {
+		return err
 	}
 	if rows := c.NSteps * numEnvs; rows%c.BatchSize != 0 {
 		return fmt.Errorf("ppo: a rollout of n_steps × n_envs = %d × %d = %d rows is no multiple of batch_size %d", c.NSteps, numEnvs, rows, c.BatchSize)

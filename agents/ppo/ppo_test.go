@@ -12,16 +12,7 @@ import (
 )
 
 // newRun returns a learner in n environments.
-func newRun(t *testing.T, spec *envs.Spec, n int, cfg ppo.Config, seed uint64) *agentstest.Run[*ppo.Learner] {
-	t.Helper()
-	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*ppo.Learner, error) {
-		spec, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return ppo.New(cfg, env, agentstest.Network(t, spec, seed), seed)
-	})
-}
+var newRun = agentstest.Algorithm[ppo.Config, *ppo.Learner]{NetworkSpec: ppo.NetworkSpec, New: ppo.New}.NewRun
 
 func quick() ppo.Config {
 	cfg := ppo.Defaults()
@@ -82,7 +73,7 @@ func TestSameSeedSameBits(t *testing.T) {
 func TestResumeEqualsUninterrupted(t *testing.T) {
 	for name, norm := range map[string]bool{"plain": false, "normalized": true} {
 		t.Run(name, func(t *testing.T) {
-			agentstest.CheckResume(t, 8, func(seed uint64) *agentstest.Run[*ppo.Learner] {
+			agentstest.CheckResume(t, func(r *agentstest.Run[*ppo.Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*ppo.Learner] {
 				cfg := quick()
 				cfg.NormObs, cfg.NormReward = norm, norm
 				return newRun(t, envcheck.Identity(5), 4, cfg, seed)

@@ -31,16 +31,10 @@ func quickRecurrent() RecurrentConfig {
 	return cfg
 }
 
-func newRecurrentRun(t *testing.T, spec *envs.Spec, n int, cfg RecurrentConfig, seed uint64) *agentstest.Run[*Learner] {
-	t.Helper()
-	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*Learner, error) {
-		spec, err := RecurrentNetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return NewRecurrent(cfg, env, agentstest.Network(t, spec, seed), seed)
-	})
-}
+var recurrent = agentstest.Algorithm[RecurrentConfig, *Learner]{NetworkSpec: RecurrentNetworkSpec, New: NewRecurrent}
+
+// newRecurrentRun returns a learner in n environments.
+var newRecurrentRun = recurrent.NewRun
 
 // TestLearnsToRemember trains on Memory with four cues, where a policy without memory is right
 // once in four times: PPO ends there. The greedy policy of the checkpoint plays as well, in
@@ -137,7 +131,7 @@ func TestRecurrentSameSeedSameBits(t *testing.T) {
 // TestRecurrentResume breaks off between rollouts of 32 steps in the middle of episodes of 7, so
 // that the state matters.
 func TestRecurrentResume(t *testing.T) {
-	agentstest.CheckResume(t, 8, func(seed uint64) *agentstest.Run[*Learner] {
+	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*Learner] {
 		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), seed)
 	})
 	// Without the state the rest is another.

@@ -1,8 +1,6 @@
 package reinforce
 
 import (
-	"fmt"
-
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/normalize"
 	"github.com/kubernasium/kubernasium/agents/policies"
@@ -33,23 +31,13 @@ func Defaults() Config {
 
 // validate reports the first hyperparameter that is out of its range.
 func (c *Config) validate() error {
-	for _, p := range []struct {
-		name string
-		v    float64
-		ok   bool
-		want string
-	}{
-		{"learning_rate", c.LearningRate.Initial, c.LearningRate.Initial > 0, "above 0"},
-		{"n_episodes", float64(c.NEpisodes), c.NEpisodes > 0, "at least 1"},
-		{"gamma", c.Gamma, c.Gamma >= 0 && c.Gamma <= 1, "in [0, 1]"},
-		{"ent_coef", c.EntCoef, c.EntCoef >= 0, "at least 0"},
-		{"vf_coef", c.VfCoef, c.VfCoef >= 0, "at least 0"},
-		{"max_grad_norm", c.MaxGradNorm, c.MaxGradNorm > 0, "above 0"},
-		{"total_timesteps", float64(c.TotalTimesteps), c.TotalTimesteps > 0, "at least 1"},
-	} {
-		if !p.ok {
-			return fmt.Errorf("reinforce: %s is %v, want %s", p.name, p.v, p.want)
-		}
-	}
-	return nil
+	return agents.Validate(Algo,
+		agents.Above("learning_rate", c.LearningRate.Initial, 0),
+		agents.AtLeast("n_episodes", c.NEpisodes, 1),
+		agents.Fraction("gamma", c.Gamma),
+		agents.AtLeast("ent_coef", c.EntCoef, 0),
+		agents.AtLeast("vf_coef", c.VfCoef, 0),
+		agents.Above("max_grad_norm", c.MaxGradNorm, 0),
+		agents.AtLeast("total_timesteps", c.TotalTimesteps, 1),
+	)
 }

@@ -25,14 +25,14 @@ func small(episodes int) Config {
 	return cfg
 }
 
-func stubLearner(t *testing.T, cfg Config, net *agentstest.Stub, n int) *Learner {
-	t.Helper()
-	l, err := New(cfg, agentstest.Env(net.Actions, n), net, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
+var algorithm = agentstest.Algorithm[Config, *Learner]{NetworkSpec: NetworkSpec, New: New}
+
+// stubLearner and newRun return learners in n environments, of one-number observations and of a
+// specification.
+var (
+	stubLearner = algorithm.NewStub
+	newRun      = algorithm.NewRun
+)
 
 // valued gives both actions the same probability and observations the value 100·obs + 7.
 func valued(obs []float32, _ float32) []float32 { return []float32{0, 20, 100*obs[0] + 7} }
@@ -252,17 +252,6 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-func newRun(t *testing.T, spec *envs.Spec, n int, cfg Config, seed uint64) *agentstest.Run[*Learner] {
-	t.Helper()
-	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*Learner, error) {
-		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return New(cfg, env, agentstest.Network(t, spec, seed), seed)
-	})
-}
-
 func quick() Config {
 	cfg := Defaults()
 	cfg.NEpisodes, cfg.NetArch, cfg.TotalTimesteps = 8, []int{32}, 80_000
@@ -308,7 +297,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agentstest.CheckResume(t, 8, func(seed uint64) *agentstest.Run[*Learner] {
+	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*Learner] {
 		cfg := quick()
 		cfg.NormObs, cfg.NormReward = true, true
 		return newRun(t, spec, 4, cfg, seed)

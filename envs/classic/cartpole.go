@@ -68,6 +68,7 @@ func CartPoleStep(state *[4]float64, action int) (terminated bool) {
 // CartPoleOptions are the options of classic/CartPole-v1.
 type CartPoleOptions struct {
 	SuttonBartoReward bool `opt:"sutton_barto_reward" doc:"reward 0 for each step and -1 for the one that terminates, as Sutton and Barto have it, in place of 1 for each step"`
+	InfiniteBounds    bool `opt:"infinite_bounds" doc:"bounds of the velocities: infinite, as Gymnasium has them since 1.0, in place of the largest float32, as it had them before"`
 }
 
 // defaultBounds are those of the uniform law of the initial state's elements.
@@ -103,12 +104,16 @@ func NewCartPole(opts CartPoleOptions) *CartPole {
 func (p *CartPole) State() [4]float64 { return p.state }
 
 // Spaces implements [envs.Task]. The bounds are twice those of the termination, so that the
-// last observation is inside.
+// last observation is inside. Those of the velocities bound nothing: the largest float32, since
+// checkers advise against infinity.
 func (p *CartPole) Spaces() (obs, act space.Space) {
-	inf := float32(math.Inf(1))
+	vel := float32(math.MaxFloat32)
+	if p.opts.InfiniteBounds {
+		vel = float32(math.Inf(1))
+	}
 	return space.Box{
-		Low:   []float32{-2 * xLimit, -inf, -2 * thetaLimit, -inf},
-		High:  []float32{2 * xLimit, inf, 2 * thetaLimit, inf},
+		Low:   []float32{-2 * xLimit, -vel, -2 * thetaLimit, -vel},
+		High:  []float32{2 * xLimit, vel, 2 * thetaLimit, vel},
 		Shape: []int{4},
 	}, space.Discrete{N: 2}
 }

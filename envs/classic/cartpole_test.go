@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,13 +56,18 @@ func TestConstants(t *testing.T) {
 	if diff := cmp.Diff(rec.Masses, float64s{massTotal, poleMassLength}); diff != "" {
 		t.Errorf("masses (-Gymnasium +got):\n%s", diff)
 	}
-	obs, act := NewCartPole(CartPoleOptions{}).Spaces()
+	obs, act := NewCartPole(CartPoleOptions{InfiniteBounds: true}).Spaces()
 	box := obs.(space.Box)
 	if diff := cmp.Diff([]float32s{rec.Low, rec.High}, []float32s{box.Low, box.High}); diff != "" {
 		t.Errorf("bounds (-Gymnasium +got):\n%s", diff)
 	}
 	if act != (space.Discrete{N: 2}) {
 		t.Errorf("action space %v, want Discrete(2)", act)
+	}
+	obs, _ = NewCartPole(CartPoleOptions{}).Spaces()
+	finite := obs.(space.Box) // Gymnasium 0.29's bounds
+	if want := []float32{4.8, math.MaxFloat32, 24 * math.Pi / 180, math.MaxFloat32}; !slices.Equal(finite.High, want) {
+		t.Errorf("finite bounds %v, want %v", finite.High, want)
 	}
 }
 

@@ -15,11 +15,16 @@
 // Box of shape (4,) and dtype float32. The bounds of position and angle are twice the limits
 // of the termination, so that an episode's last observation is inside.
 //
-//	Index  Meaning                        Unit   Min     Max
-//	0      position of the cart           m      -4.8    4.8
-//	1      velocity of the cart           m/s    -Inf    Inf
-//	2      angle of the pole, right is +  rad    -0.419  0.419 (24°)
-//	3      angular velocity of the pole   rad/s  -Inf    Inf
+//	Index  Meaning                        Unit   Min       Max
+//	0      position of the cart           m      -4.8      4.8
+//	1      velocity of the cart           m/s    -3.4e38   3.4e38
+//	2      angle of the pole, right is +  rad    -0.419    0.419 (24°)
+//	3      angular velocity of the pole   rad/s  -3.4e38   3.4e38
+//
+// The bounds of the velocities are the largest float32, as they were in Gymnasium before 1.0,
+// since its checker and others advise against infinite ones. With the option infinite_bounds they
+// are infinite, and the space is equal to Gymnasium's of today: libraries that compare spaces then
+// take a model of the one CartPole for the other.
 //
 // The state is kept in float64; the observation is the nearest float32.
 //

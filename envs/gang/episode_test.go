@@ -1,10 +1,8 @@
 package gang_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,38 +13,20 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/*.golden")
-
 func open(tb testing.TB, n int, opts map[string]any) *envs.Vec {
 	tb.Helper()
-	v, err := envs.NewVec(spec(tb), n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { v.Close() })
-	return v
+	return envstest.Open(tb, spec(tb).ID, n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
 }
 
-func reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
-	tb.Helper()
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-func step(tb testing.TB, v *envs.Vec, actions ...float32) *envs.Batch {
-	tb.Helper()
-	b, err := v.Step(ctx, actions)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
+var (
+	reset = envstest.Reset
+	step  = envstest.Step
+	write = envstest.Write
+)
 
 // handData writes the data of the hand-worked episode of README.md: three tasks that all take
 // D(w, c) = w·(12 − c) seconds for size w on c cores, and series that are 0 or 40 in the
@@ -78,16 +58,6 @@ func handData(tb testing.TB) string {
 		write(tb, filepath.Join(dir, "series", name+".csv"), series.String())
 	}
 	return dir
-}
-
-func write(tb testing.TB, path, text string) {
-	tb.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // TestHandWorkedEpisode plays the episode of README.md, section "An episode by hand".
@@ -184,17 +154,7 @@ func TestGoldenEpisode(t *testing.T) {
 		}
 		fmt.Fprintf(&text, "\n   action %v reward %.6f duration %.4f bottleneck %v\n", action, b.Reward[0], info[0], info[5])
 	}
-	path := filepath.Join("testdata", "episode.golden")
-	if *update {
-		write(t, path, text.String())
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v: run with -update to write it", err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("episode (-want +got):\n%s", diff)
-	}
+	envstest.Golden(t, "episode", text.String())
 }
 
 // TestBaselinesEqualSimulator plays each planner as a baseline and compares the total with
@@ -213,10 +173,6 @@ func TestBaselinesEqualSimulator(t *testing.T) {
 			name = fmt.Sprintf("static_%d", cfg.Window)
 		}
 		t.Run(name, func(t *testing.T) {
-			base, err := spec(t).Baseline(name)
-			if err != nil {
-				t.Fatal(err)
-			}
 			reset(t, v, 5)
 			task := v.Env(0).Task().(*gang.Task)
 			p, err := gang.NewPlanner(cfg, task.Instance(), task.Episode())
@@ -227,18 +183,7 @@ func TestBaselinesEqualSimulator(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rule, err := base.New(task)
-			if err != nil {
-				t.Fatal(err)
-			}
-			action := []float32{0}
-			var b *envs.Batch
-			for i := range 40 {
-				if err := rule(v.Env(0).State(), i == 0, action); err != nil {
-					t.Fatal(err)
-				}
-				b = step(t, v, action...)
-			}
+			b := envstest.Play(t, v, envstest.Rule(t, v, name), 5)
 			if got := b.FinalInfo[2]; math.Abs(got-want.Total) > 1e-6 || int(b.FinalInfo[3]) != want.Checkpoints {
 				t.Errorf("total %v with %v checkpoints, the simulator's is %v with %d", got, b.FinalInfo[3], want.Total, want.Checkpoints)
 			}

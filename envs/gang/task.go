@@ -35,6 +35,8 @@ type Task struct {
 
 	window, bottleneck, checkpoints int // of the last step; so far
 	duration, penalty, total        float64
+	changed                         int       // tasks whose shares the last step changed
+	durations                       []float64 // of each task in it
 
 	meta []int32 // of the node and of each task
 	pods []int32 // of each task, as they are now
@@ -52,7 +54,7 @@ func newTask(src *source) *Task {
 	n := src.model.NumTasks()
 	return &Task{
 		src: src, opts: &src.opts, levels: make([]uint16, n), next: make([]uint16, n),
-		keep: make([]float64, src.opts.Horizon), pods: make([]int32, n),
+		keep: make([]float64, src.opts.Horizon), pods: make([]int32, n), durations: make([]float64, n),
 	}
 }
 
@@ -69,6 +71,22 @@ func (t *Task) Step() int { return t.first + t.step }
 
 // Levels returns the configuration in force, which the caller must not change.
 func (t *Task) Levels() []uint16 { return t.levels }
+
+// Superstep is how a superstep went.
+type Superstep struct {
+	Replanned bool      // the shares were planned anew before it
+	Changed   int       // tasks whose shares that changed
+	Penalty   float64   // seconds that it cost
+	Durations []float64 // true seconds of each task; valid until the next step
+}
+
+// Last returns how the last superstep went.
+func (t *Task) Last() Superstep {
+	return Superstep{Replanned: t.step > 0 && t.since == 0, Changed: t.changed, Penalty: t.penalty, Durations: t.durations}
+}
+
+// PenaltyModel returns the option of that name: what a reconfiguration does to the tasks.
+func (t *Task) PenaltyModel() string { return t.opts.PenaltyModel }
 
 // Plan sets the configuration to change to in the next step, whatever its action. It is for
 // planners whose configurations no action of the environment names.
@@ -126,7 +144,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		return envs.Outcome{}, fmt.Errorf("the instance ends after %d steps; option steps makes longer ones", t.opts.Steps)
 	}
 	now := t.Step()
-	t.window, t.penalty = int(action[0]), 0
+	t.window, t.penalty, t.changed = int(action[0]), 0, 0
 	if t.window > 0 && !t.planned {
 		copy(t.next, t.in.Config(now, t.window))
 	}
@@ -149,23 +167,29 @@ func (t *Task) reward() float64 {
 	return -(t.duration + t.penalty) / rewardSeconds
 }
 
-// execute returns the true duration of the superstep and its slowest task.
+// execute returns the true duration of the superstep and its slowest task, and notes that of each.
 func (t *Task) execute(now int) (duration float64, bottleneck int) {
-	if t.src.laws == nil {
-		return t.in.Execute(now, t.levels)
-	}
 	sizes := t.in.True(now)
 	for k, l := range t.levels {
-		law := &t.src.laws[k]
-		residual := t.opts.Noise * min(max(law.RMS*t.rng.NormFloat64(), -law.Worst), law.Worst)
-		if t.opts.StragglerProb > 0 && t.rng.Float64() < t.opts.StragglerProb {
-			residual = law.Worst
+		d := t.src.model.DurationAt(k, sizes[k], int(l))
+		if t.src.laws != nil {
+			d *= math.Exp(t.residual(&t.src.laws[k]))
 		}
-		if d := t.src.model.DurationAt(k, sizes[k], int(l)) * math.Exp(residual); d > duration {
+		t.durations[k] = d
+		if d > duration || k == 0 {
 			duration, bottleneck = d, k
 		}
 	}
 	return duration, bottleneck
+}
+
+// residual draws by how much the logarithm of a task's duration differs from its model's.
+func (t *Task) residual(law *Law) float64 {
+	residual := t.opts.Noise * min(max(law.RMS*t.rng.NormFloat64(), -law.Worst), law.Worst)
+	if t.opts.StragglerProb > 0 && t.rng.Float64() < t.opts.StragglerProb {
+		residual = law.Worst
+	}
+	return residual
 }
 
 // plannedPenalty returns what a planner expects a reconfiguration to cost.
@@ -186,6 +210,7 @@ func (t *Task) reconfigure(ctx context.Context, c cluster.Cluster) error {
 			changed++
 		}
 	}
+	t.changed = changed
 	if err := t.change(ctx, c, changed); err != nil {
 		return err
 	}

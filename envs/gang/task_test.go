@@ -2,14 +2,13 @@ package gang_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/gang"
 )
 
@@ -17,11 +16,7 @@ var ctx = context.Background()
 
 func spec(tb testing.TB) *envs.Spec {
 	tb.Helper()
-	s, err := envs.Lookup("k8s/GangWindow-v0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return envstest.Spec(tb, "k8s/GangWindow-v0")
 }
 
 func TestContract(t *testing.T) {
@@ -59,10 +54,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"penalty": math.NaN()}, "penalty is NaN"},
 		{map[string]any{"duration_low": 100.0, "duration_high": 50.0}, "duration_high is 50"},
 	} {
-		_, err := spec(t).Open(tc.opts)
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, spec(t).ID, tc.opts, tc.want)
 	}
 	if _, err := spec(t).Open(map[string]any{"data": t.TempDir()}); err == nil {
 		t.Error("Open with an empty data folder: no error")

@@ -9,21 +9,14 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // dataDir returns the folder of the public data of this environment, or skips the test.
 func dataDir(tb testing.TB) string {
 	tb.Helper()
-	root := os.Getenv("KUBERNASIUM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "data") // beside the repository's root
-	}
-	dir := filepath.Join(root, "metis")
-	if _, err := os.Stat(filepath.Join(dir, "node_table_true_6435.csv")); err != nil {
-		tb.Skipf("%v: set KUBERNASIUM_DATA to the folder that holds metis/ to enable this test", err)
-	}
-	return dir
+	return envstest.Data(tb, "metis", "node_table_true_6435.csv")
 }
 
 var tableFiles = map[string]string{

@@ -21,8 +21,8 @@
 // their prices is highest, so that the nodes after it have room for the rest. With online
 // arrivals the Box has 9 numbers and the next period containers go where they raise the worth of
 // a node most: what it will earn if it is offered containers of each application at rate
-// 3·exp(x/2), x the eighth number, takes those worth their price and loses each after a mean
-// lifetime, the unit of time, discounted at rate exp(x/2), x the ninth.
+// 3·exp(3x/2), x the eighth number, takes those worth their price and loses each after a mean
+// lifetime, the unit of time, discounted at rate exp(3x/2), x the ninth.
 //
 // # Observation
 //
@@ -62,7 +62,10 @@
 // container as a multiple of that alone on a node. Objectives: throughput; slo, the share of
 // containers with at least slo_threshold; vacant, throughput less beta for each node in use over
 // all nodes. With online arrivals the reward is the objective over the time until the next
-// arrival, over the number of containers there are on average and the mean length of an episode.
+// arrival, over the number of containers there are on average and the mean length of an episode;
+// reward gap subtracts from the objective what the containers that run, and the nodes, are worth
+// at the duals of the linear bound of the mean mix. Which containers run is not a policy's doing,
+// so that all policies lose the same by it, and what is left has less of their chance.
 // Rewards are by score_table, observations and planners by table.
 //
 // # Start

@@ -1,7 +1,6 @@
 package lra_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -13,39 +12,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/*.golden")
-
 func open(tb testing.TB, id string, opts map[string]any) *envs.Vec {
 	tb.Helper()
-	v, err := envs.NewVec(spec(tb, id), 1, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { v.Close() })
-	return v
+	return envstest.Open(tb, id, 1, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
 }
 
-func reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
-	tb.Helper()
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-func step(tb testing.TB, v *envs.Vec, action float32) *envs.Batch {
-	tb.Helper()
-	b, err := v.Step(ctx, []float32{action})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
+var (
+	reset = envstest.Reset
+	step  = envstest.Step
+)
 
 // handFiles writes the data of the hand-worked episode of README.md: a container achieves
 // 1 − 0.1·others, an MMS twice that where there is a Redis; a batch of one Redis and two MMS.
@@ -128,27 +108,8 @@ func TestHandWorkedEpisode(t *testing.T) {
 func playBaseline(tb testing.TB, id, baseline string, opts map[string]any, seed uint64) (info []float64, ret float64) {
 	tb.Helper()
 	v := open(tb, id, opts)
-	base, err := spec(tb, id).Baseline(baseline)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	rule, err := base.New(v.Env(0).Task())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	b, action := reset(tb, v, seed), []float32{0}
-	for i := 0; ; i++ {
-		if err := rule(v.Env(0).State(), i == 0, action); err != nil {
-			tb.Fatal(err)
-		}
-		if !b.Mask[int(action[0])] {
-			tb.Fatalf("%s: step %d: action %v is masked out", baseline, i, action[0])
-		}
-		b = step(tb, v, action[0])
-		if b.Done(0) {
-			return b.FinalInfo, b.EpisodeReturn[0]
-		}
-	}
+	b := envstest.Play(tb, v, envstest.Rule(tb, v, baseline), seed)
+	return b.FinalInfo, b.EpisodeReturn[0]
 }
 
 // TestBaselinesReachGolden plays baselines through the contract and compares their throughput
@@ -250,6 +211,38 @@ func TestClusterAgrees(t *testing.T) {
 	}
 }
 
+// TestGapReward: what the reward gap subtracts is no policy's doing, so that the returns of all
+// policies fall by the same; and no placement is worth more than the linear bound.
+func TestGapReward(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts map[string]any
+	}{
+		{"equal nodes", map[string]any{"nodes": 12, "containers": 300, "arrivals": "online", "load": 0.8}},
+		{"kinds of nodes", map[string]any{"nodes": 10, "containers": 200, "arrivals": "online", "load": 0.6, "classes": []string{"0.5:8:1", "0.5:4:1.5"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var less []float64
+			for _, baseline := range []string{"greedy", "least_loaded", "random"} {
+				returns := map[string]float64{}
+				for _, reward := range []string{"dense", "gap"} {
+					tc.opts["reward"] = reward
+					_, returns[reward] = playBaseline(t, placementID, baseline, tc.opts, 5)
+				}
+				if returns["gap"] >= 0 {
+					t.Errorf("%s: return %v with reward gap, want below 0", baseline, returns["gap"])
+				}
+				less = append(less, returns["dense"]-returns["gap"])
+			}
+			for _, v := range less[1:] {
+				if math.Abs(v-less[0]) > 1e-9 {
+					t.Errorf("reward gap subtracts %v, want as much of each policy", less)
+				}
+			}
+		})
+	}
+}
+
 // TestGoldenEpisodes pins an episode of each kind: a change of any law, draw or feature shows
 // here and must be meant.
 func TestGoldenEpisodes(t *testing.T) {
@@ -278,18 +271,6 @@ func TestGoldenEpisodes(t *testing.T) {
 			done = b.Done(0)
 		}
 		fmt.Fprintf(&text, "info %.6f\n", b.FinalInfo)
-		path := filepath.Join("testdata", tc.name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatalf("%v: run with -update to write it", err)
-		}
-		if diff := cmp.Diff(string(want), text.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-		}
+		envstest.Golden(t, tc.name, text.String())
 	}
 }

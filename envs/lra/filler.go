@@ -2,6 +2,7 @@ package lra
 
 import (
 	"fmt"
+	"math"
 	"sync"
 )
 
@@ -14,9 +15,9 @@ var SubSchedulerFiles = map[string]func(path string) (SubScheduler, error){}
 // k8s/LRASubcluster-v0 it returns an action. It may keep neither.
 type ChildPolicy func(obs []float32, mask []bool) (int, error)
 
-// NewSubScheduler returns a sub-scheduler that places containers in the order of applications
-// by a policy of k8s/LRASubcluster-v0 with 27 nodes. It may be used by several goroutines,
-// which take turns.
+// NewSubScheduler returns a sub-scheduler that places containers by a policy of
+// k8s/LRASubcluster-v0 with 27 nodes: in [AppOrder] and in [RoundsOrder], of which it takes the
+// better placement. It may be used by several goroutines, which take turns.
 func NewSubScheduler(policy ChildPolicy) SubScheduler { return &filler{policy: policy} }
 
 // filler plays k8s/LRASubcluster-v0 without a cluster.
@@ -48,10 +49,27 @@ func (f *filler) Fill(p *Problem, x Placement) error {
 	if m := p.model(0); f.of != m {
 		f.prepare(m)
 	}
+	best := math.Inf(-1)
+	for _, order := range [][]int{AppOrder(p.Batch), RoundsOrder(p.Batch)} {
+		if err := f.play(p.Batch, order); err != nil {
+			return err
+		}
+		if f.task.value > best {
+			best = f.task.value
+			copy(x, f.task.x)
+		}
+	}
+	return nil
+}
+
+// play places the batch in the order of applications given.
+func (f *filler) play(batch Counts, order []int) error {
 	t := f.task
 	t.restart()
-	t.queue = appendApps(t.queue, p.Batch)
-	t.left = p.Batch
+	for _, a := range order {
+		t.queue = append(t.queue, uint8(a))
+	}
+	t.left = batch
 	t.next = -1
 	t.advance()
 	for t.next < len(t.queue) {
@@ -75,7 +93,6 @@ func (f *filler) Fill(p *Problem, x Placement) error {
 	if t.rejected > 0 {
 		return fmt.Errorf("lra: no node permits %d of %d containers", t.rejected, len(t.queue))
 	}
-	copy(x, t.x)
 	return nil
 }
 

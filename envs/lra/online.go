@@ -18,6 +18,7 @@ type online struct {
 	life      float64 // mean lifetime in seconds
 	value     float64 // objective × seconds
 	work      float64 // throughput × seconds
+	dues      float64 // dues × seconds
 	residence float64 // containers × seconds
 }
 
@@ -163,6 +164,7 @@ func (t *Task) pass(to time.Duration) {
 	dt := (to - t.times.now).Seconds()
 	t.times.value += t.value * dt
 	t.times.work += t.throughput * dt
+	t.times.dues += t.dues * dt
 	t.times.residence += float64(t.used) * dt
 	t.times.now = to
 }
@@ -178,11 +180,12 @@ func (t *Task) applyOnline(ctx context.Context, c cluster.Cluster, node int) (en
 		t.heap.push(departure{p.Started + p.Duration, int32(t.next), int32(node)})
 	}
 	t.next++
-	before := t.times.value
+	before := t.times.value - t.times.dues
 	if err := t.arrive(ctx, c); err != nil {
 		return envs.Outcome{}, err
 	}
+	earned := t.times.value - t.times.dues - before
 	seconds := interarrival.Seconds() * float64(t.src.opts.Containers)
 	end := t.decided >= t.src.opts.Containers
-	return envs.Outcome{Reward: t.pay((t.times.value-before)/t.src.scale/seconds, end)}, nil
+	return envs.Outcome{Reward: t.pay(earned/t.src.scale/seconds, end)}, nil
 }

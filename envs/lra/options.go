@@ -23,6 +23,7 @@ const (
 
 	RewardDense    = "dense"
 	RewardTerminal = "terminal"
+	RewardGap      = "gap" // online: dense, less what the same containers earn at the linear bound
 
 	FullMask  = "mask"  // full nodes are masked out
 	FullRemap = "remap" // full nodes look like others, and choices of them lead there
@@ -49,7 +50,7 @@ type Options struct {
 	Objective      string   `opt:"objective" doc:"throughput, slo (containers with at least slo_threshold) or vacant (throughput and vacant nodes)"`
 	SLOThreshold   float64  `opt:"slo_threshold" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
 	Beta           float64  `opt:"beta" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
-	Reward         string   `opt:"reward" doc:"dense, or terminal: all at the end of the episode"`
+	Reward         string   `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
 	Full           string   `opt:"full" doc:"mask, or remap: full nodes look like others and choices of them lead there, as in the earlier project"`
 }
 
@@ -118,20 +119,21 @@ type PricingOptions struct {
 	MinContainers int     `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
 	Arrivals      string  `opt:"arrivals" doc:"batch, or online: containers come and go"`
 	Load          float64 `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
+	Reward        string  `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
 	Period        int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
 }
 
 // DefaultPricingOptions returns the defaults of k8s/LRAPricing-v0.
 func DefaultPricingOptions() PricingOptions {
 	o := DefaultOptions()
-	return PricingOptions{Batch: o.Batch, Split: o.Split, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load}
+	return PricingOptions{Batch: o.Batch, Split: o.Split, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward}
 }
 
 // common returns the options that both kinds of environment have.
 func (p *PricingOptions) common() Options {
 	o := DefaultOptions()
 	o.Table, o.ScoreTable, o.TableSeed, o.Batches, o.Batch, o.Split = p.Table, p.ScoreTable, p.TableSeed, p.Batches, p.Batch, p.Split
-	o.Nodes, o.Containers, o.MinContainers, o.Arrivals, o.Load = p.Nodes, p.Containers, p.MinContainers, p.Arrivals, p.Load
+	o.Nodes, o.Containers, o.MinContainers, o.Arrivals, o.Load, o.Reward = p.Nodes, p.Containers, p.MinContainers, p.Arrivals, p.Load, p.Reward
 	return o
 }
 
@@ -155,7 +157,7 @@ func (o *Options) check() error {
 		{"order", o.Order, []string{OrderApps, OrderShuffled}},
 		{"arrivals", o.Arrivals, []string{ArrivalsBatch, ArrivalsOnline}},
 		{"objective", o.Objective, []string{ObjectiveThroughput, ObjectiveSLO, ObjectiveVacant}},
-		{"reward", o.Reward, []string{RewardDense, RewardTerminal}},
+		{"reward", o.Reward, []string{RewardDense, RewardTerminal, RewardGap}},
 		{"full", o.Full, []string{FullMask, FullRemap}},
 	} {
 		if !slices.Contains(c.want, c.value) {
@@ -185,6 +187,8 @@ func (o *Options) check() error {
 	switch {
 	case online && (o.Batches != "" || o.Batch >= 0):
 		return invalid("batches and batch are of batch arrivals only")
+	case !online && o.Reward == RewardGap:
+		return invalid("reward gap is of online arrivals only")
 	case o.MinContainers > o.Containers || o.MinContainers > 0 && (online || o.Batches != "" || o.Objective == ObjectiveVacant):
 		return invalid("min_containers is %d, want at most containers, %d, of drawn batches, whose objective is not vacant", o.MinContainers, o.Containers)
 	case o.Batches == "" && o.Batch >= 0:

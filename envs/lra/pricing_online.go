@@ -12,7 +12,7 @@ import (
 // in mean lifetimes.
 const (
 	rateActions = 2
-	rateScale   = 0.5 // of the logarithm
+	rateScale   = 1.5 // of the logarithm
 	offerRate   = 3.0 // at 0: how often a node is offered a container of each application
 	interest    = 1.0 // at 0: rate by which what is to come is discounted
 )
@@ -21,7 +21,7 @@ const (
 // the first choice of an episode start from where the last ended.
 const (
 	firstSweeps    = 40
-	moreSweeps     = 6
+	moreSweeps     = 10
 	sweepTolerance = 1e-3
 )
 

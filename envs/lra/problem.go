@@ -165,3 +165,19 @@ func AppOrder(batch Counts) []int {
 	}
 	return order
 }
+
+// RoundsOrder returns the applications of the containers of batch in rounds: one of each
+// application that is left, again and again. In full clusters greedy does better in it than in
+// [AppOrder], as each node finds partners for what it has.
+func RoundsOrder(batch Counts) []int {
+	order := make([]int, 0, batch.Total())
+	for batch.Total() > 0 {
+		for a := range batch {
+			if batch[a] > 0 {
+				order = append(order, a)
+				batch[a]--
+			}
+		}
+	}
+	return order
+}

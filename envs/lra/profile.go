@@ -1,10 +1,12 @@
 package lra
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 )
 
 // A Measurement is one row of a profile: what the containers of a node were measured to do.
@@ -69,6 +71,42 @@ func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
 
 // ReadProfileFile is [ReadProfile] for a file.
 func ReadProfileFile(path string) ([]Measurement, error) { return readFile(path, ReadProfile) }
+
+// WriteProfile writes what [ReadProfile] reads, with rt50_ and rt99_, measurement by measurement.
+// Fields of absent applications are empty.
+func WriteProfile(w io.Writer, profile []Measurement) error {
+	c := csv.NewWriter(w)
+	var row []string
+	for _, prefix := range []string{"", "rps_", "rt50_", "rt99_"} {
+		for _, app := range Apps {
+			row = append(row, prefix+app)
+		}
+	}
+	if err := c.Write(row); err != nil {
+		return err
+	}
+	for i := range profile {
+		m := &profile[i]
+		row = row[:0]
+		for _, k := range m.Counts {
+			row = append(row, strconv.Itoa(k))
+		}
+		for _, values := range []*[NumApps]float64{&m.RPS, &m.RT50, &m.RT99} {
+			for a, v := range values {
+				field := ""
+				if m.Counts[a] > 0 {
+					field = strconv.FormatFloat(v, 'g', -1, 64)
+				}
+				row = append(row, field)
+			}
+		}
+		if err := c.Write(row); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
 
 // ReadProfileNPZ reads a profile in the published layout: arrays alloc and rps, and perhaps
 // rt_50 and rt_99, of shape (rows, applications), of which the first seven columns count. NaN is

@@ -72,6 +72,30 @@ func TestWriteTable(t *testing.T) {
 	}
 }
 
+// TestWriteProfile: what is written is read as it was, to the last bit.
+func TestWriteProfile(t *testing.T) {
+	profile := []lra.Measurement{
+		{Counts: lra.Counts{1, 2}, RPS: [lra.NumApps]float64{0.30000000000000004, 2.4667}, RT50: [lra.NumApps]float64{5.3, 0}, RT99: [lra.NumApps]float64{5.7, 1e-9}},
+		{Counts: lra.Counts{0, 0, 0, 0, 0, 0, 8}, RPS: [lra.NumApps]float64{6: 1.0 / 3}},
+		{Counts: lra.Counts{0, 0, 0, 0, 0, 0, 8}, RPS: [lra.NumApps]float64{6: 0.3}}, // a second time
+	}
+	var b bytes.Buffer
+	if err := lra.WriteProfile(&b, profile); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lra.ReadProfile("f", bytes.NewReader(b.Bytes()))
+	if diff := cmp.Diff(profile, again); diff != "" || err != nil {
+		t.Errorf("read again: %v (-written +read):\n%s", err, diff)
+	}
+	lines := strings.Split(b.String(), "\n")
+	if !strings.HasPrefix(lines[0], header+",rps_redis,") || !strings.HasSuffix(lines[0], ",rt99_scd,rt99_isr") {
+		t.Errorf("header %s", lines[0])
+	}
+	if want := "1,2,0,0,0,0,0,0.30000000000000004,2.4667,,,,,,5.3,0,,,,,,5.7,1e-09,,,,,"; lines[1] != want {
+		t.Errorf("first row %s, want %s", lines[1], want)
+	}
+}
+
 // TestProfileNPZ writes the published layout, without pickles, and reads it.
 func TestProfileNPZ(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.npz")

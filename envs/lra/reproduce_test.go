@@ -17,7 +17,7 @@ func TestReproduceGolden(t *testing.T) {
 	}
 	tables, batches := map[string]*lra.Table{}, map[int][]lra.Counts{}
 	for i, g := range readGolden(t) {
-		if testing.Short() && i%7 != 0 {
+		if testing.Short() && i%7 != 3 { // the hardest rows, 2, 14 and 18, take most of the time
 			continue
 		}
 		if tables[g.table] == nil {
@@ -27,23 +27,25 @@ func TestReproduceGolden(t *testing.T) {
 			batches[g.containers] = readBatches(t, g.containers)
 		}
 		name := fmt.Sprintf("%d nodes, batch %d of %d, table %s", g.nodes, g.batch, g.containers, g.table)
-		got, err := lra.Reproduce(ctx, tables[g.table], g.nodes, batches[g.containers][g.batch], sub)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		check := func(what string, got, want, tolerance float64) {
-			if want != 0 && !(math.Abs(got-want) <= tolerance) {
-				t.Errorf("%s: %s is %.7f, want %v within %.1e", name, what, got, want, tolerance)
+		t.Run(name, func(t *testing.T) {
+			got, err := lra.Reproduce(ctx, tables[g.table], g.nodes, batches[g.containers][g.batch], sub)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		check("round-robin", got.RoundRobin, g.roundRobin, 1e-6)
-		check("greedy", got.Greedy, g.greedy, 1e-6)
-		check("LP bound", got.LPBound, g.lp, 1e-5)
-		check("MILP", got.MILP, g.milp, 1e-4*g.milp)
-		check("Metis's demonstration with its sub-schedulers", *got.MetisDemoPlusSub, g.metis, 1e-6)
-		if got.MILP > got.LPBound+1e-9 || got.MILP < got.Greedy-1e-9 {
-			t.Errorf("%s: the optimum %v is not between greedy %v and the bound %v", name, got.MILP, got.Greedy, got.LPBound)
-		}
+			check := func(what string, got, want, tolerance float64) {
+				if want != 0 && !(math.Abs(got-want) <= tolerance) {
+					t.Errorf("%s is %.7f, want %v within %.1e", what, got, want, tolerance)
+				}
+			}
+			check("round-robin", got.RoundRobin, g.roundRobin, 1e-6)
+			check("greedy", got.Greedy, g.greedy, 1e-6)
+			check("LP bound", got.LPBound, g.lp, 1e-5)
+			check("MILP", got.MILP, g.milp, 1e-4*g.milp)
+			check("Metis's demonstration with its sub-schedulers", *got.MetisDemoPlusSub, g.metis, 1e-6)
+			if got.MILP > got.LPBound+1e-9 || got.MILP < got.Greedy-1e-9 {
+				t.Errorf("the optimum %v is not between greedy %v and the bound %v", got.MILP, got.Greedy, got.LPBound)
+			}
+		})
 	}
 }
 

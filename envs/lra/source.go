@@ -28,6 +28,7 @@ type nodeKind struct {
 	score      *Model   // by the table that rewards are by
 	throughput [NumStates]float64
 	satisfied  [NumStates]int
+	dues       [NumStates]float64 // reward gap: subtracted from the objective of the score table; 0 otherwise
 	gains      [NumApps + 1][NumStates]float32
 	open       [NumApps + 1][NumStates]bool // for a container of the application, restrictions aside
 	rows       []float32                    // features of a node: (NumApps+1, NumStates, nodeFeatures); the last application is none
@@ -73,8 +74,39 @@ func newSource(opts Options) (*source, error) {
 		}
 		s.kinds = append(s.kinds, k)
 	}
+	if opts.Reward == RewardGap {
+		if err := s.setDues(); err != nil {
+			return nil, err
+		}
+	}
 	s.features()
 	return s, nil
+}
+
+// setDues sets what the containers of each state are worth at the duals of the linear bound of
+// the containers that run on average, with the share of the node. No state is worth more than
+// its dues.
+func (s *source) setDues() error {
+	p := &Problem{Class: s.class}
+	for a := range p.Batch {
+		p.Batch[a] = max(1, int(s.scale/NumApps))
+	}
+	for _, k := range s.kinds {
+		p.Models = append(p.Models, k.score)
+	}
+	b, err := p.Bound()
+	if err != nil {
+		return err
+	}
+	for i, k := range s.kinds {
+		for st := range State(NumStates) {
+			k.dues[st] = b.Nodes[i]
+			for a, n := range st.Counts() {
+				k.dues[st] += b.Apps[a] * float64(n)
+			}
+		}
+	}
+	return nil
 }
 
 // tables returns the tables that planners know and that rewards are by.

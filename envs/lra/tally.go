@@ -4,9 +4,10 @@ package lra
 type tally struct {
 	value      float64 // objective by the score table
 	throughput float64
-	satisfied  int // containers with at least slo_threshold
-	used       int // slots
-	vacant     int // nodes
+	dues       float64 // of the states
+	satisfied  int     // containers with at least slo_threshold
+	used       int     // slots
+	vacant     int     // nodes
 	placed     int
 	rejected   int
 	violations int
@@ -16,6 +17,7 @@ type tally struct {
 func (t *tally) move(k *nodeKind, from, to State) {
 	t.value += k.score.Value[to] - k.score.Value[from]
 	t.throughput += k.throughput[to] - k.throughput[from]
+	t.dues += k.dues[to] - k.dues[from]
 	t.satisfied += k.satisfied[to] - k.satisfied[from]
 	t.used += to.Total() - from.Total()
 	if from == 0 {

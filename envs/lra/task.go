@@ -136,6 +136,7 @@ func (t *Task) restart() {
 	t.tally = tally{vacant: len(t.x)}
 	for i, k := range t.src.class {
 		copy(t.rows[i*nodeFeatures:], t.src.kinds[k].row(noApp, 0))
+		t.dues += t.src.kinds[k].dues[0]
 	}
 }
 
@@ -284,7 +285,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 
 // pay returns the reward of a step that earned r.
 func (t *Task) pay(r float64, end bool) float64 {
-	if t.src.opts.Reward == RewardDense {
+	if t.src.opts.Reward != RewardTerminal {
 		return r
 	}
 	t.earned += r

@@ -1,7 +1,6 @@
 package vpa_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -15,47 +14,20 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/vpa"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/*.golden")
-
 func open(tb testing.TB, id string, opts map[string]any) *envs.Vec {
 	tb.Helper()
-	v, err := envs.NewVec(spec(tb, id), 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { v.Close() })
-	return v
+	return envstest.Open(tb, id, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 }
 
-func reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
-	tb.Helper()
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-func step(tb testing.TB, v *envs.Vec, action ...float32) *envs.Batch {
-	tb.Helper()
-	b, err := v.Step(ctx, action)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-func column(tb testing.TB, v *envs.Vec, b *envs.Batch, name string) float64 {
-	tb.Helper()
-	i := v.Spec().Column(name)
-	if i < 0 {
-		tb.Fatalf("no column %q", name)
-	}
-	return b.Info[i]
-}
+var (
+	reset  = envstest.Reset
+	step   = envstest.Step
+	column = envstest.Column
+)
 
 // usageFile writes usage of a minute for each pair of millicores and MiB.
 func usageFile(tb testing.TB, usage ...[2]float64) string {
@@ -158,22 +130,7 @@ func TestGoldenEpisode(t *testing.T) {
 		}
 		text.WriteByte('\n')
 	}
-	path := filepath.Join("testdata", "episode.golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v: run with -update to write it", err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("episode (-want +got):\n%s", diff)
-	}
+	envstest.Golden(t, "episode", text.String())
 }
 
 // TestOptimum compares the hindsight maximum with the best of all 49³ sequences of actions on
@@ -205,33 +162,15 @@ func TestOptimum(t *testing.T) {
 	if math.Abs(best+0.02) > 1e-9 {
 		t.Errorf("best return of all sequences is %v, want -0.02: one resize", best)
 	}
-	base, err := v.Spec().Baseline("hindsight_max")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := playBaseline(t, v, base); math.Abs(got-best) > 1e-9 {
+	if got := playBaseline(t, v, "hindsight_max"); math.Abs(got-best) > 1e-9 {
 		t.Errorf("hindsight_max returns %v, the best sequence %v", got, best)
 	}
 }
 
 // playBaseline plays an episode of seed 1 and returns its return.
-func playBaseline(tb testing.TB, v *envs.Vec, base *envs.Baseline) float64 {
+func playBaseline(tb testing.TB, v *envs.Vec, name string) float64 {
 	tb.Helper()
-	reset(tb, v, 1)
-	rule, err := base.New(v.Env(0).Task())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, act := v.Spaces()
-	action := make([]float32, act.Size())
-	for first := true; ; first = false {
-		if err := rule(v.Env(0).State(), first, action); err != nil {
-			tb.Fatal(err)
-		}
-		if b := step(tb, v, action...); b.Done(0) {
-			return b.EpisodeReturn[0]
-		}
-	}
+	return envstest.Play(tb, v, envstest.Rule(tb, v, name), 1).EpisodeReturn[0]
 }
 
 // TestHindsightMaxIsSafe: with limits of at least the largest demand from the first step on,
@@ -240,11 +179,7 @@ func TestHindsightMaxIsSafe(t *testing.T) {
 	for _, kind := range []string{"constant", "low_high", "sinusoidal", "step", "random_walk", "azure", "alibaba", "borg", "arabesque"} {
 		v := open(t, continuous, map[string]any{"workload": kind, "steps": 300, "pods": 2, "min_replicas": 2, "eviction_tolerance": 1, "max_allowed_cpu_m": 640000,
 			"node_cpu_m": 1e7, "node_memory_mib": 1e7, "max_allowed_memory_mib": 1e7})
-		base, err := v.Spec().Baseline("hindsight_max")
-		if err != nil {
-			t.Fatal(err)
-		}
-		playBaseline(t, v, base)
+		playBaseline(t, v, "hindsight_max")
 		b := step0(t, v)
 		if throttled, ooms := b[2], b[3]; throttled != 0 || ooms != 0 {
 			t.Errorf("%s: %v %% throttled, %v OOM kills", kind, throttled, ooms)
@@ -283,11 +218,7 @@ func TestUpstreamExact(t *testing.T) {
 	var got [2]float64
 	for i, tc := range []struct{ id, name string }{{continuous, "upstream"}, {discrete, "upstream_exact"}} {
 		v := open(t, tc.id, map[string]any{"steps": 300, "workload": "borg", "pods": 2})
-		base, err := v.Spec().Baseline(tc.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[i] = playBaseline(t, v, base)
+		got[i] = playBaseline(t, v, tc.name)
 	}
 	if got[0] != got[1] || got[0] == 0 {
 		t.Errorf("returns %v and %v, want equal ones", got[0], got[1])

@@ -65,7 +65,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	rest[9] = float32(min(float64(t.sum.restarts)/obsCount, 1))
 	rest[10] = t.since(t.lastKill)
 	rest[11] = t.since(t.lastMove)
-	rest[12] = float32(t.steps) / float32(t.opts.Steps)
+	rest[12] = t.over()
 	if t.feed != nil {
 		most := obs[obsSize:]
 		u := &t.up
@@ -124,4 +124,10 @@ func (t *Task) since(step int) float32 {
 		return 1
 	}
 	return float32(min(t.steps-1-step, obsSince)) / obsSince
+}
+
+// over is the part of the episode that is over. Where the pods run elsewhere, there is no end,
+// and the next one begins.
+func (t *Task) over() float32 {
+	return float32(t.steps%(t.opts.Steps+1)) / float32(t.opts.Steps)
 }

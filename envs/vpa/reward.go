@@ -73,6 +73,15 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 // now returns the time at the end of the last step.
 func (t *Task) now() time.Duration { return time.Duration(t.steps) * t.step }
 
+// instant returns the time of the last sample for upstream's recommender: since the first one
+// began or, where the pods run elsewhere, since 1970.
+func (t *Task) instant() time.Duration {
+	if t.live != nil {
+		return t.live.at
+	}
+	return time.Duration(t.src.history+t.steps) * t.step
+}
+
 func percent(part, whole float64) float64 {
 	if whole == 0 {
 		return 0

@@ -51,6 +51,7 @@ type Task struct {
 
 	feed *upstreamFeed  // nil unless an option asks for upstream's recommender
 	up   Recommendation // of feed, for the present moment
+	live *Live          // nil unless the pods run elsewhere
 
 	candidates []candidate
 	budget     budget

@@ -2,14 +2,13 @@ package vpa_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/vpa"
 )
 
@@ -20,14 +19,7 @@ const (
 	discrete   = "k8s/VerticalPodAutoscalerDiscrete-v0"
 )
 
-func spec(tb testing.TB, id string) *envs.Spec {
-	tb.Helper()
-	s, err := envs.Lookup(id)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
+var spec = envstest.Spec
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {
@@ -80,10 +72,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"eviction_requirements": []string{"disk:TargetHigherThanRequests"}}, `eviction_requirements has "disk:TargetHigherThanRequests", want cpu, memory or cpu+memory`},
 		{map[string]any{"eviction_requirements": []string{"cpu:Higher"}}, `has "cpu:Higher"`},
 	} {
-		_, err := spec(t, continuous).Open(tc.opts)
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, continuous, tc.opts, tc.want)
 	}
 }
 

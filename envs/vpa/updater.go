@@ -36,19 +36,24 @@ func (t *Task) update(ctx context.Context, c cluster.Cluster) error {
 	if len(t.pods) < t.opts.MinReplicas {
 		return nil
 	}
-	t.candidates = t.candidates[:0]
-	for i := range t.pods {
-		if one, ok := t.accept(i, c.State().Now); ok {
-			t.insert(one)
-		}
-	}
-	t.budget.begin(t.pods, t.opts.Tolerance)
+	t.acceptAll(c.State().Now)
+	t.budget.begin(t.pods, len(t.pods), t.opts.Tolerance)
 	for _, one := range t.candidates {
 		if err := t.change(ctx, c, &t.pods[one.pod]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// acceptAll lists the pods that the updater would change, in order.
+func (t *Task) acceptAll(now time.Duration) {
+	t.candidates = t.candidates[:0]
+	for i := range t.pods {
+		if one, ok := t.accept(i, now); ok {
+			t.insert(one)
+		}
+	}
 }
 
 // accept reports whether the updater would change pod i, and in which order.
@@ -108,8 +113,8 @@ type budget struct {
 	running, disrupted    int
 }
 
-func (b *budget) begin(pods []pod, tolerance float64) {
-	*b = budget{configured: len(pods), tolerance: int(float64(len(pods)) * tolerance)}
+func (b *budget) begin(pods []pod, configured int, tolerance float64) {
+	*b = budget{configured: configured, tolerance: int(float64(configured) * tolerance)}
 	for i := range pods {
 		if pods[i].running() {
 			b.running++
@@ -129,50 +134,75 @@ func (b *budget) spend(p *pod) {
 	}
 }
 
-// change evicts or resizes an accepted pod, as far as mode, budget and the state of its last
-// resize permit.
+// change evicts or resizes an accepted pod, if that is what the updater chooses.
 func (t *Task) change(ctx context.Context, c cluster.Cluster, p *pod) error {
-	if t.opts.Mode == ModeRecreate {
-		return t.evict(ctx, c, p)
-	}
 	now := c.State().Now
+	switch t.choose(p, now) {
+	case evictIt:
+		t.budget.spend(p)
+		return t.evict(ctx, c, p)
+	case resizeIt:
+		t.budget.spend(p)
+		p.want, p.want.Limits, p.since = t.rec, t.limitsFor(&t.rec), now
+		return t.resize(ctx, c, p)
+	}
+	return nil
+}
+
+// verdict is what the updater does with an accepted pod.
+type verdict uint8
+
+const (
+	leaveIt verdict = iota
+	evictIt
+	resizeIt
+)
+
+// choose says what becomes of an accepted pod, as far as mode, budget and the state of its last
+// resize permit.
+func (t *Task) choose(p *pod, now time.Duration) verdict {
+	evict := leaveIt
+	if t.budget.permits(p) {
+		evict = evictIt
+	}
+	if t.opts.Mode == ModeRecreate {
+		return evict
+	}
 	stay := t.opts.Mode == ModeInPlace
 	switch p.resize {
 	case resizeDeferred:
 		if !stay {
 			if now-p.since < deferredPatience {
-				return nil
+				return leaveIt
 			}
-			return t.evict(ctx, c, p)
+			return evict
 		}
 	case resizeInProgress:
 		if !stay {
 			if now-p.since < progressPatience {
-				return nil
+				return leaveIt
 			}
-			return t.evict(ctx, c, p)
+			return evict
 		}
 	case resizeInfeasible:
 		if !stay {
-			return t.evict(ctx, c, p)
+			return evict
 		}
 		if t.rec.Target.MilliCPU >= p.forgotten.MilliCPU && t.rec.Target.MemoryBytes >= p.forgotten.MemoryBytes {
-			return nil // until some target is lower than what was infeasible
+			return leaveIt // until some target is lower than what was infeasible
 		}
 	}
 	limits := t.limitsFor(&t.rec)
 	if guaranteed(p.requests, p.limits) != guaranteed(t.rec.Target, limits) {
 		if stay {
-			return nil // the API rejects it: a resize may not change the QoS class
+			return leaveIt // the API rejects it: a resize may not change the QoS class
 		}
-		return t.evict(ctx, c, p)
+		return evict
 	}
 	if t.rec.Target == p.requests && limits == p.limits || !t.budget.permits(p) {
-		return nil
+		return leaveIt
 	}
-	t.budget.spend(p)
-	p.want, p.want.Limits, p.since = t.rec, limits, now
-	return t.resize(ctx, c, p)
+	return resizeIt
 }
 
 // guaranteed reports whether a pod is of the QoS class Guaranteed.
@@ -218,13 +248,8 @@ func (t *Task) retryResizes(ctx context.Context, c cluster.Cluster) error {
 	return nil
 }
 
-// evict deletes a pod if the budget permits, and its controller creates another, which
-// admission gives the target.
+// evict deletes a pod, and its controller creates another, which admission gives the target.
 func (t *Task) evict(ctx context.Context, c cluster.Cluster, p *pod) error {
-	if !t.budget.permits(p) {
-		return nil
-	}
-	t.budget.spend(p)
 	t.last.evictions++
 	t.last.restarts++
 	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})

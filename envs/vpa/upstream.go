@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -31,7 +32,14 @@ func (f *upstreamFeed) observe(t *Task, first bool) {
 		f.begin(t)
 		return
 	}
-	now := time.Duration(t.src.history+t.steps) * t.step
+	if len(t.pods) != len(f.pods) {
+		f.align(t)
+	}
+	f.sample(t, t.instant())
+}
+
+// sample adds what the pods used at an instant, and their OOM kills.
+func (f *upstreamFeed) sample(t *Task, now time.Duration) {
 	for i := range t.pods {
 		p, c := &t.pods[i], &f.containers[i]
 		if p.index != f.pods[i] {
@@ -48,12 +56,32 @@ func (f *upstreamFeed) observe(t *Task, first bool) {
 	}
 }
 
+// align takes note of pods that have come or gone, where pods run elsewhere.
+func (f *upstreamFeed) align(t *Task) {
+	containers, pods := make([]upstream.Container, len(t.pods)), make([]int32, len(t.pods))
+	for i := range t.pods {
+		pods[i] = t.pods[i].index
+		if k := slices.Index(f.pods, pods[i]); k >= 0 {
+			containers[i] = f.containers[k]
+		}
+	}
+	f.containers, f.pods = containers, pods
+}
+
 func (f *upstreamFeed) begin(t *Task) {
+	if t.live != nil {
+		f.follow(t.live)
+	}
 	f.state.Reset(f.r, 0)
 	f.containers, f.pods = f.containers[:0], f.pods[:0]
 	for i := range t.pods {
 		f.containers = append(f.containers, upstream.Container{})
 		f.pods = append(f.pods, t.pods[i].index)
+	}
+	if t.live != nil {
+		f.resume(t.live)
+		f.sample(t, t.instant())
+		return
 	}
 	for k, u := range t.demand[:t.src.history] {
 		for i := range t.pods {
@@ -122,10 +150,14 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 		if first {
 			h = upstream.History{MilliCPU: make([][]float64, len(t.pods)), MemoryBytes: make([][]float64, len(t.pods))}
 		}
+		for len(h.MilliCPU) < len(t.pods) { // pods that run elsewhere come and go
+			h.MilliCPU, h.MemoryBytes = append(h.MilliCPU, nil), append(h.MemoryBytes, nil)
+		}
+		h.MilliCPU, h.MemoryBytes = h.MilliCPU[:len(t.pods)], h.MemoryBytes[:len(t.pods)]
 		for i := range t.pods {
 			p := &t.pods[i]
 			switch {
-			case first:
+			case first && t.live == nil:
 				for _, u := range t.demand[:t.src.history] {
 					push(i, scaled(u, p.share))
 				}

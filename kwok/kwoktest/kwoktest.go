@@ -33,13 +33,13 @@ var (
 )
 
 // Shared returns the control plane that the tests of a package share. It is started at the first
-// call, and [Main] stops it. Without a binary the test is skipped.
-func Shared(t testing.TB) *ControlPlane {
+// call, with that call's further flags, and [Main] stops it. Without a binary the test is skipped.
+func Shared(t testing.TB, flags ...string) *ControlPlane {
 	t.Helper()
 	needBinary(t)
 	sharedOnce.Do(func() {
 		if sharedDir, sharedErr = os.MkdirTemp("", "kwoktest"); sharedErr == nil {
-			shared, sharedErr = start(sharedDir)
+			shared, sharedErr = start(sharedDir, flags...)
 		}
 	})
 	if sharedErr != nil {

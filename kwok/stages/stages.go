@@ -17,6 +17,12 @@ import (
 	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 )
 
+// Annotations that KWOK and the stages look at.
+const (
+	Node     = "kwok.x-k8s.io/node"      // of nodes that KWOK plays
+	Duration = "kubernasium.io/duration" // of pods, for pod-complete-after: a Go duration such as 90s, or a time in RFC 3339
+)
+
 //go:embed *.yaml
 var files embed.FS
 

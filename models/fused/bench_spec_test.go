@@ -71,7 +71,7 @@ func BenchmarkKinds(b *testing.B) {
 func benchKind(b *testing.B, name, engine string, net models.Recurrent, spec models.Spec, steps, n int) {
 	obs := oracle.Observations(spec, steps*n, rand.New(rand.NewPCG(2, 3)))
 	state, starts := make([]float32, n*spec.StateSize()), make([]bool, steps*n)
-	dOut := normal(steps*n*spec.Outputs(), 3)
+	dOut := oracle.Normal(steps*n*spec.Outputs(), 3)
 	forward := func(b *testing.B) {
 		if _, err := net.ForwardSequence(obs, steps, n, state, starts); err != nil {
 			b.Fatal(err)

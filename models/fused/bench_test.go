@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/graph"
 )
@@ -41,7 +43,7 @@ func BenchmarkForward(b *testing.B) {
 		for _, n := range []int{1, 8, 64} {
 			for i, net := range networks {
 				b.Run(fmt.Sprintf("%s/n=%d/%s", s.name, n, names[i]), func(b *testing.B) {
-					obs := normal(n*s.spec.Inputs, 2)
+					obs := oracle.Normal(n*s.spec.Inputs, 2)
 					b.ReportAllocs()
 					for b.Loop() {
 						if _, err := net.Forward(obs, n); err != nil {
@@ -83,7 +85,7 @@ func BenchmarkWorkers(b *testing.B) {
 }
 
 func benchUpdate(b *testing.B, net models.Network, spec models.Spec, n int) {
-	obs, dOut := normal(n*spec.Inputs, 2), normal(n*spec.Outputs(), 3)
+	obs, dOut := oracle.Normal(n*spec.Inputs, 2), oracle.Normal(n*spec.Outputs(), 3)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := net.Forward(obs, n); err != nil {

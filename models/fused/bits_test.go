@@ -20,7 +20,7 @@ func passBits(t *testing.T, net *Network, n int) []uint32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := net.Backward(normal(len(out), 3)); err != nil {
+	if err := net.Backward(oracle.Normal(len(out), 3)); err != nil {
 		t.Fatal(err)
 	}
 	return bitsOf(append(grads(net.Params()), out)...)
@@ -55,12 +55,12 @@ func TestVectorWidthsGiveEqualSequences(t *testing.T) {
 		bits := map[string][]uint32{}
 		for _, v := range variants() {
 			net := withBiases(t, spec, 1, v)
-			_, obs, state, starts := sequence(spec, 7, 9, 2)
+			_, obs, state, starts := oracle.Sequence(spec, 7, 9, 2)
 			out, err := net.ForwardSequence(obs, 7, 9, state, starts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := net.Backward(normal(len(out), 3)); err != nil {
+			if err := net.Backward(oracle.Normal(len(out), 3)); err != nil {
 				t.Fatal(err)
 			}
 			bits[v.name] = bitsOf(append(grads(net.Params()), out)...)
@@ -104,7 +104,7 @@ func train(t testing.TB, v variant, workers int) []uint32 {
 	adam := optim.NewAdam(net.Params(), optim.DefaultAdam())
 	for k := range 30 {
 		n := []int{1, 31, 700}[k%3]
-		out, err := net.Forward(normal(n*spec.Inputs, uint64(k)), n)
+		out, err := net.Forward(oracle.Normal(n*spec.Inputs, uint64(k)), n)
 		if err == nil {
 			err = net.Backward(out)
 		}
@@ -144,8 +144,8 @@ func TestNoAllocationsOfSpecs(t *testing.T) {
 	forEach(t, func(t *testing.T, spec models.Spec, v variant) {
 		net := withBiases(t, spec, 1, v)
 		net.SetWorkers(2)
-		_, obs, state, starts := sequence(spec, 100, 6, 1)
-		dOut := normal(600*spec.Outputs(), 2)
+		_, obs, state, starts := oracle.Sequence(spec, 100, 6, 1)
+		dOut := oracle.Normal(600*spec.Outputs(), 2)
 		pass := func() {
 			if _, err := net.ForwardStep(obs[:6*spec.Inputs], 6, state, starts[:6]); err != nil {
 				t.Error(err)
@@ -171,7 +171,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Run(fmt.Sprint(v.name, "/", workers), func(t *testing.T) {
 				net := withBiases(t, spec, 1, v)
 				net.SetWorkers(workers)
-				obs, dOut := normal(1000*spec.Inputs, 1), normal(1000*spec.Outputs(), 2)
+				obs, dOut := oracle.Normal(1000*spec.Inputs, 1), oracle.Normal(1000*spec.Outputs(), 2)
 				pass := func(n int) {
 					if _, err := net.Forward(obs[:n*spec.Inputs], n); err != nil {
 						t.Error(err)

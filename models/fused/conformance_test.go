@@ -175,7 +175,7 @@ func conformSequences(t *testing.T, spec models.Spec, v variant) {
 	}
 	compareTraining(t, ours, theirs, func(net models.Network, step uint64) float64 {
 		t.Helper()
-		_, obs, state, starts := sequence(spec, steps, n, step)
+		_, obs, state, starts := oracle.Sequence(spec, steps, n, step)
 		out, err := net.(models.Recurrent).ForwardSequence(obs, steps, n, state, starts)
 		if err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func conform(t *testing.T, spec models.Spec, v variant) {
 	}
 	compareTraining(t, ours, theirs, func(net models.Network, step uint64) float64 {
 		t.Helper()
-		out, err := net.Forward(normal(n*spec.Inputs, step), n)
+		out, err := net.Forward(oracle.Normal(n*spec.Inputs, step), n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,9 +229,9 @@ func compareTraining(t *testing.T, ours, theirs models.Network, update func(net 
 		if step == 0 {
 			var want []float64
 			for _, p := range theirs.Params() {
-				want = append(want, float64s(p.Grad)...)
+				want = append(want, oracle.Float64s(p.Grad)...)
 			}
-			checkGradients(t, "first update", ours.Params(), want)
+			oracle.CheckGradients(t, "first update", ours.Params(), want)
 		}
 		a.Step(1e-3)
 		b.Step(1e-3)

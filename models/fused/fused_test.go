@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+
 	"github.com/kubernasium/kubernasium/models"
 	"gonum.org/v1/gonum/diff/fd"
 )
@@ -27,7 +29,7 @@ func rowCounts(spec models.Spec) []int {
 // forAll calls f for each spec with each variant of the kernels.
 func forAll(t *testing.T, f func(t *testing.T, spec models.Spec, v variant)) {
 	t.Helper()
-	all := maps.Clone(specs)
+	all := oracle.DenseSpecs()
 	maps.Copy(all, wideSpecs)
 	for _, v := range variants() {
 		for name, spec := range all {
@@ -39,24 +41,17 @@ func forAll(t *testing.T, f func(t *testing.T, spec models.Spec, v variant)) {
 func TestForward(t *testing.T) {
 	forAll(t, func(t *testing.T, spec models.Spec, v variant) {
 		net := withBiases(t, spec, 1, v)
-		ref := reference{spec: spec, params: flat(net.Params())}
+		ref := reference{spec: spec, params: oracle.Flat(net.Params())}
 		for _, n := range rowCounts(spec) {
-			obs := normal(n*spec.Inputs, 2)
+			obs := oracle.Normal(n*spec.Inputs, 2)
 			got, err := net.Forward(obs, n)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := ref.forward(float64s(obs), n)
-			if len(got) != len(want) {
-				t.Fatalf("%d outputs of %d rows, want %d", len(got), n, len(want))
-			}
+			want := ref.forward(oracle.Float64s(obs), n)
 			// Sums of hundreds of products of size 1 carry more rounding.
 			tolerance := 1e-6 * max(1, math.Sqrt(float64(spec.Inputs))/4)
-			for i := range want {
-				if d := math.Abs(float64(got[i]) - want[i]); d > tolerance*(1+math.Abs(want[i])) {
-					t.Fatalf("output %d of %d rows is %v, want %v", i, n, got[i], want[i])
-				}
-			}
+			oracle.CheckOutputs(t, fmt.Sprint(n, " rows"), got, want, tolerance)
 		}
 	})
 }
@@ -64,9 +59,9 @@ func TestForward(t *testing.T) {
 func TestBackward(t *testing.T) {
 	forAll(t, func(t *testing.T, spec models.Spec, v variant) {
 		net := withBiases(t, spec, 3, v)
-		ref := reference{spec: spec, params: flat(net.Params())}
+		ref := reference{spec: spec, params: oracle.Flat(net.Params())}
 		for _, n := range rowCounts(spec) {
-			obs, dOut := normal(n*spec.Inputs, 4), normal(n*spec.Outputs(), 5)
+			obs, dOut := oracle.Normal(n*spec.Inputs, 4), oracle.Normal(n*spec.Outputs(), 5)
 			if _, err := net.Forward(obs, n); err != nil {
 				t.Fatal(err)
 			}
@@ -77,25 +72,25 @@ func TestBackward(t *testing.T) {
 			if err := net.Backward(dOut); err != nil {
 				t.Fatal(err)
 			}
-			ref.forward(float64s(normal(n*spec.Inputs, 4)), n)
-			ref.backward(float64s(dOut))
-			checkGradients(t, fmt.Sprint(n, " rows"), net.Params(), ref.grads)
+			ref.forward(oracle.Float64s(oracle.Normal(n*spec.Inputs, 4)), n)
+			ref.backward(oracle.Float64s(dOut))
+			oracle.CheckGradients(t, fmt.Sprint(n, " rows"), net.Params(), ref.grads)
 		}
 	})
 }
 
 // The reference and the network against central differences of the reference's outputs.
 func TestFiniteDifferences(t *testing.T) {
-	for name, spec := range specs {
+	for name, spec := range oracle.DenseSpecs() {
 		const n = 7
-		obs, dOut := normal(n*spec.Inputs, 4), float64s(normal(n*spec.Outputs(), 5))
-		x := float64s(obs)
+		obs, dOut := oracle.Normal(n*spec.Inputs, 4), oracle.Float64s(oracle.Normal(n*spec.Outputs(), 5))
+		x := oracle.Float64s(obs)
 		for _, v := range variants() {
 			net := withBiases(t, spec, 3, v)
 			if _, err := net.Forward(obs, n); err != nil {
 				t.Fatal(err)
 			}
-			if err := net.Backward(normal(n*spec.Outputs(), 5)); err != nil {
+			if err := net.Backward(oracle.Normal(n*spec.Outputs(), 5)); err != nil {
 				t.Fatal(err)
 			}
 			want := fd.Gradient(nil, func(params []float64) float64 {
@@ -104,33 +99,15 @@ func TestFiniteDifferences(t *testing.T) {
 					sum += y * dOut[i]
 				}
 				return sum
-			}, flat(net.Params()), &fd.Settings{Formula: fd.Central})
-			checkGradients(t, v.name+" "+name, net.Params(), want)
-			ref := reference{spec: spec, params: flat(net.Params())}
+			}, oracle.Flat(net.Params()), &fd.Settings{Formula: fd.Central})
+			oracle.CheckGradients(t, v.name+" "+name, net.Params(), want)
+			ref := reference{spec: spec, params: oracle.Flat(net.Params())}
 			ref.forward(x, n)
 			ref.backward(dOut)
 			for i, g := range ref.grads {
 				if math.Abs(g-want[i]) > 1e-6*(1+math.Abs(g)) {
 					t.Errorf("%s: reference's gradient %d is %v, differences give %v", name, i, g, want[i])
 				}
-			}
-		}
-	}
-}
-
-// checkGradients compares to 1e-4 of the largest gradient of the same parameter.
-func checkGradients(t *testing.T, what string, params []models.Param, want []float64) {
-	t.Helper()
-	for _, p := range params {
-		w := want[:len(p.Grad)]
-		want = want[len(p.Grad):]
-		scale := 1e-3
-		for _, v := range w {
-			scale = max(scale, math.Abs(v))
-		}
-		for i, g := range p.Grad {
-			if !(math.Abs(float64(g)-w[i]) <= 1e-4*scale) {
-				t.Fatalf("%s: gradient of %s[%d] is %v, want %v", what, p.Name, i, g, w[i])
 			}
 		}
 	}
@@ -146,7 +123,7 @@ func TestReLUAtZero(t *testing.T) {
 		}
 		for _, p := range net.Params() {
 			if len(p.Shape) == 2 {
-				copy(p.Value, normal(len(p.Value), 6))
+				copy(p.Value, oracle.Normal(len(p.Value), 6))
 			}
 		}
 		if _, err := net.Forward(make([]float32, 2*3), 2); err != nil {
@@ -231,18 +208,18 @@ func TestWriteRead(t *testing.T) {
 	if read, err := to.ReadFrom(bytes.NewReader(file)); err != nil || read != written {
 		t.Fatalf("ReadFrom = %d, %v, want %d", read, err, written)
 	}
-	obs := normal(5, 3)
+	obs := oracle.Normal(5, 3)
 	a, errA := from.Forward(obs, 1)
 	b, errB := to.Forward(obs, 1)
 	if errA != nil || errB != nil || !slices.Equal(a, b) {
 		t.Errorf("outputs %v, %v and %v, %v", a, errA, b, errB)
 	}
 	other := withBiases(t, models.ActorCritic(5, 3, []int{7}, models.Tanh), 4, v)
-	before := flat(other.Params())
+	before := oracle.Flat(other.Params())
 	if _, err := other.ReadFrom(bytes.NewReader(file)); !errors.Is(err, models.ErrMismatch) {
 		t.Errorf("another network reads the file: %v, want %v", err, models.ErrMismatch)
 	}
-	if !slices.Equal(before, flat(other.Params())) {
+	if !slices.Equal(before, oracle.Flat(other.Params())) {
 		t.Error("a refused file changed parameters")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
 )
 
 // A guard is memory between two pages that cannot be touched.
@@ -105,26 +107,26 @@ func TestGuardPages(t *testing.T) {
 					}
 				}
 			}
-			two := [][]float32{normal(n, 1), normal(n, 2)}
+			two := [][]float32{oracle.Normal(n, 1), oracle.Normal(n, 2)}
 			for _, relu := range []bool{false, true} {
 				guarded(t, what+" activate", guards, two[:1], func(x [][]float32) { v.activate(x[0], relu) })
 				guarded(t, what+" derive", guards, two, func(x [][]float32) { v.derive(x[0], x[1], relu) })
 			}
 			guarded(t, what+" add", guards, two, func(x [][]float32) { v.add(x[0], x[1]) })
 			guarded(t, what+" addScaled", guards, two, func(x [][]float32) { v.addScaled(x[0], x[1], 0.5) })
-			norm := [][]float32{normal(n, 1), normal(n, 2), normal(n, 3), normal(n, 4)}
+			norm := [][]float32{oracle.Normal(n, 1), oracle.Normal(n, 2), oracle.Normal(n, 3), oracle.Normal(n, 4)}
 			guarded(t, what+" normalize", guards, norm, func(x [][]float32) { v.normalize(x[0], x[1], x[2], x[3]) })
 			guarded(t, what+" normalizeGradient", guards, norm, func(x [][]float32) { v.normalizeGradient(x[0], x[1], x[2], x[3], 0.5) })
-			table := [][]float32{normal(n, 1), normal(n, 2), normal(5*n, 3)}
+			table := [][]float32{oracle.Normal(n, 1), oracle.Normal(n, 2), oracle.Normal(5*n, 3)}
 			guarded(t, what+" maxRows", guards, table, func(x [][]float32) {
 				v.maxRows(x[0], unsafe.Slice((*int32)(unsafe.Pointer(&x[1][0])), n), x[2])
 			})
 			for _, pad := range []int{0, 3} {
-				rows := [][]float32{normal(n, 1), normal(4*(n+pad)+n, 2)}
+				rows := [][]float32{oracle.Normal(n, 1), oracle.Normal(4*(n+pad)+n, 2)}
 				guarded(t, what+" sumRows", guards, rows, func(x [][]float32) { v.sumRows(x[0], x[1], 5, n+pad) })
 			}
 			cols := 1 + rng.IntN(40)
-			square := [][]float32{normal(n*cols, 1), normal(n*cols, 2)}
+			square := [][]float32{oracle.Normal(n*cols, 1), oracle.Normal(n*cols, 2)}
 			guarded(t, what+" transpose", guards, square, func(x [][]float32) { v.transpose(x[0], x[1], n, cols) })
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/diff/fd"
@@ -26,7 +28,7 @@ func (p product) arrays() (a matrix, b []float32, c []float32, start []float32, 
 	rng := rand.New(rand.NewPCG(p.seed, 7))
 	random := func(rows, cols int) []float32 {
 		x := make([]float32, (rows-1)*(cols+p.pad)+cols)
-		fill(x, rng)
+		oracle.Fill(x, rng)
 		return x
 	}
 	a = matrix{random(p.m, p.k), p.k + p.pad, 1}
@@ -61,7 +63,7 @@ func (p product) want(a matrix, b, c, start []float32, ldstart int) (sums, sizes
 			}
 		}
 	}
-	x, y := float64s(a.x), float64s(b)
+	x, y := oracle.Float64s(a.x), oracle.Float64s(b)
 	multiply := func(z []float64) {
 		trans, ga := blas.NoTrans, blas64.General{Rows: p.m, Cols: p.k, Stride: a.row, Data: x}
 		if p.transposed {
@@ -170,7 +172,7 @@ func TestTanh(t *testing.T) {
 func TestElementwise(t *testing.T) {
 	for _, v := range variants() {
 		for n := 1; n <= 140; n++ {
-			y, d := normal(n, 1), normal(n, 2)
+			y, d := oracle.Normal(n, 1), oracle.Normal(n, 2)
 			y[n/2] = 0
 			check := func(name string, f func(d, y []float32), want func(d, y float32) float32) {
 				t.Helper()
@@ -201,7 +203,7 @@ func TestAddScaled(t *testing.T) {
 	const a = float32(0.7)
 	for _, v := range variants() {
 		for n := 1; n <= 140; n++ {
-			x, y := normal(n, 1), normal(n, 2)
+			x, y := oracle.Normal(n, 1), oracle.Normal(n, 2)
 			got := slices.Clone(y)
 			v.addScaled(got, x, a)
 			for i := range got {
@@ -221,7 +223,7 @@ func TestSumRows(t *testing.T) {
 	for _, v := range variants() {
 		for n := 1; n <= 140; n++ {
 			rows, ldd := 1+n%7, n+n%3
-			d, got := normal(rows*ldd, 1), normal(n, 2)
+			d, got := oracle.Normal(rows*ldd, 1), oracle.Normal(n, 2)
 			want := slices.Clone(got)
 			for r := range rows {
 				for j := range want {
@@ -284,10 +286,10 @@ func TestNormalize(t *testing.T) {
 	bits := map[string][]uint32{}
 	for _, v := range variants() {
 		for n := 1; n <= 70; n++ {
-			x, gamma, beta, d, weight := normal(n, 1), normal(n, 2), normal(n, 3), normal(n, 4), normal(n, 5)
+			x, gamma, beta, d, weight := oracle.Normal(n, 1), oracle.Normal(n, 2), oracle.Normal(n, 3), oracle.Normal(n, 4), oracle.Normal(n, 5)
 			y, xhat := slices.Clone(x), make([]float32, n)
 			inverse := v.normalize(y, xhat, gamma, beta)
-			want := norm(float64s(x), float64s(gamma), float64s(beta))
+			want := norm(oracle.Float64s(x), oracle.Float64s(gamma), oracle.Float64s(beta))
 			for j := range y {
 				// Two numbers close to each other have a mean with the rounding of their sizes.
 				if !(math.Abs(float64(y[j])-want[j]) <= 1e-5*(1+math.Abs(want[j]))) {
@@ -298,12 +300,12 @@ func TestNormalize(t *testing.T) {
 			v.normalizeGradient(dx, xhat, gamma, dGamma, inverse)
 			loss := func(x []float64) float64 {
 				s := 0.0
-				for j, y := range norm(x, float64s(gamma), float64s(beta)) {
+				for j, y := range norm(x, oracle.Float64s(gamma), oracle.Float64s(beta)) {
 					s += y * float64(d[j])
 				}
 				return s
 			}
-			for j, want := range fd.Gradient(nil, loss, float64s(x), &fd.Settings{Formula: fd.Central}) {
+			for j, want := range fd.Gradient(nil, loss, oracle.Float64s(x), &fd.Settings{Formula: fd.Central}) {
 				if !(math.Abs(float64(dx[j])-want) <= 1e-5*(1+math.Abs(want))*float64(max(1, inverse))) {
 					t.Fatalf("%s: gradient %d of %d is %v, want %v", v.name, j, n, dx[j], want)
 				}
@@ -323,7 +325,7 @@ func TestTranspose(t *testing.T) {
 	for _, v := range variants() {
 		for rows := 1; rows <= 35; rows++ {
 			for cols := 1; cols <= 35; cols++ {
-				src, dst := normal(rows*cols, 1), make([]float32, rows*cols)
+				src, dst := oracle.Normal(rows*cols, 1), make([]float32, rows*cols)
 				v.transpose(dst, src, rows, cols)
 				for i, x := range src {
 					if got := dst[i%cols*rows+i/cols]; got != x {

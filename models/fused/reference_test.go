@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -126,32 +128,6 @@ func (r *reference) backwardDense(l, below int, d [][]float64) {
 	}
 }
 
-// specs are the networks that the tests compare with the reference.
-var specs = map[string]models.Spec{
-	"actor-critic tanh": models.ActorCritic(5, 3, []int{7, 6}, models.Tanh),
-	"actor-critic relu": models.ActorCritic(5, 3, []int{7, 6}, models.ReLU),
-	"no hidden layers":  models.ActorCritic(4, 2, nil, ""),
-	"one of everything": {
-		Inputs: 1,
-		Towers: []models.Tower{{Name: "t", Hidden: []int{1}, Activation: models.Tanh}},
-		Heads:  []models.Head{{Name: "h", Size: 1, Gain: 1}},
-	},
-	"shared tower": {
-		Inputs: 6,
-		Towers: []models.Tower{
-			{Name: "shared", Hidden: []int{8}, Activation: models.ReLU},
-			{Name: "input"},
-			{Name: "deep", Hidden: []int{3, 4, 5}, Activation: models.Tanh},
-		},
-		Heads: []models.Head{
-			{Name: "a", Tower: 0, Size: 2, Gain: 1},
-			{Name: "b", Tower: 1, Size: 3, Gain: 1},
-			{Name: "c", Tower: 0, Size: 2, Gain: 1},
-			{Name: "d", Tower: 2, Size: 4, Gain: 1},
-		},
-	},
-}
-
 // wideSpecs have layers of several strips of columns and ranges of the inner index.
 var wideSpecs = map[string]models.Spec{
 	"wide tanh": models.ActorCritic(131, 18, []int{81, 65}, models.Tanh),
@@ -166,41 +142,8 @@ func withBiases(t testing.TB, spec models.Spec, seed uint64, v variant) *Network
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range n.Params() {
-		if len(p.Shape) == 1 {
-			fill(p.Value, rng)
-		}
-	}
+	oracle.DrawBiases(n.Params(), rng)
 	return n
-}
-
-func fill(x []float32, rng *rand.Rand) {
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
-}
-
-func normal(n int, seed uint64) []float32 {
-	x := make([]float32, n)
-	fill(x, rand.New(rand.NewPCG(seed, 1)))
-	return x
-}
-
-func float64s(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
-}
-
-// flat lays the values of the parameters end to end, grads their gradients.
-func flat(params []models.Param) []float64 {
-	var v []float64
-	for _, p := range params {
-		v = append(v, float64s(p.Value)...)
-	}
-	return v
 }
 
 func bitsOf(arrays ...[]float32) []uint32 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -14,20 +13,7 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 )
 
-// sequence returns a batch for the network and its reference: of rows alone, or of steps with
-// a state and starts of episodes.
-func sequence(spec models.Spec, steps, n int, seed uint64) (b oracle.Batch, obs, state []float32, starts []bool) {
-	rng := rand.New(rand.NewPCG(seed, 9))
-	obs = oracle.Observations(spec, steps*n, rng)
-	state, starts = make([]float32, n*spec.StateSize()), make([]bool, steps*n)
-	fill(state, rng)
-	for i := range starts {
-		starts[i] = rng.IntN(4) == 0
-	}
-	return oracle.Batch{Steps: steps, N: n, Obs: float64s(obs), State: float64s(state), Starts: starts}, obs, state, starts
-}
-
-// forEach calls f for each of the reference's specs with each variant of the kernels.
+// forEach calls f for each of the oracle's specs with each variant of the kernels.
 func forEach(t *testing.T, f func(t *testing.T, spec models.Spec, v variant)) {
 	t.Helper()
 	for _, v := range variants() {
@@ -42,32 +28,10 @@ func forEach(t *testing.T, f func(t *testing.T, spec models.Spec, v variant)) {
 	}
 }
 
-// sizes are numbers of steps and environments. One is left where tests are to be short: the
-// oracle's differences take long under the race detector.
-func sizes() [][2]int {
-	all := [][2]int{{5, 2}, {1, 1}, {1, 3}}
-	if testing.Short() {
-		return all[:1]
-	}
-	return all
-}
-
-func checkOutputs(t *testing.T, what string, got []float32, want []float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if d := math.Abs(float64(got[i]) - want[i]); !(d <= 2e-6*(1+math.Abs(want[i]))) {
-			t.Fatalf("%s: number %d is %v, want %v", what, i, got[i], want[i])
-		}
-	}
-}
-
 // Outputs against the oracle, gradients against central differences of it.
 func TestSpecs(t *testing.T) {
 	for name, spec := range oracle.Specs() {
-		for _, size := range sizes() {
+		for _, size := range oracle.Sizes() {
 			t.Run(fmt.Sprintf("%s/%d steps of %d", name, size[0], size[1]), func(t *testing.T) { checkSpec(t, spec, size[0], size[1]) })
 		}
 	}
@@ -77,10 +41,10 @@ func checkSpec(t *testing.T, spec models.Spec, steps, n int) {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	b, obs, state, starts := sequence(spec, steps, n, 4)
-	params := flat(withBiases(t, spec, 3, variants()[0]).Params())
+	b, obs, state, starts := oracle.Sequence(spec, steps, n, 4)
+	params := oracle.Flat(withBiases(t, spec, 3, variants()[0]).Params())
 	want, _ := oracle.New(spec, params).Forward(b)
-	dOut := normal(len(want), 5)
+	dOut := oracle.Normal(len(want), 5)
 	gradient := differences(spec, b, params, dOut)
 	for _, v := range variants() {
 		net := withBiases(t, spec, 3, v)
@@ -89,7 +53,7 @@ func checkSpec(t *testing.T, spec models.Spec, steps, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkOutputs(t, v.name, got, want)
+		oracle.CheckOutputs(t, v.name, got, want, 2e-6)
 		if !slices.Equal(before, state) {
 			t.Errorf("%s: ForwardSequence changed the state", v.name)
 		}
@@ -102,7 +66,7 @@ func checkSpec(t *testing.T, spec models.Spec, steps, n int) {
 			if err := net.Backward(dOut); err != nil {
 				t.Fatal(err)
 			}
-			checkGradients(t, v.name, net.Params(), gradient)
+			oracle.CheckGradients(t, v.name, net.Params(), gradient)
 		}
 	}
 }
@@ -126,16 +90,16 @@ func TestForwardStep(t *testing.T) {
 	forEach(t, func(t *testing.T, spec models.Spec, v variant) {
 		const steps, n = 5, 3
 		net := withBiases(t, spec, 3, v)
-		b, obs, state, starts := sequence(spec, steps, n, 6)
-		want, last := oracle.New(spec, flat(net.Params())).Forward(b)
+		b, obs, state, starts := oracle.Sequence(spec, steps, n, 6)
+		want, last := oracle.New(spec, oracle.Flat(net.Params())).Forward(b)
 		for s := range steps {
 			got, err := net.ForwardStep(obs[s*n*spec.Inputs:(s+1)*n*spec.Inputs], n, state, starts[s*n:(s+1)*n])
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkOutputs(t, fmt.Sprint("step ", s), got, want[s*len(got):(s+1)*len(got)])
+			oracle.CheckOutputs(t, fmt.Sprint("step ", s), got, want[s*len(got):(s+1)*len(got)], 2e-6)
 		}
-		checkOutputs(t, "state", state, last)
+		oracle.CheckOutputs(t, "state", state, last, 2e-6)
 	})
 }
 
@@ -212,7 +176,7 @@ func TestOtherSize(t *testing.T) {
 		if _, err := b.ReadFrom(&file); err != nil {
 			t.Fatal(err)
 		}
-		obs := normal(small.Inputs, 3)
+		obs := oracle.Normal(small.Inputs, 3)
 		many := make([]float32, big.Inputs) // node i is node i mod 4
 		copy(many, obs[:2])
 		for i := range 1213 {
@@ -231,7 +195,7 @@ func TestOtherSize(t *testing.T) {
 				t.Fatalf("%s: logit of node %d is %v, want %v", v.name, i, all[i], few[i%4])
 			}
 		}
-		want, _ := oracle.New(big, flat(a.Params())).Forward(oracle.Batch{Steps: 1, N: 1, Obs: float64s(many)})
+		want, _ := oracle.New(big, oracle.Flat(a.Params())).Forward(oracle.Batch{Steps: 1, N: 1, Obs: oracle.Float64s(many)})
 		// Means over 1213 nodes carry more rounding.
 		if math.Abs(float64(all[1213])-want[1213]) > 1e-5 || math.Abs(float64(all[1214])-want[1214]) > 1e-5 {
 			t.Errorf("%s: waiting and value are %v, want %v", v.name, all[1213:], want[1213:])
@@ -257,13 +221,13 @@ func TestRecurrentArguments(t *testing.T) {
 		}
 	}
 	// Forward begins each row with zeros.
-	obs := normal(6, 1)
+	obs := oracle.Normal(6, 1)
 	got, err := net.Forward(obs, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got = slices.Clone(got)
-	want, err := net.ForwardStep(obs, 2, normal(20, 2), []bool{true, true})
+	want, err := net.ForwardStep(obs, 2, oracle.Normal(20, 2), []bool{true, true})
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("Forward = %v, ForwardStep at starts %v, %v", got, want, err)
 	}

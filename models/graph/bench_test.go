@@ -3,6 +3,8 @@ package graph
 import (
 	"testing"
 
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -13,7 +15,7 @@ func BenchmarkForward8(b *testing.B)   { benchForward(b, 8) }
 func BenchmarkForward256(b *testing.B) { benchForward(b, 256) }
 
 func benchForward(b *testing.B, n int) {
-	net, obs := newNetwork(b, benchSpec, 1), normal(n*benchSpec.Inputs, 2)
+	net, obs := newNetwork(b, benchSpec, 1), oracle.Normal(n*benchSpec.Inputs, 2)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := net.Forward(obs, n); err != nil {
@@ -24,11 +26,11 @@ func benchForward(b *testing.B, n int) {
 
 func BenchmarkBackward256(b *testing.B) {
 	const n = 256
-	net, obs := newNetwork(b, benchSpec, 1), normal(n*benchSpec.Inputs, 2)
+	net, obs := newNetwork(b, benchSpec, 1), oracle.Normal(n*benchSpec.Inputs, 2)
 	if _, err := net.Forward(obs, n); err != nil {
 		b.Fatal(err)
 	}
-	dOut := normal(n*benchSpec.Outputs(), 3)
+	dOut := oracle.Normal(n*benchSpec.Outputs(), 3)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := net.Backward(dOut); err != nil {
@@ -39,8 +41,8 @@ func BenchmarkBackward256(b *testing.B) {
 
 // The first Forward and Backward of a batch size.
 func BenchmarkCompile(b *testing.B) {
-	net, obs := newNetwork(b, benchSpec, 1), normal(8*benchSpec.Inputs, 2)
-	dOut := normal(8*benchSpec.Outputs(), 3)
+	net, obs := newNetwork(b, benchSpec, 1), oracle.Normal(8*benchSpec.Inputs, 2)
+	dOut := oracle.Normal(8*benchSpec.Outputs(), 3)
 	for b.Loop() {
 		if err := net.Close(); err != nil {
 			b.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
 	"gonum.org/v1/gonum/diff/fd"
@@ -15,24 +17,17 @@ import (
 var batchSizes = []int{1, 2, 7, 256}
 
 func TestForward(t *testing.T) {
-	for name, spec := range specs {
+	for name, spec := range oracle.DenseSpecs() {
 		net := newNetwork(t, spec, 1)
 		for _, n := range batchSizes {
 			t.Run(fmt.Sprint(name, "/", n), func(t *testing.T) {
-				obs := normal(n*spec.Inputs, 2)
+				obs := oracle.Normal(n*spec.Inputs, 2)
 				got, err := net.Forward(obs, n)
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := reference(spec, flat(net.Params()), float64s(obs), n)
-				if len(got) != len(want) {
-					t.Fatalf("%d outputs, want %d", len(got), len(want))
-				}
-				for i := range want {
-					if d := math.Abs(float64(got[i]) - want[i]); d > 1e-6*(1+math.Abs(want[i])) {
-						t.Fatalf("output %d is %v, want %v", i, got[i], want[i])
-					}
-				}
+				want := reference(spec, oracle.Flat(net.Params()), oracle.Float64s(obs), n)
+				oracle.CheckOutputs(t, "outputs", got, want, 1e-6)
 			})
 		}
 	}
@@ -40,11 +35,11 @@ func TestForward(t *testing.T) {
 
 // The gradient of every parameter against central differences of the reference.
 func TestBackward(t *testing.T) {
-	for name, spec := range specs {
+	for name, spec := range oracle.DenseSpecs() {
 		net := newNetwork(t, spec, 3)
 		for _, n := range batchSizes {
 			t.Run(fmt.Sprint(name, "/", n), func(t *testing.T) {
-				obs, dOut := normal(n*spec.Inputs, 4), normal(n*spec.Outputs(), 5)
+				obs, dOut := oracle.Normal(n*spec.Inputs, 4), oracle.Normal(n*spec.Outputs(), 5)
 				if _, err := net.Forward(obs, n); err != nil {
 					t.Fatal(err)
 				}
@@ -54,34 +49,16 @@ func TestBackward(t *testing.T) {
 				if err := net.Backward(dOut); err != nil {
 					t.Fatal(err)
 				}
-				x, d := float64s(obs), float64s(dOut)
+				x, d := oracle.Float64s(obs), oracle.Float64s(dOut)
 				want := fd.Gradient(nil, func(params []float64) float64 {
 					sum := 0.0
 					for i, y := range reference(spec, params, x, n) {
 						sum += y * d[i]
 					}
 					return sum
-				}, flat(net.Params()), &fd.Settings{Formula: fd.Central})
-				checkGradients(t, net.Params(), want)
+				}, oracle.Flat(net.Params()), &fd.Settings{Formula: fd.Central})
+				oracle.CheckGradients(t, fmt.Sprint(n, " rows"), net.Params(), want)
 			})
-		}
-	}
-}
-
-// checkGradients compares to 1e-4 of the largest gradient of the same parameter.
-func checkGradients(t *testing.T, params []models.Param, want []float64) {
-	t.Helper()
-	for _, p := range params {
-		w := want[:len(p.Grad)]
-		want = want[len(p.Grad):]
-		scale := 1e-3
-		for _, v := range w {
-			scale = max(scale, math.Abs(v))
-		}
-		for i, g := range p.Grad {
-			if math.Abs(float64(g)-w[i]) > 1e-4*scale {
-				t.Fatalf("gradient of %s[%d] is %v, want %v", p.Name, i, g, w[i])
-			}
 		}
 	}
 }
@@ -96,7 +73,7 @@ func TestReLUAtZero(t *testing.T) {
 	}
 	for _, p := range net.Params() {
 		if len(p.Shape) == 2 {
-			copy(p.Value, normal(len(p.Value), 6))
+			copy(p.Value, oracle.Normal(len(p.Value), 6))
 		}
 	}
 	if _, err := net.Forward(make([]float32, 2*3), 2); err != nil {
@@ -119,11 +96,11 @@ func TestReLUAtZero(t *testing.T) {
 
 // Graphs read the parameters where they lie and leave them and the observations alone.
 func TestParamsInPlace(t *testing.T) {
-	spec := specs["shared tower"]
+	spec := oracle.DenseSpecs()["shared tower"]
 	net := newNetwork(t, spec, 7)
 	for range 2 {
-		obs, dOut := normal(2*spec.Inputs, 8), normal(2*spec.Outputs(), 9)
-		before := flat(net.Params())
+		obs, dOut := oracle.Normal(2*spec.Inputs, 8), oracle.Normal(2*spec.Outputs(), 9)
+		before := oracle.Flat(net.Params())
 		got, err := net.Forward(obs, 2)
 		if err != nil {
 			t.Fatal(err)
@@ -131,13 +108,13 @@ func TestParamsInPlace(t *testing.T) {
 		if err := net.Backward(dOut); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(before, flat(net.Params())) {
+		if !slices.Equal(before, oracle.Flat(net.Params())) {
 			t.Error("parameters were changed")
 		}
-		if !slices.Equal(obs, normal(2*spec.Inputs, 8)) || !slices.Equal(dOut, normal(2*spec.Outputs(), 9)) {
+		if !slices.Equal(obs, oracle.Normal(2*spec.Inputs, 8)) || !slices.Equal(dOut, oracle.Normal(2*spec.Outputs(), 9)) {
 			t.Error("arguments were changed")
 		}
-		want := reference(spec, before, float64s(obs), 2)
+		want := reference(spec, before, oracle.Float64s(obs), 2)
 		if math.Abs(float64(got[0])-want[0]) > 1e-5 {
 			t.Errorf("output is %v, want %v", got[0], want[0])
 		}

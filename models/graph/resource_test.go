@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/models/internal/oracle"
+
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
 )
@@ -23,7 +25,7 @@ func train(t testing.TB, spec models.Spec, steps int) []uint32 {
 	for k := range steps {
 		n := 1 + 30*(k%3)
 		obs := make([]float32, n*spec.Inputs)
-		fill(obs, rng)
+		oracle.Fill(obs, rng)
 		out, err := net.Forward(obs, n)
 		if err != nil {
 			t.Error(err)
@@ -112,7 +114,7 @@ func TestMemory(t *testing.T) {
 	adam := optim.NewAdam(net.Params(), optim.DefaultAdam())
 	update := func(n int) {
 		t.Helper()
-		out, err := net.Forward(normal(n*spec.Inputs, 4), n)
+		out, err := net.Forward(oracle.Normal(n*spec.Inputs, 4), n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,10 +166,10 @@ func TestWriteRead(t *testing.T) {
 	if err != nil || read != written {
 		t.Fatalf("ReadFrom = %d, %v, want %d", read, err, written)
 	}
-	if !slices.Equal(flat(from.Params()), flat(to.Params())) {
+	if !slices.Equal(oracle.Flat(from.Params()), oracle.Flat(to.Params())) {
 		t.Error("parameters differ")
 	}
-	obs := normal(5, 3)
+	obs := oracle.Normal(5, 3)
 	a, errA := from.Forward(obs, 1)
 	b, errB := to.Forward(obs, 1)
 	if errA != nil || errB != nil || !slices.Equal(a, b) {
@@ -175,11 +177,11 @@ func TestWriteRead(t *testing.T) {
 	}
 	for _, hidden := range [][]int{{7}, {7, 6, 6}, {7, 5}} {
 		other := newNetwork(t, models.ActorCritic(5, 3, hidden, models.Tanh), 4)
-		before := flat(other.Params())
+		before := oracle.Flat(other.Params())
 		if _, err := other.ReadFrom(bytes.NewReader(file)); !errors.Is(err, models.ErrMismatch) {
 			t.Errorf("hidden %v reads the file: %v, want %v", hidden, err, models.ErrMismatch)
 		}
-		if !slices.Equal(before, flat(other.Params())) {
+		if !slices.Equal(before, oracle.Flat(other.Params())) {
 			t.Errorf("hidden %v: a refused file changed parameters", hidden)
 		}
 	}

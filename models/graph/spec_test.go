@@ -3,8 +3,6 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -12,19 +10,6 @@ import (
 	"github.com/kubernasium/kubernasium/models/internal/oracle"
 	"gonum.org/v1/gonum/diff/fd"
 )
-
-// sequence returns a batch for the network and its reference: of rows alone, or of steps with
-// a state and starts of episodes.
-func sequence(spec models.Spec, steps, n int, seed uint64) (b oracle.Batch, obs, state []float32, starts []bool) {
-	rng := rand.New(rand.NewPCG(seed, 9))
-	obs = oracle.Observations(spec, steps*n, rng)
-	state, starts = make([]float32, n*spec.StateSize()), make([]bool, steps*n)
-	fill(state, rng)
-	for i := range starts {
-		starts[i] = rng.IntN(4) == 0
-	}
-	return oracle.Batch{Steps: steps, N: n, Obs: float64s(obs), State: float64s(state), Starts: starts}, obs, state, starts
-}
 
 // forEach calls f for each of the oracle's specs.
 func forEach(t *testing.T, f func(t *testing.T, spec models.Spec)) {
@@ -34,47 +19,25 @@ func forEach(t *testing.T, f func(t *testing.T, spec models.Spec)) {
 	}
 }
 
-// sizes are numbers of steps and environments. One is left where tests are to be short: the
-// oracle's differences take long under the race detector.
-func sizes() [][2]int {
-	all := [][2]int{{5, 2}, {1, 1}, {1, 3}}
-	if testing.Short() {
-		return all[:1]
-	}
-	return all
-}
-
-func checkOutputs(t *testing.T, what string, got []float32, want []float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if d := math.Abs(float64(got[i]) - want[i]); !(d <= 2e-6*(1+math.Abs(want[i]))) {
-			t.Fatalf("%s: number %d is %v, want %v", what, i, got[i], want[i])
-		}
-	}
-}
-
 // Outputs and states against the reference, gradients against central differences of it.
 func TestSpecs(t *testing.T) {
 	forEach(t, func(t *testing.T, spec models.Spec) {
 		net := newNetwork(t, spec, 3)
-		for _, size := range sizes() {
+		for _, size := range oracle.Sizes() {
 			steps, n := size[0], size[1]
 			what := fmt.Sprint(steps, " steps of ", n)
-			b, obs, state, starts := sequence(spec, steps, n, 4)
+			b, obs, state, starts := oracle.Sequence(spec, steps, n, 4)
 			before := slices.Clone(state)
 			got, err := net.ForwardSequence(obs, steps, n, state, starts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, _ := oracle.New(spec, flat(net.Params())).Forward(b)
-			checkOutputs(t, what, got, want)
+			want, _ := oracle.New(spec, oracle.Flat(net.Params())).Forward(b)
+			oracle.CheckOutputs(t, what, got, want, 2e-6)
 			if !slices.Equal(before, state) {
 				t.Error("ForwardSequence changed the state")
 			}
-			dOut := normal(len(got), 5)
+			dOut := oracle.Normal(len(got), 5)
 			for _, p := range net.Params() {
 				p.Grad[0] = 99 // Backward sets, it does not add
 			}
@@ -83,8 +46,8 @@ func TestSpecs(t *testing.T) {
 			if err := net.Backward(dOut); err != nil {
 				t.Fatal(err)
 			}
-			_, _, _, b.Starts = sequence(spec, steps, n, 4)
-			checkGradients(t, net.Params(), differences(spec, b, flat(net.Params()), dOut))
+			_, _, _, b.Starts = oracle.Sequence(spec, steps, n, 4)
+			oracle.CheckGradients(t, what, net.Params(), differences(spec, b, oracle.Flat(net.Params()), dOut))
 		}
 	})
 }
@@ -108,16 +71,16 @@ func TestForwardStep(t *testing.T) {
 	forEach(t, func(t *testing.T, spec models.Spec) {
 		const steps, n = 5, 3
 		net := newNetwork(t, spec, 3)
-		b, obs, state, starts := sequence(spec, steps, n, 6)
-		want, last := oracle.New(spec, flat(net.Params())).Forward(b)
+		b, obs, state, starts := oracle.Sequence(spec, steps, n, 6)
+		want, last := oracle.New(spec, oracle.Flat(net.Params())).Forward(b)
 		for s := range steps {
 			got, err := net.ForwardStep(obs[s*n*spec.Inputs:(s+1)*n*spec.Inputs], n, state, starts[s*n:(s+1)*n])
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkOutputs(t, fmt.Sprint("step ", s), got, want[s*len(got):(s+1)*len(got)])
+			oracle.CheckOutputs(t, fmt.Sprint("step ", s), got, want[s*len(got):(s+1)*len(got)], 2e-6)
 		}
-		checkOutputs(t, "state", state, last)
+		oracle.CheckOutputs(t, "state", state, last, 2e-6)
 	})
 }
 

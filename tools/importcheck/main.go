@@ -40,6 +40,7 @@ var rules = []rule{
 	{"envs", []string{"envs/space", "envs/pcg", "envs/cluster"}, core}, // the contract
 	{"envs/dataset", nil, core},
 	{"envs/envcheck", []string{"envs"}, core},
+	{"envs/envstest", []string{"envs"}, core},
 	{"envs/classic", []string{"envs"}, core},
 	{"envs/gang", []string{"envs"}, core},
 	{"envs/lra", []string{"envs"}, core},
@@ -59,8 +60,10 @@ var rules = []rule{
 	{"server", []string{"envs", "agents", "models", "kwok"}, noGorgonia},
 	{"server/host", []string{"envs", "server"}, noGorgonia},
 	{"kwok", []string{"envs"}, noGorgonia},
+	{"kwok/profile", []string{"envs", "models", "kwok"}, noGorgonia}, // models for atomic files
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"tools", nil, core},
+	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
 }
 
@@ -68,7 +71,7 @@ var rules = []rule{
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":          {"space", "pcg", "cluster", "dataset", "envcheck"},
-	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "agentstest", "evaluation", "imitation"},
+	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
 	"envs/podsched": {"kubescore", "topology"},
 }
 

@@ -5,35 +5,22 @@ Run once with Python 3.11, torch 2.15.0 and stable-baselines3 2.9.2:
     python sb3.py > sb3.json
 """
 
-import json
 import math
+import sys
+from pathlib import Path
 
-import gymnasium as gym
-import numpy as np
 import torch
 from stable_baselines3 import DQN
-from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.utils import polyak_update
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "agentstest" / "testdata"))
+
+import sb3_common as common
+
 ROWS, STEPS = 8, 3
-NAMES = ["q_net.q_net.0.weight", "q_net.q_net.0.bias", "q_net.q_net.2.weight", "q_net.q_net.2.bias"]
+NAMES = ["q_net.0.weight", "q_net.0.bias", "q_net.2.weight", "q_net.2.bias"]
 CASES = {"defaults": {}, "clipped": {"max_grad_norm": 0.1, "tau": 0.25}}
-
-
-class Spaces(gym.Env):
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,))
-    action_space = gym.spaces.Discrete(3)
-
-
-def initialize(net, shift):
-    for k, name in enumerate(NAMES):
-        p = net.get_parameter(name.removeprefix("q_net."))
-        v = np.array([0.5 * math.sin(1 + j + 10 * k + shift) for j in range(p.numel())], np.float32)
-        # Dense weights are (inputs, outputs) in Go and (outputs, inputs) here.
-        v = v.reshape(tuple(p.shape)[::-1]).T
-        with torch.no_grad():
-            p.copy_(torch.from_numpy(v.copy()))
 
 
 def column(f):
@@ -53,23 +40,17 @@ def sample(batch_size, env=None):
     )
 
 
-def flat(net):
-    return [x for name in NAMES
-            for x in net.get_parameter(name.removeprefix("q_net.")).detach().numpy().T.flatten().tolist()]
-
-
 def run(kwargs):
-    model = DQN("MlpPolicy", Spaces(), learning_rate=0.05, buffer_size=10, batch_size=ROWS, device="cpu",
+    model = DQN("MlpPolicy", common.Spaces(), learning_rate=0.05, buffer_size=10, batch_size=ROWS, device="cpu",
                 policy_kwargs={"net_arch": [4]}, **kwargs)
-    model._logger = Logger(None, [])
-    model._current_progress_remaining = 1
-    initialize(model.q_net, 0)
-    initialize(model.q_net_target, 5)
+    common.silence(model)
+    common.initialize(model.q_net, NAMES)
+    common.initialize(model.q_net_target, NAMES, 5)
     model.replay_buffer.sample = sample
     model.train(gradient_steps=STEPS, batch_size=ROWS)
     polyak_update(model.q_net.parameters(), model.q_net_target.parameters(), model.tau)
     return {"loss": float(model.logger.name_to_value["train/loss"]),
-            "params": flat(model.q_net), "target": flat(model.q_net_target)}
+            "params": common.flat(model.q_net, NAMES), "target": common.flat(model.q_net_target, NAMES)}
 
 
-print("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(run(v))}" for k, v in CASES.items()) + "\n}")
+common.write({name: run(kwargs) for name, kwargs in CASES.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 import kubernasium  # noqa: F401  registers the environments
 from kubernasium.launcher import Server
 from kubernasium.protocol import Connection, connect
+
+# Twins want a control plane.
+collect_ignore = [] if "KUBERNASIUM_CONTROLPLANE" in os.environ else ["test_twins.py"]
 
 TOKEN_FREE = ["--listen", "127.0.0.1:0"]
 

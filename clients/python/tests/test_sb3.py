@@ -43,7 +43,7 @@ def test_equals_sb3s_own_vec_env(limit: int) -> None:
     """The same steps as DummyVecEnv of Gymnasium's CartPole, Monitor's infos included."""
     n = 4
     theirs = make_vec_env("CartPole-v1", n, seed=9, env_kwargs={"max_episode_steps": limit})
-    ours = VecEnv(CARTPOLE, n, seed=9, max_episode_steps=limit)
+    ours = VecEnv(CARTPOLE, n, seed=9, max_episode_steps=limit, infinite_bounds=True)
     assert ours.observation_space == theirs.observation_space
     np.testing.assert_array_equal(ours.reset(), theirs.reset(), strict=True)
     rng = np.random.default_rng(0)

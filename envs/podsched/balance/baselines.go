@@ -211,7 +211,7 @@ func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 func (k *kube) spreadScores(t *Task) {
 	racks := 0
 	if k.rackSpread {
-		if k.seenRack == nil {
+		if len(k.seenRack) != len(t.onRack) {
 			k.seenRack = make([]bool, len(t.onRack))
 		}
 		clear(k.seenRack)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/podsched/balance"
 )
 
@@ -52,16 +53,9 @@ func TestFirstChoices(t *testing.T) {
 func placements(t *testing.T, baseline string, seed uint64, opts map[string]any) (nodes [3]int32) {
 	t.Helper()
 	v := open(t, 1, opts)
-	base, err := spec(t).Baseline(baseline)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, err := base.New(v.Env(0).Task())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := envstest.Rule(t, v, baseline)
 	i := 0
-	playRule(t, v, func(s *cluster.State, first bool, action []float32) error {
+	envstest.Play(t, v, func(s *cluster.State, first bool, action []float32) error {
 		err := rule(s, first, action)
 		nodes[i] = int32(action[0])
 		i++

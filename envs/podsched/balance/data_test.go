@@ -3,23 +3,16 @@ package balance_test
 import (
 	"encoding/csv"
 	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // dataDir returns the folder of the source's recorded runs, or skips the test.
 func dataDir(tb testing.TB) string {
 	tb.Helper()
-	root := os.Getenv("KUBERNASIUM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "shared", "data") // beside the repository's root
-	}
-	dir := filepath.Join(root, "podsched")
-	if _, err := os.Stat(filepath.Join(dir, "run_summary.csv")); err != nil {
-		tb.Skipf("%v: set KUBERNASIUM_DATA to the folder that holds podsched/ to enable this test", err)
-	}
-	return dir
+	return envstest.Data(tb, "podsched", "run_summary.csv")
 }
 
 // readCSV returns the rows of a file by the names in its header.

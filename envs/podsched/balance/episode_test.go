@@ -1,13 +1,10 @@
 package balance_test
 
 import (
-	"flag"
 	"fmt"
 	"image"
 	"image/color"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,46 +14,19 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/*.golden")
 
 func open(tb testing.TB, n int, opts map[string]any) *envs.Vec {
 	tb.Helper()
-	v, err := envs.NewVec(spec(tb), n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { v.Close() })
-	return v
+	return envstest.Open(tb, spec(tb).ID, n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
 }
 
-func reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
-	tb.Helper()
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-func step(tb testing.TB, v *envs.Vec, actions ...float32) *envs.Batch {
-	tb.Helper()
-	b, err := v.Step(ctx, actions)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-func write(tb testing.TB, name, text string) string {
-	tb.Helper()
-	path := filepath.Join(tb.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		tb.Fatal(err)
-	}
-	return path
-}
+var (
+	reset = envstest.Reset
+	step  = envstest.Step
+	write = envstest.TempFile
+)
 
 // handOptions are those of the hand-worked episode of README.md.
 func handOptions(tb testing.TB) map[string]any {
@@ -273,17 +243,5 @@ func TestGoldenEpisode(t *testing.T) {
 		}
 		fmt.Fprintf(&text, "\n   action %d reward %.6f info %.5g\n", i%5, b.Reward[0], info)
 	}
-	path := filepath.Join("testdata", "episode.golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v: run with -update to write it", err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("episode (-want +got):\n%s", diff)
-	}
+	envstest.Golden(t, "episode", text.String())
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/podsched/balance"
 )
@@ -264,28 +265,5 @@ func popSD(x []float64) float64 {
 // play plays one episode by a baseline and returns its last batch.
 func play(t *testing.T, v *envs.Vec, name string, seed uint64) *envs.Batch {
 	t.Helper()
-	base, err := v.Spec().Baseline(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, err := base.New(v.Env(0).Task())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return playRule(t, v, rule, seed)
-}
-
-func playRule(t *testing.T, v *envs.Vec, rule envs.Rule, seed uint64) *envs.Batch {
-	t.Helper()
-	b := reset(t, v, seed)
-	action := []float32{0}
-	for i := 0; i == 0 || !b.Done(0); i++ {
-		if err := rule(v.Env(0).State(), i == 0, action); err != nil {
-			t.Fatal(err)
-		}
-		if b = step(t, v, action[0]); b.Invalid[0] {
-			t.Fatalf("decision %d: %v is masked out", i, action[0])
-		}
-	}
-	return b
+	return envstest.Play(t, v, envstest.Rule(t, v, name), seed)
 }

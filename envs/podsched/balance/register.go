@@ -24,6 +24,7 @@ func init() {
 			}
 			return func() (envs.Task, error) { return newTask(&o, file), nil }, nil
 		},
+		Live:        newLive,
 		Options:     &defaults,
 		StepNanos:   1000,
 		RenderModes: []string{"ansi", "rgb_array"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/podsched/balance"
 )
@@ -163,16 +164,9 @@ func permitted(rng *rand.Rand, mask []bool) float32 {
 func TestEveryPolicySeesTheSamePods(t *testing.T) {
 	requests := func(baseline string) string {
 		v := open(t, 1, map[string]any{"pods": "mixed", "cpu_load": 0.5, "memory_load": 0.5, "resets": 1})
-		base, err := spec(t).Baseline(baseline)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rule, err := base.New(v.Env(0).Task())
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := envstest.Rule(t, v, baseline)
 		seen := ""
-		playRule(t, v, func(s *cluster.State, first bool, action []float32) error {
+		envstest.Play(t, v, func(s *cluster.State, first bool, action []float32) error {
 			seen += fmt.Sprintln(s.Pods[len(s.Pods)-1].Requests)
 			return rule(s, first, action)
 		}, 5)

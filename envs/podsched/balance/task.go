@@ -44,6 +44,10 @@ type Task struct {
 	scratch        scratch
 	stats          stats
 
+	// While a running cluster is attended: what spec points to, and the cluster.
+	attended podSpec
+	world    *cluster.State
+
 	nodeMeta, podMeta []int32
 	ops               []cluster.Op
 }
@@ -63,21 +67,19 @@ var (
 
 // newTask returns a task of checked options; file are the deployments to play, or nil.
 func newTask(o *Options, file []deployment) *Task {
-	n, racks := o.Nodes, topology.NumRacks(o.Nodes, o.ServersPerRack)
+	n := o.Nodes
 	t := &Task{
 		opts: o, objective: objectives[o.Objective], in: newInstance(o, file), pod: noPod,
-		onNode: make([]int32, n), onRack: make([]int32, racks), rackOf: make([]int32, n),
+		onNode: make([]int32, n), rackOf: make([]int32, n),
 		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
 	}
 	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
 		*s = make([]float64, n)
 	}
-	for _, s := range []*[]float64{&t.scratch.rackInUse, &t.scratch.onRack, &t.scratch.rackCPU, &t.scratch.rackCapacity} {
-		*s = make([]float64, racks)
-	}
 	for i := range n {
 		t.rackOf[i] = int32(topology.Rack(i, o.ServersPerRack))
 	}
+	t.sizeRacks(topology.NumRacks(n, o.ServersPerRack))
 	if file != nil {
 		t.maxReplicas = slices.MaxFunc(file, func(a, b deployment) int { return a.replicas - b.replicas }).replicas
 	}
@@ -85,6 +87,14 @@ func newTask(o *Options, file []deployment) *Task {
 		t.original = NewOriginalReward(n)
 	}
 	return t
+}
+
+// sizeRacks makes room for so many racks.
+func (t *Task) sizeRacks(racks int) {
+	t.onRack = make([]int32, racks)
+	for _, s := range []*[]float64{&t.scratch.rackInUse, &t.scratch.onRack, &t.scratch.rackCPU, &t.scratch.rackCapacity} {
+		*s = make([]float64, racks)
+	}
 }
 
 // MaxEpisodeSteps implements [envs.Limiter].
@@ -111,14 +121,28 @@ func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
 	return err
 }
 
-// addNodes adds the instance's nodes and notes what follows from their sizes.
+// addNodes adds the instance's nodes.
 func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
 	if t.nodeMeta == nil {
 		for i := range t.in.nodes {
 			t.nodeMeta = append(t.nodeMeta, c.State().Intern(nodeMeta(i, t.opts.ServersPerRack)))
 		}
 	}
+	t.noteSizes()
 	t.ops = t.ops[:0]
+	for i, r := range t.in.nodes {
+		op := cluster.Op{Kind: cluster.AddNode, Meta: t.nodeMeta[i], Resources: r, MaxPods: maxPods}
+		if t.opts.Overcommit {
+			op.Resources = cluster.Resources{MilliCPU: cluster.MaxAmount, MemoryBytes: cluster.MaxAmount}
+			op.MaxPods = 0
+		}
+		t.ops = append(t.ops, op)
+	}
+	return c.Apply(ctx, t.ops)
+}
+
+// noteSizes notes what follows from the sizes of the nodes.
+func (t *Task) noteSizes() {
 	t.capacity, t.largest = cluster.Resources{}, cluster.Resources{}
 	clear(t.scratch.rackCapacity)
 	for i, r := range t.in.nodes {
@@ -128,14 +152,7 @@ func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
 		t.largest.MilliCPU = max(t.largest.MilliCPU, r.MilliCPU)
 		t.largest.MemoryBytes = max(t.largest.MemoryBytes, r.MemoryBytes)
 		t.scratch.rackCapacity[t.rackOf[i]] += float64(r.MilliCPU)
-		op := cluster.Op{Kind: cluster.AddNode, Meta: t.nodeMeta[i], Resources: r, MaxPods: maxPods}
-		if t.opts.Overcommit {
-			op.Resources = cluster.Resources{MilliCPU: cluster.MaxAmount, MemoryBytes: cluster.MaxAmount}
-			op.MaxPods = 0
-		}
-		t.ops = append(t.ops, op)
 	}
-	return c.Apply(ctx, t.ops)
 }
 
 // nodeMeta returns the metadata of node i.

@@ -2,13 +2,12 @@ package balance_test
 
 import (
 	"context"
-	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/podsched/balance"
 )
 
@@ -16,11 +15,7 @@ var ctx = context.Background()
 
 func spec(tb testing.TB) *envs.Spec {
 	tb.Helper()
-	s, err := envs.Lookup("k8s/PodBalance-v0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return envstest.Spec(tb, "k8s/PodBalance-v0")
 }
 
 func TestContract(t *testing.T) {
@@ -63,10 +58,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"reset_pods": []any{3, 0}}, "each of reset_pods is 0"},
 		{map[string]any{"deployments": "x.csv", "pods": "mixed"}, "deployments that nothing is"},
 	} {
-		_, err := spec(t).Open(tc.opts)
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Open(%v): %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, spec(t).ID, tc.opts, tc.want)
 	}
 	if _, err := spec(t).Open(map[string]any{"deployments": "no such file.csv"}); err == nil {
 		t.Error("Open with a file that does not exist: no error")

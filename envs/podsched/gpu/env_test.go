@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"
 )
 
@@ -12,11 +13,7 @@ const id = "k8s/GPUPodScheduling-v0"
 
 func spec(tb testing.TB) *envs.Spec {
 	tb.Helper()
-	s, err := envs.Lookup(id)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return envstest.Spec(tb, id)
 }
 
 func TestContract(t *testing.T) {

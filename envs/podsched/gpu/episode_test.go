@@ -1,12 +1,8 @@
 package gpu
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,19 +10,8 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// write writes a file for a test and returns its path.
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // handOptions are those of the episode of README.md: node a with 2 GPUs and 2 cores, node b with
 // 1 GPU and 8 cores; six pods that each want 1 core and half a GPU.
@@ -217,10 +202,7 @@ func TestLoadStart(t *testing.T) {
 func TestGoldenEpisode(t *testing.T) {
 	v, task := open(t, map[string]any{"num_nodes": 8, "load_end": 0.8})
 	reset(t, v, 1)
-	rule, err := newRule(v, "FGD")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := envstest.Rule(t, v, "FGD")
 	var out strings.Builder
 	action := []float32{0}
 	for k, ended := 0, false; !ended; k++ {
@@ -234,19 +216,7 @@ func TestGoldenEpisode(t *testing.T) {
 			k, pod, describeShape(&task.class(pod).Shape), p.Node, p.Devices, b.Reward[0], b.Info[0], b.Info[2])
 		ended = b.Terminated[0]
 	}
-	path := filepath.Join("testdata", "episode.golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), out.String()); d != "" {
-		t.Errorf("episode (-want +got):\n%s", d)
-	}
+	envstest.Golden(t, "episode", out.String())
 }
 
 func TestOptionErrors(t *testing.T) {
@@ -272,10 +242,7 @@ func TestOptionErrors(t *testing.T) {
 		{map[string]any{"max_defers": 0}, `"max_defers"`},
 		{map[string]any{"load_start": 0.5, "dynamics": "timed"}, `"load_start" needs`},
 	} {
-		_, err := envs.Make("k8s/GPUPodScheduling-v0", 1, envs.VecOptions{Options: tc.opts})
-		if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%v: %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
-		}
+		envstest.CheckInvalid(t, "k8s/GPUPodScheduling-v0", tc.opts, tc.want)
 	}
 	for _, tc := range []struct {
 		opts map[string]any
@@ -315,19 +282,7 @@ func TestOptimum(t *testing.T) {
 				t.Errorf("the best return is %v, want %v", best, tc.want)
 			}
 			for _, p := range policies {
-				reset(t, v, 0)
-				rule, err := newRule(v, p.name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				action, got := []float32{0}, 0.0
-				for first, ended := true, false; !ended; first = false {
-					if err := rule(v.Env(0).State(), first, action); err != nil {
-						t.Fatal(err)
-					}
-					b := step(t, v, action[0])
-					got, ended = b.EpisodeReturn[0], b.Terminated[0]
-				}
+				got := envstest.Play(t, v, envstest.Rule(t, v, p.name), 0).EpisodeReturn[0]
 				if got > best+1e-9 || p.name == tc.equal && got < best-1e-9 {
 					t.Errorf("%s returns %v, the optimum is %v", p.name, got, best)
 				}

@@ -21,6 +21,7 @@ func init() {
 			}
 			return func() (envs.Task, error) { return newTask(src), nil }, nil
 		},
+		Live:        newLive,
 		Options:     &defaults,
 		HeldOut:     map[string]any{"split": SplitHeldOut},
 		StepNanos:   8000,

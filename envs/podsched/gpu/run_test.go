@@ -5,8 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // TestRun: heuristics played decision by decision in the environment report what Reproduce
@@ -34,32 +33,11 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, task := open(t, map[string]any{"nodes": nodeFile, "pods": []string{pods}, "reference_seed": 45, "load_end": DefaultRatio})
-		b := reset(t, v, 0)
-		rule := ruleOf(t, v, policy)
-		action := make([]float32, 1)
-		for first := true; !b.Terminated[0]; first = false {
-			if err := rule(v.Env(0).State(), first, action); err != nil {
-				t.Fatal(err)
-			}
-			b = step(t, v, action[0])
-		}
+		envstest.Play(t, v, envstest.Rule(t, v, policy), 0)
 		got := task.Run()
 		got.Policy, got.Seed = want.Policy, want.Seed
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-reproduced +played):\n%s", policy, d)
 		}
 	}
-}
-
-func ruleOf(t *testing.T, v *envs.Vec, name string) envs.Rule {
-	t.Helper()
-	b, err := v.Spec().Baseline(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, err := b.New(v.Env(0).Task())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rule
 }

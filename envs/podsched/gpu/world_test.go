@@ -1,14 +1,13 @@
 package gpu
 
 import (
-	"context"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // checkWorld compares the arrays of the task with the cluster's state, which is the truth.
@@ -46,31 +45,15 @@ func checkWorld(t *testing.T, task *Task, s *cluster.State) {
 
 func open(tb testing.TB, opts map[string]any) (*envs.Vec, *Task) {
 	tb.Helper()
-	v, err := envs.Make("k8s/GPUPodScheduling-v0", 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = v.Close() })
+	v := envstest.Open(tb, "k8s/GPUPodScheduling-v0", 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 	return v, v.Env(0).Task().(*Task)
 }
 
-func reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
-	tb.Helper()
-	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-func step(tb testing.TB, v *envs.Vec, action float32) *envs.Batch {
-	tb.Helper()
-	b, err := v.Step(context.Background(), []float32{action})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
+var (
+	reset = envstest.Reset
+	step  = envstest.Step
+	write = envstest.TempFile
+)
 
 // TestArraysAreTheWorld plays at random, with departures and pods put off too, and compares
 // what the task keeps with the cluster after every step.
@@ -117,18 +100,7 @@ func TestSamePlacements(t *testing.T) {
 			}
 			t.Run(list+" "+p.name, func(t *testing.T) {
 				v, _ := open(t, map[string]any{"nodes": nodeFile, "pods": []string{podFile}, "reference_seed": 43})
-				reset(t, v, 0)
-				rule, err := newRule(v, p.name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				action := []float32{0}
-				for first, ended := true, false; !ended; first = false {
-					if err := rule(v.Env(0).State(), first, action); err != nil {
-						t.Fatal(err)
-					}
-					ended = step(t, v, action[0]).Terminated[0]
-				}
+				envstest.Play(t, v, envstest.Rule(t, v, p.name), 0)
 				sim, err := newSimulation(ReferenceWorkload(nodes, pods, 43, DefaultRatio), p.name)
 				if err != nil {
 					t.Fatal(err)
@@ -149,24 +121,8 @@ func TestSamePlacements(t *testing.T) {
 	}
 }
 
-func newRule(v *envs.Vec, name string) (envs.Rule, error) {
-	b, err := v.Spec().Baseline(name)
-	if err != nil {
-		return nil, err
-	}
-	return b.New(v.Env(0).Task())
-}
-
 // openb returns the folder of the public trace, or skips the test.
 func openb(tb testing.TB) string {
 	tb.Helper()
-	root := os.Getenv("KUBERNASIUM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "shared", "data") // beside the repository's root
-	}
-	dir := filepath.Join(root, "openb")
-	if _, err := os.Stat(filepath.Join(dir, "openb_node_list_gpu_node.csv")); err != nil {
-		tb.Skipf("%v: set KUBERNASIUM_DATA to the folder that holds openb/ to enable this test", err)
-	}
-	return dir
+	return envstest.Data(tb, "openb", "openb_node_list_gpu_node.csv")
 }

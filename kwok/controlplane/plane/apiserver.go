@@ -56,6 +56,7 @@ func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, admission []strin
 		"--event-ttl=10m",
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 		"--delete-collection-workers=16",
+		"--etcd-compaction-interval=1m", // of 5m, which keeps 8 MB for every 1,000 pods that come and go
 	}
 	var off []string
 	on := map[string]bool{}

@@ -37,7 +37,8 @@ func startEtcd(ctx context.Context, dir, sockets string, fsync bool) (clientURL 
 	cfg.UnsafeNoFsync = !fsync
 	cfg.QuotaBackendBytes = etcdQuota
 	cfg.MaxRequestBytes = 10 << 20
-	cfg.TickMs, cfg.ElectionMs = 100, 500 // a single member waits for one election before it leads
+	cfg.MaxWalFiles, cfg.MaxSnapFiles = 2, 2 // of 5, each log of 64 MB, which are in memory as the data folder is
+	cfg.TickMs, cfg.ElectionMs = 100, 500    // a single member waits for one election before it leads
 
 	if e, err = embed.StartEtcd(cfg); err != nil {
 		return "", nil, fmt.Errorf("start etcd: %w", err)

@@ -6,6 +6,34 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
+// DenseSpecs are small networks of plain dense layers.
+func DenseSpecs() map[string]models.Spec {
+	return map[string]models.Spec{
+		"actor-critic tanh": models.ActorCritic(5, 3, []int{7, 6}, models.Tanh),
+		"actor-critic relu": models.ActorCritic(5, 3, []int{7, 6}, models.ReLU),
+		"no hidden layers":  models.ActorCritic(4, 2, nil, ""),
+		"one of everything": {
+			Inputs: 1,
+			Towers: []models.Tower{{Name: "t", Hidden: []int{1}, Activation: models.Tanh}},
+			Heads:  []models.Head{{Name: "h", Size: 1, Gain: 1}},
+		},
+		"shared tower": {
+			Inputs: 6,
+			Towers: []models.Tower{
+				{Name: "shared", Hidden: []int{8}, Activation: models.ReLU},
+				{Name: "input"},
+				{Name: "deep", Hidden: []int{3, 4, 5}, Activation: models.Tanh},
+			},
+			Heads: []models.Head{
+				{Name: "a", Tower: 0, Size: 2, Gain: 1},
+				{Name: "b", Tower: 1, Size: 3, Gain: 1},
+				{Name: "c", Tower: 0, Size: 2, Gain: 1},
+				{Name: "d", Tower: 2, Size: 4, Gain: 1},
+			},
+		},
+	}
+}
+
 // Specs are small networks of all kinds besides plain dense ones.
 func Specs() map[string]models.Spec {
 	norm := models.ActorCritic(5, 3, []int{7, 6}, models.Tanh)

@@ -4,7 +4,8 @@
 // GPUs are those of the resource nvidia.com/gpu, whole ones, with the node's label
 // nvidia.com/gpu.product as their model; or those of the annotations and resources
 // alibabacloud.com/gpu-count, gpu-milli and gpu-card-model, as the openb trace is published for
-// clusters, which can be shared. Memory is counted in MiB, requests rounded up and what a node
+// clusters, which can be shared; or those of kubernasium.io/gpus, milli-gpu, gpu-model and devices,
+// as package kwok writes them. Memory is counted in MiB, requests rounded up and what a node
 // has rounded down.
 //
 // A pod's node selector, required and preferred node affinity, tolerations, priority, topology

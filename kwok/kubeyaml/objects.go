@@ -6,28 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	resourcehelper "k8s.io/component-helpers/resource"
 
-	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
-	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
-)
-
-// Names by which objects speak of GPUs.
-const (
-	nvidiaGPU     = "nvidia.com/gpu"
-	nvidiaProduct = "nvidia.com/gpu.product"
-	openbCount    = "alibabacloud.com/gpu-count"
-	openbMilli    = "alibabacloud.com/gpu-milli"
-	openbModel    = "alibabacloud.com/gpu-card-model"
-	openbIndex    = "alibabacloud.com/gpu-index"
 )
 
 const (
@@ -65,6 +49,7 @@ func (o *Objects) Workload() (*Workload, error) {
 			return nil, fmt.Errorf("node %s is there twice", n.Name)
 		}
 		c.index[n.Name] = i
+		c.nodes = append(c.nodes, &o.Nodes[i])
 		c.w.Nodes = append(c.w.Nodes, n)
 	}
 	order := make([]*corev1.Pod, 0, len(o.Pods))
@@ -121,38 +106,24 @@ func podName(p *corev1.Pod) string {
 
 // node reads a node.
 func node(n *corev1.Node) (gpu.Node, error) {
-	have := n.Status.Allocatable
-	if len(have) == 0 {
-		have = n.Status.Capacity
-	}
+	r, err := Allocatable(n)
 	out := gpu.Node{
-		Name: n.Name, MilliCPU: have.Cpu().MilliValue(), MemoryMiB: have.Memory().Value() / bytesMiB, MaxPods: int(have.Pods().Value()),
+		Name: n.Name, MilliCPU: r.Resources.MilliCPU, MemoryMiB: r.Resources.MemoryBytes / bytesMiB,
+		MaxPods: r.MaxPods, GPUs: r.GPUs, Model: r.Model,
 	}
-	if out.MilliCPU <= 0 || out.MemoryMiB <= 0 {
-		return out, errors.New("status.allocatable has no cpu or no memory")
+	if err == nil && out.MemoryMiB == 0 {
+		err = errors.New("status.allocatable has no MiB of memory")
 	}
-	if _, ok := have[corev1.ResourcePods]; !ok {
-		out.MaxPods = 110 // the kubelet's default
-	} else if out.MaxPods == 0 {
+	if out.MaxPods == 0 {
 		out.MaxPods = -1 // none; 0 is the default of the simulation
 	}
-	count, shared := have[openbCount]
-	if !shared {
-		count = have[nvidiaGPU]
-	}
-	if count.Value() < 0 || count.Value() > cluster.MaxDevices {
-		return out, fmt.Errorf("%d GPUs, want 0 to %d", count.Value(), cluster.MaxDevices)
-	}
-	out.GPUs = int(count.Value())
-	if out.GPUs > 0 {
-		out.Model = cmp.Or(n.Labels[openbModel], n.Annotations[openbModel], n.Labels[nvidiaProduct], "GPU")
-	}
-	return out, nil
+	return out, err
 }
 
 // converter turns pods into requests.
 type converter struct {
 	objects   *Objects
+	nodes     []*corev1.Node
 	w         *Workload
 	index     map[string]int // of nodes by name
 	selectors []counter
@@ -222,7 +193,8 @@ func (c *converter) counter(key string, k counter) int32 {
 func (c *converter) pod(p *corev1.Pod) (gpu.Request, error) {
 	r := gpu.Request{Name: podName(p), Node: -1, Profile: c.profile(p)}
 	c.requests(p, &r)
-	if err := gpus(p, &r); err != nil {
+	var err error
+	if r.GPUs, r.MilliGPU, r.Models, err = GPUs(p); err != nil {
 		return r, err
 	}
 	if p.Spec.NodeName != "" {
@@ -231,8 +203,7 @@ func (c *converter) pod(p *corev1.Pod) (gpu.Request, error) {
 			return r, fmt.Errorf("is bound to node %q, which is not there", p.Spec.NodeName)
 		}
 		r.Node = i
-		var err error
-		if r.Devices, err = devices(p); err != nil {
+		if r.Devices, err = Devices(p); err != nil {
 			return r, err
 		}
 	}
@@ -255,60 +226,13 @@ func (c *converter) profile(p *corev1.Pod) int {
 
 // requests reads CPU and memory.
 func (c *converter) requests(p *corev1.Pod, r *gpu.Request) {
-	stated := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
-	counted := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewMilliQuantity(kubescore.DefaultMilliCPURequest, resource.DecimalSI),
-		corev1.ResourceMemory: *resource.NewQuantity(kubescore.DefaultMemoryRequestBytes, resource.BinarySI),
-	}})
-	r.MilliCPU, r.MemoryMiB = stated.Cpu().MilliValue(), mebibytes(stated.Memory())
-	r.ExtraMilliCPU, r.ExtraMemoryMiB = counted.Cpu().MilliValue()-r.MilliCPU, mebibytes(counted.Memory())-r.MemoryMiB
+	stated, counted := Requests(p)
+	r.MilliCPU, r.MemoryMiB = stated.MilliCPU, mebibytes(stated.MemoryBytes)
+	r.ExtraMilliCPU, r.ExtraMemoryMiB = counted.MilliCPU-r.MilliCPU, mebibytes(counted.MemoryBytes)-r.MemoryMiB
 }
 
 // mebibytes rounds up.
-func mebibytes(q *resource.Quantity) int64 { return (q.Value() + bytesMiB - 1) / bytesMiB }
-
-// gpus reads what a pod requests of GPUs.
-func gpus(p *corev1.Pod, r *gpu.Request) error {
-	if text, ok := p.Annotations[openbMilli]; ok {
-		milli, err := strconv.Atoi(text)
-		if err != nil {
-			return fmt.Errorf("annotation %s is %q, want thousandths of a GPU", openbMilli, text)
-		}
-		count, err := strconv.Atoi(cmp.Or(p.Annotations[openbCount], "1"))
-		if err != nil || count < 0 || count > cluster.MaxDevices {
-			return fmt.Errorf("annotation %s is %q, want 0 to %d", openbCount, p.Annotations[openbCount], cluster.MaxDevices)
-		}
-		if count > 0 && milli > 0 {
-			r.GPUs, r.MilliGPU, r.Models = int32(count), int32(min(milli, 2*wholeGPU)), p.Annotations[openbModel]
-		}
-		return nil
-	}
-	want := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})[nvidiaGPU]
-	if want.Value() < 0 || want.Value() > cluster.MaxDevices {
-		return fmt.Errorf("requests %d of %s, want 0 to %d", want.Value(), nvidiaGPU, cluster.MaxDevices)
-	}
-	if want.Value() > 0 {
-		r.GPUs, r.MilliGPU, r.Models = int32(want.Value()), wholeGPU, p.Annotations[openbModel]
-	}
-	return nil
-}
-
-// devices reads which devices a bound pod has, written as "0-1-2"; nil if it does not say.
-func devices(p *corev1.Pod) ([]int, error) {
-	text, ok := p.Annotations[openbIndex]
-	if !ok || text == "" {
-		return nil, nil
-	}
-	var list []int
-	for one := range strings.SplitSeq(text, "-") {
-		d, err := strconv.Atoi(one)
-		if err != nil {
-			return nil, fmt.Errorf("annotation %s is %q, want indices joined by dashes", openbIndex, text)
-		}
-		list = append(list, d)
-	}
-	return list, nil
-}
+func mebibytes(n int64) int64 { return (n + bytesMiB - 1) / bytesMiB }
 
 // group gives pods that are alike to the scheduler the same key.
 func (c *converter) group(p *corev1.Pod, r *gpu.Request) error {

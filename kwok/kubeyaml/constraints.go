@@ -2,7 +2,6 @@ package kubeyaml
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,25 +16,21 @@ import (
 
 // constraints reads what a pod thinks of each node.
 func (c *converter) constraints(p *corev1.Pod, r *gpu.Request) error {
-	required := nodeaffinity.GetRequiredNodeAffinity(p)
-	var preferred *nodeaffinity.PreferredSchedulingTerms
-	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
-		var err error
-		if preferred, err = nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution); err != nil {
-			return err
-		}
-		r.Affinity = make([]int64, len(c.objects.Nodes))
+	terms, err := ReadTerms(p)
+	if err != nil {
+		return err
 	}
-	refusals, taints := make([]string, len(c.objects.Nodes)), make([]int64, len(c.objects.Nodes))
-	for i := range c.objects.Nodes {
-		n := &c.objects.Nodes[i]
-		match, err := required.Match(n)
-		if err != nil {
+	if terms.preferred != nil {
+		r.Affinity = make([]int64, len(c.nodes))
+	}
+	refusals, taints := make([]string, len(c.nodes)), make([]int64, len(c.nodes))
+	for i, n := range c.nodes {
+		if refusals[i], err = terms.Refusal(n); err != nil {
 			return err
 		}
-		refusals[i], taints[i] = refusal(p, n, match)
-		if preferred != nil {
-			r.Affinity[i] = preferred.Score(n)
+		taints[i] = terms.Taints(n)
+		if terms.preferred != nil {
+			r.Affinity[i] = terms.Affinity(n)
 		}
 	}
 	if slices.ContainsFunc(refusals, func(why string) bool { return why != "" }) {
@@ -44,41 +39,78 @@ func (c *converter) constraints(p *corev1.Pod, r *gpu.Request) error {
 	if slices.Max(taints) > 0 {
 		r.Taints = taints
 	}
-	c.images(p, r)
+	r.Images = Images(p, c.nodes)
 	return c.spread(p, r)
 }
 
-// refusal returns why a node is closed to a pod, or "", and the number of its taints
-// PreferNoSchedule that the pod does not tolerate.
-func refusal(p *corev1.Pod, n *corev1.Node, match bool) (why string, taints int64) {
-	for _, t := range n.Spec.Taints {
-		taint := cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.TaintEffect(t.Effect)}
-		tolerated := slices.ContainsFunc(p.Spec.Tolerations, func(tol corev1.Toleration) bool {
-			t := cluster.Toleration{
-				Key: tol.Key, Operator: cluster.TolerationOperator(tol.Operator), Value: tol.Value, Effect: cluster.TaintEffect(tol.Effect),
-			}
-			return t.Tolerates(&taint)
-		})
-		switch {
-		case tolerated:
-		case t.Effect == corev1.TaintEffectPreferNoSchedule:
-			taints++
-		default:
-			why = fmt.Sprintf("untolerated taint %s", t.Key)
-		}
-	}
-	switch {
-	case n.Spec.Unschedulable:
-		return "node unschedulable", taints
-	case !match:
-		return "node affinity or selector not matched", taints
-	}
-	return why, taints
+// Terms are what a pod demands and wishes of nodes.
+type Terms struct {
+	pod       *corev1.Pod
+	required  nodeaffinity.RequiredNodeAffinity
+	preferred *nodeaffinity.PreferredSchedulingTerms // nil: none
 }
 
-// images scores the nodes by ImageLocality.
-func (c *converter) images(p *corev1.Pod, r *gpu.Request) {
-	nodes := c.objects.Nodes
+// ReadTerms reads the terms of a pod.
+func ReadTerms(p *corev1.Pod) (*Terms, error) {
+	t := &Terms{pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p)}
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+		var err error
+		if t.preferred, err = nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Refusal returns why a node is closed to the pod, whatever is free there, or "".
+func (t *Terms) Refusal(n *corev1.Node) (string, error) {
+	match, err := t.required.Match(n)
+	switch {
+	case err != nil:
+		return "", err
+	case n.Spec.Unschedulable:
+		return "node unschedulable", nil
+	case !match:
+		return "node affinity or selector not matched", nil
+	}
+	for i := range n.Spec.Taints {
+		if taint := &n.Spec.Taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule && !t.tolerates(taint) {
+			return "untolerated taint " + taint.Key, nil
+		}
+	}
+	return "", nil
+}
+
+// Taints returns the number of the node's taints PreferNoSchedule that the pod does not tolerate.
+func (t *Terms) Taints(n *corev1.Node) (count int64) {
+	for i := range n.Spec.Taints {
+		if taint := &n.Spec.Taints[i]; taint.Effect == corev1.TaintEffectPreferNoSchedule && !t.tolerates(taint) {
+			count++
+		}
+	}
+	return count
+}
+
+func (t *Terms) tolerates(taint *corev1.Taint) bool {
+	same := cluster.Taint{Key: taint.Key, Value: taint.Value, Effect: cluster.TaintEffect(taint.Effect)}
+	return slices.ContainsFunc(t.pod.Spec.Tolerations, func(tol corev1.Toleration) bool {
+		t := cluster.Toleration{
+			Key: tol.Key, Operator: cluster.TolerationOperator(tol.Operator), Value: tol.Value, Effect: cluster.TaintEffect(tol.Effect),
+		}
+		return t.Tolerates(&same)
+	})
+}
+
+// Affinity returns the sum of the weights of the preferred terms that the node matches.
+func (t *Terms) Affinity(n *corev1.Node) int64 {
+	if t.preferred == nil {
+		return 0
+	}
+	return t.preferred.Score(n)
+}
+
+// Images returns the scores of the nodes by ImageLocality; nil where all are 0.
+func Images(p *corev1.Pod, nodes []*corev1.Node) []int64 {
 	spec := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
 	var have [][]kubescore.Image // by node
 	for _, container := range spec {
@@ -101,12 +133,13 @@ func (c *converter) images(p *corev1.Pod, r *gpu.Request) {
 		}
 	}
 	if have == nil {
-		return
+		return nil
 	}
-	r.Images = make([]int64, len(nodes))
+	scores := make([]int64, len(nodes))
 	for i := range nodes {
-		r.Images[i] = kubescore.ImageLocality(have[i], len(nodes), len(spec))
+		scores[i] = kubescore.ImageLocality(have[i], len(nodes), len(spec))
 	}
+	return scores
 }
 
 // imageName adds the tag that a name without one stands for.

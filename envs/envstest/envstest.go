@@ -1,0 +1,182 @@
+// Package envstest holds what the tests of environments have in common: environments that are
+// played step by step, baselines, golden files and the public data.
+package envstest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.golden")
+
+// Spec returns a registered specification.
+func Spec(tb testing.TB, id string) *envs.Spec {
+	tb.Helper()
+	s, err := envs.Lookup(id)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// Open returns n environments, which are closed with the test.
+func Open(tb testing.TB, id string, n int, opts envs.VecOptions) *envs.Vec {
+	tb.Helper()
+	v, err := envs.NewVec(Spec(tb, id), n, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { v.Close() })
+	return v
+}
+
+// CheckInvalid opens a specification with options that are invalid; want is part of the error.
+func CheckInvalid(tb testing.TB, id string, opts map[string]any, want string) {
+	tb.Helper()
+	if _, err := Spec(tb, id).Open(opts); !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
+		tb.Errorf("Open(%v): %v, want ErrInvalidOption with %q", opts, err, want)
+	}
+}
+
+// Reset starts episodes from a seed.
+func Reset(tb testing.TB, v *envs.Vec, seed uint64) *envs.Batch {
+	tb.Helper()
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// Step takes a step with the actions of all environments, one after another.
+func Step(tb testing.TB, v *envs.Vec, actions ...float32) *envs.Batch {
+	tb.Helper()
+	b, err := v.Step(context.Background(), actions)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// Column returns a diagnostic of environment 0 by its name.
+func Column(tb testing.TB, v *envs.Vec, b *envs.Batch, name string) float64 {
+	tb.Helper()
+	i := v.Spec().Column(name)
+	if i < 0 {
+		tb.Fatalf("no column %q", name)
+	}
+	return b.Info[i]
+}
+
+// Rule returns a baseline of environment 0.
+func Rule(tb testing.TB, v *envs.Vec, name string) envs.Rule {
+	tb.Helper()
+	return RuleOf(tb, v.Spec(), v.Env(0).Task(), name)
+}
+
+// RuleOf returns a baseline of a task.
+func RuleOf(tb testing.TB, spec *envs.Spec, task envs.Task, name string) envs.Rule {
+	tb.Helper()
+	base, err := spec.Baseline(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	rule, err := base.New(task)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rule
+}
+
+// Play plays an episode of one environment by a rule, which may choose nothing that is masked
+// out, and returns its last batch.
+func Play(tb testing.TB, v *envs.Vec, rule envs.Rule, seed uint64) *envs.Batch {
+	tb.Helper()
+	b := Reset(tb, v, seed)
+	_, act := v.Spaces()
+	action := make([]float32, act.Size())
+	for i := 0; i == 0 || !b.Done(0); i++ {
+		if err := rule(v.Env(0).State(), i == 0, action); err != nil {
+			tb.Fatal(err)
+		}
+		if b = Step(tb, v, action...); b.Invalid[0] {
+			tb.Fatalf("step %d: action %v is masked out", i, action)
+		}
+	}
+	return b
+}
+
+// Golden compares a text with testdata/name.golden, which -update rewrites.
+func Golden(tb testing.TB, name, got string) {
+	tb.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		Write(tb, path, got)
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatalf("%v: run with -update to write it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		tb.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// Write writes a file, and the folders above it that are not there.
+func Write(tb testing.TB, path, text string) {
+	tb.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// TempFile writes a file of that name, which goes with the test, and returns its path.
+func TempFile(tb testing.TB, name, text string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), name)
+	Write(tb, path, text)
+	return path
+}
+
+// Data returns the folder of that name of the public data, or skips the test if it lacks a file.
+func Data(tb testing.TB, folder, file string) string {
+	tb.Helper()
+	root := os.Getenv("KUBERNASIUM_DATA")
+	if root == "" {
+		root = filepath.Join(repository(tb), "..", "shared", "data") // beside the repository's root
+	}
+	dir := filepath.Join(root, folder)
+	if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+		tb.Skipf("%v: set KUBERNASIUM_DATA to the folder that holds %s/ to enable this test", err, folder)
+	}
+	return dir
+}
+
+// repository returns the folder of go.mod, above that in which the test runs.
+func repository(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			tb.Fatal("no go.mod above the test")
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package envs
+
+import (
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Live is a [Task] that decides where pods of a running cluster go, outside of any episode:
+// [Spec.Live] makes one. Attend takes the place of Begin and Apply. Observe then writes the
+// observation of that moment and baselines' rules decide in it, as in an episode.
+type Live interface {
+	Task
+
+	// Attend makes the placement of a pod the decision to come. s has as many nodes as the Task was
+	// made for, none of them removed; the Task keeps it until the next Attend and does not change
+	// it. Nodes that are closed to the pod are cordoned. A Decision that cannot be is an error.
+	Attend(s *cluster.State, d Decision) error
+
+	// Devices returns the GPUs that the pod takes if it goes to the node, where it fits.
+	Devices(node int32) uint64
+}
+
+// Decision is a pod to place.
+type Decision struct {
+	Pod      int32         // index of the pod, which is pending
+	Siblings []int32       // running pods of its controller
+	Replicas int           // pods that its controller wants, at least 1
+	Waited   time.Duration // since its creation
+	Racks    []int32       // rack of each node, from 0; nil where nothing tells
+}

@@ -1,0 +1,126 @@
+package gpu
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+var _ envs.Live = (*Task)(nil)
+
+// newLive returns a task for a running cluster of so many nodes.
+func newLive(opts map[string]any, nodes int) (envs.Live, error) {
+	o := DefaultOptions()
+	if err := envs.DecodeOptions(opts, &o); err != nil {
+		return nil, err
+	}
+	o.Nodes, o.Pods, o.ReferenceSeed, o.NumNodes, o.LoadStart = "", nil, -1, nodes, 0
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Defer {
+		return nil, fmt.Errorf("%w: option \"defer\" is true: in a running cluster pods that fit no node wait, and others are not put off", envs.ErrInvalidOption)
+	}
+	return newTask(&source{opts: o, cat: &catalogue{}}), nil
+}
+
+// Attend implements [envs.Live]. What is to come is taken to be like the pods of s.
+func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
+	switch n := t.opts.NumNodes; {
+	case len(s.Nodes) != n:
+		return fmt.Errorf("gpu: %d nodes, want the %d that the task was made for", len(s.Nodes), n)
+	case uint(d.Pod) >= uint(len(s.Pods)) || s.Pods[d.Pod].Phase != cluster.Pending:
+		return fmt.Errorf("gpu: pod %d of %d, want one that is pending", d.Pod, len(s.Pods))
+	}
+	if err := t.attendNodes(s); err != nil {
+		return err
+	}
+	if err := t.attendPods(s, d); err != nil {
+		return err
+	}
+	c := t.class(d.Pod)
+	c.allowed = make([]bool, len(t.nodes))
+	s.FitMask(d.Pod, c.allowed)
+	t.current = d.Pod
+	t.arrived = t.board.used.milliGPU + c.TotalMilliGPU()
+	t.seed++ // the draws of a policy that draws are its own in each decision
+	return nil
+}
+
+// attendNodes reads the nodes of s.
+func (t *Task) attendNodes(s *cluster.State) error {
+	t.nodes = t.nodes[:0]
+	gpus := 0
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.NumDevices > maxNodeGPUs {
+			return fmt.Errorf("gpu: node %s has %d GPUs, want at most %d", s.NodeName(int32(i)), n.NumDevices, maxNodeGPUs)
+		}
+		gpus += int(n.NumDevices)
+		node := Node{
+			Name: s.NodeName(int32(i)), MilliCPU: n.Allocatable.MilliCPU, MemoryMiB: n.Allocatable.MemoryBytes / bytesMiB,
+			GPUs: int(n.NumDevices), MaxPods: int(n.MaxPods),
+		}
+		if n.NumDevices > 0 {
+			node.Model = s.Meta(n.Meta).GPUModel
+		}
+		if n.MaxPods == 0 {
+			node.MaxPods = math.MaxInt32
+		}
+		t.nodes = append(t.nodes, node)
+	}
+	if gpus == 0 {
+		return fmt.Errorf("gpu: none of the %d nodes has a GPU", len(s.Nodes))
+	}
+	return nil
+}
+
+// attendPods reads the pods of s, and puts those that run onto the board.
+func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
+	pods := make([]Pod, len(s.Pods))
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		pods[i].Shape = Shape{
+			MilliCPU: p.Requests.MilliCPU, MemoryMiB: (p.Requests.MemoryBytes + bytesMiB - 1) / bytesMiB,
+			GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(s.Meta(p.Meta).GPUModels, "|"),
+		}
+	}
+	if err := pods[d.Pod].check(); err != nil {
+		return fmt.Errorf("gpu: pod %s: %w", s.PodName(d.Pod), err)
+	}
+	cat, err := newCatalogue(t.nodes, pods)
+	if err != nil {
+		return err
+	}
+	o := newOutlook(pods, cat)
+	t.src.cat, t.in = cat, instance{outlook: &o}
+	t.board.reset(t.nodes, cat, o.frag)
+	t.reset()
+	t.blocked = make([]int, len(cat.classes))
+	t.defers = make([]uint8, len(pods))
+	for i := range s.Pods {
+		a := arrival{class: cat.of[pods[i].Shape], at: s.Now}
+		if t.timed() && int32(i) == d.Pod {
+			a.at -= d.Waited
+		}
+		t.in.arrivals = append(t.in.arrivals, a)
+		switch p := &s.Pods[i]; {
+		case p.Phase == cluster.Running:
+			t.board.place(&cat.classes[a.class], p.Node, p.Devices)
+		case p.Phase == cluster.Pending && t.timed():
+			t.queue = append(t.queue, int32(i))
+		}
+	}
+	return nil
+}
+
+// Devices implements [envs.Live]: those of the plan of a baseline, or of option devices.
+func (t *Task) Devices(node int32) uint64 {
+	if t.planned == node {
+		return t.devices
+	}
+	return t.table.row(t.class(t.current))[node].devices
+}

@@ -1,0 +1,284 @@
+package vpa
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
+)
+
+// Live is a [Task] whose pods run elsewhere: a recommender for one container of a controller's
+// pods, and the updater's rules for them, by the environment's own code. Each interval, [Live.Look]
+// tells it what a cluster shows of the pods, [Live.Next] gives the recommendation, and
+// [Live.Update] what the updater does about it.
+//
+// What a cluster does not show is observed as none: CPU that was refused at the limit, or that was
+// wanted while a container was down. There is no history but what has been looked at, and no end:
+// the part of the episode that is over begins anew after the option steps.
+type Live struct {
+	t      *Task
+	ids    []string // of t.pods
+	base   time.Time
+	at     time.Duration // of the last look, since 1970
+	before time.Duration // of the look before; of the first, its own
+	looks  int
+	names  int32 // indices given to pods
+
+	replicas int
+	adopted  bool
+	held     int // looks since an action was chosen
+	batch    *envs.Batch
+	action   []float32
+
+	config   LiveConfig
+	fed      *upstreamFeed // the upstream recommender, if one has been asked
+	restored *upstream.Checkpoint
+}
+
+// LiveConfig is what a Live is told of the controller and of its policy.
+type LiveConfig struct {
+	Requests, Limits cluster.Resources // of the pods' template; 0 is none
+	Min, Max         cluster.Resources // bounds of requests; 0 is that of the options
+	Mode             string            // one of the modes of [Options]
+	MinReplicas      int               // fewer live pods are left alone
+	EvictAfterOOM    time.Duration     // 0 is that of the options
+	RequestsOnly     bool              // limits stay as they are
+	Containers       int               // of a pod, which share the least that upstream's recommender gives
+}
+
+// LivePod is one container of a pod, as a cluster shows it.
+type LivePod struct {
+	ID               string // by which the pod is known again
+	Requests, Limits cluster.Resources
+	Used             cluster.Resources
+	Sampled          bool          // Used is a sample of this look
+	Scheduled        bool          // it has a node
+	Running          bool          // its phase
+	Serving          bool          // its container is ready
+	Created          time.Time     // zero: since the look before the one that first shows it
+	Restarts         int           // of the container
+	OOMKilled        bool          // the container's last end was an OOM kill
+	Ran              time.Duration // for so long before that
+	Resize           LiveResize
+	ResizeSince      time.Time // zero: since the look that first shows it
+}
+
+// LiveResize says where a resize of a pod in place stands.
+type LiveResize uint8
+
+const (
+	ResizeNone       = LiveResize(resizeNone)
+	ResizeDeferred   = LiveResize(resizeDeferred)
+	ResizeInfeasible = LiveResize(resizeInfeasible)
+	ResizeInProgress = LiveResize(resizeInProgress)
+)
+
+// LiveUpdate is what the updater does to a pod.
+type LiveUpdate struct {
+	Pod              string // its ID
+	Evict            bool   // else it is resized in place
+	Requests, Limits cluster.Resources
+}
+
+// NewLive makes a Live of a task of package vpa, which it takes over: the task plays no episodes
+// any more, and its options say how actions are encoded, held and secured. It returns an error for
+// another task or a configuration out of range.
+func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
+	t, ok := task.(*Task)
+	if !ok {
+		return nil, fmt.Errorf("vpa: a task of type %T cannot recommend for a cluster, want one of k8s/VerticalPodAutoscaler-v0", task)
+	}
+	src := *t.src
+	src.history, src.series = 0, nil
+	src.opts.Updater = UpdaterUpstream
+	t.src, t.opts = &src, &src.opts
+	l := &Live{t: t}
+	t.live = l
+	t.demand, t.seen, t.pods = nil, nil, nil
+	t.lastKill, t.lastMove = -1, -1
+	for r := range t.hour {
+		t.hour[r].reset()
+		t.all[r].reset()
+	}
+	obs, act := t.Spaces()
+	l.batch = &envs.Batch{
+		Obs: make([]float32, obs.Size()), Mask: make([]bool, space.MaskSize(act)), Info: make([]float64, len(infoColumns)),
+		Reward: make([]float64, 1), Terminated: make([]bool, 1), Truncated: make([]bool, 1), Invalid: make([]bool, 1),
+		EpisodeReturn: make([]float64, 1), EpisodeLength: make([]int64, 1),
+	}
+	l.action = make([]float32, act.Size())
+	return l, l.Configure(c)
+}
+
+// Configure takes over what has become of the controller and its policy.
+func (l *Live) Configure(c LiveConfig) error {
+	if !slices.Contains([]string{ModeOff, ModeInitial, ModeRecreate, ModeInPlaceOrRecreate, ModeInPlace}, c.Mode) {
+		return fmt.Errorf("vpa: mode %q, want Off, Initial, Recreate, InPlaceOrRecreate or InPlace", c.Mode)
+	}
+	if c.MinReplicas < 1 || c.Containers < 1 {
+		return fmt.Errorf("vpa: min replicas %d and %d containers, want at least 1 of each", c.MinReplicas, c.Containers)
+	}
+	t := l.t
+	low, high := t.opts.bounds()
+	for _, v := range []struct {
+		name                  string
+		min, max, low, high   int64
+		request, limit        int64
+		setLow, setHigh, setR *int64
+	}{
+		{"CPU", c.Min.MilliCPU, c.Max.MilliCPU, low.MilliCPU, high.MilliCPU, c.Requests.MilliCPU, c.Limits.MilliCPU, &low.MilliCPU, &high.MilliCPU, &c.Requests.MilliCPU},
+		{"memory", c.Min.MemoryBytes, c.Max.MemoryBytes, low.MemoryBytes, high.MemoryBytes, c.Requests.MemoryBytes, c.Limits.MemoryBytes, &low.MemoryBytes, &high.MemoryBytes, &c.Requests.MemoryBytes},
+	} {
+		if v.min > 0 {
+			*v.setLow, *v.setHigh = v.min, max(v.high, v.min)
+		}
+		if v.max > 0 {
+			if v.max < v.min {
+				return fmt.Errorf("vpa: %s from %d to %d, want the least first", v.name, v.min, v.max)
+			}
+			*v.setHigh, *v.setLow = v.max, min(*v.setLow, v.max)
+		}
+		if v.request == 0 {
+			*v.setR = v.limit // as the API server defaults it
+		}
+	}
+	t.low, t.high = low, high
+	t.opts.Mode, t.opts.MinReplicas = c.Mode, c.MinReplicas
+	t.opts.Controlled = RequestsAndLimits
+	if c.RequestsOnly {
+		t.opts.Controlled = RequestsOnly
+	}
+	if c.EvictAfterOOM > 0 {
+		t.evictAfterOOM = c.EvictAfterOOM
+	}
+	t.initial, t.limits = c.Requests, c.Limits
+	l.config = c
+	return nil
+}
+
+// Adopt puts a recommendation in force before the first Look, such as the one that was last given
+// before a restart, and returns it within the bounds. Without one, it is what the template requests.
+func (l *Live) Adopt(r Recommendation) Recommendation {
+	l.t.cap(&r)
+	l.t.rec, l.adopted = r, true
+	return r
+}
+
+// Restore lets upstream's recommender, if it is asked, go on from a checkpoint. It is for the time
+// before the first Look.
+func (l *Live) Restore(c *upstream.Checkpoint) error {
+	if l.looks > 0 {
+		return errors.New("vpa: a checkpoint is restored before the first look")
+	}
+	if err := newFeed().state.Load(c); err != nil {
+		return err
+	}
+	l.restored = c
+	return nil
+}
+
+// Checkpoint returns the state of upstream's recommender, or nil if it has not been asked.
+func (l *Live) Checkpoint() *upstream.Checkpoint {
+	if l.fed == nil {
+		return nil
+	}
+	containers := make([]*upstream.Container, len(l.fed.containers))
+	for i := range containers {
+		containers[i] = &l.fed.containers[i]
+	}
+	return l.fed.state.Save(l.at, containers...)
+}
+
+// follow lets the feed have the least amounts of a pod with so many containers, and be the one
+// whose state is saved.
+func (f *upstreamFeed) follow(l *Live) {
+	l.fed = f
+	c := upstream.DefaultConfig()
+	c.Containers = l.config.Containers
+	r, err := upstream.New(c)
+	if err != nil {
+		panic(err) // Configure has checked the one number that is no default
+	}
+	f.r = r
+}
+
+func (f *upstreamFeed) resume(l *Live) {
+	if l.restored != nil {
+		_ = f.state.Load(l.restored) // Restore has tried it
+	}
+}
+
+// Task returns the task, for the rules of baselines. Those that know the future find none.
+func (l *Live) Task() envs.Task { return l.t }
+
+// A Policy chooses actions, as package agents has them: for a batch of one environment.
+type Policy interface {
+	Act(b *envs.Batch, actions []float32) error
+}
+
+// Next returns the recommendation that follows a Look: repaired, capped and in force. Where an
+// action holds for several steps, the policy is asked once in so many.
+func (l *Live) Next(p Policy) (Recommendation, error) {
+	t := l.t
+	if l.looks == 0 {
+		return Recommendation{}, errors.New("vpa: a recommendation before the first look")
+	}
+	if l.held == 0 {
+		t.Observe(nil, l.batch.Obs, l.batch.Mask)
+		if err := p.Act(l.batch, l.action); err != nil {
+			return Recommendation{}, err
+		}
+		l.batch.EpisodeLength[0]++
+	}
+	t.decide(l.action, l.held)
+	if l.held++; l.held == t.opts.Hold {
+		l.held, t.follow = 0, nil
+	}
+	return t.rec, nil
+}
+
+// Observation returns what the policy was last shown; the caller must not change it.
+func (l *Live) Observation() []float32 { return l.batch.Obs }
+
+// Admits reports whether new pods request the target: in every mode but Off.
+func (l *Live) Admits() bool { return l.t.opts.Mode != ModeOff }
+
+// Limits returns the limits of a new pod that requests the target in force.
+func (l *Live) Limits() cluster.Resources { return l.t.limitsFor(&l.t.rec) }
+
+// Update is one loop of the updater: do is called for each pod to be changed, in the updater's
+// order and within its budget. A resize that the API refuses becomes an eviction, unless the mode
+// permits none. The first error of do ends the loop.
+func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
+	t := l.t
+	if t.opts.Mode == ModeOff || t.opts.Mode == ModeInitial || len(t.pods) < t.opts.MinReplicas {
+		return nil
+	}
+	now := l.now()
+	t.acceptAll(now)
+	t.budget.begin(t.pods, l.replicas, t.opts.Tolerance)
+	for _, one := range t.candidates {
+		p := &t.pods[one.pod]
+		what := t.choose(p, now)
+		if what == leaveIt {
+			continue
+		}
+		t.budget.spend(p)
+		u := LiveUpdate{Pod: l.ids[one.pod], Evict: what == evictIt, Requests: t.rec.Target, Limits: t.limitsFor(&t.rec)}
+		p.want, p.want.Limits = t.rec, u.Limits
+		refused, err := do(u)
+		if err == nil && refused && !u.Evict && t.opts.Mode == ModeInPlaceOrRecreate {
+			u.Evict = true
+			_, err = do(u)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

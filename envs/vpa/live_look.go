@@ -1,0 +1,156 @@
+package vpa
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Look takes note of the pods at an instant: one interval after the last look, or about that.
+// replicas is how many the controller wants. It returns an error without pods, or for an instant
+// that is not after the last.
+func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
+	if len(pods) == 0 {
+		return errors.New("vpa: no pods to look at")
+	}
+	instant := time.Duration(at.UnixNano())
+	if l.looks > 0 && instant <= l.at {
+		return fmt.Errorf("vpa: a look at %v, want one after %v", at, time.Unix(0, int64(l.at)).UTC())
+	}
+	t := l.t
+	if l.looks == 0 {
+		l.base = at
+	}
+	l.before, l.at, l.replicas = l.at, instant, replicas
+	if l.looks == 0 {
+		l.before = instant
+	}
+	t.last = interval{}
+	t.startOfDay = secondsOfWeek(at) - float64(t.steps)*t.opts.Interval
+	if l.looks > 0 {
+		t.startOfDay -= t.opts.Interval // of the step that now ends
+	}
+	l.match(pods)
+	var most cluster.Resources
+	for i := range t.pods {
+		most.MilliCPU = max(most.MilliCPU, t.pods[i].used.MilliCPU)
+		most.MemoryBytes = max(most.MemoryBytes, t.pods[i].used.MemoryBytes)
+	}
+	t.observed(most)
+	first := l.looks == 0
+	switch {
+	case !first:
+		l.count()
+	case !l.adopted:
+		r := l.config.Requests
+		l.Adopt(Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r})
+	}
+	l.looks++
+	t.askUpstream(first)
+	return nil
+}
+
+// now returns the time since the first look.
+func (l *Live) now() time.Duration { return l.at - time.Duration(l.base.UnixNano()) }
+
+// count ends a step: what happened in it becomes part of the sums.
+func (l *Live) count() {
+	t := l.t
+	if t.last.ooms > 0 {
+		t.lastKill = t.steps
+	}
+	if t.last.evictions+t.last.resizes > 0 {
+		t.lastMove = t.steps
+	}
+	t.sum.ooms += t.last.ooms
+	t.sum.evictions += t.last.evictions
+	t.sum.resizes += t.last.resizes
+	t.sum.restarts += t.last.restarts
+	t.steps++
+}
+
+// match brings the task's pods up to date: those known keep their places, new ones take those of
+// pods that are gone.
+func (l *Live) match(pods []LivePod) {
+	t := l.t
+	known := make([]bool, len(pods))
+	var free []int
+	for i, id := range l.ids {
+		k := slices.IndexFunc(pods, func(p LivePod) bool { return p.ID == id })
+		if k < 0 {
+			free = append(free, i)
+			continue
+		}
+		known[k] = true
+		l.see(&t.pods[i], &pods[k])
+	}
+	for k := range pods {
+		if known[k] {
+			continue
+		}
+		one := pod{index: l.names, share: 1, requests: pods[k].Requests, limits: pods[k].Limits}
+		one.created = l.before - time.Duration(l.base.UnixNano())
+		if l.looks == 0 {
+			one.crashes = pods[k].Restarts // of before
+		}
+		l.names++
+		at := len(t.pods)
+		if len(free) > 0 {
+			at, free = free[0], free[1:]
+			t.last.evictions++ // the pod before it is gone
+			t.last.restarts++
+			t.pods[at], l.ids[at] = one, pods[k].ID
+		} else {
+			t.pods, l.ids = append(t.pods, one), append(l.ids, pods[k].ID)
+		}
+		l.see(&t.pods[at], &pods[k])
+	}
+	for _, i := range slices.Backward(free) {
+		t.pods, l.ids = slices.Delete(t.pods, i, i+1), slices.Delete(l.ids, i, i+1)
+	}
+}
+
+// see takes over what is shown of a pod, whose restarts so far are p.crashes.
+func (l *Live) see(p *pod, s *LivePod) {
+	t := l.t
+	if p.requests != s.Requests || p.limits != s.Limits {
+		t.last.resizes++
+	}
+	p.requests, p.limits = s.Requests, s.Limits
+	p.used, p.sampled = s.Used, s.Sampled
+	p.scheduled, p.began = s.Scheduled, s.Running
+	p.ready = math.MaxInt64
+	if s.Serving {
+		p.ready = 0
+	}
+	if !s.Created.IsZero() {
+		p.created = s.Created.Sub(l.base)
+	}
+	p.oom = s.OOMKilled && s.Restarts > p.crashes
+	if p.oom {
+		t.last.ooms++
+	}
+	t.last.restarts += max(s.Restarts-p.crashes, 0)
+	p.crashes = s.Restarts
+	p.killed, p.ran = s.OOMKilled, s.Ran
+	switch {
+	case !s.ResizeSince.IsZero():
+		p.since = s.ResizeSince.Sub(l.base)
+	case p.resize != resizeState(s.Resize):
+		p.since = l.now()
+	}
+	p.resize = resizeState(s.Resize)
+	if p.resize == resizeInfeasible {
+		p.forgotten = p.want.Target
+	}
+}
+
+// secondsOfWeek returns the seconds since Monday, 0:00 UTC.
+func secondsOfWeek(t time.Time) float64 {
+	const thursday = 3 * 24 * 3600 // 1970-01-01
+	return float64((t.Unix()+thursday)%weekSeconds) + float64(t.Nanosecond())/1e9
+}

@@ -1,0 +1,275 @@
+// Package jobs runs batch/v1 Jobs in a namespace of an API server and waits, by watches, until
+// their pods run, they are complete, or they are gone.
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/stages"
+)
+
+// LabelSpace is the label of the namespaces that this package makes, of the nodes that it adds, and
+// the key of these nodes' taints. Its value on nodes is the namespace.
+const LabelSpace = "kubernasium.io/jobs"
+
+// Hold is the value of the annotation [stages.Duration] of a pod that is to run until it is told
+// otherwise: a century.
+const Hold = "876000h"
+
+const (
+	callTimeout     = time.Minute     // of a call and its repetitions; one takes milliseconds on an idle machine
+	defaultPatience = 5 * time.Minute // images may have to be pulled; simulated pods take milliseconds
+	closeTimeout    = 2 * time.Minute
+	firstPause      = 100 * time.Millisecond // before a request is repeated; doubled each time
+	goneEvery       = 100 * time.Millisecond // how often to look whether a namespace is gone
+)
+
+// ErrTimeout is wrapped by errors of waits that took longer than a Space's Patience.
+var ErrTimeout = errors.New("jobs: it takes too long")
+
+// ErrFailed is wrapped by errors of waits for a Job that has failed.
+var ErrFailed = errors.New("jobs: a job failed")
+
+// A Space is a namespace with Jobs, which it watches. Its methods may be called by several
+// goroutines.
+type Space struct {
+	// Patience is how long a wait may take; default 5 minutes.
+	Patience time.Duration
+
+	client    kubernetes.Interface
+	namespace string
+	made      bool // the namespace, by this package
+	factory   informers.SharedInformerFactory
+	jobs      batchlisters.JobNamespaceLister
+	pods      corelisters.PodNamespaceLister
+	stop      context.CancelFunc
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change
+	failing error         // of a watch; nil while all go well
+}
+
+// Open watches the Jobs and pods of a namespace, which it makes if it is not there; "" makes one with
+// a new name that begins with prefix.
+func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space, error) {
+	client, err := kwok.Connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Space{Patience: defaultPatience, client: client, changed: make(chan struct{})}
+	if err := s.ensureNamespace(ctx, prefix, namespace); err != nil {
+		return nil, err
+	}
+	s.factory = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(s.namespace))
+	jobs, pods := s.factory.Batch().V1().Jobs(), s.factory.Core().V1().Pods()
+	s.jobs, s.pods = jobs.Lister().Jobs(s.namespace), pods.Lister().Pods(s.namespace)
+	for _, i := range []cache.SharedIndexInformer{jobs.Informer(), pods.Informer()} {
+		if err := s.follow(i); err != nil {
+			return nil, err
+		}
+	}
+	var watching context.Context
+	watching, s.stop = context.WithCancel(context.Background())
+	s.factory.Start(watching.Done())
+	listed, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for kind, ok := range s.factory.WaitForCacheSync(listed.Done()) {
+		if !ok {
+			s.unwatch()
+			return nil, fmt.Errorf("jobs: %v of namespace %s were not listed within %v: %w", kind, s.namespace, callTimeout, errors.Join(s.watchError(), ctx.Err()))
+		}
+	}
+	return s, nil
+}
+
+// ensureNamespace makes the namespace unless it is there; one that is being deleted is waited for.
+func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	meta := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{LabelSpace: ""}}
+	if namespace == "" {
+		meta.GenerateName = prefix
+	}
+	for {
+		ns, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			ns, err = s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		}
+		switch {
+		case apierrors.IsNotFound(err): // gone in between
+		case err != nil:
+			return fmt.Errorf("create namespace %s: %w", namespace, err)
+		case ns.DeletionTimestamp == nil:
+			_, s.made = ns.Labels[LabelSpace]
+			s.namespace = ns.Name
+			return nil
+		}
+		select {
+		case <-time.After(goneEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("namespace %s is being deleted: %w", namespace, ctx.Err())
+		}
+	}
+}
+
+// follow lets waits know of every change that an informer sees, and of its failures.
+func (s *Space) follow(i cache.SharedIndexInformer) error {
+	note := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failing = nil
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return // it lists anew
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failing = err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { note() }, UpdateFunc: func(_, _ any) { note() }, DeleteFunc: func(any) { note() },
+	})
+	return err
+}
+
+func (s *Space) watchError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing
+}
+
+func (s *Space) unwatch() {
+	s.stop()
+	s.factory.Shutdown()
+}
+
+// Namespace returns the name of the namespace.
+func (s *Space) Namespace() string { return s.namespace }
+
+// Client returns the client of the API server.
+func (s *Space) Client() kubernetes.Interface { return s.client }
+
+// AddNode adds a node that KWOK plays, for pods of this space only: those that [Space.Place] has
+// prepared. A node of that name that the space has added before is kept.
+func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Resources, pods int64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	amounts := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(allocatable.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(allocatable.MemoryBytes, resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(pods, resource.DecimalSI),
+	}
+	_, err := s.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Annotations: map[string]string{stages.Node: "fake"},
+			Labels: map[string]string{LabelSpace: s.namespace, corev1.LabelHostname: name},
+		},
+		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: LabelSpace, Value: s.namespace, Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: amounts, Capacity: amounts},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		var n *corev1.Node
+		if n, err = s.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); err == nil && n.Labels[LabelSpace] != s.namespace {
+			err = fmt.Errorf("there is another node of that name")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create node %s: %w", name, err)
+	}
+	return nil
+}
+
+// Place lets pods be scheduled to one node, be it of this space or not, whatever else they want.
+func (s *Space) Place(spec *corev1.PodSpec, node string) {
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	wanted := &spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if *wanted == nil {
+		*wanted = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	for i := range (*wanted).NodeSelectorTerms { // of which one has to fit
+		term := &(*wanted).NodeSelectorTerms[i]
+		term.MatchFields = append(term.MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
+	}
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+		Key: LabelSpace, Operator: corev1.TolerationOpEqual, Value: s.namespace, Effect: corev1.TaintEffectNoSchedule,
+	})
+}
+
+// Job returns a Job as it was seen last, or nil. It must not be changed.
+func (s *Space) Job(name string) *batchv1.Job {
+	j, err := s.jobs.Get(name)
+	if err != nil {
+		return nil // the lister's only error is that it is not there
+	}
+	return j
+}
+
+// Names returns the names of the Jobs that have a label.
+func (s *Space) Names(label string) []string {
+	selector, err := labels.Parse(label)
+	if err != nil {
+		panic(err) // a label of the caller's code that is none
+	}
+	all, _ := s.jobs.List(selector) // a list from memory does not fail
+	var names []string
+	for _, j := range all {
+		names = append(names, j.Name)
+	}
+	return names
+}
+
+// Pods returns the pods of a Job as they were seen last. They must not be changed.
+func (s *Space) Pods(job string) []*corev1.Pod {
+	pods, _ := s.pods.List(labels.SelectorFromSet(labels.Set{batchv1.JobNameLabel: job})) // as in Names
+	return pods
+}
+
+// Close ends the watches and deletes the space's nodes and, if this package made it, the
+// namespace with all that is in it.
+func (s *Space) Close() error {
+	s.unwatch()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var errs []error
+	ignore := func(what string, err error) {
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	if s.made {
+		ignore("delete namespace "+s.namespace, s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}))
+	}
+	ignore("delete nodes", s.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: LabelSpace + "=" + s.namespace}))
+	return errors.Join(errs...)
+}

@@ -1,0 +1,362 @@
+// Package load makes pods use what a workload says, step by step: a utilisation server hands each
+// registered stress pod its next CPU and memory target, and a stress pod carries it out, with
+// stress-ng, or for a simulated pod by its annotations.
+//
+// # Routes of the server
+//
+//	GET  /metrics/HOSTNAME/   registers a pod; the reply is its target of the current step
+//	GET  /status              step, length and pods
+//	PUT  /workloads           {"HOSTNAME": [{"ram": MiB, "cpu": millicores}, ...]}; * is for all others
+//	POST /step                goes on by one step, and replies when every pod has taken its target
+//	POST /reset               back to step 0, likewise
+//
+// A target is {"ram": MiB, "cpu": millicores}. The server hands it over by GET /?ram=MiB&cpu=m, to
+// http://HOSTNAME.vpa.svc unless a pod registered with ?port=PORT&path=PATH, which are then those
+// at its own address. Steps come one by one, or with Config.Every by the clock, from the first
+// registration on. After its last step a workload begins anew.
+//
+// # Source
+//
+// The earlier project (github.com/saeid93/smart-vpa) has the first route, the targets and the
+// hand-over. Its steps came by the clock alone, and its workload was one for all pods.
+package load
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Target is what a pod is to use.
+type Target struct {
+	RAM int64 `json:"ram"` // MiB
+	CPU int64 `json:"cpu"` // millicores
+}
+
+const (
+	// All is the name of the workload of pods that have none of their own.
+	All = "*"
+
+	handOver     = 3 * time.Second // that a pod has to take a target
+	mostFailures = 3               // one after the other, until a pod is forgotten
+	mostBody     = 64 << 20        // bytes of workloads
+	mostTarget   = 1 << 30         // MiB and millicores
+	inFlight     = 32              // pods that are called at a time
+)
+
+// Config says how to serve.
+type Config struct {
+	PodURL string        // of pods that register without a port; {hostname} stands for their name; default http://{hostname}.vpa.svc
+	Token  string        // bearer token of whoever changes something; "" asks for none
+	Every  time.Duration // between steps; 0: only POST /step
+}
+
+// A Server hands out targets. It is safe for concurrent use.
+type Server struct {
+	config Config
+	client *http.Client
+
+	stepping sync.Mutex // one step at a time
+	mu       sync.Mutex
+	work     map[string][]Target
+	at       int
+	pods     map[string]*registered
+	begun    chan struct{} // closed by the first registration
+	once     sync.Once
+}
+
+// registered is a pod.
+type registered struct {
+	url      string
+	failures int
+}
+
+// PodStatus says of a pod what it was told last.
+type PodStatus struct {
+	Target
+	Error string `json:"error,omitempty"` // why it did not take its target
+}
+
+// Status is what the server replies to steps.
+type Status struct {
+	Step  int                  `json:"step"`
+	Steps int                  `json:"steps"` // of the longest workload
+	Pods  map[string]PodStatus `json:"pods"`
+}
+
+// NewServer returns a server of the workloads.
+func NewServer(c Config, work map[string][]Target) (*Server, error) {
+	if c.PodURL == "" {
+		c.PodURL = "http://{hostname}.vpa.svc"
+	}
+	s := &Server{config: c, client: newClient(handOver), pods: map[string]*registered{}, begun: make(chan struct{})}
+	return s, s.SetWorkloads(work)
+}
+
+// newClient returns a client that leaves no connections open: pods come and go.
+func newClient(timeout time.Duration) *http.Client {
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// SetWorkloads replaces the workloads and goes back to step 0; pods are told at the next step or
+// reset. It returns an error for an empty workload or a target out of range.
+func (s *Server) SetWorkloads(work map[string][]Target) error {
+	for name, all := range work {
+		if len(all) == 0 {
+			return fmt.Errorf("load: the workload of %q is empty", name)
+		}
+		for i, t := range all {
+			if t.RAM < 0 || t.CPU < 0 || t.RAM > mostTarget || t.CPU > mostTarget {
+				return fmt.Errorf("load: workload of %q, step %d: %d MiB and %d millicores, want 0 to %d", name, i, t.RAM, t.CPU, mostTarget)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.work, s.at = maps.Clone(work), 0
+	return nil
+}
+
+// target returns what a pod is to use now, and false if there is no workload for it.
+func (s *Server) target(name string) (Target, bool) {
+	all, ok := s.work[name]
+	if !ok {
+		all, ok = s.work[All]
+	}
+	if !ok {
+		return Target{}, false
+	}
+	return all[s.at%len(all)], true
+}
+
+// Run makes a step at each interval of Config.Every, from the first registration on, until ctx
+// ends. Without an interval it waits for that.
+func (s *Server) Run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-s.begun:
+	}
+	if s.config.Every <= 0 {
+		<-ctx.Done()
+		return
+	}
+	ticker := time.NewTicker(s.config.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.Step(ctx, 1)
+		}
+	}
+}
+
+// Step goes on by so many steps and tells every pod its target; 0 tells them again. It returns when
+// all have taken it or failed to. One that fails keeps no other waiting for longer than that, and
+// is forgotten when it says that it is gone, or the third time.
+func (s *Server) Step(ctx context.Context, by int) Status {
+	s.stepping.Lock()
+	defer s.stepping.Unlock()
+	s.mu.Lock()
+	s.at += by
+	s.mu.Unlock()
+	return s.tell(ctx)
+}
+
+// Reset goes back to step 0, and tells every pod.
+func (s *Server) Reset(ctx context.Context) Status {
+	s.stepping.Lock()
+	defer s.stepping.Unlock()
+	s.mu.Lock()
+	s.at = 0
+	s.mu.Unlock()
+	return s.tell(ctx)
+}
+
+// Status returns what the pods are to use now.
+func (s *Server) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{Step: s.at, Pods: map[string]PodStatus{}}
+	for _, all := range s.work {
+		st.Steps = max(st.Steps, len(all))
+	}
+	for name := range s.pods {
+		if t, ok := s.target(name); ok {
+			st.Pods[name] = PodStatus{Target: t}
+		} else {
+			st.Pods[name] = PodStatus{Error: "no workload for it"}
+		}
+	}
+	return st
+}
+
+// errGone says that a pod is no more.
+var errGone = errors.New("gone")
+
+// tell hands each pod its target.
+func (s *Server) tell(ctx context.Context) Status {
+	st := s.Status()
+	names := slices.Sorted(maps.Keys(st.Pods))
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	room := make(chan struct{}, inFlight)
+	for i, name := range names {
+		if st.Pods[name].Error != "" {
+			continue
+		}
+		target := st.Pods[name].Target
+		room <- struct{}{}
+		wg.Go(func() {
+			errs[i] = s.tellPod(ctx, name, target)
+			<-room
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			st.Pods[names[i]] = PodStatus{st.Pods[names[i]].Target, err.Error()}
+		}
+	}
+	return st
+}
+
+func (s *Server) tellPod(ctx context.Context, name string, t Target) error {
+	s.mu.Lock()
+	p := s.pods[name]
+	s.mu.Unlock()
+	if p == nil {
+		return errGone
+	}
+	err := s.call(ctx, p.url+"?"+url.Values{"ram": {strconv.FormatInt(t.RAM, 10)}, "cpu": {strconv.FormatInt(t.CPU, 10)}}.Encode())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		p.failures = 0
+		return nil
+	}
+	if p.failures++; (errors.Is(err, errGone) || p.failures >= mostFailures) && s.pods[name] == p {
+		delete(s.pods, name)
+	}
+	return err
+}
+
+func (s *Server) call(ctx context.Context, address string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusGone, http.StatusNotFound:
+		return errGone
+	}
+	return fmt.Errorf("status %d", resp.StatusCode)
+}
+
+// Handler returns the routes.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics/{hostname}/{$}", s.register)
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { reply(w, s.Status()) })
+	mux.HandleFunc("PUT /workloads", s.permitted(func(w http.ResponseWriter, r *http.Request) {
+		var work map[string][]Target
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
+		d.DisallowUnknownFields()
+		err := d.Decode(&work)
+		if err == nil {
+			err = s.SetWorkloads(work)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		reply(w, s.Status())
+	}))
+	mux.HandleFunc("POST /step", s.permitted(func(w http.ResponseWriter, r *http.Request) { reply(w, s.Step(r.Context(), 1)) }))
+	mux.HandleFunc("POST /reset", s.permitted(func(w http.ResponseWriter, r *http.Request) { reply(w, s.Reset(r.Context())) }))
+	return mux
+}
+
+// permitted lets in whoever has the token, where there is one.
+func (s *Server) permitted(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if s.config.Token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(s.config.Token)) != 1 {
+			http.Error(w, "want the bearer token", http.StatusUnauthorized)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func (s *Server) register(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("hostname")
+	address, err := s.address(name, r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	t, ok := s.target(name)
+	if ok {
+		s.pods[name] = &registered{url: address}
+	}
+	s.mu.Unlock()
+	if !ok {
+		http.Error(w, fmt.Sprintf("no workload for %q", name), http.StatusNotFound)
+		return
+	}
+	s.once.Do(func() { close(s.begun) })
+	reply(w, t)
+}
+
+// address returns where a pod takes its targets: nowhere but at the address that it calls from,
+// or by its name.
+func (s *Server) address(name string, r *http.Request) (string, error) {
+	if name == All || strings.ContainsAny(name, "/?#@:") || len(name) > 253 {
+		return "", fmt.Errorf("%q is no name of a pod", name)
+	}
+	port, path := r.URL.Query().Get("port"), r.URL.Query().Get("path")
+	if port == "" {
+		return strings.ReplaceAll(s.config.PodURL, "{hostname}", name) + "/", nil
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("port is %q, want 1 to 65535", port)
+	}
+	if path == "" {
+		path = "/"
+	}
+	if !strings.HasPrefix(path, "/") {
+		return "", fmt.Errorf("path is %q, want one that begins with /", path)
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "", err
+	}
+	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: path}).String(), nil
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the caller may have gone
+}

@@ -1,0 +1,146 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopPatience is how long a stress-ng has to end before it is killed: it ends its workers itself.
+const stopPatience = 2 * time.Second
+
+// Stress runs stress-ng so that it uses what a target says. It is safe for concurrent use.
+type Stress struct {
+	Path   string    // of stress-ng; default: as found
+	Output io.Writer // default: none
+
+	mu     sync.Mutex
+	target Target
+	parts  map[string]*part // by what they do
+}
+
+// part is one stress-ng that runs.
+type part struct {
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// partsOf returns the arguments of each stress-ng for a target: one that holds the memory, one with
+// a worker for each whole core, and one for the rest of a core, whose load is a percentage.
+func partsOf(t Target) map[string][]string {
+	all := map[string][]string{}
+	if t.RAM > 0 {
+		all["memory"] = []string{"--vm", "1", "--vm-bytes", strconv.FormatInt(t.RAM, 10) + "M", "--vm-hang", "10"}
+	}
+	if cores := t.CPU / 1000; cores > 0 {
+		all["cores"] = []string{"--cpu", strconv.FormatInt(cores, 10)}
+	}
+	if rest := t.CPU % 1000 / 10; rest > 0 {
+		all["rest"] = []string{"--cpu", "1", "--cpu-load", strconv.FormatInt(rest, 10)}
+	}
+	return all
+}
+
+// Set goes over to a target: what stays the same is left running, so that usage does not fall to
+// nothing at each step; the rest is stopped and started anew.
+func (s *Stress) Set(t Target) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want := partsOf(t)
+	s.stop(func(name string, p *part) bool { return !slices.Equal(p.args, want[name]) || p.over() })
+	for name, args := range want {
+		if s.parts[name] != nil {
+			continue
+		}
+		p, err := s.start(args)
+		if err != nil {
+			return err
+		}
+		if s.parts == nil {
+			s.parts = map[string]*part{}
+		}
+		s.parts[name] = p
+	}
+	s.target = t
+	return nil
+}
+
+// stop stops the parts that which selects, at the same time.
+func (s *Stress) stop(which func(name string, p *part) bool) {
+	var wg sync.WaitGroup
+	for name, p := range s.parts {
+		if which(name, p) {
+			delete(s.parts, name)
+			wg.Go(p.stop)
+		}
+	}
+	wg.Wait()
+}
+
+func (s *Stress) start(args []string) (*part, error) {
+	path := s.Path
+	if path == "" {
+		path = "stress-ng"
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = s.Output, s.Output
+	// A group of its own, so that its workers can be ended with it; and it ends with us.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("load: start stress-ng: %w", err)
+	}
+	p := &part{args: args, cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is told by its output
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// over reports whether it has ended by itself, such as by an OOM kill.
+func (p *part) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *part) stop() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // it may have ended
+	select {
+	case <-p.ended:
+	case <-time.After(stopPatience):
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // workers too
+	<-p.ended
+}
+
+// Target returns the target in force, and an error if a stress-ng of it has ended by itself.
+func (s *Stress) Target() (Target, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for name, p := range s.parts {
+		if p.over() {
+			errs = append(errs, fmt.Errorf("load: stress-ng for %s has ended: %v", name, p.cmd.ProcessState))
+		}
+	}
+	return s.target, errors.Join(errs...)
+}
+
+// Close stops every stress-ng.
+func (s *Stress) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop(func(string, *part) bool { return true })
+	return nil
+}

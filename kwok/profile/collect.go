@@ -1,0 +1,368 @@
+// Package profile collects profiles of long-running applications that interfere: it launches
+// combinations of containers on a node as batch/v1 Jobs, lets them warm up, loads them, collects what
+// each achieves, tears them down and goes on with the next.
+//
+// What is measured is kept in a state file, and a collection that was interrupted, in whatever way,
+// goes on where it was: what is in the file is not measured again, and what was launched and not torn
+// down is removed first.
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/jobs"
+	"github.com/kubernasium/kubernasium/kwok/stages"
+)
+
+// Sizes of the published profile's node and container.
+const (
+	containerMilliCPU    = 2000
+	containerMemoryBytes = 8 << 30
+	attempts             = 3 // at a measurement that fails
+	tearDownTimeout      = 5 * time.Minute
+)
+
+// labelApp marks Jobs and pods of a collection; its value is the application.
+const labelApp = "kubernasium.io/profile-app"
+
+// Config says what [Collect] collects.
+type Config struct {
+	Server       kwok.Options
+	Namespace    string                            // of the Jobs; "" makes one for the time of the collection
+	Nodes        []string                          // that exist, each for one combination at a time; none makes NewNodes
+	NewNodes     int                               // nodes that KWOK plays
+	Pods         map[string]corev1.PodTemplateSpec // by application; missing ones are simulated
+	Combinations []lra.Counts                      // to measure, as Combinations or WithAlone return them
+	Repeats      int                               // how often to measure each, ≥ 1
+	WarmUp       time.Duration                     // between the start of the containers and the load
+	Load         Load
+	StateFile    string
+	Done         func(Progress) // unless nil called after each measurement
+}
+
+// Progress is how far a collection is.
+type Progress struct {
+	Counts   lra.Counts
+	Err      error // why the combination could not be measured
+	Measured int   // now and before
+	Of       int   // to measure in all
+}
+
+// Result is what [Collect] has collected.
+type Result struct {
+	Profile  []lra.Measurement
+	Resumed  int          // measurements that were there before
+	Measured int          // made now
+	Failed   []lra.Counts // combinations that could not be measured; the next collection tries again
+}
+
+// Collect measures what is not measured yet, and returns the profile of everything in the state file.
+// A combination that cannot be measured is left out; an application that cannot be measured alone is an
+// error, since all its throughputs are multiples of that. So are errors of the API server and of
+// ctx, which is returned when the containers are torn down.
+func Collect(ctx context.Context, c Config) (_ *Result, err error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	s, err := openState(c.StateFile, fmt.Sprintf("%s; after %v", c.Load.Setting(), c.WarmUp))
+	if err != nil {
+		return nil, err
+	}
+	if s.Namespace == "" {
+		s.Namespace = c.Namespace
+	} else if c.Namespace != "" && c.Namespace != s.Namespace {
+		return nil, fmt.Errorf("profile: the collection of %s is in namespace %s, not %s", c.StateFile, s.Namespace, c.Namespace)
+	}
+	k := &collector{Config: c, state: s, result: &Result{Resumed: len(s.Measurements)}}
+	if k.space, err = jobs.Open(ctx, c.Server, "profile-", s.Namespace); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, k.close()) }()
+	if err := k.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := k.measureAll(ctx); err != nil {
+		return nil, err
+	}
+	k.result.Profile, err = s.profile()
+	return k.result, err
+}
+
+func (c *Config) validate() error {
+	if c.Load == nil || c.Repeats < 1 || c.WarmUp < 0 || len(c.Nodes) == 0 && c.NewNodes < 1 || c.StateFile == "" {
+		return fmt.Errorf("profile: %d repeats, warm-up %v, nodes %q and %d new ones, state file %q: want a load, at least 1, 0 and one node, and a file",
+			c.Repeats, c.WarmUp, c.Nodes, c.NewNodes, c.StateFile)
+	}
+	for app := range c.Pods {
+		if !isApp(app) {
+			return fmt.Errorf("profile: a pod for application %q, want one of %q", app, lra.Apps)
+		}
+	}
+	return nil
+}
+
+func isApp(name string) bool {
+	for _, app := range lra.Apps {
+		if app == name {
+			return true
+		}
+	}
+	return false
+}
+
+// collector is a run of Collect.
+type collector struct {
+	Config
+	space *jobs.Space
+
+	mu     sync.Mutex // guards what follows
+	state  *state
+	result *Result
+	total  int
+}
+
+// key is what is measured once.
+type key struct {
+	counts lra.Counts
+	try    int
+}
+
+// prepare notes the namespace before anything is launched in it, removes what an earlier collection
+// left there, and makes nodes.
+func (k *collector) prepare(ctx context.Context) error {
+	k.state.Namespace = k.space.Namespace()
+	if err := k.state.write(k.StateFile); err != nil {
+		return err
+	}
+	left := k.space.Names(labelApp)
+	if err := k.space.Delete(ctx, left...); err != nil {
+		return err
+	}
+	if err := k.space.Gone(ctx, left...); err != nil {
+		return err
+	}
+	if len(k.Nodes) > 0 {
+		return nil
+	}
+	for i := range k.NewNodes {
+		name := fmt.Sprintf("%s-%d", k.space.Namespace(), i)
+		size := cluster.Resources{MilliCPU: lra.MaxSlots * containerMilliCPU, MemoryBytes: lra.MaxSlots * containerMemoryBytes}
+		if err := k.space.AddNode(ctx, name, size, 4*lra.MaxSlots); err != nil {
+			return err
+		}
+		k.Nodes = append(k.Nodes, name)
+	}
+	return nil
+}
+
+// close removes the namespace if it is the collection's own, and then forgets it.
+func (k *collector) close() error {
+	if err := k.space.Close(); err != nil || k.Namespace != "" {
+		return err
+	}
+	k.state.Namespace = ""
+	return k.state.write(k.StateFile)
+}
+
+// measureAll lets each node measure one combination after another.
+func (k *collector) measureAll(ctx context.Context) error {
+	there := map[key]bool{}
+	for _, m := range k.state.Measurements {
+		there[key{m.Counts, m.Try}] = true
+	}
+	var todo []key
+	for try := range k.Repeats {
+		for _, c := range k.Combinations {
+			k.total++
+			if !there[key{c, try}] {
+				todo = append(todo, key{c, try})
+			}
+		}
+	}
+	queue := make(chan key, len(todo))
+	for _, t := range todo {
+		queue <- t
+	}
+	close(queue)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, node := range k.Nodes {
+		group.Go(func() error {
+			for t := range queue {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				m, err := k.tries(ctx, node, t)
+				if err := k.note(ctx, t, m, err); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// loadError is an error of one measurement.
+type loadError struct{ err error }
+
+func (e *loadError) Error() string { return e.err.Error() }
+func (e *loadError) Unwrap() error { return e.err }
+
+// tries measures a combination, and again if the load fails.
+func (k *collector) tries(ctx context.Context, node string, t key) (m measurement, err error) {
+	for range attempts {
+		m, err = k.measure(ctx, node, t)
+		if failure := (*loadError)(nil); !errors.As(err, &failure) || errors.Is(err, jobs.ErrTimeout) || ctx.Err() != nil {
+			return m, err
+		}
+	}
+	return m, err
+}
+
+// note enters a measurement in the state file, or a failure in the result.
+func (k *collector) note(ctx context.Context, t key, m measurement, err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var failure *loadError
+	switch {
+	case err == nil:
+		k.state.Measurements = append(k.state.Measurements, m)
+		k.result.Measured++
+		if err := k.state.write(k.StateFile); err != nil {
+			return err
+		}
+	case ctx.Err() == nil && errors.As(err, &failure) && t.counts.Total() > 1:
+		k.result.Failed = append(k.result.Failed, t.counts)
+	default:
+		return err
+	}
+	if k.Done != nil {
+		k.Done(Progress{t.counts, err, len(k.state.Measurements), k.total})
+	}
+	return nil
+}
+
+// measure launches a combination, lets it warm up, loads it, and tears it down whatever happened.
+func (k *collector) measure(ctx context.Context, node string, t key) (m measurement, err error) {
+	var names, apps []string
+	for a, n := range t.counts {
+		if n > 0 {
+			names, apps = append(names, jobName(t, lra.Apps[a])), append(apps, lra.Apps[a])
+		}
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tearDownTimeout)
+		defer cancel()
+		tearDown := k.space.Delete(ctx, names...)
+		if tearDown == nil {
+			tearDown = k.space.Gone(ctx, names...)
+		}
+		if tearDown != nil {
+			err = tearDown // of the API server, not of the load
+		}
+	}()
+	for i, name := range names {
+		if err := k.space.Create(ctx, k.job(name, apps[i], node, t.counts)); err != nil {
+			return m, err
+		}
+	}
+	running, err := k.space.Running(ctx, names...)
+	if errors.Is(err, jobs.ErrFailed) || errors.Is(err, jobs.ErrTimeout) {
+		return m, &loadError{fmt.Errorf("profile: combination %v: %w", t.counts, err)}
+	}
+	if err != nil {
+		return m, err
+	}
+	var containers []Container
+	for i, name := range names {
+		for _, p := range running[name] {
+			containers = append(containers, Container{apps[i], p.Name, p.Namespace, p.Spec.NodeName, p.Status.PodIP})
+		}
+	}
+	select {
+	case <-time.After(k.WarmUp):
+	case <-ctx.Done():
+		return m, context.Cause(ctx)
+	}
+	answers, err := k.Load.Measure(ctx, t.counts, t.try, containers)
+	if err == nil && len(answers) != len(containers) {
+		err = fmt.Errorf("%d answers for %d containers", len(answers), len(containers))
+	}
+	if err != nil {
+		return m, &loadError{fmt.Errorf("profile: combination %v: %w", t.counts, err)}
+	}
+	return summarize(t, containers, answers), nil
+}
+
+// summarize returns the means over the containers of each application.
+func summarize(t key, containers []Container, answers []Answer) measurement {
+	m := measurement{Counts: t.counts, Try: t.try}
+	for i, c := range containers {
+		for a, app := range lra.Apps {
+			if app == c.App {
+				n := float64(t.counts[a])
+				m.RPS[a] += answers[i].RPS / n
+				m.RT50[a] += answers[i].RT50 / n
+				m.RT99[a] += answers[i].RT99 / n
+			}
+		}
+	}
+	return m
+}
+
+// jobName names the Job of an application of a combination: a digit for each application.
+func jobName(t key, app string) string {
+	digits := strings.Trim(strings.ReplaceAll(fmt.Sprint(t.counts), " ", ""), "[]")
+	return fmt.Sprintf("%s-%s-%d", app, digits, t.try)
+}
+
+// job returns the Job of an application's containers.
+func (k *collector) job(name, app, node string, c lra.Counts) *batchv1.Job {
+	template, ok := k.Pods[app]
+	template = *template.DeepCopy()
+	if !ok {
+		size := corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(containerMilliCPU, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(containerMemoryBytes, resource.BinarySI),
+		}
+		template.Spec.Containers = []corev1.Container{{
+			Name: app, Image: "kubernasium.io/simulated", Resources: corev1.ResourceRequirements{Requests: size, Limits: size},
+		}}
+	}
+	if template.Labels == nil {
+		template.Labels = map[string]string{}
+	}
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Labels[labelApp] = app
+	template.Annotations[stages.Duration] = jobs.Hold
+	if template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		template.Spec.RestartPolicy = corev1.RestartPolicyNever // Always is for no Job
+	}
+	k.space.Place(&template.Spec, node)
+	var n int32
+	for a := range lra.Apps {
+		if lra.Apps[a] == app {
+			n = int32(c[a])
+		}
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelApp: app}},
+		Spec:       batchv1.JobSpec{Parallelism: &n, Completions: &n, BackoffLimit: new(int32), Template: template},
+	}
+}

@@ -1,0 +1,126 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"strings"
+	"syscall"
+	"text/template"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
+
+// Command loads each container by a process of its own, all at the same time.
+type Command struct {
+	text     string
+	template *template.Template
+	duration time.Duration
+	timeout  time.Duration
+}
+
+// commandFields are what a command's template may name.
+type commandFields struct {
+	Container
+	Duration time.Duration // of the load, such as 5m0s
+	Seconds  float64       // the same
+}
+
+// killDelay is how long a killed process may keep its output open.
+const killDelay = 5 * time.Second
+
+// NewCommand returns the load of a command line that sh runs. It is a template of package
+// text/template with the fields of [Container], .Duration and .Seconds; how long to load is up to the
+// command, and after the timeout it is killed. It prints one JSON object and nothing else on standard
+// output: {"rps": NUMBER, "rt50": SECONDS, "rt99": SECONDS}, the latter two at will.
+func NewCommand(text string, duration, timeout time.Duration) (*Command, error) {
+	t, err := template.New("load").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("profile: load command: %w", err)
+	}
+	if duration <= 0 || timeout < duration {
+		return nil, fmt.Errorf("profile: load of %v with a timeout of %v, want more than 0 and at least that", duration, timeout)
+	}
+	c := &Command{text, t, duration, timeout}
+	_, err = c.line(Container{})
+	return c, err
+}
+
+// Setting implements [Load].
+func (c *Command) Setting() string { return fmt.Sprintf("command for %v: %s", c.duration, c.text) }
+
+func (c *Command) line(of Container) (string, error) {
+	var b strings.Builder
+	if err := c.template.Execute(&b, commandFields{of, c.duration, c.duration.Seconds()}); err != nil {
+		return "", fmt.Errorf("profile: load command: %w", err)
+	}
+	return b.String(), nil
+}
+
+// Measure implements [Load].
+func (c *Command) Measure(ctx context.Context, _ lra.Counts, _ int, containers []Container) ([]Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("it took longer than %v", c.timeout))
+	defer cancel()
+	answers := make([]Answer, len(containers))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, of := range containers {
+		group.Go(func() error {
+			var err error
+			if answers[i], err = c.one(ctx, of); err != nil {
+				return fmt.Errorf("load of pod %s: %w", of.Pod, err)
+			}
+			return nil
+		})
+	}
+	return answers, group.Wait()
+}
+
+// one loads one container.
+func (c *Command) one(ctx context.Context, of Container) (Answer, error) {
+	line, err := c.line(of)
+	if err != nil {
+		return Answer{}, err
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to kill what the shell has started, too
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = killDelay
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return Answer{}, fmt.Errorf("%w: %s", errors.Join(err, context.Cause(ctx)), lastLine(stderr.String()))
+	}
+	return parseAnswer(stdout.Bytes())
+}
+
+// parseAnswer reads what a command has printed.
+func parseAnswer(text []byte) (Answer, error) {
+	var a struct {
+		RPS  *float64 `json:"rps"`
+		RT50 float64  `json:"rt50"`
+		RT99 float64  `json:"rt99"`
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return Answer{}, fmt.Errorf(`printed %q, want a JSON object such as {"rps": 3.9, "rt50": 0.9, "rt99": 2.4}: %w`, shorten(string(text)), err)
+	}
+	if a.RPS == nil || !(*a.RPS > 0) || math.IsInf(*a.RPS, 0) || !(a.RT50 >= 0 && a.RT99 >= 0) {
+		return Answer{}, fmt.Errorf("printed %q, want rps above 0, and rt50 and rt99 not below", shorten(string(text)))
+	}
+	return Answer{*a.RPS, a.RT50, a.RT99}, nil
+}
+
+// lastLine returns the last line that says something.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return shorten(lines[len(lines)-1])
+}
+
+// shorten bounds what messages quote.
+func shorten(text string) string { return text[:min(len(text), 200)] }

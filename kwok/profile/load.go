@@ -1,0 +1,73 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+)
+
+// A Container is one that runs and is to be loaded.
+type Container struct {
+	App       string // name, one of [lra.Apps]
+	Pod       string
+	Namespace string
+	Node      string
+	Address   string // IP of the pod
+}
+
+// An Answer is what a container achieved under load.
+type Answer struct {
+	RPS  float64 // requests a second, or any unit that is the same whenever the application is measured
+	RT50 float64 // seconds of the median response; 0 where not measured
+	RT99 float64 // seconds of the 99th percentile; 0 where not measured
+}
+
+// A Load loads the containers of a node and measures them. It is used by several goroutines, one for
+// each node.
+type Load interface {
+	// Measure loads all containers at the same time and returns an answer for each. The containers
+	// are those of a combination, application by application; it is measured for the try-th time,
+	// from 0. An error is of this measurement only, which may be repeated.
+	Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error)
+	// Setting describes the load: measurements of different settings are not put together.
+	Setting() string
+}
+
+// Law answers with what a table says, where nothing runs that could be loaded: on KWOK's nodes.
+type Law struct {
+	Table *lra.Table
+	Noise float64 // standard deviation of the logarithm of a container's throughput
+	Seed  uint64  // of the noise, which depends on it, the combination and the try alone
+	Name  string  // of the table
+}
+
+// A simulated container serves clients that each wait for an answer before they ask again; alone on
+// its node it serves one request a second. Response times are exponential.
+const clients = 4
+
+// Measure implements [Load].
+func (l *Law) Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error) {
+	s, err := lra.StateOf(c)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(pcg.New(l.Seed ^ (uint64(s)<<32 | uint64(try))))
+	var all []Answer
+	for a, n := range c {
+		for range n {
+			rps := l.Table.RPS[s][a] * math.Exp(l.Noise*rng.NormFloat64())
+			mean := clients / rps // Little's law
+			all = append(all, Answer{RPS: rps, RT50: mean * math.Ln2, RT99: mean * math.Log(100)})
+		}
+	}
+	return all, ctx.Err()
+}
+
+// Setting implements [Load].
+func (l *Law) Setting() string {
+	return fmt.Sprintf("law of %s with noise %v of seed %d", l.Name, l.Noise, l.Seed)
+}

@@ -1,0 +1,111 @@
+package profile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// stateVersion is that of the file's layout.
+const stateVersion = 1
+
+// state is what a collection has measured so far, and what it needs to go on. Its file is replaced as
+// a whole after each measurement, so that it is that of some moment however the process ends.
+type state struct {
+	Version   int      `json:"version"`
+	Apps      []string `json:"apps"`    // in the order of all numbers
+	Setting   string   `json:"setting"` // of the load, and the time before it
+	Namespace string   `json:"namespace,omitempty"`
+	// Measurements are in the order in which they ended.
+	Measurements []measurement `json:"measurements"`
+}
+
+// measurement is of one combination. Throughputs are as the load gave them, means over the
+// containers of an application.
+type measurement struct {
+	Counts lra.Counts           `json:"counts"`
+	Try    int                  `json:"try"`
+	RPS    [lra.NumApps]float64 `json:"rps"`
+	RT50   [lra.NumApps]float64 `json:"rt50"`
+	RT99   [lra.NumApps]float64 `json:"rt99"`
+}
+
+// openState reads the file of a collection with a setting, or begins one.
+func openState(path, setting string) (*state, error) {
+	s := &state{Version: stateVersion, Apps: lra.Apps[:], Setting: setting, Measurements: []measurement{}}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	have := &state{}
+	if err := json.Unmarshal(text, have); err != nil {
+		return nil, fmt.Errorf("profile: %s is no state of a collection: %w", path, err)
+	}
+	if have.Version != stateVersion || !slices.Equal(have.Apps, s.Apps) {
+		return nil, fmt.Errorf("profile: %s has version %d and applications %q, want %d and %q", path, have.Version, have.Apps, stateVersion, s.Apps)
+	}
+	if have.Setting != setting {
+		return nil, fmt.Errorf("profile: %s has measurements by %q, which cannot be put together with those by %q: name another file, or the same load", path, have.Setting, setting)
+	}
+	for _, m := range have.Measurements {
+		if _, err := lra.StateOf(m.Counts); err != nil {
+			return nil, fmt.Errorf("profile: %s: %w", path, err)
+		}
+	}
+	return have, nil
+}
+
+func (s *state) write(path string) error {
+	return models.WriteFileAtomic(path, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		return enc.Encode(s)
+	})
+}
+
+// profile returns the measurements as multiples of the mean of the same application alone, in the
+// order of states and tries.
+func (s *state) profile() ([]lra.Measurement, error) {
+	var sum, number [lra.NumApps]float64
+	for _, m := range s.Measurements {
+		for a, k := range m.Counts {
+			if k == 1 && m.Counts.Total() == 1 {
+				sum[a] += m.RPS[a]
+				number[a]++
+			}
+		}
+	}
+	sorted := slices.Clone(s.Measurements)
+	slices.SortFunc(sorted, func(x, y measurement) int {
+		a, _ := lra.StateOf(x.Counts) // openState has checked them
+		b, _ := lra.StateOf(y.Counts)
+		if a != b {
+			return int(a) - int(b)
+		}
+		return x.Try - y.Try
+	})
+	all := make([]lra.Measurement, 0, len(sorted))
+	for _, m := range sorted {
+		row := lra.Measurement{Counts: m.Counts, RT50: m.RT50, RT99: m.RT99}
+		for a, k := range m.Counts {
+			if k == 0 {
+				continue
+			}
+			if number[a] == 0 {
+				return nil, fmt.Errorf("profile: %s was measured beside others but not alone", lra.Apps[a])
+			}
+			row.RPS[a] = m.RPS[a] / (sum[a] / number[a])
+		}
+		all = append(all, row)
+	}
+	return all, nil
+}

@@ -1,0 +1,17 @@
+// Package scheduler lets a policy that was made for a simulated cluster place the pods of a real
+// API server: a trained model over nodes, or a baseline.
+//
+// It does so in four ways. As a second scheduler, [Scheduler.Run] binds the pending pods that name
+// it. As an extender of kube-scheduler, [Scheduler.Handler] answers /filter and /prioritize. As a
+// service, it answers POST /score. In shadow mode it binds nothing, and records what it would
+// have done beside what another scheduler did.
+//
+// In all of them the moment is built in the same way: the informers' nodes and pods become a
+// [cluster.State], nodes that are closed to the pod (taints, affinity, cordon) are cordoned in it,
+// and an [envs.Live] task observes it. The policy has a budget of time; when that is over, or the
+// policy fails, kube-scheduler's own scores choose (package kubescore).
+//
+// What it does not do: preemption, volumes, host ports, inter-pod affinity, topology spread
+// constraints DoNotSchedule, resource claims. A pod that asks for one of these is left alone with
+// an event that says so; as an extender it does not matter, since kube-scheduler sees to them.
+package scheduler

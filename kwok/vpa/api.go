@@ -1,0 +1,125 @@
+package vpa
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kubernasium/kubernasium/envs/vpa/recommender"
+)
+
+// Group is the API group of the objects, which is upstream's.
+const Group = "autoscaling.k8s.io"
+
+// GroupVersion is the version of the objects.
+var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1"}
+
+var (
+	autoscalers = GroupVersion.WithResource("verticalpodautoscalers")
+	checkpoints = GroupVersion.WithResource("verticalpodautoscalercheckpoints")
+)
+
+// DefaultRecommender is the name of the recommender of autoscalers that name none.
+const DefaultRecommender = "default"
+
+// An Autoscaler is a VerticalPodAutoscaler: the fields of upstream's API that are read or written
+// here.
+type Autoscaler struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              AutoscalerSpec   `json:"spec"`
+	Status            AutoscalerStatus `json:"status,omitzero"`
+}
+
+// AutoscalerSpec says what is scaled, and how.
+type AutoscalerSpec struct {
+	TargetRef      *TargetRef      `json:"targetRef,omitempty"`
+	UpdatePolicy   *UpdatePolicy   `json:"updatePolicy,omitempty"`
+	ResourcePolicy *ResourcePolicy `json:"resourcePolicy,omitempty"`
+	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; none is that of the name default
+}
+
+// TargetRef names the controller of the pods.
+type TargetRef struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+}
+
+// Selector names a recommender.
+type Selector struct {
+	Name string `json:"name"`
+}
+
+// UpdatePolicy says how recommendations are applied.
+type UpdatePolicy struct {
+	UpdateMode           *string `json:"updateMode,omitempty"`           // Off, Initial, Recreate (default; also Auto), InPlaceOrRecreate, InPlace
+	MinReplicas          *int32  `json:"minReplicas,omitempty"`          // fewer live pods are left alone
+	EvictAfterOOMSeconds *int32  `json:"evictAfterOOMSeconds,omitempty"` // a container that ran for less until an OOM kill is acted upon at once
+}
+
+// ResourcePolicy has the policies of containers.
+type ResourcePolicy struct {
+	ContainerPolicies []ContainerPolicy `json:"containerPolicies,omitempty"`
+}
+
+// ContainerPolicy bounds what is recommended for a container, or for all others with *.
+type ContainerPolicy struct {
+	ContainerName       string                 `json:"containerName,omitempty"`
+	Mode                *string                `json:"mode,omitempty"` // Auto or Off
+	MinAllowed          corev1.ResourceList    `json:"minAllowed,omitempty"`
+	MaxAllowed          corev1.ResourceList    `json:"maxAllowed,omitempty"`
+	ControlledResources *[]corev1.ResourceName `json:"controlledResources,omitempty"` // default: both
+	ControlledValues    *string                `json:"controlledValues,omitempty"`    // RequestsAndLimits (default) or RequestsOnly
+}
+
+// AutoscalerStatus is what a recommender writes.
+type AutoscalerStatus struct {
+	Recommendation *PodRecommendation `json:"recommendation,omitempty"`
+	Conditions     []Condition        `json:"conditions,omitempty"`
+}
+
+// PodRecommendation has the recommendations of a pod's containers, by name.
+type PodRecommendation struct {
+	ContainerRecommendations []ContainerRecommendation `json:"containerRecommendations,omitempty"`
+}
+
+// ContainerRecommendation is what a container should request.
+type ContainerRecommendation struct {
+	ContainerName  string              `json:"containerName,omitempty"`
+	Target         corev1.ResourceList `json:"target"`
+	LowerBound     corev1.ResourceList `json:"lowerBound,omitempty"`
+	UpperBound     corev1.ResourceList `json:"upperBound,omitempty"`
+	UncappedTarget corev1.ResourceList `json:"uncappedTarget,omitempty"`
+}
+
+// Conditions of an Autoscaler.
+const (
+	RecommendationProvided = "RecommendationProvided"
+	NoPodsMatched          = "NoPodsMatched"
+	ConfigUnsupported      = "ConfigUnsupported"
+)
+
+// Condition is a state of an Autoscaler.
+type Condition struct {
+	Type               string                 `json:"type"`
+	Status             corev1.ConditionStatus `json:"status"`
+	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitempty"`
+	Reason             string                 `json:"reason,omitempty"`
+	Message            string                 `json:"message,omitempty"`
+}
+
+// A Checkpoint is a VerticalPodAutoscalerCheckpoint: what upstream's recommender has learned of one
+// container of the pods of an Autoscaler.
+type Checkpoint struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              CheckpointSpec         `json:"spec"`
+	Status            recommender.Checkpoint `json:"status,omitzero"`
+}
+
+// CheckpointSpec says what a Checkpoint is of.
+type CheckpointSpec struct {
+	VPAObjectName string `json:"vpaObjectName,omitempty"`
+	ContainerName string `json:"containerName,omitempty"`
+}

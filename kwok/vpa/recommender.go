@@ -1,0 +1,367 @@
+// Package vpa is vertical pod autoscaling on an API server: a recommender with a name, as
+// VerticalPodAutoscaler objects select one, the updater that acts on what it recommends, and the
+// admission of new pods.
+//
+// What decides is a policy of the environments k8s/VerticalPodAutoscaler-v0: a trained model or a
+// baseline, upstream's recommender among them. Package [github.com/kubernasium/kubernasium/envs/vpa]
+// makes its observations, carries out its actions and applies the updater's rules, by the code of
+// the episodes; this package reads pods and metrics.k8s.io, and writes status.
+package vpa
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	metrics "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
+
+	"github.com/kubernasium/kubernasium/envs"
+	env "github.com/kubernasium/kubernasium/envs/vpa"
+)
+
+// A Model decides for one container of the pods of one autoscaler.
+type Model struct {
+	Task   envs.Task // of k8s/VerticalPodAutoscaler-v0 or its discrete variant, for this model alone
+	Policy env.Policy
+	Close  func() error
+}
+
+// Config says how to recommend.
+type Config struct {
+	REST        *rest.Config // of the API server
+	Name        string       // of the recommender: it serves the autoscalers that name it
+	Namespace   string       // of the autoscalers; "" is all
+	Open        func() (Model, error)
+	Updater     bool // act on the recommendations
+	MinReplicas int  // fewer live pods are left alone, where an autoscaler does not say; upstream's default is 2
+	Checkpoints bool // store what upstream's recommender has learned, and go on from there after a restart
+	// SimulatedTime says that metrics have the times of a simulation: the ages of pods and of
+	// resizes then count from the look that first shows them.
+	SimulatedTime bool
+	Log           *slog.Logger // default: none
+}
+
+// Report counts what a Step did.
+type Report struct {
+	Autoscalers int `json:"autoscalers"` // that name this recommender
+	Recommended int `json:"recommended"` // of these, for how many there were new samples
+	Written     int `json:"written"`     // whose status changed
+	Evicted     int `json:"evicted"`
+	Resized     int `json:"resized"`
+}
+
+// Add adds the counts of another step.
+func (r *Report) Add(o Report) {
+	r.Autoscalers = max(r.Autoscalers, o.Autoscalers)
+	r.Recommended += o.Recommended
+	r.Written += o.Written
+	r.Evicted += o.Evicted
+	r.Resized += o.Resized
+}
+
+// A Recommender serves the autoscalers that name it. It is for one goroutine; the webhook of Admit answers beside it.
+type Recommender struct {
+	config  Config
+	client  kubernetes.Interface
+	api     dynamic.Interface
+	metrics metrics.MetricsV1beta1Interface
+	log     *slog.Logger
+	known   map[string]*autoscaler // by UID
+
+	mu     sync.Mutex
+	admits map[string]admission // by UID: what new pods get
+}
+
+// autoscaler is what is known of an Autoscaler.
+type autoscaler struct {
+	at         time.Time // of its last samples
+	containers map[string]*container
+	seen       bool // in this step
+}
+
+// container is one of the containers that an autoscaler is for.
+type container struct {
+	model  Model
+	live   *env.Live
+	policy containerPolicy
+	rec    env.Recommendation
+	given  bool // rec has been given
+}
+
+// New returns a recommender. It returns an error if the configuration lacks something.
+func New(c Config) (*Recommender, error) {
+	if c.Name == "" || c.Open == nil || c.MinReplicas < 1 {
+		return nil, fmt.Errorf("vpa: recommender %q with min replicas %d, want a name, models and at least 1", c.Name, c.MinReplicas)
+	}
+	client, err := kubernetes.NewForConfig(c.REST)
+	if err != nil {
+		return nil, err
+	}
+	api, err := dynamic.NewForConfig(c.REST)
+	if err != nil {
+		return nil, err
+	}
+	m, err := metrics.NewForConfig(c.REST)
+	if err != nil {
+		return nil, err
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Recommender{config: c, client: client, api: api, metrics: m, log: c.Log, known: map[string]*autoscaler{}, admits: map[string]admission{}}, nil
+}
+
+// Run makes a Step now and at each interval until ctx ends. An error of a Step is logged, and the
+// next one tries again.
+func (r *Recommender) Run(ctx context.Context, interval time.Duration, done func(Report)) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		report, err := r.Step(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.log.Error("step", "err", err)
+		}
+		if done != nil {
+			done(report)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Step is one loop: for each autoscaler that names this recommender, if there are new samples, it
+// looks at the pods, recommends, writes status, and lets the updater act. What fails for one
+// autoscaler keeps no other from being served; the errors are returned together.
+func (r *Recommender) Step(ctx context.Context) (Report, error) {
+	var report Report
+	list, err := r.list(ctx)
+	if err != nil {
+		return report, err
+	}
+	report.Autoscalers = len(list)
+	for _, a := range r.known {
+		a.seen = false
+	}
+	var errs []error
+	for i := range list {
+		if err := r.serve(ctx, &list[i], &report); err != nil {
+			errs = append(errs, fmt.Errorf("vpa: autoscaler %s/%s: %w", list[i].Namespace, list[i].Name, err))
+		}
+	}
+	for uid, a := range r.known {
+		if !a.seen {
+			errs = append(errs, r.forget(uid))
+		}
+	}
+	return report, errors.Join(errs...)
+}
+
+// list returns the autoscalers that name this recommender, in the order of their names.
+func (r *Recommender) list(ctx context.Context) ([]Autoscaler, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	objects, err := r.api.Resource(autoscalers).Namespace(r.config.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("vpa: list autoscalers: %w", err)
+	}
+	var list []Autoscaler
+	for i := range objects.Items {
+		var a Autoscaler
+		if err := fromObject(&objects.Items[i], &a); err != nil {
+			return nil, fmt.Errorf("vpa: autoscaler %s/%s: %w", objects.Items[i].GetNamespace(), objects.Items[i].GetName(), err)
+		}
+		name := DefaultRecommender
+		if len(a.Spec.Recommenders) > 0 {
+			name = a.Spec.Recommenders[0].Name
+		}
+		if name == r.config.Name {
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b Autoscaler) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return list, nil
+}
+
+// serve is the part of a Step that is for one autoscaler.
+func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	uid := string(a.UID)
+	one := r.known[uid]
+	if one == nil {
+		one = &autoscaler{containers: map[string]*container{}}
+		r.known[uid] = one
+	}
+	one.seen = true
+	t, err := r.target(ctx, a)
+	if errors.Is(err, errUnsupported) || apierrors.IsNotFound(err) {
+		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Target", err.Error()))
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.prepare(ctx, a, one, t); errors.Is(err, errUnsupported) {
+		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
+	} else if err != nil {
+		return err
+	}
+	r.publish(a, one, t)
+	pods, err := r.pods(ctx, a.Namespace, t.selector)
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 {
+		return r.writeStatus(ctx, a, a.Status.Recommendation, report, condition(NoPodsMatched, corev1.ConditionTrue, "NoPodsMatched", "no live pod matches the target's selector"))
+	}
+	used, at, err := r.usage(ctx, a.Namespace, t.selector)
+	if err != nil {
+		return err
+	}
+	if !at.After(one.at) {
+		return nil // no new sample
+	}
+	for pod, u := range used {
+		u.fresh = u.at.After(one.at)
+		used[pod] = u
+	}
+	one.at = at
+	if err := r.recommend(a, one, t, pods, used); err != nil {
+		return err
+	}
+	report.Recommended++
+	if err := r.writeStatus(ctx, a, one.recommendation(), report, condition(RecommendationProvided, corev1.ConditionTrue, "", "")); err != nil {
+		return err
+	}
+	r.publish(a, one, t)
+	if r.config.Checkpoints {
+		if err := r.save(ctx, a, one); err != nil {
+			return err
+		}
+	}
+	if r.config.Updater {
+		return r.update(ctx, a, one, pods, report)
+	}
+	return nil
+}
+
+// prepare makes the models of an autoscaler's containers, or tells them what has become of
+// controller and policy.
+func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscaler, t *target) error {
+	if err := one.drop(a, t); err != nil {
+		return err
+	}
+	for i := range t.template.Spec.Containers {
+		c := &t.template.Spec.Containers[i]
+		policy := policyOf(a, c.Name)
+		if policy.off {
+			continue
+		}
+		config := r.liveConfig(a, t, c, policy)
+		known := one.containers[c.Name]
+		if known == nil {
+			var err error
+			if known, err = r.open(ctx, a, c.Name, config); err != nil {
+				return err
+			}
+			one.containers[c.Name] = known
+		} else if err := known.live.Configure(config); err != nil {
+			return fmt.Errorf("%w: container %s: %w", errUnsupported, c.Name, err)
+		}
+		known.policy = policy
+	}
+	return nil
+}
+
+// recommend lets the models of the containers look at the pods, and recommend.
+func (r *Recommender) recommend(a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
+	for name, c := range one.containers {
+		if err := c.live.Look(one.at, t.replicas, r.livePods(pods, name, used)); err != nil {
+			return err
+		}
+		var err error
+		if c.rec, err = c.live.Next(c.model.Policy); err != nil {
+			return err
+		}
+		c.given = true
+		r.log.Info("recommendation", "autoscaler", a.Namespace+"/"+a.Name, "container", name, "cpu_m", c.rec.Target.MilliCPU, "memory_b", c.rec.Target.MemoryBytes)
+	}
+	return nil
+}
+
+// drop closes the models of containers that are no longer recommended for.
+func (one *autoscaler) drop(a *Autoscaler, t *target) error {
+	var errs []error
+	for name, c := range one.containers {
+		there := slices.ContainsFunc(t.template.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+		if !there || policyOf(a, name).off {
+			delete(one.containers, name)
+			errs = append(errs, c.model.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// open makes the model of a container: from where it was before a restart, as far as the API
+// server knows.
+func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, config env.LiveConfig) (*container, error) {
+	m, err := r.config.Open()
+	if err != nil {
+		return nil, err
+	}
+	live, err := env.NewLive(m.Task, config)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: container %s: %w", errUnsupported, name, err), m.Close())
+	}
+	one := &container{model: m, live: live}
+	if old := a.Status.Recommendation; old != nil {
+		for i := range old.ContainerRecommendations {
+			if c := &old.ContainerRecommendations[i]; c.ContainerName == name {
+				one.rec, one.given = live.Adopt(adopted(c, config)), true
+			}
+		}
+	}
+	if r.config.Checkpoints {
+		if err := r.restore(ctx, a, name, live); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
+	return one, nil
+}
+
+// forget drops an autoscaler that is gone.
+func (r *Recommender) forget(uid string) error {
+	r.mu.Lock()
+	delete(r.admits, uid)
+	r.mu.Unlock()
+	var errs []error
+	for _, c := range r.known[uid].containers {
+		errs = append(errs, c.model.Close())
+	}
+	delete(r.known, uid)
+	return errors.Join(errs...)
+}
+
+// Close closes the models.
+func (r *Recommender) Close() error {
+	var errs []error
+	for uid := range r.known {
+		errs = append(errs, r.forget(uid))
+	}
+	return errors.Join(errs...)
+}

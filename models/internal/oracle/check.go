@@ -1,0 +1,104 @@
+package oracle
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// Fill draws standard normal numbers.
+func Fill(x []float32, rng *rand.Rand) {
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+}
+
+// Normal returns n standard normal numbers of a stream of their own for each seed.
+func Normal(n int, seed uint64) []float32 {
+	x := make([]float32, n)
+	Fill(x, rand.New(rand.NewPCG(seed, 1)))
+	return x
+}
+
+// DrawBiases replaces the biases, which a new network has at zero.
+func DrawBiases(params []models.Param, rng *rand.Rand) {
+	for _, p := range params {
+		if len(p.Shape) == 1 {
+			Fill(p.Value, rng)
+		}
+	}
+}
+
+// Float64s converts numbers.
+func Float64s(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// Flat lays the values of parameters end to end.
+func Flat(params []models.Param) []float64 {
+	var v []float64
+	for _, p := range params {
+		v = append(v, Float64s(p.Value)...)
+	}
+	return v
+}
+
+// Sequence draws a batch for a network and its oracle: of steps with a state and starts of
+// episodes, which networks without memory do not look at.
+func Sequence(spec models.Spec, steps, n int, seed uint64) (b Batch, obs, state []float32, starts []bool) {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	obs = Observations(spec, steps*n, rng)
+	state, starts = make([]float32, n*spec.StateSize()), make([]bool, steps*n)
+	Fill(state, rng)
+	for i := range starts {
+		starts[i] = rng.IntN(4) == 0
+	}
+	return Batch{Steps: steps, N: n, Obs: Float64s(obs), State: Float64s(state), Starts: starts}, obs, state, starts
+}
+
+// Sizes are numbers of steps and environments. One is left where tests are to be short: an
+// oracle's differences take long under the race detector.
+func Sizes() [][2]int {
+	all := [][2]int{{5, 2}, {1, 1}, {1, 3}}
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
+// CheckOutputs compares to a tolerance that is relative beyond 1.
+func CheckOutputs(t testing.TB, what string, got []float32, want []float64, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if d := math.Abs(float64(got[i]) - want[i]); !(d <= tolerance*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s: number %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// CheckGradients compares to 1e-4 of the largest gradient of the same parameter.
+func CheckGradients(t testing.TB, what string, params []models.Param, want []float64) {
+	t.Helper()
+	for _, p := range params {
+		w := want[:len(p.Grad)]
+		want = want[len(p.Grad):]
+		scale := 1e-3
+		for _, v := range w {
+			scale = max(scale, math.Abs(v))
+		}
+		for i, g := range p.Grad {
+			if !(math.Abs(float64(g)-w[i]) <= 1e-4*scale) {
+				t.Fatalf("%s: gradient of %s[%d] is %v, want %v", what, p.Name, i, g, w[i])
+			}
+		}
+	}
+}

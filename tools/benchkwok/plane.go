@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/stages"
+)
+
+const (
+	profileSeconds = 20
+	ticks          = 100 // of a second in /proc, on every architecture that Go has
+)
+
+// A plane is a control plane that runs, with all components.
+type plane struct {
+	*launch.ControlPlane
+	api    rest.Interface
+	stages string // folder of the stages' files
+	log    bytes.Buffer
+}
+
+// startPlane starts a control plane, with further flags. Its log is told only if it fails: KWOK
+// reports each pod that it plays twice, as it does when a fresh API server drops its watch.
+func startPlane(ctx context.Context, flags []string) (*plane, error) {
+	dir, err := os.MkdirTemp("", "benchkwok")
+	if err != nil {
+		return nil, err
+	}
+	p := &plane{stages: dir}
+	files, err := stages.Write(dir)
+	if err == nil {
+		args := append([]string{"--stages=" + strings.Join(files, ",")}, flags...)
+		p.ControlPlane, err = launch.Start(ctx, launch.Options{Args: args, Stderr: &p.log})
+	}
+	if err != nil {
+		return nil, errors.Join(err, errors.New(p.log.String()), os.RemoveAll(dir))
+	}
+	rc, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	p.api = client.CoreV1().RESTClient()
+	return p, nil
+}
+
+// Stop stops the control plane and removes its stages.
+func (p *plane) Stop() error {
+	err := p.ControlPlane.Stop()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, &p.log)
+	}
+	return errors.Join(err, os.RemoveAll(p.stages))
+}
+
+func (p *plane) options() kwok.Options { return kwok.Options{Kubeconfig: p.Kubeconfig} }
+
+// residentBytes reads how much memory the process has.
+func (p *plane) residentBytes() (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			return kib * 1024, err
+		}
+	}
+	return 0, fmt.Errorf("no VmRSS in /proc/%d/status", p.PID)
+}
+
+// cpuSeconds reads how much CPU time the process has taken.
+func (p *plane) cpuSeconds() (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+	if err != nil {
+		return 0, err
+	}
+	// After the name, which may hold anything and ends with the last bracket: fields 14 and 15 of
+	// proc(5), of which the first two are cut off.
+	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(f) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat is cut short: %q", p.PID, text)
+	}
+	user, err := strconv.ParseFloat(f[11], 64)
+	system, err2 := strconv.ParseFloat(f[12], 64)
+	return (user + system) / ticks, errors.Join(err, err2)
+}
+
+// live collects garbage in the control plane, and returns the bytes of its heap that are in use and
+// those of etcd's database.
+func (p *plane) live(ctx context.Context) (heap, database float64, err error) {
+	if _, err := p.api.Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx); err != nil {
+		return 0, 0, err
+	}
+	text, err := p.api.Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	heap, err = metric(string(text), "go_memstats_heap_alloc_bytes")
+	if err != nil {
+		return 0, 0, err
+	}
+	database, err = metric(string(text), "apiserver_storage_size_bytes")
+	return heap, database, err
+}
+
+// metric returns the first sample of a metric in the text format of Prometheus.
+func metric(text, name string) (float64, error) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 2 && (f[0] == name || strings.HasPrefix(f[0], name+"{")) {
+			return strconv.ParseFloat(f[1], 64)
+		}
+	}
+	return 0, fmt.Errorf("the control plane's metrics have no %s", name)
+}
+
+// folderBytes adds up what the files of the data folder take.
+func (p *plane) folderBytes() (float64, error) {
+	var sum int64
+	err := filepath.WalkDir(p.DataDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a log that etcd has just removed
+		}
+		if err != nil {
+			return err
+		}
+		sum += info.Sys().(*syscall.Stat_t).Blocks * 512
+		return nil
+	})
+	return float64(sum), err
+}
+
+// saveProfile writes a CPU profile of the control plane.
+func (p *plane) saveProfile(ctx context.Context, file string) error {
+	text, err := p.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+// A stopwatch measures the time on the wall and the CPU time of this process and a control plane.
+type stopwatch struct {
+	plane              *plane
+	begin              time.Time
+	wall, ours, theirs float64 // seconds
+}
+
+func (p *plane) time() stopwatch {
+	t := stopwatch{plane: p, begin: time.Now(), ours: -ownSeconds()}
+	theirs, _ := p.cpuSeconds() // a process that is gone fails what is measured
+	t.theirs = -theirs
+	return t
+}
+
+// stop ends the measurement and returns the seconds on the wall.
+func (t *stopwatch) stop() (float64, error) {
+	t.wall = time.Since(t.begin).Seconds()
+	t.ours += ownSeconds()
+	theirs, err := t.plane.cpuSeconds()
+	t.theirs += theirs
+	return t.wall, err
+}
+
+func (t *stopwatch) add(u stopwatch) {
+	t.wall, t.ours, t.theirs = t.wall+u.wall, t.ours+u.ours, t.theirs+u.theirs
+}
+
+// spent notes the CPU time in a row.
+func (r *row) spent(t stopwatch) { r.ours, r.theirs, r.spending = t.ours, t.theirs, true }
+
+// ownSeconds returns the CPU time of this process.
+func ownSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err) // it fails for wrong arguments alone
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}

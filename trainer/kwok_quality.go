@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/scheduler"
+	"github.com/kubernasium/kubernasium/kwok/stages"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// qualityEnv is the environment whose episodes are placed.
+const qualityEnv = "k8s/PodBalance-v0"
+
+// Ways to place an episode.
+const (
+	bySimulator = "simulator"
+	byKube      = "kube-scheduler"
+	bySecond    = "custom-scheduler"
+	byExtender  = "extender"
+)
+
+// qualityConfig are the arguments of a comparison of placements.
+type qualityConfig struct {
+	models, policies []string
+	kwargs           map[string]any
+	seed             uint64
+	patience         time.Duration
+}
+
+// qualityRow is an episode's workload, placed in one way.
+type qualityRow struct {
+	By        string  `json:"by"`
+	Policy    string  `json:"policy,omitempty"`
+	Pods      int     `json:"pods"`
+	Placed    int     `json:"placed"`
+	Imbalance float64 `json:"imbalance_pct"`
+	SDPods    float64 `json:"sd_pods"`
+	Equal     *bool   `json:"equal_to_simulator,omitempty"` // pod for pod, of a policy of ours
+}
+
+func newKwokQuality() *cobra.Command {
+	var c qualityConfig
+	var kwargs []string
+	cmd := &cobra.Command{
+		Use:   "quality",
+		Short: "Compare how kube-scheduler and ours place an episode's pods on an API server",
+		Long: `Compare how kube-scheduler and ours place the pods of an episode of ` + qualityEnv + ` on an API
+server: kube-scheduler alone, and each model and baseline in the simulator, as a second scheduler,
+and as kube-scheduler's extender. It starts control planes of its own.`,
+		Example: `  trainer kwok quality --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy Greedy \
+    --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs cpu_load:0.6 --env-kwargs memory_load:0.6`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(c.models)+len(c.policies) == 0 {
+				return errors.New("want --model or --policy")
+			}
+			var err error
+			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
+				return err
+			}
+			rows, err := quality(cmd.Context(), c, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, rows)
+			}
+			return printQuality(cmd, rows)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&c.models, "model", nil, "model file (repeat)")
+	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	f.Uint64Var(&c.seed, "seed", compareSeed, "random seed of the episode")
+	f.DurationVar(&c.patience, "patience", time.Minute, "how long pods may wait for a node")
+	return cmd
+}
+
+func printQuality(cmd *cobra.Command, rows []qualityRow) error {
+	t := tracking.NewTable("placed by", "policy", ">pods", ">placed", ">imbalance %", ">sd of pods", "as in the simulator")
+	for _, r := range rows {
+		equal := ""
+		if r.Equal != nil {
+			equal = map[bool]string{true: "pod for pod", false: "not"}[*r.Equal]
+		}
+		t.Append(r.By, r.Policy, fmt.Sprint(r.Pods), fmt.Sprint(r.Placed), fmt.Sprintf("%.3f", r.Imbalance), fmt.Sprintf("%.3f", r.SDPods), equal)
+	}
+	return t.WriteText(cmd.OutOrStdout())
+}
+
+// contender is a policy of ours with what it does in the simulator.
+type contender struct {
+	*scheduler.Policy
+	load   *kwok.Workload
+	placed kwok.Placements
+}
+
+// quality places the episode in all ways.
+func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityRow, error) {
+	klog.SetSlogLogger(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))) // client-go's
+	all, err := c.contenders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []qualityRow
+	note := func(by string, p *contender, placed kwok.Placements) {
+		r := qualityRow{By: by, Placed: placed.Pods()}
+		for _, d := range all[0].load.Deployments {
+			r.Pods += d.Replicas
+		}
+		r.SDPods, r.Imbalance = all[0].load.Imbalance(placed)
+		if p != nil {
+			r.Policy = p.Name
+			if by != bySimulator {
+				equal := reflect.DeepEqual(placed, p.placed)
+				r.Equal = &equal
+			}
+		}
+		rows = append(rows, r)
+		fmt.Fprintf(stderr, "%s %s: %d of %d pods\n", by, r.Policy, r.Placed, r.Pods)
+	}
+	for i := range all {
+		note(bySimulator, &all[i], all[i].placed)
+	}
+	if err := onControlPlane(ctx, "", func(o kwok.Options) error {
+		placed, err := c.deploy(ctx, o, &all[0], corev1.DefaultSchedulerName, nil, nil)
+		if err != nil {
+			return fmt.Errorf("%s: %w", byKube, err)
+		}
+		note(byKube, nil, placed)
+		for i := range all {
+			if placed, err = c.deploy(ctx, o, &all[i], "custom-scheduler", all[i].Policy, nil); err != nil {
+				return fmt.Errorf("%s %s: %w", bySecond, all[i].Name, err)
+			}
+			note(bySecond, &all[i], placed)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := c.extend(ctx, &all[i], note); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", byExtender, all[i].Name, err)
+		}
+	}
+	return rows, nil
+}
+
+// extend lets kube-scheduler place the episode with the policy as its extender.
+func (c *qualityConfig) extend(ctx context.Context, p *contender, note func(string, *contender, kwok.Placements)) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return onControlPlane(ctx, "http://"+l.Addr().String(), func(o kwok.Options) error {
+		placed, err := c.deploy(ctx, o, p, corev1.DefaultSchedulerName, p.Policy, l)
+		if err == nil {
+			note(byExtender, p, placed)
+		}
+		return err
+	})
+}
+
+// contenders plays the episode by each policy in the simulator.
+func (c *qualityConfig) contenders(ctx context.Context) ([]contender, error) {
+	kwargs := merge(map[string]any{"resets": 1}, c.kwargs) // one filling, which stays until the end
+	var all []contender
+	for i, name := range append(append([]string{}, c.models...), c.policies...) {
+		path, rule := name, ""
+		if i >= len(c.models) {
+			path, rule = "", name
+		}
+		p, err := schedulePolicy(path, rule, qualityEnv, kwargs)
+		if err != nil {
+			return nil, err
+		}
+		if p.Env.ID != qualityEnv {
+			return nil, fmt.Errorf("%s is of %s, want one of %s", name, p.Env.ID, qualityEnv)
+		}
+		if len(c.models) > 1 && path != "" {
+			p.Name = modelName(path, p.Name, false)
+		}
+		p.Options = kwargs // those that a model was trained with say nothing of the episode
+		one := contender{Policy: p}
+		if one.load, one.placed, err = c.simulate(ctx, path, rule, kwargs); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// simulate plays the episode in the simulator.
+func (c *qualityConfig) simulate(ctx context.Context, path, rule string, kwargs map[string]any) (*kwok.Workload, kwok.Placements, error) {
+	v, err := envs.Make(qualityEnv, 1, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer v.Close()
+	var p agents.Policy
+	if path == "" {
+		p, err = baseline.New(v, rule, c.seed)
+	} else {
+		var m *model
+		if m, err = readModelFor(path, v); err == nil {
+			defer m.net.Close()
+			p = m
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &c.seed})
+	if err != nil {
+		return nil, nil, err
+	}
+	for action := make([]float32, 1); !b.Done(0); {
+		if err := p.Act(b, action); err != nil {
+			return nil, nil, err
+		}
+		if b, err = v.Step(ctx, action); err != nil {
+			return nil, nil, err
+		}
+	}
+	load, placed := kwok.WorkloadOf(v.Env(0).State())
+	return load, placed, nil
+}
+
+// onControlPlane starts a control plane, with an extender at url unless that is empty, for f.
+func onControlPlane(ctx context.Context, url string, f func(kwok.Options) error) (err error) {
+	dir, err := os.MkdirTemp("", "kubernasium-quality")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	files, err := stages.Write(dir)
+	if err != nil {
+		return err
+	}
+	var args []string
+	for _, file := range files {
+		args = append(args, "--stages="+file)
+	}
+	if url != "" {
+		config := filepath.Join(dir, "scheduler.yaml")
+		if err := os.WriteFile(config, scheduler.ExtenderConfig(url, true), 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--scheduler-config="+config)
+	}
+	p, err := launch.Start(ctx, launch.Options{Args: args})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	return f(kwok.Options{Kubeconfig: p.Kubeconfig})
+}
+
+// deploy places the workload on the API server, with a scheduler of ours running if p is not nil:
+// as second scheduler of that name, or at l as extender.
+func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *contender, name string, p *scheduler.Policy, l net.Listener) (placed kwok.Placements, err error) {
+	client, err := kwok.Connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		id, err := identity()
+		if err != nil {
+			return nil, err
+		}
+		cfg := scheduler.Config{Name: "custom-scheduler", Policy: p, Budget: time.Second, Lease: scheduler.Lease{Identity: id}}
+		s, err := scheduler.New(client, cfg)
+		if err != nil {
+			return nil, err
+		}
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		if l != nil {
+			go func() { ended <- serveScheduler(running, s, l) }()
+		} else {
+			go func() { ended <- s.Run(running) }()
+		}
+		defer func() {
+			stop()
+			err = errors.Join(err, <-ended)
+		}()
+	}
+	return load.load.Deploy(ctx, client, name, c.patience)
+}

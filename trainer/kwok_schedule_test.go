@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/scheduler"
+)
+
+// startSchedule runs the command until stop is called, which returns its standard output. It
+// returns the address of the endpoints.
+func startSchedule(t *testing.T, args ...string) (url string, stop func() string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := newRoot()
+	cmd.SetArgs(append([]string{"kwok", "schedule", "--listen", "127.0.0.1:0"}, args...))
+	var stdout bytes.Buffer
+	stderr, w := io.Pipe()
+	cmd.SetOut(&stdout)
+	cmd.SetErr(w)
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.ExecuteContext(ctx)
+		_ = w.Close() // of a pipe, which cannot fail
+		ended <- err
+	}()
+	lines := bufio.NewReader(stderr)
+	first, err := lines.ReadString('\n')
+	if err != nil {
+		t.Fatalf("kwok schedule ended before it listened: %v", <-ended)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }() // ends with the command
+	url = strings.TrimSuffix(strings.TrimSpace(first[strings.Index(first, "http://"):]), "/healthz")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		resp, err := http.Get(url + "/healthz")
+		if err == nil {
+			_ = resp.Body.Close() // nothing of it is wanted
+			if resp.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("GET %s/healthz: %v", url, err)
+		}
+	}
+	return url, func() string {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("kwok schedule: %v", err)
+		}
+		return stdout.String()
+	}
+}
+
+// TestKwokSchedule: a trained model places the earlier project's workload, and its shadow tells
+// what it would have done where kube-scheduler places it.
+func TestKwokSchedule(t *testing.T) {
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	t.Setenv(tokenVariable, "")
+	model := filepath.Join("..", "models", "pretrained", "k8s-PodBalance-v0", "ppo.safetensors")
+	runsim := func(name string) {
+		t.Helper()
+		_, stderr, err := execute(t, context.Background(), "kwok", "runsim", "--scheduler_name", name, "--interval", "0s", "--node_count", "3",
+			"--cluster_resets", "1", "--kubeconfig", kubeconfig)
+		if err != nil {
+			t.Fatalf("runsim: %v\n%s", err, stderr)
+		}
+	}
+	url, stop := startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "5s")
+	runsim("custom-scheduler")
+	resp, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close() // it is read
+	if !strings.Contains(string(metrics), `kubernasium_scheduler_schedule_attempts_total{result="scheduled"}`) || strings.Contains(string(metrics), "kubernasium_scheduler_fallbacks_total{") {
+		t.Errorf("metrics after the workload:\n%s", metrics)
+	}
+	stop()
+	log := filepath.Join(t.TempDir(), "shadow.jsonl")
+	_, stop = startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "5s", "--shadow", "--scheduler-name", "default-scheduler", "--shadow-log", log)
+	runsim("default-scheduler")
+	stop()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(records) < 39 { // 0.2 of 3 × 64 CPU is 38.4 pods of 1 CPU
+		t.Errorf("%d records, want one for each of 39 pods at least", len(records))
+	}
+	for _, line := range records {
+		var r scheduler.ShadowRecord
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Chosen == "" || r.Bound == "" || r.Policy != "ppo" || r.Fallback != "" {
+			t.Errorf("record %s: %v", line, err)
+		}
+	}
+}
+
+// TestKwokQuality: a trained model places an episode alike in the simulator, as second scheduler
+// and as extender, and kube-scheduler places as many pods.
+func TestKwokQuality(t *testing.T) {
+	if os.Getenv(launch.BinaryEnv) == "" {
+		t.Skipf("needs a control plane: `make test-kwok` builds one and runs this; or set %s to its binary", launch.BinaryEnv)
+	}
+	args := []string{"kwok", "quality", "--model", filepath.Join("..", "models", "pretrained", "k8s-PodBalance-v0", "a2c.safetensors"), "--json"}
+	for _, kv := range []string{"nodes:4", "pods:mixed", "cpu_load:0.3", "memory_load:0.3", "pod_load:0.3"} {
+		args = append(args, "--env-kwargs", kv)
+	}
+	out, stderr, err := execute(t, context.Background(), args...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	var rows []qualityRow
+	if err := json.Unmarshal([]byte(out), &rows); err != nil {
+		t.Fatal(err)
+	}
+	var by []string
+	for _, r := range rows {
+		by = append(by, r.By)
+		if r.Pods < 20 || r.Placed != r.Pods {
+			t.Errorf("%s placed %d of %d pods, want all, and 20 at least", r.By, r.Placed, r.Pods)
+		}
+		if ours := r.By == bySecond || r.By == byExtender; ours != (r.Equal != nil) || ours && (!*r.Equal || r.Imbalance != rows[0].Imbalance) {
+			t.Errorf("%s: %+v, want as in the simulator: %+v", r.By, r, rows[0])
+		}
+	}
+	if got := fmt.Sprint(by); got != "[simulator kube-scheduler custom-scheduler extender]" {
+		t.Errorf("placed by %s", got)
+	}
+}
+
+// TestSchedulePolicyOfATwin: a model that was trained on a twin schedules by the original's task.
+func TestSchedulePolicyOfATwin(t *testing.T) {
+	p, err := schedulePolicy("", "Greedy", "k8s/PodBalanceKwok-v0", map[string]any{"kubeconfig": "x", "nodes": 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := p.Options["kubeconfig"]; ok || p.Env.ID != "k8s/PodBalance-v0" || p.Options["nodes"] != 3 {
+		t.Errorf("policy of %s with %v, want the original's without kubeconfig", p.Env.ID, p.Options)
+	}
+}
