@@ -63,6 +63,9 @@ stresspod: ## prepare .cache/images/stresspod, the folder from which the image o
 	cp kwok/load/stresspod/Dockerfile $(CACHE)/images/stresspod/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/stresspod/ ./kwok/load/stresspod
 
+test-stresspod: build stresspod ## the image of stress pods with a real Docker engine
+	tools/test_stresspod.sh
+
 test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
 	tools/test_compose.sh
 
