@@ -73,7 +73,8 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
-PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0
+PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0 \
+	k8s/LRAPlacement-v0 k8s/LRASubcluster-v0 k8s/LRAHierarchical-v0 k8s/LRAPricing-v0
 
 # What trainings have beside the tuned hyperparameters, by environment, and by algorithm on it:
 # instances, what is rewarded, a teacher, of the seeds 1 to 5 the one with the best evaluation.
@@ -81,28 +82,28 @@ pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:
 	--env-kwargs lifetime:600 --env-kwargs steps:500
 pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --env-kwargs reward:weighted --env-kwargs alloc_weight:0 \
 	--env-kwargs frag_weight:1 --env-kwargs scarcity_weight:1 --eval-env-kwargs reward:allocation --eval-episodes 40 --eval-freq 50000
-pretrained_k8s-GPUPodScheduling-v0_ppo := --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
+pretrained_k8s-GPUPodScheduling-v0_ppo := --seed 5 --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
+pretrained_k8s-LRAPlacement-v0 := --imitate greedy --imitate-steps 20000 --eval-episodes 40
+pretrained_k8s-LRASubcluster-v0 := --env-kwargs min_containers:1 --env-kwargs containers:216 --imitate greedy --imitate-steps 60000
+pretrained_k8s-LRAHierarchical-v0 := --env-kwargs reward:dense --imitate equal_split --imitate-steps 40000 --eval-episodes 40
+pretrained_k8s-LRAPricing-v0 := --env-kwargs min_containers:520 --env-kwargs containers:648
 
-# Environments with their arguments, + for a space.
-PRETRAINED_LRA   ?= k8s/LRAPricing-v0+--env-kwargs+min_containers:520+--env-kwargs+containers:648 \
-	k8s/LRASubcluster-v0+--env-kwargs+min_containers:1+--env-kwargs+containers:216+--imitate+greedy+--imitate-steps+60000
+# Algorithms that fit an environment, where not all do.
+algos_k8s-LRAPlacement-v0 := ppo a2c dqn reinforce
+algos_k8s-LRAPricing-v0 := ppo a2c reinforce ppo_lstm
 
 # pretrain trains every algorithm on the environment $(1), and publishes.
 define pretrain
 best=(); \
-$(foreach algo,$(PRETRAINED_ALGOS),bin/trainer train --algo $(algo) --env $(1) --seed 1 --save-freq 0 \
+$(foreach algo,$(or $(algos_$(subst /,-,$(1))),$(PRETRAINED_ALGOS)),bin/trainer train --algo $(algo) --env $(1) --seed 1 --save-freq 0 \
 	$(pretrained_$(subst /,-,$(1))) $(pretrained_$(subst /,-,$(1))_$(algo)) -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
 best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
 )bin/trainer card "$${best[@]}"
 endef
 
-pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about five minutes
+pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about ten minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
 	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env));)
-	@for job in $(PRETRAINED_LRA); do \
-		bin/trainer train --algo ppo --env $${job//+/ } --seed 1 --save-freq 0 -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
-		bin/trainer card --model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"; \
-	done
 
 VPA          := k8s/VerticalPodAutoscaler-v0
 VPA_DISCRETE := k8s/VerticalPodAutoscalerDiscrete-v0

@@ -20,7 +20,7 @@ if command -v docker-compose >/dev/null; then variants+=(docker-compose); fi
 
 KUBERNASIUM_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export KUBERNASIUM_TOKEN TRAIN_TIMESTEPS=256 EPISODES=2
-export CONTROLPLANE_PORT=${CONTROLPLANE_PORT:-16443} SERVER_PORT=${SERVER_PORT:-18765} TENSORBOARD_PORT=${TENSORBOARD_PORT:-16006}
+export CONTROLPLANE_PORT=${CONTROLPLANE_PORT:-16443} SERVER_PORT=${SERVER_PORT:-18765} TENSORBOARD_PORT=${TENSORBOARD_PORT:-16006} SCHEDULER_PORT=${SCHEDULER_PORT:-20359}
 all=(--profile train --profile serve --profile evaluate --profile schedule)
 scratch=$(mktemp -d)
 log=$scratch/log
@@ -91,6 +91,13 @@ schedule() {
 	done
 	want ok "the control plane does not answer with the token"
 	if curl -fsSk "https://127.0.0.1:$CONTROLPLANE_PORT/api/v1/nodes" >/dev/null 2>&1; then fail "the control plane answers without a token"; fi
+	for ((i = 0; i < 60; i++)); do curl -fsS "http://127.0.0.1:$SCHEDULER_PORT/healthz" >"$log" 2>/dev/null && break || sleep 1; done
+	want ok "the scheduler does not answer"
+	"${compose[@]}" --profile schedule run --rm scheduler kwok runsim --interval 0s --node_count 3 --cluster_resets 1 >"$log" 2>&1 || { cat "$log" >&2; fail "the scheduler placed nothing"; }
+	grep 'pods placed after' "$log" | tail -1
+	curl -fsS -H "Authorization: Bearer $KUBERNASIUM_TOKEN" "http://127.0.0.1:$SCHEDULER_PORT/metrics" >"$log" 2>&1 || true
+	want 'kubernasium_scheduler_schedule_attempts_total{result="scheduled"}' "the scheduler counted no placement"
+	if curl -fsS "http://127.0.0.1:$SCHEDULER_PORT/metrics" >/dev/null 2>&1; then fail "the scheduler's metrics answer without a token"; fi
 }
 
 isolation() {
@@ -114,7 +121,7 @@ for variant in "${variants[@]}"; do
 	evaluate
 	serve
 	schedule
-	isolation controlplane server tensorboard
+	isolation controlplane server scheduler tensorboard
 	down
 
 	compose+=(-f compose.yaml -f compose.kwok.yaml)

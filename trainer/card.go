@@ -263,7 +263,9 @@ func (c *card) write(w io.Writer) error {
 		better = "lower"
 	}
 	if len(c.spec.Metrics) > 0 {
-		unit = " in " + c.spec.Metrics[0].Unit
+		if u := c.spec.Metrics[0].Unit; u != "" {
+			unit = " in " + u
+		}
 	}
 	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n\n", res.Metric, unit, res.Episodes, better)
 	if ew.err == nil {
@@ -325,9 +327,18 @@ func (c *card) writeUse(ew *errWriter) {
 	}
 }
 
-// scores is the table of the comparison, best first.
+// scores is the table of the comparison, best first: with two digits after the point, or four
+// where all means are below 10.
 func (c *card) scores() *tracking.Table {
 	res := c.comparison
+	digits := 4
+	for _, r := range res.Rows {
+		if abs(r.Mean) >= 10 || abs(r.MeanReturn) >= 10 {
+			digits = 2
+		}
+	}
+	number := func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
+	interval := func(low, high float64) string { return "[" + number(low) + ", " + number(high) + "]" }
 	t := tracking.NewTable("policy", ">mean", ">std", ">95 % interval", ">difference to "+res.BestBaseline, ">95 % interval", ">return")
 	for _, r := range res.Rows {
 		name := r.Policy
@@ -339,7 +350,7 @@ func (c *card) scores() *tracking.Table {
 		}
 		cells := []string{name, number(r.Mean), number(deviation(r.values)), interval(r.Low, r.High), "", "", number(r.MeanReturn)}
 		if r.Difference != nil {
-			cells[4], cells[5] = fmt.Sprintf("%+.2f", r.Difference.Mean), interval(r.Difference.Low, r.Difference.High)
+			cells[4], cells[5] = fmt.Sprintf("%+.*f", digits, r.Difference.Mean), interval(r.Difference.Low, r.Difference.High)
 		}
 		t.Append(cells...)
 	}

@@ -241,7 +241,9 @@ func (res *comparison) playBaselines(ctx context.Context, v *envs.Vec, c compare
 		for _, b := range c.spec.Baselines {
 			names = append(names, b.Name)
 		}
-		names = append(names, baseline.RandomName)
+		if !slices.Contains(names, baseline.RandomName) {
+			names = append(names, baseline.RandomName)
+		}
 	}
 	for _, name := range names {
 		p, err := baseline.New(v, name, c.seed)

@@ -29,6 +29,10 @@ import (
 // qualityEnv is the environment whose episodes are placed.
 const qualityEnv = "k8s/PodBalance-v0"
 
+// qualityBudget is that of a decision: what a machine that is busy otherwise delays is no matter of
+// quality.
+const qualityBudget = 3 * time.Second
+
 // Ways to place an episode.
 const (
 	bySimulator = "simulator"
@@ -53,6 +57,7 @@ type qualityRow struct {
 	Placed    int     `json:"placed"`
 	Imbalance float64 `json:"imbalance_pct"`
 	SDPods    float64 `json:"sd_pods"`
+	Fallbacks int     `json:"fallbacks"`                    // decisions that took more than quality's budget
 	Equal     *bool   `json:"equal_to_simulator,omitempty"` // pod for pod, of a policy of ours
 }
 
@@ -96,13 +101,13 @@ and as kube-scheduler's extender. It starts control planes of its own.`,
 }
 
 func printQuality(cmd *cobra.Command, rows []qualityRow) error {
-	t := tracking.NewTable("placed by", "policy", ">pods", ">placed", ">imbalance %", ">sd of pods", "as in the simulator")
+	t := tracking.NewTable("placed by", "policy", ">pods", ">placed", ">imbalance %", ">sd of pods", ">fallbacks", "as in the simulator")
 	for _, r := range rows {
 		equal := ""
 		if r.Equal != nil {
 			equal = map[bool]string{true: "pod for pod", false: "not"}[*r.Equal]
 		}
-		t.Append(r.By, r.Policy, fmt.Sprint(r.Pods), fmt.Sprint(r.Placed), fmt.Sprintf("%.3f", r.Imbalance), fmt.Sprintf("%.3f", r.SDPods), equal)
+		t.Append(r.By, r.Policy, fmt.Sprint(r.Pods), fmt.Sprint(r.Placed), fmt.Sprintf("%.3f", r.Imbalance), fmt.Sprintf("%.3f", r.SDPods), fmt.Sprint(r.Fallbacks), equal)
 	}
 	return t.WriteText(cmd.OutOrStdout())
 }
@@ -122,8 +127,8 @@ func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityR
 		return nil, err
 	}
 	var rows []qualityRow
-	note := func(by string, p *contender, placed kwok.Placements) {
-		r := qualityRow{By: by, Placed: placed.Pods()}
+	note := func(by string, p *contender, placed kwok.Placements, fallbacks int) {
+		r := qualityRow{By: by, Placed: placed.Pods(), Fallbacks: fallbacks}
 		for _, d := range all[0].load.Deployments {
 			r.Pods += d.Replicas
 		}
@@ -139,19 +144,20 @@ func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityR
 		fmt.Fprintf(stderr, "%s %s: %d of %d pods\n", by, r.Policy, r.Placed, r.Pods)
 	}
 	for i := range all {
-		note(bySimulator, &all[i], all[i].placed)
+		note(bySimulator, &all[i], all[i].placed, 0)
 	}
 	if err := onControlPlane(ctx, "", func(o kwok.Options) error {
-		placed, err := c.deploy(ctx, o, &all[0], corev1.DefaultSchedulerName, nil, nil)
+		placed, _, err := c.deploy(ctx, o, &all[0], corev1.DefaultSchedulerName, nil, nil)
 		if err != nil {
 			return fmt.Errorf("%s: %w", byKube, err)
 		}
-		note(byKube, nil, placed)
+		note(byKube, nil, placed, 0)
 		for i := range all {
-			if placed, err = c.deploy(ctx, o, &all[i], "custom-scheduler", all[i].Policy, nil); err != nil {
+			placed, fallbacks, err := c.deploy(ctx, o, &all[i], "custom-scheduler", all[i].Policy, nil)
+			if err != nil {
 				return fmt.Errorf("%s %s: %w", bySecond, all[i].Name, err)
 			}
-			note(bySecond, &all[i], placed)
+			note(bySecond, &all[i], placed, fallbacks)
 		}
 		return nil
 	}); err != nil {
@@ -166,16 +172,16 @@ func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityR
 }
 
 // extend lets kube-scheduler place the episode with the policy as its extender.
-func (c *qualityConfig) extend(ctx context.Context, p *contender, note func(string, *contender, kwok.Placements)) error {
+func (c *qualityConfig) extend(ctx context.Context, p *contender, note func(string, *contender, kwok.Placements, int)) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	return onControlPlane(ctx, "http://"+l.Addr().String(), func(o kwok.Options) error {
-		placed, err := c.deploy(ctx, o, p, corev1.DefaultSchedulerName, p.Policy, l)
+		placed, fallbacks, err := c.deploy(ctx, o, p, corev1.DefaultSchedulerName, p.Policy, l)
 		if err == nil {
-			note(byExtender, p, placed)
+			note(byExtender, p, placed, fallbacks)
 		}
 		return err
 	})
@@ -278,20 +284,20 @@ func onControlPlane(ctx context.Context, url string, f func(kwok.Options) error)
 
 // deploy places the workload on the API server, with a scheduler of ours running if p is not nil:
 // as second scheduler of that name, or at l as extender.
-func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *contender, name string, p *scheduler.Policy, l net.Listener) (placed kwok.Placements, err error) {
+func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *contender, name string, p *scheduler.Policy, l net.Listener) (placed kwok.Placements, fallbacks int, err error) {
 	client, err := kwok.Connect(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if p != nil {
 		id, err := identity()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		cfg := scheduler.Config{Name: "custom-scheduler", Policy: p, Budget: time.Second, Lease: scheduler.Lease{Identity: id}}
+		cfg := scheduler.Config{Name: "custom-scheduler", Policy: p, Budget: qualityBudget, Lease: scheduler.Lease{Identity: id}}
 		s, err := scheduler.New(client, cfg)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		running, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
@@ -303,7 +309,15 @@ func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *conten
 		defer func() {
 			stop()
 			err = errors.Join(err, <-ended)
+			fallbacks = s.Fallbacks()
 		}()
+		select {
+		case <-s.Watching(): // or else kube-scheduler would place the first pods without its extender
+		case err := <-ended:
+			ended <- nil // for the deferred function
+			return nil, 0, errors.Join(errors.New("the scheduler ended before it watched"), err)
+		}
 	}
-	return load.load.Deploy(ctx, client, name, c.patience)
+	placed, err = load.load.Deploy(ctx, client, name, c.patience)
+	return placed, 0, err
 }

@@ -14,6 +14,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/scheduler"
@@ -101,6 +106,7 @@ func TestKwokSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("GPUs", func(t *testing.T) { scheduleGPUs(t, kubeconfig) })
 	records := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(records) < 39 { // 0.2 of 3 × 64 CPU is 38.4 pods of 1 CPU
 		t.Errorf("%d records, want one for each of 39 pods at least", len(records))
@@ -109,6 +115,62 @@ func TestKwokSchedule(t *testing.T) {
 		var r scheduler.ShadowRecord
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Chosen == "" || r.Bound == "" || r.Policy != "ppo" || r.Fallback != "" {
 			t.Errorf("record %s: %v", line, err)
+		}
+	}
+}
+
+// scheduleGPUs: the model of GPUPodScheduling packs pods that share GPUs, and the bindings tell the
+// devices.
+func scheduleGPUs(t *testing.T, kubeconfig string) {
+	ctx := context.Background()
+	client, err := kwok.Connect(ctx, kwok.Options{Kubeconfig: kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	have := size("64", "256Gi")
+	have[corev1.ResourcePods], have["nvidia.com/gpu"] = resource.MustParse("110"), resource.MustParse("2")
+	for _, name := range []string{"gpu-0", "gpu-1"} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}, Status: corev1.NodeStatus{Allocatable: have, Capacity: have}}
+		if _, err := client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, stop := startSchedule(t, "--model", filepath.Join("..", "models", "pretrained", "k8s-GPUPodScheduling-v0", "ppo.safetensors"),
+		"--kubeconfig", kubeconfig, "--budget", "5s", "--scheduler-name", "gpu-scheduler")
+	defer stop()
+	const pods = 8 // of half a GPU: all that the four have
+	for i := range pods {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("half-%d", i), Annotations: map[string]string{"alibabacloud.com/gpu-count": "1", "alibabacloud.com/gpu-milli": "500"}},
+			Spec: corev1.PodSpec{SchedulerName: "gpu-scheduler", Containers: []corev1.Container{{Name: "main", Image: "kubernasium.io/simulated",
+				Resources: corev1.ResourceRequirements{Requests: size("1", "1Gi")}}}},
+		}
+		if _, err := client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var devices map[string]int
+	bound := 0
+	for end := time.Now().Add(time.Minute); bound < pods && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		list, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		devices, bound = map[string]int{}, 0
+		for i := range list.Items {
+			if p := &list.Items[i]; p.Spec.NodeName != "" {
+				bound++
+				devices[p.Spec.NodeName+"/"+p.Annotations["alibabacloud.com/gpu-index"]]++
+			}
+		}
+	}
+	for _, d := range []string{"gpu-0/0", "gpu-0/1", "gpu-1/0", "gpu-1/1"} {
+		if devices[d] != 2 {
+			t.Errorf("pods by device %v, want two halves on each of four", devices)
+			break
 		}
 	}
 }

@@ -99,7 +99,10 @@ and the bound is that of the mean mix of containers; mean_values are prices with
 	return cmd
 }
 
-const pricingID = "k8s/LRAPricing-v0"
+const (
+	pricingID  = "k8s/LRAPricing-v0"
+	meanValues = "mean_values" // its baseline that has learned nothing
+)
 
 // summarise compares each method with the reference, which is the first if it is not named; the
 // last is the bound. A row before it is the mean of the policies.
@@ -171,11 +174,19 @@ func (o *lraLearnedFlags) batch(ctx context.Context) ([]lraScores, error) {
 		return nil, err
 	}
 	policies := make([]lraScores, len(o.policies))
+	unlearned := lraScores{Method: meanValues}
 	for row := range batches {
-		scores, micros, err := o.play(ctx, map[string]any{"table": path, "nodes": nodes, "batches": file, "batch": row}, 1)
+		kwargs := map[string]any{"table": path, "nodes": nodes, "batches": file, "batch": row}
+		scores, micros, err := o.play(ctx, kwargs, 1)
 		if err != nil {
 			return nil, err
 		}
+		s, took, err := o.playBaseline(ctx, pricingID, meanValues, kwargs, 1)
+		if err != nil {
+			return nil, err
+		}
+		unlearned.Each = append(unlearned.Each, s[0])
+		unlearned.DecisionMicros += took / float64(o.containers*o.rows)
 		for k := range policies {
 			policies[k].Method = o.policies[k]
 			policies[k].Each = append(policies[k].Each, scores[k][0])
@@ -183,7 +194,7 @@ func (o *lraLearnedFlags) batch(ctx context.Context) ([]lraScores, error) {
 		}
 	}
 	last := len(fixed) - 1
-	all := append(fixed[:last:last], policies...)
+	all := append(append(fixed[:last:last], unlearned), policies...)
 	return append(all, meanOf(policies), fixed[last]), nil
 }
 
@@ -269,6 +280,19 @@ func (o *lraLearnedFlags) play(ctx context.Context, kwargs map[string]any, n int
 	return scores, micros, nil
 }
 
+// playBaseline is play for a baseline of an environment.
+func (o *lraLearnedFlags) playBaseline(ctx context.Context, env, name string, kwargs map[string]any, n int) (scores []float64, micros float64, err error) {
+	v, err := envs.Make(env, n, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
+	if err != nil {
+		return nil, 0, err
+	}
+	p, err := baseline.New(v, name, o.seed)
+	if err == nil {
+		scores, micros, err = throughputs(ctx, v, p, evaluation.Seeds(o.seed, n))
+	}
+	return scores, micros, errors.Join(err, v.Close())
+}
+
 // throughputs plays an episode in each environment.
 func throughputs(ctx context.Context, v *envs.Vec, p agents.Policy, seeds []uint64) ([]float64, float64, error) {
 	start := time.Now()
@@ -293,19 +317,10 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 	decisions := float64(o.containers * o.rows)
 	var all []lraScores
 	for _, of := range []struct{ env, baseline string }{
-		{"k8s/LRAPlacement-v0", "greedy"}, {"k8s/LRAPlacement-v0", "least_loaded"}, {pricingID, "mean_values"},
+		{"k8s/LRAPlacement-v0", "greedy"}, {"k8s/LRAPlacement-v0", "least_loaded"}, {pricingID, meanValues},
 	} {
-		v, err := envs.Make(of.env, o.rows, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
+		s, micros, err := o.playBaseline(ctx, of.env, of.baseline, kwargs, o.rows)
 		if err != nil {
-			return nil, err
-		}
-		p, err := baseline.New(v, of.baseline, o.seed)
-		var s []float64
-		var micros float64
-		if err == nil {
-			s, micros, err = throughputs(ctx, v, p, evaluation.Seeds(o.seed, o.rows))
-		}
-		if err := errors.Join(err, v.Close()); err != nil {
 			return nil, err
 		}
 		all = append(all, lraScores{Method: of.baseline, Each: s, DecisionMicros: micros / decisions})

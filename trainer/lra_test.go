@@ -121,7 +121,7 @@ func generatedTable(t *testing.T) string {
 }
 
 // The shipped prices beat the best of 21 greedy placements of dense batches with confidence, and
-// no method is above the bound.
+// prices without learning; no method is above the bound.
 func TestLRALearned(t *testing.T) {
 	model := filepath.Join("..", "models", "pretrained", "k8s-LRAPricing-v0", "ppo.safetensors")
 	var out bytes.Buffer
@@ -135,10 +135,13 @@ func TestLRALearned(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
-	bound := all[len(all)-1]
+	bound, unlearned := all[len(all)-1], all[3]
 	for _, s := range all {
 		if s.Method == model && s.GainLow <= 0 {
 			t.Errorf("%s gains %v to %v, want more than 0", s.Method, s.GainLow, s.GainHigh)
+		}
+		if s.Method == model && s.Throughput <= unlearned.Throughput {
+			t.Errorf("%s reaches %v, %s %v: want more", s.Method, s.Throughput, unlearned.Method, unlearned.Throughput)
 		}
 		for k, v := range s.Each {
 			if v > bound.Each[k]+1e-9 {
@@ -146,8 +149,8 @@ func TestLRALearned(t *testing.T) {
 			}
 		}
 	}
-	if len(all) != 6 {
-		t.Errorf("%d rows, want greedy twice, local search, the policy, the mean and the bound", len(all))
+	if len(all) != 7 {
+		t.Errorf("%d rows, want greedy twice, local search, prices without learning, the policy, the mean and the bound", len(all))
 	}
 }
 

@@ -28,7 +28,7 @@ const tokenEnv = "KUBERNASIUM_TOKEN"
 // for each pod than with 100 %, and a bound, without which the heap grows to several GB.
 const (
 	gcPercent   = 400
-	memoryLimit = 900 << 20
+	memoryLimit = 1 << 30
 )
 
 // options are the flags.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type decider struct {
 	policy  *Policy
 	budget  time.Duration
 	metrics *metrics
+
+	fallen atomic.Int64 // decisions that fell back
 
 	busy  chan struct{} // holds one while the policy is asked, possibly for an answer that came too late
 	seat  *seat         // of the last moment's number of nodes
@@ -50,6 +53,7 @@ func (d *decider) decide(ctx context.Context, m *moment) verdict {
 	default:
 		v.fallback = fallbackError
 	}
+	d.fallen.Add(1)
 	d.metrics.fallbacks.WithLabelValues(v.fallback).Inc()
 	v.choice = stock(m)
 	return v
@@ -99,9 +103,13 @@ func (d *decider) answer(m *moment) (choice, error) {
 	return d.seat.choose(m)
 }
 
-// close waits for the policy's last answer.
+// close waits for the policy's last answer, unless that takes too long.
 func (d *decider) close() error {
-	d.busy <- struct{}{}
+	select {
+	case d.busy <- struct{}{}:
+	case <-time.After(lastAnswer):
+		return fmt.Errorf("scheduler: the policy %s has not answered for %v", d.policy.Name, lastAnswer)
+	}
 	if d.seat == nil {
 		return nil
 	}

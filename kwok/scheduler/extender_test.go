@@ -59,6 +59,13 @@ func TestExtender(t *testing.T) {
 			if n := counter(t, s, "kubernasium_scheduler_fallbacks_total"); n != 0 {
 				t.Errorf("%v decisions fell back", n)
 			}
+			// Without its extender kube-scheduler goes on.
+			server.Close()
+			w.node("a", "4", "8Gi", 10)
+			w.create(w.pod("alone", corev1.DefaultSchedulerName, "1", "1Gi"))
+			if got := w.placed("alone"); got != "a" {
+				t.Errorf("without the extender the pod is on %s, want a", got)
+			}
 		})
 	}
 }

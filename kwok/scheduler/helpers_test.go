@@ -221,12 +221,12 @@ func (w *world) start(s *Scheduler) (stop func()) {
 		}
 	})
 	w.t.Cleanup(stop)
-	w.until("the scheduler watches", s.synced.Load)
+	w.until("the scheduler watches", s.watches)
 	return stop
 }
 
-// spec returns an environment.
-func spec(t *testing.T, id string) *envs.Spec {
+// lookup returns an environment.
+func lookup(t testing.TB, id string) *envs.Spec {
 	t.Helper()
 	s, err := envs.Lookup(id)
 	if err != nil {
@@ -238,7 +238,7 @@ func spec(t *testing.T, id string) *envs.Spec {
 // byBaseline returns the policy of a baseline.
 func byBaseline(t *testing.T, id, name string, opts map[string]any) *Policy {
 	t.Helper()
-	return &Policy{Name: name, Env: spec(t, id), Options: opts, Baseline: name}
+	return &Policy{Name: name, Env: lookup(t, id), Options: opts, Baseline: name}
 }
 
 // agentFunc is an agent that rates nodes by a function of the row of each in the observation.
@@ -258,7 +258,7 @@ func (a agentFunc) Scores(b *envs.Batch, scores []float32) error {
 
 // byAgent returns the policy of an agent in PodBalance, whose nodes have 16 columns.
 func byAgent(t *testing.T, rate func(node int, row []float32) float32) *Policy {
-	return &Policy{Name: "agent", Env: spec(t, balance), Agent: func(_, _ space.Space) (Agent, error) { return agentFunc{16, rate}, nil }}
+	return &Policy{Name: "agent", Env: lookup(t, balance), Agent: func(_, _ space.Space) (Agent, error) { return agentFunc{16, rate}, nil }}
 }
 
 // episode plays an episode of PodBalance by a baseline in the simulator, and returns its workload,

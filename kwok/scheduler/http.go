@@ -28,7 +28,7 @@ func (s *Scheduler) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		status, text := http.StatusOK, "ok"
-		if !s.synced.Load() {
+		if !s.watches() {
 			status, text = http.StatusServiceUnavailable, "nodes and pods are not listed yet"
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -63,7 +63,7 @@ func (s *Scheduler) endpoint(path string, answer func(w http.ResponseWriter, r *
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		var reply any
 		err := refuse(http.StatusServiceUnavailable, "nodes and pods are not listed yet")
-		if s.synced.Load() {
+		if s.watches() {
 			reply, err = answer(w, r)
 		}
 		status := http.StatusOK

@@ -102,6 +102,9 @@ func (s *Scheduler) attempt(ctx context.Context, p *corev1.Pod) (result string, 
 	return resultScheduled, nil
 }
 
+// Fallbacks returns how many decisions were made by kube-scheduler's scores instead of the policy.
+func (s *Scheduler) Fallbacks() int { return int(s.decider.fallen.Load()) }
+
 // decide returns the choice for the moment, and logs why it is not the policy's.
 func (s *Scheduler) decide(ctx context.Context, m *moment) verdict {
 	v := s.decider.decide(ctx, m)

@@ -41,13 +41,15 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// DefaultNodeSelector leaves out nodes of the control plane.
-const DefaultNodeSelector = "!node-role.kubernetes.io/control-plane"
+// DefaultNodeSelector leaves out nodes of the control plane, and those of environments that are
+// being played.
+const DefaultNodeSelector = "!node-role.kubernetes.io/control-plane,!kubernasium.io/environment"
 
 const (
 	bindTimeout = 10 * time.Second // of a call; one takes 1 to 5 ms on an idle machine
 	assumeFor   = 30 * time.Second // a placement that the API server does not show by then is given up
 	syncTimeout = time.Minute      // of the informers' first lists
+	lastAnswer  = 10 * time.Second // that the policy has for an answer when the scheduler ends
 )
 
 // Scheduler places pods on an API server. [New] makes one; [Scheduler.Run] runs it.
@@ -67,7 +69,7 @@ type Scheduler struct {
 	recorder     events.EventRecorder
 	broadcaster  events.EventBroadcaster
 
-	synced  atomic.Bool
+	synced  chan struct{} // closed when the first lists are taken in
 	leading atomic.Bool
 	mu      sync.Mutex
 	unfit   map[types.UID]bool // pods that fitted no node, to try again when there is room
@@ -91,7 +93,7 @@ func New(client kubernetes.Interface, c Config) (*Scheduler, error) {
 	if err := trial.close(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: c, client: client, log: c.Log, unfit: map[types.UID]bool{}}
+	s := &Scheduler{cfg: c, client: client, log: c.Log, unfit: map[types.UID]bool{}, synced: make(chan struct{})}
 	s.cache = newCache(selector, c.AllowRealNodes, assumeFor)
 	s.queue = newQueue(s.cache.order, c.FirstRetry, c.LastRetry)
 	s.metrics = newMetrics(func() float64 { return float64(len(s.cache.waiting(c.Name))) })
@@ -217,7 +219,21 @@ func (s *Scheduler) retryUnfit() {
 	clear(s.unfit)
 }
 
+// Watching is closed when Run knows the nodes and pods that there are. Requests before that are
+// refused.
+func (s *Scheduler) Watching() <-chan struct{} { return s.synced }
+
+func (s *Scheduler) watches() bool {
+	select {
+	case <-s.synced:
+		return true
+	default:
+		return false
+	}
+}
+
 // Run watches, and unless in shadow mode binds pods whenever it holds the lease, until ctx ends.
+// It is called once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -238,7 +254,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("scheduler: the API server did not list its objects within %v", syncTimeout)
 	}
-	s.synced.Store(true)
+	close(s.synced)
 	s.log.Info("watching", "scheduler", s.cfg.Name, "policy", s.cfg.Policy.Name, "shadow", s.cfg.Shadow != nil)
 	if err := s.broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("scheduler: record events: %w", err)

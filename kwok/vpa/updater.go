@@ -51,7 +51,9 @@ func (r *Recommender) change(ctx context.Context, p *corev1.Pod, container strin
 			report.Resized++
 		}
 	}
-	r.log.Info("update", "pod", p.Namespace+"/"+p.Name, "evict", u.Evict, "refused", refused, "err", err)
+	if err == nil {
+		r.log.Info("update", "pod", p.Namespace+"/"+p.Name, "evict", u.Evict, "refused", refused)
+	}
 	return refused, err
 }
 
