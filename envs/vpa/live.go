@@ -47,6 +47,7 @@ type LiveConfig struct {
 	Mode             string            // one of the modes of [Options]
 	MinReplicas      int               // fewer live pods are left alone
 	EvictAfterOOM    time.Duration     // 0 is that of the options
+	Requirements     []string          // of evictions, as in the options; nil is those
 	RequestsOnly     bool              // limits stay as they are
 	Containers       int               // of a pod, which share the least that upstream's recommender gives
 }
@@ -124,6 +125,14 @@ func (l *Live) Configure(c LiveConfig) error {
 		return fmt.Errorf("vpa: min replicas %d and %d containers, want at least 1 of each", c.MinReplicas, c.Containers)
 	}
 	t := l.t
+	texts := t.opts.Requirements
+	if c.Requirements != nil {
+		texts = c.Requirements
+	}
+	requirements, err := parseRequirements(texts)
+	if err != nil {
+		return err
+	}
 	low, high := t.opts.bounds()
 	for _, v := range []struct {
 		name                  string
@@ -147,7 +156,7 @@ func (l *Live) Configure(c LiveConfig) error {
 			*v.setR = v.limit // as the API server defaults it
 		}
 	}
-	t.low, t.high = low, high
+	t.low, t.high, t.src.requirements = low, high, requirements
 	t.opts.Mode, t.opts.MinReplicas = c.Mode, c.MinReplicas
 	t.opts.Controlled = RequestsAndLimits
 	if c.RequestsOnly {

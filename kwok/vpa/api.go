@@ -56,6 +56,15 @@ type UpdatePolicy struct {
 	UpdateMode           *string `json:"updateMode,omitempty"`           // Off, Initial, Recreate (default; also Auto), InPlaceOrRecreate, InPlace
 	MinReplicas          *int32  `json:"minReplicas,omitempty"`          // fewer live pods are left alone
 	EvictAfterOOMSeconds *int32  `json:"evictAfterOOMSeconds,omitempty"` // a container that ran for less until an OOM kill is acted upon at once
+
+	EvictionRequirements []EvictionRequirement `json:"evictionRequirements,omitempty"` // all must hold for a pod to be changed
+}
+
+// EvictionRequirement holds if of one of its resources the target is higher than the request, or
+// lower.
+type EvictionRequirement struct {
+	Resources         []corev1.ResourceName `json:"resources"`         // cpu, memory
+	ChangeRequirement string                `json:"changeRequirement"` // TargetHigherThanRequests or TargetLowerThanRequests
 }
 
 // ResourcePolicy has the policies of containers.

@@ -218,18 +218,19 @@ func TestAutoscalers(t *testing.T) {
 		"cpu":     target + `, resourcePolicy: {containerPolicies: [{containerName: "*", controlledResources: [cpu]}]}`,
 		"partly":  pair + `, resourcePolicy: {containerPolicies: [{containerName: "*", mode: "Off"}, {containerName: main, mode: Auto}]}`,
 		"crossed": target + ", resourcePolicy: {containerPolicies: [{containerName: main, minAllowed: {cpu: 2}, maxAllowed: {cpu: 1}}]}",
+		"disk":    target + ", updatePolicy: {evictionRequirements: [{resources: [disk], changeRequirement: TargetHigherThanRequests}]}",
 	} {
 		w.autoscaler(name, ours+spec)
 	}
 	r := w.recommender(nil)
 	// Without samples nothing is recommended.
-	if got := w.step(r); got != (vpa.Report{Autoscalers: 8, Written: 3}) {
-		t.Errorf("without samples %+v, want 8 autoscalers and the status of the three that ask for what is not supported", got)
+	if got := w.step(r); got != (vpa.Report{Autoscalers: 9, Written: 4}) {
+		t.Errorf("without samples %+v, want 9 autoscalers and the status of the four that ask for what is not supported", got)
 	}
 	w.use("one", 1, 1000, 5000*mib, monday)
 	w.use("two", 1, 1000, 5000*mib, monday)
-	if got := w.step(r); got != (vpa.Report{Autoscalers: 8, Recommended: 5, Written: 5}) {
-		t.Errorf("%+v, want 8 autoscalers, of which 5 are recommended for", got)
+	if got := w.step(r); got != (vpa.Report{Autoscalers: 9, Recommended: 5, Written: 5}) {
+		t.Errorf("%+v, want 9 autoscalers, of which 5 are recommended for", got)
 	}
 	// By hand: 1 core is in bucket 36, which ends at 1.01628 cores, and 15 % more is 1168 m; 5000 MiB
 	// likewise are 6117462922 bytes. After one sample lower bounds are the least that there is, 25 m
@@ -244,6 +245,7 @@ func TestAutoscalers(t *testing.T) {
 		"cpu":     "main: 1168m 0, from 25m 0; RecommendationProvided",
 		"partly":  "main: 1168m 6117462922, from 12m 131072k; RecommendationProvided",
 		"crossed": "ConfigUnsupported",
+		"disk":    "ConfigUnsupported",
 	} {
 		if got := show(w.status(name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -344,5 +346,27 @@ func TestDisruptionBudget(t *testing.T) {
 	w.use("app", 2, 700, gib, monday.Add(time.Minute))
 	if got := w.step(r); got.Evicted != 1 { // of two, one at a time
 		t.Errorf("without the budget %+v, want an eviction", got)
+	}
+}
+
+// TestEvictionRequirements: a pod whose target does not change as required is left alone, until
+// nothing is required any more.
+func TestEvictionRequirements(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("app", 2, main)
+	w.autoscaler("app", "recommenders: [{name: ours}], targetRef: {kind: Deployment, name: app}, "+
+		"updatePolicy: {updateMode: Recreate, evictionRequirements: [{resources: [cpu], changeRequirement: TargetLowerThanRequests}]}")
+	r := w.recommender(func(c *vpa.Config) { c.Updater, c.Open = true, baseline(t, "moving_window") })
+	w.use("app", 2, 700, gib, monday) // more CPU than the request of 400 m
+	if got := w.step(r); got.Recommended != 1 || got.Evicted != 0 {
+		t.Errorf("%+v, want a recommendation and no eviction", got)
+	}
+	policy := []byte(`{"spec": {"updatePolicy": {"evictionRequirements": null}}}`)
+	if _, err := w.resource("verticalpodautoscalers").Patch(ctx, "app", types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.use("app", 2, 700, gib, monday.Add(time.Minute))
+	if got := w.step(r); got.Evicted != 1 {
+		t.Errorf("without requirements %+v, want an eviction", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -244,6 +245,13 @@ func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, 
 	}
 	if u.EvictAfterOOMSeconds != nil {
 		config.EvictAfterOOM = time.Duration(*u.EvictAfterOOMSeconds) * time.Second
+	}
+	for _, e := range u.EvictionRequirements {
+		var names []string
+		for _, name := range e.Resources {
+			names = append(names, string(name))
+		}
+		config.Requirements = append(config.Requirements, strings.Join(names, "+")+":"+e.ChangeRequirement)
 	}
 	return config
 }
