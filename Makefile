@@ -104,7 +104,7 @@ best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
 )bin/trainer card "$${best[@]}"
 endef
 
-pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about ten minutes
+pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about seven minutes
 	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
 	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env));)
 
