@@ -40,26 +40,37 @@ func lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
 // of which each server has an equal part.
 func openEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
 	if len(urls) == 0 {
-		return envs.NewVec(spec, n, opts)
+		v, err := envs.NewVec(spec, n, opts)
+		if err != nil {
+			return nil, err // not v, which is a nil *Vec and would be no nil VecEnv
+		}
+		return v, nil
 	}
 	if n < len(urls) {
 		return nil, fmt.Errorf("%d environments for %d servers, want at least one for each", n, len(urls))
 	}
 	var parts []*client.VecEnv
+	closeParts := func(err error) error {
+		for _, p := range parts {
+			err = errors.Join(err, p.Close())
+		}
+		return err
+	}
 	for k, url := range urls {
 		p, err := client.Dial(ctx, url, spec.ID, (k+1)*n/len(urls)-k*n/len(urls), client.Options{
 			Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(tokenVariable), Name: "kubernasium-trainer",
 		})
 		if err != nil {
-			for _, p := range parts {
-				err = errors.Join(err, p.Close())
-			}
-			return nil, err
+			return nil, closeParts(err)
 		}
 		parts = append(parts, p)
 	}
 	if len(parts) == 1 {
 		return parts[0], nil
 	}
-	return client.Join(parts...)
+	j, err := client.Join(parts...)
+	if err != nil {
+		return nil, closeParts(err)
+	}
+	return j, nil
 }

@@ -329,6 +329,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"train", "-n", "0"}, "n_timesteps 0"},
 		{[]string{"train", "--engine", "torch", "-f", dir}, `no engine "torch"; there are fused and gorgonia`},
 		{[]string{"train", "--resume", garbage}, "garbage.safetensors"},
+		{[]string{"train", "--eval-env-kwargs", "window:5", "-f", dir}, `unknown option "window"; did you mean "windows"?`},
 		{[]string{"eval", "--model", garbage}, "garbage.safetensors"},
 		{[]string{"eval"}, "want one of --model and --baseline"},
 		{[]string{"eval", "--env", "k8s/GangWindow-v0", "--baseline", "mpc"}, `no baseline "mpc"; it has`},
