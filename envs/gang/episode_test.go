@@ -210,3 +210,27 @@ func TestSplitsDiffer(t *testing.T) {
 		t.Error("seed 1 gives the same first observation in both splits")
 	}
 }
+
+// TestFileForecastsAreThere: the held-out part has 1019 rows and a file forecasts for the first 1000
+// of them, so that no episode may reach further. Every forecast is 10 and so of size 20.
+func TestFileForecastsAreThere(t *testing.T) {
+	dir := handData(t)
+	var text strings.Builder
+	text.WriteString("# t")
+	for h := 1; h < 20; h++ {
+		fmt.Fprintf(&text, ",t+%d", h)
+	}
+	text.WriteString(strings.Repeat("\n10"+strings.Repeat(",10", 19), 1000))
+	for _, name := range []string{"x", "y", "z"} {
+		write(t, filepath.Join(dir, "forecasts", name+"_forecasts.csv"), text.String())
+	}
+	v := open(t, 1, map[string]any{"data": dir, "split": "heldout", "forecaster": "file", "steps": 40})
+	for seed := range uint64(400) { // one episode in 30 would reach too far
+		reset(t, v, seed)
+		for i, size := range v.Env(0).Task().(*gang.Task).Instance().Trace().Planned {
+			if size != 20 {
+				t.Fatalf("seed %d: planned size %d is %v, want 20", seed, i, size)
+			}
+		}
+	}
+}

@@ -135,7 +135,7 @@ func (f *forecaster) row(s *rawSeries, t int, dst []float64) {
 		copy(dst, s.values[t:])
 	case ForecasterFile:
 		i := t - (len(s.values) - heldOutRows)
-		copy(dst, s.file.Values[i*s.file.Columns:(i+1)*s.file.Columns])
+		copy(dst, s.file.Values[i*s.file.Columns:])
 	default:
 		f.predict(s.values, t, dst)
 	}

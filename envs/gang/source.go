@@ -209,11 +209,15 @@ func (s *scaledSeries) size(v float64) float64 {
 // after the last, and the predictions made there.
 func (s *source) span() int { return s.opts.Steps + s.opts.columns() }
 
-// starts returns the range of rows at which an episode may begin.
+// starts returns the range of rows at which an episode may begin: its predictions are of rows that
+// are there and, of a file, are made at rows that the file has.
 func (s *source) starts(one *scaledSeries) (first, n int) {
 	first, end := max(one.forecaster.history(), 1), one.train
 	if s.opts.Split == SplitHeldOut {
 		first, end = max(first, one.train), len(one.values)
+	}
+	if one.forecaster.kind == ForecasterFile {
+		end = min(end, one.train+one.file.Len()+s.opts.columns()-1)
 	}
 	return first, end - s.span() + 1 - first
 }
