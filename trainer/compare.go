@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -177,14 +175,6 @@ func compareAndReport(cmd *cobra.Command, c compareConfig, trained any) error {
 		return printJSON(cmd, all)
 	}
 	return res.print(cmd.OutOrStdout())
-}
-
-func writeTo(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
 
 // compare plays every policy on the same episodes and ranks them.

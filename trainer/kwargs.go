@@ -51,6 +51,16 @@ func heldOut(spec *envs.Spec, kwargs, evalKwargs map[string]any) map[string]any 
 // dataVariable names the environment variable with the folder of public data.
 const dataVariable = "KUBERNASIUM_DATA"
 
+// dataIn returns the folder of that name in the folder of public data, for commands whose --data was
+// not given.
+func dataIn(name string) (string, error) {
+	root := dataFolder()
+	if root == "" {
+		return "", fmt.Errorf("no data: give --data, or set %s to the folder that holds %s/", dataVariable, name)
+	}
+	return filepath.Join(root, name), nil
+}
+
 // dataFolder returns the folder of public data: the environment variable's, or ../shared/data
 // beside the module's root if it is there, or "".
 func dataFolder() string {

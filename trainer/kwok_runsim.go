@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -50,7 +48,7 @@ Then the deployments are deleted, and it begins again, --cluster_resets times.`,
 				return err
 			}
 			if out != "" {
-				if err := writeTo(out, func(w io.Writer) error { return writeDeployments(w, all) }); err != nil {
+				if err := writeDeployments(out, all); err != nil {
 					return err
 				}
 			}
@@ -78,12 +76,12 @@ Then the deployments are deleted, and it begins again, --cluster_resets times.`,
 }
 
 // writeDeployments writes the columns that the environment reads, and when pods had nodes.
-func writeDeployments(w io.Writer, all []kwok.SimDeployment) error {
-	rows := [][]string{{"name", "pod_count", "cpu_request", "mem_request", "reset", "placed_s"}}
+func writeDeployments(path string, all []kwok.SimDeployment) error {
+	var rows [][]string
 	for _, d := range all {
 		rows = append(rows, []string{d.Name, strconv.Itoa(d.Replicas), "1000m", "2Gi", strconv.Itoa(d.Reset), strconv.FormatFloat(d.Placed, 'f', 3, 64)})
 	}
-	return csv.NewWriter(w).WriteAll(rows)
+	return writeCSV(path, []string{"name", "pod_count", "cpu_request", "mem_request", "reset", "placed_s"}, rows)
 }
 
 func newKwokCleanCluster() *cobra.Command {

@@ -62,6 +62,9 @@ and the bound is that of the mean mix of containers; mean_values are prices with
 			if o.rows < 2 || len(o.policies) == 0 {
 				return fmt.Errorf("--rows %d and %d policies, want at least 2 and 1", o.rows, len(o.policies))
 			}
+			if o.containers < 1 || o.milp < 0 {
+				return fmt.Errorf("--containers %d, --milp-nodes %d: want at least 1 and 0", o.containers, o.milp)
+			}
 			play := o.batch
 			if o.online {
 				play = o.arrivals
@@ -105,7 +108,7 @@ const (
 )
 
 // summarise compares each method with the reference, which is the first if it is not named; the
-// last is the bound. A row before it is the mean of the policies.
+// last is the bound.
 func summarise(all []lraScores, reference string) error {
 	bound := tracking.Mean(all[len(all)-1].Each)
 	ref := 0
@@ -127,7 +130,7 @@ func summarise(all []lraScores, reference string) error {
 	return nil
 }
 
-// meanOf appends the mean of the policies.
+// meanOf returns the mean of the policies.
 func meanOf(policies []lraScores) lraScores {
 	m := lraScores{Method: fmt.Sprintf("mean of %d policies", len(policies)), Each: make([]float64, len(policies[0].Each))}
 	for _, p := range policies {
@@ -145,7 +148,7 @@ func (o *lraLearnedFlags) batch(ctx context.Context) ([]lraScores, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := o.file(o.table, "node_table_rf_p20.csv")
+	path, err := o.nodeTable()
 	if err != nil {
 		return nil, err
 	}
@@ -206,20 +209,8 @@ func (o *lraLearnedFlags) solve(ctx context.Context, table *lra.Table, nodes int
 	}{
 		{"greedy, best of 21", func(p *lra.Problem) (lra.Placement, error) { return p.BestGreedy(20, rand.New(pcg.New(o.seed))) }},
 		{"greedy", func(p *lra.Problem) (lra.Placement, error) { return p.Place(lra.AppOrder(p.Batch), p.Greedy) }},
-		{"local-search", func(p *lra.Problem) (lra.Placement, error) {
-			x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
-			if err == nil {
-				p.LocalSearch(x)
-			}
-			return x, err
-		}},
-		{fmt.Sprintf("milp, %d nodes", o.milp), func(p *lra.Problem) (lra.Placement, error) {
-			s, err := p.Solve(ctx, lra.SolveOptions{Nodes: o.milp})
-			if err != nil {
-				return nil, err
-			}
-			return s.Placement, nil
-		}},
+		{"local-search", localSearch},
+		{fmt.Sprintf("milp, %d nodes", o.milp), func(p *lra.Problem) (lra.Placement, error) { return solve(ctx, p, lra.SolveOptions{Nodes: o.milp}) }},
 	}
 	if o.milp == 0 {
 		methods = methods[:3]
@@ -309,7 +300,7 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := o.file(o.table, "node_table_rf_p20.csv")
+	path, err := o.nodeTable()
 	if err != nil {
 		return nil, err
 	}

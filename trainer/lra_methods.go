@@ -48,6 +48,24 @@ func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.C
 	}
 }
 
+// localSearch improves the greedy placement by the best moves and swaps.
+func localSearch(p *lra.Problem) (lra.Placement, error) {
+	x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
+	if err == nil {
+		p.LocalSearch(x)
+	}
+	return x, err
+}
+
+// solve returns the best placement that the integer program finds.
+func solve(ctx context.Context, p *lra.Problem, o lra.SolveOptions) (lra.Placement, error) {
+	s, err := p.Solve(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Placement, nil
+}
+
 var lraMethods = []lraMethod{
 	{"random", "Draw among the nodes with room", place(func(p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) lra.Chooser { return p.Random(rng) }), false},
 	{"round-robin", "Take the nodes in turn", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.RoundRobin() }), false},
@@ -59,18 +77,10 @@ var lraMethods = []lraMethod{
 		return p.Place(order, p.Greedy)
 	}, false},
 	{"local-search", "Greedy, improved by the best moves and swaps", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
-		if err == nil {
-			p.LocalSearch(x)
-		}
-		return x, err
+		return localSearch(p)
 	}, false},
 	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		s, err := p.Solve(ctx, lra.SolveOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return s.Placement, nil
+		return solve(ctx, p, lra.SolveOptions{})
 	}, false},
 	{"medea", "Medea: the fewest weighted violations of constraints", func(ctx context.Context, p *lra.Problem, c []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
 		s, err := p.Medea(ctx, c, 0)
@@ -113,18 +123,20 @@ func (o *lraFlags) file(given, name string) (string, error) {
 	}
 	dir := o.data
 	if dir == "" {
-		root := dataFolder()
-		if root == "" {
-			return "", fmt.Errorf("no data: give --data, or set %s to the folder that holds metis/", dataVariable)
+		var err error
+		if dir, err = dataIn("metis"); err != nil {
+			return "", err
 		}
-		dir = filepath.Join(root, "metis")
 	}
 	return filepath.Join(dir, name), nil
 }
 
+// nodeTable returns the path of the node table to plan by.
+func (o *lraFlags) nodeTable() (string, error) { return o.file(o.table, "node_table_rf_p20.csv") }
+
 // tables reads the tables to plan and to score by, and the constraints.
 func (o *lraFlags) tables() (plan, score *lra.Table, constraints []lra.Constraint, err error) {
-	path, err := o.file(o.table, "node_table_rf_p20.csv")
+	path, err := o.nodeTable()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -209,15 +221,7 @@ func newLRAMethod(m lraMethod) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o.out != "" {
-				if err := r.write(o.out); err != nil {
-					return err
-				}
-			}
-			if wantJSON(cmd) {
-				return printJSON(cmd, r)
-			}
-			return r.print(cmd, o.verbose)
+			return r.report(cmd, &o)
 		},
 	}
 	o.add(cmd)

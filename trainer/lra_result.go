@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,6 +53,19 @@ func newLRAResult(method string, plan, score *lra.Problem, constraints []lra.Con
 		r.Placement = append(r.Placement, s.Counts())
 	}
 	return r, nil
+}
+
+// report writes the files that the flags ask for, and prints the result.
+func (r *lraResult) report(cmd *cobra.Command, o *lraFlags) error {
+	if o.out != "" {
+		if err := r.write(o.out); err != nil {
+			return err
+		}
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, r)
+	}
+	return r.print(cmd, o.verbose)
 }
 
 func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
@@ -126,13 +137,4 @@ func (r *lraResult) write(dir string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "result.json"), append(text, '\n'), 0o644)
-}
-
-func writeCSV(path string, header []string, rows [][]string) error {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	if err := w.WriteAll(append([][]string{header}, rows...)); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
 }

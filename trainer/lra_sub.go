@@ -81,7 +81,7 @@ rounds, one of each in turn, and keeps the better. With --model nothing is train
   trainer lra train-high --subscheduler logs/ppo/k8s-LRASubcluster-v0_1/best_model.safetensors`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			table, err := o.file(o.table, "node_table_rf_p20.csv")
+			table, err := o.nodeTable()
 			if err != nil {
 				return err
 			}
@@ -179,10 +179,7 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 	for n := 1; n <= maxSubcluster && ctx.Err() == nil; n++ {
 		c := lraSubCount{Containers: n}
 		for range rows {
-			p.Batch = lra.Counts{}
-			for range n {
-				p.Batch[rng.IntN(lra.NumApps)]++
-			}
+			p.Batch = drawBatch(rng, n)
 			if err := sub.Fill(p, x); err != nil {
 				return err
 			}

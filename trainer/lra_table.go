@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,9 @@ func newLRATable() *cobra.Command {
   trainer lra table --containers 600 --rows 30 --seed 1 --node-table ../shared/data/metis/node_table_true_6435.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rows < 1 || containers < 0 {
+				return fmt.Errorf("--rows %d, --containers %d: want at least 1 and 0", rows, containers)
+			}
 			nodes, err := o.nodes()
 			if err != nil {
 				return err
@@ -47,8 +51,8 @@ func newLRATable() *cobra.Command {
 			} else if batches, _, err = o.batchSet(); err != nil {
 				return err
 			}
-			if rows < 1 || rows > len(batches) {
-				return fmt.Errorf("--rows %d, want 1 to %d", rows, len(batches))
+			if rows > len(batches) {
+				return fmt.Errorf("--rows %d, want at most %d", rows, len(batches))
 			}
 			means, err := lraMeans(cmd.Context(), plan, score, constraints, nodes, batches[:rows], o.seed)
 			if err != nil {
@@ -75,11 +79,17 @@ func drawBatches(containers, n int, seed uint64) []lra.Counts {
 	rng := rand.New(pcg.New(seed))
 	all := make([]lra.Counts, n)
 	for i := range all {
-		for range containers {
-			all[i][rng.IntN(lra.NumApps)]++
-		}
+		all[i] = drawBatch(rng, containers)
 	}
 	return all
+}
+
+// drawBatch draws a batch of equally likely applications.
+func drawBatch(rng *rand.Rand, containers int) (b lra.Counts) {
+	for range containers {
+		b[rng.IntN(lra.NumApps)]++
+	}
+	return b
 }
 
 // lraMeans plays all methods on all batches; the last row is the bound.
@@ -141,7 +151,7 @@ func newLRAPredict() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			read := lra.ReadProfileFile
-			if len(profile) > 4 && profile[len(profile)-4:] == ".npz" {
+			if filepath.Ext(profile) == ".npz" {
 				read = lra.ReadProfileNPZ
 			}
 			measured, err := read(profile)
@@ -167,15 +177,7 @@ func newLRAPredict() *cobra.Command {
 				result.HeldOut = &e
 			}
 			if out != "" {
-				f, err := os.Create(out)
-				if err != nil {
-					return err
-				}
-				if err := lra.WriteTable(f, table); err != nil {
-					f.Close()
-					return err
-				}
-				if err := f.Close(); err != nil {
+				if err := writeTo(out, func(w io.Writer) error { return lra.WriteTable(w, table) }); err != nil {
 					return err
 				}
 			}

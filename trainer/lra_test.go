@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
@@ -58,6 +60,24 @@ func TestReproduceLRA(t *testing.T) {
 	nearRow(t, doc, "metis_demo_plus_sub", 1.178886, 1e-6)
 	if len(doc) != 5 {
 		t.Errorf("the document has %d keys, want 5: %v", len(doc), doc)
+	}
+}
+
+func TestLRARefuses(t *testing.T) {
+	table := generatedTable(t)
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"table", "--node-table", table, "--containers", "10", "--rows", "-1"}, "--rows -1, --containers 10: want at least 1 and 0"},
+		{[]string{"learned", "--node-table", table, "--policy", "none", "--containers", "-1"}, "--containers -1, --milp-nodes 300: want at least 1 and 0"},
+		{[]string{"vanilla", "--episodes", "0"}, "--episodes 0, --budget 10m0s: want at least 1, and more than 0s"},
+		{[]string{"train-high", "--budget", "0s"}, "--episodes 3000, --budget 0s: want at least 1, and more than 0s"},
+		{[]string{"greedy", "--size", "small", "--node-table", table}, `--size "small", want medium or large`},
+	} {
+		if _, _, err := execute(t, context.Background(), append([]string{"lra"}, tc.args...)...); err == nil || err.Error() != tc.want {
+			t.Errorf("trainer lra %s: %v, want %q", strings.Join(tc.args, " "), err, tc.want)
+		}
 	}
 }
 

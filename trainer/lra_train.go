@@ -56,19 +56,14 @@ func newLRATrain(how lraTraining) *cobra.Command {
 		Use: how.name, Short: how.doc, Long: how.doc + ".\n\n" + how.long, Args: cobra.NoArgs,
 		Example: "  trainer lra " + how.name + " --batch-set-size 200 --batch-choice 0 --verbose --out logs/lra",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.episodes < 1 || o.budget <= 0 {
+				return fmt.Errorf("--episodes %d, --budget %v: want at least 1, and more than 0s", o.episodes, o.budget)
+			}
 			r, err := o.train(cmd.Context(), how)
 			if err != nil {
 				return err
 			}
-			if o.out != "" {
-				if err := r.write(o.out); err != nil {
-					return err
-				}
-			}
-			if wantJSON(cmd) {
-				return printJSON(cmd, r)
-			}
-			return r.print(cmd, o.verbose)
+			return r.report(cmd, &o.lraFlags)
 		},
 	}
 	o.add(cmd)
@@ -96,7 +91,7 @@ type lraPoint struct {
 // options returns the options of the environment that the flags select.
 func (o *lraTrainFlags) options(how lraTraining, nodes int) (map[string]any, error) {
 	kwargs := map[string]any{"nodes": nodes, "batch": o.choice}
-	table, err := o.file(o.table, "node_table_rf_p20.csv")
+	table, err := o.nodeTable()
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +144,8 @@ func (o *lraTrainFlags) train(ctx context.Context, how lraTraining) (*lraResult,
 	if err != nil {
 		return nil, err
 	}
-	if best == nil {
-		return nil, fmt.Errorf("no episode within %v: %w", o.budget, context.Cause(ctx))
+	if best == nil { // ctx ended before the first
+		return nil, fmt.Errorf("no episode was played: %w", context.Cause(ctx))
 	}
 	r, err := newLRAResult(how.name, plan, score, constraints, best, time.Since(start))
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -36,11 +35,10 @@ window, lambda, penalty and steps select it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				data := dataFolder()
-				if data == "" {
-					return fmt.Errorf("no data: give --data, or set %s to the folder that holds gang/", dataVariable)
+				var err error
+				if dir, err = dataIn("gang"); err != nil {
+					return err
 				}
-				dir = filepath.Join(data, "gang")
 			}
 			var cases []gang.Case
 			if c.Controller != "" {

@@ -72,11 +72,10 @@ pooled, and the difference to FGD has its interval over the models.`,
 				}
 			}
 			if c.data == "" {
-				root := dataFolder()
-				if root == "" {
-					return fmt.Errorf("no data: give --data, or set %s to the folder that holds openb/", dataVariable)
+				var err error
+				if c.data, err = dataIn("openb"); err != nil {
+					return err
 				}
-				c.data = filepath.Join(root, "openb")
 			}
 			if !cmd.Flags().Changed("policy") {
 				c.policies = gpu.PolicyNames()

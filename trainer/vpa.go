@@ -2,11 +2,9 @@ package main
 
 import (
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -109,8 +107,8 @@ func runWorkload(cmd *cobra.Command, c workloadConfig) error {
 		return errors.New("want one of --data and --prometheus")
 	case c.count < 1:
 		return fmt.Errorf("--count is %d, want 1 or more", c.count)
-	case c.interval < 0 || c.timesteps < 0:
-		return errors.New("--timesteps and --time-interval want to be positive")
+	case !(c.interval >= 0) || c.timesteps < 0:
+		return fmt.Errorf("--timesteps is %d and --time-interval %v, want more than 0, or 0 for the default", c.timesteps, c.interval)
 	}
 	var infos []workloadInfo
 	var err error
@@ -264,7 +262,7 @@ func (c *workloadConfig) write(info *workloadInfo, s *workload.Series) error {
 			return err
 		}
 	}
-	if err := writeTo(filepath.Join(dir, "series.csv"), func(w io.Writer) error { return writeSeries(w, info.ID, s) }); err != nil {
+	if err := writeSeries(filepath.Join(dir, "series.csv"), info.ID, s); err != nil {
 		return err
 	}
 	if !c.plot {
@@ -273,14 +271,13 @@ func (c *workloadConfig) write(info *workloadInfo, s *workload.Series) error {
 	return plotWorkload(filepath.Join(dir, "workload.png"), s)
 }
 
-func writeSeries(w io.Writer, id string, s *workload.Series) error {
-	out := csv.NewWriter(w)
-	rows := [][]string{{"pod", "time_s", "cpu_m", "mem_b"}}
+func writeSeries(path, id string, s *workload.Series) error {
+	var rows [][]string
 	for i, u := range s.Usage {
 		at := time.Duration(i) * s.Interval
 		rows = append(rows, []string{id, strconv.FormatFloat(at.Seconds(), 'f', -1, 64), strconv.FormatInt(u.MilliCPU, 10), strconv.FormatInt(u.MemoryBytes, 10)})
 	}
-	return out.WriteAll(rows)
+	return writeCSV(path, []string{"pod", "time_s", "cpu_m", "mem_b"}, rows)
 }
 
 func plotWorkload(path string, s *workload.Series) error {
