@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -49,7 +48,6 @@ type enjoyResult struct {
 
 func newEnjoy() *cobra.Command {
 	var c enjoyConfig
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "enjoy",
 		Short: "Watch a model or a baseline play, as text in the terminal",
@@ -59,21 +57,16 @@ func newEnjoy() *cobra.Command {
   trainer enjoy --env classic/CartPole-v1 --baseline random --fps 0 | less     # frame after frame`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.parse(); err != nil {
+				return err
+			}
 			switch {
-			case (c.model == "") == (c.baseline == ""):
-				return errors.New("want one of --model and --baseline")
-			case c.baseline != "" && len(c.urls) > 0:
-				return errors.New("a baseline looks at the true state, which no server sends: --url needs --model")
 			case len(c.urls) > 1:
 				return errors.New("one environment plays, on one server: --url was given more than once")
 			case c.episodes < 1:
 				return fmt.Errorf("--episodes %d, want at least 1", c.episodes)
 			case !(c.fps >= 0 && c.fps <= maxFPS):
 				return fmt.Errorf("--fps %v, want 0 to %d", c.fps, maxFPS)
-			}
-			var err error
-			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
-				return err
 			}
 			c.noRender = c.noRender || wantJSON(cmd)
 			res, err := enjoy(cmd.Context(), c, cmd.OutOrStdout())
@@ -87,11 +80,8 @@ func newEnjoy() *cobra.Command {
 			return nil
 		},
 	}
+	c.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&c.model, "model", "", "model file")
-	f.StringVar(&c.baseline, "baseline", "", "baseline, or random")
-	f.StringVar(&c.env, "env", "", "id of the environment (default: the model's)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.IntVar(&c.episodes, "episodes", 3, "episodes to watch")
 	f.Float64Var(&c.fps, "fps", 10, "frames a second; 0 is as fast as possible")
 	f.BoolVar(&c.noRender, "no-render", false, "print the returns only")
@@ -120,18 +110,18 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 		return nil, err
 	}
 	defer closePolicy()
+	r, _ := v.(ansiRenderer) // every vector is one
 	s := &screen{w: w, off: c.noRender, terminal: tracking.IsTerminal(w)}
 	if c.fps > 0 {
 		s.pause = time.Duration(float64(time.Second) / c.fps)
 	}
 	res := &enjoyResult{Policy: name, Env: spec.ID}
 	for k, seed := range evaluation.Seeds(c.seed, c.episodes) {
-		b, err := v.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{seed}})
-		if err != nil {
-			return nil, err
-		}
 		title := fmt.Sprintf("%s on %s, episode %d of %d, seed %d", name, spec.ID, k+1, c.episodes, seed)
-		if b, err = watch(ctx, v, policy, b, s, title); err != nil {
+		b, err := playEpisode(ctx, v, policy, envs.VecResetOptions{Seeds: []uint64{seed}}, func(b *envs.Batch, action []float32) error {
+			return s.show(ctx, r, title+"\n"+moment(b, action))
+		})
+		if err != nil {
 			return nil, err
 		}
 		res.Returns, res.Lengths = append(res.Returns, b.EpisodeReturn[0]), append(res.Lengths, b.EpisodeLength[0])
@@ -139,29 +129,13 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 	return res, nil
 }
 
-// watch plays one episode, which begins with b, and returns its last batch.
-func watch(ctx context.Context, v envs.VecEnv, policy agents.Policy, b *envs.Batch, s *screen, title string) (*envs.Batch, error) {
-	_, act := v.Spaces()
-	action := make([]float32, act.Size())
-	r, _ := v.(ansiRenderer) // every vector is one
-	head := title + "\nstart"
-	for {
-		if err := s.show(ctx, r, head); err != nil {
-			return nil, err
-		}
-		if b.Done(0) {
-			return b, nil
-		}
-		if err := policy.Act(b, action); err != nil {
-			return nil, err
-		}
-		var err error
-		if b, err = v.Step(ctx, action); err != nil {
-			return nil, err
-		}
-		head = fmt.Sprintf("%s\nstep %d  action %s  reward %.4g  return %.4g%s",
-			title, b.EpisodeLength[0], actionText(action), b.Reward[0], b.EpisodeReturn[0], endText(b))
+// moment says what an action led to, or that there was none yet.
+func moment(b *envs.Batch, action []float32) string {
+	if action == nil {
+		return "start"
 	}
+	return fmt.Sprintf("step %d  action %s  reward %.4g  return %.4g%s",
+		b.EpisodeLength[0], actionText(action), b.Reward[0], b.EpisodeReturn[0], endText(b))
 }
 
 // actionText writes an action: whole numbers as such.
@@ -197,7 +171,10 @@ type screen struct {
 // show renders environment 0 of r below head, and waits.
 func (s *screen) show(ctx context.Context, r ansiRenderer, head string) error {
 	if s.off {
-		return ctx.Err()
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return nil
 	}
 	text, err := r.RenderANSI(0)
 	if err != nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// evalConfig are the arguments of an evaluation.
+// evalConfig are the arguments of a command that plays a policy.
 type evalConfig struct {
 	model, baseline string // one of them
 	env             string
+	given           []string // options of the environment, as arguments
 	kwargs          map[string]any
 	episodes        int
 	seed            uint64
@@ -45,7 +46,6 @@ type evalResult struct {
 
 func newEval() *cobra.Command {
 	var c evalConfig
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "eval",
 		Short: "Play a model or a baseline on held-out episodes and print its returns",
@@ -55,17 +55,11 @@ func newEval() *cobra.Command {
   trainer eval --model FILE --url ws://127.0.0.1:8765 --verify     # on a server, and in process: equal?`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case (c.model == "") == (c.baseline == ""):
-				return errors.New("want one of --model and --baseline")
-			case c.baseline != "" && len(c.urls) > 0:
-				return errors.New("a baseline looks at the true state, which no server sends: --url needs --model")
-			case c.verify && len(c.urls) == 0:
-				return errors.New("--verify compares a server with this process and needs --url")
-			}
-			var err error
-			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
+			if err := c.parse(); err != nil {
 				return err
+			}
+			if c.verify && len(c.urls) == 0 {
+				return errors.New("--verify compares a server with this process and needs --url")
 			}
 			res, err := evaluate(cmd.Context(), c)
 			if err != nil {
@@ -78,17 +72,35 @@ func newEval() *cobra.Command {
 			return nil
 		},
 	}
+	c.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&c.model, "model", "", "model file")
-	f.StringVar(&c.baseline, "baseline", "", "baseline, or random")
-	f.StringVar(&c.env, "env", "", "id of the environment (default: the model's)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.IntVar(&c.episodes, "episodes", 100, "held-out episodes")
 	f.Uint64Var(&c.seed, "seed", compareSeed, "random seed of the first episode")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.StringVar(&c.plot, "plot", "", "PNG file to draw the first episode to, where the environment can")
 	f.BoolVar(&c.verify, "verify", false, "also play in this process, and fail unless all returns are equal bit for bit")
 	return cmd
+}
+
+// add adds the flags that say which policy plays in which environment.
+func (c *evalConfig) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.model, "model", "", "model file")
+	f.StringVar(&c.baseline, "baseline", "", "baseline, or random")
+	f.StringVar(&c.env, "env", "", "id of the environment (default: the model's)")
+	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+}
+
+// parse checks which policy is to play where, and reads the options.
+func (c *evalConfig) parse() (err error) {
+	switch {
+	case (c.model == "") == (c.baseline == ""):
+		return errors.New("want one of --model and --baseline")
+	case c.baseline != "" && len(c.urls) > 0:
+		return errors.New("a baseline looks at the true state, which no server sends: --url needs --model")
+	}
+	c.kwargs, err = parseKwargs("env-kwargs", c.given)
+	return err
 }
 
 // evaluate plays the policy, on the servers if there are some.
@@ -130,6 +142,16 @@ func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
 
 // playedEnv returns the environment that is played, and its options for held-out episodes.
 func (c *evalConfig) playedEnv(ctx context.Context) (*envs.Spec, map[string]any, error) {
+	spec, kwargs, err := c.trainedEnv(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return spec, heldOut(spec, kwargs, nil), nil
+}
+
+// trainedEnv returns the environment, and the options that the model was trained with or that were
+// given.
+func (c *evalConfig) trainedEnv(ctx context.Context) (*envs.Spec, map[string]any, error) {
 	var paths []string
 	if c.model != "" {
 		paths = []string{c.model}
@@ -139,10 +161,7 @@ func (c *evalConfig) playedEnv(ctx context.Context) (*envs.Spec, map[string]any,
 		return nil, nil, err
 	}
 	spec, err := lookup(ctx, id, c.urls)
-	if err != nil {
-		return nil, nil, err
-	}
-	return spec, heldOut(spec, kwargs, nil), nil
+	return spec, kwargs, err
 }
 
 // playOn plays the episodes in new environments.
@@ -165,7 +184,7 @@ func playOn(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c evalC
 // of v.
 func openPolicy(v envs.VecEnv, c evalConfig) (name string, p agents.Policy, closePolicy func(), err error) {
 	if c.model == "" {
-		p, err = baseline.New(v.(*envs.Vec), c.baseline, c.seed) // in process: newEval refuses urls
+		p, err = baseline.New(v.(*envs.Vec), c.baseline, c.seed) // in process: parse refuses urls
 		return c.baseline, p, func() {}, err
 	}
 	m, err := readModelFor(c.model, v)
@@ -173,6 +192,35 @@ func openPolicy(v envs.VecEnv, c evalConfig) (name string, p agents.Policy, clos
 		return "", nil, nil, err
 	}
 	return modelName(c.model, m.meta.Algo, true), m, func() { _ = m.net.Close() }, nil
+}
+
+// playEpisode lets the policy play an episode in the only environment of v, whose mode must be
+// Disabled, and returns its last batch. seen, unless it is nil, is called with each batch and the
+// action that led to it, the first with none.
+func playEpisode(ctx context.Context, v envs.VecEnv, policy agents.Policy, reset envs.VecResetOptions, seen func(b *envs.Batch, action []float32) error) (*envs.Batch, error) {
+	b, err := v.Reset(ctx, reset)
+	if err != nil {
+		return nil, err
+	}
+	if seen == nil {
+		seen = func(*envs.Batch, []float32) error { return nil }
+	}
+	if err := seen(b, nil); err != nil {
+		return nil, err
+	}
+	_, act := v.Spaces()
+	for action := make([]float32, act.Size()); !b.Done(0); {
+		if err := policy.Act(b, action); err != nil {
+			return nil, err
+		}
+		if b, err = v.Step(ctx, action); err != nil {
+			return nil, err
+		}
+		if err := seen(b, action); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
 func (res *evalResult) print(cmd *cobra.Command) {

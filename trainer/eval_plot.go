@@ -24,19 +24,8 @@ func plotEpisode(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c 
 		return err
 	}
 	defer closePolicy()
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &c.seed})
-	if err != nil {
+	if _, err := playEpisode(ctx, v, policy, envs.VecResetOptions{Seed: &c.seed}, nil); err != nil {
 		return err
-	}
-	_, act := v.Spaces()
-	actions := make([]float32, act.Size())
-	for !b.Done(0) {
-		if err := policy.Act(b, actions); err != nil {
-			return err
-		}
-		if b, err = v.Step(ctx, actions); err != nil {
-			return err
-		}
 	}
 	return drawChart(c.plot, charter.Chart(), name)
 }

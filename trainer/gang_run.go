@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/bsp"
 	"github.com/kubernasium/kubernasium/kwok/launch"
-	"github.com/kubernasium/kubernasium/kwok/stages"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -29,7 +26,6 @@ type gangResult struct {
 
 func newGangRun() *cobra.Command {
 	var c evalConfig
-	var kwargs []string
 	var server kwok.Options
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -48,11 +44,7 @@ named must run with --clock=stepped and have no other user: its clock is one for
   trainer gang run --baseline static_3 --env-kwargs steps:20 --env-kwargs penalty_model:resize --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (c.model == "") == (c.baseline == "") {
-				return errors.New("want one of --model and --baseline")
-			}
-			var err error
-			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
+			if err := c.parse(); err != nil {
 				return err
 			}
 			if c.model == "" {
@@ -76,7 +68,7 @@ named must run with --clock=stepped and have no other user: its clock is one for
 	f := cmd.Flags()
 	f.StringVar(&c.model, "model", "", "model file")
 	f.StringVar(&c.baseline, "baseline", "", "planner among the baselines of "+gangEnv+", or random")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.Uint64Var(&c.seed, "seed", compareSeed, "random seed of the episode")
 	serverFlags(cmd, &server)
 	return cmd
@@ -102,11 +94,15 @@ func gangRun(ctx context.Context, c evalConfig, server kwok.Options, progress io
 	}
 	defer closePolicy()
 	if server.Kubeconfig == "" && os.Getenv(kwok.KubeconfigVariable) == "" {
-		p, stop, err := startStepped(ctx, progress)
+		p, err := startControlPlane(ctx, launch.Options{Args: []string{"--clock=stepped"}})
 		if err != nil {
 			return nil, err
 		}
-		defer stop()
+		defer func() {
+			if err := p.Stop(); err != nil {
+				fmt.Fprintln(progress, err)
+			}
+		}()
 		server.Kubeconfig = p.Kubeconfig
 	}
 	step := 0
@@ -122,28 +118,6 @@ func gangRun(ctx context.Context, c evalConfig, server kwok.Options, progress io
 		return nil, err
 	}
 	return &gangResult{name, r}, nil
-}
-
-// startStepped starts a control plane whose clock is stepped.
-func startStepped(ctx context.Context, log io.Writer) (p *launch.ControlPlane, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "kubernasium-stages")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer os.RemoveAll(dir) // they are read at the start
-	files, err := stages.Write(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err = launch.Start(ctx, launch.Options{Args: []string{"--clock=stepped", "--stages=" + strings.Join(files, ",")}})
-	if err != nil {
-		return nil, nil, err
-	}
-	return p, func() {
-		if err := p.Stop(); err != nil {
-			fmt.Fprintln(log, err)
-		}
-	}, nil
 }
 
 func (r *gangResult) print(w io.Writer) error {

@@ -10,19 +10,17 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/scheduler"
-	"github.com/kubernasium/kubernasium/kwok/stages"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -191,7 +189,7 @@ func (c *qualityConfig) extend(ctx context.Context, p *contender, note func(stri
 func (c *qualityConfig) contenders(ctx context.Context) ([]contender, error) {
 	kwargs := merge(map[string]any{"resets": 1}, c.kwargs) // one filling, which stays until the end
 	var all []contender
-	for i, name := range append(append([]string{}, c.models...), c.policies...) {
+	for i, name := range slices.Concat(c.models, c.policies) {
 		path, rule := name, ""
 		if i >= len(c.models) {
 			path, rule = "", name
@@ -223,30 +221,13 @@ func (c *qualityConfig) simulate(ctx context.Context, path, rule string, kwargs 
 		return nil, nil, err
 	}
 	defer v.Close()
-	var p agents.Policy
-	if path == "" {
-		p, err = baseline.New(v, rule, c.seed)
-	} else {
-		var m *model
-		if m, err = readModelFor(path, v); err == nil {
-			defer m.net.Close()
-			p = m
-		}
-	}
+	_, p, closePolicy, err := openPolicy(v, evalConfig{model: path, baseline: rule, seed: c.seed})
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &c.seed})
-	if err != nil {
+	defer closePolicy()
+	if _, err := playEpisode(ctx, v, p, envs.VecResetOptions{Seed: &c.seed}, nil); err != nil {
 		return nil, nil, err
-	}
-	for action := make([]float32, 1); !b.Done(0); {
-		if err := p.Act(b, action); err != nil {
-			return nil, nil, err
-		}
-		if b, err = v.Step(ctx, action); err != nil {
-			return nil, nil, err
-		}
 	}
 	load, placed := kwok.WorkloadOf(v.Env(0).State())
 	return load, placed, nil
@@ -259,14 +240,7 @@ func onControlPlane(ctx context.Context, url string, f func(kwok.Options) error)
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	files, err := stages.Write(dir)
-	if err != nil {
-		return err
-	}
 	var args []string
-	for _, file := range files {
-		args = append(args, "--stages="+file)
-	}
 	if url != "" {
 		config := filepath.Join(dir, "scheduler.yaml")
 		if err := os.WriteFile(config, scheduler.ExtenderConfig(url, true), 0o600); err != nil {
@@ -274,7 +248,7 @@ func onControlPlane(ctx context.Context, url string, f func(kwok.Options) error)
 		}
 		args = append(args, "--scheduler-config="+config)
 	}
-	p, err := launch.Start(ctx, launch.Options{Args: args})
+	p, err := startControlPlane(ctx, launch.Options{Args: args})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -38,19 +39,7 @@ The state is in memory and goes with the control plane, unless --data-dir is giv
 			if kubeconfig != "" {
 				flags = append(flags, "--kubeconfig", kubeconfig)
 			}
-			if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--stages") }) {
-				dir, err := os.MkdirTemp("", "kubernasium-stages")
-				if err != nil {
-					return err
-				}
-				defer os.RemoveAll(dir)
-				files, err := stages.Write(dir)
-				if err != nil {
-					return err
-				}
-				flags = append(flags, "--stages", strings.Join(files, ","))
-			}
-			p, err := launch.Start(cmd.Context(), launch.Options{Args: append(flags, args...), Stderr: cmd.ErrOrStderr()})
+			p, err := startControlPlane(cmd.Context(), launch.Options{Args: append(flags, args...), Stderr: cmd.ErrOrStderr()})
 			if err != nil {
 				return err
 			}
@@ -70,6 +59,24 @@ The state is in memory and goes with the control plane, unless --data-dir is giv
 	f.BoolVar(&durable, "durable", false, "write to the disk at each change; needs --data-dir")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "file to write for clients (default kubeconfig in the data folder)")
 	return cmd
+}
+
+// startControlPlane starts a control plane with our stages, unless the options name others.
+func startControlPlane(ctx context.Context, o launch.Options) (*launch.ControlPlane, error) {
+	if slices.ContainsFunc(o.Args, func(a string) bool { return strings.HasPrefix(a, "--stages") }) {
+		return launch.Start(ctx, o)
+	}
+	dir, err := os.MkdirTemp("", "kubernasium-stages")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) // they are read at the start
+	files, err := stages.Write(dir)
+	if err != nil {
+		return nil, err
+	}
+	o.Args = append([]string{"--stages", strings.Join(files, ",")}, o.Args...)
+	return launch.Start(ctx, o)
 }
 
 // printUp tells how to use the control plane.

@@ -24,7 +24,6 @@ const vpaEnv = "k8s/VerticalPodAutoscaler-v0"
 type recommenderFlags struct {
 	server kwok.Options
 	policy evalConfig
-	kwargs []string
 	name   string
 }
 
@@ -33,22 +32,18 @@ func (c *recommenderFlags) add(cmd *cobra.Command) {
 	f.StringVar(&c.policy.model, "model", "", "model file of "+vpaEnv+" or its discrete variant")
 	f.StringVar(&c.policy.baseline, "baseline", "", "or a baseline of "+vpaEnv+": upstream is the Kubernetes recommender")
 	f.StringVar(&c.policy.env, "env", "", "environment of a model or baseline (default: the model's, or "+vpaEnv+")")
-	f.StringArrayVar(&c.kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.StringArrayVar(&c.policy.given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.StringVar(&c.name, "recommender-name", "kubernasium", "name by which autoscalers select this recommender; "+vpa.DefaultRecommender+" is that of those that name none")
 	serverFlags(cmd, &c.server)
 }
 
 // open returns the configuration of the recommender.
 func (c *recommenderFlags) open(ctx context.Context) (vpa.Config, error) {
-	if (c.policy.model == "") == (c.policy.baseline == "") {
-		return vpa.Config{}, errors.New("want one of --model and --baseline")
+	if err := c.policy.parse(); err != nil {
+		return vpa.Config{}, err
 	}
 	if c.policy.model == "" && c.policy.env == "" {
 		c.policy.env = vpaEnv
-	}
-	var err error
-	if c.policy.kwargs, err = parseKwargs("env-kwargs", c.kwargs); err != nil {
-		return vpa.Config{}, err
 	}
 	models, err := openModels(ctx, c.policy)
 	if err != nil {
@@ -61,15 +56,7 @@ func (c *recommenderFlags) open(ctx context.Context) (vpa.Config, error) {
 // openModels returns what makes the model of each container: a policy with a memory of its own.
 // It makes one, to see that it can.
 func openModels(ctx context.Context, c evalConfig) (func() (vpa.Model, error), error) {
-	var paths []string
-	if c.model != "" {
-		paths = []string{c.model}
-	}
-	id, kwargs, err := envOf(c.env, paths, c.kwargs)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := lookup(ctx, id, nil)
+	spec, kwargs, err := c.trainedEnv(ctx)
 	if err != nil {
 		return nil, err
 	}

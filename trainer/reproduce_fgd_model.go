@@ -38,17 +38,8 @@ func reproduceModel(ctx context.Context, path, nodeFile, podFile string, seed in
 		return nil, err
 	}
 	defer m.net.Close()
-	b, err := v.Reset(ctx, envs.VecResetOptions{})
-	if err != nil {
+	if _, err := playEpisode(ctx, v, m, envs.VecResetOptions{}, nil); err != nil {
 		return nil, err
-	}
-	for action := make([]float32, 1); !b.Done(0); {
-		if err := m.Act(b, action); err != nil {
-			return nil, err
-		}
-		if b, err = v.Step(ctx, action); err != nil {
-			return nil, err
-		}
 	}
 	run := v.Env(0).Task().(*gpu.Task).Run()
 	run.Policy, run.Seed = modelName(path, m.meta.Algo, false), seed
