@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -168,7 +169,9 @@ func compareAndReport(cmd *cobra.Command, c compareConfig, trained any) error {
 			return err
 		}
 		var all map[string]any
-		if err := json.Unmarshal(text, &all); err != nil {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber() // a float64 has no room for every seed
+		if err := dec.Decode(&all); err != nil {
 			return err
 		}
 		all["comparison"] = res

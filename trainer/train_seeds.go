@@ -106,7 +106,7 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 			models = append(models, s.best)
 		}
 	}
-	if wantJSON(cmd) && compare == 0 {
+	if wantJSON(cmd) && (compare == 0 || len(models) == 0) {
 		return errors.Join(append(failed, printJSON(cmd, res))...)
 	}
 	if !wantJSON(cmd) {
@@ -117,9 +117,7 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 	if compare > 0 && len(models) > 0 {
 		cc := compareConfig{spec: spec, kwargs: merge(c.kwargs, c.evalKwargs), models: models, episodes: compare, seed: compareSeed,
 			plot: filepath.Join(folder, "comparison.png"), csv: filepath.Join(folder, "comparison.csv")}
-		if err := compareAndReport(cmd, cc, res); err != nil {
-			return err
-		}
+		failed = append(failed, compareAndReport(cmd, cc, res))
 	}
 	return errors.Join(failed...)
 }

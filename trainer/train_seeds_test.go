@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,13 +31,7 @@ func TestParseSeeds(t *testing.T) {
 // table has the mean of their means with Student's interval.
 func TestTrainSeeds(t *testing.T) {
 	folder := t.TempDir()
-	args := small(folder, "-n", "256", "--json")
-	for i, a := range args {
-		if a == "--seed" {
-			args = append(args[:i], args[i+2:]...)
-			break
-		}
-	}
+	args := withoutSeed(small(folder, "-n", "256", "--json"))
 	var res seedsResult
 	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--seeds", "4..6", "--n-jobs", "3")...)), &res); err != nil {
 		t.Fatal(err)
@@ -74,7 +69,8 @@ func TestTrainSeeds(t *testing.T) {
 
 // TestSeedThatFails: others are trained to their end, and the error names the seed.
 func TestSeedThatFails(t *testing.T) {
-	out, _, err := execute(t, context.Background(), brokenArgs("ppo", t.TempDir(), "-n", "128", "--env-kwargs", "after:20", "--seeds", "1,2")...)
+	args := brokenArgs("ppo", t.TempDir(), "-n", "128", "--env-kwargs", "after:20", "--seeds", "1,2", "--compare", "2") // of which nothing is left
+	out, _, err := execute(t, context.Background(), args...)
 	if err == nil || !strings.Contains(err.Error(), "seed 1: after 76 timesteps: environment 2: ") || !strings.Contains(err.Error(), "seed 2: after 76 timesteps: environment 2: ") {
 		t.Errorf("%v, want the failure of both seeds", err)
 	}
@@ -123,4 +119,25 @@ func TestSeedsErrors(t *testing.T) {
 			t.Errorf("trainer %s: %v, want an error with %q", strings.Join(tc.args, " "), err, tc.want)
 		}
 	}
+}
+
+// TestComparedSeedsAreExact: JSON with a comparison beside it has the digits of a seed above 2^53.
+func TestComparedSeedsAreExact(t *testing.T) {
+	args := append(withoutSeed(small(t.TempDir(), "-n", "64", "--json")), "--seeds", "9007199254740993", "--compare", "2")
+	var res struct {
+		Seeds      []struct{ Seed uint64 }
+		Comparison *comparison
+	}
+	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Seeds) != 1 || res.Seeds[0].Seed != 9007199254740993 || res.Comparison == nil {
+		t.Errorf("%+v, want the seed 9007199254740993 and a comparison", res)
+	}
+}
+
+// withoutSeed returns the arguments without --seed.
+func withoutSeed(args []string) []string {
+	i := slices.Index(args, "--seed")
+	return slices.Delete(args, i, i+2)
 }
