@@ -18,7 +18,6 @@ package a2c
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
@@ -90,48 +89,30 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	l.Optimizer.Step(rate)
 	l.NUpdates++
 	l.Buf.Clear()
-	return agents.Metrics{
-		"train/policy_loss": s.policy, "train/value_loss": s.value, "train/entropy_loss": s.entropy,
-		"train/explained_variance": explained, "train/learning_rate": rate, "train/n_updates": float64(l.NUpdates),
-	}, nil
+	return s.Metrics(rate, explained, l.NUpdates), nil
 }
 
-// losses are the parts of the loss; entropy is the negative of the entropy's mean.
-type losses struct{ policy, value, entropy float64 }
-
 // gradient returns the losses of the rollout and leaves their gradient in the parameters.
-func (l *Learner) gradient() (losses, error) {
+func (l *Learner) gradient() (onpolicy.Losses, error) {
 	n, k := len(l.Buf.Adv), l.Spec().Outputs()
+	var s onpolicy.Losses
 	out, err := l.Net.Forward(l.Buf.Obs, n)
 	if err != nil {
-		return losses{}, fmt.Errorf("a2c: update: %w", err)
+		return s, fmt.Errorf("a2c: update: %w", err)
 	}
-	var s losses
 	clear(l.dOut)
 	for r := range n {
-		l.loss(&s, r, out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(n))
+		action, mask := l.Row(r) // [4]
+		taken := onpolicy.Taken{Action: action, Mask: mask, Adv: float64(l.Buf.Adv[r]), Ret: l.Buf.Ret[r]}
+		l.AddLoss(&s, taken, out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
 	}
-	if loss := s.policy + l.cfg.EntCoef*s.entropy + l.cfg.VfCoef*s.value; math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return s, fmt.Errorf("a2c: loss %v at timestep %d, update %d, from %s (policy %v, value %v, entropy %v)",
-			loss, l.NumTimesteps(), l.NUpdates+1, l.Buf.Culprit(), s.policy, s.value, s.entropy)
+	if err := s.Check(Algo, l.cfg.EntCoef, l.cfg.VfCoef, func() string {
+		return fmt.Sprintf("timestep %d, update %d, from %s", l.NumTimesteps(), l.NUpdates+1, l.Buf.Culprit())
+	}); err != nil {
+		return s, err
 	}
 	if err := l.Net.Backward(l.dOut); err != nil {
 		return s, fmt.Errorf("a2c: update: %w", err)
 	}
 	return s, nil
-}
-
-// loss adds row r's part of the losses, each row having the given weight, to s, and the
-// gradient of their sum with respect to the outputs to dOut. The value loss is the mean square,
-// without a half, as Stable-Baselines3's.
-func (l *Learner) loss(s *losses, r int, out, dOut []float32, weight float64) {
-	action, mask := l.Row(r)
-	adv := float64(l.Buf.Adv[r])
-	l.Dist.Condition(out, mask) // [4]
-	s.policy -= weight * adv * l.Dist.LogProb(action)
-	s.entropy -= weight * l.Dist.Entropy()
-	l.Dist.Grad(dOut, action, -weight*adv, -weight*l.cfg.EntCoef)
-	d := float64(out[l.Value]) - float64(l.Buf.Ret[r])
-	s.value += weight * d * d
-	dOut[l.Value] += float32(weight * l.cfg.VfCoef * 2 * d)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/models/graph"
 )
 
@@ -32,8 +33,8 @@ func TestLossByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	entropy := math.Log(4) - 0.75*math.Log(3)
-	want := losses{policy: math.Log(4), value: (1 + 4) / 2., entropy: -entropy / 2}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(losses{}), cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+	want := onpolicy.Losses{Policy: math.Log(4), Value: (1 + 4) / 2., Entropy: -entropy / 2}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 	// d(−adv·ln p_0)/dl_0 = −2·(1 − 1/4), halved by the mean; the entropy has the derivative
@@ -91,7 +92,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := s.policy+coef[0]*s.entropy+coef[1]*s.value, objective(outputs); math.Abs(got-want) > 1e-6 {
+		if got, want := s.Policy+coef[0]*s.Entropy+coef[1]*s.Value, objective(outputs); math.Abs(got-want) > 1e-6 {
 			t.Errorf("coefficients %v: loss %v, want %v", coef, got, want)
 		}
 		for i, want := range fd.Gradient(nil, objective, outputs, &fd.Settings{Formula: fd.Central}) {

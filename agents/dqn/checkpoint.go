@@ -1,27 +1,22 @@
 package dqn
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
-	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "dqn"
 
-const (
-	rngTensor    = models.StatePrefix + "rng"     // of the random generator
-	targetPrefix = models.StatePrefix + "target." // of the target network's parameters
-)
+// targetPrefix begins the names of the target network's parameters.
+const targetPrefix = models.StatePrefix + "target."
 
 // counts is the part of a learner's state that is no array.
 type counts struct {
@@ -41,28 +36,19 @@ func (l *Learner) Save(w io.Writer) error {
 	if l.acted {
 		return fmt.Errorf("dqn: save at timestep %d between Act and Observe", l.counts.Timesteps)
 	}
-	meta, err := l.env.Checkpoint(Algo, l.spec)
+	f, err := l.env.NewFile(agents.Record{
+		Algo: Algo, Spec: l.spec, Config: l.cfg, State: l.counts, Seed: l.seed, Timesteps: l.counts.Timesteps,
+	}, l.params)
 	if err != nil {
 		return err
 	}
-	if meta.Config, err = json.Marshal(l.cfg); err != nil {
-		return fmt.Errorf("dqn: save: %w", err)
-	}
-	if meta.State, err = json.Marshal(l.counts); err != nil {
-		return fmt.Errorf("dqn: save: %w", err)
-	}
-	meta.Seed, meta.Timesteps = l.seed, int64(l.counts.Timesteps)
-	f := models.File{Meta: meta}
-	f.PutParams(l.params)
 	l.adam.Save(&f)
 	for _, p := range l.targetParams {
 		f.PutState(targetPrefix, p, p.Value)
 	}
-	rng, err := l.src.MarshalBinary()
-	if err != nil {
-		return fmt.Errorf("dqn: save: %w", err)
+	if err := agents.PutSource(&f, l.src); err != nil {
+		return err
 	}
-	f.Put(safetensors.Tensor{Name: rngTensor, Shape: []int{len(rng)}, Data: rng})
 	if l.cfg.CheckpointReplayBuffer {
 		l.buf.Save(&f)
 	}
@@ -75,37 +61,19 @@ func (l *Learner) Save(w io.Writer) error {
 // LearningStarts steps later, but actions are no more random than at that time before. The
 // learner is unchanged after an error.
 func (l *Learner) Load(r io.Reader) error {
-	f, err := models.Read(r)
-	if err != nil {
-		return err
-	}
-	want, err := l.env.Checkpoint(Algo, l.spec)
-	if err != nil {
-		return err
-	}
-	if err := f.Meta.Match(want); err != nil {
-		return err
-	}
 	var s counts
-	if err := json.Unmarshal(f.Meta.State, &s); err != nil {
-		return fmt.Errorf("dqn: load: %w: state: %w", models.ErrMismatch, err)
+	f, err := l.env.ReadFile(r, Algo, l.spec, &s)
+	if err != nil {
+		return err
 	}
 	if min(s.Timesteps, s.NUpdates, s.Steps, s.SinceUpdate, s.BufferFrom) < 0 {
 		return fmt.Errorf("dqn: load: %w: state: %w", models.ErrMismatch, errNegative)
 	}
-	t, err := f.Tensor(rngTensor)
+	restored, err := agents.Source(f)
 	if err != nil {
 		return err
 	}
-	rng, err := safetensors.As[uint8](t)
-	if err != nil {
-		return fmt.Errorf("dqn: load: %w: %w", models.ErrMismatch, err)
-	}
-	restored := *l.src
-	if err := restored.UnmarshalBinary(rng); err != nil {
-		return fmt.Errorf("dqn: load: %w: %w", models.ErrMismatch, err)
-	}
-	params, target := blank(l.params), blank(l.targetParams)
+	params, target := agents.Blank(l.params), agents.Blank(l.targetParams)
 	if err := f.Params(params); err != nil {
 		return err
 	}
@@ -139,15 +107,6 @@ func (l *Learner) loadBuffer(f models.File) (*replay.Buffer, error) {
 		return l.buf.Empty(), nil
 	}
 	return l.buf.Load(f)
-}
-
-// blank returns params with values of 0 in memory of their own.
-func blank(params []models.Param) []models.Param {
-	params = slices.Clone(params)
-	for i := range params {
-		params[i].Value = make([]float32, len(params[i].Value))
-	}
-	return params
 }
 
 // Greedy implements [agents.Learner].

@@ -228,7 +228,7 @@ func (l *Learner) Observe(next *envs.Batch) error {
 	if !l.acted {
 		return fmt.Errorf("dqn: observe at timestep %d without an Act before it", l.counts.Timesteps)
 	}
-	if err := l.checkRewards(next.Reward); err != nil {
+	if err := agents.CheckRewards(Algo, next.Reward, l.counts.Timesteps); err != nil {
 		return err
 	}
 	l.buf.Add(l.obs, l.mask, l.actions, next)

@@ -3,7 +3,6 @@ package dqn
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/imitation"
@@ -32,7 +31,7 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 		copy(l.mask, b.Mask)
 		copy(l.actions, actions)
 	}, func(next *envs.Batch) error {
-		if err := l.checkRewards(next.Reward); err != nil {
+		if err := agents.CheckRewards(Algo, next.Reward, l.counts.Timesteps); err != nil {
 			return fmt.Errorf("imitate: %w", err)
 		}
 		l.buf.Add(l.obs, l.mask, l.actions, next)
@@ -99,14 +98,4 @@ func (l *Learner) marginLoss(i int, q, dOut []float32, weight float64) float64 {
 	l.head.backward(dOut, best, weight)
 	l.head.backward(dOut, taught, -weight)
 	return weight * (most - float64(q[taught]))
-}
-
-// checkRewards reports the first reward that is not finite.
-func (l *Learner) checkRewards(reward []float64) error {
-	for i, r := range reward {
-		if math.IsNaN(r) || math.IsInf(r, 0) {
-			return fmt.Errorf("dqn: reward %v of environment %d at timestep %d", r, i, l.counts.Timesteps+i)
-		}
-	}
-	return nil
 }

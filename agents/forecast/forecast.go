@@ -311,17 +311,7 @@ func element(x float64) float32 { return float32(min(max(x, -1), 1)) }
 
 // File returns the model file of a trained network for the environments that it was trained in.
 func File(cfg Config, env agents.EnvInfo, net models.Network, seed uint64, steps int) (models.File, error) {
-	meta, err := env.Checkpoint(Algo, Spec(cfg.Hidden))
-	if err != nil {
-		return models.File{}, err
-	}
-	if meta.Config, err = json.Marshal(cfg); err != nil {
-		return models.File{}, fmt.Errorf("forecast: %w", err)
-	}
-	meta.Seed, meta.Timesteps = seed, int64(steps)
-	f := models.File{Meta: meta}
-	f.PutParams(net.Params())
-	return f, nil
+	return env.NewFile(agents.Record{Algo: Algo, Spec: Spec(cfg.Hidden), Config: cfg, Seed: seed, Timesteps: steps}, net.Params())
 }
 
 // CheckEnv reports environments that the recommender cannot play.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
-	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
 // valueHead is the head of the value, by Stable-Baselines3's name.
@@ -128,16 +126,8 @@ func clip(box *space.Box, action []float32) {
 
 // CheckRewards reports the first reward that is not finite.
 func (a *Actor) CheckRewards(reward []float64) error {
-	for i, r := range reward {
-		if math.IsNaN(r) || math.IsInf(r, 0) {
-			return fmt.Errorf("%s: reward %v of environment %d at timestep %d", a.Algo, r, i, a.numTimesteps+i)
-		}
-	}
-	return nil
+	return agents.CheckRewards(a.Algo, reward, a.numTimesteps)
 }
-
-// rngTensor holds the state of the random generator.
-const rngTensor = models.StatePrefix + "rng"
 
 // scalars is the part of a learner's state that is no array.
 type scalars struct {
@@ -147,25 +137,16 @@ type scalars struct {
 
 // Save writes a checkpoint.
 func (a *Actor) Save(w io.Writer) error {
-	meta, err := a.Env.Checkpoint(a.Algo, a.spec)
+	f, err := a.Env.NewFile(agents.Record{
+		Algo: a.Algo, Spec: a.spec, Config: a.Config, State: scalars{a.numTimesteps, a.NUpdates}, Seed: a.Seed, Timesteps: a.numTimesteps,
+	}, a.Params)
 	if err != nil {
 		return err
 	}
-	if meta.Config, err = json.Marshal(a.Config); err != nil {
-		return fmt.Errorf("%s: save: %w", a.Algo, err)
-	}
-	if meta.State, err = json.Marshal(scalars{a.numTimesteps, a.NUpdates}); err != nil {
-		return fmt.Errorf("%s: save: %w", a.Algo, err)
-	}
-	meta.Seed, meta.Timesteps = a.Seed, int64(a.numTimesteps)
-	f := models.File{Meta: meta}
-	f.PutParams(a.Params)
 	a.Optimizer.Save(&f)
-	rng, err := a.src.MarshalBinary()
-	if err != nil {
-		return fmt.Errorf("%s: save: %w", a.Algo, err)
+	if err := agents.PutSource(&f, a.src); err != nil {
+		return err
 	}
-	f.Put(safetensors.Tensor{Name: rngTensor, Shape: []int{len(rng)}, Data: rng})
 	if err := a.Norm.Save(&f); err != nil {
 		return err
 	}
@@ -179,32 +160,14 @@ func (a *Actor) Save(w io.Writer) error {
 // and optimizer; other hyperparameters are those of the Actor, which is unchanged after an
 // error.
 func (a *Actor) Load(r io.Reader) error {
-	f, err := models.Read(r)
-	if err != nil {
-		return err
-	}
-	want, err := a.Env.Checkpoint(a.Algo, a.spec)
-	if err != nil {
-		return err
-	}
-	if err := f.Meta.Match(want); err != nil {
-		return err
-	}
 	var s scalars
-	if err := json.Unmarshal(f.Meta.State, &s); err != nil {
-		return fmt.Errorf("%s: load: %w: state: %w", a.Algo, models.ErrMismatch, err)
-	}
-	t, err := f.Tensor(rngTensor)
+	f, err := a.Env.ReadFile(r, a.Algo, a.spec, &s)
 	if err != nil {
 		return err
 	}
-	rng, err := safetensors.As[uint8](t)
+	restored, err := agents.Source(f)
 	if err != nil {
-		return fmt.Errorf("%s: load: %w: %w", a.Algo, models.ErrMismatch, err)
-	}
-	restored := *a.src
-	if err := restored.UnmarshalBinary(rng); err != nil {
-		return fmt.Errorf("%s: load: %w: %w", a.Algo, models.ErrMismatch, err)
+		return err
 	}
 	norm, err := normalize.Load(f, a.spec, a.Env.NumEnvs, a.gamma)
 	if err != nil {
@@ -213,10 +176,7 @@ func (a *Actor) Load(r io.Reader) error {
 	if norm.Settings() != a.Norm.Settings() {
 		return fmt.Errorf("%s: load: %w: normalization %+v, want %+v", a.Algo, models.ErrMismatch, norm.Settings(), a.Norm.Settings())
 	}
-	params := slices.Clone(a.Params)
-	for i := range params {
-		params[i].Value = make([]float32, len(a.Params[i].Value))
-	}
+	params := agents.Blank(a.Params)
 	if err := f.Params(params); err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ package reinforce
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
@@ -54,7 +53,7 @@ type Learner struct {
 	final    []float32 // normalized final observations
 	reward   []float64 // normalized
 	chunk    chunk
-	gradient [][]float32 // sums over chunks, of each parameter
+	gradient *onpolicy.GradientSum // over chunks
 }
 
 // run is what one environment has given to the update under way.
@@ -129,15 +128,12 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	l := &Learner{
 		Actor: a, cfg: cfg, quota: (cfg.NEpisodes + n - 1) / n, runs: make([]run, n),
 		obs: make([]float32, n*size), final: make([]float32, n*size), reward: make([]float64, n),
-		chunk: chunk{make([]float32, chunkRows*size), make([]float32, chunkRows*spec.Outputs())},
+		chunk: chunk{make([]float32, chunkRows*size), make([]float32, chunkRows*spec.Outputs())}, gradient: onpolicy.NewGradientSum(a.Params),
 	}
 	for i := range l.runs {
 		l.runs[i].start = true
 	}
 	a.State = state{l}
-	for _, p := range a.Params {
-		l.gradient = append(l.gradient, make([]float32, len(p.Grad)))
-	}
 	return l, nil
 }
 
@@ -238,11 +234,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	optim.ClipGradNorm(l.Params, l.cfg.MaxGradNorm) // [5]
 	l.Optimizer.Step(rate)
 	l.NUpdates++
-	m := agents.Metrics{
-		"train/policy_loss": s.policy, "train/value_loss": s.value, "train/entropy_loss": s.entropy,
-		"train/explained_variance": rollout.ExplainedVariance(l.steps.value, l.steps.ret),
-		"train/learning_rate":      rate, "train/n_updates": float64(l.NUpdates),
-	}
+	m := s.Metrics(rate, rollout.ExplainedVariance(l.steps.value, l.steps.ret), l.NUpdates)
 	l.steps.clear()
 	for i := range l.runs {
 		l.runs[i].episodes = 0 // one in the middle of an episode waits for its end
@@ -250,11 +242,8 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	return m, nil
 }
 
-// losses are the parts of the loss; entropy is the negative of the entropy's mean.
-type losses struct{ policy, value, entropy float64 }
-
 // learn leaves the gradient of the loss over all recorded steps in the parameters.
-func (l *Learner) learn() (losses, error) {
+func (l *Learner) learn() (onpolicy.Losses, error) {
 	n, k := len(l.steps.ret), l.Spec().Outputs()
 	adv := make([]float32, n)
 	for i := range adv {
@@ -263,11 +252,9 @@ func (l *Learner) learn() (losses, error) {
 	if l.cfg.NormalizeAdvantage && n > 1 {
 		rollout.Normalize(adv)
 	}
-	for _, g := range l.gradient {
-		clear(g)
-	}
-	var s losses
-	size := len(l.steps.obs) / n
+	l.gradient.Clear()
+	var s onpolicy.Losses
+	size, act, m := len(l.steps.obs)/n, len(l.steps.action)/n, len(l.steps.mask)/n
 	for from := 0; from < n; from += chunkRows {
 		rows := min(chunkRows, n-from)
 		clear(l.chunk.obs)
@@ -278,40 +265,21 @@ func (l *Learner) learn() (losses, error) {
 			return s, fmt.Errorf("reinforce: update: %w", err)
 		}
 		for i := range rows {
-			l.loss(&s, from+i, out[i*k:(i+1)*k], l.chunk.dOut[i*k:(i+1)*k], float64(adv[from+i]), 1/float64(n))
+			t := from + i
+			taken := onpolicy.Taken{
+				Action: l.steps.action[t*act : (t+1)*act], Mask: l.steps.mask[t*m : (t+1)*m], Adv: float64(adv[t]), Ret: l.steps.ret[t],
+			}
+			l.AddLoss(&s, taken, out[i*k:(i+1)*k], l.chunk.dOut[i*k:(i+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
 		}
 		if err := l.Net.Backward(l.chunk.dOut); err != nil {
 			return s, fmt.Errorf("reinforce: update: %w", err)
 		}
-		for i, p := range l.Params {
-			for j, g := range p.Grad {
-				l.gradient[i][j] += g
-			}
-		}
+		l.gradient.Add()
 	}
-	for i, p := range l.Params {
-		copy(p.Grad, l.gradient[i])
-	}
-	if loss := s.policy + l.cfg.EntCoef*s.entropy + l.cfg.VfCoef*s.value; math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return s, fmt.Errorf("reinforce: loss %v at timestep %d, update %d, from %s (policy %v, value %v, entropy %v)",
-			loss, l.NumTimesteps(), l.NUpdates+1, l.steps.culprit(), s.policy, s.value, s.entropy)
-	}
-	return s, nil
-}
-
-// loss adds step t's part of the losses, each step having the given weight, to s, and the
-// gradient of their sum with respect to the outputs to dOut.
-func (l *Learner) loss(s *losses, t int, out, dOut []float32, adv, weight float64) {
-	n := len(l.steps.ret)
-	act, m := len(l.steps.action)/n, len(l.steps.mask)/n
-	action := l.steps.action[t*act : (t+1)*act]
-	l.Dist.Condition(out, l.steps.mask[t*m:(t+1)*m])
-	s.policy -= weight * adv * l.Dist.LogProb(action)
-	s.entropy -= weight * l.Dist.Entropy()
-	l.Dist.Grad(dOut, action, -weight*adv, -weight*l.cfg.EntCoef)
-	d := float64(out[l.Value]) - float64(l.steps.ret[t])
-	s.value += weight * d * d
-	dOut[l.Value] += float32(weight * l.cfg.VfCoef * 2 * d)
+	l.gradient.Set()
+	return s, s.Check(Algo, l.cfg.EntCoef, l.cfg.VfCoef, func() string {
+		return fmt.Sprintf("timestep %d, update %d, from %s", l.NumTimesteps(), l.NUpdates+1, l.steps.culprit())
+	})
 }
 
 // state is what a checkpoint holds beside what every Actor has.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/classic"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
@@ -163,8 +164,8 @@ func TestLossByHand(t *testing.T) {
 	}
 	// Advantages 2 and −1: (2·ln 4 + 0)/2; values: (4 + 1)/2; the second entropy is 0.
 	entropy := math.Log(4) - 0.75*math.Log(3)
-	want := losses{policy: math.Log(4), value: 2.5, entropy: -entropy / 2}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(losses{}), cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+	want := onpolicy.Losses{Policy: math.Log(4), Value: 2.5, Entropy: -entropy / 2}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 	loss := func(x []float64) float64 { // from the definition

@@ -100,7 +100,7 @@ type Learner struct {
 	kept   []*episode
 
 	dOut, obs []float32
-	gradient  [][]float32
+	gradient  *onpolicy.GradientSum // over chunks
 }
 
 // episode is what was seen and done.
@@ -129,9 +129,7 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, spec models.Spec, d
 	a.Optimizer = optim.NewAdam(a.Params, optim.DefaultAdam())
 	l := &Learner{Actor: a, cfg: cfg, demo: demo, best: math.Inf(-1), bestOf: math.Inf(-1), width: replayRange}
 	l.obs, l.dOut = make([]float32, chunkRows*env.Obs.Size()), make([]float32, chunkRows*spec.Outputs())
-	for _, p := range a.Params {
-		l.gradient = append(l.gradient, make([]float32, len(p.Grad)))
-	}
+	l.gradient = onpolicy.NewGradientSum(a.Params)
 	return l, nil
 }
 
@@ -286,17 +284,13 @@ func (l *Learner) learn(some []*episode) error {
 	if deviation == 0 {
 		deviation = 1
 	}
-	for _, g := range l.gradient {
-		clear(g)
-	}
+	l.gradient.Clear()
 	for _, e := range some {
 		if err := l.add(e, (e.ret-mean)/deviation, 1/float64(steps)); err != nil {
 			return err
 		}
 	}
-	for i, p := range l.Params {
-		copy(p.Grad, l.gradient[i])
-	}
+	l.gradient.Set()
 	l.Optimizer.Step(l.cfg.LearningRate)
 	l.NUpdates++
 	return nil
@@ -322,14 +316,14 @@ func (l *Learner) add(e *episode, advantage, weight float64) error {
 		if err := l.Net.Backward(l.dOut); err != nil {
 			return fmt.Errorf("metis: update: %w", err)
 		}
-		for i, p := range l.Params {
-			for j, g := range p.Grad {
+		for _, p := range l.Params {
+			for _, g := range p.Grad {
 				if g-g != 0 {
 					return fmt.Errorf("metis: gradient %v of %s after %d episodes", g, p.Name, l.played)
 				}
-				l.gradient[i][j] += g
 			}
 		}
+		l.gradient.Add()
 	}
 	return nil
 }

@@ -1,0 +1,88 @@
+package onpolicy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// Losses are the parts of an actor-critic's loss; Entropy is the negative of the entropy's mean.
+type Losses struct{ Policy, Value, Entropy float64 }
+
+// Check reports a loss that is not finite; where says at which update and of which step it is.
+func (s Losses) Check(algo string, entCoef, vfCoef float64, where func() string) error {
+	if loss := s.Policy + entCoef*s.Entropy + vfCoef*s.Value; math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return fmt.Errorf("%s: loss %v at %s (policy %v, value %v, entropy %v)", algo, loss, where(), s.Policy, s.Value, s.Entropy)
+	}
+	return nil
+}
+
+// Metrics returns what there is to log of an update with the losses at a learning rate.
+func (s Losses) Metrics(rate, explainedVariance float64, updates int) agents.Metrics {
+	return agents.Metrics{
+		"train/policy_loss": s.Policy, "train/value_loss": s.Value, "train/entropy_loss": s.Entropy,
+		"train/explained_variance": explainedVariance, "train/learning_rate": rate, "train/n_updates": float64(updates),
+	}
+}
+
+// Taken is an action with what it was worth.
+type Taken struct {
+	Action []float32
+	Mask   []bool
+	Adv    float64 // advantage
+	Ret    float32 // return, which the value learns
+}
+
+// AddLoss adds to s the part of the loss −adv·log π(a|o) − ent_coef·H + vf_coef·(V − ret)² that a
+// row of outputs with the given weight has, and to dOut the gradient with respect to the row. The
+// value loss is the mean square, without a half, as Stable-Baselines3's.
+func (a *Actor) AddLoss(s *Losses, t Taken, out, dOut []float32, weight, entCoef, vfCoef float64) {
+	a.Dist.Condition(out, t.Mask)
+	s.Policy -= weight * t.Adv * a.Dist.LogProb(t.Action)
+	s.Entropy -= weight * a.Dist.Entropy()
+	a.Dist.Grad(dOut, t.Action, -weight*t.Adv, -weight*entCoef)
+	d := float64(out[a.Value]) - float64(t.Ret)
+	s.Value += weight * d * d
+	dOut[a.Value] += float32(weight * vfCoef * 2 * d)
+}
+
+// A GradientSum adds up the gradients of several passes through a network, which keeps that of
+// the last alone.
+type GradientSum struct {
+	params []models.Param
+	sum    [][]float32
+}
+
+// NewGradientSum returns a sum of 0 for the parameters.
+func NewGradientSum(params []models.Param) *GradientSum {
+	g := &GradientSum{params: params}
+	for _, p := range params {
+		g.sum = append(g.sum, make([]float32, len(p.Grad)))
+	}
+	return g
+}
+
+// Clear sets the sum to 0.
+func (g *GradientSum) Clear() {
+	for _, s := range g.sum {
+		clear(s)
+	}
+}
+
+// Add adds the gradient that the parameters hold.
+func (g *GradientSum) Add() {
+	for i, p := range g.params {
+		for j, x := range p.Grad {
+			g.sum[i][j] += x
+		}
+	}
+}
+
+// Set gives the sum to the parameters as their gradient.
+func (g *GradientSum) Set() {
+	for i, p := range g.params {
+		copy(p.Grad, g.sum[i])
+	}
+}
