@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -53,23 +55,9 @@ func defaultConfig(algo string) any {
 
 // clone returns h with a Config of its own, which the set-up of a learner changes.
 func (h hyperparams) clone() hyperparams {
-	switch c := h.Config.(type) {
-	case *ppo.Config:
-		own := *c
-		h.Config = &own
-	case *a2c.Config:
-		own := *c
-		h.Config = &own
-	case *dqn.Config:
-		own := *c
-		h.Config = &own
-	case *reinforce.Config:
-		own := *c
-		h.Config = &own
-	case *ppo.RecurrentConfig:
-		own := *c
-		h.Config = &own
-	}
+	own := reflect.New(reflect.TypeOf(h.Config).Elem())
+	own.Elem().Set(reflect.ValueOf(h.Config).Elem())
+	h.Config = own.Interface()
 	return h
 }
 
@@ -89,9 +77,7 @@ type trainable interface {
 func (l *learner) close() error {
 	var err error
 	for _, n := range l.nets {
-		if e := n.Close(); e != nil {
-			err = e
-		}
+		err = errors.Join(err, n.Close())
 	}
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
@@ -266,7 +267,7 @@ func (t *tuner) train(ctx context.Context, trial, rung, steps int) (rungResult, 
 func (t *tuner) trainTo(ctx context.Context, out *rungResult, steps int) error {
 	s := &t.study
 	given := maps.Clone(out.Params)
-	if s.Algo == "dqn" {
+	if s.Algo == dqn.Algo {
 		given["checkpoint_replay_buffer"] = true // the next rung goes on exactly
 	}
 	h, err := readHyperparams(s.Algo, s.Env, "", given)

@@ -8,7 +8,7 @@
 //	progress.csv      one row for each dump of the logger              ProgressCSV
 //	monitor.csv       one row for each finished training episode       MonitorCSV
 //	evaluations.csv   one row for each evaluation                      EvaluationsCSV
-//	*.png             learning curves and comparisons                  LearningCurve, Bars
+//	*.png             curves, comparisons, episodes over time          LearningCurve, Curves, Bars, Timeline
 //
 // progress.csv has the column time/total_timesteps and then a column for each tag, in the order
 // of first appearance; a cell is empty where a row has no value for it.

@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// ErrNoData is returned by LearningCurve and Bars when there is nothing to draw.
+// ErrNoData is returned by LearningCurve, Curves, Bars and Timeline when there is nothing to draw.
 var ErrNoData = errors.New("tracking: no data to plot")
 
 const plotDPI = 150

@@ -37,8 +37,8 @@ var eventShapes = []draw.GlyphDrawer{draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.
 // Timeline writes to path a PNG 1350 pixels wide: panels one below the other over the same x,
 // and events as marks along the top of each. Lines and marks have the colours of their place in
 // the list, so that panels with the same quantities share the legend, which is beside the
-// first. It returns ErrNoData if x is empty, and an error for lengths that differ or an x that
-// does not ascend.
+// first. It returns ErrNoData if x or panels are empty, and an error for lengths that differ, an x
+// that does not ascend, or a y that is infinite or below 0.
 func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []Events) error {
 	if err := checkTimeline(x, panels); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)

@@ -3,8 +3,6 @@ package tracking
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -58,42 +56,10 @@ func StudentT(x []float64) Estimate {
 	return Estimate{mean, mean - half, mean + half}
 }
 
-// Bootstrap returns the mean of x with its 95 % bootstrap percentile interval: the 0.025 and
-// 0.975 quantiles, interpolated linearly, of the means of resamples samples of len(x) values
-// drawn from x with replacement. It draws from rng alone. The interval is NaN for fewer than
-// two values. Bootstrap panics if resamples is not positive.
-//
-// Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, section 13.3.
-func Bootstrap(x []float64, resamples int, rng *rand.Rand) Estimate {
-	if resamples <= 0 {
-		panic(fmt.Sprintf("tracking: %d resamples, want at least 1", resamples))
-	}
-	mean := Mean(x)
-	if len(x) < 2 {
-		return Estimate{mean, math.NaN(), math.NaN()}
-	}
-	means := make([]float64, resamples)
-	for i := range means {
-		var sum float64
-		for range x {
-			sum += x[rng.IntN(len(x))]
-		}
-		means[i] = sum / float64(len(x))
-	}
-	slices.Sort(means)
-	return Estimate{mean, quantile(means, (1-Level)/2), quantile(means, 1-(1-Level)/2)}
-}
-
 // PairedDifference returns the mean of a[i]-b[i] with its 95 % interval by Student's t. Pairs
 // are of episodes with the same seed, so that what both policies share cancels. It panics if
 // the lengths differ.
 func PairedDifference(a, b []float64) Estimate { return StudentT(differences(a, b)) }
-
-// PairedBootstrap is PairedDifference with the interval of Bootstrap. It panics if the lengths
-// differ or resamples is not positive.
-func PairedBootstrap(a, b []float64, resamples int, rng *rand.Rand) Estimate {
-	return Bootstrap(differences(a, b), resamples, rng)
-}
 
 func differences(a, b []float64) []float64 {
 	if len(a) != len(b) {
@@ -104,15 +70,4 @@ func differences(a, b []float64) []float64 {
 		d[i] = a[i] - b[i]
 	}
 	return d
-}
-
-// quantile returns the p-quantile of sorted by linear interpolation between the order
-// statistics around (n-1)·p, as numpy does by default.
-func quantile(sorted []float64, p float64) float64 {
-	at := p * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
