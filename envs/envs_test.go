@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -444,5 +445,23 @@ func TestBegins(t *testing.T) {
 				b, err = v.Step(context.Background(), make([]float32, 2))
 			}
 		}
+	}
+}
+
+// TestCheckOptions: the first that is wrong is named with what was given and what would be right;
+// NaN is out of every range.
+func TestCheckOptions(t *testing.T) {
+	right, steps := envs.OneOf("x", "b", "a", "b"), 0
+	for want, checks := range map[string][]envs.Check{
+		`envs: invalid option: y is "", want one of ["a" "b"]`: {right, envs.OneOf("y", "", "a", "b"), envs.OneOf("z", "c", "a")},
+		`envs: invalid option: y is 0, want 1 to 1000000`:      {envs.Between("x", 1, 1, 2), envs.Between("y", steps, 1, 1e6), envs.Between("z", 0, 1, 2)},
+		`envs: invalid option: x is NaN, want -1 to 0.5`:       {right, envs.Between("x", math.NaN(), -1, 0.5)},
+	} {
+		if err := envs.CheckOptions(checks...); !errors.Is(err, envs.ErrInvalidOption) || err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := envs.CheckOptions(right, envs.Between("x", 2.0, 1, 2)); err != nil {
+		t.Errorf("what is right: %v", err)
 	}
 }

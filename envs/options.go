@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -87,6 +88,32 @@ func DecodeOptions(opts map[string]any, cfg any) error {
 	}
 	if err := dec.Decode(opts); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+	}
+	return nil
+}
+
+// A Check is an option's value and what is right for it.
+type Check struct {
+	name, given, want string
+	ok                bool
+}
+
+// OneOf is the check of an option that is one of a few words.
+func OneOf(name, value string, among ...string) Check {
+	return Check{name, strconv.Quote(value), fmt.Sprintf("one of %q", among), slices.Contains(among, value)}
+}
+
+// Between is the check of an option that is a number from low to high. NaN is in no range.
+func Between[T int | float64](name string, value, low, high T) Check {
+	return Check{name, fmt.Sprint(value), fmt.Sprintf("%v to %v", low, high), value >= low && value <= high}
+}
+
+// CheckOptions reports the first option that is not right. The error wraps [ErrInvalidOption].
+func CheckOptions(checks ...Check) error {
+	for _, c := range checks {
+		if !c.ok {
+			return fmt.Errorf("%w: %s is %s, want %s", ErrInvalidOption, c.name, c.given, c.want)
+		}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package gang
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 )
@@ -67,18 +66,13 @@ func (o *Options) complete() error {
 			o.DurationLow, o.DurationHigh = 75, 150
 		}
 	}
-	for _, c := range []struct {
-		name, value string
-		want        []string
-	}{
-		{"dynamics", o.Dynamics, []string{DynamicsSound, DynamicsCompatible}},
-		{"split", o.Split, []string{SplitTrain, SplitHeldOut}},
-		{"penalty_model", o.PenaltyModel, []string{PenaltyConstant, PenaltyPerTask, PenaltyResize}},
-		{"forecaster", o.Forecaster, []string{ForecasterSeasonal, ForecasterPersistence, ForecasterPerfect, ForecasterFile}},
-	} {
-		if !slices.Contains(c.want, c.value) {
-			return fmt.Errorf("%w: %s is %q, want one of %v", envs.ErrInvalidOption, c.name, c.value, c.want)
-		}
+	if err := envs.CheckOptions(
+		envs.OneOf("dynamics", o.Dynamics, DynamicsSound, DynamicsCompatible),
+		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
+		envs.OneOf("penalty_model", o.PenaltyModel, PenaltyConstant, PenaltyPerTask, PenaltyResize),
+		envs.OneOf("forecaster", o.Forecaster, ForecasterSeasonal, ForecasterPersistence, ForecasterPerfect, ForecasterFile),
+	); err != nil {
+		return err
 	}
 	if err := o.checkNumbers(); err != nil {
 		return err
@@ -97,28 +91,20 @@ func (o *Options) complete() error {
 }
 
 func (o *Options) checkNumbers() error {
-	for _, c := range []struct {
-		name         string
-		v, low, high float64
-	}{
-		{"windows", float64(o.Windows), 1, forecastColumns},
-		{"horizon", float64(o.Horizon), 1, forecastColumns},
-		{"steps", float64(o.Steps), 1, 1e6},
-		{"first", float64(o.First), 0, 1e6},
-		{"penalty", o.Penalty, 0, 1e6},
-		{"resize_seconds", o.ResizeSeconds, 0, 1e6},
-		{"noise", o.Noise, 0, 10},
-		{"straggler_prob", o.StragglerProb, 0, 1},
-		{"duration_low", o.DurationLow, 0, 1e6},
-		{"duration_high", o.DurationHigh, math.Nextafter(o.DurationLow, 1e6), 1e6},
-		{"instances", float64(o.Instances), 0, 1e6},
-		{"profile_seed", float64(o.ProfileSeed), 0, 1 << 53},
-	} {
-		if !(c.v >= c.low && c.v <= c.high) {
-			return fmt.Errorf("%w: %s is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.v, c.low, c.high)
-		}
-	}
-	return nil
+	return envs.CheckOptions(
+		envs.Between("windows", o.Windows, 1, forecastColumns),
+		envs.Between("horizon", o.Horizon, 1, forecastColumns),
+		envs.Between("steps", o.Steps, 1, 1e6),
+		envs.Between("first", o.First, 0, 1e6),
+		envs.Between("penalty", o.Penalty, 0, 1e6),
+		envs.Between("resize_seconds", o.ResizeSeconds, 0, 1e6),
+		envs.Between("noise", o.Noise, 0, 10),
+		envs.Between("straggler_prob", o.StragglerProb, 0, 1),
+		envs.Between("duration_low", o.DurationLow, 0, 1e6),
+		envs.Between("duration_high", o.DurationHigh, math.Nextafter(o.DurationLow, 1e6), 1e6),
+		envs.Between("instances", o.Instances, 0, 1e6),
+		envs.Between("profile_seed", o.ProfileSeed, 0, 1<<53),
+	)
 }
 
 // columns returns how many supersteps a trace must predict: for the actions, for the

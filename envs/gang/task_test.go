@@ -47,7 +47,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"window": 3}, `did you mean "windows"?`},
 		{map[string]any{"windows": 21}, "windows is 21, want 1 to 20"},
 		{map[string]any{"horizon": 0}, "horizon is 0, want 1 to 20"},
-		{map[string]any{"dynamics": "fast"}, `dynamics is "fast", want one of [sound compatible]`},
+		{map[string]any{"dynamics": "fast"}, `dynamics is "fast", want one of ["sound" "compatible"]`},
 		{map[string]any{"dynamics": "compatible"}, "compatible dynamics need data"},
 		{map[string]any{"forecaster": "file"}, "forecaster file needs data and the heldout split"},
 		{map[string]any{"straggler_prob": 1.5}, "straggler_prob is 1.5, want 0 to 1"},

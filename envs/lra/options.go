@@ -149,39 +149,29 @@ func invalid(format string, args ...any) error {
 
 // check checks each option by itself and what some of them exclude.
 func (o *Options) check() error {
-	for _, c := range []struct {
-		name, value string
-		want        []string
-	}{
-		{"split", o.Split, []string{SplitTrain, SplitHeldOut}},
-		{"order", o.Order, []string{OrderApps, OrderShuffled}},
-		{"arrivals", o.Arrivals, []string{ArrivalsBatch, ArrivalsOnline}},
-		{"objective", o.Objective, []string{ObjectiveThroughput, ObjectiveSLO, ObjectiveVacant}},
-		{"reward", o.Reward, []string{RewardDense, RewardTerminal, RewardGap}},
-		{"full", o.Full, []string{FullMask, FullRemap}},
-	} {
-		if !slices.Contains(c.want, c.value) {
-			return invalid("%s is %q, want one of %v", c.name, c.value, c.want)
-		}
+	if err := envs.CheckOptions(
+		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
+		envs.OneOf("order", o.Order, OrderApps, OrderShuffled),
+		envs.OneOf("arrivals", o.Arrivals, ArrivalsBatch, ArrivalsOnline),
+		envs.OneOf("objective", o.Objective, ObjectiveThroughput, ObjectiveSLO, ObjectiveVacant),
+		envs.OneOf("reward", o.Reward, RewardDense, RewardTerminal, RewardGap),
+		envs.OneOf("full", o.Full, FullMask, FullRemap),
+	); err != nil {
+		return err
 	}
-	for _, c := range []struct {
-		name         string
-		v, low, high float64
-	}{
-		{"table_seed", float64(o.TableSeed), 0, 1 << 53},
-		{"batch", float64(o.Batch), -1, maxSteps},
-		{"nodes", float64(o.Nodes), 1, maxNodes},
-		{"containers", float64(o.Containers), 1, maxSteps},
-		{"min_containers", float64(o.MinContainers), 0, maxSteps},
-		{"load", o.Load, 0.01, 1},
-		{"spread", float64(o.Spread), 0, MaxSlots},
-		{"soft_violations", o.SoftViolations, 0, 1},
-		{"slo_threshold", o.SLOThreshold, 0, 100},
-		{"beta", o.Beta, 0, 100},
-	} {
-		if !(c.v >= c.low && c.v <= c.high) {
-			return invalid("%s is %v, want %v to %v", c.name, c.v, c.low, c.high)
-		}
+	if err := envs.CheckOptions(
+		envs.Between("table_seed", o.TableSeed, 0, 1<<53),
+		envs.Between("batch", o.Batch, -1, maxSteps),
+		envs.Between("nodes", o.Nodes, 1, maxNodes),
+		envs.Between("containers", o.Containers, 1, maxSteps),
+		envs.Between("min_containers", o.MinContainers, 0, maxSteps),
+		envs.Between("load", o.Load, 0.01, 1),
+		envs.Between("spread", o.Spread, 0, MaxSlots),
+		envs.Between("soft_violations", o.SoftViolations, 0, 1),
+		envs.Between("slo_threshold", o.SLOThreshold, 0, 100),
+		envs.Between("beta", o.Beta, 0, 100),
+	); err != nil {
+		return err
 	}
 	online := o.Arrivals == ArrivalsOnline
 	switch {

@@ -88,7 +88,7 @@ func TestInvalidOptions(t *testing.T) {
 		{placementID, map[string]any{"node": 3}, `did you mean "nodes"?`},
 		{placementID, map[string]any{"nodes": 0}, "nodes is 0, want 1 to 100000"},
 		{placementID, map[string]any{"containers": 649}, "containers is 649, want at most 648"},
-		{placementID, map[string]any{"order": "random"}, `order is "random", want one of [apps shuffled]`},
+		{placementID, map[string]any{"order": "random"}, `order is "random", want one of ["apps" "shuffled"]`},
 		{placementID, map[string]any{"batch": 3}, "batch 3 needs batches"},
 		{placementID, map[string]any{"arrivals": "online", "batches": "x.csv"}, "batches and batch are of batch arrivals only"},
 		{placementID, map[string]any{"classes": []string{"0.5:8:1"}}, "add up to 0.5, want 1"},

@@ -2,7 +2,6 @@ package vpa
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -113,24 +112,19 @@ func DefaultOptions() Options {
 
 // check checks the options.
 func (o *Options) check() error {
-	for _, c := range []struct {
-		name, value string
-		want        []string
-	}{
-		{"workload", o.Workload, append([]string{WorkloadMixed}, workload.Types()...)},
-		{"format", o.Format, append([]string{""}, workload.Formats()...)},
-		{"split", o.Split, []string{SplitTrain, SplitHeldOut, SplitAll}},
-		{"mode", o.Mode, []string{ModeOff, ModeInitial, ModeRecreate, ModeInPlaceOrRecreate, ModeInPlace}},
-		{"updater", o.Updater, []string{UpdaterUpstream, UpdaterUsage}},
-		{"controlled_values", o.Controlled, []string{RequestsAndLimits, RequestsOnly}},
-		{"resize_policy", o.ResizePolicy, []string{ResizeNotRequired, ResizeRestartContainer}},
-		{"weighting", o.Weighting, []string{WeightingSlack, WeightingEqual, WeightingRisk}},
-		{"encoding", o.Encoding, []string{EncodingLog, EncodingRelative, EncodingUpstream}},
-		{"safety", o.Safety, []string{SafetyNone, SafetyMemory}},
-	} {
-		if !slices.Contains(c.want, c.value) {
-			return fmt.Errorf("%w: %s is %q, want one of %q", envs.ErrInvalidOption, c.name, c.value, c.want)
-		}
+	if err := envs.CheckOptions(
+		envs.OneOf("workload", o.Workload, append([]string{WorkloadMixed}, workload.Types()...)...),
+		envs.OneOf("format", o.Format, append([]string{""}, workload.Formats()...)...),
+		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut, SplitAll),
+		envs.OneOf("mode", o.Mode, ModeOff, ModeInitial, ModeRecreate, ModeInPlaceOrRecreate, ModeInPlace),
+		envs.OneOf("updater", o.Updater, UpdaterUpstream, UpdaterUsage),
+		envs.OneOf("controlled_values", o.Controlled, RequestsAndLimits, RequestsOnly),
+		envs.OneOf("resize_policy", o.ResizePolicy, ResizeNotRequired, ResizeRestartContainer),
+		envs.OneOf("weighting", o.Weighting, WeightingSlack, WeightingEqual, WeightingRisk),
+		envs.OneOf("encoding", o.Encoding, EncodingLog, EncodingRelative, EncodingUpstream),
+		envs.OneOf("safety", o.Safety, SafetyNone, SafetyMemory),
+	); err != nil {
+		return err
 	}
 	if err := o.checkNumbers(); err != nil {
 		return err
@@ -140,45 +134,37 @@ func (o *Options) check() error {
 
 func (o *Options) checkNumbers() error {
 	const most = 1e9 // millicores, or MiB
-	for _, c := range []struct {
-		name         string
-		v, low, high float64
-	}{
-		{"max_gap_s", o.MaxGap, 1, 1e9},
-		{"steps", float64(o.Steps), 1, 1e6},
-		{"hold", float64(o.Hold), 1, float64(o.Steps)},
-		{"interval_s", o.Interval, 1, 86400},
-		{"history_h", o.History, 0, 24 * 365},
-		{"pods", float64(o.Pods), 1, 64},
-		{"pod_spread", o.PodSpread, 0, 2},
-		{"initial_low", o.InitialLow, 0.01, 100},
-		{"initial_high", o.InitialHigh, o.InitialLow, 100},
-		{"limit_ratio_cpu", o.LimitRatioCPU, 0, 1000},
-		{"limit_ratio_memory", o.LimitRatioMemory, 0, 1000},
-		{"min_replicas", float64(o.MinReplicas), 1, 1e6},
-		{"eviction_tolerance", o.Tolerance, 0, 1},
-		{"evict_after_oom_s", o.EvictAfterOOM, 1, 1e9},
-		{"min_allowed_cpu_m", o.MinCPU, 1, most},
-		{"max_allowed_cpu_m", o.MaxCPU, o.MinCPU + 1, most},
-		{"min_allowed_memory_mib", o.MinMemory, 1, most},
-		{"max_allowed_memory_mib", o.MaxMemory, o.MinMemory + 1, most},
-		{"limit_range_min_cpu_m", o.RangeMinCPU, 0, most},
-		{"limit_range_max_cpu_m", o.RangeMaxCPU, 0, most},
-		{"limit_range_min_memory_mib", o.RangeMinMemory, 0, most},
-		{"limit_range_max_memory_mib", o.RangeMaxMemory, 0, most},
-		{"limit_range_default_cpu_m", o.RangeCPU, 0, most},
-		{"limit_range_default_memory_mib", o.RangeMemory, 0, most},
-		{"limit_range_max_ratio", o.RangeRatio, 0, 1000},
-		{"node_cpu_m", o.NodeCPU, 1, most},
-		{"node_memory_mib", o.NodeMemory, 1, most},
-		{"startup_s", o.Startup, 0, 86400},
-		{"checkpoint_s", o.Checkpoint, 1, 1e9},
-	} {
-		if !(c.v >= c.low && c.v <= c.high) {
-			return fmt.Errorf("%w: %s is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.v, c.low, c.high)
-		}
-	}
-	return nil
+	return envs.CheckOptions(
+		envs.Between("max_gap_s", o.MaxGap, 1, 1e9),
+		envs.Between("steps", o.Steps, 1, 1e6),
+		envs.Between("hold", o.Hold, 1, o.Steps),
+		envs.Between("interval_s", o.Interval, 1, 86400),
+		envs.Between("history_h", o.History, 0, 24*365),
+		envs.Between("pods", o.Pods, 1, 64),
+		envs.Between("pod_spread", o.PodSpread, 0, 2),
+		envs.Between("initial_low", o.InitialLow, 0.01, 100),
+		envs.Between("initial_high", o.InitialHigh, o.InitialLow, 100),
+		envs.Between("limit_ratio_cpu", o.LimitRatioCPU, 0, 1000),
+		envs.Between("limit_ratio_memory", o.LimitRatioMemory, 0, 1000),
+		envs.Between("min_replicas", o.MinReplicas, 1, 1e6),
+		envs.Between("eviction_tolerance", o.Tolerance, 0, 1),
+		envs.Between("evict_after_oom_s", o.EvictAfterOOM, 1, 1e9),
+		envs.Between("min_allowed_cpu_m", o.MinCPU, 1, most),
+		envs.Between("max_allowed_cpu_m", o.MaxCPU, o.MinCPU+1, most),
+		envs.Between("min_allowed_memory_mib", o.MinMemory, 1, most),
+		envs.Between("max_allowed_memory_mib", o.MaxMemory, o.MinMemory+1, most),
+		envs.Between("limit_range_min_cpu_m", o.RangeMinCPU, 0, most),
+		envs.Between("limit_range_max_cpu_m", o.RangeMaxCPU, 0, most),
+		envs.Between("limit_range_min_memory_mib", o.RangeMinMemory, 0, most),
+		envs.Between("limit_range_max_memory_mib", o.RangeMaxMemory, 0, most),
+		envs.Between("limit_range_default_cpu_m", o.RangeCPU, 0, most),
+		envs.Between("limit_range_default_memory_mib", o.RangeMemory, 0, most),
+		envs.Between("limit_range_max_ratio", o.RangeRatio, 0, 1000),
+		envs.Between("node_cpu_m", o.NodeCPU, 1, most),
+		envs.Between("node_memory_mib", o.NodeMemory, 1, most),
+		envs.Between("startup_s", o.Startup, 0, 86400),
+		envs.Between("checkpoint_s", o.Checkpoint, 1, 1e9),
+	)
 }
 
 // checkLimits checks what options say together of limits.

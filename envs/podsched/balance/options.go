@@ -3,7 +3,6 @@ package balance
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 )
@@ -75,20 +74,15 @@ func DefaultOptions() Options {
 
 // complete checks the options and sets those that follow from others.
 func (o *Options) complete() error {
-	for _, c := range []struct {
-		name, value string
-		want        []string
-	}{
-		{"node_types", o.NodeTypes, []string{KindEqual, KindMixed}},
-		{"pods", o.Pods, []string{KindEqual, KindMixed}},
-		{"objective", o.Objective, []string{ObjectiveBalance, ObjectiveSpread, ObjectivePack}},
-		{"measure", o.Measure, []string{MeasureRequests, MeasureUsage}},
-		{"reward", o.Reward, []string{RewardSound, RewardOriginal}},
-		{"edges", o.Edges, []string{EdgesNone, EdgesRack}},
-	} {
-		if !slices.Contains(c.want, c.value) {
-			return fmt.Errorf("%w: %s is %q, want one of %v", envs.ErrInvalidOption, c.name, c.value, c.want)
-		}
+	if err := envs.CheckOptions(
+		envs.OneOf("node_types", o.NodeTypes, KindEqual, KindMixed),
+		envs.OneOf("pods", o.Pods, KindEqual, KindMixed),
+		envs.OneOf("objective", o.Objective, ObjectiveBalance, ObjectiveSpread, ObjectivePack),
+		envs.OneOf("measure", o.Measure, MeasureRequests, MeasureUsage),
+		envs.OneOf("reward", o.Reward, RewardSound, RewardOriginal),
+		envs.OneOf("edges", o.Edges, EdgesNone, EdgesRack),
+	); err != nil {
+		return err
 	}
 	if err := o.checkNumbers(); err != nil {
 		return err
@@ -114,34 +108,25 @@ func (o *Options) complete() error {
 }
 
 func (o *Options) checkNumbers() error {
-	type check struct {
-		name         string
-		v, low, high float64
-	}
 	positive := math.SmallestNonzeroFloat64
-	checks := []check{
-		{"nodes", float64(o.Nodes), 1, maxNodes},
-		{"servers_per_rack", float64(o.ServersPerRack), 1, maxNodes},
-		{"memory_heavy", o.MemoryHeavy, 0, 1},
-		{"replicas_min", float64(o.ReplicasMin), 1, maxReplicas},
-		{"replicas_max", float64(o.ReplicasMax), float64(o.ReplicasMin), maxReplicas},
-		{"cpu_load", o.CPULoad, positive, 1},
-		{"memory_load", o.MemoryLoad, positive, 1},
-		{"pod_load", o.PodLoad, positive, 1},
-		{"resets", float64(o.Resets), 1, 1000},
-		{"steps", float64(o.Steps), 0, 1e6},
-		{"interval", o.Interval, 0, 1e6},
-		{"lifetime", o.Lifetime, 0, 1e9},
-		{"usage_min", o.UsageMin, 0, 1},
-		{"usage_max", o.UsageMax, o.UsageMin, 1},
+	checks := []envs.Check{
+		envs.Between("nodes", o.Nodes, 1, maxNodes),
+		envs.Between("servers_per_rack", o.ServersPerRack, 1, maxNodes),
+		envs.Between("memory_heavy", o.MemoryHeavy, 0, 1),
+		envs.Between("replicas_min", o.ReplicasMin, 1, maxReplicas),
+		envs.Between("replicas_max", o.ReplicasMax, o.ReplicasMin, maxReplicas),
+		envs.Between("cpu_load", o.CPULoad, positive, 1),
+		envs.Between("memory_load", o.MemoryLoad, positive, 1),
+		envs.Between("pod_load", o.PodLoad, positive, 1),
+		envs.Between("resets", o.Resets, 1, 1000),
+		envs.Between("steps", o.Steps, 0, 1e6),
+		envs.Between("interval", o.Interval, 0, 1e6),
+		envs.Between("lifetime", o.Lifetime, 0, 1e9),
+		envs.Between("usage_min", o.UsageMin, 0, 1),
+		envs.Between("usage_max", o.UsageMax, o.UsageMin, 1),
 	}
 	for _, n := range o.ResetPods {
-		checks = append(checks, check{"each of reset_pods", float64(n), 1, 1e6})
+		checks = append(checks, envs.Between("each of reset_pods", n, 1, 1e6))
 	}
-	for _, c := range checks {
-		if !(c.v >= c.low && c.v <= c.high) {
-			return fmt.Errorf("%w: %s is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.v, c.low, c.high)
-		}
-	}
-	return nil
+	return envs.CheckOptions(checks...)
 }

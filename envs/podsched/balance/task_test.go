@@ -49,7 +49,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"replicas_min": 9, "replicas_max": 8}, "replicas_max is 8, want 9 to 1000"},
 		{map[string]any{"cpu_load": 0.0}, "cpu_load is 0"},
 		{map[string]any{"cpu_load": math.NaN()}, "cpu_load is NaN"},
-		{map[string]any{"objective": "fast"}, `objective is "fast", want one of [balance spread pack]`},
+		{map[string]any{"objective": "fast"}, `objective is "fast", want one of ["balance" "spread" "pack"]`},
 		{map[string]any{"lifetime": 60.0}, "steps is 0 with lifetime 60"},
 		{map[string]any{"lifetime": 60.0, "steps": 10, "interval": 0.0}, "lifetime is 60 with interval 0"},
 		{map[string]any{"overcommit": true}, "want reward original"},

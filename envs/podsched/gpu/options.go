@@ -3,8 +3,6 @@ package gpu
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
 )
@@ -102,59 +100,49 @@ type rewardWeights struct{ alloc, frag, scarcity, waiting float64 }
 
 // check reports the first option that is out of its range.
 func (o *Options) check() error {
-	for _, c := range []struct {
-		name, value string
-		among       []string
-	}{
-		{"split", o.Split, []string{SplitTrain, SplitHeldOut}},
-		{"dynamics", o.Dynamics, []string{DynamicsTimeFree, DynamicsTimed}},
-		{"reward", o.Reward, []string{RewardAllocation, RewardFragmentation, RewardScarcity, RewardWaiting, RewardWeighted}},
-		{"devices", o.Devices, []string{DevicesFGD, DevicesBest, DevicesFirst}},
-		{"prefill", o.Prefill, PolicyNames()},
-		{"edges", o.Edges, []string{EdgesNone, EdgesModel}},
-	} {
-		if !slices.Contains(c.among, c.value) {
-			return fmt.Errorf("%w: option %q is %q, want %s", envs.ErrInvalidOption, c.name, c.value, strings.Join(c.among, ", "))
-		}
+	if err := envs.CheckOptions(
+		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
+		envs.OneOf("dynamics", o.Dynamics, DynamicsTimeFree, DynamicsTimed),
+		envs.OneOf("reward", o.Reward, RewardAllocation, RewardFragmentation, RewardScarcity, RewardWaiting, RewardWeighted),
+		envs.OneOf("devices", o.Devices, DevicesFGD, DevicesBest, DevicesFirst),
+		envs.OneOf("prefill", o.Prefill, PolicyNames()...),
+		envs.OneOf("edges", o.Edges, EdgesNone, EdgesModel),
+	); err != nil {
+		return err
 	}
-	for _, c := range []struct {
-		name             string
-		value, low, high float64
-	}{
-		{"reference_seed", float64(o.ReferenceSeed), -1, math.MaxInt32},
-		{"num_nodes", float64(o.NumNodes), 0, 1e5},
-		{"num_pods", float64(o.NumPods), 1, 1e6},
-		{"load_end", o.LoadEnd, 0.01, 3},
-		{"load_start", o.LoadStart, 0, o.LoadEnd},
-		{"constrained_high", o.ConstrainedHigh, 0, 1},
-		{"constrained_low", o.ConstrainedLow, 0, o.ConstrainedHigh},
-		{"cpu_only", o.CPUOnly, 0, 0.99},
-		{"sharing", o.Sharing, 0, 1},
-		{"multi_gpu", o.MultiGPU, 0, 1 - o.Sharing},
-		{"load", o.Load, 0.01, 10},
-		{"max_duration", o.MaxDuration, 1, 1e9},
-		{"max_defers", float64(o.MaxDefers), 1, 100},
-		{"defer_pods", float64(o.DeferPods), 1, 1e6},
-		{"alloc_weight", o.AllocWeight, -1e6, 1e6},
-		{"frag_weight", o.FragWeight, -1e6, 1e6},
-		{"scarcity_weight", o.ScarcityWeight, -1e6, 1e6},
-		{"waiting_weight", o.WaitingWeight, -1e6, 1e6},
-	} {
-		if !(c.value >= c.low && c.value <= c.high) { // not for NaN either
-			return fmt.Errorf("%w: option %q is %v, want %v to %v", envs.ErrInvalidOption, c.name, c.value, c.low, c.high)
-		}
+	if err := envs.CheckOptions(
+		envs.Between("reference_seed", o.ReferenceSeed, -1, math.MaxInt32),
+		envs.Between("num_nodes", o.NumNodes, 0, 1e5),
+		envs.Between("num_pods", o.NumPods, 1, 1e6),
+		envs.Between("load_end", o.LoadEnd, 0.01, 3),
+		envs.Between("load_start", o.LoadStart, 0, o.LoadEnd),
+		envs.Between("constrained_high", o.ConstrainedHigh, 0, 1),
+		envs.Between("constrained_low", o.ConstrainedLow, 0, o.ConstrainedHigh),
+		envs.Between("cpu_only", o.CPUOnly, 0, 0.99),
+		envs.Between("sharing", o.Sharing, 0, 1),
+		envs.Between("multi_gpu", o.MultiGPU, 0, 1-o.Sharing),
+		envs.Between("load", o.Load, 0.01, 10),
+		envs.Between("max_duration", o.MaxDuration, 1, 1e9),
+		envs.Between("max_defers", o.MaxDefers, 1, 100),
+		envs.Between("defer_pods", o.DeferPods, 1, 1e6),
+		envs.Between("alloc_weight", o.AllocWeight, -1e6, 1e6),
+		envs.Between("frag_weight", o.FragWeight, -1e6, 1e6),
+		envs.Between("scarcity_weight", o.ScarcityWeight, -1e6, 1e6),
+		envs.Between("waiting_weight", o.WaitingWeight, -1e6, 1e6),
+	); err != nil {
+		return err
 	}
 	if o.LoadStart > 0 && o.Dynamics == DynamicsTimed {
-		return fmt.Errorf("%w: option \"load_start\" needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
+		return fmt.Errorf("%w: load_start needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
 	}
 	if o.ReferenceSeed < 0 {
 		return nil
 	}
 	switch {
 	case len(o.Pods) != 1:
-		return fmt.Errorf("%w: option \"reference_seed\" is of one pod list, given %d in \"pods\"", envs.ErrInvalidOption, len(o.Pods))
+		return fmt.Errorf("%w: reference_seed is of one pod list, given %d in pods", envs.ErrInvalidOption, len(o.Pods))
 	case o.Dynamics != DynamicsTimeFree:
-		return fmt.Errorf("%w: option \"reference_seed\" needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
+		return fmt.Errorf("%w: reference_seed needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func newSource(o Options) (*source, error) {
 
 func (s *source) checkNodes() error {
 	if n := s.opts.NumNodes; n > len(s.nodes) && s.opts.ReferenceSeed < 0 {
-		return fmt.Errorf("%w: option \"num_nodes\" is %d, and there are %d", envs.ErrInvalidOption, n, len(s.nodes))
+		return fmt.Errorf("%w: num_nodes is %d, and there are %d", envs.ErrInvalidOption, n, len(s.nodes))
 	}
 	gpus := 0
 	for i := range s.nodes {
