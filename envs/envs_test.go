@@ -465,3 +465,36 @@ func TestCheckOptions(t *testing.T) {
 		t.Errorf("what is right: %v", err)
 	}
 }
+
+// closing counts the calls of Close.
+type closing struct {
+	envs.Task
+	closed *int
+}
+
+func (c closing) Close() error { *c.closed++; return nil }
+
+// TestNewVecClosesTasks: where the second environment's cluster cannot be made, both tasks are
+// closed, that one's too.
+func TestNewVecClosesTasks(t *testing.T) {
+	made, closed, broken := 0, 0, errors.New("no world")
+	identity, err := envcheck.Identity(2).Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &envs.Spec{ID: "test/Closing-v0", Open: func(map[string]any) (envs.Maker, error) {
+		return func() (envs.Task, error) {
+			task, err := identity()
+			return closing{task, &closed}, err
+		}, nil
+	}}
+	_, err = envs.NewVec(spec, 3, envs.VecOptions{NewCluster: func() (cluster.Cluster, error) {
+		if made++; made == 2 {
+			return nil, broken
+		}
+		return sim.New(), nil
+	}})
+	if !errors.Is(err, broken) || closed != 2 {
+		t.Errorf("%v with %d tasks closed, want %v and 2", err, closed, broken)
+	}
+}

@@ -194,9 +194,13 @@ func (e *Env) Close() error {
 		return nil
 	}
 	e.closed = true
-	err := e.c.Close()
-	if t, ok := e.task.(io.Closer); ok {
-		err = errors.Join(err, t.Close())
+	return errors.Join(e.c.Close(), closeTask(e.task))
+}
+
+// closeTask releases a task that has something to release.
+func closeTask(t Task) error {
+	if c, ok := t.(io.Closer); ok {
+		return c.Close()
 	}
-	return err
+	return nil
 }

@@ -89,7 +89,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 		}
 		c, err := newCluster()
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("make cluster %d of %s: %w", i, spec.ID, err), v.Close())
+			return nil, errors.Join(fmt.Errorf("make cluster %d of %s: %w", i, spec.ID, err), closeTask(task), v.Close())
 		}
 		e := NewEnv(spec, task, c, opts.MaxEpisodeSteps)
 		e.logged = opts.Log

@@ -3,17 +3,14 @@
 package optim
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/cpu"
 
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/internal/asmtest"
 )
 
 // widths returns the vector widths that this CPU has, and 0 for none.
@@ -95,32 +92,4 @@ func BenchmarkClippedAdam(b *testing.B) {
 }
 
 // The assembly and its stubs are those that the generator writes.
-func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the generator; run without -short")
-	}
-	dir := t.TempDir()
-	files := []string{"vectors_amd64.s", "vectors_amd64.go"}
-	cmd := exec.Command("go", "run", "./internal/asm", "-out", filepath.Join(dir, files[0]),
-		"-stubs", filepath.Join(dir, files[1]), "-pkg", "optim")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
-	}
-	for _, name := range files {
-		got, want := body(t, filepath.Join(dir, name)), body(t, name)
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s is out of date: run go generate ./models/optim", name)
-		}
-	}
-}
-
-// body returns a file without its first line, which holds the command that wrote it.
-func body(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := bytes.Cut(b, []byte("\n"))
-	return rest
-}
+func TestGenerated(t *testing.T) { asmtest.Check(t, "optim", "vectors_amd64.s", "vectors_amd64.go") }

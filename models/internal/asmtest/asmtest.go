@@ -1,0 +1,41 @@
+// Package asmtest checks that the assembly of a package is what the package's generator writes.
+package asmtest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Check runs the generator ./internal/asm of the package models/<pkg>, in whose folder the test
+// runs, and compares the assembly and the stubs with the files of these names there. The first
+// lines, which hold the command that wrote a file, may differ. It skips with -short.
+func Check(t *testing.T, pkg, assembly, stubs string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles the generator; run without -short")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("go", "run", "./internal/asm", "-out", filepath.Join(dir, assembly), "-stubs", filepath.Join(dir, stubs), "-pkg", pkg)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	for _, name := range []string{assembly, stubs} {
+		if !bytes.Equal(body(t, filepath.Join(dir, name)), body(t, name)) {
+			t.Errorf("%s is out of date: run go generate ./models/%s", name, pkg)
+		}
+	}
+}
+
+// body returns a file without its first line.
+func body(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(b, []byte("\n"))
+	return rest
+}
