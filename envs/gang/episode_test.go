@@ -31,7 +31,10 @@ var (
 // handData writes the data of the hand-worked episode of README.md: three tasks that all take
 // D(w, c) = w·(12 − c) seconds for size w on c cores, and series that are 0 or 40 in the
 // training part, so that a value v is the size 10 + v, and 10 throughout the held-out part.
-func handData(tb testing.TB) string {
+func handData(tb testing.TB) string { return handDataOf(tb, 1) }
+
+// handDataOf is handData with sizes in a unit that is a part of that one.
+func handDataOf(tb testing.TB, parts int) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	var profile strings.Builder
@@ -39,7 +42,7 @@ func handData(tb testing.TB) string {
 	for _, task := range []string{"a", "b", "c"} {
 		for size := 10; size <= 50; size += 10 {
 			for cores := 1; cores <= 8; cores++ {
-				fmt.Fprintf(&profile, "%s, %d, %d, %d\n", task, size, cores*1000, size*(12-cores))
+				fmt.Fprintf(&profile, "%s, %d, %d, %d\n", task, parts*size, cores*1000, size*(12-cores))
 			}
 		}
 	}
@@ -232,5 +235,26 @@ func TestFileForecastsAreThere(t *testing.T) {
 				t.Fatalf("seed %d: planned size %d is %v, want 20", seed, i, size)
 			}
 		}
+	}
+}
+
+// TestOwnUnits plays the hand-worked episode with sizes in a tenth of the unit, from 100 to 500, and
+// half of the cores, of which a plan gives each task four: 20·(12 − 4) = 160 s.
+func TestOwnUnits(t *testing.T) {
+	v := open(t, 1, map[string]any{
+		"data": handDataOf(t, 10), "split": "heldout", "forecaster": "persistence", "steps": 3,
+		"size_low": 100.0, "size_high": 500.0, "total_cpu_m": 12000, "start_cpu_m": 2000, "increment_cpu_m": 500,
+	})
+	b := reset(t, v, 1)
+	// Two cores take 200 s, (200−50)/200; size 200 is (200−100)/400; 2 of 12 cores.
+	for i, want := range map[int]float32{0: 0.75, 6: 0.55, 24: 0.25, 27: 1. / 6} {
+		if math.Abs(float64(b.Obs[i]-want)) > 1e-6 {
+			t.Errorf("observation %d is %v, want %v", i, b.Obs[i], want)
+		}
+	}
+	checkStep(t, step(t, v, 0), -2, 200, 0, 200, 0)
+	checkStep(t, step(t, v, 1), -1.75, 160, 15, 375, 1)
+	if n := v.Env(0).State().Nodes[0]; n.Allocatable.MilliCPU != 12000 || n.Requested.MilliCPU != 12000 {
+		t.Errorf("node of %v with %v requested, want 12 cores and all of them", n.Allocatable, n.Requested)
 	}
 }

@@ -32,6 +32,11 @@ type Options struct {
 	Horizon       int      `opt:"horizon" doc:"predicted supersteps in an observation, 1 to 20"`
 	Steps         int      `opt:"steps" doc:"supersteps of an episode"`
 	First         int      `opt:"first" doc:"step of the forecasts at which a compatible episode begins"`
+	TotalCPU      int      `opt:"total_cpu_m" doc:"millicores that a configuration divides among the tasks"`
+	StartCPU      int      `opt:"start_cpu_m" doc:"millicores of each task at the start, and at least"`
+	IncrementCPU  int      `opt:"increment_cpu_m" doc:"millicores by which shares differ"`
+	SizeLow       float64  `opt:"size_low" doc:"workload size of the least value of a series in its training part"`
+	SizeHigh      float64  `opt:"size_high" doc:"workload size of the greatest"`
 	PenaltyModel  string   `opt:"penalty_model" doc:"constant, per_task or resize"`
 	Penalty       float64  `opt:"penalty" doc:"seconds that re-creating all tasks costs"`
 	ResizeSeconds float64  `opt:"resize_seconds" doc:"seconds for each task that is resized in place"`
@@ -45,8 +50,10 @@ type Options struct {
 
 // DefaultOptions returns the defaults.
 func DefaultOptions() Options {
+	m := DefaultModelConfig()
 	return Options{
 		Dynamics: DynamicsSound, Split: SplitTrain, Windows: 3, Horizon: 6, Steps: 400, First: 200,
+		TotalCPU: m.TotalMilliCPU, StartCPU: m.StartMilliCPU, IncrementCPU: m.IncrementMilliCPU, SizeLow: minSize, SizeHigh: maxSize,
 		PenaltyModel: PenaltyConstant, Penalty: DefaultPenalty, ResizeSeconds: 1,
 	}
 }
@@ -84,6 +91,8 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%w: forecaster %q with compatible dynamics, want file or perfect", envs.ErrInvalidOption, o.Forecaster)
 	case !compatible && o.Forecaster == ForecasterFile && (o.Data == "" || o.Split != SplitHeldOut):
 		return fmt.Errorf("%w: forecaster file needs data and the heldout split, the only steps with published forecasts", envs.ErrInvalidOption)
+	case compatible && (o.modelConfig() != DefaultModelConfig() || o.SizeLow != minSize):
+		return fmt.Errorf("%w: total_cpu_m, start_cpu_m, increment_cpu_m, size_low and size_high are of the sound dynamics only", envs.ErrInvalidOption)
 	case compatible && (o.Noise != 0 || o.StragglerProb != 0 || o.PenaltyModel != PenaltyConstant || o.Instances != 0 || o.Profile != "" || len(o.Series) > 0):
 		return fmt.Errorf("%w: noise, straggler_prob, penalty_model, instances, profile and series are of the sound dynamics only", envs.ErrInvalidOption)
 	}
@@ -96,6 +105,11 @@ func (o *Options) checkNumbers() error {
 		envs.Between("horizon", o.Horizon, 1, forecastColumns),
 		envs.Between("steps", o.Steps, 1, 1e6),
 		envs.Between("first", o.First, 0, 1e6),
+		envs.Between("total_cpu_m", o.TotalCPU, 1, 1e9),
+		envs.Between("start_cpu_m", o.StartCPU, 1, o.TotalCPU),
+		envs.Between("increment_cpu_m", o.IncrementCPU, 1, o.TotalCPU),
+		envs.Between("size_low", o.SizeLow, 0, 1e9),
+		envs.Between("size_high", o.SizeHigh, math.Nextafter(o.SizeLow, 1e9), 1e9),
 		envs.Between("penalty", o.Penalty, 0, 1e6),
 		envs.Between("resize_seconds", o.ResizeSeconds, 0, 1e6),
 		envs.Between("noise", o.Noise, 0, 10),
@@ -105,6 +119,16 @@ func (o *Options) checkNumbers() error {
 		envs.Between("instances", o.Instances, 0, 1e6),
 		envs.Between("profile_seed", o.ProfileSeed, 0, 1<<53),
 	)
+}
+
+// modelConfig returns how cores are divided. What EXPPO's static configuration assumes keeps its
+// proportion: sizes in the middle of their range, and a third of the cores at most for a task.
+func (o *Options) modelConfig() ModelConfig {
+	m := DefaultModelConfig()
+	m.TotalMilliCPU, m.StartMilliCPU, m.IncrementMilliCPU = o.TotalCPU, o.StartCPU, o.IncrementCPU
+	m.StaticMaxMilliCPU = max(o.TotalCPU/3, o.StartCPU)
+	m.StaticSize = (o.SizeLow + o.SizeHigh) / 2
+	return m
 }
 
 // columns returns how many supersteps a trace must predict: for the actions, for the

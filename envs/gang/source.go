@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
@@ -38,8 +39,9 @@ type pooled struct {
 type scaledSeries struct {
 	rawSeries
 	forecaster forecaster
-	low, high  float64 // values that are sizes 10 and 50
-	train      int     // rows of the training part, the first ones
+	low, high  float64 // values that are the sizes of the options size_low and size_high
+	sizes      [2]float64
+	train      int // rows of the training part, the first ones
 }
 
 // newSource loads what the options name.
@@ -52,7 +54,11 @@ func newSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.model, err = NewModel(profile, DefaultModelConfig()); err != nil {
+	if spare := o.TotalCPU - len(profile.Tasks)*o.StartCPU; spare < 0 || spare%o.IncrementCPU != 0 {
+		return nil, fmt.Errorf("%w: total_cpu_m is %d, want start_cpu_m, %d, for each of the profile's %d tasks and a multiple of increment_cpu_m, %d, more",
+			envs.ErrInvalidOption, o.TotalCPU, o.StartCPU, len(profile.Tasks), o.IncrementCPU)
+	}
+	if s.model, err = NewModel(profile, o.modelConfig()); err != nil {
 		return nil, err
 	}
 	if o.Noise > 0 || o.StragglerProb > 0 {
@@ -192,7 +198,7 @@ func (s *source) fit(raw rawSeries, train int) (scaledSeries, error) {
 	if err != nil {
 		return scaledSeries{}, err
 	}
-	one := scaledSeries{rawSeries: raw, forecaster: f, train: train}
+	one := scaledSeries{rawSeries: raw, forecaster: f, train: train, sizes: [2]float64{s.opts.SizeLow, s.opts.SizeHigh}}
 	one.low, one.high = slices.Min(raw.values[:train]), slices.Max(raw.values[:train])
 	if one.low == one.high {
 		return one, fmt.Errorf("gang: %s: the training part is %v throughout, which has no scale", raw.name, one.low)
@@ -202,7 +208,8 @@ func (s *source) fit(raw rawSeries, train int) (scaledSeries, error) {
 
 // size maps a value to a workload size, within the range that was seen in training.
 func (s *scaledSeries) size(v float64) float64 {
-	return min(max(minSize+(v-s.low)*(maxSize-minSize)/(s.high-s.low), minSize), maxSize)
+	low, high := s.sizes[0], s.sizes[1]
+	return min(max(low+(v-s.low)*(high-low)/(s.high-s.low), low), high)
 }
 
 // span returns how many rows an episode needs from its first on: its steps, the observation

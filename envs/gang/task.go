@@ -251,7 +251,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	sizes, shares := obs[durations:durations+tasks], obs[durations+tasks:durations+2*tasks]
 	planned := t.in.Planned(now)
 	for k, l := range t.levels {
-		sizes[k] = float32((planned[k] - minSize) / (maxSize - minSize))
+		sizes[k] = float32((planned[k] - t.opts.SizeLow) / (t.opts.SizeHigh - t.opts.SizeLow))
 		shares[k] = float32(t.src.model.MilliCPU(int(l))) / float32(t.src.model.cfg.TotalMilliCPU)
 	}
 	obs[durations+2*tasks] = float32(min(t.since, sinceScale)) / sinceScale

@@ -52,6 +52,9 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"forecaster": "file"}, "forecaster file needs data and the heldout split"},
 		{map[string]any{"straggler_prob": 1.5}, "straggler_prob is 1.5, want 0 to 1"},
 		{map[string]any{"penalty": math.NaN()}, "penalty is NaN"},
+		{map[string]any{"total_cpu_m": 7900}, "total_cpu_m is 7900, want start_cpu_m, 1000, for each of the profile's 8 tasks and a multiple of increment_cpu_m, 100, more"},
+		{map[string]any{"increment_cpu_m": 300}, "total_cpu_m is 24000, want"},
+		{map[string]any{"size_high": 10.0}, "size_high is 10, want"},
 		{map[string]any{"duration_low": 100.0, "duration_high": 50.0}, "duration_high is 50"},
 	} {
 		envstest.CheckInvalid(t, spec(t).ID, tc.opts, tc.want)
