@@ -1,0 +1,172 @@
+package gang_test
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/gang"
+)
+
+// forecastErrors returns the errors by series and forecaster.
+func forecastErrors(tb testing.TB, change func(o *gang.Options), generated int, seed uint64) map[[2]string]gang.ForecastError {
+	tb.Helper()
+	o := gang.DefaultOptions()
+	o.Split = gang.SplitHeldOut
+	change(&o)
+	all, err := gang.ForecastErrors(o, generated, seed)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	found := map[[2]string]gang.ForecastError{}
+	for _, e := range all {
+		found[[2]string{e.Series, e.Forecaster}] = e
+	}
+	if len(found) != len(all) {
+		tb.Fatalf("%d errors of %d series and forecasters", len(all), len(found))
+	}
+	return found
+}
+
+// TestForecastErrorsByHand: series that alternate between 0 and 40, sizes 10 and 50, for 60 hours and
+// are 10, size 20, from then on. The last value is wrong once, by 30. What was a day ago, to which
+// seasonal is fitted since it is right throughout the training part, is wrong as long as it looks back
+// into that: a step ahead 12 times by −10 and 12 times by 30, twenty ahead twice and three times.
+func TestForecastErrorsByHand(t *testing.T) {
+	found := forecastErrors(t, func(o *gang.Options) { o.Data, o.Steps = handData(t), 3 }, 0, 0)
+	for forecaster, want := range map[string][5]float64{ // RMSE 1 and 20 steps ahead, MAE and bias 1 step ahead, raw RMSE 20 ahead
+		gang.ForecasterPersistence: {math.Sqrt(0.9), math.Sqrt(0.9), 0.03, 0.03, math.Sqrt(0.9)},
+		gang.ForecasterSeasonal:    {math.Sqrt(12), math.Sqrt(2.9), 0.48, 0.24, math.Sqrt(2.9)},
+		gang.PreviousDay:           {math.Sqrt(12), math.Sqrt(2.9), 0.48, 0.24, math.Sqrt(2.9)},
+	} {
+		e := found[[2]string{"y", forecaster}]
+		if len(e.RMSE) != 20 || e.Steps != 1000 || e.Count != 1 {
+			t.Fatalf("%s: %d steps ahead at %d steps of %d series, want 20, 1000 and 1", forecaster, len(e.RMSE), e.Steps, e.Count)
+		}
+		for i, got := range []float64{e.RMSE[0], e.RMSE[19], e.MAE[0], e.Bias[0], e.RMSERaw[19]} {
+			if math.Abs(got-want[i]) > 1e-12 {
+				t.Errorf("%s: number %d is %v, want %v", forecaster, i, got, want[i])
+			}
+		}
+	}
+	if diff := cmp.Diff([]gang.Predictor{{Period: 24}}, found[[2]string{"x", gang.ForecasterSeasonal}].Fits); diff != "" {
+		t.Errorf("fit (-want +got):\n%s", diff)
+	}
+	if len(found) != 9 { // a week is longer than the training part
+		t.Errorf("%d series and forecasters, want 3 of 3", len(found))
+	}
+}
+
+// TestForecastErrorsOnRecord compares with errors on record, of the same forecasts at the same steps
+// but in sizes on another scale, on which the extremes of the steps themselves are 10 and 50.
+func TestForecastErrorsOnRecord(t *testing.T) {
+	dir := dataDir(t)
+	found := forecastErrors(t, func(o *gang.Options) { o.Data = dir }, 0, 0)
+	for series, forecasters := range map[string]map[string][4]float64{ // 1, 5, 10 and 20 steps ahead
+		"nyc_taxi_1":                           {"file": {1.60, 6.35, 10.44, 13.74}, "persistence": {2.54, 10.11, 15.76, 17.11}, "previous_day": {5.90, 5.97, 6.02, 6.01}, "previous_week": {1.70, 1.71, 1.71, 1.69}},
+		"nyc_taxi_2":                           {"file": {1.58, 6.51, 10.34, 12.16}, "persistence": {2.41, 9.31, 14.33, 15.64}, "previous_day": {5.71, 5.84, 6.11, 6.22}, "previous_week": {3.53, 3.51, 3.50, 3.35}},
+		"nyc_taxi_3":                           {"file": {1.86, 7.58, 14.46, 14.29}, "persistence": {2.08, 7.43, 11.39, 12.21}, "previous_day": {4.79, 4.79, 4.77, 4.60}, "previous_week": {1.51, 1.52, 1.51, 1.50}},
+		"nyc_taxi_4":                           {"file": {1.67, 6.41, 10.51, 13.27}, "persistence": {2.31, 8.90, 13.76, 15.70}, "previous_day": {7.65, 7.66, 7.66, 7.65}, "previous_week": {4.73, 4.71, 4.68, 4.60}},
+		"art_daily_small_noise":                {"file": {3.95, 7.67, 11.45, 16.99}, "persistence": {4.17, 7.88, 11.61, 17.15}, "previous_day": {2.42, 2.42, 2.42, 2.42}},
+		"ambient_temperature_system_failure_1": {"file": {1.97, 3.28, 4.60, 5.33}, "persistence": {2.17, 3.91, 5.67, 5.72}, "previous_day": {5.65, 5.66, 5.66, 5.65}},
+		"ambient_temperature_system_failure_2": {"file": {2.09, 2.95, 3.67, 4.20}, "persistence": {2.42, 3.57, 4.70, 4.63}, "previous_day": {4.55, 4.54, 4.55, 4.59}},
+		"ambient_temperature_system_failure_3": {"file": {2.55, 5.87, 8.53, 7.81}, "persistence": {2.56, 5.85, 8.74, 8.16}, "previous_day": {7.86, 7.86, 7.85, 7.90}},
+	} {
+		s, err := gang.ReadSeries(filepath.Join(dir, "series", series+".csv"), 1019)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := s.Values[len(s.Values)-1019:]
+		unit := (slices.Max(last) - slices.Min(last)) / 40
+		for forecaster, want := range forecasters {
+			e := found[[2]string{series, forecaster}]
+			if e.Steps != 1000 {
+				t.Fatalf("%s of %s at %d steps, want 1000", forecaster, series, e.Steps)
+			}
+			for i, h := range []int{1, 5, 10, 20} {
+				if got := e.RMSERaw[h-1] / unit; math.Abs(got-want[i]) > 0.0051 { // two decimals
+					t.Errorf("%s of %s, %d steps ahead: RMSE %.4f, want %.2f", forecaster, series, h, got, want[i])
+				}
+			}
+		}
+	}
+}
+
+// TestForecastErrorsOfTheTrainingPart: seasonal is fitted there, by the error up to ten steps ahead,
+// and repeating the last value is among its choices.
+func TestForecastErrorsOfTheTrainingPart(t *testing.T) {
+	found := forecastErrors(t, func(o *gang.Options) { o.Data, o.Split = dataDir(t), gang.SplitTrain }, 0, 0)
+	mean := func(e gang.ForecastError) (sum float64) {
+		for _, x := range e.RMSERaw[:10] {
+			sum += x * x / 10
+		}
+		return math.Sqrt(sum)
+	}
+	series := 0
+	for key, e := range found {
+		if key[1] == gang.ForecasterFile {
+			t.Errorf("forecasts of a file, which has none of the training part: %v", key)
+		}
+		if key[1] != gang.ForecasterSeasonal {
+			continue
+		}
+		series++
+		for _, other := range []string{gang.ForecasterPersistence, gang.PreviousDay, gang.PreviousWeek} {
+			// The fit takes every fifth step.
+			if o, ok := found[[2]string{key[0], other}]; ok && mean(e) > 1.02*mean(o) {
+				t.Errorf("%s: seasonal %v, %s %v", key[0], mean(e), other, mean(o))
+			}
+		}
+	}
+	if series != 8 {
+		t.Errorf("%d series, want 8", series)
+	}
+}
+
+// TestForecastErrorsOfGeneratedSeries: equal seeds give equal series, of each of the three laws some.
+// The law with a week repeats it but for disturbances that are a twenty-fifth of its height.
+func TestForecastErrorsOfGeneratedSeries(t *testing.T) {
+	none := func(*gang.Options) {}
+	found, again := forecastErrors(t, none, 24, 7), forecastErrors(t, none, 24, 7)
+	if diff := cmp.Diff(found, again); diff != "" {
+		t.Errorf("equal seeds differ:\n%s", diff)
+	}
+	count := 0
+	for _, day := range []string{"24", "48", "144"} {
+		count += found[[2]string{"generated, " + day + " steps a day", gang.ForecasterSeasonal}].Count
+	}
+	if count != 24 {
+		t.Errorf("%d series of three laws, want 24: %v", count, found)
+	}
+	e := found[[2]string{"generated, 48 steps a day", gang.ForecasterSeasonal}]
+	if len(e.Fits) != e.Count || e.Steps != 1000*e.Count {
+		t.Errorf("%d series at %d steps with %d fits, want 1000 steps of each and a fit", e.Count, e.Steps, len(e.Fits))
+	}
+	// Of the disturbance, whose deviation is 0.04, a week later nothing is left: 0.04·√2.
+	week := found[[2]string{"generated, 48 steps a day", gang.PreviousWeek}]
+	if math.Abs(week.RMSERaw[0]-0.04*math.Sqrt2) > 0.003 {
+		t.Errorf("what was a week ago is off by %v, want %v", week.RMSERaw[0], 0.04*math.Sqrt2)
+	}
+}
+
+func TestForecastErrorsRefuses(t *testing.T) {
+	compatible := gang.DefaultOptions()
+	compatible.Dynamics, compatible.Data, compatible.Forecaster = gang.DynamicsCompatible, t.TempDir(), gang.ForecasterFile
+	if _, err := gang.ForecastErrors(compatible, 1, 0); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("compatible dynamics: %v, want ErrInvalidOption", err)
+	}
+	if _, err := gang.ForecastErrors(gang.DefaultOptions(), 0, 0); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("no series: %v, want ErrInvalidOption", err)
+	}
+	broken := gang.DefaultOptions()
+	broken.Data, broken.Steps = handData(t), 3
+	write(t, filepath.Join(broken.Data, "forecasts", "y_forecasts.csv"), "# t,t+2\n")
+	if _, err := gang.ForecastErrors(broken, 0, 0); err == nil {
+		t.Error("a broken file of forecasts is accepted")
+	}
+}
