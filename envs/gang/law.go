@@ -13,12 +13,13 @@ import (
 //
 // for workload size w on c cores, and how measured durations scatter about it.
 type Law struct {
-	Task              string
-	A                 float64
-	SizeExp, ShareExp float64
-	CMax              float64 // cores beyond which more do not help
-	RMS               float64 // root mean square of the residuals of log D
-	Worst             float64 // largest residual of log D
+	Task     string  `json:"task"`
+	A        float64 `json:"a"`
+	SizeExp  float64 `json:"size_exp"`
+	ShareExp float64 `json:"share_exp"`
+	CMax     float64 `json:"c_max"` // cores beyond which more do not help
+	RMS      float64 `json:"rms"`   // root mean square of the residuals of log D
+	Worst    float64 `json:"worst"` // largest residual of log D
 }
 
 // Duration returns the law's duration in seconds.
@@ -47,9 +48,8 @@ const (
 	gridMinSize, gridShare = 10, 1000
 )
 
-// GenerateProfile returns a profile of the eight tasks: the law of each at each point of the
-// grid, times a lognormal residual of the law's RMS.
-func GenerateProfile(rng *rand.Rand) *Profile {
+// emptyProfile returns a profile of no tasks on the generated grid.
+func emptyProfile() *Profile {
 	p := &Profile{}
 	for i := range gridSizes {
 		p.Sizes = append(p.Sizes, float64(gridMinSize+i*sizeStep))
@@ -57,6 +57,13 @@ func GenerateProfile(rng *rand.Rand) *Profile {
 	for i := range gridShares {
 		p.Shares = append(p.Shares, float64(gridShare+i*shareStep))
 	}
+	return p
+}
+
+// GenerateProfile returns a profile of the eight tasks: the law of each at each point of the
+// grid, times a lognormal residual of the law's RMS.
+func GenerateProfile(rng *rand.Rand) *Profile {
+	p := emptyProfile()
 	for _, l := range laws {
 		p.Tasks = append(p.Tasks, l.Task)
 		for _, size := range p.Sizes {
@@ -69,35 +76,52 @@ func GenerateProfile(rng *rand.Rand) *Profile {
 	return p
 }
 
+// lawPoint is a measured duration.
+type lawPoint struct{ size, shares, duration float64 }
+
+// points returns the durations of a task, size by size.
+func (p *Profile) points(task int) []lawPoint {
+	points := make([]lawPoint, 0, len(p.Sizes)*len(p.Shares))
+	for i, size := range p.Sizes {
+		for j, shares := range p.Shares {
+			points = append(points, lawPoint{size, shares, p.Duration(task, i, j)})
+		}
+	}
+	return points
+}
+
 // FitLaw fits the law of one task of a profile: least squares on log D for each CMax of a
 // grid between the second and a little beyond the last share, of 0.1 and then, about the best
 // of these, of 0.01 cores.
 func FitLaw(p *Profile, task int) Law {
-	lo, hi := p.Shares[1]/1000, p.Shares[len(p.Shares)-1]/1000+0.5
+	l := fitLaw(p.points(task), p.Shares[1], p.Shares[len(p.Shares)-1])
+	l.Task = p.Tasks[task]
+	return l
+}
+
+// fitLaw fits a law to points whose second and last share are given. Its RMS is infinite if the
+// points do not determine one.
+func fitLaw(points []lawPoint, second, last float64) Law {
+	lo, hi := second/1000, last/1000+0.5
 	best := Law{RMS: math.Inf(1)}
 	search := func(lo, hi, step float64) {
 		for i := 0.0; lo+i*step <= hi; i++ {
-			if l := fitExponents(p, task, lo+i*step); l.RMS < best.RMS {
+			if l := fitExponents(points, lo+i*step); l.RMS < best.RMS {
 				best = l
 			}
 		}
 	}
 	search(lo, hi, 0.1)
 	search(max(lo, best.CMax-0.1), min(hi, best.CMax+0.1), 0.01)
-	best.Task = p.Tasks[task]
 	return best
 }
 
 // fitExponents fits A and the exponents for a given CMax.
-func fitExponents(p *Profile, task int, cmax float64) Law {
-	n := len(p.Sizes) * len(p.Shares)
-	x, y := mat.NewDense(n, 3, nil), mat.NewVecDense(n, nil)
-	for i, size := range p.Sizes {
-		for j, shares := range p.Shares {
-			row := i*len(p.Shares) + j
-			x.SetRow(row, []float64{1, math.Log(size), -math.Log(min(shares/1000, cmax))})
-			y.SetVec(row, math.Log(p.Duration(task, i, j)))
-		}
+func fitExponents(points []lawPoint, cmax float64) Law {
+	x, y := mat.NewDense(len(points), 3, nil), mat.NewVecDense(len(points), nil)
+	for row, p := range points {
+		x.SetRow(row, []float64{1, math.Log(p.size), -math.Log(min(p.shares/1000, cmax))})
+		y.SetVec(row, math.Log(p.duration))
 	}
 	// The normal equations of three unknowns: small, and well conditioned on these grids.
 	var xtx, xty mat.Dense
@@ -109,13 +133,11 @@ func fitExponents(p *Profile, task int, cmax float64) Law {
 	}
 	l := Law{A: math.Exp(beta.At(0, 0)), SizeExp: beta.At(1, 0), ShareExp: beta.At(2, 0), CMax: cmax}
 	sum := 0.0
-	for i, size := range p.Sizes {
-		for j, shares := range p.Shares {
-			r := math.Log(p.Duration(task, i, j)) - math.Log(l.Duration(size, shares))
-			sum += r * r
-			l.Worst = max(l.Worst, math.Abs(r))
-		}
+	for _, p := range points {
+		r := math.Log(p.duration) - math.Log(l.Duration(p.size, p.shares))
+		sum += r * r
+		l.Worst = max(l.Worst, math.Abs(r))
 	}
-	l.RMS = math.Sqrt(sum / float64(n))
+	l.RMS = math.Sqrt(sum / float64(len(points)))
 	return l
 }

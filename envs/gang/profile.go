@@ -135,16 +135,8 @@ func insertSorted(values []float64, v float64) []float64 {
 
 // profile checks that the grid is complete before it allocates an array of its extent.
 func (g *grid) profile(t *dataset.Table) (*Profile, error) {
-	if len(g.points) == 0 {
-		return nil, t.Errorf("no rows after the header")
-	}
-	for _, axis := range []struct {
-		name string
-		n    int
-	}{{"workload sizes", len(g.sizes)}, {"CPU shares", len(g.shares)}} {
-		if axis.n < minKnots {
-			return nil, t.Errorf("%d distinct %s at the end of the file, want at least %d for the cubic spline", axis.n, axis.name, minKnots)
-		}
+	if err := g.checkAxes(t); err != nil {
+		return nil, err
 	}
 	p := &Profile{Tasks: g.tasks, Sizes: g.sizes, Shares: g.shares}
 	for _, task := range p.Tasks {
@@ -160,4 +152,20 @@ func (g *grid) profile(t *dataset.Table) (*Profile, error) {
 		}
 	}
 	return p, nil
+}
+
+// checkAxes reports an axis of the grid with too few points.
+func (g *grid) checkAxes(t *dataset.Table) error {
+	if len(g.points) == 0 {
+		return t.Errorf("no rows after the header")
+	}
+	for _, axis := range []struct {
+		name string
+		n    int
+	}{{"workload sizes", len(g.sizes)}, {"CPU shares", len(g.shares)}} {
+		if axis.n < minKnots {
+			return t.Errorf("%d distinct %s at the end of the file, want at least %d for the cubic spline", axis.n, axis.name, minKnots)
+		}
+	}
+	return nil
 }
