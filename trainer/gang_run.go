@@ -15,9 +15,6 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// gangEnv is what `gang run` plays.
-const gangEnv = "k8s/GangWindow-v0"
-
 // gangResult is what `gang run --json` prints.
 type gangResult struct {
 	Policy string `json:"policy"`

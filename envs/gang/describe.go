@@ -97,3 +97,25 @@ func (in *Instance) Replannings(ep Episode, ages int) []Replanning {
 	}
 	return all
 }
+
+// Clipped returns the part of the durations that plans of the episode predict for their first
+// superstep, all windows together, that observations clip, and the seconds between which all but
+// the lowest and the highest hundredth of them are: duration_low and duration_high that fit. It is
+// to be called after a reset.
+func (t *Task) Clipped() (part, low, high float64) {
+	var all []float64
+	ep := t.Episode()
+	for at := ep.First; at < ep.First+ep.Steps; at++ {
+		for w := 1; w <= t.in.Windows(); w++ {
+			all = append(all, t.in.Predicted(at, w)[0])
+		}
+	}
+	for _, d := range all {
+		if d < t.opts.DurationLow || d > t.opts.DurationHigh {
+			part += 1 / float64(len(all))
+		}
+	}
+	slices.Sort(all)
+	cut := len(all) / 100
+	return part, all[cut], all[len(all)-1-cut]
+}

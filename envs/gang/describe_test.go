@@ -101,3 +101,17 @@ func TestReplanningsOnRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestClipped: plans of the hand-worked episode are of 80 s throughout.
+func TestClipped(t *testing.T) {
+	for high, want := range map[float64]float64{70: 1, 80: 0} {
+		v := open(t, 1, map[string]any{
+			"data": handData(t), "split": "heldout", "forecaster": "persistence", "steps": 3, "duration_low": 50.0, "duration_high": high,
+		})
+		reset(t, v, 1)
+		part, low, top := v.Env(0).Task().(*gang.Task).Clipped()
+		if math.Abs(part-want) > 1e-9 || math.Abs(low-80) > 1e-9 || math.Abs(top-80) > 1e-9 {
+			t.Errorf("duration_high %v: %v of durations between %v and %v s, want %v of 80 s", high, part, low, top, want)
+		}
+	}
+}

@@ -154,7 +154,7 @@ func TestFillProfileErrors(t *testing.T) {
 			"task a has 4 points of 4 sizes and 1 shares, want at least 3 of 2 and 2"},
 		"two points": {sparse(t, func(task string, size, cores int) bool { return task == "a" && (size != 10*cores || size > 20) }), nil, nil,
 			"task a has 2 points of 2 sizes and 2 shares, want at least 3"},
-		"equal sizes": {equal, nil, nil, "task a: its 16 points determine no law"},
+		"equal sizes":   {equal, nil, nil, "task a: its 16 points determine no law"},
 		"small grid":    {sparse(t, func(_ string, size, _ int) bool { return size > 20 }), nil, nil, "2 distinct workload sizes"},
 		"size of 0":     {sparse(t, none), []float64{0}, nil, "0 among the workload sizes"},
 		"negative":      {sparse(t, none), nil, []float64{-1}, "-1 among the CPU shares"},
