@@ -122,9 +122,94 @@ func playAgain(t *testing.T, spec *envs.Spec, policy agents.Policy, mode envs.Au
 	return sum / (n * episodes)
 }
 
+// quickNodes learns RecalledNode in seconds.
+func quickNodes() RecurrentConfig {
+	cfg := quickRecurrent()
+	cfg.Policy, cfg.Gamma, cfg.NetArch = policies.NodeLSTM, 0, []int{32}
+	return cfg
+}
+
+// TestLearnsToRecallNodes trains on RecalledNode with episodes of 6 steps among the half of 8 nodes:
+// a policy of nodes without memory comes to 1 + 5/2 at most. What it has learned serves 32 nodes, of
+// which the largest of 16 is closer to the next.
+func TestLearnsToRecallNodes(t *testing.T) {
+	spec, large := envcheck.RecalledNode(8, 6), envcheck.RecalledNode(32, 6)
+	for name, change := range map[string]func(*RecurrentConfig){
+		"lstm of each": func(*RecurrentConfig) {},
+		"shared lstm":  func(c *RecurrentConfig) { c.EnableCriticLSTM, c.SharedLSTM = false, true },
+		"dense critic": func(c *RecurrentConfig) { c.EnableCriticLSTM = false },
+		"mean":         func(c *RecurrentConfig) { c.Pool = models.Mean },
+	} {
+		if testing.Short() && name != "lstm of each" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quickNodes()
+			change(&cfg)
+			r := newRecurrentRun(t, spec, 8, cfg, 1)
+			for r.L.NumTimesteps() < cfg.TotalTimesteps {
+				r.Cycle()
+				if slices.Contains(r.Batch.Invalid, true) {
+					t.Fatalf("a masked action after %d timesteps", r.L.NumTimesteps())
+				}
+			}
+			if got := r.Evaluate(spec, 100); got < 5.4 {
+				t.Fatalf("mean return %v, want at least 5.4 of 6", got)
+			}
+			f := agentstest.Parse(t, r.Saved())
+			v, _ := agentstest.NewVec(t, large, 1)
+			obs, act := v.Spaces()
+			var err error
+			if f.Meta.Spec, err = policies.Rebind(f.Meta.Spec, obs, act); err != nil {
+				t.Fatal(err)
+			}
+			env := agents.EnvInfo{ID: large.ID, Obs: obs, Act: act}
+			if f.Meta, err = rebound(f.Meta, env); err != nil {
+				t.Fatal(err)
+			}
+			net := agentstest.Network(t, f.Meta.Spec, 9)
+			if err := f.Params(net.Params()); err != nil {
+				t.Fatal(err)
+			}
+			policy, err := onpolicy.NewPolicy(net, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := agentstest.MeanReturn(t, large, policy, 100); got < 5 {
+				t.Errorf("mean return %v among 32 nodes after training among 8, want at least 5 of 6", got)
+			}
+		})
+	}
+	cfg := Defaults()
+	cfg.NSteps, cfg.BatchSize, cfg.NEpochs, cfg.Gamma, cfg.TotalTimesteps, cfg.LearningRate = 32, 128, 4, 0, 40_960, agents.Constant(3e-3)
+	cfg.Policy, cfg.NetArch = policies.Node, []int{32}
+	r := agentstest.NewRun(t, spec, 8, 1, func(env agents.EnvInfo, seed uint64) (*Learner, error) {
+		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+		if err != nil {
+			return nil, err
+		}
+		return New(cfg, env, agentstest.Network(t, spec, seed), seed)
+	})
+	r.Train(cfg.TotalTimesteps)
+	if got := r.Evaluate(spec, 400); got > 3.5+4*0.13 { // a coin is worth 2.5 ± 2.5 in each episode: 2.5/√400
+		t.Errorf("mean return %v without memory, want at most about 3.5", got)
+	}
+}
+
+// rebound returns meta for an environment with other spaces.
+func rebound(meta models.Checkpoint, env agents.EnvInfo) (models.Checkpoint, error) {
+	want, err := env.Checkpoint(meta.Algo, meta.Spec)
+	meta.ObservationSpace, meta.ActionSpace = want.ObservationSpace, want.ActionSpace
+	return meta, err
+}
+
 func TestRecurrentSameSeedSameBits(t *testing.T) {
 	agentstest.CheckSeeds(t, 4, func(seed uint64) *agentstest.Run[*Learner] {
 		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), seed)
+	})
+	agentstest.CheckSeeds(t, 4, func(seed uint64) *agentstest.Run[*Learner] {
+		return newRecurrentRun(t, envcheck.RecalledNode(8, 7), 4, quickNodes(), seed)
 	})
 }
 
@@ -134,8 +219,22 @@ func TestRecurrentResume(t *testing.T) {
 	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*Learner] {
 		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), seed)
 	})
+	nodes := func(seed uint64) *agentstest.Run[*Learner] {
+		cfg := quickNodes()
+		cfg.NormObs, cfg.NormReward = true, true
+		return newRecurrentRun(t, envcheck.RecalledNode(8, 7), 4, cfg, seed)
+	}
+	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, nodes)
 	// Without the state the rest is another.
-	whole, other := newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), 7), newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), 7)
+	checkStateMatters(t, func() *agentstest.Run[*Learner] {
+		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), 7)
+	})
+	checkStateMatters(t, func() *agentstest.Run[*Learner] { return nodes(7) })
+}
+
+func checkStateMatters(t *testing.T, run func() *agentstest.Run[*Learner]) {
+	t.Helper()
+	whole, other := run(), run()
 	for !whole.Cycle() {
 	}
 	for !other.Cycle() {
@@ -274,9 +373,13 @@ func TestSequenceRows(t *testing.T) {
 // TestRecurrentGradientAgainstGorgonia compares the loss and every gradient of a minibatch of
 // sequences with those of automatic differentiation, and some with finite differences.
 func TestRecurrentGradientAgainstGorgonia(t *testing.T) {
-	cfg := quickRecurrent()
+	t.Run("memory", func(t *testing.T) { checkRecurrentGradient(t, envcheck.Memory(3, 5), quickRecurrent(), 0.15) })
+	t.Run("nodes", func(t *testing.T) { checkRecurrentGradient(t, envcheck.RecalledNode(5, 4), quickNodes(), 0.8) })
+}
+
+// checkRecurrentGradient moves parameters by up to that much.
+func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, move float64) {
 	cfg.NSteps, cfg.BatchSize, cfg.LSTMHiddenSize, cfg.NetArch, cfg.NormalizeAdvantage = 8, 16, 5, []int{4}, false
-	spec := envcheck.Memory(3, 5)
 	r := newRecurrentRun(t, spec, 4, cfg, 1)
 	for !r.L.Buf.Full() {
 		r.Batch = agentstest.Step(t, r.L, r.Vec, r.Batch, r.Actions)
@@ -284,7 +387,7 @@ func TestRecurrentGradientAgainstGorgonia(t *testing.T) {
 	r.L.Buf.Estimate(0.9, 0.9)
 	for i, p := range r.L.Params { // so that ratios are not 1, on both sides of the clip
 		for j := range p.Value {
-			p.Value[j] += 0.15 * float32(math.Sin(float64(i+3*j)))
+			p.Value[j] += float32(move * math.Sin(float64(i+3*j)))
 		}
 	}
 	minibatch := []int{2, 0}
@@ -319,8 +422,11 @@ func TestRecurrentGradientAgainstGorgonia(t *testing.T) {
 		for _, g := range actor.Params[i].Grad {
 			scale = max(scale, math.Abs(float64(g)))
 		}
-		if scale == 0 {
-			t.Errorf("%s has no gradient", p.Name)
+		// The bias that all logits of nodes share changes no probability.
+		if shared := p.Name == "action_net.bias" && len(p.Grad) == 1; shared != (scale < 1e-6) {
+			t.Errorf("%s has a gradient of size %v", p.Name, scale)
+		} else if shared {
+			continue
 		}
 		if diff := cmp.Diff(actor.Params[i].Grad, p.Grad, cmpopts.EquateApprox(1e-4, 1e-4*scale)); diff != "" {
 			t.Errorf("gradient of %s (-gorgonia +fused):\n%s", p.Name, diff)
@@ -363,7 +469,7 @@ func TestRecurrentConfigIsValidated(t *testing.T) {
 		want   string
 	}{
 		{func(c *RecurrentConfig) { c.NSteps, c.BatchSize = 32, 48 }, "ppo: n_steps 32 and batch_size 48: want one to be a multiple"},
-		{func(c *RecurrentConfig) { c.Policy = policies.Node }, `policy "NodePolicy" with an LSTM, want MlpLstmPolicy`},
+		{func(c *RecurrentConfig) { c.Policy = policies.Node }, `policy "NodePolicy" with an LSTM, want MlpLstmPolicy, NodeLstmPolicy`},
 		{func(c *RecurrentConfig) { c.SharedLSTM = true }, "shared_lstm and enable_critic_lstm, want one of them or none"},
 		{func(c *RecurrentConfig) { c.NLSTMLayers = 0 }, "n_lstm_layers is 0, want at least 1"},
 		{func(c *RecurrentConfig) { c.LSTMHiddenSize = 0 }, `lstm "lstm_actor": size 0`},
@@ -388,7 +494,7 @@ func TestRecurrentConfigIsValidated(t *testing.T) {
 	}
 	plain := Defaults()
 	plain.Policy = policies.MlpLSTM
-	if _, err := NetworkSpec(plain, space.NewBox(0, 1, 1), space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "which is that of ppo_lstm") {
+	if _, err := NetworkSpec(plain, space.NewBox(0, 1, 1), space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "which is one of ppo_lstm") {
 		t.Errorf("ppo with MlpLstmPolicy: error %v", err)
 	}
 }
