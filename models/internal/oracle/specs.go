@@ -61,27 +61,27 @@ func Specs() map[string]models.Spec {
 	bare := models.RecurrentActorCritic(4, 3, nil, "", 1, 5, models.SharedLSTM)
 	besideNodes := func(layer, pool string, wait bool, layers, cells int, critic string) models.Spec {
 		if layer == "" {
-			return models.WithLSTM(models.NodeActorCritic(27, plain, []int{8, 7}, models.Tanh, "", pool, wait), layers, cells, critic)
+			return models.WithLSTM(models.NodeActorCritic(27, plain, []int{5, 4}, models.Tanh, "", pool, wait), layers, cells, critic)
 		}
-		return models.WithLSTM(models.NodeActorCritic(36, nodes, []int{6, 5}, models.Tanh, layer, pool, wait), layers, cells, critic)
+		return models.WithLSTM(models.NodeActorCritic(36, nodes, []int{4, 3}, models.Tanh, layer, pool, wait), layers, cells, critic)
 	}
-	// Both towers send their gradient to one LSTM, and a third one, which is detached from it, and
-	// one that reads it alone.
-	many := besideNodes("", models.Max, true, 1, 5, models.SharedLSTM)
+	// Both towers send their gradient to one LSTM; of two more, one is detached from it and the other
+	// reads nothing else.
+	many := besideNodes("", models.Max, true, 1, 3, models.SharedLSTM)
 	many.Towers[1].Detach = false
 	many.Towers = append(many.Towers, models.Tower{Name: "probe", Hidden: []int{4}, Activation: models.ReLU, Reads: models.NodeRows, Beside: "lstm_actor", Detach: true})
 	many.Towers = append(many.Towers, models.Tower{Name: "alone", Reads: "lstm_actor"})
 	many.Heads = append(many.Heads, models.Head{Name: "probe_net", Tower: len(many.Towers) - 2, Size: 2, Gain: 1}, models.Head{Name: "alone_net", Tower: len(many.Towers) - 1, Size: 2, Gain: 1})
 	onlyNodes := models.WithLSTM(models.NodeActorCritic(6, models.Nodes{N: 3, Features: 2}, []int{4}, models.ReLU, "", models.Mean, false), 2, 1, models.CriticLSTM)
 	return map[string]models.Spec{
-		"nodes, lstm":            besideNodes("", models.MeanMax, false, 1, 6, models.CriticLSTM),
-		"nodes, lstm, wait":      besideNodes("", models.Mean, true, 2, 5, models.CriticLSTM),
-		"nodes, lstm, shared":    besideNodes("", models.MeanMax, true, 1, 6, models.SharedLSTM),
-		"nodes, lstm, no critic": besideNodes("", models.Max, false, 1, 6, models.NoLSTM),
+		"nodes, lstm":            besideNodes("", models.MeanMax, false, 1, 4, models.CriticLSTM),
+		"nodes, lstm, wait":      besideNodes("", models.Mean, true, 2, 3, models.CriticLSTM),
+		"nodes, lstm, shared":    besideNodes("", models.MeanMax, true, 1, 4, models.SharedLSTM),
+		"nodes, lstm, no critic": besideNodes("", models.Max, false, 1, 4, models.NoLSTM),
 		"nodes, lstm of many":    many,
 		"nodes only, lstm":       onlyNodes,
-		"sage, lstm":             besideNodes(models.SAGE, models.MeanMax, true, 1, 6, models.CriticLSTM),
-		"gcn, lstm, shared":      besideNodes(models.GCN, models.Mean, false, 1, 5, models.SharedLSTM),
+		"sage, lstm":             besideNodes(models.SAGE, models.MeanMax, true, 1, 3, models.CriticLSTM),
+		"gcn, lstm, shared":      besideNodes(models.GCN, models.Mean, false, 1, 3, models.SharedLSTM),
 		"layer norm":             norm,
 		"layer norm, relu":       normReLU,
 		"gaussian":               models.GaussianActorCritic(5, 2, []int{7}, models.Tanh, -0.5),
