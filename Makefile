@@ -89,6 +89,7 @@ pretrained_k8s-GPUPodScheduling-v0_ppo := --seed 5 --imitate WeightedFGD --imita
 pretrained_k8s-LRAPlacement-v0 := --imitate greedy --imitate-steps 20000 --eval-episodes 40
 pretrained_k8s-LRAPlacement-v0_ppo_lstm := --imitate-epochs 30 --imitate-learning-rate lin_0.003
 pretrained_k8s-LRASubcluster-v0 := --env-kwargs min_containers:1 --env-kwargs containers:216 --imitate greedy --imitate-steps 60000
+pretrained_k8s-LRASubcluster-v0_ppo_lstm := --imitate-epochs 20 --imitate-learning-rate lin_0.003
 pretrained_k8s-LRAHierarchical-v0 := --env-kwargs reward:dense --imitate equal_split --imitate-steps 40000 --eval-episodes 40
 pretrained_k8s-LRAPricing-v0 := --env-kwargs min_containers:520 --env-kwargs containers:648
 
