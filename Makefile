@@ -87,12 +87,13 @@ pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --env-kw
 	--env-kwargs frag_weight:1 --env-kwargs scarcity_weight:1 --eval-env-kwargs reward:allocation --eval-episodes 40 --eval-freq 50000
 pretrained_k8s-GPUPodScheduling-v0_ppo := --seed 5 --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
 pretrained_k8s-LRAPlacement-v0 := --imitate greedy --imitate-steps 20000 --eval-episodes 40
+pretrained_k8s-LRAPlacement-v0_ppo_lstm := --imitate-epochs 30 --imitate-learning-rate lin_0.003
 pretrained_k8s-LRASubcluster-v0 := --env-kwargs min_containers:1 --env-kwargs containers:216 --imitate greedy --imitate-steps 60000
+pretrained_k8s-LRASubcluster-v0_ppo_lstm := --imitate-epochs 20 --imitate-learning-rate lin_0.003
 pretrained_k8s-LRAHierarchical-v0 := --env-kwargs reward:dense --imitate equal_split --imitate-steps 40000 --eval-episodes 40
 pretrained_k8s-LRAPricing-v0 := --env-kwargs min_containers:520 --env-kwargs containers:648
 
 # Algorithms that fit an environment, where not all do.
-algos_k8s-LRAPlacement-v0 := ppo a2c dqn reinforce
 algos_k8s-LRAPricing-v0 := ppo a2c reinforce ppo_lstm
 
 # pretrain trains every algorithm on the environment $(1), and publishes.

@@ -81,19 +81,36 @@ func RecurrentActorCritic(inputs, actions int, hidden []int, activation string, 
 // WithLSTM returns s, an actor-critic whose first tower is the policy's and the second the
 // value's, with towers that read "lstm_actor", of that many layers and cells, and what critic
 // says: "lstm_critic", "lstm_actor" or a dense layer "critic".
+//
+// Towers over nodes, those of a [NodeActorCritic], read them beside each node's row. These LSTMs
+// read the globals and the rows of the nodes, pooled as the value's tower is.
 func WithLSTM(s Spec, layers, cells int, critic string) Spec {
 	s.Towers = slices.Clone(s.Towers)
-	s.LSTMs = []LSTM{{Name: "lstm_actor", Hidden: cells, Layers: layers}}
-	s.Towers[0].Reads = "lstm_actor"
+	pool := ""
+	for _, t := range s.Towers {
+		if t.Reads == s.Towers[1].Name {
+			pool = t.Pool
+		}
+	}
+	read := func(tower int, lstm string) {
+		if t := &s.Towers[tower]; t.Reads == NodeRows {
+			t.Beside = lstm
+		} else {
+			t.Reads = lstm
+		}
+	}
+	s.LSTMs = []LSTM{{Name: "lstm_actor", Hidden: cells, Layers: layers, Pool: pool}}
+	read(0, "lstm_actor")
 	switch critic {
 	case CriticLSTM:
-		s.LSTMs = append(s.LSTMs, LSTM{Name: "lstm_critic", Hidden: cells, Layers: layers})
-		s.Towers[1].Reads = "lstm_critic"
+		s.LSTMs = append(s.LSTMs, LSTM{Name: "lstm_critic", Hidden: cells, Layers: layers, Pool: pool})
+		read(1, "lstm_critic")
 	case SharedLSTM:
-		s.Towers[1].Reads, s.Towers[1].Detach = "lstm_actor", true
+		read(1, "lstm_actor")
+		s.Towers[1].Detach = true
 	default:
-		s.LSTMs = append(s.LSTMs, LSTM{Name: "critic", Hidden: cells})
-		s.Towers[1].Reads = "critic"
+		s.LSTMs = append(s.LSTMs, LSTM{Name: "critic", Hidden: cells, Pool: pool})
+		read(1, "critic")
 	}
 	return s
 }

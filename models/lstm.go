@@ -7,12 +7,27 @@ const MaxLSTMLayers = 16
 // top of each other, each of Hidden cells. One of 0 layers is a dense layer without
 // activation and without state, as sb3-contrib has it in place of a critic's LSTM.
 //
+// It reads the observation or, with a Pool, the globals followed by the rows of the nodes
+// pooled as Pool says, so that its parameters do not depend on the number of nodes.
+//
 // Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", Neural Computation 9(8), 1997,
 // with the gates i, f, g, o of torch.nn.LSTM.
 type LSTM struct {
 	Name   string `json:"name"`   // PyTorch's name, such as "lstm_actor"
 	Hidden int    `json:"hidden"` // cells of a layer
 	Layers int    `json:"layers"`
+	Pool   string `json:"pool,omitempty"` // empty, or Mean, Max or MeanMax in a spec with nodes
+}
+
+// LSTMInputs returns the width of what LSTM i of a valid spec reads.
+func (s Spec) LSTMInputs(i int) int {
+	switch s.LSTMs[i].Pool {
+	case "":
+		return s.Inputs
+	case MeanMax:
+		return s.globals() + 2*s.Nodes.Features
+	}
+	return s.NodeInputs()
 }
 
 // StateSize returns the length of a state: for each LSTM and each of its layers the Hidden

@@ -15,8 +15,9 @@
 //   - [NodeActorCritic] scores the nodes of an observation by layers that all of them share,
 //     dense or passing messages along edges. [Spec.WithNodes] gives the spec of a cluster of
 //     another size, which takes the same parameters.
-//   - [RecurrentActorCritic] is sb3-contrib's MlpLstmPolicy. The engines' networks are
-//     [Recurrent]: their state is an argument.
+//   - [RecurrentActorCritic] is sb3-contrib's MlpLstmPolicy. [WithLSTM] makes any actor-critic
+//     recurrent, one over nodes with LSTMs of what belongs to no node and of the nodes' pooled
+//     rows. The engines' networks are [Recurrent]: their state is an argument.
 //   - Dueling action values are two heads, of advantages and of a value, which the learner
 //     combines.
 //

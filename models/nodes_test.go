@@ -212,13 +212,42 @@ func TestValidateLSTM(t *testing.T) {
 	}
 }
 
+func TestValidateLSTMBesideNodes(t *testing.T) {
+	spec := func() Spec { return WithLSTM(graphSpec(), 1, 6, CriticLSTM) }
+	if s := spec(); s.Validate() != nil || s.LSTMInputs(0) != 3+2*3 || s.TowerInputs(0) != 3+3+6 {
+		t.Fatalf("%v: %v, LSTM of %d inputs, tower of %d, want 9 and 12", s, s.Validate(), s.LSTMInputs(0), s.TowerInputs(0))
+	}
+	for name, tt := range map[string]struct {
+		change func(*Spec)
+		want   string
+	}{
+		"pool":           {func(s *Spec) { s.LSTMs[0].Pool = "sum" }, `lstm "lstm_actor": pool "sum", want "mean", "max" or "mean+max"`},
+		"pool, no nodes": {func(s *Spec) { s.Nodes = nil }, `lstm "lstm_actor": pool "mean+max", but the spec has no nodes`},
+		"beside what":    {func(s *Spec) { s.Towers[0].Beside = "lstm" }, `reads "lstm" beside nodes, which is no lstm`},
+		"beside a tower": {func(s *Spec) { s.Towers[1].Beside = s.Towers[0].Name }, "beside nodes, which is no lstm"},
+		"not of nodes":   {func(s *Spec) { s.Towers[2].Beside = "lstm_actor" }, `reads "lstm_actor" beside nodes, but does not read "nodes"`},
+		"unread":         {func(s *Spec) { s.Towers[1].Beside = "" }, `lstm "lstm_critic" is read by no tower`},
+		"detached rows":  {func(s *Spec) { s.Towers[1].Beside, s.Towers[1].Detach = "", true }, "pools or detaches nodes"},
+		"cells":          {func(s *Spec) { s.LSTMs[0].Hidden = 0 }, "size 0"},
+	} {
+		s := spec()
+		tt.change(&s)
+		if err := s.Validate(); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+		if s.Equal(spec()) {
+			t.Errorf("%s: Equal does not see the change", name)
+		}
+	}
+}
+
 // A spec of all kinds comes back from JSON, and a plain one has the JSON of before.
 func TestSpecJSONOfKinds(t *testing.T) {
 	norm := ActorCritic(4, 2, []int{8}, ReLU)
 	norm.Towers[0].LayerNorm = true
 	for _, want := range []Spec{
 		norm, graphSpec(), GaussianActorCritic(4, 2, []int{8}, Tanh, -0.5), MultiDiscreteActorCritic(4, []int{2, 3}, []int{8}, Tanh),
-		RecurrentActorCritic(4, 2, []int{8}, Tanh, 2, 6, SharedLSTM),
+		RecurrentActorCritic(4, 2, []int{8}, Tanh, 2, 6, SharedLSTM), WithLSTM(graphSpec(), 2, 6, SharedLSTM),
 	} {
 		b, err := json.Marshal(want)
 		if err != nil {

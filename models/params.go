@@ -65,8 +65,8 @@ func layout(s Spec) []parameter {
 			l.layer(h.Name, "", s.TowerOutputs(h.Tower), h.Size, h.Gain)
 		}
 	}
-	for _, r := range s.LSTMs {
-		l.lstm(r, s.Inputs)
+	for i, r := range s.LSTMs {
+		l.lstm(r, s.LSTMInputs(i))
 	}
 	return l
 }

@@ -50,6 +50,49 @@ func TestRecurrentLayout(t *testing.T) {
 	}
 }
 
+// LSTMs beside nodes read 2 globals and, of 3 features, the mean and the maximum; towers read a
+// node's row, the globals and 6 cells. The shapes are those of torch.nn.LSTM and torch.nn.Linear,
+// whatever the number of nodes.
+func TestRecurrentNodeLayout(t *testing.T) {
+	spec := func(pool, critic string) Spec {
+		return WithLSTM(NodeActorCritic(2+3*4, Nodes{Offset: 1, N: 4, Features: 3}, []int{8}, Tanh, "", pool, true), 1, 6, critic)
+	}
+	var want []string
+	for _, net := range []string{"policy", "value"} {
+		want = append(want, fmt.Sprintf("mlp_extractor.%s_net.0.weight [8 11]", net), fmt.Sprintf("mlp_extractor.%s_net.0.bias [8]", net))
+	}
+	want = append(want, "action_net.weight [1 8]", "action_net.bias [1]", "wait_net.weight [1 16]", "wait_net.bias [1]", "value_net.weight [1 16]", "value_net.bias [1]")
+	for _, l := range []string{"lstm_actor", "lstm_critic"} {
+		want = append(want, l+".weight_ih_l0 [24 8]", l+".weight_hh_l0 [24 6]", l+".bias_ih_l0 [24]", l+".bias_hh_l0 [24]")
+	}
+	s := spec(MeanMax, CriticLSTM)
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, names(s)); diff != "" {
+		t.Errorf("layout (-want +got):\n%s", diff)
+	}
+	larger, err := s.WithNodes(729, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, names(larger)); diff != "" {
+		t.Errorf("layout for 729 nodes (-want +got):\n%s", diff)
+	}
+	if got := s.StateSize(); got != 2*2*6 {
+		t.Errorf("StateSize = %d, want 24", got)
+	}
+	// Of one kind of pooling the LSTM reads 2+3 numbers, and so does the dense layer in its place.
+	dense := names(spec(Max, NoLSTM))
+	if diff := cmp.Diff([]string{"lstm_actor.weight_ih_l0 [24 5]", "critic.weight [6 5]", "critic.bias [6]"}, []string{dense[len(dense)-6], dense[len(dense)-2], dense[len(dense)-1]}); diff != "" {
+		t.Errorf("layout of one kind of pooling (-want +got):\n%s", diff)
+	}
+	shared := spec(Mean, SharedLSTM)
+	if err := shared.Validate(); err != nil || !shared.Towers[1].Detach || shared.Towers[1].Beside != "lstm_actor" || len(shared.LSTMs) != 1 {
+		t.Errorf("shared: %v, %v, want the value's tower detached beside the policy's LSTM", shared, err)
+	}
+}
+
 // Names of torch.nn.Sequential(Linear, LayerNorm, Tanh, Linear, ...), of PyTorch Geometric's
 // SAGEConv and GCNConv in such a sequence, and of Stable-Baselines3's Gaussian policy, whose
 // state_dict begins with log_std.
@@ -78,8 +121,16 @@ func TestLayoutOfKinds(t *testing.T) {
 	}
 }
 
+// The LSTM and the dense layer read 9 numbers: an observation, or 3 globals and three features
+// pooled in two ways.
 func TestInitOfKinds(t *testing.T) {
-	s := RecurrentActorCritic(9, 2, []int{8}, Tanh, 1, 25, NoLSTM)
+	checkInit(t, RecurrentActorCritic(9, 2, []int{8}, Tanh, 1, 25, NoLSTM))
+	nodes := NodeActorCritic(3+5*3, Nodes{N: 5, Features: 3}, []int{8}, Tanh, "", MeanMax, false)
+	checkInit(t, WithLSTM(nodes, 1, 25, NoLSTM))
+}
+
+func checkInit(t *testing.T, s Spec) {
+	t.Helper()
 	s.Towers[0].LayerNorm = true
 	s.Heads = append(s.Heads, Head{Name: "log_std", Size: 2, Free: true, Value: -0.5})
 	params := NewParams(s)

@@ -46,8 +46,9 @@ type Spec struct {
 //
 // What it reads is the observation, or by name one of:
 //   - [NodeRows]: each node's row followed by the globals, which are the numbers of the
-//     observation that belong to no node or edge. All nodes share the layers, so that the
-//     parameters do not depend on the number of nodes. Such a tower is a node tower.
+//     observation that belong to no node or edge, and by the results of an LSTM, if Beside
+//     names one. All nodes share the layers, so that the parameters do not depend on the
+//     number of nodes. Such a tower is a node tower.
 //   - an LSTM.
 //   - a node tower before this one: its results pooled over the nodes, as Pool says.
 type Tower struct {
@@ -59,6 +60,7 @@ type Tower struct {
 	Pool       string `json:"pool,omitempty"`       // Mean, Max or MeanMax, if and only if Reads is a node tower
 	Layer      string `json:"layer,omitempty"`      // empty: dense; SAGE or GCN in a node tower of a spec with edges
 	Detach     bool   `json:"detach,omitempty"`     // no gradient reaches the LSTM or node tower that it reads
+	Beside     string `json:"beside,omitempty"`     // the LSTM that a node tower reads with each node's row; empty for none
 }
 
 // A Head is a layer without activation, whose result is a part of the outputs. That of a node
@@ -93,7 +95,8 @@ func (s Spec) Equal(t Spec) bool {
 
 func (t Tower) equal(u Tower) bool {
 	return t.Name == u.Name && slices.Equal(t.Hidden, u.Hidden) && t.Activation == u.Activation &&
-		t.LayerNorm == u.LayerNorm && t.Reads == u.Reads && t.Pool == u.Pool && t.Layer == u.Layer && t.Detach == u.Detach
+		t.LayerNorm == u.LayerNorm && t.Reads == u.Reads && t.Pool == u.Pool && t.Layer == u.Layer && t.Detach == u.Detach &&
+		t.Beside == u.Beside
 }
 
 func (h Head) equal(g Head) bool {
@@ -138,15 +141,20 @@ func (s Spec) HeadWidth(i int) int {
 // PerNode reports whether tower i is a node tower.
 func (s Spec) PerNode(i int) bool { return s.Nodes != nil && s.Towers[i].Reads == NodeRows }
 
+// NodeInputs returns the width of a node's row with the globals, in a valid spec with nodes.
+func (s Spec) NodeInputs() int { return s.Nodes.Features + s.globals() }
+
 // TowerInputs returns the width of what tower i of a valid spec reads: of a node's row with
-// the globals if it is a node tower.
+// the globals and what is beside them if it is a node tower.
 func (s Spec) TowerInputs(i int) int {
 	t := s.Towers[i]
 	switch {
 	case t.Reads == "":
 		return s.Inputs
+	case s.PerNode(i) && t.Beside != "":
+		return s.NodeInputs() + s.LSTMs[s.lstm(t.Beside)].Hidden
 	case s.PerNode(i):
-		return s.Nodes.Features + s.globals()
+		return s.NodeInputs()
 	}
 	if l := s.lstm(t.Reads); l >= 0 {
 		return s.LSTMs[l].Hidden
@@ -167,13 +175,16 @@ func (s Spec) TowerOutputs(i int) int {
 }
 
 // Source returns the index of the LSTM, and that of the node tower, that tower i reads; -1 for
-// none.
+// none. A node tower may read an LSTM beside the nodes.
 func (s Spec) Source(i int) (lstm, tower int) {
-	name := s.Towers[i].Reads
-	if name == "" || s.PerNode(i) {
+	t := s.Towers[i]
+	switch {
+	case s.PerNode(i):
+		return s.lstm(t.Beside), -1
+	case t.Reads == "":
 		return -1, -1
 	}
-	return s.lstm(name), s.tower(name)
+	return s.lstm(t.Reads), s.tower(t.Reads)
 }
 
 func (s Spec) lstm(name string) int {

@@ -29,7 +29,7 @@ func (s Spec) validate() error {
 	// Two layers of one name would share a parameter's name, too.
 	seen := map[string]bool{NodeRows: true}
 	for _, l := range s.LSTMs {
-		if err := l.validate(); err != nil {
+		if err := l.validate(s.Nodes != nil); err != nil {
 			return fmt.Errorf("lstm %q: %w", l.Name, err)
 		}
 		if seen[l.Name] {
@@ -152,6 +152,9 @@ func (t Tower) validate() error {
 // validateSource looks at what tower i reads, which has to be before it.
 func (s Spec) validateSource(i int) error {
 	t := s.Towers[i]
+	if t.Beside != "" && t.Reads != NodeRows {
+		return fmt.Errorf("reads %q beside nodes, but does not read %q", t.Beside, NodeRows)
+	}
 	if t.Reads == NodeRows {
 		switch {
 		case s.Nodes == nil:
@@ -160,7 +163,9 @@ func (s Spec) validateSource(i int) error {
 			return errors.New("reads nodes and has no hidden layers, want at least one")
 		case t.Layer != "" && s.Nodes.Edges == nil:
 			return fmt.Errorf("layer %q, but the spec has no edges", t.Layer)
-		case t.Pool != "" || t.Detach:
+		case t.Beside != "" && s.lstm(t.Beside) < 0:
+			return fmt.Errorf("reads %q beside nodes, which is no lstm", t.Beside)
+		case t.Pool != "" || t.Detach && t.Beside == "":
 			return errors.New("pools or detaches nodes of the observation")
 		}
 		return nil
@@ -180,11 +185,15 @@ func (s Spec) validateSource(i int) error {
 	if j := s.tower(t.Reads); j < 0 || j >= i || !s.PerNode(j) {
 		return fmt.Errorf("reads %q, which is no lstm and no node tower before it", t.Reads)
 	}
-	switch t.Pool {
+	return checkPool(t.Pool)
+}
+
+func checkPool(pool string) error {
+	switch pool {
 	case Mean, Max, MeanMax:
 		return nil
 	}
-	return fmt.Errorf("pool %q, want %q, %q or %q", t.Pool, Mean, Max, MeanMax)
+	return fmt.Errorf("pool %q, want %q, %q or %q", pool, Mean, Max, MeanMax)
 }
 
 func (h Head) validate(towers int) error {
@@ -232,12 +241,20 @@ func (h Head) validateBlocks() error {
 	return nil
 }
 
-func (l LSTM) validate() error {
+func (l LSTM) validate(nodes bool) error {
 	if l.Name == "" {
 		return errors.New("the name is empty")
 	}
 	if l.Layers < 0 || l.Layers > MaxLSTMLayers {
 		return fmt.Errorf("%d layers, want 0 to %d", l.Layers, MaxLSTMLayers)
+	}
+	if l.Pool != "" {
+		if !nodes {
+			return fmt.Errorf("pool %q, but the spec has no nodes", l.Pool)
+		}
+		if err := checkPool(l.Pool); err != nil {
+			return err
+		}
 	}
 	return checkWidth(l.Hidden)
 }

@@ -11,23 +11,26 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/onnx"
 )
 
 // TestModelsOfNodesServeOtherSizes trains policies over nodes among few nodes and plays them
 // among more, by every command that plays models.
 func TestModelsOfNodesServeOtherSizes(t *testing.T) {
-	for _, tc := range []struct{ algo, policy string }{{"ppo", "NodePolicy"}, {"a2c", "SAGEPolicy"}, {"dqn", "GCNPolicy"}} {
+	for _, tc := range []struct{ algo, policy string }{
+		{"ppo", "NodePolicy"}, {"a2c", "SAGEPolicy"}, {"dqn", "GCNPolicy"}, {"ppo_lstm", "NodeLstmPolicy"}, {"ppo_lstm", "SAGELstmPolicy"},
+	} {
 		t.Run(tc.algo+" "+tc.policy, func(t *testing.T) {
 			args := []string{"train", "--algo", tc.algo, "--env", "k8s/PodBalance-v0", "--env-kwargs", "nodes:6", "-f", t.TempDir(), "--json",
 				"-n", "256", "--eval-freq", "0", "--eval-episodes", "2", "--params", "n_envs:2", "--params", "policy:" + tc.policy, "--params", "net_arch:[8]"}
 			switch tc.algo {
-			case "ppo":
+			case "ppo", "ppo_lstm":
 				args = append(args, "--params", "n_steps:64", "--params", "batch_size:64", "--params", "n_epochs:2", "--params", "norm_obs:true")
 			case "dqn":
 				args = append(args, "--params", "learning_starts:64", "--params", "buffer_size:1000", "--params", "dueling:true", "--params", "layer_norm:true")
 			}
 			edges := "none"
-			if tc.policy != "NodePolicy" {
+			if !strings.HasPrefix(tc.policy, "Node") {
 				edges = "rack"
 			}
 			args = append(args, "--env-kwargs", "edges:"+edges)
@@ -42,10 +45,14 @@ func TestModelsOfNodesServeOtherSizes(t *testing.T) {
 			} {
 				mustExecute(t, args...)
 			}
-			if tc.policy == "NodePolicy" {
+			_, _, err := execute(t, context.Background(), "export", "--model", res.Model, "--onnx", filepath.Join(t.TempDir(), "m.onnx"))
+			if !errors.Is(err, onnx.ErrUnsupported) {
+				t.Errorf("export: %v, want ErrUnsupported", err)
+			}
+			if edges == "none" {
 				return
 			}
-			_, _, err := execute(t, context.Background(), "eval", "--model", res.Model, "--episodes", "2", "--env-kwargs", "edges:none")
+			_, _, err = execute(t, context.Background(), "eval", "--model", res.Model, "--episodes", "2", "--env-kwargs", "edges:none")
 			if !errors.Is(err, models.ErrMismatch) || !strings.Contains(err.Error(), `no leaf "edges"`) {
 				t.Errorf("without edges: %v, want a mismatch that names them", err)
 			}
@@ -57,6 +64,7 @@ func TestModelsOfNodesServeOtherSizes(t *testing.T) {
 func TestScoresRankActions(t *testing.T) {
 	for _, tc := range []struct{ env, algo string }{
 		{"k8s/PodBalance-v0", "ppo"}, {"k8s/GPUPodScheduling-v0", "ppo"}, {"classic/CartPole-v1", "dqn"}, {"classic/CartPole-v1", "ppo_lstm"},
+		{"k8s/LRAPlacement-v0", "ppo_lstm"},
 	} {
 		v, err := envs.Make(tc.env, 3, envs.VecOptions{Autoreset: envs.SameStep})
 		if err != nil {

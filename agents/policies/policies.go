@@ -30,17 +30,28 @@ const (
 	SAGE = "SAGEPolicy" // layers that pass the mean of a node's neighbours to it
 	GCN  = "GCNPolicy"  // layers that pass the normalized sum
 
-	MlpLSTM = "MlpLstmPolicy" // an LSTM over the whole observation, then dense layers; ppo_lstm only
+	// Those of ppo_lstm only.
+	MlpLSTM  = "MlpLstmPolicy"  // an LSTM over the whole observation, then dense layers
+	NodeLSTM = "NodeLstmPolicy" // NodePolicy beside an LSTM over what belongs to no node and the nodes, pooled
+	SAGELSTM = "SAGELstmPolicy" // SAGEPolicy with the same
+	GCNLSTM  = "GCNLstmPolicy"  // GCNPolicy with the same
+)
+
+// layers are the kinds of layers of the policies over nodes, and recurrent says which of ppo_lstm are
+// which of these.
+var (
+	layers    = map[string]string{Node: "", SAGE: models.SAGE, GCN: models.GCN}
+	recurrent = map[string]string{MlpLSTM: Mlp, NodeLSTM: Node, SAGELSTM: SAGE, GCNLSTM: GCN}
 )
 
 // Network are the hyperparameters of a learner's network.
 type Network struct {
-	Policy       string  `json:"policy"`        // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"
+	Policy       string  `json:"policy"`        // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"; of ppo_lstm those with "Lstm" in them
 	NetArch      []int   `json:"net_arch"`      // widths of the hidden layers of each tower; default 64, 64
 	ActivationFn string  `json:"activation_fn"` // "tanh" (default) or "relu"
 	LayerNorm    bool    `json:"layer_norm"`    // between each hidden layer and its activation; default false
 	LogStdInit   float64 `json:"log_std_init"`  // first logarithm of the standard deviations of Box actions; default 0
-	Pool         string  `json:"pool"`          // of nodes for value and waiting: "mean", "max" or "mean+max" (default)
+	Pool         string  `json:"pool"`          // of nodes for value, waiting and LSTMs: "mean", "max" or "mean+max" (default)
 }
 
 // Defaults returns the defaults of Stable-Baselines3's actor-critic policies.
@@ -51,23 +62,26 @@ func Defaults() Network {
 // ActorCritic returns a network with separate towers for policy and value: the heads are
 // "action_net", which describes an action in act, and "value_net"; a Box has "log_std" too.
 func (n Network) ActorCritic(obs, act space.Space) (models.Spec, error) {
-	var spec models.Spec
-	if n.Policy == "" || n.Policy == Mlp {
-		var err error
-		if spec, err = n.dense(obs, act); err != nil {
-			return models.Spec{}, err
-		}
-	} else {
-		layer, nodes, wait, err := n.nodes(obs, act)
-		if err != nil {
-			return models.Spec{}, err
-		}
-		spec = models.NodeActorCritic(obs.Size(), nodes, n.NetArch, n.ActivationFn, layer, n.Pool, wait)
+	spec, err := n.actorCritic(n.Policy, obs, act)
+	if err != nil {
+		return models.Spec{}, err
 	}
 	return n.finish(spec)
 }
 
-// LSTM are the hyperparameters of MlpLstmPolicy, with the names and defaults of sb3-contrib.
+// actorCritic returns the network of a policy, which may be a part of n's.
+func (n Network) actorCritic(policy string, obs, act space.Space) (models.Spec, error) {
+	if policy == "" || policy == Mlp {
+		return n.dense(obs, act)
+	}
+	layer, nodes, wait, err := n.nodes(policy, obs, act)
+	if err != nil {
+		return models.Spec{}, err
+	}
+	return models.NodeActorCritic(obs.Size(), nodes, n.NetArch, n.ActivationFn, layer, n.Pool, wait), nil
+}
+
+// LSTM are the hyperparameters of policies with LSTMs, with the names and defaults of sb3-contrib.
 type LSTM struct {
 	LSTMHiddenSize   int  `json:"lstm_hidden_size"`   // cells of a layer; default 256
 	NLSTMLayers      int  `json:"n_lstm_layers"`      // default 1
@@ -78,17 +92,19 @@ type LSTM struct {
 // DefaultLSTM returns sb3-contrib's defaults.
 func DefaultLSTM() LSTM { return LSTM{LSTMHiddenSize: 256, NLSTMLayers: 1, EnableCriticLSTM: true} }
 
-// RecurrentActorCritic returns an MlpPolicy's network whose towers read LSTMs.
+// RecurrentActorCritic returns the network of a policy of ppo_lstm: one of ActorCritic whose towers
+// read LSTMs, in place of the observation or beside the rows of nodes.
 func (n Network) RecurrentActorCritic(obs, act space.Space, l LSTM) (models.Spec, error) {
+	policy, ok := recurrent[n.Policy]
 	switch {
-	case n.Policy != MlpLSTM:
-		return models.Spec{}, fmt.Errorf("policies: policy %q with an LSTM, want %s", n.Policy, MlpLSTM)
+	case !ok:
+		return models.Spec{}, fmt.Errorf("policies: policy %q with an LSTM, want %s, %s, %s or %s", n.Policy, MlpLSTM, NodeLSTM, SAGELSTM, GCNLSTM)
 	case l.SharedLSTM && l.EnableCriticLSTM:
 		return models.Spec{}, fmt.Errorf("policies: shared_lstm and enable_critic_lstm, want one of them or none")
 	case l.NLSTMLayers < 1:
 		return models.Spec{}, fmt.Errorf("policies: n_lstm_layers is %d, want at least 1", l.NLSTMLayers)
 	}
-	spec, err := n.dense(obs, act)
+	spec, err := n.actorCritic(policy, obs, act)
 	if err != nil {
 		return models.Spec{}, err
 	}
@@ -120,7 +136,7 @@ func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, 
 	if n.Policy == "" || n.Policy == Mlp {
 		spec.Heads = []models.Head{values}
 	} else {
-		layer, nodes, wait, err := n.nodes(obs, act)
+		layer, nodes, wait, err := n.nodes(n.Policy, obs, act)
 		if err != nil {
 			return models.Spec{}, err
 		}
@@ -143,8 +159,8 @@ func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, 
 }
 
 // nodes returns what a policy over nodes needs to know of the spaces.
-func (n Network) nodes(obs, act space.Space) (layer string, nodes models.Nodes, wait bool, err error) {
-	if layer, err = n.layer(); err != nil {
+func (n Network) nodes(policy string, obs, act space.Space) (layer string, nodes models.Nodes, wait bool, err error) {
+	if layer, err = layerOf(policy); err != nil {
 		return "", nodes, false, err
 	}
 	if nodes, wait, err = Nodes(obs, act); err != nil {
@@ -196,7 +212,7 @@ func Rebind(spec models.Spec, obs, act space.Space) (models.Spec, error) {
 	}
 	s := spec
 	s.Inputs, s.Nodes = obs.Size(), &nodes
-	if got, want := s.TowerInputs(0), spec.TowerInputs(0); got != want {
+	if got, want := s.NodeInputs(), spec.NodeInputs(); got != want {
 		return refuse("%d numbers belong to no node or edge, and did %d in training", got-nodes.Features, want-old.Features)
 	}
 	return s, s.Validate()
@@ -216,20 +232,15 @@ func (n Network) dense(obs, act space.Space) (models.Spec, error) {
 	return models.Spec{}, fmt.Errorf("policies: actions of kind %s, want discrete, multi_discrete, multi_binary or box", act.Describe().Kind)
 }
 
-// layer returns the kind of layers over nodes.
-func (n Network) layer() (string, error) {
-	switch n.Policy {
-	case Node:
-		return "", nil
-	case SAGE:
-		return models.SAGE, nil
-	case GCN:
-		return models.GCN, nil
+// layerOf returns the kind of layers of a policy over nodes.
+func layerOf(policy string) (string, error) {
+	if layer, ok := layers[policy]; ok {
+		return layer, nil
 	}
-	if n.Policy == MlpLSTM {
-		return "", fmt.Errorf("policies: policy %s, which is that of ppo_lstm", MlpLSTM)
+	if _, ok := recurrent[policy]; ok {
+		return "", fmt.Errorf("policies: policy %s, which is one of ppo_lstm", policy)
 	}
-	return "", fmt.Errorf("policies: policy %q, want %s, %s, %s or %s", n.Policy, Mlp, Node, SAGE, GCN)
+	return "", fmt.Errorf("policies: policy %q, want %s, %s, %s or %s", policy, Mlp, Node, SAGE, GCN)
 }
 
 // Nodes returns where obs holds nodes and edges, and whether act has an action that chooses no

@@ -70,6 +70,67 @@ func TestHeads(t *testing.T) {
 	}
 }
 
+// TestRecurrentHeads checks the same of policies with LSTMs, and what the LSTMs read: of a Box its
+// numbers; of nodes the pod's two, and mean and maximum of three features, or one of them.
+func TestRecurrentHeads(t *testing.T) {
+	for _, tc := range []struct {
+		policy, pool             string
+		obs, act                 space.Space
+		actions, width, lstm, in int
+	}{
+		{MlpLSTM, models.MeanMax, space.NewBox(0, 1, 29), space.NewBox(-1, 1, 2), 2, 5, 29, 16},
+		{MlpLSTM, models.MeanMax, graph, space.Discrete{N: 4}, 4, 5, 29, 16},
+		{NodeLSTM, models.MeanMax, graph, space.Discrete{N: 4}, 4, 5, 8, 3 + 2 + 16},
+		{NodeLSTM, models.Mean, graph, space.Discrete{N: 5}, 5, 6, 5, 3 + 2 + 16},
+		{SAGELSTM, models.Max, graph, space.Discrete{N: 5}, 5, 6, 5, 3 + 2 + 16},
+		{GCNLSTM, models.MeanMax, graph, space.Discrete{N: 4}, 4, 5, 8, 3 + 2 + 16},
+	} {
+		n, l := Defaults(), DefaultLSTM()
+		n.Policy, n.LayerNorm, n.Pool, l.LSTMHiddenSize = tc.policy, true, tc.pool, 16
+		spec, err := n.RecurrentActorCritic(tc.obs, tc.act, l)
+		if err != nil {
+			t.Errorf("%s for %+v: %v", tc.policy, tc.act, err)
+			continue
+		}
+		from, actions := spec.Head("action_net")
+		if from != 0 || actions != tc.actions || spec.Outputs() != tc.width || !spec.Towers[0].LayerNorm {
+			t.Errorf("%s for %+v: %d numbers of the action from %d on of %d, layer norm %v, want %d from 0 of %d, true",
+				tc.policy, tc.act, actions, from, spec.Outputs(), spec.Towers[0].LayerNorm, tc.actions, tc.width)
+		}
+		if got := spec.LSTMInputs(1); got != tc.lstm || spec.TowerInputs(0) != tc.in {
+			t.Errorf("%s for %+v: the critic's LSTM reads %d numbers and the policy's tower %d, want %d and %d",
+				tc.policy, tc.act, got, spec.TowerInputs(0), tc.lstm, tc.in)
+		}
+	}
+}
+
+func TestRecurrentRefuses(t *testing.T) {
+	box, bare := space.NewBox(0, 1, 2), space.Dict{Fields: []space.Field{{Key: "nodes", Space: space.NewBox(0, 1, 4, 3)}}}
+	for _, tc := range []struct {
+		policy   string
+		obs, act space.Space
+		want     string
+	}{
+		{Node, bare, space.Discrete{N: 4}, `policy "NodePolicy" with an LSTM, want MlpLstmPolicy, NodeLstmPolicy, SAGELstmPolicy or GCNLstmPolicy`},
+		{NodeLSTM, box, space.Discrete{N: 2}, `NodeLstmPolicy: observations of kind box, want a dict with a leaf "nodes"`},
+		{NodeLSTM, bare, space.Discrete{N: 3}, "NodeLstmPolicy: actions"},
+		{GCNLSTM, bare, space.Discrete{N: 4}, `GCNLstmPolicy: the observation has no leaf "edges"`},
+	} {
+		n := Defaults()
+		n.Policy = tc.policy
+		if _, err := n.RecurrentActorCritic(tc.obs, tc.act, DefaultLSTM()); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want one with %q", tc.policy, err, tc.want)
+		}
+	}
+	for policy := range recurrent {
+		n := Defaults()
+		n.Policy = policy
+		if _, err := n.ActorCritic(graph, space.Discrete{N: 4}); err == nil || !strings.Contains(err.Error(), policy+", which is one of ppo_lstm") {
+			t.Errorf("%s without memory: error %v", policy, err)
+		}
+	}
+}
+
 // TestParametersDoNotDependOnTheNodes compares the layouts for 4 and 100 nodes.
 func TestParametersDoNotDependOnTheNodes(t *testing.T) {
 	n := Defaults()
@@ -132,7 +193,12 @@ func TestRebind(t *testing.T) {
 		for _, wait := range []int{0, 1} {
 			n := Defaults()
 			n.Policy = policy
+			r := n
+			r.Policy = map[string]string{Node: NodeLSTM, SAGE: SAGELSTM, GCN: GCNLSTM}[policy]
 			for name, make := range map[string]func(obs, act space.Space) (models.Spec, error){
+				"lstm": func(obs, act space.Space) (models.Spec, error) {
+					return r.RecurrentActorCritic(obs, act, DefaultLSTM())
+				},
 				"actor-critic":    n.ActorCritic,
 				"values":          func(obs, act space.Space) (models.Spec, error) { return n.ActionValues(obs, act, false) },
 				"dueling, values": func(obs, act space.Space) (models.Spec, error) { return n.ActionValues(obs, act, true) },
@@ -179,6 +245,11 @@ func TestRebindRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.Policy = NodeLSTM
+	lstm, err := n.RecurrentActorCritic(graph, space.Discrete{N: 4}, DefaultLSTM())
+	if err != nil {
+		t.Fatal(err)
+	}
 	bare := space.Dict{Fields: []space.Field{{Key: "pod", Space: space.NewBox(0, 1, 2)}, {Key: "nodes", Space: space.NewBox(0, 1, 4, 3)}}}
 	unmasked := space.Dict{Fields: graph.Fields[:3]}
 	for _, tc := range []struct {
@@ -187,6 +258,8 @@ func TestRebindRefuses(t *testing.T) {
 		want     string
 	}{
 		{dense, withNodes(9, 3, 20, 2), space.Discrete{N: 9}, "the network has no nodes"},
+		{lstm, withNodes(9, 3, 20, 5), space.Discrete{N: 9}, "5 numbers belong to no node or edge, and did 2 in training"},
+		{lstm, withNodes(9, 4, 20, 2), space.Discrete{N: 9}, "nodes have 4 features, and had 3 in training"},
 		{spec, withNodes(9, 4, 20, 2), space.Discrete{N: 9}, "nodes have 4 features, and had 3 in training"},
 		{spec, withNodes(9, 3, 20, 5), space.Discrete{N: 9}, "5 numbers belong to no node or edge, and did 2 in training"},
 		{spec, withNodes(9, 3, 20, 2), space.Discrete{N: 10}, "an action that chooses no node: true, in training false"},

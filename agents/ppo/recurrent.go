@@ -44,7 +44,7 @@ func (c *RecurrentConfig) validate(numEnvs int) error {
 }
 
 // RecurrentNetworkSpec returns the network that cfg asks for: LSTMs with PyTorch's default
-// initialization, and what NetworkSpec has, on top of them.
+// initialization, and what NetworkSpec has, on top of them or, over nodes, beside them.
 func RecurrentNetworkSpec(cfg RecurrentConfig, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.RecurrentActorCritic(obs, act, cfg.LSTM)
 }

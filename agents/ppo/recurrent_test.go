@@ -126,6 +126,9 @@ func TestRecurrentSameSeedSameBits(t *testing.T) {
 	agentstest.CheckSeeds(t, 4, func(seed uint64) *agentstest.Run[*Learner] {
 		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), seed)
 	})
+	agentstest.CheckSeeds(t, 4, func(seed uint64) *agentstest.Run[*Learner] {
+		return newRecurrentRun(t, envcheck.RecalledNode(8, 7), 4, quickNodes(), seed)
+	})
 }
 
 // TestRecurrentResume breaks off between rollouts of 32 steps in the middle of episodes of 7, so
@@ -134,8 +137,22 @@ func TestRecurrentResume(t *testing.T) {
 	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, func(seed uint64) *agentstest.Run[*Learner] {
 		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), seed)
 	})
+	nodes := func(seed uint64) *agentstest.Run[*Learner] {
+		cfg := quickNodes()
+		cfg.NormObs, cfg.NormReward = true, true
+		return newRecurrentRun(t, envcheck.RecalledNode(8, 7), 4, cfg, seed)
+	}
+	agentstest.CheckResume(t, func(r *agentstest.Run[*Learner]) { r.Updates(4) }, nodes)
 	// Without the state the rest is another.
-	whole, other := newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), 7), newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), 7)
+	checkStateMatters(t, func() *agentstest.Run[*Learner] {
+		return newRecurrentRun(t, envcheck.Memory(3, 7), 4, quickRecurrent(), 7)
+	})
+	checkStateMatters(t, func() *agentstest.Run[*Learner] { return nodes(7) })
+}
+
+func checkStateMatters(t *testing.T, run func() *agentstest.Run[*Learner]) {
+	t.Helper()
+	whole, other := run(), run()
 	for !whole.Cycle() {
 	}
 	for !other.Cycle() {
@@ -274,9 +291,13 @@ func TestSequenceRows(t *testing.T) {
 // TestRecurrentGradientAgainstGorgonia compares the loss and every gradient of a minibatch of
 // sequences with those of automatic differentiation, and some with finite differences.
 func TestRecurrentGradientAgainstGorgonia(t *testing.T) {
-	cfg := quickRecurrent()
+	t.Run("memory", func(t *testing.T) { checkRecurrentGradient(t, envcheck.Memory(3, 5), quickRecurrent(), 0.15) })
+	t.Run("nodes", func(t *testing.T) { checkRecurrentGradient(t, envcheck.RecalledNode(5, 4), quickNodes(), 0.8) })
+}
+
+// checkRecurrentGradient moves parameters by up to that much.
+func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, move float64) {
 	cfg.NSteps, cfg.BatchSize, cfg.LSTMHiddenSize, cfg.NetArch, cfg.NormalizeAdvantage = 8, 16, 5, []int{4}, false
-	spec := envcheck.Memory(3, 5)
 	r := newRecurrentRun(t, spec, 4, cfg, 1)
 	for !r.L.Buf.Full() {
 		r.Batch = agentstest.Step(t, r.L, r.Vec, r.Batch, r.Actions)
@@ -284,7 +305,7 @@ func TestRecurrentGradientAgainstGorgonia(t *testing.T) {
 	r.L.Buf.Estimate(0.9, 0.9)
 	for i, p := range r.L.Params { // so that ratios are not 1, on both sides of the clip
 		for j := range p.Value {
-			p.Value[j] += 0.15 * float32(math.Sin(float64(i+3*j)))
+			p.Value[j] += float32(move * math.Sin(float64(i+3*j)))
 		}
 	}
 	minibatch := []int{2, 0}
@@ -319,8 +340,11 @@ func TestRecurrentGradientAgainstGorgonia(t *testing.T) {
 		for _, g := range actor.Params[i].Grad {
 			scale = max(scale, math.Abs(float64(g)))
 		}
-		if scale == 0 {
-			t.Errorf("%s has no gradient", p.Name)
+		// The bias that all logits of nodes share changes no probability.
+		if shared := p.Name == "action_net.bias" && len(p.Grad) == 1; shared != (scale < 1e-6) {
+			t.Errorf("%s has a gradient of size %v", p.Name, scale)
+		} else if shared {
+			continue
 		}
 		if diff := cmp.Diff(actor.Params[i].Grad, p.Grad, cmpopts.EquateApprox(1e-4, 1e-4*scale)); diff != "" {
 			t.Errorf("gradient of %s (-gorgonia +fused):\n%s", p.Name, diff)
@@ -363,7 +387,7 @@ func TestRecurrentConfigIsValidated(t *testing.T) {
 		want   string
 	}{
 		{func(c *RecurrentConfig) { c.NSteps, c.BatchSize = 32, 48 }, "ppo: n_steps 32 and batch_size 48: want one to be a multiple"},
-		{func(c *RecurrentConfig) { c.Policy = policies.Node }, `policy "NodePolicy" with an LSTM, want MlpLstmPolicy`},
+		{func(c *RecurrentConfig) { c.Policy = policies.Node }, `policy "NodePolicy" with an LSTM, want MlpLstmPolicy, NodeLstmPolicy`},
 		{func(c *RecurrentConfig) { c.SharedLSTM = true }, "shared_lstm and enable_critic_lstm, want one of them or none"},
 		{func(c *RecurrentConfig) { c.NLSTMLayers = 0 }, "n_lstm_layers is 0, want at least 1"},
 		{func(c *RecurrentConfig) { c.LSTMHiddenSize = 0 }, `lstm "lstm_actor": size 0`},
@@ -388,7 +412,7 @@ func TestRecurrentConfigIsValidated(t *testing.T) {
 	}
 	plain := Defaults()
 	plain.Policy = policies.MlpLSTM
-	if _, err := NetworkSpec(plain, space.NewBox(0, 1, 1), space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "which is that of ppo_lstm") {
+	if _, err := NetworkSpec(plain, space.NewBox(0, 1, 1), space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "which is one of ppo_lstm") {
 		t.Errorf("ppo with MlpLstmPolicy: error %v", err)
 	}
 }

@@ -26,6 +26,7 @@ func TestToysKeepTheContract(t *testing.T) {
 		{"LargestNode", envcheck.LargestNode(5, true), false},
 		{"Partner", envcheck.Partner(6), false},
 		{"Memory", envcheck.Memory(4, 5), false},
+		{"RecalledNode", envcheck.RecalledNode(5, 4), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			envcheck.Run(t, tc.spec, envcheck.Options{OneEpisode: tc.oneEpisode})

@@ -149,3 +149,76 @@ func (t *partner) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		edgeMask[i] = 1
 	}
 }
+
+// RecalledNode shows in the first step of an episode, by a number that belongs to no node, whether
+// the node with the largest or that with the smallest first feature is asked for, in this step and
+// in each of the following, where the number is 0. The right node is worth 1; nodes, mask and
+// features are those of LargestNode. An episode has the given length, which is the optimal return
+// and that of the baseline Recall. A policy without memory knows what is asked for in the first
+// step only, and guesses it by a coin in the others.
+func RecalledNode(n, length int) *envs.Spec {
+	s := toySpec("toy/RecalledNode-v0", 0, func() envs.Task { return &recalledNode{largestNode: largestNode{n: n}, length: length} })
+	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Rule, error) {
+		task, ok := t.(*recalledNode)
+		if !ok {
+			return nil, errTask
+		}
+		return func(_ *cluster.State, _ bool, action []float32) error {
+			action[0] = float32(task.wanted())
+			return nil
+		}, nil
+	}}}
+	return s
+}
+
+type recalledNode struct {
+	largestNode
+	length, k int
+	smallest  bool
+}
+
+func (t *recalledNode) Spaces() (obs, act space.Space) {
+	nodes, act := t.largestNode.Spaces()
+	fields := append([]space.Field{{Key: "cue", Space: space.NewBox(-1, 1, 1)}}, nodes.(space.Dict).Fields...)
+	return space.Dict{Fields: fields}, act
+}
+
+func (t *recalledNode) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	t.k, t.smallest = 0, rng.IntN(2) == 0
+	return t.largestNode.Begin(ctx, c, rng)
+}
+
+// wanted returns the node that is asked for.
+func (t *recalledNode) wanted() int {
+	if !t.smallest {
+		return t.best()
+	}
+	worst := -1
+	for i, ok := range t.permitted {
+		if ok && (worst < 0 || t.features[2*i] < t.features[2*worst]) {
+			worst = i
+		}
+	}
+	return worst
+}
+
+func (t *recalledNode) Apply(_ context.Context, _ cluster.Cluster, action []float32) (envs.Outcome, error) {
+	t.k++
+	o := envs.Outcome{Terminated: t.k == t.length}
+	if int(action[0]) == t.wanted() {
+		o.Reward = 1
+	}
+	t.draw()
+	return o, nil
+}
+
+func (t *recalledNode) Observe(s *cluster.State, obs []float32, mask []bool) {
+	obs[0] = 0
+	if t.k == 0 {
+		obs[0] = 1
+		if t.smallest {
+			obs[0] = -1
+		}
+	}
+	t.largestNode.Observe(s, obs[1:], mask)
+}

@@ -46,14 +46,15 @@ type Network struct {
 	heads  []head
 	lstms  []lstm
 
-	globals   []models.Range // parts of an observation that belong to no node or edge
-	global    []float32      // (rows, width of globals) copies of them
-	nodeRows  []float32      // (rows, nodes) rows of nodes, each with the globals; empty without layers of messages
-	graphs    graphs
-	stateSize int
-	tile      int // rows that pass through all layers together
-	shard     int // rows whose gradients are summed first
-	parallel  int // least rows that workers share
+	globals    []models.Range // parts of an observation that belong to no node or edge
+	global     []float32      // (rows, width of globals) copies of them
+	nodeInputs int            // width of a node's row with the globals
+	nodeRows   []float32      // (rows, nodes) such rows; empty without layers of messages
+	graphs     graphs
+	stateSize  int
+	tile       int // rows that pass through all layers together
+	shard      int // rows whose gradients are summed first
+	parallel   int // least rows that workers share
 
 	rows    int       // of the last Forward; 0 before the first
 	num     int       // environments among them

@@ -16,11 +16,12 @@ type tower struct {
 	nodes  bool  // its items are nodes
 	in     int   // width of what it reads
 
-	lstm, from int // index of the LSTM or node tower that it reads, or -1
+	lstm, from int // index of the LSTM or node tower that it reads, or -1; one over nodes reads the LSTM beside them
 	mean, max  bool
 	backward   bool // a gradient reaches lstm or from
 	readers    int  // towers that pool this one and send it a gradient
 
+	rows   []float32 // (rows, nodes, in) if it reads nodes with an LSTM beside them by layers of messages
 	pooled []float32 // (rows, in) if it reads a node tower
 	argmax []int32   // (rows, width of that tower) nodes of the maxima
 }
@@ -30,10 +31,11 @@ type layer struct {
 	kind           string // empty: dense; models.SAGE or models.GCN
 	param, in, out int
 	norm           int  // index of the weight of its layer norm, before the bias of that; 0 for none
-	split          bool // it reads rows of nodes and globals where they lie
+	split          bool // it reads rows of nodes, globals and the LSTM beside them where they lie
+	observed       int  // inputs, from the first on, that need no gradient: those of an observation
 
-	// transposed is the weight as (out, in), for the gradient of the layer's input. It is
-	// empty where the input is an observation. root is the same of a SAGE layer's lin_r.
+	// transposed is the weight of the other inputs as (out, in), for their gradient; empty if
+	// there are none. root is the same of a SAGE layer's lin_r.
 	transposed, root []float32
 
 	y       []float32 // results after the activation, for an item of the last Forward each; empty for a head
@@ -51,6 +53,10 @@ type head struct {
 
 // build lays out the network in the order of [models.ParamLayout].
 func (n *Network) build() {
+	if n.spec.Nodes != nil {
+		n.globals, n.nodeInputs = n.spec.Globals(), n.spec.NodeInputs()
+		n.graphs = newGraphs(n.spec)
+	}
 	param := 0
 	offset := 0
 	for i, h := range n.spec.Heads {
@@ -62,18 +68,14 @@ func (n *Network) build() {
 		n.heads = append(n.heads, hd)
 		offset += n.spec.HeadWidth(i)
 	}
-	next := func(kind string, observes bool) layer {
+	next := func(kind string, observed int) layer {
 		shape := n.params[param].Shape
-		l := layer{kind: kind, param: param, in: shape[0], out: shape[1]}
+		l := layer{kind: kind, param: param, in: shape[0], out: shape[1], observed: observed}
 		param += 2
-		if !observes {
-			l.transposed = aligned(l.in * l.out)
-		}
+		l.transposed = aligned((l.in - observed) * l.out)
 		if kind == models.SAGE {
 			param++
-			if !observes {
-				l.root = aligned(l.in * l.out)
-			}
+			l.root = aligned((l.in - observed) * l.out)
 		}
 		return l
 	}
@@ -81,8 +83,16 @@ func (n *Network) build() {
 		n.towers = append(n.towers, n.newTower(i))
 		tw := &n.towers[i]
 		for j := range t.Hidden {
-			l := next(t.Layer, j == 0 && !tw.backward)
-			l.split = j == 0 && tw.nodes && t.Layer == ""
+			split := j == 0 && tw.nodes && t.Layer == ""
+			observed := 0
+			switch {
+			case j == 0 && !tw.backward:
+				observed = tw.in
+			case split:
+				observed = n.nodeInputs
+			}
+			l := next(t.Layer, observed)
+			l.split = split
 			if t.LayerNorm {
 				l.norm = param
 				param += 2
@@ -96,15 +106,15 @@ func (n *Network) build() {
 			continue
 		}
 		t := &n.towers[hd.tower]
-		hd.layer = next("", len(t.layers) == 0 && !t.backward)
+		observed := 0
+		if len(t.layers) == 0 && !t.backward {
+			observed = t.in
+		}
+		hd.layer = next("", observed)
 		t.heads = append(t.heads, i)
 	}
 	for _, l := range n.spec.LSTMs {
-		n.lstms = append(n.lstms, newLSTM(l, n.params, &param))
-	}
-	if n.spec.Nodes != nil {
-		n.globals = n.spec.Globals()
-		n.graphs = newGraphs(n.spec)
+		n.lstms = append(n.lstms, newLSTM(l, n.spec, n.params, &param))
 	}
 }
 
@@ -158,6 +168,9 @@ func (n *Network) grow(rows int) {
 				layer.xhat, layer.inverse = aligned(items*layer.out), make([]float32, items)
 			}
 		}
+		if tw.nodes && tw.lstm >= 0 && !tw.layers[0].split {
+			tw.rows = aligned(items * tw.in)
+		}
 		if tw.from >= 0 {
 			tw.pooled = aligned(rows * tw.in)
 			tw.argmax = make([]int32, rows*n.towers[tw.from].width())
@@ -190,10 +203,10 @@ func (n *Network) widest() int {
 func (n *Network) transposeWeights() {
 	update := func(l *layer) {
 		if len(l.transposed) > 0 {
-			n.k.transpose(l.transposed, n.params[l.param].Value, l.in, l.out)
+			n.k.transpose(l.transposed, n.params[l.param].Value[l.observed*l.out:], l.in-l.observed, l.out)
 		}
 		if len(l.root) > 0 {
-			n.k.transpose(l.root, n.params[l.param+2].Value, l.in, l.out)
+			n.k.transpose(l.root, n.params[l.param+2].Value[l.observed*l.out:], l.in-l.observed, l.out)
 		}
 	}
 	for t := range n.towers {

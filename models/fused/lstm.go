@@ -14,6 +14,9 @@ type lstm struct {
 	cells   []cell
 	in, out int
 	param   int       // weight of the dense layer, before its bias
+	pool    string    // of the nodes that it reads after the globals; empty if it reads the observation
+	x       []float32 // (rows, in) globals and pooled nodes
+	argmax  []int32   // nodes of the maxima, of no use
 	y       []float32 // results of the dense layer
 	dOutput []float32 // (rows, out) gradients of the results, which towers add
 }
@@ -32,8 +35,11 @@ type cell struct {
 	dh, dc       []float32 // (n, size) gradients that come from the next step
 }
 
-func newLSTM(s models.LSTM, params []models.Param, param *int) lstm {
-	l := lstm{in: params[*param].Shape[0], out: s.Hidden, param: *param}
+func newLSTM(s models.LSTM, spec models.Spec, params []models.Param, param *int) lstm {
+	l := lstm{in: params[*param].Shape[0], out: s.Hidden, param: *param, pool: s.Pool}
+	if s.Pool != "" {
+		l.argmax = make([]int32, spec.Nodes.Features)
+	}
 	if s.Layers == 0 {
 		*param += 2
 		return l
@@ -53,6 +59,9 @@ func newLSTM(s models.LSTM, params []models.Param, param *int) lstm {
 
 func (l *lstm) grow(rows int) {
 	l.dOutput = aligned(rows * l.out)
+	if l.pool != "" {
+		l.x = aligned(rows * l.in)
+	}
 	if len(l.cells) == 0 {
 		l.y = aligned(rows * l.out)
 	}
@@ -119,6 +128,10 @@ func (n *Network) forwardLSTMs(state []float32, starts []bool) {
 	for i := range n.lstms {
 		l := &n.lstms[i]
 		x := n.input
+		if l.pool != "" {
+			n.poolRows(l)
+			x = l.x
+		}
 		if len(l.cells) == 0 {
 			n.k.gemm(n.rows, l.out, l.in, matrix{x, l.in, 1}, n.params[l.param].Value, l.out, l.y, l.out, n.params[l.param+1].Value, 0)
 		}
@@ -128,6 +141,27 @@ func (n *Network) forwardLSTMs(state []float32, starts []bool) {
 			n.forwardCell(c, x, starts)
 			offset += 2 * c.size
 			x = c.h
+		}
+	}
+}
+
+// poolRows sets what an LSTM reads of the current batch: the globals, then the mean and the
+// maximum of the nodes' rows, or one of them.
+func (n *Network) poolRows(l *lstm) {
+	nodes := n.spec.Nodes
+	size := nodes.N * nodes.Features
+	for r := range n.rows {
+		obs, x := n.input[r*n.spec.Inputs:(r+1)*n.spec.Inputs], l.x[r*l.in:(r+1)*l.in]
+		for _, g := range n.globals {
+			x = x[copy(x, obs[g.Start:g.End]):]
+		}
+		rows := obs[nodes.Offset : nodes.Offset+size]
+		if l.pool != models.Max {
+			n.meanRows(x[:nodes.Features], rows)
+			x = x[nodes.Features:]
+		}
+		if l.pool != models.Mean {
+			n.k.maxRows(x, l.argmax, rows)
 		}
 	}
 }
@@ -219,15 +253,19 @@ func shift(x []float32) {
 func (n *Network) backwardLSTMs() {
 	for i := range n.lstms {
 		l := &n.lstms[i]
+		read := n.obs
+		if l.pool != "" {
+			read = l.x
+		}
 		if len(l.cells) == 0 {
-			n.setGradient(l.param, n.obs, l.in, l.dOutput, l.out, n.rows)
+			n.setGradient(l.param, read, l.in, l.dOutput, l.out, n.rows)
 			n.setBias(l.param+1, l.dOutput, l.out)
 			continue
 		}
 		d := l.dOutput
 		for j := len(l.cells) - 1; j >= 0; j-- {
 			c := &l.cells[j]
-			x := n.obs
+			x := read
 			if j > 0 {
 				x = l.cells[j-1].h
 			}

@@ -96,14 +96,10 @@ func (n *Network) readEdges(obs []float32, rows int) error {
 
 // growNodes makes room for the nodes of that many rows.
 func (n *Network) growNodes(rows int) {
-	globals := 0
-	for _, g := range n.globals {
-		globals += g.End - g.Start
-	}
-	n.global = aligned(rows * globals)
+	n.global = aligned(rows * (n.nodeInputs - n.spec.Nodes.Features))
 	for _, t := range n.spec.Towers {
 		if t.Layer != "" {
-			n.nodeRows = aligned(rows * n.spec.Nodes.N * (n.spec.Nodes.Features + globals))
+			n.nodeRows = aligned(rows * n.spec.Nodes.N * n.nodeInputs)
 		}
 	}
 	if g := &n.graphs; g.edges > 0 && !g.fixed {
@@ -114,7 +110,7 @@ func (n *Network) growNodes(rows int) {
 // gather copies the globals of a tile and, for layers of messages, joins them to the nodes.
 func (n *Network) gather(lo, rows int) {
 	nodes, inputs := n.spec.Nodes, n.spec.Inputs
-	width := len(n.global) / (len(n.obs) / inputs)
+	width := n.nodeInputs - nodes.Features
 	for r := lo; r < lo+rows; r++ {
 		obs, global := n.obs[r*inputs:(r+1)*inputs], n.global[r*width:(r+1)*width]
 		at := 0
@@ -124,25 +120,66 @@ func (n *Network) gather(lo, rows int) {
 		if len(n.nodeRows) == 0 {
 			continue
 		}
-		row := nodes.Features + width
 		for i := range nodes.N {
-			x := n.nodeRows[(r*nodes.N+i)*row:]
+			x := n.nodeRows[(r*nodes.N+i)*n.nodeInputs:]
 			copy(x, obs[nodes.Offset+i*nodes.Features:][:nodes.Features])
 			copy(x[nodes.Features:], global)
 		}
 	}
 }
 
-// splitAffine computes a layer that reads nodes and globals: globals once for each
-// observation.
-func (w *worker) splitAffine(l *layer, lo, rows int) {
+// A part is what all nodes of an observation read alike: the globals, or the results of the
+// LSTM beside them. Its columns are those of a layer's input from offset on.
+type part struct {
+	x             []float32 // from a row on
+	width, offset int
+}
+
+// parts returns those of a node tower, from row lo on. They may be of no width.
+func (n *Network) parts(tw *tower, lo int) [2]part {
+	features := n.spec.Nodes.Features
+	globals := n.nodeInputs - features
+	p := [2]part{{n.global[lo*globals:], globals, features}}
+	if tw.lstm >= 0 {
+		l := &n.lstms[tw.lstm]
+		p[1] = part{l.output()[lo*l.out:], l.out, features + globals}
+	}
+	return p
+}
+
+// join sets the rows of a tower whose layers of messages read nodes with an LSTM beside them.
+func (n *Network) join(tw *tower, lo, rows int) {
+	nodes, width := n.spec.Nodes.N, n.nodeInputs
+	beside := n.parts(tw, lo)[1]
+	for r := range rows {
+		for i := (lo + r) * nodes; i < (lo+r+1)*nodes; i++ {
+			x := tw.rows[i*tw.in : (i+1)*tw.in]
+			copy(x, n.nodeRows[i*width:(i+1)*width])
+			copy(x[width:], beside.x[r*beside.width:])
+		}
+	}
+}
+
+// sendBeside carries the gradient of what a node tower reads to the LSTM beside the nodes.
+func (n *Network) sendBeside(tw *tower, d []float32, t tile) {
+	nodes, width := n.spec.Nodes.N, n.nodeInputs
+	l := &n.lstms[tw.lstm]
+	for r := range t.rows {
+		n.k.sumRows(l.dOutput[(t.lo+r)*l.out:(t.lo+r+1)*l.out], d[r*nodes*tw.in+width:], nodes, tw.in)
+	}
+}
+
+// splitAffine computes a layer that reads nodes and parts: parts once for each observation.
+func (w *worker) splitAffine(tw *tower, l *layer, lo, rows int) {
 	n := w.net
 	nodes := n.spec.Nodes
 	weight, bias := n.params[l.param].Value, n.params[l.param+1].Value
 	start, ldstart := bias, 0
-	if globals := l.in - nodes.Features; globals > 0 {
-		n.k.gemm(rows, l.out, globals, matrix{n.global[lo*globals:], globals, 1}, weight[nodes.Features*l.out:], l.out, w.sums, l.out, bias, 0)
-		start, ldstart = w.sums, l.out
+	for _, p := range n.parts(tw, lo) {
+		if p.width > 0 {
+			n.k.gemm(rows, l.out, p.width, matrix{p.x, p.width, 1}, weight[p.offset*l.out:], l.out, w.sums, l.out, start, ldstart)
+			start, ldstart = w.sums, l.out
+		}
 	}
 	for r := range rows {
 		x := n.obs[(lo+r)*n.spec.Inputs+nodes.Offset:]
@@ -151,14 +188,15 @@ func (w *worker) splitAffine(l *layer, lo, rows int) {
 	}
 }
 
-// splitParameters adds the gradients of the weight and the bias of such a layer.
-func (w *worker) splitParameters(l *layer, d []float32, t tile) {
+// splitParameters adds the gradients of the weight and the bias of such a layer, and that of
+// the results of the LSTM beside the nodes.
+func (w *worker) splitParameters(tw *tower, l *layer, d []float32, t tile) {
 	n := w.net
 	nodes := n.spec.Nodes
 	weight, bias := w.gradient(l.param, t), w.gradient(l.param+1, t)
 	sums := w.sums[:t.rows*l.out]
 	clear(sums)
-	of, globals := weight[:nodes.Features*l.out], l.in-nodes.Features
+	of := weight[:nodes.Features*l.out]
 	sum := of
 	if t.set {
 		sum = nil
@@ -173,13 +211,21 @@ func (w *worker) splitParameters(l *layer, d []float32, t tile) {
 		clear(bias)
 	}
 	n.k.sumRows(bias, sums, t.rows, l.out)
-	if globals > 0 {
-		of := weight[nodes.Features*l.out:]
+	for _, p := range n.parts(tw, t.lo) {
+		if p.width == 0 {
+			continue
+		}
+		of := weight[p.offset*l.out:]
 		sum := of
 		if t.set {
 			sum = nil
 		}
-		n.k.gemm(globals, l.out, t.rows, matrix{n.global[t.lo*globals:], 1, globals}, sums, l.out, of, l.out, sum, l.out)
+		n.k.gemm(p.width, l.out, t.rows, matrix{p.x, 1, p.width}, sums, l.out, of, l.out, sum, l.out)
+	}
+	if tw.backward {
+		beside := &n.lstms[tw.lstm]
+		dOutput := beside.dOutput[t.lo*beside.out:]
+		n.k.gemm(t.rows, beside.out, l.out, matrix{sums, l.out, 1}, l.transposed, beside.out, dOutput, beside.out, dOutput, beside.out)
 	}
 }
 
@@ -247,17 +293,23 @@ func (w *worker) pool(tw *tower, lo, rows int) {
 	for r := lo; r < lo+rows; r++ {
 		x, pooled := top[r*nodes*width:(r+1)*nodes*width], tw.pooled[r*tw.in:(r+1)*tw.in]
 		if tw.mean {
-			clear(pooled[:width])
-			n.k.sumRows(pooled[:width], x, nodes, width)
-			scale := 1 / float32(nodes)
-			for j := range width {
-				pooled[j] *= scale
-			}
+			n.meanRows(pooled[:width], x)
 			pooled = pooled[width:]
 		}
 		if tw.max {
 			n.k.maxRows(pooled, tw.argmax[r*width:(r+1)*width], x)
 		}
+	}
+}
+
+// meanRows sets mean to the mean of the rows of x, which are as long as mean and one for each node.
+func (n *Network) meanRows(mean, x []float32) {
+	clear(mean)
+	nodes := n.spec.Nodes.N
+	n.k.sumRows(mean, x, nodes, len(mean))
+	scale := 1 / float32(nodes)
+	for j := range mean {
+		mean[j] *= scale
 	}
 }
 

@@ -89,6 +89,9 @@ func (w *worker) forwardTower(tw *tower, lo, rows int) {
 	if tw.from >= 0 {
 		w.pool(tw, lo, rows)
 	}
+	if len(tw.rows) > 0 {
+		n.join(tw, lo, rows)
+	}
 	x := n.read(tw, lo)
 	at, items := n.items(tw, lo), n.items(tw, rows)
 	for i := range tw.layers {
@@ -96,7 +99,7 @@ func (w *worker) forwardTower(tw *tower, lo, rows int) {
 		y := l.y[at*l.out : (at+items)*l.out]
 		switch {
 		case l.split:
-			w.splitAffine(l, lo, rows)
+			w.splitAffine(tw, l, lo, rows)
 		case l.kind != "":
 			n.aggregate(l, x, lo, rows)
 			w.affine(l, l.z[at*l.in:], items, y, l.out)
@@ -129,14 +132,16 @@ func (w *worker) forwardTower(tw *tower, lo, rows int) {
 // split is not used.
 func (n *Network) read(tw *tower, lo int) []float32 {
 	switch {
+	case tw.nodes && tw.layers[0].split:
+		return nil
+	case len(tw.rows) > 0:
+		return tw.rows[n.items(tw, lo)*tw.in:]
+	case tw.nodes:
+		return n.nodeRows[n.items(tw, lo)*tw.in:]
 	case tw.lstm >= 0:
 		return n.lstms[tw.lstm].output()[lo*tw.in:]
 	case tw.from >= 0:
 		return tw.pooled[lo*tw.in:]
-	case tw.nodes && len(n.nodeRows) == 0:
-		return nil
-	case tw.nodes:
-		return n.nodeRows[n.items(tw, lo)*tw.in:]
 	}
 	return n.obs[lo*tw.in:]
 }
@@ -194,8 +199,8 @@ func (w *worker) backwardTower(index int, t tile) {
 		if i > 0 {
 			x = tw.layers[i-1].y[at*l.in:]
 		}
-		w.layerParameters(l, x, d, at, items, t)
-		if i == 0 && !tw.backward {
+		w.layerParameters(tw, l, x, d, at, items, t)
+		if i == 0 && (!tw.backward || l.split) {
 			return
 		}
 		w.inputGradient(l, d, below, items, t)
@@ -250,10 +255,10 @@ func (w *worker) gatherHead(hd *head, t tile) []float32 {
 }
 
 // layerParameters adds the gradients of the weights and the bias of a layer.
-func (w *worker) layerParameters(l *layer, x, d []float32, at, items int, t tile) {
+func (w *worker) layerParameters(tw *tower, l *layer, x, d []float32, at, items int, t tile) {
 	switch {
 	case l.split:
-		w.splitParameters(l, d, t)
+		w.splitParameters(tw, l, d, t)
 	case l.kind != "":
 		w.parameters(l, l.z[at*l.in:], d, l.out, items, t)
 		if l.kind == models.SAGE {
@@ -283,12 +288,15 @@ func (w *worker) inputGradient(l *layer, d, below []float32, items int, t tile) 
 
 // send carries the gradient of what a tower reads to the LSTM or the node tower.
 func (w *worker) send(tw *tower, d []float32, t tile) {
-	if tw.lstm >= 0 {
+	switch {
+	case tw.nodes:
+		w.net.sendBeside(tw, d, t)
+	case tw.lstm >= 0:
 		all := w.net.lstms[tw.lstm].dOutput
 		w.net.k.add(all[t.lo*tw.in:(t.lo+t.rows)*tw.in], d)
-		return
+	default:
+		w.unpool(tw, d, t)
 	}
-	w.unpool(tw, d, t)
 }
 
 // gradient returns where a tile adds the gradient of a parameter.

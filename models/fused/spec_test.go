@@ -162,7 +162,12 @@ func TestMessagesByHand(t *testing.T) {
 
 // The parameters of one number of nodes serve another, and the logits of equal nodes are equal.
 func TestOtherSize(t *testing.T) {
-	small := models.NodeActorCritic(4*3+2, models.Nodes{Offset: 2, N: 4, Features: 3}, []int{9, 8}, models.Tanh, "", models.MeanMax, true)
+	nodes := models.NodeActorCritic(4*3+2, models.Nodes{Offset: 2, N: 4, Features: 3}, []int{9, 8}, models.Tanh, "", models.MeanMax, true)
+	t.Run("nodes", func(t *testing.T) { checkOtherSize(t, nodes) })
+	t.Run("lstm", func(t *testing.T) { checkOtherSize(t, models.WithLSTM(nodes, 1, 6, models.CriticLSTM)) })
+}
+
+func checkOtherSize(t *testing.T, small models.Spec) {
 	big, err := small.WithNodes(1213, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -264,26 +264,31 @@ func (b *builder) tower(i int) (*G.Node, error) {
 func (b *builder) read(i int) (*G.Node, error) {
 	t := b.spec.Towers[i]
 	lstm, from := b.spec.Source(i)
-	if b.spec.PerNode(i) {
-		return b.input("nodes", b.b.nodeRows, b.b.rows*b.spec.Nodes.N, b.spec.TowerInputs(i)), nil
-	}
-	if lstm < 0 && from < 0 {
+	if lstm < 0 && from < 0 && !b.spec.PerNode(i) {
 		return b.input("obs", b.b.obs, b.b.rows, b.spec.Inputs), nil
 	}
-	if t.Detach && b.detached {
-		return b.input("detached "+t.Name, b.b.detached[i], b.b.rows, b.spec.TowerInputs(i)), nil
-	}
-	var x *G.Node
+	var x *G.Node // what a gradient may reach
 	var err error
-	if lstm >= 0 {
+	switch {
+	case t.Detach && b.detached:
+		x = b.input("detached "+t.Name, b.b.detached[i], b.b.rows, len(b.b.detached[i])/b.b.rows)
+	case lstm >= 0:
 		x, err = b.lstm(lstm)
-	} else if x, err = b.tower(from); err == nil {
-		x, err = b.pool(t.Pool, from, x)
+	case from >= 0:
+		if x, err = b.tower(from); err == nil {
+			x, err = b.pool(t.Pool, from, x)
+		}
 	}
-	if err == nil && t.Detach {
+	if err != nil {
+		return nil, err
+	}
+	if t.Detach && !b.detached {
 		b.sources = append(b.sources, source{x, b.b.detached[i]})
 	}
-	return x, err
+	if b.spec.PerNode(i) {
+		return b.nodes(x)
+	}
+	return x, nil
 }
 
 func (b *builder) layer(kind, name string, x *G.Node) (*G.Node, error) {

@@ -11,6 +11,7 @@ type inputs struct {
 	rows, steps int
 	obs         []float32
 	nodeRows    []float32            // (rows, nodes) rows of nodes, each with the globals
+	pooled      map[string][]float32 // (rows, LSTMInputs) globals and nodes pooled in ways that LSTMs read
 	adjacency   map[string][]float32 // (rows, nodes, nodes) of SAGE and GCN, as far as they are used
 	state       [][]float32          // (n, cells) h and c of each layer of LSTMs before the first step
 	last        [][]float32          // and after the last
@@ -45,7 +46,11 @@ func (s *selection) update() {
 
 func newInputs(spec models.Spec, steps, n int) inputs {
 	in := inputs{rows: steps * n, steps: steps, obs: make([]float32, steps*n*spec.Inputs), keep: make([]float32, steps*n)}
-	for _, l := range spec.LSTMs {
+	in.pooled = map[string][]float32{}
+	for i, l := range spec.LSTMs {
+		if l.Pool != "" {
+			in.pooled[l.Pool] = make([]float32, in.rows*spec.LSTMInputs(i))
+		}
 		for range 2 * l.Layers {
 			in.state = append(in.state, make([]float32, n*l.Hidden))
 			in.last = append(in.last, make([]float32, n*l.Hidden))
@@ -56,7 +61,11 @@ func newInputs(spec models.Spec, steps, n int) inputs {
 	in.adjacency = map[string][]float32{}
 	for i, t := range spec.Towers {
 		if t.Detach {
-			in.detached[i] = make([]float32, in.rows*spec.TowerInputs(i))
+			width := spec.TowerInputs(i)
+			if spec.PerNode(i) {
+				width -= spec.NodeInputs()
+			}
+			in.detached[i] = make([]float32, in.rows*width)
 		}
 		if _, from := spec.Source(i); from >= 0 && t.Pool != models.Mean {
 			s := &in.selections[from]
@@ -65,7 +74,7 @@ func newInputs(spec models.Spec, steps, n int) inputs {
 			s.chosen = make([]float32, len(s.results))
 		}
 		if spec.PerNode(i) {
-			in.nodeRows = make([]float32, in.rows*spec.Nodes.N*spec.TowerInputs(i))
+			in.nodeRows = make([]float32, in.rows*spec.Nodes.N*spec.NodeInputs())
 		}
 		if t.Layer != "" {
 			in.adjacency[t.Layer] = make([]float32, in.rows*spec.Nodes.N*spec.Nodes.N)
@@ -100,6 +109,9 @@ func (in *inputs) fill(spec models.Spec, obs, state []float32, starts []bool) er
 		return nil
 	}
 	in.fillNodes(spec)
+	for pool, x := range in.pooled {
+		in.fillPooled(spec, pool, x)
+	}
 	for kind, a := range in.adjacency {
 		if err := in.fillAdjacency(spec, kind, a); err != nil {
 			return err
@@ -134,6 +146,37 @@ func (in *inputs) fillNodes(spec models.Spec) {
 			for _, g := range globals {
 				at += copy(in.nodeRows[at:], obs[g.Start:g.End])
 			}
+		}
+	}
+}
+
+// fillPooled sets x to what LSTMs with that pool read.
+func (in *inputs) fillPooled(spec models.Spec, pool string, x []float32) {
+	nodes := spec.Nodes
+	for r := range in.rows {
+		obs := in.obs[r*spec.Inputs : (r+1)*spec.Inputs]
+		for _, g := range spec.Globals() {
+			x = x[copy(x, obs[g.Start:g.End]):]
+		}
+		rows := obs[nodes.Offset : nodes.Offset+nodes.N*nodes.Features]
+		if pool != models.Max {
+			for j := range nodes.Features {
+				sum := 0.0
+				for i := j; i < len(rows); i += nodes.Features {
+					sum += float64(rows[i])
+				}
+				x[j] = float32(sum / float64(nodes.N))
+			}
+			x = x[nodes.Features:]
+		}
+		if pool != models.Mean {
+			for j := range nodes.Features {
+				x[j] = rows[j]
+				for i := j; i < len(rows); i += nodes.Features {
+					x[j] = max(x[j], rows[i])
+				}
+			}
+			x = x[nodes.Features:]
 		}
 	}
 }

@@ -81,22 +81,44 @@ func (b *builder) sum(name string, scale float32, rows, nodes int) *G.Node {
 	return b.input(name+" over nodes", data, rows, rows*nodes)
 }
 
+// nodes returns the rows of nodes with the globals and, unless it is nil, with what is beside
+// them. Products with parts of the identity put both side by side.
+func (b *builder) nodes(beside *G.Node) (*G.Node, error) {
+	rows, nodes, width := b.b.rows, b.spec.Nodes.N, b.spec.NodeInputs()
+	x := b.input("nodes", b.b.nodeRows, rows*nodes, width)
+	if beside == nil {
+		return x, nil
+	}
+	e := &chain{}
+	all := width + beside.Shape()[1]
+	each := make([]float32, rows*nodes*rows) // repeats a row for each node
+	for i := range rows * nodes {
+		each[i*rows+i/nodes] = 1
+	}
+	beside = e.do(G.Mul, b.input("each node", each, rows*nodes, rows), e.do(G.Mul, beside, b.place(beside.Shape()[1], width, all)))
+	return e.do(G.Add, e.do(G.Mul, x, b.place(width, 0, all)), beside), e.err
+}
+
 // lstm returns the results of all steps of an LSTM, of shape (rows, Hidden).
 func (b *builder) lstm(i int) (*G.Node, error) {
 	if b.lstms[i] != nil {
 		return b.lstms[i], nil
 	}
 	l := b.spec.LSTMs[i]
+	obs, inputs, name := b.b.obs, b.spec.LSTMInputs(i), "obs"
+	if l.Pool != "" {
+		obs, name = b.b.pooled[l.Pool], l.Pool+" of nodes"
+	}
 	if l.Layers == 0 {
-		y, err := b.dense(l.Name, b.input("obs", b.b.obs, b.b.rows, b.spec.Inputs))
+		y, err := b.dense(l.Name, b.input(name, obs, b.b.rows, inputs))
 		b.lstms[i] = y
 		return y, err
 	}
 	n := b.b.rows / b.b.steps
 	x := make(G.Nodes, b.b.steps)
 	for t := range x {
-		size := n * b.spec.Inputs
-		x[t] = b.input(fmt.Sprint("obs of step ", t), b.b.obs[t*size:(t+1)*size], n, b.spec.Inputs)
+		size := n * inputs
+		x[t] = b.input(fmt.Sprint(name, " in step ", t), obs[t*size:(t+1)*size], n, inputs)
 	}
 	first := 0 // of the states of this LSTM
 	for _, before := range b.spec.LSTMs[:i] {
@@ -172,4 +194,13 @@ func (b *builder) columns(e *chain, name string, j, width int) *G.Node {
 		data[(j*width+i)*width+i] = 1
 	}
 	return e.do(G.Mul, p, b.input(fmt.Sprintf("part %d of %d columns", j, width), data, shape[1], width))
+}
+
+// place returns the matrix by which a product puts that many columns among all, from one on.
+func (b *builder) place(columns, from, all int) *G.Node {
+	data := make([]float32, columns*all)
+	for i := range columns {
+		data[i*all+from+i] = 1
+	}
+	return b.input(fmt.Sprintf("%d of %d columns from %d", columns, all, from), data, columns, all)
 }

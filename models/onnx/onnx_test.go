@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -87,6 +88,25 @@ func TestRefuses(t *testing.T) {
 	}
 	if err := Write(iotest.TruncateWriter(io.Discard, 0), tiny, tinyParams(), nil, Heads(tiny), nil); err != nil {
 		t.Errorf("Write with an output for each head: %v", err)
+	}
+}
+
+// Nodes and LSTMs are refused by their name in the spec.
+func TestRefusesKinds(t *testing.T) {
+	nodes := models.NodeActorCritic(8, models.Nodes{N: 3, Features: 2}, []int{4}, models.Tanh, "", models.Mean, false)
+	for name, tc := range map[string]struct {
+		spec models.Spec
+		want string
+	}{
+		"nodes":        {nodes, "the spec has (nodes|towers)"},
+		"lstm":         {models.RecurrentActorCritic(8, 2, []int{4}, models.Tanh, 1, 5, models.CriticLSTM), "the spec has (lstms|towers)"},
+		"lstm, nodes":  {models.WithLSTM(nodes, 1, 5, models.CriticLSTM), "the spec has (nodes|lstms|towers)"},
+		"dense critic": {models.WithLSTM(nodes, 1, 5, models.NoLSTM), "the spec has (nodes|lstms|towers)"},
+	} {
+		err := Write(io.Discard, tc.spec, models.NewParams(tc.spec), nil, Heads(tc.spec), nil)
+		if !errors.Is(err, ErrUnsupported) || !regexp.MustCompile(tc.want).MatchString(err.Error()) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
 	}
 }
 

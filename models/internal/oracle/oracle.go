@@ -72,10 +72,12 @@ func (n *Network) ForwardDetached(b Batch, still *Network) (outputs, state []flo
 	return outputs, state
 }
 
-// row returns row r of the LSTM that a tower reads, or nil if it reads none.
+// row returns row r of the LSTM that a tower reads, beside nodes too, or nil if it reads none.
 func row(lstms map[string][][]float64, t models.Tower, r int) [][]float64 {
-	if rows := lstms[t.Reads]; rows != nil {
-		return rows[r : r+1]
+	for _, name := range []string{t.Reads, t.Beside} {
+		if rows := lstms[name]; rows != nil {
+			return rows[r : r+1]
+		}
 	}
 	return nil
 }
@@ -103,6 +105,10 @@ func (n *Network) lstm(l models.LSTM, b Batch, state []float64, offset *int) [][
 	rows := make([][]float64, b.Steps*b.N)
 	for r := range rows {
 		rows[r] = b.Obs[r*n.Spec.Inputs : (r+1)*n.Spec.Inputs]
+		if l.Pool != "" {
+			nodes, globals := n.parts(rows[r])
+			rows[r] = append(globals, pool(l.Pool, nodes)...)
+		}
 		if l.Layers == 0 {
 			rows[r] = n.dense(l.Name, rows[r])
 		}
@@ -150,11 +156,11 @@ func (n *Network) towers(obs []float64, lstm func(models.Tower) [][]float64, fix
 	for _, t := range n.Spec.Towers {
 		x := lstm(t)
 		switch {
+		case t.Reads == "nodes":
+			x = n.nodes(obs, x)
 		case x != nil:
 		case t.Reads == "":
 			x = [][]float64{obs}
-		case t.Reads == "nodes":
-			x = n.nodes(obs)
 		case t.Detach && fixed != nil:
 			x = [][]float64{pool(t.Pool, fixed[t.Reads])}
 		default:
@@ -202,10 +208,22 @@ func (n *Network) heads(towers map[string][][]float64) []float64 {
 	return outputs
 }
 
-// nodes returns each node's row, followed by what belongs to no node and no edge.
-func (n *Network) nodes(obs []float64) [][]float64 {
+// nodes returns each node's row, followed by what belongs to no node and no edge, and by the
+// results of the LSTM beside them, if there is one.
+func (n *Network) nodes(obs []float64, lstm [][]float64) [][]float64 {
+	rows, globals := n.parts(obs)
+	for i := range rows {
+		rows[i] = append(rows[i], globals...)
+		for _, beside := range lstm {
+			rows[i] = append(rows[i], beside...)
+		}
+	}
+	return rows
+}
+
+// parts returns the rows of the nodes, and what belongs to no node and no edge.
+func (n *Network) parts(obs []float64) (rows [][]float64, globals []float64) {
 	s := n.Spec.Nodes
-	var globals []float64
 	for i, v := range obs {
 		used := i >= s.Offset && i < s.Offset+s.N*s.Features
 		if e := s.Edges; e != nil && e.N > 0 {
@@ -216,11 +234,10 @@ func (n *Network) nodes(obs []float64) [][]float64 {
 			globals = append(globals, v)
 		}
 	}
-	rows := make([][]float64, s.N)
-	for i := range rows {
-		rows[i] = append(append(rows[i], obs[s.Offset+i*s.Features:][:s.Features]...), globals...)
+	for i := range s.N {
+		rows = append(rows, slices.Clone(obs[s.Offset+i*s.Features:][:s.Features]))
 	}
-	return rows
+	return rows, globals
 }
 
 // adjacency[i][j] counts the edges from j to i.

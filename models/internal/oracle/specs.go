@@ -59,24 +59,46 @@ func Specs() map[string]models.Spec {
 	detached.Heads = append(detached.Heads, models.Head{Name: "probe_net", Tower: 3, Size: 2, Gain: 1})
 	two := models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 2, 6, models.CriticLSTM)
 	bare := models.RecurrentActorCritic(4, 3, nil, "", 1, 5, models.SharedLSTM)
+	besideNodes := func(layer, pool string, wait bool, layers, cells int, critic string) models.Spec {
+		if layer == "" {
+			return models.WithLSTM(models.NodeActorCritic(27, plain, []int{5, 4}, models.Tanh, "", pool, wait), layers, cells, critic)
+		}
+		return models.WithLSTM(models.NodeActorCritic(36, nodes, []int{4, 3}, models.Tanh, layer, pool, wait), layers, cells, critic)
+	}
+	// Both towers send their gradient to one LSTM; of two more, one is detached from it and the other
+	// reads nothing else.
+	many := besideNodes("", models.Max, true, 1, 3, models.SharedLSTM)
+	many.Towers[1].Detach = false
+	many.Towers = append(many.Towers, models.Tower{Name: "probe", Hidden: []int{4}, Activation: models.ReLU, Reads: models.NodeRows, Beside: "lstm_actor", Detach: true})
+	many.Towers = append(many.Towers, models.Tower{Name: "alone", Reads: "lstm_actor"})
+	many.Heads = append(many.Heads, models.Head{Name: "probe_net", Tower: len(many.Towers) - 2, Size: 2, Gain: 1}, models.Head{Name: "alone_net", Tower: len(many.Towers) - 1, Size: 2, Gain: 1})
+	onlyNodes := models.WithLSTM(models.NodeActorCritic(6, models.Nodes{N: 3, Features: 2}, []int{4}, models.ReLU, "", models.Mean, false), 2, 1, models.CriticLSTM)
 	return map[string]models.Spec{
-		"layer norm":       norm,
-		"layer norm, relu": normReLU,
-		"gaussian":         models.GaussianActorCritic(5, 2, []int{7}, models.Tanh, -0.5),
-		"multi-discrete":   models.MultiDiscreteActorCritic(5, []int{2, 3}, []int{7}, models.Tanh),
-		"nodes":            models.NodeActorCritic(27, plain, []int{8, 7}, models.Tanh, "", models.Mean, false),
-		"nodes, wait":      dueling,
-		"nodes, detached":  detached,
-		"sage, fixed":      models.NodeActorCritic(13, fixed, []int{6}, models.Tanh, models.SAGE, models.Max, true),
-		"gcn, fixed":       models.NodeActorCritic(13, fixed, []int{6, 4}, models.Tanh, models.GCN, models.Mean, false),
-		"sage, deep":       deep,
-		"gcn and sage":     both,
-		"lstm":             models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 1, 6, models.CriticLSTM),
-		"lstm, two layers": two,
-		"lstm, shared":     models.RecurrentActorCritic(4, 3, []int{5}, models.ReLU, 1, 6, models.SharedLSTM),
-		"lstm, no critic":  models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 1, 6, models.NoLSTM),
-		"lstm, bare":       bare,
-		"lstm of one cell": models.RecurrentActorCritic(1, 1, []int{2}, models.Tanh, 2, 1, models.CriticLSTM),
+		"nodes, lstm":            besideNodes("", models.MeanMax, false, 1, 4, models.CriticLSTM),
+		"nodes, lstm, wait":      besideNodes("", models.Mean, true, 2, 3, models.CriticLSTM),
+		"nodes, lstm, shared":    besideNodes("", models.MeanMax, true, 1, 4, models.SharedLSTM),
+		"nodes, lstm, no critic": besideNodes("", models.Max, false, 1, 4, models.NoLSTM),
+		"nodes, lstm of many":    many,
+		"nodes only, lstm":       onlyNodes,
+		"sage, lstm":             besideNodes(models.SAGE, models.MeanMax, true, 1, 3, models.CriticLSTM),
+		"gcn, lstm, shared":      besideNodes(models.GCN, models.Mean, false, 1, 3, models.SharedLSTM),
+		"layer norm":             norm,
+		"layer norm, relu":       normReLU,
+		"gaussian":               models.GaussianActorCritic(5, 2, []int{7}, models.Tanh, -0.5),
+		"multi-discrete":         models.MultiDiscreteActorCritic(5, []int{2, 3}, []int{7}, models.Tanh),
+		"nodes":                  models.NodeActorCritic(27, plain, []int{8, 7}, models.Tanh, "", models.Mean, false),
+		"nodes, wait":            dueling,
+		"nodes, detached":        detached,
+		"sage, fixed":            models.NodeActorCritic(13, fixed, []int{6}, models.Tanh, models.SAGE, models.Max, true),
+		"gcn, fixed":             models.NodeActorCritic(13, fixed, []int{6, 4}, models.Tanh, models.GCN, models.Mean, false),
+		"sage, deep":             deep,
+		"gcn and sage":           both,
+		"lstm":                   models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 1, 6, models.CriticLSTM),
+		"lstm, two layers":       two,
+		"lstm, shared":           models.RecurrentActorCritic(4, 3, []int{5}, models.ReLU, 1, 6, models.SharedLSTM),
+		"lstm, no critic":        models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 1, 6, models.NoLSTM),
+		"lstm, bare":             bare,
+		"lstm of one cell":       models.RecurrentActorCritic(1, 1, []int{2}, models.Tanh, 2, 1, models.CriticLSTM),
 	}
 }
 

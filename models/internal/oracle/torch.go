@@ -12,7 +12,7 @@ import (
 //go:embed testdata/policies.json
 var torchJSON []byte
 
-// A TorchCase is what a policy of Stable-Baselines3 or sb3-contrib computes for a sequence and
+// A TorchCase is what a policy of Stable-Baselines3 or sb3-contrib, or a module, computes for a sequence and
 // the gradients of outputs·DOutputs, which testdata/policies.py wrote.
 type TorchCase struct {
 	Spec       models.Spec
@@ -43,6 +43,8 @@ func TorchCases() (map[string]*TorchCase, error) {
 			Towers: []models.Tower{{Name: "tower", Hidden: []int{8, 7}, Activation: models.Tanh, LayerNorm: true}},
 			Heads:  []models.Head{{Name: "head", Size: 2, Gain: 1}},
 		},
+		"nodes with lstms": models.WithLSTM(models.NodeActorCritic(17, models.Nodes{Offset: 2, N: 4, Features: 3}, hidden, models.Tanh, "", models.MeanMax, true),
+			1, cells, models.CriticLSTM),
 	} {
 		c := cases[name]
 		if c == nil {
@@ -50,7 +52,7 @@ func TorchCases() (map[string]*TorchCase, error) {
 		}
 		c.Spec, c.Steps, c.N = spec, 5, 3
 		rows := c.Steps * c.N
-		c.Obs, c.State, c.Starts = sines(rows*inputs, 50), sines(c.N*spec.StateSize(), 60), make([]bool, rows)
+		c.Obs, c.State, c.Starts = sines(rows*spec.Inputs, 50), sines(c.N*spec.StateSize(), 60), make([]bool, rows)
 		for r := range c.Starts {
 			c.Starts[r] = (2*(r/c.N)+r%c.N)%4 == 1
 		}

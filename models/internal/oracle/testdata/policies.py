@@ -1,4 +1,4 @@
-"""Writes policies.json: what policies of Stable-Baselines3 and sb3-contrib compute.
+"""Writes policies.json: what policies of Stable-Baselines3 and sb3-contrib, and modules of PyTorch, compute.
 
 Run once with Python 3.11, torch 2.15.0, stable-baselines3 2.9.2 and sb3-contrib 2.9.2:
 
@@ -86,6 +86,41 @@ def norm():
     return case(policy, policy.head(policy.tower(torch.from_numpy(numbers((T * N, OBS), 50)))))
 
 
+def nodes():
+    """A scorer of four nodes of three features, in the middle of an observation with five globals, with LSTMs."""
+    n, features, before, after, width = 4, 3, 2, 3, 8
+    size = before + n * features + after
+
+    class Policy(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            nn = torch.nn
+            tower = lambda: nn.Sequential(nn.Linear(features + before + after + CELLS, width), nn.Tanh())
+            self.mlp_extractor = nn.ModuleDict({"policy_net": tower(), "value_net": tower()})
+            self.action_net, self.wait_net, self.value_net = nn.Linear(width, 1), nn.Linear(2 * width, 1), nn.Linear(2 * width, 1)
+            self.lstm_actor = nn.LSTM(before + after + 2 * features, CELLS)
+            self.lstm_critic = nn.LSTM(before + after + 2 * features, CELLS)
+
+    pool = lambda x: torch.cat([x.mean(-2), x.max(-2).values], -1)
+    policy = Policy()
+    initialize(policy)
+    obs = torch.from_numpy(numbers((T, N, size), 50))
+    rows = obs[..., before : before + n * features].reshape(T, N, n, features)
+    global_ = torch.cat([obs[..., :before], obs[..., before + n * features :]], -1)
+    state = torch.from_numpy(numbers((N, 2, 1, 2, CELLS), 60))
+    results = []
+    for i, (lstm, name) in enumerate([(policy.lstm_actor, "policy_net"), (policy.lstm_critic, "value_net")]):
+        h, c, memory = state[:, i, :, 0].swapaxes(0, 1), state[:, i, :, 1].swapaxes(0, 1), []
+        for t in range(T):
+            keep = torch.tensor([float((2 * t + e) % 4 != 1) for e in range(N)]).reshape(1, N, 1)
+            y, (h, c) = lstm(torch.cat([global_[t], pool(rows[t])], -1)[None], (h * keep, c * keep))
+            memory.append(y[0])
+        beside = torch.cat([global_, torch.stack(memory)], -1)[:, :, None].expand(T, N, n, -1)
+        results.append(policy.mlp_extractor[name](torch.cat([rows, beside], -1)))
+    logits = policy.action_net(results[0])[..., 0]
+    return case(policy, torch.cat([logits, policy.wait_net(pool(results[0])), policy.value_net(pool(results[1]))], -1))
+
+
 CASES = {
     "lstm": recurrent(1),
     "lstm of two layers": recurrent(2),
@@ -93,5 +128,6 @@ CASES = {
     "no critic lstm": recurrent(1, enable_critic_lstm=False),
     "gaussian": gaussian(),
     "layer norm": norm(),
+    "nodes with lstms": nodes(),
 }
 print("{" + ",\n".join(f"{json.dumps(name)}: {json.dumps(c)}" for name, c in CASES.items()) + "}")
