@@ -37,8 +37,8 @@ const (
 	GCNLSTM  = "GCNLstmPolicy"  // GCNPolicy with the same
 )
 
-// layers are the kinds of layers of the policies over nodes, and recurrent says which of ppo_lstm are
-// which of these.
+// layers are the kinds of layers of the policies over nodes. recurrent gives for each policy of ppo_lstm
+// the one that it is without its LSTMs.
 var (
 	layers    = map[string]string{Node: "", SAGE: models.SAGE, GCN: models.GCN}
 	recurrent = map[string]string{MlpLSTM: Mlp, NodeLSTM: Node, SAGELSTM: SAGE, GCNLSTM: GCN}
