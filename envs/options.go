@@ -14,11 +14,21 @@ import (
 
 // Option describes one option of an environment.
 type Option struct {
-	Name    string `json:"name"`
-	Type    string `json:"type"` // "string", "int", "float", "bool" or "list"
-	Default any    `json:"default"`
-	Doc     string `json:"doc"`
-	File    bool   `json:"file,omitempty"` // it names a file or a folder, which is read
+	Name    string   `json:"name"`
+	Type    string   `json:"type"` // "string", "int", "float", "bool" or "list"
+	Default any      `json:"default"`
+	Doc     string   `json:"doc"`
+	File    bool     `json:"file,omitempty"` // it names files or folders, which are read
+	Words   []string `json:"-"`              // of such an option: values that name none
+}
+
+// NamesFile reports whether a value of the option names a file or a folder: of one that has the
+// mark, everything but nothing and its words.
+func (o *Option) NamesFile(value any) bool {
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice {
+		return o.File && v.Len() > 0
+	}
+	return o.File && value != nil && value != "" && !slices.ContainsFunc(o.Words, func(w string) bool { return value == w })
 }
 
 // fileMark follows the name in the tag `opt` of an option that names a file or a folder.
@@ -27,7 +37,8 @@ const fileMark = "file"
 // DescribeOptions lists the options of the struct that cfg points to: its exported fields,
 // with the name from the tag `opt`, the text from the tag `doc`, and the field's value as the
 // default. The tag of an option that names a file or folder is `opt:"name,file"`, so that a
-// server can keep others from reading its files. A nil cfg has none.
+// server can keep others from reading its files; its values that name none are words, with
+// blanks between them, of the tag `words`. A nil cfg has none.
 func DescribeOptions(cfg any) []Option {
 	if cfg == nil {
 		return nil
@@ -47,6 +58,9 @@ func DescribeOptions(cfg any) []Option {
 			Default: v.Field(i).Interface(),
 			Doc:     f.Tag.Get("doc"),
 		})
+		if words := f.Tag.Get("words"); words != "" {
+			opts[len(opts)-1].Words = strings.Fields(words)
+		}
 	}
 	return opts
 }

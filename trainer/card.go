@@ -137,7 +137,7 @@ func checkPublic(meta models.Checkpoint) error {
 		return err
 	}
 	for _, o := range envs.DescribeOptions(spec.Options) {
-		if v, ok := kwargs[o.Name]; ok && o.File && v != "" {
+		if v := kwargs[o.Name]; o.NamesFile(v) {
 			return fmt.Errorf("trained with the option %s:%v, which names files that others lack", o.Name, v)
 		}
 	}

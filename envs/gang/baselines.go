@@ -13,7 +13,7 @@ var baselines = plannerBaselines()
 
 func plannerBaselines() []envs.Baseline {
 	list := []envs.Baseline{
-		{Name: ControllerNever, Doc: "Keeps the start configuration, 1000 millicores for each task.",
+		{Name: ControllerNever, Doc: "Keeps the start configuration: the least for each task.",
 			New: planBy(PlannerConfig{Controller: ControllerNever})},
 		{Name: ControllerEqualSplit, Doc: "Divides the cores evenly once.",
 			New: planBy(PlannerConfig{Controller: ControllerEqualSplit})},

@@ -31,10 +31,10 @@ const (
 
 // Options are the options of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0.
 type Options struct {
-	Table          string   `opt:"table" doc:"CSV file of the node table that planners and observations know; empty generates one"`
-	ScoreTable     string   `opt:"score_table" doc:"CSV file of the node table that rewards are by; empty is table"`
+	Table          string   `opt:"table,file" doc:"CSV file of the node table that planners and observations know; empty generates one"`
+	ScoreTable     string   `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
 	TableSeed      int      `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
-	Batches        string   `opt:"batches" doc:"CSV file of batches; empty draws batches of equally likely applications"`
+	Batches        string   `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
 	Batch          int      `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
 	Split          string   `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
 	Nodes          int      `opt:"nodes" doc:"number of nodes"`
@@ -71,10 +71,10 @@ func DefaultSubclusterOptions() Options {
 
 // HierarchicalOptions are the options of k8s/LRAHierarchical-v0.
 type HierarchicalOptions struct {
-	Table        string  `opt:"table" doc:"CSV file of the node table that sub-schedulers and observations know; empty generates one"`
-	ScoreTable   string  `opt:"score_table" doc:"CSV file of the node table that rewards are by; empty is table"`
+	Table        string  `opt:"table,file" doc:"CSV file of the node table that sub-schedulers and observations know; empty generates one"`
+	ScoreTable   string  `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
 	TableSeed    int     `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
-	Batches      string  `opt:"batches" doc:"CSV file of batches; empty draws batches of equally likely applications"`
+	Batches      string  `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
 	Batch        int     `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
 	Split        string  `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
 	Nodes        int     `opt:"nodes" doc:"number of nodes, in sub-clusters of 27"`
@@ -84,7 +84,7 @@ type HierarchicalOptions struct {
 	SLOThreshold float64 `opt:"slo_threshold" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
 	Beta         float64 `opt:"beta" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
 	Reward       string  `opt:"reward" doc:"terminal: all at the end; or dense: the sub-cluster is filled anew after each choice"`
-	SubScheduler string  `opt:"subscheduler" doc:"what fills a sub-cluster: greedy, greedy_local_search, round_robin, least_loaded, milp, or an NPZ file of the published networks"`
+	SubScheduler string  `opt:"subscheduler,file" words:"greedy greedy_local_search round_robin least_loaded milp" doc:"what fills a sub-cluster: greedy, greedy_local_search, round_robin, least_loaded, milp, or an NPZ file of the published networks"`
 	Tree         bool    `opt:"tree" doc:"choose among three at a time, down a tree, instead of among all sub-clusters"`
 }
 
@@ -108,10 +108,10 @@ func (h *HierarchicalOptions) common() Options {
 
 // PricingOptions are the options of k8s/LRAPricing-v0.
 type PricingOptions struct {
-	Table         string  `opt:"table" doc:"CSV file of the node table that prices are set against; empty generates one"`
-	ScoreTable    string  `opt:"score_table" doc:"CSV file of the node table that rewards are by; empty is table"`
+	Table         string  `opt:"table,file" doc:"CSV file of the node table that prices are set against; empty generates one"`
+	ScoreTable    string  `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
 	TableSeed     int     `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
-	Batches       string  `opt:"batches" doc:"CSV file of batches; empty draws batches of equally likely applications"`
+	Batches       string  `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
 	Batch         int     `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
 	Split         string  `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
 	Nodes         int     `opt:"nodes" doc:"number of nodes"`

@@ -122,7 +122,7 @@ func (s *Session) checkFiles(r *wire.MakeRequest) error {
 		return err
 	}
 	for _, o := range envs.DescribeOptions(spec.Options) {
-		if _, given := r.Options[o.Name]; given && o.File {
+		if o.NamesFile(r.Options[o.Name]) {
 			return wire.Errorf(wire.InvalidOption, "option %q names a file and is not permitted on this server", o.Name)
 		}
 	}

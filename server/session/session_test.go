@@ -115,7 +115,7 @@ func init() {
 
 // fileOptions name a file, which other clients' environments may not read.
 type fileOptions struct {
-	Source string `opt:"source,file" doc:"a file"`
+	Source string `opt:"source,file" words:"none" doc:"a file"`
 	Steps  int    `opt:"steps" doc:"a number"`
 }
 
@@ -145,7 +145,7 @@ func TestDenyFiles(t *testing.T) {
 		play(t, newSession(t, cfg), []line{
 			helloLine,
 			{m{"t": "make", "id": 2, "env": "test/File-v0", "options": m{"source": "/etc/passwd"}}, want},
-			{m{"t": "make", "id": 3, "env": "test/File-v0", "options": m{"steps": 2}}, m{"t": "make.ok", "id": 3}},
+			{m{"t": "make", "id": 3, "env": "test/File-v0", "options": m{"source": "none", "steps": 2}}, m{"t": "make.ok", "id": 3}},
 			{m{"t": "make", "id": 4, "env": "test/Filo-v0", "options": m{"source": "x"}}, refused(4, wire.UnknownEnv)},
 		})
 	}

@@ -42,7 +42,7 @@ type Options struct {
 	MemoryHeavy    float64 `opt:"memory_heavy" doc:"part of the deployments whose pods want 4 to 32 times the memory that nodes have for their CPU"`
 	ReplicasMin    int     `opt:"replicas_min" doc:"least replicas of a deployment"`
 	ReplicasMax    int     `opt:"replicas_max" doc:"most replicas of a deployment, at most 1000"`
-	Deployments    string  `opt:"deployments" doc:"CSV file of deployments to play in its order, in place of drawn ones"`
+	Deployments    string  `opt:"deployments,file" doc:"CSV file of deployments to play in its order, in place of drawn ones"`
 
 	CPULoad    float64 `opt:"cpu_load" doc:"part of the cluster's CPU at which it counts as filled"`
 	MemoryLoad float64 `opt:"memory_load" doc:"likewise of its memory"`

@@ -31,8 +31,8 @@ const (
 
 // Options are the options of k8s/GPUPodScheduling-v0, with the defaults of [DefaultOptions].
 type Options struct {
-	Nodes         string   `opt:"nodes" doc:"file of the node list; empty takes a cluster composed as the published one"`
-	Pods          []string `opt:"pods" doc:"files of pod lists, of which each episode draws one; empty generates pods"`
+	Nodes         string   `opt:"nodes,file" doc:"file of the node list; empty takes a cluster composed as the published one"`
+	Pods          []string `opt:"pods,file" doc:"files of pod lists, of which each episode draws one; empty generates pods"`
 	ReferenceSeed int      `opt:"reference_seed" doc:"plays the reference's workload of this random seed on all nodes; -1 draws a workload for each episode"`
 	Split         string   `opt:"split" doc:"train, or heldout: episodes that no training sees"`
 	NumNodes      int      `opt:"num_nodes" doc:"nodes drawn for each episode; 0 takes all"`

@@ -1,0 +1,47 @@
+package all_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	_ "github.com/kubernasium/kubernasium/envs/all"
+)
+
+// tellsOfFiles finds options that read files by what they say of themselves.
+var tellsOfFiles = regexp.MustCompile(`\b(files?|folder)\b`)
+
+// noFiles are options that speak of files and name none.
+var noFiles = []string{"forecaster", "format"}
+
+// TestFileOptions: an option that names files says so by its mark, which keeps those whom a server
+// does not trust from them; its words are values that name none.
+func TestFileOptions(t *testing.T) {
+	marked := 0
+	for _, spec := range envs.Specs() {
+		if strings.HasPrefix(spec.ID, "test/") {
+			continue
+		}
+		for _, o := range envs.DescribeOptions(spec.Options) {
+			if want := tellsOfFiles.MatchString(o.Doc) && !slices.Contains(noFiles, o.Name); o.File != want {
+				t.Errorf("%s: option %s (%s) is marked as naming files: %v, want %v", spec.ID, o.Name, o.Doc, o.File, want)
+			}
+			for _, w := range o.Words {
+				if _, err := spec.Open(map[string]any{o.Name: w}); err != nil {
+					t.Errorf("%s: %s is %q, which is to name no file: %v", spec.ID, o.Name, w, err)
+				}
+			}
+			if o.File {
+				marked++
+			}
+			if o.NamesFile(o.Default) || o.NamesFile(nil) || o.NamesFile("/etc/passwd") != o.File || o.NamesFile([]any{"/etc/passwd"}) != o.File {
+				t.Errorf("%s: option %s, by default %v, of which files does it name?", spec.ID, o.Name, o.Default)
+			}
+		}
+	}
+	if marked < 15 {
+		t.Errorf("%d options name files, want 15 at least", marked)
+	}
+}
