@@ -17,6 +17,9 @@ var sentinels = []struct {
 	{envs.ErrInvalidAction, wire.InvalidAction},
 	{envs.ErrResetNeeded, wire.ResetNeeded},
 	{envs.ErrInvalidOption, wire.InvalidOption},
+	{envs.ErrUnknownBaseline, wire.UnknownRule},
+	{envs.ErrBaseline, wire.RuleFails},
+	{envs.ErrNotAsked, wire.NotAsked},
 	{context.DeadlineExceeded, wire.Deadline},
 	{context.Canceled, wire.WasCancelled},
 }

@@ -15,6 +15,8 @@ func FuzzSession(f *testing.F) {
 		{"t": "step", "id": 10, "eid": 1, "a": []int{0, 1}},
 		{"t": "render", "id": 10, "eid": 1, "mode": "rgb_array", "idx": 1},
 		{"t": "stats", "id": 10, "eid": 1, "dl": 5},
+		{"t": "policy", "id": 10, "eid": 1, "name": "two", "seed": 3},
+		{"t": "step", "id": 10, "eid": 1, "a": []int{2, 2}, "policy": "two"},
 		{"t": "close", "id": 10, "eid": 1},
 		{"t": "envs", "id": 10, "filter": "x"},
 		{"t": "ping", "id": 10, "ts": m{"a": []any{nil, 1.5}}},
@@ -27,8 +29,8 @@ func FuzzSession(f *testing.F) {
 		cfg.Limits.EnvsMake, cfg.Limits.MsgOut = 8, 1<<20
 		s := newSession(t, cfg)
 		for _, v := range []m{
-			{"t": "hello", "id": 1, "ver": []int{1, 0}},
-			{"t": "make", "id": 2, "env": "test/Timing-v0", "n": 2},
+			{"t": "hello", "id": 1, "ver": []int{1, 1}},
+			{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2},
 			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
 		} {
 			s.Handle(ctx, pack(t, v))

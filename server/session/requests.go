@@ -27,12 +27,12 @@ func (s *Session) hello(f *wire.Frame) error {
 		err.RetryAfterMS = 1000
 		return err
 	}
-	s.greeted = true
+	s.greeted, s.minor = true, min(wire.Minor, h.Ver[1])
 	s.log.Debug("hello", "client", string(clip([]byte(h.Client))), "minor", h.Ver[1])
 	s.arrivals.Reset()
 	return s.arrivals.Encode(&wire.Welcome{
-		T: wire.TypeWelcome, ID: f.ID, Ver: []int{wire.Major, min(wire.Minor, h.Ver[1])},
-		Server: s.cfg.Server, SID: s.sid, Caps: []string{}, Limits: s.cfg.Limits,
+		T: wire.TypeWelcome, ID: f.ID, Ver: []int{wire.Major, s.minor},
+		Server: s.cfg.Server, SID: s.sid, Caps: wire.Caps(s.minor), Limits: s.cfg.Limits,
 	})
 }
 

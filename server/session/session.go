@@ -38,6 +38,7 @@ type Session struct {
 	// At arrival.
 	lastID   uint64
 	greeted  bool
+	minor    int          // version of the session; not written after hello
 	arrivals *wire.Writer // replies of Admit
 	inflight atomic.Int64 // admitted and not done
 
@@ -127,10 +128,13 @@ func (s *Session) precondition(f *wire.Frame) error {
 	case hello && s.greeted:
 		return wire.Errorf(wire.HelloTwice, "a second hello")
 	}
+	if s.minor < 1 && slices.Contains(wire.Minor1, string(f.Type)) {
+		return wire.Errorf(wire.IsReserved, "%s came with version 1.1, this session is of 1.%d", f.Type, s.minor)
+	}
 	switch string(f.Type) {
 	case wire.TypePing:
 		return nil
-	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose:
+	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose, wire.TypePolicy:
 		if s.cfg.Shared.Draining.Load() {
 			return wire.Errorf(wire.Draining, "the server stops")
 		}
@@ -199,6 +203,8 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 		return s.reset(ctx, f)
 	case wire.TypeMake:
 		return s.make(f)
+	case wire.TypePolicy:
+		return s.policy(ctx, f)
 	case wire.TypeRender:
 		return s.render(f)
 	case wire.TypeStats:

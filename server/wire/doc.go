@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -31,6 +31,7 @@ const (
 	TypeStats   = "stats"
 	TypeClose   = "close"
 	TypePing    = "ping"
+	TypePolicy  = "policy" // since 1.1
 	TypeErr     = "err"
 	TypeDrain   = "drain" // an event
 
@@ -38,4 +39,20 @@ const (
 )
 
 // Reserved lists the names of requests to come.
-var Reserved = []string{"send", "recv", "rollout", "snapshot", "restore", "fork", "resume", "policy", "cancel"}
+var Reserved = []string{"send", "recv", "rollout", "snapshot", "restore", "fork", "resume", "cancel"}
+
+// Minor1 lists the requests that came with version 1.1. In a session of 1.0 they are reserved.
+var Minor1 = []string{TypePolicy}
+
+// Optional parts that a server may have, of which welcome tells.
+const (
+	CapPolicy = "policy"
+)
+
+// Caps lists the optional parts that sessions of a minor version may have.
+func Caps(minor int) []string {
+	if minor < 1 {
+		return []string{}
+	}
+	return []string{CapPolicy}
+}

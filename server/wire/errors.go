@@ -32,10 +32,13 @@ const (
 	InvalidOption  Reason = "INVALID_OPTION"
 	UnknownEnv     Reason = "UNKNOWN_ENV"
 	UnknownEID     Reason = "UNKNOWN_EID"
+	UnknownRule    Reason = "UNKNOWN_BASELINE"
 	HelloFirst     Reason = "HELLO_FIRST"
 	HelloTwice     Reason = "HELLO_TWICE"
 	Version        Reason = "VERSION"
 	ResetNeeded    Reason = "RESET_NEEDED"
+	RuleFails      Reason = "BASELINE"
+	NotAsked       Reason = "NOT_ASKED"
 	TooLarge       Reason = "TOO_LARGE"
 	Inflight       Reason = "INFLIGHT"
 	TooManyEnvs    Reason = "ENVS"
@@ -54,8 +57,9 @@ const (
 var codes = map[Reason]Code{
 	Malformed: InvalidArgument, BadID: InvalidArgument, TextFrame: InvalidArgument, BadField: InvalidArgument,
 	BadArray: InvalidArgument, InvalidAction: InvalidArgument, InvalidOption: InvalidArgument,
-	UnknownEnv: NotFound, UnknownEID: NotFound,
+	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownRule: NotFound,
 	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
+	RuleFails: FailedPrecondition, NotAsked: FailedPrecondition,
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
 	Deadline: DeadlineExceeded, WasCancelled: Cancelled,
 	IsReserved: Unimplemented, UnknownMessage: Unimplemented, CannotRender: Unimplemented,

@@ -59,6 +59,8 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	two, eid := 2, uint64(1)
 	message("hello", &Hello{T: TypeHello, ID: 1, Ver: []int{1, 0}, Client: "test/1"})
 	message("welcome", &Welcome{T: TypeWelcome, ID: 1, Ver: []int{1, 0}, Server: "kubernasium/0.1.0", SID: "00ff", Caps: []string{}, Limits: DefaultLimits()})
+	message("hello of version 1.1", &Hello{T: TypeHello, ID: 1, Ver: []int{1, 1}, Client: "test/1"})
+	message("welcome of version 1.1", &Welcome{T: TypeWelcome, ID: 1, Ver: []int{1, 1}, Server: "kubernasium/0.1.0", SID: "00ff", Caps: Caps(1), Limits: DefaultLimits()})
 	message("make", &MakeRequest{T: TypeMake, ID: 2, Env: "classic/CartPole-v1", N: &two, Options: map[string]any{"x": 1}, Autoreset: "SAME_STEP"})
 	threshold := 475.0
 	message("make.ok", &MakeReply{
@@ -76,7 +78,7 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	add("drain", nil)
 
 	l := newLayout(t, 2, boxSpace, space.Discrete{N: 3}, infoColumns)
-	l.EncodeStepRequest(w, 4, 1, []float32{2, 0})
+	l.EncodeStepRequest(w, 4, 1, []float32{2, 0}, "")
 	add("step", nil)
 	r := goldenRows(l)
 	l.EncodeStep(w, 4, r, true)
@@ -86,6 +88,12 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	seed := uint64(1) << 52
 	l.EncodeReset(w, 3, r, &seed)
 	add("reset.ok with drawn seed", nil)
+	l.EncodeStepRequest(w, 8, 1, []float32{2, 0}, "static_2")
+	add("step by a baseline's plans", nil)
+	policySeed := uint64(7)
+	message("policy", &PolicyRequest{T: TypePolicy, ID: 7, EID: 1, Name: "random", Seed: &policySeed})
+	l.EncodePolicy(w, 7, []float32{2, 0}, []bool{false, true}, []bool{true, false})
+	add("policy.ok with everything", nil)
 	plain := newLayout(t, 1, space.NewBox(-1, 1, 4), space.Discrete{N: 2}, nil)
 	quiet := newRows(plain)
 	quiet.Reward[0], quiet.Mask[0], quiet.Mask[1] = 1, true, true
@@ -94,10 +102,10 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	d := newLayout(t, 2, dictSpace, space.MultiDiscrete{NVec: []int{2, 3}}, nil)
 	d.EncodeStep(w, 6, goldenRows(d), true)
 	add("step.ok with observations of a dict", nil)
-	d.EncodeStepRequest(w, 6, 2, []float32{1, 2, 0, 1})
+	d.EncodeStepRequest(w, 6, 2, []float32{1, 2, 0, 1}, "")
 	add("step of a multi_discrete", nil)
 	boxed := newLayout(t, 2, boxSpace, boxSpace, nil)
-	boxed.EncodeStepRequest(w, 7, 3, []float32{-1, 0, 1, 0.5, 0.25, -0.5})
+	boxed.EncodeStepRequest(w, 7, 3, []float32{-1, 0, 1, 0.5, 0.25, -0.5}, "")
 	add("step of a box", nil)
 	return frames
 }
@@ -133,7 +141,7 @@ func TestWorkedExample(t *testing.T) {
 	const want = "84a174a473746570a2696403a365696401a161c71a4e00070102020000000000" + "01000000000000000000000000000000"
 	l := newLayout(t, 2, boxSpace, space.Discrete{N: 3}, nil)
 	w := NewWriter()
-	l.EncodeStepRequest(w, 3, 1, []float32{1, 0})
+	l.EncodeStepRequest(w, 3, 1, []float32{1, 0}, "")
 	if got := hex.EncodeToString(w.Bytes()); got != want {
 		t.Errorf("step = %s,\n     want %s", got, want)
 	}

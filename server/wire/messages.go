@@ -156,6 +156,15 @@ type EIDRequest struct {
 	EID uint64 `json:"eid"`
 }
 
+// PolicyRequest is the request policy, as clients of this module send it.
+type PolicyRequest struct {
+	T    string  `json:"t"`
+	ID   uint64  `json:"id"`
+	EID  uint64  `json:"eid"`
+	Name string  `json:"name"`
+	Seed *uint64 `json:"seed,omitempty"` // of random actions
+}
+
 // RenderRequest is the request render.
 type RenderRequest struct {
 	T    string `json:"t"`

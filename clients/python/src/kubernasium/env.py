@@ -80,6 +80,7 @@ class Env(gymnasium.Env[Any, Any]):
         self._is_dict = self.vector.obs_space["kind"] == "dict"
         self._ones = np.ones(self.vector.mask_size, np.int8)
         self._mask: np.ndarray = self._ones
+        self._told: tuple[Any, str | None] = (None, None)  # what `policy` last returned, and of which baseline
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode.
@@ -111,7 +112,8 @@ class Env(gymnasium.Env[Any, Any]):
             InvalidActionError: action is outside the action space; nothing was stepped.
             ResetNeededError: no episode is running.
         """
-        buf, layout = self.vector.step_one(action)
+        told, policy = self._told
+        buf, layout = self.vector.step_one(action, policy if action is told else None)
         row = layout.reader
         if row is None:
             row = layout.reader = _Row(layout)
@@ -125,6 +127,30 @@ class Env(gymnasium.Env[Any, Any]):
         terminated = values[row.terminated] if row.terminated else False
         truncated = values[row.truncated] if row.truncated else False
         return obs, values[0], terminated, truncated, info
+
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+
+        Some baselines choose more than an action says. `env.step(env.policy(name))` plays
+        them undiminished: `step` knows the very object that was returned here. Through wrappers,
+        both are `env.unwrapped`'s.
+
+        Args:
+            name: one of `vector.spec["baselines"]`, or `"random"`.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            An action.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
+            ResetNeededError: the environment was never reset.
+        """
+        self._check_open()
+        action = _first(self.vector.policy(name, seed=seed))
+        self._told = (action, name)
+        return action
 
     def action_masks(self) -> np.ndarray:
         """Returns the action mask of the last observation, bool of shape (A,).

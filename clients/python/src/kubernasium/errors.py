@@ -87,6 +87,14 @@ class ResetNeededError(FailedPreconditionError, _gym.ResetNeeded):
     """`step` or `render` before `reset`, or after an episode's end that nothing reset."""
 
 
+class UnknownBaselineError(NotFoundError):
+    """The environment has no baseline of that name; the message lists those that there are."""
+
+
+class BaselineError(FailedPreconditionError):
+    """A baseline that cannot act with these options or at this moment, or that was not asked."""
+
+
 class BusyError(KubernasiumError):
     """A limit of the server is reached: RESOURCE_EXHAUSTED. See `retry_after`."""
 
@@ -165,6 +173,9 @@ _BY_REASON: dict[str, type[KubernasiumError]] = {
     "INVALID_OPTION": InvalidOptionError,
     "UNKNOWN_ENV": UnknownEnvError,
     "RESET_NEEDED": ResetNeededError,
+    "UNKNOWN_BASELINE": UnknownBaselineError,
+    "BASELINE": BaselineError,
+    "NOT_ASKED": BaselineError,
     "RENDER": UnsupportedRenderError,
 }
 

@@ -82,6 +82,7 @@ class VecEnv(vec_env.VecEnv):
             raise
         self._attributes = {"render_mode": render_mode, "spec": gymnasium.registry.get(self.vector.env_id)}
         self._mask: np.ndarray | None = None
+        self._told: tuple[Any, str | None] = (None, None)  # what `policy` last returned, and of which baseline
         self._start = time.monotonic()
         super().__init__(num_envs, from_description(self.vector.obs_space), from_description(self.vector.act_space))
         if seed is not None:
@@ -103,7 +104,14 @@ class VecEnv(vec_env.VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """Sends the actions, an array with one row for each environment."""
-        self.vector.step_async(actions)
+        told, policy = self._told
+        self.vector.step_async(actions, policy if actions is told else None)
+
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Returns the actions that a baseline takes at this moment, as `VectorEnv.policy` does."""
+        actions = self.vector.policy(name, seed=seed)
+        self._told = (actions, name)
+        return actions
 
     def step_wait(self) -> VecEnvStepReturn:
         """Returns observations, rewards (float32), dones (bool), and a list of infos."""

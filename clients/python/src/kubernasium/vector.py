@@ -91,6 +91,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._mask_shape = (num_envs, self.vector.mask_size)
         self._mask: np.ndarray | None = None  # of the last observations; None permits everything
+        self._told: tuple[Any, str | None] = (None, None)  # what `policy` last returned, and of which baseline
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
@@ -132,12 +133,34 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             InvalidActionError: an action is outside its space; nothing was stepped.
             ResetNeededError: an episode has ended and the mode is DISABLED, or none was begun.
         """
-        self.vector.step_async(actions)
+        self.step_async(actions)
         return self.step_wait()
 
     def step_async(self, actions: Any) -> None:
         """Sends the actions and returns at once; `step_wait` returns what `step` would."""
-        self.vector.step_async(actions)
+        told, policy = self._told
+        self.vector.step_async(actions, policy if actions is told else None)
+
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+
+        Some baselines choose more than an action says. `envs.step(envs.policy(name))` plays
+        them undiminished: `step` knows the very object that was returned here.
+
+        Args:
+            name: one of `vector.spec["baselines"]`, or `"random"`.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            A batch of the action space. Rows of episodes that have ended hold zeros.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
+        """
+        actions = self.vector.policy(name, seed=seed)
+        self._told = (actions, name)
+        return actions
 
     def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Returns what the last `step_async` led to.

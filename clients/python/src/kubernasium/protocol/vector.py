@@ -16,6 +16,7 @@ from kubernasium.errors import (
     NoPendingStepError,
     PendingStepError,
     ProtocolError,
+    UnimplementedError,
 )
 from kubernasium.protocol.codec import encode
 from kubernasium.protocol.connection import Connection
@@ -136,26 +137,30 @@ class Vector:
             buf, layout = self._receive(rid)
         return layout.view(buf)
 
-    def step(self, actions: Any) -> dict[str, Any]:
+    def step(self, actions: Any, policy: str | None = None) -> dict[str, Any]:
         """Steps every environment.
 
         Args:
             actions: a batch of n actions: an array of shape (n, ...), or for a dict space a
                 map of such arrays.
+            policy: a baseline that was asked at this moment. In the rows that take its action,
+                what it plans beside the action is carried out too.
 
         Raises:
             InvalidActionError: an action is outside the space; nothing was stepped.
             ResetNeededError: an environment waits for a reset.
+            BaselineError: the baseline was not asked; nothing was stepped.
         """
-        self.step_async(actions)
+        self.step_async(actions, policy)
         return self.step_wait()
 
-    def step_async(self, actions: Any) -> None:
+    def step_async(self, actions: Any, policy: str | None = None) -> None:
         """Sends the request of `step` and returns at once; `step_wait` gets the reply."""
         self._idle()
         connection = self.connection
-        if self._dtype is None:
-            parts: Any = {"eid": self.eid, "a": _contiguous(actions)}
+        if self._dtype is None or policy is not None:
+            parts: Any = {"eid": self.eid} if policy is None else {"eid": self.eid, "policy": policy}
+            parts["a"] = _contiguous(actions) if self._dtype is None else self._array(actions)
             with connection.lock:
                 rid = connection.next_id()
                 connection.send(encode({"t": "step", "id": rid, **parts}))
@@ -182,8 +187,8 @@ class Vector:
             buf, layout = self._receive(rid)
         return layout.view(buf)
 
-    def step_one(self, action: Any) -> tuple[bytearray, Layout]:
-        """Steps the only environment.
+    def step_one(self, action: Any, policy: str | None = None) -> tuple[bytearray, Layout]:
+        """Steps the only environment; see `step` for policy.
 
         Returns:
             The reply and its layout, for callers that read single values faster than arrays.
@@ -191,7 +196,7 @@ class Vector:
         if self._pending:
             self._idle()
         connection = self.connection
-        if self._one is not None:
+        if self._one is not None and policy is None:
             with connection.lock:
                 rid = connection.next_id()
                 try:
@@ -200,12 +205,41 @@ class Vector:
                     raise InvalidActionError(f"action {action!r} is no integer of the action space") from err
                 connection.send(frame)
                 return self._receive(rid)
-        self.step_async(_batch_of_one(action))
+        self.step_async(_batch_of_one(action), policy)
         rid, self._pending = self._pending, 0
         with connection.lock:
             return self._receive(rid)
 
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+
+        Args:
+            name: one of `spec["baselines"]`, or `"random"` for random permitted actions.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            A batch of n actions for `step`, whose argument `policy` then carries out what
+            the baseline plans beside them. Rows of episodes that have ended hold zeros.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
+            ResetNeededError: an environment was never reset.
+            UnimplementedError: the server is too old.
+        """
+        return self._optional("policy", name=name, seed=seed)["a"]
+
+    def _optional(self, part: str, kind: str = "", /, **fields: Any) -> dict[str, Any]:
+        """Makes a request, by default called as the part itself, of an optional part of the protocol."""
+        self._idle()
+        if part not in self.connection.caps:
+            raise UnimplementedError(f"the server {self.connection.server} has no {part}; a newer one has")
+        return self.connection.request(kind or part, eid=self.eid, **fields)
+
     def _convert(self, actions: Any) -> bytes:
+        return self._array(actions).tobytes()
+
+    def _array(self, actions: Any) -> np.ndarray:
         array = np.asarray(actions)
         if array.dtype != self._dtype:
             if not np.can_cast(array.dtype, self._dtype, "same_kind"):
@@ -213,7 +247,7 @@ class Vector:
             array = array.astype(self._dtype)
         if array.shape != self._shape:
             raise InvalidActionError(f"actions of shape {array.shape}, want {self._shape}")
-        return array.tobytes()
+        return array
 
     def _receive(self, rid: int) -> tuple[bytearray, Layout]:
         """Returns the reply to request rid. The caller holds the lock."""
