@@ -70,6 +70,47 @@ func (b *Baseline) Step(ctx context.Context, actions []float32) (*envs.Batch, er
 	return b.v.step(ctx, actions, b.name)
 }
 
+// RolloutOptions are the arguments of [Baseline.Rollout]: one of Steps and Episodes.
+type RolloutOptions struct {
+	Steps       int  // of the vector
+	Episodes    int  // that end in each environment
+	Transitions bool // whether to return them
+}
+
+// Rollout takes many steps by the baseline at the server, in one request. It returns the batch of
+// the last step and what the steps led to: the same as by Act and Step, one after the other. The
+// server's limits and, in mode Disabled, an episode's end may cut it.
+func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batch, *wire.Rollout, error) {
+	v := b.v
+	if v.closed {
+		return nil, nil, envs.ErrClosed
+	}
+	if err := v.needs(wire.CapRollout); err != nil {
+		return nil, nil, err
+	}
+	v.w.Reset()
+	err := v.w.Encode(&wire.RolloutRequest{
+		T: wire.TypeRollout, ID: v.nextID(), EID: v.eid, Name: b.name, Seed: b.seed,
+		Steps: opts.Steps, Episodes: opts.Episodes, Arrays: opts.Transitions,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("client: encode rollout: %w", err)
+	}
+	if err := v.send(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := v.receive(ctx, wire.TypeRollout+wire.OK); err != nil {
+		return nil, nil, err
+	}
+	b.seed = nil
+	out, err := v.layout.DecodeRollout(&v.frame, (*wire.Rows)(v.batch))
+	if err != nil {
+		return nil, nil, v.garbled(err)
+	}
+	v.rows.rolled(v.batch, v.mode)
+	return v.batch, out, nil
+}
+
 // needs returns an error if the server lacks an optional part of the protocol.
 func (s *session) needs(part string) error {
 	if !slices.Contains(s.caps, part) {

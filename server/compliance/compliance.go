@@ -40,6 +40,7 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("disabled", s.checkDisabled)
 	t.Run("time limit", s.checkTimeLimit)
 	t.Run("policy", s.checkPolicy)
+	t.Run("rollout", s.checkRollout)
 	t.Run("slow reader", s.checkSlowReader)
 	t.Run("vanishing clients", s.checkVanish)
 }

@@ -15,6 +15,8 @@ func FuzzSession(f *testing.F) {
 		{"t": "step", "id": 10, "eid": 1, "a": []int{0, 1}},
 		{"t": "render", "id": 10, "eid": 1, "mode": "rgb_array", "idx": 1},
 		{"t": "stats", "id": 10, "eid": 1, "dl": 5},
+		{"t": "rollout", "id": 10, "eid": 1, "name": "planner", "steps": 5, "arrays": true},
+		{"t": "rollout", "id": 10, "eid": 1, "name": "random", "seed": 1, "episodes": 2},
 		{"t": "policy", "id": 10, "eid": 1, "name": "two", "seed": 3},
 		{"t": "step", "id": 10, "eid": 1, "a": []int{2, 2}, "policy": "two"},
 		{"t": "close", "id": 10, "eid": 1},
@@ -26,7 +28,7 @@ func FuzzSession(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		cfg := newConfig()
-		cfg.Limits.EnvsMake, cfg.Limits.MsgOut = 8, 1<<20
+		cfg.Limits.EnvsMake, cfg.Limits.MsgOut, cfg.Limits.Rollout = 8, 1<<20, 50
 		s := newSession(t, cfg)
 		for _, v := range []m{
 			{"t": "hello", "id": 1, "ver": []int{1, 1}},

@@ -85,7 +85,7 @@ func init() {
 	})
 }
 
-var hello11 = line{m{"t": "hello", "id": 1, "ver": []int{1, 1}}, m{"t": "welcome", "id": 1, "ver": []any{1, 1}, "caps": []any{"policy"}}}
+var hello11 = line{m{"t": "hello", "id": 1, "ver": []int{1, 1}}, m{"t": "welcome", "id": 1, "ver": []any{1, 1}, "caps": []any{"policy", "rollout"}}}
 
 func floats(v any) []float64 {
 	b := payload(v)
@@ -238,5 +238,69 @@ func TestPolicyRandom(t *testing.T) {
 	a, b, c := draws(nil), draws(0), draws(1)
 	if !cmp.Equal(a, b) || cmp.Equal(a, c) || cmp.Equal(a[:20], a[20:]) {
 		t.Errorf("without a seed %v, by 0 %v, by 1 %v; want the first two equal and the stream to go on", a, b, c)
+	}
+}
+
+// Episodes of three steps by the planner, which pays 100, 101 and 102, in two environments:
+// hand-worked. In NEXT_STEP every fourth step resets.
+func TestRollout(t *testing.T) {
+	cfg := newConfig()
+	cfg.Limits.Rollout = 40
+	s := newSession(t, cfg)
+	play(t, s, []line{
+		hello11,
+		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2}, m{"eid": 1}},
+		{m{"t": "rollout", "id": 3, "eid": 1, "name": "planner", "steps": 1}, refused(3, wire.ResetNeeded)},
+		{m{"t": "reset", "id": 4, "eid": 1}, m{"t": "reset.ok"}},
+		{m{"t": "rollout", "id": 5, "eid": 1, "name": "planner"}, refused(5, wire.BadField)},
+		{m{"t": "rollout", "id": 6, "eid": 1, "name": "planner", "steps": 1, "episodes": 1}, refused(6, wire.BadField)},
+		{m{"t": "rollout", "id": 7, "eid": 1, "name": "planner", "steps": 0}, refused(7, wire.BadField)},
+		{m{"t": "rollout", "id": 8, "eid": 1, "name": "planner", "steps": 21}, refused(8, wire.TooLarge)},
+		{m{"t": "rollout", "id": 9, "eid": 1, "name": "planner", "steps": uint64(1<<64 - 1)}, refused(9, wire.TooLarge)},
+		{m{"t": "rollout", "id": 10, "eid": 1, "name": "planner", "steps": 1, "arrays": 1}, refused(10, wire.BadField)},
+		{m{"t": "rollout", "id": 11, "eid": 1, "name": "best", "steps": 1}, refused(11, wire.UnknownRule)},
+		{m{"t": "rollout", "id": 12, "eid": 1, "name": "lost", "steps": 1}, refused(12, wire.RuleFails)},
+		{m{"t": "stats", "id": 13, "eid": 1}, m{"steps": 0}},
+	})
+	got := handle(t, s, m{"t": "rollout", "id": 14, "eid": 1, "name": "planner", "steps": 5, "arrays": true})
+	if got["t"] != "rollout.ok" || norm(got["steps"]) != int64(5) || got["cut"] != nil {
+		t.Fatalf("rollout: %v, want 5 steps", got)
+	}
+	eps, run, traj := got["eps"].(m), got["run"].(m), got["traj"].(m)
+	for name, tc := range map[string][2]any{
+		"r":          {floats(got["r"]), []float64{100, 100}}, // the first step of the second episode
+		"eps.r":      {floats(eps["r"]), []float64{303, 303}},
+		"eps.l":      {ints(eps["l"]), []int64{3, 3}},
+		"eps.at":     {payload(eps["at"]), []byte{3, 0, 0, 0, 3, 0, 0, 0}},
+		"eps.idx":    {payload(eps["idx"]), []byte{0, 0, 0, 0, 1, 0, 0, 0}},
+		"eps.obs":    {payload(eps["obs"]), []byte{0, 0, 0x40, 0x40, 0, 0, 0x40, 0x40}}, // 3.0
+		"run.r":      {floats(run["r"]), []float64{100, 100}},
+		"run.l":      {ints(run["l"]), []int64{1, 1}},
+		"traj.r":     {floats(traj["r"]), []float64{100, 100, 101, 101, 102, 102, 0, 0, 100, 100}},
+		"traj.a":     {ints(traj["a"]), []int64{1, 1, 1, 1, 1, 1, 0, 0, 1, 1}},
+		"traj.te":    {payload(traj["te"]), []byte{0, 0, 0, 0, 1, 1, 0, 0, 0, 0}},
+		"traj.none":  {payload(traj["none"]), []byte{0, 0, 0, 0, 0, 0, 1, 1, 0, 0}},
+		"traj.first": {payload(traj["obs"])[:8], make([]byte, 8)},
+	} {
+		if diff := cmp.Diff(tc[1], tc[0]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	got = handle(t, s, m{"t": "rollout", "id": 15, "eid": 1, "name": "two", "episodes": 100})
+	if norm(got["steps"]) != int64(20) || got["cut"] != true || got["traj"] != nil {
+		t.Errorf("rollout of too many episodes: %v, want it cut after 20 steps", got)
+	}
+	// Two of that episode are left, for 4; then every fourth step ends one. The 18th ends the fifth.
+	if r := floats(got["eps"].(m)["r"]); !cmp.Equal(r, []float64{104, 104, 6, 6, 6, 6, 6, 6, 6, 6}) {
+		t.Errorf("returns %v", r)
+	}
+	play(t, s, []line{
+		{m{"t": "stats", "id": 16, "eid": 1}, m{"steps": 50, "episodes": 12}},
+		{m{"t": "rollout", "id": 17, "eid": 1, "name": "slow", "steps": 20, "dl": 5}, refused(17, wire.Deadline)},
+	})
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if got := unpack(t, s.Handle(ended, pack(t, m{"t": "rollout", "id": 18, "eid": 1, "name": "two", "steps": 3}))); got["reason"] != string(wire.WasCancelled) {
+		t.Errorf("a rollout whose connection has ended: %v, want %s", got, wire.WasCancelled)
 	}
 }

@@ -134,7 +134,8 @@ func (s *Session) precondition(f *wire.Frame) error {
 	switch string(f.Type) {
 	case wire.TypePing:
 		return nil
-	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose, wire.TypePolicy:
+	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose,
+		wire.TypePolicy, wire.TypeRollout:
 		if s.cfg.Shared.Draining.Load() {
 			return wire.Errorf(wire.Draining, "the server stops")
 		}
@@ -205,6 +206,8 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 		return s.make(f)
 	case wire.TypePolicy:
 		return s.policy(ctx, f)
+	case wire.TypeRollout:
+		return s.rollout(ctx, f)
 	case wire.TypeRender:
 		return s.render(f)
 	case wire.TypeStats:

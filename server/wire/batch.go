@@ -29,11 +29,16 @@ type Rows struct {
 // EncodeStep writes the reply to a step. sameStep says whether the last moments of episodes
 // that ended travel in fin.
 func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
+	l.encodeStep(w, TypeStep+OK, id, r, sameStep, 0)
+}
+
+// encodeStep writes the fields of a step under a kind of message, after which more fields follow.
+func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep bool, more int) {
 	done := l.done(r)
 	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
 	mask := slices.Contains(r.Mask, false)
 	fin := sameStep && len(done) > 0
-	w.Head(4+count(te, tr, inv, mask, len(l.info) > 0, fin, len(done) > 0), TypeStep+OK, id)
+	w.Head(4+more+count(te, tr, inv, mask, len(l.info) > 0, fin, len(done) > 0), kind, id)
 	w.Str("obs")
 	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
 	w.Str("r")

@@ -31,7 +31,8 @@ const (
 	TypeStats   = "stats"
 	TypeClose   = "close"
 	TypePing    = "ping"
-	TypePolicy  = "policy" // since 1.1
+	TypePolicy  = "policy"  // since 1.1
+	TypeRollout = "rollout" // since 1.1
 	TypeErr     = "err"
 	TypeDrain   = "drain" // an event
 
@@ -39,14 +40,15 @@ const (
 )
 
 // Reserved lists the names of requests to come.
-var Reserved = []string{"send", "recv", "rollout", "snapshot", "restore", "fork", "resume", "cancel"}
+var Reserved = []string{"send", "recv", "snapshot", "restore", "fork", "resume", "cancel"}
 
 // Minor1 lists the requests that came with version 1.1. In a session of 1.0 they are reserved.
-var Minor1 = []string{TypePolicy}
+var Minor1 = []string{TypePolicy, TypeRollout}
 
 // Optional parts that a server may have, of which welcome tells.
 const (
-	CapPolicy = "policy"
+	CapPolicy  = "policy"
+	CapRollout = "rollout"
 )
 
 // Caps lists the optional parts that sessions of a minor version may have.
@@ -54,5 +56,5 @@ func Caps(minor int) []string {
 	if minor < 1 {
 		return []string{}
 	}
-	return []string{CapPolicy}
+	return []string{CapPolicy, CapRollout}
 }

@@ -162,6 +162,18 @@ func (f *Frame) Str(key string) ([]byte, error) {
 	return s, nil
 }
 
+// Bool returns a field that is a truth value; false if it is absent.
+func (f *Frame) Bool(key string) (bool, error) {
+	v := f.Get(key)
+	if v == nil {
+		return false, nil
+	}
+	if v[0] != msgpcode.True && v[0] != msgpcode.False {
+		return false, Errorf(BadField, "field %s is no bool", key)
+	}
+	return v[0] == msgpcode.True, nil
+}
+
 func isInt(c byte) bool { return msgpcode.IsFixedNum(c) || c >= msgpcode.Uint8 && c <= msgpcode.Int64 }
 
 func isFloat(c byte) bool { return c == msgpcode.Float || c == msgpcode.Double }

@@ -43,6 +43,29 @@ func goldenRows(l *Layout) *Rows {
 	return r
 }
 
+// goldenRollout is a rollout of two steps of two environments, in each of which an episode ends.
+func goldenRollout(l *Layout) *Rollout {
+	t := &Transitions{
+		Obs: make([]float32, 4*l.ObsSize), Mask: make([]bool, 4*l.Mask), Actions: []float32{0, 1, 2, 0}, Reward: []float64{1, 2, 3, -4.5},
+		Terminated: []bool{false, true, false, false}, Truncated: []bool{false, false, false, true},
+		Invalid: []bool{true, false, false, false}, None: []bool{false, false, true, false},
+	}
+	for i := range t.Obs {
+		t.Obs[i] = float32(i % 2)
+	}
+	for i := range t.Mask {
+		t.Mask[i] = i%4 != 2
+	}
+	o := &Rollout{
+		Steps: 2, Cut: true, At: []int32{1, 2}, Idx: []int32{1, 1}, Return: []float64{10.25, -4.5}, Length: []int64{12, 1},
+		Info: []float64{0.25, 3, 1, 0.5, -7, 0}, Last: make([]float32, 2*l.ObsSize), Transitions: t,
+	}
+	for i := range o.Last {
+		o.Last[i] = 1
+	}
+	return o
+}
+
 func goldenFrames(t *testing.T) []goldenFrame {
 	w := NewWriter()
 	var frames []goldenFrame
@@ -94,6 +117,13 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	message("policy", &PolicyRequest{T: TypePolicy, ID: 7, EID: 1, Name: "random", Seed: &policySeed})
 	l.EncodePolicy(w, 7, []float32{2, 0}, []bool{false, true}, []bool{true, false})
 	add("policy.ok with everything", nil)
+	message("rollout of episodes", &RolloutRequest{T: TypeRollout, ID: 8, EID: 1, Name: "static_2", Episodes: 3})
+	message("rollout of steps with arrays", &RolloutRequest{T: TypeRollout, ID: 8, EID: 1, Name: "random", Seed: &policySeed, Steps: 2, Arrays: true})
+	l.EncodeRollout(w, 8, goldenRollout(l), goldenRows(l), true)
+	add("rollout.ok with everything", nil)
+	quietRollout := &Rollout{Steps: 5}
+	l.EncodeRollout(w, 8, quietRollout, newRows(l), false)
+	add("rollout.ok in which no episode ended", nil)
 	plain := newLayout(t, 1, space.NewBox(-1, 1, 4), space.Discrete{N: 2}, nil)
 	quiet := newRows(plain)
 	quiet.Reward[0], quiet.Mask[0], quiet.Mask[1] = 1, true, true

@@ -31,6 +31,7 @@ type Limits struct {
 	EnvsServer  int `json:"envs_server"`
 	Sessions    int `json:"sessions"`
 	Inflight    int `json:"inflight"`
+	Rollout     int `json:"rollout"`
 	Depth       int `json:"depth"`
 	MapKeys     int `json:"map_keys"`
 	NDim        int `json:"ndim"`
@@ -42,7 +43,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		MsgIn: 16 << 20, MsgOut: 64 << 20, EnvsMake: 4096, EnvsSession: 4096, EnvsServer: 16384, Sessions: 2048,
-		Inflight: 8, Depth: DefaultBounds.Depth, MapKeys: DefaultBounds.MapKeys, NDim: MaxNDim,
+		Inflight: 8, Rollout: 1 << 20, Depth: DefaultBounds.Depth, MapKeys: DefaultBounds.MapKeys, NDim: MaxNDim,
 		IdleMS: 600_000, HandshakeMS: 10_000,
 	}
 }
@@ -163,6 +164,18 @@ type PolicyRequest struct {
 	EID  uint64  `json:"eid"`
 	Name string  `json:"name"`
 	Seed *uint64 `json:"seed,omitempty"` // of random actions
+}
+
+// RolloutRequest is the request rollout, as clients of this module send it.
+type RolloutRequest struct {
+	T        string  `json:"t"`
+	ID       uint64  `json:"id"`
+	EID      uint64  `json:"eid"`
+	Name     string  `json:"name"`
+	Seed     *uint64 `json:"seed,omitempty"` // of random actions
+	Steps    int     `json:"steps,omitempty"`
+	Episodes int     `json:"episodes,omitempty"`
+	Arrays   bool    `json:"arrays,omitempty"`
 }
 
 // RenderRequest is the request render.

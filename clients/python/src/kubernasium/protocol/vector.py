@@ -229,6 +229,47 @@ class Vector:
         """
         return self._optional("policy", name=name, seed=seed)["a"]
 
+    def rollout(
+        self,
+        name: str,
+        *,
+        steps: int | None = None,
+        episodes: int | None = None,
+        arrays: bool = False,
+        seed: int | None = None,
+    ) -> dict[str, Any]:
+        """Takes many steps by a baseline at the server, in one request.
+
+        It is the same as `policy` and `step` so many times, bit for bit.
+
+        Args:
+            name: one of `spec["baselines"]`, or `"random"`.
+            steps: how many steps to take; or
+            episodes: how many episodes are to end in each environment.
+            arrays: whether to return all transitions.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            The fields of the last step's batch; `steps` taken; `cut`, True if a limit of the
+            server, or in DISABLED an episode's end, made them fewer than asked for; `eps`, if
+            episodes ended: `at`, `idx`, `r`, `l` of shape (e,), their last `info` and, with
+            arrays, `obs`; `run`: `r` and `l` of shape (n,) of the episodes of the last step;
+            with arrays `traj`: `obs`, `mask`, `a`, `r`, `te`, `tr`, `inv` and `none` of shape
+            (steps, n, ...), as section 6.11 of the protocol says.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at some moment.
+            ResetNeededError: an environment waits for a reset.
+            BusyError: more than the server permits; nothing was stepped.
+            UnimplementedError: the server is too old.
+        """
+        fields: dict[str, Any] = {"name": name, "steps": steps, "episodes": episodes, "seed": seed}
+        reply = self._optional("rollout", arrays=arrays or None, **fields)
+        if "traj" in reply:
+            reply["traj"] = _by_step(reply["traj"], reply["steps"], self.num_envs)
+        return reply
+
     def _optional(self, part: str, kind: str = "", /, **fields: Any) -> dict[str, Any]:
         """Makes a request, by default called as the part itself, of an optional part of the protocol."""
         self._idle()
@@ -294,6 +335,13 @@ class Vector:
                 self.step_wait()
             self.connection.request("close", eid=self.eid)
         self.eid = 0
+
+
+def _by_step(value: Any, steps: int, n: int) -> Any:
+    """Returns arrays of steps·n rows with one axis for the steps and one for the environments."""
+    if isinstance(value, Mapping):
+        return {key: _by_step(part, steps, n) for key, part in value.items()}
+    return value.reshape(steps, n, *value.shape[1:])
 
 
 def _contiguous(value: Any) -> Any:
