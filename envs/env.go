@@ -19,8 +19,8 @@ import (
 // A Task is what the author of an environment writes: the instances it is played on, what the
 // agent sees, what its actions do and what they are worth.
 //
-// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planned] and
-// [io.Closer]. It is used by one goroutine at a time.
+// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planned],
+// [Cloner] and [io.Closer]. It is used by one goroutine at a time.
 type Task interface {
 	// Spaces returns the observation and the action space, which never change.
 	Spaces() (obs, act space.Space)

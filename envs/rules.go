@@ -41,14 +41,16 @@ type Planned interface {
 type Rules struct {
 	v    *Vec
 	name string
+	base *Baseline // nil for random actions
 	rows []ruleRow
 	act  []float32
-	rng  *rand.Rand // of random actions; nil otherwise
+	rng  *rand.Rand // of random actions
 }
 
 // ruleRow is what a rule has told of one environment.
 type ruleRow struct {
 	rule    Rule
+	copies  uint64 // of the environment, for whose task the rule was made
 	episode uint64 // in which it was last asked
 	step    int    // of that episode
 	asked   bool   // at that step
@@ -65,16 +67,27 @@ func NewRules(v *Vec, name string, seed uint64) (*Rules, error) {
 		r.rng = rand.New(pcg.New(seed))
 		return r, nil
 	}
-	b, err := v.spec.Baseline(name)
-	if err != nil {
+	var err error
+	if r.base, err = v.spec.Baseline(name); err != nil {
 		return nil, err
 	}
-	for i, e := range v.envs {
-		if r.rows[i].rule, err = b.New(e.task); err != nil {
-			return nil, fmt.Errorf("%w: baseline %s: %w", ErrBaseline, name, err)
+	for i := range v.envs {
+		if err := r.make(i); err != nil {
+			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// make makes the rule of environment i, for the task that it has now.
+func (r *Rules) make(i int) error {
+	e := r.v.envs[i]
+	rule, err := r.base.New(e.task)
+	if err != nil {
+		return fmt.Errorf("%w: baseline %s: %w", ErrBaseline, r.name, err)
+	}
+	r.rows[i] = ruleRow{rule: rule, copies: e.copies}
+	return nil
 }
 
 // Act writes the actions that the baseline takes at this moment to actions. Rows that decide
@@ -89,7 +102,7 @@ func (r *Rules) Act(ctx context.Context, actions []float32) error {
 			return fmt.Errorf("environment %d: %w", i, ErrResetNeeded)
 		}
 	}
-	if r.rng != nil {
+	if r.base == nil {
 		r.draw()
 	} else {
 		r.askAll(ctx)
@@ -131,7 +144,7 @@ func (r *Rules) askAll(ctx context.Context) {
 // fresh reports whether the rule of environment i has answered at this moment.
 func (r *Rules) fresh(i int) bool {
 	e, row := r.v.envs[i], &r.rows[i]
-	return row.asked && row.err == nil && row.episode == e.episode && row.step == e.steps
+	return row.asked && row.err == nil && row.copies == e.copies && row.episode == e.episode && row.step == e.steps
 }
 
 // ask asks the rule of environment i and takes its plan back.
@@ -143,6 +156,11 @@ func (r *Rules) ask(i int) (err error) {
 		}
 		row.asked = err == nil // after an error it begins anew
 	}()
+	if row.copies != e.copies { // another task has taken the place of the rule's
+		if err := r.make(i); err != nil {
+			return err
+		}
+	}
 	first := !row.asked || row.episode != e.episode
 	row.episode, row.step, row.plan = e.episode, e.steps, nil
 	p, plans := e.task.(Planned)
@@ -163,7 +181,7 @@ func (r *Rules) draw() {
 	k, m := r.v.nAct, r.v.nMask
 	for i, e := range r.v.envs {
 		if row := &r.rows[i]; r.v.Decides(i) && !r.fresh(i) {
-			row.asked, row.episode, row.step = true, e.episode, e.steps
+			row.asked, row.copies, row.episode, row.step = true, e.copies, e.episode, e.steps
 			r.v.act.Sample(r.rng, r.v.batch.Mask[i*m:(i+1)*m], r.act[i*k:(i+1)*k])
 		}
 	}

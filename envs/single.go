@@ -31,6 +31,7 @@ type Env struct {
 	seeded, running, ended, closed bool
 
 	episode uint64 // how many have begun
+	copies  uint64 // how often another environment was copied to this one
 	steps   int
 	ret     float64 // sum of the rewards of this episode
 	begun   []byte  // state of src at Begin, and with log the recipe of this moment

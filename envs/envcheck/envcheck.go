@@ -36,7 +36,7 @@ type Options struct {
 
 // Run checks that the environment of spec keeps the contract: values in their spaces, masks
 // that permit something, reproducible episodes, errors for what is not allowed, autoreset as
-// Gymnasium defines it, results that do not depend on sharding, snapshots that resume, and
+// Gymnasium defines it, results that do not depend on sharding, snapshots and copies that resume, and
 // baselines that play, and that change nothing when they are only asked.
 //
 // With Options.Make, what it makes must keep the contract of [envs.VecEnv] and play the
@@ -71,6 +71,7 @@ func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	}
 	t.Run("shards", c.checkShards)
 	t.Run("snapshot", c.checkSnapshot)
+	t.Run("clones", c.checkClones)
 	if !opts.SkipBaselines {
 		for i := range spec.Baselines {
 			b := &spec.Baselines[i]

@@ -50,6 +50,7 @@ var (
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
 	_ envs.Planned    = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 func newTask(src *source) *Task {

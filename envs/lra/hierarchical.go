@@ -118,6 +118,7 @@ var (
 	_ envs.Task       = (*HierarchicalTask)(nil)
 	_ envs.InfoWriter = (*HierarchicalTask)(nil)
 	_ envs.Renderer   = (*HierarchicalTask)(nil)
+	_ envs.Cloner     = (*HierarchicalTask)(nil)
 )
 
 func newHierarchicalTask(src *hierarchy) *HierarchicalTask {

@@ -70,6 +70,7 @@ var (
 	_ envs.Renderer   = (*Task)(nil)
 	_ envs.Charter    = (*Task)(nil)
 	_ envs.Planned    = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

@@ -56,6 +56,7 @@ var (
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
 	_ envs.Planned    = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 func newTask(src *source) *Task {
