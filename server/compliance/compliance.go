@@ -41,6 +41,8 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("time limit", s.checkTimeLimit)
 	t.Run("policy", s.checkPolicy)
 	t.Run("rollout", s.checkRollout)
+	t.Run("snapshot", s.checkSnapshot)
+	t.Run("fork", s.checkFork)
 	t.Run("slow reader", s.checkSlowReader)
 	t.Run("vanishing clients", s.checkVanish)
 }

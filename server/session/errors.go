@@ -20,6 +20,7 @@ var sentinels = []struct {
 	{envs.ErrUnknownBaseline, wire.UnknownRule},
 	{envs.ErrBaseline, wire.RuleFails},
 	{envs.ErrNotAsked, wire.NotAsked},
+	{envs.ErrCannotClone, wire.CannotClone},
 	{context.DeadlineExceeded, wire.Deadline},
 	{context.Canceled, wire.WasCancelled},
 }

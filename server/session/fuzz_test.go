@@ -17,6 +17,10 @@ func FuzzSession(f *testing.F) {
 		{"t": "stats", "id": 10, "eid": 1, "dl": 5},
 		{"t": "rollout", "id": 10, "eid": 1, "name": "planner", "steps": 5, "arrays": true},
 		{"t": "rollout", "id": 10, "eid": 1, "name": "random", "seed": 1, "episodes": 2},
+		{"t": "snapshot", "id": 10, "eid": 1},
+		{"t": "restore", "id": 10, "eid": 1, "snap": 1},
+		{"t": "forget", "id": 10, "eid": 1, "snap": 1},
+		{"t": "fork", "id": 10, "eid": 1, "from": 0, "to": []int{1, 0}},
 		{"t": "policy", "id": 10, "eid": 1, "name": "two", "seed": 3},
 		{"t": "step", "id": 10, "eid": 1, "a": []int{2, 2}, "policy": "two"},
 		{"t": "close", "id": 10, "eid": 1},
@@ -34,6 +38,7 @@ func FuzzSession(f *testing.F) {
 			{"t": "hello", "id": 1, "ver": []int{1, 1}},
 			{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2},
 			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
+			{"t": "snapshot", "id": 4, "eid": 1},
 		} {
 			s.Handle(ctx, pack(t, v))
 		}

@@ -44,6 +44,11 @@ func (p *planned) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	}
 }
 
+func (p *planned) Clone(*rand.Rand) envs.Task {
+	c := *p
+	return &c
+}
+
 func (p *planned) TakePlan() any {
 	x := p.plan
 	p.plan = nil
@@ -85,7 +90,7 @@ func init() {
 	})
 }
 
-var hello11 = line{m{"t": "hello", "id": 1, "ver": []int{1, 1}}, m{"t": "welcome", "id": 1, "ver": []any{1, 1}, "caps": []any{"policy", "rollout"}}}
+var hello11 = line{m{"t": "hello", "id": 1, "ver": []int{1, 1}}, m{"t": "welcome", "id": 1, "ver": []any{1, 1}, "caps": []any{"policy", "rollout", "snapshot"}}}
 
 func floats(v any) []float64 {
 	b := payload(v)

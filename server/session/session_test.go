@@ -167,8 +167,8 @@ func newSession(t testing.TB, cfg *Config) *Session {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if s.envs != 0 || len(s.vecs) != 0 {
-			t.Errorf("%d environments are left", s.envs)
+		if s.envs != 0 || len(s.vecs) != 0 || s.snaps != 0 {
+			t.Errorf("%d environments are left, and %d in snapshots", s.envs, s.snaps)
 		}
 	})
 	return s

@@ -16,6 +16,7 @@ type vector struct {
 	actions []float32
 	seeded  []bool                 // environments that have a random stream, and so an episode
 	rules   map[string]*envs.Rules // baselines that were asked
+	snaps   map[uint64]*snapshot
 
 	steps, resets, episodes uint64
 	took                    histogram // of step

@@ -163,6 +163,29 @@ func (f *Frame) Seeds(n int) ([]*uint64, error) {
 	return seeds, nil
 }
 
+// Rows reads the field to of a fork among n environments: an array of their numbers.
+func (f *Frame) Rows(n int) ([]int, error) {
+	v := f.Get("to")
+	if v == nil {
+		return nil, Errorf(BadField, "field to is missing")
+	}
+	k, rest, ok := arrayLen(v)
+	if !ok || k < 1 || k > n {
+		return nil, Errorf(BadField, "to is no array of 1 to %d environments", n)
+	}
+	rows := make([]int, k)
+	for i := range rows {
+		var one Value
+		one, rest = cut(rest)
+		x, err := f.uint(one)
+		if err != nil || x >= uint64(n) {
+			return nil, Errorf(BadField, "element %d of to is no environment from 0 to %d", i, n-1)
+		}
+		rows[i] = int(x)
+	}
+	return rows, nil
+}
+
 // ResetMask reads the field mask of a reset of n environments; nil if it is absent.
 func (f *Frame) ResetMask(n int) ([]bool, error) {
 	v := f.Get("mask")

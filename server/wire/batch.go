@@ -70,6 +70,34 @@ func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 	}
 }
 
+// EncodeMoment writes the reply of a kind, restore or fork, that says where environments stand:
+// the fields of a step but for what ended in it, and the sums of the episodes.
+func (l *Layout) EncodeMoment(w *Writer, kind string, id uint64, r *Rows) {
+	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
+	mask := slices.Contains(r.Mask, false)
+	w.Head(5+count(te, tr, inv, mask, len(l.info) > 0), kind+OK, id)
+	w.Str("obs")
+	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
+	w.Str("r")
+	putFloat64s(w.Array(Float64, l.N), r.Reward)
+	l.writeFlags(w, "te", te, r.Terminated)
+	l.writeFlags(w, "tr", tr, r.Truncated)
+	l.writeFlags(w, "inv", inv, r.Invalid)
+	l.writeMask(w, mask, r.Mask)
+	l.writeInfo(w, r.Info, nil)
+	l.writeRun(w, r)
+}
+
+// writeRun writes the sums of the episodes that the rows belong to.
+func (l *Layout) writeRun(w *Writer, r *Rows) {
+	w.Str("run")
+	w.Map(2)
+	w.Str("r")
+	putFloat64s(w.Array(Float64, l.N), r.EpisodeReturn)
+	w.Str("l")
+	putInt64s(w.Array(Int64, l.N), r.EpisodeLength)
+}
+
 func count(conds ...bool) int {
 	n := 0
 	for _, c := range conds {

@@ -31,24 +31,29 @@ const (
 	TypeStats   = "stats"
 	TypeClose   = "close"
 	TypePing    = "ping"
-	TypePolicy  = "policy"  // since 1.1
-	TypeRollout = "rollout" // since 1.1
-	TypeErr     = "err"
-	TypeDrain   = "drain" // an event
+
+	// Since 1.1.
+	TypePolicy   = "policy"
+	TypeRollout  = "rollout"
+	TypeSnapshot = "snapshot"
+	TypeRestore  = "restore"
+	TypeFork     = "fork"
+	TypeForget   = "forget"
+
+	TypeErr   = "err"
+	TypeDrain = "drain" // an event
 
 	OK = ".ok"
 )
 
-// Reserved lists the names of requests to come.
-var Reserved = []string{"send", "recv", "snapshot", "restore", "fork", "resume", "cancel"}
-
-// Minor1 lists the requests that came with version 1.1. In a session of 1.0 they are reserved.
-var Minor1 = []string{TypePolicy, TypeRollout}
+// Reserved lists the names that version 1.0 reserved for requests to come. Some came with 1.1.
+var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, "cancel"}
 
 // Optional parts that a server may have, of which welcome tells.
 const (
-	CapPolicy  = "policy"
-	CapRollout = "rollout"
+	CapPolicy   = "policy"
+	CapRollout  = "rollout"
+	CapSnapshot = "snapshot"
 )
 
 // Caps lists the optional parts that sessions of a minor version may have.
@@ -56,5 +61,5 @@ func Caps(minor int) []string {
 	if minor < 1 {
 		return []string{}
 	}
-	return []string{CapPolicy, CapRollout}
+	return []string{CapPolicy, CapRollout, CapSnapshot}
 }

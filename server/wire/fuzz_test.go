@@ -49,6 +49,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		_, _ = fr.Seeds(2)
 		_, _ = fr.ResetMask(2)
+		_, _ = fr.Rows(2)
 		_, _ = fr.Str("policy")
 		_, _ = fr.Str("name")
 		_, _ = fr.Bool("arrays")
@@ -76,6 +77,7 @@ func FuzzReply(f *testing.F) {
 			_ = l.DecodeEpisodes(&fr, r)
 			_ = l.DecodeReset(&fr, r)
 			_, _ = l.DecodeRollout(&fr, r)
+			_ = l.DecodeMoment(&fr, r)
 			_ = l.DecodePolicy(&fr, make([]float32, l.N*l.ActSize), make([]bool, l.N), make([]bool, l.N))
 		}
 		_, _ = fr.Image("frame")

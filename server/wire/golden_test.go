@@ -88,7 +88,7 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	threshold := 475.0
 	message("make.ok", &MakeReply{
 		T: TypeMake + OK, ID: 2, EID: 1, Env: "test/Dict-v0", N: 2, Autoreset: "SAME_STEP", MaxEpisodeSteps: 500,
-		ObsSpace: dictSpace.Describe(), ActSpace: space.Discrete{N: 3}.Describe(), Mask: 3,
+		ObsSpace: dictSpace.Describe(), ActSpace: space.Discrete{N: 3}.Describe(), Mask: 3, Copies: true,
 		Spec: Spec{ID: "test/Dict-v0", Doc: "A test.", RewardThreshold: &threshold, RenderModes: []string{"ansi"},
 			Options: []Option{{Name: "steps", Type: "int", Default: 400, Doc: "of an episode"}}, HeldOut: map[string]any{"split": "heldout"}, Info: infoColumns,
 			Metrics: []Metric{{Column: "cost", Unit: "s", Lower: true}}, Baselines: []Baseline{{Name: "best", Doc: "Knows.", Oracle: true}}},
@@ -124,6 +124,13 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	quietRollout := &Rollout{Steps: 5}
 	l.EncodeRollout(w, 8, quietRollout, newRows(l), false)
 	add("rollout.ok in which no episode ended", nil)
+	message("snapshot", &EIDRequest{T: TypeSnapshot, ID: 9, EID: 1})
+	message("snapshot.ok", &SnapshotReply{T: TypeSnapshot + OK, ID: 9, Snap: 3})
+	message("restore", &SnapRequest{T: TypeRestore, ID: 10, EID: 1, Snap: 3})
+	l.EncodeMoment(w, TypeRestore, 10, r)
+	add("restore.ok after an episode's end", nil)
+	message("fork", &ForkRequest{T: TypeFork, ID: 11, EID: 1, From: 1, To: []int{0}})
+	message("forget", &SnapRequest{T: TypeForget, ID: 12, EID: 1, Snap: 3})
 	plain := newLayout(t, 1, space.NewBox(-1, 1, 4), space.Discrete{N: 2}, nil)
 	quiet := newRows(plain)
 	quiet.Reward[0], quiet.Mask[0], quiet.Mask[1] = 1, true, true

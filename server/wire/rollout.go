@@ -62,12 +62,7 @@ func (l *Layout) EncodeRollout(w *Writer, id uint64, o *Rollout, r *Rows, sameSt
 		w.Str("cut")
 		w.Bool(true)
 	}
-	w.Str("run")
-	w.Map(2)
-	w.Str("r")
-	putFloat64s(w.Array(Float64, l.N), r.EpisodeReturn)
-	w.Str("l")
-	putInt64s(w.Array(Int64, l.N), r.EpisodeLength)
+	l.writeRun(w, r)
 	if len(o.Idx) > 0 {
 		l.writeEnded(w, o)
 	}
@@ -126,7 +121,7 @@ func (l *Layout) writeTransitions(w *Writer, o *Rollout) {
 // DecodeRollout reads the reply to a rollout: what it led to, and into r the rows of the last
 // step, with the returns and lengths of running episodes.
 func (l *Layout) DecodeRollout(f *Frame, r *Rows) (*Rollout, error) {
-	if err := l.DecodeStep(f, r); err != nil {
+	if err := l.DecodeMoment(f, r); err != nil {
 		return nil, err
 	}
 	o := &Rollout{}
@@ -136,13 +131,6 @@ func (l *Layout) DecodeRollout(f *Frame, r *Rows) (*Rollout, error) {
 	}
 	o.Steps = int(steps)
 	if o.Cut, err = f.Bool("cut"); err != nil {
-		return nil, err
-	}
-	run := f.Get("run")
-	if run == nil {
-		return nil, Errorf(BadField, "no field run")
-	}
-	if err := l.readSums(run, r.EpisodeReturn, r.EpisodeLength); err != nil {
 		return nil, err
 	}
 	traj := f.Get("traj")

@@ -79,6 +79,22 @@ def test_one_environment_follows_as_many_do(env_id: str) -> None:
                     break
 
 
+def test_actions_that_were_told_before_are_only_actions() -> None:
+    with gymnasium.make_vec(GANG, 2, steps=20) as envs, gymnasium.make(GANG, steps=20) as env:
+        envs.reset(seed=0)
+        one = env.unwrapped
+        one.reset(seed=0)
+        actions, action = envs.policy("static_9"), one.policy("static_9")
+        for _ in range(2):  # the second time as any other
+            envs.step(actions)
+            one.step(action)
+        actions, action = envs.policy("static_9"), one.policy("static_9")
+        envs.reset(seed=0)
+        one.reset(seed=0)
+        envs.step(actions)
+        one.step(action)
+
+
 def test_refusals(connection: Connection) -> None:
     vector = Vector(connection, CARTPOLE, 2)
     with pytest.raises(errors.ResetNeededError):

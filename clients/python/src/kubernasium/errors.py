@@ -95,6 +95,14 @@ class BaselineError(FailedPreconditionError):
     """A baseline that cannot act with these options or at this moment, or that was not asked."""
 
 
+class UnknownSnapshotError(NotFoundError):
+    """A snapshot that is not of the vector, or was forgotten."""
+
+
+class NoCopiesError(FailedPreconditionError):
+    """The environment cannot be copied, so that there are no snapshots and no forks of it."""
+
+
 class BusyError(KubernasiumError):
     """A limit of the server is reached: RESOURCE_EXHAUSTED. See `retry_after`."""
 
@@ -176,6 +184,8 @@ _BY_REASON: dict[str, type[KubernasiumError]] = {
     "UNKNOWN_BASELINE": UnknownBaselineError,
     "BASELINE": BaselineError,
     "NOT_ASKED": BaselineError,
+    "UNKNOWN_SNAPSHOT": UnknownSnapshotError,
+    "NO_COPIES": NoCopiesError,
     "RENDER": UnsupportedRenderError,
 }
 

@@ -15,7 +15,7 @@ from kubernasium.env import NO_LIMIT, RENDER_FPS
 from kubernasium.errors import InvalidOptionError
 from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.protocol.vector import Vector
+from kubernasium.protocol.vector import NOT_TOLD, Vector
 from kubernasium.spaces import from_description
 
 
@@ -123,7 +123,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._mask_shape = (num_envs, self.vector.mask_size)
         self._mask: np.ndarray | None = None  # of the last observations; None permits everything
-        self._told: tuple[Any, str | None] = (None, None)  # what `policy` last returned, and of which baseline
+        self._told = NOT_TOLD  # what `policy` returned at this moment
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
@@ -147,6 +147,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         chosen = options.pop("reset_mask", None)
         if chosen is not None:
             _check_reset_mask(chosen, self.num_envs)
+        self._told = NOT_TOLD
         reply = self.vector.reset(seed=seed, options=options, mask=chosen)
         self._mask = reply.get("mask")
         return reply["obs"], self._infos(reply, chosen)
@@ -171,6 +172,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     def step_async(self, actions: Any) -> None:
         """Sends the actions and returns at once; `step_wait` returns what `step` would."""
         told, policy = self._told
+        self._told = NOT_TOLD
         self.vector.step_async(actions, policy if actions is told else None)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
@@ -204,6 +206,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         return self._stepped(self.vector.step_wait(timeout))
 
     def _stepped(self, reply: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        self._told = NOT_TOLD
         terminations = reply.get("te")
         truncations = reply.get("tr")
         if terminations is None:
@@ -253,6 +256,53 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             last=self._stepped(reply),
             transitions=self._transitions(reply) if transitions else None,
         )
+
+    def snapshot(self) -> int:
+        """Has the server keep the present moment of all environments, random generators included.
+
+        Returns:
+            Its number, for `restore` and `forget`.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+            BusyError: more snapshots than the server permits.
+        """
+        return self.vector.snapshot()
+
+    def restore(self, snapshot: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Brings all environments back to the moment of a snapshot, which is kept.
+
+        From there equal actions lead to equal results, to the last bit. Wrappers around the
+        environments do not come back.
+
+        Returns:
+            What the last step before the snapshot returned, but for `final_obs` and
+            `final_info`.
+
+        Raises:
+            UnknownSnapshotError: it was forgotten, or is of other environments.
+        """
+        return self._stepped(self.vector.restore(snapshot))
+
+    def forget(self, snapshot: int) -> None:
+        """Frees a snapshot."""
+        self.vector.forget(snapshot)
+
+    def fork(
+        self, source: int, targets: Sequence[int]
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Makes the environments `targets` copies of the environment `source`.
+
+        The random generator is copied too: equal actions lead to equal rows from then on.
+
+        Returns:
+            What the last step returned, but for `final_obs` and `final_info`, with the rows of
+            `targets` equal to that of `source`.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+        """
+        return self._stepped(self.vector.fork(source, targets))
 
     def _transitions(self, reply: dict[str, Any]) -> dict[str, Any]:
         traj, final = reply["traj"], reply.get("eps", {}).get("obs")

@@ -24,6 +24,7 @@ from kubernasium.protocol.layout import Layout, read_id
 from kubernasium.protocol.transport import START
 
 _ID = struct.Struct(">Q")
+NOT_TOLD: tuple[Any, str | None] = (None, None)  # of `policy`: actions that it returned, and of which baseline
 _MAX_LAYOUTS = 512  # lengths of replies differ with the number of episodes that end in a step
 
 
@@ -42,6 +43,7 @@ class Vector:
         autoreset: `"NEXT_STEP"`, `"SAME_STEP"` or `"DISABLED"`.
         max_episode_steps: time limit in force; 0 is none.
         obs_space, act_space: descriptions of the spaces of one environment.
+        copies: whether the environments can be copied, for `snapshot` and `fork`.
         mask_size: length of a row of the action mask; 0 if there is none.
         spec: the environment's description.
     """
@@ -75,6 +77,7 @@ class Vector:
         self.obs_space: dict[str, Any] = made["obs_space"]
         self.act_space: dict[str, Any] = made["act_space"]
         self.mask_size: int = made["mask"]
+        self.copies: bool = made.get("copies", False)
         self.spec: dict[str, Any] = made["spec"]
         self._pending = 0  # id of the step whose reply is outstanding
         self._layouts: dict[int, Layout] = {}
@@ -269,6 +272,55 @@ class Vector:
         if "traj" in reply:
             reply["traj"] = _by_step(reply["traj"], reply["steps"], self.num_envs)
         return reply
+
+    def snapshot(self) -> int:
+        """Has the server keep the present moment of all environments, random generators included.
+
+        Returns:
+            Its number, for `restore` and `forget`. It is kept until then or until the vector is
+            closed.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+            BusyError: more snapshots than the server permits.
+            UnimplementedError: the server is too old.
+        """
+        return self._optional("snapshot")["snap"]
+
+    def restore(self, snapshot: int) -> dict[str, Any]:
+        """Brings all environments back to the moment of a snapshot, which is kept.
+
+        From there equal actions lead to equal replies, to the last bit. Baselines begin anew.
+
+        Returns:
+            The fields of the last batch then, but for `fin` and `ep`, and `run`: `r` and `l` of
+            shape (n,), the return and the length of each episode so far.
+
+        Raises:
+            UnknownSnapshotError: it is of no use, or was forgotten.
+        """
+        return self._optional("snapshot", "restore", snap=snapshot)
+
+    def forget(self, snapshot: int) -> None:
+        """Frees a snapshot."""
+        self._optional("snapshot", "forget", snap=snapshot)
+
+    def fork(self, source: int, targets: Sequence[int]) -> dict[str, Any]:
+        """Makes environments copies of another one, its random generator included.
+
+        Args:
+            source: which environment to copy.
+            targets: which environments to replace. From then on equal actions lead to equal rows.
+
+        Returns:
+            What `restore` returns, of now.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+            UnimplementedError: the server is too old.
+        """
+        rows = [operator.index(i) for i in targets]
+        return self._optional("snapshot", "fork", to=rows, **{"from": operator.index(source)})
 
     def _optional(self, part: str, kind: str = "", /, **fields: Any) -> dict[str, Any]:
         """Makes a request, by default called as the part itself, of an optional part of the protocol."""
