@@ -309,3 +309,20 @@ func TestRollout(t *testing.T) {
 		t.Errorf("a rollout whose connection has ended: %v, want %s", got, wire.WasCancelled)
 	}
 }
+
+// The memory of a large reply is not kept for the small ones that follow.
+func TestLargeRolloutIsNotKept(t *testing.T) {
+	s := newSession(t, newConfig())
+	play(t, s, []line{
+		hello11,
+		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 100}, m{"eid": 1}},
+		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
+	})
+	if n := len(s.Handle(ctx, pack(t, m{"t": "rollout", "id": 4, "eid": 1, "name": "two", "steps": 1000, "arrays": true}))); n < 2*largeReply {
+		t.Fatalf("a rollout of %d bytes, want a large one", n)
+	}
+	play(t, s, []line{{m{"t": "stats", "id": 5, "eid": 1}, m{"steps": 100_000}}})
+	if n := cap(s.out.Bytes()); n > largeReply {
+		t.Errorf("%d bytes are kept", n)
+	}
+}

@@ -19,6 +19,9 @@ type rolling struct {
 	room     int   // bytes left in the reply
 }
 
+// largeReply is the length of a reply to a rollout, beyond which its memory is not kept.
+const largeReply = 1 << 20
+
 // rollout takes many steps by a baseline.
 func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 	v, eid, err := s.vector(f)
@@ -38,6 +41,7 @@ func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 		return s.aboutVector(eid, err)
 	}
 	v.layout.EncodeRollout(s.out, f.ID, &r.out, (*wire.Rows)(b), v.vec.Autoreset() == envs.SameStep)
+	s.large = len(s.out.Bytes()) > largeReply
 	return nil
 }
 

@@ -49,6 +49,7 @@ type Session struct {
 	snaps    int // environments in their snapshots
 	nextSnap uint64
 	out      *wire.Writer // replies of Do
+	large    bool         // the last one was of a size that seldom occurs
 	req      Request      // of Handle
 }
 
@@ -186,6 +187,9 @@ func (s *Session) Do(ctx context.Context, req *Request) (reply []byte) {
 			reply = s.refuse(s.out, req.frame.ID, wire.Errorf(wire.ServerFault, "a fault of the server; its log tells more"))
 		}
 	}()
+	if s.large { // its memory is not kept
+		s.out, s.large = wire.NewWriter(), false
+	}
 	var err error
 	if req.deadline.IsZero() {
 		err = s.do(ctx, &req.frame)

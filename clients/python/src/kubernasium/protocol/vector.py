@@ -243,7 +243,8 @@ class Vector:
     ) -> dict[str, Any]:
         """Takes many steps by a baseline at the server, in one request.
 
-        It is the same as `policy` and `step` so many times, bit for bit.
+        It is the same as `policy` and `step` so many times, bit for bit. The timeout of the
+        connection holds for all of it.
 
         Args:
             name: one of `spec["baselines"]`, or `"random"`.
