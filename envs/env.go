@@ -19,8 +19,8 @@ import (
 // A Task is what the author of an environment writes: the instances it is played on, what the
 // agent sees, what its actions do and what they are worth.
 //
-// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter] and
-// [io.Closer]. It is used by one goroutine at a time.
+// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planned],
+// [Cloner] and [io.Closer]. It is used by one goroutine at a time.
 type Task interface {
 	// Spaces returns the observation and the action space, which never change.
 	Spaces() (obs, act space.Space)
@@ -119,7 +119,9 @@ type Baseline struct {
 }
 
 // A Rule writes the action of a [Baseline] for the current moment of its Task. first is true
-// at the first decision of an episode.
+// the first time in an episode that the rule is asked: at its first decision, unless it comes in
+// later. Other actions may have been taken than the rule told, and it need not be asked at
+// every decision. A rule changes nothing in the Task, but that it may leave a plan ([Planned]).
 type Rule func(s *cluster.State, first bool, action []float32) error
 
 var (

@@ -30,12 +30,14 @@ type Env struct {
 
 	seeded, running, ended, closed bool
 
-	steps  int
-	ret    float64 // sum of the rewards of this episode
-	begun  []byte  // state of src at Begin, and with log the recipe of this moment
-	opts   map[string]any
-	log    []float32 // actions since Begin, if logging
-	logged bool      // whether to log
+	episode uint64 // how many have begun
+	copies  uint64 // how often another environment was copied to this one
+	steps   int
+	ret     float64 // sum of the rewards of this episode
+	begun   []byte  // state of src at Begin, and with log the recipe of this moment
+	opts    map[string]any
+	log     []float32 // actions since Begin, if logging
+	logged  bool      // whether to log
 }
 
 // Transition is what a step returns, but for the observation.
@@ -108,6 +110,7 @@ func (e *Env) Reset(ctx context.Context, opts ResetOptions) error {
 }
 
 func (e *Env) begin(ctx context.Context) error {
+	e.episode++
 	if err := e.c.Reset(ctx); err != nil {
 		return fmt.Errorf("reset %s: %w", e.spec.ID, err)
 	}

@@ -83,7 +83,8 @@ func (s *Spec) Column(name string) int {
 	return slices.IndexFunc(s.Info, func(c Column) bool { return c.Name == name })
 }
 
-// Baseline returns the baseline called name, or an error that lists the names.
+// Baseline returns the baseline called name, or an error that wraps [ErrUnknownBaseline] and
+// lists the names.
 func (s *Spec) Baseline(name string) (*Baseline, error) {
 	names := make([]string, len(s.Baselines))
 	for i := range s.Baselines {
@@ -93,9 +94,9 @@ func (s *Spec) Baseline(name string) (*Baseline, error) {
 		names[i] = s.Baselines[i].Name
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("envs: %s has no baselines, so none called %q", s.ID, name)
+		return nil, fmt.Errorf("%w: %s has no baselines, so none called %q", ErrUnknownBaseline, s.ID, name)
 	}
-	return nil, fmt.Errorf("envs: %s has no baseline %q; it has %s", s.ID, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%w: %s has no baseline %q; it has %s", ErrUnknownBaseline, s.ID, name, strings.Join(names, ", "))
 }
 
 var (

@@ -156,6 +156,9 @@ func (v *Vec) Autoreset() AutoresetMode { return v.mode }
 // Spaces implements [VecEnv].
 func (v *Vec) Spaces() (obs, act space.Space) { return v.obs, v.act }
 
+// Last returns the Batch of the last Reset or Step.
+func (v *Vec) Last() *Batch { return v.batch }
+
 // Env returns environment i, for baselines and for rendering. It must not be stepped.
 func (v *Vec) Env(i int) *Env { return v.envs[i] }
 

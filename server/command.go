@@ -63,6 +63,9 @@ func newCommand() *cobra.Command {
 	f.IntVar(&o.limits.EnvsSession, "max-envs-session", o.limits.EnvsSession, "environments of one session")
 	f.IntVar(&o.limits.EnvsServer, "max-envs", o.limits.EnvsServer, "environments of the server")
 	f.IntVar(&o.limits.Sessions, "max-sessions", o.limits.Sessions, "sessions of the server")
+	f.IntVar(&o.limits.Rollout, "max-rollout", o.limits.Rollout, "environment steps of one rollout")
+	f.IntVar(&o.limits.Snapshots, "max-snapshots-session", o.limits.Snapshots, "environments in snapshots of one session")
+	f.IntVar(&o.limits.SnapsServer, "max-snapshots", o.limits.SnapsServer, "environments in snapshots of the server")
 	f.IntVar(&o.limits.Inflight, "max-inflight", o.limits.Inflight, "requests of a session without a reply")
 	return cmd
 }

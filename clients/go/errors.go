@@ -19,14 +19,19 @@ var (
 	// ErrBusy is wrapped by errors for more sessions, environments or bytes than the server
 	// permits.
 	ErrBusy = errors.New("client: a limit of the server is reached")
+	// ErrUnsupported is wrapped by errors for what the server is too old to do.
+	ErrUnsupported = errors.New("client: the server cannot do this")
+	// ErrUnknownSnapshot is wrapped by errors for a snapshot that is not of the vector, or was
+	// forgotten.
+	ErrUnknownSnapshot = errors.New("client: unknown snapshot")
 	// ErrUnavailable is wrapped by errors of a server that stops.
 	ErrUnavailable = errors.New("client: the server stops")
 )
 
 // Error is a request that the server refused. It wraps the error of package envs, or of this
 // one, that the refusal stands for: envs.ErrInvalidAction, envs.ErrResetNeeded,
-// envs.ErrInvalidOption, *envs.UnknownIDError, context.DeadlineExceeded, ErrBusy,
-// ErrUnavailable.
+// envs.ErrInvalidOption, envs.ErrUnknownBaseline, envs.ErrBaseline, envs.ErrNotAsked, envs.ErrCannotClone, ErrUnknownSnapshot,
+// *envs.UnknownIDError, context.DeadlineExceeded, ErrBusy, ErrUnavailable.
 type Error struct {
 	Code         wire.Code
 	Reason       wire.Reason
@@ -53,6 +58,16 @@ func refusal(e wire.Error, id string) error {
 		err.cause = envs.ErrResetNeeded
 	case wire.InvalidOption:
 		err.cause = envs.ErrInvalidOption
+	case wire.UnknownRule:
+		err.cause = envs.ErrUnknownBaseline
+	case wire.RuleFails:
+		err.cause = envs.ErrBaseline
+	case wire.NotAsked:
+		err.cause = envs.ErrNotAsked
+	case wire.CannotClone:
+		err.cause = envs.ErrCannotClone
+	case wire.UnknownSnap:
+		err.cause = ErrUnknownSnapshot
 	case wire.UnknownEnv:
 		err.cause = &envs.UnknownIDError{ID: id}
 	case wire.Deadline:

@@ -104,7 +104,7 @@ func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 	}
 	err := j.all(
 		func(i int, p *VecEnv) (bool, error) {
-			return true, p.sendStep(ctx, actions[j.first[i]*k:j.first[i+1]*k])
+			return true, p.sendStep(ctx, actions[j.first[i]*k:j.first[i+1]*k], "")
 		},
 		func(_ int, p *VecEnv) error { return p.receiveStep(ctx) })
 	if err != nil {

@@ -54,6 +54,16 @@ func (r *rows) stepped(b *envs.Batch, mode envs.AutoresetMode) {
 	}
 }
 
+// rolled follows a rollout, whose reply has the returns and lengths.
+func (r *rows) rolled(b *envs.Batch, mode envs.AutoresetMode) {
+	copy(r.ret, b.EpisodeReturn)
+	copy(r.length, b.EpisodeLength)
+	for i := range r.ended {
+		r.ended[i] = b.Done(i)
+		r.running[i] = !r.ended[i] || mode == envs.SameStep
+	}
+}
+
 // reset follows a reset of the rows that mask selects.
 func (r *rows) reset(b *envs.Batch, mask []bool) {
 	for i := range r.ret {

@@ -18,8 +18,9 @@ type session struct {
 	lastID uint64
 	limits wire.Limits
 	server string
-	broken error  // why the connection cannot be used any more
-	env    string // id of the environment, for errors
+	caps   []string // optional parts of the server
+	broken error    // why the connection cannot be used any more
+	env    string   // id of the environment, for errors
 }
 
 func (s *session) nextID() uint64 {
@@ -37,7 +38,7 @@ func (s *session) handshake(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s.limits, s.server = welcome.Limits, welcome.Server
+	s.limits, s.server, s.caps = welcome.Limits, welcome.Server, welcome.Caps
 	return nil
 }
 

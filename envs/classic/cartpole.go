@@ -92,6 +92,7 @@ var (
 	_ envs.Task          = (*CartPole)(nil)
 	_ envs.ResetOptioner = (*CartPole)(nil)
 	_ envs.Renderer      = (*CartPole)(nil)
+	_ envs.Cloner        = (*CartPole)(nil)
 )
 
 // NewCartPole returns the task with the given options.
@@ -102,6 +103,12 @@ func NewCartPole(opts CartPoleOptions) *CartPole {
 // State returns position and velocity of the cart (m, m/s) and angle and angular velocity of
 // the pole (rad, rad/s), of which the observation is the nearest float32.
 func (p *CartPole) State() [4]float64 { return p.state }
+
+// Clone implements [envs.Cloner].
+func (p *CartPole) Clone(*rand.Rand) envs.Task {
+	c := *p
+	return &c
+}
 
 // Spaces implements [envs.Task]. The bounds are twice those of the termination, so that the
 // last observation is inside. Those of the velocities bound nothing: the largest float32, since

@@ -129,29 +129,3 @@ func (c *checker) checkSnapshot(t *testing.T) {
 		t.Errorf("the restored environments play on differently")
 	}
 }
-
-// checkBaseline plays one episode, or a bounded part of it, by the baseline's rule.
-func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
-	v := c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
-	_, act := v.Spaces()
-	rule, err := base.New(v.Env(0).Task())
-	if err != nil {
-		t.Logf("not for these options: %v", err)
-		return
-	}
-	reset(t, v, 1)
-	action, first := make([]float32, act.Size()), true
-	for step := range min(c.opts.Steps, 100) {
-		if err := rule(v.Env(0).State(), first, action); err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
-		b, err := v.Step(ctx, action)
-		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
-		if b.Invalid[0] {
-			t.Fatalf("step %d: action %v is masked out", step, action)
-		}
-		first = b.Done(0)
-	}
-}

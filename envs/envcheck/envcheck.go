@@ -36,8 +36,8 @@ type Options struct {
 
 // Run checks that the environment of spec keeps the contract: values in their spaces, masks
 // that permit something, reproducible episodes, errors for what is not allowed, autoreset as
-// Gymnasium defines it, results that do not depend on sharding, snapshots that resume, and
-// baselines that play.
+// Gymnasium defines it, results that do not depend on sharding, snapshots and copies that resume, and
+// baselines that play, and that change nothing when they are only asked.
 //
 // With Options.Make, what it makes must keep the contract of [envs.VecEnv] and play the
 // trajectories of this process. Checks that reach into the process are left out then: the
@@ -71,9 +71,12 @@ func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	}
 	t.Run("shards", c.checkShards)
 	t.Run("snapshot", c.checkSnapshot)
+	t.Run("clones", c.checkClones)
 	if !opts.SkipBaselines {
 		for i := range spec.Baselines {
-			t.Run("baseline "+spec.Baselines[i].Name, func(t *testing.T) { c.checkBaseline(t, &spec.Baselines[i]) })
+			b := &spec.Baselines[i]
+			t.Run("baseline "+b.Name, func(t *testing.T) { c.checkBaseline(t, b) })
+			t.Run("baseline asked "+b.Name, func(t *testing.T) { c.checkAsked(t, b) })
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -48,6 +49,8 @@ var (
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
+	_ envs.Planned    = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 func newTask(src *source) *Task {
@@ -94,6 +97,18 @@ func (t *Task) Plan(levels []uint16) {
 	copy(t.next, levels)
 	t.planned = true
 }
+
+// TakePlan implements [envs.Planned]. The plan is of type []uint16.
+func (t *Task) TakePlan() any {
+	if !t.planned {
+		return nil
+	}
+	t.planned = false
+	return slices.Clone(t.next)
+}
+
+// SetPlan implements [envs.Planned].
+func (t *Task) SetPlan(plan any) { t.Plan(plan.([]uint16)) }
 
 func (t *Task) compatible() bool { return t.opts.Dynamics == DynamicsCompatible }
 

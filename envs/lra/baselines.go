@@ -54,10 +54,14 @@ func choose(start func(t *Task, p *Problem) (Chooser, error)) func(envs.Task) (e
 					return err
 				}
 			}
-			if t.level == 0 {
+			if t.level == 0 || first {
 				node = t.pick(chooser)
 			}
-			action[0] = float32((node - t.from) / t.width())
+			width := t.width()
+			if node < t.from || node >= t.from+t.fan*width { // other choices were made on the way down
+				node = t.pickBelow(t.fan * width)
+			}
+			action[0] = float32((node - t.from) / width)
 			return nil
 		}, nil
 	}
@@ -75,6 +79,18 @@ func (t *Task) pick(chooser Chooser) int {
 		}
 	}
 	return 0
+}
+
+// pickBelow returns the first of the next n nodes that permits the container to place, or their
+// first.
+func (t *Task) pickBelow(n int) int {
+	app := t.app()
+	for i := t.from; i < t.from+n; i++ {
+		if t.permits(i, app) {
+			return i
+		}
+	}
+	return t.from
 }
 
 // plan wraps a planner of whole batches as a rule: a container goes to the first node that is

@@ -118,6 +118,7 @@ var (
 	_ envs.Task       = (*HierarchicalTask)(nil)
 	_ envs.InfoWriter = (*HierarchicalTask)(nil)
 	_ envs.Renderer   = (*HierarchicalTask)(nil)
+	_ envs.Cloner     = (*HierarchicalTask)(nil)
 )
 
 func newHierarchicalTask(src *hierarchy) *HierarchicalTask {
@@ -340,10 +341,14 @@ func divide(start func(t *HierarchicalTask) func(app int) int) func(envs.Task) (
 			if first {
 				next = start(t)
 			}
-			if t.level == 0 {
+			if t.level == 0 || first {
 				sub = next(int(t.queue[t.next]))
 			}
-			action[0] = float32((sub - t.from) / t.width())
+			width := t.width()
+			if end := t.from + t.src.fan*width; sub < t.from || sub >= end { // other choices were made on the way down
+				sub = t.from + max(0, slices.IndexFunc(t.totals[t.from:end], func(k int) bool { return k < subSlots }))
+			}
+			action[0] = float32((sub - t.from) / width)
 			return nil
 		}, nil
 	}

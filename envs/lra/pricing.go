@@ -96,6 +96,7 @@ var (
 	_ envs.Task       = (*PricingTask)(nil)
 	_ envs.InfoWriter = (*PricingTask)(nil)
 	_ envs.Renderer   = (*PricingTask)(nil)
+	_ envs.Cloner     = (*PricingTask)(nil)
 	_ envs.Limiter    = (*PricingTask)(nil)
 )
 

@@ -61,6 +61,7 @@ var (
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 // newTask returns a task that chooses among fan children on each of levels.

@@ -69,6 +69,8 @@ var (
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
 	_ envs.Charter    = (*Task)(nil)
+	_ envs.Planned    = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
@@ -111,6 +113,26 @@ func (t *Task) Spaces() (obs, act space.Space) {
 // Recommend sets the recommendation of the next step, in place of what its action stands for.
 // It is for recommenders whose amounts no action gives exactly.
 func (t *Task) Recommend(r Recommendation) { t.given, t.use = r, true }
+
+// plan is what a baseline leaves for the next action: the recommendation of its first step, and
+// those of the further ones.
+type plan struct {
+	given  Recommendation
+	follow func() Recommendation
+}
+
+// TakePlan implements [envs.Planned].
+func (t *Task) TakePlan() any {
+	if !t.use {
+		return nil
+	}
+	p := plan{t.given, t.follow}
+	t.use, t.follow = false, nil
+	return p
+}
+
+// SetPlan implements [envs.Planned].
+func (t *Task) SetPlan(p any) { t.given, t.use, t.follow = p.(plan).given, true, p.(plan).follow }
 
 // Interval returns the duration of a step.
 func (t *Task) Interval() time.Duration { return t.step }

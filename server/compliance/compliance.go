@@ -13,7 +13,7 @@ type Options struct {
 
 // Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake,
 // ids, limits, frames that are malformed in every way, clients that vanish, seeds, masks and
-// the modes of autoreset. The server must permit two sessions of 64 environments.
+// the modes of autoreset, and of the optional parts those that it has. The server must permit two sessions of 64 environments.
 func Run(t *testing.T, url string, opts Options) {
 	t.Helper()
 	if opts.Env == "" {
@@ -39,6 +39,10 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("same step", s.checkSameStep)
 	t.Run("disabled", s.checkDisabled)
 	t.Run("time limit", s.checkTimeLimit)
+	t.Run("policy", s.checkPolicy)
+	t.Run("rollout", s.checkRollout)
+	t.Run("snapshot", s.checkSnapshot)
+	t.Run("fork", s.checkFork)
 	t.Run("slow reader", s.checkSlowReader)
 	t.Run("vanishing clients", s.checkVanish)
 }

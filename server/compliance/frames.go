@@ -44,6 +44,7 @@ func (s *suite) checkHandshake(t *testing.T) {
 			t.Errorf("the refusal of version %d names %v, want [1, …]", major, reply["ver"])
 		}
 	}
+	s.checkVersion10(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}, "client": "compliance", "caps": []string{"none"}, "unknown": message{"x": 1}})
 	p.want(welcome, "welcome")
 	limits, _ := welcome["limits"].(message)
@@ -75,7 +76,7 @@ func (s *suite) checkIDs(t *testing.T) {
 
 func (s *suite) checkUnknown(t *testing.T) {
 	p := s.open(t)
-	for _, name := range wire.Reserved {
+	for _, name := range wire.Reserved { // the session is of version 1.0
 		p.refused(p.ask(message{"t": name}), p.id, wire.IsReserved)
 	}
 	for _, name := range []string{"no such", "step.ok", "", strings.Repeat("x", 10000)} {

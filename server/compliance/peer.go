@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,13 +78,36 @@ func (s *suite) open(t *testing.T) *peer {
 func (s *suite) make(t *testing.T, n int, autoreset string, limit int) (*peer, uint64) {
 	t.Helper()
 	p := s.open(t)
-	made := p.ask(message{"t": "make", "env": s.opts.Env, "n": n, "autoreset": autoreset, "max_episode_steps": limit})
-	p.want(made, "make.ok")
-	eid, ok := made["eid"].(float64)
-	if !ok {
-		t.Fatalf("make.ok without an eid: %v", made)
+	return p, eidOf(p.make(s.opts.Env, n, autoreset, limit))
+}
+
+// with opens a session of a server's own version with a vector. ok is false where the server
+// lacks an optional part of the protocol; then the requests of that part are refused.
+func (s *suite) with(t *testing.T, part string, n int, autoreset string, limit int) (p *peer, made message, ok bool) {
+	t.Helper()
+	p = s.dial(t)
+	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}})
+	p.want(welcome, "welcome")
+	caps, _ := welcome["caps"].([]any)
+	if slices.Contains(caps, any(part)) {
+		return p, p.make(s.opts.Env, n, autoreset, limit), true
 	}
-	return p, uint64(eid)
+	t.Logf("the server has the parts %v, and so no %s", caps, part)
+	return p, nil, false
+}
+
+// eidOf returns the eid of a reply to make.
+func eidOf(made message) uint64 { return uint64(made["eid"].(float64)) }
+
+// make makes a vector and returns the reply.
+func (p *peer) make(env string, n int, autoreset string, limit int) message {
+	p.t.Helper()
+	made := p.ask(message{"t": "make", "env": env, "n": n, "autoreset": autoreset, "max_episode_steps": limit})
+	p.want(made, "make.ok")
+	if _, ok := made["eid"].(float64); !ok {
+		p.t.Fatalf("make.ok without an eid: %v", made)
+	}
+	return made
 }
 
 func (p *peer) sendRaw(data []byte) {

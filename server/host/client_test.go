@@ -49,14 +49,26 @@ func (slow) Apply(ctx context.Context, _ cluster.Cluster, action []float32) (env
 	return envs.Outcome{}, nil
 }
 
+func (slow) Clone(*rand.Rand) envs.Task { return slow{} }
+
 func (slow) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	obs[0], mask[0], mask[1] = 0, true, true
 }
 
 func init() {
-	envs.Register(&envs.Spec{ID: "test/Slow-v0", Open: func(map[string]any) (envs.Maker, error) {
-		return func() (envs.Task, error) { return slow{}, nil }, nil
-	}})
+	envs.Register(&envs.Spec{
+		ID: "test/Slow-v0",
+		Open: func(map[string]any) (envs.Maker, error) {
+			return func() (envs.Task, error) { return slow{}, nil }, nil
+		},
+		Baselines: []envs.Baseline{{Name: "ponders", Doc: "Action 0, after a millisecond.", New: func(envs.Task) (envs.Rule, error) {
+			return func(_ *cluster.State, _ bool, action []float32) error {
+				time.Sleep(time.Millisecond)
+				action[0] = 0
+				return nil
+			}, nil
+		}}},
+	})
 }
 
 // client is a raw client over either transport.

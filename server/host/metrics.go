@@ -22,6 +22,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	}
 	gauge("sessions", "Open sessions.", func() float64 { return float64(shared.Sessions.Load()) })
 	gauge("envs", "Open environments.", func() float64 { return float64(shared.Envs.Load()) })
+	gauge("snapshot_envs", "Environments in snapshots.", func() float64 { return float64(shared.Snaps.Load()) })
 	counter("requests_total", "Requests that arrived.", func() float64 { return float64(shared.Frames.Load()) })
 	counter("env_steps_total", "Steps of environments.", func() float64 { return float64(shared.Steps.Load()) })
 	took := prometheus.NewHistogram(prometheus.HistogramOpts{

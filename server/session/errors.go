@@ -17,6 +17,10 @@ var sentinels = []struct {
 	{envs.ErrInvalidAction, wire.InvalidAction},
 	{envs.ErrResetNeeded, wire.ResetNeeded},
 	{envs.ErrInvalidOption, wire.InvalidOption},
+	{envs.ErrUnknownBaseline, wire.UnknownRule},
+	{envs.ErrBaseline, wire.RuleFails},
+	{envs.ErrNotAsked, wire.NotAsked},
+	{envs.ErrCannotClone, wire.CannotClone},
 	{context.DeadlineExceeded, wire.Deadline},
 	{context.Canceled, wire.WasCancelled},
 }

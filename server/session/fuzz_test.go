@@ -15,6 +15,14 @@ func FuzzSession(f *testing.F) {
 		{"t": "step", "id": 10, "eid": 1, "a": []int{0, 1}},
 		{"t": "render", "id": 10, "eid": 1, "mode": "rgb_array", "idx": 1},
 		{"t": "stats", "id": 10, "eid": 1, "dl": 5},
+		{"t": "rollout", "id": 10, "eid": 1, "name": "planner", "steps": 5, "arrays": true},
+		{"t": "rollout", "id": 10, "eid": 1, "name": "random", "seed": 1, "episodes": 2},
+		{"t": "snapshot", "id": 10, "eid": 1},
+		{"t": "restore", "id": 10, "eid": 1, "snap": 1},
+		{"t": "forget", "id": 10, "eid": 1, "snap": 1},
+		{"t": "fork", "id": 10, "eid": 1, "from": 0, "to": []int{1, 0}},
+		{"t": "policy", "id": 10, "eid": 1, "name": "two", "seed": 3},
+		{"t": "step", "id": 10, "eid": 1, "a": []int{2, 2}, "policy": "two"},
 		{"t": "close", "id": 10, "eid": 1},
 		{"t": "envs", "id": 10, "filter": "x"},
 		{"t": "ping", "id": 10, "ts": m{"a": []any{nil, 1.5}}},
@@ -24,12 +32,13 @@ func FuzzSession(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		cfg := newConfig()
-		cfg.Limits.EnvsMake, cfg.Limits.MsgOut = 8, 1<<20
+		cfg.Limits.EnvsMake, cfg.Limits.MsgOut, cfg.Limits.Rollout = 8, 1<<20, 50
 		s := newSession(t, cfg)
 		for _, v := range []m{
-			{"t": "hello", "id": 1, "ver": []int{1, 0}},
-			{"t": "make", "id": 2, "env": "test/Timing-v0", "n": 2},
+			{"t": "hello", "id": 1, "ver": []int{1, 1}},
+			{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2},
 			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
+			{"t": "snapshot", "id": 4, "eid": 1},
 		} {
 			s.Handle(ctx, pack(t, v))
 		}

@@ -27,12 +27,12 @@ func (s *Session) hello(f *wire.Frame) error {
 		err.RetryAfterMS = 1000
 		return err
 	}
-	s.greeted = true
+	s.greeted, s.minor = true, min(wire.Minor, h.Ver[1])
 	s.log.Debug("hello", "client", string(clip([]byte(h.Client))), "minor", h.Ver[1])
 	s.arrivals.Reset()
 	return s.arrivals.Encode(&wire.Welcome{
-		T: wire.TypeWelcome, ID: f.ID, Ver: []int{wire.Major, min(wire.Minor, h.Ver[1])},
-		Server: s.cfg.Server, SID: s.sid, Caps: []string{}, Limits: s.cfg.Limits,
+		T: wire.TypeWelcome, ID: f.ID, Ver: []int{wire.Major, s.minor},
+		Server: s.cfg.Server, SID: s.sid, Caps: wire.Caps(s.minor), Limits: s.cfg.Limits,
 	})
 }
 
@@ -136,7 +136,7 @@ func (s *Session) encodeMade(id, eid uint64, v *vector) error {
 	s.out.Reset()
 	return s.out.Encode(&wire.MakeReply{
 		T: wire.TypeMake + wire.OK, ID: id, EID: eid, Env: spec.ID, N: v.layout.N, Autoreset: wire.Modes[v.vec.Autoreset()],
-		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: obs.Describe(), ActSpace: act.Describe(), Mask: space.MaskSize(act), Spec: Describe(spec),
+		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: obs.Describe(), ActSpace: act.Describe(), Mask: space.MaskSize(act), Copies: v.vec.CanClone() == nil, Spec: Describe(spec),
 	})
 }
 

@@ -38,15 +38,19 @@ type Session struct {
 	// At arrival.
 	lastID   uint64
 	greeted  bool
+	minor    int          // version of the session; not written after hello
 	arrivals *wire.Writer // replies of Admit
 	inflight atomic.Int64 // admitted and not done
 
 	// In order.
-	vecs    map[uint64]*vector
-	nextEID uint64
-	envs    int          // environments in vecs
-	out     *wire.Writer // replies of Do
-	req     Request      // of Handle
+	vecs     map[uint64]*vector
+	nextEID  uint64
+	envs     int // environments in vecs
+	snaps    int // environments in their snapshots
+	nextSnap uint64
+	out      *wire.Writer // replies of Do
+	large    bool         // the last one was of a size that seldom occurs
+	req      Request      // of Handle
 }
 
 // Request is a message on its way from Admit to Do. Its zero value is ready to use, and it may
@@ -127,19 +131,30 @@ func (s *Session) precondition(f *wire.Frame) error {
 	case hello && s.greeted:
 		return wire.Errorf(wire.HelloTwice, "a second hello")
 	}
-	switch string(f.Type) {
-	case wire.TypePing:
+	switch minor, known := since(f.Type); {
+	case string(f.Type) == wire.TypePing:
 		return nil
-	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose:
+	case known && s.minor >= minor:
 		if s.cfg.Shared.Draining.Load() {
 			return wire.Errorf(wire.Draining, "the server stops")
 		}
 		return nil
+	case slices.Contains(wire.Reserved, string(f.Type)):
+		return wire.Errorf(wire.IsReserved, "%s is reserved for a later version than this session's 1.%d", f.Type, s.minor)
 	}
-	if slices.Contains(wire.Reserved, string(f.Type)) {
-		return wire.Errorf(wire.IsReserved, "%s is reserved for a later version", f.Type)
+	return wire.Errorf(wire.UnknownMessage, "no message is called %q in version 1.%d", clip(f.Type), s.minor)
+}
+
+// since returns the minor version that a request came with; known is false if there is none of
+// that kind.
+func since(kind []byte) (minor int, known bool) {
+	switch string(kind) {
+	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose:
+		return 0, true
+	case wire.TypePolicy, wire.TypeRollout, wire.TypeSnapshot, wire.TypeRestore, wire.TypeFork, wire.TypeForget:
+		return 1, true
 	}
-	return wire.Errorf(wire.UnknownMessage, "no message is called %q", clip(f.Type))
+	return 0, false
 }
 
 // clip shortens what a client sent for a message to it.
@@ -172,6 +187,9 @@ func (s *Session) Do(ctx context.Context, req *Request) (reply []byte) {
 			reply = s.refuse(s.out, req.frame.ID, wire.Errorf(wire.ServerFault, "a fault of the server; its log tells more"))
 		}
 	}()
+	if s.large { // its memory is not kept
+		s.out, s.large = wire.NewWriter(), false
+	}
 	var err error
 	if req.deadline.IsZero() {
 		err = s.do(ctx, &req.frame)
@@ -199,6 +217,18 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 		return s.reset(ctx, f)
 	case wire.TypeMake:
 		return s.make(f)
+	case wire.TypePolicy:
+		return s.policy(ctx, f)
+	case wire.TypeRollout:
+		return s.rollout(ctx, f)
+	case wire.TypeSnapshot:
+		return s.snapshot(ctx, f)
+	case wire.TypeRestore:
+		return s.restore(f)
+	case wire.TypeFork:
+		return s.fork(f)
+	case wire.TypeForget:
+		return s.forget(f)
 	case wire.TypeRender:
 		return s.render(f)
 	case wire.TypeStats:
@@ -242,6 +272,7 @@ func (s *Session) Close() error {
 // drop closes a vector.
 func (s *Session) drop(eid uint64) error {
 	v := s.vecs[eid]
+	s.countSnaps(-len(v.snaps) * v.layout.N)
 	delete(s.vecs, eid)
 	s.envs -= v.layout.N
 	s.cfg.Shared.Envs.Add(-int64(v.layout.N))

@@ -13,6 +13,7 @@ import (
 type Shared struct {
 	Sessions atomic.Int64  // open now
 	Envs     atomic.Int64  // open now
+	Snaps    atomic.Int64  // environments in snapshots
 	Frames   atomic.Uint64 // requests that arrived
 	Steps    atomic.Uint64 // of environments
 	Draining atomic.Bool   // the server stops

@@ -14,7 +14,9 @@ type vector struct {
 	vec     *envs.Vec
 	layout  *wire.Layout
 	actions []float32
-	seeded  []bool // environments that have a random stream, and so an episode
+	seeded  []bool                 // environments that have a random stream, and so an episode
+	rules   map[string]*envs.Rules // baselines that were asked
+	snaps   map[uint64]*snapshot
 
 	steps, resets, episodes uint64
 	took                    histogram // of step
@@ -58,10 +60,28 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	if err := v.layout.DecodeActions(f, v.actions); err != nil {
 		return s.aboutVector(eid, err)
 	}
-	begin := s.cfg.Now()
-	b, err := v.vec.Step(ctx, v.actions)
+	rules, err := s.follows(f, v)
 	if err != nil {
 		return s.aboutVector(eid, err)
+	}
+	b, err := s.advance(ctx, v, rules)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	v.layout.EncodeStep(s.out, f.ID, (*wire.Rows)(b), v.vec.Autoreset() == envs.SameStep)
+	return nil
+}
+
+// advance takes the step of v.actions, by the plans of rules if that is not nil.
+func (s *Session) advance(ctx context.Context, v *vector, rules *envs.Rules) (b *envs.Batch, err error) {
+	begin := s.cfg.Now()
+	if rules != nil {
+		b, err = rules.StepBy(ctx, v.actions)
+	} else {
+		b, err = v.vec.Step(ctx, v.actions)
+	}
+	if err != nil {
+		return nil, err
 	}
 	d := s.cfg.Now().Sub(begin)
 	v.took.add(d)
@@ -75,8 +95,7 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 			v.episodes++
 		}
 	}
-	v.layout.EncodeStep(s.out, f.ID, (*wire.Rows)(b), v.vec.Autoreset() == envs.SameStep)
-	return nil
+	return b, nil
 }
 
 func (s *Session) aboutVector(eid uint64, err error) error { return about(eid, s.wireError(err)) }

@@ -3,17 +3,55 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// EncodeStepRequest writes a step with n rows of actions, which must be in the action space.
-func (l *Layout) EncodeStepRequest(w *Writer, id, eid uint64, actions []float32) {
-	w.Head(4, TypeStep, id)
+// EncodeStepRequest writes a step with n rows of actions, which must be in the action space,
+// and the baseline whose plans are carried out with them; "" is none.
+func (l *Layout) EncodeStepRequest(w *Writer, id, eid uint64, actions []float32, policy string) {
+	w.Head(4+count(policy != ""), TypeStep, id)
 	w.Str("eid")
 	w.Uint(eid)
+	if policy != "" {
+		w.Str("policy")
+		w.Str(policy)
+	}
 	w.Str("a")
 	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
+}
+
+// EncodePolicy writes the reply to policy: n rows of actions, none for the rows that decide
+// nothing, and plan for those in which the baseline chose more than the action says.
+func (l *Layout) EncodePolicy(w *Writer, id uint64, actions []float32, none, plan []bool) {
+	anyNone, anyPlan := slices.Contains(none, true), slices.Contains(plan, true)
+	w.Head(3+count(anyNone, anyPlan), TypePolicy+OK, id)
+	w.Str("a")
+	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
+	l.writeFlags(w, "none", anyNone, none)
+	l.writeFlags(w, "plan", anyPlan, plan)
+}
+
+// DecodePolicy reads the reply to policy: it is the inverse of EncodePolicy, but that rows of
+// actions which decide nothing keep what they have.
+func (l *Layout) DecodePolicy(f *Frame, actions []float32, none, plan []bool) error {
+	if err := readFlags(f.Get("none"), none, false, l.N); err != nil {
+		return err
+	}
+	if err := readFlags(f.Get("plan"), plan, false, l.N); err != nil {
+		return err
+	}
+	told := make([]float32, len(actions))
+	if err := l.readBatch(f.Get("a"), &l.act, told, l.ActSize, 0, nil); err != nil {
+		return err
+	}
+	for i := range l.N {
+		if k := l.ActSize; !none[i] {
+			copy(actions[i*k:(i+1)*k], told[i*k:(i+1)*k])
+		}
+	}
+	return nil
 }
 
 // DecodeActions reads the actions of a step into dst, of length N*ActSize. It does not see
@@ -123,6 +161,29 @@ func (f *Frame) Seeds(n int) ([]*uint64, error) {
 		seeds[i] = &values[i]
 	}
 	return seeds, nil
+}
+
+// Rows reads the field to of a fork among n environments: an array of their numbers.
+func (f *Frame) Rows(n int) ([]int, error) {
+	v := f.Get("to")
+	if v == nil {
+		return nil, Errorf(BadField, "field to is missing")
+	}
+	k, rest, ok := arrayLen(v)
+	if !ok || k < 1 || k > n {
+		return nil, Errorf(BadField, "to is no array of 1 to %d environments", n)
+	}
+	rows := make([]int, k)
+	for i := range rows {
+		var one Value
+		one, rest = cut(rest)
+		x, err := f.uint(one)
+		if err != nil || x >= uint64(n) {
+			return nil, Errorf(BadField, "element %d of to is no environment from 0 to %d", i, n-1)
+		}
+		rows[i] = int(x)
+	}
+	return rows, nil
 }
 
 // ResetMask reads the field mask of a reset of n environments; nil if it is absent.

@@ -29,11 +29,16 @@ type Rows struct {
 // EncodeStep writes the reply to a step. sameStep says whether the last moments of episodes
 // that ended travel in fin.
 func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
+	l.encodeStep(w, TypeStep+OK, id, r, sameStep, 0)
+}
+
+// encodeStep writes the fields of a step under a kind of message, after which more fields follow.
+func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep bool, more int) {
 	done := l.done(r)
 	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
 	mask := slices.Contains(r.Mask, false)
 	fin := sameStep && len(done) > 0
-	w.Head(4+count(te, tr, inv, mask, len(l.info) > 0, fin, len(done) > 0), TypeStep+OK, id)
+	w.Head(4+more+count(te, tr, inv, mask, len(l.info) > 0, fin, len(done) > 0), kind, id)
 	w.Str("obs")
 	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
 	w.Str("r")
@@ -63,6 +68,34 @@ func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 		w.Str("seed")
 		w.Uint(*seed)
 	}
+}
+
+// EncodeMoment writes the reply of a kind, restore or fork, that says where environments stand:
+// the fields of a step but for what ended in it, and the sums of the episodes.
+func (l *Layout) EncodeMoment(w *Writer, kind string, id uint64, r *Rows) {
+	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
+	mask := slices.Contains(r.Mask, false)
+	w.Head(5+count(te, tr, inv, mask, len(l.info) > 0), kind+OK, id)
+	w.Str("obs")
+	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
+	w.Str("r")
+	putFloat64s(w.Array(Float64, l.N), r.Reward)
+	l.writeFlags(w, "te", te, r.Terminated)
+	l.writeFlags(w, "tr", tr, r.Truncated)
+	l.writeFlags(w, "inv", inv, r.Invalid)
+	l.writeMask(w, mask, r.Mask)
+	l.writeInfo(w, r.Info, nil)
+	l.writeRun(w, r)
+}
+
+// writeRun writes the sums of the episodes that the rows belong to.
+func (l *Layout) writeRun(w *Writer, r *Rows) {
+	w.Str("run")
+	w.Map(2)
+	w.Str("r")
+	putFloat64s(w.Array(Float64, l.N), r.EpisodeReturn)
+	w.Str("l")
+	putInt64s(w.Array(Int64, l.N), r.EpisodeLength)
 }
 
 func count(conds ...bool) int {

@@ -42,6 +42,19 @@ func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
 	return nil
 }
 
+// DecodeMoment reads what EncodeMoment wrote, and of the reply to a rollout the rows of its last
+// step.
+func (l *Layout) DecodeMoment(f *Frame, r *Rows) error {
+	if err := l.DecodeStep(f, r); err != nil {
+		return err
+	}
+	run := f.Get("run")
+	if run == nil {
+		return Errorf(BadField, "no field run")
+	}
+	return l.readSums(run, r.EpisodeReturn, r.EpisodeLength)
+}
+
 // DecodeEpisodes reads the statistics of the episodes that ended in a step. Other rows keep
 // what they have: those of running episodes do not travel.
 func (l *Layout) DecodeEpisodes(f *Frame, r *Rows) error {

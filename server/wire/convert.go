@@ -35,6 +35,18 @@ func putFloat64s(dst []byte, src []float64) {
 	}
 }
 
+func putInt64s(dst []byte, src []int64) {
+	for i, x := range src {
+		binary.LittleEndian.PutUint64(dst[8*i:], uint64(x))
+	}
+}
+
+func putInt32s(dst []byte, src []int32) {
+	for i, x := range src {
+		binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
+	}
+}
+
 func putBools(dst []byte, src []bool) { copy(dst, bytesOf(src)) }
 
 // put writes numbers as elements of dt: float32, float64 or an integer.

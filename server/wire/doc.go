@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -31,11 +31,35 @@ const (
 	TypeStats   = "stats"
 	TypeClose   = "close"
 	TypePing    = "ping"
-	TypeErr     = "err"
-	TypeDrain   = "drain" // an event
+
+	// Since 1.1.
+	TypePolicy   = "policy"
+	TypeRollout  = "rollout"
+	TypeSnapshot = "snapshot"
+	TypeRestore  = "restore"
+	TypeFork     = "fork"
+	TypeForget   = "forget"
+
+	TypeErr   = "err"
+	TypeDrain = "drain" // an event
 
 	OK = ".ok"
 )
 
-// Reserved lists the names of requests to come.
-var Reserved = []string{"send", "recv", "rollout", "snapshot", "restore", "fork", "resume", "policy", "cancel"}
+// Reserved lists the names that version 1.0 reserved for requests to come. Some came with 1.1.
+var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, "cancel"}
+
+// Optional parts that a server may have, of which welcome tells.
+const (
+	CapPolicy   = "policy"
+	CapRollout  = "rollout"
+	CapSnapshot = "snapshot"
+)
+
+// Caps lists the optional parts that sessions of a minor version may have.
+func Caps(minor int) []string {
+	if minor < 1 {
+		return []string{}
+	}
+	return []string{CapPolicy, CapRollout, CapSnapshot}
+}

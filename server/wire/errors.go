@@ -32,14 +32,20 @@ const (
 	InvalidOption  Reason = "INVALID_OPTION"
 	UnknownEnv     Reason = "UNKNOWN_ENV"
 	UnknownEID     Reason = "UNKNOWN_EID"
+	UnknownRule    Reason = "UNKNOWN_BASELINE"
+	UnknownSnap    Reason = "UNKNOWN_SNAPSHOT"
 	HelloFirst     Reason = "HELLO_FIRST"
 	HelloTwice     Reason = "HELLO_TWICE"
 	Version        Reason = "VERSION"
 	ResetNeeded    Reason = "RESET_NEEDED"
+	RuleFails      Reason = "BASELINE"
+	NotAsked       Reason = "NOT_ASKED"
+	CannotClone    Reason = "NO_COPIES"
 	TooLarge       Reason = "TOO_LARGE"
 	Inflight       Reason = "INFLIGHT"
 	TooManyEnvs    Reason = "ENVS"
 	TooManySession Reason = "SESSIONS"
+	TooManySnaps   Reason = "SNAPSHOTS"
 	Deadline       Reason = "DEADLINE"
 	WasCancelled   Reason = "CANCELLED"
 	IsReserved     Reason = "RESERVED"
@@ -54,10 +60,12 @@ const (
 var codes = map[Reason]Code{
 	Malformed: InvalidArgument, BadID: InvalidArgument, TextFrame: InvalidArgument, BadField: InvalidArgument,
 	BadArray: InvalidArgument, InvalidAction: InvalidArgument, InvalidOption: InvalidArgument,
-	UnknownEnv: NotFound, UnknownEID: NotFound,
+	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownRule: NotFound, UnknownSnap: NotFound,
 	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
+	RuleFails: FailedPrecondition, NotAsked: FailedPrecondition, CannotClone: FailedPrecondition,
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
-	Deadline: DeadlineExceeded, WasCancelled: Cancelled,
+	TooManySnaps: ResourceExhausted,
+	Deadline:     DeadlineExceeded, WasCancelled: Cancelled,
 	IsReserved: Unimplemented, UnknownMessage: Unimplemented, CannotRender: Unimplemented,
 	EnvFailed: Internal, ServerFault: Internal, Draining: Unavailable, BackendDown: Unavailable,
 }

@@ -149,6 +149,31 @@ func (f *Frame) Uint(key string) (x uint64, ok bool, err error) {
 	return x, true, nil
 }
 
+// Str returns a field that is a string, as bytes of the frame; nil if it is absent.
+func (f *Frame) Str(key string) ([]byte, error) {
+	v := f.Get(key)
+	if v == nil {
+		return nil, nil
+	}
+	s, _, err := readKey(v, 0)
+	if err != nil {
+		return nil, Errorf(BadField, "field %s is no string", key)
+	}
+	return s, nil
+}
+
+// Bool returns a field that is a truth value; false if it is absent.
+func (f *Frame) Bool(key string) (bool, error) {
+	v := f.Get(key)
+	if v == nil {
+		return false, nil
+	}
+	if v[0] != msgpcode.True && v[0] != msgpcode.False {
+		return false, Errorf(BadField, "field %s is no bool", key)
+	}
+	return v[0] == msgpcode.True, nil
+}
+
 func isInt(c byte) bool { return msgpcode.IsFixedNum(c) || c >= msgpcode.Uint8 && c <= msgpcode.Int64 }
 
 func isFloat(c byte) bool { return c == msgpcode.Float || c == msgpcode.Double }

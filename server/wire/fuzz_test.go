@@ -49,6 +49,10 @@ func FuzzFrame(f *testing.F) {
 		}
 		_, _ = fr.Seeds(2)
 		_, _ = fr.ResetMask(2)
+		_, _ = fr.Rows(2)
+		_, _ = fr.Str("policy")
+		_, _ = fr.Str("name")
+		_, _ = fr.Bool("arrays")
 		_, _, _ = fr.Uint("eid")
 		for _, v := range []any{&Hello{}, &EnvsRequest{}, &MakeRequest{}, &RenderRequest{}, &EIDRequest{}} {
 			_ = fr.Decode(v)
@@ -72,6 +76,9 @@ func FuzzReply(f *testing.F) {
 			_ = l.DecodeStep(&fr, r) // errors are welcome
 			_ = l.DecodeEpisodes(&fr, r)
 			_ = l.DecodeReset(&fr, r)
+			_, _ = l.DecodeRollout(&fr, r)
+			_ = l.DecodeMoment(&fr, r)
+			_ = l.DecodePolicy(&fr, make([]float32, l.N*l.ActSize), make([]bool, l.N), make([]bool, l.N))
 		}
 		_, _ = fr.Image("frame")
 		var m MakeReply

@@ -43,6 +43,29 @@ func goldenRows(l *Layout) *Rows {
 	return r
 }
 
+// goldenRollout is a rollout of two steps of two environments, in each of which an episode ends.
+func goldenRollout(l *Layout) *Rollout {
+	t := &Transitions{
+		Obs: make([]float32, 4*l.ObsSize), Mask: make([]bool, 4*l.Mask), Actions: []float32{0, 1, 2, 0}, Reward: []float64{1, 2, 3, -4.5},
+		Terminated: []bool{false, true, false, false}, Truncated: []bool{false, false, false, true},
+		Invalid: []bool{true, false, false, false}, None: []bool{false, false, true, false},
+	}
+	for i := range t.Obs {
+		t.Obs[i] = float32(i % 2)
+	}
+	for i := range t.Mask {
+		t.Mask[i] = i%4 != 2
+	}
+	o := &Rollout{
+		Steps: 2, Cut: true, At: []int32{1, 2}, Idx: []int32{1, 1}, Return: []float64{10.25, -4.5}, Length: []int64{12, 1},
+		Info: []float64{0.25, 3, 1, 0.5, -7, 0}, Last: make([]float32, 2*l.ObsSize), Transitions: t,
+	}
+	for i := range o.Last {
+		o.Last[i] = 1
+	}
+	return o
+}
+
 func goldenFrames(t *testing.T) []goldenFrame {
 	w := NewWriter()
 	var frames []goldenFrame
@@ -59,11 +82,13 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	two, eid := 2, uint64(1)
 	message("hello", &Hello{T: TypeHello, ID: 1, Ver: []int{1, 0}, Client: "test/1"})
 	message("welcome", &Welcome{T: TypeWelcome, ID: 1, Ver: []int{1, 0}, Server: "kubernasium/0.1.0", SID: "00ff", Caps: []string{}, Limits: DefaultLimits()})
+	message("hello of version 1.1", &Hello{T: TypeHello, ID: 1, Ver: []int{1, 1}, Client: "test/1"})
+	message("welcome of version 1.1", &Welcome{T: TypeWelcome, ID: 1, Ver: []int{1, 1}, Server: "kubernasium/0.1.0", SID: "00ff", Caps: Caps(1), Limits: DefaultLimits()})
 	message("make", &MakeRequest{T: TypeMake, ID: 2, Env: "classic/CartPole-v1", N: &two, Options: map[string]any{"x": 1}, Autoreset: "SAME_STEP"})
 	threshold := 475.0
 	message("make.ok", &MakeReply{
 		T: TypeMake + OK, ID: 2, EID: 1, Env: "test/Dict-v0", N: 2, Autoreset: "SAME_STEP", MaxEpisodeSteps: 500,
-		ObsSpace: dictSpace.Describe(), ActSpace: space.Discrete{N: 3}.Describe(), Mask: 3,
+		ObsSpace: dictSpace.Describe(), ActSpace: space.Discrete{N: 3}.Describe(), Mask: 3, Copies: true,
 		Spec: Spec{ID: "test/Dict-v0", Doc: "A test.", RewardThreshold: &threshold, RenderModes: []string{"ansi"},
 			Options: []Option{{Name: "steps", Type: "int", Default: 400, Doc: "of an episode"}}, HeldOut: map[string]any{"split": "heldout"}, Info: infoColumns,
 			Metrics: []Metric{{Column: "cost", Unit: "s", Lower: true}}, Baselines: []Baseline{{Name: "best", Doc: "Knows.", Oracle: true}}},
@@ -76,7 +101,7 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	add("drain", nil)
 
 	l := newLayout(t, 2, boxSpace, space.Discrete{N: 3}, infoColumns)
-	l.EncodeStepRequest(w, 4, 1, []float32{2, 0})
+	l.EncodeStepRequest(w, 4, 1, []float32{2, 0}, "")
 	add("step", nil)
 	r := goldenRows(l)
 	l.EncodeStep(w, 4, r, true)
@@ -86,6 +111,26 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	seed := uint64(1) << 52
 	l.EncodeReset(w, 3, r, &seed)
 	add("reset.ok with drawn seed", nil)
+	l.EncodeStepRequest(w, 8, 1, []float32{2, 0}, "static_2")
+	add("step by a baseline's plans", nil)
+	policySeed := uint64(7)
+	message("policy", &PolicyRequest{T: TypePolicy, ID: 7, EID: 1, Name: "random", Seed: &policySeed})
+	l.EncodePolicy(w, 7, []float32{2, 0}, []bool{false, true}, []bool{true, false})
+	add("policy.ok with everything", nil)
+	message("rollout of episodes", &RolloutRequest{T: TypeRollout, ID: 8, EID: 1, Name: "static_2", Episodes: 3})
+	message("rollout of steps with arrays", &RolloutRequest{T: TypeRollout, ID: 8, EID: 1, Name: "random", Seed: &policySeed, Steps: 2, Arrays: true})
+	l.EncodeRollout(w, 8, goldenRollout(l), goldenRows(l), true)
+	add("rollout.ok with everything", nil)
+	quietRollout := &Rollout{Steps: 5}
+	l.EncodeRollout(w, 8, quietRollout, newRows(l), false)
+	add("rollout.ok in which no episode ended", nil)
+	message("snapshot", &EIDRequest{T: TypeSnapshot, ID: 9, EID: 1})
+	message("snapshot.ok", &SnapshotReply{T: TypeSnapshot + OK, ID: 9, Snap: 3})
+	message("restore", &SnapRequest{T: TypeRestore, ID: 10, EID: 1, Snap: 3})
+	l.EncodeMoment(w, TypeRestore, 10, r)
+	add("restore.ok after an episode's end", nil)
+	message("fork", &ForkRequest{T: TypeFork, ID: 11, EID: 1, From: 1, To: []int{0}})
+	message("forget", &SnapRequest{T: TypeForget, ID: 12, EID: 1, Snap: 3})
 	plain := newLayout(t, 1, space.NewBox(-1, 1, 4), space.Discrete{N: 2}, nil)
 	quiet := newRows(plain)
 	quiet.Reward[0], quiet.Mask[0], quiet.Mask[1] = 1, true, true
@@ -94,10 +139,10 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	d := newLayout(t, 2, dictSpace, space.MultiDiscrete{NVec: []int{2, 3}}, nil)
 	d.EncodeStep(w, 6, goldenRows(d), true)
 	add("step.ok with observations of a dict", nil)
-	d.EncodeStepRequest(w, 6, 2, []float32{1, 2, 0, 1})
+	d.EncodeStepRequest(w, 6, 2, []float32{1, 2, 0, 1}, "")
 	add("step of a multi_discrete", nil)
 	boxed := newLayout(t, 2, boxSpace, boxSpace, nil)
-	boxed.EncodeStepRequest(w, 7, 3, []float32{-1, 0, 1, 0.5, 0.25, -0.5})
+	boxed.EncodeStepRequest(w, 7, 3, []float32{-1, 0, 1, 0.5, 0.25, -0.5}, "")
 	add("step of a box", nil)
 	return frames
 }
@@ -133,7 +178,7 @@ func TestWorkedExample(t *testing.T) {
 	const want = "84a174a473746570a2696403a365696401a161c71a4e00070102020000000000" + "01000000000000000000000000000000"
 	l := newLayout(t, 2, boxSpace, space.Discrete{N: 3}, nil)
 	w := NewWriter()
-	l.EncodeStepRequest(w, 3, 1, []float32{1, 0})
+	l.EncodeStepRequest(w, 3, 1, []float32{1, 0}, "")
 	if got := hex.EncodeToString(w.Bytes()); got != want {
 		t.Errorf("step = %s,\n     want %s", got, want)
 	}

@@ -31,6 +31,9 @@ type Limits struct {
 	EnvsServer  int `json:"envs_server"`
 	Sessions    int `json:"sessions"`
 	Inflight    int `json:"inflight"`
+	Rollout     int `json:"rollout"`
+	Snapshots   int `json:"snapshots"`
+	SnapsServer int `json:"snapshots_server"`
 	Depth       int `json:"depth"`
 	MapKeys     int `json:"map_keys"`
 	NDim        int `json:"ndim"`
@@ -42,7 +45,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		MsgIn: 16 << 20, MsgOut: 64 << 20, EnvsMake: 4096, EnvsSession: 4096, EnvsServer: 16384, Sessions: 2048,
-		Inflight: 8, Depth: DefaultBounds.Depth, MapKeys: DefaultBounds.MapKeys, NDim: MaxNDim,
+		Inflight: 8, Rollout: 1 << 20, Snapshots: 4096, SnapsServer: 16384, Depth: DefaultBounds.Depth, MapKeys: DefaultBounds.MapKeys, NDim: MaxNDim,
 		IdleMS: 600_000, HandshakeMS: 10_000,
 	}
 }
@@ -135,6 +138,7 @@ type MakeReply struct {
 	ObsSpace        space.Description `json:"obs_space"`
 	ActSpace        space.Description `json:"act_space"`
 	Mask            int               `json:"mask"`
+	Copies          bool              `json:"copies,omitempty"`
 	Spec            Spec              `json:"spec"`
 }
 
@@ -149,11 +153,56 @@ type ResetRequest struct {
 	Mask    []bool         `json:"mask,omitempty"`
 }
 
-// EIDRequest is the request stats or close.
+// EIDRequest is the request stats, snapshot or close.
 type EIDRequest struct {
 	T   string `json:"t"`
 	ID  uint64 `json:"id"`
 	EID uint64 `json:"eid"`
+}
+
+// PolicyRequest is the request policy, as clients of this module send it.
+type PolicyRequest struct {
+	T    string  `json:"t"`
+	ID   uint64  `json:"id"`
+	EID  uint64  `json:"eid"`
+	Name string  `json:"name"`
+	Seed *uint64 `json:"seed,omitempty"` // of random actions
+}
+
+// RolloutRequest is the request rollout, as clients of this module send it.
+type RolloutRequest struct {
+	T        string  `json:"t"`
+	ID       uint64  `json:"id"`
+	EID      uint64  `json:"eid"`
+	Name     string  `json:"name"`
+	Seed     *uint64 `json:"seed,omitempty"` // of random actions
+	Steps    int     `json:"steps,omitempty"`
+	Episodes int     `json:"episodes,omitempty"`
+	Arrays   bool    `json:"arrays,omitempty"`
+}
+
+// SnapshotReply is the reply to snapshot, whose request is an EIDRequest.
+type SnapshotReply struct {
+	T    string `json:"t"`
+	ID   uint64 `json:"id"`
+	Snap uint64 `json:"snap"`
+}
+
+// SnapRequest is the request restore or forget, as clients of this module send it.
+type SnapRequest struct {
+	T    string `json:"t"`
+	ID   uint64 `json:"id"`
+	EID  uint64 `json:"eid"`
+	Snap uint64 `json:"snap"`
+}
+
+// ForkRequest is the request fork, as clients of this module send it.
+type ForkRequest struct {
+	T    string `json:"t"`
+	ID   uint64 `json:"id"`
+	EID  uint64 `json:"eid"`
+	From int    `json:"from"`
+	To   []int  `json:"to"`
 }
 
 // RenderRequest is the request render.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -280,9 +281,76 @@ func TestActionsRoundTrip(t *testing.T) {
 			act.Sample(rng, nil, want[i*act.Size():(i+1)*act.Size()])
 		}
 		w := NewWriter()
-		l.EncodeStepRequest(w, 1, 1, want)
+		l.EncodeStepRequest(w, 1, 1, want, "")
 		if err := l.DecodeActions(parse(t, w.Bytes()), got); err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%s: %v, %v; want %v", act.Describe().Kind, got, err, want)
+		}
+		none, plan := make([]bool, 3), make([]bool, 3)
+		l.EncodePolicy(w, 1, want, []bool{false, true, false}, []bool{true, false, false})
+		clear(got)
+		copy(want[act.Size():2*act.Size()], got) // row 1 decides nothing and keeps what it has
+		if err := l.DecodePolicy(parse(t, w.Bytes()), got, none, plan); err != nil || !cmp.Equal(want, got) || !none[1] || !plan[0] || plan[1] {
+			t.Errorf("policy of %s: %v, %v, %v, %v; want %v", act.Describe().Kind, got, none, plan, err, want)
+		}
+	}
+}
+
+// What EncodeRollout writes, DecodeRollout reads, within the bytes that the sizes bound.
+func TestRolloutRoundTrip(t *testing.T) {
+	for _, obs := range []space.Space{boxSpace, dictSpace} {
+		l := newLayout(t, 2, obs, space.Discrete{N: 3}, infoColumns)
+		for name, want := range map[string]*Rollout{"all": goldenRollout(l), "no transitions": goldenRollout(l), "nothing": {Steps: 7}} {
+			if name == "no transitions" {
+				want.Transitions, want.Last = nil, nil
+			}
+			w, rows, got := NewWriter(), goldenRows(l), newRows(l)
+			l.EncodeRollout(w, 1, want, rows, true)
+			most := l.RolloutSize() + len(want.Idx)*l.EpisodeSize(want.Transitions != nil)
+			if want.Transitions != nil {
+				most += want.Steps * l.N * l.TransitionSize()
+			}
+			if n := len(w.Bytes()); n > most {
+				t.Errorf("%s: %d bytes, bounded by %d", name, n, most)
+			}
+			o, err := l.DecodeRollout(parse(t, w.Bytes()), got)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if diff := cmp.Diff(want, o); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			if !cmp.Equal(got.EpisodeReturn, rows.EpisodeReturn) || !cmp.Equal(got.EpisodeLength, rows.EpisodeLength) || !cmp.Equal(got.Reward, rows.Reward) {
+				t.Errorf("%s: rows %+v, want %+v", name, got, rows)
+			}
+		}
+	}
+}
+
+// Counts that do not fit together are refused before memory is made for them.
+func TestRolloutThatLies(t *testing.T) {
+	l := newLayout(t, 2, boxSpace, space.Discrete{N: 3}, infoColumns)
+	for name, tc := range map[string]struct {
+		lie  func(o *Rollout)
+		from string // replaced in the frame
+		to   string
+	}{
+		"no steps":        {from: "\xa5steps\x02", to: "\xa5steps\x00"},
+		"more steps":      {from: "\xa5steps\x02", to: "\xa5steps\x03"},
+		"fewer steps":     {from: "\xa5steps\x02", to: "\xa5steps\x01"},
+		"an end too late": {lie: func(o *Rollout) { o.At[1] = 3 }},
+		"no such row":     {lie: func(o *Rollout) { o.Idx[0] = 2 }},
+		"a negative row":  {lie: func(o *Rollout) { o.Idx[0] = -1 }},
+		"cut is a number": {from: "\xa3cut\xc3", to: "\xa3cut\x01"},
+		"no sums":         {from: "\xa3run", to: "\xa3ran"},
+	} {
+		w, o := NewWriter(), goldenRollout(l)
+		if tc.lie != nil {
+			tc.lie(o)
+		}
+		l.EncodeRollout(w, 1, o, goldenRows(l), true)
+		data := bytes.Replace(w.Bytes(), []byte(tc.from), []byte(tc.to), 1)
+		if _, err := l.DecodeRollout(parse(t, data), newRows(l)); err == nil {
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

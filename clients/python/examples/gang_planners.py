@@ -1,17 +1,12 @@
 """Planners for k8s/GangWindow-v0.
 
-Some use no more than the actions and the observation, so that a client can play them. The
-others plan with the instance itself and exist in Go only: the trainer plays them.
+Some use no more than the actions and the observation; they are written here. The others plan with
+the instance itself: they are baselines of the environment, which the server is asked for.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -50,11 +45,17 @@ PLANNERS: dict[str, Planner] = {
 }
 
 
-def completion_times(act: Planner, episodes: int, seed: int, **options: object) -> np.ndarray:
+def baselines() -> list[str]:
+    """Returns the names of the environment's planners, without oracles, which know the future."""
+    with VecEnv("k8s/GangWindow-v0", 1) as envs:
+        return [b["name"] for b in envs.vector.spec["baselines"] if not b["oracle"]]
+
+
+def completion_times(act: Planner | str, episodes: int, seed: int, **options: object) -> np.ndarray:
     """Plays episodes side by side.
 
     Args:
-        act: the planner, or a policy of the same form.
+        act: the planner, or a policy of the same form, or the name of a baseline.
         episodes: how many; episode i has the random seed seed+i.
         seed: see episodes.
         **options: of the environment.
@@ -65,44 +66,7 @@ def completion_times(act: Planner, episodes: int, seed: int, **options: object) 
     with VecEnv("k8s/GangWindow-v0", episodes, seed=seed, **options) as envs:
         obs, step = envs.reset(), 0
         while True:
-            obs, _, dones, infos = envs.step(act(step, obs))
+            obs, _, dones, infos = envs.step(envs.policy(act) if isinstance(act, str) else act(step, obs))
             step += 1
             if dones.all():  # all episodes are of one length
                 return np.array([info["total_s"] for info in infos])
-
-
-def _trainer() -> list[str] | None:
-    """Returns the command that runs the trainer, or None where there is none.
-
-    It is the binary that KUBERNASIUM_TRAINER names, or else the trainer of the checkout that
-    this file lies in, if Go is installed.
-    """
-    named = os.environ.get("KUBERNASIUM_TRAINER")
-    if named:
-        return [named]
-    checkout = Path(__file__).resolve().parents[3]
-    if shutil.which("go") and (checkout / "trainer" / "main.go").exists():
-        return ["go", "-C", str(checkout), "run", "./trainer"]
-    return None
-
-
-def trainer_times(episodes: int, seed: int, **options: object) -> dict[str, float]:
-    """Lets the trainer play all planners of the environment.
-
-    Args:
-        episodes: how many; episode i has the random seed seed+i, as in `completion_times`.
-        seed: see episodes.
-        **options: of the environment.
-
-    Returns:
-        The mean completion time in seconds by the planner's name, without random actions and
-        without oracles, which know the future; nothing where there is no trainer.
-    """
-    command = _trainer()
-    if command is None:
-        return {}
-    command += ["compare", "--env", "k8s/GangWindow-v0", "--json", f"--episodes={episodes}", f"--seed={seed}"]
-    command += [f"--env-kwargs={name}:{value}" for name, value in options.items()]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    rows = json.loads(done.stdout)["rows"]
-    return {row["policy"]: row["mean"] for row in rows if row["kind"] == "baseline" and row["policy"] != "random"}

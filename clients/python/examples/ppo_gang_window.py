@@ -10,7 +10,7 @@ import argparse
 import json
 
 import torch
-from gang_planners import PLANNERS, completion_times, trainer_times
+from gang_planners import PLANNERS, baselines, completion_times
 from stable_baselines3 import PPO
 
 from kubernasium.sb3 import VecEnv
@@ -27,13 +27,13 @@ args = parser.parse_args()
 torch.set_num_threads(1)  # networks this small are slower with more
 
 # %% [markdown]
-# The planners do not learn, so they play once: those that a client can play, and those of the
-# trainer, which plan with the instance itself (without a checkout and Go they are left out).
+# The planners do not learn, so they play once: the environment's own, which plan with the
+# instance itself at the server, and those that a client can be.
 
 # %%
 held_out = {"split": "heldout", "steps": args.steps}
-planners = trainer_times(args.episodes, seed=10_000, **held_out)
-for name, planner in PLANNERS.items():
+planners = {}
+for name, planner in ({name: name for name in baselines()} | PLANNERS).items():
     planners[name] = completion_times(planner, args.episodes, seed=10_000, **held_out).mean()
 for name, seconds in sorted(planners.items(), key=lambda item: item[1]):
     print(f"{name:24s} {seconds:9.0f} s")

@@ -50,7 +50,17 @@ def test_golden_frames(golden: dict[str, Any]) -> None:
     layout = Layout(buf, START)
     assert matches(layout.frame(buf), golden["decoded"])
     assert read_id(buf, layout) == golden["decoded"]["id"]
-    if "decoded" in golden and golden["decoded"]["t"] in ("hello", "make", "reset", "step"):
+    if "decoded" in golden and golden["decoded"]["t"] in (
+        "hello",
+        "make",
+        "reset",
+        "step",
+        "policy",
+        "rollout",
+        "snapshot",
+        "fork",
+        "forget",
+    ):
         assert encode(decode(frame)).hex() == golden["hex"]
 
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -14,8 +15,9 @@ import (
 // maxPlacements is how many placements Exact may have to try, which takes a second.
 const maxPlacements = 500_000
 
-// newExact returns the rule that plans the whole episode at its first decision and then follows
-// the plan.
+// newExact returns the rule that plans the whole episode when it is first asked and then follows
+// the plan; where that was not followed, it takes the first node that fits instead of one that
+// does not.
 func newExact(task envs.Task) (envs.Rule, error) {
 	t, ok := task.(*Task)
 	if !ok {
@@ -36,20 +38,27 @@ func newExact(task envs.Task) (envs.Rule, error) {
 		placements += paths
 	}
 	var plan []int
-	next := 0
-	return func(_ *cluster.State, first bool, action []float32) error {
+	mask := make([]bool, n)
+	return func(s *cluster.State, first bool, action []float32) error {
 		if first {
 			var err error
 			if plan, err = t.plan(); err != nil {
 				return err
 			}
-			next = 0
 		}
 		action[0] = 0
-		if next < len(plan) {
-			action[0] = float32(plan[next])
-			next++
+		if t.pod == noPod {
+			return nil
 		}
+		s.FitMask(t.pod, mask)
+		node := 0
+		if k := t.stats.decisions; k < len(plan) {
+			node = plan[k]
+		}
+		if !mask[node] { // the plan was not followed
+			node = max(0, slices.Index(mask, true))
+		}
+		action[0] = float32(node)
 		return nil
 	}, nil
 }

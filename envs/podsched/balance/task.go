@@ -63,6 +63,7 @@ var (
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 // newTask returns a task of checked options; file are the deployments to play, or nil.

@@ -55,6 +55,8 @@ var (
 	_ envs.Task       = (*Task)(nil)
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
+	_ envs.Planned    = (*Task)(nil)
+	_ envs.Cloner     = (*Task)(nil)
 )
 
 func newTask(src *source) *Task {
@@ -215,6 +217,25 @@ func (t *Task) note() { t.curve.add(t.arrived, &t.board) }
 // Plan sets the devices that the pod takes if the next action is node, in place of those of
 // option devices. It is for baselines that choose devices of their own.
 func (t *Task) Plan(node int32, devices uint64) { t.planned, t.devices = node, devices }
+
+// plan is what Plan was given.
+type plan struct {
+	node    int32
+	devices uint64
+}
+
+// TakePlan implements [envs.Planned].
+func (t *Task) TakePlan() any {
+	if t.planned < 0 {
+		return nil
+	}
+	p := plan{t.planned, t.devices}
+	t.planned = -1
+	return p
+}
+
+// SetPlan implements [envs.Planned].
+func (t *Task) SetPlan(p any) { t.Plan(p.(plan).node, p.(plan).devices) }
 
 // Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
 // node puts it off. A pod that does not fit its node is given up in time-free dynamics and

@@ -12,7 +12,7 @@ from kubernasium.errors import InvalidOptionError
 from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.layout import Field, Layout
-from kubernasium.protocol.vector import Vector
+from kubernasium.protocol.vector import NOT_TOLD, Vector
 from kubernasium.spaces import from_description
 
 RENDER_FPS = 10
@@ -80,6 +80,7 @@ class Env(gymnasium.Env[Any, Any]):
         self._is_dict = self.vector.obs_space["kind"] == "dict"
         self._ones = np.ones(self.vector.mask_size, np.int8)
         self._mask: np.ndarray = self._ones
+        self._told = NOT_TOLD  # what `policy` returned at this moment
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode.
@@ -93,7 +94,11 @@ class Env(gymnasium.Env[Any, Any]):
         """
         super().reset(seed=seed)
         self._check_open()
-        reply = self.vector.reset(seed=seed, options=options)
+        return self._moment(self.vector.reset(seed=seed, options=options))
+
+    def _moment(self, reply: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns observation and infos of a reply that is not a step's."""
+        self._told = NOT_TOLD
         info: dict[str, Any] = {name: column[0].item() for name, column in reply.get("info", {}).items()}
         mask = reply.get("mask")
         self._set_mask(None if mask is None else mask[0], info)
@@ -111,7 +116,9 @@ class Env(gymnasium.Env[Any, Any]):
             InvalidActionError: action is outside the action space; nothing was stepped.
             ResetNeededError: no episode is running.
         """
-        buf, layout = self.vector.step_one(action)
+        told, policy = self._told
+        self._told = NOT_TOLD
+        buf, layout = self.vector.step_one(action, policy if action is told else None)
         row = layout.reader
         if row is None:
             row = layout.reader = _Row(layout)
@@ -125,6 +132,63 @@ class Env(gymnasium.Env[Any, Any]):
         terminated = values[row.terminated] if row.terminated else False
         truncated = values[row.truncated] if row.truncated else False
         return obs, values[0], terminated, truncated, info
+
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+
+        Some baselines choose more than an action says. `env.step(env.policy(name))` plays
+        them undiminished: `step` knows the very object that was returned here. Through wrappers,
+        both are `env.unwrapped`'s.
+
+        Args:
+            name: one of `vector.spec["baselines"]`, or `"random"`.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            An action.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
+            ResetNeededError: the environment was never reset.
+        """
+        self._check_open()
+        action = _first(self.vector.policy(name, seed=seed))
+        self._told = (action, name)
+        return action
+
+    def snapshot(self) -> int:
+        """Has the server keep the present moment, the random generator included.
+
+        Returns:
+            Its number, for `restore` and `forget`.
+
+        Raises:
+            NoCopiesError: the environment cannot be copied.
+            BusyError: more snapshots than the server permits.
+        """
+        self._check_open()
+        return self.vector.snapshot()
+
+    def restore(self, snapshot: int) -> tuple[Any, dict[str, Any]]:
+        """Brings the environment back to the moment of a snapshot, which is kept.
+
+        From there equal actions lead to equal results, to the last bit. Wrappers around the
+        environment, such as Gymnasium's TimeLimit, do not come back.
+
+        Returns:
+            The observation of that moment, and its infos.
+
+        Raises:
+            UnknownSnapshotError: it was forgotten, or is of another environment.
+        """
+        self._check_open()
+        return self._moment(self.vector.restore(snapshot))
+
+    def forget(self, snapshot: int) -> None:
+        """Frees a snapshot."""
+        self._check_open()
+        self.vector.forget(snapshot)
 
     def action_masks(self) -> np.ndarray:
         """Returns the action mask of the last observation, bool of shape (A,).

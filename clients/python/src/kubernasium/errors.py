@@ -87,6 +87,22 @@ class ResetNeededError(FailedPreconditionError, _gym.ResetNeeded):
     """`step` or `render` before `reset`, or after an episode's end that nothing reset."""
 
 
+class UnknownBaselineError(NotFoundError):
+    """The environment has no baseline of that name; the message lists those that there are."""
+
+
+class BaselineError(FailedPreconditionError):
+    """A baseline that cannot act with these options or at this moment, or that was not asked."""
+
+
+class UnknownSnapshotError(NotFoundError):
+    """A snapshot that is not of the vector, or was forgotten."""
+
+
+class NoCopiesError(FailedPreconditionError):
+    """The environment cannot be copied, so that there are no snapshots and no forks of it."""
+
+
 class BusyError(KubernasiumError):
     """A limit of the server is reached: RESOURCE_EXHAUSTED. See `retry_after`."""
 
@@ -165,6 +181,11 @@ _BY_REASON: dict[str, type[KubernasiumError]] = {
     "INVALID_OPTION": InvalidOptionError,
     "UNKNOWN_ENV": UnknownEnvError,
     "RESET_NEEDED": ResetNeededError,
+    "UNKNOWN_BASELINE": UnknownBaselineError,
+    "BASELINE": BaselineError,
+    "NOT_ASKED": BaselineError,
+    "UNKNOWN_SNAPSHOT": UnknownSnapshotError,
+    "NO_COPIES": NoCopiesError,
     "RENDER": UnsupportedRenderError,
 }
 

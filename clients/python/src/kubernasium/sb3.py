@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 from kubernasium.errors import InvalidOptionError
 from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.protocol.vector import Vector
+from kubernasium.protocol.vector import NOT_TOLD, Vector
 from kubernasium.spaces import from_description
 
 
@@ -82,6 +82,7 @@ class VecEnv(vec_env.VecEnv):
             raise
         self._attributes = {"render_mode": render_mode, "spec": gymnasium.registry.get(self.vector.env_id)}
         self._mask: np.ndarray | None = None
+        self._told = NOT_TOLD  # what `policy` returned at this moment
         self._start = time.monotonic()
         super().__init__(num_envs, from_description(self.vector.obs_space), from_description(self.vector.act_space))
         if seed is not None:
@@ -95,6 +96,7 @@ class VecEnv(vec_env.VecEnv):
         else:
             for i, options in enumerate(self._options):  # the last reply has the rows of all
                 reply = self.vector.reset(seed=seeds, options=options, mask=np.arange(self.num_envs) == i)
+        self._told = NOT_TOLD
         self._reset_seeds()
         self._reset_options()
         self._mask = reply.get("mask")
@@ -103,7 +105,15 @@ class VecEnv(vec_env.VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """Sends the actions, an array with one row for each environment."""
-        self.vector.step_async(actions)
+        told, policy = self._told
+        self._told = NOT_TOLD
+        self.vector.step_async(actions, policy if actions is told else None)
+
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Returns the actions that a baseline takes at this moment, as `VectorEnv.policy` does."""
+        actions = self.vector.policy(name, seed=seed)
+        self._told = (actions, name)
+        return actions
 
     def step_wait(self) -> VecEnvStepReturn:
         """Returns observations, rewards (float32), dones (bool), and a list of infos."""

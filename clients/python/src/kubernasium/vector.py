@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium.vector
@@ -14,8 +15,39 @@ from kubernasium.env import NO_LIMIT, RENDER_FPS
 from kubernasium.errors import InvalidOptionError
 from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.protocol.vector import Vector
+from kubernasium.protocol.vector import NOT_TOLD, Vector
 from kubernasium.spaces import from_description
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What many steps by a baseline led to.
+
+    Attributes:
+        steps: how many were taken.
+        cut: whether a limit of the server, or with autoreset disabled an episode's end, made
+            them fewer than asked for.
+        rows, ends: int32 of shape (e,): the environments of the episodes that ended, and the
+            steps in which they did, from 1, ascending.
+        returns, lengths: float64 and int64 of shape (e,): of these episodes.
+        infos: their last diagnostics, arrays of shape (e,).
+        last: what `step` returns of the last step.
+        transitions: None unless asked for. Arrays of shape (steps, n, ...): `obs` and
+            `action_mask` before the action, `actions`, `rewards`, `terminations`,
+            `truncations`, `invalid` (the action was masked out), `resets` (the step began an
+            episode, whatever the action). `final_obs` holds the last observation of each
+            episode that ended, e rows, or None.
+    """
+
+    steps: int
+    cut: bool
+    rows: np.ndarray
+    ends: np.ndarray
+    returns: np.ndarray
+    lengths: np.ndarray
+    infos: dict[str, np.ndarray]
+    last: tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
+    transitions: dict[str, Any] | None
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
@@ -91,6 +123,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._mask_shape = (num_envs, self.vector.mask_size)
         self._mask: np.ndarray | None = None  # of the last observations; None permits everything
+        self._told = NOT_TOLD  # what `policy` returned at this moment
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
@@ -114,6 +147,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         chosen = options.pop("reset_mask", None)
         if chosen is not None:
             _check_reset_mask(chosen, self.num_envs)
+        self._told = NOT_TOLD
         reply = self.vector.reset(seed=seed, options=options, mask=chosen)
         self._mask = reply.get("mask")
         return reply["obs"], self._infos(reply, chosen)
@@ -132,12 +166,35 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             InvalidActionError: an action is outside its space; nothing was stepped.
             ResetNeededError: an episode has ended and the mode is DISABLED, or none was begun.
         """
-        self.vector.step_async(actions)
+        self.step_async(actions)
         return self.step_wait()
 
     def step_async(self, actions: Any) -> None:
         """Sends the actions and returns at once; `step_wait` returns what `step` would."""
-        self.vector.step_async(actions)
+        told, policy = self._told
+        self._told = NOT_TOLD
+        self.vector.step_async(actions, policy if actions is told else None)
+
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+
+        Some baselines choose more than an action says. `envs.step(envs.policy(name))` plays
+        them undiminished: `step` knows the very object that was returned here.
+
+        Args:
+            name: one of `vector.spec["baselines"]`, or `"random"`.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            A batch of the action space. Rows of episodes that have ended hold zeros.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
+        """
+        actions = self.vector.policy(name, seed=seed)
+        self._told = (actions, name)
+        return actions
 
     def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Returns what the last `step_async` led to.
@@ -146,7 +203,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             timeout: seconds after which to raise TimeoutError; the step goes on then, and
                 `step_wait` can be called again.
         """
-        reply = self.vector.step_wait(timeout)
+        return self._stepped(self.vector.step_wait(timeout))
+
+    def _stepped(self, reply: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        self._told = NOT_TOLD
         terminations = reply.get("te")
         truncations = reply.get("tr")
         if terminations is None:
@@ -155,6 +215,104 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             truncations = np.zeros(self.num_envs, np.bool_)
         self._mask = reply.get("mask")
         return reply["obs"], reply["r"], terminations, truncations, self._infos(reply, None)
+
+    def rollout(
+        self,
+        name: str,
+        *,
+        steps: int | None = None,
+        episodes: int | None = None,
+        transitions: bool = False,
+        seed: int | None = None,
+    ) -> Rollout:
+        """Takes many steps by a baseline at the server, in one request.
+
+        It is the same as `step(policy(name))` so many times, bit for bit. Wrappers around the
+        environments do not see the steps.
+
+        Args:
+            name: one of `vector.spec["baselines"]`, or `"random"`.
+            steps: how many steps to take; or
+            episodes: how many episodes are to end in each environment.
+            transitions: whether to return all of them.
+            seed: begins the stream of random actions anew.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at some moment.
+            ResetNeededError: an environment waits for a reset.
+            BusyError: more than the server permits; nothing was stepped.
+        """
+        reply = self.vector.rollout(name, steps=steps, episodes=episodes, arrays=transitions, seed=seed)
+        ended = reply.get("eps", {})
+        return Rollout(
+            steps=reply["steps"],
+            cut=reply.get("cut", False),
+            rows=ended.get("idx", np.zeros(0, np.int32)),
+            ends=ended.get("at", np.zeros(0, np.int32)),
+            returns=ended.get("r", np.zeros(0)),
+            lengths=ended.get("l", np.zeros(0, np.int64)),
+            infos=ended.get("info", {}),
+            last=self._stepped(reply),
+            transitions=self._transitions(reply) if transitions else None,
+        )
+
+    def snapshot(self) -> int:
+        """Has the server keep the present moment of all environments, random generators included.
+
+        Returns:
+            Its number, for `restore` and `forget`.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+            BusyError: more snapshots than the server permits.
+        """
+        return self.vector.snapshot()
+
+    def restore(self, snapshot: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Brings all environments back to the moment of a snapshot, which is kept.
+
+        From there equal actions lead to equal results, to the last bit. Wrappers around the
+        environments do not come back.
+
+        Returns:
+            What the last step before the snapshot returned, but for `final_obs` and
+            `final_info`.
+
+        Raises:
+            UnknownSnapshotError: it was forgotten, or is of other environments.
+        """
+        return self._stepped(self.vector.restore(snapshot))
+
+    def forget(self, snapshot: int) -> None:
+        """Frees a snapshot."""
+        self.vector.forget(snapshot)
+
+    def fork(
+        self, source: int, targets: Sequence[int]
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Makes the environments `targets` copies of the environment `source`.
+
+        The random generator is copied too: equal actions lead to equal rows from then on.
+
+        Returns:
+            What the last step returned, but for `final_obs` and `final_info`, with the rows of
+            `targets` equal to that of `source`.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+        """
+        return self._stepped(self.vector.fork(source, targets))
+
+    def _transitions(self, reply: dict[str, Any]) -> dict[str, Any]:
+        traj, final = reply["traj"], reply.get("eps", {}).get("obs")
+        shape = (reply["steps"], self.num_envs)
+        out = {"obs": traj["obs"], "actions": traj["a"], "rewards": traj["r"], "final_obs": final}
+        flags = {"terminations": "te", "truncations": "tr", "invalid": "inv", "resets": "none"}
+        out |= {name: traj[key] if key in traj else np.zeros(shape, np.bool_) for name, key in flags.items()}
+        if self._mask_shape[1]:
+            out["action_mask"] = traj["mask"] if "mask" in traj else np.ones((*shape, self._mask_shape[1]), np.int8)
+        return out
 
     def _infos(self, reply: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
         """Returns infos as Gymnasium's vector environments give them.

@@ -20,7 +20,7 @@ from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.transport import START, Transport, connect_unix
 from kubernasium.protocol.websocket import connect_websocket
 
-VERSION = (1, 0)
+VERSION = (1, 1)
 CLIENT = "kubernasium-python/0.1.0"
 DEFAULT_TIMEOUT = 120.0
 
@@ -38,6 +38,7 @@ class Connection:
         server: name and version of the server.
         sid: id of the session in the server's log.
         version: version of the protocol in this session, (major, minor).
+        caps: optional parts of the protocol that the server has.
         limits: the server's limits, by the names of the protocol.
         draining: whether the server has said that it stops.
     """
@@ -57,6 +58,7 @@ class Connection:
         self.server = str(welcome.get("server", ""))
         self.sid = str(welcome.get("sid", ""))
         self.version: tuple[int, ...] = tuple(welcome.get("ver", VERSION))
+        self.caps: frozenset[str] = frozenset(welcome.get("caps", ()))
         self.limits: dict[str, int] = welcome.get("limits", {})
         _keep_alive(self)
 

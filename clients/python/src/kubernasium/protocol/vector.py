@@ -16,6 +16,7 @@ from kubernasium.errors import (
     NoPendingStepError,
     PendingStepError,
     ProtocolError,
+    UnimplementedError,
 )
 from kubernasium.protocol.codec import encode
 from kubernasium.protocol.connection import Connection
@@ -23,6 +24,7 @@ from kubernasium.protocol.layout import Layout, read_id
 from kubernasium.protocol.transport import START
 
 _ID = struct.Struct(">Q")
+NOT_TOLD: tuple[Any, str | None] = (None, None)  # of `policy`: actions that it returned, and of which baseline
 _MAX_LAYOUTS = 512  # lengths of replies differ with the number of episodes that end in a step
 
 
@@ -41,6 +43,7 @@ class Vector:
         autoreset: `"NEXT_STEP"`, `"SAME_STEP"` or `"DISABLED"`.
         max_episode_steps: time limit in force; 0 is none.
         obs_space, act_space: descriptions of the spaces of one environment.
+        copies: whether the environments can be copied, for `snapshot` and `fork`.
         mask_size: length of a row of the action mask; 0 if there is none.
         spec: the environment's description.
     """
@@ -74,6 +77,7 @@ class Vector:
         self.obs_space: dict[str, Any] = made["obs_space"]
         self.act_space: dict[str, Any] = made["act_space"]
         self.mask_size: int = made["mask"]
+        self.copies: bool = made.get("copies", False)
         self.spec: dict[str, Any] = made["spec"]
         self._pending = 0  # id of the step whose reply is outstanding
         self._layouts: dict[int, Layout] = {}
@@ -136,26 +140,30 @@ class Vector:
             buf, layout = self._receive(rid)
         return layout.view(buf)
 
-    def step(self, actions: Any) -> dict[str, Any]:
+    def step(self, actions: Any, policy: str | None = None) -> dict[str, Any]:
         """Steps every environment.
 
         Args:
             actions: a batch of n actions: an array of shape (n, ...), or for a dict space a
                 map of such arrays.
+            policy: a baseline that was asked at this moment. In the rows that take its action,
+                what it plans beside the action is carried out too.
 
         Raises:
             InvalidActionError: an action is outside the space; nothing was stepped.
             ResetNeededError: an environment waits for a reset.
+            BaselineError: the baseline was not asked; nothing was stepped.
         """
-        self.step_async(actions)
+        self.step_async(actions, policy)
         return self.step_wait()
 
-    def step_async(self, actions: Any) -> None:
+    def step_async(self, actions: Any, policy: str | None = None) -> None:
         """Sends the request of `step` and returns at once; `step_wait` gets the reply."""
         self._idle()
         connection = self.connection
-        if self._dtype is None:
-            parts: Any = {"eid": self.eid, "a": _contiguous(actions)}
+        if self._dtype is None or policy is not None:
+            parts: Any = {"eid": self.eid} if policy is None else {"eid": self.eid, "policy": policy}
+            parts["a"] = _contiguous(actions) if self._dtype is None else self._array(actions)
             with connection.lock:
                 rid = connection.next_id()
                 connection.send(encode({"t": "step", "id": rid, **parts}))
@@ -182,8 +190,8 @@ class Vector:
             buf, layout = self._receive(rid)
         return layout.view(buf)
 
-    def step_one(self, action: Any) -> tuple[bytearray, Layout]:
-        """Steps the only environment.
+    def step_one(self, action: Any, policy: str | None = None) -> tuple[bytearray, Layout]:
+        """Steps the only environment; see `step` for policy.
 
         Returns:
             The reply and its layout, for callers that read single values faster than arrays.
@@ -191,7 +199,7 @@ class Vector:
         if self._pending:
             self._idle()
         connection = self.connection
-        if self._one is not None:
+        if self._one is not None and policy is None:
             with connection.lock:
                 rid = connection.next_id()
                 try:
@@ -200,12 +208,132 @@ class Vector:
                     raise InvalidActionError(f"action {action!r} is no integer of the action space") from err
                 connection.send(frame)
                 return self._receive(rid)
-        self.step_async(_batch_of_one(action))
+        self.step_async(_batch_of_one(action), policy)
         rid, self._pending = self._pending, 0
         with connection.lock:
             return self._receive(rid)
 
+    def policy(self, name: str, *, seed: int | None = None) -> Any:
+        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+
+        Args:
+            name: one of `spec["baselines"]`, or `"random"` for random permitted actions.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            A batch of n actions for `step`, whose argument `policy` then carries out what
+            the baseline plans beside them. Rows of episodes that have ended hold zeros.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
+            ResetNeededError: an environment was never reset.
+            UnimplementedError: the server is too old.
+        """
+        return self._optional("policy", name=name, seed=seed)["a"]
+
+    def rollout(
+        self,
+        name: str,
+        *,
+        steps: int | None = None,
+        episodes: int | None = None,
+        arrays: bool = False,
+        seed: int | None = None,
+    ) -> dict[str, Any]:
+        """Takes many steps by a baseline at the server, in one request.
+
+        It is the same as `policy` and `step` so many times, bit for bit. The timeout of the
+        connection holds for all of it.
+
+        Args:
+            name: one of `spec["baselines"]`, or `"random"`.
+            steps: how many steps to take; or
+            episodes: how many episodes are to end in each environment.
+            arrays: whether to return all transitions.
+            seed: begins the stream of random actions anew.
+
+        Returns:
+            The fields of the last step's batch; `steps` taken; `cut`, True if a limit of the
+            server, or in DISABLED an episode's end, made them fewer than asked for; `eps`, if
+            episodes ended: `at`, `idx`, `r`, `l` of shape (e,), their last `info` and, with
+            arrays, `obs`; `run`: `r` and `l` of shape (n,) of the episodes of the last step;
+            with arrays `traj`: `obs`, `mask`, `a`, `r`, `te`, `tr`, `inv` and `none` of shape
+            (steps, n, ...), as section 6.11 of the protocol says.
+
+        Raises:
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at some moment.
+            ResetNeededError: an environment waits for a reset.
+            BusyError: more than the server permits; nothing was stepped.
+            UnimplementedError: the server is too old.
+        """
+        fields: dict[str, Any] = {"name": name, "steps": steps, "episodes": episodes, "seed": seed}
+        reply = self._optional("rollout", arrays=arrays or None, **fields)
+        if "traj" in reply:
+            reply["traj"] = _by_step(reply["traj"], reply["steps"], self.num_envs)
+        return reply
+
+    def snapshot(self) -> int:
+        """Has the server keep the present moment of all environments, random generators included.
+
+        Returns:
+            Its number, for `restore` and `forget`. It is kept until then or until the vector is
+            closed.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+            BusyError: more snapshots than the server permits.
+            UnimplementedError: the server is too old.
+        """
+        return self._optional("snapshot")["snap"]
+
+    def restore(self, snapshot: int) -> dict[str, Any]:
+        """Brings all environments back to the moment of a snapshot, which is kept.
+
+        From there equal actions lead to equal replies, to the last bit. Baselines begin anew.
+
+        Returns:
+            The fields of the last batch then, but for `fin` and `ep`, and `run`: `r` and `l` of
+            shape (n,), the return and the length of each episode so far.
+
+        Raises:
+            UnknownSnapshotError: it is of no use, or was forgotten.
+        """
+        return self._optional("snapshot", "restore", snap=snapshot)
+
+    def forget(self, snapshot: int) -> None:
+        """Frees a snapshot."""
+        self._optional("snapshot", "forget", snap=snapshot)
+
+    def fork(self, source: int, targets: Sequence[int]) -> dict[str, Any]:
+        """Makes environments copies of another one, its random generator included.
+
+        Args:
+            source: which environment to copy.
+            targets: which environments to replace. From then on equal actions lead to equal rows.
+
+        Returns:
+            What `restore` returns, of now.
+
+        Raises:
+            NoCopiesError: the environments cannot be copied.
+            UnimplementedError: the server is too old.
+        """
+        rows = [operator.index(i) for i in targets]
+        return self._optional("snapshot", "fork", to=rows, **{"from": operator.index(source)})
+
+    def _optional(self, part: str, kind: str = "", /, **fields: Any) -> dict[str, Any]:
+        """Makes a request, by default called as the part itself, of an optional part of the protocol."""
+        self._idle()
+        if part not in self.connection.caps:
+            raise UnimplementedError(f"the server {self.connection.server} has no {part}; a newer one has")
+        return self.connection.request(kind or part, eid=self.eid, **fields)
+
     def _convert(self, actions: Any) -> bytes:
+        return self._array(actions).tobytes()
+
+    def _array(self, actions: Any) -> np.ndarray:
         array = np.asarray(actions)
         if array.dtype != self._dtype:
             if not np.can_cast(array.dtype, self._dtype, "same_kind"):
@@ -213,7 +341,7 @@ class Vector:
             array = array.astype(self._dtype)
         if array.shape != self._shape:
             raise InvalidActionError(f"actions of shape {array.shape}, want {self._shape}")
-        return array.tobytes()
+        return array
 
     def _receive(self, rid: int) -> tuple[bytearray, Layout]:
         """Returns the reply to request rid. The caller holds the lock."""
@@ -260,6 +388,13 @@ class Vector:
                 self.step_wait()
             self.connection.request("close", eid=self.eid)
         self.eid = 0
+
+
+def _by_step(value: Any, steps: int, n: int) -> Any:
+    """Returns arrays of steps·n rows with one axis for the steps and one for the environments."""
+    if isinstance(value, Mapping):
+        return {key: _by_step(part, steps, n) for key, part in value.items()}
+    return value.reshape(steps, n, *value.shape[1:])
 
 
 def _contiguous(value: Any) -> Any:

@@ -1,0 +1,154 @@
+package envs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/cluster/sim"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+)
+
+// A Cloner is a [Task] that can be copied at any moment, for search and for [Vec.Save].
+type Cloner interface {
+	// Clone returns a Task of the same options that stands where this one does. No later change
+	// of either shows in the other; what neither changes may be shared. The copy draws from rng,
+	// which is in the state of the generator given to Begin, in its place.
+	Clone(rng *rand.Rand) Task
+}
+
+// ErrCannotClone is wrapped by errors of environments that cannot be copied: their task is no
+// [Cloner], or their cluster is not one in memory.
+var ErrCannotClone = errors.New("envs: the environment cannot be copied")
+
+// Saved is the state of the environments of a [Vec] at one moment, random generators, autoreset
+// and statistics included.
+type Saved struct {
+	of    *Vec
+	envs  []*Env
+	batch *Batch
+}
+
+// cloneable returns an error if e cannot be copied.
+func (e *Env) cloneable() error {
+	if _, ok := e.task.(Cloner); !ok {
+		return fmt.Errorf("%w: the task of %s has no Clone", ErrCannotClone, e.spec.ID)
+	}
+	if _, ok := e.c.(*sim.Cluster); !ok {
+		return fmt.Errorf("%w: the cluster of %s is not in memory", ErrCannotClone, e.spec.ID)
+	}
+	return nil
+}
+
+// blank returns an environment that copyTo can copy e to.
+func (e *Env) blank() *Env {
+	b := &Env{spec: e.spec, c: sim.New(), act: e.act, src: pcg.New(0), limit: e.limit, logged: e.logged}
+	b.rng = rand.New(b.src)
+	return b
+}
+
+// copyTo makes dst, an environment of the same Vec or blank, stand where e does, but for a plan
+// that a rule has left. Both can be copied.
+func (e *Env) copyTo(dst *Env) {
+	*dst.src = *e.src
+	dst.task = e.task.(Cloner).Clone(dst.rng)
+	if p, ok := dst.task.(Planned); ok {
+		p.TakePlan()
+	}
+	dst.info, _ = dst.task.(InfoWriter)
+	e.c.(*sim.Cluster).CloneInto(dst.c.(*sim.Cluster))
+	dst.seeded, dst.running, dst.ended = e.seeded, e.running, e.ended
+	dst.episode, dst.steps, dst.ret = e.episode, e.steps, e.ret
+	dst.begun, dst.opts, dst.log = slices.Clone(e.begun), e.opts, slices.Clone(e.log)
+	dst.copies++
+}
+
+// CanClone returns nil if [Vec.Save], [Vec.Load] and [Vec.Fork] work, or an error that wraps
+// [ErrCannotClone].
+func (v *Vec) CanClone() error {
+	if v.closed {
+		return ErrClosed
+	}
+	for _, e := range v.envs {
+		if err := e.cloneable(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Save copies the present moment of all environments and of the last Batch, so that v can come
+// back to it. Its error wraps [ErrCannotClone], or is that of ctx.
+//
+// Save takes memory for as many environments as v has; [Vec.Snapshot] is for files and for other
+// processes.
+func (v *Vec) Save(ctx context.Context) (*Saved, error) {
+	if err := v.CanClone(); err != nil {
+		return nil, err
+	}
+	s := &Saved{of: v, batch: newBatch(len(v.envs), v.nObs, v.nMask, v.nInfo, v.mode)}
+	for _, e := range v.envs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		b := e.blank()
+		e.copyTo(b)
+		s.envs = append(s.envs, b)
+	}
+	for i := range v.envs {
+		s.batch.copyRow(i, v.batch, i)
+	}
+	return s, nil
+}
+
+// Load brings all environments back to the moment of s, which v has saved and which may be
+// loaded again, and returns its Batch. From there equal actions lead to equal batches. Rules
+// begin anew. Load panics if another Vec has saved s.
+func (v *Vec) Load(s *Saved) (*Batch, error) {
+	if s.of != v {
+		panic("envs: Load of what another Vec has saved")
+	}
+	if v.closed {
+		return nil, ErrClosed
+	}
+	for i, e := range s.envs {
+		e.copyTo(v.envs[i])
+		v.batch.copyRow(i, s.batch, i)
+	}
+	return v.batch, nil
+}
+
+// Fork makes each environment of to a copy of environment from, its random generator included,
+// and returns the Batch, in which their rows are equal. Its error wraps [ErrCannotClone]. Rules
+// begin anew in the copies. Fork panics if a number is not of an environment.
+func (v *Vec) Fork(from int, to []int) (*Batch, error) {
+	if err := v.CanClone(); err != nil {
+		return nil, err
+	}
+	for _, i := range to {
+		if i != from {
+			v.envs[from].copyTo(v.envs[i])
+			v.batch.copyRow(i, v.batch, from)
+		}
+	}
+	return v.batch, nil
+}
+
+// copyRow sets row i to row j of src, a batch of the same sizes.
+func (b *Batch) copyRow(i int, src *Batch, j int) {
+	copyRow(b.Obs, i, src.Obs, j, len(b.Reward))
+	copyRow(b.Mask, i, src.Mask, j, len(b.Reward))
+	copyRow(b.Info, i, src.Info, j, len(b.Reward))
+	copyRow(b.FinalObs, i, src.FinalObs, j, len(b.Reward))
+	copyRow(b.FinalMask, i, src.FinalMask, j, len(b.Reward))
+	copyRow(b.FinalInfo, i, src.FinalInfo, j, len(b.Reward))
+	b.Reward[i], b.EpisodeReturn[i], b.EpisodeLength[i] = src.Reward[j], src.EpisodeReturn[j], src.EpisodeLength[j]
+	b.Terminated[i], b.Truncated[i], b.Invalid[i] = src.Terminated[j], src.Truncated[j], src.Invalid[j]
+}
+
+func copyRow[T any](dst []T, i int, src []T, j, n int) {
+	k := len(dst) / n
+	copy(dst[i*k:(i+1)*k], src[j*k:(j+1)*k])
+}

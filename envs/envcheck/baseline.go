@@ -1,0 +1,95 @@
+package envcheck
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// checkBaseline plays one episode, or a bounded part of it, by the baseline's rule, and beside
+// it by [envs.Rules], which must give the same.
+func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
+	v, w := c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep}), c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
+	_, act := v.Spaces()
+	rule, err := base.New(v.Env(0).Task())
+	if err != nil {
+		t.Logf("not for these options: %v", err)
+		return
+	}
+	rules, err := envs.NewRules(w, base.Name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reset(t, v, 1)
+	reset(t, w, 1)
+	action, first := make([]float32, act.Size()), true
+	other := make([]float32, act.Size())
+	for step := range min(c.opts.Steps, 100) {
+		if err := rule(v.Env(0).State(), first, action); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		b, err := v.Step(ctx, action)
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if b.Invalid[0] {
+			t.Fatalf("step %d: action %v is masked out", step, action)
+		}
+		first = b.Done(0)
+		if base.Name == envs.RandomName {
+			continue // Rules draw by themselves
+		}
+		for range 2 { // the second time the answer is the same
+			if err := rules.Act(ctx, other); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+		}
+		bw, err := rules.StepBy(ctx, other)
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if !reflect.DeepEqual(b, bw) {
+			t.Fatalf("step %d: by Rules the action is %v and the batch %+v, by the rule %v and %+v", step, other, bw, action, b)
+		}
+	}
+}
+
+// checkAsked asks the baseline now and then while others act: that changes nothing, and what it
+// answers is permitted.
+func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
+	const n, every = 2, 7
+	v, w := c.local(t, n, envs.VecOptions{}), c.local(t, n, envs.VecOptions{})
+	rules, err := envs.NewRules(v, base.Name, 0)
+	if err != nil {
+		t.Logf("not for these options: %v", err)
+		return
+	}
+	_, act := v.Spaces()
+	k, m := act.Size(), space.MaskSize(act)
+	told := make([]float32, n*k)
+	b, p := reset(t, v, 5), newPlayer(v, 5)
+	bw, pw := reset(t, w, 5), newPlayer(w, 5)
+	for step := range min(c.opts.Steps, 100) {
+		if step%every == every/2 {
+			if err := rules.Act(ctx, told); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			for i := range n {
+				if a := told[i*k : (i+1)*k]; v.Decides(i) && (!act.Contains(a) || !space.Masked(act, a, b.Mask[i*m:(i+1)*m])) {
+					t.Fatalf("step %d: action %v is outside the space or masked out", step, a)
+				}
+			}
+		}
+		if b, err = v.Step(ctx, p.actions(b)); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if bw, err = w.Step(ctx, pw.actions(bw)); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if !reflect.DeepEqual(b, bw) {
+			t.Fatalf("step %d differs where the baseline was asked:\n%+v\n%+v", step, b, bw)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package envcheck
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// recordedBatch is a deep copy of what a step shows.
+func recordedBatch(b *envs.Batch) envs.Batch {
+	c := *b
+	c.Obs, c.Mask, c.Info, c.Reward = slices.Clone(b.Obs), slices.Clone(b.Mask), slices.Clone(b.Info), slices.Clone(b.Reward)
+	c.Terminated, c.Truncated, c.Invalid = slices.Clone(b.Terminated), slices.Clone(b.Truncated), slices.Clone(b.Invalid)
+	c.FinalObs, c.FinalMask, c.FinalInfo = slices.Clone(b.FinalObs), slices.Clone(b.FinalMask), slices.Clone(b.FinalInfo)
+	c.EpisodeReturn, c.EpisodeLength = slices.Clone(b.EpisodeReturn), slices.Clone(b.EpisodeLength)
+	return c
+}
+
+// replay takes the recorded actions and returns all batches.
+func replay(t *testing.T, v *envs.Vec, actions [][]float32) []envs.Batch {
+	t.Helper()
+	var batches []envs.Batch
+	for _, a := range actions {
+		b, err := v.Step(ctx, a)
+		if err != nil {
+			t.Fatalf("Step: %v", err)
+		}
+		batches = append(batches, recordedBatch(b))
+	}
+	return batches
+}
+
+// checkClones saves a moment of an environment that can be copied and comes back to it: the same
+// actions lead to the same batches, to the last bit, also beyond an episode's end and after
+// other actions.
+func (c *checker) checkClones(t *testing.T) {
+	const n = 3
+	if err := c.local(t, 1, envs.VecOptions{}).CanClone(); err != nil {
+		if !errors.Is(err, envs.ErrCannotClone) {
+			t.Errorf("CanClone: %v, want ErrCannotClone", err)
+		}
+		return
+	}
+	for _, mode := range []envs.AutoresetMode{envs.NextStep, envs.SameStep} {
+		v := c.local(t, n, envs.VecOptions{Autoreset: mode})
+		never, err := v.Save(ctx)
+		if err != nil {
+			t.Fatalf("Save before Reset: %v", err)
+		}
+		b, p := reset(t, v, 11), newPlayer(v, 11)
+		play := func(steps int) (actions [][]float32, batches []envs.Batch) {
+			for range steps {
+				a := slices.Clone(p.actions(b))
+				actions = append(actions, a)
+				if b, err = v.Step(ctx, a); err != nil {
+					t.Fatalf("Step: %v", err)
+				}
+				batches = append(batches, recordedBatch(b))
+			}
+			return actions, batches
+		}
+		play(c.opts.Steps / 20)
+		saved, err := v.Save(ctx)
+		if err != nil {
+			t.Fatalf("Save: %v", err)
+		}
+		moment := recordedBatch(b)
+		actions, want := play(c.opts.Steps / 10)
+		play(7) // elsewhere
+		for range 2 {
+			b, err := v.Load(saved)
+			if err != nil {
+				t.Fatalf("Load: %v", err)
+			}
+			if !reflect.DeepEqual(*b, moment) {
+				t.Fatalf("%v: the batch after Load is %+v, want %+v", mode, *b, moment)
+			}
+			for k, got := range replay(t, v, actions) {
+				if !reflect.DeepEqual(got, want[k]) {
+					t.Fatalf("%v: step %d after Load gives %+v, before %+v", mode, k, got, want[k])
+				}
+			}
+		}
+		if _, err := v.Load(never); err != nil {
+			t.Fatalf("Load: %v", err)
+		}
+		if _, err := v.Step(ctx, actions[0]); !errors.Is(err, envs.ErrResetNeeded) {
+			t.Errorf("%v: Step after Load of the time before Reset: %v, want ErrResetNeeded", mode, err)
+		}
+		c.checkFork(t, mode)
+	}
+	c.checkRulesAfterLoad(t)
+}
+
+// checkFork copies one environment to another: from then on they are equal, and the others are as
+// in a vector that was not forked.
+func (c *checker) checkFork(t *testing.T, mode envs.AutoresetMode) {
+	const n = 3
+	v, w := c.local(t, n, envs.VecOptions{Autoreset: mode}), c.local(t, n, envs.VecOptions{Autoreset: mode})
+	b, p := reset(t, v, 12), newPlayer(v, 12)
+	reset(t, w, 12)
+	k := len(p.out) / n
+	for step := range c.opts.Steps / 10 {
+		actions := slices.Clone(p.actions(b))
+		if step >= c.opts.Steps/20 {
+			copy(actions[2*k:], actions[:k]) // as in environment 0
+		}
+		if step == c.opts.Steps/20 {
+			if b, err := v.Fork(0, []int{2, 0}); err != nil || !slices.Equal(row(b.Obs, 0, n), row(b.Obs, 2, n)) {
+				t.Fatalf("Fork: %v, rows %v and %v", err, row(b.Obs, 0, n), row(b.Obs, 2, n))
+			}
+		}
+		var err error
+		if b, err = v.Step(ctx, actions); err != nil {
+			t.Fatalf("Step: %v", err)
+		}
+		if step >= c.opts.Steps/20 {
+			copy(actions[2*k:], p.actions(w.Last())[2*k:]) // permitted there
+		}
+		bw, err := w.Step(ctx, actions)
+		if err != nil {
+			t.Fatalf("Step: %v", err)
+		}
+		for i := range n - 1 {
+			if !slices.Equal(row(b.Obs, i, n), row(bw.Obs, i, n)) || b.Reward[i] != bw.Reward[i] || b.EpisodeReturn[i] != bw.EpisodeReturn[i] {
+				t.Fatalf("%v: step %d: environment %d differs where another was forked", mode, step, i)
+			}
+		}
+		if step >= c.opts.Steps/20 && (!slices.Equal(row(b.Obs, 0, n), row(b.Obs, 2, n)) || !slices.Equal(row(b.Info, 0, n), row(b.Info, 2, n)) ||
+			b.Reward[0] != b.Reward[2] || b.EpisodeReturn[0] != b.EpisodeReturn[2] || b.Done(0) != b.Done(2)) {
+			t.Fatalf("%v: step %d: the copy gives %v and reward %v, its original %v and %v", mode, step,
+				row(b.Obs, 2, n), b.Reward[2], row(b.Obs, 0, n), b.Reward[0])
+		}
+	}
+}
+
+// checkRulesAfterLoad plays by each baseline from a saved moment, twice.
+func (c *checker) checkRulesAfterLoad(t *testing.T) {
+	if c.opts.SkipBaselines {
+		return
+	}
+	v := c.local(t, 1, envs.VecOptions{})
+	_, act := v.Spaces()
+	b, p := reset(t, v, 13), newPlayer(v, 13)
+	for range 5 {
+		var err error
+		if b, err = v.Step(ctx, p.actions(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved, err := v.Save(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, base := range c.spec.Baselines {
+		rules, err := envs.NewRules(v, base.Name, 0)
+		if err != nil || base.Name == envs.RandomName {
+			continue
+		}
+		var want []envs.Batch
+		for range 2 {
+			if _, err := v.Load(saved); err != nil {
+				t.Fatal(err)
+			}
+			var got []envs.Batch
+			for step := range 10 {
+				actions := make([]float32, act.Size())
+				if err := rules.Act(ctx, actions); err != nil {
+					t.Fatalf("baseline %s, step %d: %v", base.Name, step, err)
+				}
+				b, err := rules.StepBy(ctx, actions)
+				if err != nil {
+					t.Fatalf("baseline %s, step %d: %v", base.Name, step, err)
+				}
+				got = append(got, recordedBatch(b))
+			}
+			if want == nil {
+				want = got
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("baseline %s plays %+v after Load, before %+v", base.Name, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package gpu
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Clone implements [envs.Cloner]. What the copy remembers of placements it finds out anew.
+func (t *Task) Clone(*rand.Rand) envs.Task {
+	c := *t
+	c.in.nodes, c.in.arrivals = slices.Clone(t.in.nodes), slices.Clone(t.in.arrivals)
+	c.nodes = slices.Clone(t.nodes)
+	c.board = t.board.clone()
+	c.table = placements{b: &c.board, devices: t.table.devices}
+	if t.curve != nil {
+		c.curve = &curve{t.curve.size, slices.Clone(t.curve.bins)}
+	}
+	c.watch = views{slices.Clone(t.watch.rows), slices.Clone(t.watch.versions), slices.Clone(t.watch.pressure), slices.Clone(t.watch.edges)}
+	c.queue, c.due, c.defers = slices.Clone(t.queue), slices.Clone(t.due), slices.Clone(t.defers)
+	c.blocked, c.running = slices.Clone(t.blocked), slices.Clone(t.running)
+	c.metas, c.podMetas = slices.Clone(t.metas), maps.Clone(t.podMetas)
+	c.ops = nil
+	return &c
+}
+
+// clone returns a copy that shares what boards do not change.
+func (b *board) clone() board {
+	c := *b
+	c.nodes, c.free, c.sorted = slices.Clone(b.nodes), slices.Clone(b.free), slices.Clone(b.sorted)
+	c.tags, c.counts, c.freeOf = slices.Clone(b.tags), slices.Clone(b.counts), slices.Clone(b.freeOf)
+	return c
+}

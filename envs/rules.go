@@ -1,0 +1,228 @@
+package envs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/kubernasium/kubernasium/envs/pcg"
+)
+
+// RandomName is the name by which [NewRules] gives random permitted actions.
+const RandomName = "random"
+
+var (
+	// ErrUnknownBaseline is wrapped by errors for a baseline that an environment does not have.
+	ErrUnknownBaseline = errors.New("envs: unknown baseline")
+	// ErrBaseline is wrapped by errors of baselines that cannot serve the options of an
+	// environment, or that cannot tell an action.
+	ErrBaseline = errors.New("envs: the baseline cannot act")
+	// ErrNotAsked is returned by [Rules.StepBy] for an environment whose action nobody has asked for.
+	ErrNotAsked = errors.New("envs: the baseline was not asked")
+)
+
+// A Planned is a [Task] with baselines that choose what no action says: their rules leave a plan
+// with the task, which the next Apply carries out.
+type Planned interface {
+	// TakePlan takes the plan that a rule has left; nil if there is none.
+	TakePlan() any
+	// SetPlan leaves a plan that TakePlan returned at this same moment.
+	SetPlan(plan any)
+}
+
+// Rules are the rules of one baseline for the environments of a [Vec], or random permitted
+// actions. Asking them changes nothing in the environments, so that they may be asked at any
+// moment and need not be followed. They are not safe for concurrent use, nor beside the Vec.
+type Rules struct {
+	v    *Vec
+	name string
+	base *Baseline // nil for random actions
+	rows []ruleRow
+	act  []float32
+	rng  *rand.Rand // of random actions
+}
+
+// ruleRow is what a rule has told of one environment.
+type ruleRow struct {
+	rule    Rule
+	copies  uint64 // of the environment, for whose task the rule was made
+	episode uint64 // in which it was last asked
+	step    int    // of that episode
+	asked   bool   // at that step
+	plan    any    // beside the action
+	err     error
+}
+
+// NewRules returns the rules of the baseline of that name, or of random permitted actions, which
+// are drawn with seed, for the environments of v. Its errors wrap [ErrUnknownBaseline] and
+// [ErrBaseline].
+func NewRules(v *Vec, name string, seed uint64) (*Rules, error) {
+	r := &Rules{v: v, name: name, rows: make([]ruleRow, len(v.envs)), act: make([]float32, len(v.envs)*v.nAct)}
+	if name == RandomName {
+		r.rng = rand.New(pcg.New(seed))
+		return r, nil
+	}
+	var err error
+	if r.base, err = v.spec.Baseline(name); err != nil {
+		return nil, err
+	}
+	for i := range v.envs {
+		if err := r.make(i); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// make makes the rule of environment i, for the task that it has now.
+func (r *Rules) make(i int) error {
+	e := r.v.envs[i]
+	rule, err := r.base.New(e.task)
+	if err != nil {
+		return fmt.Errorf("%w: baseline %s: %w", ErrBaseline, r.name, err)
+	}
+	r.rows[i] = ruleRow{rule: rule, copies: e.copies}
+	return nil
+}
+
+// Act writes the actions that the baseline takes at this moment to actions. Rows that decide
+// nothing, because an autoreset or a Reset comes next, keep what they have; [Vec.Decides] tells
+// them. At one moment the answer is the same however often it is asked for. Rules run in
+// parallel, since a solver may take milliseconds; when ctx ends, those that have not begun are
+// left out. An environment that was never reset is an [ErrResetNeeded].
+func (r *Rules) Act(ctx context.Context, actions []float32) error {
+	k := r.v.nAct
+	for i, e := range r.v.envs {
+		if !e.running && !e.ended {
+			return fmt.Errorf("environment %d: %w", i, ErrResetNeeded)
+		}
+	}
+	if r.base == nil {
+		r.draw()
+	} else {
+		r.askAll(ctx)
+	}
+	for i := range r.rows {
+		if !r.v.Decides(i) {
+			continue
+		}
+		if err := r.rows[i].err; err != nil {
+			return fmt.Errorf("environment %d: %w", i, err)
+		}
+		copy(actions[i*k:(i+1)*k], r.act[i*k:(i+1)*k])
+	}
+	return nil
+}
+
+// Decides reports whether the next step takes an action in environment i: its episode runs.
+func (v *Vec) Decides(i int) bool { return v.envs[i].running }
+
+// askAll asks the rules of all environments that decide now.
+func (r *Rules) askAll(ctx context.Context) {
+	var wg sync.WaitGroup
+	workers := min(len(r.rows), runtime.GOMAXPROCS(0))
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(r.rows); i += workers {
+				if !r.v.Decides(i) || r.fresh(i) {
+					continue
+				}
+				if r.rows[i].err = ctx.Err(); r.rows[i].err == nil {
+					r.rows[i].err = r.ask(i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// fresh reports whether the rule of environment i has answered at this moment.
+func (r *Rules) fresh(i int) bool {
+	e, row := r.v.envs[i], &r.rows[i]
+	return row.asked && row.err == nil && row.copies == e.copies && row.episode == e.episode && row.step == e.steps
+}
+
+// ask asks the rule of environment i and takes its plan back.
+func (r *Rules) ask(i int) (err error) {
+	e, row, k := r.v.envs[i], &r.rows[i], r.v.nAct
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("baseline %s: panic: %v\n%s", r.name, p, debug.Stack())
+		}
+		row.asked = err == nil // after an error it begins anew
+	}()
+	if row.copies != e.copies { // another task has taken the place of the rule's
+		if err := r.make(i); err != nil {
+			return err
+		}
+	}
+	first := !row.asked || row.episode != e.episode
+	row.episode, row.step, row.plan = e.episode, e.steps, nil
+	p, plans := e.task.(Planned)
+	if plans {
+		p.TakePlan() // of another baseline
+	}
+	if err := row.rule(e.State(), first, r.act[i*k:(i+1)*k]); err != nil {
+		return fmt.Errorf("%w: baseline %s: %w", ErrBaseline, r.name, err)
+	}
+	if plans {
+		row.plan = p.TakePlan()
+	}
+	return nil
+}
+
+// draw draws an action for each environment that has none of this moment, in their order.
+func (r *Rules) draw() {
+	k, m := r.v.nAct, r.v.nMask
+	for i, e := range r.v.envs {
+		if row := &r.rows[i]; r.v.Decides(i) && !r.fresh(i) {
+			row.asked, row.copies, row.episode, row.step = true, e.copies, e.episode, e.steps
+			r.v.act.Sample(r.rng, r.v.batch.Mask[i*m:(i+1)*m], r.act[i*k:(i+1)*k])
+		}
+	}
+}
+
+// Plans reports whether the baseline's choice at this moment in environment i is more than its
+// action says.
+func (r *Rules) Plans(i int) bool { return r.fresh(i) && r.rows[i].plan != nil }
+
+// LeavePlans leaves each environment with the baseline's plan at this moment, so that the next
+// Step must take exactly the actions that Act has told.
+func (r *Rules) LeavePlans() {
+	for i := range r.rows {
+		if r.Plans(i) {
+			r.v.envs[i].task.(Planned).SetPlan(r.rows[i].plan)
+		}
+	}
+}
+
+// StepBy is Step of the Vec, but that in the rows whose action is the one that Act has told at
+// this moment, the baseline's plan is carried out beside it. It returns [ErrNotAsked], and steps
+// nothing, if an environment that decides now was not asked for.
+func (r *Rules) StepBy(ctx context.Context, actions []float32) (*Batch, error) {
+	k := r.v.nAct
+	for i := range r.rows {
+		if r.v.Decides(i) && !r.fresh(i) {
+			return nil, fmt.Errorf("environment %d: %w: %s", i, ErrNotAsked, r.name)
+		}
+	}
+	for i := range r.rows {
+		if r.Plans(i) && slices.Equal(r.act[i*k:(i+1)*k], actions[min(i*k, len(actions)):min((i+1)*k, len(actions))]) {
+			r.v.envs[i].task.(Planned).SetPlan(r.rows[i].plan)
+		}
+	}
+	b, err := r.v.Step(ctx, actions)
+	if err != nil { // then some environments may not have been stepped
+		for _, e := range r.v.envs {
+			if p, ok := e.task.(Planned); ok {
+				p.TakePlan()
+			}
+		}
+	}
+	return b, err
+}

@@ -1,0 +1,108 @@
+package compliance
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// checkVersion10 sees that a session of version 1.0 is one: without optional parts, and with no
+// meaning for the fields that came later.
+func (s *suite) checkVersion10(t *testing.T) {
+	p := s.dial(t)
+	welcome := p.ask(message{"t": "hello", "ver": []int{1, 0}})
+	p.want(welcome, "welcome")
+	if ver := fmt.Sprint(welcome["ver"]); ver != "[1 0]" {
+		t.Errorf("welcome.ver is %v for a client of 1.0, want [1 0]", ver)
+	}
+	if caps, ok := welcome["caps"].([]any); !ok || len(caps) > 0 {
+		t.Errorf("welcome.caps is %v for a client of 1.0, want []", welcome["caps"])
+	}
+	eid := eidOf(p.make(s.opts.Env, 1, "NEXT_STEP", 0))
+	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.want(p.ask(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "unknown then"}), "step.ok")
+}
+
+// baselines returns the names that make.ok lists, and random.
+func baselines(made message) []string {
+	names := []string{"random"}
+	spec, _ := made["spec"].(message)
+	list, _ := spec["baselines"].([]any)
+	for _, b := range list {
+		if name, ok := b.(message)["name"].(string); ok && name != "random" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkPolicy asks every baseline while other actions are taken, beside a vector where nobody
+// asks, and then follows each.
+func (s *suite) checkPolicy(t *testing.T) {
+	p, made, ok := s.with(t, wire.CapPolicy, 2, "NEXT_STEP", limit)
+	if !ok {
+		p.refused(p.ask(message{"t": "policy", "eid": 1, "name": "random"}), p.id, wire.IsReserved)
+		return
+	}
+	eid := eidOf(made)
+	ask := func(name any) message { return p.ask(message{"t": "policy", "eid": eid, "name": name}) }
+	p.refused(ask("random"), p.id, wire.ResetNeeded)
+	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
+	p.refused(ask("no such baseline"), p.id, wire.UnknownRule)
+	p.refused(ask(nil), p.id, wire.BadField)
+	p.refused(ask(3), p.id, wire.BadField)
+	p.refused(p.ask(message{"t": "policy", "eid": 77, "name": "random"}), p.id, wire.UnknownEID)
+	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0), "policy": "random"}), p.id, wire.NotAsked)
+
+	q, qid := s.make(t, 2, "NEXT_STEP", limit)
+	q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
+	names := baselines(made)
+	for range 2 * limit {
+		for _, name := range names {
+			told := ask(name)
+			if told["reason"] == string(wire.RuleFails) { // not for these options
+				continue
+			}
+			p.want(told, "policy.ok")
+			sameBatch(t, ask(name), told)
+			if a, ok := told["a"].(array); !ok || len(a.data) != 2 {
+				t.Fatalf("policy %s: %v, want two actions", name, told)
+			}
+		}
+		got := p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0)})
+		p.want(got, "step.ok")
+		sameBatch(t, got, q.ask(message{"t": "step", "eid": qid, "a": int64s(0, 0)}))
+	}
+	for _, name := range names {
+		s.follow(t, p, eid, name)
+	}
+}
+
+// follow takes the actions of a baseline, beyond an episode's end.
+func (s *suite) follow(t *testing.T, p *peer, eid uint64, name string) {
+	t.Helper()
+	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
+	ended := make([]bool, 2)
+	for range limit + 2 {
+		told := p.ask(message{"t": "policy", "eid": eid, "name": name})
+		if told["reason"] == string(wire.RuleFails) {
+			return
+		}
+		p.want(told, "policy.ok")
+		for i := range ended {
+			if flag(told, "none", i) != ended[i] {
+				t.Fatalf("policy %s: none is %v in row %d, want %v", name, !ended[i], i, ended[i])
+			}
+		}
+		a := told["a"].(array).data
+		reply := p.ask(message{"t": "step", "eid": eid, "a": int64s(int64(a[0]), int64(a[1])), "policy": name})
+		p.want(reply, "step.ok")
+		if reply["inv"] != nil {
+			t.Errorf("policy %s: the action %v is masked out", name, a)
+		}
+		for i := range ended {
+			ended[i] = flag(reply, "te", i) || flag(reply, "tr", i)
+		}
+	}
+}

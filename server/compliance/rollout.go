@@ -1,0 +1,112 @@
+package compliance
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// checkRollout compares rollouts with the same steps one at a time.
+func (s *suite) checkRollout(t *testing.T) {
+	const n, steps = 2, 2*limit + 2
+	for _, mode := range []string{"NEXT_STEP", "SAME_STEP"} {
+		p, made, ok := s.with(t, wire.CapRollout, n, mode, limit)
+		if !ok {
+			p.refused(p.ask(message{"t": "rollout", "eid": 1, "name": "random", "steps": 1}), p.id, wire.IsReserved)
+			return
+		}
+		eid := eidOf(made)
+		roll := func(m message) message {
+			m["t"], m["eid"] = "rollout", eid
+			return p.ask(m)
+		}
+		p.refused(roll(message{"name": "random", "steps": 1}), p.id, wire.ResetNeeded)
+		p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
+		p.refused(roll(message{"name": "random"}), p.id, wire.BadField)
+		p.refused(roll(message{"name": "random", "steps": 0}), p.id, wire.BadField)
+		p.refused(roll(message{"name": "random", "steps": -1}), p.id, wire.BadField)
+		p.refused(roll(message{"name": "random", "steps": 1, "episodes": 1}), p.id, wire.BadField)
+		p.refused(roll(message{"name": "random", "steps": uint64(1) << 63}), p.id, wire.TooLarge)
+		p.refused(roll(message{"name": "no such baseline", "steps": 1}), p.id, wire.UnknownRule)
+		p.refused(roll(message{"steps": 1}), p.id, wire.BadField)
+
+		q, other, _ := s.with(t, wire.CapPolicy, n, mode, limit)
+		qid := eidOf(other)
+		q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
+		for _, name := range baselines(made) {
+			got := roll(message{"name": name, "seed": 3, "steps": steps, "arrays": true})
+			if got["reason"] == string(wire.RuleFails) {
+				continue
+			}
+			p.want(got, "rollout.ok")
+			s.sameSteps(t, got, q, qid, name, steps)
+		}
+		got := roll(message{"name": "random", "episodes": 2})
+		p.want(got, "rollout.ok")
+		ended := make([]int, n)
+		for _, i := range got["eps"].(message)["idx"].(array).data {
+			ended[int(i)]++
+		}
+		if slices.Min(ended) != 2 || got["cut"] != nil || got["traj"] != nil {
+			t.Errorf("a rollout of 2 episodes: %v", got)
+		}
+	}
+	p, made, _ := s.with(t, wire.CapRollout, 1, "DISABLED", limit)
+	eid := eidOf(made)
+	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
+	got := p.ask(message{"t": "rollout", "eid": eid, "name": "random", "steps": 10 * limit})
+	p.want(got, "rollout.ok")
+	if got["cut"] != true || got["ep"] == nil {
+		t.Errorf("a rollout beyond an episode's end in DISABLED: %v, want it cut there", got)
+	}
+	p.refused(p.ask(message{"t": "rollout", "eid": eid, "name": "random", "steps": 1}), p.id, wire.ResetNeeded)
+}
+
+// sameSteps plays the steps of a rollout one at a time with another client.
+func (s *suite) sameSteps(t *testing.T, got message, q *peer, qid uint64, name string, steps int) {
+	t.Helper()
+	if got["steps"] != float64(steps) || got["cut"] != nil {
+		t.Fatalf("%s: a rollout of %v steps, cut %v; want %d", name, got["steps"], got["cut"], steps)
+	}
+	traj, _ := got["traj"].(message)
+	eps := message{"at": []float64{}, "idx": []float64{}, "r": []float64{}, "l": []float64{}}
+	var last message
+	for step := range steps {
+		ask := message{"t": "policy", "eid": qid, "name": name}
+		if step == 0 {
+			ask["seed"] = 3
+		}
+		told := q.ask(ask)
+		q.want(told, "policy.ok")
+		a := told["a"].(array).data
+		if want := row(traj["a"], step, steps); !slices.Equal(a, want) {
+			t.Fatalf("%s: step %d of the rollout takes %v, policy %v", name, step, want, a)
+		}
+		last = q.ask(message{"t": "step", "eid": qid, "a": int64s(int64(a[0]), int64(a[1])), "policy": name})
+		q.want(last, "step.ok")
+		if r, want := last["r"].(array).data, row(traj["r"], step, steps); !slices.Equal(r, want) {
+			t.Fatalf("%s: step %d of the rollout pays %v, step %v", name, step, want, r)
+		}
+		if ep, ok := last["ep"].(message); ok {
+			for range ep["idx"].(array).data {
+				eps["at"] = append(eps["at"].([]float64), float64(step+1))
+			}
+			for _, key := range []string{"idx", "r", "l"} {
+				eps[key] = append(eps[key].([]float64), ep[key].(array).data...)
+			}
+		}
+	}
+	ends, _ := got["eps"].(message)
+	for key, want := range eps {
+		if a, _ := ends[key].(array); fmt.Sprint(a.data) != fmt.Sprint(want) {
+			t.Errorf("%s: eps.%s of the rollout is %v, of the steps %v", name, key, a.data, want)
+		}
+	}
+	for _, key := range []string{"steps", "cut", "run", "eps", "traj"} {
+		delete(got, key)
+	}
+	got["t"] = "step.ok"
+	sameBatch(t, got, last)
+}

@@ -1,0 +1,178 @@
+package session
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// rolling is a rollout that goes on.
+type rolling struct {
+	v        *vector
+	out      wire.Rollout
+	steps    int   // to take; 0 if episodes count
+	episodes int   // of each environment
+	ended    []int // of each environment so far
+	room     int   // bytes left in the reply
+}
+
+// largeReply is the length of a reply to a rollout, beyond which its memory is not kept.
+const largeReply = 1 << 20
+
+// rollout takes many steps by a baseline.
+func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
+	v, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	r, err := s.newRolling(f, v)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	rules, err := v.named(f)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	b, err := s.roll(ctx, r, rules)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	v.layout.EncodeRollout(s.out, f.ID, &r.out, (*wire.Rows)(b), v.vec.Autoreset() == envs.SameStep)
+	s.large = len(s.out.Bytes()) > largeReply
+	return nil
+}
+
+// newRolling reads the request and sees that what it asks for is within the limits.
+func (s *Session) newRolling(f *wire.Frame, v *vector) (*rolling, error) {
+	r := &rolling{v: v, ended: make([]int, v.layout.N)}
+	for key, dst := range map[string]*int{"steps": &r.steps, "episodes": &r.episodes} {
+		x, given, err := f.Uint(key)
+		switch {
+		case err != nil:
+			return nil, err
+		case given && x == 0:
+			return nil, wire.Errorf(wire.BadField, "%s is 0, want at least 1", key)
+		}
+		*dst = int(min(x, math.MaxInt32))
+	}
+	if (r.steps == 0) == (r.episodes == 0) {
+		return nil, wire.Errorf(wire.BadField, "want one of steps and episodes")
+	}
+	arrays, err := f.Bool("arrays")
+	if err != nil {
+		return nil, err
+	}
+	if arrays {
+		r.out.Transitions = &wire.Transitions{}
+	}
+	r.room = s.cfg.Limits.MsgOut - v.layout.RolloutSize()
+	// The least that the first step takes, or all of them where their number is known.
+	most := min(s.cfg.Limits.Rollout/v.layout.N, max(0, r.room-r.endSize())/max(1, r.stepSize()))
+	if want := max(r.steps, 1); want > most {
+		return nil, wire.Errorf(wire.TooLarge, "a rollout of %d steps of %d environments, want at most %d", want, v.layout.N, most)
+	}
+	if r.steps == 0 {
+		r.steps = s.cfg.Limits.Rollout / v.layout.N
+	}
+	return r, nil
+}
+
+// stepSize returns the bytes that a step takes in the reply, beside the episodes that end in it.
+func (r *rolling) stepSize() int {
+	if r.out.Transitions == nil {
+		return 0
+	}
+	return r.v.layout.N * r.v.layout.TransitionSize()
+}
+
+// endSize returns the bytes that a step takes in which all episodes end.
+func (r *rolling) endSize() int {
+	return r.v.layout.N * r.v.layout.EpisodeSize(r.out.Transitions != nil)
+}
+
+// roll steps until enough has been done, or the limits are reached, or nothing can be done
+// without a reset. It returns the last batch.
+func (s *Session) roll(ctx context.Context, r *rolling, rules *envs.Rules) (b *envs.Batch, err error) {
+	v := r.v
+	for r.out.Steps < r.steps && r.room >= r.stepSize()+r.endSize() {
+		clear(v.actions)
+		if err := rules.Act(ctx, v.actions); err != nil {
+			return nil, err
+		}
+		r.before(v.vec)
+		if b, err = s.advance(ctx, v, rules); err != nil {
+			return nil, err
+		}
+		stop := r.after(b)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if stop {
+			break
+		}
+	}
+	r.out.Cut = !r.enough()
+	return b, nil
+}
+
+// enough reports whether all that was asked for is done.
+func (r *rolling) enough() bool {
+	if r.episodes == 0 {
+		return r.out.Steps == r.steps
+	}
+	return slices.Min(r.ended) >= r.episodes
+}
+
+// before records the moment at which the actions are taken.
+func (r *rolling) before(vec *envs.Vec) {
+	t := r.out.Transitions
+	if t == nil {
+		return
+	}
+	b := vec.Last()
+	t.Obs, t.Mask = append(t.Obs, b.Obs...), append(t.Mask, b.Mask...)
+	t.Actions = append(t.Actions, r.v.actions...)
+	for i := range r.v.layout.N {
+		t.None = append(t.None, !vec.Decides(i))
+	}
+	r.room -= r.stepSize()
+}
+
+// after records what a step led to, and reports whether no other should follow.
+func (r *rolling) after(b *envs.Batch) (stop bool) {
+	r.out.Steps++
+	if t := r.out.Transitions; t != nil {
+		t.Reward = append(t.Reward, b.Reward...)
+		t.Terminated = append(t.Terminated, b.Terminated...)
+		t.Truncated = append(t.Truncated, b.Truncated...)
+		t.Invalid = append(t.Invalid, b.Invalid...)
+	}
+	for i := range r.v.layout.N {
+		if b.Done(i) {
+			r.end(b, i)
+			stop = stop || r.v.vec.Autoreset() == envs.Disabled
+		}
+	}
+	return stop || r.episodes > 0 && r.enough()
+}
+
+// end records an episode that ended in row i.
+func (r *rolling) end(b *envs.Batch, i int) {
+	o := &r.out
+	r.ended[i]++
+	r.room -= r.v.layout.EpisodeSize(o.Transitions != nil)
+	o.At, o.Idx = append(o.At, int32(o.Steps)), append(o.Idx, int32(i))
+	o.Return, o.Length = append(o.Return, b.EpisodeReturn[i]), append(o.Length, b.EpisodeLength[i])
+	obs, info := b.Obs, b.Info
+	if r.v.vec.Autoreset() == envs.SameStep {
+		obs, info = b.FinalObs, b.FinalInfo
+	}
+	n := r.v.layout.N
+	o.Info = append(o.Info, info[i*(len(info)/n):(i+1)*(len(info)/n)]...)
+	if o.Transitions != nil {
+		o.Last = append(o.Last, obs[i*(len(obs)/n):(i+1)*(len(obs)/n)]...)
+	}
+}

@@ -1,0 +1,129 @@
+package session
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// snapshot is a moment of a vector.
+type snapshot struct {
+	saved  *envs.Saved
+	seeded []bool
+}
+
+// countSnaps adds n environments in snapshots.
+func (s *Session) countSnaps(n int) {
+	s.snaps += n
+	s.cfg.Shared.Snaps.Add(int64(n))
+}
+
+// snapshot keeps the present moment of a vector.
+func (s *Session) snapshot(ctx context.Context, f *wire.Frame) error {
+	v, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	if err := v.vec.CanClone(); err != nil {
+		return s.aboutVector(eid, err)
+	}
+	n, limits := v.layout.N, &s.cfg.Limits
+	if s.snaps+n > limits.Snapshots || !take(&s.cfg.Shared.Snaps, n, limits.SnapsServer) {
+		return about(eid, wire.Errorf(wire.TooManySnaps, "a snapshot of %d environments beside %d of the session and %d of the server, want at most %d and %d; forget frees them",
+			n, s.snaps, s.cfg.Shared.Snaps.Load(), limits.Snapshots, limits.SnapsServer))
+	}
+	kept := false
+	defer func() { // also if a task panics
+		if !kept {
+			s.cfg.Shared.Snaps.Add(-int64(n))
+		}
+	}()
+	saved, err := v.vec.Save(ctx)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	kept = true
+	s.snaps += n
+	s.nextSnap++
+	if v.snaps == nil {
+		v.snaps = map[uint64]*snapshot{}
+	}
+	v.snaps[s.nextSnap] = &snapshot{saved, slices.Clone(v.seeded)}
+	s.out.Reset()
+	return s.out.Encode(&wire.SnapshotReply{T: wire.TypeSnapshot + wire.OK, ID: f.ID, Snap: s.nextSnap})
+}
+
+// kept returns the vector and the snapshot of it that a request names.
+func (s *Session) kept(f *wire.Frame) (v *vector, eid, id uint64, err error) {
+	if v, eid, err = s.vector(f); err != nil {
+		return nil, 0, 0, err
+	}
+	id, given, err := f.Uint("snap")
+	switch {
+	case err != nil:
+		return nil, 0, 0, err
+	case !given:
+		return nil, 0, 0, about(eid, wire.Errorf(wire.BadField, "field snap is missing"))
+	case v.snaps[id] == nil:
+		return nil, 0, 0, about(eid, wire.Errorf(wire.UnknownSnap, "vector %d has no snapshot %d", eid, id))
+	}
+	return v, eid, id, nil
+}
+
+// restore brings a vector back to the moment of a snapshot.
+func (s *Session) restore(f *wire.Frame) error {
+	v, eid, id, err := s.kept(f)
+	if err != nil {
+		return err
+	}
+	snap := v.snaps[id]
+	b, err := v.vec.Load(snap.saved)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	copy(v.seeded, snap.seeded)
+	v.layout.EncodeMoment(s.out, wire.TypeRestore, f.ID, (*wire.Rows)(b))
+	return nil
+}
+
+// forget frees a snapshot.
+func (s *Session) forget(f *wire.Frame) error {
+	v, _, id, err := s.kept(f)
+	if err != nil {
+		return err
+	}
+	delete(v.snaps, id)
+	s.countSnaps(-v.layout.N)
+	s.out.Head(2, wire.TypeForget+wire.OK, f.ID)
+	return nil
+}
+
+// fork makes environments copies of another one of their vector.
+func (s *Session) fork(f *wire.Frame) error {
+	v, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	from, given, err := f.Uint("from")
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	if !given || from >= uint64(v.layout.N) {
+		return about(eid, wire.Errorf(wire.BadField, "from is no environment from 0 to %d", v.layout.N-1))
+	}
+	to, err := f.Rows(v.layout.N)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	b, err := v.vec.Fork(int(from), to)
+	if err != nil {
+		return s.aboutVector(eid, err)
+	}
+	for _, i := range to {
+		v.seeded[i] = v.seeded[from]
+	}
+	v.layout.EncodeMoment(s.out, wire.TypeFork, f.ID, (*wire.Rows)(b))
+	return nil
+}
