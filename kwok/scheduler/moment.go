@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/filters"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
@@ -26,14 +27,17 @@ type moment struct {
 	counted  []cluster.Resources // by node: requests of its pods as NodeResourcesFit's score counts them
 	siblings []int64             // by node: pods of the same controller
 	terms    *kubeyaml.Terms
-	mask     []bool // nodes on which the pod fits
+	check    *filters.Check // nil where kube-scheduler has filtered the nodes
+	barred   string         // why it is closed on every node, or ""
+	mask     []bool         // nodes on which the pod fits
 }
 
 // errNoNodes says that there is no node for any pod.
 var errNoNodes = errors.New("scheduler: no node: the cluster has none that is KWOK's and matches the node selector")
 
 // moment returns the present one for a pod, of whose controller so many pods are wanted. Nodes
-// that are not among those given are closed; nil gives all.
+// that are not among those given are closed: kube-scheduler has filtered them. nil gives all, and
+// what depends on other pods and on volumes is looked at.
 func (c *cache) moment(p *corev1.Pod, replicas int, given map[string]bool) (*moment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,9 +65,19 @@ func (c *cache) moment(p *corev1.Pod, replicas int, given map[string]bool) (*mom
 	if m.pod.unreadable != nil {
 		return nil, fmt.Errorf("scheduler: pod %s/%s: %w", p.Namespace, p.Name, m.pod.unreadable)
 	}
+	if given == nil {
+		if m.check, err = filters.New(m.pod.rules, c.nodes, c.listers); err != nil {
+			m.barred = err.Error()
+		}
+	}
 	for _, i := range pods {
 		if err := m.add(i); err != nil {
 			return nil, err
+		}
+		if m.check != nil && i.node != "" && i.UID != m.pod.UID && m.check.Minds(i.rules) {
+			if n, ok := c.nodes[i.node]; ok {
+				m.check.Add(i.rules, n)
+			}
 		}
 	}
 	if m.decision.Pod < 0 {
@@ -193,6 +207,10 @@ func (m *moment) close(given map[string]bool) error {
 			m.closed[i] = "node not ready"
 		case given != nil && !given[n.Name]:
 			m.closed[i] = "not among the nodes given"
+		case m.barred != "":
+			m.closed[i] = m.barred
+		case m.check != nil:
+			m.closed[i] = m.check.Refusal(n)
 		}
 		if m.closed[i] == "" {
 			continue

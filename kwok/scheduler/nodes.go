@@ -27,7 +27,9 @@ func (c *cache) nodeSet() *nodeSet {
 	set := &nodeSet{index: map[string]int32{}, state: cluster.NewState()}
 	nodes := make([]*corev1.Node, 0, len(c.nodes))
 	for _, n := range c.nodes {
-		nodes = append(nodes, n)
+		if c.counts(n) {
+			nodes = append(nodes, n)
+		}
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return compareNames(a.Name, b.Name) })
 	for _, n := range nodes {
