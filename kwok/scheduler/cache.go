@@ -84,6 +84,13 @@ func readPod(p *corev1.Pod) *podInfo {
 	return i
 }
 
+func (i *podInfo) priority() int32 {
+	if i.Spec.Priority == nil {
+		return 0
+	}
+	return *i.Spec.Priority
+}
+
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
@@ -236,11 +243,7 @@ func (c *cache) order(uid types.UID) turn {
 	if i == nil {
 		return turn{}
 	}
-	t := turn{created: i.CreationTimestamp.Time, seq: i.seq}
-	if i.Spec.Priority != nil {
-		t.priority = *i.Spec.Priority
-	}
-	return t
+	return turn{priority: i.priority(), created: i.CreationTimestamp.Time, seq: i.seq}
 }
 
 // waiting returns the pods of a scheduler that wait for a node, in the order of their arrival.

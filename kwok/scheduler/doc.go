@@ -14,6 +14,6 @@
 // What other pods, host ports and volumes say against a node is seen to by package filters. As an
 // extender it does not matter: kube-scheduler has filtered the nodes before it asks.
 //
-// What it does not do: preemption, and resource claims, with which a pod is left alone with an event that
-// says so.
+// A pod that fits nowhere preempts pods of lower priority on one node, within their disruption budgets.
+// What it does not do: resource claims, with which a pod is left alone with an event that says so.
 package scheduler

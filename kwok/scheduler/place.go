@@ -83,7 +83,7 @@ func (s *Scheduler) attempt(ctx context.Context, p *corev1.Pod) (result string, 
 	case err != nil:
 		return resultError, err
 	case m.fitting() == 0:
-		return resultUnschedulable, errors.New(m.reasons())
+		return resultUnschedulable, fmt.Errorf("%s%s", m.reasons(), s.preempt(ctx, m))
 	}
 	v := s.decide(ctx, m)
 	if err := ctx.Err(); err != nil {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -66,6 +67,7 @@ type Scheduler struct {
 
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
+	budgets      policylisters.PodDisruptionBudgetLister
 	listed       []toolscache.InformerSynced // whether the first lists have been taken in
 	factories    []informers.SharedInformerFactory
 	recorder     events.EventRecorder
@@ -171,13 +173,14 @@ func (s *Scheduler) inform() error {
 	return s.informFilters(all)
 }
 
-// informFilters makes the informers of what pods' terms and volumes are about.
+// informFilters makes the informers of what pods' terms and volumes are about, and of disruption budgets.
 func (s *Scheduler) informFilters(all informers.SharedInformerFactory) error {
 	core, classes := all.Core().V1(), all.Storage().V1().StorageClasses()
 	s.cache.listers = filters.Listers{
 		Namespaces: core.Namespaces().Lister(), Claims: core.PersistentVolumeClaims().Lister(), Volumes: core.PersistentVolumes().Lister(), Classes: classes.Lister(),
 	}
-	s.listed = append(s.listed, classes.Informer().HasSynced)
+	s.budgets = all.Policy().V1().PodDisruptionBudgets().Lister()
+	s.listed = append(s.listed, classes.Informer().HasSynced, all.Policy().V1().PodDisruptionBudgets().Informer().HasSynced)
 	for _, informer := range []toolscache.SharedIndexInformer{core.Namespaces().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()} {
 		seen, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { s.retryUnfit() }, UpdateFunc: func(_, _ any) { s.retryUnfit() },

@@ -100,14 +100,7 @@ func TestPriority(t *testing.T) {
 	c := w.config(byAgent(t, inOrder))
 	high := int32(1000)
 	w.create(w.pod("low", c.Name, "600m", "1Gi"))
-	if _, err := w.client.SchedulingV1().PriorityClasses().Create(ctx, priorityClass(w.namespace, high), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.client.SchedulingV1().PriorityClasses().Delete(ctx, w.namespace, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	}()
+	w.class(priorityClass(w.namespace, high))
 	last := w.create(w.pod("high", c.Name, "600m", "1Gi", func(p *corev1.Pod) { p.Spec.PriorityClassName = w.namespace }))
 	if last.Spec.Priority == nil || *last.Spec.Priority != high {
 		t.Fatalf("priority %v, want %d of its class", last.Spec.Priority, high)
@@ -133,6 +126,18 @@ func (s *slow) rate(node int, _ []float32) float32 {
 
 func priorityClass(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+}
+
+func (w *world) class(c *schedulingv1.PriorityClass) {
+	w.t.Helper()
+	if _, err := w.client.SchedulingV1().PriorityClasses().Create(ctx, c, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := w.client.SchedulingV1().PriorityClasses().Delete(ctx, c.Name, metav1.DeleteOptions{}); err != nil {
+			w.t.Error(err)
+		}
+	})
 }
 
 // TestFallback: where the policy is too slow, or fails, kube-scheduler's scores choose.
