@@ -66,6 +66,13 @@ func (r *Recommender) publish(a *Autoscaler, one *autoscaler, t *target) {
 	r.admits[string(a.UID)] = next
 }
 
+// withdraw lets new pods of an autoscaler's controller be as their template says.
+func (r *Recommender) withdraw(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.admits, uid)
+}
+
 // admit returns what the containers of a new pod get; none is left as it is.
 func (r *Recommender) admit(namespace string, pod *corev1.Pod) map[string]allotment {
 	r.mu.Lock()

@@ -464,3 +464,40 @@ func TestStartupBoost(t *testing.T) {
 		t.Errorf("a boost of type Factor with a quantity: %v, want it refused", err)
 	}
 }
+
+// TestWithdrawn: new pods of an autoscaler whose policy is no longer possible are as their template says.
+func TestWithdrawn(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("app", 1, main)
+	w.autoscaler("app", "recommenders: [{name: ours}], targetRef: {kind: Deployment, name: app}, updatePolicy: {updateMode: Initial}")
+	r := w.recommender(nil)
+	hook, err := r.Admit(ctx, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := hook.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	w.use("app", 1, 1000, 5000*mib, monday)
+	w.step(r)
+	again := func() corev1.Pod {
+		old := w.running("app", 1)[0]
+		if err := w.client.CoreV1().Pods(w.namespace).Delete(ctx, old.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return w.replaced("app", old)
+	}
+	if got, want := asked(again()), "1168m of 2336m, boost false"; got != want { // as in TestAutoscalers
+		t.Errorf("a new pod requests %s, want %s", got, want)
+	}
+	policy := []byte(`{"spec": {"resourcePolicy": {"containerPolicies": [{"containerName": "main", "minAllowed": {"cpu": 2}, "maxAllowed": {"cpu": 1}}]}}}`)
+	if _, err := w.resource("verticalpodautoscalers").Patch(ctx, "app", types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.step(r)
+	if got, want := asked(again()), "400m of 800m, boost false"; got != want {
+		t.Errorf("with a policy that is not possible a new pod requests %s, want the template's %s", got, want)
+	}
+}

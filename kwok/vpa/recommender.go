@@ -215,12 +215,14 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	one.seen = true
 	t, err := r.target(ctx, a)
 	if errors.Is(err, errUnsupported) || apierrors.IsNotFound(err) {
+		r.withdraw(uid)
 		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Target", err.Error()))
 	}
 	if err != nil {
 		return err
 	}
 	if err := r.prepare(ctx, a, one, t); errors.Is(err, errUnsupported) {
+		r.withdraw(uid)
 		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
 	} else if err != nil {
 		return err
@@ -353,9 +355,7 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 
 // forget drops an autoscaler that is gone.
 func (r *Recommender) forget(uid string) error {
-	r.mu.Lock()
-	delete(r.admits, uid)
-	r.mu.Unlock()
+	r.withdraw(uid)
 	var errs []error
 	for _, c := range r.known[uid].containers {
 		errs = append(errs, c.model.Close())
