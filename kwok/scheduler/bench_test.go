@@ -93,3 +93,26 @@ func BenchmarkDecision(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPreemption is the choice of victims for a pod that fits no node, on each of which it may evict some.
+func BenchmarkPreemption(b *testing.B) {
+	var nodes []*corev1.Node
+	var pods []*corev1.Pod
+	for i := range 1000 {
+		nodes = append(nodes, madeNode(fmt.Sprintf("n%d", i), 5000, 256<<10, 110))
+	}
+	for i := range 10000 {
+		pods = append(pods, ranked(madePod(fmt.Sprintf("p%d", i), nodes[i%1000].Name, 500, 1024), int32(i%7), i))
+	}
+	pending := ranked(madePod("pending", "", 1000, 1024), 100, 0)
+	c := cacheOf(nodes, append(pods, pending))
+	m, err := c.moment(pending, 1, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if k := c.preemption(m, nil); k == nil || len(k.victims) != 2 {
+			b.Fatalf("%+v, want two pods of 500 m to go for one of 1000 m", k)
+		}
+	}
+}

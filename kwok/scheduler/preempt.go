@@ -44,14 +44,14 @@ func (s *Scheduler) preempt(ctx context.Context, m *moment) string {
 		return fmt.Sprintf(" Preemption: %v.", err)
 	}
 	if len(c.victims) == 0 {
-		return fmt.Sprintf(" Preemption: pods on %s are about to go.", c.node.Name)
+		return fmt.Sprintf(" Preemption: there will be room on %s when pods have gone.", c.node.Name)
 	}
 	for _, v := range c.victims {
 		if err := s.evict(ctx, m.pod, v); err != nil {
 			return fmt.Sprintf(" Preemption on %s: %v.", c.node.Name, err)
 		}
 	}
-	return fmt.Sprintf(" Preemption: %d pods of lower priority on %s are evicted.", len(c.victims), c.node.Name)
+	return fmt.Sprintf(" Preemption: pods of lower priority evicted from %s: %d.", c.node.Name, len(c.victims))
 }
 
 // nominate tells that the pod is to run on a node when there is room, so that nobody of lower priority takes it.
