@@ -151,9 +151,10 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
 
-test-oracle: ## the VPA recommender against upstream's packages: Kubernetes is compiled, minutes at first
-	$(GO) -C envs/vpa/recommender/oracle vet ./...
-	$(GO) -C envs/vpa/recommender/oracle test ./...
+ORACLES := envs/vpa/recommender/oracle kwok/filters/oracle
+
+test-oracle: ## the VPA recommender and the scheduler's filters against upstream's packages: Kubernetes is compiled, minutes at first
+	@set -x; for module in $(ORACLES); do $(GO) -C $$module vet ./... && $(GO) -C $$module test ./... || exit 1; done
 
 test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)

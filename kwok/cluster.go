@@ -136,17 +136,25 @@ func (c *Cluster) connect(ctx context.Context) error {
 	return c.watch(ctx)
 }
 
-// ensureNamespace makes the namespace again if it is gone, as after a control plane's restart.
+// ensureNamespace makes the namespace again if it is gone, as after a control plane's restart, or when it is: in one
+// that is being deleted nothing can be created.
 func (c *Cluster) ensureNamespace(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	_, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: map[string]string{labelEnvironment: ""}},
-	}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return wrapAPI("create namespace "+c.namespace, err)
+	what := "create namespace " + c.namespace
+	return until(ctx, deleteTimeout, func() (bool, string, error) {
+		_, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: map[string]string{labelEnvironment: ""}},
+		}, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return err == nil, "", wrapAPI(what, err)
+		}
+		ns, err := c.client.CoreV1().Namespaces().Get(ctx, c.namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) { // gone in between
+			return false, what, nil
+		}
+		return err == nil && ns.DeletionTimestamp == nil, "namespace " + c.namespace + " is still being deleted", wrapAPI(what, err)
+	})
 }
 
 // watch starts the watches and waits until they have listed their objects.

@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -432,6 +433,30 @@ func TestCancelled(t *testing.T) {
 	err := c.Apply(late, []cluster.Op{{Kind: cluster.Cordon}})
 	if !errors.Is(err, context.Canceled) || errors.Is(err, cluster.ErrUnavailable) {
 		t.Fatalf("Apply with a context that has ended = %v, want context.Canceled", err)
+	}
+	recovers(t, c)
+}
+
+// TestNamespaceDeleted: somebody deletes the namespace, which stays for as long as something in it does. In such a one
+// nothing can be created: the Reset waits until it is gone, and makes it again.
+func TestNamespaceDeleted(t *testing.T) {
+	c := opened(t)
+	const stays = "stays"
+	maps := c.client.CoreV1().ConfigMaps(c.namespace)
+	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: stays, Finalizers: []string{"kubernasium.io/test"}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.client.CoreV1().Namespaces().Delete(ctx, c.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	diverges(t, c, "found     absent")
+	soon, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := c.Reset(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Reset while the namespace is being deleted = %v, want that it waits", err)
+	}
+	if _, err := maps.Patch(ctx, stays, types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	recovers(t, c)
 }

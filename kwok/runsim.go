@@ -88,7 +88,7 @@ func RunSim(ctx context.Context, c SimConfig, done func(SimDeployment, Load)) ([
 				return all, err
 			}
 		}
-		if err := Clean(ctx, c.Server, c.Namespace, false); err != nil {
+		if err := clean(ctx, s.client, c.Namespace, false); err != nil {
 			return all, err
 		}
 	}
@@ -102,11 +102,7 @@ type simulation struct {
 }
 
 func connectSim(ctx context.Context, c SimConfig) (*simulation, error) {
-	server, err := newServer(c.Server)
-	if err != nil {
-		return nil, err
-	}
-	client, err := server.connect(ctx)
+	client, err := Connect(ctx, c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +170,7 @@ func (s *simulation) load(ctx context.Context) (Load, error) {
 // Clean deletes the deployments and pods of a namespace that RunSim made, or with all every one,
 // and waits until they are gone.
 func Clean(ctx context.Context, o Options, namespace string, all bool) error {
-	server, err := newServer(o)
-	if err != nil {
-		return err
-	}
-	client, err := server.connect(ctx)
+	client, err := Connect(ctx, o)
 	if err != nil {
 		return err
 	}

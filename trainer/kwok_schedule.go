@@ -45,6 +45,10 @@ func newKwokSchedule() *cobra.Command {
 binds the pods whose schedulerName is --scheduler-name; and over HTTP at --listen, as an extender of
 kube-scheduler (/filter, /prioritize) and by POST /score. /healthz and /metrics tell how it does.
 
+What pods ask of nodes, of other pods, of ports and of volumes is honoured by kube-scheduler's rules; the policy
+chooses among the nodes that are left. A pod that fits nowhere preempts pods of lower priority. Claims that wait
+for their first consumer are left to default-scheduler, and so are resource claims.
+
 Of several instances the one that holds the lease binds pods. A decision that takes longer than
 --budget, or fails, is made by kube-scheduler's own scores. With --shadow nothing is bound: a line of
 JSON tells of each pod of --scheduler-name what its scheduler did, and what would have been done.`,

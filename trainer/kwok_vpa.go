@@ -156,16 +156,16 @@ by a mutating webhook. The definitions of the objects are installed where they a
 			if wantJSON(cmd) {
 				return printJSON(cmd, total)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d autoscalers: %d recommendations, %d written, %d pods evicted, %d resized\n",
-				total.Autoscalers, total.Recommended, total.Written, total.Evicted, total.Resized)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d autoscalers: %d recommendations, %d written, %d pods evicted, %d resized, %d startup boosts taken back\n",
+				total.Autoscalers, total.Recommended, total.Written, total.Evicted, total.Resized, total.Unboosted)
 			return err
 		},
 	}
 	c.add(cmd)
 	f := cmd.Flags()
 	f.DurationVar(&interval, "interval", time.Minute, "between looks; a model's steps are minutes unless its option interval_s says otherwise")
-	f.BoolVar(&updater, "updater", false, "resize and evict pods by the updater's rules")
-	f.BoolVar(&admission, "admission", false, "give new pods the target, by a webhook on loopback; the API server must call webhooks")
+	f.BoolVar(&updater, "updater", false, "resize and evict pods by the updater's rules, and take startup boosts back")
+	f.BoolVar(&admission, "admission", false, "give new pods the target and their startup boost, by a webhook on loopback; the API server must call webhooks")
 	f.BoolVar(&metrics, "metrics", false, "serve metrics.k8s.io with the usage in the pods' annotations; without it, another must")
 	f.BoolVar(&checkpoints, "checkpoints", false, "store what upstream's recommender has learned as VerticalPodAutoscalerCheckpoint")
 	f.BoolVar(&simulated, "simulated-time", false, "the metrics have the times of a simulation: pods' ages count from when they are first seen")

@@ -67,6 +67,7 @@ type LivePod struct {
 	Ran              time.Duration // for so long before that
 	Resize           LiveResize
 	ResizeSince      time.Time // zero: since the look that first shows it
+	Boosted          bool      // its CPU is raised while it starts: the updater leaves it alone
 }
 
 // LiveResize says where a resize of a pod in place stands.
@@ -273,6 +274,9 @@ func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
 	t.budget.begin(t.pods, l.replicas, t.opts.Tolerance)
 	for _, one := range t.candidates {
 		p := &t.pods[one.pod]
+		if p.boosted {
+			continue
+		}
 		what := t.choose(p, now)
 		if what == leaveIt {
 			continue

@@ -121,7 +121,7 @@ func (l *Live) see(p *pod, s *LivePod) {
 		t.last.resizes++
 	}
 	p.requests, p.limits = s.Requests, s.Limits
-	p.used, p.sampled = s.Used, s.Sampled
+	p.used, p.sampled, p.boosted = s.Used, s.Sampled, s.Boosted
 	p.scheduled, p.began = s.Scheduled, s.Running
 	p.ready = math.MaxInt64
 	if s.Serving {

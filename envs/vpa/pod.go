@@ -37,6 +37,7 @@ type pod struct {
 	since     time.Duration // of resize
 	want      Recommendation
 	forgotten cluster.Resources // target that was infeasible, in mode InPlace
+	boosted   bool              // a live pod whose CPU is raised while it starts
 
 	used    cluster.Resources // in the last step
 	sampled bool              // it ran in the last step, so that there is a sample of its usage

@@ -17,6 +17,7 @@
 package bsp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -177,7 +178,7 @@ func (g *Gang) Step(ctx context.Context, s Superstep, last bool) (time.Duration,
 func (g *Gang) execute(ctx context.Context, durations []time.Duration) error {
 	begin := g.clock.now
 	order := g.all() // of the tasks, by their ends
-	slices.SortStableFunc(order, func(a, b int) int { return int(max(-1, min(1, durations[a]-durations[b]))) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(durations[a], durations[b]) })
 	for _, k := range order {
 		if err := g.endAt(ctx, k, begin.Add(durations[k]).Format(time.RFC3339Nano)); err != nil {
 			return err

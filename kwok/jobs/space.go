@@ -74,16 +74,27 @@ func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space
 	if err != nil {
 		return nil, err
 	}
-	s := &Space{Patience: defaultPatience, client: client, changed: make(chan struct{})}
+	s := &Space{Patience: defaultPatience, client: client, changed: make(chan struct{}), stop: func() {}}
 	if err := s.ensureNamespace(ctx, prefix, namespace); err != nil {
 		return nil, err
 	}
-	s.factory = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(s.namespace))
+	if err := s.watch(ctx); err != nil {
+		if namespace == "" { // nobody else knows its name
+			err = errors.Join(err, s.Close())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// watch watches the Jobs and pods, and returns when they are listed.
+func (s *Space) watch(ctx context.Context) error {
+	s.factory = informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(s.namespace))
 	jobs, pods := s.factory.Batch().V1().Jobs(), s.factory.Core().V1().Pods()
 	s.jobs, s.pods = jobs.Lister().Jobs(s.namespace), pods.Lister().Pods(s.namespace)
 	for _, i := range []cache.SharedIndexInformer{jobs.Informer(), pods.Informer()} {
 		if err := s.follow(i); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	var watching context.Context
@@ -94,24 +105,25 @@ func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space
 	for kind, ok := range s.factory.WaitForCacheSync(listed.Done()) {
 		if !ok {
 			s.unwatch()
-			return nil, fmt.Errorf("jobs: %v of namespace %s were not listed within %v: %w", kind, s.namespace, callTimeout, errors.Join(s.watchError(), ctx.Err()))
+			return fmt.Errorf("jobs: %v of namespace %s were not listed within %v: %w", kind, s.namespace, callTimeout, errors.Join(s.watchError(), ctx.Err()))
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // ensureNamespace makes the namespace unless it is there; one that is being deleted is waited for.
+// As in call, requests outlive ctx: one that is abandoned may make a namespace of which nobody knows.
 func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) error {
-	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	meta := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{LabelSpace: ""}}
 	if namespace == "" {
 		meta.GenerateName = prefix
 	}
 	for {
-		ns, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+		ns, err := s.client.CoreV1().Namespaces().Create(asking, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			ns, err = s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+			ns, err = s.client.CoreV1().Namespaces().Get(asking, namespace, metav1.GetOptions{})
 		}
 		switch {
 		case apierrors.IsNotFound(err): // gone in between
@@ -125,7 +137,9 @@ func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) e
 		select {
 		case <-time.After(goneEvery):
 		case <-ctx.Done():
-			return fmt.Errorf("namespace %s is being deleted: %w", namespace, ctx.Err())
+			return fmt.Errorf("namespace %s is being deleted: %w", namespace, context.Cause(ctx))
+		case <-asking.Done():
+			return fmt.Errorf("namespace %s is still being deleted after %v: %w", namespace, closeTimeout, ErrTimeout)
 		}
 	}
 }

@@ -211,3 +211,43 @@ func TestCallAgain(t *testing.T) {
 		t.Errorf("a call that comes too late: %v, %d calls; want %v and none", err, calls-1, context.Canceled)
 	}
 }
+
+// TestOpenCancelled: a namespace that Open has made does not stay when the caller's time is over before its Jobs
+// are listed.
+func TestOpenCancelled(t *testing.T) {
+	plane := kwoktest.Shared(t)
+	client, err := kwok.Connect(ctx, kwok.Options{Kubeconfig: plane.Kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		made, err := client.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: LabelSpace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opening, cancel := context.WithCancel(ctx)
+		name := make(chan string, 1)
+		go func() {
+			for e := range made.ResultChan() {
+				if ns, ok := e.Object.(*corev1.Namespace); ok && strings.HasPrefix(ns.Name, "cancelled-") && ns.DeletionTimestamp == nil {
+					cancel()
+					name <- ns.Name
+					return
+				}
+			}
+		}()
+		s, err := Open(opening, kwok.Options{Kubeconfig: plane.Kubeconfig}, "cancelled-", "")
+		namespace := <-name
+		made.Stop()
+		if err == nil { // it was quicker
+			closeSpace(t, s)
+			continue
+		}
+		ns, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) && (err != nil || ns.DeletionTimestamp == nil) {
+			t.Errorf("namespace %s after a cancelled Open: %v, want it gone or going", namespace, err)
+		}
+		return
+	}
+	t.Error("Open was always quicker than its context's end")
+}

@@ -85,10 +85,11 @@ func devicesOf(n *corev1.Node, have corev1.ResourceList) (int64, error) {
 }
 
 // Requests returns the CPU and memory that a pod's containers request, and the same as the score
-// of NodeResourcesFit counts them: with what it takes for containers that state none.
+// of NodeResourcesFit counts them: with what it takes for containers that state none. Of a container that is being
+// resized it is the most of what is asked for, allocated and in force, as kube-scheduler counts it.
 func Requests(p *corev1.Pod) (stated, counted cluster.Resources) {
 	amounts := func(missing corev1.ResourceList) cluster.Resources {
-		r := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: missing})
+		r := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: missing, UseStatusResources: true})
 		return cluster.Resources{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value()}
 	}
 	return amounts(nil), amounts(corev1.ResourceList{

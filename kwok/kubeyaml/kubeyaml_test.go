@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
 )
 
@@ -228,4 +231,25 @@ func FuzzRead(f *testing.F) {
 			_, _ = gpu.Simulate(w.Nodes, w.Pods, profiles, 0)
 		}
 	})
+}
+
+// TestRequestsWhileResizing: a container that asks for 1 core has 2 until its resize down is carried out, and counts
+// with those, as in kube-scheduler (KEP-1287: the maximum of spec and status).
+func TestRequestsWhileResizing(t *testing.T) {
+	cpu := func(q string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(q), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	}
+	p := &corev1.Pod{
+		Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: cpu("1")}}}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("2")},
+		}}},
+	}
+	if stated, counted := Requests(p); stated.MilliCPU != 2000 || counted.MilliCPU != 2000 {
+		t.Errorf("while it is resized: %d and %d millicores, want 2000", stated.MilliCPU, counted.MilliCPU)
+	}
+	p.Status.ContainerStatuses[0].AllocatedResources, p.Status.ContainerStatuses[0].Resources.Requests = cpu("1"), cpu("1")
+	if stated, _ := Requests(p); stated.MilliCPU != 1000 {
+		t.Errorf("after that: %d millicores, want 1000", stated.MilliCPU)
+	}
 }

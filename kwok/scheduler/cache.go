@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/filters"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
@@ -25,11 +26,12 @@ import (
 type cache struct {
 	selector       labels.Selector // of nodes that count
 	allowRealNodes bool
+	listers        filters.Listers
 	assumeFor      time.Duration
 	now            func() time.Time
 
 	mu    sync.Mutex
-	nodes map[string]*corev1.Node
+	nodes map[string]*corev1.Node // all: pods on those that do not count have their terms too
 	pods  map[types.UID]*podInfo
 	seq   uint64   // of pods without a resource version
 	base  *nodeSet // nil when nodes have changed
@@ -42,6 +44,7 @@ type podInfo struct {
 	stated, counted cluster.Resources
 	gpus, milli     int32
 	models          string
+	rules           *filters.Pod
 	unreadable      error
 
 	told bool // the informers have shown it; else it is known from a request
@@ -64,6 +67,10 @@ func readPod(p *corev1.Pod) *podInfo {
 	i.stated, i.counted = kubeyaml.Requests(p)
 	i.gpus, i.milli, i.models, i.unreadable = kubeyaml.GPUs(p)
 	devices, err := kubeyaml.Devices(p)
+	var invalid error
+	if i.rules, invalid = filters.Read(p); invalid != nil {
+		i.rules, i.unreadable = &filters.Pod{Pod: p}, invalid
+	}
 	switch {
 	case i.unreadable != nil:
 	case i.gpus > 0 && (i.milli < 1 || i.milli > cluster.MaxMilliGPU):
@@ -77,6 +84,13 @@ func readPod(p *corev1.Pod) *podInfo {
 	return i
 }
 
+func (i *podInfo) priority() int32 {
+	if i.Spec.Priority == nil {
+		return 0
+	}
+	return *i.Spec.Priority
+}
+
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
@@ -86,15 +100,16 @@ func ended(p *corev1.Pod) bool {
 func (c *cache) setNode(n *corev1.Node) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.selector.Matches(labels.Set(n.Labels)) || !c.allowRealNodes && !kwok.Simulated(n) {
-		c.dropNode(n.Name)
-		return false
-	}
 	if old := c.nodes[n.Name]; old != nil && alike(old, n) {
 		return false
 	}
 	c.nodes[n.Name], c.base = n, nil
 	return true
+}
+
+// counts reports whether pods are to be placed on the node.
+func (c *cache) counts(n *corev1.Node) bool {
+	return c.selector.Matches(labels.Set(n.Labels)) && (c.allowRealNodes || kwok.Simulated(n))
 }
 
 // alike reports whether two states of a node are the same to every pod.
@@ -107,23 +122,18 @@ func alike(a, b *corev1.Node) bool {
 func (c *cache) deleteNode(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropNode(name)
+	delete(c.nodes, name)
+	c.base = nil
 }
 
-func (c *cache) dropNode(name string) {
-	if _, ok := c.nodes[name]; ok {
-		delete(c.nodes, name)
-		c.base = nil
-	}
-}
-
-// setPod enters what the API server says of a pod. An assumption stays until it says a node.
-func (c *cache) setPod(p *corev1.Pod) {
+// setPod enters what the API server says of a pod, and reports what of it may matter to the terms of others: that
+// it has a node now, or other labels on its node. An assumption stays until it says a node.
+func (c *cache) setPod(p *corev1.Pod) (placed, relabelled bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ended(p) {
 		delete(c.pods, p.UID)
-		return
+		return false, false
 	}
 	i, old := readPod(p), c.pods[p.UID]
 	i.told = true
@@ -139,6 +149,18 @@ func (c *cache) setPod(p *corev1.Pod) {
 		}
 	}
 	c.pods[p.UID] = i
+	placed = i.node != "" && (old == nil || old.node != i.node)
+	return placed, i.node != "" && old != nil && !maps.Equal(old.Labels, i.Labels)
+}
+
+// rules returns what of the pod matters to package filters; nil if it is gone.
+func (c *cache) rules(uid types.UID) *filters.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.pods[uid]; i != nil {
+		return i.rules
+	}
+	return nil
 }
 
 // arrival returns a number by which pods that are seen for the first time are ordered: the resource
@@ -221,11 +243,7 @@ func (c *cache) order(uid types.UID) turn {
 	if i == nil {
 		return turn{}
 	}
-	t := turn{created: i.CreationTimestamp.Time, seq: i.seq}
-	if i.Spec.Priority != nil {
-		t.priority = *i.Spec.Priority
-	}
-	return t
+	return turn{priority: i.priority(), created: i.CreationTimestamp.Time, seq: i.seq}
 }
 
 // waiting returns the pods of a scheduler that wait for a node, in the order of their arrival.

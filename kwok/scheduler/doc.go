@@ -11,7 +11,9 @@
 // and an [envs.Live] task observes it. The policy has a budget of time; when that is over, or the
 // policy fails, kube-scheduler's own scores choose (package kubescore).
 //
-// What it does not do: preemption, volumes, host ports, inter-pod affinity, topology spread
-// constraints DoNotSchedule, resource claims. A pod that asks for one of these is left alone with
-// an event that says so; as an extender it does not matter, since kube-scheduler sees to them.
+// What other pods, host ports and volumes say against a node is seen to by package filters. As an
+// extender it does not matter: kube-scheduler has filtered the nodes before it asks.
+//
+// A pod that fits nowhere preempts pods of lower priority on one node, within their disruption budgets.
+// What it does not do: resource claims, with which a pod is left alone with an event that says so.
 package scheduler

@@ -23,6 +23,7 @@ type metrics struct {
 	requests  *prometheus.CounterVec // by path and status
 	shadow    *prometheus.CounterVec // by agreement
 	leader    prometheus.Gauge
+	victims   prometheus.Counter
 }
 
 func newMetrics(queued func() float64) *metrics {
@@ -44,8 +45,9 @@ func newMetrics(queued func() float64) *metrics {
 		shadow: counter("shadow_decisions_total", "Placements by the other scheduler in shadow mode: whether we would have done the same.", "agree"),
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "leader", Help: "1 while this instance binds pods."}),
 	}
+	m.victims = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "preemption_victims_total", Help: "Pods that were evicted for one of higher priority."})
 	pending := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "pending_pods", Help: "Pods that wait for a node."}, queued)
-	m.registry.MustRegister(m.attempts, m.duration, m.policy, m.fallbacks, m.requests, m.shadow, m.leader, pending,
+	m.registry.MustRegister(m.attempts, m.duration, m.policy, m.fallbacks, m.requests, m.shadow, m.leader, m.victims, pending,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

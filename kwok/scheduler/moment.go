@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/filters"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
@@ -26,17 +27,25 @@ type moment struct {
 	counted  []cluster.Resources // by node: requests of its pods as NodeResourcesFit's score counts them
 	siblings []int64             // by node: pods of the same controller
 	terms    *kubeyaml.Terms
-	mask     []bool // nodes on which the pod fits
+	check    *filters.Check // nil where kube-scheduler has filtered the nodes
+	barred   string         // why it is closed on every node, or ""
+	mask     []bool         // nodes on which the pod fits
 }
 
 // errNoNodes says that there is no node for any pod.
 var errNoNodes = errors.New("scheduler: no node: the cluster has none that is KWOK's and matches the node selector")
 
 // moment returns the present one for a pod, of whose controller so many pods are wanted. Nodes
-// that are not among those given are closed; nil gives all.
+// that are not among those given are closed: kube-scheduler has filtered them. nil gives all, and
+// what depends on other pods and on volumes is looked at.
 func (c *cache) moment(p *corev1.Pod, replicas int, given map[string]bool) (*moment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.present(p, replicas, given)
+}
+
+// present is moment with the cache locked.
+func (c *cache) present(p *corev1.Pod, replicas int, given map[string]bool) (*moment, error) {
 	set := c.nodeSet()
 	if len(set.nodes) == 0 {
 		return nil, errNoNodes
@@ -49,21 +58,29 @@ func (c *cache) moment(p *corev1.Pod, replicas int, given map[string]bool) (*mom
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
-	m := &moment{
-		nodes: set.nodes, index: set.index, state: set.state.Clone(), terms: terms,
-		closed: make([]string, len(set.nodes)), counted: make([]cluster.Resources, len(set.nodes)), siblings: make([]int64, len(set.nodes)),
-		mask: make([]bool, len(set.nodes)),
+	pod := c.pods[p.UID]
+	if pod == nil || pod.Pod != p {
+		pod = readPod(p) // of a request, which may know it before the informers do, and better
 	}
+	m := newMoment(set, pod)
+	m.terms = terms
 	m.decision = envs.Decision{Pod: -1, Replicas: replicas, Racks: set.racks, Waited: max(0, c.now().Sub(p.CreationTimestamp.Time))}
-	if m.pod = c.pods[p.UID]; m.pod == nil || m.pod.Pod != p {
-		m.pod = readPod(p) // of a request, which may know it before the informers do, and better
-	}
 	if m.pod.unreadable != nil {
 		return nil, fmt.Errorf("scheduler: pod %s/%s: %w", p.Namespace, p.Name, m.pod.unreadable)
+	}
+	if given == nil {
+		if m.check, err = filters.New(m.pod.rules, c.nodes, c.listers); err != nil {
+			m.barred = err.Error()
+		}
 	}
 	for _, i := range pods {
 		if err := m.add(i); err != nil {
 			return nil, err
+		}
+		if m.check != nil && i.UID != m.pod.UID && m.check.Minds(i.rules) {
+			if n, ok := c.nodes[m.where(i)]; ok {
+				m.check.Add(i.rules, n)
+			}
 		}
 	}
 	if m.decision.Pod < 0 {
@@ -74,13 +91,32 @@ func (c *cache) moment(p *corev1.Pod, replicas int, given map[string]bool) (*mom
 	return m, m.close(given)
 }
 
+// newMoment returns one of a pod and empty nodes.
+func newMoment(set *nodeSet, pod *podInfo) *moment {
+	n := len(set.nodes)
+	return &moment{
+		pod: pod, nodes: set.nodes, index: set.index, state: set.state.Clone(), decision: envs.Decision{Pod: -1},
+		closed: make([]string, n), counted: make([]cluster.Resources, n), siblings: make([]int64, n), mask: make([]bool, n),
+	}
+}
+
+// where returns the node on which another pod counts for the one to place, or "": its own, or that which is
+// being emptied for it by preemption, unless the pod to place has the higher priority.
+func (m *moment) where(i *podInfo) string {
+	if i.node == "" && i.Status.NominatedNodeName != "" && i.priority() >= m.pod.priority() {
+		return i.Status.NominatedNodeName
+	}
+	return i.node
+}
+
 // add enters a pod of the cache.
 func (m *moment) add(i *podInfo) error {
+	node := m.where(i)
 	switch {
 	case i.UID == m.pod.UID:
 		return m.addPending(m.pod)
-	case i.node != "":
-		if node, ok := m.index[i.node]; ok {
+	case node != "":
+		if node, ok := m.index[node]; ok {
 			return m.addBound(i, node)
 		}
 	case i.Spec.SchedulerName == m.pod.Spec.SchedulerName && i.unreadable == nil:
@@ -193,6 +229,10 @@ func (m *moment) close(given map[string]bool) error {
 			m.closed[i] = "node not ready"
 		case given != nil && !given[n.Name]:
 			m.closed[i] = "not among the nodes given"
+		case m.barred != "":
+			m.closed[i] = m.barred
+		case m.check != nil:
+			m.closed[i] = m.check.Refusal(n)
 		}
 		if m.closed[i] == "" {
 			continue

@@ -19,17 +19,24 @@ type nodeSet struct {
 	racks []int32 // nil unless every node has the label
 }
 
-// nodeSet returns the present one. Nodes that have no CPU or memory yet are left out.
+// nodeSet returns the present one.
 func (c *cache) nodeSet() *nodeSet {
-	if c.base != nil {
-		return c.base
+	if c.base == nil {
+		nodes := make([]*corev1.Node, 0, len(c.nodes))
+		for _, n := range c.nodes {
+			if c.counts(n) {
+				nodes = append(nodes, n)
+			}
+		}
+		slices.SortFunc(nodes, func(a, b *corev1.Node) int { return compareNames(a.Name, b.Name) })
+		c.base = newNodeSet(nodes)
 	}
+	return c.base
+}
+
+// newNodeSet returns the set of the nodes, without those that have no CPU or memory yet.
+func newNodeSet(nodes []*corev1.Node) *nodeSet {
 	set := &nodeSet{index: map[string]int32{}, state: cluster.NewState()}
-	nodes := make([]*corev1.Node, 0, len(c.nodes))
-	for _, n := range c.nodes {
-		nodes = append(nodes, n)
-	}
-	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return compareNames(a.Name, b.Name) })
 	for _, n := range nodes {
 		have, err := kubeyaml.Allocatable(n)
 		if err != nil || have.MaxPods < 1 {
@@ -49,7 +56,6 @@ func (c *cache) nodeSet() *nodeSet {
 		set.nodes = append(set.nodes, n)
 	}
 	set.racks = racksOf(set.nodes)
-	c.base = set
 	return set
 }
 

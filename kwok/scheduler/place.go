@@ -62,9 +62,11 @@ func (s *Scheduler) place(ctx context.Context, uid types.UID) {
 		s.recorder.Eventf(p, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", err)
 	}
 	if result == resultUnschedulable {
-		s.mu.Lock()
-		s.unfit[uid] = true
-		s.mu.Unlock()
+		if rules := s.cache.rules(uid); rules != nil {
+			s.mu.Lock()
+			s.unfit[uid] = rules
+			s.mu.Unlock()
+		}
 	}
 	s.queue.AddRateLimited(uid)
 }
@@ -81,7 +83,7 @@ func (s *Scheduler) attempt(ctx context.Context, p *corev1.Pod) (result string, 
 	case err != nil:
 		return resultError, err
 	case m.fitting() == 0:
-		return resultUnschedulable, errors.New(m.reasons())
+		return resultUnschedulable, fmt.Errorf("%s%s", m.reasons(), s.preempt(ctx, m))
 	}
 	v := s.decide(ctx, m)
 	if err := ctx.Err(); err != nil {
@@ -98,6 +100,7 @@ func (s *Scheduler) attempt(ctx context.Context, p *corev1.Pod) (result string, 
 		}
 		return resultError, err
 	}
+	s.retryHelped(p)
 	s.recorder.Eventf(p, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %s/%s to %s", p.Namespace, p.Name, node)
 	return resultScheduled, nil
 }
@@ -172,31 +175,8 @@ func (s *Scheduler) replicas(ctx context.Context, p *corev1.Pod) int {
 
 // unsupported returns an error if the pod asks for what this scheduler would not see to.
 func unsupported(p *corev1.Pod) error {
-	refuse := func(what string) error {
-		return fmt.Errorf("%s not supported by this scheduler: let default-scheduler place the pod, with this one as its extender", what)
-	}
-	if a := p.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
-		return refuse("inter-pod affinity is")
-	}
-	for i := range p.Spec.TopologySpreadConstraints {
-		if p.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
-			return refuse("topology spread constraints DoNotSchedule are")
-		}
-	}
-	for i := range p.Spec.Volumes {
-		if v := &p.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			return refuse("volumes with claims are")
-		}
-	}
 	if len(p.Spec.ResourceClaims) > 0 {
-		return refuse("resource claims are")
-	}
-	for i := range p.Spec.Containers {
-		for _, port := range p.Spec.Containers[i].Ports {
-			if port.HostPort != 0 {
-				return refuse("host ports are")
-			}
-		}
+		return errors.New("resource claims are not supported by this scheduler: let default-scheduler place the pod, with this one as its extender")
 	}
 	return nil
 }

@@ -19,9 +19,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/kubernasium/kubernasium/kwok/filters"
 )
 
 // Config says what a Scheduler does. Zero fields take their defaults.
@@ -64,6 +67,7 @@ type Scheduler struct {
 
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
+	budgets      policylisters.PodDisruptionBudgetLister
 	listed       []toolscache.InformerSynced // whether the first lists have been taken in
 	factories    []informers.SharedInformerFactory
 	recorder     events.EventRecorder
@@ -72,7 +76,7 @@ type Scheduler struct {
 	synced  chan struct{} // closed when the first lists are taken in
 	leading atomic.Bool
 	mu      sync.Mutex
-	unfit   map[types.UID]bool // pods that fitted no node, to try again when there is room
+	unfit   map[types.UID]*filters.Pod // pods that fitted no node, to try again when there is room
 }
 
 // New returns a Scheduler for the API server that client talks to; see kwok.Connect, which refuses
@@ -93,7 +97,7 @@ func New(client kubernetes.Interface, c Config) (*Scheduler, error) {
 	if err := trial.close(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: c, client: client, log: c.Log, unfit: map[types.UID]bool{}, synced: make(chan struct{})}
+	s := &Scheduler{cfg: c, client: client, log: c.Log, unfit: map[types.UID]*filters.Pod{}, synced: make(chan struct{})}
 	s.cache = newCache(selector, c.AllowRealNodes, assumeFor)
 	s.queue = newQueue(s.cache.order, c.FirstRetry, c.LastRetry)
 	s.metrics = newMetrics(func() float64 { return float64(len(s.cache.waiting(c.Name))) })
@@ -166,6 +170,26 @@ func (s *Scheduler) inform() error {
 		all.Apps().V1().ReplicaSets().Informer().HasSynced, all.Apps().V1().StatefulSets().Informer().HasSynced,
 		nodesSeen.HasSynced, podsSeen.HasSynced, // the handlers', which come after the informers'
 	}
+	return s.informFilters(all)
+}
+
+// informFilters makes the informers of what pods' terms and volumes are about, and of disruption budgets.
+func (s *Scheduler) informFilters(all informers.SharedInformerFactory) error {
+	core, classes := all.Core().V1(), all.Storage().V1().StorageClasses()
+	s.cache.listers = filters.Listers{
+		Namespaces: core.Namespaces().Lister(), Claims: core.PersistentVolumeClaims().Lister(), Volumes: core.PersistentVolumes().Lister(), Classes: classes.Lister(),
+	}
+	s.budgets = all.Policy().V1().PodDisruptionBudgets().Lister()
+	s.listed = append(s.listed, classes.Informer().HasSynced, all.Policy().V1().PodDisruptionBudgets().Informer().HasSynced)
+	for _, informer := range []toolscache.SharedIndexInformer{core.Namespaces().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()} {
+		seen, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { s.retryUnfit() }, UpdateFunc: func(_, _ any) { s.retryUnfit() },
+		})
+		if err != nil {
+			return err
+		}
+		s.listed = append(s.listed, seen.HasSynced)
+	}
 	return nil
 }
 
@@ -187,10 +211,15 @@ func (s *Scheduler) podSeen(p *corev1.Pod) {
 	if s.cfg.Shadow != nil {
 		s.shadow(p)
 	}
-	s.cache.setPod(p)
-	if ended(p) {
+	placed, relabelled := s.cache.setPod(p)
+	switch {
+	case ended(p):
 		s.podGone(p)
-	} else if s.leading.Load() && s.wants(p) {
+	case relabelled:
+		s.retry((*filters.Pod).Social)
+	case placed:
+		s.retryHelped(p)
+	case s.leading.Load() && s.wants(p):
 		s.queue.Add(p.UID)
 	}
 }
@@ -210,13 +239,22 @@ func (s *Scheduler) wants(p *corev1.Pod) bool {
 }
 
 // retryUnfit queues the pods that fitted no node: something has changed.
-func (s *Scheduler) retryUnfit() {
+func (s *Scheduler) retryUnfit() { s.retry(func(*filters.Pod) bool { return true }) }
+
+// retryHelped queues those of them to which a pod that has been placed may have opened a node.
+func (s *Scheduler) retryHelped(by *corev1.Pod) {
+	s.retry(func(p *filters.Pod) bool { return p.HelpedBy(by) })
+}
+
+func (s *Scheduler) retry(which func(*filters.Pod) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for uid := range s.unfit {
-		s.queue.Add(uid)
+	for uid, p := range s.unfit {
+		if which(p) {
+			s.queue.Add(uid)
+			delete(s.unfit, uid)
+		}
 	}
-	clear(s.unfit)
 }
 
 // Watching is closed when Run knows the nodes and pods that there are. Requests before that are

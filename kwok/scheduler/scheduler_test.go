@@ -53,12 +53,6 @@ func TestPlacing(t *testing.T) {
 	if note := w.event(waits, "FailedScheduling"); !strings.Contains(note, "0/2 nodes are available: 1 Insufficient cpu, 1 untolerated taint team.") {
 		t.Errorf("event %q", note)
 	}
-	port := w.create(w.pod("port", c.Name, "100m", "1Gi", func(p *corev1.Pod) {
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
-	}))
-	if note := w.event(port, "FailedScheduling"); !strings.Contains(note, "host ports are not supported") {
-		t.Errorf("event %q", note)
-	}
 	hdd := w.create(w.pod("hdd", c.Name, "100m", "1Gi", func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = "hdd" }))
 	if note := w.event(hdd, "FailedScheduling"); !strings.Contains(note, "0/2 nodes are available: 2 node affinity or selector not matched.") {
 		t.Errorf("event %q", note)
@@ -73,13 +67,10 @@ func TestPlacing(t *testing.T) {
 	if got := w.placed("hdd"); got != "c" {
 		t.Errorf("the pod that waited for a disk is on %s, want c, which is new", got)
 	}
-	for result, least := range map[string]float64{resultScheduled: 4, resultUnschedulable: 3} {
+	for result, least := range map[string]float64{resultScheduled: 4, resultUnschedulable: 2} {
 		if got := attempts(t, s, result); got < least {
 			t.Errorf("%v attempts were %s, want %v at least", got, result, least)
 		}
-	}
-	if w.nodeOf("port") != "" {
-		t.Error("the pod with a host port was bound")
 	}
 }
 
@@ -109,14 +100,7 @@ func TestPriority(t *testing.T) {
 	c := w.config(byAgent(t, inOrder))
 	high := int32(1000)
 	w.create(w.pod("low", c.Name, "600m", "1Gi"))
-	if _, err := w.client.SchedulingV1().PriorityClasses().Create(ctx, priorityClass(w.namespace, high), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.client.SchedulingV1().PriorityClasses().Delete(ctx, w.namespace, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	}()
+	w.class(priorityClass(w.namespace, high))
 	last := w.create(w.pod("high", c.Name, "600m", "1Gi", func(p *corev1.Pod) { p.Spec.PriorityClassName = w.namespace }))
 	if last.Spec.Priority == nil || *last.Spec.Priority != high {
 		t.Fatalf("priority %v, want %d of its class", last.Spec.Priority, high)
@@ -142,6 +126,18 @@ func (s *slow) rate(node int, _ []float32) float32 {
 
 func priorityClass(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+}
+
+func (w *world) class(c *schedulingv1.PriorityClass) {
+	w.t.Helper()
+	if _, err := w.client.SchedulingV1().PriorityClasses().Create(ctx, c, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := w.client.SchedulingV1().PriorityClasses().Delete(ctx, c.Name, metav1.DeleteOptions{}); err != nil {
+			w.t.Error(err)
+		}
+	})
 }
 
 // TestFallback: where the policy is too slow, or fails, kube-scheduler's scores choose.

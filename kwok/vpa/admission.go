@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -41,21 +42,35 @@ type admission struct {
 	containers map[string]allotment
 }
 
-// allotment is what a container requests, and its limits; 0 is left as it is.
-type allotment struct{ requests, limits cluster.Resources }
+// allotment is what a container requests, and its limits; 0 is left as it is. The boost comes on top.
+type allotment struct {
+	requests, limits cluster.Resources
+	boost            *CPUBoost // nil: none
+	requestsOnly     bool      // the boost changes no limit
+}
 
 // publish says what new pods of the controller get.
 func (r *Recommender) publish(a *Autoscaler, one *autoscaler, t *target) {
 	next := admission{namespace: a.Namespace, selector: t.selector, containers: map[string]allotment{}}
 	for name, c := range one.containers {
-		if !c.given || !c.live.Admits() {
+		give := allotment{boost: c.policy.boost, requestsOnly: c.policy.requestsOnly}
+		if c.given && c.live.Admits() {
+			give.requests, give.limits = c.rec.Target, c.live.Limits()
+		} else if give.boost == nil {
 			continue
 		}
-		next.containers[name] = allotment{c.rec.Target, c.live.Limits()}
+		next.containers[name] = give
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.admits[string(a.UID)] = next
+}
+
+// withdraw lets new pods of an autoscaler's controller be as their template says.
+func (r *Recommender) withdraw(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.admits, uid)
 }
 
 // admit returns what the containers of a new pod get; none is left as it is.
@@ -201,7 +216,7 @@ func (r *Recommender) patch(namespace string, pod *corev1.Pod) []operation {
 		return []operation{{"add", "/metadata/labels/kubernasium.io~1vpa-probe", "seen"}}
 	}
 	gets := r.admit(namespace, pod)
-	var ops []operation
+	var ops, boosts []operation
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		give, ok := gets[c.Name]
@@ -210,10 +225,20 @@ func (r *Recommender) patch(namespace string, pod *corev1.Pod) []operation {
 		}
 		next := c.Resources.DeepCopy()
 		next.Requests, next.Limits = merged(next.Requests, amounts(give.requests)), merged(next.Limits, amounts(give.limits))
+		if give.boost != nil {
+			next.Requests, next.Limits = give.boost.raise(next, &c.Resources, give.requestsOnly)
+			if len(boosts) == 0 && len(pod.Annotations) == 0 {
+				boosts = append(boosts, operation{"add", "/metadata/annotations", map[string]string{}})
+			}
+			boosts = append(boosts, operation{"add", "/metadata/annotations/" + pointer.Replace(boostPrefix+c.Name), originals(c)})
+		}
 		ops = append(ops, operation{"add", "/spec/containers/" + strconv.Itoa(i) + "/resources", next})
 	}
-	return ops
+	return append(ops, boosts...)
 }
+
+// pointer escapes a part of a JSON pointer.
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 // merged returns l with the amounts of give in place of its own.
 func merged(l, give corev1.ResourceList) corev1.ResourceList {

@@ -2,6 +2,7 @@ package vpa
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -37,6 +38,20 @@ type AutoscalerSpec struct {
 	UpdatePolicy   *UpdatePolicy   `json:"updatePolicy,omitempty"`
 	ResourcePolicy *ResourcePolicy `json:"resourcePolicy,omitempty"`
 	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; none is that of the name default
+	StartupBoost   *StartupBoost   `json:"startupBoost,omitempty"` // of all containers whose policy has none
+}
+
+// StartupBoost raises what containers request while their pod starts.
+type StartupBoost struct {
+	CPU *CPUBoost `json:"cpu,omitempty"`
+}
+
+// CPUBoost says by how much, and for how long.
+type CPUBoost struct {
+	Type            string             `json:"type"`                      // Factor or Quantity
+	Factor          *int32             `json:"factor,omitempty"`          // of type Factor: the request times it; at least 1
+	Quantity        *resource.Quantity `json:"quantity,omitempty"`        // of type Quantity: the request and it
+	DurationSeconds *int32             `json:"durationSeconds,omitempty"` // after the pod became ready; default 0
 }
 
 // TargetRef names the controller of the pods.
@@ -80,6 +95,7 @@ type ContainerPolicy struct {
 	MaxAllowed          corev1.ResourceList    `json:"maxAllowed,omitempty"`
 	ControlledResources *[]corev1.ResourceName `json:"controlledResources,omitempty"` // default: both
 	ControlledValues    *string                `json:"controlledValues,omitempty"`    // RequestsAndLimits (default) or RequestsOnly
+	StartupBoost        *StartupBoost          `json:"startupBoost,omitempty"`        // in place of that of the autoscaler
 }
 
 // AutoscalerStatus is what a recommender writes.

@@ -370,3 +370,134 @@ func TestEvictionRequirements(t *testing.T) {
 		t.Errorf("without requirements %+v, want an eviction", got)
 	}
 }
+
+// replaced waits until the deployment's one pod is another than the old one, and returns it.
+func (w *world) replaced(name string, old corev1.Pod) corev1.Pod {
+	w.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		p := w.running(name, 1)[0]
+		if p.UID != old.UID {
+			return p
+		}
+		if time.Now().After(end) {
+			w.Fatalf("pod %s is not replaced", old.Name)
+		}
+	}
+}
+
+// asked is what the pod's first container requests of CPU, its limit, and whether it is boosted.
+func asked(p corev1.Pod) string {
+	r := p.Spec.Containers[0].Resources
+	return fmt.Sprintf("%s of %s, boost %t", r.Requests.Cpu(), r.Limits.Cpu(), p.Annotations["vpaCpuStartupBoost/main"] != "")
+}
+
+// TestStartupBoost: a new pod requests more CPU until it has been ready for two minutes of the metrics' time, and
+// the updater leaves it alone so long. Then it gets what is recommended, or in mode Off what its template says.
+func TestStartupBoost(t *testing.T) {
+	const boost = "startupBoost: {cpu: {type: Factor, factor: 3, durationSeconds: 120}}"
+	for _, tc := range []struct {
+		mode, policy string
+		boosted, end string
+	}{
+		// The template has 400m of 800m; the target of 1 core is 1168m (TestAutoscalers).
+		{mode: `"Off"`, boosted: "1200m of 2400m, boost true", end: "400m of 800m, boost false"},
+		{mode: "Recreate", boosted: "3504m of 7008m, boost true", end: "1168m of 2336m, boost false"},
+		{mode: "Initial", policy: ", resourcePolicy: {containerPolicies: [{containerName: main, startupBoost: {cpu: {type: Quantity, quantity: 332m, durationSeconds: 120}}}]}",
+			boosted: "1500m of 3, boost true", end: "1168m of 2336m, boost false"},
+	} {
+		t.Run(tc.mode, func(t *testing.T) {
+			w := newWorld(t)
+			w.deploy("app", 1, main)
+			w.autoscaler("app", "recommenders: [{name: ours}], targetRef: {kind: Deployment, name: app}, updatePolicy: {minReplicas: 1, updateMode: "+tc.mode+"}, "+boost+tc.policy)
+			r := w.recommender(func(c *vpa.Config) { c.Updater = true })
+			first := w.running("app", 1)[0]
+			w.use("app", 1, 1000, 5000*mib, monday)
+			hook, err := r.Admit(ctx, "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := hook.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if got := w.step(r); tc.mode != "Recreate" && got.Evicted+got.Resized != 0 {
+				t.Errorf("%+v, want no update in mode %s", got, tc.mode)
+			} else if got.Evicted == 0 {
+				if err := w.client.CoreV1().Pods(w.namespace).Delete(ctx, first.Name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := w.replaced("app", first)
+			if got := asked(p); got != tc.boosted {
+				t.Errorf("a new pod requests %s, want %s", got, tc.boosted)
+			}
+			for minute := 1; minute <= 4; minute++ {
+				w.use("app", 1, 1000, 5000*mib, monday.Add(time.Duration(minute)*time.Minute))
+				got := w.step(r)
+				now := w.running("app", 1)[0]
+				if now.UID != p.UID || got.Evicted+got.Resized != 0 {
+					t.Fatalf("minute %d: %+v, want the updater to leave the pod alone", minute, got)
+				}
+				// First seen ready at minute 1: for more than 120 s at minute 4.
+				want, back := tc.boosted, 0
+				if minute == 4 {
+					want, back = tc.end, 1
+				}
+				if is := asked(now); is != want || got.Unboosted != back {
+					t.Errorf("minute %d: the pod requests %s, %d boosts taken back; want %s and %d", minute, is, got.Unboosted, want, back)
+				}
+			}
+			w.use("app", 1, 1000, 5000*mib, monday.Add(5*time.Minute))
+			if got := w.step(r); got.Evicted+got.Resized+got.Unboosted != 0 {
+				t.Errorf("after the boost %+v, want nothing to do", got)
+			}
+		})
+	}
+	w := newWorld(t)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": map[string]any{"name": "bad"}, "spec": map[string]any{
+			"targetRef": map[string]any{"kind": "Deployment", "name": "app"}, "startupBoost": map[string]any{"cpu": map[string]any{"type": "Factor", "quantity": "1"}},
+		},
+	}}
+	if _, err := w.resource("verticalpodautoscalers").Create(ctx, object, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "a factor is for type Factor") {
+		t.Errorf("a boost of type Factor with a quantity: %v, want it refused", err)
+	}
+}
+
+// TestWithdrawn: new pods of an autoscaler whose policy is no longer possible are as their template says.
+func TestWithdrawn(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("app", 1, main)
+	w.autoscaler("app", "recommenders: [{name: ours}], targetRef: {kind: Deployment, name: app}, updatePolicy: {updateMode: Initial}")
+	r := w.recommender(nil)
+	hook, err := r.Admit(ctx, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := hook.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	w.use("app", 1, 1000, 5000*mib, monday)
+	w.step(r)
+	again := func() corev1.Pod {
+		old := w.running("app", 1)[0]
+		if err := w.client.CoreV1().Pods(w.namespace).Delete(ctx, old.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return w.replaced("app", old)
+	}
+	if got, want := asked(again()), "1168m of 2336m, boost false"; got != want { // as in TestAutoscalers
+		t.Errorf("a new pod requests %s, want %s", got, want)
+	}
+	policy := []byte(`{"spec": {"resourcePolicy": {"containerPolicies": [{"containerName": "main", "minAllowed": {"cpu": 2}, "maxAllowed": {"cpu": 1}}]}}}`)
+	if _, err := w.resource("verticalpodautoscalers").Patch(ctx, "app", types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.step(r)
+	if got, want := asked(again()), "400m of 800m, boost false"; got != want {
+		t.Errorf("with a policy that is not possible a new pod requests %s, want the template's %s", got, want)
+	}
+}

@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -59,6 +60,7 @@ type Report struct {
 	Written     int `json:"written"`     // whose status changed
 	Evicted     int `json:"evicted"`
 	Resized     int `json:"resized"`
+	Unboosted   int `json:"unboosted"` // pods whose startup boost was taken back
 }
 
 // Add adds the counts of another step.
@@ -68,6 +70,7 @@ func (r *Report) Add(o Report) {
 	r.Written += o.Written
 	r.Evicted += o.Evicted
 	r.Resized += o.Resized
+	r.Unboosted += o.Unboosted
 }
 
 // A Recommender serves the autoscalers that name it. It is for one goroutine; the webhook of Admit answers beside it.
@@ -87,7 +90,8 @@ type Recommender struct {
 type autoscaler struct {
 	at         time.Time // of its last samples
 	containers map[string]*container
-	seen       bool // in this step
+	ready      map[types.UID]time.Time // boosted pods: the look that first showed them ready, in simulated time
+	seen       bool                    // in this step
 }
 
 // container is one of the containers that an autoscaler is for.
@@ -205,18 +209,20 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	uid := string(a.UID)
 	one := r.known[uid]
 	if one == nil {
-		one = &autoscaler{containers: map[string]*container{}}
+		one = &autoscaler{containers: map[string]*container{}, ready: map[types.UID]time.Time{}}
 		r.known[uid] = one
 	}
 	one.seen = true
 	t, err := r.target(ctx, a)
 	if errors.Is(err, errUnsupported) || apierrors.IsNotFound(err) {
+		r.withdraw(uid)
 		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Target", err.Error()))
 	}
 	if err != nil {
 		return err
 	}
 	if err := r.prepare(ctx, a, one, t); errors.Is(err, errUnsupported) {
+		r.withdraw(uid)
 		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
 	} else if err != nil {
 		return err
@@ -230,7 +236,7 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 		return r.writeStatus(ctx, a, a.Status.Recommendation, report, condition(NoPodsMatched, corev1.ConditionTrue, "NoPodsMatched", "no live pod matches the target's selector"))
 	}
 	used, at, err := r.usage(ctx, a.Namespace, t.selector)
-	if err != nil {
+	if err := errors.Join(err, r.unboost(ctx, a, one, pods, at, report)); err != nil {
 		return err
 	}
 	if !at.After(one.at) {
@@ -271,6 +277,9 @@ func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscale
 		policy := policyOf(a, c.Name)
 		if policy.off {
 			continue
+		}
+		if err := policy.boost.check(); err != nil {
+			return fmt.Errorf("%w: container %s: %w", errUnsupported, c.Name, err)
 		}
 		config := r.liveConfig(a, t, c, policy)
 		known := one.containers[c.Name]
@@ -346,9 +355,7 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 
 // forget drops an autoscaler that is gone.
 func (r *Recommender) forget(uid string) error {
-	r.mu.Lock()
-	delete(r.admits, uid)
-	r.mu.Unlock()
+	r.withdraw(uid)
 	var errs []error
 	for _, c := range r.known[uid].containers {
 		errs = append(errs, c.model.Close())

@@ -124,7 +124,7 @@ func (r *Recommender) livePods(pods []corev1.Pod, name string, used map[string]s
 	var all []env.LivePod
 	for i := range pods {
 		p := &pods[i]
-		one := env.LivePod{ID: string(p.UID), Scheduled: p.Spec.NodeName != "", Running: p.Status.Phase == corev1.PodRunning}
+		one := env.LivePod{ID: string(p.UID), Scheduled: p.Spec.NodeName != "", Running: p.Status.Phase == corev1.PodRunning, Boosted: boosted(p)}
 		for k := range p.Spec.Containers {
 			if c := &p.Spec.Containers[k]; c.Name == name {
 				one.Requests, one.Limits = listed(c.Resources.Requests), listed(c.Resources.Limits)
@@ -188,11 +188,15 @@ type containerPolicy struct {
 	min, max     cluster.Resources
 	cpu, memory  bool // are recommended
 	requestsOnly bool
+	boost        *CPUBoost // nil: none
 }
 
 // policyOf returns the policy of a container: that of its name, or else that of *.
 func policyOf(a *Autoscaler, name string) containerPolicy {
 	p := containerPolicy{cpu: true, memory: true}
+	if a.Spec.StartupBoost != nil {
+		p.boost = a.Spec.StartupBoost.CPU
+	}
 	if a.Spec.ResourcePolicy == nil {
 		return p
 	}
@@ -213,6 +217,9 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 	if found.ControlledResources != nil {
 		p.cpu = slices.Contains(*found.ControlledResources, corev1.ResourceCPU)
 		p.memory = slices.Contains(*found.ControlledResources, corev1.ResourceMemory)
+	}
+	if found.StartupBoost != nil {
+		p.boost = found.StartupBoost.CPU
 	}
 	p.requestsOnly = found.ControlledValues != nil && *found.ControlledValues == env.RequestsOnly
 	return p
