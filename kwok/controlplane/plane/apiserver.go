@@ -56,7 +56,8 @@ func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, admission []strin
 		"--event-ttl=10m",
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 		"--delete-collection-workers=16",
-		"--etcd-compaction-interval=1m", // of 5m, which keeps 8 MB for every 1,000 pods that come and go
+		"--feature-gates=ListFromCacheSnapshot=false", // a tree of keys for each version that is kept, for lists of the past
+		"--etcd-compaction-interval=1m",               // of 5m, which keeps 8 MB for every 1,000 pods that come and go
 	}
 	var off []string
 	on := map[string]bool{}
@@ -101,6 +102,9 @@ func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock htt
 	}
 	conf, err := app.NewConfig(completed)
 	if err != nil {
+		return nil, err
+	}
+	if err := sharePods(conf.KubeAPIs.ControlPlane.Generic, completed.Etcd); err != nil {
 		return nil, err
 	}
 	chain, err := conf.Complete()
