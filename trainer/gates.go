@@ -39,6 +39,7 @@ var gates = []gate{
 	{"PPO", ppo.Algo, cartPole, "", evalBar},
 	{"A2C", a2c.Algo, cartPole, "", evalBar},
 	{"DQN", dqn.Algo, cartPole, "", evalBar},
+	{"DQN (RL Zoo, soft target)", dqn.Algo, cartPole, "rl_zoo_soft", evalBar},
 	{"DQN (RL Zoo)", dqn.Algo, cartPole, "rl_zoo", noBar},
 	{"PPO (CleanRL)", ppo.Algo, cartPole, "cleanrl", trainBar},
 }

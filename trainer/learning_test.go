@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/ppo"
@@ -112,6 +114,13 @@ func TestConfigurations(t *testing.T) {
 	c := h.Config.(*dqn.Config)
 	if c.TrainFreq != 256 || c.DoubleQ || c.NSteps != 1 || c.LearningRate.Linear || c.BatchSize != 32 || h.NTimesteps != 50_000 {
 		t.Errorf("RL Zoo's DQN with batch_size 32: %+v", c)
+	}
+	soft, err := readHyperparams("dqn", cartPole, "rl_zoo_soft", map[string]any{"batch_size": 32, "tau": 1, "n_steps": 1, "double_q": false})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(h, soft); diff != "" {
+		t.Errorf("but for its target, rl_zoo_soft differs from rl_zoo:\n%s", diff)
 	}
 	h, err = readHyperparams("ppo", cartPole, "cleanrl", nil)
 	if err != nil {
