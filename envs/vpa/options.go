@@ -169,6 +169,9 @@ func (o *Options) checkNumbers() error {
 
 // checkLimits checks what options say together of limits.
 func (o *Options) checkLimits() error {
+	if o.RangeRatio > 0 && o.RangeRatio < 1 {
+		return fmt.Errorf("%w: limit_range_max_ratio is %v, want 0 (none) or 1 and more", envs.ErrInvalidOption, o.RangeRatio)
+	}
 	for _, c := range []struct {
 		name                     string
 		ratio, min, max, implied float64

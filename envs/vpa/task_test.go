@@ -66,6 +66,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"interval_s": math.NaN()}, "interval_s is NaN"},
 		{map[string]any{"limit_ratio_cpu": 0.5}, "limit_ratio_cpu is 0.5, want 0 (no limit) or 1 and more"},
 		{map[string]any{"limit_ratio_cpu": 4.0, "limit_range_max_ratio": 3.0}, "limit_range_max_ratio permits 3"},
+		{map[string]any{"limit_ratio_cpu": 0, "limit_ratio_memory": 0, "limit_range_default_cpu_m": 500, "limit_range_max_ratio": 0.5}, "limit_range_max_ratio is 0.5, want 0 (none) or 1 and more"},
 		{map[string]any{"limit_range_min_cpu_m": 100.0, "limit_range_max_cpu_m": 50.0}, "the LimitRange of cpu is from 100 to 50"},
 		{map[string]any{"limit_range_max_cpu_m": 500.0, "limit_range_default_cpu_m": 600.0, "limit_ratio_cpu": 0}, "the default limit 600, want one from its least amount, 0, to its greatest, 500"},
 		{map[string]any{"max_allowed_cpu_m": 5.0}, "max_allowed_cpu_m is 5"},

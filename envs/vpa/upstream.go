@@ -167,8 +167,8 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 			if !first && p.oom {
 				h.OOMLimit = max(h.OOMLimit, float64(p.limits.MemoryBytes))
 			}
-			if most := t.stepsIn(krrHistory); len(h.MilliCPU[i]) > most {
-				h.MilliCPU[i], h.MemoryBytes[i] = h.MilliCPU[i][1:], h.MemoryBytes[i][1:]
+			if old := len(h.MilliCPU[i]) - t.stepsIn(krrHistory); old > 0 {
+				h.MilliCPU[i], h.MemoryBytes[i] = h.MilliCPU[i][old:], h.MemoryBytes[i][old:]
 			}
 		}
 		if !first && t.steps%t.stepsIn(time.Hour) != 0 {

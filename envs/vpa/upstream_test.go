@@ -155,6 +155,20 @@ func TestKRRSimple(t *testing.T) {
 	})
 }
 
+// TestKRRLooksBackTwoWeeks: of 16 days the first is ten times as high, and no matter any more.
+func TestKRRLooksBackTwoWeeks(t *testing.T) {
+	task := lowHigh(t, func(o *Options) { o.History, o.Steps = 16*24, 3 })
+	usage := task.src.series[0].Usage
+	for i := range usage[:24*60] {
+		usage[i] = cluster.Resources{MilliCPU: 10000, MemoryBytes: 50000 * mib}
+	}
+	play(t, task, "krr_simple", 3, func(step int) {
+		if got, want := task.given.Target, (cluster.Resources{MilliCPU: 1000, MemoryBytes: 5750 * mib}); step == 0 && got != want {
+			t.Errorf("target %v, want %v", got, want)
+		}
+	})
+}
+
 // TestHindsightStatic: 500 m and 1000 m in turn, and 2500 and 5000 MiB. With equal weights and
 // limits of twice the request, CPU of 500 to 1000 m costs the same 500 m of slack or overrun
 // in two steps; memory must be 5000/1.2 = 4166.7 MiB at least, which the grid has at 334/400.

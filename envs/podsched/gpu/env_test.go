@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -29,5 +30,19 @@ func TestContract(t *testing.T) {
 		{"weighted, plain", map[string]any{"num_nodes": 16, "reward": "weighted", "scores": false, "devices": "best", "split": "heldout"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { envcheck.Run(t, spec(t), envcheck.Options{Options: tc.opts}) })
+	}
+}
+
+// TestNodesWithoutModel: a list of nodes need not say of which model its GPUs are, and a draw of
+// one of them has one with a GPU.
+func TestNodesWithoutModel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nodes.csv")
+	envstest.Write(t, path, "sn,cpu_milli,memory_mib,gpu\na,8000,32768,0\nb,8000,32768,2\n")
+	v := envstest.Open(t, spec(t).ID, 1, envs.VecOptions{Options: map[string]any{"nodes": path, "num_nodes": 1}, Autoreset: envs.SameStep})
+	for seed := range uint64(4) {
+		envstest.Reset(t, v, seed)
+		if n := v.Env(0).State().Nodes; len(n) != 1 || n[0].NumDevices != 2 {
+			t.Errorf("seed %d: %+v, want one node with two GPUs", seed, n)
+		}
 	}
 }

@@ -228,14 +228,15 @@ func (s *source) draw(seed uint64, in *instance) {
 func (s *source) drawNodes(rng *rand.Rand, in *instance) map[string]bool {
 	for {
 		in.nodes = in.nodes[:0]
-		models := map[string]bool{}
+		models, gpus := map[string]bool{}, 0
 		for _, i := range rng.Perm(len(s.nodes))[:s.size()] {
 			in.nodes = append(in.nodes, int32(i))
+			gpus += s.nodes[i].GPUs
 			if m := s.nodes[i].Model; m != "" && s.nodes[i].GPUs > 0 {
 				models[m] = true
 			}
 		}
-		if len(models) > 0 {
+		if gpus > 0 {
 			return models
 		}
 	}

@@ -59,7 +59,8 @@ const (
 )
 
 // ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli,
-// memory_mib, gpu and, if any node has GPUs, model. Further columns are ignored.
+// memory_mib and gpu, and may have model, that of the GPUs: pods that are bound to models fit no
+// node without one. Further columns are ignored.
 func ReadNodes(path string) ([]Node, error) { return readFile(path, parseNodes) }
 
 // ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli,

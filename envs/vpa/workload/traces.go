@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func readAzure(vms input, readings []input, g Grid) ([]Series, Report, error) {
 		}
 	}
 	for _, t := range c.order {
-		slices.SortStableFunc(t.samples, func(a, b sample) int { return int(a.seconds) - int(b.seconds) })
+		slices.SortStableFunc(t.samples, func(a, b sample) int { return cmp.Compare(a.seconds, b.seconds) })
 		vm, mean := size[t.id], 0.0
 		t.requests.MilliCPU, t.requests.MemoryBytes = round(vm.cores*1000), round(vm.gib*1024*mib)
 		for i := range t.samples {
