@@ -26,6 +26,16 @@ var (
 	ErrNotAsked = errors.New("envs: the baseline was not asked")
 )
 
+// ruleError is an [ErrBaseline].
+type ruleError struct {
+	baseline string
+	cause    error
+}
+
+func (e *ruleError) Error() string { return fmt.Sprintf("baseline %s: %s", e.baseline, e.cause) }
+
+func (e *ruleError) Unwrap() []error { return []error{ErrBaseline, e.cause} }
+
 // A Planned is a [Task] with baselines that choose what no action says: their rules leave a plan
 // with the task, which the next Apply carries out.
 type Planned interface {
@@ -84,7 +94,7 @@ func (r *Rules) make(i int) error {
 	e := r.v.envs[i]
 	rule, err := r.base.New(e.task)
 	if err != nil {
-		return fmt.Errorf("%w: baseline %s: %w", ErrBaseline, r.name, err)
+		return &ruleError{r.name, err}
 	}
 	r.rows[i] = ruleRow{rule: rule, copies: e.copies}
 	return nil
@@ -168,7 +178,7 @@ func (r *Rules) ask(i int) (err error) {
 		p.TakePlan() // of another baseline
 	}
 	if err := row.rule(e.State(), first, r.act[i*k:(i+1)*k]); err != nil {
-		return fmt.Errorf("%w: baseline %s: %w", ErrBaseline, r.name, err)
+		return &ruleError{r.name, err}
 	}
 	if plans {
 		row.plan = p.TakePlan()

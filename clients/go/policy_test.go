@@ -38,13 +38,10 @@ func TestBaselines(t *testing.T) {
 						return
 					}
 					b := v.Baseline(name, 5)
-					want, err := w.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-					if err != nil {
-						t.Fatal(err)
-					}
-					got, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-					if err != nil {
-						t.Fatal(err)
+					for _, x := range []spacedVec{v, w} {
+						if _, err := x.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+							t.Fatal(err)
+						}
 					}
 					actions, told := make([]float32, n*act.Size()), make([]float32, n*act.Size())
 					for step := range steps {
@@ -61,10 +58,12 @@ func TestBaselines(t *testing.T) {
 								t.Fatalf("step %d: Decides %v, Plans %v; want %v, %v", step, b.Decides(i), b.Plans(i), w.Decides(i), rules.Plans(i))
 							}
 						}
-						if want, err = rules.StepBy(ctx, actions); err != nil {
+						want, err := rules.StepBy(ctx, actions)
+						if err != nil {
 							t.Fatal(err)
 						}
-						if got, err = b.Step(ctx, told); err != nil {
+						got, err := b.Step(ctx, told)
+						if err != nil {
 							t.Fatal(err)
 						}
 						if !reflect.DeepEqual([]any{got.Obs, got.Reward, got.Terminated, got.Info, got.EpisodeReturn}, []any{want.Obs, want.Reward, want.Terminated, want.Info, want.EpisodeReturn}) {

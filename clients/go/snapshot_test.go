@@ -116,12 +116,11 @@ func TestRestoreOfAnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := v.Reset(ctx, envs.VecResetOptions{})
-	if err != nil {
+	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if b, err = v.Step(ctx, make([]float32, 2)); err != nil {
+		if _, err := v.Step(ctx, make([]float32, 2)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +134,7 @@ func TestRestoreOfAnEnd(t *testing.T) {
 	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if b, err = end.Restore(ctx); err != nil || !b.Truncated[0] || b.EpisodeReturn[1] != 3 {
+	if b, err := end.Restore(ctx); err != nil || !b.Truncated[0] || b.EpisodeReturn[1] != 3 {
 		t.Errorf("Restore = %+v, %v; want the episode's end with returns of 3", b, err)
 	}
 	if _, err := v.Step(ctx, make([]float32, 2)); !errors.Is(err, envs.ErrResetNeeded) {

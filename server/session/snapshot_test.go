@@ -112,7 +112,7 @@ func TestSnapshotAndFork(t *testing.T) {
 			t.Errorf("step %d after restore: %x, before %x", k, got, want)
 		}
 	}
-	got = handle(t, s, m{"t": "restore", "id": 1009, "eid": 1, "snap": 1})
+	handle(t, s, m{"t": "restore", "id": 1009, "eid": 1, "snap": 1})
 	got = handle(t, s, m{"t": "fork", "id": 1010, "eid": 1, "from": 1, "to": []int{0}})
 	if run := got["run"].(m); got["t"] != "fork.ok" || !cmp.Equal(floats(run["r"]), []float64{2, 2}) || !cmp.Equal(floats(got["r"]), []float64{2, 2}) {
 		t.Errorf("fork: %v, want the sums and rewards of row 1 in both", got)
