@@ -77,8 +77,9 @@ func (c *cache) present(p *corev1.Pod, replicas int, given map[string]bool) (*mo
 		if err := m.add(i); err != nil {
 			return nil, err
 		}
-		if m.check != nil && i.UID != m.pod.UID && m.check.Minds(i.rules) {
-			if n, ok := c.nodes[m.where(i)]; ok {
+		// Room is kept for a pod that preempts, but it may still go elsewhere: no term is met by it.
+		if m.check != nil && i.node != "" && i.UID != m.pod.UID && m.check.Minds(i.rules) {
+			if n, ok := c.nodes[i.node]; ok {
 				m.check.Add(i.rules, n)
 			}
 		}
@@ -100,8 +101,8 @@ func newMoment(set *nodeSet, pod *podInfo) *moment {
 	}
 }
 
-// where returns the node on which another pod counts for the one to place, or "": its own, or that which is
-// being emptied for it by preemption, unless the pod to place has the higher priority.
+// where returns the node of which another pod has a part that the one to place cannot have, or "": its own node, or
+// that which is being emptied for it by preemption, unless the pod to place has the higher priority.
 func (m *moment) where(i *podInfo) string {
 	if i.node == "" && i.Status.NominatedNodeName != "" && i.priority() >= m.pod.priority() {
 		return i.Status.NominatedNodeName

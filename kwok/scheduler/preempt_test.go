@@ -94,6 +94,39 @@ func TestVictims(t *testing.T) {
 	}
 }
 
+// TestNominated: a pod that is nominated for a node has its room there, against pods of no higher priority; but no
+// pod is near it before it is bound.
+func TestNominated(t *testing.T) {
+	n := madeNode("a", 4000, 8192, 10)
+	n.Labels[corev1.LabelHostname] = "a"
+	nominated := ranked(madePod("nominated", "", 3000, 1), 10, 0)
+	nominated.Status.NominatedNodeName = "a"
+	near := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "nominated"}}},
+		}}}
+		return p
+	}
+	for _, tc := range []struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		{ranked(madePod("p", "", 2000, 1), 10, 0), "Insufficient cpu"},
+		{ranked(madePod("p", "", 1000, 1), 10, 0), ""},
+		{ranked(madePod("p", "", 2000, 1), 11, 0), ""},
+		{near(ranked(madePod("p", "", 1000, 1), 10, 0)), "pod affinity not matched"},
+		{nominated, ""},
+	} {
+		m, err := cacheOf([]*corev1.Node{n}, []*corev1.Pod{nominated, tc.pod}).moment(tc.pod, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.refusal(0); got != tc.want {
+			t.Errorf("pod of %v with priority %d: %q, want %q", tc.pod.Spec.Containers[0].Resources.Requests.Cpu(), *tc.pod.Spec.Priority, got, tc.want)
+		}
+	}
+}
+
 // TestPreemption: ours and the real kube-scheduler evict the same pods for one of high priority. A budget holds,
 // and a pod that must not preempt waits.
 func TestPreemption(t *testing.T) {
