@@ -60,9 +60,6 @@ func (s *suite) dial(t *testing.T) *peer {
 	if got := conn.Subprotocol(); got != wire.Subprotocol {
 		t.Fatalf("the server chose subprotocol %q, want %s", got, wire.Subprotocol)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
 	return &peer{t: t, conn: conn}
 }
 
@@ -135,9 +132,18 @@ func pack(t *testing.T, m message) []byte {
 	return b
 }
 
+// wait begins a wait for the server.
+func (p *peer) wait() {
+	p.t.Helper()
+	if err := p.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // receive returns the next frame.
 func (p *peer) receive() message {
 	p.t.Helper()
+	p.wait()
 	kind, data, err := p.conn.ReadMessage()
 	if err != nil {
 		p.t.Fatalf("read: %v", err)
@@ -191,6 +197,7 @@ func (p *peer) alive() {
 // closed checks that the server closes the connection with a code.
 func (p *peer) closed(code int) {
 	p.t.Helper()
+	p.wait()
 	for {
 		_, _, err := p.conn.ReadMessage()
 		if err == nil {
