@@ -2,6 +2,7 @@ package lra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -94,7 +95,8 @@ func (t *Task) pickBelow(n int) int {
 }
 
 // plan wraps a planner of whole batches as a rule: a container goes to the first node that is
-// still to get one of its application.
+// still to get one of its application. A batch that cannot be placed whole, or not in the planner's
+// order, is placed greedily.
 func plan(solve func(p *Problem) (Placement, error)) func(envs.Task) (envs.Rule, error) {
 	rule := choose(func(t *Task, _ *Problem) (Chooser, error) {
 		p, err := t.Problem()
@@ -102,6 +104,9 @@ func plan(solve func(p *Problem) (Placement, error)) func(envs.Task) (envs.Rule,
 			return nil, err
 		}
 		target, err := solve(p)
+		if errors.Is(err, errInfeasible) {
+			return p.Greedy, nil
+		}
 		if err != nil {
 			return nil, err
 		}

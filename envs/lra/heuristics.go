@@ -15,7 +15,7 @@ func (p *Problem) Place(order []int, choose Chooser) (Placement, error) {
 	for i, app := range order {
 		n := choose(x, app)
 		if n < 0 {
-			return nil, fmt.Errorf("lra: no node permits container %d of %d, of %s", i, len(order), Apps[app])
+			return nil, fmt.Errorf("%w: no node permits number %d of %d, of %s", errInfeasible, i, len(order), Apps[app])
 		}
 		next := p.model(n).Next[x[n]][app]
 		if next == NoState {
