@@ -84,8 +84,9 @@ func TestGPUs(t *testing.T) {
 			t.Errorf("pod %d of %d milli-GPU is on %q with devices %q, want %q and %q as in the simulator", i, s.Pods[i].MilliGPU, node, has, want, devices)
 		}
 	}
-	if got := attempts(t, scheduler, resultScheduled); got != float64(placed) || placed == len(s.Pods) || placed < 20 || sharing < 5 {
-		t.Errorf("%v pods placed of %d, want %d, which is not all; %d share a GPU", got, len(s.Pods), placed, sharing)
+	w.attempted(scheduler, resultScheduled, float64(placed))
+	if placed == len(s.Pods) || placed < 20 || sharing < 5 {
+		t.Errorf("%d pods of %d are placed, want some that are not; %d share a GPU", placed, len(s.Pods), sharing)
 	}
 	if n := counter(t, scheduler, "kubernasium_scheduler_fallbacks_total"); n != 0 {
 		t.Errorf("%v decisions fell back", n)
