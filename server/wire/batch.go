@@ -35,10 +35,22 @@ func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
 // encodeStep writes the fields of a step under a kind of message, after which more fields follow.
 func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep bool, more int) {
 	done := l.done(r)
+	fin := sameStep && len(done) > 0
+	l.encodeMoment(w, kind, id, r, more+count(fin, len(done) > 0))
+	if fin {
+		l.writeFinal(w, r)
+	}
+	if len(done) > 0 {
+		l.writeEpisodes(w, r)
+	}
+}
+
+// encodeMoment writes where the environments stand under a kind of message, after which more fields
+// follow.
+func (l *Layout) encodeMoment(w *Writer, kind string, id uint64, r *Rows, more int) {
 	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
 	mask := slices.Contains(r.Mask, false)
-	fin := sameStep && len(done) > 0
-	w.Head(4+more+count(te, tr, inv, mask, len(l.info) > 0, fin, len(done) > 0), kind, id)
+	w.Head(4+more+count(te, tr, inv, mask, len(l.info) > 0), kind, id)
 	w.Str("obs")
 	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
 	w.Str("r")
@@ -48,12 +60,6 @@ func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep
 	l.writeFlags(w, "inv", inv, r.Invalid)
 	l.writeMask(w, mask, r.Mask)
 	l.writeInfo(w, r.Info, nil)
-	if fin {
-		l.writeFinal(w, r)
-	}
-	if len(done) > 0 {
-		l.writeEpisodes(w, r)
-	}
 }
 
 // EncodeReset writes the reply to a reset. seed is what the server drew, nil if it drew none.
@@ -73,18 +79,7 @@ func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 // EncodeMoment writes the reply of a kind, restore or fork, that says where environments stand:
 // the fields of a step but for what ended in it, and the sums of the episodes.
 func (l *Layout) EncodeMoment(w *Writer, kind string, id uint64, r *Rows) {
-	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
-	mask := slices.Contains(r.Mask, false)
-	w.Head(5+count(te, tr, inv, mask, len(l.info) > 0), kind+OK, id)
-	w.Str("obs")
-	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
-	w.Str("r")
-	putFloat64s(w.Array(Float64, l.N), r.Reward)
-	l.writeFlags(w, "te", te, r.Terminated)
-	l.writeFlags(w, "tr", tr, r.Truncated)
-	l.writeFlags(w, "inv", inv, r.Invalid)
-	l.writeMask(w, mask, r.Mask)
-	l.writeInfo(w, r.Info, nil)
+	l.encodeMoment(w, kind+OK, id, r, 1)
 	l.writeRun(w, r)
 }
 
