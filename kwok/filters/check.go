@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,8 @@ type spread struct {
 	eligible map[string]string // nodes that count, with their domain
 	count    map[string]int    // pods by domain; every domain with a node that counts is there
 	self     int               // 1 if the pod counts
+	lowest   int               // of count, where known
+	known    bool
 }
 
 // New returns a Check for a pod on a cluster of these nodes, by name, with no pods yet. The error tells why
@@ -168,6 +171,7 @@ func (c *Check) countSpread(q *Pod, n *corev1.Node, by int) {
 		s := &c.spread[i]
 		if value, ok := s.eligible[n.Name]; ok && !s.selector.Empty() && s.selector.Matches(labels.Set(q.Labels)) {
 			s.count[value] += by
+			s.known = false
 		}
 	}
 }
@@ -250,16 +254,13 @@ func (c *Check) refusalOfSpread(n *corev1.Node) string {
 
 // least returns the number of pods in the domain with the fewest; 0 if there are too few domains.
 func (s *spread) least() int {
-	if len(s.count) < s.minDomains {
-		return 0
-	}
-	least, first := 0, true
-	for _, n := range s.count {
-		if first || n < least {
-			least, first = n, false
+	if !s.known { // nodes may be as many domains, and each of them asks
+		s.lowest, s.known = 0, true
+		if len(s.count) >= s.minDomains && len(s.count) > 0 {
+			s.lowest = slices.Min(slices.Collect(maps.Values(s.count)))
 		}
 	}
-	return least
+	return s.lowest
 }
 
 func (c *Check) refusalOfAffinity(n *corev1.Node) string {
