@@ -352,6 +352,9 @@ func TestShadow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.until("every placement is seen", func() bool {
+		return counter(t, s, "kubernasium_scheduler_shadow_decisions_total") >= float64(placed.Pods())
+	})
 	stop()
 	if n := counter(t, s, "kubernasium_scheduler_schedule_attempts_total"); n != 0 {
 		t.Errorf("%v attempts to place a pod in shadow mode", n)
