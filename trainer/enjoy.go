@@ -105,12 +105,13 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 		return nil, err
 	}
 	defer v.Close()
+	r, _ := v.(ansiRenderer) // every vector is one
+	v = c.following(ctx, v)
 	name, policy, closePolicy, err := openPolicy(v, c.evalConfig)
 	if err != nil {
 		return nil, err
 	}
 	defer closePolicy()
-	r, _ := v.(ansiRenderer) // every vector is one
 	s := &screen{w: w, off: c.noRender, terminal: tracking.IsTerminal(w)}
 	if c.fps > 0 {
 		s.pause = time.Duration(float64(time.Second) / c.fps)

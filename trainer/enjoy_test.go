@@ -46,6 +46,10 @@ func TestEnjoyOnServer(t *testing.T) {
 	if here != there || strings.Count(here, "step ") < 40 {
 		t.Errorf("in process:\n%s\non a server:\n%s", here, there)
 	}
+	byRule := []string{"enjoy", "--env", "k8s/GangWindow-v0", "--baseline", "dynamic_mpc", "--episodes", "1", "--fps", "1000"}
+	if here, there := mustExecute(t, byRule...), mustExecute(t, append(byRule, "--url", hosttest.Start(t).WS)...); here != there || strings.Count(here, "step ") < 20 {
+		t.Errorf("a baseline in process:\n%s\non a server:\n%s", here, there)
+	}
 	var seen enjoyResult
 	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &seen); err != nil {
 		t.Fatal(err)

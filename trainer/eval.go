@@ -52,14 +52,18 @@ func newEval() *cobra.Command {
 		Example: `  trainer eval --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --episodes 100
   trainer eval --env k8s/GangWindow-v0 --baseline dynamic_mpc --json
   trainer eval --env k8s/VerticalPodAutoscaler-v0 --baseline moving_window --plot episode.png
-  trainer eval --model FILE --url ws://127.0.0.1:8765 --verify     # on a server, and in process: equal?`,
+  trainer eval --model FILE --url ws://127.0.0.1:8765 --verify     # on a server, and in process: equal?
+  trainer eval --env k8s/PodBalanceKwok-v0 --baseline Greedy --url ws://127.0.0.1:8765`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.parse(); err != nil {
 				return err
 			}
-			if c.verify && len(c.urls) == 0 {
+			switch {
+			case c.verify && len(c.urls) == 0:
 				return errors.New("--verify compares a server with this process and needs --url")
+			case c.verify && c.baseline == baseline.RandomName && len(c.urls) > 1:
+				return errors.New("--verify of random actions needs one --url: each server draws its own")
 			}
 			res, err := evaluate(cmd.Context(), c)
 			if err != nil {
@@ -96,8 +100,6 @@ func (c *evalConfig) parse() (err error) {
 	switch {
 	case (c.model == "") == (c.baseline == ""):
 		return errors.New("want one of --model and --baseline")
-	case c.baseline != "" && len(c.urls) > 0:
-		return errors.New("a baseline looks at the true state, which no server sends: --url needs --model")
 	}
 	c.kwargs, err = parseKwargs("env-kwargs", c.given)
 	return err
@@ -171,6 +173,7 @@ func playOn(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c evalC
 		return "", nil, err
 	}
 	defer v.Close()
+	v = c.following(ctx, v)
 	name, policy, closePolicy, err := openPolicy(v, c)
 	if err != nil {
 		return "", nil, err
@@ -184,7 +187,10 @@ func playOn(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c evalC
 // of v.
 func openPolicy(v envs.VecEnv, c evalConfig) (name string, p agents.Policy, closePolicy func(), err error) {
 	if c.model == "" {
-		p, err = baseline.New(v.(*envs.Vec), c.baseline, c.seed) // in process: parse refuses urls
+		if f, ok := v.(*follower); ok {
+			return c.baseline, f, func() {}, nil
+		}
+		p, err = baseline.New(v.(*envs.Vec), c.baseline, c.seed)
 		return c.baseline, p, func() {}, err
 	}
 	m, err := readModelFor(c.model, v)

@@ -28,7 +28,7 @@ func (c imitateConfig) check(spec *envs.Spec, urls []string) error {
 		return nil
 	}
 	if len(urls) > 0 && !c.model() {
-		return errors.New("a baseline looks at the true state, which no server sends: --imitate goes without --url")
+		return errors.New("a baseline is imitated in this process, from the true state: --imitate goes without --url")
 	}
 	if c.steps < 1 || c.epochs < 1 {
 		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d: want at least 1 of each", c.steps, c.epochs)

@@ -64,11 +64,28 @@ func TestEvalOnServers(t *testing.T) {
 	if !res.Verified || len(res.Returns) != 5 || len(res.Metrics["total_s"]) != 5 {
 		t.Errorf("eval on two servers: %+v", res)
 	}
+	play := func(baseline string, urls ...string) []string {
+		args := []string{"eval", "--env", "k8s/GangWindow-v0", "--episodes", "3", "--verify", "--json", "--baseline", baseline}
+		for _, u := range urls {
+			args = append(args, "--url", u)
+		}
+		return args
+	}
+	for _, args := range [][]string{play("static_3", a, b), play("dynamic_mpc", b), play("random", b)} {
+		res = evalResult{}
+		if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
+			t.Fatal(err)
+		}
+		if !res.Verified || len(res.Returns) != 3 || res.Mean >= 0 {
+			t.Errorf("trainer %s: %+v", strings.Join(args, " "), res)
+		}
+	}
 	for _, tc := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"eval", "--env", "k8s/GangWindow-v0", "--baseline", "static_2", "--url", a}, "--url needs --model"},
+		{play("random", a, b), "needs one --url"},
+		{play("best", a, b), "best"},
 		{[]string{"eval", "--model", model, "--verify"}, "needs --url"},
 		{[]string{"eval", "--model", model, "--episodes", "1", "--url", a, "--url", b}, "1 environments for 2 servers"},
 		{[]string{"eval", "--model", model, "--url", "http://127.0.0.1:1"}, "http"},

@@ -30,6 +30,17 @@ func (v *VecEnv) Baseline(name string, seed uint64) *Baseline {
 // tells them. Asking changes nothing in the environments, and at one moment the answer is the
 // same. Errors are those of [envs.Rules.Act], and [ErrUnsupported].
 func (b *Baseline) Act(ctx context.Context, actions []float32) error {
+	if err := b.check(actions); err != nil {
+		return err
+	}
+	if err := b.send(ctx); err != nil {
+		return err
+	}
+	return b.receive(ctx, actions)
+}
+
+// check refuses what Act cannot ask.
+func (b *Baseline) check(actions []float32) error {
 	v := b.v
 	if v.closed {
 		return envs.ErrClosed
@@ -37,11 +48,25 @@ func (b *Baseline) Act(ctx context.Context, actions []float32) error {
 	if err := v.needs(wire.CapPolicy); err != nil {
 		return err
 	}
-	if want := v.layout.N * v.layout.ActSize; len(actions) != want {
-		return fmt.Errorf("client: actions of %d numbers for a baseline, want %d", len(actions), want)
+	return v.checkSize(len(actions), v.layout.N)
+}
+
+// checkSize refuses a number of numbers that is not that of the actions of n environments.
+func (v *VecEnv) checkSize(numbers, n int) error {
+	if want := n * v.layout.ActSize; numbers != want {
+		return fmt.Errorf("client: actions of %d numbers for a baseline, want %d", numbers, want)
 	}
-	req := &wire.PolicyRequest{T: wire.TypePolicy, ID: v.nextID(), EID: v.eid, Name: b.name, Seed: b.seed}
-	if err := v.call(ctx, wire.TypePolicy+wire.OK, req, nil); err != nil {
+	return nil
+}
+
+func (b *Baseline) send(ctx context.Context) error {
+	v := b.v
+	return v.request(ctx, &wire.PolicyRequest{T: wire.TypePolicy, ID: v.nextID(), EID: v.eid, Name: b.name, Seed: b.seed})
+}
+
+func (b *Baseline) receive(ctx context.Context, actions []float32) error {
+	v := b.v
+	if err := v.receive(ctx, wire.TypePolicy+wire.OK); err != nil {
 		return err
 	}
 	b.seed = nil
@@ -88,18 +113,11 @@ func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batc
 	if err := v.needs(wire.CapRollout); err != nil {
 		return nil, nil, err
 	}
-	v.w.Reset()
-	err := v.w.Encode(&wire.RolloutRequest{
+	req := &wire.RolloutRequest{
 		T: wire.TypeRollout, ID: v.nextID(), EID: v.eid, Name: b.name, Seed: b.seed,
 		Steps: opts.Steps, Episodes: opts.Episodes, Arrays: opts.Transitions,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("client: encode rollout: %w", err)
 	}
-	if err := v.send(ctx); err != nil {
-		return nil, nil, err
-	}
-	if err := v.receive(ctx, wire.TypeRollout+wire.OK); err != nil {
+	if err := v.call(ctx, wire.TypeRollout+wire.OK, req, nil); err != nil {
 		return nil, nil, err
 	}
 	b.seed = nil

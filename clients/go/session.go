@@ -45,11 +45,7 @@ func (s *session) handshake(ctx context.Context, name string) error {
 // call sends a request and decodes its reply, which is of kind want, into reply, unless that
 // is nil.
 func (s *session) call(ctx context.Context, want string, request, reply any) error {
-	s.w.Reset()
-	if err := s.w.Encode(request); err != nil {
-		return fmt.Errorf("client: encode a request: %w", err)
-	}
-	if err := s.send(ctx); err != nil {
+	if err := s.request(ctx, request); err != nil {
 		return err
 	}
 	if err := s.receive(ctx, want); err != nil {
@@ -59,6 +55,15 @@ func (s *session) call(ctx context.Context, want string, request, reply any) err
 		return nil
 	}
 	return s.frame.Decode(reply)
+}
+
+// request sends a request, whose reply is still to be received.
+func (s *session) request(ctx context.Context, request any) error {
+	s.w.Reset()
+	if err := s.w.Encode(request); err != nil {
+		return fmt.Errorf("client: encode a request: %w", err)
+	}
+	return s.send(ctx)
 }
 
 // send writes the frame in s.w.

@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// A JoinedBaseline is the decision rule of a baseline, or random permitted actions, at the servers
+// of a [Joined].
+type JoinedBaseline struct {
+	j     *Joined
+	parts []*Baseline
+}
+
+// Baseline is [VecEnv.Baseline]. Each server draws random actions by itself, with the seed plus the
+// row of its first environment: they are others than those of one server.
+func (j *Joined) Baseline(name string, seed uint64) *JoinedBaseline {
+	b := &JoinedBaseline{j: j}
+	for i, p := range j.parts {
+		b.parts = append(b.parts, p.Baseline(name, seed+uint64(j.first[i])))
+	}
+	return b
+}
+
+// Act is [Baseline.Act]. All servers are asked at the same time.
+func (b *JoinedBaseline) Act(ctx context.Context, actions []float32) error {
+	j := b.j
+	if err := j.parts[0].checkSize(len(actions), j.NumEnvs()); err != nil {
+		return err
+	}
+	rows := func(i int) []float32 {
+		k := j.parts[0].layout.ActSize
+		return actions[j.first[i]*k : j.first[i+1]*k]
+	}
+	for i, p := range b.parts {
+		if err := p.check(rows(i)); err != nil {
+			return err
+		}
+	}
+	return j.all(
+		func(i int, _ *VecEnv) (bool, error) { return true, b.parts[i].send(ctx) },
+		func(i int, _ *VecEnv) error { return b.parts[i].receive(ctx, rows(i)) })
+}
+
+// Decides is [Baseline.Decides].
+func (b *JoinedBaseline) Decides(i int) bool {
+	p, row := b.part(i)
+	return p.Decides(row)
+}
+
+// Plans is [Baseline.Plans].
+func (b *JoinedBaseline) Plans(i int) bool {
+	p, row := b.part(i)
+	return p.Plans(row)
+}
+
+// part returns the part that environment i belongs to, and its row there.
+func (b *JoinedBaseline) part(i int) (*Baseline, int) {
+	k, found := slices.BinarySearch(b.j.first, i)
+	if !found {
+		k--
+	}
+	return b.parts[k], i - b.j.first[k]
+}
+
+// Step is [Baseline.Step] as [Joined.Step] is [VecEnv.Step].
+func (b *JoinedBaseline) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
+	for _, p := range b.j.parts {
+		if err := p.needs(wire.CapPolicy); err != nil {
+			return nil, err
+		}
+	}
+	return b.j.step(ctx, actions, b.parts[0].name)
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+
+	"github.com/kubernasium/kubernasium/agents"
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// follower is environments on servers that are played by a baseline there, which is its policy. A
+// step says that it follows it, since a baseline may choose more than its action says.
+type follower struct {
+	envs.VecEnv
+	ctx   context.Context // of the requests of Act, whose interface has none
+	rules interface {
+		Act(ctx context.Context, actions []float32) error
+		Step(ctx context.Context, actions []float32) (*envs.Batch, error)
+	}
+}
+
+var _ agents.Policy = (*follower)(nil)
+
+// following returns v as the environments of a follower if it is on servers and a baseline is to
+// play, and else as it is.
+func (c *evalConfig) following(ctx context.Context, v envs.VecEnv) envs.VecEnv {
+	if c.model != "" {
+		return v
+	}
+	f := &follower{VecEnv: v, ctx: ctx}
+	switch v := v.(type) {
+	case *client.VecEnv:
+		f.rules = v.Baseline(c.baseline, c.seed)
+	case *client.Joined:
+		f.rules = v.Baseline(c.baseline, c.seed)
+	default:
+		return v
+	}
+	return f
+}
+
+func (f *follower) Act(_ *envs.Batch, actions []float32) error { return f.rules.Act(f.ctx, actions) }
+
+func (f *follower) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
+	return f.rules.Step(ctx, actions)
+}
