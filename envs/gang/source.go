@@ -54,9 +54,9 @@ func newSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spare := o.TotalCPU - len(profile.Tasks)*o.StartCPU; spare < 0 || spare%o.IncrementCPU != 0 {
-		return nil, fmt.Errorf("%w: total_cpu_m is %d, want start_cpu_m, %d, for each of the profile's %d tasks and a multiple of increment_cpu_m, %d, more",
-			envs.ErrInvalidOption, o.TotalCPU, o.StartCPU, len(profile.Tasks), o.IncrementCPU)
+	if spare := o.TotalCPU - len(profile.Tasks)*o.StartCPU; spare < 0 || spare%o.IncrementCPU != 0 || spare/o.IncrementCPU > maxIncrements {
+		return nil, fmt.Errorf("%w: total_cpu_m is %d, want start_cpu_m, %d, for each of the profile's %d tasks and a multiple of increment_cpu_m, %d, more, at most %d times it",
+			envs.ErrInvalidOption, o.TotalCPU, o.StartCPU, len(profile.Tasks), o.IncrementCPU, maxIncrements)
 	}
 	if s.model, err = NewModel(profile, o.modelConfig()); err != nil {
 		return nil, err
