@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -63,7 +64,12 @@ func newSource(o Options) (*source, error) {
 	}
 	if o.Noise > 0 || o.StragglerProb > 0 {
 		for k := range profile.Tasks {
-			s.laws = append(s.laws, FitLaw(profile, k))
+			law := FitLaw(profile, k)
+			if math.IsInf(law.RMS, 1) {
+				return nil, fmt.Errorf("%w: noise and straggler_prob are by the laws of the profile's tasks, and the points of %s determine none",
+					envs.ErrInvalidOption, law.Task)
+			}
+			s.laws = append(s.laws, law)
 		}
 	}
 	if o.Data != "" {
