@@ -157,14 +157,18 @@ func (r *Rules) fresh(i int) bool {
 	return row.asked && row.err == nil && row.copies == e.copies && row.episode == e.episode && row.step == e.steps
 }
 
-// ask asks the rule of environment i and takes its plan back.
+// ask asks the rule of environment i and takes its plan back, also where it fails.
 func (r *Rules) ask(i int) (err error) {
 	e, row, k := r.v.envs[i], &r.rows[i], r.v.nAct
+	p, plans := e.task.(Planned)
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("baseline %s: panic: %v\n%s", r.name, p, debug.Stack())
+		if x := recover(); x != nil {
+			err = fmt.Errorf("baseline %s: panic: %v\n%s", r.name, x, debug.Stack())
 		}
 		row.asked = err == nil // after an error it begins anew
+		if plans {
+			row.plan = p.TakePlan()
+		}
 	}()
 	if row.copies != e.copies { // another task has taken the place of the rule's
 		if err := r.make(i); err != nil {
@@ -172,16 +176,12 @@ func (r *Rules) ask(i int) (err error) {
 		}
 	}
 	first := !row.asked || row.episode != e.episode
-	row.episode, row.step, row.plan = e.episode, e.steps, nil
-	p, plans := e.task.(Planned)
+	row.episode, row.step = e.episode, e.steps
 	if plans {
 		p.TakePlan() // of another baseline
 	}
 	if err := row.rule(e.State(), first, r.act[i*k:(i+1)*k]); err != nil {
 		return &ruleError{r.name, err}
-	}
-	if plans {
-		row.plan = p.TakePlan()
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (p *planning) TakePlan() any {
 func (p *planning) SetPlan(plan any) { p.plan = plan.(*float64) }
 
 // planningSpec has a baseline that takes action 1 and plans to be paid 100 plus its number of
-// calls, and one that panics.
+// calls, and two that plan to be paid nothing and then fail, of which one panics.
 func planningSpec() *envs.Spec {
 	return &envs.Spec{
 		ID: "toy/Planning-v0",
@@ -73,8 +73,17 @@ func planningSpec() *envs.Spec {
 					return nil
 				}, nil
 			}},
-			{Name: "panics", New: func(envs.Task) (envs.Rule, error) {
-				return func(*cluster.State, bool, []float32) error { panic("at the disco") }, nil
+			{Name: "panics", New: func(task envs.Task) (envs.Rule, error) {
+				return func(*cluster.State, bool, []float32) error {
+					task.(*planning).plan = new(float64)
+					panic("at the disco")
+				}, nil
+			}},
+			{Name: "errs", New: func(task envs.Task) (envs.Rule, error) {
+				return func(*cluster.State, bool, []float32) error {
+					task.(*planning).plan = new(float64)
+					return errors.New("on second thoughts")
+				}, nil
 			}},
 			{Name: "unfit", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
 		},
@@ -162,6 +171,30 @@ func TestRules(t *testing.T) {
 	}
 	if err := p.Act(ctx, told); err == nil || errors.Is(err, envs.ErrBaseline) {
 		t.Errorf("a rule that panics: %v, want an error that is no ErrBaseline", err)
+	}
+}
+
+// A rule that fails after it has planned leaves nothing behind, so that a step pays its action.
+func TestRulesThatFail(t *testing.T) {
+	for _, name := range []string{"errs", "panics"} {
+		v, err := envs.NewVec(planningSpec(), 1, envs.VecOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := envs.NewRules(v, name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Act(ctx, make([]float32, 1)); err == nil || errors.Is(err, envs.ErrBaseline) != (name == "errs") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if b, err := v.Step(ctx, []float32{2}); err != nil || b.Reward[0] != 2 || r.Plans(0) {
+			t.Errorf("%s: the step after it pays %v, %v, and plans remain: %v; want 2 and none", name, b.Reward, err, r.Plans(0))
+		}
 	}
 }
 

@@ -353,6 +353,9 @@ func (f *filledProfile) print(w io.Writer) error {
 }
 
 func lawText(l *gang.Law) string {
+	if l.A == 0 {
+		return "none"
+	}
 	return fmt.Sprintf("%.3f·w^%.3f·min(c, %.2f)^%.3f", l.A, l.SizeExp, l.CMax, -l.ShareExp)
 }
 

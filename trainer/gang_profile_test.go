@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -63,6 +64,27 @@ func TestGangProfileOfData(t *testing.T) {
 	// The whole is there, too, in the older environment.
 	if old := gangProfileOf(t, "--env-kwargs", "data:"+dir, "--env-kwargs", "dynamics:compatible"); len(old.Notes) != 1 {
 		t.Errorf("compatible dynamics: notes %q, want that of the sizes", old.Notes)
+	}
+}
+
+// TestGangProfileWithoutALaw: no power of the size is a law of points of size 0.
+func TestGangProfileWithoutALaw(t *testing.T) {
+	text := "Task Name,Workload Size,CPU Shares,Duration\n"
+	for size := range 4 {
+		for cores := 1; cores <= 4; cores++ {
+			text += fmt.Sprintf("a,%d,%d,%d\n", 20*size, 1000*cores, 12*(size+1)/cores)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "p.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--env-kwargs", "profile:" + path, "--env-kwargs", "steps:20"}
+	if r := gangProfileOf(t, args...); r.Tasks[0].Law != (gang.Law{Task: "a"}) || r.Tasks[0].R2 != 0 {
+		t.Errorf("%+v, want no law", r.Tasks[0])
+	}
+	if out := mustExecute(t, append([]string{"gang", "profile"}, args...)...); !strings.Contains(out, "none") {
+		t.Errorf("%s\nwant none for a law", out)
 	}
 }
 

@@ -104,7 +104,8 @@ type RolloutOptions struct {
 
 // Rollout takes many steps by the baseline at the server, in one request. It returns the batch of
 // the last step and what the steps led to: the same as by Act and Step, one after the other. The
-// server's limits and, in mode Disabled, an episode's end may cut it.
+// server's limits, in mode Disabled an episode's end, and a moment at which the baseline cannot act
+// may cut it.
 func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batch, *wire.Rollout, error) {
 	v := b.v
 	if v.closed {

@@ -1,7 +1,9 @@
 package envcheck
 
 import (
+	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -57,7 +59,7 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 }
 
 // checkAsked asks the baseline now and then while others act: that changes nothing, and what it
-// answers is permitted.
+// answers is permitted. Asked for the first time in the midst of a further episode, it begins anew.
 func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	const n, every = 2, 7
 	v, w := c.local(t, n, envs.VecOptions{}), c.local(t, n, envs.VecOptions{})
@@ -90,6 +92,31 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 		}
 		if !reflect.DeepEqual(b, bw) {
 			t.Fatalf("step %d differs where the baseline was asked:\n%+v\n%+v", step, b, bw)
+		}
+	}
+	if base.Name == envs.RandomName {
+		return // Rules draw by themselves
+	}
+	b = reset(t, v, 6)
+	for range 3 {
+		if b, err = v.Step(ctx, p.actions(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	anew, err := envs.NewRules(v, base.Name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(told) // also where nothing is decided
+	for step := range 3 {
+		if err := errors.Join(rules.Act(ctx, told), anew.Act(ctx, want)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(told, want) {
+			t.Fatalf("asked %d times in an episode, the baseline takes %v after other episodes, want %v as without them", step+1, told, want)
+		}
+		if b, err = v.Step(ctx, p.actions(b)); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 // A TaskProfile tells of one task of a profile how long it takes and how well it behaves: a measured
 // profile is neither smooth nor monotone, and planners chase what is not.
 type TaskProfile struct {
-	Law
+	Law                // zeros but for Task where the points determine none, as those of a size of 0
 	R2         float64 `json:"r2"`  // of the law, on log D
 	Min        float64 `json:"min"` // seconds, as are the next three
 	Max        float64 `json:"max"`
@@ -36,7 +36,9 @@ func (p *Profile) Describe(task int) TaskProfile {
 	for _, x := range d {
 		total += (math.Log(x) - logs/n) * (math.Log(x) - logs/n)
 	}
-	if total > 0 {
+	if math.IsInf(t.RMS, 1) {
+		t.Law = Law{Task: t.Task}
+	} else if total > 0 {
 		t.R2 = 1 - n*t.RMS*t.RMS/total
 	}
 	slices.Sort(d)

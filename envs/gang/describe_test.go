@@ -1,9 +1,13 @@
 package gang_test
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs/gang"
 )
@@ -45,6 +49,31 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("%s: %s %v, want %v", want.task, c.name, c.got, c.want)
 			}
 		}
+	}
+}
+
+// withSizeZero is a profile of 16 points whose durations are (size+5)·1000/share, of which no power of
+// the size is a law.
+func withSizeZero() string {
+	var b strings.Builder
+	b.WriteString("Task Name,Workload Size,CPU Shares,Duration\n")
+	for _, size := range []int{0, 10, 20, 50} {
+		for _, share := range []int{1000, 2000, 4000, 8000} {
+			fmt.Fprintf(&b, "a,%d,%d,%v\n", size, share, float64(size+5)*1000/float64(share))
+		}
+	}
+	return b.String()
+}
+
+// TestDescribeWithoutALaw: of 5 s to 55 s on one core, on eight an eighth.
+func TestDescribeWithoutALaw(t *testing.T) {
+	p, err := gang.ParseProfile("p.csv", strings.NewReader(withSizeZero()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gang.TaskProfile{Law: gang.Law{Task: "a"}, Min: 0.625, Max: 55, Mean: 11.71875, Median: 6.5625, ShareSteps: 12, SizeSteps: 12}
+	if diff := cmp.Diff(want, p.Describe(0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

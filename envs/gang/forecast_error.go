@@ -92,11 +92,15 @@ func ForecastErrors(o Options, generated int, seed uint64) ([]ForecastError, err
 	return results, nil
 }
 
-// readForecasts reads the file of forecasts, if there is one.
+// readForecasts reads the file of forecasts, if there is one, which must reach as far ahead as those
+// that it is compared with.
 func (s *scaledSeries) readForecasts(dir, name string) (err error) {
 	s.file, err = ReadForecasts(filepath.Join(dir, "forecasts", name+"_forecasts.csv"), forecastRows)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err == nil && s.file.Columns < forecastColumns:
+		return fmt.Errorf("gang: %s: %d columns, want at least %d", s.file.Name, s.file.Columns, forecastColumns)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,8 +166,13 @@ func TestForecastErrorsRefuses(t *testing.T) {
 	}
 	broken := gang.DefaultOptions()
 	broken.Data, broken.Steps = handData(t), 3
-	write(t, filepath.Join(broken.Data, "forecasts", "y_forecasts.csv"), "# t,t+2\n")
-	if _, err := gang.ForecastErrors(broken, 0, 0); err == nil {
-		t.Error("a broken file of forecasts is accepted")
+	for text, want := range map[string]string{
+		"# t,t+2\n": `column 2 is "t+2"`,
+		"# t,t+1" + strings.Repeat("\n10,10", 1000): "2 columns, want at least 20", // none of them 20 steps ahead
+	} {
+		write(t, filepath.Join(broken.Data, "forecasts", "y_forecasts.csv"), text)
+		if _, err := gang.ForecastErrors(broken, 0, 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a broken file of forecasts: %v, want %s", err, want)
+		}
 	}
 }

@@ -92,7 +92,7 @@ func (p *Profile) points(task int) []lawPoint {
 
 // FitLaw fits the law of one task of a profile: least squares on log D for each CMax of a
 // grid between the second and a little beyond the last share, of 0.1 and then, about the best
-// of these, of 0.01 cores.
+// of these, of 0.01 cores. Its RMS is infinite if the points determine none.
 func FitLaw(p *Profile, task int) Law {
 	l := fitLaw(p.points(task), p.Shares[1], p.Shares[len(p.Shares)-1])
 	l.Task = p.Tasks[task]

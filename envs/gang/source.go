@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -54,16 +55,21 @@ func newSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spare := o.TotalCPU - len(profile.Tasks)*o.StartCPU; spare < 0 || spare%o.IncrementCPU != 0 {
-		return nil, fmt.Errorf("%w: total_cpu_m is %d, want start_cpu_m, %d, for each of the profile's %d tasks and a multiple of increment_cpu_m, %d, more",
-			envs.ErrInvalidOption, o.TotalCPU, o.StartCPU, len(profile.Tasks), o.IncrementCPU)
+	if spare := o.TotalCPU - len(profile.Tasks)*o.StartCPU; spare < 0 || spare%o.IncrementCPU != 0 || spare/o.IncrementCPU > maxIncrements {
+		return nil, fmt.Errorf("%w: total_cpu_m is %d, want start_cpu_m, %d, for each of the profile's %d tasks and a multiple of increment_cpu_m, %d, more, at most %d times it",
+			envs.ErrInvalidOption, o.TotalCPU, o.StartCPU, len(profile.Tasks), o.IncrementCPU, maxIncrements)
 	}
 	if s.model, err = NewModel(profile, o.modelConfig()); err != nil {
 		return nil, err
 	}
 	if o.Noise > 0 || o.StragglerProb > 0 {
 		for k := range profile.Tasks {
-			s.laws = append(s.laws, FitLaw(profile, k))
+			law := FitLaw(profile, k)
+			if math.IsInf(law.RMS, 1) {
+				return nil, fmt.Errorf("%w: noise and straggler_prob are by the laws of the profile's tasks, and the points of %s determine none",
+					envs.ErrInvalidOption, law.Task)
+			}
+			s.laws = append(s.laws, law)
 		}
 	}
 	if o.Data != "" {

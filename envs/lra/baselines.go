@@ -47,7 +47,7 @@ func choose(start func(t *Task, p *Problem) (Chooser, error)) func(envs.Task) (e
 			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
 		}
 		var chooser Chooser
-		node := 0
+		node, decision := 0, 0
 		return func(_ *cluster.State, first bool, action []float32) error {
 			if first {
 				var err error
@@ -55,8 +55,8 @@ func choose(start func(t *Task, p *Problem) (Chooser, error)) func(envs.Task) (e
 					return err
 				}
 			}
-			if t.level == 0 || first {
-				node = t.pick(chooser)
+			if first || t.level == 0 || t.decided != decision { // or it was not asked at the root
+				node, decision = t.pick(chooser), t.decided
 			}
 			width := t.width()
 			if node < t.from || node >= t.from+t.fan*width { // other choices were made on the way down

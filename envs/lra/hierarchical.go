@@ -336,13 +336,13 @@ func divide(start func(t *HierarchicalTask) func(app int) int) func(envs.Task) (
 			return nil, fmt.Errorf("lra: a baseline of division for a task of type %T", task)
 		}
 		var next func(app int) int
-		sub := 0
+		sub, container := 0, 0
 		return func(_ *cluster.State, first bool, action []float32) error {
 			if first {
 				next = start(t)
 			}
-			if t.level == 0 || first {
-				sub = next(int(t.queue[t.next]))
+			if first || t.level == 0 || t.next != container { // or it was not asked at the root
+				sub, container = next(int(t.queue[t.next])), t.next
 			}
 			width := t.width()
 			if end := t.from + t.src.fan*width; sub < t.from || sub >= end { // other choices were made on the way down

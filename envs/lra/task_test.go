@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 )
@@ -76,6 +77,40 @@ func TestContractOnData(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			envcheck.Run(t, spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: 200, SkipBaselines: testing.Short(), OneEpisode: false})
 		})
+	}
+}
+
+// TestAskedOnTheWayDown: a rule that was asked at the root of one choice is asked again half-way down
+// another, where what it took before is full by now. Node 0, or sub-cluster 0, has the fewest
+// containers at first.
+func TestAskedOnTheWayDown(t *testing.T) {
+	for _, tc := range []struct {
+		id, baseline string
+		opts         map[string]any
+	}{
+		{subclusterID, "least_loaded", map[string]any{"nodes": 9, "containers": 40}},
+		{hierarchicalID, "equal_split", map[string]any{"nodes": 9 * 27, "tree": true, "containers": 400, "subscheduler": "least_loaded"}},
+	} {
+		v := envstest.Open(t, tc.id, 1, envs.VecOptions{Options: tc.opts})
+		rules, err := envs.NewRules(v, tc.baseline, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, action := envstest.Reset(t, v, 1), make([]float32, 1)
+		for down := false; !down || b.Mask[0]; down = !down { // down to the first leaf until that is full
+			if !b.Mask[0] || b.Done(0) {
+				t.Fatalf("%s: %v: the first leaf is not full at %v", tc.id, b.Mask, b.EpisodeLength)
+			}
+			if b.EpisodeLength[0] == 0 {
+				if err := rules.Act(ctx, action); err != nil || action[0] != 0 {
+					t.Fatalf("%s: %s takes %v first, %v; want 0", tc.id, tc.baseline, action, err)
+				}
+			}
+			b = envstest.Step(t, v, 0)
+		}
+		if err := rules.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
+			t.Errorf("%s: %s takes %v, %v, where %v is permitted", tc.id, tc.baseline, action, err, b.Mask)
+		}
 	}
 }
 

@@ -79,6 +79,13 @@ func init() {
 			})},
 			{Name: "two", New: rule(func(_ *planned, _ bool, action []float32) error { action[0] = 2; return nil })},
 			{Name: "lost", New: rule(func(*planned, bool, []float32) error { return errors.New("no way from here") })},
+			{Name: "tires", New: rule(func(p *planned, _ bool, action []float32) error {
+				if p.k == 2 {
+					return errors.New("no further")
+				}
+				action[0] = 2
+				return nil
+			})},
 			{Name: "panics", New: rule(func(*planned, bool, []float32) error { panic("a secret of the server") })},
 			{Name: "unfit", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
 			{Name: "slow", New: rule(func(_ *planned, _ bool, action []float32) error {
@@ -308,6 +315,29 @@ func TestRollout(t *testing.T) {
 	if got := unpack(t, s.Handle(ended, pack(t, m{"t": "rollout", "id": 18, "eid": 1, "name": "two", "steps": 3}))); got["reason"] != string(wire.WasCancelled) {
 		t.Errorf("a rollout whose connection has ended: %v, want %s", got, wire.WasCancelled)
 	}
+}
+
+// What was stepped before a baseline cannot tell an action is no secret, so that a client knows
+// where its environments stand.
+func TestRolloutUntilTheBaselineFails(t *testing.T) {
+	s := newSession(t, newConfig())
+	play(t, s, []line{
+		hello11,
+		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2}, m{"eid": 1}},
+		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
+	})
+	got := handle(t, s, m{"t": "rollout", "id": 4, "eid": 1, "name": "tires", "episodes": 1, "arrays": true})
+	if got["t"] != "rollout.ok" || norm(got["steps"]) != int64(2) || got["cut"] != true {
+		t.Fatalf("rollout: %v, want it cut after 2 steps", got)
+	}
+	if r, sums := floats(got["traj"].(m)["r"]), floats(got["run"].(m)["r"]); !cmp.Equal(r, []float64{2, 2, 2, 2}) || !cmp.Equal(sums, []float64{4, 4}) {
+		t.Errorf("rewards %v and their sums %v, want 2 each time and 4", r, sums)
+	}
+	play(t, s, []line{
+		{m{"t": "rollout", "id": 5, "eid": 1, "name": "tires", "steps": 1}, refused(5, wire.RuleFails)},
+		{m{"t": "stats", "id": 6, "eid": 1}, m{"steps": 4}},
+		{m{"t": "rollout", "id": 7, "eid": 1, "name": "two", "steps": 1}, m{"t": "rollout.ok"}},
+	})
 }
 
 // The memory of a large reply is not kept for the small ones that follow.

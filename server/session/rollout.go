@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -94,12 +95,16 @@ func (r *rolling) endSize() int {
 }
 
 // roll steps until enough has been done, or the limits are reached, or nothing can be done
-// without a reset. It returns the last batch.
+// without a reset or by this baseline. It returns the last batch.
 func (s *Session) roll(ctx context.Context, r *rolling, rules *envs.Rules) (b *envs.Batch, err error) {
 	v := r.v
 	for r.out.Steps < r.steps && r.room >= r.stepSize()+r.endSize() {
 		clear(v.actions)
-		if err := rules.Act(ctx, v.actions); err != nil {
+		err = rules.Act(ctx, v.actions)
+		if errors.Is(err, envs.ErrBaseline) && r.out.Steps > 0 {
+			break // the client must know what was stepped; if it asks again it is told why
+		}
+		if err != nil {
 			return nil, err
 		}
 		r.before(v.vec)

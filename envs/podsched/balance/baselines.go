@@ -17,9 +17,9 @@ type chooser func(t *Task, s *cluster.State, mask []bool) int
 // baselines in the order in which they are reported. Those named after plugins of kube-scheduler
 // score as it does, and break ties by the node's index.
 var baselines = []envs.Baseline{
-	{Name: "Random", Doc: "Any node that fits, uniformly.", New: ruleOf(func() chooser { return newRandom() })},
-	{Name: "RoundRobin", Doc: "The next node that fits, in turn.", New: ruleOf(func() chooser { return newRoundRobin() })},
-	{Name: "First", Doc: "The first node that fits.", New: ruleOf(func() chooser { return first })},
+	{Name: "Random", Doc: "Any node that fits, uniformly.", New: ruleOf(newRandom)},
+	{Name: "RoundRobin", Doc: "The next node that fits, in turn.", New: ruleOf(newRoundRobin)},
+	{Name: "First", Doc: "The first node that fits.", New: ruleOf(func(*Task) chooser { return first })},
 	{Name: "LeastAllocated", Doc: "kube-scheduler's strategy of that name: the highest mean of free CPU and memory.",
 		New: ruleOf(scored(leastAllocated))},
 	{Name: "MostAllocated", Doc: "kube-scheduler's strategy of that name: the highest mean of requested CPU and memory.",
@@ -27,22 +27,27 @@ var baselines = []envs.Baseline{
 	{Name: "BalancedAllocation", Doc: "kube-scheduler's plugin of that name: CPU and memory of the node requested in equal parts.",
 		New: ruleOf(scored(balancedAllocation))},
 	{Name: "KubeDefault", Doc: "kube-scheduler as it comes: all its score plugins with their default weights.",
-		New: ruleOf(func() chooser { return newKube(false) })},
+		New: ruleOf(func(*Task) chooser { return newKube(false) })},
 	{Name: "KubeRackSpread", Doc: "KubeDefault for pods that ask for topology spread over racks, maxSkew 1, ScheduleAnyway.",
-		New: ruleOf(func() chooser { return newKube(true) })},
-	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: ruleOf(func() chooser { return greedy })},
+		New: ruleOf(func(*Task) chooser { return newKube(true) })},
+	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: ruleOf(func(*Task) chooser { return greedy })},
 	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: newExact},
 }
 
-// ruleOf returns the maker of rules that choose as the chooser does that newChooser gives.
-func ruleOf(newChooser func() chooser) func(envs.Task) (envs.Rule, error) {
+// ruleOf returns the maker of rules that choose as the chooser does that newChooser gives, which is
+// made anew for each episode.
+func ruleOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Rule, error) {
 	return func(task envs.Task) (envs.Rule, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("balance: a baseline for a task of type %T", task)
 		}
-		choose, mask := newChooser(), make([]bool, t.opts.Nodes)
-		return func(s *cluster.State, _ bool, action []float32) error {
+		var choose chooser
+		mask := make([]bool, t.opts.Nodes)
+		return func(s *cluster.State, first bool, action []float32) error {
+			if first || choose == nil || t.stats.decisions == 0 {
+				choose = newChooser(t)
+			}
 			if t.pod == noPod {
 				action[0] = 0
 				return nil
@@ -65,12 +70,9 @@ func first(_ *Task, _ *cluster.State, mask []bool) int {
 	return 0
 }
 
-func newRoundRobin() chooser {
+func newRoundRobin(*Task) chooser {
 	next := 0
-	return func(t *Task, _ *cluster.State, mask []bool) int {
-		if t.stats.decisions == 0 {
-			next = 0
-		}
+	return func(_ *Task, _ *cluster.State, mask []bool) int {
 		for i := range mask {
 			if n := (next + i) % len(mask); mask[n] {
 				next = n + 1
@@ -84,13 +86,9 @@ func newRoundRobin() chooser {
 // randomStream keeps the choices of Random apart from the draws of the instance.
 const randomStream = 0x52616e646f6d
 
-func newRandom() chooser {
-	src := pcg.New(0)
-	rng := rand.New(src)
-	return func(t *Task, _ *cluster.State, mask []bool) int {
-		if t.stats.decisions == 0 {
-			src.Seed(t.in.seed ^ randomStream)
-		}
+func newRandom(t *Task) chooser {
+	rng := rand.New(pcg.New(t.in.seed ^ randomStream))
+	return func(_ *Task, _ *cluster.State, mask []bool) int {
 		permitted := 0
 		for _, ok := range mask {
 			if ok {
@@ -126,8 +124,8 @@ func greedy(t *Task, s *cluster.State, mask []bool) int {
 }
 
 // scored returns the maker of choosers of the node with the highest score.
-func scored(score func(cpu, memory kubescore.Resource) int64) func() chooser {
-	return func() chooser {
+func scored(score func(cpu, memory kubescore.Resource) int64) func(*Task) chooser {
+	return func(*Task) chooser {
 		return func(t *Task, s *cluster.State, mask []bool) int {
 			best, highest := 0, int64(math.MinInt64)
 			for i, ok := range mask {

@@ -25,8 +25,8 @@ class Rollout:
 
     Attributes:
         steps: how many were taken.
-        cut: whether a limit of the server, or with autoreset disabled an episode's end, made
-            them fewer than asked for.
+        cut: whether a limit of the server, with autoreset disabled an episode's end, or a
+            moment at which the baseline cannot act made them fewer than asked for.
         rows, ends: int32 of shape (e,): the environments of the episodes that ended, and the
             steps in which they did, from 1, ascending.
         returns, lengths: float64 and int64 of shape (e,): of these episodes.
@@ -239,7 +239,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
 
         Raises:
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at some moment.
+            BaselineError: it cannot act with these options, or at this moment.
             ResetNeededError: an environment waits for a reset.
             BusyError: more than the server permits; nothing was stepped.
         """

@@ -255,15 +255,16 @@ class Vector:
 
         Returns:
             The fields of the last step's batch; `steps` taken; `cut`, True if a limit of the
-            server, or in DISABLED an episode's end, made them fewer than asked for; `eps`, if
-            episodes ended: `at`, `idx`, `r`, `l` of shape (e,), their last `info` and, with
-            arrays, `obs`; `run`: `r` and `l` of shape (n,) of the episodes of the last step;
-            with arrays `traj`: `obs`, `mask`, `a`, `r`, `te`, `tr`, `inv` and `none` of shape
-            (steps, n, ...), as section 6.11 of the protocol says.
+            server, in DISABLED an episode's end, or a moment at which the baseline cannot act
+            made them fewer than asked for; `eps`, if episodes ended: `at`, `idx`, `r`, `l` of
+            shape (e,), their last `info` and, with arrays, `obs`; `run`: `r` and `l` of shape
+            (n,) of the episodes of the last step; with arrays `traj`: `obs`, `mask`, `a`, `r`,
+            `te`, `tr`, `inv` and `none` of shape (steps, n, ...), as section 6.11 of the
+            protocol says.
 
         Raises:
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at some moment.
+            BaselineError: it cannot act with these options, or at this moment.
             ResetNeededError: an environment waits for a reset.
             BusyError: more than the server permits; nothing was stepped.
             UnimplementedError: the server is too old.
