@@ -54,7 +54,10 @@ func (b *CPUBoost) raise(next, template *corev1.ResourceRequirements, requestsOn
 	if b.Type == BoostFactor {
 		to = min(base, cluster.MaxAmount/int64(*b.Factor)) * int64(*b.Factor)
 	} else {
-		to = min(base+b.Quantity.MilliValue(), cluster.MaxAmount)
+		to = cluster.MaxAmount
+		if b.Quantity.CmpInt64(cluster.MaxAmount/1000) < 0 { // MilliValue of more may be 0
+			to = min(min(base, cluster.MaxAmount)+b.Quantity.MilliValue(), cluster.MaxAmount)
+		}
 	}
 	limit := next.Limits.Cpu().MilliValue()
 	switch had, asked := template.Limits.Cpu().MilliValue(), template.Requests.Cpu().MilliValue(); {

@@ -42,6 +42,9 @@ func TestRaise(t *testing.T) {
 		{"requests only, a millicore below the limit", factor(3), cpu("300m", "800m"), cpu("400m", "800m"), true, "799m 800m"},
 		{"a limit that only the model has set", factor(4), cpu("300m", "800m"), cpu("300m", ""), false, "1200m 1200m"},
 		{"nothing requested", factor(2), cpu("", ""), cpu("", ""), false, "0 0"},
+		// cluster.MaxAmount is 2^53 millicores.
+		{"a quantity to which nothing can be added", quantity("9223372036854775"), cpu("1", "2"), cpu("1", "2"), false, "9007199254740992m 9007199254740992m"},
+		{"a quantity whose millicores are no int64", quantity("9E"), cpu("1", ""), cpu("1", ""), false, "9007199254740992m 0"},
 		{"1 changes nothing", factor(1), cpu("250m", "500m"), cpu("250m", "500m"), false, "250m 500m"},
 	} {
 		requests, limits := tc.boost.raise(tc.next, tc.template, tc.requestsOnly)
