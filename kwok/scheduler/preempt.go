@@ -163,7 +163,7 @@ func (m *moment) emptied(n *corev1.Node, pods []*podInfo, budgets []*policyv1.Po
 	for _, i := range gone {
 		remove(i)
 	}
-	back := map[*podInfo]bool{}
+	back, taken := map[*podInfo]bool{}, disruptions{}
 	if ok = m.fitsBeside(n, stay); ok {
 		for _, i := range lower {
 			add(i)
@@ -173,8 +173,10 @@ func (m *moment) emptied(n *corev1.Node, pods []*podInfo, budgets []*policyv1.Po
 			}
 			remove(i)
 			victims = append(victims, i)
+			ok = ok && taken.take(i, budgets)
 		}
 	}
+	slices.SortStableFunc(victims, compareImportance)
 	for _, i := range gone { // the check goes on to the next node
 		if !back[i] {
 			add(i)
@@ -183,28 +185,37 @@ func (m *moment) emptied(n *corev1.Node, pods []*podInfo, budgets []*policyv1.Po
 	return victims, ok
 }
 
-// lower divides a node's pods into those that stay, and those that may be evicted, the most important first. Those
-// that are about to go are in neither.
+// lower divides a node's pods into those that stay, and those that may be evicted. Of these, first come the ones
+// beyond what budgets allow if all less important ones go; then as before them the most important first. Those that
+// are about to go are in neither.
 func (m *moment) lower(pods []*podInfo, budgets []*policyv1.PodDisruptionBudget) (stay, lower []*podInfo) {
-	byImportance := slices.Clone(pods)
-	slices.SortStableFunc(byImportance, func(a, b *podInfo) int {
-		return cmp.Or(cmp.Compare(b.priority(), a.priority()), started(a).Compare(started(b).Time))
-	})
-	allowed := map[*policyv1.PodDisruptionBudget]int32{}
-	for _, b := range budgets {
-		allowed[b] = b.Status.DisruptionsAllowed
-	}
-	for _, i := range slices.Backward(byImportance) { // budgets are for the least important
-		switch {
-		case i.DeletionTimestamp != nil:
-		case i.priority() >= m.pod.priority() || i.Spec.NodeName == "" || !disrupt(i, allowed):
+	var beyond []*podInfo
+	taken := disruptions{}
+	for _, i := range slices.Backward(slices.SortedStableFunc(slices.Values(pods), compareImportance)) {
+		if i.DeletionTimestamp != nil {
+			continue
+		}
+		if i.priority() >= m.pod.priority() || i.Spec.NodeName == "" {
 			stay = append(stay, i)
-		default:
+			continue
+		}
+		switch {
+		case taken.take(i, budgets):
 			lower = append(lower, i)
+		case disruptions{}.take(i, budgets):
+			beyond = append(beyond, i)
+		default:
+			stay = append(stay, i)
 		}
 	}
 	slices.Reverse(lower)
-	return stay, lower
+	slices.Reverse(beyond)
+	return stay, append(beyond, lower...)
+}
+
+// compareImportance puts first the pod of the higher priority, and then that which has run for longer.
+func compareImportance(a, b *podInfo) int {
+	return cmp.Or(cmp.Compare(b.priority(), a.priority()), started(a).Compare(started(b).Time))
 }
 
 func started(i *podInfo) *metav1.Time {
@@ -214,10 +225,13 @@ func started(i *podInfo) *metav1.Time {
 	return &i.CreationTimestamp
 }
 
-// disrupt takes the disruption of a pod from its budgets, and reports whether they allow it.
-func disrupt(i *podInfo, allowed map[*policyv1.PodDisruptionBudget]int32) bool {
-	var its []*policyv1.PodDisruptionBudget
-	for b, left := range allowed {
+// disruptions are those that were taken from budgets.
+type disruptions map[*policyv1.PodDisruptionBudget]int32
+
+// take takes one for a pod from each of its budgets, and reports whether they allow it.
+func (d disruptions) take(i *podInfo, budgets []*policyv1.PodDisruptionBudget) bool {
+	allowed := true
+	for _, b := range budgets {
 		if b.Namespace != i.Namespace {
 			continue
 		}
@@ -225,15 +239,10 @@ func disrupt(i *podInfo, allowed map[*policyv1.PodDisruptionBudget]int32) bool {
 		if err != nil || !of.Matches(labels.Set(i.Labels)) {
 			continue
 		}
-		if left < 1 {
-			return false
-		}
-		its = append(its, b)
+		d[b]++
+		allowed = allowed && d[b] <= b.Status.DisruptionsAllowed
 	}
-	for _, b := range its {
-		allowed[b]--
-	}
-	return true
+	return allowed
 }
 
 // fitsBeside reports whether the moment's pod fits a node with just these pods on it. The check has been told.

@@ -43,6 +43,12 @@ func TestVictims(t *testing.T) {
 	made := func(name, node string, cores int64, priority int32, age int) *corev1.Pod {
 		return ranked(madePod(name, node, cores*1000, 1), priority, age)
 	}
+	both := budget("", 1) // of the pods of a team
+	both.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "both"}}
+	team := func(p *corev1.Pod) *corev1.Pod {
+		p.Labels["team"] = "both"
+		return p
+	}
 	for _, tc := range []struct {
 		name    string
 		pods    []*corev1.Pod
@@ -56,6 +62,12 @@ func TestVictims(t *testing.T) {
 		{"none of lower priority", []*corev1.Pod{made("x", "a", 4, 100, 0), made("y", "b", 4, 100, 0), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0), nil, nil},
 		{"budgets hold", []*corev1.Pod{made("x", "a", 4, 1, 0), made("y", "b", 4, 5, 0), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0),
 			[]*policyv1.PodDisruptionBudget{budget("x", 0), budget("y", 1)}, []string{"b", "y"}},
+		{"a budget of which one pod may go: the least important", []*corev1.Pod{team(made("x", "a", 2, 5, 0)), team(made("w", "a", 2, 1, 0)), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
+			made("p", "", 2, 100, 0), []*policyv1.PodDisruptionBudget{both}, []string{"a", "w"}},
+		{"the other, if that does not help", []*corev1.Pod{team(made("x", "a", 3, 5, 0)), team(made("w", "a", 1, 1, 0)), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
+			made("p", "", 3, 100, 0), []*policyv1.PodDisruptionBudget{both}, []string{"a", "x"}},
+		{"none, if both would have to go", []*corev1.Pod{team(made("x", "a", 2, 5, 0)), team(made("w", "a", 2, 1, 0)), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
+			made("p", "", 4, 100, 0), []*policyv1.PodDisruptionBudget{both}, nil},
 		{"those that go need no eviction", []*corev1.Pod{made("x", "a", 4, 1, 0), going(made("y", "b", 4, 500, 0)), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0), nil, []string{"b"}},
 		{"more than all that is there", []*corev1.Pod{made("x", "a", 4, 1, 0)}, made("p", "", 5, 100, 0), nil, nil},
 		{"whom the pod wants apart", []*corev1.Pod{made("x", "a", 1, 1, 0), made("other", "a", 1, 1, 0), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
