@@ -228,21 +228,24 @@ func started(i *podInfo) *metav1.Time {
 // disruptions are those that were taken from budgets.
 type disruptions map[*policyv1.PodDisruptionBudget]int32
 
-// take takes one for a pod from each of its budgets, and reports whether they allow it.
+// take takes one for a pod, and reports whether its budget allows it. The eviction API serves no pod of more than one
+// budget.
 func (d disruptions) take(i *podInfo, budgets []*policyv1.PodDisruptionBudget) bool {
-	allowed := true
+	var its []*policyv1.PodDisruptionBudget
 	for _, b := range budgets {
 		if b.Namespace != i.Namespace {
 			continue
 		}
 		of, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || !of.Matches(labels.Set(i.Labels)) {
-			continue
+		if err == nil && of.Matches(labels.Set(i.Labels)) {
+			its = append(its, b)
 		}
-		d[b]++
-		allowed = allowed && d[b] <= b.Status.DisruptionsAllowed
 	}
-	return allowed
+	if len(its) != 1 {
+		return len(its) == 0
+	}
+	d[its[0]]++
+	return d[its[0]] <= its[0].Status.DisruptionsAllowed
 }
 
 // fitsBeside reports whether the moment's pod fits a node with just these pods on it. The check has been told.

@@ -68,6 +68,8 @@ func TestVictims(t *testing.T) {
 			made("p", "", 3, 100, 0), []*policyv1.PodDisruptionBudget{both}, []string{"a", "x"}},
 		{"none, if both would have to go", []*corev1.Pod{team(made("x", "a", 2, 5, 0)), team(made("w", "a", 2, 1, 0)), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
 			made("p", "", 4, 100, 0), []*policyv1.PodDisruptionBudget{both}, nil},
+		{"no pod of two budgets, which the API does not evict", []*corev1.Pod{made("x", "a", 4, 1, 0), made("y", "b", 4, 5, 0), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0),
+			[]*policyv1.PodDisruptionBudget{budget("x", 1), budget("x", 1)}, []string{"b", "y"}},
 		{"those that go need no eviction", []*corev1.Pod{made("x", "a", 4, 1, 0), going(made("y", "b", 4, 500, 0)), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0), nil, []string{"b"}},
 		{"more than all that is there", []*corev1.Pod{made("x", "a", 4, 1, 0)}, made("p", "", 5, 100, 0), nil, nil},
 		{"whom the pod wants apart", []*corev1.Pod{made("x", "a", 1, 1, 0), made("other", "a", 1, 1, 0), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
