@@ -79,6 +79,7 @@ func (s *Scheduler) evict(ctx context.Context, by, victim *podInfo) error {
 	case err != nil:
 		return fmt.Errorf("evict %s/%s: %w", victim.Namespace, victim.Name, err)
 	default:
+		s.cache.evicted(victim.UID)
 		s.metrics.victims.Inc()
 		s.recorder.Eventf(victim.Pod, by.Pod, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s/%s on node %s", by.Namespace, by.Name, victim.node)
 	}
@@ -192,7 +193,7 @@ func (m *moment) lower(pods []*podInfo, budgets []*policyv1.PodDisruptionBudget)
 	var beyond []*podInfo
 	taken := disruptions{}
 	for _, i := range slices.Backward(slices.SortedStableFunc(slices.Values(pods), compareImportance)) {
-		if i.DeletionTimestamp != nil {
+		if i.going {
 			continue
 		}
 		if i.priority() >= m.pod.priority() || i.Spec.NodeName == "" {

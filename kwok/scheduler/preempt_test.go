@@ -108,6 +108,45 @@ func TestVictims(t *testing.T) {
 	}
 }
 
+// TestEvictedOnce: between the eviction of a victim and the event that shows it, its budget shows that nothing is left;
+// no other node is emptied meanwhile.
+func TestEvictedOnce(t *testing.T) {
+	x, y, p := ranked(madePod("x", "a", 4000, 1), 1, 0), ranked(madePod("y", "b", 4000, 1), 5, 0), ranked(madePod("p", "", 2000, 1), 100, 0)
+	c := cacheOf([]*corev1.Node{madeNode("a", 4000, 8192, 10), madeNode("b", 4000, 8192, 10)}, []*corev1.Pod{x, y, p})
+	m, err := c.moment(p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: x.Labels}},
+		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+	}
+	victims := func() string {
+		t.Helper()
+		k := c.preemption(m, []*policyv1.PodDisruptionBudget{b})
+		if k == nil {
+			t.Fatal("no node can be emptied")
+		}
+		names := k.node.Name + ":"
+		for _, v := range k.victims {
+			names += " " + v.Name
+		}
+		return names
+	}
+	if got := victims(); got != "a: x" {
+		t.Fatalf("at first %s, want x on a, of the lowest priority", got)
+	}
+	c.evicted(x.UID)
+	b.Status.DisruptionsAllowed = 0
+	if got := victims(); got != "a:" {
+		t.Errorf("after the eviction of x %s, want a without any other", got)
+	}
+	c.setPod(x) // an older version
+	if got := victims(); got != "a:" {
+		t.Errorf("after a late event of x %s, want a without any other", got)
+	}
+}
+
 // TestNominated: a pod that is nominated for a node has its room there, against pods of no higher priority; but no
 // pod is near it before it is bound.
 func TestNominated(t *testing.T) {
