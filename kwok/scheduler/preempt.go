@@ -152,12 +152,12 @@ func (m *moment) emptied(n *corev1.Node, pods []*podInfo, budgets []*policyv1.Po
 		return nil, false
 	}
 	add := func(i *podInfo) {
-		if m.check.Minds(i.rules) {
+		if i.node != "" && m.check.Minds(i.rules) {
 			m.check.Add(i.rules, n)
 		}
 	}
 	remove := func(i *podInfo) {
-		if m.check.Minds(i.rules) {
+		if i.node != "" && m.check.Minds(i.rules) {
 			m.check.Remove(i.rules, n)
 		}
 	}
@@ -251,7 +251,7 @@ func (d disruptions) take(i *podInfo, budgets []*policyv1.PodDisruptionBudget) b
 
 // fitsBeside reports whether the moment's pod fits a node with just these pods on it. The check has been told.
 func (m *moment) fitsBeside(n *corev1.Node, pods []*podInfo) bool {
-	if m.check.Refusal(n) != "" {
+	if m.checked(n) != "" {
 		return false
 	}
 	set := newNodeSet([]*corev1.Node{n})

@@ -74,6 +74,13 @@ func TestVictims(t *testing.T) {
 		{"more than all that is there", []*corev1.Pod{made("x", "a", 4, 1, 0)}, made("p", "", 5, 100, 0), nil, nil},
 		{"whom the pod wants apart", []*corev1.Pod{made("x", "a", 1, 1, 0), made("other", "a", 1, 1, 0), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
 			apartFrom(made("p", "", 2, 100, 0), "x"), nil, []string{"a", "x"}},
+		{"one that was nominated, and ends, takes nobody with it", []*corev1.Pod{
+			made("x", "a", 1, 200, 0), made("v", "a", 3, 1, 0), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0), func() *corev1.Pod {
+				p := going(made("nominated", "", 1, 100, 0))
+				p.Labels["name"], p.Status.NominatedNodeName = "x", "a"
+				return p
+			}(),
+		}, apartFrom(made("p", "", 2, 100, 0), "x"), nil, nil},
 		{"room that is kept for another", []*corev1.Pod{
 			made("x", "a", 2, 1, 0), func() *corev1.Pod { p := made("nominated", "", 2, 100, 0); p.Status.NominatedNodeName = "a"; return p }(),
 			made("y", "b", 4, 9, 0), made("z", "c", 4, 200, 0),
@@ -147,13 +154,24 @@ func TestEvictedOnce(t *testing.T) {
 	}
 }
 
-// TestNominated: a pod that is nominated for a node has its room there, against pods of no higher priority; but no
-// pod is near it before it is bound.
+// TestNominated: a pod that is nominated for a node has its room and its port there, against pods of no higher
+// priority, and who does not want to be beside it stays away; but no pod is near it before it is bound.
 func TestNominated(t *testing.T) {
 	n := madeNode("a", 4000, 8192, 10)
 	n.Labels[corev1.LabelHostname] = "a"
 	nominated := ranked(madePod("nominated", "", 3000, 1), 10, 0)
 	nominated.Status.NominatedNodeName = "a"
+	withPort := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+		return p
+	}
+	withPort(nominated)
+	away := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "nominated"}}},
+		}}}
+		return p
+	}
 	near := func(p *corev1.Pod) *corev1.Pod {
 		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "nominated"}}},
@@ -168,6 +186,10 @@ func TestNominated(t *testing.T) {
 		{ranked(madePod("p", "", 1000, 1), 10, 0), ""},
 		{ranked(madePod("p", "", 2000, 1), 11, 0), ""},
 		{near(ranked(madePod("p", "", 1000, 1), 10, 0)), "pod affinity not matched"},
+		{withPort(ranked(madePod("p", "", 1000, 1), 10, 0)), "host port taken"},
+		{withPort(ranked(madePod("p", "", 1000, 1), 11, 0)), ""},
+		{away(ranked(madePod("p", "", 1000, 1), 10, 0)), "pod anti-affinity not matched"},
+		{away(ranked(madePod("p", "", 1000, 1), 11, 0)), ""},
 		{nominated, ""},
 	} {
 		m, err := cacheOf([]*corev1.Node{n}, []*corev1.Pod{nominated, tc.pod}).moment(tc.pod, 1, nil)
