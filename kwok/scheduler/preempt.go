@@ -29,7 +29,10 @@ func (s *Scheduler) preempt(ctx context.Context, m *moment) string {
 	if err != nil {
 		return fmt.Sprintf(" Preemption: %v.", err)
 	}
-	c := s.cache.preemption(m, budgets)
+	c, fits := s.cache.preemption(m, budgets)
+	if fits { // since the moment; what is nominated stays so until the next attempt
+		return ""
+	}
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
 	if c == nil {
@@ -110,14 +113,14 @@ func compareCandidates(a, b *candidate) int {
 	return cmp.Or(cmp.Compare(highest(a), highest(b)), cmp.Compare(sum(a), sum(b)), cmp.Compare(len(a.victims), len(b.victims)))
 }
 
-// preemption returns the best node to empty for the moment's pod as things now are, or nil. Pods that are about to
-// go count as gone; pods whose budget allows no disruption stay.
-func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) *candidate {
+// preemption returns the best node to empty for the moment's pod as things now are, or nil, and whether the pod now
+// fits some node as it is. Pods that are about to go count as gone; pods whose budget allows no disruption stay.
+func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) (best *candidate, fits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, err := c.present(m.pod.Pod, m.decision.Replicas, nil)
 	if err != nil || m.fitting() > 0 {
-		return nil
+		return nil, err == nil
 	}
 	on := map[string][]*podInfo{}
 	for _, i := range c.sorted() {
@@ -125,7 +128,6 @@ func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) *
 			on[node] = append(on[node], i)
 		}
 	}
-	var best *candidate
 	found := 0
 	for _, n := range m.nodes {
 		if why, err := m.terms.Refusal(n); err != nil || why != "" || notReady(n) || m.barred != "" || found == mostCandidates {
@@ -140,7 +142,7 @@ func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) *
 			best = k
 		}
 	}
-	return best
+	return best, false
 }
 
 // emptied returns which of a node's pods have to go so that the moment's pod fits there; false if all that may go

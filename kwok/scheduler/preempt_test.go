@@ -11,6 +11,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
@@ -102,7 +104,7 @@ func TestVictims(t *testing.T) {
 				t.Fatalf("the pod fits: %v", m.mask)
 			}
 			var got []string
-			if k := c.preemption(m, tc.budgets); k != nil {
+			if k, _ := c.preemption(m, tc.budgets); k != nil {
 				got = []string{k.node.Name}
 				for _, v := range k.victims {
 					got = append(got, v.Name)
@@ -130,7 +132,7 @@ func TestEvictedOnce(t *testing.T) {
 	}
 	victims := func() string {
 		t.Helper()
-		k := c.preemption(m, []*policyv1.PodDisruptionBudget{b})
+		k, _ := c.preemption(m, []*policyv1.PodDisruptionBudget{b})
 		if k == nil {
 			t.Fatal("no node can be emptied")
 		}
@@ -151,6 +153,25 @@ func TestEvictedOnce(t *testing.T) {
 	c.setPod(x) // an older version
 	if got := victims(); got != "a:" {
 		t.Errorf("after a late event of x %s, want a without any other", got)
+	}
+}
+
+// TestFitsMeanwhile: a pod that fits since the last of its victims has gone stays nominated, and preempts nobody.
+func TestFitsMeanwhile(t *testing.T) {
+	x, p := ranked(madePod("x", "a", 4000, 1), 1, 0), ranked(madePod("p", "", 2000, 1), 100, 0)
+	p.Status.NominatedNodeName = "a"
+	client := fake.NewClientset(x, p)
+	s := &Scheduler{
+		client: client, cache: cacheOf([]*corev1.Node{madeNode("a", 4000, 8192, 10)}, []*corev1.Pod{x, p}),
+		budgets: informers.NewSharedInformerFactory(client, 0).Policy().V1().PodDisruptionBudgets().Lister(),
+	}
+	m, err := s.cache.moment(p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cache.deletePod(x.UID)
+	if got := s.preempt(ctx, m); got != "" || len(client.Actions()) > 0 {
+		t.Errorf("preempt says %q and calls %v, want nothing", got, client.Actions())
 	}
 }
 
