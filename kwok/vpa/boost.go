@@ -42,6 +42,16 @@ func (b *CPUBoost) check() error {
 	return nil
 }
 
+// lasting returns the boost of a container's policy, which lasts as long as the autoscaler's unless it says otherwise.
+func (b *CPUBoost) lasting(general *CPUBoost) *CPUBoost {
+	if b == nil || b.DurationSeconds != nil || general == nil {
+		return b
+	}
+	own := *b
+	own.DurationSeconds = general.DurationSeconds
+	return &own
+}
+
 // raise returns the requests and limits of a container that is to get those of next: CPU is boosted, and a limit
 // of CPU follows in the proportion of the template's. With requestsOnly limits stay, and the request stays below
 // them. A container without a request of CPU is left as it is.

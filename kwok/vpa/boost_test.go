@@ -58,3 +58,36 @@ func TestRaise(t *testing.T) {
 		}
 	}
 }
+
+// TestBoostOf: a container's policy has the say, but for a duration that it leaves out, as upstream's
+// GetExpiredStartupCPUBoostAnnotations has it.
+func TestBoostOf(t *testing.T) {
+	n := func(v int32) *int32 { return &v }
+	boost := func(factor int32, seconds *int32) *StartupBoost {
+		return &StartupBoost{CPU: &CPUBoost{Type: BoostFactor, Factor: &factor, DurationSeconds: seconds}}
+	}
+	for _, tc := range []struct {
+		name         string
+		general, own *StartupBoost
+		want         string
+	}{
+		{"the autoscaler's", boost(2, n(60)), nil, "2 for 60 s"},
+		{"the policy's", boost(2, n(60)), boost(3, n(30)), "3 for 30 s"},
+		{"for as long as the autoscaler's", boost(2, n(60)), boost(3, nil), "3 for 60 s"},
+		{"for no time", boost(2, n(60)), boost(3, n(0)), "3 for 0 s"},
+		{"the policy's alone", nil, boost(3, nil), "3"},
+		{"none", boost(2, n(60)), &StartupBoost{}, "none"},
+	} {
+		a := &Autoscaler{Spec: AutoscalerSpec{StartupBoost: tc.general, ResourcePolicy: &ResourcePolicy{ContainerPolicies: []ContainerPolicy{{ContainerName: "main", StartupBoost: tc.own}}}}}
+		got := "none"
+		if b := policyOf(a, "main").boost; b != nil {
+			got = fmt.Sprint(*b.Factor)
+			if b.DurationSeconds != nil {
+				got += fmt.Sprintf(" for %d s", *b.DurationSeconds)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
