@@ -61,7 +61,7 @@ func newLearning() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&only, "only", nil, "algorithms, or names of rows of the table (default: all)")
+	f.StringArrayVar(&only, "only", nil, "algorithms, or names of rows of the table (default: all)")
 	f.Uint64Var(&c.seed, "seed", 1, "first random seed")
 	f.IntVar(&c.seeds, "seeds", 5, "number of seeds")
 	f.IntVar(&c.episodes, "eval-episodes", 100, "held-out episodes of an evaluation")
@@ -73,14 +73,18 @@ func newLearning() *cobra.Command {
 	return cmd
 }
 
-// chooseGates returns the gates of the algorithms or names, or all.
+// chooseGates returns the gates of the algorithms or names, or all. An argument has one of them, or several with
+// commas between them; there are names with a comma.
 func chooseGates(only []string) ([]gate, error) {
 	if len(only) == 0 {
 		return gates, nil
 	}
 	var chosen []gate
 	for _, g := range gates {
-		if slices.Contains(only, g.algo) || slices.Contains(only, g.name) {
+		if slices.ContainsFunc(only, func(words string) bool {
+			several := strings.Split(words, ",")
+			return words == g.name || slices.Contains(several, g.name) || slices.Contains(several, g.algo)
+		}) {
 			chosen = append(chosen, g)
 		}
 	}

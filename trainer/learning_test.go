@@ -19,8 +19,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// TestLearningGates is `make bench-learning` with two seeds instead of five and without the row
-// for comparison: the published results on CartPole-v1, with the last policy.
+// TestLearningGates is `make bench-learning` with two seeds instead of five and without the rows of
+// RL Zoo's DQN: the published results on CartPole-v1, with the last policy.
 func TestLearningGates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains for a minute: run without -short")
@@ -46,6 +46,33 @@ func TestLearningGates(t *testing.T) {
 	}
 	if want := 1 + 4*2*evaluations; len(rows) < want || len(rows) > want+4*2 { // a last one where the end is no multiple
 		t.Errorf("%d rows in learning.csv, want about %d", len(rows), want)
+	}
+}
+
+// TestChooseGates: rows are chosen by algorithm or by name, also by one with a comma.
+func TestChooseGates(t *testing.T) {
+	for _, tc := range []struct {
+		only []string
+		want []string
+	}{
+		{[]string{"DQN (RL Zoo, soft target)"}, []string{"DQN (RL Zoo, soft target)"}},
+		{[]string{"A2C,PPO (CleanRL)", "DQN"}, []string{"A2C", "DQN", "PPO (CleanRL)"}},
+		{[]string{"dqn"}, []string{"DQN", "DQN (RL Zoo, soft target)", "DQN (RL Zoo)"}},
+	} {
+		chosen, err := chooseGates(tc.only)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range chosen {
+			got = append(got, g.name)
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("--only %q (-want +got):\n%s", tc.only, d)
+		}
+	}
+	if _, _, err := execute(t, context.Background(), "learning", "--only", "DQN (RL Zoo, hard target)"); err == nil || !strings.Contains(err.Error(), `no row ["DQN (RL Zoo, hard target)"]`) {
+		t.Errorf("a row that there is not: %v", err)
 	}
 }
 

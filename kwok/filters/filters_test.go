@@ -78,7 +78,7 @@ func opens(ip string, number int32) func(*corev1.Pod) {
 // TestRules has the rules one at a time, worked by hand. The oracle compares them with kube-scheduler's.
 func TestRules(t *testing.T) {
 	web, db := map[string]string{"app": "web"}, map[string]string{"app": "db"}
-	two := int32(3)
+	three := int32(3)
 	for _, tc := range []struct {
 		name  string
 		pod   *corev1.Pod
@@ -100,7 +100,7 @@ func TestRules(t *testing.T) {
 		{"skew of hosts: 1+1-0 > 1", made("p", web, spreads(corev1.LabelHostname, 1)), map[string]*corev1.Pod{"a2": made("q", web)}, [4]string{1: TooManyThere}},
 		{"skew of zones: 1+1-0 > 1", made("p", web, spreads(corev1.LabelTopologyZone, 1)), map[string]*corev1.Pod{"a2": made("q", web)}, [4]string{TooManyThere, TooManyThere}},
 		{"skew within 2", made("p", web, spreads(corev1.LabelTopologyZone, 2)), map[string]*corev1.Pod{"a2": made("q", web)}, [4]string{}},
-		{"two of three domains: the least is 0", made("p", web, spreads(corev1.LabelTopologyZone, 1, func(c *corev1.TopologySpreadConstraint) { c.MinDomains = &two })),
+		{"two of three domains: the least is 0", made("p", web, spreads(corev1.LabelTopologyZone, 1, func(c *corev1.TopologySpreadConstraint) { c.MinDomains = &three })),
 			map[string]*corev1.Pod{"a2": made("q", web), "b1": made("r", web)}, [4]string{TooManyThere, TooManyThere, TooManyThere, TooManyThere}},
 		{"a pod that ends does not count", made("p", web, spreads(corev1.LabelTopologyZone, 1)),
 			map[string]*corev1.Pod{"a2": made("q", web, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}, [4]string{}},

@@ -111,7 +111,7 @@ func BenchmarkPreemption(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if k := c.preemption(m, nil); k == nil || len(k.victims) != 2 {
+		if k, _ := c.preemption(m, nil); k == nil || len(k.victims) != 2 {
 			b.Fatalf("%+v, want two pods of 500 m to go for one of 1000 m", k)
 		}
 	}

@@ -47,7 +47,8 @@ type podInfo struct {
 	rules           *filters.Pod
 	unreadable      error
 
-	told bool // the informers have shown it; else it is known from a request
+	told  bool // the informers have shown it; else it is known from a request
+	going bool // it ends, or is evicted, which the informers may not show yet
 
 	node    string    // that it is bound to, or assumed to be; "" is none
 	devices uint64    // that it is known to have there
@@ -63,7 +64,7 @@ func newCache(selector labels.Selector, allowRealNodes bool, assumeFor time.Dura
 
 // readPod reads a pod.
 func readPod(p *corev1.Pod) *podInfo {
-	i := &podInfo{Pod: p, node: p.Spec.NodeName}
+	i := &podInfo{Pod: p, node: p.Spec.NodeName, going: p.DeletionTimestamp != nil}
 	i.stated, i.counted = kubeyaml.Requests(p)
 	i.gpus, i.milli, i.models, i.unreadable = kubeyaml.GPUs(p)
 	devices, err := kubeyaml.Devices(p)
@@ -140,7 +141,7 @@ func (c *cache) setPod(p *corev1.Pod) (placed, relabelled bool) {
 	if old == nil {
 		i.seq = c.arrival(p)
 	} else {
-		i.seq = old.seq
+		i.seq, i.going = old.seq, i.going || old.going
 		switch {
 		case i.node == "":
 			i.node, i.devices, i.until = old.node, old.devices, old.until
@@ -203,6 +204,15 @@ func (c *cache) assumeAsked(p *corev1.Pod, node string, devices uint64) {
 	}
 	c.mu.Unlock()
 	c.assume(p, node, devices)
+}
+
+// evicted notes that the eviction of a pod was granted. Its budget may show that before the pod does.
+func (c *cache) evicted(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.pods[uid]; i != nil {
+		i.going = true
+	}
 }
 
 // forget takes an assumption back.

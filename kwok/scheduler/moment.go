@@ -27,9 +27,10 @@ type moment struct {
 	counted  []cluster.Resources // by node: requests of its pods as NodeResourcesFit's score counts them
 	siblings []int64             // by node: pods of the same controller
 	terms    *kubeyaml.Terms
-	check    *filters.Check // nil where kube-scheduler has filtered the nodes
-	barred   string         // why it is closed on every node, or ""
-	mask     []bool         // nodes on which the pod fits
+	check    *filters.Check            // nil where kube-scheduler has filtered the nodes
+	expected map[string][]*filters.Pod // by node: pods that are nominated for it and matter to the check
+	barred   string                    // why it is closed on every node, or ""
+	mask     []bool                    // nodes on which the pod fits
 }
 
 // errNoNodes says that there is no node for any pod.
@@ -77,10 +78,9 @@ func (c *cache) present(p *corev1.Pod, replicas int, given map[string]bool) (*mo
 		if err := m.add(i); err != nil {
 			return nil, err
 		}
-		// Room is kept for a pod that preempts, but it may still go elsewhere: no term is met by it.
-		if m.check != nil && i.node != "" && i.UID != m.pod.UID && m.check.Minds(i.rules) {
-			if n, ok := c.nodes[i.node]; ok {
-				m.check.Add(i.rules, n)
+		if m.check != nil && i.UID != m.pod.UID && m.check.Minds(i.rules) {
+			if n, ok := c.nodes[m.where(i)]; ok {
+				m.tell(i, n)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func (m *moment) close(given map[string]bool) error {
 		case m.barred != "":
 			m.closed[i] = m.barred
 		case m.check != nil:
-			m.closed[i] = m.check.Refusal(n)
+			m.closed[i] = m.checked(n)
 		}
 		if m.closed[i] == "" {
 			continue
@@ -245,6 +245,35 @@ func (m *moment) close(given map[string]bool) error {
 	}
 	m.state.FitMask(m.decision.Pod, m.mask)
 	return nil
+}
+
+// tell tells the check of a pod on a node. One that is nominated for it is kept for checked.
+func (m *moment) tell(i *podInfo, n *corev1.Node) {
+	if i.node != "" {
+		m.check.Add(i.rules, n)
+		return
+	}
+	if m.expected == nil {
+		m.expected = map[string][]*filters.Pod{}
+	}
+	m.expected[n.Name] = append(m.expected[n.Name], i.rules)
+}
+
+// checked returns what the check says of a node. What pods that preempt will have there is kept for them, but they may
+// still go elsewhere: no term is met by them.
+func (m *moment) checked(n *corev1.Node) string {
+	why, expected := m.check.Refusal(n), m.expected[n.Name]
+	if why != "" || expected == nil {
+		return why
+	}
+	for _, p := range expected {
+		m.check.Add(p, n)
+	}
+	why = m.check.Refusal(n)
+	for _, p := range expected {
+		m.check.Remove(p, n)
+	}
+	return why
 }
 
 // fitting returns the number of nodes on which the pod fits.

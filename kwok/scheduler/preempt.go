@@ -29,7 +29,10 @@ func (s *Scheduler) preempt(ctx context.Context, m *moment) string {
 	if err != nil {
 		return fmt.Sprintf(" Preemption: %v.", err)
 	}
-	c := s.cache.preemption(m, budgets)
+	c, fits := s.cache.preemption(m, budgets)
+	if fits { // since the moment; what is nominated stays so until the next attempt
+		return ""
+	}
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
 	if c == nil {
@@ -79,6 +82,7 @@ func (s *Scheduler) evict(ctx context.Context, by, victim *podInfo) error {
 	case err != nil:
 		return fmt.Errorf("evict %s/%s: %w", victim.Namespace, victim.Name, err)
 	default:
+		s.cache.evicted(victim.UID)
 		s.metrics.victims.Inc()
 		s.recorder.Eventf(victim.Pod, by.Pod, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s/%s on node %s", by.Namespace, by.Name, victim.node)
 	}
@@ -109,14 +113,14 @@ func compareCandidates(a, b *candidate) int {
 	return cmp.Or(cmp.Compare(highest(a), highest(b)), cmp.Compare(sum(a), sum(b)), cmp.Compare(len(a.victims), len(b.victims)))
 }
 
-// preemption returns the best node to empty for the moment's pod as things now are, or nil. Pods that are about to
-// go count as gone; pods whose budget allows no disruption stay.
-func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) *candidate {
+// preemption returns the best node to empty for the moment's pod as things now are, or nil, and whether the pod now
+// fits some node as it is. Pods that are about to go count as gone; pods whose budget allows no disruption stay.
+func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) (best *candidate, fits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, err := c.present(m.pod.Pod, m.decision.Replicas, nil)
 	if err != nil || m.fitting() > 0 {
-		return nil
+		return nil, err == nil
 	}
 	on := map[string][]*podInfo{}
 	for _, i := range c.sorted() {
@@ -124,7 +128,6 @@ func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) *
 			on[node] = append(on[node], i)
 		}
 	}
-	var best *candidate
 	found := 0
 	for _, n := range m.nodes {
 		if why, err := m.terms.Refusal(n); err != nil || why != "" || notReady(n) || m.barred != "" || found == mostCandidates {
@@ -139,7 +142,7 @@ func (c *cache) preemption(m *moment, budgets []*policyv1.PodDisruptionBudget) *
 			best = k
 		}
 	}
-	return best
+	return best, false
 }
 
 // emptied returns which of a node's pods have to go so that the moment's pod fits there; false if all that may go
@@ -151,19 +154,19 @@ func (m *moment) emptied(n *corev1.Node, pods []*podInfo, budgets []*policyv1.Po
 		return nil, false
 	}
 	add := func(i *podInfo) {
-		if m.check.Minds(i.rules) {
+		if i.node != "" && m.check.Minds(i.rules) {
 			m.check.Add(i.rules, n)
 		}
 	}
 	remove := func(i *podInfo) {
-		if m.check.Minds(i.rules) {
+		if i.node != "" && m.check.Minds(i.rules) {
 			m.check.Remove(i.rules, n)
 		}
 	}
 	for _, i := range gone {
 		remove(i)
 	}
-	back := map[*podInfo]bool{}
+	back, taken := map[*podInfo]bool{}, disruptions{}
 	if ok = m.fitsBeside(n, stay); ok {
 		for _, i := range lower {
 			add(i)
@@ -173,8 +176,10 @@ func (m *moment) emptied(n *corev1.Node, pods []*podInfo, budgets []*policyv1.Po
 			}
 			remove(i)
 			victims = append(victims, i)
+			ok = ok && taken.take(i, budgets)
 		}
 	}
+	slices.SortStableFunc(victims, compareImportance)
 	for _, i := range gone { // the check goes on to the next node
 		if !back[i] {
 			add(i)
@@ -183,28 +188,37 @@ func (m *moment) emptied(n *corev1.Node, pods []*podInfo, budgets []*policyv1.Po
 	return victims, ok
 }
 
-// lower divides a node's pods into those that stay, and those that may be evicted, the most important first. Those
-// that are about to go are in neither.
+// lower divides a node's pods into those that stay, and those that may be evicted. Of these, first come the ones
+// beyond what budgets allow if all less important ones go; then as before them the most important first. Those that
+// are about to go are in neither.
 func (m *moment) lower(pods []*podInfo, budgets []*policyv1.PodDisruptionBudget) (stay, lower []*podInfo) {
-	byImportance := slices.Clone(pods)
-	slices.SortStableFunc(byImportance, func(a, b *podInfo) int {
-		return cmp.Or(cmp.Compare(b.priority(), a.priority()), started(a).Compare(started(b).Time))
-	})
-	allowed := map[*policyv1.PodDisruptionBudget]int32{}
-	for _, b := range budgets {
-		allowed[b] = b.Status.DisruptionsAllowed
-	}
-	for _, i := range slices.Backward(byImportance) { // budgets are for the least important
-		switch {
-		case i.DeletionTimestamp != nil:
-		case i.priority() >= m.pod.priority() || i.Spec.NodeName == "" || !disrupt(i, allowed):
+	var beyond []*podInfo
+	taken := disruptions{}
+	for _, i := range slices.Backward(slices.SortedStableFunc(slices.Values(pods), compareImportance)) {
+		if i.going {
+			continue
+		}
+		if i.priority() >= m.pod.priority() || i.Spec.NodeName == "" {
 			stay = append(stay, i)
-		default:
+			continue
+		}
+		switch {
+		case taken.take(i, budgets):
 			lower = append(lower, i)
+		case disruptions{}.take(i, budgets):
+			beyond = append(beyond, i)
+		default:
+			stay = append(stay, i)
 		}
 	}
 	slices.Reverse(lower)
-	return stay, lower
+	slices.Reverse(beyond)
+	return stay, append(beyond, lower...)
+}
+
+// compareImportance puts first the pod of the higher priority, and then that which has run for longer.
+func compareImportance(a, b *podInfo) int {
+	return cmp.Or(cmp.Compare(b.priority(), a.priority()), started(a).Compare(started(b).Time))
 }
 
 func started(i *podInfo) *metav1.Time {
@@ -214,31 +228,32 @@ func started(i *podInfo) *metav1.Time {
 	return &i.CreationTimestamp
 }
 
-// disrupt takes the disruption of a pod from its budgets, and reports whether they allow it.
-func disrupt(i *podInfo, allowed map[*policyv1.PodDisruptionBudget]int32) bool {
+// disruptions are those that were taken from budgets.
+type disruptions map[*policyv1.PodDisruptionBudget]int32
+
+// take takes one for a pod, and reports whether its budget allows it. The eviction API serves no pod of more than one
+// budget.
+func (d disruptions) take(i *podInfo, budgets []*policyv1.PodDisruptionBudget) bool {
 	var its []*policyv1.PodDisruptionBudget
-	for b, left := range allowed {
+	for _, b := range budgets {
 		if b.Namespace != i.Namespace {
 			continue
 		}
 		of, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || !of.Matches(labels.Set(i.Labels)) {
-			continue
+		if err == nil && of.Matches(labels.Set(i.Labels)) {
+			its = append(its, b)
 		}
-		if left < 1 {
-			return false
-		}
-		its = append(its, b)
 	}
-	for _, b := range its {
-		allowed[b]--
+	if len(its) != 1 {
+		return len(its) == 0
 	}
-	return true
+	d[its[0]]++
+	return d[its[0]] <= its[0].Status.DisruptionsAllowed
 }
 
 // fitsBeside reports whether the moment's pod fits a node with just these pods on it. The check has been told.
 func (m *moment) fitsBeside(n *corev1.Node, pods []*podInfo) bool {
-	if m.check.Refusal(n) != "" {
+	if m.checked(n) != "" {
 		return false
 	}
 	set := newNodeSet([]*corev1.Node{n})

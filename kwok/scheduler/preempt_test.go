@@ -11,6 +11,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
@@ -43,6 +45,12 @@ func TestVictims(t *testing.T) {
 	made := func(name, node string, cores int64, priority int32, age int) *corev1.Pod {
 		return ranked(madePod(name, node, cores*1000, 1), priority, age)
 	}
+	both := budget("", 1) // of the pods of a team
+	both.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "both"}}
+	team := func(p *corev1.Pod) *corev1.Pod {
+		p.Labels["team"] = "both"
+		return p
+	}
 	for _, tc := range []struct {
 		name    string
 		pods    []*corev1.Pod
@@ -56,10 +64,25 @@ func TestVictims(t *testing.T) {
 		{"none of lower priority", []*corev1.Pod{made("x", "a", 4, 100, 0), made("y", "b", 4, 100, 0), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0), nil, nil},
 		{"budgets hold", []*corev1.Pod{made("x", "a", 4, 1, 0), made("y", "b", 4, 5, 0), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0),
 			[]*policyv1.PodDisruptionBudget{budget("x", 0), budget("y", 1)}, []string{"b", "y"}},
+		{"a budget of which one pod may go: the least important", []*corev1.Pod{team(made("x", "a", 2, 5, 0)), team(made("w", "a", 2, 1, 0)), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
+			made("p", "", 2, 100, 0), []*policyv1.PodDisruptionBudget{both}, []string{"a", "w"}},
+		{"the other, if that does not help", []*corev1.Pod{team(made("x", "a", 3, 5, 0)), team(made("w", "a", 1, 1, 0)), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
+			made("p", "", 3, 100, 0), []*policyv1.PodDisruptionBudget{both}, []string{"a", "x"}},
+		{"none, if both would have to go", []*corev1.Pod{team(made("x", "a", 2, 5, 0)), team(made("w", "a", 2, 1, 0)), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
+			made("p", "", 4, 100, 0), []*policyv1.PodDisruptionBudget{both}, nil},
+		{"no pod of two budgets, which the API does not evict", []*corev1.Pod{made("x", "a", 4, 1, 0), made("y", "b", 4, 5, 0), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0),
+			[]*policyv1.PodDisruptionBudget{budget("x", 1), budget("x", 1)}, []string{"b", "y"}},
 		{"those that go need no eviction", []*corev1.Pod{made("x", "a", 4, 1, 0), going(made("y", "b", 4, 500, 0)), made("z", "c", 4, 200, 0)}, made("p", "", 2, 100, 0), nil, []string{"b"}},
 		{"more than all that is there", []*corev1.Pod{made("x", "a", 4, 1, 0)}, made("p", "", 5, 100, 0), nil, nil},
 		{"whom the pod wants apart", []*corev1.Pod{made("x", "a", 1, 1, 0), made("other", "a", 1, 1, 0), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0)},
 			apartFrom(made("p", "", 2, 100, 0), "x"), nil, []string{"a", "x"}},
+		{"one that was nominated, and ends, takes nobody with it", []*corev1.Pod{
+			made("x", "a", 1, 200, 0), made("v", "a", 3, 1, 0), made("y", "b", 4, 200, 0), made("z", "c", 4, 200, 0), func() *corev1.Pod {
+				p := going(made("nominated", "", 1, 100, 0))
+				p.Labels["name"], p.Status.NominatedNodeName = "x", "a"
+				return p
+			}(),
+		}, apartFrom(made("p", "", 2, 100, 0), "x"), nil, nil},
 		{"room that is kept for another", []*corev1.Pod{
 			made("x", "a", 2, 1, 0), func() *corev1.Pod { p := made("nominated", "", 2, 100, 0); p.Status.NominatedNodeName = "a"; return p }(),
 			made("y", "b", 4, 9, 0), made("z", "c", 4, 200, 0),
@@ -81,7 +104,7 @@ func TestVictims(t *testing.T) {
 				t.Fatalf("the pod fits: %v", m.mask)
 			}
 			var got []string
-			if k := c.preemption(m, tc.budgets); k != nil {
+			if k, _ := c.preemption(m, tc.budgets); k != nil {
 				got = []string{k.node.Name}
 				for _, v := range k.victims {
 					got = append(got, v.Name)
@@ -94,13 +117,82 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// TestNominated: a pod that is nominated for a node has its room there, against pods of no higher priority; but no
-// pod is near it before it is bound.
+// TestEvictedOnce: between the eviction of a victim and the event that shows it, its budget shows that nothing is left;
+// no other node is emptied meanwhile.
+func TestEvictedOnce(t *testing.T) {
+	x, y, p := ranked(madePod("x", "a", 4000, 1), 1, 0), ranked(madePod("y", "b", 4000, 1), 5, 0), ranked(madePod("p", "", 2000, 1), 100, 0)
+	c := cacheOf([]*corev1.Node{madeNode("a", 4000, 8192, 10), madeNode("b", 4000, 8192, 10)}, []*corev1.Pod{x, y, p})
+	m, err := c.moment(p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: x.Labels}},
+		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+	}
+	victims := func() string {
+		t.Helper()
+		k, _ := c.preemption(m, []*policyv1.PodDisruptionBudget{b})
+		if k == nil {
+			t.Fatal("no node can be emptied")
+		}
+		names := k.node.Name + ":"
+		for _, v := range k.victims {
+			names += " " + v.Name
+		}
+		return names
+	}
+	if got := victims(); got != "a: x" {
+		t.Fatalf("at first %s, want x on a, of the lowest priority", got)
+	}
+	c.evicted(x.UID)
+	b.Status.DisruptionsAllowed = 0
+	if got := victims(); got != "a:" {
+		t.Errorf("after the eviction of x %s, want a without any other", got)
+	}
+	c.setPod(x) // an older version
+	if got := victims(); got != "a:" {
+		t.Errorf("after a late event of x %s, want a without any other", got)
+	}
+}
+
+// TestFitsMeanwhile: a pod that fits since the last of its victims has gone stays nominated, and preempts nobody.
+func TestFitsMeanwhile(t *testing.T) {
+	x, p := ranked(madePod("x", "a", 4000, 1), 1, 0), ranked(madePod("p", "", 2000, 1), 100, 0)
+	p.Status.NominatedNodeName = "a"
+	client := fake.NewClientset(x, p)
+	s := &Scheduler{
+		client: client, cache: cacheOf([]*corev1.Node{madeNode("a", 4000, 8192, 10)}, []*corev1.Pod{x, p}),
+		budgets: informers.NewSharedInformerFactory(client, 0).Policy().V1().PodDisruptionBudgets().Lister(),
+	}
+	m, err := s.cache.moment(p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cache.deletePod(x.UID)
+	if got := s.preempt(ctx, m); got != "" || len(client.Actions()) > 0 {
+		t.Errorf("preempt says %q and calls %v, want nothing", got, client.Actions())
+	}
+}
+
+// TestNominated: a pod that is nominated for a node has its room and its port there, against pods of no higher
+// priority, and who does not want to be beside it stays away; but no pod is near it before it is bound.
 func TestNominated(t *testing.T) {
 	n := madeNode("a", 4000, 8192, 10)
 	n.Labels[corev1.LabelHostname] = "a"
 	nominated := ranked(madePod("nominated", "", 3000, 1), 10, 0)
 	nominated.Status.NominatedNodeName = "a"
+	withPort := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+		return p
+	}
+	withPort(nominated)
+	away := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "nominated"}}},
+		}}}
+		return p
+	}
 	near := func(p *corev1.Pod) *corev1.Pod {
 		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "nominated"}}},
@@ -115,6 +207,10 @@ func TestNominated(t *testing.T) {
 		{ranked(madePod("p", "", 1000, 1), 10, 0), ""},
 		{ranked(madePod("p", "", 2000, 1), 11, 0), ""},
 		{near(ranked(madePod("p", "", 1000, 1), 10, 0)), "pod affinity not matched"},
+		{withPort(ranked(madePod("p", "", 1000, 1), 10, 0)), "host port taken"},
+		{withPort(ranked(madePod("p", "", 1000, 1), 11, 0)), ""},
+		{away(ranked(madePod("p", "", 1000, 1), 10, 0)), "pod anti-affinity not matched"},
+		{away(ranked(madePod("p", "", 1000, 1), 11, 0)), ""},
 		{nominated, ""},
 	} {
 		m, err := cacheOf([]*corev1.Node{n}, []*corev1.Pod{nominated, tc.pod}).moment(tc.pod, 1, nil)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -246,14 +248,19 @@ func (s *Scheduler) retryHelped(by *corev1.Pod) {
 	s.retry(func(p *filters.Pod) bool { return p.HelpedBy(by) })
 }
 
+// retry queues them in the order of their turns: the first of them is taken at once if nothing else is under way.
 func (s *Scheduler) retry(which func(*filters.Pod) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	turns := map[types.UID]turn{}
 	for uid, p := range s.unfit {
 		if which(p) {
-			s.queue.Add(uid)
+			turns[uid] = s.cache.order(uid)
 			delete(s.unfit, uid)
 		}
+	}
+	for _, uid := range slices.SortedFunc(maps.Keys(turns), func(a, b types.UID) int { return compareTurns(turns[a], turns[b]) }) {
+		s.queue.Add(uid)
 	}
 }
 

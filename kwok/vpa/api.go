@@ -95,7 +95,7 @@ type ContainerPolicy struct {
 	MaxAllowed          corev1.ResourceList    `json:"maxAllowed,omitempty"`
 	ControlledResources *[]corev1.ResourceName `json:"controlledResources,omitempty"` // default: both
 	ControlledValues    *string                `json:"controlledValues,omitempty"`    // RequestsAndLimits (default) or RequestsOnly
-	StartupBoost        *StartupBoost          `json:"startupBoost,omitempty"`        // in place of that of the autoscaler
+	StartupBoost        *StartupBoost          `json:"startupBoost,omitempty"`        // in place of that of the autoscaler, but for a duration that it leaves out
 }
 
 // AutoscalerStatus is what a recommender writes.

@@ -42,6 +42,16 @@ func (b *CPUBoost) check() error {
 	return nil
 }
 
+// lasting returns the boost of a container's policy, which lasts as long as the autoscaler's unless it says otherwise.
+func (b *CPUBoost) lasting(general *CPUBoost) *CPUBoost {
+	if b == nil || b.DurationSeconds != nil || general == nil {
+		return b
+	}
+	own := *b
+	own.DurationSeconds = general.DurationSeconds
+	return &own
+}
+
 // raise returns the requests and limits of a container that is to get those of next: CPU is boosted, and a limit
 // of CPU follows in the proportion of the template's. With requestsOnly limits stay, and the request stays below
 // them. A container without a request of CPU is left as it is.
@@ -54,7 +64,10 @@ func (b *CPUBoost) raise(next, template *corev1.ResourceRequirements, requestsOn
 	if b.Type == BoostFactor {
 		to = min(base, cluster.MaxAmount/int64(*b.Factor)) * int64(*b.Factor)
 	} else {
-		to = min(base+b.Quantity.MilliValue(), cluster.MaxAmount)
+		to = cluster.MaxAmount
+		if b.Quantity.CmpInt64(cluster.MaxAmount/1000) < 0 { // MilliValue of more may be 0
+			to = min(min(base, cluster.MaxAmount)+b.Quantity.MilliValue(), cluster.MaxAmount)
+		}
 	}
 	limit := next.Limits.Cpu().MilliValue()
 	switch had, asked := template.Limits.Cpu().MilliValue(), template.Requests.Cpu().MilliValue(); {

@@ -42,6 +42,9 @@ func TestRaise(t *testing.T) {
 		{"requests only, a millicore below the limit", factor(3), cpu("300m", "800m"), cpu("400m", "800m"), true, "799m 800m"},
 		{"a limit that only the model has set", factor(4), cpu("300m", "800m"), cpu("300m", ""), false, "1200m 1200m"},
 		{"nothing requested", factor(2), cpu("", ""), cpu("", ""), false, "0 0"},
+		// cluster.MaxAmount is 2^53 millicores.
+		{"a quantity to which nothing can be added", quantity("9223372036854775"), cpu("1", "2"), cpu("1", "2"), false, "9007199254740992m 9007199254740992m"},
+		{"a quantity whose millicores are no int64", quantity("9E"), cpu("1", ""), cpu("1", ""), false, "9007199254740992m 0"},
 		{"1 changes nothing", factor(1), cpu("250m", "500m"), cpu("250m", "500m"), false, "250m 500m"},
 	} {
 		requests, limits := tc.boost.raise(tc.next, tc.template, tc.requestsOnly)
@@ -52,6 +55,39 @@ func TestRaise(t *testing.T) {
 	for _, b := range []*CPUBoost{{}, {Type: BoostFactor}, factor(0), {Type: BoostQuantity}, quantity("-1"), {Type: "Twice"}} {
 		if b.check() == nil {
 			t.Errorf("%+v is accepted", b)
+		}
+	}
+}
+
+// TestBoostOf: a container's policy has the say, but for a duration that it leaves out, as upstream's
+// GetExpiredStartupCPUBoostAnnotations has it.
+func TestBoostOf(t *testing.T) {
+	n := func(v int32) *int32 { return &v }
+	boost := func(factor int32, seconds *int32) *StartupBoost {
+		return &StartupBoost{CPU: &CPUBoost{Type: BoostFactor, Factor: &factor, DurationSeconds: seconds}}
+	}
+	for _, tc := range []struct {
+		name         string
+		general, own *StartupBoost
+		want         string
+	}{
+		{"the autoscaler's", boost(2, n(60)), nil, "2 for 60 s"},
+		{"the policy's", boost(2, n(60)), boost(3, n(30)), "3 for 30 s"},
+		{"for as long as the autoscaler's", boost(2, n(60)), boost(3, nil), "3 for 60 s"},
+		{"for no time", boost(2, n(60)), boost(3, n(0)), "3 for 0 s"},
+		{"the policy's alone", nil, boost(3, nil), "3"},
+		{"none", boost(2, n(60)), &StartupBoost{}, "none"},
+	} {
+		a := &Autoscaler{Spec: AutoscalerSpec{StartupBoost: tc.general, ResourcePolicy: &ResourcePolicy{ContainerPolicies: []ContainerPolicy{{ContainerName: "main", StartupBoost: tc.own}}}}}
+		got := "none"
+		if b := policyOf(a, "main").boost; b != nil {
+			got = fmt.Sprint(*b.Factor)
+			if b.DurationSeconds != nil {
+				got += fmt.Sprintf(" for %d s", *b.DurationSeconds)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
 }

@@ -219,7 +219,7 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 		p.memory = slices.Contains(*found.ControlledResources, corev1.ResourceMemory)
 	}
 	if found.StartupBoost != nil {
-		p.boost = found.StartupBoost.CPU
+		p.boost = found.StartupBoost.CPU.lasting(p.boost)
 	}
 	p.requestsOnly = found.ControlledValues != nil && *found.ControlledValues == env.RequestsOnly
 	return p
