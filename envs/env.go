@@ -122,7 +122,8 @@ type Baseline struct {
 // the first time in an episode that the rule is asked: at its first decision, unless it comes in
 // later. Other actions may have been taken than the rule told, and it need not be asked at
 // every decision. A rule changes nothing in the Task, but that it may leave a plan ([Planned]).
-type Rule func(s *cluster.State, first bool, action []float32) error
+// One that may think for long ends with an error when ctx does.
+type Rule func(ctx context.Context, s *cluster.State, first bool, action []float32) error
 
 var (
 	// ErrResetNeeded is returned by Step before the first Reset and after an episode's end.

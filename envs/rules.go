@@ -103,8 +103,8 @@ func (r *Rules) make(i int) error {
 // Act writes the actions that the baseline takes at this moment to actions. Rows that decide
 // nothing, because an autoreset or a Reset comes next, keep what they have; [Vec.Decides] tells
 // them. At one moment the answer is the same however often it is asked for. Rules run in
-// parallel, since a solver may take milliseconds; when ctx ends, those that have not begun are
-// left out. An environment that was never reset is an [ErrResetNeeded].
+// parallel, since a solver may take seconds; when ctx ends, those that have not begun are left
+// out, and those that have end too. An environment that was never reset is an [ErrResetNeeded].
 func (r *Rules) Act(ctx context.Context, actions []float32) error {
 	k := r.v.nAct
 	for i, e := range r.v.envs {
@@ -143,7 +143,7 @@ func (r *Rules) askAll(ctx context.Context) {
 					continue
 				}
 				if r.rows[i].err = ctx.Err(); r.rows[i].err == nil {
-					r.rows[i].err = r.ask(i)
+					r.rows[i].err = r.ask(ctx, i)
 				}
 			}
 		})
@@ -158,7 +158,7 @@ func (r *Rules) fresh(i int) bool {
 }
 
 // ask asks the rule of environment i and takes its plan back, also where it fails.
-func (r *Rules) ask(i int) (err error) {
+func (r *Rules) ask(ctx context.Context, i int) (err error) {
 	e, row, k := r.v.envs[i], &r.rows[i], r.v.nAct
 	p, plans := e.task.(Planned)
 	defer func() {
@@ -180,7 +180,10 @@ func (r *Rules) ask(i int) (err error) {
 	if plans {
 		p.TakePlan() // of another baseline
 	}
-	if err := row.rule(e.State(), first, r.act[i*k:(i+1)*k]); err != nil {
+	if err := row.rule(ctx, e.State(), first, r.act[i*k:(i+1)*k]); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err() // which tells nothing of the baseline
+		}
 		return &ruleError{r.name, err}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -53,7 +54,7 @@ func (p *planning) TakePlan() any {
 func (p *planning) SetPlan(plan any) { p.plan = plan.(*float64) }
 
 // planningSpec has a baseline that takes action 1 and plans to be paid 100 plus its number of
-// calls, and two that plan to be paid nothing and then fail, of which one panics.
+// calls, one that ponders, and two that plan to be paid nothing and then fail, of which one panics.
 func planningSpec() *envs.Spec {
 	return &envs.Spec{
 		ID: "toy/Planning-v0",
@@ -63,7 +64,7 @@ func planningSpec() *envs.Spec {
 		Baselines: []envs.Baseline{
 			{Name: "planner", New: func(task envs.Task) (envs.Rule, error) {
 				calls := 0.0
-				return func(_ *cluster.State, first bool, action []float32) error {
+				return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 					if first {
 						calls = 0
 					}
@@ -74,13 +75,19 @@ func planningSpec() *envs.Spec {
 				}, nil
 			}},
 			{Name: "panics", New: func(task envs.Task) (envs.Rule, error) {
-				return func(*cluster.State, bool, []float32) error {
+				return func(context.Context, *cluster.State, bool, []float32) error {
 					task.(*planning).plan = new(float64)
 					panic("at the disco")
 				}, nil
 			}},
+			{Name: "ponders", New: func(envs.Task) (envs.Rule, error) {
+				return func(ctx context.Context, _ *cluster.State, _ bool, _ []float32) error {
+					<-ctx.Done()
+					return errors.New("no answer yet")
+				}, nil
+			}},
 			{Name: "errs", New: func(task envs.Task) (envs.Rule, error) {
-				return func(*cluster.State, bool, []float32) error {
+				return func(context.Context, *cluster.State, bool, []float32) error {
 					task.(*planning).plan = new(float64)
 					return errors.New("on second thoughts")
 				}, nil
@@ -171,6 +178,27 @@ func TestRules(t *testing.T) {
 	}
 	if err := p.Act(ctx, told); err == nil || errors.Is(err, envs.ErrBaseline) {
 		t.Errorf("a rule that panics: %v, want an error that is no ErrBaseline", err)
+	}
+}
+
+// A rule that ponders ends with its context, whose error is what a deadline is told by.
+func TestRulesThatPonder(t *testing.T) {
+	v, err := envs.NewVec(planningSpec(), 1, envs.VecOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := envs.NewRules(v, "ponders", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if err := r.Act(short, make([]float32, 1)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, envs.ErrBaseline) {
+		t.Errorf("a rule that ponders: %v, want DeadlineExceeded and no ErrBaseline", err)
 	}
 }
 

@@ -207,9 +207,9 @@ func (o *lraLearnedFlags) solve(ctx context.Context, table *lra.Table, nodes int
 		name  string
 		place func(p *lra.Problem) (lra.Placement, error)
 	}{
-		{"greedy, best of 21", func(p *lra.Problem) (lra.Placement, error) { return p.BestGreedy(20, rand.New(pcg.New(o.seed))) }},
+		{"greedy, best of 21", func(p *lra.Problem) (lra.Placement, error) { return p.BestGreedy(ctx, 20, rand.New(pcg.New(o.seed))) }},
 		{"greedy", func(p *lra.Problem) (lra.Placement, error) { return p.Place(lra.AppOrder(p.Batch), p.Greedy) }},
-		{"local-search", localSearch},
+		{"local-search", func(p *lra.Problem) (lra.Placement, error) { return localSearch(ctx, p) }},
 		{fmt.Sprintf("milp, %d nodes", o.milp), func(p *lra.Problem) (lra.Placement, error) { return solve(ctx, p, lra.SolveOptions{Nodes: o.milp}) }},
 	}
 	if o.milp == 0 {

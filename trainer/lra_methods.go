@@ -49,10 +49,10 @@ func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.C
 }
 
 // localSearch improves the greedy placement by the best moves and swaps.
-func localSearch(p *lra.Problem) (lra.Placement, error) {
+func localSearch(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
 	x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
 	if err == nil {
-		p.LocalSearch(x)
+		p.LocalSearch(ctx, x)
 	}
 	return x, err
 }
@@ -76,8 +76,8 @@ var lraMethods = []lraMethod{
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		return p.Place(order, p.Greedy)
 	}, false},
-	{"local-search", "Greedy, improved by the best moves and swaps", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		return localSearch(p)
+	{"local-search", "Greedy, improved by the best moves and swaps", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		return localSearch(ctx, p)
 	}, false},
 	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
 		return solve(ctx, p, lra.SolveOptions{})

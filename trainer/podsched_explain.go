@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,7 @@ func newPodschedExplain() *cobra.Command {
 				return err
 			}
 			columns, rows := task.Explain(v.Env(0).State())
-			names, choices, err := choicesOf(v, rows)
+			names, choices, err := choicesOf(cmd.Context(), v, rows)
 			if err != nil {
 				return err
 			}
@@ -134,7 +135,7 @@ func playTo(cmd *cobra.Command, v *envs.Vec, name string, seed uint64, decisions
 
 // choicesOf asks each baseline for the decision to come, as far as it can answer in the middle of
 // an episode, and returns the names of the nodes that they choose.
-func choicesOf(v *envs.Vec, rows [][]string) (names, choices []string, err error) {
+func choicesOf(ctx context.Context, v *envs.Vec, rows [][]string) (names, choices []string, err error) {
 	action := make([]float32, 1)
 	for _, b := range v.Spec().Baselines {
 		if b.Oracle {
@@ -144,7 +145,7 @@ func choicesOf(v *envs.Vec, rows [][]string) (names, choices []string, err error
 		if err != nil {
 			continue // not for these options
 		}
-		if err := rule(v.Env(0).State(), false, action); err != nil {
+		if err := rule(ctx, v.Env(0).State(), false, action); err != nil {
 			return nil, nil, fmt.Errorf("baseline %s: %w", b.Name, err)
 		}
 		choice := "none of the nodes" // an action after the last node: wait

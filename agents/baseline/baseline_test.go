@@ -56,7 +56,7 @@ func with(spec *envs.Spec, makes func() (envs.Rule, error)) *envs.Spec {
 // recorder notes the first flags that its rule is given.
 func recorder(firsts *[]bool) func() (envs.Rule, error) {
 	return func() (envs.Rule, error) {
-		return func(_ *cluster.State, first bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 			*firsts = append(*firsts, first)
 			action[0] = 0
 			return nil
@@ -158,7 +158,7 @@ func TestRulesRunInParallel(t *testing.T) {
 	spec := with(multiSpec(space.MultiDiscrete{NVec: []int{100, 100}}), func() (envs.Rule, error) {
 		id, calls := made, 0
 		made++
-		return func(s *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, s *cluster.State, _ bool, action []float32) error {
 			if s == nil || len(action) != 2 {
 				return errors.New("no state, or an action of another size")
 			}
@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 	v, b := newVec(t, with(envcheck.Timing(1, 0), func() (envs.Rule, error) {
 		rules++
 		fails := rules == 2
-		return func(_ *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			action[0] = 0
 			if fails {
 				return broken

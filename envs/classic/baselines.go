@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -28,7 +29,7 @@ func cartPoleRule(right func(state [4]float64) bool) func(envs.Task) (envs.Rule,
 		if !ok {
 			return nil, fmt.Errorf("classic: baseline of *CartPole for a task of type %T", t)
 		}
-		return func(_ *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			action[0] = 0
 			if right(p.state) {
 				action[0] = 1

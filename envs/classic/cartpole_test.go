@@ -284,7 +284,7 @@ func baselineLengths(t *testing.T, base envs.Baseline, episodes int) (lengths []
 			t.Fatal(err)
 		}
 		for first := true; !b.Done(0); first = false {
-			if err := rule(v.Env(0).State(), first, action); err != nil {
+			if err := rule(ctx, v.Env(0).State(), first, action); err != nil {
 				t.Fatal(err)
 			}
 			if b, err = v.Step(ctx, action); err != nil {

@@ -29,7 +29,7 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	action, first := make([]float32, act.Size()), true
 	other := make([]float32, act.Size())
 	for step := range min(c.opts.Steps, 100) {
-		if err := rule(v.Env(0).State(), first, action); err != nil {
+		if err := rule(ctx, v.Env(0).State(), first, action); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}
 		b, err := v.Step(ctx, action)

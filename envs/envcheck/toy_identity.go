@@ -20,7 +20,7 @@ func IdentityBox(size int, eps float64) *envs.Spec {
 		if !ok {
 			return nil, errTask
 		}
-		return func(_ *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			copy(action, task.want)
 			return nil
 		}, nil

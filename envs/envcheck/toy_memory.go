@@ -21,7 +21,7 @@ func Memory(n, length int) *envs.Spec {
 		if !ok {
 			return nil, errTask
 		}
-		return func(_ *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			action[0] = float32(task.cue)
 			return nil
 		}, nil

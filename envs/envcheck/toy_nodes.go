@@ -24,7 +24,7 @@ func LargestNode(n int, wait bool) *envs.Spec {
 		if !ok {
 			return nil, errTask
 		}
-		return func(_ *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			action[0] = float32(task.best())
 			return nil
 		}, nil
@@ -163,7 +163,7 @@ func RecalledNode(n, length int) *envs.Spec {
 		if !ok {
 			return nil, errTask
 		}
-		return func(_ *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			action[0] = float32(task.wanted())
 			return nil
 		}, nil

@@ -105,7 +105,7 @@ func Play(tb testing.TB, v *envs.Vec, rule envs.Rule, seed uint64) *envs.Batch {
 	_, act := v.Spaces()
 	action := make([]float32, act.Size())
 	for i := 0; i == 0 || !b.Done(0); i++ {
-		if err := rule(v.Env(0).State(), i == 0, action); err != nil {
+		if err := rule(tb.Context(), v.Env(0).State(), i == 0, action); err != nil {
 			tb.Fatal(err)
 		}
 		if b = Step(tb, v, action...); b.Invalid[0] {

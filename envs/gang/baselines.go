@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -47,7 +48,7 @@ func planBy(cfg PlannerConfig) func(envs.Task) (envs.Rule, error) {
 		}
 		var p Planner
 		next := make([]uint16, t.src.model.NumTasks())
-		return func(_ *cluster.State, first bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 			if first {
 				var err error
 				if p, err = NewPlanner(cfg, t.in, t.Episode()); err != nil {

@@ -40,7 +40,7 @@ func (t *Task) present() *Problem {
 
 // choose wraps a chooser, which is made anew for each episode, as a rule. Where the chooser
 // finds no node, the first is taken that the task permits.
-func choose(start func(t *Task, p *Problem) (Chooser, error)) func(envs.Task) (envs.Rule, error) {
+func choose(start func(ctx context.Context, t *Task, p *Problem) (Chooser, error)) func(envs.Task) (envs.Rule, error) {
 	return func(task envs.Task) (envs.Rule, error) {
 		t, ok := task.(*Task)
 		if !ok {
@@ -48,10 +48,10 @@ func choose(start func(t *Task, p *Problem) (Chooser, error)) func(envs.Task) (e
 		}
 		var chooser Chooser
 		node, decision := 0, 0
-		return func(_ *cluster.State, first bool, action []float32) error {
+		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
 			if first {
 				var err error
-				if chooser, err = start(t, t.present()); err != nil {
+				if chooser, err = start(ctx, t, t.present()); err != nil {
 					return err
 				}
 			}
@@ -97,13 +97,16 @@ func (t *Task) pickBelow(n int) int {
 // plan wraps a planner of whole batches as a rule: a container goes to the first node that is
 // still to get one of its application. A batch that cannot be placed whole, or not in the planner's
 // order, is placed greedily.
-func plan(solve func(p *Problem) (Placement, error)) func(envs.Task) (envs.Rule, error) {
-	rule := choose(func(t *Task, _ *Problem) (Chooser, error) {
+func plan(solve func(ctx context.Context, p *Problem) (Placement, error)) func(envs.Task) (envs.Rule, error) {
+	rule := choose(func(ctx context.Context, t *Task, _ *Problem) (Chooser, error) {
 		p, err := t.Problem()
 		if err != nil {
 			return nil, err
 		}
-		target, err := solve(p)
+		target, err := solve(ctx, p)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if errors.Is(err, errInfeasible) {
 			return p.Greedy, nil
 		}
@@ -137,31 +140,35 @@ func newBaselineRand() *rand.Rand { return rand.New(pcg.New(baselineSeed)) }
 
 var placementBaselines = []envs.Baseline{
 	{Name: "random", Doc: "Draws among the nodes that permit the container.",
-		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.Random(newBaselineRand()), nil })},
+		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.Random(newBaselineRand()), nil })},
 	{Name: "round_robin", Doc: "Takes the nodes in turn.",
-		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.RoundRobin(), nil })},
+		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.RoundRobin(), nil })},
 	{Name: "least_loaded", Doc: "Takes the node with the fewest containers, then the fewest of the application.",
-		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.LeastLoaded, nil })},
+		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.LeastLoaded, nil })},
 	{Name: "paragon", Doc: "Keeps what the containers cause and tolerate apart, as Paragon is published.",
-		New: choose(func(t *Task, p *Problem) (Chooser, error) {
+		New: choose(func(_ context.Context, t *Task, p *Problem) (Chooser, error) {
 			return p.Paragon(t.src.constraints, newBaselineRand()), nil
 		})},
 	{Name: "paragon_as_coded", Doc: "Paragon as the earlier project coded it, with its deviations.",
-		New: choose(func(t *Task, p *Problem) (Chooser, error) {
+		New: choose(func(_ context.Context, t *Task, p *Problem) (Chooser, error) {
 			return p.ParagonAsCoded(t.src.constraints, newBaselineRand()), nil
 		})},
 	{Name: "greedy", Doc: "Takes the node whose value grows most, in the order of arrival.",
-		New: choose(func(_ *Task, p *Problem) (Chooser, error) { return p.Greedy, nil })},
+		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.Greedy, nil })},
 	{Name: "greedy_app_order", Doc: "Plans the batch greedily, all containers of an application after the other.",
-		New: plan(func(p *Problem) (Placement, error) { return p.Place(AppOrder(p.Batch), p.Greedy) })},
+		New: plan(func(ctx context.Context, p *Problem) (Placement, error) {
+			return p.Place(AppOrder(p.Batch), until(ctx, p.Greedy))
+		})},
 	{Name: "greedy_best_of_21", Doc: "Plans the batch greedily in the order of applications and in 20 random ones, and takes the best.",
-		New: plan(func(p *Problem) (Placement, error) { return p.BestGreedy(20, newBaselineRand()) })},
+		New: plan(func(ctx context.Context, p *Problem) (Placement, error) {
+			return p.BestGreedy(ctx, 20, newBaselineRand())
+		})},
 	{Name: "greedy_local_search", Doc: "Plans greedily in the order of applications and improves by the best moves and swaps.",
-		New: plan((*Problem).greedyLocalSearch)},
+		New: plan(func(ctx context.Context, p *Problem) (Placement, error) { return p.greedyLocalSearch(ctx) })},
 	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
 		New: func(task envs.Task) (envs.Rule, error) {
-			return plan(func(p *Problem) (Placement, error) {
-				s, err := p.Medea(context.Background(), task.(*Task).src.constraints, baselineNodes)
+			return plan(func(ctx context.Context, p *Problem) (Placement, error) {
+				s, err := p.Medea(ctx, task.(*Task).src.constraints, baselineNodes)
 				if err != nil {
 					return nil, err
 				}
@@ -169,8 +176,8 @@ var placementBaselines = []envs.Baseline{
 			})(task)
 		}},
 	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
-		New: plan(func(p *Problem) (Placement, error) {
-			s, err := p.Solve(context.Background(), SolveOptions{Nodes: baselineNodes})
+		New: plan(func(ctx context.Context, p *Problem) (Placement, error) {
+			s, err := p.Solve(ctx, SolveOptions{Nodes: baselineNodes})
 			if err != nil {
 				return nil, err
 			}
@@ -178,27 +185,40 @@ var placementBaselines = []envs.Baseline{
 		})},
 }
 
-func (p *Problem) greedyLocalSearch() (Placement, error) {
-	x, err := p.Place(AppOrder(p.Batch), p.Greedy)
+func (p *Problem) greedyLocalSearch(ctx context.Context) (Placement, error) {
+	x, err := p.Place(AppOrder(p.Batch), until(ctx, p.Greedy))
 	if err != nil {
 		return nil, err
 	}
-	p.LocalSearch(x)
+	p.LocalSearch(ctx, x)
 	return x, nil
 }
 
+// until returns a chooser that finds no node any more when ctx has ended.
+func until(ctx context.Context, choose Chooser) Chooser {
+	return func(x Placement, app int) int {
+		if ctx.Err() != nil {
+			return -1
+		}
+		return choose(x, app)
+	}
+}
+
 // BestGreedy returns the best of the greedy placements in the order of applications and in
-// shuffles random orders.
-func (p *Problem) BestGreedy(shuffles int, rng *rand.Rand) (Placement, error) {
+// shuffles random orders, or the error of ctx when that ends.
+func (p *Problem) BestGreedy(ctx context.Context, shuffles int, rng *rand.Rand) (Placement, error) {
 	order := AppOrder(p.Batch)
-	best, err := p.Place(order, p.Greedy)
+	best, err := p.Place(order, until(ctx, p.Greedy))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(ctx.Err(), err)
 	}
 	for range shuffles {
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		if x, err := p.Place(order, p.Greedy); err == nil && p.Value(x) > p.Value(best) {
+		if x, err := p.Place(order, until(ctx, p.Greedy)); err == nil && p.Value(x) > p.Value(best) {
 			best = x
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 	}
 	return best, nil

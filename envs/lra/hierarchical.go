@@ -47,7 +47,7 @@ var subSchedulers = map[string]SubScheduler{
 	"greedy":              byChooser(func(p *Problem) Chooser { return p.Greedy }),
 	"round_robin":         byChooser((*Problem).RoundRobin),
 	"least_loaded":        byChooser(func(p *Problem) Chooser { return p.LeastLoaded }),
-	"greedy_local_search": fillBy((*Problem).greedyLocalSearch),
+	"greedy_local_search": fillBy(func(p *Problem) (Placement, error) { return p.greedyLocalSearch(context.Background()) }),
 	"milp": fillBy(func(p *Problem) (Placement, error) {
 		s, err := p.Solve(context.Background(), SolveOptions{Nodes: baselineNodes})
 		if err != nil {
@@ -337,7 +337,7 @@ func divide(start func(t *HierarchicalTask) func(app int) int) func(envs.Task) (
 		}
 		var next func(app int) int
 		sub, container := 0, 0
-		return func(_ *cluster.State, first bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 			if first {
 				next = start(t)
 			}

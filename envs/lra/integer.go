@@ -113,8 +113,11 @@ func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, erro
 		return nil, err
 	}
 	s := &search{p: p, g: g, opts: opts, best: math.Inf(-1), unsettled: math.Inf(-1)}
-	s.start()
-	s.round()
+	s.start(ctx)
+	s.round(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, err // the placements that were to be found may be missing
+	}
 	s.shrink()
 	if s.opts.Nodes == 0 {
 		s.opts.Nodes = 100_000_000 / len(s.g.state)
@@ -181,17 +184,17 @@ func (s *search) offer(x Placement) {
 }
 
 // start offers the greedy placement, improved.
-func (s *search) start() {
+func (s *search) start(ctx context.Context) {
 	s.bound = s.g.objective()
-	if x, err := s.p.Place(AppOrder(s.p.Batch), s.p.Greedy); err == nil {
-		s.p.LocalSearch(x)
+	if x, err := s.p.Place(AppOrder(s.p.Batch), until(ctx, s.p.Greedy)); err == nil {
+		s.p.LocalSearch(ctx, x)
 		s.offer(x)
 	}
 }
 
 // round offers what becomes of the present solution of the relaxation rounded down: the rest
 // is placed greedily, and the whole is improved.
-func (s *search) round() {
+func (s *search) round(ctx context.Context) {
 	free := make([][]int, len(s.p.Models))
 	for i := len(s.p.Class) - 1; i >= 0; i-- {
 		free[s.p.Class[i]] = append(free[s.p.Class[i]], i)
@@ -219,14 +222,15 @@ func (s *search) round() {
 			take(j, s.g.at(j))
 		}
 	}
+	greedy := until(ctx, s.p.Greedy)
 	for _, app := range AppOrder(left) {
-		n := s.p.Greedy(x, app)
+		n := greedy(x, app)
 		if n < 0 {
 			return
 		}
 		x[n] = s.p.model(n).Next[x[n]][app]
 	}
-	s.p.LocalSearch(x)
+	s.p.LocalSearch(ctx, x)
 	s.offer(x)
 }
 
@@ -271,7 +275,7 @@ func (s *search) run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if b, err = s.expand(b); err != nil {
+			if b, err = s.expand(ctx, b); err != nil {
 				return err
 			}
 			if s.nodes >= s.opts.Nodes {
@@ -296,7 +300,7 @@ func (s *search) run(ctx context.Context) error {
 
 // expand solves the relaxation of a branch. Unless that settles it, expand returns the child
 // to go on with and leaves the other in the queue.
-func (s *search) expand(b *branch) (*branch, error) {
+func (s *search) expand(ctx context.Context, b *branch) (*branch, error) {
 	s.nodes++
 	g := s.g
 	s.load(b)
@@ -318,7 +322,7 @@ func (s *search) expand(b *branch) (*branch, error) {
 	}
 	if row < 0 || s.nodes%100 == 0 {
 		s.snap()
-		s.round()
+		s.round(ctx)
 	}
 	if row < 0 {
 		return nil, nil

@@ -256,7 +256,7 @@ func pricing(set func(t *PricingTask, pi *[NumApps]float64) error) func(envs.Tas
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of pricing for a task of type %T", task)
 		}
-		return func(_ *cluster.State, _ bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			pi := t.src.base
 			if err := set(t, &pi); err != nil {
 				return err

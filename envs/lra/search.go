@@ -1,15 +1,21 @@
 package lra
 
+import "context"
+
 // LocalSearch improves x until neither moving one container to another node nor swapping two
 // containers of different nodes raises the value, taking the best such step each time. Nodes
 // of one class in one state are alike, so that a step is looked for among the kinds of nodes
-// that there are, of which the first node is changed. It returns the number of steps.
-func (p *Problem) LocalSearch(x Placement) int {
+// that there are, of which the first node is changed. It ends early when ctx does. It returns the
+// number of steps.
+func (p *Problem) LocalSearch(ctx context.Context, x Placement) int {
 	const epsilon = 1e-9 // below it a step is rounding
 	for steps := 0; ; steps++ {
 		kinds := p.kinds(x)
 		best := exchange{gain: epsilon}
 		for i, from := range kinds {
+			if ctx.Err() != nil {
+				return steps
+			}
 			for j, to := range kinds {
 				if i != j || from.second >= 0 {
 					p.bestExchange(x, from.first, to.at(i == j), &best)

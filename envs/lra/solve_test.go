@@ -99,8 +99,8 @@ func TestLocalSearch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.LocalSearch(x)
-			if x.Batch() != batch || p.LocalSearch(x) != 0 {
+			p.LocalSearch(ctx, x)
+			if x.Batch() != batch || p.LocalSearch(ctx, x) != 0 {
 				t.Errorf("containers %v of %v, or a step was left", x.Batch(), batch)
 			}
 			b, err := p.Bound()

@@ -2,6 +2,7 @@ package lra_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -110,6 +111,24 @@ func TestAskedOnTheWayDown(t *testing.T) {
 		}
 		if err := rules.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
 			t.Errorf("%s: %s takes %v, %v, where %v is permitted", tc.id, tc.baseline, action, err, b.Mask)
+		}
+	}
+}
+
+// TestPlannersEnd: planners of whole batches end with their context, and then begin anew.
+func TestPlannersEnd(t *testing.T) {
+	v := envstest.Open(t, placementID, 1, envs.VecOptions{Options: map[string]any{"nodes": 9, "containers": 40}})
+	envstest.Reset(t, v, 1)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	action := make([]float32, 1)
+	for _, name := range []string{"greedy_app_order", "greedy_best_of_21", "greedy_local_search", "medea", "milp"} {
+		rule := envstest.Rule(t, v, name)
+		if err := rule(ended, v.Env(0).State(), true, action); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with an ended context: %v, want Canceled", name, err)
+		}
+		if err := rule(ctx, v.Env(0).State(), true, action); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -62,7 +63,7 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, err
 			return last
 		}
 		further := func() Recommendation { return next(false) }
-		return func(_ *cluster.State, first bool, action []float32) error {
+		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 			r := next(first)
 			if t.src.discrete {
 				action[0] = float32(t.encodeDiscrete(&r))

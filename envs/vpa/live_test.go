@@ -168,7 +168,7 @@ func TestLiveEqualsEpisode(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					return policyFunc(func(b *envs.Batch, actions []float32) error { return r(nil, b.Begins(0), actions) })
+					return policyFunc(func(b *envs.Batch, actions []float32) error { return r(t.Context(), nil, b.Begins(0), actions) })
 				}
 			}
 			t.Fatalf("no baseline %s", name)
@@ -236,7 +236,7 @@ func upstreamRule(t *testing.T, task *Task) Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policyFunc(func(b *envs.Batch, actions []float32) error { return r(nil, b.Begins(0), actions) })
+	return policyFunc(func(b *envs.Batch, actions []float32) error { return r(t.Context(), nil, b.Begins(0), actions) })
 }
 
 // TestLivePodsComeAndGo: upstream's recommender goes on with the pods that stay, and from a

@@ -155,7 +155,7 @@ func testPlanner(t *testing.T, server kwok.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return func(b *envs.Batch, action []float32) error { return rule(v.Env(0).State(), b.Begins(0), action) }
+		return func(b *envs.Batch, action []float32) error { return rule(ctx, v.Env(0).State(), b.Begins(0), action) }
 	}
 	v := open(t, opts)
 	r, err := Play(ctx, server, v, play(v), 7, nil)

@@ -429,7 +429,7 @@ func greedy(t *testing.T, opts map[string]any) float64 {
 	}
 	batch, err := v.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{11}})
 	for action := []float32{0}; err == nil && !batch.Done(0); {
-		if err = rule(v.Env(0).State(), batch.Begins(0), action); err == nil {
+		if err = rule(ctx, v.Env(0).State(), batch.Begins(0), action); err == nil {
 			batch, err = v.Step(ctx, action)
 		}
 	}

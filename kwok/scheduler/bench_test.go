@@ -85,7 +85,7 @@ func BenchmarkDecision(b *testing.B) {
 					}
 					if s == nil {
 						stock(m)
-					} else if _, err := s.choose(m); err != nil {
+					} else if _, err := s.choose(b.Context(), m); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -74,7 +74,7 @@ func (d *decider) ask(ctx context.Context, m *moment) (choice, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() { // close waits for its end
-		c, err := d.answer(m)
+		c, err := d.answer(ctx, m)
 		<-d.busy
 		answers <- answer{c, err}
 	}()
@@ -87,7 +87,7 @@ func (d *decider) ask(ctx context.Context, m *moment) (choice, error) {
 }
 
 // answer sits the policy down among as many nodes as there are, and asks it.
-func (d *decider) answer(m *moment) (choice, error) {
+func (d *decider) answer(ctx context.Context, m *moment) (choice, error) {
 	if d.seat == nil || d.nodes != len(m.nodes) {
 		s, err := d.policy.open(len(m.nodes))
 		if err != nil {
@@ -100,7 +100,7 @@ func (d *decider) answer(m *moment) (choice, error) {
 		}
 		d.seat, d.nodes = s, len(m.nodes)
 	}
-	return d.seat.choose(m)
+	return d.seat.choose(ctx, m)
 }
 
 // close waits for the policy's last answer, unless that takes too long.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -91,13 +92,13 @@ func (s *seat) close() error {
 
 // choose lets the policy choose among the nodes on which the pod fits, of which there is one at
 // least.
-func (s *seat) choose(m *moment) (choice, error) {
+func (s *seat) choose(ctx context.Context, m *moment) (choice, error) {
 	if err := s.task.Attend(m.state, m.decision); err != nil {
 		return choice{}, err
 	}
 	c := choice{scores: make([]float64, len(m.nodes))}
 	if s.rule != nil {
-		if err := s.rule(m.state, true, s.action); err != nil {
+		if err := s.rule(ctx, m.state, true, s.action); err != nil {
 			return choice{}, err
 		}
 		c.node = int32(s.action[0])

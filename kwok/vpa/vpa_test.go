@@ -86,7 +86,9 @@ func baseline(t *testing.T, name string) func() (vpa.Model, error) {
 // ruled is a rule as a policy.
 type ruled struct{ rule envs.Rule }
 
-func (r ruled) Act(b *envs.Batch, actions []float32) error { return r.rule(nil, b.Begins(0), actions) }
+func (r ruled) Act(b *envs.Batch, actions []float32) error {
+	return r.rule(ctx, nil, b.Begins(0), actions)
+}
 
 // usage is what pods use: it triples every fourth step, from 100 m and 300 MiB.
 func usage(n int) []cluster.Resources {
@@ -142,7 +144,7 @@ func inMemory(t *testing.T, used []cluster.Resources, opts map[string]any) (requ
 	}
 	action := make([]float32, 8)
 	for !b.Done(0) {
-		if err := rule(v.Env(0).State(), b.Begins(0), action); err != nil {
+		if err := rule(ctx, v.Env(0).State(), b.Begins(0), action); err != nil {
 			t.Fatal(err)
 		}
 		if b, err = v.Step(ctx, action); err != nil {

@@ -62,7 +62,7 @@ func init() {
 			return func() (envs.Task, error) { return slow{}, nil }, nil
 		},
 		Baselines: []envs.Baseline{{Name: "ponders", Doc: "Action 0, after a millisecond.", New: func(envs.Task) (envs.Rule, error) {
-			return func(_ *cluster.State, _ bool, action []float32) error {
+			return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 				time.Sleep(time.Millisecond)
 				action[0] = 0
 				return nil

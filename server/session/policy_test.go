@@ -63,7 +63,9 @@ func (p *planned) SetPlan(plan any) { p.plan = plan.(*float64) }
 func init() {
 	rule := func(f func(p *planned, first bool, action []float32) error) func(envs.Task) (envs.Rule, error) {
 		return func(task envs.Task) (envs.Rule, error) {
-			return func(_ *cluster.State, first bool, action []float32) error { return f(task.(*planned), first, action) }, nil
+			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
+				return f(task.(*planned), first, action)
+			}, nil
 		}
 	}
 	envs.Register(&envs.Spec{

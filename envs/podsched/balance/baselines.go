@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -44,7 +45,7 @@ func ruleOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Rule, error)
 		}
 		var choose chooser
 		mask := make([]bool, t.opts.Nodes)
-		return func(s *cluster.State, first bool, action []float32) error {
+		return func(_ context.Context, s *cluster.State, first bool, action []float32) error {
 			if first || choose == nil || t.stats.decisions == 0 {
 				choose = newChooser(t)
 			}

@@ -1,6 +1,7 @@
 package balance_test
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -55,8 +56,8 @@ func placements(t *testing.T, baseline string, seed uint64, opts map[string]any)
 	v := open(t, 1, opts)
 	rule := envstest.Rule(t, v, baseline)
 	i := 0
-	envstest.Play(t, v, func(s *cluster.State, first bool, action []float32) error {
-		err := rule(s, first, action)
+	envstest.Play(t, v, func(_ context.Context, s *cluster.State, first bool, action []float32) error {
+		err := rule(ctx, s, first, action)
 		nodes[i] = int32(action[0])
 		i++
 		return err

@@ -39,7 +39,7 @@ func newExact(task envs.Task) (envs.Rule, error) {
 	}
 	var plan []int
 	mask := make([]bool, n)
-	return func(s *cluster.State, first bool, action []float32) error {
+	return func(_ context.Context, s *cluster.State, first bool, action []float32) error {
 		if first {
 			var err error
 			if plan, err = t.plan(); err != nil {

@@ -54,17 +54,17 @@ func attendEpisode(t *testing.T, opts map[string]any) {
 			t.Fatalf("decision %d: attended\n%v %v\nwant, as in the episode,\n%v %v", decisions, obs, mask, b.Obs, b.Mask)
 		}
 		for k := range rules {
-			if err := rules[k](v.Env(0).State(), false, action); err != nil {
+			if err := rules[k](t.Context(), v.Env(0).State(), false, action); err != nil {
 				t.Fatal(err)
 			}
-			if err := liveRules[k](s, false, liveAction); err != nil {
+			if err := liveRules[k](t.Context(), s, false, liveAction); err != nil {
 				t.Fatal(err)
 			}
 			if liveAction[0] != action[0] {
 				t.Fatalf("decision %d: attended, %s chooses node %v, want %v as in the episode", decisions, names[k], liveAction[0], action[0])
 			}
 		}
-		if err := rules[0](v.Env(0).State(), false, action); err != nil {
+		if err := rules[0](t.Context(), v.Env(0).State(), false, action); err != nil {
 			t.Fatal(err)
 		}
 		b = envstest.Step(t, v, action...)

@@ -1,6 +1,7 @@
 package balance_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -166,9 +167,9 @@ func TestEveryPolicySeesTheSamePods(t *testing.T) {
 		v := open(t, 1, map[string]any{"pods": "mixed", "cpu_load": 0.5, "memory_load": 0.5, "resets": 1})
 		rule := envstest.Rule(t, v, baseline)
 		seen := ""
-		envstest.Play(t, v, func(s *cluster.State, first bool, action []float32) error {
+		envstest.Play(t, v, func(_ context.Context, s *cluster.State, first bool, action []float32) error {
 			seen += fmt.Sprintln(s.Pods[len(s.Pods)-1].Requests)
-			return rule(s, first, action)
+			return rule(ctx, s, first, action)
 		}, 5)
 		return seen
 	}

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -21,7 +22,7 @@ func baselines() []envs.Baseline {
 				return nil, fmt.Errorf("gpu: baseline %s cannot play %T", p.name, task)
 			}
 			var rule placer
-			return func(_ *cluster.State, first bool, action []float32) error {
+			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 				if first || rule == nil {
 					rule = p.new(&t.board, t.in.outlook.reserve, t.drawer())
 				}

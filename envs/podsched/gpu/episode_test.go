@@ -207,7 +207,7 @@ func TestGoldenEpisode(t *testing.T) {
 	action := []float32{0}
 	for k, ended := 0, false; !ended; k++ {
 		pod := task.current
-		if err := rule(v.Env(0).State(), k == 0, action); err != nil {
+		if err := rule(t.Context(), v.Env(0).State(), k == 0, action); err != nil {
 			t.Fatal(err)
 		}
 		b := step(t, v, action[0])

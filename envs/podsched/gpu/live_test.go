@@ -53,11 +53,11 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 			}
 		}
 		for k := len(rules) - 1; k >= 0; k-- { // the first one plays
-			if err := rules[k](v.Env(0).State(), decisions == 0, action); err != nil {
+			if err := rules[k](t.Context(), v.Env(0).State(), decisions == 0, action); err != nil {
 				t.Fatal(err)
 			}
 			planned := task.devices
-			if err := liveRules[k](s, true, liveAction); err != nil {
+			if err := liveRules[k](t.Context(), s, true, liveAction); err != nil {
 				t.Fatal(err)
 			}
 			if liveAction[0] != action[0] || live.Devices(int32(liveAction[0])) != planned {
