@@ -135,10 +135,11 @@ func TestPreemption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, plane)
 			scheduler := name
+			var ours *Scheduler
 			if name == "ours" {
 				c := w.config(byAgent(t, inOrder))
 				scheduler = c.Name
-				w.run(c)
+				ours, _ = w.run(c)
 			}
 			classes := w.classes(map[string]int32{"low": 5, "mid": 10, "high": 100})
 			of := func(class string) func(*corev1.Pod) {
@@ -171,6 +172,13 @@ func TestPreemption(t *testing.T) {
 				}
 				return b.Status.CurrentHealthy == 1
 			})
+			if ours != nil {
+				w.known(ours)
+				w.until("the scheduler knows the budget", func() bool {
+					b, err := ours.budgets.PodDisruptionBudgets(w.namespace).Get("protected")
+					return err == nil && b.Status.CurrentHealthy == 1
+				})
+			}
 			w.create(w.pod("first", scheduler, "2", "1Gi", of("high")))
 			if got := w.placed("first"); got != "b" {
 				t.Errorf("the pod of high priority is on %s, want b, whose pods have the lowest", got)
