@@ -77,7 +77,7 @@ type Scheduler struct {
 	synced  chan struct{} // closed when the first lists are taken in
 	leading atomic.Bool
 	mu      sync.Mutex
-	unfit   map[types.UID]*filters.Pod // pods that fitted no node, to try again when there is room
+	unfit   map[types.UID]*filters.Pod // pods that fitted no node, or are being tried, to try again when there is room
 }
 
 // New returns a Scheduler for the API server that client talks to; see kwok.Connect, which refuses

@@ -8,15 +8,19 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -278,6 +282,49 @@ func TestBetweenDecisionAndBinding(t *testing.T) {
 	w.create(w.pod("all", c.Name, "4", "8Gi"))
 	if got := w.placed("all"); got != "c" {
 		t.Errorf("the pod is on %s, want c", got)
+	}
+}
+
+// held is a lister of budgets that says when it is asked first, and waits until it is let go.
+type held struct {
+	policylisters.PodDisruptionBudgetLister
+	asked, let chan struct{}
+	once       *sync.Once
+}
+
+func (h held) List(s labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
+	h.once.Do(func() { close(h.asked) })
+	<-h.let
+	return h.PodDisruptionBudgetLister.List(s)
+}
+
+// TestChangeDuringAttempt: a node that is seen when a pod has just been found to fit nowhere, and is not yet noted
+// as one that waits for a change, leads to another attempt.
+func TestChangeDuringAttempt(t *testing.T) {
+	w := newWorld(t, kwoktest.Shared(t))
+	w.node("small", "1", "4Gi", 10)
+	c := w.config(byAgent(t, inOrder))
+	c.FirstRetry, c.LastRetry = patience*2, patience*2
+	s, err := New(w.client, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := held{s.budgets, make(chan struct{}), make(chan struct{}), &sync.Once{}}
+	s.budgets = h
+	w.start(s)
+	let := sync.OnceFunc(func() { close(h.let) })
+	t.Cleanup(let) // before the scheduler's end
+	w.create(w.pod("p", c.Name, "2", "1Gi"))
+	select {
+	case <-h.asked:
+	case <-time.After(patience):
+		t.Fatal("nobody looks for victims")
+	}
+	w.node("large", "4", "8Gi", 10)
+	w.known(s)
+	let()
+	if got := w.placed("p"); got != "large" {
+		t.Errorf("the pod is on %s, want large", got)
 	}
 }
 
