@@ -174,10 +174,7 @@ func TestPreemption(t *testing.T) {
 			})
 			if ours != nil {
 				w.known(ours)
-				w.until("the scheduler knows the budget", func() bool {
-					b, err := ours.budgets.PodDisruptionBudgets(w.namespace).Get("protected")
-					return err == nil && b.Status.CurrentHealthy == 1
-				})
+				w.knownBudget(ours, "protected", 1)
 			}
 			w.create(w.pod("first", scheduler, "2", "1Gi", of("high")))
 			if got := w.placed("first"); got != "b" {
@@ -197,6 +194,15 @@ func TestPreemption(t *testing.T) {
 			w.until("the victims are gone, and only they", func() bool { return slices.Equal(w.running(), []string{"first", "protected", "second"}) })
 		})
 	}
+}
+
+// knownBudget waits until the scheduler knows a disruption budget with so many healthy pods.
+func (w *world) knownBudget(s *Scheduler, name string, healthy int32) {
+	w.t.Helper()
+	w.until("the scheduler knows budget "+name, func() bool {
+		b, err := s.budgets.PodDisruptionBudgets(w.namespace).Get(name)
+		return err == nil && b.Status.CurrentHealthy == healthy
+	})
 }
 
 // classes creates priority classes of the test's own, and returns their names.
