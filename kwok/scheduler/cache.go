@@ -47,7 +47,8 @@ type podInfo struct {
 	rules           *filters.Pod
 	unreadable      error
 
-	told bool // the informers have shown it; else it is known from a request
+	told   bool // the informers have shown it; else it is known from a request
+	leaves bool // it has been evicted, which the informers may not show yet
 
 	node    string    // that it is bound to, or assumed to be; "" is none
 	devices uint64    // that it is known to have there
@@ -150,7 +151,7 @@ func (c *cache) setPod(p *corev1.Pod) (placed, relabelled bool) {
 	if old == nil {
 		i.seq = c.arrival(p)
 	} else {
-		i.seq = old.seq
+		i.seq, i.leaves = old.seq, old.leaves
 		switch {
 		case i.node == "":
 			i.node, i.devices, i.until = old.node, old.devices, old.until
@@ -221,6 +222,15 @@ func (c *cache) forget(uid types.UID) {
 	defer c.mu.Unlock()
 	if i := c.pods[uid]; i != nil && i.Spec.NodeName == "" {
 		i.node, i.devices, i.until = "", 0, time.Time{}
+	}
+}
+
+// leave notes that a pod has been evicted.
+func (c *cache) leave(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.pods[uid]; i != nil {
+		i.leaves = true
 	}
 }
 

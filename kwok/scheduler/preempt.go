@@ -50,6 +50,7 @@ func (s *Scheduler) preempt(ctx context.Context, m *moment) string {
 		if err := s.evict(ctx, m.pod, v); err != nil {
 			return fmt.Sprintf(" Preemption on %s: %v.", c.node.Name, err)
 		}
+		s.cache.leave(v.UID) // the first that goes leads to another attempt, which does not evict the others again
 	}
 	return fmt.Sprintf(" Preemption: pods of lower priority evicted from %s: %d.", c.node.Name, len(c.victims))
 }
@@ -196,7 +197,7 @@ func (m *moment) lower(pods []*podInfo, budgets []*policyv1.PodDisruptionBudget)
 	}
 	for _, i := range slices.Backward(byImportance) { // budgets are for the least important
 		switch {
-		case i.DeletionTimestamp != nil:
+		case i.DeletionTimestamp != nil || i.leaves:
 		case i.priority() >= m.pod.priority() || i.Spec.NodeName == "" || !disrupt(i, allowed):
 			stay = append(stay, i)
 		default:

@@ -85,6 +85,10 @@ func TestVictims(t *testing.T) {
 				got = []string{k.node.Name}
 				for _, v := range k.victims {
 					got = append(got, v.Name)
+					c.leave(v.UID)
+				}
+				if again := c.preemption(m, tc.budgets); again == nil || again.node != k.node || len(again.victims) > 0 {
+					t.Errorf("when they have been evicted: %+v, want to wait for them", again)
 				}
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
