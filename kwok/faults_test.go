@@ -73,6 +73,8 @@ func recovers(t *testing.T, c *Cluster) {
 // diverges tries until an Advance sees that objects differ, as watches show it when they do.
 func diverges(t *testing.T, c *Cluster, want ...string) {
 	t.Helper()
+	defer func(was time.Duration) { c.patience = was }(c.patience)
+	c.patience = 2 * time.Second
 	var err error
 	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		err = c.Advance(ctx, 0)
@@ -96,7 +98,6 @@ func opened(t *testing.T) *Cluster {
 		}
 	})
 	start(t, c, 4)
-	c.patience = 2 * time.Second
 	return c
 }
 

@@ -98,8 +98,9 @@ const labelWorkload = "kubernasium.io/workload"
 
 // Deploy creates the nodes, and the deployments one after the other, each when every pod of the one
 // before has a node; a scheduler that runs elsewhere places them on these nodes. Then it deletes
-// all. Pods that have no node after patience are an error.
-func (w *Workload) Deploy(ctx context.Context, client kubernetes.Interface, scheduler string, patience time.Duration) (p Placements, err error) {
+// all. Pods that have no node after patience are an error. Each of seen waits, before the first
+// deployment, until somebody who watches knows the nodes.
+func (w *Workload) Deploy(ctx context.Context, client kubernetes.Interface, scheduler string, patience time.Duration, seen ...func(ctx context.Context, nodes []string) error) (p Placements, err error) {
 	ns, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "workload-"}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, wrapAPI("create namespace", err)
@@ -111,7 +112,7 @@ func (w *Workload) Deploy(ctx context.Context, client kubernetes.Interface, sche
 			return nil, err
 		}
 	}
-	if err := w.ready(ctx, client, ns.Name); err != nil {
+	if err := w.ready(ctx, client, ns.Name, patience, seen); err != nil {
 		return nil, err
 	}
 	only := map[string]string{labelWorkload: ns.Name}
@@ -146,9 +147,9 @@ func createNode(ctx context.Context, client kubernetes.Interface, namespace stri
 	return wrapAPI("create node "+node.Name, err)
 }
 
-// ready waits until all nodes are ready.
-func (w *Workload) ready(ctx context.Context, client kubernetes.Interface, namespace string) error {
-	return until(ctx, patience, func() (bool, string, error) {
+// ready waits until all nodes are ready, and seen to be.
+func (w *Workload) ready(ctx context.Context, client kubernetes.Interface, namespace string, most time.Duration, seen []func(context.Context, []string) error) error {
+	err := until(ctx, patience, func() (bool, string, error) {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labelWorkload + "=" + namespace})
 		if err != nil {
 			return false, "", wrapAPI("list nodes", err)
@@ -161,6 +162,21 @@ func (w *Workload) ready(ctx context.Context, client kubernetes.Interface, names
 		}
 		return ready == len(w.Nodes), fmt.Sprintf("%d of %d nodes are ready", ready, len(w.Nodes)), nil
 	})
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(w.Nodes))
+	for i := range w.Nodes {
+		names[i] = namespace + "." + w.Nodes[i].Name
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for _, f := range seen {
+		if err := f(ctx, names); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nodesOf counts the pods of a deployment on each node.

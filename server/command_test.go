@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // process is a server that runs within the test.
 type process struct {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -31,6 +32,9 @@ type broken struct {
 	brokenOptions
 	index, k int
 }
+
+// brokenSteps counts the steps of all of them.
+var brokenSteps atomic.Int64
 
 func init() {
 	defaults := brokenOptions{What: "reward", Size: 2, Limit: 50}
@@ -59,6 +63,7 @@ func (t *broken) now() bool { return t.index == 2 && t.After > 0 && t.k >= t.Aft
 
 func (t *broken) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcome, error) {
 	t.k++
+	brokenSteps.Add(1)
 	o := envs.Outcome{Reward: 1}
 	if t.now() && t.What == "reward" {
 		o.Reward = math.NaN()

@@ -263,6 +263,7 @@ func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *conten
 	if err != nil {
 		return nil, 0, err
 	}
+	var seen []func(context.Context, []string) error
 	if p != nil {
 		id, err := identity()
 		if err != nil {
@@ -291,7 +292,8 @@ func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *conten
 			ended <- nil // for the deferred function
 			return nil, 0, errors.Join(errors.New("the scheduler ended before it watched"), err)
 		}
+		seen = append(seen, s.Knows)
 	}
-	placed, err = load.load.Deploy(ctx, client, name, c.patience)
+	placed, err = load.load.Deploy(ctx, client, name, c.patience, seen...)
 	return placed, 0, err
 }

@@ -83,7 +83,7 @@ func TestKwokSchedule(t *testing.T) {
 			t.Fatalf("runsim: %v\n%s", err, stderr)
 		}
 	}
-	url, stop := startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "5s")
+	url, stop := startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "1m")
 	runsim("custom-scheduler")
 	resp, err := http.Get(url + "/metrics")
 	if err != nil {
@@ -98,18 +98,22 @@ func TestKwokSchedule(t *testing.T) {
 		t.Errorf("metrics after the workload:\n%s", metrics)
 	}
 	stop()
+	const pods = 39 // at least: 0.2 of 3 × 64 CPU is 38.4 pods of 1 CPU
 	log := filepath.Join(t.TempDir(), "shadow.jsonl")
-	_, stop = startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "5s", "--shadow", "--scheduler-name", "default-scheduler", "--shadow-log", log)
+	_, stop = startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "1m", "--shadow", "--scheduler-name", "default-scheduler", "--shadow-log", log)
 	runsim("default-scheduler")
-	stop()
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
+	for end := time.Now().Add(patience); strings.Count(read(t, log), "\n") < pods; time.Sleep(10 * time.Millisecond) { // it may lag behind
+		if time.Now().After(end) {
+			t.Errorf("not %d records after %v", pods, patience)
+			break
+		}
 	}
+	stop()
+	text := read(t, log)
 	t.Run("GPUs", func(t *testing.T) { scheduleGPUs(t, kubeconfig) })
-	records := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(records) < 39 { // 0.2 of 3 × 64 CPU is 38.4 pods of 1 CPU
-		t.Errorf("%d records, want one for each of 39 pods at least", len(records))
+	records := strings.Split(strings.TrimSpace(text), "\n")
+	if len(records) < pods {
+		t.Errorf("%d records, want one for each of %d pods at least", len(records), pods)
 	}
 	for _, line := range records {
 		var r scheduler.ShadowRecord
@@ -139,7 +143,7 @@ func scheduleGPUs(t *testing.T, kubeconfig string) {
 		}
 	}
 	_, stop := startSchedule(t, "--model", filepath.Join("..", "models", "pretrained", "k8s-GPUPodScheduling-v0", "ppo.safetensors"),
-		"--kubeconfig", kubeconfig, "--budget", "5s", "--scheduler-name", "gpu-scheduler")
+		"--kubeconfig", kubeconfig, "--budget", "1m", "--scheduler-name", "gpu-scheduler")
 	defer stop()
 	const pods = 8 // of half a GPU: all that the four have
 	for i := range pods {

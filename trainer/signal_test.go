@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/kubernasium/kubernasium/models"
 )
+
+// patience bounds what is waited for on a busy machine.
+const patience = 2 * time.Minute
 
 // childVariable makes this test binary the trainer itself.
 const childVariable = "KUBERNASIUM_TRAINER_CHILD"
@@ -78,20 +82,38 @@ func TestSignalSaves(t *testing.T) {
 // waitForEpisodes returns when that many trainings have finished an episode.
 func waitForEpisodes(t *testing.T, cmd *exec.Cmd, folder string, trainings int) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		one, _ := filepath.Glob(filepath.Join(folder, "*", "*", "monitor.csv")) // the pattern is right
-		many, _ := filepath.Glob(filepath.Join(folder, "*", "*", "seed_*", "monitor.csv"))
-		begun := 0
-		for _, path := range append(one, many...) {
-			if text, err := os.ReadFile(path); err == nil && strings.Count(string(text), "\n") > 2 {
-				begun++
-			}
-		}
-		if begun == trainings {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if withEpisodes(folder) == trainings {
 			return
 		}
 	}
 	_ = cmd.Process.Signal(syscall.SIGKILL) // the test has failed
 	_ = cmd.Wait()
-	t.Fatalf("%d trainings did not begin within 30 s", trainings)
+	t.Fatalf("%d trainings did not begin within %v", trainings, patience)
+}
+
+// withEpisodes returns how many trainings in the folder have finished an episode.
+func withEpisodes(folder string) (trainings int) {
+	one, _ := filepath.Glob(filepath.Join(folder, "*", "*", "monitor.csv")) // the pattern is right
+	many, _ := filepath.Glob(filepath.Join(folder, "*", "*", "seed_*", "monitor.csv"))
+	for _, path := range append(one, many...) {
+		if text, err := os.ReadFile(path); err == nil && strings.Count(string(text), "\n") > 2 {
+			trainings++
+		}
+	}
+	return trainings
+}
+
+// cancelWhen returns a context that ends when met says so, or at last after patience.
+func cancelWhen(t *testing.T, met func() bool) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	go func() {
+		for ctx.Err() == nil && !met() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		cancel()
+	}()
+	return ctx
 }

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -189,8 +188,7 @@ func read(t *testing.T, path string) string {
 // TestInterruptSaves cancels a training and resumes from the checkpoint that the message names.
 func TestInterruptSaves(t *testing.T) {
 	folder := t.TempDir()
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
+	ctx := cancelWhen(t, func() bool { return withEpisodes(folder) > 0 })
 	_, _, err := execute(t, ctx, small(folder, "-n", "100000000", "--json", "--save-freq", "0", "--eval-freq", "0")...)
 	if !errors.Is(err, errInterrupted) {
 		t.Fatalf("interrupted training: %v, want errInterrupted", err)

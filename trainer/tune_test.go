@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -252,9 +251,9 @@ func TestTuneResume(t *testing.T) {
 }
 
 func TestTuneInterrupt(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	_, _, err := execute(t, ctx, tuneArgs("a2c", t.TempDir(), "-n", "100000000")...)
+	before := brokenSteps.Load()
+	ctx := cancelWhen(t, func() bool { return brokenSteps.Load() > before+100 }) // in the midst of trials
+	_, _, err := execute(t, ctx, tuneArgs("a2c", t.TempDir(), "--env", "test/Broken-v0", "-n", "100000000")...)
 	if !errors.Is(err, errInterrupted) {
 		t.Fatalf("interrupted study: %v", err)
 	}

@@ -100,7 +100,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 // wait returns the process's error once it has ended, and kills it if that takes too long.
 func (p *process) wait() error {
 	p.once.Do(func() {
-		timer := time.AfterFunc(30*time.Second, func() { _ = p.cmd.Process.Kill() })
+		timer := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
 		defer timer.Stop()
 		p.err = p.cmd.Wait()
 	})

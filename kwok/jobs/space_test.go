@@ -115,7 +115,17 @@ func TestWaitsEnd(t *testing.T) {
 	if err := s.Create(ctx, job(s, "large", node, Hold, "2", 1)); err != nil {
 		t.Fatal(err)
 	}
-	s.Patience = 2 * time.Second
+	if err := s.Wait(ctx, func() (string, error) {
+		for _, p := range s.Pods("large") {
+			if strings.Contains(waiting(p), "Insufficient cpu") {
+				return "", nil
+			}
+		}
+		return "no pod of job large that the scheduler has looked at", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.Patience = 100 * time.Millisecond
 	_, err := s.Running(ctx, "large")
 	if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "0 of the 1 pods of job large run") || !strings.Contains(err.Error(), "Insufficient cpu") {
 		t.Errorf("Running of what has no room: %v, want %v and why", err, ErrTimeout)
@@ -131,36 +141,37 @@ func TestWaitsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Patience = time.Minute
-	if err := s.Complete(ctxUntilJob(t, s, "late"), "late"); !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "DeadlineExceeded") {
-		t.Errorf("Complete of a Job past its deadline: %v, want %v and why", err, ErrFailed)
-	}
-}
-
-// ctxUntilJob returns when the Job is seen, since Complete takes one that is not for deleted.
-func ctxUntilJob(t *testing.T, s *Space, name string) context.Context {
-	t.Helper()
-	if _, err := s.Running(ctx, name); err != nil {
+	if err := s.Wait(ctx, func() (string, error) { // Complete takes a Job that is not seen for deleted
+		if s.Job("late") == nil {
+			return "job late is not seen", nil
+		}
+		return "", nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	return ctx
+	if err := s.Complete(ctx, "late"); !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "DeadlineExceeded") {
+		t.Errorf("Complete of a Job past its deadline: %v, want %v and why", err, ErrFailed)
+	}
 }
 
 // TestForeign: what others have made is neither taken nor deleted.
 func TestForeign(t *testing.T) {
 	s := open(t, "")
 	defer closeSpace(t, s)
-	if _, err := s.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}, metav1.CreateOptions{}); err != nil {
+	made, err := s.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "theirs-"}}, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	theirs := made.Name
 	if err := s.AddNode(ctx, "node-of-one", cluster.Resources{MilliCPU: 1000}, 10); err != nil {
 		t.Fatal(err)
 	}
-	other := open(t, "theirs")
+	other := open(t, theirs)
 	if err := other.AddNode(ctx, "node-of-one", cluster.Resources{MilliCPU: 1000}, 10); err == nil || !strings.Contains(err.Error(), "another node of that name") {
 		t.Errorf("AddNode of another's node: %v", err)
 	}
 	closeSpace(t, other)
-	ns, err := s.Client().CoreV1().Namespaces().Get(ctx, "theirs", metav1.GetOptions{})
+	ns, err := s.Client().CoreV1().Namespaces().Get(ctx, theirs, metav1.GetOptions{})
 	if err != nil || ns.DeletionTimestamp != nil {
 		t.Errorf("their namespace: %v, %v; want that it stays", ns.DeletionTimestamp, err)
 	}
@@ -220,7 +231,7 @@ func TestOpenCancelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		made, err := client.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: LabelSpace})
 		if err != nil {
 			t.Fatal(err)

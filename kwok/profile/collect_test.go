@@ -38,7 +38,8 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childState) != "" {
-		_, err := Collect(ctx, collection(os.Getenv(childKubeconfig), os.Getenv(childState), &logged{Law: law, path: os.Getenv(childLog)}))
+		load := &endless{logged: logged{Law: law, path: os.Getenv(childLog)}, after: 12}
+		_, err := Collect(ctx, collection(os.Getenv(childKubeconfig), os.Getenv(childState), load))
 		fmt.Fprintln(os.Stderr, err) // it is killed before
 		os.Exit(1)
 	}

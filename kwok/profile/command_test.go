@@ -1,7 +1,7 @@
 package profile
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,10 +59,16 @@ func TestCombinations(t *testing.T) {
 
 // TestCommandMeasure runs load commands on this machine.
 func TestCommandMeasure(t *testing.T) {
-	started := filepath.Join(t.TempDir(), "started")
+	measure := func(t *testing.T, text string, timeout time.Duration) ([]Answer, error) {
+		t.Helper()
+		c, err := NewCommand(text, time.Second, timeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Measure(ctx, lra.Counts{0, 1}, 0, []Container{{"mms", "p", "ns", "n", "10.0.0.1"}})
+	}
 	for _, tc := range []struct {
 		name, text string
-		timeout    time.Duration
 		want       Answer
 		err        string
 	}{
@@ -75,18 +81,9 @@ func TestCommandMeasure(t *testing.T) {
 		{name: "no throughput", text: `echo '{"rt50": 1}'`, err: "want rps above 0"},
 		{name: "nothing achieved", text: `echo '{"rps": 0}'`, err: "want rps above 0"},
 		{name: "negative time", text: `echo '{"rps": 1, "rt99": -1}'`, err: "rt50 and rt99 not below"},
-		{name: "too slow", text: `touch ` + started + `; sleep 100; true`, timeout: time.Second, err: "it took longer than 1s"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			timeout := tc.timeout
-			if timeout == 0 {
-				timeout = time.Minute
-			}
-			c, err := NewCommand(tc.text, time.Second, timeout)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := c.Measure(ctx, lra.Counts{0, 1}, 0, []Container{{"mms", "p", "ns", "n", "10.0.0.1"}})
+			got, err := measure(t, tc.text, time.Minute)
 			switch {
 			case tc.err != "":
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
@@ -97,9 +94,20 @@ func TestCommandMeasure(t *testing.T) {
 			}
 		})
 	}
-	if _, err := os.Stat(started); errors.Is(err, os.ErrNotExist) {
-		t.Error("the slow command did not start")
-	}
+	t.Run("too slow", func(t *testing.T) {
+		started := filepath.Join(t.TempDir(), "started")
+		for timeout := time.Second; ; timeout *= 2 {
+			if _, err := measure(t, `touch `+started+`; sleep 1000; true`, timeout); err == nil || !strings.Contains(err.Error(), fmt.Sprint("it took longer than ", timeout)) {
+				t.Fatalf("error %v, want that it took longer than %v", err, timeout)
+			}
+			if _, err := os.Stat(started); err == nil {
+				return
+			}
+			if timeout > time.Minute {
+				t.Fatal("the slow command did not start")
+			}
+		}
+	})
 	for _, bad := range []string{"{{.Ap}}", "{{", "{{.Duration.Nonesuch}}"} {
 		if _, err := NewCommand(bad, time.Second, time.Second); err == nil {
 			t.Errorf("NewCommand(%q): no error", bad)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,21 @@ func (l *logged) lines(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// endless is a law that goes on loading after so many measurements.
+type endless struct {
+	logged
+	after int64
+	begun atomic.Int64
+}
+
+func (l *endless) Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error) {
+	if l.begun.Add(1) > l.after {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return l.logged.Measure(ctx, c, try, containers)
 }
 
 // flaky fails the first two times at one combination, and always at another.

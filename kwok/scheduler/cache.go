@@ -127,6 +127,16 @@ func (c *cache) deleteNode(name string) {
 	c.base = nil
 }
 
+// knows reports whether all of the nodes are known, and ready.
+func (c *cache) knows(nodes []string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(nodes, func(name string) bool {
+		n := c.nodes[name]
+		return n == nil || notReady(n)
+	})
+}
+
 // setPod enters what the API server says of a pod, and reports what of it may matter to the terms of others: that
 // it has a node now, or other labels on its node. An assumption stays until it says a node.
 func (c *cache) setPod(p *corev1.Pod) (placed, relabelled bool) {

@@ -207,8 +207,9 @@ func TestWaitsForOthers(t *testing.T) {
 	w := newWorld(t, kwoktest.Shared(t))
 	c := w.config(byAgent(t, inOrder))
 	c.FirstRetry, c.LastRetry = patience*2, patience*2 // only what is seen leads to another try
-	w.run(c)
+	s, _ := w.run(c)
 	w.zones()
+	w.known(s)
 	app := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels = map[string]string{"app": name} }
 	}

@@ -51,7 +51,7 @@ func TestExtender(t *testing.T) {
 			}
 			handler.Store(s.Handler())
 			w.start(s)
-			got, err := load.Deploy(ctx, w.client, corev1.DefaultSchedulerName, patience)
+			got, err := load.Deploy(ctx, w.client, corev1.DefaultSchedulerName, patience, s.Knows)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestScoreClient(t *testing.T) {
 	stop := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() { ended <- client.run(stop) }()
-	got, err := load.Deploy(ctx, w.client, client.name, patience)
+	got, err := load.Deploy(ctx, w.client, client.name, patience, s.Knows)
 	close(stop)
 	if err := errors.Join(err, <-ended); err != nil {
 		t.Fatal(err)
@@ -188,11 +188,7 @@ func TestProtocols(t *testing.T) {
 	}
 	// b is best, then c, then a: 3, 1 and 2 of 3.
 	s, _ := w.run(w.config(byAgent(t, func(node int, _ []float32) float32 { return []float32{1, 3, 2}[node] })))
-	w.until("three nodes are known", func() bool {
-		s.cache.mu.Lock()
-		defer s.cache.mu.Unlock()
-		return len(s.cache.nodes) == 3
-	})
+	w.known(s)
 	h := s.Handler()
 	ns := w.namespace
 	pod := func(cpu string) string {

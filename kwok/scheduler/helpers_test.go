@@ -186,8 +186,8 @@ func (w *world) event(pod *corev1.Pod, reason string) (note string) {
 // config returns that of a scheduler of the test's own name, nodes and lease.
 func (w *world) config(p *Policy) Config {
 	return Config{
-		Name: w.namespace, Policy: p, NodeSelector: w.selector(), Budget: 10 * time.Second, FirstRetry: 50 * time.Millisecond, LastRetry: 200 * time.Millisecond,
-		Lease: Lease{Identity: "one", Duration: 3 * time.Second, Renew: 2 * time.Second, Retry: 200 * time.Millisecond},
+		Name: w.namespace, Policy: p, NodeSelector: w.selector(), Budget: patience, FirstRetry: 50 * time.Millisecond, LastRetry: 200 * time.Millisecond,
+		Lease: Lease{Identity: "one", Duration: 15 * time.Second, Renew: 10 * time.Second, Retry: 200 * time.Millisecond},
 		Log:   slog.New(slog.NewTextHandler(logOf{w.t}, nil)),
 	}
 }
@@ -223,6 +223,25 @@ func (w *world) start(s *Scheduler) (stop func()) {
 	w.t.Cleanup(stop)
 	w.until("the scheduler watches", s.watches)
 	return stop
+}
+
+// known waits until the scheduler knows the test's nodes. They come by another watch than pods: one that is created
+// now could be seen before them.
+func (w *world) known(s *Scheduler) {
+	w.t.Helper()
+	list, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: w.selector()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	patient, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.Knows(patient, names); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // lookup returns an environment.

@@ -19,8 +19,8 @@ func TestSecondScheduler(t *testing.T) {
 	for _, name := range []string{"Greedy", "KubeDefault"} {
 		load, want := w.episode(name, mixed, 3)
 		c := w.config(byBaseline(t, balance, name, mixed))
-		_, stop := w.run(c)
-		got, err := load.Deploy(ctx, w.client, c.Name, patience)
+		s, stop := w.run(c)
+		got, err := load.Deploy(ctx, w.client, c.Name, patience, s.Knows)
 		if err != nil {
 			t.Fatal(err)
 		}

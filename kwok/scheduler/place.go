@@ -46,8 +46,19 @@ func (s *Scheduler) place(ctx context.Context, uid types.UID) {
 		s.queue.Forget(uid)
 		return
 	}
+	// From now on, so that what changes during the attempt leads to another one.
+	if rules := s.cache.rules(uid); rules != nil {
+		s.mu.Lock()
+		s.unfit[uid] = rules
+		s.mu.Unlock()
+	}
 	begin := time.Now()
 	result, err := s.attempt(ctx, p)
+	if result != resultUnschedulable {
+		s.mu.Lock()
+		delete(s.unfit, uid)
+		s.mu.Unlock()
+	}
 	s.metrics.attempts.WithLabelValues(result).Inc()
 	s.metrics.duration.WithLabelValues(result).Observe(time.Since(begin).Seconds())
 	if err == nil {
@@ -60,13 +71,6 @@ func (s *Scheduler) place(ctx context.Context, uid types.UID) {
 	s.log.Info("not placed", "pod", p.Namespace+"/"+p.Name, "result", result, "err", err)
 	if result != resultConflict {
 		s.recorder.Eventf(p, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", err)
-	}
-	if result == resultUnschedulable {
-		if rules := s.cache.rules(uid); rules != nil {
-			s.mu.Lock()
-			s.unfit[uid] = rules
-			s.mu.Unlock()
-		}
 	}
 	s.queue.AddRateLimited(uid)
 }

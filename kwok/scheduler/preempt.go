@@ -79,6 +79,7 @@ func (s *Scheduler) evict(ctx context.Context, by, victim *podInfo) error {
 	})
 	switch {
 	case apierrors.IsNotFound(err):
+		s.cache.evicted(victim.UID) // by somebody else
 	case err != nil:
 		return fmt.Errorf("evict %s/%s: %w", victim.Namespace, victim.Name, err)
 	default:

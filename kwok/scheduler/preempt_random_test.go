@@ -60,8 +60,8 @@ type outcome struct {
 	Victims []string
 }
 
-// play builds the cluster, and has the pod placed by the scheduler of a name.
-func (c *crowd) play(w *world, scheduler string) outcome {
+// play builds the cluster, and has the pod placed by the scheduler of a name, which may be ours.
+func (c *crowd) play(w *world, scheduler string, ours *Scheduler) outcome {
 	w.t.Helper()
 	node := func(i int) string { return fmt.Sprintf("n%d", i) }
 	for i, n := range c.nodes {
@@ -105,6 +105,10 @@ func (c *crowd) play(w *world, scheduler string) outcome {
 		}
 		return b.Status.CurrentHealthy == protected && b.Status.DesiredHealthy == protected
 	})
+	if ours != nil {
+		w.known(ours)
+		w.knownBudget(ours, "protected", protected)
+	}
 	wants := w.create(pod("wants", c.wanted))
 	var got outcome
 	w.until("the pod is placed, or nobody goes for it", func() bool {
@@ -142,7 +146,7 @@ func TestPreemptionAtRandom(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			c := randomCrowd(rand.New(rand.NewPCG(1, seed)))
-			want := c.play(newWorld(t, plane), corev1.DefaultSchedulerName)
+			want := c.play(newWorld(t, plane), corev1.DefaultSchedulerName, nil)
 			kind := "preempts"
 			if want.Node == "" {
 				kind = "waits"
@@ -154,8 +158,8 @@ func TestPreemptionAtRandom(t *testing.T) {
 			}
 			counts[kind]++
 			w := newWorld(t, plane)
-			w.run(w.config(byAgent(t, inOrder)))
-			if d := cmp.Diff(want, c.play(w, w.namespace)); d != "" {
+			s, _ := w.run(w.config(byAgent(t, inOrder)))
+			if d := cmp.Diff(want, c.play(w, w.namespace, s)); d != "" {
 				t.Errorf("%+v, where kube-scheduler %s (-kube-scheduler +ours):\n%s", c, kind, d)
 			}
 		})

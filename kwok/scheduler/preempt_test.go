@@ -108,6 +108,10 @@ func TestVictims(t *testing.T) {
 				got = []string{k.node.Name}
 				for _, v := range k.victims {
 					got = append(got, v.Name)
+					c.evicted(v.UID)
+				}
+				if again, _ := c.preemption(m, tc.budgets); again == nil || again.node != k.node || len(again.victims) > 0 {
+					t.Errorf("when they have been evicted: %+v, want to wait for them", again)
 				}
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
@@ -231,10 +235,11 @@ func TestPreemption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, plane)
 			scheduler := name
+			var ours *Scheduler
 			if name == "ours" {
 				c := w.config(byAgent(t, inOrder))
 				scheduler = c.Name
-				w.run(c)
+				ours, _ = w.run(c)
 			}
 			classes := w.classes(map[string]int32{"low": 5, "mid": 10, "high": 100})
 			of := func(class string) func(*corev1.Pod) {
@@ -267,6 +272,10 @@ func TestPreemption(t *testing.T) {
 				}
 				return b.Status.CurrentHealthy == 1
 			})
+			if ours != nil {
+				w.known(ours)
+				w.knownBudget(ours, "protected", 1)
+			}
 			w.create(w.pod("first", scheduler, "2", "1Gi", of("high")))
 			if got := w.placed("first"); got != "b" {
 				t.Errorf("the pod of high priority is on %s, want b, whose pods have the lowest", got)
@@ -285,6 +294,15 @@ func TestPreemption(t *testing.T) {
 			w.until("the victims are gone, and only they", func() bool { return slices.Equal(w.running(), []string{"first", "protected", "second"}) })
 		})
 	}
+}
+
+// knownBudget waits until the scheduler knows a disruption budget with so many healthy pods.
+func (w *world) knownBudget(s *Scheduler, name string, healthy int32) {
+	w.t.Helper()
+	w.until("the scheduler knows budget "+name, func() bool {
+		b, err := s.budgets.PodDisruptionBudgets(w.namespace).Get(name)
+		return err == nil && b.Status.CurrentHealthy == healthy
+	})
 }
 
 // classes creates priority classes of the test's own, and returns their names.

@@ -55,6 +55,7 @@ const (
 	assumeFor   = 30 * time.Second // a placement that the API server does not show by then is given up
 	syncTimeout = time.Minute      // of the informers' first lists
 	lastAnswer  = 10 * time.Second // that the policy has for an answer when the scheduler ends
+	knowPoll    = 5 * time.Millisecond
 )
 
 // Scheduler places pods on an API server. [New] makes one; [Scheduler.Run] runs it.
@@ -78,7 +79,7 @@ type Scheduler struct {
 	synced  chan struct{} // closed when the first lists are taken in
 	leading atomic.Bool
 	mu      sync.Mutex
-	unfit   map[types.UID]*filters.Pod // pods that fitted no node, to try again when there is room
+	unfit   map[types.UID]*filters.Pod // pods that fitted no node, or are being tried, to try again when there is room
 }
 
 // New returns a Scheduler for the API server that client talks to; see kwok.Connect, which refuses
@@ -267,6 +268,19 @@ func (s *Scheduler) retry(which func(*filters.Pod) bool) {
 // Watching is closed when Run knows the nodes and pods that there are. Requests before that are
 // refused.
 func (s *Scheduler) Watching() <-chan struct{} { return s.synced }
+
+// Knows waits until the scheduler knows the nodes, or until ctx ends. Pods are told of by another watch, so that
+// one may be seen before a node that is older.
+func (s *Scheduler) Knows(ctx context.Context, nodes []string) error {
+	for !s.cache.knows(nodes) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("scheduler: not all of the nodes %q are known: %w", nodes, context.Cause(ctx))
+		case <-time.After(knowPoll):
+		}
+	}
+	return nil
+}
 
 func (s *Scheduler) watches() bool {
 	select {

@@ -104,7 +104,7 @@ spec:
 
 func (w *world) running(name string, n int) []corev1.Pod {
 	w.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		list, err := w.client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err != nil {
 			w.Fatal(err)
@@ -304,17 +304,10 @@ func TestRestart(t *testing.T) {
 	if err := w.client.CoreV1().Pods(w.namespace).Delete(ctx, old.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		p := w.running("app", 1)[0]
-		if p.UID == old.UID && time.Now().Before(end) {
-			continue
-		}
-		// Target as in TestAutoscalers; the limits were twice the requests.
-		got := p.Spec.Containers[0].Resources
-		if got.Requests.Cpu().MilliValue() != 1168 || got.Requests.Memory().Value() != 6_117_462_922 || got.Limits.Cpu().MilliValue() != 2336 || got.Limits.Memory().Value() != 12_234_925_844 {
-			t.Errorf("a new pod has %+v, want 1168m and 6117462922 bytes, and limits twice as much", got)
-		}
-		break
+	// Target as in TestAutoscalers; the limits were twice the requests.
+	got := w.replaced("app", old).Spec.Containers[0].Resources
+	if got.Requests.Cpu().MilliValue() != 1168 || got.Requests.Memory().Value() != 6_117_462_922 || got.Limits.Cpu().MilliValue() != 2336 || got.Limits.Memory().Value() != 12_234_925_844 {
+		t.Errorf("a new pod has %+v, want 1168m and 6117462922 bytes, and limits twice as much", got)
 	}
 }
 
@@ -374,7 +367,7 @@ func TestEvictionRequirements(t *testing.T) {
 // replaced waits until the deployment's one pod is another than the old one, and returns it.
 func (w *world) replaced(name string, old corev1.Pod) corev1.Pod {
 	w.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		p := w.running(name, 1)[0]
 		if p.UID != old.UID {
 			return p

@@ -26,6 +26,8 @@ import (
 const (
 	mib = 1 << 20
 	gib = 1 << 30
+
+	patience = time.Minute // of a wait, on a busy machine
 )
 
 var ctx = context.Background()

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait for the server.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // message is a frame in its generic form. Arrays are of type array.
 type message = map[string]any

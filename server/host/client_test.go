@@ -23,7 +23,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // slow is an environment in which action 1 waits until release or the end of its context.
 type slow struct{}

@@ -35,7 +35,7 @@ type conn struct {
 
 	write    sync.Mutex   // one frame at a time
 	pending  atomic.Int64 // requests taken in, whose reply is not written
-	last     atomic.Int64 // when a request last came, in Unix nanoseconds
+	last     atomic.Int64 // when a request last came or was answered, in Unix nanoseconds
 	greeted  atomic.Bool
 	draining atomic.Bool
 	closing  sync.Once
@@ -117,8 +117,8 @@ func (c *conn) readOne(req *session.Request) (more bool, err error) {
 	}
 	c.pending.Add(1)
 	if reply := c.sess.Admit(req); reply != nil {
+		c.greeted.Store(c.sess.Greeted()) // before the client may know it
 		err := c.writeFrame(reply)
-		c.greeted.Store(c.sess.Greeted())
 		c.release(req)
 		return true, err
 	}
@@ -170,6 +170,7 @@ func (c *conn) release(req *session.Request) {
 		req.Data = nil
 	}
 	c.free <- req
+	c.last.Store(time.Now().UnixNano()) // from now on a client may be idle
 	if c.pending.Add(-1) == 0 && c.draining.Load() {
 		c.close(websocket.CloseGoingAway, "the server stops")
 	}

@@ -191,26 +191,22 @@ func TestVanishDuringStep(t *testing.T) {
 	}
 }
 
+// Who says nothing is told why the connection ends. When it does is for TestIdle.
 func TestTimeouts(t *testing.T) {
-	s := hosttest.Start(t, func(c *host.Config) { c.Limits.HandshakeMS, c.Limits.IdleMS = 30, 100 })
-	for _, url := range []string{s.WS, s.Unix} {
-		silent := dial(t, url)
-		silent.ended(websocket.ClosePolicyViolation)
-
-		idle := dial(t, url)
-		idle.open()
-		idle.send("step", "eid", 1, "a", 1)
-		<-waiting
-		time.Sleep(250 * time.Millisecond) // a client that waits for a step is not idle
-		release <- struct{}{}
-		idle.want("step.ok 4")
-		idle.ended(websocket.CloseGoingAway)
+	for code, change := range map[int]func(*host.Config){
+		websocket.ClosePolicyViolation: func(c *host.Config) { c.Limits.HandshakeMS = 30 },
+		websocket.CloseGoingAway:       func(c *host.Config) { c.Limits.IdleMS = 30 },
+	} {
+		s := hosttest.Start(t, change)
+		for _, url := range []string{s.WS, s.Unix} {
+			dial(t, url).ended(code)
+		}
 	}
 }
 
 // A server that stops finishes what runs, refuses what comes, says so, and closes.
 func TestDrain(t *testing.T) {
-	s := hosttest.Start(t)
+	s := hosttest.Start(t, func(c *host.Config) { c.DrainFor = patience })
 	var clients []*client
 	for _, url := range []string{s.WS, s.Unix} {
 		c := dial(t, url)

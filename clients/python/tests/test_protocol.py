@@ -139,7 +139,7 @@ def test_pending_steps(connection: Connection) -> None:
         with pytest.raises(errors.PendingStepError):
             call()
     connection.ping()  # its reply comes first and is skipped
-    assert vector.step_wait(timeout=10)["r"].tolist() == [1, 1]
+    assert vector.step_wait(timeout=60)["r"].tolist() == [1, 1]
 
 
 def test_other_vectors_replies_are_never_mixed_up(connection: Connection) -> None:
@@ -187,7 +187,7 @@ def test_nobody_there(tmp_path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     with pytest.raises(errors.ConnectionLostError):
-        connect(f"ws://127.0.0.1:{port}", timeout=5)
+        connect(f"ws://127.0.0.1:{port}", timeout=60)
     with pytest.raises(ValueError, match="WebSocket URL"):
         connect("ftp://127.0.0.1")
 
@@ -197,12 +197,13 @@ def test_http_server_that_is_not_ours(server: Server) -> None:
         connect(server.ws_url.replace("/v1/ws", "/elsewhere"))
 
 
+FIRST_ID = (1 << 32) + 1  # of a connection's requests
 WELCOME = {"t": "welcome", "ver": [1, 1], "server": "fake", "sid": "x", "caps": [], "limits": {}}
 Peer = Callable[[Callable[[], dict], Callable[[dict], None]], None]
 
 
-def fake(peer: Peer, timeout: float = 5) -> Connection:
-    """Connects to a peer that says welcome and then what the function peer says."""
+def fake(peer: Peer, timeout: float = 60) -> Connection:
+    """Connects to a peer that has said welcome, and then says what the function peer says."""
     ours, theirs = socket.socketpair()
 
     def receive() -> dict:
@@ -215,9 +216,10 @@ def fake(peer: Peer, timeout: float = 5) -> Connection:
 
     def serve() -> None:
         with theirs:
-            send(WELCOME | {"id": receive()["id"]})
+            receive()  # the hello
             peer(receive, send)
 
+    send(WELCOME | {"id": FIRST_ID})  # now: the thread may need longer to begin than the timeout
     threading.Thread(target=serve, daemon=True).start()
     return Connection(StreamTransport(ours, timeout))
 

@@ -170,7 +170,7 @@ def test_async() -> None:
         with pytest.raises(gymnasium.error.AlreadyPendingCallError):
             halves[0].step_async(actions[0])
         for i in range(2):
-            np.testing.assert_array_equal(halves[i].step_wait(timeout=30)[0], whole[i].step(actions[i])[0])
+            np.testing.assert_array_equal(halves[i].step_wait(timeout=60)[0], whole[i].step(actions[i])[0])
     with pytest.raises(gymnasium.error.NoAsyncCallError):
         halves[0].step_wait()
     for envs in (*halves, *whole):

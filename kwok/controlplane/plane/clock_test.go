@@ -5,31 +5,28 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func TestSteppedClock(t *testing.T) {
-	c := NewSteppedClock(epoch)
+func TestSteppedClock(t *testing.T) { synctest.Test(t, testSteppedClock) }
+
+func testSteppedClock(t *testing.T) {
+	c, begin := NewSteppedClock(epoch), time.Now()
 	fired := c.After(time.Hour)
 	c.Step(90 * time.Second)
-	select {
-	case now := <-fired:
-		if want := epoch.Add(90 * time.Second); !now.Equal(want) {
-			t.Errorf("After fired with %v, want %v", now, want)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("a step did not wake a waiter")
+	if now, want := <-fired, epoch.Add(90*time.Second); !now.Equal(want) || time.Since(begin) != 0 {
+		t.Errorf("After fired with %v after %v, want %v at once", now, time.Since(begin), want)
 	}
 	if got := c.Since(epoch); got != 90*time.Second {
 		t.Errorf("Since(start) = %v, want 90s", got)
 	}
 	// Without a step, a waiter looks again, and the clock stands still.
-	select {
-	case <-c.After(time.Hour):
-	case <-time.After(10 * time.Second):
-		t.Fatal("a waiter was not woken to look again")
+	<-c.After(time.Hour)
+	if took := time.Since(begin); took != recheck {
+		t.Errorf("a waiter was woken to look again after %v, want %v", took, recheck)
 	}
 	if got := c.Since(epoch); got != 90*time.Second {
 		t.Errorf("Since(start) = %v after waiting, want 90s", got)

@@ -64,11 +64,10 @@ func Start(t testing.TB, change ...func(*host.Config)) *Instance {
 // checkGoroutines waits until there are no more goroutines than before.
 func checkGoroutines(t testing.TB, before int) {
 	t.Helper()
-	for range 500 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if runtime.NumGoroutine() <= before {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	buf := make([]byte, 1<<20)
 	stacks := string(buf[:runtime.Stack(buf, true)])
