@@ -155,6 +155,28 @@ func (w *world) placed(pod string) (node string) {
 	return node
 }
 
+// stirring is met, for what is waited for from the real kube-scheduler. On a loaded machine that has been seen to
+// leave a pod aside for which it had preempted, until something else changes or minutes have passed: so now and then
+// a small pod comes to a node and goes.
+func (w *world) stirring(node string, met func() bool) func() bool {
+	next := time.Now().Add(patience / 6)
+	return func() bool {
+		w.t.Helper()
+		if met() {
+			return true
+		}
+		if time.Now().After(next) {
+			w.t.Log("kube-scheduler is stirred")
+			p := w.create(w.pod("stirs", "nobody", "1m", "1Mi", func(p *corev1.Pod) { p.Spec.NodeName = w.namespace + "." + node }))
+			if err := w.client.CoreV1().Pods(w.namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+			next = time.Now().Add(patience / 6)
+		}
+		return false
+	}
+}
+
 func (w *world) until(what string, met func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(patience); !met(); time.Sleep(5 * time.Millisecond) {

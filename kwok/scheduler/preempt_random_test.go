@@ -111,10 +111,14 @@ func (c *crowd) play(w *world, scheduler string, ours *Scheduler) outcome {
 	}
 	wants := w.create(pod("wants", c.wanted))
 	var got outcome
-	w.until("the pod is placed, or nobody goes for it", func() bool {
+	settled := func() bool {
 		got.Node = w.nodeOf("wants")
 		return got.Node != "" || w.nobodyGoes(wants)
-	})
+	}
+	if ours == nil {
+		settled = w.stirring(node(0), settled)
+	}
+	w.until("the pod is placed, or nobody goes for it", settled)
 	for _, p := range all {
 		if !slices.Contains(w.running(), p) {
 			got.Victims = append(got.Victims, p)

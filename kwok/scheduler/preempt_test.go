@@ -276,12 +276,20 @@ func TestPreemption(t *testing.T) {
 				w.known(ours)
 				w.knownBudget(ours, "protected", 1)
 			}
+			placed := func(pod string) string {
+				has := func() bool { return w.nodeOf(pod) != "" }
+				if ours == nil {
+					has = w.stirring("c", has)
+				}
+				w.until("pod "+pod+" has a node", has)
+				return w.nodeOf(pod)
+			}
 			w.create(w.pod("first", scheduler, "2", "1Gi", of("high")))
-			if got := w.placed("first"); got != "b" {
+			if got := placed("first"); got != "b" {
 				t.Errorf("the pod of high priority is on %s, want b, whose pods have the lowest", got)
 			}
 			w.create(w.pod("second", scheduler, "1", "1Gi", of("high")))
-			if got := w.placed("second"); got != "a" {
+			if got := placed("second"); got != "a" {
 				t.Errorf("the second is on %s, want a: the pod on c is protected", got)
 			}
 			never := corev1.PreemptNever
