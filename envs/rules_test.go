@@ -181,16 +181,23 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A rule that ponders ends with its context, whose error is what a deadline is told by.
-func TestRulesThatPonder(t *testing.T) {
-	v, err := envs.NewVec(planningSpec(), 1, envs.VecOptions{})
+// planningVec returns n environments of planningSpec, after a reset.
+func planningVec(t *testing.T, n int) *envs.Vec {
+	t.Helper()
+	v, err := envs.NewVec(planningSpec(), n, envs.VecOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
+	t.Cleanup(func() { v.Close() })
 	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	return v
+}
+
+// A rule that ponders ends with its context, whose error is what a deadline is told by.
+func TestRulesThatPonder(t *testing.T) {
+	v := planningVec(t, 1)
 	r, err := envs.NewRules(v, "ponders", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -205,14 +212,7 @@ func TestRulesThatPonder(t *testing.T) {
 // A rule that fails after it has planned leaves nothing behind, so that a step pays its action.
 func TestRulesThatFail(t *testing.T) {
 	for _, name := range []string{"errs", "panics"} {
-		v, err := envs.NewVec(planningSpec(), 1, envs.VecOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer v.Close()
-		if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		v := planningVec(t, 1)
 		r, err := envs.NewRules(v, name, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -228,14 +228,7 @@ func TestRulesThatFail(t *testing.T) {
 
 // Equal seeds draw equal actions; asking twice draws once.
 func TestRandomRules(t *testing.T) {
-	v, err := envs.NewVec(planningSpec(), 50, envs.VecOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	v := planningVec(t, 50)
 	draw := func(r *envs.Rules) []float32 {
 		t.Helper()
 		a := make([]float32, 50)
