@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ type envDescription struct {
 	Doc              string            `json:"doc"`
 	ObservationSpace space.Description `json:"observation_space"` // with default options
 	ActionSpace      space.Description `json:"action_space"`
+	Features         []featureDoc      `json:"features"` // of each element of an observation
 	MaxEpisodeSteps  int               `json:"max_episode_steps"`
 	RewardThreshold  *float64          `json:"reward_threshold"`
 	Nondeterministic bool              `json:"nondeterministic"`
@@ -24,6 +26,13 @@ type envDescription struct {
 	Options          []envs.Option     `json:"options"`
 	Baselines        []baselineDoc     `json:"baselines"`
 	Info             []infoDoc         `json:"info"`
+}
+
+// featureDoc names the elements of one part of an observation; see envs.Features.
+type featureDoc struct {
+	Part  string   `json:"part"`
+	Row   string   `json:"row"`
+	Names []string `json:"names"`
 }
 
 type baselineDoc struct {
@@ -95,6 +104,9 @@ func describeEnv(s *envs.Spec) (envDescription, error) {
 	if s.HasThreshold {
 		d.RewardThreshold = &s.RewardThreshold
 	}
+	for _, f := range v.Features() {
+		d.Features = append(d.Features, featureDoc(f))
+	}
 	for _, b := range s.Baselines {
 		d.Baselines = append(d.Baselines, baselineDoc{b.Name, b.Doc, b.Oracle})
 	}
@@ -115,6 +127,14 @@ func printEnv(cmd *cobra.Command, d envDescription) error {
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
+	fmt.Fprintln(w, "\nObservation")
+	t = tracking.NewTable(">index", "element", ">min", ">max")
+	for _, e := range observationElements(d) {
+		t.Append(e[:]...)
+	}
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
 	fmt.Fprintln(w, "\nBaselines")
 	t = tracking.NewTable("name", "what")
 	for _, b := range d.Baselines {
@@ -129,6 +149,34 @@ func printEnv(cmd *cobra.Command, d envDescription) error {
 		t.Append(c.Name, c.DType, c.Doc)
 	}
 	return t.WriteText(w)
+}
+
+// observationElements returns index, name and bounds of each element of an observation. Of a part of
+// rows, the first row stands for all.
+func observationElements(d envDescription) [][4]string {
+	boxes := []space.Description{d.ObservationSpace}
+	if d.ObservationSpace.Kind == "dict" {
+		boxes = d.ObservationSpace.Parts
+	}
+	bound := func(b space.Bounds, i int) string {
+		if len(b) == 1 {
+			i = 0
+		}
+		return strconv.FormatFloat(float64(b[i]), 'g', 4, 32)
+	}
+	var elements [][4]string
+	for i, f := range d.Features {
+		for k, name := range f.Names {
+			if f.Row != "" {
+				name = f.Row + "[i]." + name
+			}
+			if f.Part != "" {
+				name = f.Part + "/" + name
+			}
+			elements = append(elements, [4]string{strconv.Itoa(k), name, bound(boxes[i].Low, k), bound(boxes[i].High, k)})
+		}
+	}
+	return elements
 }
 
 // shortSpace writes a space as Gymnasium prints it, without bounds.

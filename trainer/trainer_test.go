@@ -280,7 +280,7 @@ func TestEnvsJSON(t *testing.T) {
 		t.Fatalf("envs --json: %v, %d entries", err, len(all))
 	}
 	text := mustExecute(t, "envs", "k8s/GangWindow-v0")
-	for _, want := range []string{"Box[41]", "Discrete(4)", "penalty_model", "dynamic_mpc", "total_s"} {
+	for _, want := range []string{"Box[41]", "Discrete(4)", "penalty_model", "steps_since_plan", "dynamic_mpc", "total_s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("envs k8s/GangWindow-v0 does not mention %q", want)
 		}

@@ -36,6 +36,7 @@ type VecEnv struct {
 	eid      uint64
 	spec     *envs.Spec
 	obs, act space.Space
+	features []envs.Features
 	mode     envs.AutoresetMode
 	limit    int
 	layout   *wire.Layout
@@ -97,6 +98,9 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 	v.eid, v.env, v.limit, v.spec = m.EID, m.Env, m.MaxEpisodeSteps, specOf(&m.Spec)
 	v.batch = newBatch(n, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
 	v.rows = newRows(n)
+	for _, f := range m.Features {
+		v.features = append(v.features, envs.Features(f))
+	}
 	return nil
 }
 
@@ -115,6 +119,9 @@ func newBatch(n, obs, mask, info int, mode envs.AutoresetMode) *envs.Batch {
 // Spec implements [envs.VecEnv]. Its Open and its baselines return errors: the tasks are on
 // the server.
 func (v *VecEnv) Spec() *envs.Spec { return v.spec }
+
+// Features returns the names of the observation's elements, or nil if the environment names none.
+func (v *VecEnv) Features() []envs.Features { return v.features }
 
 // NumEnvs implements [envs.VecEnv].
 func (v *VecEnv) NumEnvs() int { return v.layout.N }

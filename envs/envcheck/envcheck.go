@@ -129,6 +129,11 @@ func (c *checker) checkSpec(t *testing.T) {
 			t.Errorf("the spec has columns of info, but %T is no InfoWriter", v.Env(0).Task())
 		}
 	}
+	if features := v.Features(); features != nil {
+		if err := envs.CheckFeatures(obs, features); err != nil {
+			t.Errorf("names of the observation's elements: %v", err)
+		}
+	}
 	for _, m := range c.spec.Metrics {
 		if c.spec.Column(m.Column) < 0 {
 			t.Errorf("metric %q is no column of info", m.Column)

@@ -45,3 +45,12 @@ func Describe(s *envs.Spec) wire.Spec {
 	}
 	return d
 }
+
+// describeFeatures returns the names of an observation's elements as they travel.
+func describeFeatures(features []envs.Features) []wire.Features {
+	var d []wire.Features
+	for _, f := range features {
+		d = append(d, wire.Features(f))
+	}
+	return d
+}

@@ -137,6 +137,7 @@ func (s *Session) encodeMade(id, eid uint64, v *vector) error {
 	return s.out.Encode(&wire.MakeReply{
 		T: wire.TypeMake + wire.OK, ID: id, EID: eid, Env: spec.ID, N: v.layout.N, Autoreset: wire.Modes[v.vec.Autoreset()],
 		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: obs.Describe(), ActSpace: act.Describe(), Mask: space.MaskSize(act), Copies: v.vec.CanClone() == nil, Spec: Describe(spec),
+		Features: describeFeatures(v.vec.Features()),
 	})
 }
 

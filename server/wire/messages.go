@@ -139,7 +139,15 @@ type MakeReply struct {
 	ActSpace        space.Description `json:"act_space"`
 	Mask            int               `json:"mask"`
 	Copies          bool              `json:"copies,omitempty"`
+	Features        []Features        `json:"features,omitempty"` // nil if the environment names none
 	Spec            Spec              `json:"spec"`
+}
+
+// Features names the elements of one part of an observation; see envs.Features.
+type Features struct {
+	Part  string   `json:"part"`
+	Row   string   `json:"row"`
+	Names []string `json:"names"`
 }
 
 // ResetRequest is the request reset, as clients of this module send it. Servers read its
