@@ -14,6 +14,7 @@ from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.layout import Field, Layout
 from kubernasium.protocol.vector import NOT_TOLD, Vector
 from kubernasium.spaces import from_description
+from kubernasium.spec_info import SpecInfo, spec_info
 
 RENDER_FPS = 10
 NO_LIMIT = 1 << 31  # steps: a time limit that no episode reaches
@@ -156,6 +157,11 @@ class Env(gymnasium.Env[Any, Any]):
         action = _first(self.vector.policy(name, seed=seed))
         self._told = (action, name)
         return action
+
+    @property
+    def spec_info(self) -> SpecInfo:
+        """Options, diagnostics, baselines, and a name for each element of an observation."""
+        return spec_info(self.vector)
 
     def snapshot(self) -> int:
         """Has the server keep the present moment, the random generator included.

@@ -23,6 +23,7 @@ from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.vector import NOT_TOLD, Vector
 from kubernasium.spaces import from_description
+from kubernasium.spec_info import SpecInfo, spec_info
 
 
 class VecEnv(vec_env.VecEnv):
@@ -108,6 +109,11 @@ class VecEnv(vec_env.VecEnv):
         told, policy = self._told
         self._told = NOT_TOLD
         self.vector.step_async(actions, policy if actions is told else None)
+
+    @property
+    def spec_info(self) -> SpecInfo:
+        """Options, diagnostics, baselines, and a name for each element of an observation."""
+        return spec_info(self.vector)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Returns the actions that a baseline takes at this moment, as `VectorEnv.policy` does."""

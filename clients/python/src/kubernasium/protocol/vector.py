@@ -46,6 +46,7 @@ class Vector:
         copies: whether the environments can be copied, for `snapshot` and `fork`.
         mask_size: length of a row of the action mask; 0 if there is none.
         spec: the environment's description.
+        features: names of the elements of an observation, by part; empty if there are none.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Vector:
         self.mask_size: int = made["mask"]
         self.copies: bool = made.get("copies", False)
         self.spec: dict[str, Any] = made["spec"]
+        self.features: list[dict[str, Any]] = made.get("features", [])
         self._pending = 0  # id of the step whose reply is outstanding
         self._layouts: dict[int, Layout] = {}
         self._prepare()
