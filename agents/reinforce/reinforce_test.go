@@ -17,6 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/classic"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -250,6 +251,113 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 	if err := l.Observe(b); !errors.Is(err, broken) {
 		t.Errorf("Observe of a truncated episode gives %v", err)
+	}
+}
+
+// TestOverflowNamesTheStep: rewards that are finite, but whose sum is not in float32.
+func TestOverflowNamesTheStep(t *testing.T) {
+	cfg := small(2)
+	cfg.Gamma = 1
+	l, b := stubLearner(t, cfg, agentstest.NewStub(2, valued), 2), agentstest.BatchOf(2, 0, 0)
+	for step := range 3 {
+		if err := l.Act(b, make([]float32, 2)); err != nil {
+			t.Fatal(err)
+		}
+		b.Reward[1] = []float64{0, 3e38, 3e38}[step]
+		b.Terminated[0], b.Terminated[1] = step == 2, step == 2
+		if err := l.Observe(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// 3e38 twice is above the largest float32, 3.4e38: the returns of steps 0 and 1.
+	if _, err := l.Update(); err == nil || !strings.Contains(err.Error(), "environment 1 at step 1 of its episode") {
+		t.Errorf("Update gives %v", err)
+	}
+}
+
+// TestGradientIsClipped: Adam's first step is rate·g/(|g| + ε), so that a gradient clipped to
+// ε = 1e-8 moves the parameter by half the rate.
+func TestGradientIsClipped(t *testing.T) {
+	cfg := small(1)
+	cfg.MaxGradNorm, cfg.LearningRate = 1e-8, agents.Constant(0.5)
+	net := agentstest.NewStub(2, valued)
+	net.Grad = 3
+	l, b := stubLearner(t, cfg, net, 1), agentstest.BatchOf(2, 0)
+	for k := 1; k <= 2; k++ {
+		if err := l.Act(b, make([]float32, 1)); err != nil {
+			t.Fatal(err)
+		}
+		b.Terminated[0] = true
+		if err := l.Observe(b); err != nil {
+			t.Fatal(err)
+		}
+		m, err := l.Update()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m["train/n_updates"] != float64(k) {
+			t.Errorf("n_updates is %v after %d updates", m["train/n_updates"], k)
+		}
+		if k == 1 && math.Abs(float64(net.Theta())+0.25) > 1e-3 {
+			t.Errorf("the parameter moved to %v, want −0.25", net.Theta())
+		}
+	}
+}
+
+// TestNormalizesAndMasks: the observations 2 and 4 become −1 and 1, and their rewards 2 and 6 are
+// divided by the root of their variance 4. The mask of each step comes with it to the update, where
+// an action that alone is permitted has no entropy.
+func TestNormalizesAndMasks(t *testing.T) {
+	cfg := small(2)
+	cfg.NormObs, cfg.NormReward, cfg.Gamma = true, true, 0.5
+	l := stubLearner(t, cfg, agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, 0, 0} }), 2)
+	b := agentstest.BatchOf(2, 2, 4)
+	b.Mask[1], b.Mask[3] = false, false
+	if err := l.Act(b, make([]float32, 2)); err != nil {
+		t.Fatal(err)
+	}
+	copy(b.Reward, []float64{2, 6})
+	b.Terminated[0], b.Terminated[1] = true, true
+	if err := l.Observe(b); err != nil {
+		t.Fatal(err)
+	}
+	near := cmpopts.EquateApprox(0, 2e-3) // VecNormalize's statistics begin with 1e-4 rows
+	if d := cmp.Diff([]float32{-1, 1}, l.steps.obs, near); d != "" {
+		t.Errorf("observations (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]float32{1, 3}, l.steps.ret, near); d != "" {
+		t.Errorf("returns (-want +got):\n%s", d)
+	}
+	m, err := l.Update()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := m["train/entropy_loss"]; h != 0 {
+		t.Errorf("entropy loss %v with one permitted action, want 0", h)
+	}
+}
+
+// TestClipsBoxActions: the environment gets the bound, the update what was sampled.
+func TestClipsBoxActions(t *testing.T) {
+	cfg, env := small(1), agentstest.Env(2, 1)
+	env.Act = space.NewBox(-0.5, 0.25, 1)
+	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := make([]float32, spec.Outputs())
+	from, _ := spec.Head("action_net")
+	row[from] = 5 // standard deviation 1
+	l, err := New(cfg, env, agentstest.NewStub(1, func([]float32, float32) []float32 { return row }), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	action := make([]float32, 1)
+	if err := l.Act(agentstest.BatchOf(0, 0), action); err != nil {
+		t.Fatal(err)
+	}
+	if action[0] != 0.25 || l.runs[0].now.action[0] < 1 {
+		t.Errorf("plays %v and remembers %v, want 0.25 and what was sampled", action[0], l.runs[0].now.action[0])
 	}
 }
 
