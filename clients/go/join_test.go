@@ -1,0 +1,113 @@
+package client_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
+)
+
+// columns returns copies of what a batch has, by name.
+func columns(b *envs.Batch) map[string]any {
+	return map[string]any{
+		"Obs": slices.Clone(b.Obs), "Mask": slices.Clone(b.Mask), "Info": slices.Clone(b.Info), "Reward": slices.Clone(b.Reward),
+		"Terminated": slices.Clone(b.Terminated), "Truncated": slices.Clone(b.Truncated), "Invalid": slices.Clone(b.Invalid),
+		"FinalObs": slices.Clone(b.FinalObs), "FinalMask": slices.Clone(b.FinalMask), "FinalInfo": slices.Clone(b.FinalInfo),
+		"EpisodeReturn": slices.Clone(b.EpisodeReturn), "EpisodeLength": slices.Clone(b.EpisodeLength),
+	}
+}
+
+// TestJoinKeepsRows joins vectors in the middle of their episodes, one of which has just been
+// truncated; a reset of other rows leaves the joined batch with what each had.
+func TestJoinKeepsRows(t *testing.T) {
+	s := hosttest.Start(t)
+	const id = "k8s/GangWindow-v0"
+	opts := client.Options{Autoreset: envs.SameStep, MaxEpisodeSteps: 3}
+	var parts []*client.VecEnv
+	var want []map[string]any
+	for part := range 2 {
+		v, seed := dial(t, s.WS, id, 2, opts), uint64(5+2*part)
+		if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+			t.Fatal(err)
+		}
+		var b *envs.Batch
+		for range 3 - part { // the first part ends its episodes with the third step
+			var err error
+			if b, err = v.Step(ctx, []float32{1, 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b.Truncated[0] != (part == 0) {
+			t.Fatalf("part %d: truncated is %v", part, b.Truncated)
+		}
+		parts, want = append(parts, v), append(want, columns(b))
+	}
+	j, err := client.Join(parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The second part's first row begins again; the first part's rows have no new step, so that
+	// what a step alone gives is cleared.
+	b, err := j.Reset(ctx, envs.VecResetOptions{Mask: []bool{false, false, true, false}, Seeds: []uint64{0, 0, 42, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := columns(b)
+	obs := len(b.Obs) / 4
+	if d := cmp.Diff(want[0]["Obs"], got["Obs"].([]float32)[:2*obs]); d != "" {
+		t.Errorf("observations of the first part (-want +got):\n%s", d)
+	}
+	for _, name := range []string{"Mask", "FinalMask"} {
+		if d := cmp.Diff(want[0][name], got[name].([]bool)[:len(want[0][name].([]bool))]); d != "" {
+			t.Errorf("%s of the first part (-want +got):\n%s", name, d)
+		}
+	}
+	if d := cmp.Diff(want[0]["FinalObs"], got["FinalObs"].([]float32)[:2*obs]); d != "" {
+		t.Errorf("final observations of the first part (-want +got):\n%s", d)
+	}
+	for _, name := range []string{"Info", "FinalInfo", "EpisodeReturn"} {
+		if d := cmp.Diff(want[0][name], got[name].([]float64)[:len(want[0][name].([]float64))]); d != "" {
+			t.Errorf("%s of the first part (-want +got):\n%s", name, d)
+		}
+	}
+	if d := cmp.Diff(append(slices.Clone(want[0]["EpisodeLength"].([]int64)), 0, 2), got["EpisodeLength"]); d != "" {
+		t.Errorf("lengths (-want +got):\n%s", d)
+	}
+
+	// The seed of the row is its own: a vector of this process begins the same with it.
+	w := local(t, id, 1, envs.VecOptions{Autoreset: envs.SameStep, MaxEpisodeSteps: 3})
+	seed := uint64(42)
+	first, err := w.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(first.Obs, got["Obs"].([]float32)[2*obs:3*obs]); d != "" {
+		t.Errorf("observation of the row with seed 42 (-want +got):\n%s", d)
+	}
+}
+
+// TestJoinCloses: a joined vector that is closed refuses to go on, and tells its parts' errors.
+func TestJoinCloses(t *testing.T) {
+	s := hosttest.Start(t)
+	j, err := client.Join(dial(t, s.WS, "classic/CartPole-v1", 1, client.Options{}), dial(t, s.WS, "classic/CartPole-v1", 1, client.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Step(ctx, []float32{0, 0}); !errors.Is(err, envs.ErrResetNeeded) {
+		t.Errorf("Step before Reset: %v, want ErrResetNeeded", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Step(ctx, []float32{0, 0}); !errors.Is(err, envs.ErrClosed) {
+		t.Errorf("Step after Close: %v, want ErrClosed", err)
+	}
+	if _, err := j.Reset(ctx, envs.VecResetOptions{}); !errors.Is(err, envs.ErrClosed) {
+		t.Errorf("Reset after Close: %v, want ErrClosed", err)
+	}
+}
