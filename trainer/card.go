@@ -31,7 +31,7 @@ const commandKey = "command"
 // need them to act.
 var trainingOnly = []string{
 	models.OptimizerPrefix, models.StatePrefix + "envs", models.StatePrefix + "ep_", models.StatePrefix + "rng",
-	models.StatePrefix + "target.", models.StatePrefix + "replay.", models.StatePrefix + "lstm",
+	models.StatePrefix + "target.", models.StatePrefix + "replay", models.StatePrefix + "lstm",
 }
 
 func newCard() *cobra.Command {

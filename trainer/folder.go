@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
@@ -120,8 +122,25 @@ func (r *run) writeConfig() error {
 
 // save writes a checkpoint that holds the learner, the environments and the running means.
 func (r *run) save(path string) error {
+	if err := r.write(path, r.learner.Save); err != nil {
+		return err
+	}
+	r.saved = path
+	return nil
+}
+
+// saveBest writes the best model. It is to be played, so that it has no replay buffer.
+func (r *run) saveBest() error {
+	if l, ok := r.learner.trainable.(interface{ SaveWithoutReplayBuffer(io.Writer) error }); ok {
+		return r.write(r.bestModel(), l.SaveWithoutReplayBuffer)
+	}
+	return r.save(r.bestModel())
+}
+
+// write writes the file that save gives, with what the training itself needs to resume.
+func (r *run) write(path string, save func(io.Writer) error) error {
 	var buf bytes.Buffer
-	if err := r.learner.Save(&buf); err != nil {
+	if err := save(&buf); err != nil {
 		return err
 	}
 	f, err := models.Read(&buf)
@@ -145,8 +164,18 @@ func (r *run) save(path string) error {
 	if err := models.WriteFile(path, f); err != nil {
 		return err
 	}
-	r.saved = path
+	if size := dqn.ReplayBufferBytes(f); size > 0 && !r.toldBuffer {
+		r.toldBuffer = true
+		r.say("%s: its replay buffer takes %.1f MB; --params checkpoint_replay_buffer:false leaves it out, and then no resumed training is exact", path, float64(size)/1e6)
+	}
 	return nil
+}
+
+// say prints a line, above the progress bar if there is one.
+func (r *run) say(format string, args ...any) {
+	if !r.quiet {
+		fmt.Fprintf(r.output(), format+"\n", args...)
+	}
 }
 
 // checkParams reports a parameter that is not finite: such a model would only replace a good

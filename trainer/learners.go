@@ -40,7 +40,6 @@ func defaultConfig(algo string) any {
 		return &c
 	case dqn.Algo:
 		c := dqn.Defaults()
-		c.CheckpointReplayBuffer = false // as RL Zoo, which saves it only if asked to
 		return &c
 	case reinforce.Algo:
 		c := reinforce.Defaults()

@@ -38,7 +38,9 @@ type run struct {
 	nextSave int
 	rollouts int
 	saved    string // last checkpoint written, or the one resumed from
-	solved   bool   // the reward threshold is reached
+
+	toldBuffer bool // how large the replay buffer is in checkpoints
+	solved     bool // the reward threshold is reached
 }
 
 // logEvery is how many environment steps lie at least between two rows of the logs, since some
@@ -240,15 +242,19 @@ func (r *run) log(step int, metrics agents.Metrics) error {
 
 // printRow prints a row of the logs, above the progress bar if there is one.
 func (r *run) printRow(step int, metrics agents.Metrics) {
-	out := r.out
-	if w, ok := r.bar.(io.Writer); ok {
-		out = w
-	}
 	row := []any{"timesteps", step}
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
 		row = append(row, name, metrics[name])
 	}
-	slog.New(slog.NewTextHandler(out, nil)).Info("update", row...)
+	slog.New(slog.NewTextHandler(r.output(), nil)).Info("update", row...)
+}
+
+// output is where lines go: above the progress bar if there is one.
+func (r *run) output() io.Writer {
+	if w, ok := r.bar.(io.Writer); ok {
+		return w
+	}
+	return r.out
 }
 
 // evaluate plays the greedy policy on the held-out episodes and keeps the best model.
@@ -269,7 +275,7 @@ func (r *run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	if mean > r.best {
 		r.best = mean
 		r.solved = r.threshold != nil && mean >= *r.threshold // at a new best only, as SB3
-		if err := r.save(r.bestModel()); err != nil {
+		if err := r.saveBest(); err != nil {
 			return nil, err
 		}
 	}

@@ -151,31 +151,6 @@ func checkFolder(t *testing.T, dir string) {
 	}
 }
 
-// TestResumeIsExact stops a training at a checkpoint, goes on in another process's stead, and
-// compares the last model byte for byte with that of an uninterrupted run, and the logs.
-func TestResumeIsExact(t *testing.T) {
-	whole, parts := t.TempDir(), t.TempDir()
-	mustExecute(t, small(whole, "-n", "256", "--json")...)
-	mustExecute(t, small(parts, "-n", "256", "--json")...)
-	dir := filepath.Join(parts, "ppo", "k8s-GangWindow-v0_1")
-	checkpoint := filepath.Join(dir, "rl_model_128_steps.safetensors")
-	// Resuming must not depend on what the first run did after the checkpoint.
-	if err := os.Remove(filepath.Join(dir, "k8s-GangWindow-v0.safetensors")); err != nil {
-		t.Fatal(err)
-	}
-	mustExecute(t, small(parts, "-n", "256", "--json", "--resume", checkpoint)...)
-	want := read(t, filepath.Join(whole, "ppo", "k8s-GangWindow-v0_1", "k8s-GangWindow-v0.safetensors"))
-	got := read(t, filepath.Join(dir, "k8s-GangWindow-v0.safetensors"))
-	if want != got {
-		t.Error("the resumed training ends in another model than the uninterrupted one")
-	}
-	for _, name := range []string{"evaluations.csv"} { // others hold wall-clock times
-		if diff := cmp.Diff(read(t, filepath.Join(whole, "ppo", "k8s-GangWindow-v0_1", name)), read(t, filepath.Join(dir, name))); diff != "" {
-			t.Errorf("%s (-uninterrupted +resumed):\n%s", name, diff)
-		}
-	}
-}
-
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
-	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -30,9 +29,14 @@ type counts struct {
 var errNegative = errors.New("a number is negative")
 
 // Save implements [agents.Learner]. It may be called whenever an Act would come next. If the
-// configuration leaves out the replay buffer, training goes on from the checkpoint as
-// Stable-Baselines3 does from a model without its buffer, not bit for bit.
-func (l *Learner) Save(w io.Writer) error {
+// configuration leaves out the replay buffer, it does what SaveWithoutReplayBuffer does.
+func (l *Learner) Save(w io.Writer) error { return l.save(w, l.cfg.CheckpointReplayBuffer) }
+
+// SaveWithoutReplayBuffer is Save for a model to be played. From such a checkpoint training
+// resumes as Stable-Baselines3 does from a model without its buffer, not bit for bit.
+func (l *Learner) SaveWithoutReplayBuffer(w io.Writer) error { return l.save(w, false) }
+
+func (l *Learner) save(w io.Writer, replayBuffer bool) error {
 	if l.acted {
 		return fmt.Errorf("dqn: save at timestep %d between Act and Observe", l.counts.Timesteps)
 	}
@@ -49,8 +53,10 @@ func (l *Learner) Save(w io.Writer) error {
 	if err := agents.PutSource(&f, l.src); err != nil {
 		return err
 	}
-	if l.cfg.CheckpointReplayBuffer {
-		l.buf.Save(&f)
+	if replayBuffer {
+		if err := l.saveBuffer(&f); err != nil {
+			return fmt.Errorf("dqn: save: replay buffer: %w", err)
+		}
 	}
 	return models.Write(w, f)
 }
@@ -86,7 +92,7 @@ func (l *Learner) Load(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if !replay.Saved(f) {
+	if !HasReplayBuffer(f) {
 		s.BufferFrom, s.SinceUpdate = s.Timesteps, 0
 	}
 	if err := l.adam.Load(f); err != nil {
@@ -99,14 +105,6 @@ func (l *Learner) Load(r io.Reader) error {
 	*l.src = restored
 	l.counts, l.buf, l.acted = s, buf, false
 	return nil
-}
-
-// loadBuffer returns the replay buffer of a checkpoint, or an empty one if it has none.
-func (l *Learner) loadBuffer(f models.File) (*replay.Buffer, error) {
-	if !replay.Saved(f) {
-		return l.buf.Empty(), nil
-	}
-	return l.buf.Load(f)
 }
 
 // Greedy implements [agents.Learner].

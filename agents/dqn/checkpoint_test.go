@@ -2,6 +2,9 @@ package dqn_test
 
 import (
 	"bytes"
+	"compress/zlib"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
 // tiny returns a configuration that learns after each step of 2 environments from the second on.
@@ -58,7 +62,12 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 		negative := agentstest.Edited(t, same, func(f *models.File) { f.Meta.State = []byte(`{"n_calls":-1}`) })
 		return []agentstest.Refusal{
 			without("state.target.q_net.q_net.0.weight"),
-			without("state.replay.reward"),
+			{Name: "no rewards in the buffer", File: replayBuffer(t, same, func(f *safetensors.File) {
+				f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == "state.replay.reward" })
+			}), Is: models.ErrMismatch, Parts: []string{"state.replay.reward"}},
+			{Name: "buffer that is not compressed", File: agentstest.Edited(t, same, func(f *models.File) {
+				tensorOf(t, f.Tensors, bufferTensor).Data = make([]uint8, len(tensorOf(t, f.Tensors, bufferTensor).Data.([]uint8)))
+			}), Is: models.ErrMismatch, Parts: []string{"replay buffer", "zlib"}},
 			{Name: "negative number", File: negative, Is: models.ErrMismatch, Parts: []string{"negative"}},
 			{Name: "buffer of another size", File: other(600, func(c *dqn.Config) { c.BufferSize = 1000 }), Is: models.ErrMismatch, Parts: []string{"state.replay.kind"}},
 			{Name: "dueling", File: other(32, func(c *dqn.Config) { c.Dueling = true }), Is: models.ErrMismatch, Parts: []string{"network", "advantage_net"}},
@@ -92,6 +101,89 @@ func TestNewPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.CheckPolicy(dqn.NewPolicy(net, r.L.Spec()))
+}
+
+const bufferTensor = "state.replay_buffer"
+
+func tensorOf(t *testing.T, tensors []safetensors.Tensor, name string) *safetensors.Tensor {
+	t.Helper()
+	i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == name })
+	if i < 0 {
+		t.Fatalf("no tensor %q", name)
+	}
+	return &tensors[i]
+}
+
+// replayBuffer returns a checkpoint whose buffer, a safetensors file compressed by zlib, is changed.
+func replayBuffer(t *testing.T, file []byte, change func(f *safetensors.File)) []byte {
+	t.Helper()
+	return agentstest.Edited(t, file, func(f *models.File) {
+		tensor := tensorOf(t, f.Tensors, bufferTensor)
+		z, err := zlib.NewReader(bytes.NewReader(tensor.Data.([]uint8)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		arrays, err := safetensors.Read(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(arrays)
+		var buf bytes.Buffer
+		w := zlib.NewWriter(&buf)
+		if err := errors.Join(safetensors.Write(w, arrays.Tensors, nil), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		tensor.Shape, tensor.Data = []int{buf.Len()}, buf.Bytes()
+	})
+}
+
+// TestReplayBufferIsCompressed compares the tensor with the arrays in it.
+func TestReplayBufferIsCompressed(t *testing.T) {
+	cfg := tiny()
+	cfg.BufferSize = 4000
+	r := newRun(t, envcheck.Identity(5), 2, cfg, 1)
+	r.Train(4000)
+	file := r.Saved()
+	size := dqn.ReplayBufferBytes(agentstest.Parse(t, file))
+	raw := 0
+	replayBuffer(t, file, func(f *safetensors.File) {
+		raw = 4 * len(tensorOf(t, f.Tensors, "state.replay.obs").Data.([]float32))
+	})
+	if size == 0 || size >= raw { // of one-hot observations alone
+		t.Errorf("a buffer of %d bytes, whose observations have %d", size, raw)
+	}
+	var without bytes.Buffer
+	if err := r.L.SaveWithoutReplayBuffer(&without); err != nil {
+		t.Fatal(err)
+	}
+	f := agentstest.Parse(t, without.Bytes())
+	if dqn.HasReplayBuffer(f) || dqn.ReplayBufferBytes(f) != 0 || !dqn.HasReplayBuffer(agentstest.Parse(t, file)) {
+		t.Error("HasReplayBuffer does not tell the checkpoints apart")
+	}
+}
+
+// TestReplayBufferOfEarlierVersions loads arrays that are not compressed.
+func TestReplayBufferOfEarlierVersions(t *testing.T) {
+	for _, prioritized := range []bool{false, true} {
+		cfg := tiny()
+		cfg.PrioritizedReplay = prioritized
+		r := newRun(t, envcheck.Identity(5), 2, cfg, 1)
+		r.Train(32)
+		earlier := agentstest.Edited(t, r.Saved(), func(f *models.File) {
+			var arrays []safetensors.Tensor
+			replayBuffer(t, r.Saved(), func(b *safetensors.File) { arrays = b.Tensors })
+			f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == bufferTensor })
+			f.Put(arrays...)
+		})
+		want := r.Saved()
+		second := newRun(t, envcheck.Identity(5), 2, cfg, 1)
+		if err := second.L.Load(bytes.NewReader(earlier)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(second.Saved(), want) {
+			t.Errorf("prioritized %v: the checkpoint after Load is not the one loaded", prioritized)
+		}
+	}
 }
 
 // TestWithoutReplayBuffer resumes from a checkpoint that leaves out the buffer: learning waits

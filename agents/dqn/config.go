@@ -38,7 +38,7 @@ type Config struct {
 	PrioritizedReplayAlpha float64         `json:"prioritized_replay_alpha"` // exponent of the priorities; default 0.6
 	PrioritizedReplayBeta0 float64         `json:"prioritized_replay_beta0"` // first exponent of the importance weights, in [0, 1], which rises to 1; default 0.4
 	PrioritizedReplayEps   float64         `json:"prioritized_replay_eps"`   // added to the size of an error; default 1e-6
-	CheckpointReplayBuffer bool            `json:"checkpoint_replay_buffer"` // Save writes the replay buffer, too; default true
+	CheckpointReplayBuffer bool            `json:"checkpoint_replay_buffer"` // Save writes the replay buffer, too, compressed; without it no resumed training is exact; default true
 	TotalTimesteps         int             `json:"-"`                        // over which linear schedules fall
 }
 

@@ -95,6 +95,9 @@ func (c Config) Bytes() int64 {
 // Empty returns an empty buffer of the configuration of b.
 func (b *Buffer) Empty() *Buffer { return New(b.cfg) }
 
+// Bytes returns the memory that the buffer takes.
+func (b *Buffer) Bytes() int64 { return b.cfg.Bytes() }
+
 // Len returns the number of transitions that can be sampled.
 func (b *Buffer) Len() int { return b.transitions }
 
