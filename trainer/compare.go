@@ -120,7 +120,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 }
 
 // envOf returns the id given or else that of the first model's environment, and its options:
-// those that the first model was trained with, and those given.
+// those that the first model was trained with, as that environment takes them, and those given.
 func envOf(id string, paths []string, given map[string]any) (string, map[string]any, error) {
 	kwargs := given
 	if len(paths) > 0 {
@@ -135,7 +135,7 @@ func envOf(id string, paths []string, given map[string]any) (string, map[string]
 		if id == "" {
 			id = f.Meta.Env
 		}
-		kwargs = merge(trained, given)
+		kwargs = merge(optionsFor(id, f.Meta.Env, trained), given)
 	}
 	if id == "" {
 		return "", nil, errors.New("neither --env nor --model is given")

@@ -17,7 +17,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/scheduler"
@@ -120,13 +119,7 @@ func schedulePolicy(path, baseline, env string, given map[string]any) (*schedule
 	if p.Env, _, err = kwok.Original(id); err != nil {
 		return nil, err
 	}
-	p.Options = map[string]any{}
-	for k, v := range kwargs {
-		p.Options[k] = v
-	}
-	for _, o := range envs.DescribeOptions(&kwok.Options{}) { // of a model that was trained on a twin
-		delete(p.Options, o.Name)
-	}
+	p.Options = merge(optionsFor(p.Env.ID, id, kwargs))
 	if path == "" {
 		_, err := p.Env.Baseline(baseline)
 		return p, err

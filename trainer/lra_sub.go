@@ -32,7 +32,7 @@ func readSubModel(path string) (lra.SubScheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.meta.Env != subclusterID {
+	if simulatedID(m.meta.Env) != subclusterID {
 		return nil, errors.Join(fmt.Errorf("%s is a model of %s, want %s", path, m.meta.Env, subclusterID), m.net.Close())
 	}
 	b := &envs.Batch{Reward: make([]float64, 1)}

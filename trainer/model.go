@@ -33,12 +33,15 @@ func readModelFor(path string, v envs.VecEnv) (*model, error) {
 	return readModelOf(path, v.Spec().ID, obs, act)
 }
 
-// readModelOf reads the policy at path for an environment with these spaces.
+// readModelOf reads the policy at path for an environment with these spaces, or for its twin.
 func readModelOf(path, env string, obs, act space.Space) (*model, error) {
 	return loadModel(path, func(f *models.File) error {
 		want, err := agents.EnvInfo{ID: env, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
 		if err != nil {
 			return err
+		}
+		if simulatedID(f.Meta.Env) == simulatedID(env) {
+			want.Env = f.Meta.Env
 		}
 		mismatch := f.Meta.Match(want)
 		if mismatch == nil || f.Meta.Spec.Nodes == nil || f.Meta.Env != want.Env {
