@@ -60,28 +60,16 @@ func openModels(ctx context.Context, c evalConfig) (func() (vpa.Model, error), e
 	if err != nil {
 		return nil, err
 	}
-	if c.baseline != "" {
-		if b, err := spec.Baseline(c.baseline); err == nil && b.Oracle {
-			return nil, fmt.Errorf("baseline %s knows what is to come: nobody does on a cluster", c.baseline)
-		}
-	}
+	spec, kwargs = simulated(spec, kwargs)
 	kwargs = merge(kwargs, nil)
 	for _, played := range []string{"data", "format", "split"} { // pods bring their usage
 		delete(kwargs, played)
 	}
-	open := func() (vpa.Model, error) {
-		v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: kwargs})
-		if err != nil {
-			return vpa.Model{}, err
+	open := func() (vpa.Model, error) { return openModel(spec, kwargs, c) }
+	if c.baseline != "" {
+		if open, err = vpa.OpenBaseline(spec, kwargs, c.baseline); err != nil {
+			return nil, err
 		}
-		_, policy, closePolicy, err := openPolicy(v, c)
-		if err != nil {
-			return vpa.Model{}, errors.Join(err, v.Close())
-		}
-		return vpa.Model{Task: v.Env(0).Task(), Policy: policy, Close: func() error {
-			closePolicy()
-			return v.Close()
-		}}, nil
 	}
 	m, err := open()
 	if err != nil {
@@ -91,6 +79,22 @@ func openModels(ctx context.Context, c evalConfig) (func() (vpa.Model, error), e
 		err = fmt.Errorf("environment %s says nothing of what pods request, want %s or its discrete variant", spec.ID, vpaEnv)
 	}
 	return open, errors.Join(err, m.Close())
+}
+
+// openModel makes the model of a container from the model file of c.
+func openModel(spec *envs.Spec, kwargs map[string]any, c evalConfig) (vpa.Model, error) {
+	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: kwargs})
+	if err != nil {
+		return vpa.Model{}, err
+	}
+	_, policy, closePolicy, err := openPolicy(v, c)
+	if err != nil {
+		return vpa.Model{}, errors.Join(err, v.Close())
+	}
+	return vpa.Model{Task: v.Env(0).Task(), Policy: policy, Close: func() error {
+		closePolicy()
+		return v.Close()
+	}}, nil
 }
 
 func newKwokVPA() *cobra.Command {

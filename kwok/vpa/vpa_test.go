@@ -67,29 +67,11 @@ func baseline(t *testing.T, name string) func() (vpa.Model, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := spec.Baseline(name)
+	open, err := vpa.OpenBaseline(spec, nil, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() (vpa.Model, error) {
-		make, err := spec.Open(nil)
-		if err != nil {
-			return vpa.Model{}, err
-		}
-		task, err := make()
-		if err != nil {
-			return vpa.Model{}, err
-		}
-		rule, err := b.New(task)
-		return vpa.Model{Task: task, Policy: ruled{rule}, Close: func() error { return nil }}, err
-	}
-}
-
-// ruled is a rule as a policy.
-type ruled struct{ rule envs.Rule }
-
-func (r ruled) Act(b *envs.Batch, actions []float32) error {
-	return r.rule(ctx, nil, b.Begins(0), actions)
+	return open
 }
 
 // usage is what pods use: it triples every fourth step, from 100 m and 300 MiB.
