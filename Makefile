@@ -48,15 +48,19 @@ test-controlplane: controlplane ## the control plane: starts, stops, restarts, r
 	$(CONTROLPLANE_GO) test -count=1 ./...
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
 
-images: controlplane ## prepare .cache/images, the folders from which compose.yaml builds its images
+images: controlplane image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
+	cp bin/controlplane $(CACHE)/images/controlplane/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
+
+image-folders: ## what these folders hold beside the programs: Dockerfiles, stages, pretrained models
 	@rm -rf $(CACHE)/images
 	@mkdir -p $(CACHE)/images/controlplane/state $(CACHE)/images/controlplane/stages $(CACHE)/images/server $(CACHE)/images/trainer/logs
-	cp bin/controlplane kwok/controlplane/Dockerfile $(CACHE)/images/controlplane/
+	cp kwok/controlplane/Dockerfile $(CACHE)/images/controlplane/
 	cp kwok/stages/*.yaml $(CACHE)/images/controlplane/stages/
 	cp server/Dockerfile $(CACHE)/images/server/
 	cp trainer/Dockerfile $(CACHE)/images/trainer/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
+	cp -r models/pretrained $(CACHE)/images/trainer/
 
 stresspod: ## prepare .cache/images/stresspod, the folder from which the image of stress pods is built
 	@mkdir -p $(CACHE)/images/stresspod

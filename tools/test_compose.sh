@@ -72,6 +72,10 @@ evaluate() {
 	"${compose[@]}" --profile evaluate run --rm evaluate >"$log" 2>&1 || { cat "$log" >&2; fail "the evaluation failed"; }
 	want 'mean return .* over 2 held-out episodes' "the evaluation printed no returns"
 	grep 'mean return' "$log"
+	MODEL=/models/pretrained/k8s-PodBalance-v0/ppo.safetensors EVALUATE_ENV=k8s/PodBalanceKwok-v0 \
+		"${compose[@]}" --profile evaluate run --rm evaluate >"$log" 2>&1 || { cat "$log" >&2; fail "the evaluation of a pretrained model failed"; }
+	want 'on k8s/PodBalanceKwok-v0: mean return .* over 2 held-out episodes' "a pretrained model did not play on the API server"
+	grep 'mean return' "$log"
 }
 
 serve() {
@@ -85,7 +89,7 @@ serve() {
 
 schedule() {
 	echo "== schedule"
-	up schedule
+	SCHEDULE_BY=--model=/models/pretrained/k8s-PodBalance-v0/ppo.safetensors up schedule
 	for ((i = 0; i < 60; i++)); do
 		curl -fsSk -H "Authorization: Bearer $KUBERNASIUM_TOKEN" "https://127.0.0.1:$CONTROLPLANE_PORT/readyz" >"$log" 2>/dev/null && break || sleep 1
 	done
