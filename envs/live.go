@@ -28,4 +28,9 @@ type Decision struct {
 	Replicas int           // pods that its controller wants, at least 1
 	Waited   time.Duration // since its creation
 	Racks    []int32       // rack of each node, from 0; nil where nothing tells
+
+	// What kube-scheduler's scores count beyond requests: 100 milliCPU and 200 MiB for each container
+	// that states none, or a pod that states 0.
+	Extra    []cluster.Resources // of the pods on each node; nil is none
+	PodExtra cluster.Resources   // of the pod
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/filters"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
@@ -83,6 +84,20 @@ func readPod(p *corev1.Pod) *podInfo {
 		i.devices |= 1 << d
 	}
 	return i
+}
+
+// extra returns what policies count for the pod beyond its requests. A pod that states 0 counts as one
+// that states nothing, unlike to kube-scheduler: else a policy would put any number of them on one node.
+func (i *podInfo) extra() (extra cluster.Resources) {
+	extra.MilliCPU = max(0, i.counted.MilliCPU-i.stated.MilliCPU)
+	if i.counted.MilliCPU == 0 {
+		extra.MilliCPU = kubescore.DefaultMilliCPURequest
+	}
+	extra.MemoryBytes = max(0, i.counted.MemoryBytes-i.stated.MemoryBytes)
+	if i.counted.MemoryBytes == 0 {
+		extra.MemoryBytes = kubescore.DefaultMemoryRequestBytes
+	}
+	return extra
 }
 
 func (i *podInfo) priority() int32 {

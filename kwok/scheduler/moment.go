@@ -128,7 +128,7 @@ func (m *moment) add(i *podInfo) error {
 
 func (m *moment) addPending(i *podInfo) error {
 	if i.UID == m.pod.UID {
-		m.decision.Pod = int32(len(m.state.Pods))
+		m.decision.Pod, m.decision.PodExtra = int32(len(m.state.Pods)), i.extra()
 	}
 	op := podOp(m.state, i, i.stated, i.gpus)
 	if err := m.state.Apply(&op); err != nil {
@@ -158,6 +158,7 @@ func podOp(s *cluster.State, i *podInfo, requests cluster.Resources, gpus int32)
 func (m *moment) addBound(i *podInfo, node int32) error {
 	n := &m.state.Nodes[node]
 	m.counted[node] = plus(m.counted[node], i.counted)
+	m.countExtra(i, node)
 	sibling := controller(i.Pod) != "" && controller(i.Pod) == controller(m.pod.Pod)
 	if sibling {
 		m.siblings[node]++
@@ -196,6 +197,18 @@ func (m *moment) addBound(i *podInfo, node int32) error {
 		m.decision.Siblings = append(m.decision.Siblings, pod)
 	}
 	return nil
+}
+
+// countExtra notes what scores count for a pod on a node beyond its requests.
+func (m *moment) countExtra(i *podInfo, node int32) {
+	extra := i.extra()
+	if extra == (cluster.Resources{}) {
+		return
+	}
+	if m.decision.Extra == nil {
+		m.decision.Extra = make([]cluster.Resources, len(m.nodes))
+	}
+	m.decision.Extra[node] = plus(m.decision.Extra[node], extra)
 }
 
 // devicesOf returns the devices that a bound pod has: those that it says, where they are free, and

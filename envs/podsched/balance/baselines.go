@@ -125,13 +125,13 @@ func greedy(t *Task, s *cluster.State, mask []bool) int {
 }
 
 // scored returns the maker of choosers of the node with the highest score.
-func scored(score func(cpu, memory kubescore.Resource) int64) func(*Task) chooser {
+func scored(score func(t *Task, s *cluster.State, i int) int64) func(*Task) chooser {
 	return func(*Task) chooser {
 		return func(t *Task, s *cluster.State, mask []bool) int {
 			best, highest := 0, int64(math.MinInt64)
 			for i, ok := range mask {
 				if ok {
-					if v := score(t.resources(s, i)); v > highest {
+					if v := score(t, s, i); v > highest {
 						best, highest = i, v
 					}
 				}
@@ -141,20 +141,29 @@ func scored(score func(cpu, memory kubescore.Resource) int64) func(*Task) choose
 	}
 }
 
-// resources returns CPU and memory of node i as plugins see them, with the current pod on it.
-func (t *Task) resources(s *cluster.State, i int) (cpu, memory kubescore.Resource) {
-	n, capacity, p := &s.Nodes[i], t.in.nodes[i], t.spec.requests
-	return kubescore.Resource{Requested: n.Requested.MilliCPU + p.MilliCPU, Allocatable: capacity.MilliCPU, Weight: 1},
-		kubescore.Resource{Requested: n.Requested.MemoryBytes + p.MemoryBytes, Allocatable: capacity.MemoryBytes, Weight: 1}
+// resources returns CPU and memory of node i as plugins see them, with the current pod on it:
+// what is requested, or counted as NodeResourcesFit counts it.
+func (t *Task) resources(s *cluster.State, i int, counted bool) (cpu, memory kubescore.Resource) {
+	capacity, r := t.in.nodes[i], plus(s.Nodes[i].Requested, t.spec.requests)
+	if counted {
+		r = plus(r, plus(t.extra[i], t.spec.extra))
+	}
+	return kubescore.Resource{Requested: r.MilliCPU, Allocatable: capacity.MilliCPU, Weight: 1},
+		kubescore.Resource{Requested: r.MemoryBytes, Allocatable: capacity.MemoryBytes, Weight: 1}
 }
 
-func leastAllocated(cpu, memory kubescore.Resource) int64 {
+func leastAllocated(t *Task, s *cluster.State, i int) int64 {
+	cpu, memory := t.resources(s, i, true)
 	return kubescore.LeastAllocated(cpu, memory)
 }
 
-func mostAllocated(cpu, memory kubescore.Resource) int64 { return kubescore.MostAllocated(cpu, memory) }
+func mostAllocated(t *Task, s *cluster.State, i int) int64 {
+	cpu, memory := t.resources(s, i, true)
+	return kubescore.MostAllocated(cpu, memory)
+}
 
-func balancedAllocation(cpu, memory kubescore.Resource) int64 {
+func balancedAllocation(t *Task, s *cluster.State, i int) int64 {
+	cpu, memory := t.resources(s, i, false)
 	return kubescore.BalancedAllocation(cpu, memory)
 }
 
@@ -198,10 +207,11 @@ func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	k.spreadScores(t)
 	kubescore.NormalizeSpread(k.spread)
 	for j, i := range k.nodes {
-		cpu, memory := t.resources(s, i)
-		k.total = append(k.total, kubescore.PodTopologySpreadWeight*k.spread[j]+
-			kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, memory)+
-			kubescore.BalancedAllocationWeight*kubescore.BalancedAllocation(cpu, memory))
+		total := kubescore.PodTopologySpreadWeight*k.spread[j] + kubescore.NodeResourcesFitWeight*leastAllocated(t, s, i)
+		if t.spec.requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
+			total += kubescore.BalancedAllocationWeight * balancedAllocation(t, s, i)
+		}
+		k.total = append(k.total, total)
 	}
 }
 

@@ -43,6 +43,9 @@
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
 // has ended, what tells of the pod is 0.
 //
+// Of a pod that requests no CPU or no memory, observations and baselines count 100 milliCPU or 200
+// MiB, as kube-scheduler's scores do; rewards and info count what is requested.
+//
 // # Reward
 //
 // Of the state after the bind, so that of two placements in the same state the one that leads to

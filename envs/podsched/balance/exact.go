@@ -162,6 +162,7 @@ func (t *Task) copyInto(dst *Task) {
 	dst.largest, dst.capacity, dst.stats = t.largest, t.capacity, t.stats
 	copy(dst.onNode, t.onNode)
 	copy(dst.onRack, t.onRack)
+	copy(dst.extra, t.extra)
 	copy(dst.invCPU, t.invCPU)
 	copy(dst.invMemory, t.invMemory)
 	copy(dst.scratch.rackCapacity, t.scratch.rackCapacity)

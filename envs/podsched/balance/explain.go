@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
@@ -28,10 +27,9 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 		row := make([]string, len(columns))
 		row[0], row[1] = s.NodeName(int32(i)), topology.RackName(i, t.opts.ServersPerRack)
 		if ok {
-			cpu, memory := t.resources(s, i)
 			row[2] = fmt.Sprintf("%.4f", t.costIf(s, i))
-			for j, v := range []int64{kubescore.LeastAllocated(cpu, memory), kubescore.MostAllocated(cpu, memory),
-				kubescore.BalancedAllocation(cpu, memory), k.spread[at], k.total[at]} {
+			for j, v := range []int64{leastAllocated(t, s, i), mostAllocated(t, s, i),
+				balancedAllocation(t, s, i), k.spread[at], k.total[at]} {
 				row[3+j] = strconv.FormatInt(v, 10)
 			}
 			at++

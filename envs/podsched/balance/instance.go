@@ -37,11 +37,15 @@ var (
 // podSpec is a pod of the workload.
 type podSpec struct {
 	requests, usage cluster.Resources
-	lifetime        time.Duration // 0 is for ever
-	deployment      int32         // in the order of arrival
-	replica         int32         // of it, from 0
+	extra           cluster.Resources // see extraOf
+	lifetime        time.Duration     // 0 is for ever
+	deployment      int32             // in the order of arrival
+	replica         int32             // of it, from 0
 	replicas        int32
 }
+
+// counted returns the requests as scores count them.
+func (p *podSpec) counted() cluster.Resources { return plus(p.requests, p.extra) }
 
 // instance is what an episode is played on: its nodes, and its pods in the order of arrival.
 // Pods are drawn as they are asked for, always in the same order, so that who looks ahead
@@ -96,7 +100,7 @@ func (in *instance) drawDeployment() {
 		d = deployment{replicas: o.ReplicasMin + in.rng.IntN(o.ReplicasMax-o.ReplicasMin+1), requests: in.drawRequests()}
 	}
 	for i := range d.replicas {
-		p := podSpec{requests: d.requests, usage: d.requests, deployment: in.next, replica: int32(i), replicas: int32(d.replicas)}
+		p := podSpec{requests: d.requests, usage: d.requests, extra: extraOf(d.requests), deployment: in.next, replica: int32(i), replicas: int32(d.replicas)}
 		if o.Lifetime > 0 {
 			p.lifetime = max(1, time.Duration(o.Lifetime*in.rng.ExpFloat64()*float64(time.Second)))
 		}

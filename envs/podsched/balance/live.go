@@ -46,8 +46,10 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 		t.onNode[node]++
 		t.onRack[t.rackOf[node]]++
 	}
+	clear(t.extra)
+	copy(t.extra, d.Extra)
 	replicas := max(d.Replicas, len(d.Siblings)+1)
-	t.attended = podSpec{requests: s.Pods[d.Pod].Requests, usage: s.Pods[d.Pod].Requests, replica: int32(len(d.Siblings)), replicas: int32(replicas)}
+	t.attended = podSpec{requests: s.Pods[d.Pod].Requests, usage: s.Pods[d.Pod].Requests, extra: d.PodExtra, replica: int32(len(d.Siblings)), replicas: int32(replicas)}
 	t.spec, t.pod, t.world = &t.attended, d.Pod, s
 	t.stats.decisions++ // baselines that take turns go on
 	return nil

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
 // sd returns the population standard deviation of x, which is not empty.
@@ -34,8 +35,8 @@ const percent = 100
 const noNode = -1
 
 // measure returns the measures as they would be if the current pod were bound to node, or as
-// they are with noNode. It allocates nothing.
-func (t *Task) measure(s *cluster.State, node int) measures {
+// they are with noNode; counted, with requests as scores count them. It allocates nothing.
+func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	w, p := &t.scratch, t.spec
 	inUse := 0
 	clear(w.rackInUse)
@@ -48,8 +49,13 @@ func (t *Task) measure(s *cluster.State, node int) measures {
 		num := n.NumPods
 		if i == node {
 			num++
-			amount.MilliCPU += add.MilliCPU
-			amount.MemoryBytes += add.MemoryBytes
+			amount = plus(amount, add)
+			if counted {
+				amount = plus(amount, p.extra)
+			}
+		}
+		if counted {
+			amount = plus(amount, t.extra[i])
 		}
 		w.cpu[i] = float64(amount.MilliCPU) * t.invCPU[i]
 		w.memory[i] = float64(amount.MemoryBytes) * t.invMemory[i]
@@ -115,14 +121,39 @@ var objectives = map[string]objective{
 // placement costs.
 const failurePenalty = 10
 
-// costIf returns the cost of the state after binding the current pod to node.
+// costIf returns the cost of the state after binding the current pod to node, with requests as
+// scores count them: pods that request nothing would cost the same everywhere.
 func (t *Task) costIf(s *cluster.State, node int) float64 {
-	return t.objective.cost(t.measure(s, node))
+	return t.objective.cost(t.measure(s, node, true))
 }
 
-// countReplicas counts the replicas of the current pod's deployment that run on each node and
-// in each rack.
-func (t *Task) countReplicas(s *cluster.State) {
+// extraOf returns what kube-scheduler's scores count for a pod beyond its requests, where it has
+// none of a resource.
+func extraOf(requests cluster.Resources) (extra cluster.Resources) {
+	if requests.MilliCPU == 0 {
+		extra.MilliCPU = kubescore.DefaultMilliCPURequest
+	}
+	if requests.MemoryBytes == 0 {
+		extra.MemoryBytes = kubescore.DefaultMemoryRequestBytes
+	}
+	return extra
+}
+
+func plus(a, b cluster.Resources) cluster.Resources {
+	return cluster.Resources{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
+}
+
+// countPods counts the replicas of the current pod's deployment that run on each node and in each
+// rack, and what scores count for running pods beyond their requests.
+func (t *Task) countPods(s *cluster.State) {
+	if t.hasExtra {
+		clear(t.extra)
+		for i := range s.Pods {
+			if p := &s.Pods[i]; p.Phase == cluster.Running {
+				t.extra[p.Node] = plus(t.extra[p.Node], extraOf(p.Requests))
+			}
+		}
+	}
 	clear(t.onNode)
 	clear(t.onRack)
 	for i := t.first; i < int32(len(s.Pods)); i++ {

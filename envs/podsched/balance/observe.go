@@ -75,13 +75,14 @@ func (t *Task) shares(s *cluster.State, p *podSpec) (cpu, memory interval) {
 	cpu, memory = interval{math.Inf(1), math.Inf(-1)}, interval{math.Inf(1), math.Inf(-1)}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		w.rackCPU[t.rackOf[i]] += float64(n.Requested.MilliCPU)
+		w.rackCPU[t.rackOf[i]] += float64(n.Requested.MilliCPU + t.extra[i].MilliCPU)
 		amount := n.Requested
 		if t.opts.Measure == MeasureUsage {
 			amount = n.Usage
 		}
-		w.cpu[i] = float64(amount.MilliCPU+p.requests.MilliCPU) * t.invCPU[i]
-		w.memory[i] = float64(amount.MemoryBytes+p.requests.MemoryBytes) * t.invMemory[i]
+		amount, taken := plus(amount, t.extra[i]), p.counted()
+		w.cpu[i] = float64(amount.MilliCPU+taken.MilliCPU) * t.invCPU[i]
+		w.memory[i] = float64(amount.MemoryBytes+taken.MemoryBytes) * t.invMemory[i]
 		cpu.include(w.cpu[i])
 		memory.include(w.memory[i])
 	}
@@ -104,13 +105,14 @@ func (r *interval) position(x float64) float32 {
 
 func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *podSpec, invReplicas float64, fits bool) {
 	cpu, memory, rack := t.invCPU[i], t.invMemory[i], t.rackOf[i]
-	row[0] = share(float64(n.Requested.MilliCPU) * cpu)
-	row[1] = share(float64(n.Requested.MemoryBytes) * memory)
+	requested, taken := plus(n.Requested, t.extra[i]), p.counted()
+	row[0] = share(float64(requested.MilliCPU) * cpu)
+	row[1] = share(float64(requested.MemoryBytes) * memory)
 	row[2] = share(float64(n.Usage.MilliCPU) * cpu)
 	row[3] = share(float64(n.Usage.MemoryBytes) * memory)
 	row[4] = share(float64(n.NumPods) / maxPods)
-	row[5] = share(float64(p.requests.MilliCPU) * cpu)
-	row[6] = share(float64(p.requests.MemoryBytes) * memory)
+	row[5] = share(float64(taken.MilliCPU) * cpu)
+	row[6] = share(float64(taken.MemoryBytes) * memory)
 	row[7] = share(float64(t.in.nodes[i].MilliCPU) / float64(t.largest.MilliCPU))
 	row[8] = share(float64(t.in.nodes[i].MemoryBytes) / float64(t.largest.MemoryBytes))
 	row[9] = share(float64(t.onNode[i]) * invReplicas)
@@ -126,9 +128,10 @@ func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *podSpec, in
 }
 
 func (t *Task) observePod(s *cluster.State, row []float32, p *podSpec, ended bool) {
-	cpu, memory, pods := t.loads(s)
-	row[0] = share(float64(p.requests.MilliCPU) / float64(t.largest.MilliCPU))
-	row[1] = share(float64(p.requests.MemoryBytes) / float64(t.largest.MemoryBytes))
+	cpu, memory, pods := t.loads(s, true)
+	taken := p.counted()
+	row[0] = share(float64(taken.MilliCPU) / float64(t.largest.MilliCPU))
+	row[1] = share(float64(taken.MemoryBytes) / float64(t.largest.MemoryBytes))
 	row[2] = share(float64(p.replicas) / float64(t.maxReplicas))
 	row[3] = share(float64(p.replica) / float64(p.replicas))
 	row[4], row[5], row[6] = share(cpu), share(memory), share(pods)

@@ -21,7 +21,7 @@ type stats struct {
 // add notes a decision.
 func (a *stats) add(s *cluster.State, t *Task, m *measures, cost float64, placed bool) {
 	a.now, a.open = *m, true
-	a.cpu, a.memory, _ = t.loads(s)
+	a.cpu, a.memory, _ = t.loads(s, false)
 	a.decisions++
 	a.cost += cost
 	a.nodesInUse += m.nodesInUse

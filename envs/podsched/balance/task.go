@@ -35,14 +35,19 @@ type Task struct {
 	offered   cluster.Resources // sum of their requests
 
 	onNode, onRack []int32 // running replicas of the current deployment
-	rackOf         []int32 // of each node
-	invCPU         []float64
-	invMemory      []float64
-	largest        cluster.Resources // node's, in each resource
-	maxReplicas    int               // of a deployment
-	capacity       cluster.Resources // of all nodes
-	scratch        scratch
-	stats          stats
+
+	// By node, what scores count for its pods beyond their requests; see extraOf. Rewards and
+	// diagnostics do not.
+	extra       []cluster.Resources
+	hasExtra    bool    // some pod of the workload has some
+	rackOf      []int32 // of each node
+	invCPU      []float64
+	invMemory   []float64
+	largest     cluster.Resources // node's, in each resource
+	maxReplicas int               // of a deployment
+	capacity    cluster.Resources // of all nodes
+	scratch     scratch
+	stats       stats
 
 	// While a running cluster is attended: what spec points to, and the cluster.
 	attended podSpec
@@ -71,7 +76,7 @@ func newTask(o *Options, file []deployment) *Task {
 	n := o.Nodes
 	t := &Task{
 		opts: o, objective: objectives[o.Objective], in: newInstance(o, file), pod: noPod,
-		onNode: make([]int32, n), rackOf: make([]int32, n),
+		onNode: make([]int32, n), rackOf: make([]int32, n), extra: make([]cluster.Resources, n),
 		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
 	}
 	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
@@ -82,6 +87,7 @@ func newTask(o *Options, file []deployment) *Task {
 	}
 	t.sizeRacks(topology.NumRacks(n, o.ServersPerRack))
 	if file != nil {
+		t.hasExtra = slices.ContainsFunc(file, func(d deployment) bool { return extraOf(d.requests) != cluster.Resources{} })
 		t.maxReplicas = slices.MaxFunc(file, func(a, b deployment) int { return a.replicas - b.replicas }).replicas
 	}
 	if o.Reward == RewardOriginal {
@@ -178,7 +184,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	placed := s.Fits(t.pod, int32(node))
 	if placed {
 		if t.original != nil {
-			t.measure(s, noNode) // for the shares before the bind
+			t.measure(s, noNode, false) // for the shares before the bind
 			out.Reward = t.original.Score(t.scratch.cpu, node)
 		}
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node)},
@@ -189,8 +195,8 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	if err := c.Apply(ctx, t.ops); err != nil {
 		return out, err
 	}
-	t.countReplicas(s)
-	m := t.measure(s, noNode)
+	t.countPods(s)
+	m := t.measure(s, noNode, false)
 	cost := t.objective.cost(m)
 	t.stats.add(s, t, &m, cost, placed)
 	failed, done, err := t.next(ctx, c)
@@ -225,7 +231,7 @@ func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bo
 		if err := c.Apply(ctx, t.ops); err != nil {
 			return failed, false, err
 		}
-		t.countReplicas(s)
+		t.countPods(s)
 		if t.fitsSome(s) {
 			return failed, false, nil
 		}
@@ -287,14 +293,18 @@ func (t *Task) phaseEnds(deploymentEnds bool) bool {
 		float64(t.phasePods) >= o.PodLoad*float64(maxPods*o.Nodes)
 }
 
-// loads returns the requested parts of the cluster's CPU, memory and pods.
-func (t *Task) loads(s *cluster.State) (cpu, memory, pods float64) {
+// loads returns the requested parts of the cluster's CPU, memory and pods; counted, as scores count
+// requests.
+func (t *Task) loads(s *cluster.State, counted bool) (cpu, memory, pods float64) {
 	var sum cluster.Resources
 	var num int64
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		sum.MilliCPU += n.Requested.MilliCPU
-		sum.MemoryBytes += n.Requested.MemoryBytes
+		amount := n.Requested
+		if counted {
+			amount = plus(amount, t.extra[i])
+		}
+		sum = plus(sum, amount)
 		num += int64(n.NumPods)
 	}
 	return float64(sum.MilliCPU) / float64(t.capacity.MilliCPU),

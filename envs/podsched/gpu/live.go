@@ -42,6 +42,7 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 		return err
 	}
 	c := t.class(d.Pod)
+	c.extraCPU, c.extraMem = extraOf(d.PodExtra)
 	c.allowed = make([]bool, len(t.nodes))
 	s.FitMask(d.Pod, c.allowed)
 	t.current = d.Pod
@@ -114,7 +115,16 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 			t.queue = append(t.queue, int32(i))
 		}
 	}
+	for i := range d.Extra {
+		n := &t.board.nodes[i]
+		n.extraCPU, n.extraMem = extraOf(d.Extra[i])
+	}
 	return nil
+}
+
+// extraOf returns what scores count beyond requests in the units of the board.
+func extraOf(r cluster.Resources) (milliCPU, memoryMiB int64) {
+	return r.MilliCPU, (r.MemoryBytes + bytesMiB - 1) / bytesMiB
 }
 
 // Devices implements [envs.Live]: those of the plan of a baseline, or of option devices.

@@ -206,15 +206,18 @@ func (b *board) nonZeroResources(c *class, i int32) (cpu, mem kubescore.Resource
 
 // mostAllocated is kube-scheduler's bin packing of CPU and memory.
 func mostAllocated(b *board, c *class, i int32) (int64, uint64) {
-	cpu, mem := b.resources(c, i)
+	cpu, mem := b.nonZeroResources(c, i)
 	return kubescore.MostAllocated(cpu, mem), b.tightest(c, i)
 }
 
 // kubeResources is what kube-scheduler scores by resources: LeastAllocated and
 // BalancedAllocation of CPU and memory, with equal weights.
 func kubeResources(b *board, c *class, i int32) (int64, uint64) {
-	cpu, mem := b.resources(c, i)
-	even, _ := balanced(b, c, i)
+	cpu, mem := b.nonZeroResources(c, i)
+	even := int64(0)
+	if c.MilliCPU != 0 || c.MemoryMiB != 0 { // of a pod without requests kube-scheduler skips BalancedAllocation
+		even, _ = balanced(b, c, i)
+	}
 	return kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, mem) + kubescore.BalancedAllocationWeight*even, b.tightest(c, i)
 }
 
