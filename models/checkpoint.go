@@ -12,8 +12,8 @@ import (
 )
 
 // Format is the version of the checkpoints that [Write] writes and the newest that [Read]
-// accepts.
-const Format = 1
+// accepts. From 2 on a digest covers header and tensors; that of format 1 covers the tensors only.
+const Format = 2
 
 // metadataKey is the metadata key of a safetensors file under which a Checkpoint is stored.
 const metadataKey = "kubernasium"
@@ -105,6 +105,9 @@ func Read(r io.Reader) (File, error) {
 	}
 	if version.Format < 1 || version.Format > Format {
 		return File{}, fmt.Errorf("%w: format %d, want 1 to %d", ErrFormat, version.Format, Format)
+	}
+	if _, ok := sf.Metadata[safetensors.DigestKey]; !ok && version.Format >= 2 {
+		return File{}, fmt.Errorf("%w: altered: no %q in the metadata, which format %d has", ErrFormat, safetensors.DigestKey, version.Format)
 	}
 	if err := json.Unmarshal([]byte(text), &f.Meta); err != nil {
 		return File{}, fmt.Errorf("%w: %w", ErrFormat, err)

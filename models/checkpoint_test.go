@@ -139,7 +139,7 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		"truncated":      {whole[:len(whole)-1], safetensors.ErrCorrupt, "truncated"},
 		"not ours":       {write(nil), ErrFormat, "metadata"},
-		"newer":          {meta(fmt.Sprintf(`{"format":%d,"algo":[]}`, Format+1)), ErrFormat, "format 2, want 1 to 1"},
+		"newer":          {meta(fmt.Sprintf(`{"format":%d,"algo":[]}`, Format+1)), ErrFormat, "format 3, want 1 to 2"},
 		"no format":      {meta(`{}`), ErrFormat, "format 0"},
 		"no JSON":        {meta(`x`), ErrFormat, "invalid character"},
 		"other JSON":     {meta(`{"format":1,"algo":1}`), ErrFormat, "algo"},
@@ -149,6 +149,48 @@ func TestReadRefuses(t *testing.T) {
 		if _, err := Read(bytes.NewReader(tt.file)); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v, want %v with %q", name, err, tt.want, tt.text)
 		}
+	}
+}
+
+// TestDamagedCheckpoint: any one byte of a checkpoint changed is noticed, wherever it is.
+func TestDamagedCheckpoint(t *testing.T) {
+	b := encode(t, testFile())
+	for i := range b {
+		c := slices.Clone(b)
+		c[i] ^= 1
+		if _, err := Read(bytes.NewReader(c)); !errors.Is(err, safetensors.ErrCorrupt) && !errors.Is(err, ErrFormat) {
+			t.Errorf("byte %d of %d changed: %v, want %v or %v", i, len(b), err, safetensors.ErrCorrupt, ErrFormat)
+		}
+	}
+	changed := bytes.Replace(b, []byte("tanh"), []byte("relu"), 1)
+	if bytes.Equal(b, changed) {
+		t.Fatal("no tanh in the header")
+	}
+	if _, err := Read(bytes.NewReader(changed)); !errors.Is(err, safetensors.ErrCorrupt) || !strings.Contains(err.Error(), "altered") {
+		t.Errorf("relu in place of tanh: %v, want %v", err, safetensors.ErrCorrupt)
+	}
+}
+
+// TestFormat1 reads a model of an earlier version, whose digest covers its tensors only.
+func TestFormat1(t *testing.T) {
+	f, err := ReadFile("testdata/format1.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Meta.Format != 1 || f.Meta.Algo != "dqn" || f.Meta.Timesteps != 75008 {
+		t.Errorf("format %d, algorithm %q, %d timesteps; want 1, dqn and 75008", f.Meta.Format, f.Meta.Algo, f.Meta.Timesteps)
+	}
+	params := NewParams(f.Meta.Spec)
+	if err := f.Params(params); err != nil {
+		t.Fatal(err)
+	}
+	b := encode(t, f)
+	again, err := Read(bytes.NewReader(b))
+	if err != nil || again.Meta.Format != Format {
+		t.Errorf("written again: format %d, %v; want %d", again.Meta.Format, err, Format)
+	}
+	if diff := cmp.Diff(f.Tensors, again.Tensors); diff != "" {
+		t.Errorf("tensors (-read +written and read):\n%s", diff)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -175,11 +176,23 @@ func TestResumeRefuses(t *testing.T) {
 	truncated := damaged("truncated.safetensors", func(b []byte) []byte { return b[:len(b)/2] })
 	altered := damaged("altered.safetensors", func(b []byte) []byte { b[len(b)-9] ^= 4; return b })
 	newer := damaged("newer.safetensors", func(b []byte) []byte {
-		s := strings.Replace(string(b), `{\"format\":1,`, `{\"format\":9,`, 1)
-		if s == string(b) {
-			t.Fatal("no format in the header")
+		f, err := safetensors.Decode(b)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return []byte(s)
+		f.Metadata["kubernasium"] = strings.Replace(f.Metadata["kubernasium"], `{"format":2,`, `{"format":9,`, 1)
+		var buf bytes.Buffer
+		if err := safetensors.Write(&buf, f.Tensors, f.Metadata); err != nil {
+			t.Fatal(err)
+		}
+		return buf.Bytes()
+	})
+	relu := damaged("relu.safetensors", func(b []byte) []byte {
+		changed := bytes.Replace(b, []byte(`\"activation\":\"tanh\"`), []byte(`\"activation\":\"relu\"`), 1)
+		if bytes.Equal(changed, b) {
+			t.Fatal("no tanh in the header")
+		}
+		return changed
 	})
 	for _, tc := range []struct {
 		name string
@@ -191,9 +204,11 @@ func TestResumeRefuses(t *testing.T) {
 		{"spaces", brokenArgs("ppo", t.TempDir(), "--env-kwargs", "size:3", "--resume", good), models.ErrMismatch, "observation space is "},
 		{"algorithm", brokenArgs("a2c", t.TempDir(), "--resume", good), models.ErrMismatch, `algorithm is "ppo", want "a2c"`},
 		{"network", brokenArgs("ppo", t.TempDir(), "--params", "net_arch:[8]", "--resume", good), models.ErrMismatch, "network is "},
-		{"newer", brokenArgs("ppo", t.TempDir(), "--resume", newer), models.ErrFormat, "format 9, want 1 to 1"},
+		{"newer", brokenArgs("ppo", t.TempDir(), "--resume", newer), models.ErrFormat, "format 9, want 1 to 2"},
 		{"truncated", brokenArgs("ppo", t.TempDir(), "--resume", truncated), safetensors.ErrCorrupt, "truncated"},
-		{"altered", brokenArgs("ppo", t.TempDir(), "--resume", altered), safetensors.ErrCorrupt, "data altered: their SHA-256 is"},
+		{"altered", brokenArgs("ppo", t.TempDir(), "--resume", altered), safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
+		{"altered header", brokenArgs("ppo", t.TempDir(), "--resume", relu), safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
+		{"altered header to play", []string{"eval", "--model", relu}, safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := execute(t, context.Background(), tc.args...)

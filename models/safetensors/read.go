@@ -3,9 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +27,7 @@ func Read(r io.Reader) (*File, error) {
 
 // Decode returns the contents of a file. It is strict: names must be unique, offsets must
 // cover the data section without gap or overlap and agree with dtype and shape, no byte may
-// be left over, and the checksum must be right where there is one. The error wraps
+// be left over, and the digest must be right where there is one. The error wraps
 // [ErrCorrupt] and says what is wrong. The result does not refer to b.
 func Decode(b []byte) (*File, error) {
 	f, err := decode(b)
@@ -58,11 +56,8 @@ func decode(b []byte) (*File, error) {
 	if err := h.checkOffsets(uint64(len(data))); err != nil {
 		return nil, err
 	}
-	if want, ok := h.metadata[ChecksumKey]; ok {
-		sum := sha256.Sum256(data)
-		if got := hex.EncodeToString(sum[:]); got != want {
-			return nil, fmt.Errorf("data altered: their SHA-256 is %s, the metadata say %q", got, want)
-		}
+	if err := checkDigests(h.metadata, rest[:n], data); err != nil {
+		return nil, err
 	}
 	f := &File{Metadata: h.metadata}
 	for _, t := range h.tensors {

@@ -11,9 +11,14 @@ import (
 	"math"
 )
 
-// ChecksumKey is the metadata key under which [Write] puts the SHA-256 of the data section
-// in hexadecimal digits. [Decode] checks it where it is present.
-const ChecksumKey = "sha256"
+// DigestKey is the metadata key under which [Write] puts the SHA-256 of the whole file, header
+// and data, in 64 hexadecimal digits. It is that of the file with zeros in place of these digits.
+// [Decode] checks it where it is present.
+const DigestKey = "digest"
+
+// dataDigestKey is the key of the SHA-256 of the data section alone, which earlier versions wrote.
+// Decode checks it where it is present; a changed header escapes it.
+const dataDigestKey = "sha256"
 
 // MaxHeader is the length in bytes that a header may have.
 const MaxHeader = 16 << 20

@@ -2,12 +2,14 @@ package safetensors
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,8 +46,8 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Metadata[ChecksumKey]) != 64 || len(meta) != 2 {
-		t.Errorf("metadata %v, want a checksum here and not in the argument %v", f.Metadata, meta)
+	if len(f.Metadata[DigestKey]) != 64 || len(meta) != 2 {
+		t.Errorf("metadata %v, want a digest here and not in the argument %v", f.Metadata, meta)
 	}
 	var names []string
 	for _, got := range f.Tensors {
@@ -167,9 +169,10 @@ func TestAs(t *testing.T) {
 	}
 }
 
-// Any one byte changed or cut off is noticed, unless it is in the metadata's own text.
+// Any one byte changed or cut off is noticed, in the header as in the data, but for the key under
+// which the digest stands.
 func TestDamage(t *testing.T) {
-	b := encode(t, sample(), nil)
+	b := encode(t, sample(), map[string]string{"activation": "tanh"})
 	for n := range b {
 		if _, err := Decode(b[:n]); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("first %d of %d bytes: %v, want %v", n, len(b), err, ErrCorrupt)
@@ -178,12 +181,83 @@ func TestDamage(t *testing.T) {
 	if _, err := Decode(append(slices.Clone(b), 0)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("one byte more: %v, want %v", err, ErrCorrupt)
 	}
-	for i := 8 + int(binary.LittleEndian.Uint64(b)); i < len(b); i++ {
+	key := bytes.Index(b, []byte(`"digest"`))
+	data := 8 + int(binary.LittleEndian.Uint64(b))
+	for i := range b {
 		c := slices.Clone(b)
 		c[i] ^= 1
-		if _, err := Decode(c); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "SHA-256") {
-			t.Errorf("byte %d of %d changed: %v, want %v for its SHA-256", i, len(b), err, ErrCorrupt)
+		if i > key && i < key+len(`"digest`) {
+			continue
 		}
+		if _, err := Decode(c); !errors.Is(err, ErrCorrupt) || i >= data && !strings.Contains(err.Error(), "SHA-256") {
+			t.Errorf("byte %d of %d changed: %v, want %v, in the data for the SHA-256", i, len(b), err, ErrCorrupt)
+		}
+	}
+}
+
+// TestAlteredHeader: a header that is as good as the one written, but is another.
+func TestAlteredHeader(t *testing.T) {
+	const digits = "0000000000000000000000000000000000000000000000000000000000000000"
+	b := encode(t, sample(), map[string]string{"activation": "tanh", "zeros": digits, "quoted": `"digest":"` + digits + `"`})
+	if _, err := Decode(b); err != nil {
+		t.Fatalf("what was written: %v", err)
+	}
+	for old, changed := range map[string]string{
+		"tanh":                 "relu",
+		`"shape":[2,3]`:        `"shape":[3,2]`,
+		`"rng"`:                `"rns"`,
+		`"dtype":"I64"`:        `"dtype":"F64"`,
+		`"zeros":"0`:           `"zeros":"1`,
+		`\"digest\":\"0`:       `\"digest\":\"1`,
+		`"activation":"tanh",`: `               "activation":"tanh",`,
+	} {
+		c := bytes.Replace(b, []byte(old), []byte(changed), 1)
+		if bytes.Equal(b, c) {
+			t.Fatalf("no %s in the header", old)
+		}
+		binary.LittleEndian.PutUint64(c, binary.LittleEndian.Uint64(b)+uint64(len(c)-len(b)))
+		if _, err := Decode(c); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "altered: ") {
+			t.Errorf("%s in place of %s: %v, want %v that says altered", changed, old, err, ErrCorrupt)
+		}
+	}
+}
+
+// TestDigest: the digest is that of the file with 64 zeros in its place, by the standard library alone.
+func TestDigest(t *testing.T) {
+	b := encode(t, sample(), nil)
+	m := regexp.MustCompile(`"digest":"([0-9a-f]{64})"`).FindSubmatchIndex(b)
+	if m == nil {
+		t.Fatal("no digest")
+	}
+	want := string(b[m[2]:m[3]])
+	zeroed := slices.Clone(b)
+	copy(zeroed[m[2]:], strings.Repeat("0", 64))
+	if got := fmt.Sprintf("%x", sha256.Sum256(zeroed)); got != want {
+		t.Errorf("SHA-256 of the file with zeros %s, the digest is %s", got, want)
+	}
+}
+
+// TestEarlierFile: a file whose metadata has the SHA-256 of the data section, as earlier versions
+// wrote it, is read and checked by that, and loses it when it is written again.
+func TestEarlierFile(t *testing.T) {
+	data := []byte{1, 2, 3, 4}
+	header := fmt.Sprintf(`{"__metadata__":{"sha256":"%x"},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, sha256.Sum256(data))
+	b := raw(header, 4)
+	copy(b[len(b)-4:], data)
+	f, err := Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Decode(encode(t, f.Tensors, f.Metadata))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := again.Metadata["sha256"]; ok || again.Metadata[DigestKey] == "" {
+		t.Errorf("written again, the metadata are %v, want a digest alone", again.Metadata)
+	}
+	b[len(b)-1]++
+	if _, err := Decode(b); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "data altered") {
+		t.Errorf("with other data: %v, want %v", err, ErrCorrupt)
 	}
 }
 
@@ -233,6 +307,9 @@ func TestDecodeCorrupt(t *testing.T) {
 		{`{"__metadata__":{"a":null}}`, 0, "want a string"},
 		{`{"__metadata__":[]}`, 0, "__metadata__"},
 		{`{"__metadata__":{"sha256":"x"}}`, 0, "SHA-256"},
+		{`{"__metadata__":{"digest":"x"}}`, 0, "no SHA-256"},
+		{`{"__metadata__":{"digest" : "` + strings.Repeat("0", 64) + `"}}`, 0, "no SHA-256"},
+		{`{"__metadata__":{"digest":"` + strings.Repeat("0", 64) + `"}}`, 0, "SHA-256 of header and data"},
 	} {
 		_, err := Decode(raw(tt.header, tt.data))
 		if !errors.Is(err, ErrCorrupt) || !strings.Contains(fmt.Sprint(err), tt.want) {

@@ -3,7 +3,6 @@ package safetensors
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -23,7 +22,7 @@ type headerEntry struct {
 	DataOffsets [2]uint64 `json:"data_offsets"`
 }
 
-// Write writes the tensors and the metadata, to which it adds [ChecksumKey]. Equal arguments
+// Write writes the tensors and the metadata, to which it adds [DigestKey]. Equal arguments
 // give equal bytes, in whatever order the tensors are: they are laid out by the size of their
 // elements, largest first, so that all are aligned, and then by name. Write changes neither
 // argument. An error about the arguments wraps [ErrInvalid], and nothing was written then.
@@ -38,20 +37,23 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	sum := sha256.New()
-	for _, t := range sorted {
-		if err := writeData(sum, t.Data); err != nil {
-			return err
-		}
-	}
 	meta := map[string]string{}
 	maps.Copy(meta, metadata)
-	meta[ChecksumKey] = hex.EncodeToString(sum.Sum(nil))
+	delete(meta, dataDigestKey) // of another file
+	meta[DigestKey] = noDigest
 	header[metadataKey] = meta
 	text, err := encodeHeader(header)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	at := digestAt(text, noDigest)
+	sum := newDigest(text, at)
+	for _, t := range sorted {
+		if err := writeData(sum, t.Data); err != nil {
+			return err
+		}
+	}
+	hex.Encode(text[at:], sum.Sum(nil))
 	if err := binary.Write(w, binary.LittleEndian, uint64(len(text))); err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ def pretrained(root: Path) -> Path:
 def rewrite(source: Path, target: Path, **changes: object) -> Path:
     """Copies a model file with other entries in its description."""
     meta, tensors = read(source)
-    meta = {**meta, **changes}
-    save_file(tensors, target, {"kubernasium": json.dumps(meta)})  # without a checksum, as older files
+    meta = {**meta, "format": 1, **changes}  # which needs no digest
+    save_file(tensors, target, {"kubernasium": json.dumps(meta)})
     return target
 
 
@@ -118,7 +118,7 @@ def other_actions(source: Path, target: Path, action_space: dict[str, object], o
     if gaussian:
         heads.append({"name": "log_std", "tower": 0, "size": outputs, "gain": 0, "free": True, "value": -0.5})
         tensors["log_std"] = torch.full((outputs,), -0.5)
-    meta = {**meta, "action_space": json.dumps(action_space), "spec": {**meta["spec"], "heads": heads}}
+    meta = {**meta, "format": 1, "action_space": json.dumps(action_space), "spec": {**meta["spec"], "heads": heads}}
     save_file(tensors, target, {"kubernasium": json.dumps(meta)})
     return target
 
@@ -157,16 +157,23 @@ def test_refuses(pretrained: Path, tmp_path: Path) -> None:
     target.write_bytes(data[:-8])
     with pytest.raises(ModelError, match="no whole safetensors file"):
         load(target)
-    target.write_bytes(data[:-2] + bytes([data[-2] ^ 1]) + data[-1:])
-    with pytest.raises(ModelError, match="altered: the SHA-256"):
-        load(target)
+    assert b"tanh" in data
+    for altered in (
+        data[:-2] + bytes([data[-2] ^ 1]) + data[-1:],
+        data.replace(b"tanh", b"relu"),
+        data.replace(b'"digest"', b'"digesu"'),
+    ):
+        target.write_bytes(altered)
+        with pytest.raises(ModelError, match="altered: the SHA-256"):
+            load(target)
     save_file(tensors, target)
     with pytest.raises(ModelError, match="lack 'kubernasium'"):
         load(target)
     load(rewrite(path, target))
     box = {"kind": "discrete", "n": [4], "start": [0], "shape": [], "low": None, "high": None}
     for changes, message in (
-        ({"format": 2}, "format 2, this version reads 1 to 1"),
+        ({"format": 2}, "altered: the SHA-256"),
+        ({"format": 3}, "format 3, this version reads 1 to 2"),
         ({"algo": "sac"}, "learned by 'sac'"),
         ({"algo": "dqn"}, "no dueling networks"),
         ({"spec": {**meta["spec"], "heads": meta["spec"]["heads"][:1]}}, "MlpPolicy has not"),

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from kubernasium.errors import KubernasiumError
 from kubernasium.spaces import from_description
 
-FORMAT = 1  # the newest format of checkpoints that is read
+FORMAT = 2  # the newest format of checkpoints that is read
 
 _CLASSES: dict[str, type[BaseAlgorithm]] = {"ppo": PPO, "a2c": A2C, "dqn": DQN}
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
@@ -79,13 +79,33 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ModelError(f"{path} is no whole safetensors file: {error}") from error
     if "kubernasium" not in metadata:
         raise ModelError(f"{path} is no model of Kubernasium's trainer: its metadata lack 'kubernasium'")
-    digest = hashlib.sha256(data[8 + size :]).hexdigest()
-    if metadata.get("sha256", digest) != digest:
-        raise ModelError(f"{path} was altered: the SHA-256 of its data is {digest}, not {metadata['sha256']}")
     meta = json.loads(metadata["kubernasium"])
     if not 1 <= meta["format"] <= FORMAT:
         raise ModelError(f"{path} has format {meta['format']}, this version reads 1 to {FORMAT}")
+    _check_digest(path, data, 8 + size, metadata, meta["format"])
     return meta, tensors
+
+
+def _check_digest(path: str | Path, data: bytes, begin: int, metadata: dict[str, str], version: int) -> None:
+    """Compares the SHA-256 in the metadata with that of the file, whose tensors begin at begin.
+
+    That of format 2 is of the whole file with zeros in place of its own digits; that of format 1 is
+    of the tensors only.
+
+    Raises:
+        ModelError: they differ, or a file of format 2 has none.
+    """
+    if version == 1:
+        want, digest = metadata.get("sha256"), hashlib.sha256(data[begin:]).hexdigest()
+        if want not in (None, digest):
+            raise ModelError(f"{path} was altered: the SHA-256 of its data is {digest}, not {want}")
+        return
+    want = metadata.get("digest", "")
+    head, key, rest = data[:begin].partition(f'"digest":"{want}"'.encode())
+    zeros = f'"digest":"{"0" * len(want)}"'.encode()
+    digest = hashlib.sha256(head + zeros + rest + data[begin:]).hexdigest()
+    if not key or digest != want:
+        raise ModelError(f"{path} was altered: the SHA-256 of header and data is {digest}, not {want or 'there'}")
 
 
 def load(path: str | Path, env: Any = None, device: str = "cpu", **kwargs: Any) -> BaseAlgorithm:
