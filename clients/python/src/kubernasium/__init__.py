@@ -56,6 +56,11 @@ def __getattr__(name: str) -> Any:
 
 
 if importlib.util.find_spec("gymnasium") is not None:
+    from kubernasium.floor import check_gymnasium
+
+    check_gymnasium()
+    del check_gymnasium
+
     from kubernasium.registration import catalog, register_specs
 
     register_specs(catalog())
