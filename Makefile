@@ -135,7 +135,7 @@ pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, wi
 	bin/trainer card "$${best[@]}"
 
 test: ## every test
-	@for stage in test-race test-full test-python test-oracle test-controlplane test-kwok; do \
+	@for stage in test-race test-full test-python test-recipes test-oracle test-controlplane test-kwok; do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
@@ -154,6 +154,9 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
+
+test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
+	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client
 
 ORACLES := envs/vpa/recommender/oracle kwok/filters/oracle
 
