@@ -157,13 +157,23 @@ func (s Spec) WithNodes(nodes, edges int) (Spec, error) {
 	return s, s.Validate()
 }
 
+// Rows returns the part of the observation that holds the rows of nodes.
+func (n *Nodes) Rows() Range { return Range{n.Offset, n.Offset + n.N*n.Features} }
+
+// Ends returns the part of the observation that holds the ends of edges. It is empty if they are
+// fixed.
+func (e *Edges) Ends() Range { return Range{e.Offset, e.Offset + 2*e.N} }
+
+// Mask returns the part of the observation that says which edges count, if they are Masked.
+func (e *Edges) Mask() Range { return Range{e.MaskOffset, e.MaskOffset + e.N} }
+
 // parts returns the parts of the observation that hold nodes and edges, in their order.
 func (n *Nodes) parts() []Range {
-	p := []Range{{n.Offset, n.Offset + n.N*n.Features}}
+	p := []Range{n.Rows()}
 	if e := n.Edges; e != nil && e.N > 0 {
-		p = append(p, Range{e.Offset, e.Offset + 2*e.N})
+		p = append(p, e.Ends())
 		if e.Masked {
-			p = append(p, Range{e.MaskOffset, e.MaskOffset + e.N})
+			p = append(p, e.Mask())
 		}
 	}
 	slices.SortFunc(p, func(a, b Range) int { return a.Start - b.Start })

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/distribution"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/agents/normalize"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/onnx"
 )
@@ -20,7 +24,7 @@ type exportResult struct {
 	Model   string   `json:"model"`
 	ONNX    string   `json:"onnx"`
 	Opset   int      `json:"opset"`
-	Input   string   `json:"input"`
+	Inputs  []string `json:"inputs"`
 	Outputs []string `json:"outputs"`
 }
 
@@ -31,11 +35,20 @@ func newExport() *cobra.Command {
 		Short: "Write a model in another format: ONNX",
 		Long: `Write a model in another format: ONNX, opset ` + strconv.Itoa(onnx.Opset) + `.
 
-The graph maps obs, float32 of shape (N, inputs), to logits and value (ppo, a2c, reinforce) or to
-q_values (dqn). The greedy action is the argmax of logits or q_values over the permitted actions, of
+The graph maps observations to logits and value (ppo, a2c, reinforce, ppo_lstm) or to q_values
+(dqn). The greedy action is the argmax of logits or q_values over the permitted actions, of
 each part of a multi-discrete action; where actions are a box, actions are given in the place of
 logits, and are to be clipped to it. Normalization of observations is part of the graph. The
 metadata say which environment and spaces the model is for.
+
+An observation is the input obs, float32 of shape (N, inputs), or where it is a Dict one input
+for each of its parts, by their names. A policy over nodes takes any number of nodes, and of
+edges where it passes messages.
+
+A network with an LSTM makes one step. It takes state, float32 of shape (N, state), and
+episode_start, bool of shape (N), too, and gives next_state: pass that on as the next state. The
+first is zeros. An lstm_forecaster's obs are the elements of the observation that the metadata
+list under observation_indices, and its output quantiles are the forecast.
 
 Stable-Baselines3 loads model files themselves: python -m kubernasium.load_sb3 --help`,
 		Example: `  trainer export --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --onnx cartpole.onnx
@@ -52,7 +65,7 @@ Stable-Baselines3 loads model files themselves: python -m kubernasium.load_sb3 -
 			if wantJSON(cmd) {
 				return printJSON(cmd, res)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: ONNX opset %d, %s -> %v\n", res.ONNX, res.Opset, res.Input, res.Outputs)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ONNX opset %d, %s -> %s\n", res.ONNX, res.Opset, strings.Join(res.Inputs, ", "), strings.Join(res.Outputs, ", "))
 			return nil
 		},
 	}
@@ -72,22 +85,57 @@ func exportONNX(path, out string) (*exportResult, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.net.Close())
 	}
-	outputs := onnxOutputs(m.meta.Algo, m.meta.Spec)
-	metadata := map[string]string{
-		"algo": m.meta.Algo, "env": m.meta.Env, "env_kwargs": string(m.meta.EnvKwargs), "timesteps": strconv.FormatInt(m.meta.Timesteps, 10),
-		"observation_space": m.meta.ObservationSpace, "action_space": m.meta.ActionSpace,
+	parts, err := onnxParts(m.meta)
+	if err != nil {
+		return nil, errors.Join(err, m.net.Close())
 	}
-	err = models.WriteFileAtomic(out, func(w io.Writer) error {
-		return onnx.Write(w, m.meta.Spec, m.net.Params(), scaling, outputs, metadata)
-	})
+	o := onnx.Model{
+		Spec: m.meta.Spec, Params: m.net.Params(), Parts: parts, Scaling: scaling, Outputs: onnxOutputs(m.meta.Algo, m.meta.Spec),
+		Metadata: map[string]string{
+			"algo": m.meta.Algo, "env": m.meta.Env, "env_kwargs": string(m.meta.EnvKwargs), "timesteps": strconv.FormatInt(m.meta.Timesteps, 10),
+			"observation_space": m.meta.ObservationSpace, "action_space": m.meta.ActionSpace,
+		},
+	}
+	if m.meta.Algo == forecast.Algo {
+		indices, err := json.Marshal(forecast.Inputs())
+		if err != nil {
+			return nil, errors.Join(err, m.net.Close())
+		}
+		o.Metadata["observation_indices"] = string(indices)
+	}
+	err = models.WriteFileAtomic(out, func(w io.Writer) error { return onnx.Write(w, o) })
 	if err := errors.Join(err, m.net.Close()); err != nil {
 		return nil, fmt.Errorf("export %s: %w", path, err)
 	}
-	res := &exportResult{Model: path, ONNX: out, Opset: onnx.Opset, Input: onnx.Input}
-	for _, o := range outputs {
-		res.Outputs = append(res.Outputs, o.Name)
-	}
+	res := &exportResult{Model: path, ONNX: out, Opset: onnx.Opset}
+	res.Inputs, res.Outputs = o.Names()
 	return res, nil
+}
+
+// onnxParts returns the parts of an observation that is a Dict; nil if it is none, or if the
+// network reads a choice of its elements.
+func onnxParts(meta models.Checkpoint) ([]onnx.Part, error) {
+	var d space.Description
+	if err := json.Unmarshal([]byte(meta.ObservationSpace), &d); err != nil {
+		return nil, fmt.Errorf("export: observation space: %w", err)
+	}
+	obs, err := space.FromDescription(d)
+	if err != nil {
+		return nil, fmt.Errorf("export: observation space: %w", err)
+	}
+	dict, ok := obs.(space.Dict)
+	if !ok || meta.Algo == forecast.Algo {
+		return nil, nil
+	}
+	var parts []onnx.Part
+	for _, f := range dict.Fields {
+		shape := f.Space.Describe().Shape
+		if _, box := f.Space.(space.Box); !box {
+			shape = []int{f.Space.Size()}
+		}
+		parts = append(parts, onnx.Part{Name: f.Key, Shape: shape})
+	}
+	return parts, nil
 }
 
 // onnxScaling returns what the model at path does to observations; nil if nothing.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/kubernasium/kubernasium/agents/normalize"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/models"
-	"github.com/kubernasium/kubernasium/models/onnx"
 )
 
 // TestNormalizeOfRLZoo reads the forms that RL Zoo's files have.
@@ -100,14 +97,5 @@ func TestNormalizedTrainings(t *testing.T) {
 				t.Errorf("mean %v of the file, %v of the training", eval.Mean, often.EvalMean)
 			}
 		})
-	}
-}
-
-// TestExportRefusesWhatONNXLacks: networks that the exporter does not know.
-func TestExportRefusesWhatONNXLacks(t *testing.T) {
-	path := trainPeer(t, "ppo_lstm", []string{"lstm_hidden_size:8"})
-	_, _, err := execute(t, context.Background(), "export", "--model", path, "--onnx", filepath.Join(t.TempDir(), "m.onnx"))
-	if !errors.Is(err, onnx.ErrUnsupported) {
-		t.Errorf("a model with an LSTM: error %v, want ErrUnsupported", err)
 	}
 }

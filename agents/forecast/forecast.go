@@ -95,6 +95,10 @@ var read = [...]int{
 	timeOfDay, timeOfDay + 1, timeOfDay + 2, timeOfDay + 3,
 }
 
+// Inputs returns the indices of the elements of an observation that the network reads, in its
+// order.
+func Inputs() []int { return slices.Clone(read[:]) }
+
 // Spec returns the network: an LSTM and a linear layer.
 func Spec(hidden int) models.Spec {
 	return models.Spec{

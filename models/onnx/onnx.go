@@ -1,8 +1,20 @@
 // Package onnx writes networks as ONNX models, for runtimes that know nothing of this module.
 //
-// The graph maps a batch of observations, float32 of shape (N, inputs), to one output for each
-// [Output] asked for, float32 of shape (N, size). Layers are Gemm, LayerNormalization, and Tanh or
-// Relu nodes whose initializers have PyTorch's names and layout. Action masks are the caller's: give the masked
+// The graph maps a batch of N observations to one output for each [Output] asked for, float32 of
+// shape (N, size). An observation is one input "obs" of shape (N, inputs) or, if the caller names
+// its parts, one input for each of them, float32 of shape (N, shape of the part). Where the nodes
+// of a [models.Spec] are a part of their own, the model takes any number of them: that dimension
+// is "nodes", and that of a part of edges "edges". Edges fixed in the spec fix the number of
+// nodes, as a layer that reads the whole observation does.
+//
+// A network with LSTMs makes one step. It has two more inputs, "state" of shape (N, state) and
+// "episode_start", bool of shape (N), and one more output, "next_state": the caller passes the state
+// on, zeros at first. Where episode_start is true, the state before the step counts as zeros.
+//
+// Layers are Gemm or MatMul, LayerNormalization, and Tanh or Relu nodes whose initializers have
+// PyTorch's names and layout; messages of SAGE and GCN layers are products with an adjacency
+// matrix that the graph makes of the edges. An end of an edge that is no node, for which
+// [models.Network.Forward] returns an error, is not noticed. Action masks are the caller's: give the masked
 // actions a logit of minus infinity, or leave them out of the maximum.
 //
 // The package writes protobuf's wire format message by message: of ONNX's schema it needs ten
@@ -29,8 +41,13 @@ const (
 	Opset     = 17
 )
 
-// Input is the name of the graph's input.
-const Input = "obs"
+// Names of inputs and outputs that are not the caller's to choose.
+const (
+	Input        = "obs"           // the observation, if its parts have no names
+	State        = "state"         // of the LSTMs before the step: [models.Recurrent]
+	EpisodeStart = "episode_start" // whether the observation is the first of an episode
+	NextState    = "next_state"    // of the LSTMs after the step
+)
 
 // ErrUnsupported is wrapped by the error of [Write] about a part of a spec that it cannot
 // express. The message names the part.
@@ -45,12 +62,13 @@ type Output struct {
 	Value string
 }
 
-// Heads returns an output for each head of the spec under the head's own name. Free heads, which
-// do not depend on the observation, are left out.
+// Heads returns an output for each head of the spec under the head's own name. Those joined to
+// the head before them are a part of its output. Free heads, which do not depend on the
+// observation, are left out.
 func Heads(spec models.Spec) []Output {
 	var outputs []Output
 	for _, h := range spec.Heads {
-		if !h.Free {
+		if !h.Free && !h.Joined {
 			outputs = append(outputs, Output{Name: h.Name, Head: h.Name})
 		}
 	}
@@ -58,29 +76,66 @@ func Heads(spec models.Spec) []Output {
 }
 
 // A Scaling is what is done to an observation before the network sees it: each number becomes
-// (x − Mean)/Std, within ±Clip.
+// (x − Mean)/Std, within ±Clip. Edges and their mask are left as they are. The numbers of one
+// feature share mean and deviation over all nodes of a spec that has nodes.
 type Scaling struct {
 	Mean, Std []float32
 	Clip      float32
 }
 
-// Write writes the network of that spec and those parameters as an ONNX model with metadata;
-// scaling is nil if there is none. Equal arguments give equal bytes. The error wraps [ErrUnsupported], [models.ErrSpec] or
-// [models.ErrMismatch], about parameters that are not the spec's, or is that of w.
-func Write(w io.Writer, spec models.Spec, params []models.Param, scaling *Scaling, outputs []Output, metadata map[string]string) error {
-	g, err := build(spec, params, scaling, outputs)
+// A Part is a part of an observation that is an input of its own.
+type Part struct {
+	Name  string
+	Shape []int // of one observation
+}
+
+// A Model is a network and what goes with it into a file.
+type Model struct {
+	Spec     models.Spec
+	Params   []models.Param
+	Parts    []Part   // of an observation, in their order; nil: it is one input, [Input]
+	Scaling  *Scaling // nil: none
+	Outputs  []Output
+	Metadata map[string]string
+}
+
+// Names returns the names of the inputs and outputs of m.
+func (m Model) Names() (inputs, outputs []string) {
+	for _, p := range m.Parts {
+		inputs = append(inputs, p.Name)
+	}
+	if m.Parts == nil {
+		inputs = []string{Input}
+	}
+	for _, o := range m.Outputs {
+		outputs = append(outputs, o.Name)
+	}
+	if m.Spec.StateSize() > 0 {
+		return append(inputs, State, EpisodeStart), append(outputs, NextState)
+	}
+	return inputs, outputs
+}
+
+// Write writes m as an ONNX model. Equal models give equal bytes. The error wraps
+// [ErrUnsupported], [models.ErrSpec] or [models.ErrMismatch], about parameters or parts that are
+// not the spec's, or is that of w.
+func Write(w io.Writer, m Model) error {
+	g, err := build(m)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(g.model(metadata))
+	_, err = w.Write(g.model(m.Metadata))
 	return err
 }
 
-// known are the fields of a spec, of a tower and of a head that Write can express.
+// known are the fields of a spec and of its parts that Write can express.
 var known = map[string][]string{
-	"":        {"inputs", "towers", "heads"},
-	"towers.": {"name", "hidden", "activation", "layer_norm"},
-	"heads.":  {"name", "tower", "size", "gain", "blocks", "free", "value"},
+	"":        {"inputs", "nodes", "lstms", "towers", "heads"},
+	"nodes.":  {"offset", "n", "features", "edges"},
+	"edges.":  {"offset", "n", "masked", "mask_offset", "fixed", "undirected"},
+	"lstms.":  {"name", "hidden", "layers", "pool"},
+	"towers.": {"name", "hidden", "activation", "layer_norm", "reads", "pool", "layer", "detach", "beside"},
+	"heads.":  {"name", "tower", "size", "gain", "joined", "blocks", "free", "value"},
 }
 
 // checkSupported looks for fields, added to specs after this package was written, that say
@@ -109,6 +164,9 @@ func checkFields(prefix string, fields map[string]any) error {
 			return fmt.Errorf("%w: the spec has %s%s = %v, which this exporter does not know", ErrUnsupported, prefix, name, v)
 		}
 		list, _ := v.([]any) // others have no parts
+		if m, ok := v.(map[string]any); ok {
+			list = []any{m}
+		}
 		for _, part := range list {
 			if m, ok := part.(map[string]any); ok {
 				if err := checkFields(name+".", m); err != nil {

@@ -14,6 +14,8 @@ import (
 // Values of enumerations of onnx.proto.
 const (
 	typeFloat     = 1 // TensorProto.FLOAT
+	typeInt64     = 7 // TensorProto.INT64
+	typeBool      = 9 // TensorProto.BOOL
 	attributeInt  = 2 // AttributeProto.INT
 	attributeInts = 7 // AttributeProto.INTS
 )
@@ -59,7 +61,9 @@ func (g *graph) proto() []byte {
 	for _, t := range g.initializers {
 		m.bytes(5, tensorProto(t))
 	}
-	m.bytes(11, value{Input, g.inputs}.proto())
+	for _, i := range g.inputs {
+		m.bytes(11, i.proto())
+	}
 	for _, o := range g.outputs {
 		m.bytes(12, o.proto())
 	}
@@ -94,31 +98,45 @@ func (n node) proto() []byte {
 	return m
 }
 
-// tensorProto returns the TensorProto of a parameter, whose data are float32.
+// tensorProto returns the TensorProto of a parameter or constant, whose data are float32 or int64.
 func tensorProto(t safetensors.Tensor) []byte {
 	var m message
 	for _, d := range t.Shape {
 		m.int(1, int64(d))
 	}
-	m.int(2, typeFloat)
-	m.string(8, t.Name)
-	values, _ := t.Data.([]float32) // of models.File.PutParams
-	raw := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	var raw []byte
+	kind := int64(typeFloat)
+	switch values := t.Data.(type) {
+	case []float32:
+		raw = make([]byte, 0, 4*len(values))
+		for _, v := range values {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+		}
+	case []int64:
+		kind = typeInt64
+		for _, v := range values {
+			raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
+		}
 	}
+	m.int(2, kind)
+	m.string(8, t.Name)
 	m.bytes(9, raw)
 	return m
 }
 
-// proto returns the ValueInfoProto of a tensor of shape (N, size).
+// proto returns the ValueInfoProto.
 func (v value) proto() []byte {
-	var rows, columns, shape, tensor, kind, m message
-	rows.string(2, "N") // dim_param
-	columns.int(1, int64(v.size))
-	shape.bytes(1, rows)
-	shape.bytes(1, columns)
-	tensor.int(1, typeFloat)
+	var shape, tensor, kind, m message
+	for _, d := range v.dims {
+		var p message
+		if d.param != "" {
+			p.string(2, d.param) // dim_param
+		} else {
+			p.int(1, int64(d.size)) // dim_value
+		}
+		shape.bytes(1, p)
+	}
+	tensor.int(1, v.kind)
 	tensor.bytes(2, shape)
 	kind.bytes(1, tensor) // TypeProto.tensor_type
 	m.string(1, v.name)

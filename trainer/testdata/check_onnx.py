@@ -1,10 +1,12 @@
-"""Prints what onnxruntime makes of an ONNX model.
+"""Prints what onnxruntime makes of ONNX models.
 
-Usage: check_onnx.py MODEL < OBSERVATIONS
+Usage: check_onnx.py < JOBS
 
-Reads a JSON list of rows from standard input, has ONNX's checker look at the model in full,
-and prints one JSON document: its metadata under "metadata" and its outputs, as lists of rows,
-under their names. Needs the pip packages onnx and onnxruntime.
+Reads a JSON list of jobs from standard input: {"model": a path, "inputs": {a name: an array of
+shape (steps, N, ...)}}. ONNX's checker looks at each model in full. The steps are run one after
+another; the state of a recurrent model, zeros at first, is the next_state of the step before.
+Prints a JSON list with, for each job, its metadata under "metadata" and its outputs under their
+names, of shape (steps, N, numbers). Needs the pip packages onnx and onnxruntime.
 """
 
 import json
@@ -14,14 +16,29 @@ import numpy as np
 import onnx
 import onnxruntime
 
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    onnx.checker.check_model(onnx.load(sys.argv[1]), full_check=True)
-    session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-    obs = np.array(json.load(sys.stdin), np.float32)
+DTYPES = {"tensor(float)": np.float32, "tensor(bool)": np.bool_}
+
+
+def run(path: str, inputs: dict) -> dict:
+    """Runs a model over the steps."""
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    wanted = {i.name: i for i in session.get_inputs()}
+    arrays = {name: np.array(values, DTYPES[wanted[name].type]) for name, values in inputs.items()}
+    steps, rows = next(iter(arrays.values())).shape[:2]
+    state = {"state": np.zeros((rows, wanted["state"].shape[1]), np.float32)} if "state" in wanted else {}
     names = [output.name for output in session.get_outputs()]
-    results = session.run(names, {session.get_inputs()[0].name: obs})
-    document = {name: result.tolist() for name, result in zip(names, results, strict=True)}
-    document["metadata"] = session.get_modelmeta().custom_metadata_map
-    json.dump(document, sys.stdout)
+    results = {name: [] for name in names}
+    for t in range(steps):
+        outputs = dict(zip(names, session.run(names, {name: a[t] for name, a in arrays.items()} | state), strict=True))
+        for name, result in outputs.items():
+            results[name].append(result.tolist())
+        if state:
+            state["state"] = outputs["next_state"]
+    return results | {"metadata": session.get_modelmeta().custom_metadata_map}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 1:
+        sys.exit(__doc__)
+    json.dump([run(job["model"], job["inputs"]) for job in json.load(sys.stdin)], sys.stdout)
