@@ -77,6 +77,7 @@ type onnxJob struct {
 	want  [][][]float64 // outputs of the engine: of a step, of a row
 	names []string      // of the outputs, side by side in a row
 	meta  models.Checkpoint
+	file  string // of the native model
 }
 
 // steps and rows are those of a job.
@@ -98,7 +99,7 @@ func newOnnxJob(t *testing.T, name, path string, rng *rand.Rand) onnxJob {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := onnxJob{name: name, Model: file, names: res.Outputs}
+	job := onnxJob{name: name, Model: file, names: res.Outputs, file: path}
 	job.play(t, f, f.Meta.Spec, parts, rng)
 	return job
 }
@@ -284,6 +285,17 @@ func checkOnnx(t *testing.T, jobs []onnxJob) {
 }
 
 func (j onnxJob) compare(t *testing.T, got map[string]json.RawMessage) {
+	have := j.outputs(t, got)
+	j.compareRows(t, j.want, have, j.want)
+	var metadata map[string]string
+	if err := json.Unmarshal(got["metadata"], &metadata); err != nil || metadata["env"] != j.meta.Env || metadata["algo"] != j.meta.Algo {
+		t.Errorf("metadata %v, %v", metadata, err)
+	}
+}
+
+// outputs returns the numbers of the outputs, side by side in a row.
+func (j onnxJob) outputs(t *testing.T, got map[string]json.RawMessage) [][][]float64 {
+	t.Helper()
 	have := make([][][]float64, onnxSteps)
 	for _, name := range j.names {
 		var x [][][]float64
@@ -299,31 +311,34 @@ func (j onnxJob) compare(t *testing.T, got map[string]json.RawMessage) {
 			}
 		}
 	}
+	return have
+}
+
+// compareRows compares what a peer computed with what is wanted, which was computed from the
+// numbers of from.
+func (j onnxJob) compareRows(t *testing.T, wanted, have, from [][][]float64) {
+	t.Helper()
 	spread := false
-	for s := range j.want {
-		for r, want := range j.want[s] {
+	for s := range wanted {
+		for r, want := range wanted[s] {
 			if len(want) != len(have[s][r]) {
 				t.Fatalf("step %d, row %d: %d numbers, want %d", s, r, len(have[s][r]), len(want))
 			}
 			scale := 1.0
-			for _, x := range want {
+			for _, x := range from[s][r] {
 				scale = max(scale, math.Abs(x))
 			}
 			for k, x := range want {
 				if !(math.Abs(x-have[s][r][k]) <= onnxLimit*scale) {
-					t.Fatalf("step %d, row %d, number %d: onnxruntime %v, the engine %v", s, r, k, have[s][r][k], x)
+					t.Fatalf("step %d, row %d, number %d: the peer %v, the engine %v", s, r, k, have[s][r][k], x)
 				}
-				spread = spread || math.Abs(x-j.want[0][0][k]) > 100*onnxLimit
+				spread = spread || math.Abs(x-wanted[0][0][k]) > 100*onnxLimit
 			}
 			j.compareMasked(t, want, have[s][r], s+r)
 		}
 	}
 	if !spread {
 		t.Error("all rows are the same: the test tells nothing")
-	}
-	var metadata map[string]string
-	if err := json.Unmarshal(got["metadata"], &metadata); err != nil || metadata["env"] != j.meta.Env || metadata["algo"] != j.meta.Algo {
-		t.Errorf("metadata %v, %v", metadata, err)
 	}
 }
 
@@ -354,7 +369,7 @@ func (j onnxJob) compareMasked(t *testing.T, want, have []float64, shift int) {
 	n := min(d.N[0], len(want))
 	a, margin := greedy(want[:n])
 	if b, _ := greedy(have[:n]); a != b && margin > 2*onnxLimit {
-		t.Errorf("masked, onnxruntime takes action %d, the engine %d", b, a)
+		t.Errorf("masked, the peer takes action %d, the engine %d", b, a)
 	}
 }
 
@@ -407,8 +422,11 @@ func randomModel(t *testing.T, algo string, spec models.Spec, obs, act space.Spa
 	return path
 }
 
-// onnxKinds are networks of every kind.
-var onnxKinds = []struct {
+// kindNodes are the nodes of an onnxKind.
+const kindNodes = 5
+
+// onnxKind is a kind of network.
+type onnxKind struct {
 	name, algo, policy, pool string
 	wait, norm, layerNorm    bool
 	dueling                  bool
@@ -416,7 +434,10 @@ var onnxKinds = []struct {
 	masked                   bool
 	fixed                    [][2]int // edges of the network, in place of those in the observation
 	lstm                     *policies.LSTM
-}{
+}
+
+// onnxKinds are networks of every kind.
+var onnxKinds = []onnxKind{
 	{name: "nodes", algo: "ppo", policy: policies.Node, pool: models.MeanMax},
 	{name: "nodes, waiting, normalized", algo: "a2c", policy: policies.Node, pool: models.Mean, wait: true, norm: true, layerNorm: true},
 	{name: "dqn nodes", algo: "dqn", policy: policies.Node, pool: models.Max, wait: true, norm: false},
@@ -428,6 +449,7 @@ var onnxKinds = []struct {
 	{name: "dqn gcn, dueling", algo: "dqn", policy: policies.GCN, pool: models.MeanMax, edges: 5, masked: true, dueling: true},
 	{name: "sage, fixed edges", algo: "ppo", policy: policies.SAGE, pool: models.MeanMax, fixed: [][2]int{{0, 1}, {2, 1}, {3, 3}, {1, 4}, {2, 1}}},
 	{name: "gcn, fixed edges, normalized", algo: "ppo", policy: policies.GCN, pool: models.MeanMax, norm: true, fixed: [][2]int{{0, 1}, {2, 1}, {3, 3}, {1, 4}, {2, 1}}},
+	{name: "dqn of dense layers, dueling", algo: "dqn", policy: policies.Mlp, dueling: true, norm: true, layerNorm: true},
 	{name: "dict of dense layers, normalized", algo: "ppo", policy: policies.Mlp, norm: true, edges: 3},
 	{name: "lstm", algo: "ppo_lstm", policy: policies.MlpLSTM, lstm: &policies.LSTM{LSTMHiddenSize: 5, NLSTMLayers: 1, EnableCriticLSTM: true}},
 	{name: "lstm of three layers, normalized", algo: "ppo_lstm", policy: policies.MlpLSTM, norm: true, lstm: &policies.LSTM{LSTMHiddenSize: 5, NLSTMLayers: 3, EnableCriticLSTM: true}},
@@ -437,44 +459,52 @@ var onnxKinds = []struct {
 	{name: "shared lstm beside gcn", algo: "ppo_lstm", policy: policies.GCNLSTM, pool: models.Max, edges: 6, lstm: &policies.LSTM{LSTMHiddenSize: 5, NLSTMLayers: 1, SharedLSTM: true}},
 }
 
+// file writes a model of a kind, with random parameters.
+func (k onnxKind) file(t *testing.T, rng *rand.Rand) (path string, spec models.Spec) {
+	t.Helper()
+	const n = kindNodes
+	fields := []space.Field{{Key: "pod", Space: space.NewBox(-1, 1, 3)}, {Key: "nodes", Space: space.NewBox(-1, 1, n, 4)}}
+	if k.edges > 0 {
+		fields = append(fields, space.Field{Key: "edges", Space: space.NewBox(0, n-1, k.edges, 2)})
+	}
+	if k.masked {
+		fields = append(fields, space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, k.edges)})
+	}
+	obs, act := space.Dict{Fields: append(fields, space.Field{Key: "time", Space: space.NewBox(0, 1, 1)})}, space.Discrete{N: n}
+	if k.wait {
+		act.N++
+	}
+	network := policies.Network{Policy: k.policy, NetArch: []int{8, 6}, ActivationFn: models.ReLU, LayerNorm: k.layerNorm, Pool: k.pool}
+	var err error
+	switch {
+	case k.fixed != nil:
+		nodes := models.Nodes{Offset: 3, N: n, Features: 4, Edges: &models.Edges{Fixed: k.fixed, Undirected: true}}
+		layer := map[string]string{policies.SAGE: models.SAGE, policies.GCN: models.GCN}[k.policy]
+		spec = models.NodeActorCritic(obs.Size(), nodes, network.NetArch, models.ReLU, layer, k.pool, k.wait)
+	case k.lstm != nil:
+		spec, err = network.RecurrentActorCritic(obs, act, *k.lstm)
+	case k.algo == dqn.Algo:
+		spec, err = network.ActionValues(obs, act, k.dueling)
+	default:
+		spec, err = network.ActorCritic(obs, act)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", k.name, err)
+	}
+	return randomModel(t, k.algo, spec, obs, act, k.norm, rng), spec
+}
+
 // TestONNXRuntimeAgreesOnEveryKind compares networks of every kind, with random parameters,
 // at two numbers of nodes and edges.
 func TestONNXRuntimeAgreesOnEveryKind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	const n = 5
 	var jobs []onnxJob
-	for _, tc := range onnxKinds {
-		fields := []space.Field{{Key: "pod", Space: space.NewBox(-1, 1, 3)}, {Key: "nodes", Space: space.NewBox(-1, 1, n, 4)}}
-		if tc.edges > 0 {
-			fields = append(fields, space.Field{Key: "edges", Space: space.NewBox(0, n-1, tc.edges, 2)})
-		}
-		if tc.masked {
-			fields = append(fields, space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, tc.edges)})
-		}
-		obs, act := space.Dict{Fields: append(fields, space.Field{Key: "time", Space: space.NewBox(0, 1, 1)})}, space.Discrete{N: n}
-		if tc.wait {
-			act.N++
-		}
-		network := policies.Network{Policy: tc.policy, NetArch: []int{8, 6}, ActivationFn: models.ReLU, LayerNorm: tc.layerNorm, Pool: tc.pool}
-		spec, err := network.ActorCritic(obs, act)
-		switch {
-		case tc.fixed != nil:
-			nodes := models.Nodes{Offset: 3, N: n, Features: 4, Edges: &models.Edges{Fixed: tc.fixed, Undirected: true}}
-			layer := map[string]string{policies.SAGE: models.SAGE, policies.GCN: models.GCN}[tc.policy]
-			spec, err = models.NodeActorCritic(obs.Size(), nodes, network.NetArch, models.ReLU, layer, tc.pool, tc.wait), nil
-		case tc.lstm != nil:
-			spec, err = network.RecurrentActorCritic(obs, act, *tc.lstm)
-		case tc.algo == dqn.Algo:
-			spec, err = network.ActionValues(obs, act, tc.dueling)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", tc.name, err)
-		}
-		path := randomModel(t, tc.algo, spec, obs, act, tc.norm, rng)
-		job := newOnnxJob(t, tc.name, path, rng)
+	for _, k := range onnxKinds {
+		path, spec := k.file(t, rng)
+		job := newOnnxJob(t, k.name, path, rng)
 		jobs = append(jobs, job)
-		if spec.Nodes != nil && tc.fixed == nil {
-			jobs = append(jobs, job.resized(t, path, n+4, tc.edges+min(tc.edges, 3), rng))
+		if spec.Nodes != nil && k.fixed == nil {
+			jobs = append(jobs, job.resized(t, path, kindNodes+4, k.edges+min(k.edges, 3), rng))
 		}
 	}
 	checkOnnx(t, jobs)

@@ -4,19 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kubernasium/kubernasium/agents/normalize"
-	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/models"
 )
 
 // peerModels are small trainings of every algorithm and kind of network.
@@ -53,55 +47,6 @@ func trainPeer(t *testing.T, algo string, params []string) string {
 	return res.Model
 }
 
-// peerObs are 1,000 observations that reach beyond CartPole's limits.
-func peerObs() [][]float32 {
-	rng := rand.New(rand.NewPCG(1, 2))
-	obs := make([][]float32, 1000)
-	for i := range obs {
-		for range 4 {
-			obs[i] = append(obs[i], float32(2*rng.NormFloat64()))
-		}
-	}
-	return obs
-}
-
-// outputs are those of the default engine: rows of the network, and the greedy actions.
-func outputs(t *testing.T, path string, obs [][]float32) (rows [][]float32, actions []int, spec models.Spec) {
-	t.Helper()
-	m, err := readModel(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.net.Close()
-	b := &envs.Batch{Obs: slices.Concat(obs...), Reward: make([]float64, len(obs)), Mask: slices.Repeat([]bool{true}, 2*len(obs))}
-	f, err := models.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	norm, err := normalize.Load(f, f.Meta.Spec, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make([]float32, len(b.Obs))
-	norm.Obs(seen, b.Obs)
-	out, err := m.net.Forward(seen, len(obs))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := m.meta.Spec.Outputs()
-	for i := range obs {
-		rows = append(rows, slices.Clone(out[i*k:(i+1)*k]))
-	}
-	choice := make([]float32, len(obs))
-	if err := m.Act(b, choice); err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range choice {
-		actions = append(actions, int(a))
-	}
-	return rows, actions, m.meta.Spec
-}
-
 // python runs a script of testdata with input as JSON on its standard input, and decodes what it
 // prints.
 func python(t *testing.T, interpreter, script string, input, result any, args ...string) {
@@ -121,86 +66,6 @@ func python(t *testing.T, interpreter, script string, input, result any, args ..
 	}
 	if err := json.Unmarshal(out, result); err != nil {
 		t.Fatalf("%s printed %.300s: %v", script, out, err)
-	}
-}
-
-// qValues are those of a row of a DQN's network, dueling or not.
-func qValues(row []float32) []float64 {
-	const actions = 2
-	q := []float64{float64(row[0]), float64(row[1])}
-	if len(row) > actions {
-		mean := (q[0] + q[1]) / actions
-		q[0], q[1] = float64(row[2])+q[0]-mean, float64(row[2])+q[1]-mean
-	}
-	return q
-}
-
-// peerLimit bounds how far two float32 engines differ that sum at most 64 products in different
-// orders and have different tanhs: 80 roundings of 6e-8.
-const peerLimit = 5e-6
-
-// near reports whether two numbers differ by no more than limit, relative to the largest of the
-// outputs they are computed from if that is above 1.
-func near(a, b, limit float64, row []float32) bool {
-	scale := 1.0
-	for _, x := range row {
-		scale = max(scale, math.Abs(float64(x)))
-	}
-	return math.Abs(a-b) <= limit*scale
-}
-
-// TestStableBaselines3LoadsOurModels: equal greedy actions on 1,000 observations, equal
-// distributions and values to the rounding of float32.
-func TestStableBaselines3LoadsOurModels(t *testing.T) {
-	interpreter := sb3Python(t)
-	obs := peerObs()
-	for _, tc := range peerModels {
-		t.Run(tc.name, func(t *testing.T) {
-			path := trainPeer(t, tc.algo, tc.params)
-			for param, refusal := range map[string]string{"dueling:true": "no dueling networks", "layer_norm:true": "no layer norms", "normalize:true": "norm_obs"} {
-				if !slices.Contains(tc.params, param) {
-					continue
-				}
-				cmd := exec.Command(interpreter, "-m", "kubernasium.load_sb3", path, filepath.Join(t.TempDir(), "m.zip"))
-				if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), refusal) {
-					t.Errorf("load_sb3: %v, %s; want a refusal with %q", err, out, refusal)
-				}
-				return
-			}
-			var got struct {
-				Class         string
-				Actions       []int
-				Timesteps     int
-				Probabilities [][]float64
-				Values        [][]float64
-				QValues       [][]float64 `json:"q_values"`
-			}
-			python(t, interpreter, "check_sb3.py", obs, &got, path)
-			rows, actions, _ := outputs(t, path, obs)
-			if got.Class != strings.ToUpper(tc.algo) || got.Timesteps < 1500 {
-				t.Errorf("SB3 made a %s of %d timesteps", got.Class, got.Timesteps)
-			}
-			if diff := cmp.Diff(actions, got.Actions); diff != "" {
-				t.Errorf("greedy actions (-ours +SB3):\n%s", diff)
-			}
-			if sum := actions[0]; !slices.ContainsFunc(actions, func(a int) bool { return a != sum }) {
-				t.Error("all actions are the same: the test tells nothing")
-			}
-			for i, row := range rows {
-				if tc.algo == "dqn" {
-					for k, q := range qValues(row) {
-						if !near(q, got.QValues[i][k], peerLimit, row) {
-							t.Fatalf("observation %d: q-values %v, SB3 %v", i, qValues(row), got.QValues[i])
-						}
-					}
-					continue
-				}
-				p0 := 1 / (1 + math.Exp(float64(row[1])-float64(row[0])))
-				if math.Abs(p0-got.Probabilities[i][0]) > 1e-6 || math.Abs(1-p0-got.Probabilities[i][1]) > 1e-6 || !near(float64(row[2]), got.Values[i][0], peerLimit, row) {
-					t.Fatalf("observation %d: P(0) = %v and value %v, SB3 %v and %v", i, p0, row[2], got.Probabilities[i], got.Values[i])
-				}
-			}
-		})
 	}
 }
 
