@@ -185,13 +185,14 @@ check: ## what every commit must pass: format, vet, imports, quick tests of the 
 	$(GO) run ./tools/importcheck
 	$(GO) test -short $$(tools/changed_packages.sh)
 
-lint: ## format, vet, staticcheck, module files and the import check
+lint: ## format, vet, staticcheck, module files, the import check, and the READMEs' figures
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run ./tools/importcheck
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 	$(GO) run $(STATICCHECK) ./...
+	$(PYTHON) tools/bench_tables.py
 
 bench: ## the benchmarks of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...
@@ -200,6 +201,18 @@ bench-learning: build ## every algorithm with five seeds against published resul
 	@mkdir -p $(CACHE)
 	bin/trainer learning --log-folder $(CACHE)/learning --markdown $(CACHE)/learning.md --csv docs/learning.csv --plots docs/img
 	@echo "table in $(CACHE)/learning.md, plots in docs/img"
+
+DQN_SEEDS ?= 501..544
+
+bench-dqn: ## DQN with RL Zoo's settings here and in Stable-Baselines3, 44 seeds each: fails unless the shares of solved seeds agree; 40 min
+	@mkdir -p $(CACHE)
+	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
+	$(CACHE)/venv-client/bin/pip install --quiet --disable-pip-version-check statsmodels==0.15.0
+	$(GO) build -o $(CACHE)/trainer ./trainer
+	OMP_NUM_THREADS=1 $(CACHE)/venv-client/bin/python -W ignore tools/bench_dqn.py --trainer $(CACHE)/trainer --seeds $(DQN_SEEDS) --csv docs/learning_dqn.csv
+
+bench-tables: build ## the READMEs' tables of five seeds, trained again: fails where a figure differs from what is printed; hours
+	$(PYTHON) tools/bench_tables.py --trainer bin/trainer --only "$(ONLY)"
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
 	@mkdir -p $(CACHE)

@@ -22,6 +22,7 @@ import (
 type learningConfig struct {
 	seed      uint64 // the first
 	seeds     int
+	ownSeeds  bool // a gate that has seeds of its own is trained with those
 	episodes  int
 	jobs      int
 	logFolder string
@@ -42,7 +43,7 @@ func newLearning() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "learning",
 		Short: "Train every algorithm with several seeds and compare with published results",
-		Example: `  trainer learning                                   # the gates: five seeds each, some minutes
+		Example: `  trainer learning                                   # the gates: five seeds each, twenty of DQN, some minutes
   trainer learning --only dqn --seed 101 --seeds 20  # one algorithm, other seeds`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +54,9 @@ func newLearning() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f := cmd.Flags(); !f.Changed("seed") && !f.Changed("seeds") {
+				c.ownSeeds = true
+			}
 			runs, err := c.trainAll(cmd.Context(), chosen, cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -62,8 +66,8 @@ func newLearning() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&only, "only", nil, "algorithms, or names of rows of the table (default: all)")
-	f.Uint64Var(&c.seed, "seed", 1, "first random seed")
-	f.IntVar(&c.seeds, "seeds", 5, "number of seeds")
+	f.Uint64Var(&c.seed, "seed", 1, "first random seed (default: 1; of DQN's gate 601)")
+	f.IntVar(&c.seeds, "seeds", 5, "number of seeds (default: 5; of DQN's gate 20)")
 	f.IntVar(&c.episodes, "eval-episodes", 100, "held-out episodes of an evaluation")
 	f.IntVar(&c.jobs, "jobs", runtime.GOMAXPROCS(0), "trainings at a time")
 	f.StringVarP(&c.logFolder, "log-folder", "f", filepath.Join("logs", "learning"), "folder of logs and models")
@@ -119,12 +123,14 @@ func (c *learningConfig) trainAll(ctx context.Context, gates []gate, w io.Writer
 		close(printed)
 	}()
 	for i, g := range gates {
-		runs[i] = make([]learned, c.seeds)
-		for k := range c.seeds {
+		seeds := c.seedsOf(g)
+		runs[i] = make([]learned, seeds.n)
+		for k := range seeds.n {
 			group.Go(func() error {
-				l, err := c.trainOne(ctx, g, c.seed+uint64(k))
+				seed := seeds.first + uint64(k)
+				l, err := c.trainOne(ctx, g, seed)
 				if err != nil {
-					return fmt.Errorf("%s, seed %d: %w", g.name, c.seed+uint64(k), err)
+					return fmt.Errorf("%s, seed %d: %w", g.name, seed, err)
 				}
 				runs[i][k] = l
 				lines <- fmt.Sprintf("%s, seed %d: %.2f after %.0f s", g.name, l.seed, l.last(), l.seconds)
@@ -136,6 +142,14 @@ func (c *learningConfig) trainAll(ctx context.Context, gates []gate, w io.Writer
 	close(lines)
 	<-printed
 	return runs, err
+}
+
+// seedsOf returns the random seeds with which a gate is trained.
+func (c *learningConfig) seedsOf(g gate) seedRange {
+	if c.ownSeeds && g.seeds.n > 0 {
+		return g.seeds
+	}
+	return seedRange{c.seed, c.seeds}
 }
 
 func (c *learningConfig) trainOne(ctx context.Context, g gate, seed uint64) (learned, error) {
@@ -276,10 +290,10 @@ func evaluationTable(gates []gate, runs [][]learned) *tracking.Table {
 func plotLearning(folder string, gates []gate, runs [][]learned) error {
 	series := map[string][]tracking.Series{}
 	for i, g := range gates {
-		series[g.algo] = append(series[g.algo], seriesOf(g.name, runs[i]))
+		series[g.algo] = append(series[g.algo], seriesOf(fmt.Sprintf("%s, %d seeds", g.name, len(runs[i])), runs[i]))
 	}
 	for algo, s := range series {
-		title := fmt.Sprintf("%s on %s, mean and range of %d seeds", strings.ToUpper(algo), cartPole, len(runs[0]))
+		title := fmt.Sprintf("%s on %s, mean and range over seeds", strings.ToUpper(algo), cartPole)
 		path := filepath.Join(folder, "learning_"+algo+".png")
 		if err := tracking.LearningCurve(path, title, s, []tracking.HLine{{Name: "solved", Value: solved}}); err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,9 +57,9 @@ func TestChooseGates(t *testing.T) {
 		only []string
 		want []string
 	}{
-		{[]string{"DQN (RL Zoo, soft target)"}, []string{"DQN (RL Zoo, soft target)"}},
+		{[]string{"DQN (soft target, double, 5 steps)"}, []string{"DQN (soft target, double, 5 steps)"}},
 		{[]string{"A2C,PPO (CleanRL)", "DQN"}, []string{"A2C", "DQN", "PPO (CleanRL)"}},
-		{[]string{"dqn"}, []string{"DQN", "DQN (RL Zoo, soft target)", "DQN (RL Zoo)"}},
+		{[]string{"dqn"}, []string{"DQN", "DQN (soft target, double, 5 steps)", "DQN (RL Zoo)"}},
 	} {
 		chosen, err := chooseGates(tc.only)
 		if err != nil {
@@ -84,7 +86,7 @@ func TestLearningMissed(t *testing.T) {
 	if err := os.WriteFile(conf, []byte(cartPole+": {n_timesteps: 200, n_envs: 2, n_steps: 20}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	gates = []gate{{"A2C in no time", a2c.Algo, cartPole, conf, evalBar}}
+	gates = []gate{{name: "A2C in no time", algo: a2c.Algo, env: cartPole, conf: conf, bar: evalBar}}
 	stdout, stderr, err := execute(t, context.Background(), "learning", "--seeds", "2", "--eval-episodes", "3", "-f", t.TempDir())
 	if !errors.Is(err, errGate) || !strings.Contains(err.Error(), "A2C in no time: 0 of 2 reach 475") {
 		t.Errorf("error %v, want one that names the gate and says 0 of 2", err)
@@ -97,6 +99,51 @@ func TestLearningMissed(t *testing.T) {
 	}
 	if !strings.Contains(stdout, "0 of 2 reach 475: missed") || strings.Count(stderr, "A2C in no time, seed ") != 2 {
 		t.Errorf("output:\n%s%s", stdout, stderr)
+	}
+}
+
+// TestGatesOwnSeeds: a gate with seeds of its own is trained with them unless the user names others.
+func TestGatesOwnSeeds(t *testing.T) {
+	old := gates
+	defer func() { gates = old }()
+	conf := filepath.Join(t.TempDir(), "short.yml")
+	if err := os.WriteFile(conf, []byte(cartPole+": {n_timesteps: 200, n_envs: 2, n_steps: 20}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gates = []gate{{name: "A2C", algo: a2c.Algo, env: cartPole, conf: conf, bar: noBar, seeds: seedRange{41, 3}}}
+	for _, tc := range []struct {
+		flags []string
+		want  []string
+	}{
+		{nil, []string{"seed 41", "seed 42", "seed 43"}},
+		{[]string{"--seed", "7"}, []string{"seed 10", "seed 11", "seed 7", "seed 8", "seed 9"}},
+		{[]string{"--seeds", "2"}, []string{"seed 1", "seed 2"}},
+	} {
+		_, stderr, err := execute(t, context.Background(), append([]string{"learning", "--eval-episodes", "1", "-f", t.TempDir()}, tc.flags...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := regexp.MustCompile(`seed \d+`).FindAllString(stderr, -1)
+		slices.Sort(got)
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("learning %q (-want +got):\n%s", tc.flags, d)
+		}
+	}
+}
+
+// TestDQNGate: DQN's gate asks for 20 seeds; one that says nothing else takes the five of the flags.
+func TestDQNGate(t *testing.T) {
+	for _, g := range gates {
+		want := seedRange{}
+		if g.name == "DQN" {
+			want = seedRange{601, 20}
+		}
+		if g.seeds != want {
+			t.Errorf("%s is trained with %+v, want %+v", g.name, g.seeds, want)
+		}
+		if g.algo == dqn.Algo && g.conf != "" && g.bar != noBar {
+			t.Errorf("%s has a bar; parity with Stable-Baselines3 is the gate of RL Zoo's settings", g.name)
+		}
 	}
 }
 
