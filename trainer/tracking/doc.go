@@ -4,7 +4,7 @@
 //
 // # Files of a log folder
 //
-//	events.out.tfevents.<unix>.<host>.<pid>.<n>  TensorBoard scalars   EventWriter
+//	events.out.tfevents.<unix>.<host>.<pid>.<n>  TensorBoard's tags    EventWriter
 //	progress.csv      one row for each dump of the logger              ProgressCSV
 //	monitor.csv       one row for each finished training episode       MonitorCSV
 //	evaluations.csv   one row for each evaluation                      EvaluationsCSV
@@ -24,7 +24,8 @@
 //
 // The package writes the tags it is given. The trainers give it:
 //
-//	rollout/ep_rew_mean, rollout/ep_len_mean
+//	rollout/ep_rew_mean, rollout/ep_len_mean, rollout/imbalance
+//	rollout/actions or rollout/placements_by_node (histograms)
 //	time/fps, time/iterations, time/time_elapsed, time/total_timesteps
 //	train/loss, train/policy_gradient_loss, train/value_loss, train/entropy_loss,
 //	train/approx_kl, train/clip_fraction, train/explained_variance,

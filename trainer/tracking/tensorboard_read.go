@@ -23,6 +23,13 @@ type Event struct {
 	FileVersion  string  // set in a file's first event alone
 	SessionStart bool    // whether points of this step and later in earlier files are void
 	Scalars      []Scalar
+	Histograms   []TaggedHistogram
+}
+
+// TaggedHistogram is a tag's histogram in an Event.
+type TaggedHistogram struct {
+	Tag string
+	Histogram
 }
 
 // Scalar is a tag's value in an Event.
@@ -142,7 +149,8 @@ func parseEvent(b []byte) (Event, error) {
 	return e, err
 }
 
-// parseSummary appends the scalars of a Summary to e; values of another kind are left out.
+// parseSummary appends the scalars and histograms of a Summary to e; values of another kind are
+// left out.
 func parseSummary(b []byte, e *Event) error {
 	return eachField(b, func(f field) error {
 		if f.num != summaryValue || f.typ != protowire.BytesType {
@@ -150,15 +158,22 @@ func parseSummary(b []byte, e *Event) error {
 		}
 		var s Scalar
 		simple := false
+		var histogram *Histogram
 		err := eachField(f.raw, func(f field) error {
 			switch {
 			case f.num == valueTag && f.typ == protowire.BytesType:
 				s.Tag = string(f.raw)
 			case f.num == valueSimple && f.typ == protowire.Fixed32Type:
 				s.Value, simple = math.Float32frombits(uint32(f.bits)), true
+			case f.num == valueHisto && f.typ == protowire.BytesType:
+				histogram = &Histogram{}
+				return histogram.parse(f.raw)
 			}
 			return nil
 		})
+		if histogram != nil {
+			e.Histograms = append(e.Histograms, TaggedHistogram{s.Tag, *histogram})
+		}
 		if simple {
 			e.Scalars = append(e.Scalars, s)
 		}

@@ -1,0 +1,162 @@
+package tracking
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of tensorflow.HistogramProto, and of it in Summary.Value.
+// Source: tensorflow/core/framework/summary.proto.
+const (
+	valueHisto = protowire.Number(5)
+
+	histoMin        = protowire.Number(1)
+	histoMax        = protowire.Number(2)
+	histoNum        = protowire.Number(3)
+	histoSum        = protowire.Number(4)
+	histoSumSquares = protowire.Number(5)
+	histoLimit      = protowire.Number(6)
+	histoBucket     = protowire.Number(7)
+)
+
+// A Histogram counts values in buckets, as TensorBoard's tab of that name shows them.
+type Histogram struct {
+	Min, Max        float64
+	Num             float64 // of values
+	Sum, SumSquares float64
+	Limits          []float64 // right edges of the buckets, ascending; the first begins at Min
+	Counts          []float64 // of values in each bucket
+}
+
+// continuousBuckets is TensorBoard's own default.
+const continuousBuckets = 30
+
+// IntegerHistogram counts whole numbers: each from the least to the greatest has a bucket that
+// it is in the middle of.
+func IntegerHistogram(values []float64) Histogram {
+	h := newHistogram(values)
+	if len(values) == 0 {
+		return h
+	}
+	h.Limits, h.Counts = make([]float64, int(h.Max-h.Min)+1), make([]float64, int(h.Max-h.Min)+1)
+	for i := range h.Limits {
+		h.Limits[i] = h.Min + float64(i) + 0.5
+	}
+	for _, v := range values {
+		h.Counts[int(v-h.Min)]++
+	}
+	return h
+}
+
+// ContinuousHistogram counts values in 30 buckets of one width, or in one if all are equal.
+func ContinuousHistogram(values []float64) Histogram {
+	h := newHistogram(values)
+	if len(values) == 0 {
+		return h
+	}
+	n := continuousBuckets
+	if h.Min == h.Max {
+		n = 1
+	}
+	width := (h.Max - h.Min) / float64(n)
+	h.Limits, h.Counts = make([]float64, n), make([]float64, n)
+	for i := range h.Limits {
+		h.Limits[i] = h.Min + float64(i+1)*width
+	}
+	h.Limits[n-1] = h.Max
+	for _, v := range values {
+		i := 0
+		if width > 0 {
+			i = min(int((v-h.Min)/width), n-1)
+		}
+		h.Counts[i]++
+	}
+	return h
+}
+
+// newHistogram returns a Histogram of the values without buckets.
+func newHistogram(values []float64) Histogram {
+	h := Histogram{Min: math.Inf(1), Max: math.Inf(-1), Num: float64(len(values))}
+	for _, v := range values {
+		h.Min, h.Max = min(h.Min, v), max(h.Max, v)
+		h.Sum += v
+		h.SumSquares += v * v
+	}
+	return h
+}
+
+// Histograms writes one event with the histograms at the timestep step, tags in sorted order.
+// Those of no values are left out.
+func (w *EventWriter) Histograms(step int64, values map[string]Histogram) error {
+	var summary []byte
+	for _, tag := range slices.Sorted(maps.Keys(values)) {
+		if values[tag].Num == 0 {
+			continue
+		}
+		value := protowire.AppendTag(nil, valueTag, protowire.BytesType)
+		value = protowire.AppendString(value, tag)
+		value = protowire.AppendTag(value, valueHisto, protowire.BytesType)
+		value = protowire.AppendBytes(value, values[tag].proto())
+		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
+		summary = protowire.AppendBytes(summary, value)
+	}
+	if summary == nil {
+		return nil
+	}
+	event := w.begin(step)
+	event = protowire.AppendTag(event, eventSummary, protowire.BytesType)
+	event = protowire.AppendBytes(event, summary)
+	return w.end(event)
+}
+
+// proto returns the HistogramProto.
+func (h Histogram) proto() []byte {
+	var m []byte
+	number := func(field protowire.Number, x float64) {
+		m = protowire.AppendTag(m, field, protowire.Fixed64Type)
+		m = protowire.AppendFixed64(m, math.Float64bits(x))
+	}
+	packed := func(field protowire.Number, x []float64) {
+		var raw []byte
+		for _, v := range x {
+			raw = protowire.AppendFixed64(raw, math.Float64bits(v))
+		}
+		m = protowire.AppendTag(m, field, protowire.BytesType)
+		m = protowire.AppendBytes(m, raw)
+	}
+	number(histoMin, h.Min)
+	number(histoMax, h.Max)
+	number(histoNum, h.Num)
+	number(histoSum, h.Sum)
+	number(histoSumSquares, h.SumSquares)
+	packed(histoLimit, h.Limits)
+	packed(histoBucket, h.Counts)
+	return m
+}
+
+// parse reads a HistogramProto.
+func (h *Histogram) parse(b []byte) error {
+	numbers := map[protowire.Number]*float64{histoMin: &h.Min, histoMax: &h.Max, histoNum: &h.Num, histoSum: &h.Sum, histoSumSquares: &h.SumSquares}
+	lists := map[protowire.Number]*[]float64{histoLimit: &h.Limits, histoBucket: &h.Counts}
+	return eachField(b, func(f field) error {
+		if x := numbers[f.num]; x != nil && f.typ == protowire.Fixed64Type {
+			*x = math.Float64frombits(f.bits)
+		}
+		list := lists[f.num]
+		if list == nil || f.typ != protowire.BytesType {
+			return nil
+		}
+		for raw := f.raw; len(raw) > 0; {
+			bits, n := protowire.ConsumeFixed64(raw)
+			if n < 0 {
+				return fmt.Errorf("%w: field %d: %w", ErrCorrupt, f.num, protowire.ParseError(n))
+			}
+			*list, raw = append(*list, math.Float64frombits(bits)), raw[n:]
+		}
+		return nil
+	})
+}
