@@ -105,6 +105,12 @@ func (r *run) writeConfig() error {
 			args["imitate_learning_rate"] = r.imitate.rate
 		}
 	}
+	if r.warmStart.baseline != "" {
+		args["warm_start"], args["warm_start_steps"] = r.warmStart.baseline, r.warmStart.steps
+	}
+	if r.transitions != "" {
+		args["transitions"] = r.transitions
+	}
 	if r.threshold != nil {
 		args["reward_threshold"] = *r.threshold
 	}

@@ -16,7 +16,7 @@ import (
 // evaluations and of comparisons.
 const imitateSeed = 500_000_000
 
-// imitateConfig are the arguments of a warm start.
+// imitateConfig are the arguments of an imitation before the training.
 type imitateConfig struct {
 	baseline      string // or the file of a model; empty: none
 	steps, epochs int
@@ -76,8 +76,8 @@ func (r *run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
 	return p, func() error { return nil }, err
 }
 
-// warmStart lets the learner imitate the baseline or model, in environments that are made for it.
-func (r *run) warmStart(ctx context.Context) error {
+// imitateTeacher lets the learner imitate the baseline or model, in environments that are made for it.
+func (r *run) imitateTeacher(ctx context.Context) error {
 	v, err := envs.NewVec(r.spec, r.params.NEnvs, envs.VecOptions{Options: r.kwargs, Autoreset: envs.SameStep})
 	if err != nil {
 		return err
@@ -101,5 +101,5 @@ func (r *run) warmStart(ctx context.Context) error {
 	if !r.quiet {
 		fmt.Fprintf(r.out, "imitated %s for %d steps: the same action in %.1f %% of them\n", r.imitate.baseline, r.imitate.steps, 100*m["imitation/accuracy"])
 	}
-	return r.logs.write(0, m)
+	return r.logs.write(0, m, nil)
 }

@@ -58,9 +58,12 @@ func resumeLogs(folder, env string, step int64) (l *logs, err error) {
 	return l, nil
 }
 
-// write logs the metrics of one update.
-func (l *logs) write(step int64, metrics agents.Metrics) error {
+// write logs the metrics of one update, and histograms, which only TensorBoard shows.
+func (l *logs) write(step int64, metrics agents.Metrics, histograms map[string]tracking.Histogram) error {
 	if err := l.events.Scalars(step, metrics); err != nil {
+		return err
+	}
+	if err := l.events.Histograms(step, histograms); err != nil {
 		return err
 	}
 	if err := l.events.Flush(); err != nil {

@@ -50,7 +50,7 @@ func newRoot() *cobra.Command {
   trainer reproduce gang --data ../shared/data/gang       # published tables, to the digit`,
 	}
 	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
-	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs(), newEnjoy(), newExport(), newTune(), newLearning(), newCard(), newPodsched(), newVPA(), newLRA(), newGang(), newKwok())
+	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs(), newEnjoy(), newExport(), newRecord(), newTune(), newLearning(), newCard(), newPodsched(), newVPA(), newLRA(), newGang(), newKwok())
 	return root
 }
 

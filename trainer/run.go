@@ -26,7 +26,10 @@ type run struct {
 	evalV   envs.VecEnv
 	learner *learner
 	logs    *logs
+	actions *actionLog
 	out     io.Writer
+
+	heuristic agents.Policy // that acts in the first warmStart.steps; nil if there is none
 
 	begun    time.Time
 	first    int       // timesteps when this process began
@@ -66,6 +69,7 @@ func newRun(ctx context.Context, spec *envs.Spec, c trainConfig, out io.Writer) 
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
+	r.actions = newActionLog(r.v)
 	obs, act := r.v.Spaces()
 	r.learner, err = newLearner(c.params, agents.EnvInfo{ID: spec.ID, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: c.params.NEnvs}, c.engine, c.seed)
 	if err == nil {
@@ -120,11 +124,15 @@ func (r *run) loop(ctx context.Context) error {
 		if err := checkObs(b); err != nil {
 			return err
 		}
-		if err := r.learner.Act(b, actions); err != nil {
+		if err := r.act(b, actions); err != nil {
 			return err
 		}
 		// An interrupt waits until the rollout is complete: only then can the learner save.
 		if b, err = r.v.Step(context.WithoutCancel(ctx), actions); err != nil {
+			return err
+		}
+		r.actions.record(actions, b)
+		if err := r.checkWarmStart(actions, b); err != nil {
 			return err
 		}
 		if err := r.learner.Observe(b); err != nil {
@@ -161,14 +169,20 @@ func checkObs(b *envs.Batch) error {
 	return nil
 }
 
-// start resets the environments, after a warm start if one is asked for, or brings them to where
+// start resets the environments, after what is to be imitated if anything is, or brings them to where
 // the checkpoint left them.
 func (r *run) start(ctx context.Context) (*envs.Batch, error) {
+	if err := r.openWarmStart(); err != nil {
+		return nil, err
+	}
 	if r.resume != "" {
 		return r.restore(ctx)
 	}
+	if err := r.loadTransitions(); err != nil {
+		return nil, err
+	}
 	if r.imitate.baseline != "" {
-		if err := r.warmStart(ctx); err != nil {
+		if err := r.imitateTeacher(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -234,10 +248,11 @@ func (r *run) log(step int, metrics agents.Metrics) error {
 	if ret, length, ok := r.episodes.means(); ok {
 		metrics["rollout/ep_rew_mean"], metrics["rollout/ep_len_mean"] = ret, length
 	}
+	histograms := r.actions.take(metrics)
 	if r.scroll {
 		r.printRow(step, metrics)
 	}
-	return r.logs.write(int64(step), metrics)
+	return r.logs.write(int64(step), metrics, histograms)
 }
 
 // printRow prints a row of the logs, above the progress bar if there is one.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 )
 
@@ -35,6 +36,8 @@ type trainConfig struct {
 	logFolder    string
 	resume       string
 	imitate      imitateConfig
+	warmStart    warmStartConfig
+	transitions  string   // file of recorded transitions to start from; empty: none
 	urls         []string // of servers to play on; nil is in this process
 	quiet        bool     // no progress bar
 	scroll       bool     // print each row of the logs
@@ -87,6 +90,8 @@ func trainCommand() (*cobra.Command, *trainConfig) {
   trainer train --algo ppo --env classic/CartPole-v1 --reward-threshold 475    # stop when an evaluation reaches it
   trainer train --algo ppo --env classic/CartPole-v1 --seeds 1..5   # five trainings, as many at once as there are cores
   trainer train --algo ppo --env k8s/GangWindow-v0 --imitate static_2    # start from what a baseline does
+  trainer train --algo dqn --env k8s/PodBalance-v0 --warm-start Greedy --warm-start-steps 5000    # a heuristic acts at first
+  trainer train --algo dqn --env k8s/GangWindow-v0 --transitions recorded.safetensors    # start from recorded transitions
   trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
   trainer train --algo ppo --env k8s/GangWindow-v0 --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors`,
 		Args: cobra.NoArgs,
@@ -120,6 +125,12 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 			}
 			if err := c.imitate.check(spec, c.urls); err != nil {
 				return err
+			}
+			if err := c.warmStart.check(spec, c.algo, c.urls); err != nil {
+				return err
+			}
+			if c.transitions != "" && c.algo != dqn.Algo {
+				return fmt.Errorf("--transitions with %s: only %s learns from what others recorded", c.algo, dqn.Algo)
 			}
 			if cmd.Flags().Changed("reward-threshold") {
 				if c.evalFreq <= 0 {
@@ -164,6 +175,9 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 	f.IntVar(&c.imitate.steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
 	f.IntVar(&c.imitate.epochs, "imitate-epochs", 10, "passes over them")
 	f.StringVar(&c.imitate.rate, "imitate-learning-rate", "", "learning rate at it, such as 0.001, or lin_0.001 which falls to 0 (default: dqn that of its training, others 0.001)")
+	f.StringVar(&c.warmStart.baseline, "warm-start", "", "baseline that acts at first, in the place of dqn's random actions")
+	f.IntVar(&c.warmStart.steps, "warm-start-steps", 10000, "environment steps in which it acts, which are the first of the training's")
+	f.StringVar(&c.transitions, "transitions", "", "file of recorded transitions that dqn's replay buffer starts with: see trainer record and python -m kubernasium.save_transitions")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
 	return cmd, &c
 }

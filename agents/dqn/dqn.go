@@ -191,11 +191,18 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 			actions[i] = float32(categorical.Mode(l.head.values(l.q, out, i), mask))
 		}
 	}
+	l.Take(b, actions)
+	return nil
+}
+
+// Take records that the given permitted actions are taken at b, in the place of those that Act
+// would choose; nothing is drawn at random. Observe follows it as it follows Act. Q-learning
+// learns from the actions of others as from its own.
+func (l *Learner) Take(b *envs.Batch, actions []float32) {
 	copy(l.obs, b.Obs)
 	copy(l.mask, b.Mask)
 	copy(l.actions, actions)
 	l.acted = true
-	return nil
 }
 
 // randomAction returns one of the permitted actions, all with the same probability.

@@ -1,0 +1,95 @@
+package dqn
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/agents/agentstest"
+)
+
+// recorded are seven transitions of two actions: an episode of three that ends, one of two that is
+// cut off, and the beginning of a third.
+func recorded() Transitions {
+	return Transitions{
+		Obs: []float32{0, 1, 2, 10, 11, 20, 21}, NextObs: []float32{1, 2, 3, 11, 12, 21, 22},
+		Action: []float32{0, 1, 0, 1, 1, 0, 0}, Reward: []float64{1, 2, 3, 4, 5, 6, 7},
+		Terminated: []bool{false, false, true, false, false, false, false},
+		Truncated:  []bool{false, false, false, false, true, false, false},
+	}
+}
+
+// sampled is a transition as the replay buffer gives it.
+type sampled struct{ Obs, Action, Return, Discount, Next float32 }
+
+// TestRecord: what can be sampled is what was recorded. Of seven transitions two environments take
+// three each, and the last is left over. With returns of two steps (γ = 0.5) they are, by hand,
+//
+//	0: 1 + 0.5·2 to 2          3 | 10: 4 + 0.5·5 to 12, cut off
+//	1: 2 + 0.5·3, the end        | 11: 5 to 12, cut off
+//	2: 3, the end                | 20: 6 to 21, which is as far as is known
+func TestRecord(t *testing.T) {
+	cfg := small()
+	cfg.NSteps, cfg.Gamma = 2, 0.5
+	l := stubLearner(t, cfg, 2, 2, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
+	n, err := l.Record(recorded())
+	if err != nil || n != 6 {
+		t.Fatalf("Record = %d, %v, want 6", n, err)
+	}
+	got := map[sampled]bool{}
+	for range 50 {
+		l.sample(1)
+		for i := range l.batch.Obs {
+			s := sampled{l.batch.Obs[i], l.batch.Action[i], l.batch.Return[i], l.batch.Discount[i], l.batch.NextObs[i]}
+			if s.Discount == 0 {
+				s.Next = 0 // of no account
+			}
+			got[s] = true
+		}
+	}
+	want := map[sampled]bool{
+		{0, 0, 2, 0.25, 2}: true, {1, 1, 3.5, 0, 0}: true, {2, 0, 3, 0, 0}: true,
+		{10, 1, 6.5, 0.25, 12}: true, {11, 1, 5, 0.5, 12}: true, {20, 0, 6, 0.5, 21}: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sampled (-want +got):\n%s", diff)
+	}
+	if l.NumTimesteps() != 0 {
+		t.Errorf("%d timesteps, want 0", l.NumTimesteps())
+	}
+}
+
+func TestRecordRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Transitions)
+		want   string
+	}{
+		"none":       {func(r *Transitions) { *r = Transitions{} }, "0 recorded actions"},
+		"lengths":    {func(r *Transitions) { r.Reward = r.Reward[1:] }, "6 rewards"},
+		"masks":      {func(r *Transitions) { r.Mask = make([]bool, 3) }, "3 recorded masks"},
+		"action":     {func(r *Transitions) { r.Action[2] = 2 }, "transition 2: action 2 not in Discrete(2)"},
+		"masked out": {func(r *Transitions) { r.Mask = slices.Repeat([]bool{true, false}, 7) }, "transition 1: action 1 is masked out"},
+		"not finite": {func(r *Transitions) { r.Obs[3] /= float32(0 * r.Obs[0]) }, "transition 3: the observation is"},
+		"too many":   {func(r *Transitions) { *r = repeated(*r, 20) }, "at most buffer_size, 100"},
+	} {
+		r := recorded()
+		tc.change(&r)
+		l := stubLearner(t, small(), 2, 2, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
+		if _, err := l.Record(r); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+		if l.buf.Len() != 0 {
+			t.Errorf("%s: %d transitions in the buffer", name, l.buf.Len())
+		}
+	}
+}
+
+// repeated returns r as many times.
+func repeated(r Transitions, times int) Transitions {
+	return Transitions{
+		Obs: slices.Repeat(r.Obs, times), NextObs: slices.Repeat(r.NextObs, times), Action: slices.Repeat(r.Action, times),
+		Reward: slices.Repeat(r.Reward, times), Terminated: slices.Repeat(r.Terminated, times), Truncated: slices.Repeat(r.Truncated, times),
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// recordSeed separates recorded episodes from those of training, of evaluations and of
+// comparisons.
+const recordSeed = 750_000_000
+
+// recordResult is what `record --json` prints.
+type recordResult struct {
+	File        string `json:"file"`
+	Env         string `json:"env"`
+	Policy      string `json:"policy"`
+	Transitions int    `json:"transitions"`
+	Episodes    int    `json:"episodes"` // that ended
+}
+
+func newRecord() *cobra.Command {
+	var env, policy, model, out string
+	var kwargs []string
+	var steps int
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "record",
+		Short: "Record the transitions of a baseline or model, for train --transitions",
+		Long: `Record the transitions of a baseline, a model or random actions in an environment of discrete
+actions, as a file that dqn's replay buffer can start with (train --transitions FILE).
+
+The file is in the safetensors format, with a row for each transition: observations,
+next_observations, actions, rewards, terminations, truncations, action_masks, next_action_masks.`,
+		Example: `  trainer record --env k8s/PodBalance-v0 --policy Greedy -n 20000 --out greedy.safetensors
+  trainer record --model models/pretrained/k8s-GangWindow-v0/ppo.safetensors -n 20000 --out ppo-steps.safetensors
+  trainer train --algo dqn --env k8s/PodBalance-v0 --transitions greedy.safetensors`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" || (policy == "") == (model == "") {
+				return errors.New("want --out, and one of --policy and --model")
+			}
+			if steps < 1 {
+				return fmt.Errorf("-n %d, want at least 1", steps)
+			}
+			given, err := parseKwargs("env-kwargs", kwargs)
+			if err != nil {
+				return err
+			}
+			var paths []string
+			if model != "" {
+				paths = []string{model}
+			}
+			id, options, err := envOf(env, paths, given)
+			if err != nil {
+				return err
+			}
+			res, err := record(cmd.Context(), id, options, policy, model, steps, seed, out)
+			if err != nil {
+				return err
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, res)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d transitions of %s in %s, %d episodes ended\n", res.File, res.Transitions, res.Policy, res.Env, res.Episodes)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&env, "env", "", "id of the environment (default: the model's)")
+	f.StringVar(&policy, "policy", "", "baseline, or random")
+	f.StringVar(&model, "model", "", "model file")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.IntVarP(&steps, "steps", "n", 10000, "transitions to record")
+	f.Uint64Var(&seed, "seed", 0, "random seed of the episodes")
+	f.StringVar(&out, "out", "", "file to write")
+	return cmd
+}
+
+// record plays one environment and writes its transitions.
+func record(ctx context.Context, id string, options map[string]any, policy, path string, steps int, seed uint64, out string) (*recordResult, error) {
+	spec, err := lookup(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: options, Autoreset: envs.SameStep})
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	_, act := v.Spaces()
+	d, ok := act.(space.Discrete)
+	if !ok {
+		return nil, fmt.Errorf("record: %s has actions of kind %s, want discrete, which %s learns from", spec.ID, act.Describe().Kind, dqn.Algo)
+	}
+	var player agents.Policy
+	if path == "" {
+		player, err = baseline.New(v, policy, seed)
+	} else {
+		var m *model
+		if m, err = readModelFor(path, v); err == nil {
+			defer m.net.Close()
+			player, policy = m, m.meta.Algo
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := &recordResult{File: out, Env: spec.ID, Policy: policy, Transitions: steps}
+	first := recordSeed + seed
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &first})
+	if err != nil {
+		return nil, err
+	}
+	var t dqn.Transitions
+	actions := make([]float32, 1)
+	for range steps {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := player.Act(b, actions); err != nil {
+			return nil, err
+		}
+		obs, mask := slices.Clone(b.Obs), slices.Clone(b.Mask)
+		if b, err = v.Step(ctx, actions); err != nil {
+			return nil, err
+		}
+		if b.Invalid[0] {
+			return nil, fmt.Errorf("record: the action %v of %s is masked out at transition %d", actions[0], policy, t.Len())
+		}
+		appendStep(&t, obs, mask, actions[0], b)
+		if b.Done(0) {
+			res.Episodes++
+		}
+	}
+	return res, writeTransitions(out, t, transitionsMeta{Env: spec.ID, Policy: strings.TrimSpace(policy)}, d.N)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// warmStartConfig says which heuristic acts in the first part of a training.
+type warmStartConfig struct {
+	baseline string // empty: none
+	steps    int    // environment steps
+}
+
+func (c warmStartConfig) check(spec *envs.Spec, algo string, urls []string) error {
+	switch {
+	case c.baseline == "":
+		return nil
+	case algo != dqn.Algo:
+		return fmt.Errorf("--warm-start with %s, which learns only from its own actions: want --algo %s, or --imitate %s", algo, dqn.Algo, c.baseline)
+	case len(urls) > 0:
+		return errors.New("a baseline acts in this process, from the true state: --warm-start goes without --url")
+	case c.baseline == envs.RandomName:
+		return fmt.Errorf("--warm-start %s: %s acts at random anyway, for learning_starts steps", c.baseline, dqn.Algo)
+	case c.steps < 1:
+		return fmt.Errorf("--warm-start-steps %d, want at least 1", c.steps)
+	}
+	_, err := spec.Baseline(c.baseline)
+	return err
+}
+
+// openWarmStart makes the heuristic. What it does follows from the state of the environments
+// alone, so that a training which is resumed while it acts goes on exactly.
+func (r *run) openWarmStart() error {
+	if r.warmStart.baseline == "" {
+		return nil
+	}
+	v, ok := r.v.(*envs.Vec)
+	if !ok {
+		return fmt.Errorf("--warm-start in environments of type %T, want those of this process", r.v)
+	}
+	var err error
+	r.heuristic, err = baseline.New(v, r.warmStart.baseline, r.seed)
+	return err
+}
+
+// warming reports whether the heuristic acts next.
+func (r *run) warming() bool {
+	return r.heuristic != nil && r.learner.NumTimesteps() < r.warmStart.steps
+}
+
+// act lets the heuristic act, whose actions the learner takes for its own, or the learner.
+func (r *run) act(b *envs.Batch, actions []float32) error {
+	if !r.warming() {
+		return r.learner.Act(b, actions)
+	}
+	if err := r.heuristic.Act(b, actions); err != nil {
+		return err
+	}
+	l, ok := r.learner.trainable.(*dqn.Learner)
+	if !ok {
+		return fmt.Errorf("--warm-start with a learner of type %T, want a dqn.Learner", r.learner.trainable)
+	}
+	l.Take(b, actions)
+	return nil
+}
+
+// checkWarmStart reports an action of the heuristic that was masked out: the learner could never
+// take it.
+func (r *run) checkWarmStart(actions []float32, next *envs.Batch) error {
+	if !r.warming() {
+		return nil
+	}
+	for i, invalid := range next.Invalid {
+		if invalid {
+			return fmt.Errorf("warm start: the action %v of %s in environment %d is masked out", actions[i], r.warmStart.baseline, i)
+		}
+	}
+	return nil
+}
