@@ -5,8 +5,10 @@ Without it, as `make test-kwok` sets it, conftest.py leaves this file out.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,3 +41,15 @@ def test_check_env(env_id: str, kubeconfig: str) -> None:
     shorter = {"containers": 12} if "LRA" in env_id else {}
     with gymnasium.make(env_id, kubeconfig=kubeconfig, **shorter) as env:
         check_env(env.unwrapped)
+
+
+def test_notebook(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notebook's episodes are the same, and worth the same, in the simulator and on the API server."""
+    spec = importlib.util.spec_from_file_location("notebooks", Path(__file__).with_name("test_notebooks.py"))
+    notebooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(notebooks)
+    monkeypatch.setenv("KUBERNASIUM_KUBECONFIG", kubeconfig)
+    text = notebooks.run(notebooks.ON_API_SERVER)
+    simulated, real = (re.search(rf"{where}: +return (-[\d.]+)", text)[1] for where in ("simulator", "API server"))
+    assert real == simulated
+    assert int(re.search(r"(\d+) pods bound", text)[1]) > 0
