@@ -25,7 +25,7 @@ base=$(cd "$base" && pwd)
 wanted=$(cat "$here/requirements-recipes.txt" <("$python" -VV) <(echo "$base") | sha256sum)
 if [ "$(cat "$venv/.wanted" 2>/dev/null)" != "$wanted" ]; then
 	"$python" -m venv --clear "$venv"
-	"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: -r "$here/requirements-recipes.txt"
+	"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: --no-binary gym -r "$here/requirements-recipes.txt"
 	site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	"$base/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$site/base.pth"
 	echo "$wanted" >"$venv/.wanted"

@@ -46,6 +46,7 @@ def test_recipe(name: str, tmp_path: Path) -> None:
     (tmp_path / "recipe.py").write_text(code, encoding="utf-8")
     # Libraries keep datasets, tokens and logs in the home folder.
     env = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env["RAY_worker_niceness"] = "0"  # by default 15: Ray's workers starve where tests keep all cores busy
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "recipe.py"],
         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400, check=False,
