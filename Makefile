@@ -61,6 +61,11 @@ image-folders: ## what these folders hold beside the programs: Dockerfiles, stag
 	cp server/Dockerfile $(CACHE)/images/server/
 	cp trainer/Dockerfile $(CACHE)/images/trainer/
 	cp -r models/pretrained $(CACHE)/images/trainer/
+	@mkdir -p $(CACHE)/images/jupyter/notebooks
+	cp tools/jupyter/Dockerfile tools/jupyter/requirements.txt $(CACHE)/images/jupyter/
+	cp clients/python/examples/*.ipynb clients/python/examples/*.py $(CACHE)/images/jupyter/notebooks/
+	cp -r clients/python/src/kubernasium $(CACHE)/images/jupyter/kubernasium
+	rm -rf $(CACHE)/images/jupyter/kubernasium/bin
 
 stresspod: ## prepare .cache/images/stresspod, the folder from which the image of stress pods is built
 	@mkdir -p $(CACHE)/images/stresspod

@@ -20,7 +20,7 @@ if command -v docker-compose >/dev/null; then variants+=(docker-compose); fi
 
 KUBERNASIUM_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export KUBERNASIUM_TOKEN TRAIN_TIMESTEPS=256 EPISODES=2
-export CONTROLPLANE_PORT=${CONTROLPLANE_PORT:-16443} SERVER_PORT=${SERVER_PORT:-18765} TENSORBOARD_PORT=${TENSORBOARD_PORT:-16006} SCHEDULER_PORT=${SCHEDULER_PORT:-20359}
+export CONTROLPLANE_PORT=${CONTROLPLANE_PORT:-16443} SERVER_PORT=${SERVER_PORT:-18765} TENSORBOARD_PORT=${TENSORBOARD_PORT:-16006} SCHEDULER_PORT=${SCHEDULER_PORT:-20359} JUPYTER_PORT=${JUPYTER_PORT:-18888}
 all=(--profile train --profile serve --profile evaluate --profile schedule)
 scratch=$(mktemp -d)
 log=$scratch/log
@@ -36,7 +36,7 @@ cleanup() {
 }
 trap cleanup EXIT
 want() { grep -q "$1" "$log" || { cat "$log" >&2; fail "$2"; }; }
-up() { "${compose[@]}" --profile "$1" up --no-build --detach >"$log" 2>&1 || { cat "$log" >&2; fail "profile $1 does not come up"; }; }
+up() { "${compose[@]}" --profile "$1" up --no-build --detach "${@:2}" >"$log" 2>&1 || { cat "$log" >&2; fail "profile $1 does not come up"; }; }
 trainer() { .cache/images/trainer/trainer train --algo ppo --env classic/CartPole-v1 --url "ws://127.0.0.1:$SERVER_PORT" -f "$scratch/logs" "$@"; }
 
 images() {
@@ -45,11 +45,43 @@ images() {
 		echo "TensorBoard's base image cannot be had: $(tail -1 "$log"); making one of Debian's packages"
 		tools/tensorboard/from_debian.sh
 	}
+	train_services=() # all of the profile
+	docker image inspect kubernasium/jupyter >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build jupyter >"$log" 2>&1 || {
+		echo "JupyterLab's base image cannot be had: $(tail -1 "$log"); going on without it"
+		train_services=(controlplane server trainer tensorboard)
+	}
+}
+
+# The profile without the images that need Python: nothing asks for them.
+without_python() {
+	echo "== train with PYTHON_PROFILES=no-"
+	PYTHON_PROFILES=no- "${compose[@]}" --profile train config --services | sort | tr '\n' ' ' >"$log"
+	want '^controlplane server trainer $' "the profile train wants more than our own images"
+}
+
+# What the host needs for kubectl, as the service prints it.
+kubeconfig() {
+	echo "== kubeconfig"
+	"${compose[@]}" --profile kubeconfig run --rm kubeconfig >"$scratch/kubeconfig" 2>"$log" || { cat "$log" >&2; fail "no kubeconfig"; }
+	.cache/images/trainer/trainer kwok top --once --kubeconfig "$scratch/kubeconfig" >"$log" 2>&1 || { cat "$log" >&2; fail "the kubeconfig does not work on the host"; }
+}
+
+jupyter() {
+	if [ ${#train_services[@]} -gt 0 ]; then return; fi
+	echo "== JupyterLab"
+	for ((i = 0; i < 60; i++)); do curl -fsS "http://127.0.0.1:$JUPYTER_PORT/api/status?token=$KUBERNASIUM_TOKEN" >"$log" 2>/dev/null && break || sleep 1; done
+	want kernels "JupyterLab does not answer with the token"
+	if curl -fsS "http://127.0.0.1:$JUPYTER_PORT/api/contents" >/dev/null 2>&1; then fail "JupyterLab answers without a token"; fi
+	"${compose[@]}" --profile train exec -T jupyter python3 -c '
+import gymnasium, kubernasium, os, urllib.request
+gymnasium.make("k8s/GangWindow-v0").reset(seed=0)
+print("tensorboard", urllib.request.urlopen(os.environ["TENSORBOARD_URL"]).status)' >"$log" 2>&1 || { cat "$log" >&2; fail "a notebook reaches no server"; }
+	want 'tensorboard 200' "a notebook does not reach TensorBoard"
 }
 
 train() {
 	echo "== train"
-	up train
+	up train "${train_services[@]}"
 	local id
 	id=$("${compose[@]}" --profile train ps --all --quiet trainer)
 	[ "$(timeout 600 docker wait "$id")" = 0 ] || fail "the trainer failed"
@@ -120,8 +152,11 @@ for variant in "${variants[@]}"; do
 	if (unset KUBERNASIUM_TOKEN && "${compose[@]}" "${all[@]}" config >/dev/null 2>&1); then fail "it starts without a token"; fi
 	"${compose[@]}" "${all[@]}" config >"$log"
 	images
+	without_python
 	train
+	kubeconfig
 	tensorboard
+	jupyter
 	evaluate
 	serve
 	schedule

@@ -12,6 +12,7 @@ func newKwok() *cobra.Command {
 	cmd.AddCommand(newKwokRunSim())
 	cmd.AddCommand(newKwokCleanCluster())
 	cmd.AddCommand(newKwokTop())
+	cmd.AddCommand(newKwokKubeconfig())
 	cmd.AddCommand(newKwokVPA())
 	cmd.AddCommand(newKwokSchedule())
 	cmd.AddCommand(newKwokExtenderConfig())
