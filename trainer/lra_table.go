@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,6 +140,26 @@ func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []lra.Con
 type lraPrediction struct {
 	Measured int             `json:"measured_states"`
 	HeldOut  *lra.TableError `json:"held_out"` // of the states that were not measured; nil without --truth
+
+	Extrapolated []lra.Extrapolation `json:"extrapolated"` // where the profile tells nothing near
+	Clipped      []lra.Clipping      `json:"clipped"`      // predictions moved to the measured range
+}
+
+// warn says what of a prediction is not to be relied on.
+func (p *lraPrediction) warn(w io.Writer) {
+	features := map[string][]string{}
+	for _, e := range p.Extrapolated {
+		features[e.App] = append(features[e.App], e.String())
+	}
+	for _, app := range lra.Apps {
+		if f := features[app]; len(f) > 0 {
+			fmt.Fprintf(w, "warning: throughputs of %s are extrapolated: %s\n", app, strings.Join(f, "; "))
+		}
+	}
+	for _, c := range p.Clipped {
+		fmt.Fprintf(w, "warning: %d throughputs of %s, predicted as %.3g to %.3g, are clipped to the measured %.3g to %.3g\n",
+			c.States, c.App, c.Lowest, c.Most, c.Low, c.High)
+	}
 }
 
 func newLRAPredict() *cobra.Command {
@@ -146,6 +167,11 @@ func newLRAPredict() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict",
 		Short: "Fill a partial profile: fit the regressor, write the node table, report the error on states it did not see",
+		Long: `Fill a partial profile: fit the regressor, write the node table, report the error on states it did not see.
+
+Predictions are clipped to the throughputs that were measured of their application. For each
+application standard error has a warning with the numbers of containers that the profile does not
+reach, and one if predictions were clipped; --json has the same as "extrapolated" and "clipped".`,
 		Example: `  trainer lra predict --profile ../shared/data/metis/profile_p20_2008.csv \
     --truth ../shared/data/metis/node_table_true_6435.csv --out p20.csv`,
 		Args: cobra.NoArgs,
@@ -162,7 +188,8 @@ func newLRAPredict() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			table, result := r.Table(), lraPrediction{}
+			table, result := r.Table(), lraPrediction{Extrapolated: r.Extrapolations(), Clipped: r.Clippings()}
+			result.warn(cmd.ErrOrStderr())
 			for _, ok := range r.Measured {
 				if ok {
 					result.Measured++

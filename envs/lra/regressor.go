@@ -3,6 +3,7 @@ package lra
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -10,7 +11,9 @@ import (
 // A Regressor predicts throughputs in states that were not measured: for each application a
 // ridge regression on counts, products of two counts and what is present, and to it the mean of
 // the residuals of measured states, the nearer the heavier. Measured states keep the mean of
-// their measurements.
+// their measurements. No prediction leaves the range of what was measured of its application:
+// the squares of the regression grow without bound where nothing was measured
+// ([Regressor.Extrapolations] says where).
 type Regressor struct {
 	apps     [NumApps]appRegressor
 	Measured [NumStates]bool // states with at least one measurement of all their applications
@@ -21,6 +24,9 @@ type appRegressor struct {
 	measured map[State]float64
 	states   []State   // measured, in order
 	residual []float64 // of each
+
+	low, high float64            // measured throughput
+	support   [NumFeatures]Range // of each feature in the measured states
 }
 
 // Constants of the regression, as first guessed: they were not tuned on any held-out state.
@@ -52,7 +58,7 @@ func FitRegressor(profile []Measurement) (*Regressor, error) {
 
 // Table returns the table that the regressor predicts.
 func (r *Regressor) Table() *Table {
-	t, err := NewTable(func(s State, app int) float64 { return max(0, r.apps[app].predict(s)) })
+	t, err := NewTable(func(s State, app int) float64 { return r.apps[app].predict(s) })
 	if err != nil {
 		panic(err) // predictions are finite
 	}
@@ -99,6 +105,8 @@ func (r *appRegressor) fit(profile []Measurement, app int) error {
 	for i, s := range r.states {
 		r.residual = append(r.residual, targets[i]-r.trend(s))
 	}
+	r.low, r.high = slices.Min(targets), slices.Max(targets)
+	r.support = supportOf(r.states)
 	return nil
 }
 
@@ -110,7 +118,10 @@ func (r *appRegressor) trend(s State) float64 {
 	return v
 }
 
-func (r *appRegressor) predict(s State) float64 {
+// predict returns the prediction within the range of the measurements.
+func (r *appRegressor) predict(s State) float64 { return min(max(r.unclipped(s), r.low), r.high) }
+
+func (r *appRegressor) unclipped(s State) float64 {
 	if v, ok := r.measured[s]; ok {
 		return v
 	}
