@@ -22,10 +22,12 @@ func newPodschedSimulate() *cobra.Command {
 		Long: `Place the pods of Kubernetes YAML onto its nodes by a scheduler configuration.
 
 Nodes and Pods are read from a file or a folder, by priority, then in the order in which they
-stand there. The KubeSchedulerConfiguration enables score plugins with weights: those of
+stand there. Deployments, ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and
+DaemonSets become pods as in Alibaba's open-simulator (Simon), after the Pods. The KubeSchedulerConfiguration enables score plugins with weights: those of
 kube-scheduler, which are on by default, and the policies ` + strings.Join(gpu.PolicyNames(), ", ") + `
-by their names (KubeResources and KubeDefault are sets of kube-scheduler's own). A plugin that is
-enabled without what it needs is an error.`,
+by their names (KubeResources and KubeDefault are sets of kube-scheduler's own). Simon's
+configurations are read as they are: FGDScore and the like at score, Open-Gpu-Share with its
+gpuSelMethod at reserve. A plugin that is enabled without what it needs is an error.`,
 		Example: `  trainer podsched simulate -f cluster.yaml -s scheduler.yaml
   trainer podsched simulate -f manifests/ -s scheduler.yaml --json`,
 		Args: cobra.NoArgs,
@@ -54,7 +56,7 @@ enabled without what it needs is an error.`,
 				return err
 			}
 			for _, kind := range slices.Sorted(maps.Keys(o.Ignored)) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%d of kind %s left out: only Nodes and Pods count\n", o.Ignored[kind], kind)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d of kind %s left out: neither a Node nor a Pod nor a workload\n", o.Ignored[kind], kind)
 			}
 			if wantJSON(cmd) {
 				return printJSON(cmd, report)
@@ -63,7 +65,7 @@ enabled without what it needs is an error.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&workload, "filename", "f", "", "file or folder of Nodes and Pods")
+	f.StringVarP(&workload, "filename", "f", "", "file or folder of Nodes, Pods and workloads")
 	f.StringVarP(&config, "scheduler-config", "s", "", "file of a KubeSchedulerConfiguration")
 	f.Int64Var(&seed, "seed", 0, "random seed of the plugin Random")
 	return cmd

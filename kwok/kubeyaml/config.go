@@ -50,6 +50,10 @@ type known struct {
 	weight  int32 // by default; 0 is not a default plugin at score
 	policy  bool  // one of gpu.PolicyNames
 	ignored bool  // it decides nothing here
+
+	as       string        // name of the plugin of package gpu, where it has another
+	strategy *gpu.Strategy // of NodeResourcesFit, for a plugin that became one
+	refused  bool          // it may be disabled only
 }
 
 const gpuShare = "GpuShare"
@@ -87,6 +91,7 @@ func knownPlugins() map[string]known {
 		}
 		all[name] = k
 	}
+	addSimon(all)
 	return all
 }
 
@@ -101,8 +106,9 @@ type scheduler struct {
 	reserve string // the plugin that chooses devices, or ""
 }
 
-// ReadConfig reads a KubeSchedulerConfiguration of the version v1. Plugins are those of
-// kube-scheduler that are on by default, and the policies of package gpu by their names.
+// ReadConfig reads a KubeSchedulerConfiguration of the version v1, or of v1beta1, in which Simon's
+// are. Plugins are those of kube-scheduler that are on by default in that version, the policies of
+// package gpu by their names, and Simon's.
 //
 // It is an error if a plugin is unknown, or is enabled at score but not at an extension point
 // that it needs: kube-scheduler would run and place nothing.
@@ -119,12 +125,18 @@ func ReadConfig(path string) (*Config, error) {
 }
 
 func parseConfig(data []byte) (*Config, error) {
-	var raw configv1.KubeSchedulerConfiguration
+	var raw struct {
+		configv1.KubeSchedulerConfiguration `json:",inline"`
+
+		HealthzBindAddress string `json:"healthzBindAddress"` // of v1beta1
+		MetricsBindAddress string `json:"metricsBindAddress"` // likewise
+	}
 	if err := yaml.UnmarshalStrict(data, &raw); err != nil {
 		return nil, err
 	}
-	if raw.Kind != "KubeSchedulerConfiguration" || raw.APIVersion != configv1.SchemeGroupVersion.String() {
-		return nil, fmt.Errorf("kind %q of apiVersion %q, want KubeSchedulerConfiguration of %s", raw.Kind, raw.APIVersion, configv1.SchemeGroupVersion)
+	old := raw.APIVersion == v1beta1
+	if raw.Kind != "KubeSchedulerConfiguration" || raw.APIVersion != configv1.SchemeGroupVersion.String() && !old {
+		return nil, fmt.Errorf("kind %q of apiVersion %q, want KubeSchedulerConfiguration of %s or %s", raw.Kind, raw.APIVersion, configv1.SchemeGroupVersion, v1beta1)
 	}
 	if len(raw.Extenders) > 0 {
 		return nil, fmt.Errorf("%d extenders, which are not simulated", len(raw.Extenders))
@@ -142,7 +154,7 @@ func parseConfig(data []byte) (*Config, error) {
 		if _, ok := c.schedulers[name]; ok {
 			return nil, fmt.Errorf("two profiles for scheduler %s", name)
 		}
-		s, err := parseProfile(p)
+		s, err := parseProfile(p, old)
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", name, err)
 		}
@@ -168,8 +180,11 @@ func (s profileState) find(name string) int {
 
 func (s *profileState) enable(name string, at points, weight *int32) error {
 	k, ok := plugins[name]
-	if !ok {
+	switch {
+	case !ok:
 		return fmt.Errorf("unknown plugin %q; known are %s", name, knownNames())
+	case k.refused:
+		return fmt.Errorf("plugin %s of Simon is not simulated; known are %s", name, knownNames())
 	}
 	i := s.find(name)
 	if i < 0 {
@@ -201,7 +216,7 @@ func (s *profileState) disable(name string, at points) error {
 func knownNames() string {
 	var names []string
 	for name, k := range plugins {
-		if !k.ignored {
+		if !k.ignored && !k.refused {
 			names = append(names, name)
 		}
 	}
@@ -209,14 +224,23 @@ func knownNames() string {
 	return strings.Join(names, ", ")
 }
 
-func parseProfile(p *configv1.KubeSchedulerProfile) (scheduler, error) {
+// parseProfile reads a profile of the version v1, or of an old one.
+func parseProfile(p *configv1.KubeSchedulerProfile, old bool) (scheduler, error) {
 	var s profileState
-	for _, d := range gpu.KubePlugins {
-		if err := s.enable(d.Name, allPoints, nil); err != nil {
+	defaults := gpu.KubePlugins
+	if old {
+		defaults = v1beta1Plugins
+	}
+	for _, d := range defaults {
+		weight := int32(d.Weight)
+		if err := s.enable(d.Name, allPoints, &weight); err != nil {
 			return scheduler{}, err
 		}
 	}
 	if p.Plugins != nil {
+		if m := p.Plugins.MultiPoint; old && len(m.Enabled)+len(m.Disabled) > 0 {
+			return scheduler{}, fmt.Errorf("multiPoint is not of %s: want %s", v1beta1, configv1.SchemeGroupVersion)
+		}
 		for _, set := range []struct {
 			set *configv1.PluginSet
 			at  points
@@ -252,8 +276,12 @@ func (s *profileState) apply(set *configv1.PluginSet, at points) error {
 
 // scheduler checks that plugins have what they need.
 func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error) {
-	var out scheduler
+	out := scheduler{profile: gpu.Profile{Devices: "BestFit"}}
 	strategy, err := fitStrategy(args)
+	if err != nil {
+		return out, err
+	}
+	share, err := simonArgs(args)
 	if err != nil {
 		return out, err
 	}
@@ -268,25 +296,30 @@ func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error)
 		if missing := k.needs &^ e.at; missing != 0 {
 			return out, fmt.Errorf("plugin %s is enabled at score but not at %s, and %s: enable it at %[2]s too, or at multiPoint", e.name, missing, k.why)
 		}
-		sp := gpu.ScorePlugin{Name: e.name, Weight: int64(e.weight)}
+		sp := gpu.ScorePlugin{Name: cmp.Or(k.as, e.name), Weight: int64(e.weight), Strategy: k.strategy}
 		if e.name == "NodeResourcesFit" {
 			sp.Strategy = strategy
 		}
 		out.profile.Plugins = append(out.profile.Plugins, sp)
 	}
-	out.profile.Devices = "BestFit"
-	if k := plugins[out.reserve]; k.policy {
+	switch k := plugins[out.reserve]; {
+	case out.reserve == openGPUShare:
+		out.profile.Devices = share
+	case k.policy:
 		out.profile.Devices = out.reserve
 	}
 	return out, nil
 }
 
-// fitStrategy reads the arguments of NodeResourcesFit; those of no other plugin are taken.
+// fitStrategy reads the arguments of NodeResourcesFit, which alone of kube-scheduler's are simulated.
 func fitStrategy(args []configv1.PluginConfig) (*gpu.Strategy, error) {
 	var out *gpu.Strategy
 	for _, a := range args {
+		if _, ok := simonPlugins[a.Name]; ok || a.Name == openGPUShare {
+			continue
+		}
 		if a.Name != "NodeResourcesFit" {
-			return nil, fmt.Errorf("pluginConfig of %s: only that of NodeResourcesFit is simulated", a.Name)
+			return nil, fmt.Errorf("pluginConfig of %s: only those of NodeResourcesFit and of Simon's plugins are simulated", a.Name)
 		}
 		var fit configv1.NodeResourcesFitArgs
 		if err := yaml.UnmarshalStrict(a.Args.Raw, &fit); err != nil {
@@ -329,6 +362,9 @@ func (c *Config) Profiles(w *Workload) ([]gpu.Profile, error) {
 	var profiles []gpu.Profile
 	for _, name := range w.Schedulers {
 		s, ok := c.schedulers[name]
+		if !ok && name == corev1.DefaultSchedulerName { // Simon gives pods that name none its own
+			s, ok = c.schedulers[simonScheduler]
+		}
 		if !ok {
 			return nil, fmt.Errorf("pods ask for scheduler %s, and there are profiles for %s", name, strings.Join(c.names, ", "))
 		}

@@ -68,7 +68,7 @@ func (t *Terms) Refusal(n *corev1.Node) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case n.Spec.Unschedulable:
+	case n.Spec.Unschedulable && !t.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
 		return "node unschedulable", nil
 	case !match:
 		return "node affinity or selector not matched", nil

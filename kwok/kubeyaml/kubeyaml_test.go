@@ -104,11 +104,11 @@ func TestConfigErrors(t *testing.T) {
 		{"unknown plugin disabled", profile(`{multiPoint: {disabled: [{name: FDG}]}}`), `unknown plugin "FDG"`},
 		{"unknown field", header + "profils: []\n", "profils"},
 		{"another kind", "apiVersion: v1\nkind: Pod\n", `kind "Pod"`},
-		{"an old version", "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n", "v1beta1"},
+		{"an old version", "apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration\n", "v1beta2"},
 		{"negative weight", profile(`{multiPoint: {enabled: [{name: FGD, weight: -1}]}}`), "weight -1"},
 		{"a filter turned off", profile(`{filter: {disabled: [{name: NodeAffinity}]}}`), "filters cannot be turned off"},
 		{"another scheduler", header + "profiles: [{schedulerName: other}]\n", "pods ask for scheduler default-scheduler, and there are profiles for other"},
-		{"arguments of another plugin", header + "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {}}]}]\n", "only that of NodeResourcesFit"},
+		{"arguments of another plugin", header + "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {}}]}]\n", "only those of NodeResourcesFit and of Simon's plugins"},
 		{"a set as plugin", profile(`{multiPoint: {enabled: [{name: KubeDefault}]}}`), `unknown plugin "KubeDefault"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -23,6 +23,8 @@ const (
 type Workload struct {
 	Nodes []gpu.Node
 	Pods  []gpu.Request // by priority, then in the order of the files
+	// Objects are the Pods' own objects, those of workloads too, with the requests that limits give.
+	Objects []*corev1.Pod
 	// Schedulers are the names of the schedulers that the pods ask for; Request.Profile is an
 	// index here.
 	Schedulers []string
@@ -33,8 +35,9 @@ func (w *Workload) HasGPU() bool {
 	return slices.ContainsFunc(w.Pods, func(p gpu.Request) bool { return p.GPUs > 0 })
 }
 
-// Workload turns the objects into what is simulated. Pods that have succeeded or failed are
-// left out.
+// Workload turns the objects into what is simulated: its Pods, and those that its Deployments,
+// ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and DaemonSets want. Pods that
+// have succeeded or failed are left out.
 func (o *Objects) Workload() (*Workload, error) {
 	if len(o.Nodes) == 0 {
 		return nil, errors.New("no Node")
@@ -52,9 +55,13 @@ func (o *Objects) Workload() (*Workload, error) {
 		c.nodes = append(c.nodes, &o.Nodes[i])
 		c.w.Nodes = append(c.w.Nodes, n)
 	}
-	order := make([]*corev1.Pod, 0, len(o.Pods))
-	for i := range o.Pods {
-		if p := &o.Pods[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+	pods, err := o.expand()
+	if err != nil {
+		return nil, err
+	}
+	order := make([]*corev1.Pod, 0, len(pods))
+	for _, p := range pods {
+		if active(p) {
 			order = append(order, defaulted(p))
 		}
 	}
@@ -71,6 +78,7 @@ func (o *Objects) Workload() (*Workload, error) {
 		}
 		c.w.Pods = append(c.w.Pods, r)
 	}
+	c.w.Objects = order
 	return c.w, nil
 }
 

@@ -14,15 +14,17 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
-// Objects are the Nodes and Pods of some files, in the order in which they stand there.
+// Objects are the Nodes, Pods and workloads of some files, in the order in which they stand there.
 type Objects struct {
-	Nodes   []corev1.Node
-	Pods    []corev1.Pod
-	Ignored map[string]int // objects of other kinds
+	Nodes     []corev1.Node
+	Pods      []corev1.Pod
+	Workloads Workloads
+	Ignored   map[string]int // objects of other kinds
 }
 
 // Read reads a file, or every .yaml, .yml and .json file below a folder in the order of their
@@ -96,29 +98,46 @@ func (o *Objects) add(text []byte, of string) error {
 		}
 		return nil
 	}
+	w := &o.Workloads
 	switch kind {
 	case "Node":
-		var n corev1.Node
-		if err := yaml.UnmarshalStrict(text, &n); err != nil {
-			return fmt.Errorf("node %s: %w", n.Name, err)
-		}
-		if n.Name == "" {
-			return errors.New("a Node has no metadata.name")
-		}
-		o.Nodes = append(o.Nodes, n)
+		return decode(text, kind, &o.Nodes)
 	case "Pod":
-		var p corev1.Pod
-		if err := yaml.UnmarshalStrict(text, &p); err != nil {
-			return fmt.Errorf("pod %s: %w", p.Name, err)
-		}
-		if p.Name == "" {
-			return errors.New("a Pod has no metadata.name")
-		}
-		o.Pods = append(o.Pods, p)
+		return decode(text, kind, &o.Pods)
+	case "Deployment":
+		return decode(text, kind, &w.Deployments)
+	case "ReplicaSet":
+		return decode(text, kind, &w.ReplicaSets)
+	case "ReplicationController":
+		return decode(text, kind, &w.ReplicationControllers)
+	case "StatefulSet":
+		return decode(text, kind, &w.StatefulSets)
+	case "Job":
+		return decode(text, kind, &w.Jobs)
+	case "CronJob":
+		return decode(text, kind, &w.CronJobs)
+	case "DaemonSet":
+		return decode(text, kind, &w.DaemonSets)
 	case "":
 		return errors.New("an object has no kind")
-	default:
-		o.Ignored[kind]++
 	}
+	o.Ignored[kind]++
+	return nil
+}
+
+// decode appends the object of text to all.
+func decode[T any, P interface {
+	*T
+	metav1.Object
+}](text []byte, kind string, all *[]T) error {
+	var v T
+	name := func() string { return P(&v).GetName() }
+	if err := yaml.UnmarshalStrict(text, &v); err != nil {
+		return fmt.Errorf("%s %s: %w", strings.ToLower(kind), name(), err)
+	}
+	if name() == "" {
+		return fmt.Errorf("a %s has no metadata.name", kind)
+	}
+	*all = append(*all, v)
 	return nil
 }

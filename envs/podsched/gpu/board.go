@@ -239,6 +239,20 @@ func (b *board) tightest(c *class, i int32) uint64 {
 	return 1 << best
 }
 
+// loosest is tightest with the device that has the most free.
+func (b *board) loosest(c *class, i int32) uint64 {
+	if c.GPUs == 0 || !c.sharing() {
+		return b.tightest(c, i)
+	}
+	best := 0
+	for d, f := range b.devicesOf(i) {
+		if f > b.devicesOf(i)[best] {
+			best = d
+		}
+	}
+	return 1 << best
+}
+
 // firstFit returns the first devices that fit, as many as c wants.
 func firstFit(free []int32, c *class) uint64 {
 	var devices uint64

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -219,6 +220,25 @@ func kubeResources(b *board, c *class, i int32) (int64, uint64) {
 		even, _ = balanced(b, c, i)
 	}
 	return kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, mem) + kubescore.BalancedAllocationWeight*even, b.tightest(c, i)
+}
+
+// simon is the score of Alibaba's open-simulator: the largest part of what an empty node would have
+// left that the pod takes, in percent. It prefers small nodes.
+func simon(b *board, c *class, i int32) (int64, uint64) {
+	n := &b.nodes[i]
+	if c.MilliCPU == 0 && c.MemoryMiB == 0 {
+		return kubescore.MaxNodeScore, 0
+	}
+	part := func(want, all int64) float64 {
+		switch left := all - want; {
+		case left != 0:
+			return float64(want) / float64(left)
+		case want == 0:
+			return 0
+		}
+		return 1
+	}
+	return int64(math.Round(kubescore.MaxNodeScore * max(part(c.MilliCPU, n.allCPU), part(c.MemoryMiB, n.allMem)))), 0
 }
 
 // anyNode makes no difference between nodes.

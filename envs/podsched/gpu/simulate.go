@@ -42,11 +42,14 @@ type Spread struct {
 // Profile says by which plugins nodes are scored.
 type Profile struct {
 	Plugins []ScorePlugin
-	Devices string // the policy that chooses devices: one of PolicyNames
+	Devices string // the policy that chooses devices: one of PolicyNames, or WorstFit
 }
 
-// ScorePlugin is a plugin with its weight: a policy of PolicyNames, or one of kube-scheduler's
-// in [KubePlugins].
+// WorstFit chooses, for a pod that shares a device, that with the most free.
+const WorstFit = "WorstFit"
+
+// ScorePlugin is a plugin with its weight: a policy of PolicyNames, one of kube-scheduler's in
+// [KubePlugins], or Simon, the score of Alibaba's open-simulator.
 type ScorePlugin struct {
 	Name     string
 	Weight   int64
@@ -234,6 +237,9 @@ func (s *scheduler) placer(p Profile, r *reserve, draw intner) (placer, error) {
 
 // deviceChoice returns how the policy of that name chooses devices.
 func deviceChoice(name string, draw intner) (func(b *board, c *class, i int32) uint64, error) {
+	if name == WorstFit {
+		return (*board).loosest, nil
+	}
 	p, err := policyByName(name)
 	if err != nil {
 		return nil, err
@@ -274,6 +280,8 @@ func (s *scheduler) plugin(sp ScorePlugin, r *reserve, draw intner) (plugin, err
 		return stretched{&weighedScores{newWeighing(b, r)}}, nil
 	case "KubeDefault", "KubeResources":
 		return nil, fmt.Errorf("gpu: %s is no plugin but a set of kube-scheduler's: enable those", sp.Name)
+	case "Simon":
+		return stretched{newScored(b, simon)}, nil
 	case "BestFit":
 		return stretched{newScored(b, bestFit)}, nil
 	}
