@@ -73,75 +73,7 @@ var KubePlugins = []ScorePlugin{
 	{Name: "ImageLocality", Weight: kubescore.ImageLocalityWeight},
 }
 
-// Report is the outcome of [Simulate].
-type Report struct {
-	Placements   []Placement `json:"placements"`
-	Failed       []Failure   `json:"failed"`
-	Nodes        int         `json:"nodes"`
-	MilliGPU     int64       `json:"milli_gpu"`
-	AllMilliGPU  int64       `json:"allocatable_milli_gpu"`
-	MilliCPU     int64       `json:"milli_cpu"`
-	AllMilliCPU  int64       `json:"allocatable_milli_cpu"`
-	MemoryMiB    int64       `json:"memory_mib"`
-	AllMemoryMiB int64       `json:"allocatable_memory_mib"`
-	FragMilliGPU float64     `json:"frag_milli_gpu"` // fragmentation F
-}
-
-// Placement is a pod on a node.
-type Placement struct {
-	Pod     string `json:"pod"`
-	Node    string `json:"node"`
-	Devices []int  `json:"devices,omitempty"`
-}
-
-// Failure is a pod that fits no node.
-type Failure struct {
-	Pod     string         `json:"pod"`
-	Reasons map[string]int `json:"reasons"` // number of nodes by what speaks against them
-}
-
-// Simulate places pods in their order by the plugins of their profiles, each once or never.
-// Ties go to the node that comes first. What is to come, for policies that look ahead, is taken
-// to be like the pods given. Draws of the policy Random are of the given seed.
-func Simulate(nodes []Node, pods []Request, profiles []Profile, seed int64) (*Report, error) {
-	s, err := newScheduler(nodes, pods, profiles, seed)
-	if err != nil {
-		return nil, err
-	}
-	r := &Report{Placements: []Placement{}, Failed: []Failure{}, Nodes: len(nodes)}
-	place := func(i int, node int32, devices uint64) {
-		s.board.place(s.classes[i], node, devices)
-		r.Placements = append(r.Placements, Placement{pods[i].Name, nodes[node].Name, deviceList(devices)})
-	}
-	for i := range pods {
-		if pods[i].Node < 0 {
-			continue
-		}
-		devices, err := s.bound(i)
-		if err != nil {
-			return nil, err
-		}
-		place(i, int32(pods[i].Node), devices)
-	}
-	for i := range pods {
-		if pods[i].Node >= 0 {
-			continue
-		}
-		c := s.classes[i]
-		if node, devices := s.placers[pods[i].Profile].choose(c); node >= 0 {
-			place(i, node, devices)
-		} else {
-			r.Failed = append(r.Failed, Failure{pods[i].Name, s.reasons(i)})
-		}
-	}
-	b := &s.board
-	r.MilliGPU, r.MilliCPU, r.MemoryMiB = b.used.milliGPU, b.used.milliCPU, b.used.memoryMiB
-	r.AllMilliGPU, r.AllMilliCPU, r.AllMemoryMiB = b.size.milliGPU, b.size.milliCPU, b.size.memoryMiB
-	r.FragMilliGPU = b.frag.amount(b.wasted)
-	return r, nil
-}
-
-// scheduler is the state of a [Simulate].
+// scheduler is the cluster of a [Simulation] and the plugins of its profiles.
 type scheduler struct {
 	board   board
 	pods    []Request

@@ -1,0 +1,251 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Report is the outcome of a [Simulation].
+type Report struct {
+	Placements []Placement `json:"placements"` // in the order in which they were made
+	Failed     []Failure   `json:"failed"`
+	Usage
+
+	Descheduling *Descheduling `json:"descheduling,omitempty"`
+}
+
+// Usage is what is allocated of a cluster, and what of the rest is fragment.
+type Usage struct {
+	Pods         int     `json:"pods"` // placed
+	Nodes        int     `json:"nodes"`
+	UsedNodes    int     `json:"used_nodes"` // with at least one pod
+	MilliGPU     int64   `json:"milli_gpu"`
+	AllMilliGPU  int64   `json:"allocatable_milli_gpu"`
+	MilliCPU     int64   `json:"milli_cpu"`
+	AllMilliCPU  int64   `json:"allocatable_milli_cpu"`
+	MemoryMiB    int64   `json:"memory_mib"`
+	AllMemoryMiB int64   `json:"allocatable_memory_mib"`
+	FragMilliGPU float64 `json:"frag_milli_gpu"` // fragmentation F
+}
+
+// Placement is a pod on a node.
+type Placement struct {
+	Pod     string `json:"pod"`
+	Node    string `json:"node"`
+	Devices []int  `json:"devices,omitempty"`
+}
+
+// Failure is a pod that fits no node.
+type Failure struct {
+	Pod     string         `json:"pod"`
+	Reasons map[string]int `json:"reasons"` // number of nodes by what speaks against them
+}
+
+// A Decider chooses nodes in place of the plugins of a profile.
+type Decider interface {
+	// Decide returns a node for pod q.Pod, one of q.Fitting, and the devices that it takes there; with
+	// 0 it takes those of best fit.
+	Decide(ctx context.Context, q Question) (node int32, devices uint64, err error)
+}
+
+// Question is a pod to place, in a simulation that does not change meanwhile.
+type Question struct {
+	Pod     int     // of those given to NewSimulation
+	Fitting []int32 // nodes on which it fits, at least one, in their order
+	Sim     *Simulation
+}
+
+// Phase is what has become of a pod.
+type Phase uint8
+
+// Phases of pods.
+const (
+	Waiting Phase = iota // for its turn
+	Placed
+	Failed // it fitted no node
+)
+
+// SimulationOptions are the options of [NewSimulation].
+type SimulationOptions struct {
+	Seed    int64   // of the draws of the policy Random
+	Decider Decider // nil: the plugins decide
+}
+
+// A Simulation places pods onto nodes one by one, and can take some away again ([Simulation.Deschedule]).
+type Simulation struct {
+	*scheduler
+	decider  Decider
+	phase    []Phase
+	on       []int32 // by pod: its node
+	devices  []uint64
+	placed   []int // in the order of placement
+	queue    []int // waiting pods in their order
+	onNode   []int // pods on each node
+	moved    *Descheduling
+	fittings []int32
+}
+
+// NewSimulation returns a simulation in which the pods that are bound already are placed and the
+// others wait, each to be placed once or never, in their order. Ties between nodes go to the first.
+// What is to come, for policies that look ahead, is taken to be like the pods given.
+func NewSimulation(nodes []Node, pods []Request, profiles []Profile, o SimulationOptions) (*Simulation, error) {
+	s, err := newScheduler(nodes, pods, profiles, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	sim := &Simulation{
+		scheduler: s, decider: o.Decider, phase: make([]Phase, len(pods)), on: make([]int32, len(pods)),
+		devices: make([]uint64, len(pods)), onNode: make([]int, len(nodes)),
+	}
+	for i := range pods {
+		sim.on[i] = -1
+		if pods[i].Node < 0 {
+			sim.queue = append(sim.queue, i)
+			continue
+		}
+		devices, err := s.bound(i)
+		if err != nil {
+			return nil, err
+		}
+		sim.place(i, int32(pods[i].Node), devices)
+	}
+	return sim, nil
+}
+
+// Simulate plays a simulation to its end.
+func Simulate(nodes []Node, pods []Request, profiles []Profile, seed int64) (*Report, error) {
+	s, err := NewSimulation(nodes, pods, profiles, SimulationOptions{Seed: seed})
+	if err != nil {
+		return nil, err
+	}
+	for len(s.queue) > 0 {
+		if err := s.Step(context.Background()); err != nil {
+			return nil, err
+		}
+	}
+	return s.Report(), nil
+}
+
+// Pending returns the number of pods that wait for their turn.
+func (s *Simulation) Pending() int { return len(s.queue) }
+
+// Step decides on the next pod, if one waits.
+func (s *Simulation) Step(ctx context.Context) error {
+	if len(s.queue) == 0 {
+		return nil
+	}
+	i := s.queue[0]
+	s.queue = s.queue[1:]
+	_, err := s.decide(ctx, i)
+	return err
+}
+
+// decide places pod i or lets it fail, and reports which.
+func (s *Simulation) decide(ctx context.Context, i int) (ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	node, devices := int32(-1), uint64(0)
+	if s.decider == nil {
+		node, devices = s.placers[s.pods[i].Profile].choose(s.classes[i])
+	} else if node, devices, err = s.ask(ctx, i); err != nil {
+		return false, fmt.Errorf("gpu: pod %s: %w", s.pods[i].Name, err)
+	}
+	if node < 0 {
+		s.phase[i] = Failed
+		return false, nil
+	}
+	s.place(i, node, devices)
+	return true, nil
+}
+
+// ask asks the decider.
+func (s *Simulation) ask(ctx context.Context, i int) (node int32, devices uint64, err error) {
+	c := s.classes[i]
+	s.fittings = s.fittings[:0]
+	for n := range s.nodes {
+		if s.board.fits(c, int32(n)) {
+			s.fittings = append(s.fittings, int32(n))
+		}
+	}
+	if len(s.fittings) == 0 {
+		return -1, 0, nil
+	}
+	node, devices, err = s.decider.Decide(ctx, Question{Pod: i, Fitting: s.fittings, Sim: s})
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case !slices.Contains(s.fittings, node):
+		return 0, 0, fmt.Errorf("node %d is chosen, on which it does not fit", node)
+	case devices == 0:
+		return node, s.board.tightest(c, node), nil
+	}
+	free := s.board.devicesOf(node)
+	ok := bits.OnesCount64(devices) == int(c.GPUs) && devices>>len(free) == 0
+	for d := devices; ok && d != 0; d &= d - 1 {
+		ok = free[lowest(d)] >= c.MilliGPU
+	}
+	if !ok {
+		return 0, 0, fmt.Errorf("devices %v of node %s are chosen, want %d with %d thousandths free", deviceList(devices), s.nodes[node].Name, c.GPUs, c.MilliGPU)
+	}
+	return node, devices, nil
+}
+
+func (s *Simulation) place(i int, node int32, devices uint64) {
+	s.board.place(s.classes[i], node, devices)
+	s.phase[i], s.on[i], s.devices[i] = Placed, node, devices
+	s.placed = append(s.placed, i)
+	s.onNode[node]++
+}
+
+// evict takes a pod that is placed away.
+func (s *Simulation) evict(i int) {
+	s.board.remove(s.classes[i], s.on[i], s.devices[i])
+	s.onNode[s.on[i]]--
+	s.phase[i], s.on[i], s.devices[i] = Waiting, -1, 0
+	s.placed = slices.DeleteFunc(s.placed, func(p int) bool { return p == i })
+}
+
+// Pod returns what has become of pod i: its node, or -1, and its devices there.
+func (s *Simulation) Pod(i int) (phase Phase, node int, devices []int) {
+	return s.phase[i], int(s.on[i]), deviceList(s.devices[i])
+}
+
+// Free returns what is free on a node: millicores, MiB, and the thousandths of each device.
+func (s *Simulation) Free(node int) (milliCPU, memoryMiB int64, milliGPU []int32) {
+	n := &s.board.nodes[node]
+	return n.cpu, n.mem, slices.Clone(s.board.devicesOf(int32(node)))
+}
+
+// Usage returns what is allocated now.
+func (s *Simulation) Usage() Usage {
+	b := &s.board
+	u := Usage{
+		Pods: len(s.placed), Nodes: len(s.nodes),
+		MilliGPU: b.used.milliGPU, MilliCPU: b.used.milliCPU, MemoryMiB: b.used.memoryMiB,
+		AllMilliGPU: b.size.milliGPU, AllMilliCPU: b.size.milliCPU, AllMemoryMiB: b.size.memoryMiB,
+		FragMilliGPU: b.frag.amount(b.wasted),
+	}
+	for _, n := range s.onNode {
+		if n > 0 {
+			u.UsedNodes++
+		}
+	}
+	return u
+}
+
+// Report returns what has happened so far. Pods that wait are in neither of its lists.
+func (s *Simulation) Report() *Report {
+	r := &Report{Placements: []Placement{}, Failed: []Failure{}, Usage: s.Usage(), Descheduling: s.moved}
+	for _, i := range s.placed {
+		r.Placements = append(r.Placements, Placement{s.pods[i].Name, s.nodes[s.on[i]].Name, deviceList(s.devices[i])})
+	}
+	for i, p := range s.phase {
+		if p == Failed {
+			r.Failed = append(r.Failed, Failure{s.pods[i].Name, s.reasons(i)})
+		}
+	}
+	return r
+}
