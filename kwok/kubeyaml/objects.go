@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
 )
@@ -82,9 +83,12 @@ func (o *Objects) Workload() (*Workload, error) {
 	return c.w, nil
 }
 
-// defaulted returns a copy of p with the requests that the API server sets by default: the limits.
+// defaulted returns a copy of p with what the API server sets by default: a UID, and the limits as requests.
 func defaulted(p *corev1.Pod) *corev1.Pod {
 	p = p.DeepCopy()
+	if p.UID == "" {
+		p.UID = types.UID(hash(uidDigits, parent{kind: "Pod", meta: &p.ObjectMeta}, 0))
+	}
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
 			r := &containers[i].Resources

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Workloads are objects that stand for pods.
@@ -33,10 +34,11 @@ const (
 	AnnotationWorkloadNamespace = "simon/workload-namespace"
 )
 
-// Digits of the hashes in names: of workloads that workloads make, and of pods.
+// Digits of the hashes in names: of workloads that workloads make, and of pods; and in UIDs.
 const (
 	workloadDigits = 10
 	podDigits      = 5
+	uidDigits      = 32
 )
 
 // maxReplicas bounds the pods of one workload.
@@ -306,7 +308,7 @@ func (p parent) pod(template *corev1.PodTemplateSpec, name string) *corev1.Pod {
 
 func (p parent) reference() metav1.OwnerReference {
 	yes := true
-	return metav1.OwnerReference{APIVersion: p.apiVersion, Kind: p.kind, Name: p.meta.Name, UID: p.meta.UID, Controller: &yes, BlockOwnerDeletion: &yes}
+	return metav1.OwnerReference{APIVersion: p.apiVersion, Kind: p.kind, Name: p.meta.Name, UID: cmp.Or(p.meta.UID, types.UID(hash(uidDigits, p, 0))), Controller: &yes, BlockOwnerDeletion: &yes}
 }
 
 // hash returns digits that tell the n-th pod or workload of p from others: equal in each run, where Simon draws them.

@@ -1,0 +1,70 @@
+package kubeyaml
+
+import (
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+)
+
+// AnnotationUnscheduled marks pods of a snapshot that fitted no node, as Simon does.
+const AnnotationUnscheduled = "simon/pod-unscheduled"
+
+// WriteSnapshot writes the cluster at the present moment of a simulation of w as YAML: the Nodes of
+// o as they are, then the Pods of w, those of workloads too. Pods that are placed have their node
+// and their devices, the others neither. [Read] reads it, and a simulation of that goes on as s would.
+func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpu.Simulation) error {
+	for i := range o.Nodes {
+		n := o.Nodes[i].DeepCopy()
+		n.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
+		if err := writeDocument(out, n); err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, err)
+		}
+	}
+	for i, p := range w.Objects {
+		if err := writeDocument(out, snapshotPod(p, w, s, i)); err != nil {
+			return fmt.Errorf("pod %s: %w", w.Pods[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// snapshotPod returns pod i as it is in s.
+func snapshotPod(p *corev1.Pod, w *Workload, s *gpu.Simulation, i int) *corev1.Pod {
+	p = p.DeepCopy()
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	for _, key := range []string{ownDevices, openbIndex, AnnotationUnscheduled} {
+		delete(p.Annotations, key)
+	}
+	phase, node, devices := s.Pod(i)
+	switch phase {
+	case gpu.Placed:
+		p.Spec.NodeName, p.Status = w.Nodes[node].Name, corev1.PodStatus{Phase: corev1.PodRunning}
+		if len(devices) > 0 {
+			key, value := DeviceAnnotation(p, devices)
+			p.Annotations[key] = value
+		}
+	case gpu.Failed:
+		p.Annotations[AnnotationUnscheduled] = "true"
+		fallthrough
+	default:
+		p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	}
+	return p
+}
+
+func writeDocument(out io.Writer, object any) error {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "---\n%s", text)
+	return err
+}
