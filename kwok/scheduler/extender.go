@@ -78,6 +78,9 @@ func (s *Scheduler) prioritize(w http.ResponseWriter, r *http.Request) (any, err
 type ScoreRequest struct {
 	Pod   *corev1.Pod   `json:"pod"`
 	Nodes []corev1.Node `json:"nodes"`
+
+	// Free is what is free on each of the nodes. [HTTPScorer] sends it; POST /score knows by itself.
+	Free map[string]NodeFree `json:"free,omitempty"`
 }
 
 // ScoreReply is the reply: an integer from 0 to 100 for each node.
