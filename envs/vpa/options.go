@@ -48,7 +48,7 @@ const (
 type Options struct {
 	Workload string  `opt:"workload" doc:"mixed, constant, low_high, sinusoidal, step, random_walk, azure, alibaba, borg or arabesque"`
 	Data     string  `opt:"data,file" doc:"file or folder of usage to play in place of generated workloads"`
-	Format   string  `opt:"format" doc:"of data: csv, arabesque, azure, alibaba, borg or prometheus; empty goes by the names of the files"`
+	Format   string  `opt:"format" doc:"of data: csv, arabesque, azure, alibaba, borg, prometheus, podmetrics or top; empty goes by the names of the files"`
 	MaxGap   float64 `opt:"max_gap_s" doc:"longest hole in data, in seconds, that is filled with the values before it; a longer one is an error"`
 	Split    string  `opt:"split" doc:"train, heldout (workloads that no training sees) or all"`
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -20,16 +21,19 @@ const (
 	FormatAlibaba    = "alibaba"
 	FormatBorg       = "borg"
 	FormatPrometheus = "prometheus"
+	FormatPodMetrics = "podmetrics"
+	FormatTop        = "top"
 )
 
 // Formats returns the formats that ReadFiles reads.
 func Formats() []string {
-	return []string{FormatCSV, FormatArabesque, FormatAzure, FormatAlibaba, FormatBorg, FormatPrometheus}
+	return []string{FormatCSV, FormatArabesque, FormatAzure, FormatAlibaba, FormatBorg, FormatPrometheus, FormatPodMetrics, FormatTop}
 }
 
 // ReadFiles reads a file, or all files of a folder and its subfolders, gzipped or not. An empty
 // format goes by the names of the files: *vmtable* is Azure, *container_meta* Alibaba,
-// *instance_usage* Borg, *arabesque* that dump, *.json Prometheus, and *.csv plain CSV.
+// *instance_usage* Borg, *arabesque* that dump, *.csv plain CSV, *.jsonl PodMetrics, *top* kubectl top, and
+// *.json PodMetrics if the first one holds such, or else Prometheus.
 //
 //	csv         *.csv, each with a container.json beside it or not
 //	arabesque   *.csv
@@ -37,6 +41,8 @@ func Formats() []string {
 //	alibaba     *container_meta*.csv and *container_usage*.csv
 //	borg        *instance_usage*.json
 //	prometheus  *.json: the replies to one or two queries
+//	podmetrics  *.json and *.jsonl: what metrics-server's API gives, or `trainer vpa record` has kept
+//	top         *top*, or else *.txt: what `kubectl top pod` prints, with times
 func ReadFiles(path, format string, g Grid) ([]Series, Report, error) {
 	names, err := list(path)
 	if err != nil {
@@ -70,6 +76,22 @@ func ReadFiles(path, format string, g Grid) ([]Series, Report, error) {
 			return nil, Report{}, err
 		}
 		return readBorg(usage, g)
+	case FormatPodMetrics:
+		ins, err := o.open(matching(names, ".json"))
+		if err != nil {
+			return nil, Report{}, err
+		}
+		return readPodMetrics(ins, g)
+	case FormatTop:
+		top := matching(names, "top")
+		if len(top) == 0 {
+			top = matching(names, ".txt")
+		}
+		ins, err := o.open(top)
+		if err != nil {
+			return nil, Report{}, err
+		}
+		return readTop(ins, g)
 	case FormatPrometheus:
 		return readReplies(o, path, matching(names, ".json"), g)
 	}
@@ -97,13 +119,34 @@ func list(path string) ([]string, error) {
 func formatOf(path string, names []string) (string, error) {
 	for _, f := range []struct{ part, format string }{
 		{"vmtable", FormatAzure}, {"container_meta", FormatAlibaba}, {"instance_usage", FormatBorg},
-		{"arabesque", FormatArabesque}, {".csv", FormatCSV}, {".json", FormatPrometheus},
+		{"arabesque", FormatArabesque}, {".csv", FormatCSV}, {".jsonl", FormatPodMetrics}, {".json", FormatPrometheus}, {"top", FormatTop},
 	} {
-		if len(matching(names, f.part)) > 0 {
-			return f.format, nil
+		fit := matching(names, f.part)
+		if len(fit) == 0 {
+			continue
 		}
+		if f.format == FormatPrometheus && holdsPodMetrics(fit[0]) {
+			return FormatPodMetrics, nil
+		}
+		return f.format, nil
 	}
 	return "", fmt.Errorf("%s: the names of its files tell no format; give one of %s", path, strings.Join(Formats(), ", "))
+}
+
+// podMetricsKind is found near the beginning of what metrics.k8s.io gives.
+var podMetricsKind = regexp.MustCompile(`"kind"\s*:\s*"PodMetrics`)
+
+// holdsPodMetrics reports whether a file begins like PodMetrics; what cannot be read does not.
+func holdsPodMetrics(name string) bool {
+	o := &opener{}
+	defer o.close()
+	ins, err := o.open([]string{name})
+	if err != nil {
+		return false
+	}
+	const begin = 4096
+	text, err := io.ReadAll(io.LimitReader(ins[0].r, begin))
+	return err == nil && podMetricsKind.Match(text)
 }
 
 // matching returns the names whose last element contains part.

@@ -65,3 +65,21 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+func FuzzPodMetrics(f *testing.F) {
+	f.Add(`{"kind":"PodMetricsList","items":[{"metadata":{"name":"p"},"timestamp":"2026-11-22T10:00:00Z","containers":[{"name":"c","usage":{"cpu":"250m","memory":"1Mi"}}]}]}
+{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1E"}}}]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		all, _, err := readPodMetrics([]input{{"usage", strings.NewReader(text)}}, short)
+		sound(t, all, err)
+	})
+}
+
+func FuzzTop(f *testing.F) {
+	f.Add("2026-11-22T10:00:00Z\nPOD NAME CPU(cores) MEMORY(bytes)\nweb-0 main 250m 128Mi\n# 1795000000\nweb-0 main 1 1Gi\n")
+	f.Add("1795000000 web-0 <unknown> 1Gi\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, _, err := readTop([]input{{"top", strings.NewReader(text)}}, short)
+		sound(t, all, err)
+	})
+}
