@@ -24,9 +24,9 @@ import (
 func newVPA() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vpa",
-		Short: "Vertical pod autoscaling: workloads, and a forecaster of them",
+		Short: "Vertical pod autoscaling: workloads, recorded and generated, and a forecaster of them",
 	}
-	cmd.AddCommand(newVPAWorkload(), newVPAForecaster(), newVPAFamilies())
+	cmd.AddCommand(newVPAWorkload(), newVPARecord(), newVPAForecaster(), newVPAFamilies())
 	return cmd
 }
 
@@ -76,6 +76,7 @@ the JSON file --config over them, or with --draw parameters drawn by the seed as
   trainer vpa workload --workload-type borg --count 20 --timesteps 4320 --out DIR
   trainer vpa workload --config workload.json --out DIR
   trainer vpa workload --workload-type azure --data azure-public-dataset/ --out DIR
+  trainer vpa workload --data usage.jsonl --out DIR       # of trainer vpa record
   trainer vpa workload --prometheus http://localhost:9090 --out DIR \
     --query 'sum by (pod) (rate(container_cpu_usage_seconds_total[2m]))' \
     --query 'sum by (pod) (container_memory_working_set_bytes)'
@@ -84,7 +85,7 @@ the JSON file --config over them, or with --draw parameters drawn by the seed as
 		RunE: func(cmd *cobra.Command, _ []string) error { return runWorkload(cmd, c) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.kind, "workload-type", "", strings.Join(workload.Types(), ", ")+"; with --data also csv and prometheus (default: by the names of its files)")
+	f.StringVar(&c.kind, "workload-type", "", strings.Join(workload.Types(), ", ")+"; with --data also csv, prometheus, podmetrics and top (default: by the names of its files)")
 	f.StringVar(&c.config, "config", "", "JSON file of parameters")
 	f.StringVar(&c.data, "data", "", "file or folder of a trace to read")
 	f.StringVarP(&c.out, "out", "o", "", "folder to write to")

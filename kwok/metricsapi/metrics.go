@@ -1,4 +1,5 @@
-// Package metricsapi serves metrics.k8s.io, as metrics-server does, with what simulated pods use.
+// Package metricsapi serves metrics.k8s.io, as metrics-server does, with what simulated pods use, and
+// records what any server of it gives ([Record]).
 //
 // Usage is what the annotations of the pods say at the time of the request: those that KWOK's
 // metrics read too, kwok.x-k8s.io/usage-cpu and usage-memory. Environments and load generators set
