@@ -85,7 +85,7 @@ func where(w *Workload, s *gpu.Simulation) map[string]string {
 // to the use of the cluster, of the one that was not interrupted.
 func TestSnapshotRoundTrip(t *testing.T) {
 	configs := map[string]string{
-		"FGD": read(t, "scheduler.yaml"), "Simon's": read(t, "simon.yaml"), "kube-scheduler's": profile(`{multiPoint: {enabled: [{name: GpuShare}]}}`),
+		"FGD": read(t, "scheduler.yaml"), "Simon's": strings.Replace(read(t, "simon.yaml"), "gpuSelMethod: FGDScore", "gpuSelMethod: worst", 1), "kube-scheduler's": profile(`{multiPoint: {enabled: [{name: GpuShare}]}}`),
 	}
 	text := crowded(rand.New(rand.NewPCG(7, 0)))
 	for name, config := range configs {
