@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,8 +44,9 @@ func newPodschedSimulate() *cobra.Command {
 
 Nodes and Pods are read from a file or a folder, by priority, then in the order in which they
 stand there. Deployments, ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and
-DaemonSets become pods as in Alibaba's open-simulator (Simon), after the Pods. Who chooses nodes is
-one of
+DaemonSets become pods as in Alibaba's open-simulator (Simon), after the Pods. A Config of Simon is
+read, too: its cluster and applications, the order and the tuning of the workload, descheduling and
+snapshots of pods. Who chooses nodes is one of
 
   -s        a KubeSchedulerConfiguration, which enables score plugins with weights: those of
             kube-scheduler, which are on by default, and the policies ` + strings.Join(gpu.PolicyNames()[:5], ", ") + `,
@@ -85,7 +88,7 @@ moment: after so many decisions, "scheduled" (before any eviction), "evicted", o
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.workload, "filename", "f", "", "file or folder of Nodes, Pods and workloads")
+	f.StringVarP(&o.workload, "filename", "f", "", "file or folder of Nodes, Pods and workloads, or a Config of Simon")
 	f.StringVarP(&o.config, "scheduler-config", "s", "", "file of a KubeSchedulerConfiguration")
 	f.Int64Var(&o.seed, "seed", 0, "random seed of the plugin Random")
 	f.StringVar(&o.model, "model", "", "model file that chooses nodes in place of plugins")
@@ -118,7 +121,7 @@ func (o *simulateFlags) run(cmd *cobra.Command) (*gpu.Report, error) {
 			return nil, err
 		}
 	}
-	if o.objects, err = kubeyaml.Read(o.workload); err != nil {
+	if err := o.read(cmd); err != nil {
 		return nil, err
 	}
 	if o.w, err = o.objects.Workload(); err != nil {
@@ -137,8 +140,42 @@ func (o *simulateFlags) run(cmd *cobra.Command) (*gpu.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := o.simulate(cmd.Context(), profiles, gpu.SimulationOptions{Seed: o.seed, Decider: decider})
+	report, err := o.simulate(cmd.Context(), profiles, gpu.SimulationOptions{Seed: o.seed, Decider: decider, Types: o.w.Types})
 	return report, errors.Join(err, closer())
+}
+
+// read reads the objects of -f, and what a configuration of Simon says beside them.
+func (o *simulateFlags) read(cmd *cobra.Command) error {
+	simon, err := kubeyaml.ReadSimon(o.workload)
+	if err != nil {
+		return err
+	}
+	if simon == nil {
+		o.objects, err = kubeyaml.Read(o.workload)
+		return err
+	}
+	for _, note := range simon.Notes() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", o.workload, note)
+	}
+	custom := &simon.Spec.CustomConfig
+	if o.deschedule.Policy == "" && custom.DescheduleConfig.Policy != "" {
+		o.deschedule.Policy, o.deschedule.Ratio = custom.DescheduleConfig.Policy, custom.DescheduleConfig.Ratio
+	}
+	if prefix := custom.ExportConfig.PodSnapshotYamlFilePrefix; prefix != "" {
+		stages := map[string]string{momentScheduled: "InitSchedule"}
+		if o.deschedule.Policy != "" {
+			stages[momentEnd] = "PostDeschedule"
+		}
+		for moment, stage := range stages {
+			dir := filepath.Join(prefix, stage)
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+			o.moments = append(o.moments, snapshotMoment{name: moment, file: filepath.Join(dir, "pod-snapshot.yaml")})
+		}
+	}
+	o.objects, err = simon.Objects()
+	return err
 }
 
 // decider returns the model or the scorer, nil without either, and what closes it.

@@ -14,6 +14,10 @@
 // plugin). Pods that name no scheduler go to simon-scheduler where there is no other default. Scores of
 // kube-scheduler are computed as today's are, whatever the version says.
 //
+// A Config of Simon ([ReadSimon]) names the cluster and its applications, in which order pods come, to what
+// part of the GPUs they are tuned, what is descheduled, and where snapshots go. Charts, a live cluster,
+// workloadInflationConfig and newWorkloadConfig are refused with an error.
+//
 // GPUs are those of the resource nvidia.com/gpu, whole ones, with the node's label
 // nvidia.com/gpu.product as their model; or those of the annotations and resources
 // alibabacloud.com/gpu-count, gpu-milli and gpu-card-model, as the openb trace is published for

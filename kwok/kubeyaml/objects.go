@@ -29,6 +29,8 @@ type Workload struct {
 	// Schedulers are the names of the schedulers that the pods ask for; Request.Profile is an
 	// index here.
 	Schedulers []string
+	// Types are the pods that are typical of what is to come, where the objects say; see SimulationOptions.
+	Types []gpu.Pod
 }
 
 // HasGPU reports whether a pod requests one.
@@ -43,7 +45,7 @@ func (o *Objects) Workload() (*Workload, error) {
 	if len(o.Nodes) == 0 {
 		return nil, errors.New("no Node")
 	}
-	c := converter{objects: o, w: &Workload{}, index: map[string]int{}}
+	c := converter{objects: o, w: &Workload{Types: o.types}, index: map[string]int{}}
 	for i := range o.Nodes {
 		n, err := node(&o.Nodes[i])
 		if err != nil {

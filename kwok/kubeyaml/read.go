@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
 )
 
 // Objects are the Nodes, Pods and workloads of some files, in the order in which they stand there.
@@ -25,6 +27,8 @@ type Objects struct {
 	Pods      []corev1.Pod
 	Workloads Workloads
 	Ignored   map[string]int // objects of other kinds
+
+	types []gpu.Pod // of Workload.Types
 }
 
 // Read reads a file, or every .yaml, .yml and .json file below a folder in the order of their

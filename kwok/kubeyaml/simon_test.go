@@ -2,6 +2,8 @@ package kubeyaml
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -120,5 +122,103 @@ func TestSimonErrors(t *testing.T) {
 				t.Errorf("%v, want an error with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// simonFile writes a Config of Simon with this spec.
+func simonFile(t *testing.T, spec string) string {
+	t.Helper()
+	return write(t, "config.yaml", "apiVersion: simon/v1alpha1\nkind: Config\nspec: {"+spec+"}\n")
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestSimonObjects: without shuffling the cluster's pods come by their names, those of its Deployment among them; then
+// the application's, those with tolerations first and then those with a node selector.
+func TestSimonObjects(t *testing.T) {
+	pod := func(name, spec string) string {
+		return fmt.Sprintf("kind: Pod\nmetadata: {name: %s}\nspec: {%s}\n---\n", name, spec)
+	}
+	cluster := write(t, "cluster.yaml", threeNodes+pod("z", "")+pod("m", "")+strings.Replace(workload("Deployment", "nn", ""), "namespace: team", "namespace: default", 1))
+	app := write(t, "app.yaml", pod("plain", "")+pod("chosen", "nodeSelector: {pool: blue}")+pod("tolerant", "tolerations: [{operator: Exists}]"))
+	c, err := ReadSimon(simonFile(t, fmt.Sprintf("newNode: x, cluster: {customConfig: '%s'}, appList: [{name: shop, path: '%s'}]", cluster, app)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := c.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"default/m", "default/nn-##########-##### of ReplicaSet nn-########## (ReplicaSet default/nn-##########)", "default/z", "default/tolerant", "default/chosen", "default/plain"}
+	if d := cmp.Diff(want, podsOf(t, o)); d != "" {
+		t.Errorf("pods (-want +got):\n%s", d)
+	}
+	if o.Pods[3].Labels[labelSimonApp] != "shop" || len(c.Notes()) != 1 {
+		t.Errorf("label %q of the application, notes %q; want shop, and that of newNode", o.Pods[3].Labels[labelSimonApp], c.Notes())
+	}
+	w, err := o.Workload()
+	if err != nil || len(w.Types) != 3 { // of the cluster, without applications
+		t.Errorf("%d typical pods, %v; want the cluster's 3", len(w.Types), err)
+	}
+}
+
+// TestSimonTuning: 4 GPUs and pods of half a GPU, of which there are 12: tuned to 0.5 of the GPUs, 4 are left, and to 3
+// of them, 12 copies are added under names of their own.
+func TestSimonTuning(t *testing.T) {
+	text := "kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: 64, memory: 64Gi, alibabacloud.com/gpu-count: 4}}\n---\n"
+	for p := range 12 {
+		text += fmt.Sprintf("kind: Pod\nmetadata: {name: p%02d, annotations: {alibabacloud.com/gpu-count: '1', alibabacloud.com/gpu-milli: '500'}}\nspec: {}\n---\n", p)
+	}
+	cluster := write(t, "cluster.yaml", text)
+	for ratio, want := range map[string]int{"0.5": 4, "3": 24, "0": 12} {
+		c, err := ReadSimon(simonFile(t, fmt.Sprintf("cluster: {customConfig: '%s'}, customConfig: {shufflePod: true, workloadTuningConfig: {ratio: %s, seed: 7}}", cluster, ratio)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := c.Objects()
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]bool{}
+		for _, p := range o.Pods {
+			names[p.Name] = true
+		}
+		if len(o.Pods) != want || len(names) != want {
+			t.Errorf("ratio %s: %d pods with %d names, want %d", ratio, len(o.Pods), len(names), want)
+		}
+	}
+}
+
+func TestSimonConfigErrors(t *testing.T) {
+	for spec, want := range map[string]string{
+		"cluster: {kubeConfig: x}": "spec.cluster.kubeConfig is not simulated",
+		"cluster: {}":              "spec.cluster.customConfig, the file or folder of the cluster, is empty",
+		"cluster: {customConfig: x}, appList: [{name: a, path: p, chart: true}]":            "application a is a chart",
+		"cluster: {customConfig: x}, customConfig: {workloadInflationConfig: {ratio: 1.5}}": "workloadInflationConfig is not simulated",
+		"cluster: {customConfig: x}, customConfig: {newWorkloadConfig: y}":                  "newWorkloadConfig is not simulated",
+		"cluster: {customConfig: x}, customConfig: {shuflePod: true}":                       "shuflePod",
+	} {
+		if _, err := ReadSimon(simonFile(t, spec)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", spec, err, want)
+		}
+	}
+	for _, path := range []string{t.TempDir(), write(t, "other.yaml", twoNodes), write(t, "text.txt", "hello")} {
+		if c, err := ReadSimon(path); c != nil || err != nil {
+			t.Errorf("%s: %v, %v; want neither a configuration nor an error", path, c, err)
+		}
+	}
+	c, err := ReadSimon(simonFile(t, "cluster: {customConfig: nowhere}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Objects(); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("a cluster that is not there: %v", err)
 	}
 }

@@ -83,7 +83,8 @@ type scheduler struct {
 	placers []placer // by profile
 }
 
-func newScheduler(nodes []Node, pods []Request, profiles []Profile, seed int64) (*scheduler, error) {
+// newScheduler takes what is to come to be like types, or like pods if there are none.
+func newScheduler(nodes []Node, pods []Request, types []Pod, profiles []Profile, seed int64) (*scheduler, error) {
 	s := &scheduler{pods: pods, nodes: nodes, cat: &catalogue{}}
 	for i := range nodes {
 		if err := s.cat.models.add(nodes[i].Model); err != nil {
@@ -93,9 +94,11 @@ func newScheduler(nodes []Node, pods []Request, profiles []Profile, seed int64) 
 	if err := s.classify(); err != nil {
 		return nil, err
 	}
-	types := make([]Pod, len(pods))
-	for i := range pods {
-		types[i].Shape = pods[i].Shape
+	if types == nil {
+		types = make([]Pod, len(pods))
+		for i := range pods {
+			types[i].Shape = pods[i].Shape
+		}
 	}
 	s.board.reset(nodes, s.cat, newFragmenter(TypicalPods(types), len(types), &s.cat.models))
 	rng := rand.New(rand.NewSource(seed))

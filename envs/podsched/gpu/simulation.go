@@ -71,6 +71,7 @@ const (
 type SimulationOptions struct {
 	Seed    int64   // of the draws of the policy Random
 	Decider Decider // nil: the plugins decide
+	Types   []Pod   // what is to come is taken to be like these; nil: like the pods given
 }
 
 // A Simulation places pods onto nodes one by one, and can take some away again ([Simulation.Deschedule]).
@@ -89,9 +90,8 @@ type Simulation struct {
 
 // NewSimulation returns a simulation in which the pods that are bound already are placed and the
 // others wait, each to be placed once or never, in their order. Ties between nodes go to the first.
-// What is to come, for policies that look ahead, is taken to be like the pods given.
 func NewSimulation(nodes []Node, pods []Request, profiles []Profile, o SimulationOptions) (*Simulation, error) {
-	s, err := newScheduler(nodes, pods, profiles, o.Seed)
+	s, err := newScheduler(nodes, pods, o.Types, profiles, o.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -36,12 +36,20 @@ type Workload struct {
 // Workloads with Fragmentation Gradient Descent", USENIX ATC 2023. The order of the draws, and
 // two that serve nothing, are its.
 func ReferenceWorkload(nodes []Node, pods []Pod, seed int64, ratio float64) *Workload {
+	return OrderedWorkload(nodes, pods, seed, ratio, true)
+}
+
+// OrderedWorkload is ReferenceWorkload with pods that are shuffled or, as the reference has it too, in the
+// order of their names.
+func OrderedWorkload(nodes []Node, pods []Pod, seed int64, ratio float64, shuffle bool) *Workload {
 	rng := rand.New(rand.NewSource(seed))
 	types := slices.Clone(pods)
 	slices.SortStableFunc(types, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
 	rng.Int() // the reference draws one for a line of its log
 	arrivals := slices.Clone(types)
-	rng.Shuffle(len(arrivals), func(i, j int) { arrivals[i], arrivals[j] = arrivals[j], arrivals[i] })
+	if shuffle {
+		rng.Shuffle(len(arrivals), func(i, j int) { arrivals[i], arrivals[j] = arrivals[j], arrivals[i] })
+	}
 	if ratio > 0 {
 		arrivals = tune(rng, types, arrivals, ratio*float64(capacity(nodes)))
 	}
