@@ -50,8 +50,12 @@ type Spec struct {
 	RenderModes      []string
 
 	Info      []Column   // what the task's InfoWriter reports
-	Metrics   []Metric   // columns of Info to report of each episode's last step
+	Metrics   []Metric   // columns of Info to report of each episode's last step; the first ranks policies
 	Baselines []Baseline // in the order in which they are reported
+
+	// RankBy returns the column of the metric that ranks policies with these options, "" for the
+	// first of Metrics, which nil stands for, too.
+	RankBy func(opts map[string]any) string
 }
 
 // A Maker makes the Task of one environment. Tasks of one Maker may share read-only data.
@@ -81,6 +85,18 @@ type Metric struct {
 // Column returns the index of the column of Info called name, or -1.
 func (s *Spec) Column(name string) int {
 	return slices.IndexFunc(s.Info, func(c Column) bool { return c.Name == name })
+}
+
+// Ranking returns the metrics of episodes with these options, of which the first ranks policies.
+func (s *Spec) Ranking(opts map[string]any) []Metric {
+	if s.RankBy == nil {
+		return s.Metrics
+	}
+	i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Column == s.RankBy(opts) })
+	if i <= 0 {
+		return s.Metrics
+	}
+	return slices.Concat(s.Metrics[i:i+1], s.Metrics[:i], s.Metrics[i+1:])
 }
 
 // Baseline returns the baseline called name, or an error that wraps [ErrUnknownBaseline] and

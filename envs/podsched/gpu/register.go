@@ -33,6 +33,13 @@ func init() {
 			{Column: "waiting_time_s", Unit: "s", Lower: true}, {Column: "completion_time_s", Unit: "s", Lower: true},
 			{Column: "utilisation_pct", Unit: "%"},
 		},
+		// At the end of a timed episode hardly a pod runs, so that what is allocated then says nothing.
+		RankBy: func(opts map[string]any) string {
+			if opts["dynamics"] == DynamicsTimed {
+				return "waiting_time_s"
+			}
+			return ""
+		},
 		Baselines: baselines(),
 	})
 }
