@@ -185,7 +185,7 @@ func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	id, kwargs, err := envOf("", paths, nil)
+	id, kwargs, err := envOf("", paths)
 	if err != nil {
 		return "", err
 	}
@@ -210,7 +210,7 @@ func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) 
 	if card.spec, err = envs.Lookup(id); err != nil {
 		return "", err
 	}
-	card.comparison, err = compare(cmd.Context(), compareConfig{spec: card.spec, kwargs: kwargs, models: paths, episodes: episodes, seed: compareSeed})
+	card.comparison, err = compare(cmd.Context(), compareConfig{spec: card.spec, trained: kwargs, models: paths, episodes: episodes, seed: compareSeed})
 	if err != nil {
 		return "", err
 	}
@@ -257,17 +257,11 @@ func (c *card) write(w io.Writer) error {
 	ew.printf("# %s: pretrained models\n\n%s\n\n", c.spec.ID, c.spec.Doc)
 	ew.printf("`make pretrained` trains these models anew and writes this card with `trainer card`.\n\n## Scores\n\n")
 	res := c.comparison
-	better := "higher"
 	unit := ""
-	if res.Lower {
-		better = "lower"
+	if len(res.metrics) > 0 && res.metrics[0].Unit != "" {
+		unit = " in " + res.metrics[0].Unit
 	}
-	if len(c.spec.Metrics) > 0 {
-		if u := c.spec.Metrics[0].Unit; u != "" {
-			unit = " in " + u
-		}
-	}
-	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n\n", res.Metric, unit, res.Episodes, better)
+	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n\n", res.Metric, unit, res.Episodes, res.better())
 	if ew.err == nil {
 		ew.err = c.scores().WriteMarkdown(ew)
 	}

@@ -19,7 +19,7 @@ import (
 type evalConfig struct {
 	model, baseline string // one of them
 	env             string
-	given           []string // options of the environment, as arguments
+	given, evaluate []string // options of the environment, as arguments
 	kwargs          map[string]any
 	episodes        int
 	seed            uint64
@@ -42,6 +42,9 @@ type evalResult struct {
 	Returns   []float64            `json:"returns"`
 	Lengths   []int64              `json:"lengths"`
 	Metrics   map[string][]float64 `json:"metrics"` // of each episode
+
+	metrics []envs.Metric
+	played  string // how many episodes of which instances
 }
 
 func newEval() *cobra.Command {
@@ -92,7 +95,8 @@ func (c *evalConfig) add(cmd *cobra.Command) {
 	f.StringVar(&c.model, "model", "", "model file")
 	f.StringVar(&c.baseline, "baseline", "", "baseline, or random")
 	f.StringVar(&c.env, "env", "", "id of the environment (default: the model's)")
-	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's, on held-out instances)")
+	f.StringArrayVar(&c.evaluate, "eval-env-kwargs", nil, "further option key:value, as of train; wins over --env-kwargs (repeat)")
 }
 
 // parse checks which policy is to play where, and reads the options.
@@ -101,7 +105,11 @@ func (c *evalConfig) parse() (err error) {
 	case (c.model == "") == (c.baseline == ""):
 		return errors.New("want one of --model and --baseline")
 	}
-	c.kwargs, err = parseKwargs("env-kwargs", c.given)
+	if c.kwargs, err = parseKwargs("env-kwargs", c.given); err != nil {
+		return err
+	}
+	evaluate, err := parseKwargs("eval-env-kwargs", c.evaluate)
+	c.kwargs = merge(c.kwargs, evaluate)
 	return err
 }
 
@@ -134,36 +142,36 @@ func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
 	res := &evalResult{
 		Policy: name, Env: spec.ID, EnvKwargs: kwargs, URLs: c.urls, Verified: c.verify, Episodes: c.episodes, Seed: c.seed,
 		Mean: tracking.Mean(r.Returns), Std: deviation(r.Returns), Returns: r.Returns, Lengths: r.Lengths,
-		Metrics: map[string][]float64{},
+		Metrics: map[string][]float64{}, metrics: spec.Ranking(kwargs), played: episodesText(spec, kwargs, c.episodes),
 	}
-	for _, m := range spec.Metrics {
+	for _, m := range res.metrics {
 		res.Metrics[m.Column] = r.Column(spec.Column(m.Column))
 	}
 	return res, nil
 }
 
-// playedEnv returns the environment that is played, and its options for held-out episodes.
+// playedEnv returns the environment that is played, and its options: of held-out episodes, unless
+// others were given.
 func (c *evalConfig) playedEnv(ctx context.Context) (*envs.Spec, map[string]any, error) {
-	spec, kwargs, err := c.trainedEnv(ctx)
+	spec, trained, err := c.trainedEnv(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return spec, heldOut(spec, kwargs, nil), nil
+	return spec, heldOut(spec, trained, c.kwargs), nil
 }
 
-// trainedEnv returns the environment, and the options that the model was trained with or that were
-// given.
+// trainedEnv returns the environment, and the options that the model was trained with.
 func (c *evalConfig) trainedEnv(ctx context.Context) (*envs.Spec, map[string]any, error) {
 	var paths []string
 	if c.model != "" {
 		paths = []string{c.model}
 	}
-	id, kwargs, err := envOf(c.env, paths, c.kwargs)
+	id, trained, err := envOf(c.env, paths)
 	if err != nil {
 		return nil, nil, err
 	}
 	spec, err := lookup(ctx, id, c.urls)
-	return spec, kwargs, err
+	return spec, trained, err
 }
 
 // playOn plays the episodes in new environments.
@@ -235,12 +243,9 @@ func (res *evalResult) print(cmd *cobra.Command) {
 	if len(res.URLs) > 0 {
 		where = fmt.Sprintf(" over %v", res.URLs)
 	}
-	fmt.Fprintf(w, "%s on %s%s: mean return %.2f ± %.2f over %d held-out episodes\n", res.Policy, res.Env, where, res.Mean, res.Std, res.Episodes)
-	spec, err := envs.Lookup(res.Env)
-	if err == nil {
-		for _, m := range spec.Metrics {
-			fmt.Fprintf(w, "  mean %s %.2f %s\n", m.Column, tracking.Mean(res.Metrics[m.Column]), m.Unit)
-		}
+	fmt.Fprintf(w, "%s on %s%s: mean return %.2f ± %.2f over %s\n", res.Policy, res.Env, where, res.Mean, res.Std, res.played)
+	for _, m := range res.metrics {
+		fmt.Fprintf(w, "  mean %s %.2f %s\n", m.Column, tracking.Mean(res.Metrics[m.Column]), m.Unit)
 	}
 	if res.Verified {
 		fmt.Fprintln(w, "  every return is equal to that in process, bit for bit")

@@ -27,14 +27,22 @@ func (c *evalConfig) following(ctx context.Context, v envs.VecEnv) envs.VecEnv {
 	if c.model != "" {
 		return v
 	}
+	if f := follow(ctx, v, c.baseline, c.seed); f != nil {
+		return f
+	}
+	return v
+}
+
+// follow returns v as the environments of a follower of the baseline, or nil if v is in this process.
+func follow(ctx context.Context, v envs.VecEnv, name string, seed uint64) *follower {
 	f := &follower{VecEnv: v, ctx: ctx}
 	switch v := v.(type) {
 	case *client.VecEnv:
-		f.rules = v.Baseline(c.baseline, c.seed)
+		f.rules = v.Baseline(name, seed)
 	case *client.Joined:
-		f.rules = v.Baseline(c.baseline, c.seed)
+		f.rules = v.Baseline(name, seed)
 	default:
-		return v
+		return nil
 	}
 	return f
 }

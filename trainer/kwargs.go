@@ -5,6 +5,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -42,10 +44,21 @@ func merge(layers ...map[string]any) map[string]any {
 	return all
 }
 
-// heldOut returns the options of an environment for evaluation: those of training, the
-// environment's held-out part, and what was asked for.
-func heldOut(spec *envs.Spec, kwargs, evalKwargs map[string]any) map[string]any {
-	return merge(kwargs, spec.HeldOut, evalKwargs)
+// heldOut returns the options of an environment for evaluation: those of a training, the
+// environment's held-out part, and what was asked for, which wins over both.
+func heldOut(spec *envs.Spec, trained map[string]any, given ...map[string]any) map[string]any {
+	return merge(append([]map[string]any{trained, spec.HeldOut}, given...)...)
+}
+
+// episodesText says how many episodes were played, and of which instances if those are not the
+// held-out ones.
+func episodesText(spec *envs.Spec, kwargs map[string]any, n int) string {
+	for _, name := range slices.Sorted(maps.Keys(spec.HeldOut)) {
+		if got := kwargs[name]; !reflect.DeepEqual(got, spec.HeldOut[name]) {
+			return fmt.Sprintf("%d episodes of %s:%v, which are not held out", n, name, got)
+		}
+	}
+	return fmt.Sprintf("%d held-out episodes", n)
 }
 
 // dataVariable names the environment variable with the folder of public data.

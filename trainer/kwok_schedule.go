@@ -112,14 +112,14 @@ func schedulePolicy(path, baseline, env string, given map[string]any) (*schedule
 	if path != "" {
 		paths, env = []string{path}, ""
 	}
-	id, kwargs, err := envOf(env, paths, given)
+	id, trained, err := envOf(env, paths)
 	if err != nil {
 		return nil, err
 	}
 	if p.Env, _, err = kwok.Original(id); err != nil {
 		return nil, err
 	}
-	p.Options = merge(optionsFor(p.Env.ID, id, kwargs))
+	p.Options = merge(optionsFor(p.Env.ID, id, merge(trained, given)))
 	if path == "" {
 		_, err := p.Env.Baseline(baseline)
 		return p, err

@@ -56,11 +56,11 @@ func (c *recommenderFlags) open(ctx context.Context) (vpa.Config, error) {
 // openModels returns what makes the model of each container: a policy with a memory of its own.
 // It makes one, to see that it can.
 func openModels(ctx context.Context, c evalConfig) (func() (vpa.Model, error), error) {
-	spec, kwargs, err := c.trainedEnv(ctx)
+	spec, trained, err := c.trainedEnv(ctx)
 	if err != nil {
 		return nil, err
 	}
-	spec, kwargs = simulated(spec, kwargs)
+	spec, kwargs := simulated(spec, merge(trained, c.kwargs))
 	kwargs = merge(kwargs, nil)
 	for _, played := range []string{"data", "format", "split"} { // pods bring their usage
 		delete(kwargs, played)

@@ -74,13 +74,14 @@ func TestKwokVPA(t *testing.T) {
 // each step.
 func requestsInMemory(t *testing.T, path, mode, data string, steps int) [][]string {
 	t.Helper()
-	id, kwargs, err := envOf("", []string{path}, map[string]any{
-		"data": data, "split": "all", "steps": steps, "history_h": 0, "initial_low": 1, "initial_high": 1, "startup_s": 0, "hold": 1,
-		"limit_ratio_cpu": 8, "limit_ratio_memory": 8, "pods": 2, "pod_spread": 0, "mode": mode,
-	})
+	id, trained, err := envOf("", []string{path})
 	if err != nil {
 		t.Fatal(err)
 	}
+	kwargs := merge(trained, map[string]any{
+		"data": data, "split": "all", "steps": steps, "history_h": 0, "initial_low": 1, "initial_high": 1, "startup_s": 0, "hold": 1,
+		"limit_ratio_cpu": 8, "limit_ratio_memory": 8, "pods": 2, "pod_spread": 0, "mode": mode,
+	})
 	spec, err := envs.Lookup(id)
 	if err != nil {
 		t.Fatal(err)

@@ -61,11 +61,11 @@ next_observations, actions, rewards, terminations, truncations, action_masks, ne
 			if model != "" {
 				paths = []string{model}
 			}
-			id, options, err := envOf(env, paths, given)
+			id, trained, err := envOf(env, paths)
 			if err != nil {
 				return err
 			}
-			res, err := record(cmd.Context(), id, options, policy, model, steps, seed, out)
+			res, err := record(cmd.Context(), id, merge(trained, given), policy, model, steps, seed, out)
 			if err != nil {
 				return err
 			}

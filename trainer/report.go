@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -42,13 +42,11 @@ func (res *comparison) table() *tracking.Table {
 
 // otherMetrics returns the names of the metrics after the first.
 func (res *comparison) otherMetrics() []string {
-	spec, err := envs.Lookup(res.Env)
-	if err != nil || len(spec.Metrics) == 0 {
-		return nil
-	}
 	var names []string
-	for _, m := range spec.Metrics[1:] {
-		names = append(names, m.Column)
+	for i, m := range res.metrics {
+		if i > 0 {
+			names = append(names, m.Column)
+		}
 	}
 	return names
 }
@@ -63,11 +61,11 @@ func interval(low, high float64) string {
 }
 
 func (res *comparison) print(w io.Writer) error {
-	better := "higher"
-	if res.Lower {
-		better = "lower"
+	where := ""
+	if len(res.URLs) > 0 {
+		where = fmt.Sprintf(" over %v", res.URLs)
 	}
-	fmt.Fprintf(w, "\n%s, %d held-out episodes, %s is better\n\n", res.Env, res.Episodes, better)
+	fmt.Fprintf(w, "\n%s%s, %s, %s is better\n\n", res.Env, where, res.played, res.better())
 	if err := res.table().WriteText(w); err != nil {
 		return err
 	}
@@ -77,6 +75,9 @@ func (res *comparison) print(w io.Writer) error {
 	}
 	for _, l := range res.LeftOut {
 		fmt.Fprintln(w, "left out:", l)
+	}
+	if len(res.NotPlayed) > 0 {
+		fmt.Fprintln(w, "not played, because of an interrupt:", strings.Join(res.NotPlayed, ", "))
 	}
 	return nil
 }
@@ -94,5 +95,5 @@ func (res *comparison) draw(path string) error {
 			bars = append(bars, tracking.Bar{Name: r.Policy, Mean: r.Mean, Low: r.Low, High: r.High, Highlight: r.Kind == kindModel})
 		}
 	}
-	return tracking.Bars(path, fmt.Sprintf("%s, %d held-out episodes", res.Env, res.Episodes), res.Metric, bars)
+	return tracking.Bars(path, res.Env+", "+res.played, res.Metric, bars)
 }

@@ -21,7 +21,7 @@ func reproduceModel(ctx context.Context, path, nodeFile, podFile string, seed in
 	if ratio == 0 {
 		return nil, errors.New("--model plays lists tuned to a --ratio above 0")
 	}
-	_, trained, err := envOf(gpuEnv, []string{path}, nil)
+	_, trained, err := envOf(gpuEnv, []string{path})
 	if err != nil {
 		return nil, err
 	}

@@ -207,11 +207,11 @@ func trainAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, compare 
 		if result.Stopped {
 			fmt.Fprintf(w, "stopped: the mean return of an evaluation, %.2f, reached the threshold %.2f\n", result.EvalMean, *c.threshold)
 		}
-		fmt.Fprintf(w, "%s on %s: %d steps in %.0f s, mean return %.2f ± %.2f over %d held-out episodes\n",
-			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, result.EvalEpisodes)
+		fmt.Fprintf(w, "%s on %s: %d steps in %.0f s, mean return %.2f ± %.2f over %s\n",
+			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, episodesText(spec, heldOut(spec, c.kwargs, c.evalKwargs), result.EvalEpisodes))
 	}
 	if compare > 0 { // in this process: baselines look at the true state
-		cc := compareConfig{spec: spec, kwargs: merge(c.kwargs, c.evalKwargs), models: []string{r.bestModel()}, episodes: compare,
+		cc := compareConfig{spec: spec, trained: c.kwargs, given: c.evalKwargs, models: []string{r.bestModel()}, episodes: compare,
 			seed: compareSeed, plot: r.path("comparison.png"), csv: r.path("comparison.csv")}
 		if err := compareAndReport(cmd, cc, &result); err != nil {
 			return err

@@ -115,7 +115,7 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 		}
 	}
 	if compare > 0 && len(models) > 0 {
-		cc := compareConfig{spec: spec, kwargs: merge(c.kwargs, c.evalKwargs), models: models, episodes: compare, seed: compareSeed,
+		cc := compareConfig{spec: spec, trained: c.kwargs, given: c.evalKwargs, models: models, episodes: compare, seed: compareSeed,
 			plot: filepath.Join(folder, "comparison.png"), csv: filepath.Join(folder, "comparison.csv")}
 		failed = append(failed, compareAndReport(cmd, cc, res))
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -223,7 +224,9 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"better, lower", true, []float64{90, 91, 89}, "m is better than the best baseline, b, by 10.00 %"},
 		{"worse, lower", true, []float64{110, 111, 109}, "m is worse than the best baseline, b, by 10.00 %"},
-		{"noise", true, []float64{90, 111, 99}, "m is not better than the best baseline, b"},
+		// Of 102, 130 and 79 the mean is 103.67, which is 3.67 % above 100: the sign of the table.
+		{"noise, lower", true, []float64{102, 130, 79}, "m is not better than the best baseline, b: the difference of +3.67 % "},
+		{"noise, higher", false, []float64{102, 130, 79}, "m is not better than the best baseline, b: the difference of +3.67 % "},
 		{"better, higher", false, []float64{110, 111, 109}, "m is better than the best baseline, b, by 10.00 %"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -231,6 +234,10 @@ func TestVerdict(t *testing.T) {
 			c.rank()
 			if len(c.Verdict) != 1 || !strings.HasPrefix(c.Verdict[0], tc.want) {
 				t.Errorf("verdict %q, want %s …", c.Verdict, tc.want)
+			}
+			m := c.Rows[slices.IndexFunc(c.Rows, func(r comparisonRow) bool { return r.Kind == kindModel })]
+			if d := m.Difference; d == nil || math.Abs(d.Mean-(tracking.Mean(tc.model)-100)) > 1e-9 {
+				t.Errorf("difference %+v, want the model's mean less 100", d)
 			}
 		})
 	}
@@ -307,7 +314,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"eval"}, "want one of --model and --baseline"},
 		{[]string{"eval", "--env", "k8s/GangWindow-v0", "--baseline", "mpc"}, `no baseline "mpc"; it has`},
 		{[]string{"compare"}, "neither --env nor --model is given"},
-		{[]string{"compare", "--env", "classic/CartPole-v1", "--episodes", "1"}, "1 episodes, want at least 2"},
+		{[]string{"compare", "--env", "classic/CartPole-v1", "--episodes", "1"}, "--episodes 1, want at least 2"},
 		{[]string{"reproduce", "gang", "--window", "3"}, "--window selects a single case and needs --controller"},
 		{[]string{"reproduce", "gang", "--data", dir}, "workload_profiling.csv"},
 	} {

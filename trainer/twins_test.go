@@ -102,7 +102,7 @@ func TestModelOfTheSimulatorFitsItsTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, kwargs, err := envOf(kwok.TwinID(f.Meta.Env), []string{path}, nil)
+		id, kwargs, err := envOf(kwok.TwinID(f.Meta.Env), []string{path})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,19 +68,22 @@ func newVPAWorkload() *cobra.Command {
 		Short: "Write workloads: generated, read from traces, or queried from Prometheus",
 		Long: `Write workloads to OUT/workloads/ID/: info.json (parameters and statistics), container.json
 (requests and limits), series.csv (pod, time_s, cpu_m, mem_b) and, with --plot, workload.png.
-The environments play the folder by their option data.
+The environments play the folder by their option data. Every fifth workload is held out, or the last
+of fewer than five, and one alone is played with split:all. A workload needs samples for history_h and
+steps: of a minute each 2880, a day of either, or fewer with smaller ones of these options.
 
 Without --data and --prometheus the workload is generated: with the type's parameters, those of
 the JSON file --config over them, or with --draw parameters drawn by the seed as for an episode.`,
-		Example: `  trainer vpa workload --workload-type sinusoidal --out DIR --plot
-  trainer vpa workload --workload-type borg --count 20 --timesteps 4320 --out DIR
+		Example: `  trainer vpa workload --workload-type sinusoidal --timesteps 2880 --out DIR --plot
+  trainer vpa workload --workload-type borg --count 4 --timesteps 4320 --out DIR
   trainer vpa workload --config workload.json --out DIR
   trainer vpa workload --workload-type azure --data azure-public-dataset/ --out DIR
   trainer vpa workload --data usage.jsonl --out DIR       # of trainer vpa record
   trainer vpa workload --prometheus http://localhost:9090 --out DIR \
     --query 'sum by (pod) (rate(container_cpu_usage_seconds_total[2m]))' \
     --query 'sum by (pod) (container_memory_working_set_bytes)'
-  trainer compare --env k8s/VerticalPodAutoscaler-v0 --env-kwargs data:DIR/workloads`,
+  trainer compare --env k8s/VerticalPodAutoscaler-v0 --env-kwargs data:DIR/workloads
+  trainer compare --env k8s/VerticalPodAutoscaler-v0 --env-kwargs data:DIR/workloads/sinusoidal-42 --env-kwargs split:all`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runWorkload(cmd, c) },
 	}

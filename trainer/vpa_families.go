@@ -119,7 +119,7 @@ most is no higher than the recommender's.`,
 
 // family compares on one type of workload.
 func (c *familiesConfig) family(ctx context.Context, kind string) (familyResult, error) {
-	id, kwargs, err := envOf("", c.models, c.kwargs)
+	id, trained, err := envOf("", c.models)
 	if err != nil {
 		return familyResult{}, err
 	}
@@ -127,7 +127,7 @@ func (c *familiesConfig) family(ctx context.Context, kind string) (familyResult,
 	if err != nil {
 		return familyResult{}, err
 	}
-	res, err := compare(ctx, compareConfig{spec: spec, kwargs: merge(kwargs, map[string]any{"workload": kind}), evaluate: c.evaluate, models: c.models,
+	res, err := compare(ctx, compareConfig{spec: spec, trained: trained, given: merge(c.kwargs, map[string]any{"workload": kind}, c.evaluate), models: c.models,
 		baselines: []string{c.baseline}, episodes: c.episodes, seed: compareSeed})
 	if err != nil {
 		return familyResult{}, err

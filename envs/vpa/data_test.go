@@ -94,7 +94,7 @@ func TestBadData(t *testing.T) {
 		want string
 	}{
 		{"one workload", map[string]any{"data": podsFile(t, 1, 9)}, "one workload cannot be split, want two or more, or the option split:all"},
-		{"short", map[string]any{"data": podsFile(t, 3, 9), "split": "all"}, "has 9 samples of 1m0s, want 2880 for history_h and steps"},
+		{"short", map[string]any{"data": podsFile(t, 3, 9), "split": "all"}, "has 9 samples of 1m0s, want 2880 for the 1440 of history_h:24 and steps:1440"},
 		{"negative", map[string]any{"data": write("time_s,cpu_m,mem_b\n0,-1,1\n")}, "usage.csv:2: CPU usage -1 m"},
 		{"gap", map[string]any{"data": write("time_s,cpu_m,mem_b\n0,1,1\n120,1,1\n"), "max_gap_s": 60.0}, "want at most 60 s between samples"},
 		{"not there", map[string]any{"data": filepath.Join(t.TempDir(), "none.csv")}, "none.csv"},

@@ -45,8 +45,8 @@ func newSource(o Options, discrete bool) (*source, error) {
 	}
 	for _, one := range s.series {
 		if n := s.history + o.Steps; len(one.Usage) < n {
-			return nil, fmt.Errorf("%s: workload %q has %d samples of %v, want %d for history_h and steps",
-				o.Data, one.ID, len(one.Usage), s.interval, n)
+			return nil, fmt.Errorf("%s: workload %q has %d samples of %v, want %d for the %d of history_h:%v and steps:%d, or smaller options",
+				o.Data, one.ID, len(one.Usage), s.interval, n, s.history, o.History, o.Steps)
 		}
 	}
 	return s, nil
