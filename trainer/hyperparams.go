@@ -38,6 +38,9 @@ func readHyperparams(algo, env, conf string, params map[string]any) (hyperparams
 	if err != nil {
 		return h, err
 	}
+	if err := checkNormalize(algo, merge(layer, params)); err != nil {
+		return h, err
+	}
 	if layer, err = expandNormalize(layer); err != nil {
 		return h, err
 	}

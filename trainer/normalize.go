@@ -19,6 +19,17 @@ const normalizeKey = "normalize"
 // algorithm's.
 var vecNormalize = []string{"norm_obs", "norm_reward", "clip_obs", "clip_reward"}
 
+// checkNormalize refuses normalize for an algorithm without VecNormalize's hyperparameters.
+func checkNormalize(algo string, values map[string]any) error {
+	normalizes := func(a string) bool { return slices.Contains(fieldNames(defaultConfig(a)), vecNormalize[0]) }
+	v, ok := values[normalizeKey]
+	if !ok || v == false || normalizes(algo) {
+		return nil
+	}
+	others := slices.DeleteFunc(slices.Clone(algos), func(a string) bool { return !normalizes(a) })
+	return fmt.Errorf("hyperparameter normalize is %v, and %s does not normalize; %s do", v, algo, strings.Join(others, ", "))
+}
+
 // expandNormalize returns values with RL Zoo's normalize written out. What is given beside it
 // wins.
 func expandNormalize(values map[string]any) (map[string]any, error) {
