@@ -233,7 +233,7 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 				res.NotPlayed = append(res.NotPlayed, rest.name)
 			}
 			res.rank()
-			return res, fmt.Errorf("%w: %d of %d policies have played", errInterrupted, i, len(todo))
+			return res, fmt.Errorf("%w: %d of %d policies have played; the same command begins anew, and --baseline NAME plays one that is missing", errInterrupted, i, len(todo))
 		}
 		if err != nil && p.optional && errors.Is(err, envs.ErrBaseline) {
 			res.LeftOut = append(res.LeftOut, err.Error())
@@ -281,7 +281,7 @@ func (c *compareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 			if f := follow(ctx, v, name, c.seed); f != nil {
 				return evaluation.Play(ctx, f, f, seeds)
 			}
-			p, err := baseline.New(v.(*envs.Vec), name, c.seed)
+			p, err := baseline.NewContext(ctx, v.(*envs.Vec), name, c.seed)
 			if err != nil {
 				return nil, err
 			}

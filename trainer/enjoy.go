@@ -107,7 +107,7 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 	defer v.Close()
 	r, _ := v.(ansiRenderer) // every vector is one
 	v = c.following(ctx, v)
-	name, policy, closePolicy, err := openPolicy(v, c.evalConfig)
+	name, policy, closePolicy, err := openPolicy(ctx, v, c.evalConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ type screen struct {
 func (s *screen) show(ctx context.Context, r ansiRenderer, head string) error {
 	if s.off {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return ctx.Err()
 		}
 		return nil
 	}
@@ -190,7 +190,7 @@ func (s *screen) show(ctx context.Context, r ansiRenderer, head string) error {
 	}
 	select {
 	case <-ctx.Done():
-		return errInterrupted
+		return ctx.Err()
 	case <-time.After(s.pause):
 		return nil
 	}

@@ -63,6 +63,8 @@ func newEval() *cobra.Command {
 				return err
 			}
 			switch {
+			case c.episodes < 1:
+				return fmt.Errorf("--episodes %d, want at least 1", c.episodes)
 			case c.verify && len(c.urls) == 0:
 				return errors.New("--verify compares a server with this process and needs --url")
 			case c.verify && c.baseline == baseline.RandomName && len(c.urls) > 1:
@@ -182,7 +184,7 @@ func playOn(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c evalC
 	}
 	defer v.Close()
 	v = c.following(ctx, v)
-	name, policy, closePolicy, err := openPolicy(v, c)
+	name, policy, closePolicy, err := openPolicy(ctx, v, c)
 	if err != nil {
 		return "", nil, err
 	}
@@ -193,12 +195,12 @@ func playOn(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c evalC
 
 // openPolicy returns the policy of a model file, or else of a baseline, for the environments
 // of v.
-func openPolicy(v envs.VecEnv, c evalConfig) (name string, p agents.Policy, closePolicy func(), err error) {
+func openPolicy(ctx context.Context, v envs.VecEnv, c evalConfig) (name string, p agents.Policy, closePolicy func(), err error) {
 	if c.model == "" {
 		if f, ok := v.(*follower); ok {
 			return c.baseline, f, func() {}, nil
 		}
-		p, err = baseline.New(v.(*envs.Vec), c.baseline, c.seed)
+		p, err = baseline.NewContext(ctx, v.(*envs.Vec), c.baseline, c.seed)
 		return c.baseline, p, func() {}, err
 	}
 	m, err := readModelFor(c.model, v)

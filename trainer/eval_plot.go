@@ -19,7 +19,7 @@ func plotEpisode(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c 
 	if !ok {
 		return fmt.Errorf("%s has no plot of an episode; --plot needs an environment that has", spec.ID)
 	}
-	name, policy, closePolicy, err := openPolicy(v, c)
+	name, policy, closePolicy, err := openPolicy(ctx, v, c)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ absolute errors, biases, and root mean squares in units of the series.`,
   trainer gang forecast --env-kwargs data:mine --env-kwargs 'series:[web, db]' --csv forecast.csv --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := c.run()
+			all, err := computed(cmd.Context(), c.run)
 			if err != nil {
 				return err
 			}

@@ -159,6 +159,17 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 	if low, high := p.Sizes[0], p.Sizes[len(p.Sizes)-1]; !(c.size >= low && c.size <= high) {
 		return nil, fmt.Errorf("--size %v, want one of the profile's, %v to %v", c.size, low, high)
 	}
+	r, err := computed(ctx, func() (*gangProfile, error) { return c.describe(kwargs, task, filled) })
+	if err != nil {
+		return nil, err
+	}
+	return r, c.files(r)
+}
+
+// describe computes what is shown of the profile that the task plays.
+func (c *gangProfileConfig) describe(kwargs map[string]any, task *gang.Task, filled *gang.Filled) (*gangProfile, error) {
+	ep, m := task.Episode(), task.Instance().Model()
+	p := m.Profile()
 	r := &gangProfile{Sizes: p.Sizes, Shares: p.Shares, Size: c.size, Durations: map[string]seconds{}, Out: c.out, model: m,
 		Penalty: ep.Penalty, Method: task.PenaltyModel(), Windows: task.Instance().Replannings(ep, c.ages)}
 	if filled != nil {
@@ -174,10 +185,9 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 			r.Durations[name] = append(r.Durations[name], m.Duration(k, c.size, share))
 		}
 	}
-	if r.Notes, err = c.notes(kwargs, task); err != nil {
-		return nil, err
-	}
-	return r, c.files(r)
+	var err error
+	r.Notes, err = c.notes(kwargs, task)
+	return r, err
 }
 
 // make returns the profile to make, if there is one, and how much of it was filled in.

@@ -85,7 +85,7 @@ func gangRun(ctx context.Context, c evalConfig, server kwok.Options, progress io
 		return nil, err
 	}
 	defer v.Close()
-	name, policy, closePolicy, err := openPolicy(v, c)
+	name, policy, closePolicy, err := openPolicy(ctx, v, c)
 	if err != nil {
 		return nil, err
 	}

@@ -221,7 +221,7 @@ func (c *qualityConfig) simulate(ctx context.Context, path, rule string, kwargs 
 		return nil, nil, err
 	}
 	defer v.Close()
-	_, p, closePolicy, err := openPolicy(v, evalConfig{model: path, baseline: rule, seed: c.seed})
+	_, p, closePolicy, err := openPolicy(ctx, v, evalConfig{model: path, baseline: rule, seed: c.seed})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -65,7 +65,7 @@ func openModels(ctx context.Context, c evalConfig) (func() (vpa.Model, error), e
 	for _, played := range []string{"data", "format", "split"} { // pods bring their usage
 		delete(kwargs, played)
 	}
-	open := func() (vpa.Model, error) { return openModel(spec, kwargs, c) }
+	open := func() (vpa.Model, error) { return openModel(ctx, spec, kwargs, c) }
 	if c.baseline != "" {
 		if open, err = vpa.OpenBaseline(spec, kwargs, c.baseline); err != nil {
 			return nil, err
@@ -82,12 +82,12 @@ func openModels(ctx context.Context, c evalConfig) (func() (vpa.Model, error), e
 }
 
 // openModel makes the model of a container from the model file of c.
-func openModel(spec *envs.Spec, kwargs map[string]any, c evalConfig) (vpa.Model, error) {
+func openModel(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c evalConfig) (vpa.Model, error) {
 	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: kwargs})
 	if err != nil {
 		return vpa.Model{}, err
 	}
-	_, policy, closePolicy, err := openPolicy(v, c)
+	_, policy, closePolicy, err := openPolicy(ctx, v, c)
 	if err != nil {
 		return vpa.Model{}, errors.Join(err, v.Close())
 	}

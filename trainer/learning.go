@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,6 +59,9 @@ func newLearning() *cobra.Command {
 				c.ownSeeds = true
 			}
 			runs, err := c.trainAll(cmd.Context(), chosen, cmd.ErrOrStderr())
+			if err != nil && cmd.Context().Err() != nil {
+				return c.interrupted(cmd, chosen, runs)
+			}
 			if err != nil {
 				return err
 			}
@@ -83,19 +87,41 @@ func chooseGates(only []string) ([]gate, error) {
 	if len(only) == 0 {
 		return gates, nil
 	}
-	var chosen []gate
-	for _, g := range gates {
-		if slices.ContainsFunc(only, func(words string) bool {
-			several := strings.Split(words, ",")
-			return words == g.name || slices.Contains(several, g.name) || slices.Contains(several, g.algo)
-		}) {
-			chosen = append(chosen, g)
+	wanted := map[string]bool{}
+	for _, arg := range only {
+		words := []string{arg}
+		if !slices.ContainsFunc(gates, func(g gate) bool { return g.name == arg }) {
+			words = strings.Split(arg, ",")
+		}
+		var missing []string
+		for _, w := range words {
+			found := false
+			for _, g := range gates {
+				if w == g.name || w == g.algo {
+					wanted[g.name], found = true, true
+				}
+			}
+			if !found {
+				missing = append(missing, w)
+			}
+		}
+		if len(missing) == len(words) { // perhaps one name with commas
+			missing = []string{arg}
+		}
+		if len(missing) > 0 {
+			return nil, fmt.Errorf("--only: no row %q; want an algorithm, %s, or a row: %s", missing[0], strings.Join(algos, ", "), rowNames())
 		}
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no row %q; there are the algorithms %s", only, strings.Join(algos, ", "))
+	return slices.DeleteFunc(slices.Clone(gates), func(g gate) bool { return !wanted[g.name] }), nil
+}
+
+// rowNames lists the names of the gates.
+func rowNames() string {
+	var names []string
+	for _, g := range gates {
+		names = append(names, strconv.Quote(g.name))
 	}
-	return chosen, nil
+	return strings.Join(names, ", ")
 }
 
 // learned is what became of one training.
@@ -150,6 +176,28 @@ func (c *learningConfig) seedsOf(g gate) seedRange {
 		return g.seeds
 	}
 	return seedRange{c.seed, c.seeds}
+}
+
+// interrupted reports the trainings that are complete, and returns the interrupt.
+func (c *learningConfig) interrupted(cmd *cobra.Command, chosen []gate, runs [][]learned) error {
+	var gates []gate
+	var complete [][]learned
+	n, of := 0, 0
+	for i, g := range chosen {
+		of += c.seedsOf(g).n
+		some := slices.DeleteFunc(runs[i], func(l learned) bool { return len(l.curve) == 0 })
+		if n += len(some); len(some) > 0 {
+			gates, complete = append(gates, g), append(complete, some)
+		}
+	}
+	var err error
+	if n > 0 {
+		if err = c.report(cmd, gates, complete); errors.Is(err, errGate) {
+			err = nil // of trainings that are missing, too
+		}
+	}
+	return errors.Join(fmt.Errorf("%w: %d of %d trainings are complete, in %s; the same command begins anew, and --only and --seed choose those that are missing",
+		errInterrupted, n, of, c.logFolder), err)
 }
 
 func (c *learningConfig) trainOne(ctx context.Context, g gate, seed uint64) (learned, error) {

@@ -73,7 +73,7 @@ func TestChooseGates(t *testing.T) {
 			t.Errorf("--only %q (-want +got):\n%s", tc.only, d)
 		}
 	}
-	if _, _, err := execute(t, context.Background(), "learning", "--only", "DQN (RL Zoo, hard target)"); err == nil || !strings.Contains(err.Error(), `no row ["DQN (RL Zoo, hard target)"]`) {
+	if _, _, err := execute(t, context.Background(), "learning", "--only", "DQN (RL Zoo, hard target)"); err == nil || !strings.Contains(err.Error(), `no row "DQN (RL Zoo, hard target)"`) {
 		t.Errorf("a row that there is not: %v", err)
 	}
 }

@@ -51,10 +51,11 @@ func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.C
 // localSearch improves the greedy placement by the best moves and swaps.
 func localSearch(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
 	x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
-	if err == nil {
-		p.LocalSearch(ctx, x)
+	if err != nil {
+		return nil, err
 	}
-	return x, err
+	p.LocalSearch(ctx, x)
+	return x, ctx.Err() // a search that was cut short is not the method
 }
 
 // solve returns the best placement that the integer program finds.

@@ -98,6 +98,9 @@ func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []lra.Con
 	means := make([]lraMean, len(lraMethods)+1)
 	n := float64(len(batches))
 	for i, batch := range batches {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		p, err := lra.NewProblem(plan, nodes, batch)
 		if err != nil {
 			return nil, err

@@ -63,7 +63,10 @@ func newLRATrain(how lraTraining) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.report(cmd, &o.lraFlags)
+			if err := r.report(cmd, &o.lraFlags); err != nil {
+				return err
+			}
+			return o.interrupted(cmd.Context(), r)
 		},
 	}
 	o.add(cmd)
@@ -79,6 +82,18 @@ func newLRATrain(how lraTraining) *cobra.Command {
 	f.Float64Var(&o.config.Explore, "explore", how.config.Explore, "share of the steps at which the policy decides; at the others the best episode is repeated")
 	f.BoolVar(&o.config.Replay, "replay", how.config.Replay, "learn from the best trajectories again")
 	return cmd
+}
+
+// interrupted returns an error if ctx ended the training before its episodes and its budget.
+func (o *lraTrainFlags) interrupted(ctx context.Context, r *lraResult) error {
+	if ctx.Err() == nil || r.Episodes >= o.episodes {
+		return nil
+	}
+	kept := "--out would have kept the model"
+	if o.out != "" {
+		kept = "the model is in " + o.out
+	}
+	return fmt.Errorf("%w after %d of %d episodes: the best placement until then is reported, and %s; the same command begins anew", errInterrupted, r.Episodes, o.episodes, kept)
 }
 
 // lraPoint is an update of a training.

@@ -25,10 +25,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	if err := executeRoot(ctx, newRoot()); err != nil {
 		fmt.Fprintln(os.Stderr, "trainer:", err)
 		if errors.Is(err, errInterrupted) {
-			os.Exit(130)
+			os.Exit(statusInterrupted)
 		}
 		os.Exit(1)
 	}

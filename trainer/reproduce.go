@@ -50,7 +50,7 @@ window, lambda, penalty and steps select it.`,
 					}
 				}
 			}
-			results, err := gang.Reproduce(dir, cases...)
+			results, err := computed(cmd.Context(), func() ([]gang.Result, error) { return gang.Reproduce(dir, cases...) })
 			if err != nil {
 				return err
 			}

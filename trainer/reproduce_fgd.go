@@ -122,7 +122,9 @@ func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, see
 	if len(c.models) == 1 {
 		run, err = reproduceModel(cmd.Context(), c.models[0], nodeFile, podFile, seed, c.ratio)
 	} else {
-		run, err = reproduceHeuristic(nodeFile, podFile, c.policies[0], seed, c.ratio)
+		run, err = computed(cmd.Context(), func() (*gpu.Run, error) {
+			return reproduceHeuristic(nodeFile, podFile, c.policies[0], seed, c.ratio)
+		})
 	}
 	if err != nil {
 		return err

@@ -39,7 +39,8 @@ is printed, with or without --json.`,
 				if cmd.Flags().Changed("data") {
 					return errors.New("--data holds expected values of the scenarios, not of --usage: give one of them")
 				}
-				return replayUsage(cmd, usage, every)
+				_, err := computed(cmd.Context(), func() (any, error) { return nil, replayUsage(cmd, usage, every) }) // may wait for standard input
+				return err
 			}
 			if cmd.Flags().Changed("every") {
 				return errors.New("--every needs --usage")

@@ -102,6 +102,8 @@ func (r *run) train(ctx context.Context) error {
 	switch {
 	case err == nil, errors.Is(err, errInterrupted):
 		return err
+	case ctx.Err() != nil && r.learner.NumTimesteps() == r.first:
+		return fmt.Errorf("%w before the first timestep: nothing is saved, and the same command begins anew", errInterrupted)
 	case r.saved == "":
 		return fmt.Errorf("after %d timesteps: %w; no checkpoint was saved before", r.learner.NumTimesteps(), err)
 	}
@@ -145,7 +147,7 @@ func (r *run) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if metrics == nil {
+		if metrics == nil && !r.canPause() {
 			continue
 		}
 		done = r.learner.NumTimesteps() >= end // whole rollouts, as in SB3
@@ -156,6 +158,14 @@ func (r *run) loop(ctx context.Context) error {
 	}
 	r.bar.Close()
 	return r.finish()
+}
+
+// canPause reports whether the learner, which has not learned from the last step, can be saved as
+// after an update: DQN before learning_starts, which must not delay the training's end, an
+// interrupt, evaluations and checkpoints; and DQN at stopAt, in the middle of train_freq steps.
+func (r *run) canPause() bool {
+	l, ok := r.learner.trainable.(interface{ Collected() bool })
+	return ok && (l.Collected() || r.stopAt > 0 && r.learner.NumTimesteps() >= r.stopAt)
 }
 
 // checkObs reports an observation that is not finite, from which nothing can be learned.
@@ -205,10 +215,15 @@ func (r *run) recordEpisodes(b *envs.Batch) error {
 }
 
 // afterUpdate logs, evaluates and saves when it is time, and stops when ctx has ended. The last
-// update is logged in any case.
+// update is logged in any case; metrics are nil if nothing was learned.
 func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool) error {
 	step := r.learner.NumTimesteps()
-	r.rollouts++
+	learned := metrics != nil
+	if learned {
+		r.rollouts++
+	} else {
+		metrics = agents.Metrics{}
+	}
 	r.bar.Update(int64(step))
 	evaluated := step >= r.nextEval
 	if evaluated {
@@ -219,7 +234,7 @@ func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool
 		}
 		maps.Copy(metrics, eval)
 	}
-	if evaluated || last || step >= r.nextLog {
+	if evaluated || last || learned && step >= r.nextLog {
 		r.nextLog = step + logEvery
 		if err := r.log(step, metrics); err != nil {
 			return err

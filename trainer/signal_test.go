@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,7 +22,14 @@ const patience = 2 * time.Minute
 // childVariable makes this test binary the trainer itself.
 const childVariable = "KUBERNASIUM_TRAINER_CHILD"
 
+// patientVariable makes signals that come before or after those that the trainer heeds do nothing, so
+// that a test can send one again and again.
+const patientVariable = "KUBERNASIUM_TRAINER_PATIENT"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(patientVariable) != "" {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	}
 	if os.Getenv(childVariable) != "" {
 		main()
 		return

@@ -19,9 +19,6 @@ const (
 	compareSeed = 2_000_000_000
 )
 
-// errInterrupted is returned by a training that was stopped by a signal, after it has saved.
-var errInterrupted = errors.New("interrupted")
-
 // trainConfig are the arguments of a training.
 type trainConfig struct {
 	algo, env    string
@@ -122,6 +119,12 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 			}
 			if c.params.NEnvs < 1 || c.params.NTimesteps < 1 || c.evalEpisodes < 1 {
 				return fmt.Errorf("n_envs %d, n_timesteps %d, eval-episodes %d: want at least 1 of each", c.params.NEnvs, c.params.NTimesteps, c.evalEpisodes)
+			}
+			if c.evalFreq < 0 || c.saveFreq < 0 {
+				return fmt.Errorf("--eval-freq %d, --save-freq %d: want at least 0, which is never", c.evalFreq, c.saveFreq)
+			}
+			if compare < 0 || compare == 1 {
+				return fmt.Errorf("--compare %d, want 0 for no comparison, or at least 2 episodes for an interval", compare)
 			}
 			if err := c.imitate.check(spec, c.urls); err != nil {
 				return err

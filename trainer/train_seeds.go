@@ -25,7 +25,7 @@ type seedsResult struct {
 	Env     string       `json:"env"`
 	Folder  string       `json:"folder"`
 	Seconds float64      `json:"seconds"`   // of all trainings together
-	Eval    estimate     `json:"eval_mean"` // over the seeds, with its 95 % interval
+	Eval    *estimate    `json:"eval_mean"` // over the seeds that were trained to their end, with its 95 % interval; null if none was
 	Seeds   []seedResult `json:"seeds"`
 }
 
@@ -106,7 +106,7 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 			models = append(models, s.best)
 		}
 	}
-	if wantJSON(cmd) && (compare == 0 || len(models) == 0) {
+	if wantJSON(cmd) && (compare == 0 || len(models) == 0 || cmd.Context().Err() != nil) {
 		return errors.Join(append(failed, printJSON(cmd, res))...)
 	}
 	if !wantJSON(cmd) {
@@ -114,7 +114,7 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 			return err
 		}
 	}
-	if compare > 0 && len(models) > 0 {
+	if compare > 0 && len(models) > 0 && cmd.Context().Err() == nil {
 		cc := compareConfig{spec: spec, trained: c.kwargs, given: c.evalKwargs, models: models, episodes: compare, seed: compareSeed,
 			plot: filepath.Join(folder, "comparison.png"), csv: filepath.Join(folder, "comparison.csv")}
 		failed = append(failed, compareAndReport(cmd, cc, res))
@@ -155,13 +155,18 @@ func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c trainConfig, folder strin
 func trainSeed(ctx context.Context, cmd *cobra.Command, spec *envs.Spec, c trainConfig) (seedResult, error) {
 	out := seedResult{Seed: c.seed}
 	if ctx.Err() != nil {
-		out.err = fmt.Errorf("%w before it began", errInterrupted)
+		out.err = fmt.Errorf("%w before it began: nothing is saved", errInterrupted)
 		out.Error = out.err.Error()
 		return out, nil
 	}
 	begun := time.Now()
 	c.params = c.params.clone() // a learner's set-up changes it
 	r, err := newRun(ctx, spec, c, cmd.ErrOrStderr())
+	if err != nil && cmd.Context().Err() != nil {
+		out.err = fmt.Errorf("%w before it began: nothing is saved", errInterrupted)
+		out.Error = out.err.Error()
+		return out, nil
+	}
 	if err != nil {
 		return out, err
 	}
@@ -184,13 +189,14 @@ func (res *seedsResult) estimate() {
 			means = append(means, s.EvalMean)
 		}
 	}
-	res.Eval = estimate(tracking.StudentT(means))
-	if len(means) < 2 { // no interval, which JSON could not say
-		res.Eval.Low, res.Eval.High = res.Eval.Mean, res.Eval.Mean
-	}
 	if len(means) == 0 {
-		res.Eval = estimate{}
+		return
 	}
+	e := estimate(tracking.StudentT(means))
+	if len(means) < 2 { // no interval, which JSON could not say
+		e.Low, e.High = e.Mean, e.Mean
+	}
+	res.Eval = &e
 }
 
 // write leaves the table and the learning curves in the folder.
@@ -243,7 +249,11 @@ func (res *seedsResult) table() *tracking.Table {
 	t := tracking.NewTable(">seed", ">steps", ">seconds", ">mean return", ">std", "best model")
 	for _, s := range res.Seeds {
 		if s.err != nil {
-			t.Append(fmt.Sprint(s.Seed), "", "", "", "", "failed: "+s.Error)
+			what := "failed: "
+			if errors.Is(s.err, errInterrupted) {
+				what = "" // the error says so
+			}
+			t.Append(fmt.Sprint(s.Seed), "", "", "", "", what+s.Error)
 			continue
 		}
 		t.Append(fmt.Sprint(s.Seed), fmt.Sprint(s.Timesteps), fmt.Sprintf("%.0f", s.Seconds), number(s.EvalMean), number(s.EvalStd), s.best)
@@ -256,9 +266,22 @@ func (res *seedsResult) print(cmd *cobra.Command) error {
 	if err := res.table().WriteText(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%s on %s, %d seeds in %.0f s: mean return %.2f, 95 %% interval over seeds %s; logs in %s\n",
-		res.Algo, res.Env, len(res.Seeds), res.Seconds, res.Eval.Mean, interval(res.Eval.Low, res.Eval.High), res.Folder)
-	return nil
+	trained := 0
+	for _, s := range res.Seeds {
+		if s.err == nil {
+			trained++
+		}
+	}
+	of := fmt.Sprintf("%d seeds", trained)
+	if trained < len(res.Seeds) {
+		of = fmt.Sprintf("%d of %d seeds", trained, len(res.Seeds))
+	}
+	figures := "no mean return"
+	if res.Eval != nil {
+		figures = fmt.Sprintf("mean return %.2f, 95 %% interval over seeds %s", res.Eval.Mean, interval(res.Eval.Low, res.Eval.High))
+	}
+	_, err := fmt.Fprintf(w, "\n%s on %s, %s in %.0f s: %s; logs in %s\n", res.Algo, res.Env, of, res.Seconds, figures, res.Folder)
+	return err
 }
 
 // sumProgress shows several trainings as one.

@@ -27,7 +27,7 @@ func execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr 
 	root.SetArgs(args)
 	root.SetOut(&out)
 	root.SetErr(&errOut)
-	err = root.ExecuteContext(ctx)
+	err = executeRoot(ctx, root)
 	return out.String(), errOut.String(), err
 }
 
@@ -310,6 +310,18 @@ func TestErrors(t *testing.T) {
 		{[]string{"train", "--engine", "torch", "-f", dir}, `no engine "torch"; there are fused and gorgonia`},
 		{[]string{"train", "--resume", garbage}, "garbage.safetensors"},
 		{[]string{"train", "--eval-env-kwargs", "window:5", "-f", dir}, `unknown option "window"; did you mean "windows"?`},
+		{[]string{"train", "--eval-freq", "-1", "-f", dir}, "--eval-freq -1, --save-freq 100000: want at least 0"},
+		{[]string{"train", "--save-freq", "-1", "-f", dir}, "--save-freq -1: want at least 0"},
+		{[]string{"train", "--compare", "-1", "-f", dir}, "--compare -1, want 0"},
+		{[]string{"train", "--compare", "1", "-f", dir}, "--compare 1, want 0"},
+		{[]string{"train", "--eval-episodes", "0", "-f", dir}, "eval-episodes 0"},
+		{[]string{"train", "--algo", "dqn", "--params", "normalize:true", "-f", dir}, "hyperparameter normalize is true, and dqn does not normalize; ppo, a2c, reinforce, ppo_lstm do"},
+		{[]string{"train", "--algo", "dqn", "--params", "normalize:{norm_obs: true}", "-f", dir}, "dqn does not normalize"},
+		{[]string{"train", "--algo", "dqn", "--params", "normalize:false", "--params", "tau:-1", "-f", dir}, "tau"},
+		{[]string{"eval", "--env", "classic/CartPole-v1", "--baseline", "random", "--episodes", "0"}, "--episodes 0, want at least 1"},
+		{[]string{"eval", "--env", "classic/CartPole-v1", "--baseline", "random", "--episodes", "-3"}, "--episodes -3, want at least 1"},
+		{[]string{"compare", "--env", "classic/CartPole-v1", "--episodes", "0"}, "--episodes 0, want at least 2"},
+		{[]string{"vpa", "forecaster", "--episodes", "0"}, "--episodes 0, want at least 1"},
 		{[]string{"eval", "--model", garbage}, "garbage.safetensors"},
 		{[]string{"eval"}, "want one of --model and --baseline"},
 		{[]string{"eval", "--env", "k8s/GangWindow-v0", "--baseline", "mpc"}, `no baseline "mpc"; it has`},

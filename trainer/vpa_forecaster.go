@@ -62,6 +62,9 @@ The quantile that is requested is to fit the weighting: 0.2, 0.5, 0.8 for slack_
 				return err
 			}
 			c.kwargs = merge(map[string]any{"encoding": "upstream", "safety": "memory", "hold": 30}, given)
+			if c.Episodes < 1 {
+				return fmt.Errorf("--episodes %d, want at least 1", c.Episodes)
+			}
 			res, err := c.train(cmd.Context(), commandLine(cmd))
 			if err != nil {
 				return err
@@ -131,6 +134,9 @@ func (c *forecasterConfig) train(ctx context.Context, command string) (*forecast
 	for range c.Epochs {
 		sum := 0.0
 		for _, i := range rng.Perm(len(batches)) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			loss, err := t.Step(batches[i])
 			if err != nil {
 				return nil, err

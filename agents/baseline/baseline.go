@@ -16,19 +16,27 @@ const RandomName = envs.RandomName
 // random actions. Its actions must be carried out, since it leaves the environments with what it
 // chooses beside them.
 func New(v *envs.Vec, name string, seed uint64) (agents.Policy, error) {
+	return NewContext(context.Background(), v, name, seed)
+}
+
+// NewContext is New of a policy whose rules, some of which solve for seconds, end with ctx.
+func NewContext(ctx context.Context, v *envs.Vec, name string, seed uint64) (agents.Policy, error) {
 	r, err := envs.NewRules(v, name, seed)
 	if err != nil {
 		return nil, err
 	}
-	return &policy{r}, nil
+	return &policy{ctx, r}, nil
 }
 
 // policy asks the rule of each environment.
-type policy struct{ rules *envs.Rules }
+type policy struct {
+	ctx   context.Context // of Act, whose interface has none
+	rules *envs.Rules
+}
 
 // Act implements [agents.Policy].
 func (p *policy) Act(_ *envs.Batch, actions []float32) error {
-	if err := p.rules.Act(context.Background(), actions); err != nil {
+	if err := p.rules.Act(p.ctx, actions); err != nil {
 		return err
 	}
 	p.rules.LeavePlans()

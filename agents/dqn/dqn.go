@@ -160,6 +160,10 @@ func (l *Learner) Spec() models.Spec { return l.spec }
 // NumTimesteps returns the number of environment steps observed.
 func (l *Learner) NumTimesteps() int { return l.counts.Timesteps }
 
+// Collected reports whether TrainFreq steps of the environments were observed and Update has taken
+// note of them: a moment as after an update, though before LearningStarts is over there is none.
+func (l *Learner) Collected() bool { return !l.acted && l.counts.SinceUpdate == 0 }
+
 // progressRemaining is the share of the training that is to come.
 func (l *Learner) progressRemaining() float64 {
 	return 1 - float64(l.counts.Timesteps)/float64(l.cfg.TotalTimesteps)

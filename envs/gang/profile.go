@@ -64,6 +64,10 @@ type grid struct {
 	points map[gridPoint]float64
 }
 
+// maxShare bounds the millicores of a profile: a thousand cores. A law is fitted by a search over the
+// shares, whose time grows with the greatest.
+const maxShare = 1_000_000
+
 type gridPoint struct {
 	task        string
 	size, share float64
@@ -101,8 +105,8 @@ func (g *grid) add(t *dataset.Table, row []string, index []int) error {
 			return err
 		}
 	}
-	if v[1] <= 0 {
-		return t.Errorf("%s %v, want > 0", profileColumns[2], v[1])
+	if v[1] <= 0 || v[1] > maxShare {
+		return t.Errorf("%s %v, want > 0 and at most %v", profileColumns[2], v[1], float64(maxShare))
 	}
 	if v[2] <= 0 {
 		return t.Errorf("%s %v, want > 0", profileColumns[3], v[2])

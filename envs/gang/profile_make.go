@@ -155,13 +155,17 @@ func checkGrid(p *Profile) error {
 	for _, axis := range []struct {
 		name   string
 		values []float64
-	}{{"workload sizes", p.Sizes}, {"CPU shares", p.Shares}} {
+		most   float64
+	}{{"workload sizes", p.Sizes, math.MaxFloat64}, {"CPU shares", p.Shares, maxShare}} {
 		if len(axis.values) < minKnots {
 			return fmt.Errorf("gang: %d distinct %s, want at least %d for the cubic spline", len(axis.values), axis.name, minKnots)
 		}
 		for _, v := range axis.values {
 			if !(v > 0) || math.IsInf(v, 1) {
 				return fmt.Errorf("gang: %v among the %s, want numbers above 0, of which a power can be taken", v, axis.name)
+			}
+			if v > axis.most {
+				return fmt.Errorf("gang: %v among the %s, want at most %v millicores", v, axis.name, axis.most)
 			}
 		}
 	}

@@ -150,7 +150,7 @@ func (l *Learner) Run(ctx context.Context, v *envs.Vec, episodes int, budget tim
 	}
 	began := time.Now()
 	for l.played < episodes && time.Since(began) < budget && ctx.Err() == nil {
-		some, err := l.play(ctx, v, better)
+		some, err := l.play(context.WithoutCancel(ctx), v, better) // whole episodes, of which something was learned
 		if err != nil {
 			return err
 		}
