@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -60,7 +58,10 @@ func newTune() *cobra.Command {
 All trials are trained for a short time; of each rung the best 1/reduction-factor go on where
 they stopped, reduction-factor times as long, and the last are trained to --n-timesteps. A rung is
 judged by the mean return of held-out episodes. With 16 trials and a factor of 4, 16 are trained to
-1/16 of the timesteps, 4 to 1/4 and 1 to the end: three whole trainings' worth.
+1/16 of the timesteps, 4 to 1/4 and 1 to the end: three whole trainings' worth. All trials of a rung
+are trained for the same number of steps: a multiple of the rollouts, n_steps times n_envs, of every
+trial, the next above those shares. Those of reinforce, which learns from whole episodes, end with the
+episodes that are under way.
 
 Search spaces are data: trainer/searchspaces has those built in, which --search-space replaces.
 What --params or --conf-file sets is not searched. Source: Jamieson and Talwalkar,
@@ -169,7 +170,7 @@ func (t *tuner) tuneAndReport(cmd *cobra.Command) error {
 func (t *tuner) progressBar(cmd *cobra.Command) *tracking.ProgressBar {
 	var total, done, before int64
 	n := int64(t.study.Trials)
-	for _, steps := range t.study.rungs() {
+	for _, steps := range t.study.Rungs {
 		total += n * (int64(steps) - before)
 		n, before = max(1, n/int64(t.study.Reduction)), int64(steps)
 	}
@@ -192,7 +193,7 @@ func (t *tuner) tune(ctx context.Context) error {
 	for i := range trials {
 		trials[i] = i
 	}
-	for rung, steps := range t.study.rungs() {
+	for rung, steps := range t.study.Rungs {
 		results := make([]rungResult, len(trials))
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(t.jobs)
@@ -219,31 +220,6 @@ func (t *tuner) tune(ctx context.Context) error {
 	return nil
 }
 
-// params returns the hyperparameters of a trial: those tuned for the environment, over them those
-// drawn, and over them those fixed. They are all that differ from the algorithm's defaults, so
-// that a file of them stands for itself.
-func (t *tuner) params(trial int) (map[string]any, error) {
-	base, err := readHyperparams(t.study.Algo, t.study.Env, "", maps.Clone(t.study.Fixed))
-	if err != nil {
-		return nil, err
-	}
-	// Each trial has a generator of its own, so that more trials begin with the same ones.
-	rng := rand.New(pcg.New(t.study.Seed ^ uint64(trial)<<32 ^ searchStream))
-	drawn, err := t.space.sample(rng, map[string]any{"n_envs": base.NEnvs}, t.study.Fixed)
-	if err != nil {
-		return nil, err
-	}
-	tuned, err := configuration(t.study.Algo, t.study.Env, "")
-	if err != nil {
-		return nil, err
-	}
-	return merge(tuned, drawn, t.study.Fixed, map[string]any{"n_timesteps": t.study.Timesteps}), nil
-}
-
-// searchStream separates the random numbers of the search from those of trainings, which may
-// have the same seed. Its value is arbitrary.
-const searchStream = 0x7475_6e65
-
 // train takes a trial to a rung, from where the rung before left it. A trial that fails has a
 // result, too; the error is an interrupt.
 func (t *tuner) train(ctx context.Context, trial, rung, steps int) (rungResult, error) {
@@ -252,11 +228,11 @@ func (t *tuner) train(ctx context.Context, trial, rung, steps int) (rungResult, 
 		return out, errInterrupted
 	}
 	var err error
-	if out.Params, err = t.params(trial); err == nil {
+	if out.Params, err = t.study.params(t.space, trial); err == nil {
 		err = t.trainTo(ctx, &out, steps)
 	}
-	if errors.Is(err, errInterrupted) {
-		return out, err
+	if err != nil && ctx.Err() != nil { // no failure of the trial, which goes on from the rung before
+		return out, errInterrupted
 	}
 	if err != nil {
 		out.Error = err.Error()

@@ -59,6 +59,9 @@ func (j *journal) read(path string) error {
 	for i, line := range bytes.Split(bytes.TrimSuffix(whole, []byte("\n")), []byte("\n")) {
 		if i == 0 {
 			err = json.Unmarshal(line, &j.study)
+			if err == nil && len(j.study.Rungs) == 0 {
+				err = errors.New("a study without rungs, of an older trainer, whose trials of a rung were not trained for as long: begin it anew")
+			}
 		} else {
 			var r rungResult
 			err = json.Unmarshal(line, &r)

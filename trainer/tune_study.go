@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 
+	"github.com/kubernasium/kubernasium/agents/a2c"
+	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
 // study says everything that the outcome of a search depends on.
@@ -25,6 +30,7 @@ type study struct {
 	EvalEpisodes int            `json:"eval_episodes"`
 	Fixed        map[string]any `json:"fixed"`        // hyperparameters that are not searched
 	Space        string         `json:"search_space"` // YAML
+	Rungs        []int          `json:"rungs"`        // timesteps of each rung, the last Timesteps
 }
 
 // rungResult is what a trial came to at a rung.
@@ -80,29 +86,118 @@ func (s *study) complete(conf, spaceFile string) error {
 		return fmt.Errorf("n-timesteps %d, n-trials %d, min-resource %d, eval-episodes %d, n_envs %d: want at least 1 of each; reduction-factor %d: want at least 2",
 			s.Timesteps, s.Trials, s.MinResource, s.EvalEpisodes, h.NEnvs, s.Reduction)
 	}
+	var text []byte
 	if spaceFile == "" {
-		text, err := searchSpaces.ReadFile("searchspaces/" + s.Algo + ".yml")
-		s.Space = string(text)
-		return err
+		spaceFile = "searchspaces/" + s.Algo + ".yml"
+		text, err = searchSpaces.ReadFile(spaceFile)
+	} else {
+		text, err = os.ReadFile(spaceFile)
 	}
-	text, err := os.ReadFile(spaceFile)
 	if err != nil {
 		return err
 	}
 	s.Space = string(text)
-	_, err = parseSearchSpace(spaceFile, text)
-	return err
+	space, err := parseSearchSpace(spaceFile, text)
+	if err != nil {
+		return err
+	}
+	return s.setRungs(space)
 }
 
 // rungs returns the timesteps of each rung: the last is all of them, and each before it one in
-// Reduction, as long as that leaves trials to choose from and is at least MinResource.
-func (s *study) rungs() []int {
-	steps := []int{s.Timesteps}
-	for n := s.Trials / s.Reduction; n >= 1 && steps[0]/s.Reduction >= s.MinResource; n /= s.Reduction {
-		steps = append([]int{steps[0] / s.Reduction}, steps...)
+// Reduction, as long as that leaves trials to choose from and is at least MinResource. All are
+// multiples of unit, the next above, and two that this makes equal are one.
+func (s *study) rungs(unit int) []int {
+	even := func(steps int) int { return (steps + unit - 1) / unit * unit }
+	steps := s.Timesteps
+	rungs := []int{even(steps)}
+	for n := s.Trials / s.Reduction; n >= 1 && steps/s.Reduction >= s.MinResource; n /= s.Reduction {
+		steps /= s.Reduction
+		if even(steps) < rungs[0] {
+			rungs = append([]int{even(steps)}, rungs...)
+		}
 	}
-	return steps
+	return rungs
 }
+
+// mostRounding is how many times as long as asked for rungs may make a study.
+const mostRounding = 4
+
+// setRungs sets Rungs, and Timesteps to the last, such that every trial ends its rollouts at each:
+// all trials of a rung are trained for as many steps.
+func (s *study) setRungs(space searchSpace) error {
+	unit := 1
+	for trial := range s.Trials {
+		drawn, err := s.params(space, trial)
+		if err != nil {
+			return err
+		}
+		h, err := readHyperparams(s.Algo, s.Env, "", drawn)
+		if err != nil {
+			continue // the trial fails, and says why
+		}
+		if n := h.rolloutSteps(); n > 0 {
+			unit = lcm(unit, n)
+		}
+		if unit > mostRounding*s.Timesteps {
+			return fmt.Errorf("the rollouts of trials 0 to %d, of n_steps times n_envs, have the least common multiple of %d steps, and all trials of a rung are trained for as long: want n-timesteps of at least %d, not %d, or n_steps that divide one another",
+				trial, unit, unit, s.Timesteps)
+		}
+	}
+	s.Rungs = s.rungs(unit)
+	s.Timesteps = s.Rungs[len(s.Rungs)-1]
+	return nil
+}
+
+// rolloutSteps returns the environment steps after which a training can pause; 0 if they depend on
+// the episodes.
+func (h hyperparams) rolloutSteps() int {
+	switch c := h.Config.(type) {
+	case *ppo.Config:
+		return c.NSteps * h.NEnvs
+	case *ppo.RecurrentConfig:
+		return c.NSteps * h.NEnvs
+	case *a2c.Config:
+		return c.NSteps * h.NEnvs
+	case *dqn.Config: // at any step
+		return h.NEnvs
+	}
+	return 0
+}
+
+// lcm returns the least common multiple of numbers above 0.
+func lcm(a, b int) int {
+	x, y := a, b
+	for y > 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+// params returns the hyperparameters of a trial: those tuned for the environment, over them those
+// drawn, and over them those fixed. They are all that differ from the algorithm's defaults, so
+// that a file of them stands for itself.
+func (s *study) params(space searchSpace, trial int) (map[string]any, error) {
+	base, err := readHyperparams(s.Algo, s.Env, "", maps.Clone(s.Fixed))
+	if err != nil {
+		return nil, err
+	}
+	// Each trial has a generator of its own, so that more trials begin with the same ones.
+	rng := rand.New(pcg.New(s.Seed ^ uint64(trial)<<32 ^ searchStream))
+	drawn, err := space.sample(rng, map[string]any{"n_envs": base.NEnvs}, s.Fixed)
+	if err != nil {
+		return nil, err
+	}
+	tuned, err := configuration(s.Algo, s.Env, "")
+	if err != nil {
+		return nil, err
+	}
+	return merge(tuned, drawn, s.Fixed, map[string]any{"n_timesteps": s.Timesteps}), nil
+}
+
+// searchStream separates the random numbers of the search from those of trainings, which may
+// have the same seed. Its value is arbitrary.
+const searchStream = 0x7475_6e65
 
 // promote returns the trials of a rung that go on: the best one in reduction, at least one, in
 // the order of their means. Trials that failed do not.

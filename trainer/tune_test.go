@@ -110,20 +110,66 @@ level: {uniform: [-2, -2]}
 
 func TestRungs(t *testing.T) {
 	for _, tc := range []struct {
-		trials, reduction, least, steps int
-		want                            []int
+		trials, reduction, least, steps, unit int
+		want                                  []int
 	}{
-		{16, 4, 1, 100000, []int{6250, 25000, 100000}},
-		{16, 4, 7000, 100000, []int{25000, 100000}},
-		{27, 3, 1, 2700, []int{100, 300, 900, 2700}},
-		{26, 3, 1, 2700, []int{300, 900, 2700}},
-		{3, 4, 1, 100, []int{100}},
-		{1, 2, 1, 100, []int{100}},
+		{16, 4, 1, 100000, 1, []int{6250, 25000, 100000}},
+		{16, 4, 7000, 100000, 1, []int{25000, 100000}},
+		{27, 3, 1, 2700, 1, []int{100, 300, 900, 2700}},
+		{26, 3, 1, 2700, 1, []int{300, 900, 2700}},
+		{3, 4, 1, 100, 1, []int{100}},
+		{1, 2, 1, 100, 1, []int{100}},
+		{16, 4, 1, 100000, 4096, []int{8192, 28672, 102400}},
+		{16, 4, 1, 100000, 30000, []int{30000, 120000}}, // 6250 and 25000 would both be 30000
+		{16, 4, 1, 100, 1000, []int{1000}},
 	} {
 		s := study{Trials: tc.trials, Reduction: tc.reduction, MinResource: tc.least, Timesteps: tc.steps}
-		if diff := cmp.Diff(tc.want, s.rungs()); diff != "" {
+		if diff := cmp.Diff(tc.want, s.rungs(tc.unit)); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", tc, diff)
 		}
+	}
+}
+
+// TestTuneEqualRungs: trials whose rollouts differ, and of DQN such that have not begun to learn or
+// that are in the middle of train_freq steps, are trained for the same number of steps at each rung.
+func TestTuneEqualRungs(t *testing.T) {
+	for _, tc := range []struct {
+		algo, space string
+		want        []int
+	}{
+		// 2 environments: the rollouts are 16, 64 and 200 steps, whose multiple is 1600.
+		{"a2c", "n_steps: {choice: [8, 32, 100]}", []int{1600, 3200}},
+		{"ppo", "n_steps: {choice: [16, 48]}\nbatch_size: {choice: [32]}\nn_epochs: {choice: [1]}", []int{576, 1056, 2016}},
+		{"dqn", "learning_starts: {choice: [0, 100, 10000]}\ntrain_freq: {choice: [3, 7, 300]}\ngradient_steps: {choice: [1]}", []int{500, 1000, 2000}},
+	} {
+		t.Run(tc.algo, func(t *testing.T) {
+			space := filepath.Join(t.TempDir(), "space.yml")
+			if err := os.WriteFile(space, []byte(tc.space), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			res := tuneResultOf(t, "tune", "--algo", tc.algo, "--env", "classic/CartPole-v1", "--n-trials", "9", "--reduction-factor", "2", "-n", "2000",
+				"--min-resource", "500", "--eval-episodes", "1", "--params", "n_envs:2", "--params", "net_arch:[4]", "--search-space", space, "-f", t.TempDir(), "--json")
+			j, err := resumeJournal(res.Folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.close()
+			for _, r := range j.results {
+				if r.Error != "" || r.Timesteps != tc.want[r.Rung] {
+					t.Errorf("trial %d with %v at rung %d: %d timesteps, %q; want %d", r.Trial, r.Params, r.Rung, r.Timesteps, r.Error, tc.want[r.Rung])
+				}
+			}
+			if got := res.Best.Params["n_timesteps"]; got != float64(tc.want[len(tc.want)-1]) {
+				t.Errorf("best.yml has n_timesteps %v, want %d", got, tc.want[len(tc.want)-1])
+			}
+		})
+	}
+	space := filepath.Join(t.TempDir(), "space.yml")
+	if err := os.WriteFile(space, []byte("n_steps: {choice: [97, 101, 103, 107]}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := execute(t, context.Background(), "tune", "--algo", "a2c", "--env", "classic/CartPole-v1", "--search-space", space, "-n", "2000", "-f", t.TempDir()); err == nil || !strings.Contains(err.Error(), "least common multiple") {
+		t.Errorf("n_steps without a common multiple: %v", err)
 	}
 }
 
@@ -174,9 +220,9 @@ func TestTune(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer j.close()
-			late := 64 // a trial ends with an update
+			late := 0
 			if algo == "reinforce" {
-				late = 64 * 60 // which has up to 64 whole episodes of a random policy
+				late = 64 * 60 // an update has up to 64 whole episodes of a random policy
 			}
 			count, byRung := map[int]int{}, map[int][]rungResult{}
 			for _, r := range j.results {
