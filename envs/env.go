@@ -73,6 +73,13 @@ type Renderer interface {
 	RenderRGB(s *cluster.State) *image.RGBA
 }
 
+// Noter is implemented by tasks that know of something in their data that a user should know, though
+// they play it, such as samples that are missing.
+type Noter interface {
+	// Notes returns sentences, each with a file and a line; the same for all copies.
+	Notes() []string
+}
+
 // Charter is implemented by tasks that can show an episode over time.
 type Charter interface {
 	// Chart returns the running episode, or the one that has ended, as it went so far.

@@ -144,6 +144,14 @@ func (v *Vec) startShards(shards int) {
 	}
 }
 
+// Notes returns what a user should know of the data that the environments play; see [Noter].
+func (v *Vec) Notes() []string {
+	if n, ok := v.envs[0].task.(Noter); ok {
+		return n.Notes()
+	}
+	return nil
+}
+
 // Spec implements [VecEnv].
 func (v *Vec) Spec() *Spec { return v.spec }
 

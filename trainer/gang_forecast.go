@@ -89,6 +89,11 @@ func (c *gangForecastConfig) run() ([]gang.ForecastError, error) {
 	if err != nil {
 		return nil, err
 	}
+	notes, err := gang.Notes(o)
+	if err != nil {
+		return nil, err
+	}
+	warn(notes)
 	return gang.ForecastErrors(o, c.draws, c.seed)
 }
 

@@ -138,6 +138,7 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 		return nil, err
 	}
 	defer v.Close()
+	warn(v.Notes())
 	if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &c.seed}); err != nil {
 		return nil, err
 	}

@@ -173,6 +173,7 @@ func TestGangProfileRefuses(t *testing.T) {
 		{[]string{"--sizes", "1,2,3,4"}, "want --fill or --laws"},
 		{[]string{"--laws", laws, "--smooth"}, "--smooth"},
 		{[]string{"--laws", laws, "--sizes", "1,2"}, "2 distinct workload sizes"},
+		{[]string{"--laws", laws, "--shares", "1000,2000,4000,1e9"}, "1e+09 among the CPU shares, want at most 1000000 millicores"},
 		{[]string{"--laws", laws, "--env-kwargs", "profile:x"}, "profile"},
 		{[]string{"--laws", laws, "--env-kwargs", "total_cpu_m:8050"}, "total_cpu_m is 8050"},
 		{[]string{"--fill", laws}, laws},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"sync"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
@@ -36,6 +38,18 @@ func lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
 	return v.Spec(), v.Close()
 }
 
+// warned are the notes that were logged.
+var warned sync.Map
+
+// warn logs what is to be known of data, each note once in a process.
+func warn(notes []string) {
+	for _, note := range notes {
+		if _, again := warned.LoadOrStore(note, true); !again {
+			slog.Warn(note)
+		}
+	}
+}
+
 // openEnvs makes n environments in this process or, with urls, on those servers, as one vector
 // of which each server has an equal part.
 func openEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
@@ -44,6 +58,7 @@ func openEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions,
 		if err != nil {
 			return nil, err // not v, which is a nil *Vec and would be no nil VecEnv
 		}
+		warn(v.Notes())
 		return v, nil
 	}
 	if n < len(urls) {

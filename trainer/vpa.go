@@ -156,6 +156,7 @@ func (c *workloadConfig) read(cmd *cobra.Command) ([]workloadInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	warn(report.Holes)
 	var infos []workloadInfo
 	for i := range all {
 		kind := cmp.Or(c.kind, "trace")

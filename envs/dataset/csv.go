@@ -113,6 +113,9 @@ func (t *Table) Number(what, field string) (float64, error) {
 	return v, nil
 }
 
+// Place returns the file and the line of the row that was read last.
+func (t *Table) Place() (name string, line int) { return t.name, t.line }
+
 // Errorf is fmt.Errorf with the place of the row that was read last.
 func (t *Table) Errorf(format string, args ...any) error {
 	return fmt.Errorf(t.reader+"%s:%d: "+format, append([]any{t.name, t.line}, args...)...)

@@ -36,6 +36,20 @@ type ForecastError struct {
 	RMSERaw    []float64   `json:"rmse_raw"`       // in units of the series
 }
 
+// Notes says of which series of the option data rows are missing, and where.
+func Notes(o Options) ([]string, error) {
+	o.Forecaster = ForecasterSeasonal
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	s := &source{opts: o}
+	if o.Data == "" || o.Dynamics != DynamicsSound {
+		return nil, nil
+	}
+	err := s.loadSeries()
+	return s.notes, err
+}
+
 // Predictor forecasts from what was Period steps ago and the part Fade of its present deviation that
 // is left a step later; a Period of 0 repeats the last value.
 type Predictor struct {

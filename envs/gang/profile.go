@@ -105,8 +105,11 @@ func (g *grid) add(t *dataset.Table, row []string, index []int) error {
 			return err
 		}
 	}
-	if v[1] <= 0 || v[1] > maxShare {
-		return t.Errorf("%s %v, want > 0 and at most %v", profileColumns[2], v[1], float64(maxShare))
+	if v[1] <= 0 {
+		return t.Errorf("%s %v, want > 0", profileColumns[2], v[1])
+	}
+	if v[1] > maxShare {
+		return t.Errorf("%s %v, want at most %d", profileColumns[2], v[1], maxShare)
 	}
 	if v[2] <= 0 {
 		return t.Errorf("%s %v, want > 0", profileColumns[3], v[2])

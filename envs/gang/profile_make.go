@@ -165,7 +165,7 @@ func checkGrid(p *Profile) error {
 				return fmt.Errorf("gang: %v among the %s, want numbers above 0, of which a power can be taken", v, axis.name)
 			}
 			if v > axis.most {
-				return fmt.Errorf("gang: %v among the %s, want at most %v millicores", v, axis.name, axis.most)
+				return fmt.Errorf("gang: %v among the %s, want at most %d millicores", v, axis.name, maxShare)
 			}
 		}
 	}

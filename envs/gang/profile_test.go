@@ -63,6 +63,7 @@ func TestParseProfileErrors(t *testing.T) {
 		{"negative", header + "a,1,2,-3\n", "gang: p.csv:2: Duration -3, want > 0"},
 		{"zero", header + "a,1,2,0\n", "gang: p.csv:2: Duration 0, want > 0"},
 		{"zero share", header + "a,1,0,3\n", "gang: p.csv:2: CPU Shares 0, want > 0"},
+		{"a million cores", header + "a,1,1e9,1\n", "gang: p.csv:2: CPU Shares 1e+09, want at most 1000000"},
 		{"no task", header + " ,1,2,3\n", "gang: p.csv:2: Task Name is empty"},
 		{"quote", header + "\"a,1,2,3\n", `gang: p.csv:2: extraneous or missing " in quoted-field`},
 		{"duplicate", header + "a,1,2,3\nb,1,2,3\na, 1.0,2,4\n", "gang: p.csv:4: second row for task a, size 1, shares 2"},

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // Constants of the forecasts of Kube_Gang_Scheduling (E. Wang, 2021).
@@ -26,6 +28,17 @@ type Series struct {
 	Name   string
 	Times  []time.Time // in UTC
 	Values []float64
+	Lines  []int // of the file
+}
+
+// Holes says where rows are missing, by the usual interval between times; it is empty where none is.
+func (s *Series) Holes() string {
+	seconds := make([]float64, len(s.Times))
+	for i, at := range s.Times {
+		seconds[i] = at.Sub(s.Times[0]).Seconds()
+	}
+	holes, usual := dataset.Holes(seconds)
+	return dataset.HolesText("the series", holes, usual, func(i int) string { return fmt.Sprintf("%s:%d", s.Name, s.Lines[i]) })
 }
 
 // ReadSeries reads the series file at path; see ParseSeries.
@@ -72,6 +85,8 @@ func ParseSeries(name string, r io.Reader, minRows int) (*Series, error) {
 			return nil, t.Errorf("timestamp %s does not come after %s of the row before",
 				row[index[0]], s.Times[n-1].Format(timestampLayout))
 		}
+		_, line := t.Place()
+		s.Lines = append(s.Lines, line)
 		s.Times = append(s.Times, at)
 		s.Values = append(s.Values, value)
 	}

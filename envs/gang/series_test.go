@@ -22,6 +22,7 @@ func TestParseSeries(t *testing.T) {
 		Name:   "s.csv",
 		Times:  []time.Time{time.Date(2014, 7, 1, 0, 0, 0, 0, time.UTC), time.Date(2014, 7, 1, 0, 30, 0, 0, time.UTC)},
 		Values: []float64{1.5, -2},
+		Lines:  []int{2, 3},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series differs (-want +got):\n%s", diff)

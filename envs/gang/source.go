@@ -27,6 +27,7 @@ type source struct {
 	series []scaledSeries // of files; empty generates
 	fixed  *Instance      // of compatible dynamics
 	pool   []pooled
+	notes  []string // of the files
 }
 
 // pooled is an instance that is made when it is first drawn.
@@ -161,6 +162,9 @@ func (s *source) loadOne(name string) (scaledSeries, error) {
 	series, err := ReadSeries(path, need)
 	if err != nil {
 		return scaledSeries{}, err
+	}
+	if holes := series.Holes(); holes != "" {
+		s.notes = append(s.notes, holes)
 	}
 	raw := rawSeries{name: path, values: series.Values, day: stepsPerDay(series.Times)}
 	if s.opts.Forecaster == ForecasterFile {

@@ -88,6 +88,9 @@ func (t *Task) Last() Superstep {
 	return Superstep{Replanned: t.step > 0 && t.since == 0, Changed: t.changed, Penalty: t.penalty, Durations: t.durations}
 }
 
+// Notes implements [envs.Noter]: where rows of series are missing.
+func (t *Task) Notes() []string { return t.src.notes }
+
 // PenaltyModel returns the option of that name: what a reconfiguration does to the tasks.
 func (t *Task) PenaltyModel() string { return t.opts.PenaltyModel }
 

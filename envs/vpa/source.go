@@ -22,6 +22,7 @@ type source struct {
 	types    []string          // of generated workloads
 
 	requirements []requirement // of evictions
+	notes        []string      // of the data
 }
 
 // heldOutEvery is how many workloads of a file there are for each that is held out.
@@ -35,10 +36,11 @@ func newSource(o Options, discrete bool) (*source, error) {
 		return s, err
 	}
 	grid := workload.Grid{Interval: s.interval, MaxGap: time.Duration(o.MaxGap * float64(time.Second))}
-	all, _, err := workload.ReadFiles(o.Data, o.Format, grid)
+	all, report, err := workload.ReadFiles(o.Data, o.Format, grid)
 	if err != nil {
 		return nil, err
 	}
+	s.notes = report.Holes
 	s.series, err = split(all, o.Split)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Data, err)

@@ -60,6 +60,9 @@ type Task struct {
 	ops        []cluster.Op
 }
 
+// Notes implements [envs.Noter]: which containers of the data miss samples.
+func (t *Task) Notes() []string { return t.src.notes }
+
 // flags say what became of the last action.
 type flags struct{ repaired, capped bool }
 

@@ -30,6 +30,9 @@ func (s *Session) newVector(r *wire.MakeRequest, n int) (*vector, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, note := range vec.Notes() {
+		s.log.Warn("data", "env", r.Env, "note", note)
+	}
 	v, err := s.layOut(vec, n)
 	if err != nil {
 		if err := vec.Close(); err != nil {

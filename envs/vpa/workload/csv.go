@@ -32,6 +32,7 @@ func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []strin
 		return nil, Report{}, err
 	}
 	c := newCollector(g, true)
+	c.name = name
 	for {
 		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -50,7 +51,8 @@ func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []strin
 		if at[3] >= 0 {
 			id = row[at[3]]
 		}
-		if err := c.add(id, sample{v[0], v[1] * milli, v[2]}); err != nil {
+		_, line := t.Place()
+		if err := c.add(id, sample{v[0], v[1] * milli, v[2], line}); err != nil {
 			return nil, c.report, t.Errorf("%w", err)
 		}
 	}

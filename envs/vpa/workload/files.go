@@ -239,6 +239,7 @@ func readEach(o *opener, names []string, format string, g Grid) ([]Series, Repor
 			return nil, sum, err
 		}
 		sum.Samples, sum.Dropped, sum.Filled = sum.Samples+r.Samples, sum.Dropped+r.Dropped, sum.Filled+r.Filled
+		sum.Holes = append(sum.Holes, r.Holes...)
 		for _, s := range some {
 			if other, ok := seen[s.ID]; ok {
 				return nil, sum, fmt.Errorf("%s: pod %q is in %s too", in.name, s.ID, other)

@@ -127,7 +127,7 @@ func (m *metricsReader) usage(o *metricsObject) error {
 			m.c.report.Dropped++
 			continue
 		}
-		if err := m.c.add(id, sample{float64(o.Timestamp.UnixMilli()) / 1000, used[0] * 1000, used[1]}); err != nil {
+		if err := m.c.add(id, sample{float64(o.Timestamp.UnixMilli()) / 1000, used[0] * 1000, used[1], 0}); err != nil {
 			return err
 		}
 	}

@@ -32,8 +32,11 @@ func TestReadCSV(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
 	}
-	if want := (workload.Report{Samples: 5, Filled: 2}); report != want {
-		t.Errorf("report %+v, want %+v", report, want)
+	// a comes every 30 s, so that of 90, 120, 150, 180 and 210 s there is none.
+	wantReport := workload.Report{Samples: 5, Filled: 2,
+		Holes: []string{`usage.csv:6: 5 samples of "a" are missing before this line, by the usual interval of 30 s`}}
+	if diff := cmp.Diff(wantReport, report); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // Series is the demand of one container over time.
@@ -47,6 +49,9 @@ type Report struct {
 	Samples int `json:"samples"` // used
 	Dropped int `json:"dropped"` // marked as invalid by the format itself: left out
 	Filled  int `json:"filled"`  // intervals without a sample, given the values before them
+
+	// Holes are the containers of which samples are missing, by their usual interval.
+	Holes []string `json:"holes,omitempty"`
 }
 
 // maxAmount bounds a sample, so that no sum over pods overflows: a thousand machines' worth.
@@ -56,6 +61,7 @@ const maxAmount = 1 << 50
 type sample struct {
 	seconds  float64
 	cpu, mem float64 // millicores and bytes; NaN: not in this reading
+	line     int     // of the file; 0 where there are none
 }
 
 // trace gathers the samples of one container.
@@ -67,6 +73,7 @@ type trace struct {
 
 // collector gathers samples by container, and then puts them on a grid.
 type collector struct {
+	name   string // of the file, if samples have its lines
 	grid   Grid
 	ids    map[string]*trace
 	order  []*trace
@@ -136,6 +143,7 @@ func (c *collector) series(t *trace) (Series, error) {
 	if !c.sorted {
 		slices.SortStableFunc(t.samples, func(a, b sample) int { return cmp.Compare(a.seconds, b.seconds) })
 	}
+	c.noteHoles(t)
 	step := c.grid.Interval.Seconds()
 	first, last := t.samples[0].seconds, t.samples[len(t.samples)-1].seconds
 	n := int(min((last-first)/step, maxIntervals)) + 1
@@ -185,6 +193,26 @@ func (c *collector) series(t *trace) (Series, error) {
 		}
 	}
 	return out, nil
+}
+
+// noteHoles notes that samples of a trace are missing.
+func (c *collector) noteHoles(t *trace) {
+	var seconds []float64
+	var lines []int
+	for _, s := range t.samples {
+		if n := len(seconds); n == 0 || s.seconds > seconds[n-1] { // CPU and memory may come apart
+			seconds, lines = append(seconds, s.seconds), append(lines, s.line)
+		}
+	}
+	holes, usual := dataset.Holes(seconds)
+	if text := dataset.HolesText(strconv.Quote(t.id), holes, usual, func(i int) string {
+		if c.name == "" {
+			return fmt.Sprintf("time %v s", seconds[i])
+		}
+		return fmt.Sprintf("%s:%d", c.name, lines[i])
+	}); text != "" {
+		c.report.Holes = append(c.report.Holes, text)
+	}
 }
 
 // gap refuses a hole that is longer than may be filled.

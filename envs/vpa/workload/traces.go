@@ -112,7 +112,7 @@ func azureReadings(in input, size map[string]azureVM, c *collector) error {
 		if percent < 0 || percent > 100 {
 			return t.Errorf("avgcpu is %v, want 0 to 100", percent)
 		}
-		if err := c.add(row[1], sample{at, percent / 100 * vm.cores * 1000, 0}); err != nil {
+		if err := c.add(row[1], sample{at, percent / 100 * vm.cores * 1000, 0, 0}); err != nil {
 			return t.Errorf("%w", err)
 		}
 	}
@@ -208,7 +208,7 @@ func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 			c.report.Dropped++
 			continue
 		}
-		if err := c.add(row[0], sample{at, util[0] / 100 * m.requestMilli, util[1] / 100 * m.memoryBytes}); err != nil {
+		if err := c.add(row[0], sample{at, util[0] / 100 * m.requestMilli, util[1] / 100 * m.memoryBytes, 0}); err != nil {
 			return t.Errorf("%w", err)
 		}
 	}
@@ -282,5 +282,5 @@ func (u *borgUsage) add(c *collector) error {
 	const unit = BorgMemoryGiB * 1024 * mib
 	t := c.of(id)
 	t.limits.MemoryBytes = max(t.limits.MemoryBytes, round(u.AssignedMemory*unit))
-	return c.add(id, sample{float64(u.StartTime) / 1e6, u.AverageUsage.CPUs * BorgCores * 1000, mem * unit})
+	return c.add(id, sample{float64(u.StartTime) / 1e6, u.AverageUsage.CPUs * BorgCores * 1000, mem * unit, 0})
 }
