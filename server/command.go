@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/wire"
+	"github.com/kubernasium/kubernasium/version"
 )
 
 // tokenEnv names the environment variable that holds the bearer token.
@@ -38,8 +39,9 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Serve Kubernasium's environments over WebSocket and unix sockets",
-		Args:  cobra.NoArgs, Version: version, SilenceUsage: true, SilenceErrors: true,
+		Args:  cobra.NoArgs, Version: version.Number, SilenceUsage: true, SilenceErrors: true,
 	}
+	cmd.SetVersionTemplate(version.Text("server"))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.denyFiles = !cmd.Flags().Changed("deny-options") && !o.local()
 		return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -124,7 +126,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	}
 	o.limits.IdleMS, o.limits.HandshakeMS = int(o.idle.Milliseconds()), int(o.handshake.Milliseconds())
 	s := host.New(host.Config{
-		Limits: o.limits, Version: version, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, DrainFor: o.drain, Log: log,
+		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, DrainFor: o.drain, Log: log,
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,7 +149,7 @@ type ready struct {
 }
 
 func (o *options) serve(ctx context.Context, s *host.Server, stdout io.Writer, log *slog.Logger) error {
-	line := ready{PID: os.Getpid(), Version: version, Unix: o.unix}
+	line := ready{PID: os.Getpid(), Version: version.Number, Unix: o.unix}
 	failed := make(chan error, 2)
 	loops := 0
 	start := func(loop func() error) {

@@ -15,6 +15,7 @@ import (
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/version"
 )
 
 const patience = time.Minute
@@ -89,7 +90,7 @@ func play(t *testing.T, url string, opts client.Options) {
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	p := start(t, "--listen", "127.0.0.1:0", "--unix", path)
-	if p.ready.PID != os.Getpid() || p.ready.Version != version || p.ready.Unix != path {
+	if p.ready.PID != os.Getpid() || p.ready.Version != version.Number || p.ready.Unix != path {
 		t.Errorf("ready line %+v", p.ready)
 	}
 	play(t, p.ready.URL, client.Options{})

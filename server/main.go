@@ -18,9 +18,6 @@ import (
 	_ "github.com/kubernasium/kubernasium/kwok" // twins of the environments
 )
 
-// version is the program's, set by the linker in releases.
-var version = "0.1.0-dev"
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

@@ -19,6 +19,7 @@ import (
 
 	_ "github.com/kubernasium/kubernasium/envs/all"
 	_ "github.com/kubernasium/kubernasium/kwok" // twins of the environments
+	"github.com/kubernasium/kubernasium/version"
 )
 
 func main() {
@@ -40,6 +41,7 @@ func newRoot() *cobra.Command {
 		Short:         "Train, tune, evaluate and compare agents for Kubernetes scheduling",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       version.Number,
 		Example: `  trainer envs                                            # what there is to play
   trainer train --algo ppo --env k8s/GangWindow-v0        # train, log, evaluate, save
   trainer enjoy --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --fps 5
@@ -49,6 +51,7 @@ func newRoot() *cobra.Command {
   trainer export --model FILE --onnx FILE                 # for other runtimes
   trainer reproduce gang --data ../shared/data/gang       # published tables, to the digit`,
 	}
+	root.SetVersionTemplate(version.Text("trainer"))
 	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
 	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs(), newEnjoy(), newExport(), newRecord(), newTune(), newLearning(), newCard(), newPodsched(), newVPA(), newLRA(), newGang(), newKwok())
 	return root

@@ -1,0 +1,65 @@
+package version
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestText(t *testing.T) {
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	for _, tc := range []struct {
+		name string
+		info debug.BuildInfo
+		want string
+	}{
+		{"of a commit", debug.BuildInfo{GoVersion: "go1.30", Main: debug.Module{Path: "example.com/m", Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+			{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2030-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "false"},
+		}}, "p version 1.2.3\nmodule: example.com/m v1.2.3\ncommit: abc of 2030-01-02T03:04:05Z\ngo: go1.30 " + platform + "\n"},
+		{"with changes", debug.BuildInfo{GoVersion: "go1.30", Main: debug.Module{Path: "m", Version: "(devel)"}, Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "T"}, {Key: "vcs.modified", Value: "true"},
+		}}, "p version 1.2.3\nmodule: m (devel)\ncommit: abc of T, modified\ngo: go1.30 " + platform + "\n"},
+		{"without version control", debug.BuildInfo{GoVersion: "go1.30", Main: debug.Module{Path: "m", Version: "(devel)"}},
+			"p version 1.2.3\nmodule: m (devel)\ncommit: unknown: built without version control\ngo: go1.30 " + platform + "\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := text("p", "1.2.3", &tc.info); got != tc.want {
+				t.Errorf("text = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPrograms builds the server and the trainer and compares what they print with what git and Go say.
+func TestPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links two programs; run without -short")
+	}
+	commit, err := exec.Command("git", "log", "-1", "--format=%H").Output()
+	if err != nil {
+		t.Skipf("git knows no commit (%v); run in a checkout", err)
+	}
+	for _, program := range []string{"server", "trainer"} {
+		t.Run(program, func(t *testing.T) {
+			binary := filepath.Join(t.TempDir(), program)
+			build := exec.Command("go", "build", "-buildvcs=true", "-ldflags", "-X github.com/kubernasium/kubernasium/version.Number=7.8.9", "-o", binary, "../"+program)
+			build.Stderr = os.Stderr
+			if err := build.Run(); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(binary, "--version").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{program + " version 7.8.9\n", "module: github.com/kubernasium/kubernasium ", "commit: " + strings.TrimSpace(string(commit)) + " of 2", "go: " + runtime.Version()} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%s --version printed\n%s\nwithout %q", program, out, want)
+				}
+			}
+		})
+	}
+}
