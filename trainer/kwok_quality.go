@@ -20,6 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/lease"
 	"github.com/kubernasium/kubernasium/kwok/scheduler"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -269,7 +270,7 @@ func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *conten
 		if err != nil {
 			return nil, 0, err
 		}
-		cfg := scheduler.Config{Name: "custom-scheduler", Policy: p, Budget: qualityBudget, Lease: scheduler.Lease{Identity: id}}
+		cfg := scheduler.Config{Name: "custom-scheduler", Policy: p, Budget: qualityBudget, Lease: lease.Lease{Identity: id}}
 		s, err := scheduler.New(client, cfg)
 		if err != nil {
 			return nil, 0, err

@@ -102,7 +102,8 @@ func newKwokVPA() *cobra.Command {
 	var interval time.Duration
 	var updater, admission, metrics, checkpoints, simulated, once bool
 	var minReplicas int
-	var namespace string
+	var namespace, listen string
+	var elect bool
 	cmd := &cobra.Command{
 		Use:   "vpa",
 		Short: "Recommend what pods request, as a recommender of VerticalPodAutoscaler objects",
@@ -110,7 +111,10 @@ func newKwokVPA() *cobra.Command {
 VerticalPodAutoscaler objects whose spec.recommenders name it: at each interval it reads their pods
 from metrics.k8s.io and writes status.recommendation. What acts on that is upstream's updater, where
 one runs, or with --updater our own by the same rules; with --admission, new pods get the target
-by a mutating webhook. The definitions of the objects are installed where they are missing.`,
+by a mutating webhook. The definitions of the objects are installed where they are missing.
+
+With --leader-elect, of several instances with one name the one that holds the lease recommends. With
+--listen, /livez and /readyz tell whether it hangs and whether it has listed the autoscalers.`,
 		Example: `  trainer kwok up -- --admission=MutatingAdmissionWebhook
   trainer kwok vpa --baseline upstream --metrics --updater --admission
   trainer kwok vpa --model models/pretrained/k8s-VerticalPodAutoscaler-v0/ppo.safetensors --recommender-name ppo`,
@@ -150,11 +154,18 @@ by a mutating webhook. The definitions of the objects are installed where they a
 				defer later(a)
 			}
 			var total vpa.Report
+			if listen != "" {
+				h, err := serveHealth(listen, r)
+				if err != nil {
+					return err
+				}
+				defer later(h)
+			}
 			if once {
 				if total, err = r.Step(ctx); err != nil {
 					return err
 				}
-			} else if err := r.Run(ctx, interval, func(one vpa.Report) { total.Add(one) }); err != nil {
+			} else if err := runRecommender(ctx, r, elect, interval, &total); err != nil {
 				return err
 			}
 			if wantJSON(cmd) {
@@ -176,6 +187,9 @@ by a mutating webhook. The definitions of the objects are installed where they a
 	f.BoolVar(&once, "once", false, "look once and end")
 	f.IntVar(&minReplicas, "min-replicas", 2, "fewer live pods are left alone, where an autoscaler does not say")
 	f.StringVar(&namespace, "namespace", "", "namespace of the autoscalers (default: all)")
+	f.BoolVar(&elect, "leader-elect", false, "recommend only while holding the lease vpa-recommender-NAME in kube-system")
+	f.StringVar(&listen, "listen", "", "address of /livez and /readyz, such as 127.0.0.1:8942 (default: none)")
+	cmd.MarkFlagsMutuallyExclusive("once", "leader-elect")
 	cmd.AddCommand(newKwokVPADemo())
 	return cmd
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/kwok/lease"
 )
 
 const (
@@ -209,7 +210,7 @@ func (w *world) event(pod *corev1.Pod, reason string) (note string) {
 func (w *world) config(p *Policy) Config {
 	return Config{
 		Name: w.namespace, Policy: p, NodeSelector: w.selector(), Budget: patience, FirstRetry: 50 * time.Millisecond, LastRetry: 200 * time.Millisecond,
-		Lease: Lease{Identity: "one", Duration: 15 * time.Second, Renew: 10 * time.Second, Retry: 200 * time.Millisecond},
+		Lease: lease.Lease{Identity: "one", Duration: 15 * time.Second, Renew: 10 * time.Second, Retry: 200 * time.Millisecond},
 		Log:   slog.New(slog.NewTextHandler(logOf{w.t}, nil)),
 	}
 }

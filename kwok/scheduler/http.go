@@ -11,14 +11,19 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/kubernasium/kubernasium/kwok/health"
 )
 
 // maxBody bounds a request: 5,000 Nodes of a few KiB each, as JSON.
 const maxBody = 32 << 20
 
-// Handler returns the HTTP endpoints: GET /healthz and /metrics; POST /filter and /prioritize of a
+// Handler returns the HTTP endpoints: GET /livez, /readyz, /healthz and /metrics; POST /filter and /prioritize of a
 // scheduler extender, which is told of nodes by name (nodeCacheCapable) or in full; and POST /score.
-// With a Token all but /healthz want it, as a bearer token or as the password of basic
+// /livez fails when this instance takes itself for the leader although its lease has run out; /readyz
+// until the informers have listed nodes and pods, too, and when the scheduler ends. An instance that
+// waits for the lease is ready, as kube-scheduler's.
+// With a Token all but these three want it, as a bearer token or as the password of basic
 // authentication, which an extender's URL can hold.
 //
 // A request that cannot be answered has the body {"error": "..."} and the status 400 if it is
@@ -26,6 +31,8 @@ const maxBody = 32 << 20
 // decided, and 503 until the informers have listed nodes and pods.
 func (s *Scheduler) Handler() http.Handler {
 	mux := http.NewServeMux()
+	leads := health.Check{Name: s.watchdog.Name(), Err: func() error { return s.watchdog.Check(nil) }}
+	health.Register(mux, []health.Check{leads}, []health.Check{leads, {Name: "shutdown", Err: s.runs}, {Name: "informer-sync", Err: s.listedAll}})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		status, text := http.StatusOK, "ok"
 		if !s.watches() {
@@ -42,6 +49,22 @@ func (s *Scheduler) Handler() http.Handler {
 		mux.Handle("POST "+path, s.authorized(s.endpoint(path, answer)))
 	}
 	return mux
+}
+
+// listedAll returns an error until the informers have listed nodes and pods.
+func (s *Scheduler) listedAll() error {
+	if !s.watches() {
+		return health.ErrUnsynced
+	}
+	return nil
+}
+
+// runs returns an error once Run is to end.
+func (s *Scheduler) runs() error {
+	if s.ending.Load() {
+		return errors.New("the scheduler is ending")
+	}
+	return nil
 }
 
 // httpError is an error with a status.

@@ -24,9 +24,11 @@ import (
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/kubernasium/kubernasium/kwok/filters"
+	"github.com/kubernasium/kubernasium/kwok/lease"
 )
 
 // Config says what a Scheduler does. Zero fields take their defaults.
@@ -41,7 +43,7 @@ type Config struct {
 	LastRetry  time.Duration // most of that; default 10 s
 
 	Shadow io.Writer // if set, nothing is bound, and a line of JSON tells of each pod that another scheduler of that Name bound
-	Lease  Lease
+	Lease  lease.Lease
 	Token  string // of requests to the handler, if not empty
 	Log    *slog.Logger
 }
@@ -76,10 +78,12 @@ type Scheduler struct {
 	recorder     events.EventRecorder
 	broadcaster  events.EventBroadcaster
 
-	synced  chan struct{} // closed when the first lists are taken in
-	leading atomic.Bool
-	mu      sync.Mutex
-	unfit   map[types.UID]*filters.Pod // pods that fitted no node, or are being tried, to try again when there is room
+	synced   chan struct{} // closed when the first lists are taken in
+	watchdog *leaderelection.HealthzAdaptor
+	leading  atomic.Bool
+	ending   atomic.Bool
+	mu       sync.Mutex
+	unfit    map[types.UID]*filters.Pod // pods that fitted no node, or are being tried, to try again when there is room
 }
 
 // New returns a Scheduler for the API server that client talks to; see kwok.Connect, which refuses
@@ -100,7 +104,7 @@ func New(client kubernetes.Interface, c Config) (*Scheduler, error) {
 	if err := trial.close(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: c, client: client, log: c.Log, unfit: map[types.UID]*filters.Pod{}, synced: make(chan struct{})}
+	s := &Scheduler{cfg: c, client: client, log: c.Log, unfit: map[types.UID]*filters.Pod{}, synced: make(chan struct{}), watchdog: lease.NewWatchdog()}
 	s.cache = newCache(selector, c.AllowRealNodes, assumeFor)
 	s.queue = newQueue(s.cache.order, c.FirstRetry, c.LastRetry)
 	s.metrics = newMetrics(func() float64 { return float64(len(s.cache.waiting(c.Name))) })
@@ -128,7 +132,7 @@ func setDefaults(c *Config) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	c.Lease.setDefaults(c.Name)
+	c.Lease.SetDefaults(c.Name)
 }
 
 // inform makes the informers.
@@ -296,6 +300,7 @@ func (s *Scheduler) watches() bool {
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	context.AfterFunc(ctx, func() { s.ending.Store(true) })
 	for _, f := range s.factories {
 		f.StartWithContext(ctx)
 	}
@@ -324,5 +329,5 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return s.decider.close()
 	}
-	return errors.Join(s.elect(ctx), s.decider.close())
+	return errors.Join(lease.Hold(ctx, s.client, s.cfg.Lease, s.watchdog, s.lead), s.decider.close())
 }

@@ -29,6 +29,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/kwok/lease"
 )
 
 // A Model decides for one container of the pods of one autoscaler.
@@ -81,6 +82,7 @@ type Recommender struct {
 	metrics metrics.MetricsV1beta1Interface
 	log     *slog.Logger
 	known   map[string]*autoscaler // by UID
+	loop    loop
 
 	mu     sync.Mutex
 	admits map[string]admission // by UID: what new pods get
@@ -123,7 +125,8 @@ func New(c Config) (*Recommender, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Recommender{config: c, client: client, api: api, metrics: m, log: c.Log, known: map[string]*autoscaler{}, admits: map[string]admission{}}, nil
+	return &Recommender{config: c, client: client, api: api, metrics: m, log: c.Log, known: map[string]*autoscaler{}, admits: map[string]admission{},
+		loop: loop{watchdog: lease.NewWatchdog()}}, nil
 }
 
 // Run makes a Step now and at each interval until ctx ends. An error of a Step is logged, and the
@@ -131,7 +134,9 @@ func New(c Config) (*Recommender, error) {
 func (r *Recommender) Run(ctx context.Context, interval time.Duration, done func(Report)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	defer r.loop.end()
 	for {
+		r.loop.begin(interval)
 		report, err := r.Step(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.log.Error("step", "err", err)
@@ -156,6 +161,7 @@ func (r *Recommender) Step(ctx context.Context) (Report, error) {
 	if err != nil {
 		return report, err
 	}
+	r.loop.list()
 	report.Autoscalers = len(list)
 	for _, a := range r.known {
 		a.seen = false

@@ -1,0 +1,85 @@
+package vpa
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
+
+	"github.com/kubernasium/kubernasium/kwok/health"
+	"github.com/kubernasium/kubernasium/kwok/lease"
+)
+
+// missedLooks is how many intervals a look may take before the loop counts as hanging, as with
+// upstream's recommender.
+const missedLooks = 5
+
+// loop is what checks see of Run.
+type loop struct {
+	mu       sync.Mutex
+	interval time.Duration
+	began    time.Time // of the last look; zero while Run does not run
+	listed   bool      // a look has listed the autoscalers
+	watchdog *leaderelection.HealthzAdaptor
+}
+
+func (l *loop) begin(interval time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.interval, l.began = interval, time.Now()
+}
+
+func (l *loop) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.began, l.listed = time.Time{}, false
+}
+
+func (l *loop) list() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listed = true
+}
+
+// live returns an error if a look hangs.
+func (l *loop) live() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if since := time.Since(l.began); !l.began.IsZero() && since > missedLooks*l.interval {
+		return fmt.Errorf("the last look began %v ago, with an interval of %v", since.Round(time.Millisecond), l.interval)
+	}
+	return nil
+}
+
+// ready returns an error while Run has not listed the autoscalers.
+func (l *loop) ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.began.IsZero() && !l.listed {
+		return health.ErrUnsynced
+	}
+	return nil
+}
+
+// Checks returns those of /livez: no look takes longer than five intervals, and an instance that
+// takes itself for the leader holds the lease; and those of /readyz: the same, and the autoscalers
+// have been listed. An instance that waits for the lease is ready.
+func (r *Recommender) Checks() (live, ready []health.Check) {
+	live = []health.Check{
+		{Name: "loop", Err: r.loop.live},
+		{Name: r.loop.watchdog.Name(), Err: func() error { return r.loop.watchdog.Check(nil) }},
+	}
+	return live, append(live[:len(live):len(live)], health.Check{Name: "autoscalers-listed", Err: r.loop.ready})
+}
+
+// Lead is Run while this instance holds the lease, until ctx ends.
+func (r *Recommender) Lead(ctx context.Context, l lease.Lease, interval time.Duration, done func(Report)) error {
+	l.SetDefaults("vpa-recommender-" + r.config.Name)
+	return lease.Hold(ctx, r.client, l, r.loop.watchdog, func(ctx context.Context) {
+		r.log.Info("leading", "identity", l.Identity)
+		_ = r.Run(ctx, interval, done) // returns nil
+		r.log.Info("no longer leading", "identity", l.Identity)
+	})
+}
