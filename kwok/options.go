@@ -2,6 +2,7 @@ package kwok
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -22,13 +23,13 @@ import (
 )
 
 // KubeconfigVariable names the environment variable with the file that says how to reach the
-// control plane, where the option kubeconfig is empty. KUBECONFIG is not looked at: it may name a
-// cluster on which people depend.
+// control plane, where the option kubeconfig is empty. In a pod without it, the pod's service account
+// is used. KUBECONFIG is not looked at: it may name a cluster on which people depend.
 const KubeconfigVariable = "KUBERNASIUM_KUBECONFIG"
 
 // Options say which control plane to use. They are options of each twin.
 type Options struct {
-	Kubeconfig     string `opt:"kubeconfig,file" doc:"file that says how to reach the control plane; empty takes that of KUBERNASIUM_KUBECONFIG"`
+	Kubeconfig     string `opt:"kubeconfig,file" doc:"file that says how to reach the control plane; empty takes that of KUBERNASIUM_KUBECONFIG, or in a pod its service account"`
 	AllowRealNodes bool   `opt:"allow_real_nodes" doc:"use a control plane that has nodes which are not KWOK's"`
 }
 
@@ -61,12 +62,9 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	if s.client != nil {
 		return s.client, nil
 	}
-	if s.opts.Kubeconfig == "" {
-		return nil, fmt.Errorf("kwok: neither the option kubeconfig nor %s names a control plane; `trainer kwok up` starts one", KubeconfigVariable)
-	}
-	rc, err := clientcmd.BuildConfigFromFlags("", s.opts.Kubeconfig)
+	rc, err := s.config()
 	if err != nil {
-		return nil, fmt.Errorf("kwok: kubeconfig: %w", err)
+		return nil, err
 	}
 	if s.wrap != nil {
 		s.wrap(rc)
@@ -83,6 +81,29 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	}
 	s.client = client
 	return client, nil
+}
+
+// inCluster returns how a pod reaches the API server; a variable for tests, since its files have
+// fixed paths.
+var inCluster = rest.InClusterConfig
+
+// config returns how to reach the control plane: by the kubeconfig, or in a pod by its service
+// account.
+func (s *server) config() (*rest.Config, error) {
+	if s.opts.Kubeconfig != "" {
+		rc, err := clientcmd.BuildConfigFromFlags("", s.opts.Kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("kwok: kubeconfig: %w", err)
+		}
+		return rc, nil
+	}
+	rc, err := inCluster()
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, fmt.Errorf("kwok: neither the option kubeconfig nor %s names a control plane, and this is no pod; `trainer kwok up` starts one", KubeconfigVariable)
+	} else if err != nil {
+		return nil, fmt.Errorf("kwok: service account of this pod: %w", err)
+	}
+	return rc, nil
 }
 
 // reconnect reads the kubeconfig again, unless somebody has since old was the client: a control

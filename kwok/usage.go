@@ -3,14 +3,12 @@ package kwok
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
@@ -50,9 +48,9 @@ func RESTConfig(ctx context.Context, o Options) (*rest.Config, error) {
 	if _, err := server.connect(ctx); err != nil { // refuses real nodes
 		return nil, err
 	}
-	rc, err := clientcmd.BuildConfigFromFlags("", server.opts.Kubeconfig)
+	rc, err := server.config()
 	if err != nil {
-		return nil, fmt.Errorf("kwok: kubeconfig: %w", err)
+		return nil, err
 	}
 	rc.QPS, rc.UserAgent, rc.WarningHandler = -1, "kubernasium", rest.NoWarnings{}
 	return rc, nil

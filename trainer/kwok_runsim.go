@@ -12,7 +12,7 @@ import (
 
 // serverFlags adds the flags that say which control plane to use.
 func serverFlags(cmd *cobra.Command, o *kwok.Options) {
-	cmd.Flags().StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the control plane (default: that of "+kwok.KubeconfigVariable+")")
+	cmd.Flags().StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the control plane (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
 	cmd.Flags().BoolVar(&o.AllowRealNodes, "allow-real-nodes", false, "use a control plane that has nodes which are not KWOK's")
 }
 
