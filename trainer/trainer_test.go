@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
+	"github.com/kubernasium/kubernasium/version"
 )
 
 // execute runs the command line and returns what it prints on standard output.
@@ -348,6 +350,15 @@ func TestModelOfOtherSpaces(t *testing.T) {
 	} {
 		if _, _, err := execute(t, context.Background(), args...); err == nil || !(errors.Is(err, models.ErrMismatch) || strings.Contains(err.Error(), "unknown option")) {
 			t.Errorf("trainer %s: %v, want ErrMismatch", strings.Join(args, " "), err)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out := mustExecute(t, "--version")
+	for _, want := range []string{"trainer version " + version.Number + "\n", "\ncommit: ", "\ngo: " + runtime.Version()} {
+		if !strings.Contains(out, want) {
+			t.Errorf("trainer --version printed\n%s\nwithout %q", out, want)
 		}
 	}
 }
