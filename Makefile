@@ -39,7 +39,7 @@ controlplane: bin/controlplane ## compile etcd, Kubernetes' servers and KWOK int
 bin/controlplane: $(CONTROLPLANE_SRC)
 	@mkdir -p bin
 	@start=$$SECONDS; version=$$($(CONTROLPLANE_GO) list -m -f '{{.Version}}' k8s.io/kubernetes); \
-		$(CONTROLPLANE_GO) build -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
+		$(CONTROLPLANE_GO) build -buildvcs=auto -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
 
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up

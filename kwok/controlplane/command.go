@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ type options struct {
 	listen        string
 	tokenFile     string
 	clock         string
+	authorization string
 	durable       bool
 	logLevel      string
 	exitWithStdin bool
@@ -48,12 +50,13 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controlplane",
 		Short: "Run etcd, kube-apiserver, kube-scheduler, kube-controller-manager and KWOK in one process",
-		Args:  cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Args:  cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: versions()["kubernetes"],
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetVersionTemplate(versionText())
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "address of the API server; port 0 takes a free one. An address beyond the loopback interface needs a token")
 	f.StringSliceVar(&o.plane.Hosts, "host", nil, "name or address by which clients reach the API server beside the loopback ones; the first goes into the kubeconfig")
@@ -64,11 +67,14 @@ func newCommand() *cobra.Command {
 	f.StringSliceVar(&o.plane.Components, "components", plane.Components, "components to run beside etcd and kube-apiserver; empty runs none")
 	f.StringSliceVar(&o.plane.Controllers, "controllers", plane.DefaultControllers, "controllers of kube-controller-manager")
 	f.StringVar(&o.plane.SchedulerConfig, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, extenders")
-	f.StringSliceVar(&o.plane.Admission, "admission", nil, "admission plugins to run of those that are off for speed, such as LimitRanger")
+	f.StringVar(&o.authorization, "authorization", "always-allow", "always-allow: a client with the token may do everything; rbac: by roles, and pods get their service account's token")
+	f.StringSliceVar(&o.plane.Admission, "admission", nil, "admission plugins to run of those that are off for speed, such as LimitRanger or ServiceAccount; their controllers run, too")
+	f.StringSliceVar(&o.plane.CRDs, "enable-crds", nil, "KWOK's kinds of objects that say what kubectl logs, exec, attach and port-forward do: "+strings.Join(plane.CRDs(), ", ")+". Whoever may create Exec or PortForward objects may run commands as the user of this process, and with Logs or Attach read files")
 	f.StringSliceVar(&o.plane.Stages, "stages", nil, "YAML files with KWOK's stages, or folders of them, instead of the default ones")
 	f.StringVar(&o.clock, "clock", "real", "KWOK's clock: real, or stepped by POST "+plane.ClockPath)
 	f.StringArrayVar(&o.extra, "extra", nil, "COMPONENT:--FLAG, a further flag of kube-apiserver, kube-scheduler or kube-controller-manager; may be repeated")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug (with the components' own logs), info, warn or error")
+	f.Bool("version", false, "print the versions of this program and of its components") // Kubernetes' libraries define one of another type
 	f.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop at the end of stdin, so that the control plane ends with the process that started it")
 	cmd.AddCommand(newHealth())
 	return cmd
@@ -113,11 +119,25 @@ func (o *options) complete() error {
 			return fmt.Errorf("--components has %q, which is none of %s", c, strings.Join(plane.Components, ", "))
 		}
 	}
+	for _, kind := range o.plane.CRDs {
+		if !slices.Contains(plane.CRDs(), kind) {
+			return fmt.Errorf("--enable-crds has %q, which is none of %s", kind, strings.Join(plane.CRDs(), ", "))
+		}
+	}
+	if len(o.plane.CRDs) > 0 && !slices.Contains(o.plane.Components, plane.KWOK) {
+		return errors.New("--enable-crds needs the component " + plane.KWOK)
+	}
 	switch o.clock {
 	case "real", "stepped":
 		o.plane.Stepped = o.clock == "stepped"
 	default:
 		return fmt.Errorf("--clock is %q, want real or stepped", o.clock)
+	}
+	switch o.authorization {
+	case "always-allow", "rbac":
+		o.plane.RBAC = o.authorization == "rbac"
+	default:
+		return fmt.Errorf("--authorization is %q, want always-allow or rbac", o.authorization)
 	}
 	o.plane.ExtraFlags = map[string][]string{}
 	for _, e := range o.extra {
@@ -211,6 +231,32 @@ func (o *options) logger(stderr io.Writer) (*slog.Logger, error) {
 		return nil, err
 	}
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})), nil
+}
+
+// versionText returns what --version prints: the module, its commit and the date of that, Go, and
+// the components.
+func versionText() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{GoVersion: runtime.Version()}
+	}
+	commit := "unknown: built without version control"
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if settings["vcs.revision"] != "" {
+		commit = settings["vcs.revision"] + " of " + settings["vcs.time"]
+		if settings["vcs.modified"] == "true" {
+			commit += ", modified"
+		}
+	}
+	text := fmt.Sprintf("controlplane\nmodule: %s %s\ncommit: %s\ngo: %s %s/%s\n", info.Main.Path, info.Main.Version, commit, info.GoVersion, runtime.GOOS, runtime.GOARCH)
+	of := versions()
+	for _, name := range []string{"kubernetes", "etcd", "kwok"} {
+		text += name + ": " + of[name] + "\n"
+	}
+	return text
 }
 
 // versions tells what this binary was built from.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -30,21 +32,25 @@ var leanAdmission = []string{
 	"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger",
 	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "NodeDeclaredFeatureValidator", "PersistentVolumeClaimResize",
 	"PodSecurity", "ResourceQuota", "RuntimeClass",
-	"ServiceAccount", // forbids pods until the controller has made each namespace's account
+	serviceAccount, // forbids pods until the controller has made each namespace's account
 	"StorageObjectInUseProtection",
 	"TaintNodesByCondition", // taints new nodes until the node-lifecycle controller looks at them
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
 }
 
 // apiServerFlags returns what differs from kube-apiserver's defaults.
-func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, admission []string) []string {
+func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, c Config) []string {
+	mode, admission := "AlwaysAllow", c.Admission
+	if c.RBAC {
+		mode = "RBAC"
+	}
 	flags := []string{
 		"--etcd-servers=" + etcdURL,
 		"--bind-address=" + addr.IP.String(),
 		fmt.Sprintf("--secure-port=%d", addr.Port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", // works with no network at all
 		"--tls-cert-file=" + p.serverCert(), "--tls-private-key-file=" + p.serverKey(),
-		"--token-auth-file=" + p.tokenFile(), "--anonymous-auth=false", "--authorization-mode=AlwaysAllow",
+		"--token-auth-file=" + p.tokenFile(), "--anonymous-auth=false", "--authorization-mode=" + mode,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + p.accountKey(), "--service-account-signing-key-file=" + p.accountKey(),
 		"--requestheader-client-ca-file=" + p.frontCA(), "--requestheader-allowed-names=" + proxyName,
@@ -78,9 +84,10 @@ func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, admission []strin
 	return flags
 }
 
-// runAPIServer starts kube-apiserver on l, with clock at ClockPath unless it is nil. The
-// channel receives when it has ended.
-func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock http.Handler) (<-chan error, error) {
+// runAPIServer starts kube-apiserver on l, with clock at ClockPath unless it is nil. Its connections
+// to nodes, whatever their addresses, go to the unix socket kubelet unless it is empty. The channel
+// receives when it has ended.
+func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock http.Handler, kubelet string) (<-chan error, error) {
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, f := range s.Flags().FlagSets {
@@ -103,6 +110,13 @@ func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock htt
 	conf, err := app.NewConfig(completed)
 	if err != nil {
 		return nil, err
+	}
+	if kubelet != "" {
+		conf.KubeAPIs.Extra.KubeletClientConfig.Lookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
+			return func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", kubelet)
+			}, nil
+		}
 	}
 	if err := sharePods(conf.KubeAPIs.ControlPlane.Generic, completed.Etcd); err != nil {
 		return nil, err

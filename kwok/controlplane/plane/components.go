@@ -20,12 +20,12 @@ import (
 // among them: simulated nodes send no heartbeat when their clock stands still.
 var DefaultControllers = []string{
 	"cronjob-controller", "daemonset-controller", "deployment-controller", "disruption-controller",
-	"garbage-collector-controller", "job-controller", "namespace-controller", "pod-garbage-collector-controller",
-	"replicaset-controller", "replicationcontroller-controller", "statefulset-controller", "ttl-after-finished-controller",
+	"garbage-collector-controller", "job-controller", "namespace-controller", "persistentvolume-binder-controller",
+	"pod-garbage-collector-controller", "replicaset-controller", "replicationcontroller-controller", "statefulset-controller", "ttl-after-finished-controller",
 }
 
 // runControllerManager starts kube-controller-manager. The channel receives when it has ended.
-func runControllerManager(ctx context.Context, kubeconfig string, controllers, extra []string) (<-chan error, error) {
+func runControllerManager(ctx context.Context, kubeconfig string, keys *pki, controllers, extra []string) (<-chan error, error) {
 	o, err := kcmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return nil, err
@@ -41,6 +41,7 @@ func runControllerManager(ctx context.Context, kubeconfig string, controllers, e
 		"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--use-service-account-credentials=false", "--kube-api-qps=2000", "--kube-api-burst=4000",
 		"--controllers=" + strings.Join(controllers, ","),
+		"--service-account-private-key-file=" + keys.accountKey(), "--root-ca-file=" + keys.caCert(),
 	}, extra...)
 	if err := fs.Parse(flags); err != nil {
 		return nil, err

@@ -49,7 +49,9 @@ type Config struct {
 	Components      []string            // of those in Components
 	Controllers     []string            // of kube-controller-manager, in the notation of its flag --controllers
 	SchedulerConfig string              // file with a KubeSchedulerConfiguration, or empty
-	Admission       []string            // admission plugins to run of those that are off for speed
+	Admission       []string            // admission plugins to run of those that are off for speed; the controllers that they need run, too
+	RBAC            bool                // the API server authorizes by roles; otherwise every client may do everything
+	CRDs            []string            // of those in CRDs: kinds of objects by which KWOK answers kubectl logs, exec, attach and port-forward
 	Stages          []string            // YAML files with KWOK's stages, instead of the default ones
 	Stepped         bool                // KWOK's clock stands still until a client steps it: see SteppedClock
 	ExtraFlags      map[string][]string // further flags by component: kube-apiserver, kube-scheduler, kube-controller-manager
@@ -64,6 +66,7 @@ type Plane struct {
 
 	folder *folder
 	client *rest.Config
+	keys   *pki
 	failed chan error // receives when a component ends that should not
 	parts  []part     // in the order of their start
 	log    *slog.Logger
@@ -103,8 +106,14 @@ func Start(ctx context.Context, c Config) (p *Plane, err error) {
 	if err != nil {
 		return p, errors.Join(err, c.Listener.Close())
 	}
+	c = withServiceAccounts(c)
 	if err = p.startServer(ctx, c, handler); err != nil {
 		return p, err
+	}
+	if slices.Contains(c.Components, KWOK) {
+		if err = p.startKubelet(c.CRDs); err != nil {
+			return p, err
+		}
 	}
 	for _, name := range Components { // KWOK first: the scheduler wants its nodes
 		if !slices.Contains(c.Components, name) {
@@ -117,7 +126,7 @@ func Start(ctx context.Context, c Config) (p *Plane, err error) {
 			case Scheduler:
 				return runScheduler(ctx, p.DataDir, p.Kubeconfig, c.SchedulerConfig, c.ExtraFlags[name])
 			default:
-				return runControllerManager(ctx, p.Kubeconfig, c.Controllers, c.ExtraFlags[name])
+				return runControllerManager(ctx, p.Kubeconfig, p.keys, controllersFor(c), c.ExtraFlags[name])
 			}
 		})
 		if err != nil {
@@ -141,10 +150,10 @@ func (p *Plane) startServer(ctx context.Context, c Config, clockHandler http.Han
 
 	addr := c.Listener.Addr().(*net.TCPAddr)
 	p.URL = "https://" + net.JoinHostPort(localHost(addr.IP), strconv.Itoa(addr.Port))
-	p.client = keys.clientConfig(p.URL)
-	flags := append(apiServerFlags(keys, etcdURL, addr, c.Admission), c.ExtraFlags[APIServer]...)
+	p.keys, p.client = keys, keys.clientConfig(p.URL)
+	flags := append(apiServerFlags(keys, etcdURL, addr, c), c.ExtraFlags[APIServer]...)
 	if err := p.run(APIServer, func(ctx context.Context) (<-chan error, error) {
-		return runAPIServer(ctx, c.Listener, flags, clockHandler)
+		return runAPIServer(ctx, c.Listener, flags, clockHandler, p.kubeletSocket(c))
 	}); err != nil {
 		return errors.Join(err, c.Listener.Close())
 	}
@@ -159,6 +168,29 @@ func (p *Plane) startServer(ctx context.Context, c Config, clockHandler http.Han
 		url = "https://" + net.JoinHostPort(c.Hosts[0], strconv.Itoa(addr.Port))
 	}
 	return writeKubeconfig(p.Kubeconfig, url, keys)
+}
+
+// kubeletSocket returns the socket of what answers for kubelets, or nothing if KWOK does not run.
+func (p *Plane) kubeletSocket(c Config) string {
+	if !slices.Contains(c.Components, KWOK) {
+		return ""
+	}
+	return filepath.Join(p.folder.temp, kubeletSocket)
+}
+
+// startKubelet starts what answers for kubelets.
+func (p *Plane) startKubelet(crds []string) error {
+	return p.run("kubelet", func(ctx context.Context) (<-chan error, error) {
+		k, err := newKubelet(ctx, p.client, crds)
+		if err != nil {
+			return nil, err
+		}
+		l, err := net.Listen("unix", filepath.Join(p.folder.temp, kubeletSocket))
+		if err != nil {
+			return nil, err
+		}
+		return runKubelet(ctx, l, p.keys, k, p.log), nil
+	})
 }
 
 // run starts a component whose end before Stop is a failure, unless it returns no channel.

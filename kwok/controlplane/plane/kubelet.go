@@ -1,0 +1,163 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/util/flushwriter"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	utilexec "k8s.io/utils/exec"
+	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
+	"sigs.k8s.io/kwok/pkg/kwok/server"
+)
+
+const (
+	streamIdle     = time.Hour // of exec, attach and port-forward, as KWOK's
+	kubeletSocket  = "kubelet.sock"
+	kubeletHeaders = 10 * time.Second
+)
+
+// A kubelet answers what the API server asks of nodes: logs, exec, attach and port-forward. What it
+// answers is KWOK's: objects of its kinds say which file has a pod's logs, or where a command runs.
+//
+// KWOK's own server listens on a port and asks nobody who he is, which lets every user of the
+// machine run commands as ours. So only its methods are used, behind a socket in a folder
+// that only its owner may enter, to which the API server's connections to nodes are led.
+type kubelet struct {
+	kwok *server.Server
+	crds []string
+}
+
+var (
+	_ remotecommand.Executor    = kubelet{}
+	_ remotecommand.Attacher    = kubelet{}
+	_ portforward.PortForwarder = kubelet{}
+)
+
+// runKubelet serves on l until ctx ends. The channel receives when it has ended.
+func runKubelet(ctx context.Context, l net.Listener, keys *pki, k kubelet, log *slog.Logger) <-chan error {
+	s := &http.Server{
+		Handler: k.handler(), ReadHeaderTimeout: kubeletHeaders,
+		TLSNextProto: nil, Protocols: new(http.Protocols), // exec upgrades the connection, which HTTP/2 cannot
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	s.Protocols.SetHTTP1(true)
+	done := make(chan error, 1)
+	go func() { done <- s.ServeTLS(l, keys.serverCert(), keys.serverKey()) }()
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	return done
+}
+
+// handler has the paths of a kubelet.
+func (k kubelet) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.logs)
+	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
+		if o := streams(w, r); o != nil {
+			remotecommand.ServeExec(w, r, k, podOf(r), "", r.PathValue("container"), r.URL.Query()["command"], o,
+				streamIdle, remotecommand.DefaultStreamCreationTimeout, remotecommand.SupportedStreamingProtocols)
+		}
+	})
+	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
+		if o := streams(w, r); o != nil {
+			remotecommand.ServeAttach(w, r, k, podOf(r), "", r.PathValue("container"), o,
+				streamIdle, remotecommand.DefaultStreamCreationTimeout, remotecommand.SupportedStreamingProtocols)
+		}
+	})
+	mux.HandleFunc("/portForward/{namespace}/{pod}", func(w http.ResponseWriter, r *http.Request) {
+		o, err := portforward.NewV4Options(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		portforward.ServePortForward(w, r, k, podOf(r), "", o, streamIdle, remotecommand.DefaultStreamCreationTimeout, portforward.SupportedProtocols)
+	})
+	return mux
+}
+
+func streams(w http.ResponseWriter, r *http.Request) *remotecommand.Options {
+	o, err := remotecommand.NewOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return nil
+	}
+	return o
+}
+
+// podOf returns a request's pod as KWOK's methods want it: NAME/NAMESPACE.
+func podOf(r *http.Request) string { return r.PathValue("pod") + "/" + r.PathValue("namespace") }
+
+// logs answers with a container's logs. The API server passes the text of status 400 on.
+func (k kubelet) logs(w http.ResponseWriter, r *http.Request) {
+	options := &corev1.PodLogOptions{}
+	err := legacyscheme.ParameterCodec.DecodeParameters(r.URL.Query(), corev1.SchemeGroupVersion, options)
+	out := &begun{Writer: flushwriter.Wrap(w)}
+	if err == nil {
+		err = k.kwok.GetContainerLogs(r.Context(), r.PathValue("pod"), r.PathValue("namespace"), r.PathValue("container"), options, out, out)
+		err = k.explained(err, v1alpha1.LogsKind, v1alpha1.ClusterLogsKind)
+	}
+	if err != nil && !out.yes {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+}
+
+// begun is a writer that knows whether anything was written.
+type begun struct {
+	io.Writer
+	yes bool
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	b.yes = true
+	return b.Writer.Write(p)
+}
+
+// ExecInContainer implements [remotecommand.Executor]. The status of a command that fails is the
+// client's.
+func (k kubelet) ExecInContainer(ctx context.Context, name, uid, container string, cmd []string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, timeout time.Duration) error {
+	err := k.kwok.ExecInContainer(ctx, name, uid, container, cmd, in, out, errOut, tty, resize, timeout)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return utilexec.CodeExitError{Err: exit, Code: exit.ExitCode()}
+	}
+	return k.explained(err, v1alpha1.ExecKind, v1alpha1.ClusterExecKind)
+}
+
+// AttachContainer implements [remotecommand.Attacher].
+func (k kubelet) AttachContainer(ctx context.Context, name, uid, container string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
+	err := k.kwok.AttachContainer(ctx, name, uid, container, in, out, errOut, tty, resize)
+	return k.explained(err, v1alpha1.AttachKind, v1alpha1.ClusterAttachKind)
+}
+
+// PortForward implements [portforward.PortForwarder].
+func (k kubelet) PortForward(ctx context.Context, name, uid string, port int32, stream io.ReadWriteCloser) error {
+	err := k.kwok.PortForward(ctx, name, uid, port, stream)
+	return k.explained(err, v1alpha1.PortForwardKind, v1alpha1.ClusterPortForwardKind)
+}
+
+// explained adds to an error what would help: an object of one of the kinds, which the control plane
+// has to serve.
+func (k kubelet) explained(err error, kinds ...string) error {
+	if err == nil {
+		return nil
+	}
+	for _, kind := range kinds {
+		if !slices.Contains(k.crds, kind) {
+			return fmt.Errorf("%w: a simulated pod runs nothing; start the control plane with --enable-crds=%s and say by such an object what it shows", err, strings.Join(kinds, ","))
+		}
+	}
+	return fmt.Errorf("%w: a simulated pod runs nothing; objects of the kinds %s say what it shows", err, strings.Join(kinds, " and "))
+}
