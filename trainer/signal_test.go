@@ -34,7 +34,20 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+// runTests keeps the tests from the kubeconfig of who runs them, to which `kwok up` adds.
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "trainer")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("KUBECONFIG", filepath.Join(dir, "config")); err != nil {
+		panic(err)
+	}
+	return m.Run()
 }
 
 // TestSignalSaves sends Ctrl-C to a training in a process of its own and goes on from the

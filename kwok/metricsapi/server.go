@@ -35,6 +35,7 @@ const (
 	availableTimeout = 60 * time.Second // the API server looks at once, and again after seconds
 	availablePoll    = 50 * time.Millisecond
 	callTimeout      = 30 * time.Second
+	keepPoll         = time.Second // of the look whether the registration is still there
 )
 
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
@@ -161,6 +162,31 @@ func (s *Server) register(ctx context.Context) error {
 			return fmt.Errorf("metricsapi: the API server does not reach us at %s, port %d: %w: %w", s.config.Host, s.serving.Port, err, last)
 		}
 	}
+}
+
+// Keep registers again whenever another server that replaced the registration has taken its own
+// back, until ctx ends.
+func (s *Server) Keep(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(keepPoll):
+		}
+		_, err := s.api.Resource(apiServices).Get(ctx, apiServiceName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			err = s.register(ctx)
+		}
+		if err != nil && ctx.Err() == nil && !transient(err) {
+			return err
+		}
+	}
+}
+
+// transient reports whether an error of the API server may pass.
+func transient(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
 
 // bundle is the authority of our certificate as objects hold it: base64, which JSON makes of bytes.
