@@ -98,23 +98,14 @@ func (w *world) zones() map[string]string {
 	return zones
 }
 
-// volume creates a claim whose volume is in zone b.
+// volume creates a claim whose volume is in zone b, and waits until the control plane has bound it.
 func (w *world) volume() {
 	w.t.Helper()
 	class := ""
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	pvc := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "data", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
-		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: w.namespace, StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			Resources: corev1.VolumeResourceRequirements{Requests: size}},
-	}
-	made, err := w.client.CoreV1().PersistentVolumeClaims(w.namespace).Create(ctx, pvc, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: size, AccessModes: pvc.Spec.AccessModes, PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs", Path: "/"}},
-		ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: w.namespace, Name: made.Name, UID: made.UID},
+		Capacity: size, AccessModes: modes, PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs", Path: "/"}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}},
 		}}}},
@@ -127,10 +118,21 @@ func (w *world) volume() {
 			w.t.Error(err)
 		}
 	})
-	made.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: pvc.Spec.AccessModes, Capacity: size}
-	if _, err := w.client.CoreV1().PersistentVolumeClaims(w.namespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+	claims := w.client.CoreV1().PersistentVolumeClaims(w.namespace)
+	pvc := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "data"},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: pv.Name, StorageClassName: &class, AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size}},
+	}
+	if _, err := claims.Create(ctx, pvc, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
+	w.until("the claim is bound", func() bool {
+		got, err := claims.Get(ctx, pvc.Name, metav1.GetOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return got.Status.Phase == corev1.ClaimBound
+	})
 }
 
 // placeAll creates pods of an app, waits until all but so many are placed and the rest is told that it does not
