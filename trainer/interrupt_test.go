@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -220,8 +221,15 @@ func TestSignalStatus(t *testing.T) {
 			}
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Fatalf("the first line is %q, %v", line, err)
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()

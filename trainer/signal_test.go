@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,12 +24,13 @@ const patience = 2 * time.Minute
 const childVariable = "KUBERNASIUM_TRAINER_CHILD"
 
 // patientVariable makes signals that come before or after those that the trainer heeds do nothing, so
-// that a test can send one again and again.
+// that a test can send one again and again once the process has said that it is patient.
 const patientVariable = "KUBERNASIUM_TRAINER_PATIENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(patientVariable) != "" {
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+		fmt.Println("patient")
 	}
 	if os.Getenv(childVariable) != "" {
 		main()
