@@ -3,6 +3,7 @@ package envs
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -29,6 +30,40 @@ func (o *Option) NamesFile(value any) bool {
 		return o.File && v.Len() > 0
 	}
 	return o.File && value != nil && value != "" && !slices.ContainsFunc(o.Words, func(w string) bool { return value == w })
+}
+
+// ResolveFiles returns opts with the relative paths of options that name files or folders joined
+// to folder. It returns opts itself if there are none, and never changes it.
+func ResolveFiles(cfg any, opts map[string]any, folder string) map[string]any {
+	out, cloned := opts, false
+	for _, o := range DescribeOptions(cfg) {
+		if !o.NamesFile(opts[o.Name]) {
+			continue
+		}
+		if !cloned {
+			out, cloned = maps.Clone(opts), true
+		}
+		out[o.Name] = resolve(opts[o.Name], folder)
+	}
+	return out
+}
+
+// resolve joins the relative paths in value, a string or a list of strings, to folder. It leaves
+// other values to [DecodeOptions].
+func resolve(value any, folder string) any {
+	switch v := value.(type) {
+	case string:
+		if v != "" && !filepath.IsAbs(v) {
+			return filepath.Join(folder, v)
+		}
+	case []any:
+		paths := make([]any, len(v))
+		for i := range v {
+			paths[i] = resolve(v[i], folder)
+		}
+		return paths
+	}
+	return value
 }
 
 // fileMark follows the name in the tag `opt` of an option that names a file or a folder.
@@ -92,7 +127,7 @@ func DecodeOptions(opts map[string]any, cfg any) error {
 		if i < 0 {
 			return unknownOption(name, known)
 		}
-		if err := checkNumber(opts[name], known[i]); err != nil {
+		if err := known[i].check(opts[name]); err != nil {
 			return err
 		}
 	}
@@ -132,6 +167,20 @@ func CheckOptions(checks ...Check) error {
 	return nil
 }
 
+// An UnknownOptionError is returned for an option that an environment does not have. It wraps
+// [ErrInvalidOption].
+type UnknownOptionError struct {
+	Name string
+	hint string
+}
+
+func (e *UnknownOptionError) Error() string {
+	return fmt.Sprintf("%s: unknown option %q; %s", ErrInvalidOption, e.Name, e.hint)
+}
+
+// Unwrap returns [ErrInvalidOption].
+func (e *UnknownOptionError) Unwrap() error { return ErrInvalidOption }
+
 func unknownOption(name string, known []Option) error {
 	var names []string
 	best, bestDist := "", len(name)/2+1
@@ -141,19 +190,12 @@ func unknownOption(name string, known []Option) error {
 			best, bestDist = o.Name, d
 		}
 	}
+	hint := "the options are " + strings.Join(names, ", ")
 	switch {
 	case best != "":
-		return fmt.Errorf("%w: unknown option %q; did you mean %q?", ErrInvalidOption, name, best)
+		hint = fmt.Sprintf("did you mean %q?", best)
 	case len(names) == 0:
-		return fmt.Errorf("%w: unknown option %q; there are none", ErrInvalidOption, name)
+		hint = "there are none"
 	}
-	return fmt.Errorf("%w: unknown option %q; the options are %s", ErrInvalidOption, name, strings.Join(names, ", "))
-}
-
-// checkNumber rejects a fraction for a whole number, which the decoder would cut off.
-func checkNumber(v any, o Option) error {
-	if f, ok := v.(float64); ok && o.Type == "int" && f != float64(int64(f)) {
-		return fmt.Errorf("%w: option %q is %v, want a whole number", ErrInvalidOption, o.Name, f)
-	}
-	return nil
+	return &UnknownOptionError{Name: name, hint: hint}
 }

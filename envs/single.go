@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
@@ -86,7 +89,7 @@ func (e *Env) Reset(ctx context.Context, opts ResetOptions) error {
 	if len(opts.Options) > 0 {
 		o, ok := e.task.(ResetOptioner)
 		if !ok {
-			return fmt.Errorf("%w: %s takes no options at reset, given %v", ErrInvalidOption, e.spec.ID, opts.Options)
+			return fmt.Errorf("%w: %s takes no options at reset, given %s", ErrInvalidOption, e.spec.ID, strings.Join(slices.Sorted(maps.Keys(opts.Options)), ", "))
 		}
 		if err := o.ResetOptions(opts.Options); err != nil {
 			return err
@@ -176,7 +179,7 @@ func describe(s space.Space) string {
 	case space.Box:
 		return fmt.Sprintf("Box(%v, %v, %v)", s.Low, s.High, s.Shape)
 	}
-	return fmt.Sprintf("%T of size %d", s, s.Size())
+	return fmt.Sprintf("a space of size %d", s.Size())
 }
 
 // Observe writes the current observation and action mask, of the sizes of the task's spaces.
