@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type options struct {
 	origins, denyOptions    []string
 	denyFiles               bool
 	exitWithStdin           bool
+	removeFolder            string
 	drain, idle, handshake  time.Duration
 	limits                  wire.Limits
 }
@@ -56,6 +58,7 @@ func newCommand() *cobra.Command {
 	f.StringSliceVar(&o.denyOptions, "deny-options", nil, "options that clients may not give; beyond the loopback interface by default those that name files, unless this flag is given")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop at the end of stdin, so that the server ends with the process that started it")
+	f.StringVar(&o.removeFolder, "remove-folder", "", "folder that holds the unix socket, removed with what is in it when the server ends")
 	f.DurationVar(&o.drain, "drain", 5*time.Second, "time for running requests when the server stops")
 	f.DurationVar(&o.idle, "idle-timeout", 10*time.Minute, "time without a request after which a session is closed; 0 is none")
 	f.DurationVar(&o.handshake, "handshake-timeout", 10*time.Second, "time that a client has to say hello; 0 is none")
@@ -102,6 +105,8 @@ func (o *options) validate(token string) error {
 		return errors.New("neither --listen nor --unix gives an address")
 	case !o.local() && token == "":
 		return fmt.Errorf("--listen %s reaches beyond the loopback interface and needs a token: --token-file or %s", o.listen, tokenEnv)
+	case o.removeFolder != "" && filepath.Dir(o.unix) != filepath.Clean(o.removeFolder):
+		return fmt.Errorf("--remove-folder %s is not the folder of --unix %q", o.removeFolder, o.unix)
 	case (o.certFile == "") != (o.keyFile == ""):
 		return errors.New("--tls-cert and --tls-key go together")
 	case o.limits.Inflight < 1 || o.limits.MsgIn < 1024 || o.limits.MsgOut < 1024:
@@ -126,10 +131,17 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	}
 	o.limits.IdleMS, o.limits.HandshakeMS = int(o.idle.Milliseconds()), int(o.handshake.Milliseconds())
 	s := host.New(host.Config{
-		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, DrainFor: o.drain, Log: log,
+		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, TellCauses: o.local(), DrainFor: o.drain, Log: log,
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if o.removeFolder != "" {
+		defer func() {
+			if err := os.RemoveAll(o.removeFolder); err != nil {
+				log.Error("remove folder", "err", err)
+			}
+		}()
+	}
 	if o.exitWithStdin {
 		// The goroutine ends with the process: a read of stdin cannot be interrupted.
 		go func() {

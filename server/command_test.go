@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -120,6 +122,25 @@ func TestExitWithStdin(t *testing.T) {
 	p.wait(t)
 }
 
+// A private folder goes with the server, so that a killed parent leaves nothing behind.
+func TestRemoveFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "private")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "server.log"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--listen", "", "--unix", filepath.Join(folder, "s"), "--exit-with-stdin", "--remove-folder", folder)
+	if err := p.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(t)
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder after the server's end: %v, want it gone", err)
+	}
+}
+
 func TestToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
@@ -183,6 +204,7 @@ func TestRefusedFlags(t *testing.T) {
 		"a bad level":                     {"--log-level", "loud"},
 		"no message":                      {"--max-message", "0"},
 		"an argument":                     {"x"},
+		"a folder of something else":      {"--listen", "", "--unix", empty + ".sock", "--remove-folder", filepath.Dir(filepath.Dir(empty))},
 	} {
 		cmd := newCommand()
 		cmd.SetArgs(args)

@@ -27,6 +27,7 @@ type Config struct {
 	Origins     []string      // values of the header Origin that are allowed beside the server's own
 	DenyOptions []string      // options that make refuses, by name
 	DenyFiles   bool          // make refuses options that name files
+	TellCauses  bool          // of faults, to clients: only this machine can reach the server
 	DrainFor    time.Duration // for running requests at Shutdown
 	Log         *slog.Logger
 }
@@ -53,7 +54,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = &session.Config{
-		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions, DenyFiles: cfg.DenyFiles,
+		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions, DenyFiles: cfg.DenyFiles, TellCauses: cfg.TellCauses,
 		Entropy: entropy, Now: time.Now, Log: cfg.Log, Shared: &session.Shared{},
 	}
 	s.metrics = s.newMetrics()

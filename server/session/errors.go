@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -25,26 +26,40 @@ var sentinels = []struct {
 	{context.Canceled, wire.WasCancelled},
 }
 
-// wireError returns err as it travels. The cause of a failure inside an environment, or of its
-// backend, stays in the log.
+// wireError returns err as it travels. Only a server that tells causes lets a client know why an
+// environment, or its backend, failed.
 func (s *Session) wireError(err error) *wire.Error {
 	var e *wire.Error
 	if errors.As(err, &e) {
 		return e
 	}
 	if errors.Is(err, cluster.ErrUnavailable) { // before Deadline: a backend that does not answer in time is down
-		s.log.Error("backend unavailable", "err", err)
-		return wire.Errorf(wire.BackendDown, "the environment's backend cannot be reached; reset once it is back (the server's log tells why)")
+		return s.fault(wire.BackendDown, "the environment's backend cannot be reached; reset once it is back", err)
 	}
 	for _, x := range sentinels {
 		if errors.Is(err, x.err) {
-			return wire.Errorf(x.reason, "%s", err)
+			e := wire.Errorf(x.reason, "%s", err)
+			var unknown *envs.UnknownOptionError
+			if errors.As(err, &unknown) {
+				e.Option = unknown.Name
+			}
+			return e
 		}
 	}
 	var unknown *envs.UnknownIDError
 	if errors.As(err, &unknown) {
 		return wire.Errorf(wire.UnknownEnv, "%s", err)
 	}
-	s.log.Error("environment failed", "err", err)
-	return wire.Errorf(wire.EnvFailed, "the environment failed; the server's log tells why")
+	return s.fault(wire.EnvFailed, "the environment failed", err)
+}
+
+// fault logs the cause of a failure with further attributes, under an id. The client gets the
+// cause if the server tells causes, and otherwise the id, by which to find the log's line.
+func (s *Session) fault(reason wire.Reason, msg string, cause any, attrs ...any) *wire.Error {
+	id := fmt.Sprintf("%012x", s.cfg.Entropy()&(1<<48-1))
+	s.log.Error(msg, append([]any{"error_id", id, "err", cause}, attrs...)...)
+	if s.cfg.TellCauses {
+		return wire.Errorf(reason, "%s: %v", msg, cause)
+	}
+	return wire.Errorf(reason, "%s; the server's log has the cause under error_id=%s", msg, id)
 }

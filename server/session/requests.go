@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -23,7 +24,7 @@ func (s *Session) hello(f *wire.Frame) error {
 		return err
 	}
 	if limit := s.cfg.Limits.Sessions; !take(&s.cfg.Shared.Sessions, 1, limit) {
-		err := wire.Errorf(wire.TooManySession, "%d sessions are open, want at most that many", limit)
+		err := wire.Errorf(wire.TooManySession, "%d sessions are open, want at most that many (the server's flag --max-sessions)", limit)
 		err.RetryAfterMS = 1000
 		return err
 	}
@@ -71,7 +72,7 @@ func (s *Session) make(f *wire.Frame) error {
 		return err
 	}
 	if s.envs+n > s.cfg.Limits.EnvsSession || !take(&s.cfg.Shared.Envs, n, s.cfg.Limits.EnvsServer) {
-		err := wire.Errorf(wire.TooManyEnvs, "%d more environments beside %d of the session and %d of the server, want at most %d and %d",
+		err := wire.Errorf(wire.TooManyEnvs, "%d more environments beside %d of the session and %d of the server, want at most %d (the server's flag --max-envs-session) and %d (--max-envs)",
 			n, s.envs, s.cfg.Shared.Envs.Load(), s.cfg.Limits.EnvsSession, s.cfg.Limits.EnvsServer)
 		err.RetryAfterMS = 1000
 		return err
@@ -96,13 +97,16 @@ func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
 	case n < 1:
 		return wire.Errorf(wire.BadField, "n is %d, want at least 1", n)
 	case n > s.cfg.Limits.EnvsMake:
-		return wire.Errorf(wire.TooManyEnvs, "n is %d, want at most %d", n, s.cfg.Limits.EnvsMake)
+		return wire.Errorf(wire.TooManyEnvs, "n is %d, want at most %d (the server's flag --max-envs-make)", n, s.cfg.Limits.EnvsMake)
 	case r.MaxEpisodeSteps < 0:
 		return wire.Errorf(wire.BadField, "max_episode_steps is %d, want at least 0", r.MaxEpisodeSteps)
 	case r.Threads < 0 || r.Threads > s.cfg.Limits.EnvsMake:
 		return wire.Errorf(wire.BadField, "threads is %d, want 0 to %d", r.Threads, s.cfg.Limits.EnvsMake)
 	case r.Autoreset != "" && !slices.Contains(wire.Modes, r.Autoreset):
 		return wire.Errorf(wire.BadField, "autoreset is %q, want one of %v", r.Autoreset, wire.Modes)
+	}
+	if r.CWD != "" && !filepath.IsAbs(r.CWD) {
+		return wire.Errorf(wire.BadField, "cwd is %q, want an absolute path", clip([]byte(r.CWD)))
 	}
 	for _, name := range s.cfg.DenyOptions {
 		if _, ok := r.Options[name]; ok {

@@ -21,6 +21,7 @@ type Config struct {
 	Server      string                   // name and version of the server, for welcome
 	DenyOptions []string                 // options that make refuses, by name
 	DenyFiles   bool                     // make refuses options that name files
+	TellCauses  bool                     // of faults, to clients; otherwise they get an id of the log's line
 	Entropy     func() uint64            // seeds that nobody gave, and session ids
 	Now         func() time.Time         // for deadlines and statistics
 	OnStep      func(took time.Duration) // called after each step, by many goroutines; nil is none
@@ -183,8 +184,7 @@ func (s *Session) Do(ctx context.Context, req *Request) (reply []byte) {
 	defer s.inflight.Add(-1)
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("panic", "request", string(req.frame.Type), "panic", p, "stack", string(debug.Stack()))
-			reply = s.refuse(s.out, req.frame.ID, wire.Errorf(wire.ServerFault, "a fault of the server; its log tells more"))
+			reply = s.refuse(s.out, req.frame.ID, s.fault(wire.ServerFault, "the server has a fault", p, "request", string(req.frame.Type), "stack", string(debug.Stack())))
 		}
 	}()
 	if s.large { // its memory is not kept

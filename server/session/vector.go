@@ -24,8 +24,14 @@ type vector struct {
 
 func (s *Session) newVector(r *wire.MakeRequest, n int) (*vector, error) {
 	mode := envs.AutoresetMode(max(0, slices.Index(wire.Modes, r.Autoreset)))
+	options := r.Options
+	if r.CWD != "" && len(options) > 0 {
+		if spec, err := envs.Lookup(r.Env); err == nil {
+			options = envs.ResolveFiles(spec.Options, options, r.CWD)
+		}
+	}
 	vec, err := envs.Make(r.Env, n, envs.VecOptions{
-		Options: r.Options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads,
+		Options: options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads,
 	})
 	if err != nil {
 		return nil, err

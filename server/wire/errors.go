@@ -86,6 +86,7 @@ type Error struct {
 	Reason       Reason  `json:"reason"`
 	Msg          string  `json:"msg"`
 	EID          *uint64 `json:"eid,omitempty"`
+	Option       string  `json:"option,omitempty"` // an option that the environment does not have
 	RetryAfterMS int64   `json:"retry_after_ms,omitempty"`
 	Ver          []int   `json:"ver,omitempty"`
 }

@@ -123,11 +123,13 @@ func (f *Frame) at(v Value) *msgpack.Decoder {
 // Decode decodes the whole frame into the struct that v points to, by the names in its json
 // tags.
 func (f *Frame) Decode(v any) error {
-	err := decodeStruct(f.data, v)
-	if err != nil {
-		return Errorf(BadField, "%s: %s", f.Type, err)
+	if decodeStruct(f.data, v) == nil {
+		return nil
 	}
-	return nil
+	if err := f.wrongField(v); err != nil {
+		return err
+	}
+	return Errorf(BadField, "%s: a field holds values of a wrong type, or of a type that only arrays of section 4 of the protocol have", f.Type)
 }
 
 func decodeStruct(data []byte, v any) error {

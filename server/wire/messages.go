@@ -121,6 +121,7 @@ type MakeRequest struct {
 	Autoreset       string         `json:"autoreset,omitempty"`
 	MaxEpisodeSteps int            `json:"max_episode_steps,omitempty"`
 	Threads         int            `json:"threads,omitempty"`
+	CWD             string         `json:"cwd,omitempty"` // folder of relative paths in options
 }
 
 // Modes of autoreset, in the order of envs.AutoresetMode.
