@@ -71,15 +71,16 @@ def test_importing_starts_no_server() -> None:
     assert done.stdout == "None\n", done.stderr
 
 
-@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(3)", "ctypes.string_at(0)"])
+@pytest.mark.parametrize(
+    "end", ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "os._exit(3)", "ctypes.string_at(0)"]
+)
 def test_server_ends_with_a_crashed_process(end: str) -> None:
+    """Nothing is left of it, in the folder for temporary files either."""
     done = python(f"import os, ctypes{PLAY}{end}")
     assert done.returncode != 0
     pid, folder = done.stdout.split()
     assert eventually(lambda: not alive(int(pid)))
-    for leftover in sorted(Path(folder).glob("*")):
-        leftover.unlink()
-    Path(folder).rmdir()
+    assert eventually(lambda: not Path(folder).exists())
 
 
 def test_one_server_for_a_process_and_its_forks() -> None:
@@ -163,6 +164,82 @@ def test_register_of_another_server(server: Server) -> None:
         KUBERNASIUM_SERVER="/nowhere",
     )
     assert done.returncode == 0, done.stderr
+
+
+LOST = """
+import os, signal, sys
+import gymnasium, kubernasium, numpy as np
+from kubernasium.launcher import default_server
+from kubernasium.errors import ConnectionLostError, ServerFaultError
+
+def kill(call):
+    try:
+        gymnasium.make("k8s/GangWindow-v0", data="/no/such/folder")
+    except ServerFaultError:  # the server's log has it
+        pass
+    pid = default_server().pid
+    os.kill(pid, signal.SIGKILL)
+    try:
+        call()
+    except ConnectionLostError as err:
+        message = str(err)
+    assert f"process {pid}" in message and "signal 9 (Killed)" in message, message
+    assert "last lines of its log" in message and "/no/such/folder" in message, message
+    try:
+        call()
+    except ConnectionLostError as err:
+        assert "`reset` connects again" in str(err), err
+"""
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        """
+env = gymnasium.make("k8s/GangWindow-v0", steps=20)
+first, _ = env.reset(seed=3)
+kill(lambda: env.step(0))
+again, _ = env.reset(seed=3)
+np.testing.assert_array_equal(again, first)
+""",
+        """
+env = gymnasium.make_vec("k8s/GangWindow-v0", 3, steps=20)
+first, _ = env.reset(seed=3)
+kill(lambda: env.step(np.zeros(3, int)))
+try:
+    env.reset(options={"reset_mask": np.array([True, False, False])})
+except ConnectionLostError as err:
+    assert "reset_mask" in str(err), err
+np.testing.assert_array_equal(env.reset(seed=3)[0], first)
+env.step(np.zeros(3, int))
+""",
+        """
+from kubernasium.sb3 import VecEnv
+env = VecEnv("k8s/GangWindow-v0", 3, seed=3, steps=20)
+first = env.reset()
+kill(lambda: env.step(np.zeros(3, int)))
+env.seed(3)
+np.testing.assert_array_equal(env.reset(), first)
+env.step(np.zeros(3, int))
+""",
+        """
+env = gymnasium.make("k8s/GangWindow-v0", steps=20)
+first, _ = env.reset(seed=3)
+os.kill(default_server().pid, signal.SIGKILL)  # and the first call is a reset
+np.testing.assert_array_equal(env.reset(seed=3)[0], first)
+""",
+    ],
+    ids=["env", "vector", "sb3", "reset first"],
+)
+def test_reset_after_the_servers_death(play: str) -> None:
+    done = python(LOST + play + "env.step(0) if not hasattr(env, 'num_envs') else None; env.close(); print('on')")
+    assert done.stdout == "on\n", done.stderr
+
+
+def test_end_of_the_server_is_told() -> None:
+    with Server() as server:
+        assert server.post_mortem(0) == ""
+    assert "ended with exit status 0" in server.post_mortem()
 
 
 def test_missing_server_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import typing
 import warnings
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import DictInfoToList, NormalizeObservation, RecordEpisodeStatistics
 
+import kubernasium
 from kubernasium import errors
 
 CARTPOLE = "classic/CartPole-v1"
@@ -87,6 +90,78 @@ def test_infos_equal_those_of_sync_vector_env(mode: AutoresetMode) -> None:
     theirs.close()
 
 
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_invalid_actions_as_in_sync_vector_env(mode: AutoresetMode) -> None:
+    """`invalid` of an episode's last step is in its `final_info`, where Gymnasium's vectors put it."""
+    n, env_id, limit = 3, "k8s/GPUPodScheduling-v0", {"max_episode_steps": 4}
+    ours = gymnasium.make_vec(env_id, n, autoreset_mode=mode, **limit)
+    theirs = gymnasium.make_vec(env_id, n, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}, **limit)
+    _, infos = ours.reset(seed=4)
+    assert_same_infos(infos, theirs.reset(seed=4)[1])
+    seen = {"last": 0, "before": 0, "beside": 0}
+    for step in range(16):
+        masks = infos["action_mask"]
+        masked = step // 2 % 2 if step < 8 else step % n  # all rows, none, and then one
+        wrong = np.full(n, bool(masked)) if step < 8 else np.arange(n) == masked
+        action = np.where(wrong, masks.argmin(axis=1), masks.argmax(axis=1))
+        *_, infos = ours.step(action)
+        assert_same_infos(infos, theirs.step(action)[-1])
+        final = infos.get("final_info", {})
+        seen["last"] += "invalid" in final
+        seen["before"] += "invalid" in infos
+        seen["beside"] += "invalid" in infos and "final_info" in infos
+    assert seen["before"]
+    if mode is AutoresetMode.SAME_STEP:
+        assert seen["last"]
+    ours.close()
+    theirs.close()
+
+
+def test_attributes_as_of_sync_vector_env() -> None:
+    options = {"steps": 7, "instances": 3}
+    ours = gymnasium.make_vec(GANG, 3, render_mode="ansi", **options)
+    theirs = gymnasium.make_vec(GANG, 3, vectorization_mode="sync", render_mode="ansi", **options)
+    ours.reset(seed=4)
+    theirs.reset(seed=4)
+    for name in ("render_mode", "observation_space", "action_space", "action_masks", "render"):
+        assert_same(ours.call(name), theirs.call(name))
+    assert [spec.id for spec in ours.get_attr("spec")] == [spec.id for spec in theirs.get_attr("spec")]
+    assert_same(ours.call("policy", "static_2"), theirs.call("policy", "static_2"))
+    for values in ([1, "a", None], (4, 5, 6), "one for all"):
+        ours.set_attr("goal", values)
+        theirs.set_attr("goal", values)
+        assert ours.get_attr("goal") == theirs.get_attr("goal")
+    for envs in (ours, theirs):
+        with pytest.raises(ValueError, match=r"\b2\b.* values"):
+            envs.set_attr("goal", [1, 2])
+        with pytest.raises(AttributeError):
+            envs.call("goals")
+    for name in ("steps", "action_space", "policy"):
+        with pytest.raises(AttributeError, match=name):
+            ours.set_attr(name, 3)
+    ours.close()
+    theirs.close()
+
+
+def assert_same(got: tuple, want: tuple) -> None:
+    assert type(got) is type(want)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_make_vec_says_what_it_makes() -> None:
+    """The class has `policy`, which Gymnasium's own vectors lack, and a type checker sees it."""
+    hints = typing.get_type_hints(kubernasium.make_vec)
+    assert hints["return"] is kubernasium.VectorEnv
+    assert "baseline" in kubernasium.VectorEnv.policy.__doc__
+    assert not hasattr(gymnasium.vector.VectorEnv, "policy")
+    with kubernasium.make_vec(GANG, 2, steps=7) as envs, gymnasium.make_vec(GANG, 2, steps=7) as same:
+        assert type(envs) is type(same) is hints["return"]
+        assert envs.spec == same.spec
+        np.testing.assert_array_equal(envs.reset(seed=1)[0], same.reset(seed=1)[0])
+        assert envs.policy("static_2").tolist() == same.policy("static_2").tolist()
+
+
 def assert_same_infos(got: dict, want: dict) -> None:
     assert got.keys() == want.keys()
     for key, value in want.items():
@@ -94,7 +169,7 @@ def assert_same_infos(got: dict, want: dict) -> None:
             assert_same_infos(got[key], value)
         elif value.dtype == object:
             for one, other in zip(got[key], value, strict=True):
-                np.testing.assert_array_equal(one, other)
+                assert data_equivalence(one, other)
         else:
             np.testing.assert_array_equal(got[key], value)
             assert got[key].dtype.kind == value.dtype.kind

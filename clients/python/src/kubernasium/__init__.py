@@ -28,7 +28,7 @@ from kubernasium.launcher import Server
 if TYPE_CHECKING:
     from kubernasium.env import Env
     from kubernasium.registration import register
-    from kubernasium.vector import VectorEnv
+    from kubernasium.vector import VectorEnv, make_vec
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Server",
     "VectorEnv",
     "errors",
+    "make_vec",
     "protocol",
     "register",
 ]
@@ -44,6 +45,7 @@ __all__ = [
 _LAZY = {
     "Env": "kubernasium.env",
     "VectorEnv": "kubernasium.vector",
+    "make_vec": "kubernasium.vector",
     "register": "kubernasium.registration",
 }
 

@@ -7,17 +7,14 @@ from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
-from kubernasium.errors import InvalidOptionError
-from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.layout import Field, Layout
-from kubernasium.protocol.vector import NOT_TOLD, Vector
+from kubernasium.protocol.vector import NOT_TOLD
+from kubernasium.session import NO_LIMIT, RENDER_FPS, Session, not_copied, with_limit
 from kubernasium.spaces import from_description
 from kubernasium.spec_info import SpecInfo, spec_info
-
-RENDER_FPS = 10
-NO_LIMIT = 1 << 31  # steps: a time limit that no episode reaches
 
 _CHARS = {"bool": "?", "int8": "b", "int64": "q", "float64": "d"}  # of module struct
 
@@ -63,17 +60,11 @@ class Env(gymnasium.Env[Any, Any]):
             InvalidOptionError: an option is unknown or out of range.
             UnknownEnvError: the server has no such environment.
         """
-        self._connection = open_connection(url, timeout=timeout)
-        try:
-            self.vector = Vector(
-                self._connection, env_id, options=options, autoreset="DISABLED", max_episode_steps=max_episode_steps
-            )
-            modes = list(self.vector.spec["render_modes"])
-            if render_mode is not None and render_mode not in modes:
-                raise InvalidOptionError(f"{env_id} has the render modes {modes}, not {render_mode!r}")
-        except BaseException:
-            self._connection.close()
-            raise
+        self._session = Session(
+            url, timeout, env_id, options=options, autoreset="DISABLED", max_episode_steps=max_episode_steps
+        )
+        self.vector = self._session.open(render_mode)
+        modes = list(self.vector.spec["render_modes"])
         self.metadata = {"render_modes": modes, "render_fps": RENDER_FPS}
         self.render_mode = render_mode
         self.observation_space = from_description(self.vector.obs_space)
@@ -82,20 +73,22 @@ class Env(gymnasium.Env[Any, Any]):
         self._ones = np.ones(self.vector.mask_size, np.int8)
         self._mask: np.ndarray = self._ones
         self._told = NOT_TOLD  # what `policy` returned at this moment
+        self._spec: EnvSpec | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode.
+        """Starts an episode, at a new server or connection if the last one was lost.
 
         Args:
-            seed: random seed of this and the following episodes; None goes on with the stream.
+            seed: random seed of this and the following episodes; None goes on with the stream,
+                or after a loss of the connection begins another one.
             options: the environment's reset options.
 
         Returns:
             The first observation, and its infos.
         """
         super().reset(seed=seed)
-        self._check_open()
-        return self._moment(self.vector.reset(seed=seed, options=options))
+        self.vector, reply = self._session.reset(self.vector, seed=seed, options=options)
+        return self._moment(reply)
 
     def _moment(self, reply: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns observation and infos of a reply that is not a step's."""
@@ -213,11 +206,29 @@ class Env(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """Closes the session at the server. Further calls do nothing."""
-        self._connection.close()
+        self.vector.connection.close()
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The specification, with the time limit that the server keeps."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = with_limit(spec, self.vector.max_episode_steps)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Is refused."""
+        raise not_copied(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Is refused."""
+        raise not_copied(self)
 
     def _check_open(self) -> None:
-        if self._connection.closed:
-            raise self._connection.ended()
+        connection = self.vector.connection
+        if connection.closed:
+            raise connection.ended()
 
     def _set_mask(self, mask: np.ndarray | None, info: dict[str, Any]) -> None:
         if self.vector.mask_size:

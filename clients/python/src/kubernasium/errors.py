@@ -71,6 +71,31 @@ class InvalidOptionError(InvalidArgumentError):
     """An unknown option of an environment, or one out of range."""
 
 
+class UnknownOptionError(InvalidOptionError, TypeError):
+    """An option that the environment does not have.
+
+    Options are keyword arguments of `gymnasium.make`, so the message is worded as Python words an
+    unexpected one, and code that expects Python's TypeError catches it.
+
+    Attributes:
+        option: its name, if the server said it.
+    """
+
+    reason = "INVALID_OPTION"  # also where Gymnasium raises the error anew with a longer message
+    option = ""
+
+    def __init__(self, message: str = "", reply: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, reply)
+        if reply is not None:
+            self.option = str(reply.get("option", ""))
+
+    def of(self, subject: str) -> UnknownOptionError:
+        """Returns the error of a keyword argument of subject."""
+        hint = str(self.args[0]).rpartition("; ")[2]
+        message = f"{subject} got an unexpected keyword argument {self.option!r}; {hint}"
+        return UnknownOptionError(message, {"code": self.code, "reason": self.reason, "option": self.option})
+
+
 class NotFoundError(KubernasiumError, LookupError):
     """No such thing at the server: NOT_FOUND."""
 
@@ -120,7 +145,11 @@ class UnsupportedRenderError(UnimplementedError, _gym.UnsupportedMode):
 
 
 class ServerFaultError(KubernasiumError):
-    """The environment or the server failed: INTERNAL. The cause is in the server's log."""
+    """The environment or the server failed: INTERNAL.
+
+    The message has the cause if the server is on this machine, and otherwise the `error_id` of
+    the line in the server's log that has it.
+    """
 
 
 class UnavailableError(KubernasiumError, ConnectionError):
@@ -132,11 +161,19 @@ class UnauthenticatedError(KubernasiumError, PermissionError):
 
 
 class ConnectionLostError(KubernasiumError, ConnectionError):
-    """The connection ended, or can no longer be used. Its environments are closed."""
+    """The connection ended, or can no longer be used. `reset` of an environment connects again."""
 
 
 class ReplyTimeoutError(ConnectionLostError, TimeoutError):
     """No reply came within the client's timeout, so the connection was closed."""
+
+
+class ForkedError(KubernasiumError, RuntimeError):
+    """An environment that another process made, of which this one is a fork."""
+
+
+class NotCopiedError(KubernasiumError, TypeError):
+    """`pickle` or `copy` of an environment, whose state is at the server."""
 
 
 class ProtocolError(KubernasiumError):
@@ -198,4 +235,6 @@ def from_reply(reply: Mapping[str, Any]) -> KubernasiumError:
     """
     code, reason = str(reply.get("code", "")), str(reply.get("reason", ""))
     cls = _BY_REASON.get(reason) or _BY_CODE.get(code, KubernasiumError)
+    if cls is InvalidOptionError and reply.get("option"):
+        cls = UnknownOptionError
     return cls(str(reply.get("msg", "")), reply)

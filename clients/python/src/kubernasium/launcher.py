@@ -7,6 +7,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -14,8 +15,9 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from kubernasium.errors import ServerStartError
+from kubernasium.errors import ConnectionLostError, ServerStartError
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection, connect
+from kubernasium.protocol.transport import connect_unix
 
 BINARY = "kubernasium-server"
 START_TIMEOUT = 60.0
@@ -62,7 +64,7 @@ class Server:
     Attributes:
         url: where to connect.
         ws_url: where to connect with WebSocket, if args hold `--listen`; otherwise "".
-        log: the server's log. It is removed with the server.
+        log: the server's log. It is removed with the server; `log_tail` reads it then, too.
     """
 
     def __init__(self, binary: str | os.PathLike[str] | None = None, args: list[str] | None = None) -> None:
@@ -83,13 +85,15 @@ class Server:
         self.log = self._folder / "server.log"
         socket = self._folder / "socket"
         self.url = f"unix:{socket}"
-        command = [str(path), "--unix", str(socket), *_ARGS, *(args or [])]
+        # The server removes the folder at its end, for this process may be killed before it can.
+        command = [str(path), "--unix", str(socket), "--remove-folder", str(self._folder), *_ARGS, *(args or [])]
+        self._log = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        weakref.finalize(self, os.close, self._log)
         try:
-            with open(self.log, "wb") as log:
-                # In a session of its own, so that Ctrl-C reaches Python only.
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-                )
+            # In a session of its own, so that Ctrl-C reaches Python only.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, start_new_session=True
+            )
         except OSError as err:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise ServerStartError(f"start {path}: {err}") from err
@@ -108,10 +112,35 @@ class Server:
         try:
             ready: dict[str, Any] = json.loads(line)
         except ValueError:
-            log = self.log.read_text(errors="replace")[-2000:].strip()
-            self.stop()
-            raise ServerStartError(f"the server did not start; it says:\n{log or line!r}") from None
+            self._finalizer()
+            raise ServerStartError(f"the server did not start; it says:\n{self.log_tail() or line!r}") from None
         return ready
+
+    def log_tail(self, lines: int = 20) -> str:
+        """Returns the last lines of the server's log."""
+        size = os.fstat(self._log).st_size
+        text = os.pread(self._log, 8192, max(0, size - 8192)).decode("utf-8", "replace")
+        return "\n".join(text.strip().splitlines()[-lines:])
+
+    def post_mortem(self, patience: float = 1.0) -> str:
+        """Returns how the server ended and the last lines of its log; "" if it runs.
+
+        Args:
+            patience: seconds to wait for the end of a server whose connections just broke.
+        """
+        if os.getpid() != self._owner:
+            return ""
+        try:
+            status = self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return ""
+        if status < 0:
+            how = f"was killed by signal {-status} ({signal.strsignal(-status)})"
+        else:
+            how = f"ended with exit status {status}"
+        return (
+            f"the server (process {self.pid}) {how}. The last lines of its log:\n{self.log_tail() or '(it is empty)'}"
+        )
 
     @property
     def pid(self) -> int:
@@ -120,10 +149,14 @@ class Server:
 
     @property
     def running(self) -> bool:
-        """Whether the server runs. In a forked child of the owner it is taken to."""
-        if os.getpid() != self._owner:
-            return Path(self.url[len("unix:") :]).exists()
-        return self._process.poll() is None
+        """Whether the server runs; in a forked child of the owner, whether it answers."""
+        if os.getpid() == self._owner:
+            return self._process.poll() is None
+        try:
+            connect_unix(self.url[len("unix:") :], 1.0).close()
+        except ConnectionLostError:
+            return False
+        return True
 
     def stop(self) -> None:
         """Stops the server, if this process started it. Further calls do nothing."""
@@ -167,6 +200,8 @@ def default_server() -> Server:
     global _default
     with _default_lock:
         if _default is None or not _default.running:
+            if _default is not None:
+                _default.stop()  # what it left behind
             _default = Server()
             atexit.register(_default.stop)
         return _default
@@ -181,7 +216,14 @@ def open_connection(url: str | None = None, *, timeout: float | None = DEFAULT_T
         timeout: seconds to wait for each reply, or None to wait without end.
     """
     url = url or os.environ.get("KUBERNASIUM_URL") or None
-    return connect(default_server().url if url is None else url, timeout=timeout)
+    if url is None:
+        server = default_server()
+        connection = connect(server.url, timeout=timeout)
+        connection.post_mortem = server.post_mortem
+    else:
+        connection = connect(url, timeout=timeout)
+    connection.remedy = "`reset` connects again"
+    return connection
 
 
 def _after_fork() -> None:

@@ -18,10 +18,9 @@ from stable_baselines3.common import vec_env
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from kubernasium.errors import InvalidOptionError
-from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.protocol.vector import NOT_TOLD, Vector
+from kubernasium.protocol.vector import NOT_TOLD
+from kubernasium.session import Session, not_copied, with_limit
 from kubernasium.spaces import from_description
 from kubernasium.spec_info import SpecInfo, spec_info
 
@@ -64,24 +63,19 @@ class VecEnv(vec_env.VecEnv):
             threads: for the server to step with; it changes no result.
             **options: the environment's options.
         """
-        self._connection = open_connection(url, timeout=timeout)
-        try:
-            self.vector = Vector(
-                self._connection,
-                env_id,
-                num_envs,
-                options=options,
-                autoreset="SAME_STEP",
-                max_episode_steps=max_episode_steps,
-                threads=threads,
-            )
-            modes = self.vector.spec["render_modes"]
-            if render_mode is not None and render_mode not in modes:
-                raise InvalidOptionError(f"{env_id} has the render modes {modes}, not {render_mode!r}")
-        except BaseException:
-            self._connection.close()
-            raise
-        self._attributes = {"render_mode": render_mode, "spec": gymnasium.registry.get(self.vector.env_id)}
+        self._session = Session(
+            url,
+            timeout,
+            env_id,
+            num_envs,
+            options=options,
+            autoreset="SAME_STEP",
+            max_episode_steps=max_episode_steps,
+            threads=threads,
+        )
+        self.vector = self._session.open(render_mode)
+        spec = with_limit(gymnasium.registry.get(self.vector.env_id), self.vector.max_episode_steps)
+        self._attributes = {"render_mode": render_mode, "spec": spec}
         self._mask: np.ndarray | None = None
         self._told = NOT_TOLD  # what `policy` returned at this moment
         self._start = time.monotonic()
@@ -90,11 +84,16 @@ class VecEnv(vec_env.VecEnv):
             self.seed(seed)
 
     def reset(self) -> VecEnvObs:
-        """Starts an episode in each environment, with the seeds and options that were set."""
+        """Starts an episode in each environment, with the seeds and options that were set.
+
+        If the server or the connection was lost, the environments are made again first.
+        """
         seeds = None if all(seed is None for seed in self._seeds) else self._seeds
         if all(options == self._options[0] for options in self._options):
-            reply = self.vector.reset(seed=seeds, options=self._options[0])
+            self.vector, reply = self._session.reset(self.vector, seed=seeds, options=self._options[0])
         else:
+            if self.vector.connection.lost:
+                self.vector = self._session.open()
             for i, options in enumerate(self._options):  # the last reply has the rows of all
                 reply = self.vector.reset(seed=seeds, options=options, mask=np.arange(self.num_envs) == i)
         self._told = NOT_TOLD
@@ -224,7 +223,15 @@ class VecEnv(vec_env.VecEnv):
 
     def close(self) -> None:
         """Closes the session at the server. Further calls do nothing."""
-        self._connection.close()
+        self.vector.connection.close()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Is refused."""
+        raise not_copied(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Is refused."""
+        raise not_copied(self)
 
     def __enter__(self) -> VecEnv:
         """Returns the environment itself, which is closed at the end of the block."""

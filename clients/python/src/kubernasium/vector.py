@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium.vector
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from kubernasium.env import NO_LIMIT, RENDER_FPS
-from kubernasium.errors import InvalidOptionError
-from kubernasium.launcher import open_connection
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.protocol.vector import NOT_TOLD, Vector
+from kubernasium.protocol.vector import NOT_TOLD
+from kubernasium.rollout import Rollout
+from kubernasium.row import Row, pick
+from kubernasium.session import NO_LIMIT, RENDER_FPS, Session, not_copied, with_limit
 from kubernasium.spaces import from_description
 from kubernasium.spec_info import SpecInfo, spec_info
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """What many steps by a baseline led to.
-
-    Attributes:
-        steps: how many were taken.
-        cut: whether a limit of the server, with autoreset disabled an episode's end, or a
-            moment at which the baseline cannot act made them fewer than asked for.
-        rows, ends: int32 of shape (e,): the environments of the episodes that ended, and the
-            steps in which they did, from 1, ascending.
-        returns, lengths: float64 and int64 of shape (e,): of these episodes.
-        infos: their last diagnostics, arrays of shape (e,).
-        last: what `step` returns of the last step.
-        transitions: None unless asked for. Arrays of shape (steps, n, ...): `obs` and
-            `action_mask` before the action, `actions`, `rewards`, `terminations`,
-            `truncations`, `invalid` (the action was masked out), `resets` (the step began an
-            episode, whatever the action). `final_obs` holds the last observation of each
-            episode that ended, e rows, or None.
-    """
-
-    steps: int
-    cut: bool
-    rows: np.ndarray
-    ends: np.ndarray
-    returns: np.ndarray
-    lengths: np.ndarray
-    infos: dict[str, np.ndarray]
-    last: tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
-    transitions: dict[str, Any] | None
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
@@ -97,23 +66,18 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             UnknownEnvError: the server has no such environment.
         """
         mode = AutoresetMode(autoreset_mode)
-        self._connection = open_connection(url, timeout=timeout)
-        try:
-            self.vector = Vector(
-                self._connection,
-                env_id,
-                num_envs,
-                options=options,
-                autoreset=mode.name,
-                max_episode_steps=NO_LIMIT if max_episode_steps == -1 else max_episode_steps,
-                threads=threads,
-            )
-            modes = list(self.vector.spec["render_modes"])
-            if render_mode is not None and render_mode not in modes:
-                raise InvalidOptionError(f"{env_id} has the render modes {modes}, not {render_mode!r}")
-        except BaseException:
-            self._connection.close()
-            raise
+        self._session = Session(
+            url,
+            timeout,
+            env_id,
+            num_envs,
+            options=options,
+            autoreset=mode.name,
+            max_episode_steps=NO_LIMIT if max_episode_steps == -1 else max_episode_steps,
+            threads=threads,
+        )
+        self.vector = self._session.open(render_mode)
+        modes = list(self.vector.spec["render_modes"])
         self.num_envs = num_envs
         self.autoreset_mode = mode
         self.metadata = {"render_modes": modes, "render_fps": RENDER_FPS, "autoreset_mode": mode}
@@ -125,15 +89,17 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self._mask_shape = (num_envs, self.vector.mask_size)
         self._mask: np.ndarray | None = None  # of the last observations; None permits everything
         self._told = NOT_TOLD  # what `policy` returned at this moment
+        self._spec: EnvSpec | None = None
+        self._rows = [Row(self, i) for i in range(num_envs)]
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode in each environment.
+        """Starts an episode in each environment, at a new server or connection if the last one was lost.
 
         Args:
             seed: s gives environment i the random seed s+i; a sequence gives each its own;
-                None goes on with the streams.
+                None goes on with the streams, or after a loss of the connection begins others.
             options: the environment's reset options, and `reset_mask`, a bool array of shape
                 (n,) that says which environments to reset.
 
@@ -149,7 +115,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         if chosen is not None:
             _check_reset_mask(chosen, self.num_envs)
         self._told = NOT_TOLD
-        reply = self.vector.reset(seed=seed, options=options, mask=chosen)
+        self.vector, reply = self._session.reset(self.vector, seed=seed, options=options, mask=chosen)
         self._mask = reply.get("mask")
         return reply["obs"], self._infos(reply, chosen)
 
@@ -336,21 +302,26 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             if key[0] != "_" and "_" + key not in infos:
                 infos["_" + key] = np.ones(n, np.bool_) if chosen is None else chosen.copy()
         invalid = reply.get("inv")
-        if invalid is not None:
-            infos["invalid"], infos["_invalid"] = invalid, invalid.copy()
         final = reply.get("fin")
         if final is not None:
-            self._add_final(infos, final)
+            invalid = self._add_final(infos, final, invalid)
+        if invalid is not None:
+            infos["invalid"], infos["_invalid"] = invalid, invalid.copy()
         return infos
 
-    def _add_final(self, infos: dict[str, Any], final: dict[str, Any]) -> None:
-        """Adds `final_obs` and `final_info`, whose rows the server sends for ended episodes only."""
+    def _add_final(self, infos: dict[str, Any], final: dict[str, Any], invalid: np.ndarray | None) -> np.ndarray | None:
+        """Adds `final_obs` and `final_info`, whose rows the server sends for ended episodes only.
+
+        Returns:
+            The rows of invalid in which no episode ended, or None if there are none. The others
+            are about the last step of an episode, and so in `final_info`.
+        """
         n, rows = self.num_envs, final["idx"]
         ended = np.zeros(n, np.bool_)
         ended[rows] = True
         observations = np.full(n, None, dtype=object)
         for k, row in enumerate(rows.tolist()):
-            observations[row] = _pick(final["obs"], k)
+            observations[row] = pick(final["obs"], k)
         final_info: dict[str, Any] = {}
         for key, column in final.get("info", {}).items():
             final_info[key] = np.zeros(n, column.dtype)
@@ -360,8 +331,14 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             last = final_info["action_mask"] = np.zeros(self._mask_shape, np.int8)
             last[rows] = final.get("mask", 1)
             final_info["_action_mask"] = ended.copy()
+        if invalid is not None:
+            last_invalid = invalid & ended
+            if last_invalid.any():
+                final_info["invalid"], final_info["_invalid"] = last_invalid, last_invalid.copy()
+            invalid = invalid & ~ended if (invalid & ~ended).any() else None
         infos["final_obs"], infos["_final_obs"] = observations, ended
         infos["final_info"], infos["_final_info"] = final_info, ended.copy()
+        return invalid
 
     def action_masks(self) -> np.ndarray:
         """Returns the action masks of the last observations, bool of shape (n, A).
@@ -378,7 +355,69 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Closes the session at the server."""
-        self._connection.close()
+        self.vector.connection.close()
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of each environment, or gets an attribute, as Gymnasium's vectors do.
+
+        Args:
+            name: `action_masks`, `policy`, `render`, `render_mode`, `spec`, `metadata`,
+                `observation_space`, `action_space`, or what `set_attr` set.
+            *args: arguments of the method.
+            **kwargs: its keyword arguments.
+
+        Returns:
+            A result for each environment.
+
+        Raises:
+            AttributeError: environments at a server have nothing of that name.
+        """
+        if name == "policy":  # one request for all
+            actions = self.vector.policy(*args, **kwargs)
+            return tuple(pick(actions, i) for i in range(self.num_envs))
+        found = [getattr(row, name) for row in self._rows]
+        return tuple(value(*args, **kwargs) if callable(value) else value for value in found)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Returns an attribute of each environment; see `call`."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment, which `call` and `get_attr` return.
+
+        Args:
+            name: its name, but for those that environments have. Options are fixed by `make_vec`.
+            values: a list or tuple with a value for each environment, or one value for all.
+
+        Raises:
+            ValueError: the list has another length than there are environments.
+            AttributeError: the attribute is one of the environment's own.
+        """
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"{len(values)} values of {name!r} for {self.num_envs} environments")
+        if name in {option["name"] for option in self.vector.spec["options"]} or name == "policy" or hasattr(Row, name):
+            raise AttributeError(f"{name!r} of environments at a server cannot be set; make them anew with another one")
+        for row, value in zip(self._rows, values, strict=True):
+            setattr(row, name, value)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The specification, with the time limit that the server keeps."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = with_limit(spec, self.vector.max_episode_steps)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Is refused."""
+        raise not_copied(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Is refused."""
+        raise not_copied(self)
 
     def __enter__(self) -> VectorEnv:
         """Returns the environment itself, which is closed at the end of the block."""
@@ -389,11 +428,22 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.close()
 
 
-def _pick(batch: Any, k: int) -> Any:
-    """Returns row k of a batch of observations."""
-    if isinstance(batch, dict):
-        return {key: _pick(part, k) for key, part in batch.items()}
-    return batch[k]
+def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv:
+    """Is `gymnasium.make_vec` for environments at a server, with the type of what it makes.
+
+    Gymnasium's own function says that it returns a `gymnasium.vector.VectorEnv`, in which type
+    checkers and editors find no `policy`, `rollout`, `snapshot` or `fork`.
+
+    Args:
+        env_id: a registered id.
+        num_envs: how many environments.
+        **kwargs: arguments of `VectorEnv`, the environment's options among them.
+    """
+    envs = gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point", **kwargs)
+    if not isinstance(envs, VectorEnv):
+        envs.close()
+        raise TypeError(f"{env_id} is no environment of kubernasium: it makes a {type(envs).__name__}")
+    return envs
 
 
 def _check_reset_mask(mask: Any, n: int) -> None:

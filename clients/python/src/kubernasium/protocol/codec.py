@@ -7,6 +7,7 @@ read by module `layout`, which is faster.
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -67,8 +68,8 @@ def encode(message: Mapping[str, Any]) -> bytes:
     """Returns the frame of message.
 
     Args:
-        message: map with string keys. Values are None, bool, int, float, str, bytes, lists,
-            maps with string keys, and NumPy arrays and scalars. Arrays directly in maps are
+        message: map with string keys. Values are None, bool, int, float, str, bytes, paths,
+            lists, maps with string keys, and NumPy arrays and scalars. Arrays directly in maps are
             sent as arrays, arrays within lists as lists.
     """
     out = bytearray()
@@ -95,6 +96,10 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, int):
+        raise TypeError(f"{value} cannot be sent: it has more than 64 bits")
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -12,8 +14,10 @@ from kubernasium.errors import (
     BusyError,
     ClosedError,
     ConnectionLostError,
+    ForkedError,
     KubernasiumError,
     ProtocolError,
+    ReplyTimeoutError,
     from_reply,
 )
 from kubernasium.protocol.codec import decode, encode
@@ -41,12 +45,20 @@ class Connection:
         caps: optional parts of the protocol that the server has.
         limits: the server's limits, by the names of the protocol.
         draining: whether the server has said that it stops.
+        local: whether the server is on this machine, so that both see the same files.
+        remedy: what to do when the connection is lost, for messages.
+        post_mortem: returns why the server does not answer any more, for messages; "" if it runs.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, local: bool = False) -> None:
         """Says hello over a connected transport, which the connection closes at its end."""
         self.transport = transport
+        self.local = local
+        self.remedy = "make the environment again"
+        self.post_mortem: Callable[[], str] = str
         self.lock = threading.Lock()
+        self._pid = os.getpid()
+        _all.add(self)
         self.draining = False
         self._id = _FIRST_ID
         self._end: BaseException | None = None
@@ -90,22 +102,36 @@ class Connection:
         try:
             self.transport.send(frame)
         except BaseException as err:
-            self.fail(err)
+            self._failed(err)
             raise
 
     def recv(self) -> bytearray:
         """Returns the buffer of the next frame, from `START`. The caller holds the lock.
 
-        Any exception, Ctrl-C included, ends the connection: what was read of a frame is lost,
-        and the next reply must not be taken for another's.
+        An exception of a signal handler, such as Ctrl-C's, leaves the connection usable: the reply
+        is received by the next call, which drops it by its id.
         """
         if self._end is not None:
             raise self.ended()
         try:
             return self.transport.recv()
         except BaseException as err:
-            self.fail(err)
+            self._failed(err)
             raise
+
+    def _failed(self, err: BaseException) -> None:
+        """Ends the connection because of err, unless the transport can be used after it."""
+        if not isinstance(err, KubernasiumError):
+            if not self.transport.usable:
+                self.fail(err)
+            return
+        self.fail(err)
+        if (
+            isinstance(err, ConnectionLostError)
+            and not isinstance(err, ReplyTimeoutError)
+            and (why := self.post_mortem())
+        ):
+            err.args = (f"{err}; {why}",)
 
     def answers(self, frame: dict[str, Any], rid: int) -> bool:
         """Reports whether frame is the reply to the request with id rid.
@@ -155,12 +181,15 @@ class Connection:
 
     def ended(self) -> KubernasiumError:
         """Returns the exception for a use after the end."""
-        if isinstance(self._end, ClosedError):
-            return ClosedError("the connection is closed")
         cause = self._end
-        return ConnectionLostError(
-            f"the connection was lost ({type(cause).__name__}: {cause}); make the environment again"
-        )
+        if isinstance(cause, (ClosedError, ForkedError)):
+            return type(cause)(*cause.args)
+        return ConnectionLostError(f"the connection was lost ({type(cause).__name__}: {cause}); {self.remedy}")
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection has ended without a call of `close`."""
+        return self._end is not None and not isinstance(self._end, (ClosedError, ForkedError))
 
     def fail(self, cause: BaseException) -> None:
         """Ends the connection because of cause."""
@@ -170,7 +199,17 @@ class Connection:
 
     def close(self) -> None:
         """Ends the session. Further calls do nothing."""
-        self.fail(ClosedError())
+        self.fail(ClosedError("the connection is closed"))
+
+    def _forked(self) -> None:
+        """Gives up a forked child's copy: two processes would read each other's replies."""
+        self.lock = threading.Lock()
+        if self._end is None:
+            self._end = ForkedError(
+                f"process {os.getpid()} uses an environment or connection of process {self._pid}, of which it is a "
+                "fork; make it in the process that uses it"
+            )
+            self.transport.abandon()
 
     def __enter__(self) -> Connection:
         return self
@@ -196,13 +235,22 @@ def connect(url: str, *, token: str | None = None, timeout: float | None = DEFAU
     """
     parts = urlsplit(url)
     if parts.scheme == "unix":
-        return Connection(connect_unix(unquote(parts.netloc + parts.path), timeout))
+        return Connection(connect_unix(unquote(parts.netloc + parts.path), timeout), local=True)
     if parts.scheme in ("http", "https"):
         url = "ws" + url[len("http") :]
     if token is None:
         token = os.environ.get("KUBERNASIUM_TOKEN") or None
-    return Connection(connect_websocket(url, token, timeout))
+    return Connection(connect_websocket(url, token, timeout), local=_is_loopback(parts.hostname or ""))
 
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+_all: weakref.WeakSet[Connection] = weakref.WeakSet()  # for a fork to give up
 
 # Sessions end when no request comes for limits.idle_ms. One thread pings all connections.
 _alive: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -240,6 +288,9 @@ def _ping_all() -> None:
 def _after_fork() -> None:
     global _alive, _alive_lock, _pinger, _wake
     _alive, _alive_lock, _pinger, _wake = weakref.WeakSet(), threading.Lock(), None, threading.Event()
+    for connection in list(_all):
+        connection._forked()
+    _all.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -6,6 +6,7 @@ arrays are writable, aligned, and valid for as long as they are used.
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import struct
@@ -19,17 +20,29 @@ SLACK = 128  # bytes by which a frame is often longer than the last one: that an
 
 
 class Transport(ABC):
-    """A connected socket that carries frames. It is not safe for concurrent use."""
+    """A connected socket that carries frames. It is not safe for concurrent use.
+
+    A signal handler may raise an exception, such as KeyboardInterrupt, within any call. Bytes that
+    a system call has moved are nonetheless counted, and the next call resumes there. Python
+    delivers signals when a call has ended, and then its result is lost. So the results of `send`
+    and `recv_into` go into a list within one operation, `counts += map(...)`.
+    """
 
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         self.sock = sock
         self.timeout = timeout
-        self._wait_all = 0 if isinstance(sock, ssl.SSLSocket) else socket.MSG_WAITALL
+        self._secure = isinstance(sock, ssl.SSLSocket)
+        self._wait_all = 0 if self._secure else socket.MSG_WAITALL
         self._recv_into = sock.recv_into
-        self._sendall = sock.sendall
+        self._send = sock.send
         self._expect = SLACK  # length of the last frame
-        self._spill = b""  # bytes received after the end of the last frame
-        if isinstance(sock, ssl.SSLSocket):
+        # Input that no caller has got yet: a buffer, where the input begins in it, and the numbers
+        # of bytes received. It begins where a frame, or a part of a WebSocket message, begins.
+        self._held: tuple[bytearray, int, list[int]] | None = None
+        # Output of a call that did not return: the data, and the numbers of bytes sent.
+        self._unsent: tuple[bytes, list[int]] | None = None
+        self._torn = False  # an exception may have cut a TLS record
+        if self._secure:
             sock.settimeout(timeout)
             return
         # Timeouts of the kernel rather than of the socket object, which polls before each call.
@@ -41,14 +54,26 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, frame: bytes) -> None:
-        """Sends a frame."""
+        """Sends a frame. If an exception of a signal handler cuts it, it is sent in full later or never."""
 
     @abstractmethod
     def recv(self) -> bytearray:
-        """Returns the buffer of the next frame, which begins at START."""
+        """Returns the buffer of the next frame, which begins at START.
+
+        After an exception of a signal handler the next call resumes with the same frame.
+        """
+
+    @property
+    def usable(self) -> bool:
+        """Whether the transport can be used after an exception of a signal handler."""
+        return not self._torn
 
     def close(self) -> None:
         """Closes the socket. Further calls do nothing."""
+        self.sock.close()
+
+    def abandon(self) -> None:
+        """Closes this process's copy of a socket that another process uses."""
         self.sock.close()
 
     def __del__(self) -> None:
@@ -62,37 +87,90 @@ class Transport(ABC):
         return self.sock.fileno()
 
     def _write(self, data: bytes) -> None:
+        """Sends data after the rest of what an interrupted call began to send."""
+        if self._unsent is not None:
+            if any(self._unsent[1]):
+                self._flush()
+            self._unsent = None
+        sent: list[int] = []
+        self._unsent = (data, sent)
+        if self._secure:
+            self._torn = True
         try:
-            self._sendall(data)
-        except (BlockingIOError, TimeoutError) as err:
-            raise self._late() from err
+            sent += map(self._send, (data,))
         except OSError as err:
-            raise ConnectionLostError(f"send to the server: {err}") from err
+            raise self._failure(err, "send to") from err
+        if sent[0] < len(data):
+            self._flush()
+        self._unsent = None
+        if self._secure:
+            self._torn = False
 
-    def _read(self, view: memoryview, flags: int = 0) -> int:
-        """Receives up to the length of view and returns how many bytes."""
+    def _flush(self) -> None:
+        assert self._unsent is not None
+        data, sent = self._unsent
+        while (done := sum(sent)) < len(data):
+            try:
+                sent += map(self._send, (memoryview(data)[done:],))
+            except OSError as err:
+                raise self._failure(err, "send to") from err
+
+    def _receive(self, buf: bytearray, start: int, end: int, counts: list[int]) -> None:
+        """Receives into part of buf, all of it if no signal and no timeout comes, and adds to counts."""
+        if self._secure:
+            self._wait_for_input()
         try:
-            n = self._recv_into(view, 0, flags)
-        except (BlockingIOError, TimeoutError) as err:
-            raise self._late() from err
+            counts += map(self._recv_into, (memoryview(buf)[start:end],), (end - start,), (self._wait_all,))
         except OSError as err:
-            raise ConnectionLostError(f"receive from the server: {err}") from err
-        if n == 0:
+            raise self._failure(err, "receive from") from err
+        self._torn = False
+        if not counts[-1]:
             raise ConnectionLostError("the server closed the connection")
-        return n
+
+    def _wait_for_input(self) -> None:
+        """Waits where an exception does no harm: reads of TLS take the time of a copy then."""
+        assert isinstance(self.sock, ssl.SSLSocket)
+        if not self.sock.pending() and not select.select([self.sock], [], [], self.timeout)[0]:
+            raise self._late()
+        self._torn = True
+
+    def _failure(self, err: OSError, what: str) -> ConnectionLostError:
+        """Returns what to raise for an error of a system call."""
+        if err.errno is None and not self._secure:
+            raise err  # of a signal handler, such as one that limits the time
+        if isinstance(err, (BlockingIOError, TimeoutError)):
+            return self._late()
+        return ConnectionLostError(f"{what} the server: {err}")
 
     def _late(self) -> ReplyTimeoutError:
         return ReplyTimeoutError(f"no answer from the server within {self.timeout} s")
 
-    def _fill(self, view: memoryview) -> None:
-        """Receives exactly the length of view."""
-        done = 0
-        if self._spill:
-            done = min(len(self._spill), len(view))
-            view[:done] = self._spill[:done]
-            self._spill = self._spill[done:]
-        while done < len(view):
-            done += self._read(view[done:], self._wait_all)
+    def _need(self, size: int) -> tuple[bytearray, int]:
+        """Returns the held input, which then has size bytes at least, and where it begins."""
+        while True:
+            if self._held is None:
+                self._held = (bytearray(START + size), START - 4, [])
+            buf, at, counts = self._held
+            got = sum(counts)
+            if got >= size:
+                return buf, at
+            if len(buf) < at + size:
+                longer = bytearray(at + size)
+                longer[: at + got] = memoryview(buf)[: at + got]
+                self._held = (longer, at, [got])
+                continue
+            self._receive(buf, at + got, at + size, counts)
+
+    def _without(self, size: int) -> tuple[bytearray, int, list[int]] | None:
+        """Returns what is held after the first size bytes of the held input."""
+        assert self._held is not None
+        buf, at, counts = self._held
+        rest = sum(counts) - size
+        if not rest:
+            return None
+        longer = bytearray(START + self._expect + SLACK + rest)
+        longer[START - 4 : START - 4 + rest] = memoryview(buf)[at + size : at + size + rest]
+        return longer, START - 4, [rest]
 
 
 class StreamTransport(Transport):
@@ -106,28 +184,31 @@ class StreamTransport(Transport):
 
     def recv(self) -> bytearray:
         """Returns the buffer of the next frame, which begins at START."""
-        if self._spill:
-            return self._recv_known()
-        # The next frame is most often about as long as the last one: one call then reads it whole.
-        buf = bytearray(START + self._expect + SLACK)
-        got = self._read(memoryview(buf)[START - 4 :])
-        size = self._LENGTH.unpack_from(buf, START - 4)[0]
-        if got == size + 4:
-            del buf[START + size :]
-            self._expect = size
-            return buf
-        self._spill = bytes(memoryview(buf)[START - 4 : START - 4 + got])
-        return self._recv_known()
-
-    def _recv_known(self) -> bytearray:
-        head = bytearray(4)
-        self._fill(memoryview(head))
-        size = self._LENGTH.unpack(head)[0]
+        if self._held is None:
+            # The next frame is most often about as long as the last one: one call then reads it whole.
+            buf = bytearray(START + self._expect + SLACK)
+            counts: list[int] = []
+            self._held = (buf, START - 4, counts)
+            try:
+                counts += map(self._recv_into, (memoryview(buf)[START - 4 :],))
+            except OSError as err:
+                raise self._failure(err, "receive from") from err
+            size = self._LENGTH.unpack_from(buf, START - 4)[0]
+            if counts[0] == size + 4:
+                del buf[START + size :]
+                self._expect = size
+                self._held = None
+                return buf
+            if not counts[0]:
+                raise ConnectionLostError("the server closed the connection")
+        buf, at = self._need(4)
+        size = self._LENGTH.unpack_from(buf, at)[0]
         if size > MAX_FRAME:
             raise ProtocolError(f"a frame of {size} bytes")
-        buf = bytearray(START + size)
-        self._fill(memoryview(buf)[START:])
+        buf, at = self._need(4 + size)  # at is START - 4 always
+        self._held = self._without(4 + size)
         self._expect = size
+        del buf[START + size :]
         return buf
 
 

@@ -6,6 +6,7 @@ import operator
 import select
 import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kubernasium.errors import (
     PendingStepError,
     ProtocolError,
     UnimplementedError,
+    UnknownOptionError,
 )
 from kubernasium.protocol.codec import encode
 from kubernasium.protocol.connection import Connection
@@ -60,15 +62,19 @@ class Vector:
         max_episode_steps: int | None = None,
         threads: int | None = None,
     ) -> None:
-        made = connection.request(
-            "make",
-            env=env_id,
-            n=num_envs,
-            options=dict(options) if options else None,
-            autoreset=autoreset,
-            max_episode_steps=max_episode_steps,
-            threads=threads,
-        )
+        try:
+            made = connection.request(
+                "make",
+                env=env_id,
+                n=num_envs,
+                options=_plain(options) if options else None,
+                autoreset=autoreset,
+                max_episode_steps=max_episode_steps,
+                threads=threads,
+                cwd=_working_directory() if options and connection.local else None,
+            )
+        except UnknownOptionError as err:
+            raise err.of(env_id) from None
         self.connection = connection
         self.eid: int = made["eid"]
         self.env_id: str = made["env"]
@@ -129,7 +135,7 @@ class Vector:
         if seed is not None:
             message["seed"] = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else operator.index(seed)
         if options:
-            message["options"] = dict(options)
+            message["options"] = _plain(options)
         if mask is not None:
             message["mask"] = np.asarray(mask, np.bool_)
         connection = self.connection
@@ -398,6 +404,22 @@ def _by_step(value: Any, steps: int, n: int) -> Any:
     if isinstance(value, Mapping):
         return {key: _by_step(part, steps, n) for key, part in value.items()}
     return value.reshape(steps, n, *value.shape[1:])
+
+
+def _plain(value: Any) -> Any:
+    """Returns options with lists for arrays, which servers take nowhere else than in actions."""
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _working_directory() -> str | None:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was removed
+        return None
 
 
 def _contiguous(value: Any) -> Any:

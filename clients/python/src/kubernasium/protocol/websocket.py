@@ -30,6 +30,7 @@ class WebSocketTransport(Transport):
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         super().__init__(sock, timeout)
         self._keys = b""  # random bytes for masking keys, four for each frame
+        self._parts: list[bytearray] = []  # of a message, each from START
 
     def send(self, frame: bytes) -> None:
         """Sends a frame as one binary message."""
@@ -37,20 +38,32 @@ class WebSocketTransport(Transport):
 
     def recv(self) -> bytearray:
         """Returns the buffer of the next frame, which begins at START."""
-        if self._spill:
+        if self._held is not None:
             return self._recv_message()
-        # The next message is most often about as long as the last one: one call then reads it whole.
         expect = self._expect
         head = 2 if expect < 126 else 4 if expect < 65536 else 10
+        # The next message is most often about as long as the last one: one call then reads it whole.
         buf = bytearray(START + expect + SLACK)
-        got = self._read(memoryview(buf)[START - head :])
-        if buf[START - head] == _FIN | _BINARY:
+        counts: list[int] = []
+        self._held = (buf, START - head, counts)
+        if self._secure:
+            self._wait_for_input()
+        try:
+            counts += map(self._recv_into, (memoryview(buf)[START - head :],))
+        except OSError as err:
+            raise self._failure(err, "receive from") from err
+        if self._secure:
+            self._torn = False
+        got = counts[0]
+        if not got:
+            raise ConnectionLostError("the server closed the connection")
+        if buf[START - head] == _FIN | _BINARY and not self._parts:
             size = self._sized(buf, head)
             if got == head + size:
                 del buf[START + size :]
                 self._expect = size
+                self._held = None
                 return buf
-        self._spill = bytes(memoryview(buf)[START - head : START - head + got])
         return self._recv_message()
 
     def close(self) -> None:
@@ -74,45 +87,54 @@ class WebSocketTransport(Transport):
 
     def _recv_message(self) -> bytearray:
         """Reads one message of any number of fragments and answers control frames."""
-        parts: list[bytearray] = []
         while True:
-            first, payload = self._recv_fragment()
+            first, head, size = self._header()
+            buf, at = self._need(head + size)
+            rest = self._without(head + size)
+            if first == _FIN | _BINARY and not self._parts and at + head == START:
+                self._held = rest
+                self._expect = size
+                del buf[START + size :]
+                return buf
+            payload = bytearray(START) + memoryview(buf)[at + head : at + head + size]
             opcode = first & 0xF
-            if opcode == _PING:
-                self._write(self._message(_PONG, bytes(payload[START:])))
-            elif opcode == _CLOSE:
-                code = struct.unpack_from(">H", payload, START)[0] if len(payload) >= START + 2 else 1005
-                reason = payload[START + 2 :].decode("utf-8", "replace")
-                raise ConnectionLostError(f"the server closed the connection: {code} {reason}".rstrip())
-            elif opcode == _PONG:
-                continue
-            elif opcode in (_BINARY, _CONTINUATION) and (opcode == _CONTINUATION) == bool(parts):
-                parts.append(payload)
+            if opcode in (_BINARY, _CONTINUATION) and (opcode == _CONTINUATION) == bool(self._parts):
+                parts = [*self._parts, payload]
                 if first & _FIN:
-                    break
-            else:
-                raise ProtocolError(f"WebSocket frame with opcode {opcode}")
-        for part in parts[1:]:
-            parts[0] += part[START:]
-        self._expect = len(parts[0]) - START
-        return parts[0]
+                    whole = parts[0] + b"".join(part[START:] for part in parts[1:])
+                    self._held, self._parts = rest, []
+                    self._expect = len(whole) - START
+                    return whole
+                self._held, self._parts = rest, parts
+                continue
+            self._held = rest
+            self._control(opcode, payload)
 
-    def _recv_fragment(self) -> tuple[int, bytearray]:
-        """Returns the first byte of a WebSocket frame and its payload, which begins at START."""
-        head = bytearray(2)
-        self._fill(memoryview(head))
-        if head[1] & _MASKED or head[0] & 0x70:
+    def _control(self, opcode: int, payload: bytearray) -> None:
+        """Answers a control frame, whose payload begins at START."""
+        if opcode == _PING:
+            self._write(self._message(_PONG, bytes(payload[START:])))
+        elif opcode == _CLOSE:
+            code = struct.unpack_from(">H", payload, START)[0] if len(payload) >= START + 2 else 1005
+            reason = payload[START + 2 :].decode("utf-8", "replace")
+            raise ConnectionLostError(f"the server closed the connection: {code} {reason}".rstrip())
+        elif opcode != _PONG:
+            raise ProtocolError(f"WebSocket frame with opcode {opcode}")
+
+    def _header(self) -> tuple[int, int, int]:
+        """Returns the first byte of the next WebSocket frame, the length of its header, and its size."""
+        buf, at = self._need(2)
+        first, size = buf[at], buf[at + 1]
+        if size & _MASKED or first & 0x70:
             raise ProtocolError("a WebSocket frame that is masked or uses an extension")
-        size = head[1]
+        head = 2
         if size >= 126:
-            longer = bytearray(2 if size == 126 else 8)
-            self._fill(memoryview(longer))
-            size = int.from_bytes(longer, "big")
+            head = 4 if size == 126 else 10
+            buf, at = self._need(head)
+            size = int.from_bytes(buf[at + 2 : at + head], "big")
         if size > MAX_FRAME:
             raise ProtocolError(f"a frame of {size} bytes")
-        buf = bytearray(START + size)
-        self._fill(memoryview(buf)[START:])
-        return head[0], buf
+        return first, head, size
 
     def _message(self, opcode: int, payload: bytes) -> bytes:
         """Returns a masked WebSocket frame."""
@@ -200,7 +222,13 @@ def _upgrade(sock: socket.socket, host: str, path: str, token: str | None) -> No
     status, *header_lines = head.decode("latin-1").split("\r\n")
     headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in header_lines)}
     code = status.split(" ")[1] if " " in status else ""
-    if code in ("401", "403"):
+    if code == "401":
+        what = "refuses the token" if token else "wants a bearer token"
+        raise UnauthenticatedError(
+            f"the server {what} ({status}): set the environment variable KUBERNASIUM_TOKEN to the one that it "
+            "was started with"
+        )
+    if code == "403":
         raise UnauthenticatedError(f"the server refuses the connection: {status}")
     if code != "101":
         raise ConnectionLostError(f"WebSocket handshake: {status}: {body[:200].decode('utf-8', 'replace').strip()}")

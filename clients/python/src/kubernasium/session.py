@@ -1,0 +1,102 @@
+"""What `Env`, `VectorEnv` and the VecEnv of `sb3` share: a vector at a server, made again if need be."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from kubernasium.errors import ConnectionLostError, InvalidOptionError, NotCopiedError, ReplyTimeoutError
+from kubernasium.launcher import open_connection
+from kubernasium.protocol.vector import Vector
+
+RENDER_FPS = 10
+NO_LIMIT = 1 << 31  # steps: a time limit that no episode reaches
+
+
+class Session:
+    """Where a vector is and how it was made."""
+
+    def __init__(
+        self, url: str | None, timeout: float | None, env_id: str, num_envs: int = 1, **arguments: Any
+    ) -> None:
+        """Keeps the arguments of `launcher.open_connection` and of `Vector`."""
+        self._url, self._timeout = url, timeout
+        self._env_id, self._num_envs, self._arguments = env_id, num_envs, arguments
+
+    def open(self, render_mode: str | None = None) -> Vector:
+        """Connects and makes the vector.
+
+        Args:
+            render_mode: how it is to be rendered, or None.
+
+        Raises:
+            InvalidOptionError: the environment has not that render mode.
+        """
+        connection = open_connection(self._url, timeout=self._timeout)
+        try:
+            vector = Vector(connection, self._env_id, self._num_envs, **self._arguments)
+            modes = list(vector.spec["render_modes"])
+            if render_mode is not None and render_mode not in modes:
+                raise InvalidOptionError(f"{self._env_id} has the render modes {modes}, not {render_mode!r}")
+        except BaseException:
+            connection.close()
+            raise
+        return vector
+
+    def reset(self, vector: Vector, *, mask: np.ndarray | None = None, **fields: Any) -> tuple[Vector, dict[str, Any]]:
+        """Resets a vector, or another one like it if its connection was lost.
+
+        Args:
+            vector: the vector.
+            mask: which environments to reset. The others are lost with the connection, so that a
+                loss is an error then.
+            **fields: further arguments of `Vector.reset`.
+
+        Returns:
+            The vector that was reset, and the reply.
+
+        Raises:
+            ConnectionLostError: the server cannot be reached again, or is lost again.
+        """
+        connection = vector.connection
+        if not connection.closed:
+            try:
+                return vector, vector.reset(mask=mask, **fields)
+            except ReplyTimeoutError:
+                raise  # the same request would most likely take as long again
+            except ConnectionLostError:
+                if mask is not None:
+                    raise
+        if not connection.lost:
+            raise connection.ended()
+        if mask is not None:
+            raise ConnectionLostError(f"{connection.ended()}, but of all environments: leave out options['reset_mask']")
+        vector = self.open()
+        return vector, vector.reset(**fields)
+
+
+def with_limit(spec: EnvSpec | None, limit: int) -> EnvSpec | None:
+    """Returns a specification with the time limit that the server keeps, if it names none.
+
+    Options of an environment decide its limit, so the registry does not know it.
+
+    Args:
+        spec: of the registry.
+        limit: in steps; 0 and `NO_LIMIT` are none.
+    """
+    if spec is None or spec.max_episode_steps is not None or limit in (0, NO_LIMIT):
+        return spec
+    spec = copy.copy(spec)
+    spec.max_episode_steps = limit
+    return spec
+
+
+def not_copied(env: Any) -> NotCopiedError:
+    """Returns the error of `pickle` and `copy`."""
+    return NotCopiedError(
+        f"{type(env).__name__} cannot be pickled or copied, for its state is at the server: snapshot() keeps a "
+        "moment there, restore() returns to it, and gymnasium.make(env.spec) makes a new environment"
+    )
