@@ -103,7 +103,7 @@ func apiServer(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	rc.UserAgent, rc.WarningHandler = "kubernasium", rest.NoWarnings{}
+	rc.QPS, rc.UserAgent, rc.WarningHandler = -1, "kubernasium", rest.NoWarnings{} // the interval is the rate
 	return rc, nil
 }
 
