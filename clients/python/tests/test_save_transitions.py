@@ -1,0 +1,69 @@
+"""Recorded episodes as a file for the native trainer. That it trains with it, a Go test tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from kubernasium.save_transitions import TransitionsError, save
+
+
+def episode(start: float, steps: int, **changes: object) -> SimpleNamespace:
+    """Returns an episode with the attributes of Minari's EpisodeData."""
+    last = np.arange(steps) == steps - 1
+    parts = {
+        "observations": start + np.arange(2.0 * (steps + 1)).reshape(-1, 2),
+        "actions": np.arange(steps) % 2,
+        "rewards": np.ones(steps),
+        "terminations": last,
+        "truncations": np.zeros(steps, bool),
+        "infos": {},
+    }
+    return SimpleNamespace(**(parts | changes))
+
+
+def test_rows(tmp_path: Path) -> None:
+    """By hand: the last observation of an episode is only a next one."""
+    path = tmp_path / "t.safetensors"
+    assert save(path, [episode(0, 2), episode(10, 1)], env="test/Toy-v0") == 3
+    tensors = load_file(path)
+    assert tensors["observations"].tolist() == [[0, 1], [2, 3], [10, 11]]
+    assert tensors["next_observations"].tolist() == [[2, 3], [4, 5], [12, 13]]
+    assert tensors["actions"].tolist() == [0, 1, 0]
+    assert tensors["terminations"].tolist() == [0, 1, 1]
+    assert tensors["truncations"].tolist() == [0, 0, 0]
+    assert {name: str(t.dtype) for name, t in tensors.items()} == {
+        "observations": "float32",
+        "next_observations": "float32",
+        "actions": "float32",
+        "rewards": "float64",
+        "terminations": "uint8",
+        "truncations": "uint8",
+    }
+
+
+def test_dicts_and_masks(tmp_path: Path) -> None:
+    path = tmp_path / "t.safetensors"
+    observations = {"z": np.arange(4.0).reshape(2, 1, 2), "a": np.array([[7.0], [8.0]])}
+    mask = np.array([[1, 0], [0, 1]])
+    save(path, [episode(0, 1, observations=observations, infos={"action_mask": mask})])
+    tensors = load_file(path)
+    assert tensors["observations"].tolist() == [[0, 1, 7]]
+    assert tensors["next_observations"].tolist() == [[2, 3, 8]]
+    assert tensors["action_masks"].tolist() == [[1, 0]]
+    assert tensors["next_action_masks"].tolist() == [[0, 1]]
+
+
+def test_refuses(tmp_path: Path) -> None:
+    for episodes, message in (
+        ([], "no episodes"),
+        ([episode(0, 2, actions=np.ones((2, 1)))], "want whole numbers"),
+        ([episode(0, 2, observations=np.ones((2, 2)))], "2 observations for 2 actions"),
+        ([episode(0, 2), episode(0, 2, infos={"action_mask": np.ones((3, 2))})], "differ in having action masks"),
+    ):
+        with pytest.raises(TransitionsError, match=message):
+            save(tmp_path / "t.safetensors", episodes)
