@@ -32,6 +32,7 @@ type scheduleConfig struct {
 	listen, tokenFile string
 	shadow            bool
 	shadowLog         string // file; empty is standard output
+	tensorboard       string // folder; empty is none
 }
 
 func newKwokSchedule() *cobra.Command {
@@ -53,6 +54,7 @@ Of several instances the one that holds the lease binds pods. A decision that ta
 JSON tells of each pod of --scheduler-name what its scheduler did, and what would have been done.`,
 		Example: `  trainer kwok schedule --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors
   trainer kwok schedule --policy Greedy --scheduler-name custom-scheduler --kubeconfig FILE
+  trainer kwok schedule --policy Greedy --tensorboard logs/schedule    # then: tensorboard --logdir logs
   trainer kwok schedule --model FILE --shadow --scheduler-name default-scheduler --shadow-log shadow.jsonl
   trainer kwok extender-config > scheduler.yaml && trainer kwok up -- --scheduler-config scheduler.yaml`,
 		Args: cobra.NoArgs,
@@ -62,6 +64,9 @@ JSON tells of each pod of --scheduler-name what its scheduler did, and what woul
 			}
 			if c.shadowLog != "" && !c.shadow {
 				return errors.New("--shadow-log needs --shadow")
+			}
+			if c.tensorboard != "" && c.shadow {
+				return errors.New("--tensorboard shows what is bound, and --shadow binds nothing")
 			}
 			var err error
 			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
@@ -80,6 +85,7 @@ JSON tells of each pod of --scheduler-name what its scheduler did, and what woul
 	f.DurationVar(&c.Budget, "budget", 100*time.Millisecond, "time of a decision, after which kube-scheduler's scores decide")
 	f.BoolVar(&c.shadow, "shadow", false, "bind nothing; record what would have been done beside what the pods' scheduler does")
 	f.StringVar(&c.shadowLog, "shadow-log", "", "file to add the records to (default: standard output)")
+	f.StringVar(&c.tensorboard, "tensorboard", "", "folder to write TensorBoard's tags to: placements by node, the cluster's imbalance, fallbacks")
 	f.StringVar(&c.listen, "listen", "127.0.0.1:10359", "address of the HTTP endpoints; port 0 takes a free one. Beyond loopback it needs a token")
 	f.StringVar(&c.tokenFile, "token-file", "", "file with the token of requests (default: "+tokenVariable+", if set)")
 	f.StringVar(&c.Lease.Namespace, "lease-namespace", "kube-system", "namespace of the lease")
@@ -158,8 +164,7 @@ var (
 func (a nodeAgent) Close() error { return a.m.net.Close() }
 
 // run schedules until ctx ends.
-func (c *scheduleConfig) run(ctx context.Context, stdout, stderr io.Writer) error {
-	var err error
+func (c *scheduleConfig) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	if c.Policy, err = schedulePolicy(c.model, c.policy, c.env, c.kwargs); err != nil {
 		return err
 	}
@@ -186,6 +191,14 @@ func (c *scheduleConfig) run(ctx context.Context, stdout, stderr io.Writer) erro
 			defer f.Close()
 			c.Shadow = f
 		}
+	}
+	if c.tensorboard != "" {
+		var log *placementLog
+		if log, err = newPlacementLog(c.tensorboard); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, log.close()) }()
+		c.Placed = log.add
 	}
 	client, err := kwok.Connect(ctx, c.server)
 	if err != nil {

@@ -83,7 +83,8 @@ func TestKwokSchedule(t *testing.T) {
 			t.Fatalf("runsim: %v\n%s", err, stderr)
 		}
 	}
-	url, stop := startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "1m")
+	events := t.TempDir()
+	url, stop := startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "1m", "--tensorboard", events)
 	runsim("custom-scheduler")
 	resp, err := http.Get(url + "/metrics")
 	if err != nil {
@@ -99,6 +100,7 @@ func TestKwokSchedule(t *testing.T) {
 	}
 	stop()
 	const pods = 39 // at least: 0.2 of 3 × 64 CPU is 38.4 pods of 1 CPU
+	checkPlacementLog(t, events, string(metrics), pods)
 	log := filepath.Join(t.TempDir(), "shadow.jsonl")
 	_, stop = startSchedule(t, "--model", model, "--kubeconfig", kubeconfig, "--budget", "1m", "--shadow", "--scheduler-name", "default-scheduler", "--shadow-log", log)
 	runsim("default-scheduler")
@@ -220,5 +222,39 @@ func TestSchedulePolicyOfATwin(t *testing.T) {
 	}
 	if _, ok := p.Options["kubeconfig"]; ok || p.Env.ID != "k8s/PodBalance-v0" || p.Options["nodes"] != 3 {
 		t.Errorf("policy of %s with %v, want the original's without kubeconfig", p.Env.ID, p.Options)
+	}
+}
+
+// checkPlacementLog compares TensorBoard's tags of a scheduler with its metrics: a histogram of as
+// many placements as there were, on three nodes, and the imbalance after each.
+func checkPlacementLog(t *testing.T, folder, metrics string, least int) {
+	t.Helper()
+	const counter = `kubernasium_scheduler_schedule_attempts_total{result="scheduled"} `
+	_, rest, _ := strings.Cut(metrics, counter)
+	var placed float64
+	if _, err := fmt.Sscan(rest, &placed); err != nil || int(placed) < least {
+		t.Fatalf("%v pods placed, %v; want at least %d", placed, err, least)
+	}
+	onNodes, imbalances := 0.0, 0
+	for _, e := range eventsOf(t, folder) {
+		for _, h := range e.Histograms {
+			if h.Tag != "scheduler/placements_by_node" || h.Min < 0 || h.Max > 2 {
+				t.Errorf("histogram %s of nodes %v to %v, want 0 to 2", h.Tag, h.Min, h.Max)
+			}
+			for _, n := range h.Counts {
+				onNodes += n
+			}
+		}
+		for _, s := range e.Scalars {
+			if s.Tag == "scheduler/imbalance" {
+				imbalances++
+			}
+			if s.Tag == "scheduler/fallbacks" && s.Value != 0 {
+				t.Errorf("%v fallbacks after %d pods, want 0", s.Value, e.Step)
+			}
+		}
+	}
+	if onNodes != placed || float64(imbalances) != placed {
+		t.Errorf("%v placements in histograms and %d imbalances, want %v", onNodes, imbalances, placed)
 	}
 }

@@ -104,6 +104,9 @@ func (s *Scheduler) attempt(ctx context.Context, p *corev1.Pod) (result string, 
 		}
 		return resultError, err
 	}
+	if s.cfg.Placed != nil {
+		s.cfg.Placed(m.placement(v))
+	}
 	s.retryHelped(p)
 	s.recorder.Eventf(p, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %s/%s to %s", p.Namespace, p.Name, node)
 	return resultScheduled, nil

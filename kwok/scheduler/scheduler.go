@@ -43,6 +43,10 @@ type Config struct {
 	LastRetry  time.Duration // most of that; default 10 s
 
 	Shadow io.Writer // if set, nothing is bound, and a line of JSON tells of each pod that another scheduler of that Name bound
+	// Placed, if set, is called for each pod that was bound, one after another. Imbalance is that of
+	// k8s/PodBalance-v0: the mean of the population standard deviations over nodes of the requested
+	// shares of CPU and of memory.
+	Placed func(Placement)
 	Lease  lease.Lease
 	Token  string // of requests to the handler, if not empty
 	Log    *slog.Logger
