@@ -91,10 +91,13 @@ func newFolder(parent, name string) (string, error) {
 	}
 }
 
-// writeConfig records what the training was started with: config.yml holds the
-// hyperparameters, args.yml the rest.
+// writeConfig records what the training was started with: config.yml holds the hyperparameters, as
+// --conf-file reads them, args.yml the rest.
 func (r *run) writeConfig() error {
-	config := map[string]any{"n_envs": r.params.NEnvs, "n_timesteps": r.params.NTimesteps, r.algo: r.params.Config}
+	config, err := r.params.values()
+	if err != nil {
+		return err
+	}
 	args := map[string]any{
 		"algo": r.algo, "engine": r.engine, "env": r.spec.ID, "seed": r.seed, "env_kwargs": r.kwargs, "eval_env_kwargs": r.evalKwargs,
 		"eval_freq": r.evalFreq, "eval_episodes": r.evalEpisodes, "save_freq": r.saveFreq, "command": r.command,

@@ -41,27 +41,60 @@ func readHyperparams(algo, env, conf string, params map[string]any) (hyperparams
 	if err := checkNormalize(algo, merge(layer, params)); err != nil {
 		return h, err
 	}
-	if layer, err = expandNormalize(layer); err != nil {
+	if layer, err = expandZoo(layer); err != nil {
+		return h, inFile(conf, err)
+	}
+	if params, err = expandZoo(params); err != nil {
 		return h, err
 	}
-	if params, err = expandNormalize(params); err != nil {
-		return h, err
+	err = h.set(merge(layer, params))
+	return h, err
+}
+
+// inFile names the file of the error's hyperparameters, if it is not the tuned one.
+func inFile(conf string, err error) error {
+	if conf == "" {
+		return err
 	}
-	all := merge(layer, params)
+	return fmt.Errorf("%s: %w", conf, err)
+}
+
+// set sets the hyperparameters that are named; an unknown name is an error.
+func (h *hyperparams) set(values map[string]any) (err error) {
+	all := maps.Clone(values)
 	for name, field := range map[string]*int{"n_envs": &h.NEnvs, "n_timesteps": &h.NTimesteps} {
 		if v, ok := all[name]; ok {
 			if *field, err = wholeNumber(name, v); err != nil {
-				return h, err
+				return err
 			}
 			delete(all, name)
 		}
 	}
-	return h, decodeStrict(all, h.Config)
+	return decodeStrict(all, h.Config)
+}
+
+// values returns all hyperparameters by their names, which set takes.
+func (h hyperparams) values() (map[string]any, error) {
+	text, err := json.Marshal(h.Config)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	for name, v := range all {
+		if x, ok := v.(float64); ok && x == float64(int(x)) {
+			all[name] = int(x) // 1000000, and not 1e+06
+		}
+	}
+	all["n_envs"], all["n_timesteps"] = h.NEnvs, h.NTimesteps
+	return all, nil
 }
 
 // configuration returns the hyperparameters of an environment in a file of RL Zoo's form, a map
-// from ids to hyperparameters. conf is the path of one, or the source of one that is shipped;
-// without it, it is the tuned one, which need not have the environment.
+// from ids to hyperparameters, or those of a config.yml. conf is the path of one, or the source of
+// one that is shipped; without it, it is the tuned one, which need not have the environment.
 func configuration(algo, env, conf string) (map[string]any, error) {
 	name := path.Join("hyperparams", conf, algo+".yml")
 	text, err := shipped.ReadFile(name)
@@ -72,15 +105,62 @@ func configuration(algo, env, conf string) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hyperparameters of %s: %w; want a file%s", algo, err, sources(algo))
 	}
-	var all map[string]map[string]any
-	if err := yaml.Unmarshal(text, &all); err != nil {
+	all, err := parseConfig(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	names := fieldNames(defaultConfig(algo))
+	for key := range all {
+		if slices.Contains(names, key) { // and no id of an environment
+			return all, nil
+		}
+	}
 	values, ok := all[env]
+	if !ok { // RL Zoo's name of the environment has no namespace
+		values, ok = all[path.Base(env)]
+	}
 	if !ok && conf != "" {
 		return nil, fmt.Errorf("%s has no hyperparameters for %s; it has %s", name, env, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
-	return values, nil
+	if !ok {
+		return nil, nil
+	}
+	m, ok := values.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: %s has %v, want hyperparameters by their names", name, env, values)
+	}
+	return m, nil
+}
+
+// orderedDict is the tag of the map in a config.yml of RL Zoo: a list that holds the list of its
+// pairs.
+const orderedDict = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
+
+// parseConfig reads a map of YAML.
+func parseConfig(text []byte) (map[string]any, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	if len(root.Content) == 1 && root.Content[0].LongTag() == orderedDict {
+		var lists [][][]any
+		if err := root.Content[0].Decode(&lists); err != nil {
+			return nil, err
+		}
+		all := map[string]any{}
+		for _, pairs := range lists {
+			for _, pair := range pairs {
+				if len(pair) != 2 {
+					return nil, fmt.Errorf("%v in an OrderedDict, want a pair", pair)
+				}
+				all[fmt.Sprint(pair[0])] = pair[1]
+			}
+		}
+		return all, nil
+	}
+	var all map[string]any
+	err := root.Decode(&all)
+	return all, err
 }
 
 // sources names the published configurations of an algorithm.

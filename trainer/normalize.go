@@ -3,11 +3,8 @@ package main
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // normalizeKey is RL Zoo's hyperparameter for Stable-Baselines3's VecNormalize: true or false, or
@@ -45,7 +42,7 @@ func expandNormalize(values map[string]any) (map[string]any, error) {
 	}
 	args := map[string]any{"norm_obs": true, "norm_reward": true}
 	if !isBool {
-		given, err := normalizeArgs(v)
+		given, err := pythonArgs(normalizeKey, v)
 		if err != nil {
 			return nil, err
 		}
@@ -57,26 +54,4 @@ func expandNormalize(values map[string]any) (map[string]any, error) {
 		args = merge(args, given)
 	}
 	return merge(args, rest), nil
-}
-
-var (
-	pythonDict = regexp.MustCompile(`^\s*dict\((.*)\)\s*$`)
-	equals     = regexp.MustCompile(`\s*=\s*`)
-)
-
-func normalizeArgs(v any) (map[string]any, error) {
-	args, ok := v.(map[string]any)
-	if ok {
-		return args, nil
-	}
-	text, ok := v.(string)
-	if ok {
-		if m := pythonDict.FindStringSubmatch(text); m != nil {
-			text = "{" + equals.ReplaceAllString(m[1], ": ") + "}"
-		}
-		if err := yaml.Unmarshal([]byte(text), &args); err == nil && args != nil {
-			return args, nil
-		}
-	}
-	return nil, fmt.Errorf("hyperparameter normalize is %v, want true, false or a dict such as {'norm_obs': True, 'norm_reward': False}", v)
 }

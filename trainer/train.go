@@ -171,7 +171,7 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
-	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file in RL Zoo's form, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl)")
+	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl)")
 	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline, or model file, to imitate before the training")
