@@ -200,14 +200,14 @@ func TestResumeRefuses(t *testing.T) {
 		is   error
 		want string
 	}{
-		{"environment", small(t.TempDir(), "--resume", good), models.ErrMismatch, `environment is "test/Broken-v0", want "k8s/GangWindow-v0"`},
-		{"spaces", brokenArgs("ppo", t.TempDir(), "--env-kwargs", "size:3", "--resume", good), models.ErrMismatch, "observation space is "},
-		{"algorithm", brokenArgs("a2c", t.TempDir(), "--resume", good), models.ErrMismatch, `algorithm is "ppo", want "a2c"`},
-		{"network", brokenArgs("ppo", t.TempDir(), "--params", "net_arch:[8]", "--resume", good), models.ErrMismatch, "network is "},
-		{"newer", brokenArgs("ppo", t.TempDir(), "--resume", newer), models.ErrFormat, "format 9, want 1 to 2"},
-		{"truncated", brokenArgs("ppo", t.TempDir(), "--resume", truncated), safetensors.ErrCorrupt, "truncated"},
-		{"altered", brokenArgs("ppo", t.TempDir(), "--resume", altered), safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
-		{"altered header", brokenArgs("ppo", t.TempDir(), "--resume", relu), safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
+		{"environment", []string{"train", "--env", "k8s/GangWindow-v0", "--resume", good}, models.ErrMismatch, `--env "k8s/GangWindow-v0", but the training began with "test/Broken-v0"`},
+		{"spaces", []string{"train", "--env-kwargs", "size:3", "--resume", good}, models.ErrMismatch, `--env-kwargs {"size":3}, but the training began with {}`},
+		{"algorithm", []string{"train", "--algo", "a2c", "--resume", good}, models.ErrMismatch, `--algo "a2c", but the training began with "ppo"`},
+		{"network", []string{"train", "--params", "net_arch:[8]", "--resume", good}, models.ErrMismatch, "net_arch is [8], but the training began with [64,64]"},
+		{"newer", []string{"train", "--resume", newer}, models.ErrFormat, "format 9, want 1 to 2"},
+		{"truncated", []string{"train", "--resume", truncated}, safetensors.ErrCorrupt, "truncated"},
+		{"altered", []string{"train", "--resume", altered}, safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
+		{"altered header", []string{"train", "--resume", relu}, safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
 		{"altered header to play", []string{"eval", "--model", relu}, safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
@@ -31,7 +30,7 @@ const commandKey = "command"
 // need them to act.
 var trainingOnly = []string{
 	models.OptimizerPrefix, models.StatePrefix + "envs", models.StatePrefix + "ep_", models.StatePrefix + "rng",
-	models.StatePrefix + "target.", models.StatePrefix + "replay", models.StatePrefix + "lstm",
+	models.StatePrefix + "target.", models.StatePrefix + "replay", models.StatePrefix + "lstm", trainingTensor,
 }
 
 func newCard() *cobra.Command {
@@ -147,20 +146,11 @@ func checkPublic(meta models.Checkpoint) error {
 // commandOf returns the command that began the training in a log folder, or "" where the
 // folder is none.
 func commandOf(folder string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(folder, "args.yml"))
+	a, err := readArgs(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	var args struct {
-		Command string `yaml:"command"`
-	}
-	if err := yaml.Unmarshal(text, &args); err != nil {
-		return "", fmt.Errorf("args.yml: %w", err)
-	}
-	return args.Command, nil
+	return a.Command, err
 }
 
 // withoutDefaults returns the options that differ from the environment's defaults: one that a

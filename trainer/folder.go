@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
@@ -45,23 +43,7 @@ const (
 func (r *run) openFolder(ctx context.Context) error {
 	if r.resume != "" {
 		r.folder = filepath.Dir(r.resume)
-		f, err := models.ReadFile(r.resume)
-		if err != nil {
-			return err
-		}
-		var buf bytes.Buffer
-		if err := models.Write(&buf, f); err != nil {
-			return err
-		}
-		if err := r.learner.Load(&buf); err != nil {
-			return fmt.Errorf("resume %s: %w", r.resume, err)
-		}
-		r.first, r.saved = r.learner.NumTimesteps(), r.resume
-		if r.best, r.curve, err = readEvaluations(r.path("evaluations.csv"), r.first); err != nil {
-			return err
-		}
-		r.logs, err = resumeLogs(r.folder, r.spec.ID, int64(r.first))
-		return err
+		return r.openResumed()
 	}
 	var err error
 	if r.folder == "" {
@@ -75,7 +57,44 @@ func (r *run) openFolder(ctx context.Context) error {
 	if r.logs, err = createLogs(r.folder, r.spec.ID); err != nil {
 		return err
 	}
-	return r.writeConfig()
+	return r.writeConfig(r.folder, nil, 0)
+}
+
+// openResumed brings the learner, the logs and the files of the folder to the checkpoint.
+func (r *run) openResumed() error {
+	f, err := models.ReadFile(r.resume)
+	if err != nil {
+		return err
+	}
+	if err := r.checkReplayBuffer(f); err != nil {
+		return err
+	}
+	var buf bytes.Buffer
+	if err := models.Write(&buf, f); err != nil {
+		return err
+	}
+	if err := r.learner.Load(&buf); err != nil {
+		return fmt.Errorf("resume %s: %w", r.resume, err)
+	}
+	r.first, r.saved = r.learner.NumTimesteps(), r.resume
+	if r.best, r.curve, err = readEvaluations(r.path("evaluations.csv"), r.first); err != nil {
+		return err
+	}
+	if _, ok := r.v.(snapshotter); !ok {
+		r.inexact = true
+		r.warn("resume %s: on servers new episodes begin, and the result is not that of an uninterrupted training", r.resume)
+	}
+	for _, c := range r.changes {
+		r.warn("resume %s: %s", r.resume, c)
+	}
+	if err := r.supersede(); err != nil {
+		return err
+	}
+	r.solved = r.threshold != nil && r.best >= *r.threshold
+	if r.logs, err = resumeLogs(r.folder, r.spec.ID, int64(r.first)); err != nil {
+		return err
+	}
+	return r.writeConfig(r.folder, nil, r.first)
 }
 
 // newFolder makes parent/<name>_<k> for the least k from 1 on that is not there.
@@ -89,44 +108,6 @@ func newFolder(parent, name string) (string, error) {
 			return dir, err
 		}
 	}
-}
-
-// writeConfig records what the training was started with: config.yml holds the hyperparameters, as
-// --conf-file reads them, args.yml the rest.
-func (r *run) writeConfig() error {
-	config, err := r.params.values()
-	if err != nil {
-		return err
-	}
-	args := map[string]any{
-		"algo": r.algo, "engine": r.engine, "env": r.spec.ID, "seed": r.seed, "env_kwargs": r.kwargs, "eval_env_kwargs": r.evalKwargs,
-		"eval_freq": r.evalFreq, "eval_episodes": r.evalEpisodes, "save_freq": r.saveFreq, "command": r.command,
-	}
-	if r.imitate.baseline != "" {
-		args["imitate"], args["imitate_steps"], args["imitate_epochs"] = r.imitate.baseline, r.imitate.steps, r.imitate.epochs
-		if r.imitate.rate != "" {
-			args["imitate_learning_rate"] = r.imitate.rate
-		}
-	}
-	if r.warmStart.baseline != "" {
-		args["warm_start"], args["warm_start_steps"] = r.warmStart.baseline, r.warmStart.steps
-	}
-	if r.transitions != "" {
-		args["transitions"] = r.transitions
-	}
-	if r.threshold != nil {
-		args["reward_threshold"] = *r.threshold
-	}
-	for name, v := range map[string]any{"config.yml": config, "args.yml": args} {
-		text, err := yaml.Marshal(v)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(r.path(name), text, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // save writes a checkpoint that holds the learner, the environments and the running means.
@@ -170,6 +151,9 @@ func (r *run) write(path string, save func(io.Writer) error) error {
 		safetensors.Tensor{Name: returnsTensor, Shape: []int{len(r.episodes.returns)}, Data: r.episodes.returns},
 		safetensors.Tensor{Name: lengthsTensor, Shape: []int{len(r.episodes.lengths)}, Data: r.episodes.lengths},
 	)
+	if err := r.putTraining(&f); err != nil {
+		return err
+	}
 	if err := models.WriteFile(path, f); err != nil {
 		return err
 	}
@@ -180,10 +164,10 @@ func (r *run) write(path string, save func(io.Writer) error) error {
 	return nil
 }
 
-// say prints a line, above the progress bar if there is one.
+// say prints a line where there is a progress bar, above it.
 func (r *run) say(format string, args ...any) {
 	if !r.quiet {
-		fmt.Fprintf(r.output(), format+"\n", args...)
+		r.warn(format, args...)
 	}
 }
 
@@ -224,7 +208,7 @@ func (r *run) restore(ctx context.Context) (*envs.Batch, error) {
 	}
 	snapshot, err := tensor[uint8](f, envsTensor)
 	if err != nil {
-		return nil, fmt.Errorf("resume %s, which was trained on a server: %w", r.resume, err)
+		return nil, fmt.Errorf("resume %s, which was trained on a server: give it with --url: %w", r.resume, err)
 	}
 	return v.Restore(ctx, snapshot)
 }
@@ -237,8 +221,13 @@ func tensor[T safetensors.Element](f models.File, name string) ([]T, error) {
 	return safetensors.As[T](t)
 }
 
-// finish saves the last model.
-func (r *run) finish() error { return r.save(r.finalModel()) }
+// finish saves the last model, unless it was resumed from and nothing came after it.
+func (r *run) finish() error {
+	if r.resume == r.finalModel() && r.learner.NumTimesteps() == r.first {
+		return nil
+	}
+	return r.save(r.finalModel())
+}
 
 // windowSize is the number of episodes over which the training's means are taken, as in
 // Stable-Baselines3.

@@ -42,6 +42,7 @@ type run struct {
 	rollouts int
 	saved    string // last checkpoint written, or the one resumed from
 
+	inexact    bool // the resumed training is not that of an uninterrupted one
 	toldBuffer bool // how large the replay buffer is in checkpoints
 	solved     bool // the reward threshold is reached
 }
@@ -122,7 +123,7 @@ func (r *run) loop(ctx context.Context) error {
 	if r.stopAt > 0 {
 		end = min(end, r.stopAt)
 	}
-	for done := r.first >= end; !done; {
+	for done := r.first >= end || r.solved; !done; {
 		if err := checkObs(b); err != nil {
 			return err
 		}

@@ -43,6 +43,7 @@ type trainConfig struct {
 	folder       string   // of this training; empty makes a new one below logFolder
 	stopAt       int      // timesteps at which to stop short of n_timesteps; 0 is never
 	bar          progress // to report to; nil makes one
+	changes      []string // of options that a resumed training has otherwise
 }
 
 // progress is told how far a training is.
@@ -90,17 +91,12 @@ func trainCommand() (*cobra.Command, *trainConfig) {
   trainer train --algo dqn --env k8s/PodBalance-v0 --warm-start Greedy --warm-start-steps 5000    # a heuristic acts at first
   trainer train --algo dqn --env k8s/GangWindow-v0 --transitions recorded.safetensors    # start from recorded transitions
   trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
-  trainer train --algo ppo --env k8s/GangWindow-v0 --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors`,
+  trainer train --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors    # go on from a checkpoint
+  trainer train --resume logs/ppo/k8s-GangWindow-v0_1 -n 400000    # for longer, from the newest one
+  trainer train --resume logs/ppo/classic-CartPole-v1_1            # with the trainings of --seeds that were interrupted`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			spec, err := lookup(cmd.Context(), c.env, c.urls)
-			if err != nil {
-				return err
-			}
-			c.env, c.quiet = spec.ID, c.quiet || wantJSON(cmd)
-			if err := checkAlgo(c.algo); err != nil {
-				return err
-			}
+			var err error
 			if c.kwargs, err = parseKwargs("env-kwargs", kwargs); err != nil {
 				return err
 			}
@@ -114,8 +110,30 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 			if cmd.Flags().Changed("n-timesteps") {
 				given["n_timesteps"] = steps
 			}
-			if c.params, err = readHyperparams(c.algo, c.env, file, given); err != nil {
+			if cmd.Flags().Changed("reward-threshold") {
+				c.threshold = &threshold
+			}
+			var begun []uint64 // seeds of several trainings that are resumed
+			if c.resume != "" {
+				if begun, err = c.takeUp(cmd.Flags(), file, given); err != nil {
+					return err
+				}
+			}
+			spec, err := lookup(cmd.Context(), c.env, c.urls)
+			if err != nil {
 				return err
+			}
+			c.env, c.quiet = spec.ID, c.quiet || wantJSON(cmd)
+			if err := checkAlgo(c.algo); err != nil {
+				return err
+			}
+			if c.resume == "" {
+				if c.params, err = readHyperparams(c.algo, c.env, file, given); err != nil {
+					return err
+				}
+				if err := c.imitate.check(spec, c.urls); err != nil {
+					return err
+				}
 			}
 			if c.params.NEnvs < 1 || c.params.NTimesteps < 1 || c.evalEpisodes < 1 {
 				return fmt.Errorf("n_envs %d, n_timesteps %d, eval-episodes %d: want at least 1 of each", c.params.NEnvs, c.params.NTimesteps, c.evalEpisodes)
@@ -126,31 +144,22 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 			if compare < 0 || compare == 1 {
 				return fmt.Errorf("--compare %d, want 0 for no comparison, or at least 2 episodes for an interval", compare)
 			}
-			if err := c.imitate.check(spec, c.urls); err != nil {
-				return err
-			}
 			if err := c.warmStart.check(spec, c.algo, c.urls); err != nil {
 				return err
 			}
 			if c.transitions != "" && c.algo != dqn.Algo {
 				return fmt.Errorf("--transitions with %s: only %s learns from what others recorded", c.algo, dqn.Algo)
 			}
-			if cmd.Flags().Changed("reward-threshold") {
-				if c.evalFreq <= 0 {
-					return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
-				}
-				c.threshold = &threshold
+			if c.threshold != nil && c.evalFreq <= 0 {
+				return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
 			}
 			c.command = commandLine(cmd)
-			if seeds == "" {
+			if seeds == "" && begun == nil {
 				return trainAndReport(cmd, spec, c, compare)
 			}
-			list, err := parseSeeds(seeds)
+			list, err := c.seedsOf(cmd.Flags(), seeds, begun)
 			if err != nil {
 				return err
-			}
-			if c.resume != "" || cmd.Flags().Changed("seed") {
-				return errors.New("--seeds starts several trainings: it goes with neither --seed nor --resume")
 			}
 			return trainSeedsAndReport(cmd, spec, c, list, jobs, compare)
 		},
@@ -172,7 +181,7 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
 	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl)")
-	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder, with the same arguments")
+	f.StringVar(&c.resume, "resume", "", "checkpoint to go on from, in its folder: it names algorithm, environment and hyperparameters; or the folder of a training, or of those of --seeds")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.StringVar(&c.imitate.baseline, "imitate", "", "baseline, or model file, to imitate before the training")
 	f.IntVar(&c.imitate.steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")

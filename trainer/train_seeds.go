@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -86,7 +89,7 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 	if jobs == 0 {
 		jobs = runtime.GOMAXPROCS(0)
 	}
-	folder, err := newFolder(filepath.Join(c.logFolder, c.algo), envName(spec.ID))
+	folder, err := c.openSeeds(seeds)
 	if err != nil {
 		return err
 	}
@@ -106,6 +109,9 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 			models = append(models, s.best)
 		}
 	}
+	if cmd.Context().Err() != nil {
+		failed = append(failed, fmt.Errorf("all of them go on with --resume %s", folder))
+	}
 	if wantJSON(cmd) && (compare == 0 || len(models) == 0 || cmd.Context().Err() != nil) {
 		return errors.Join(append(failed, printJSON(cmd, res))...)
 	}
@@ -120,6 +126,43 @@ func trainSeedsAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, see
 		failed = append(failed, compareAndReport(cmd, cc, res))
 	}
 	return errors.Join(failed...)
+}
+
+// seedsOf returns the seeds to train with: those of --seeds, which are all that were begun and may be
+// more, or those begun.
+func (c *trainConfig) seedsOf(flags *pflag.FlagSet, text string, begun []uint64) ([]uint64, error) {
+	if flags.Changed("seed") {
+		return nil, errors.New("--seeds starts several trainings: it goes without --seed")
+	}
+	if text == "" {
+		return begun, nil
+	}
+	seeds, err := parseSeeds(text)
+	if err != nil {
+		return nil, err
+	}
+	if c.resume != "" && begun == nil {
+		return nil, fmt.Errorf("--seeds with --resume %s, which is one training: want the folder in which --seeds has trained", c.resume)
+	}
+	for _, s := range begun {
+		if !slices.Contains(seeds, s) {
+			return nil, fmt.Errorf("--seeds %s lacks %d, with which a training in %s was begun", text, s, c.resume)
+		}
+	}
+	return seeds, nil
+}
+
+// openSeeds makes the folder of several trainings, or takes that of those that are resumed, and records
+// what they are started with.
+func (c *trainConfig) openSeeds(seeds []uint64) (string, error) {
+	folder := c.resume
+	if folder == "" {
+		var err error
+		if folder, err = newFolder(filepath.Join(c.logFolder, c.algo), envName(c.env)); err != nil {
+			return "", err
+		}
+	}
+	return folder, c.writeConfig(folder, seeds, 0)
 }
 
 // trainSeeds trains. The error is that of a training that could not be set up, as then none
@@ -138,6 +181,9 @@ func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c trainConfig, folder strin
 		g.Go(func() error {
 			one := c
 			one.seed, one.folder, one.bar = seed, filepath.Join(folder, fmt.Sprintf("seed_%d", seed)), total.part(i)
+			if err := one.resumeSeed(); err != nil {
+				return err
+			}
 			var err error
 			res.Seeds[i], err = trainSeed(ctx, cmd, spec, one)
 			return err
@@ -149,6 +195,19 @@ func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c trainConfig, folder strin
 	res.Seconds = time.Since(begun).Seconds()
 	res.estimate()
 	return res, nil
+}
+
+// resumeSeed makes c resume from what a training in its folder has left, or start anew where that is
+// nothing from which it can. One that was trained to its end has nothing more to do.
+func (c *trainConfig) resumeSeed() error {
+	if c.resume == "" {
+		return nil
+	}
+	var err error
+	if c.resume, err = newestCheckpoint(c.folder, c.env); err != nil || c.resume != "" {
+		return err
+	}
+	return os.RemoveAll(c.folder)
 }
 
 // trainSeed trains with one seed. The error is one of its set-up.
@@ -314,6 +373,9 @@ func (p *partProgress) Update(step int64) {
 	}
 	p.sum.bar.Update(total)
 }
+
+// Write prints lines above the bar.
+func (p *partProgress) Write(b []byte) (int, error) { return p.sum.bar.Write(b) }
 
 // Close implements progress: the bar is closed when all trainings are at their end.
 func (p *partProgress) Close() error { return nil }

@@ -105,7 +105,7 @@ func TestSeedsErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"train", "--seeds", "5..1"}, "want a range such as 1..5"},
-		{[]string{"train", "--seeds", "1..2", "--seed", "1"}, "goes with neither --seed nor --resume"},
+		{[]string{"train", "--seeds", "1..2", "--seed", "1"}, "goes without --seed"},
 		{[]string{"train", "--seeds", "1..2", "--n-jobs", "-1"}, "--n-jobs -1"},
 		{[]string{"train", "--seeds", "1..2", "--params", "batch_size:100", "-f", t.TempDir()}, "no multiple of batch_size 100"},
 		{[]string{"train", "--reward-threshold", "5", "--eval-freq", "0"}, "--eval-freq 0"},
