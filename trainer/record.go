@@ -116,32 +116,52 @@ func record(ctx context.Context, id string, options map[string]any, policy, path
 	if err != nil {
 		return nil, err
 	}
-	res := &recordResult{File: out, Env: spec.ID, Policy: policy, Transitions: steps}
+	res := &recordResult{File: out, Env: spec.ID, Policy: policy}
 	first := recordSeed + seed
 	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &first})
 	if err != nil {
 		return nil, err
 	}
 	var t dqn.Transitions
-	actions := make([]float32, 1)
 	for range steps {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		if b, err = recordStep(ctx, v, player, b, &t); err != nil {
+			break
 		}
-		if err := player.Act(b, actions); err != nil {
-			return nil, err
-		}
-		obs, mask := slices.Clone(b.Obs), slices.Clone(b.Mask)
-		if b, err = v.Step(ctx, actions); err != nil {
-			return nil, err
-		}
-		if b.Invalid[0] {
-			return nil, fmt.Errorf("record: the action %v of %s is masked out at transition %d", actions[0], policy, t.Len())
-		}
-		appendStep(&t, obs, mask, actions[0], b)
 		if b.Done(0) {
 			res.Episodes++
 		}
 	}
-	return res, writeTransitions(out, t, transitionsMeta{Env: spec.ID, Policy: strings.TrimSpace(policy)}, d.N)
+	if err != nil && (ctx.Err() == nil || t.Len() == 0) {
+		return nil, err
+	}
+	res.Transitions = t.Len()
+	meta := transitionsMeta{Env: spec.ID, Policy: strings.TrimSpace(policy)}
+	if err := writeTransitions(out, t, meta, d.N); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s has %d of %d transitions; the same command begins anew", errInterrupted, out, t.Len(), steps)
+	}
+	return res, nil
+}
+
+// recordStep appends a step of the player in v, whose batch is b, to t.
+func recordStep(ctx context.Context, v *envs.Vec, player agents.Policy, b *envs.Batch, t *dqn.Transitions) (*envs.Batch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	action := make([]float32, 1)
+	if err := player.Act(b, action); err != nil {
+		return nil, err
+	}
+	obs, mask := slices.Clone(b.Obs), slices.Clone(b.Mask)
+	b, err := v.Step(ctx, action)
+	if err != nil {
+		return nil, err
+	}
+	if b.Invalid[0] {
+		return nil, fmt.Errorf("record: the action %v is masked out at transition %d", action[0], t.Len())
+	}
+	appendStep(t, obs, mask, action[0], b)
+	return b, nil
 }
