@@ -145,7 +145,7 @@ test: ## every test
 	done
 
 test-race: ## all packages under the race detector, with -short
-	$(GO) test -race -short -shuffle=on ./...
+	$(GO) test -race -short -shuffle=on -timeout 30m ./...
 
 test-full: ## all packages: published tables and learning gates
 	$(GO) test -shuffle=on -timeout 30m ./...
@@ -188,7 +188,7 @@ check: ## what every commit must pass: format, vet, imports, quick tests of the 
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run ./tools/importcheck
-	$(GO) test -short $$(tools/changed_packages.sh)
+	$(GO) test -short -timeout 30m $$(tools/changed_packages.sh)
 
 lint: ## format, vet, staticcheck, module files, the import check, and the READMEs' figures
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
