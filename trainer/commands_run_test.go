@@ -110,6 +110,8 @@ func shortForm(args []string) (more []string) {
 			add("-n 512 --n-trials 3 --eval-episodes 2")
 			if has("--algo ppo") {
 				add("--params n_steps:32 --params batch_size:32 --params n_epochs:1")
+			} else {
+				add("--params n_steps:16") // of equal rollouts, whose multiple is within -n
 			}
 		}
 	}
