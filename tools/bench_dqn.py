@@ -1,6 +1,6 @@
 """Trains DQN with RL Zoo's CartPole settings here and in Stable-Baselines3, with the same seeds.
 
-    python tools/bench_dqn.py --trainer .cache/trainer --seeds 501..544 --csv docs/learning_dqn.csv
+    python tools/bench_dqn.py --trainer .cache/trainer --seeds 501..540 --csv docs/learning_dqn.csv
 
 A training is solved if its last policy, greedy, has a mean return of at least 475 over 100
 held-out episodes. The parity of the two shares is a gate: the command fails if Fisher's exact test
@@ -88,7 +88,7 @@ def main() -> int:
     """Trains what the CSV file lacks, prints the verdict and returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainer", required=True, help="the compiled command trainer")
-    parser.add_argument("--seeds", default="501..544", help="FIRST..LAST")
+    parser.add_argument("--seeds", default="501..540", help="FIRST..LAST")
     parser.add_argument("--csv", type=Path, required=True, help="results, read and written")
     args = parser.parse_args()
     first, last = map(int, args.seeds.split(".."))
