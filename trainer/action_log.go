@@ -68,7 +68,7 @@ func (l *actionLog) record(actions []float32, next *envs.Batch) {
 	}
 }
 
-// take returns the histograms, adds the imbalance to metrics, and begins anew.
+// take returns the histograms, adds the imbalance to metrics, and starts over.
 func (l *actionLog) take(metrics agents.Metrics) map[string]tracking.Histogram {
 	if l.steps > 0 {
 		metrics[imbalanceTag] = l.imbalance / float64(l.steps)

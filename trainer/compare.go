@@ -233,7 +233,7 @@ func compare(ctx context.Context, c compareConfig) (*comparison, error) {
 				res.NotPlayed = append(res.NotPlayed, rest.name)
 			}
 			res.rank()
-			return res, fmt.Errorf("%w: %d of %d policies have played; the same command begins anew, and --baseline NAME plays one that is missing", errInterrupted, i, len(todo))
+			return res, fmt.Errorf("%w: %d of %d policies have played; the same command starts over, and --baseline NAME plays one that is missing", errInterrupted, i, len(todo))
 		}
 		if err != nil && p.optional && errors.Is(err, envs.ErrBaseline) {
 			res.LeftOut = append(res.LeftOut, err.Error())

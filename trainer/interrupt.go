@@ -23,9 +23,9 @@ func executeRoot(ctx context.Context, root *cobra.Command) error {
 	case err == nil, ctx.Err() == nil, errors.Is(err, errInterrupted):
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: nothing is saved, and the same command begins anew", errInterrupted)
+		return fmt.Errorf("%w: nothing is saved, and the same command starts over", errInterrupted)
 	}
-	return fmt.Errorf("%w: nothing is saved, and the same command begins anew (%w)", errInterrupted, err)
+	return fmt.Errorf("%w: nothing is saved, and the same command starts over (%w)", errInterrupted, err)
 }
 
 // computed returns what f does, or the error of ctx as soon as that ends: f then goes on until the

@@ -93,10 +93,10 @@ func TestInterrupt(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"compare", []string{"compare", "--env", "test/Endless-v0", "--episodes", "2"}, "0 of 3 policies have played; the same command begins anew"},
-		{"compare a model", []string{"compare", "--model", model, "--env-kwargs", "steps:1000000000", "--episodes", "2"}, "0 of 4 policies have played; the same command begins anew"},
-		{"eval", []string{"eval", "--env", "test/Endless-v0", "--baseline", "one"}, "nothing is saved, and the same command begins anew"},
-		{"enjoy", []string{"enjoy", "--env", "test/Endless-v0", "--baseline", "one", "--no-render"}, "nothing is saved, and the same command begins anew"},
+		{"compare", []string{"compare", "--env", "test/Endless-v0", "--episodes", "2"}, "0 of 3 policies have played; the same command starts over"},
+		{"compare a model", []string{"compare", "--model", model, "--env-kwargs", "steps:1000000000", "--episodes", "2"}, "0 of 4 policies have played; the same command starts over"},
+		{"eval", []string{"eval", "--env", "test/Endless-v0", "--baseline", "one"}, "nothing is saved, and the same command starts over"},
+		{"enjoy", []string{"enjoy", "--env", "test/Endless-v0", "--baseline", "one", "--no-render"}, "nothing is saved, and the same command starts over"},
 		{"imitate", []string{"train", "--algo", "dqn", "--env", "test/Endless-v0", "--imitate", "one", "--imitate-steps", "1000000000", "-f", folder}, "before the first timestep: nothing is saved"},
 		{"imitate with seeds", []string{"train", "--algo", "dqn", "--env", "test/Endless-v0", "--imitate", "one", "--imitate-steps", "1000000000", "-f", folder, "--seeds", "1,2", "--n-jobs", "1"}, "seed 2: interrupted before it began: nothing is saved"},
 	} {

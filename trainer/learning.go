@@ -196,7 +196,7 @@ func (c *learningConfig) interrupted(cmd *cobra.Command, chosen []gate, runs [][
 			err = nil // of trainings that are missing, too
 		}
 	}
-	return errors.Join(fmt.Errorf("%w: %d of %d trainings are complete, in %s; the same command begins anew, and --only and --seed choose those that are missing",
+	return errors.Join(fmt.Errorf("%w: %d of %d trainings are complete, in %s; the same command starts over, and --only and --seed choose those that are missing",
 		errInterrupted, n, of, c.logFolder), err)
 }
 

@@ -93,7 +93,7 @@ func (o *lraTrainFlags) interrupted(ctx context.Context, r *lraResult) error {
 	if o.out != "" {
 		kept = "the model is in " + o.out
 	}
-	return fmt.Errorf("%w after %d of %d episodes: the best placement until then is reported, and %s; the same command begins anew", errInterrupted, r.Episodes, o.episodes, kept)
+	return fmt.Errorf("%w after %d of %d episodes: the best placement until then is reported, and %s; the same command starts over", errInterrupted, r.Episodes, o.episodes, kept)
 }
 
 // lraPoint is an update of a training.

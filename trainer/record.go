@@ -140,7 +140,7 @@ func record(ctx context.Context, id string, options map[string]any, policy, path
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s has %d of %d transitions; the same command begins anew", errInterrupted, out, t.Len(), steps)
+		return nil, fmt.Errorf("%w: %s has %d of %d transitions; the same command starts over", errInterrupted, out, t.Len(), steps)
 	}
 	return res, nil
 }

@@ -104,7 +104,7 @@ func (r *run) train(ctx context.Context) error {
 	case err == nil, errors.Is(err, errInterrupted):
 		return err
 	case ctx.Err() != nil && r.learner.NumTimesteps() == r.first:
-		return fmt.Errorf("%w before the first timestep: nothing is saved, and the same command begins anew", errInterrupted)
+		return fmt.Errorf("%w before the first timestep: nothing is saved, and the same command starts over", errInterrupted)
 	case r.saved == "":
 		return fmt.Errorf("after %d timesteps: %w; no checkpoint was saved before", r.learner.NumTimesteps(), err)
 	}

@@ -32,7 +32,7 @@ func newVPARecord() *cobra.Command {
 
 The API server is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `, or, in a pod, its own. It is only
 read: podmetrics of metrics.k8s.io, and pods for what their containers request. Each reply is added to the file
-as one line, a PodMetricsList, so that the same command goes on where an earlier one has ended. metrics-server
+as one line, a PodMetricsList, so that the same command resumes where an earlier one ended. metrics-server
 has a new sample every 15 to 60 s; one that it repeats counts once.
 
 Files of other recorders are read as well: what

@@ -20,7 +20,7 @@ var ErrUnsynced = errors.New("the API server's objects are not listed yet")
 
 // Register adds GET /livez and /readyz to mux. The status is 200 while all checks hold, otherwise
 // 500, by which Kubernetes starts a container anew or sends it no requests. With ?verbose, and where one fails,
-// a line tells of each check: [+]NAME ok, or [-]NAME failed: REASON.
+// one line reports each check: [+]NAME ok, or [-]NAME failed: REASON.
 func Register(mux *http.ServeMux, live, ready []Check) {
 	mux.HandleFunc("GET /livez", answer("livez", live))
 	mux.HandleFunc("GET /readyz", answer("readyz", ready))

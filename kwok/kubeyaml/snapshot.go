@@ -16,7 +16,7 @@ const AnnotationUnscheduled = "simon/pod-unscheduled"
 
 // WriteSnapshot writes the cluster at the present moment of a simulation of w as YAML: the Nodes of
 // o as they are, then the Pods of w, those of workloads too. Pods that are placed have their node
-// and their devices, the others neither. [Read] reads it, and a simulation of that goes on as s would.
+// and their devices, the others neither. [Read] reads it, and its simulation continues as s would.
 func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpu.Simulation) error {
 	for i := range o.Nodes {
 		n := o.Nodes[i].DeepCopy()

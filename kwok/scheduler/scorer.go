@@ -34,7 +34,7 @@ type HTTPScorer struct {
 
 var _ gpu.Decider = (*HTTPScorer)(nil)
 
-// NodeFree is what is free on a node.
+// NodeFree holds the free resources of a node.
 type NodeFree struct {
 	MilliCPU  int64   `json:"cpu_m"`
 	MemoryMiB int64   `json:"memory_mib"`

@@ -220,7 +220,7 @@ def test_copies_name_snapshots(kind: str, url: str) -> None:
 @pytest.mark.parametrize("kind", makers())
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of fork beside threads
 def test_use_across_fork(kind: str, url: str) -> None:
-    """The child gets an error with both pids, and the parent's environment goes on."""
+    """The child gets an error with both pids, and the parent's environment continues."""
     env = makers()[kind](url)
     env.reset()
     action = 0 if kind == "env" else np.zeros(2, np.int64)

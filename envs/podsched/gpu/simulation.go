@@ -16,7 +16,7 @@ type Report struct {
 	Descheduling *Descheduling `json:"descheduling,omitempty"`
 }
 
-// Usage is what is allocated of a cluster, and what of the rest is fragment.
+// Usage reports how much of a cluster is allocated, and how much of the rest is fragmented.
 type Usage struct {
 	Pods         int     `json:"pods"` // placed
 	Nodes        int     `json:"nodes"`
@@ -57,7 +57,7 @@ type Question struct {
 	Sim     *Simulation
 }
 
-// Phase is what has become of a pod.
+// Phase is the state of a pod in a simulation.
 type Phase uint8
 
 // Phases of pods.

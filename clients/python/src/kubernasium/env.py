@@ -79,7 +79,7 @@ class Env(gymnasium.Env[Any, Any]):
         """Starts an episode, at a new server or connection if the last one was lost.
 
         Args:
-            seed: random seed of this and the following episodes; None goes on with the stream,
+            seed: random seed of this and the following episodes; None continues the stream,
                 or after a loss of the connection begins another one.
             options: the environment's reset options.
 

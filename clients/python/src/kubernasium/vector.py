@@ -99,7 +99,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
 
         Args:
             seed: s gives environment i the random seed s+i; a sequence gives each its own;
-                None goes on with the streams, or after a loss of the connection begins others.
+                None continues the streams, or after a lost connection starts new ones.
             options: the environment's reset options, and `reset_mask`, a bool array of shape
                 (n,) that says which environments to reset.
 
