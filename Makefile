@@ -190,7 +190,7 @@ check: ## what every commit must pass: format, vet, imports, quick tests of the 
 	$(GO) run ./tools/importcheck
 	$(GO) test -short -timeout 30m $$(tools/changed_packages.sh)
 
-lint: ## format, vet, staticcheck, module files, the import check, and the READMEs' figures
+lint: ## format, vet, staticcheck, module files, the import check, and the figures of docs/results
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run ./tools/importcheck
@@ -216,7 +216,7 @@ bench-dqn: ## DQN with RL Zoo's settings here and in Stable-Baselines3, 40 seeds
 	$(GO) build -o $(CACHE)/trainer ./trainer
 	OMP_NUM_THREADS=1 $(CACHE)/venv-client/bin/python -W ignore tools/bench_dqn.py --trainer $(CACHE)/trainer --seeds $(DQN_SEEDS) --csv docs/learning_dqn.csv
 
-bench-tables: build ## the READMEs' tables of five seeds, trained again: fails where a figure differs from what is printed; hours
+bench-tables: build ## the tables of five seeds in docs/results, trained again: fails where a figure differs from what is printed; hours
 	$(PYTHON) tools/bench_tables.py --trainer bin/trainer --only "$(ONLY)"
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md

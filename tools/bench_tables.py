@@ -1,11 +1,11 @@
-"""Trains the tables of five seeds again and compares them with what the READMEs print.
+"""Trains the tables of five seeds again and compares them with what docs/results prints.
 
     python tools/bench_tables.py --trainer bin/trainer --tables tools/tables --only gang
 
-Each JSON file of the folder has the rows of one README: how a row is trained, how its models are
+Each JSON file of the folder has the rows of one page: how a row is trained, how its models are
 evaluated, and the figures in print. Trainings give equal bits for equal seeds, so a figure is in
 order if it rounds to what is printed. Finished trainings are kept and found again. The command
-fails if a figure differs, or if a line of the README no longer has it.
+fails if a figure differs, or if a line of the page no longer has it.
 
 A row:
     name       what it is
@@ -14,7 +14,7 @@ A row:
     seeds      FIRST..LAST
     evaluate   arguments of the command that plays the models; each gets them by --model or --policy
     expect     the printed text of each figure, by the figure's name
-    line       the beginning of the README's line that prints the figures
+    line       the beginning of the page's line that prints the figures
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def agrees(printed: str, value: float) -> bool:
 
 
 def unprinted(table: Json, row: Json) -> list[str]:
-    """Returns which figures of a row its README does not print."""
-    lines = [line for line in Path(table["readme"]).read_text().splitlines() if line.startswith(row["line"])]
+    """Returns which figures of a row its page does not print."""
+    lines = [line for line in Path(table["page"]).read_text().splitlines() if line.startswith(row["line"])]
     return [
-        f"{table['readme']} has no line {row['line']!r} with {printed}"
+        f"{table['page']} has no line {row['line']!r} with {printed}"
         for printed in row["expect"].values()
         if not any(printed in line for line in lines)
     ]
@@ -123,7 +123,7 @@ def differing(trainer: str, row: Json, data: str, logs: Path) -> list[str]:
 def main() -> int:
     """Checks the chosen rows and returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainer", help="the compiled command trainer; without it, only the READMEs are read")
+    parser.add_argument("--trainer", help="the compiled command trainer; without it, only the pages are read")
     parser.add_argument("--tables", type=Path, default=Path("tools/tables"), help="folder of the tables")
     parser.add_argument("--only", default="", help="tables or rows whose name has this")
     parser.add_argument("--logs", type=Path, default=Path(".cache/tables"), help="folder of trainings, kept")

@@ -8,11 +8,11 @@ import (
 )
 
 // TestReadmeScores: each row of the README's scores says of how many episodes and trainings it is,
-// and its figures stand in the card, or in the environment's README under such a heading.
+// and its figures stand in the card, or on the environment's page of docs/results.
 func TestReadmeScores(t *testing.T) {
 	sources := map[string]string{ // of rows without a card
-		"GangWindow-v0": "envs/gang", "PodBalance-v0": "envs/podsched/balance", "GPUPodScheduling-v0": "envs/podsched/gpu",
-		"LRAPricing-v0": "envs/lra", "online arrivals": "envs/lra",
+		"GangWindow-v0": "gang", "PodBalance-v0": "balance", "GPUPodScheduling-v0": "gpu",
+		"LRAPricing-v0": "lra", "online arrivals": "lra",
 	}
 	_, table, ok := strings.Cut(read(t, filepath.Join("..", "README.md")), "| environment | unit | episodes |")
 	if !ok {
@@ -31,9 +31,9 @@ func TestReadmeScores(t *testing.T) {
 		}
 		name, episodes, ppo, trainings := cells[0], strings.Fields(cells[2]), strings.Trim(cells[5], " *"), strings.TrimSpace(cells[6])
 		var path string
-		for part, dir := range sources {
+		for part, page := range sources {
 			if strings.Contains(name, part) {
-				path = filepath.Join("..", dir, "README.md")
+				path = filepath.Join("..", "docs", "results", page+".md")
 			}
 		}
 		if _, link, ok := strings.Cut(name, "]("); ok {
