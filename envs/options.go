@@ -66,25 +66,46 @@ func resolve(value any, folder string) any {
 	return value
 }
 
-// fileMark follows the name in the tag `opt` of an option that names a file or a folder.
-const fileMark = "file"
+// Marks follow the name in the tag `opt`.
+const (
+	fileMark   = "file"   // the option names a file or a folder
+	squashMark = "squash" // the field is a struct of options; it has no name
+)
 
 // DescribeOptions lists the options of the struct that cfg points to: its exported fields,
 // with the name from the tag `opt`, the text from the tag `doc`, and the field's value as the
 // default. The tag of an option that names a file or folder is `opt:"name,file"`, so that a
 // server can keep others from reading its files; its values that name none are words, with
-// blanks between them, of the tag `words`. A nil cfg has none.
+// blanks between them, of the tag `words`. The options of a field with the tag `opt:",squash"`,
+// a struct, are listed in its place. A nil cfg has none. DescribeOptions panics if a tag has
+// another mark or two options share a name.
 func DescribeOptions(cfg any) []Option {
 	if cfg == nil {
 		return nil
 	}
-	v := reflect.ValueOf(cfg).Elem()
+	opts := describeStruct(reflect.ValueOf(cfg).Elem())
+	names := map[string]bool{}
+	for _, o := range opts {
+		if names[o.Name] {
+			panic(fmt.Sprintf("envs: two options are called %q", o.Name))
+		}
+		names[o.Name] = true
+	}
+	return opts
+}
+
+func describeStruct(v reflect.Value) []Option {
 	var opts []Option
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		name, mark, _ := strings.Cut(f.Tag.Get("opt"), ",")
-		if mark != "" && mark != fileMark {
-			panic(fmt.Sprintf("envs: option %s has the mark %q, want %q or none", name, mark, fileMark))
+		switch mark {
+		case squashMark:
+			opts = append(opts, describeStruct(v.Field(i))...)
+			continue
+		case "", fileMark:
+		default:
+			panic(fmt.Sprintf("envs: option %s has the mark %q, want %q, %q or none", name, mark, fileMark, squashMark))
 		}
 		opts = append(opts, Option{
 			Name:    name,
@@ -117,7 +138,7 @@ func optionType(t reflect.Type) string {
 }
 
 // DecodeOptions sets the fields of the struct that cfg points to from opts by the names in
-// their tags `opt`. Numbers convert where no precision is lost, since options arrive from
+// their tags `opt`, those of embedded structs included (see [DescribeOptions]). Numbers convert where no precision is lost, since options arrive from
 // JSON, msgpack and the command line alike. An unknown name and a value of the wrong type are
 // errors that wrap [ErrInvalidOption].
 func DecodeOptions(opts map[string]any, cfg any) error {

@@ -1,11 +1,13 @@
 package envs_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
 
 // TestFileMark: the mark is no part of the name, in descriptions and when options are decoded, and
@@ -41,4 +43,108 @@ func TestFileMark(t *testing.T) {
 	envs.DescribeOptions(&struct {
 		X string `opt:"x,flie"`
 	}{})
+}
+
+type shared struct {
+	Table string `opt:"table,file" doc:"a file"`
+	Nodes int    `opt:"nodes" doc:"a number"`
+}
+
+type embedding struct {
+	Before bool `opt:"before" doc:"a switch"`
+	shared `opt:",squash"`
+	After  float64 `opt:"after" doc:"a number"`
+	More   struct {
+		Deep string `opt:"deep" doc:"a text"`
+	} `opt:",squash"`
+}
+
+// TestSquash: options of a struct in a struct are listed in its place and decoded by their own
+// names. The expected values are written by hand.
+func TestSquash(t *testing.T) {
+	cfg := embedding{shared: shared{Nodes: 3}, After: 0.5}
+	want := []envs.Option{
+		{Name: "before", Type: "bool", Default: false, Doc: "a switch"},
+		{Name: "table", Type: "string", Default: "", Doc: "a file", File: true},
+		{Name: "nodes", Type: "int", Default: 3, Doc: "a number"},
+		{Name: "after", Type: "float", Default: 0.5, Doc: "a number"},
+		{Name: "deep", Type: "string", Default: "", Doc: "a text"},
+	}
+	if diff := cmp.Diff(want, envs.DescribeOptions(&cfg)); diff != "" {
+		t.Errorf("DescribeOptions (-want +got):\n%s", diff)
+	}
+	if err := envs.DecodeOptions(map[string]any{"table": "t.csv", "before": true, "deep": "x"}, &cfg); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Table != "t.csv" || cfg.Nodes != 3 || !cfg.Before || cfg.After != 0.5 || cfg.More.Deep != "x" {
+		t.Errorf("DecodeOptions set %+v", cfg)
+	}
+	for name, value := range map[string]any{"shared": map[string]any{"nodes": 4}, "More": map[string]any{}, "nodes": "x"} {
+		if err := envs.DecodeOptions(map[string]any{name: value}, &cfg); !errors.Is(err, envs.ErrInvalidOption) {
+			t.Errorf("DecodeOptions(%s: %v) = %v, want ErrInvalidOption", name, value, err)
+		}
+	}
+	if got := envs.ResolveFiles(&cfg, map[string]any{"table": "t.csv"}, "/home")["table"]; got != "/home/t.csv" {
+		t.Errorf("ResolveFiles gives %v, want /home/t.csv", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("two options of one name are taken")
+		}
+	}()
+	envs.DescribeOptions(&struct {
+		shared `opt:",squash"`
+		Nodes  int `opt:"nodes"`
+	}{})
+}
+
+// TestOpen: options are decoded over fresh defaults each time, load runs once for all copies, and
+// its errors and those of the options come back.
+func TestOpen(t *testing.T) {
+	loads, failed := 0, errors.New("no table")
+	open := envs.Open(func() shared { return shared{Nodes: 5} },
+		func(o shared) (*shared, error) {
+			if loads++; o.Table != "" {
+				return nil, failed
+			}
+			return &o, nil
+		},
+		func(o *shared) envs.Task {
+			maker, err := envcheck.Identity(o.Nodes).Open(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			task, err := maker()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return task
+		})
+	for i, tc := range []struct {
+		opts  map[string]any
+		nodes int
+	}{{map[string]any{"nodes": 2}, 2}, {nil, 5}} {
+		maker, err := open(tc.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			task, err := maker()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if obs, _ := task.Spaces(); obs.Size() != tc.nodes {
+				t.Errorf("%v: observation of %d, want %d", tc.opts, obs.Size(), tc.nodes)
+			}
+		}
+		if loads != i+1 {
+			t.Errorf("%v: loaded %d times, want %d", tc.opts, loads, i+1)
+		}
+	}
+	if _, err := open(map[string]any{"node": 2}); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("an unknown option: %v, want ErrInvalidOption", err)
+	}
+	if _, err := open(map[string]any{"table": "t.csv"}); !errors.Is(err, failed) {
+		t.Errorf("load's error: %v, want %v", err, failed)
+	}
 }

@@ -21,8 +21,8 @@ type Spec struct {
 	Doc string // one sentence
 
 	// Open reads opts, loads what all copies share, and returns the maker of tasks. An option
-	// that is unknown or out of range is an error that wraps ErrInvalidOption; [DecodeOptions]
-	// gives such errors.
+	// that is unknown or out of range is an error that wraps ErrInvalidOption. The function
+	// [Open] makes one.
 	Open func(opts map[string]any) (Maker, error)
 
 	// Backend opens the world that episodes are played in, by the same opts as Open, and returns
@@ -35,7 +35,7 @@ type Spec struct {
 	Live func(opts map[string]any, nodes int) (Live, error)
 
 	// Options is a pointer to the struct of options with its defaults set, for help texts and
-	// for clients; nil if there are none. See [DecodeOptions] for its tags.
+	// for clients; nil if there are none. See [DescribeOptions] for its tags.
 	Options any
 
 	// HeldOut are options that select instances no training sees, for evaluation; nil if
