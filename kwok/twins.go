@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -80,23 +81,14 @@ func twin(s *envs.Spec) *envs.Spec {
 
 // bothOptions returns a pointer to a struct with the options of the environment and ours.
 func bothOptions(of any) any {
-	structs := []reflect.Value{reflect.ValueOf(Options{})}
-	if of != nil {
-		structs = append([]reflect.Value{reflect.ValueOf(of).Elem()}, structs...)
+	const squash = `opt:",squash"`
+	fields := []reflect.StructField{{Name: "Server", Type: reflect.TypeFor[Options](), Tag: squash}}
+	if of == nil {
+		return reflect.New(reflect.StructOf(fields)).Interface()
 	}
-	var fields []reflect.StructField
-	var values []reflect.Value
-	for _, v := range structs {
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag})
-			values = append(values, v.Field(i))
-		}
-	}
-	both := reflect.New(reflect.StructOf(fields))
-	for i, v := range values {
-		both.Elem().Field(i).Set(v)
-	}
+	own := reflect.ValueOf(of).Elem()
+	both := reflect.New(reflect.StructOf(slices.Insert(fields, 0, reflect.StructField{Name: "Own", Type: own.Type(), Tag: squash})))
+	both.Elem().Field(0).Set(own)
 	return both.Interface()
 }
 

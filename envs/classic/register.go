@@ -6,13 +6,10 @@ func init() {
 	envs.Register(&envs.Spec{
 		ID:  "classic/CartPole-v1",
 		Doc: "Balance a pole on a cart by pushing the cart to the left or to the right; equal to Gymnasium's CartPole-v1.",
-		Open: func(opts map[string]any) (envs.Maker, error) {
-			var cfg CartPoleOptions
-			if err := envs.DecodeOptions(opts, &cfg); err != nil {
-				return nil, err
-			}
-			return func() (envs.Task, error) { return NewCartPole(cfg), nil }, nil
-		},
+		Open: envs.Open(
+			func() (o CartPoleOptions) { return o },
+			func(o CartPoleOptions) (CartPoleOptions, error) { return o, nil },
+			NewCartPole),
 		Options:         &CartPoleOptions{},
 		MaxEpisodeSteps: 500,
 		StepNanos:       60,

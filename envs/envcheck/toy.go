@@ -117,12 +117,10 @@ func (t *fixedSequence) Observe(_ *cluster.State, obs []float32, mask []bool) {
 func toySpec(id string, limit int, task func() envs.Task) *envs.Spec {
 	return &envs.Spec{
 		ID: id, MaxEpisodeSteps: limit,
-		Open: func(opts map[string]any) (envs.Maker, error) {
-			if err := envs.DecodeOptions(opts, &struct{}{}); err != nil {
-				return nil, err
-			}
-			return func() (envs.Task, error) { return task(), nil }, nil
-		},
+		Open: envs.Open(
+			func() (none struct{}) { return none },
+			func(none struct{}) (struct{}, error) { return none, nil },
+			func(struct{}) envs.Task { return task() }),
 	}
 }
 

@@ -46,8 +46,11 @@ type scaledSeries struct {
 	train      int // rows of the training part, the first ones
 }
 
-// newSource loads what the options name.
+// newSource completes the options and loads what they name.
 func newSource(o Options) (*source, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
 	s := &source{opts: o, pool: make([]pooled, o.Instances)}
 	if o.Dynamics == DynamicsCompatible {
 		return s, s.loadCompatible()

@@ -11,25 +11,11 @@ func init() {
 		{"k8s/VerticalPodAutoscaler-v0", "Which CPU and memory a pod requests: bounds and targets, as a recommender gives them.", false, baselines},
 		{"k8s/VerticalPodAutoscalerDiscrete-v0", "Which CPU and memory a pod requests: by which factor to scale each.", true, discreteBaselines()},
 	} {
-		defaults := DefaultOptions()
 		envs.Register(&envs.Spec{
-			ID:  v.id,
-			Doc: v.doc,
-			Open: func(opts map[string]any) (envs.Maker, error) {
-				o := DefaultOptions()
-				if err := envs.DecodeOptions(opts, &o); err != nil {
-					return nil, err
-				}
-				if err := o.check(); err != nil {
-					return nil, err
-				}
-				src, err := newSource(o, v.discrete)
-				if err != nil {
-					return nil, err
-				}
-				return func() (envs.Task, error) { return newTask(src), nil }, nil
-			},
-			Options:     &defaults,
+			ID:          v.id,
+			Doc:         v.doc,
+			Open:        envs.Open(DefaultOptions, func(o Options) (*source, error) { return newSource(o, v.discrete) }, newTask),
+			Options:     new(DefaultOptions()),
 			HeldOut:     map[string]any{"split": SplitHeldOut},
 			RenderModes: []string{"ansi", "rgb_array"},
 			StepNanos:   540,

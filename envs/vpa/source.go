@@ -28,7 +28,11 @@ type source struct {
 // heldOutEvery is how many workloads of a file there are for each that is held out.
 const heldOutEvery = 5
 
+// newSource checks the options and loads what they name.
 func newSource(o Options, discrete bool) (*source, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
 	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
 	var err error
