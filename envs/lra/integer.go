@@ -1,13 +1,17 @@
 package lra
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/solve"
 )
+
+var errInfeasible = errors.New("lra: the containers cannot be placed within the nodes' slots and permissions")
 
 // Bound is the optimum of the linear relaxation: nodes may be divided among states.
 type Bound struct {
@@ -36,12 +40,16 @@ type Solution struct {
 // program is a problem as an integer program: how many nodes of each class are in each state.
 // It has a row for each application and one for each class.
 type program struct {
-	*simplex
+	*solve.LP
 	class []int   // of each column
 	state []State // of each column
 }
 
-func (p *Problem) program() *program {
+// program returns the program with its linear relaxation solved.
+func (p *Problem) program() (*program, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	m := NumApps + len(p.Models)
 	b := make([]float64, m)
 	for a, k := range p.Batch {
@@ -67,8 +75,13 @@ func (p *Problem) program() *program {
 			a = append(a, column...)
 		}
 	}
-	g.simplex = newSimplex(b, c, a)
-	return g
+	g.LP = solve.NewLP(b, c, a)
+	if err := g.Solve(); errors.Is(err, solve.ErrInfeasible) {
+		return nil, errInfeasible
+	} else if err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 func within(a, b Counts) bool {
@@ -82,130 +95,71 @@ func within(a, b Counts) bool {
 
 // Bound solves the linear relaxation.
 func (p *Problem) Bound() (Bound, error) {
-	if err := p.check(); err != nil {
+	g, err := p.program()
+	if err != nil {
 		return Bound{}, err
 	}
-	g := p.program()
-	if err := g.solve(); err != nil {
-		return Bound{}, err
-	}
-	return g.bound(), nil
+	pi := g.Duals()
+	return Bound{Value: g.Objective(), Apps: [NumApps]float64(pi[:NumApps]), Nodes: slices.Clone(pi[NumApps:]), Pivot: g.Pivots()}, nil
 }
 
-func (g *program) bound() Bound {
-	return Bound{
-		Value: g.objective(), Apps: [NumApps]float64(g.pi[:NumApps]), Nodes: slices.Clone(g.pi[NumApps:]), Pivot: g.pivots,
-	}
-}
-
-// Solve finds a placement of the highest value by branch and bound: the linear relaxation
-// first, then without the columns whose reduced cost alone takes more than what lies between
-// it and the best placement known. When ctx ends it returns the error of ctx.
+// Solve finds a placement of the highest value by branch and bound over the linear relaxation.
+// When ctx ends it returns the error of ctx.
 func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, error) {
 	if opts.Gap == 0 {
 		opts.Gap = 5e-5
 	}
-	if err := p.check(); err != nil {
+	g, err := p.program()
+	if err != nil {
 		return nil, err
 	}
-	g := p.program()
-	if err := g.solve(); err != nil {
+	b := &best{p: p, g: g, value: math.Inf(-1)}
+	b.start(ctx)
+	r, err := g.Maximize(ctx, solve.Options{Gap: opts.Gap, Whole: opts.Whole, Nodes: opts.Nodes, Round: b.round})
+	if err != nil {
 		return nil, err
 	}
-	s := &search{p: p, g: g, opts: opts, best: math.Inf(-1), unsettled: math.Inf(-1)}
-	s.start(ctx)
-	s.round(ctx)
-	if err := ctx.Err(); err != nil {
-		return nil, err // the placements that were to be found may be missing
+	if b.x == nil {
+		return nil, fmt.Errorf("lra: no placement found within %d nodes of branch and bound", r.Nodes)
 	}
-	s.shrink()
-	if s.opts.Nodes == 0 {
-		s.opts.Nodes = 100_000_000 / len(s.g.state)
-	}
-	if err := s.run(ctx); err != nil {
-		return nil, err
-	}
-	if s.x == nil {
-		return nil, fmt.Errorf("lra: no placement found within %d nodes of branch and bound", s.opts.Nodes)
-	}
-	return &Solution{Placement: s.x, Value: s.best, Bound: max(s.bound, s.best), Nodes: s.nodes, Columns: len(s.g.state)}, nil
+	return &Solution{Placement: b.x, Value: r.Value, Bound: r.Bound, Nodes: r.Nodes, Columns: r.Columns}, nil
 }
 
-// search is one run of branch and bound.
-type search struct {
+// best is the best placement known.
+type best struct {
 	p     *Problem
 	g     *program
-	opts  SolveOptions
-	x     Placement // best known
-	best  float64   // its value
-	bound float64
-	nodes int
-	open  queue
-
-	unsettled float64 // highest bound of the branches that could not be solved
-}
-
-// branch is a node of branch and bound: its parent with the bounds of one more column.
-type branch struct {
-	parent *branch
-	column int32
-	lo, hi float64
-	bound  float64
-	basis  []int32
-}
-
-// queue has the open branch of the highest bound first.
-type queue []*branch
-
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].bound > q[j].bound }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)        { *q = append(*q, x.(*branch)) }
-func (q *queue) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
-}
-
-// cutoff returns the bound below which a branch is of no interest.
-func (s *search) cutoff() float64 {
-	if s.opts.Whole {
-		return s.best + 1 - 1e-6
-	}
-	return s.best + s.opts.Gap*math.Abs(s.best)
+	x     Placement
+	value float64
 }
 
 // offer keeps x if it is the best placement yet.
-func (s *search) offer(x Placement) {
-	if v := s.p.Value(x); v > s.best {
-		s.x, s.best = x, v
+func (b *best) offer(x Placement) {
+	if v := b.p.Value(x); v > b.value {
+		b.x, b.value = x, v
 	}
 }
 
 // start offers the greedy placement, improved.
-func (s *search) start(ctx context.Context) {
-	s.bound = s.g.objective()
-	if x, err := s.p.Place(AppOrder(s.p.Batch), until(ctx, s.p.Greedy)); err == nil {
-		s.p.LocalSearch(ctx, x)
-		s.offer(x)
+func (b *best) start(ctx context.Context) {
+	if x, err := b.p.Place(AppOrder(b.p.Batch), until(ctx, b.p.Greedy)); err == nil {
+		b.p.LocalSearch(ctx, x)
+		b.offer(x)
 	}
 }
 
-// round offers what becomes of the present solution of the relaxation rounded down: the rest
-// is placed greedily, and the whole is improved.
-func (s *search) round(ctx context.Context) {
-	free := make([][]int, len(s.p.Models))
-	for i := len(s.p.Class) - 1; i >= 0; i-- {
-		free[s.p.Class[i]] = append(free[s.p.Class[i]], i)
+// round offers what becomes of a solution of the relaxation rounded down: the rest is placed
+// greedily, and the whole is improved. It returns the value of the best placement.
+func (b *best) round(ctx context.Context, floor iter.Seq2[int, int]) float64 {
+	p := b.p
+	free := make([][]int, len(p.Models))
+	for i := len(p.Class) - 1; i >= 0; i-- {
+		free[p.Class[i]] = append(free[p.Class[i]], i)
 	}
-	x, left := make(Placement, len(s.p.Class)), s.p.Batch
-	take := func(j int, v float64) {
-		if j >= len(s.g.state) {
-			return
-		}
-		class, state := s.g.class[j], s.g.state[j]
-		for range int(v + feasibility) {
+	x, left := make(Placement, len(p.Class)), p.Batch
+	for column, n := range floor {
+		class, state := b.g.class[column], b.g.state[column]
+		for range n {
 			last := len(free[class]) - 1
 			x[free[class][last]] = state
 			free[class] = free[class][:last]
@@ -214,158 +168,15 @@ func (s *search) round(ctx context.Context) {
 			}
 		}
 	}
-	for i, j := range s.g.basis {
-		take(int(j), s.g.x[i])
-	}
-	for j := range s.g.state {
-		if !s.g.basic[j] {
-			take(j, s.g.at(j))
-		}
-	}
-	greedy := until(ctx, s.p.Greedy)
+	greedy := until(ctx, p.Greedy)
 	for _, app := range AppOrder(left) {
 		n := greedy(x, app)
 		if n < 0 {
-			return
+			return b.value
 		}
-		x[n] = s.p.model(n).Next[x[n]][app]
+		x[n] = p.model(n).Next[x[n]][app]
 	}
-	s.p.LocalSearch(ctx, x)
-	s.offer(x)
-}
-
-// shrink drops the columns that no placement better than the best can use.
-func (s *search) shrink() {
-	g := s.g
-	slack := g.objective() - s.cutoff()
-	keep := &program{}
-	var a, c []float64
-	index := make(map[int32]int32)
-	for j := range g.state {
-		if g.basic[j] || g.reduced(j) >= -slack {
-			index[int32(j)] = int32(len(keep.state))
-			keep.class, keep.state = append(keep.class, g.class[j]), append(keep.state, g.state[j])
-			a, c = append(a, g.column(j)...), append(c, g.c[j])
-		}
-	}
-	n := len(keep.state)
-	keep.simplex = newSimplex(g.b, c, a)
-	for j := n; j < n+g.m; j++ {
-		keep.hi[j], keep.basic[j] = 0, false
-	}
-	for i, j := range g.basis {
-		k, ok := index[j]
-		if !ok { // an artificial column at 0
-			k = j - int32(len(g.state)) + int32(n)
-		}
-		keep.basis[i] = k
-		keep.basic[k] = true
-	}
-	s.g = keep
-}
-
-// run works through the branches, each time down to a leaf and then from the best open one.
-func (s *search) run(ctx context.Context) error {
-	root := &branch{column: -1, bound: s.bound, basis: slices.Clone(s.g.basis)}
-	heap.Push(&s.open, root)
-	for len(s.open) > 0 && s.nodes < s.opts.Nodes {
-		b := heap.Pop(&s.open).(*branch)
-		for b != nil && b.bound > s.cutoff() {
-			err := ctx.Err()
-			if err != nil {
-				return err
-			}
-			if b, err = s.expand(ctx, b); err != nil {
-				return err
-			}
-			if s.nodes >= s.opts.Nodes {
-				if b != nil {
-					heap.Push(&s.open, b)
-				}
-				break
-			}
-		}
-	}
-	switch {
-	case len(s.open) > 0 && s.open[0].bound > s.cutoff():
-		s.bound = s.open[0].bound
-	case s.opts.Whole:
-		s.bound = s.best
-	default:
-		s.bound = min(s.bound, s.cutoff())
-	}
-	s.bound = max(s.bound, s.unsettled)
-	return nil
-}
-
-// expand solves the relaxation of a branch. Unless that settles it, expand returns the child
-// to go on with and leaves the other in the queue.
-func (s *search) expand(ctx context.Context, b *branch) (*branch, error) {
-	s.nodes++
-	g := s.g
-	s.load(b)
-	ok, err := g.dual(s.cutoff())
-	if errors.Is(err, errStalled) {
-		s.unsettled = max(s.unsettled, b.bound)
-		return nil, nil
-	}
-	if err != nil || !ok {
-		return nil, err
-	}
-	b.bound = min(b.bound, g.objective())
-	row, worst := -1, feasibility*10
-	for i := range g.x {
-		f := g.x[i] - math.Floor(g.x[i])
-		if f = min(f, 1-f); f > worst {
-			row, worst = i, f
-		}
-	}
-	if row < 0 || s.nodes%100 == 0 {
-		s.snap()
-		s.round(ctx)
-	}
-	if row < 0 {
-		return nil, nil
-	}
-	j, v := g.basis[row], g.x[row]
-	basis := slices.Clone(g.basis)
-	down := &branch{parent: b, column: j, lo: g.lo[j], hi: math.Floor(v), bound: b.bound, basis: basis}
-	up := &branch{parent: b, column: j, lo: math.Ceil(v), hi: g.hi[j], bound: b.bound, basis: basis}
-	heap.Push(&s.open, down)
-	return up, nil
-}
-
-// snap rounds what is whole but for rounding.
-func (s *search) snap() {
-	for i, v := range s.g.x {
-		if r := math.Round(v); math.Abs(v-r) < feasibility*10 {
-			s.g.x[i] = r
-		}
-	}
-}
-
-// load sets the bounds and the basis of a branch. A column that is not basic stands at the
-// bound that its reduced cost wants.
-func (s *search) load(b *branch) {
-	g := s.g
-	n := len(g.state)
-	clear(g.lo)
-	clear(g.basic)
-	clear(g.upper)
-	for j := range n {
-		g.hi[j] = math.Inf(1)
-	}
-	for at := b; at.column >= 0; at = at.parent {
-		g.lo[at.column], g.hi[at.column] = max(g.lo[at.column], at.lo), min(g.hi[at.column], at.hi)
-	}
-	copy(g.basis, b.basis)
-	for _, j := range g.basis {
-		g.basic[j] = true
-	}
-	if err := g.factor(); err != nil {
-		return // dual reports it
-	}
-	for j := range n {
-		g.upper[j] = !g.basic[j] && !math.IsInf(g.hi[j], 1) && g.reduced(j) > 0
-	}
+	p.LocalSearch(ctx, x)
+	b.offer(x)
+	return b.value
 }

@@ -39,6 +39,7 @@ var rules = []rule{
 	{"envs/cluster", nil, core},
 	{"envs", []string{"envs/space", "envs/pcg", "envs/cluster"}, core}, // the contract
 	{"envs/dataset", nil, core},
+	{"envs/solve", nil, core},
 	{"envs/envcheck", []string{"envs"}, core},
 	{"envs/envstest", []string{"envs"}, core},
 	{"envs/classic", []string{"envs"}, core},
@@ -71,7 +72,7 @@ var rules = []rule{
 // siblings are folders whose packages may not import each other: one environment does not
 // know another, nor one algorithm another, except for the shared packages named here.
 var siblings = map[string][]string{
-	"envs":          {"space", "pcg", "cluster", "dataset", "envcheck"},
+	"envs":          {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
 	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
 	"envs/podsched": {"kubescore", "topology"},
 }

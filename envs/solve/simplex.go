@@ -1,11 +1,11 @@
-package lra
+package solve
 
 import (
 	"errors"
 	"math"
 )
 
-// Tolerances of the simplex method. Rows have whole numbers up to thousands, columns up to 8.
+// Tolerances of the simplex method, for numbers of about 1 to 1000.
 const (
 	feasibility = 1e-7 // of a basic variable's bounds
 	optimality  = 1e-9 // of a reduced cost
@@ -15,19 +15,23 @@ const (
 )
 
 var (
-	errInfeasible = errors.New("lra: the containers cannot be placed within the nodes' slots and permissions")
-	errSingular   = errors.New("lra: the basis is singular")
+	// ErrInfeasible is returned by [LP.Solve] if no x satisfies the program.
+	ErrInfeasible = errors.New("solve: no point satisfies the program")
+	// ErrUnbounded is returned by [LP.Solve] if the objective has no maximum.
+	ErrUnbounded = errors.New("solve: the objective is unbounded")
+
+	errSingular = errors.New("solve: the basis is singular")
 )
 
-// simplex maximises c·x subject to A·x = b and lo ≤ x ≤ hi, for few rows and many columns, by
-// the revised simplex method with the inverse of the basis kept dense. It is here because
-// branch and bound needs the duals, and to start from the basis of a parent node; the lp
-// package of gonum gives neither. The last m columns are the artificial variables of phase 1.
-type simplex struct {
-	m, n   int       // rows; columns, the artificial ones counted
+// An LP maximises c·x subject to A·x = b and x ≥ 0, for few rows and many columns, by the revised
+// simplex method with the inverse of the basis kept dense. [LP.Maximize] asks for whole x besides.
+//
+// Package lp of gonum gives no duals and cannot start from a basis, which branch and bound needs.
+type LP struct {
+	m, n   int       // rows; columns, the m artificial ones of phase 1 at the end counted
 	a      []float64 // column by column
 	b, c   []float64
-	lo, hi []float64
+	lo, hi []float64 // branches bound columns further than x ≥ 0
 
 	basis []int32   // column of each row
 	basic []bool    // of each column
@@ -42,10 +46,11 @@ type simplex struct {
 	pivots int // in total
 }
 
-// newSimplex returns the program with the given columns, which it keeps, in its first basis.
-func newSimplex(b, c, a []float64) *simplex {
+// NewLP returns the program with right-hand sides b, of which none may be negative, objective c and
+// the columns of A one after the other in a. It keeps the slices.
+func NewLP(b, c, a []float64) *LP {
 	m, n := len(b), len(c)+len(b)
-	s := &simplex{
+	s := &LP{
 		m: m, n: n, b: b, a: a, c: c,
 		lo: make([]float64, n), hi: make([]float64, n), basis: make([]int32, m), basic: make([]bool, n), upper: make([]bool, n),
 		inv: make([]float64, m*m), x: make([]float64, m), pi: make([]float64, m), w: make([]float64, m), mat: make([]float64, m*m),
@@ -63,8 +68,8 @@ func newSimplex(b, c, a []float64) *simplex {
 	return s
 }
 
-// solve finds an optimum from the first basis in two phases.
-func (s *simplex) solve() error {
+// Solve finds an optimum in two phases. It must be called once, before the methods that report of it.
+func (s *LP) Solve() error {
 	cost := s.c
 	s.c = make([]float64, s.n)
 	for j := s.n - s.m; j < s.n; j++ {
@@ -77,7 +82,7 @@ func (s *simplex) solve() error {
 	}
 	for i, j := range s.basis {
 		if int(j) >= s.n-s.m && s.x[i] > feasibility {
-			return errInfeasible
+			return ErrInfeasible
 		}
 	}
 	for j := s.n - s.m; j < s.n; j++ {
@@ -87,10 +92,10 @@ func (s *simplex) solve() error {
 }
 
 // column returns column j.
-func (s *simplex) column(j int) []float64 { return s.a[j*s.m : (j+1)*s.m] }
+func (s *LP) column(j int) []float64 { return s.a[j*s.m : (j+1)*s.m] }
 
 // at returns the value of a variable that is not basic.
-func (s *simplex) at(j int) float64 {
+func (s *LP) at(j int) float64 {
 	if s.upper[j] {
 		return s.hi[j]
 	}
@@ -99,7 +104,7 @@ func (s *simplex) at(j int) float64 {
 
 // factor computes the inverse of the basis by Gauss-Jordan elimination, and then values and
 // duals.
-func (s *simplex) factor() error {
+func (s *LP) factor() error {
 	m := s.m
 	for k, j := range s.basis {
 		for i, v := range s.column(int(j)) {
@@ -145,7 +150,7 @@ func (s *simplex) factor() error {
 }
 
 // price computes the duals.
-func (s *simplex) price() {
+func (s *LP) price() {
 	clear(s.pi)
 	for i, j := range s.basis {
 		if c := s.c[j]; c != 0 {
@@ -157,7 +162,7 @@ func (s *simplex) price() {
 }
 
 // values computes the values of the basic variables.
-func (s *simplex) values() {
+func (s *LP) values() {
 	rhs := s.w
 	copy(rhs, s.b)
 	for j := range s.n {
@@ -180,7 +185,7 @@ func (s *simplex) values() {
 }
 
 // reduced returns the reduced cost of column j.
-func (s *simplex) reduced(j int) float64 {
+func (s *LP) reduced(j int) float64 {
 	d := s.c[j]
 	for i, v := range s.column(j) {
 		d -= s.pi[i] * v
@@ -188,8 +193,15 @@ func (s *simplex) reduced(j int) float64 {
 	return d
 }
 
-// objective returns c·x.
-func (s *simplex) objective() float64 {
+// Duals returns for each row by how much the optimum grows with its right-hand side. The slice is
+// of the LP, which the next solution overwrites.
+func (s *LP) Duals() []float64 { return s.pi }
+
+// Pivots returns the number of pivots so far.
+func (s *LP) Pivots() int { return s.pivots }
+
+// Objective returns c·x.
+func (s *LP) Objective() float64 {
 	z := 0.0
 	for i, j := range s.basis {
 		z += s.c[j] * s.x[i]
@@ -203,7 +215,7 @@ func (s *simplex) objective() float64 {
 }
 
 // primal iterates from a feasible basis to an optimal one.
-func (s *simplex) primal() error {
+func (s *LP) primal() error {
 	if err := s.factor(); err != nil {
 		return err
 	}
@@ -215,7 +227,7 @@ func (s *simplex) primal() error {
 		}
 		step, leave, toUpper := s.ratio(enter, down)
 		if math.IsInf(step, 1) {
-			return errors.New("lra: the objective is unbounded")
+			return ErrUnbounded
 		}
 		if step > feasibility {
 			still = 0
@@ -241,7 +253,7 @@ func (s *simplex) primal() error {
 
 // entering returns the column with the largest reduced cost of those that improve the
 // objective, or by Bland's rule the first; down means that it is to decrease.
-func (s *simplex) entering(bland bool) (column int, down bool) {
+func (s *LP) entering(bland bool) (column int, down bool) {
 	column, best := -1, optimality
 	for j := range s.n {
 		if s.basic[j] || s.lo[j] == s.hi[j] {
@@ -263,7 +275,7 @@ func (s *simplex) entering(bland bool) (column int, down bool) {
 
 // ratio returns how far the entering column can go, and the row of the variable that stops it,
 // which then stands at its upper bound if toUpper, or -1 if its own other bound does.
-func (s *simplex) ratio(enter int, down bool) (step float64, leave int, toUpper bool) {
+func (s *LP) ratio(enter int, down bool) (step float64, leave int, toUpper bool) {
 	s.transform(enter)
 	step, leave = s.hi[enter]-s.lo[enter], -1
 	for i, w := range s.w {
@@ -285,7 +297,7 @@ func (s *simplex) ratio(enter int, down bool) (step float64, leave int, toUpper 
 }
 
 // transform sets w to column j in terms of the basis.
-func (s *simplex) transform(j int) {
+func (s *LP) transform(j int) {
 	column := s.column(j)
 	for i := range s.m {
 		v := 0.0
@@ -297,7 +309,7 @@ func (s *simplex) transform(j int) {
 }
 
 // pivot lets column enter, whose w is set and whose value will be value, replace row leave.
-func (s *simplex) pivot(enter, leave int, value float64, toUpper bool) error {
+func (s *LP) pivot(enter, leave int, value float64, toUpper bool) error {
 	out := s.basis[leave]
 	s.basic[out], s.upper[out] = false, toUpper
 	s.basic[enter], s.upper[enter] = true, false

@@ -1,4 +1,4 @@
-package lra
+package solve
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 // after bounds have changed. It returns false as soon as the objective, which only falls, is
 // at most cutoff, or there is no feasible point. The error is errStalled after maxDual steps,
 // which only cycling takes.
-func (s *simplex) dual(cutoff float64) (ok bool, err error) {
+func (s *LP) dual(cutoff float64) (ok bool, err error) {
 	if err := s.factor(); err != nil {
 		return false, err
 	}
 	for range maxDual {
-		if s.objective() <= cutoff {
+		if s.Objective() <= cutoff {
 			return false, nil
 		}
 		leave, low := s.leaving()
@@ -46,11 +46,11 @@ func (s *simplex) dual(cutoff float64) (ok bool, err error) {
 // they take.
 const maxDual = 500
 
-var errStalled = errors.New("lra: the dual simplex method cycles")
+var errStalled = errors.New("solve: the dual simplex method cycles")
 
 // leaving returns the row whose variable is furthest outside its bounds, or -1; low means
 // below the lower one.
-func (s *simplex) leaving() (row int, low bool) {
+func (s *LP) leaving() (row int, low bool) {
 	row, worst := -1, feasibility
 	for i, j := range s.basis {
 		if v := s.lo[j] - s.x[i]; v > worst {
@@ -65,7 +65,7 @@ func (s *simplex) leaving() (row int, low bool) {
 
 // dualRatio returns the column that can enter for the variable of a row, with the least change
 // of the duals, or -1.
-func (s *simplex) dualRatio(row int, low bool) int {
+func (s *LP) dualRatio(row int, low bool) int {
 	r := s.inv[row*s.m : (row+1)*s.m]
 	best, bestRatio, bestSize := -1, math.Inf(1), 0.0
 	for j := range s.n {
