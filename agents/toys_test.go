@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
-	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/reinforce"
@@ -165,10 +165,12 @@ func TestOtherNumberOfNodes(t *testing.T) {
 			if err := f.Params(net.Params()); err != nil {
 				t.Fatal(err)
 			}
-			var policy agents.Policy
-			if tc.algo == "dqn" {
-				policy = dqn.NewPolicy(net, f.Meta.Spec)
-			} else if policy, err = onpolicy.NewPolicy(net, f); err != nil {
+			algo, err := algorithms.Get(tc.algo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy, err := algo.NewPolicy(net, f)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if got := agentstest.MeanReturn(t, tc.large, policy, 20); got < tc.bar {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -108,7 +109,7 @@ func brokenArgs(algo, folder string, more ...string) []string {
 // TestNotANumber stops each algorithm by a NaN in the 41st step of environment 2: after 40 steps
 // of all four, and the checkpoint of timestep 128. The message names step, row and checkpoint.
 func TestNotANumber(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		for what, want := range map[string]string{
 			"reward":      `^after 160 timesteps: environment 2: step (40|8) of test/Broken-v0 .*: the reward is NaN; the last checkpoint is (\S+/rl_model_128_steps.safetensors)$`,
 			"observation": `^after 164 timesteps: environment 2: step (41|9) of the episode: the observation is NaN at index 1; the last checkpoint is (\S+/rl_model_128_steps.safetensors)$`,

@@ -121,7 +121,7 @@ func (r *run) save(path string) error {
 
 // saveBest writes the best model. It is to be played, so that it has no replay buffer.
 func (r *run) saveBest() error {
-	if l, ok := r.learner.trainable.(interface{ SaveWithoutReplayBuffer(io.Writer) error }); ok {
+	if l, ok := r.learner.Learner.(interface{ SaveWithoutReplayBuffer(io.Writer) error }); ok {
 		return r.write(r.bestModel(), l.SaveWithoutReplayBuffer)
 	}
 	return r.save(r.bestModel())

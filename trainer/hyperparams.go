@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 )
 
 // shipped holds the tuned hyperparameters, <algo>.yml, and published ones that differ from
@@ -26,19 +28,23 @@ var shipped embed.FS
 type hyperparams struct {
 	NEnvs      int
 	NTimesteps int
-	Config     any // the algorithm's, as defaultConfig makes it
+	Config     algorithms.Config
 }
 
 // readHyperparams returns the settings for an algorithm and an environment: the algorithm's
 // defaults, then those tuned for the environment or, if conf is given, those of that file or
 // published source in their place, then params.
 func readHyperparams(algo, env, conf string, params map[string]any) (hyperparams, error) {
-	h := hyperparams{NEnvs: 1, NTimesteps: 1_000_000, Config: defaultConfig(algo)}
+	a, err := algorithms.Get(algo)
+	if err != nil {
+		return hyperparams{}, err
+	}
+	h := hyperparams{NEnvs: 1, NTimesteps: 1_000_000, Config: a.Defaults()}
 	layer, err := configuration(algo, env, conf)
 	if err != nil {
 		return h, err
 	}
-	if err := checkNormalize(algo, merge(layer, params)); err != nil {
+	if err := checkNormalize(a, merge(layer, params)); err != nil {
 		return h, err
 	}
 	if layer, err = expandZoo(layer); err != nil {
@@ -96,6 +102,10 @@ func (h hyperparams) values() (map[string]any, error) {
 // from ids to hyperparameters, or those of a config.yml. conf is the path of one, or the source of
 // one that is shipped; without it, it is the tuned one, which need not have the environment.
 func configuration(algo, env, conf string) (map[string]any, error) {
+	a, err := algorithms.Get(algo)
+	if err != nil {
+		return nil, err
+	}
 	name := path.Join("hyperparams", conf, algo+".yml")
 	text, err := shipped.ReadFile(name)
 	if err != nil { // a source has no path's characters, and a file of that name is ./<name>
@@ -109,7 +119,7 @@ func configuration(algo, env, conf string) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	names := fieldNames(defaultConfig(algo))
+	names := fieldNames(a.Defaults())
 	for key := range all {
 		if slices.Contains(names, key) { // and no id of an environment
 			return all, nil

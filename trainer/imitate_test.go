@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 )
 
 // TestImitate starts each algorithm from a baseline: what it learned shows in the first
 // evaluation, the log has it, and two trainings are equal bit for bit.
 func TestImitate(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		t.Run(algo, func(t *testing.T) {
 			var models []string
 			for range 2 {

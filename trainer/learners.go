@@ -4,72 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/a2c"
-	"github.com/kubernasium/kubernasium/agents/dqn"
-	"github.com/kubernasium/kubernasium/agents/forecast"
-	"github.com/kubernasium/kubernasium/agents/imitation"
-	"github.com/kubernasium/kubernasium/agents/onpolicy"
-	"github.com/kubernasium/kubernasium/agents/ppo"
-	"github.com/kubernasium/kubernasium/agents/reinforce"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 	"github.com/kubernasium/kubernasium/models/graph"
 )
 
-// algos are the names of the algorithms that can be trained.
-var algos = []string{ppo.Algo, a2c.Algo, dqn.Algo, reinforce.Algo, ppo.RecurrentAlgo}
-
-func checkAlgo(name string) error {
-	if !slices.Contains(algos, name) {
-		return fmt.Errorf("no algorithm %q; there is %s", name, strings.Join(algos, ", "))
-	}
-	return nil
-}
-
-// defaultConfig returns a pointer to the algorithm's hyperparameters with its defaults.
-func defaultConfig(algo string) any {
-	switch algo {
-	case a2c.Algo:
-		c := a2c.Defaults()
-		return &c
-	case dqn.Algo:
-		c := dqn.Defaults()
-		return &c
-	case reinforce.Algo:
-		c := reinforce.Defaults()
-		return &c
-	case ppo.RecurrentAlgo:
-		c := ppo.RecurrentDefaults()
-		return &c
-	}
-	c := ppo.Defaults()
-	return &c
-}
-
-// clone returns h with a Config of its own, which the set-up of a learner changes.
-func (h hyperparams) clone() hyperparams {
-	own := reflect.New(reflect.TypeOf(h.Config).Elem())
-	own.Elem().Set(reflect.ValueOf(h.Config).Elem())
-	h.Config = own.Interface()
-	return h
-}
-
 // learner is a learner and its networks.
 type learner struct {
-	trainable
+	algorithms.Learner
 	nets []network
-}
-
-// trainable is what the training loop needs of a learner.
-type trainable interface {
-	imitation.Learner
-	NumTimesteps() int
 }
 
 // close releases the networks.
@@ -86,64 +33,21 @@ func (l *learner) close() error {
 const networkStream = 0x6b75_6265
 
 // newLearner makes the learner of an algorithm with fresh weights.
-func newLearner(h hyperparams, env agents.EnvInfo, engine string, seed uint64) (*learner, error) {
+func newLearner(algo string, h hyperparams, env agents.EnvInfo, engine string, seed uint64) (*learner, error) {
+	a, err := algorithms.Get(algo)
+	if err != nil {
+		return nil, err
+	}
 	l := &learner{}
-	build := func(spec models.Spec, err error) (models.Network, error) {
-		if err != nil {
-			return nil, err
-		}
+	l.Learner, err = a.New(h.Config, h.NTimesteps, env, func(spec models.Spec) (models.Network, error) {
 		n, err := newNetwork(engine, spec, rand.New(pcg.New(seed^networkStream)))
 		if err != nil {
 			return nil, err
 		}
 		l.nets = append(l.nets, n)
 		return n, nil
-	}
-	var net models.Network
-	var err error
-	switch c := h.Config.(type) {
-	case *ppo.Config:
-		c.TotalTimesteps = h.NTimesteps
-		if net, err = build(ppo.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
-			l.trainable, err = ppo.New(*c, env, net, seed)
-		}
-	case *ppo.RecurrentConfig:
-		c.TotalTimesteps = h.NTimesteps
-		if net, err = build(ppo.RecurrentNetworkSpec(*c, env.Obs, env.Act)); err == nil {
-			l.trainable, err = ppo.NewRecurrent(*c, env, net, seed)
-		}
-	case *a2c.Config:
-		c.TotalTimesteps = h.NTimesteps
-		if net, err = build(a2c.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
-			l.trainable, err = a2c.New(*c, env, net, seed)
-		}
-	case *reinforce.Config:
-		c.TotalTimesteps = h.NTimesteps
-		if net, err = build(reinforce.NetworkSpec(*c, env.Obs, env.Act)); err == nil {
-			l.trainable, err = reinforce.New(*c, env, net, seed)
-		}
-	case *dqn.Config:
-		c.TotalTimesteps = h.NTimesteps
-		l.trainable, err = dqn.New(*c, env, func() (models.Network, error) {
-			return build(dqn.NetworkSpec(*c, env.Obs, env.Act))
-		}, seed)
-	}
+	}, seed)
 	return l, err
-}
-
-// newPolicy returns the greedy policy of a checkpoint, whose parameters net holds.
-func newPolicy(net models.Network, f models.File) (agents.Policy, error) {
-	switch f.Meta.Algo {
-	case dqn.Algo:
-		return dqn.NewPolicy(net, f.Meta.Spec), nil
-	case forecast.Algo:
-		r, ok := net.(models.Recurrent)
-		if !ok {
-			return nil, fmt.Errorf("a forecaster on a network of type %T, want a models.Recurrent", net)
-		}
-		return forecast.NewPolicy(r, f)
-	}
-	return onpolicy.NewPolicy(net, f)
 }
 
 // The engines of networks.

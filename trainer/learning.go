@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -109,7 +110,7 @@ func chooseGates(only []string) ([]gate, error) {
 			missing = []string{arg}
 		}
 		if len(missing) > 0 {
-			return nil, fmt.Errorf("--only: no row %q; want an algorithm, %s, or a row: %s", missing[0], strings.Join(algos, ", "), rowNames())
+			return nil, fmt.Errorf("--only: no row %q; want an algorithm, %s, or a row: %s", missing[0], strings.Join(algorithms.Names(nil), ", "), rowNames())
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(gates), func(g gate) bool { return !wanted[g.name] }), nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -147,7 +148,7 @@ func TestStableBaselines3LoadsOurModels(t *testing.T) {
 // TestSB3ClassesAreComplete: a new algorithm has to say what it becomes.
 func TestSB3ClassesAreComplete(t *testing.T) {
 	var without []string
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		if sb3Classes[algo] == "" {
 			without = append(without, algo)
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/forecast"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -69,10 +69,9 @@ func loadModel(path string, adapt func(f *models.File) error) (*model, error) {
 }
 
 func (m *model) load(f models.File, adapt func(f *models.File) error) error {
-	if f.Meta.Algo != forecast.Algo { // which is trained by a command of its own
-		if err := checkAlgo(f.Meta.Algo); err != nil {
-			return err
-		}
+	newPolicy, err := algorithms.PolicyReader(f.Meta.Algo)
+	if err != nil {
+		return err
 	}
 	if err := adapt(&f); err != nil {
 		return err

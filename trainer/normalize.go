@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 )
 
 // normalizeKey is RL Zoo's hyperparameter for Stable-Baselines3's VecNormalize: true or false, or
@@ -17,14 +19,13 @@ const normalizeKey = "normalize"
 var vecNormalize = []string{"norm_obs", "norm_reward", "clip_obs", "clip_reward"}
 
 // checkNormalize refuses normalize for an algorithm without VecNormalize's hyperparameters.
-func checkNormalize(algo string, values map[string]any) error {
-	normalizes := func(a string) bool { return slices.Contains(fieldNames(defaultConfig(a)), vecNormalize[0]) }
+func checkNormalize(a algorithms.Algorithm, values map[string]any) error {
+	normalizes := func(a algorithms.Algorithm) bool { return slices.Contains(fieldNames(a.Defaults()), vecNormalize[0]) }
 	v, ok := values[normalizeKey]
-	if !ok || v == false || normalizes(algo) {
+	if !ok || v == false || normalizes(a) {
 		return nil
 	}
-	others := slices.DeleteFunc(slices.Clone(algos), func(a string) bool { return !normalizes(a) })
-	return fmt.Errorf("hyperparameter normalize is %v, and %s does not normalize; %s do", v, algo, strings.Join(others, ", "))
+	return fmt.Errorf("hyperparameter normalize is %v, and %s does not normalize; %s do", v, a.Name, strings.Join(algorithms.Names(normalizes), ", "))
 }
 
 // expandNormalize returns values with RL Zoo's normalize written out. What is given beside it

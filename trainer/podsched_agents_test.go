@@ -63,7 +63,7 @@ func (c *podschedCase) learner(t *testing.T) (*learner, *envs.Vec) {
 		t.Fatal(err)
 	}
 	obs, act := v.Spaces()
-	l, err := newLearner(h, agents.EnvInfo{ID: c.env, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: 1}, engineFused, 7)
+	l, err := newLearner(c.algo, h, agents.EnvInfo{ID: c.env, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: 1}, engineFused, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
@@ -88,9 +89,6 @@ func (c *trainConfig) takeUpSeeds(flags *pflag.FlagSet, conf string, given map[s
 	}
 	if len(a.Seeds) == 0 {
 		return nil, nil
-	}
-	if err := checkAlgo(a.Algo); err != nil {
-		return nil, err
 	}
 	h, err := readHyperparams(a.Algo, a.Env, filepath.Join(c.resume, "config.yml"), nil)
 	if err != nil {
@@ -191,6 +189,10 @@ func (c *trainConfig) adoptParams(h hyperparams, conf string, given map[string]a
 	if err != nil {
 		return err
 	}
+	algo, err := algorithms.Get(c.algo)
+	if err != nil {
+		return err
+	}
 	asked := map[string]any{}
 	if conf != "" {
 		layer, err := configuration(c.algo, c.env, conf)
@@ -204,7 +206,7 @@ func (c *trainConfig) adoptParams(h hyperparams, conf string, given map[string]a
 	if given, err = expandZoo(given); err != nil {
 		return err
 	}
-	c.params = hyperparams{Config: defaultConfig(c.algo)}
+	c.params = hyperparams{Config: algo.Defaults()}
 	if err := c.params.set(was); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -74,7 +75,7 @@ func timestepsOf(t *testing.T, path string) int {
 // TestResumeIsExact resumes a training of each algorithm from each of its checkpoints and compares
 // what it leaves with what the uninterrupted training left, byte for byte.
 func TestResumeIsExact(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		t.Run(algo, func(t *testing.T) {
 			folder := t.TempDir()
 			mustExecute(t, exactArgs(algo, folder)...)
@@ -123,7 +124,7 @@ func TestResumeKeepsTheBest(t *testing.T) {
 
 // TestSaveRefusesNaN: a training whose network has a NaN writes no model.
 func TestSaveRefusesNaN(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		t.Run(algo, func(t *testing.T) {
 			spec, err := envs.Lookup("classic/CartPole-v1")
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 )
@@ -199,7 +200,7 @@ func TestRLZooRefuses(t *testing.T) {
 // TestConfigReadsBack trains with hyperparameters of every kind, and again with the config.yml that
 // this left: to the same configuration, and the same model byte for byte.
 func TestConfigReadsBack(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		t.Run(algo, func(t *testing.T) {
 			folder := t.TempDir()
 			args := exactArgs(algo, folder, "-n", "128", "--params", "learning_rate:lin_0.002", "--params", "gamma:0.97", "--params", "activation_fn:relu")

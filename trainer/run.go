@@ -72,7 +72,7 @@ func newRun(ctx context.Context, spec *envs.Spec, c trainConfig, out io.Writer) 
 	}
 	r.actions = newActionLog(r.v)
 	obs, act := r.v.Spaces()
-	r.learner, err = newLearner(c.params, agents.EnvInfo{ID: spec.ID, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: c.params.NEnvs}, c.engine, c.seed)
+	r.learner, err = newLearner(c.algo, c.params, agents.EnvInfo{ID: spec.ID, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: c.params.NEnvs}, c.engine, c.seed)
 	if err == nil {
 		err = r.openFolder(ctx)
 	}
@@ -165,7 +165,7 @@ func (r *run) loop(ctx context.Context) error {
 // after an update: DQN before learning_starts, which must not delay the training's end, an
 // interrupt, evaluations and checkpoints; and DQN at stopAt, in the middle of train_freq steps.
 func (r *run) canPause() bool {
-	l, ok := r.learner.trainable.(interface{ Collected() bool })
+	l, ok := r.learner.Learner.(interface{ Collected() bool })
 	return ok && (l.Collected() || r.stopAt > 0 && r.learner.NumTimesteps() >= r.stopAt)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
@@ -145,10 +146,11 @@ func (c *trainConfig) putTraining(f *models.File) error {
 // trainingOf returns what a checkpoint's training was started with. One of an earlier version says
 // less: the rest is what c has.
 func (c *trainConfig) trainingOf(f models.File) (s settings, h hyperparams, err error) {
-	if err := checkAlgo(f.Meta.Algo); err != nil {
+	a, err := algorithms.Get(f.Meta.Algo)
+	if err != nil {
 		return s, h, err
 	}
-	h = hyperparams{Config: defaultConfig(f.Meta.Algo)}
+	h = hyperparams{Config: a.Defaults()}
 	values := map[string]any{}
 	if err := json.Unmarshal(f.Meta.Config, &values); err != nil {
 		return s, h, fmt.Errorf("%w: hyperparameters: %w", models.ErrMismatch, err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
 )
 
@@ -124,7 +124,8 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 				return err
 			}
 			c.env, c.quiet = spec.ID, c.quiet || wantJSON(cmd)
-			if err := checkAlgo(c.algo); err != nil {
+			algo, err := algorithms.Get(c.algo)
+			if err != nil {
 				return err
 			}
 			if c.resume == "" {
@@ -144,11 +145,11 @@ func trainCommand() (*cobra.Command, *trainConfig) {
 			if compare < 0 || compare == 1 {
 				return fmt.Errorf("--compare %d, want 0 for no comparison, or at least 2 episodes for an interval", compare)
 			}
-			if err := c.warmStart.check(spec, c.algo, c.urls); err != nil {
+			if err := c.warmStart.check(spec, algo, c.urls); err != nil {
 				return err
 			}
-			if c.transitions != "" && c.algo != dqn.Algo {
-				return fmt.Errorf("--transitions with %s: only %s learns from what others recorded", c.algo, dqn.Algo)
+			if c.transitions != "" && !algo.OffPolicy {
+				return fmt.Errorf("--transitions with %s: only %s learns from what others recorded", c.algo, offPolicyNames())
 			}
 			if c.threshold != nil && c.evalFreq <= 0 {
 				return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")

@@ -219,7 +219,6 @@ func trainSeed(ctx context.Context, cmd *cobra.Command, spec *envs.Spec, c train
 		return out, nil
 	}
 	begun := time.Now()
-	c.params = c.params.clone() // a learner's set-up changes it
 	r, err := newRun(ctx, spec, c, cmd.ErrOrStderr())
 	if err != nil && cmd.Context().Err() != nil {
 		out.err = fmt.Errorf("%w before it began: nothing is saved", errInterrupted)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 	"github.com/kubernasium/kubernasium/version"
@@ -87,7 +88,7 @@ func TestTrainJSON(t *testing.T) {
 
 // TestEveryAlgorithm trains each algorithm with both engines and plays its model.
 func TestEveryAlgorithm(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		for _, engine := range []string{engineFused, engineGorgonia} {
 			t.Run(algo+" "+engine, func(t *testing.T) {
 				args := []string{"train", "--algo", algo, "--engine", engine, "--env", "classic/CartPole-v1", "-n", "1024",

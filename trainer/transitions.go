@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
@@ -121,9 +122,9 @@ func (r *run) loadTransitions() error {
 	if meta.Env != "" && meta.Env != r.spec.ID {
 		return fmt.Errorf("%s was recorded in %s, want %s", r.transitions, meta.Env, r.spec.ID)
 	}
-	l, ok := r.learner.trainable.(*dqn.Learner)
+	l, ok := r.learner.Learner.(algorithms.OffPolicyLearner)
 	if !ok {
-		return fmt.Errorf("--transitions with a learner of type %T, want a dqn.Learner", r.learner.trainable)
+		return fmt.Errorf("--transitions with a learner of type %T, want an OffPolicyLearner", r.learner.Learner)
 	}
 	n, err := l.Record(t)
 	if err != nil {

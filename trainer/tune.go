@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -243,7 +243,11 @@ func (t *tuner) train(ctx context.Context, trial, rung, steps int) (rungResult, 
 func (t *tuner) trainTo(ctx context.Context, out *rungResult, steps int) error {
 	s := &t.study
 	given := maps.Clone(out.Params)
-	if s.Algo == dqn.Algo {
+	algo, err := algorithms.Get(s.Algo)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(fieldNames(algo.Defaults()), "checkpoint_replay_buffer") {
 		given["checkpoint_replay_buffer"] = true // the next rung goes on exactly
 	}
 	h, err := readHyperparams(s.Algo, s.Env, "", given)

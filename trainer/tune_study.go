@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/agents/a2c"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
@@ -60,7 +61,7 @@ func (s *study) parse(kwargs, evalKwargs, params []string, conf, spaceFile strin
 
 // complete fills in defaults and the contents of files.
 func (s *study) complete(conf, spaceFile string) error {
-	if err := checkAlgo(s.Algo); err != nil {
+	if _, err := algorithms.Get(s.Algo); err != nil {
 		return err
 	}
 	spec, err := envs.Lookup(s.Env)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -23,7 +24,7 @@ import (
 // TestSearchSpaces draws from each algorithm's space, for numbers of environments that are a
 // power of 2 and that are none, and makes a learner of each draw: none is refused.
 func TestSearchSpaces(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		text, err := searchSpaces.ReadFile("searchspaces/" + algo + ".yml")
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +55,7 @@ func TestSearchSpaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := newLearner(h, agents.EnvInfo{ID: "x", Obs: space.NewBox(0, 1, 3), Act: space.Discrete{N: 2}, NumEnvs: n}, engineFused, 1)
+			l, err := newLearner(algo, h, agents.EnvInfo{ID: "x", Obs: space.NewBox(0, 1, 3), Act: space.Discrete{N: 2}, NumEnvs: n}, engineFused, 1)
 			if err != nil {
 				t.Fatalf("%s with %d environments and %v: %v", algo, n, drawn, err)
 			}
@@ -212,7 +213,7 @@ func tuneResultOf(t *testing.T, args ...string) tuneResult {
 // TestTune: the rungs are those of successive halving, each trial goes on where it stopped, and
 // the file of the best is one for train --conf-file.
 func TestTune(t *testing.T) {
-	for _, algo := range algos {
+	for _, algo := range algorithms.Names(nil) {
 		t.Run(algo, func(t *testing.T) {
 			res := tuneResultOf(t, tuneArgs(algo, t.TempDir())...)
 			j, err := resumeJournal(res.Folder)

@@ -3,9 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/baseline"
-	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 )
 
@@ -15,21 +16,26 @@ type warmStartConfig struct {
 	steps    int    // environment steps
 }
 
-func (c warmStartConfig) check(spec *envs.Spec, algo string, urls []string) error {
+func (c warmStartConfig) check(spec *envs.Spec, algo algorithms.Algorithm, urls []string) error {
 	switch {
 	case c.baseline == "":
 		return nil
-	case algo != dqn.Algo:
-		return fmt.Errorf("--warm-start with %s, which learns only from its own actions: want --algo %s, or --imitate %s", algo, dqn.Algo, c.baseline)
+	case !algo.OffPolicy:
+		return fmt.Errorf("--warm-start with %s, which learns only from its own actions: want --algo %s, or --imitate %s", algo.Name, offPolicyNames(), c.baseline)
 	case len(urls) > 0:
 		return errors.New("a baseline acts in this process, from the true state: --warm-start goes without --url")
 	case c.baseline == envs.RandomName:
-		return fmt.Errorf("--warm-start %s: %s acts at random anyway, for learning_starts steps", c.baseline, dqn.Algo)
+		return fmt.Errorf("--warm-start %s: %s acts at random anyway, for learning_starts steps", c.baseline, algo.Name)
 	case c.steps < 1:
 		return fmt.Errorf("--warm-start-steps %d, want at least 1", c.steps)
 	}
 	_, err := spec.Baseline(c.baseline)
 	return err
+}
+
+// offPolicyNames names the algorithms that learn from the actions of others.
+func offPolicyNames() string {
+	return strings.Join(algorithms.Names(func(a algorithms.Algorithm) bool { return a.OffPolicy }), " or ")
 }
 
 // openWarmStart makes the heuristic. What it does follows from the state of the environments
@@ -60,9 +66,9 @@ func (r *run) act(b *envs.Batch, actions []float32) error {
 	if err := r.heuristic.Act(b, actions); err != nil {
 		return err
 	}
-	l, ok := r.learner.trainable.(*dqn.Learner)
+	l, ok := r.learner.Learner.(algorithms.OffPolicyLearner)
 	if !ok {
-		return fmt.Errorf("--warm-start with a learner of type %T, want a dqn.Learner", r.learner.trainable)
+		return fmt.Errorf("--warm-start with a learner of type %T, want an OffPolicyLearner", r.learner.Learner)
 	}
 	l.Take(b, actions)
 	return nil

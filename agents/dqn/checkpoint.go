@@ -108,11 +108,15 @@ func (l *Learner) Load(r io.Reader) error {
 }
 
 // Greedy implements [agents.Learner].
-func (l *Learner) Greedy() agents.Policy { return NewPolicy(l.net, l.spec) }
+func (l *Learner) Greedy() agents.Policy { return newGreedy(l.net, l.spec) }
 
-// NewPolicy returns the greedy policy of a network that holds the parameters of a checkpoint
-// of this package.
-func NewPolicy(net models.Network, spec models.Spec) agents.Policy {
+// NewPolicy returns the greedy policy of a checkpoint of this package, whose parameters net holds.
+// It gives no error.
+func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
+	return newGreedy(net, f.Meta.Spec), nil
+}
+
+func newGreedy(net models.Network, spec models.Spec) *greedy {
 	h := newHead(spec)
 	return &greedy{net: net, head: h, q: make([]float32, h.actions)}
 }

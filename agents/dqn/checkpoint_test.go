@@ -100,7 +100,11 @@ func TestNewPolicy(t *testing.T) {
 	if _, err := net.ReadFrom(bytes.NewReader(r.Saved())); err != nil {
 		t.Fatal(err)
 	}
-	r.CheckPolicy(dqn.NewPolicy(net, r.L.Spec()))
+	policy, err := dqn.NewPolicy(net, agentstest.Parse(t, r.Saved()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.CheckPolicy(policy)
 }
 
 const bufferTensor = "state.replay_buffer"

@@ -54,6 +54,9 @@ func Defaults() Config {
 	}
 }
 
+// SetTotalTimesteps sets TotalTimesteps.
+func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
+
 // validate reports the first hyperparameter that is out of its range, for numEnvs
 // environments.
 func (c *Config) validate(numEnvs int) error {

@@ -29,6 +29,9 @@ func Defaults() Config {
 	}
 }
 
+// SetTotalTimesteps sets TotalTimesteps.
+func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
+
 // validate reports the first hyperparameter that is out of its range.
 func (c *Config) validate() error {
 	return agents.Validate(Algo,

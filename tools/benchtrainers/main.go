@@ -12,13 +12,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/a2c"
-	"github.com/kubernasium/kubernasium/agents/dqn"
-	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/all"
 	"github.com/kubernasium/kubernasium/envs/pcg"
@@ -36,7 +35,7 @@ type report struct {
 }
 
 func main() {
-	algo := flag.String("algo", "ppo", "ppo, a2c or dqn; or \"update\", a PPO update of the network alone")
+	algo := flag.String("algo", "ppo", strings.Join(algorithms.Names(nil), ", ")+"; or \"update\", a PPO update of the network alone")
 	env := flag.String("env", "classic/CartPole-v1", "id, or "+wideID)
 	config := flag.String("config", "{}", "hyperparameters as JSON, over Stable-Baselines3's defaults")
 	kwargs := flag.String("env-kwargs", "{}", "options of the environment as JSON")
@@ -108,11 +107,16 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int) (report, erro
 // newLearner returns a learner whose network may use every processor, and the name of the
 // network's kernels.
 func newLearner(algo, config string, env agents.EnvInfo, steps int) (agents.Learner, string, error) {
+	a, err := algorithms.Get(algo)
+	if err != nil {
+		return nil, "", err
+	}
+	cfg := a.Defaults()
+	if err := json.Unmarshal([]byte(config), cfg); err != nil {
+		return nil, "", fmt.Errorf("config: %w", err)
+	}
 	kernels := ""
-	build := func(spec models.Spec, err error) (models.Network, error) {
-		if err != nil {
-			return nil, err
-		}
+	l, err := a.New(cfg, steps, env, func(spec models.Spec) (models.Network, error) {
 		net, err := fused.New(spec, rand.New(pcg.New(1)))
 		if err != nil {
 			return nil, err
@@ -120,44 +124,8 @@ func newLearner(algo, config string, env agents.EnvInfo, steps int) (agents.Lear
 		net.SetWorkers(runtime.GOMAXPROCS(0))
 		kernels = net.Kernels()
 		return net, nil
-	}
-	switch algo {
-	case ppo.Algo:
-		cfg := ppo.Defaults()
-		cfg.TotalTimesteps = steps
-		if err := json.Unmarshal([]byte(config), &cfg); err != nil {
-			return nil, "", fmt.Errorf("config: %w", err)
-		}
-		net, err := build(ppo.NetworkSpec(cfg, env.Obs, env.Act))
-		if err != nil {
-			return nil, "", err
-		}
-		l, err := ppo.New(cfg, env, net, 1)
-		return l, kernels, err
-	case a2c.Algo:
-		cfg := a2c.Defaults()
-		cfg.TotalTimesteps = steps
-		if err := json.Unmarshal([]byte(config), &cfg); err != nil {
-			return nil, "", fmt.Errorf("config: %w", err)
-		}
-		net, err := build(a2c.NetworkSpec(cfg, env.Obs, env.Act))
-		if err != nil {
-			return nil, "", err
-		}
-		l, err := a2c.New(cfg, env, net, 1)
-		return l, kernels, err
-	case dqn.Algo:
-		cfg := dqn.Defaults()
-		cfg.TotalTimesteps = steps
-		if err := json.Unmarshal([]byte(config), &cfg); err != nil {
-			return nil, "", fmt.Errorf("config: %w", err)
-		}
-		l, err := dqn.New(cfg, env, func() (models.Network, error) {
-			return build(dqn.NetworkSpec(cfg, env.Obs, env.Act))
-		}, 1)
-		return l, kernels, err
-	}
-	return nil, "", fmt.Errorf("no algorithm %q; there is ppo, a2c, dqn and update", algo)
+	}, 1)
+	return l, kernels, err
 }
 
 // cpuSeconds returns the processor time of this process so far.

@@ -23,6 +23,8 @@ func TestForbidden(t *testing.T) {
 		{"envs/cluster", module + "envs", false},
 		{"agents/ppo", module + "agents/rollout", true},
 		{"agents/ppo", module + "agents/dqn", false},
+		{"agents/ppo", module + "agents/algorithms", false}, // the table knows the algorithms, not they the table
+		{"agents/algorithms", module + "agents/ppo", true},
 		{"agents/ppo", module + "models/optim", true},
 		{"agents/ppo", "gorgonia.org/gorgonia", false},
 		{"models/graph", "gorgonia.org/gorgonia", true},

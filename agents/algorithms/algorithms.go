@@ -1,0 +1,161 @@
+// Package algorithms lists the algorithms that can be trained. A further algorithm is one folder
+// below agents and one line in All.
+package algorithms
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/a2c"
+	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/forecast"
+	"github.com/kubernasium/kubernasium/agents/imitation"
+	"github.com/kubernasium/kubernasium/agents/onpolicy"
+	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/agents/reinforce"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// All lists the algorithms in the order in which messages and documents name them.
+var All = []Algorithm{
+	onPolicy(ppo.Algo, ppo.Defaults, ppo.NetworkSpec, ppo.New),
+	onPolicy(a2c.Algo, a2c.Defaults, a2c.NetworkSpec, a2c.New),
+	offPolicy(dqn.Algo, dqn.Defaults, dqn.NetworkSpec, dqn.New, dqn.NewPolicy),
+	onPolicy(reinforce.Algo, reinforce.Defaults, reinforce.NetworkSpec, reinforce.New),
+	onPolicy(ppo.RecurrentAlgo, ppo.RecurrentDefaults, ppo.RecurrentNetworkSpec, ppo.NewRecurrent),
+}
+
+// An Algorithm makes learners and reads the models that they save.
+type Algorithm struct {
+	Name      string // in checkpoints, on the command line and in the names of folders
+	OffPolicy bool   // its learners implement OffPolicyLearner
+
+	// Defaults returns the default hyperparameters.
+	Defaults func() Config
+
+	// New returns a learner with hyperparameters that Defaults made, for the environments, over
+	// timesteps environment steps. It makes its networks by newNetwork, whose results the caller
+	// closes. Everything random but the networks' first parameters is drawn from seed. New leaves
+	// the hyperparameters as they are.
+	New func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error)
+
+	// NewPolicy returns the greedy policy of a checkpoint, whose parameters net holds. The error
+	// wraps [models.ErrMismatch].
+	NewPolicy func(net models.Network, f models.File) (agents.Policy, error)
+}
+
+// Config points to the hyperparameters of an algorithm: a struct whose JSON names are those of
+// files and of the command line.
+type Config interface {
+	// SetTotalTimesteps sets the environment steps over which linear schedules fall.
+	SetTotalTimesteps(n int)
+}
+
+// NetworkBuilder makes a network with fresh parameters.
+type NetworkBuilder = func(models.Spec) (models.Network, error)
+
+// A Learner is what the training loop needs of a learner.
+type Learner interface {
+	imitation.Learner
+
+	// NumTimesteps returns the number of environment steps observed.
+	NumTimesteps() int
+}
+
+// An OffPolicyLearner learns from the actions of others as well.
+type OffPolicyLearner interface {
+	Learner
+
+	// Take records that the given permitted actions are taken at b, in place of those of Act.
+	Take(b *envs.Batch, actions []float32)
+
+	// Record fills the replay buffer with recorded transitions before the first Act, and returns
+	// how many it took.
+	Record(t dqn.Transitions) (int, error)
+}
+
+// Names returns the names of the algorithms that match, in the order of All; a nil match is for
+// all of them.
+func Names(match func(Algorithm) bool) []string {
+	var names []string
+	for _, a := range All {
+		if match == nil || match(a) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// Get returns the algorithm of that name. An error names all.
+func Get(name string) (Algorithm, error) {
+	for _, a := range All {
+		if a.Name == name {
+			return a, nil
+		}
+	}
+	return Algorithm{}, fmt.Errorf("no algorithm %q; there is %s", name, strings.Join(Names(nil), ", "))
+}
+
+// PolicyReader returns the NewPolicy of the algorithm of that name, also for the models of package
+// forecast, which have a training of their own.
+func PolicyReader(name string) (func(net models.Network, f models.File) (agents.Policy, error), error) {
+	if name == forecast.Algo {
+		return func(net models.Network, f models.File) (agents.Policy, error) { return forecast.NewPolicy(net, f) }, nil
+	}
+	a, err := Get(name)
+	return a.NewPolicy, err
+}
+
+// pointer is a pointer to the hyperparameters C.
+type pointer[C any] interface {
+	*C
+	Config
+}
+
+// onPolicy describes an algorithm with one network for policy and value.
+func onPolicy[C any, P pointer[C], L Learner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
+	newLearner func(c C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)) Algorithm {
+	return Algorithm{
+		Name:     name,
+		Defaults: func() Config { c := defaults(); return P(&c) },
+		New: func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
+			cfg := *c.(P)
+			P(&cfg).SetTotalTimesteps(timesteps)
+			spec, err := networkSpec(cfg, env.Obs, env.Act)
+			if err != nil {
+				return nil, err
+			}
+			net, err := newNetwork(spec)
+			if err != nil {
+				return nil, err
+			}
+			return newLearner(cfg, env, net, seed)
+		},
+		NewPolicy: onpolicy.NewPolicy,
+	}
+}
+
+// offPolicy describes an algorithm with a target network beside that which learns.
+func offPolicy[C any, P pointer[C], L OffPolicyLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
+	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error),
+	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {
+	return Algorithm{
+		Name: name, OffPolicy: true,
+		Defaults: func() Config { c := defaults(); return P(&c) },
+		New: func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
+			cfg := *c.(P)
+			P(&cfg).SetTotalTimesteps(timesteps)
+			return newLearner(cfg, env, func() (models.Network, error) {
+				spec, err := networkSpec(cfg, env.Obs, env.Act)
+				if err != nil {
+					return nil, err
+				}
+				return newNetwork(spec)
+			}, seed)
+		},
+		NewPolicy: newPolicy,
+	}
+}
