@@ -50,7 +50,7 @@ type Network struct {
 	global     []float32      // (rows, width of globals) copies of them
 	nodeInputs int            // width of a node's row with the globals
 	nodeRows   []float32      // (rows, nodes) such rows; empty without layers of messages
-	graphs     graphs
+	graphs     *graphs
 	stateSize  int
 	tile       int // rows that pass through all layers together
 	shard      int // rows whose gradients are summed first
@@ -131,8 +131,10 @@ func (n *Network) forward(obs []float32, steps, num int, state []float32, starts
 	}
 	n.rows = 0
 	n.grow(rows)
-	if err := n.readEdges(obs, rows); err != nil {
-		return nil, fmt.Errorf("fused: %w", err)
+	if n.graphs != nil {
+		if err := n.graphs.read(obs, rows); err != nil {
+			return nil, fmt.Errorf("fused: %w", err)
+		}
 	}
 	n.rows, n.num = rows, num
 	n.keepStarts(starts)
@@ -161,7 +163,7 @@ func (n *Network) Backward(dOutputs []float32) error {
 		return fmt.Errorf("%w: %d gradients for %d outputs", ErrBatch, len(dOutputs), want)
 	}
 	n.dOut = dOutputs
-	n.transposeWeights()
+	n.prepare()
 	for i := range n.lstms {
 		l := &n.lstms[i]
 		clear(l.dOutput[:n.rows*l.out])

@@ -7,14 +7,13 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// A tower is a stack of layers with one activation function. It works on items: observations,
-// or the nodes of observations.
+// A tower is a stack over items: observations, or the nodes of observations.
 type tower struct {
-	layers []layer
-	relu   bool
-	heads  []int // that read it, in the order of the outputs
-	nodes  bool  // its items are nodes
-	in     int   // width of what it reads
+	stack
+	heads []int // that read it, in the order of the outputs
+	nodes bool  // its items are nodes
+	each  int   // items of an observation
+	in    int   // width of what it reads
 
 	lstm, from int // index of the LSTM or node tower that it reads, or -1; one over nodes reads the LSTM beside them
 	mean, max  bool
@@ -26,78 +25,44 @@ type tower struct {
 	argmax []int32   // (rows, width of that tower) nodes of the maxima
 }
 
-// A layer's weight is params[param] and its bias params[param+1].
-type layer struct {
-	kind           string // empty: dense; models.SAGE or models.GCN
-	param, in, out int
-	norm           int  // index of the weight of its layer norm, before the bias of that; 0 for none
-	split          bool // it reads rows of nodes, globals and the LSTM beside them where they lie
-	observed       int  // inputs, from the first on, that need no gradient: those of an observation
-
-	// transposed is the weight of the other inputs as (out, in), for their gradient; empty if
-	// there are none. root is the same of a SAGE layer's lin_r.
-	transposed, root []float32
-
-	y       []float32 // results after the activation, for an item of the last Forward each; empty for a head
-	z       []float32 // what a SAGE or GCN layer gathers from neighbours, (items, in)
-	xhat    []float32 // results before the affine part of the layer norm
-	inverse []float32 // 1/σ of each item in the layer norm
-}
-
-// A head is a layer whose results lie in columns of the outputs from offset on.
+// A head is a dense layer whose results lie in columns of the outputs from offset on.
 type head struct {
-	layer
+	dense
 	tower, offset int
-	free          bool // params[param] is repeated in each row
+	free          bool // its bias is repeated in each row
 }
 
 // build lays out the network in the order of [models.ParamLayout].
 func (n *Network) build() {
+	c := &cursor{params: n.params}
 	if n.spec.Nodes != nil {
 		n.globals, n.nodeInputs = n.spec.Globals(), n.spec.NodeInputs()
-		n.graphs = newGraphs(n.spec)
+		if n.spec.Nodes.Edges != nil {
+			n.graphs = newGraphs(n.spec)
+		}
 	}
-	param := 0
+	n.lstms = make([]lstm, len(n.spec.LSTMs)) // their parameters are the last
+	for i, l := range n.spec.LSTMs {
+		n.lstms[i].out = l.Hidden
+	}
 	offset := 0
 	for i, h := range n.spec.Heads {
 		hd := head{tower: h.Tower, offset: offset, free: h.Free}
 		if h.Free {
-			hd.layer = layer{param: param, out: h.Size}
-			param++
+			hd.dense = dense{bias: c.take(), out: h.Size}
 		}
 		n.heads = append(n.heads, hd)
 		offset += n.spec.HeadWidth(i)
 	}
-	next := func(kind string, observed int) layer {
-		shape := n.params[param].Shape
-		l := layer{kind: kind, param: param, in: shape[0], out: shape[1], observed: observed}
-		param += 2
-		l.transposed = aligned((l.in - observed) * l.out)
-		if kind == models.SAGE {
-			param++
-			l.root = aligned((l.in - observed) * l.out)
-		}
-		return l
-	}
 	for i, t := range n.spec.Towers {
 		n.towers = append(n.towers, n.newTower(i))
 		tw := &n.towers[i]
-		for j := range t.Hidden {
-			split := j == 0 && tw.nodes && t.Layer == ""
-			observed := 0
-			switch {
-			case j == 0 && !tw.backward:
-				observed = tw.in
-			case split:
-				observed = n.nodeInputs
-			}
-			l := next(t.Layer, observed)
-			l.split = split
+		for j, out := range t.Hidden {
+			tw.push(n.newLayer(c, tw, t.Layer, j), out)
 			if t.LayerNorm {
-				l.norm = param
-				param += 2
+				tw.push(newNorm(c), out)
 			}
-			tw.layers = append(tw.layers, l)
+			tw.push(activation{relu: t.Activation == models.ReLU}, out)
 		}
 	}
 	for i := range n.heads {
@@ -106,23 +71,37 @@ func (n *Network) build() {
 			continue
 		}
 		t := &n.towers[hd.tower]
-		observed := 0
-		if len(t.layers) == 0 && !t.backward {
-			observed = t.in
-		}
-		hd.layer = next("", observed)
+		hd.dense = newDense(c, t.learns())
 		t.heads = append(t.heads, i)
 	}
-	for _, l := range n.spec.LSTMs {
-		n.lstms = append(n.lstms, newLSTM(l, n.spec, n.params, &param))
+	for i, l := range n.spec.LSTMs {
+		n.lstms[i] = newLSTM(l, n.spec, n.params, &c.next)
 	}
+}
+
+// newLayer returns layer j of a tower.
+func (n *Network) newLayer(c *cursor, tw *tower, kind string, j int) module {
+	needsGradient := j > 0 || tw.backward
+	switch {
+	case kind == models.SAGE:
+		return newSAGE(c, n.graphs, needsGradient)
+	case kind == models.GCN:
+		return newGCN(c, n.graphs, needsGradient)
+	case tw.nodes && j == 0:
+		return newNodeDense(n, c, tw)
+	}
+	l := newDense(c, needsGradient)
+	return &l
 }
 
 func (n *Network) newTower(i int) tower {
 	t := n.spec.Towers[i]
 	tw := tower{
-		relu: t.Activation == models.ReLU, nodes: n.spec.PerNode(i), in: n.spec.TowerInputs(i),
+		nodes: n.spec.PerNode(i), each: 1, in: n.spec.TowerInputs(i),
 		mean: t.Pool == models.Mean || t.Pool == models.MeanMax, max: t.Pool == models.Max || t.Pool == models.MeanMax,
+	}
+	if tw.nodes {
+		tw.each = n.spec.Nodes.N
 	}
 	tw.lstm, tw.from = n.spec.Source(i)
 	tw.backward = (tw.lstm >= 0 || tw.from >= 0) && !t.Detach
@@ -132,20 +111,32 @@ func (n *Network) newTower(i int) tower {
 	return tw
 }
 
-// items returns how many items of the tower that many observations have.
-func (n *Network) items(tw *tower, rows int) int {
-	if tw.nodes {
-		return rows * n.spec.Nodes.N
+// learns reports whether the results of a tower need a gradient.
+func (tw *tower) learns() bool { return len(tw.stack) > 0 || tw.backward }
+
+// top returns the last step of a tower, or nil.
+func (tw *tower) top() *step {
+	if len(tw.stack) == 0 {
+		return nil
 	}
-	return rows
+	return &tw.stack[len(tw.stack)-1]
 }
 
 // width returns the width of the results of a tower.
 func (tw *tower) width() int {
-	if top := len(tw.layers) - 1; top >= 0 {
-		return tw.layers[top].out
+	if top := tw.top(); top != nil {
+		return top.width
 	}
 	return tw.in
+}
+
+// reads reports whether the first layer reads rows of nodes with what is beside them.
+func (tw *tower) reads() bool {
+	if !tw.nodes {
+		return false
+	}
+	_, where := tw.stack[0].module.(*nodeDense)
+	return !where
 }
 
 // grow makes room for that many rows.
@@ -155,32 +146,22 @@ func (n *Network) grow(rows int) {
 	}
 	n.obs = aligned(rows * n.spec.Inputs)
 	n.outputs = aligned(rows * n.width)
+	if n.spec.Nodes != nil {
+		n.growNodes(rows)
+	}
+	for i := range n.lstms {
+		n.lstms[i].grow(rows)
+	}
 	for t := range n.towers {
 		tw := &n.towers[t]
-		items := n.items(tw, rows)
-		for l := range tw.layers {
-			layer := &tw.layers[l]
-			layer.y = aligned(items * layer.out)
-			if layer.kind != "" {
-				layer.z = aligned(items * layer.in)
-			}
-			if layer.norm > 0 {
-				layer.xhat, layer.inverse = aligned(items*layer.out), make([]float32, items)
-			}
-		}
-		if tw.nodes && tw.lstm >= 0 && !tw.layers[0].split {
-			tw.rows = aligned(items * tw.in)
+		if tw.reads() && tw.lstm >= 0 {
+			tw.rows = aligned(rows * tw.each * tw.in)
 		}
 		if tw.from >= 0 {
 			tw.pooled = aligned(rows * tw.in)
 			tw.argmax = make([]int32, rows*n.towers[tw.from].width())
 		}
-	}
-	for i := range n.lstms {
-		n.lstms[i].grow(rows)
-	}
-	if n.spec.Nodes != nil {
-		n.growNodes(rows)
+		tw.grow(rows * tw.each)
 	}
 }
 
@@ -192,30 +173,20 @@ func (n *Network) widest() int {
 		if tw.backward {
 			w = max(w, tw.in)
 		}
-		for _, l := range tw.layers {
-			w = max(w, l.out)
+		for _, s := range tw.stack {
+			w = max(w, s.width)
 		}
 	}
 	return w
 }
 
-// transposeWeights brings the transposed weights up to date.
-func (n *Network) transposeWeights() {
-	update := func(l *layer) {
-		if len(l.transposed) > 0 {
-			n.k.transpose(l.transposed, n.params[l.param].Value[l.observed*l.out:], l.in-l.observed, l.out)
-		}
-		if len(l.root) > 0 {
-			n.k.transpose(l.root, n.params[l.param+2].Value[l.observed*l.out:], l.in-l.observed, l.out)
-		}
-	}
+// prepare brings the transposed weights up to date.
+func (n *Network) prepare() {
 	for t := range n.towers {
-		for l := range n.towers[t].layers {
-			update(&n.towers[t].layers[l])
-		}
+		n.towers[t].prepare(n.k.kernels)
 	}
 	for h := range n.heads {
-		update(&n.heads[h].layer)
+		n.heads[h].prepare(n.k.kernels)
 	}
 }
 

@@ -3,29 +3,55 @@ package fused
 // normEps is added to the variance, the default of torch.nn.LayerNorm.
 const normEps = 1e-5
 
-// normalize applies the layer norm of a layer to its results.
+// A norm normalizes each item and maps it by an affine function. It works in place.
 //
 // Source: Ba, Kiros and Hinton, "Layer Normalization", arXiv:1607.06450, as torch.nn.LayerNorm
 // computes it.
-func (w *worker) normalize(l *layer, at, items int) {
-	gamma, beta := w.net.params[l.norm].Value, w.net.params[l.norm+1].Value
-	for i := at; i < at+items; i++ {
-		l.inverse[i] = w.net.k.normalize(l.y[i*l.out:(i+1)*l.out], l.xhat[i*l.out:(i+1)*l.out], gamma, beta)
+type norm struct {
+	weight, bias param
+	width        int
+	xhat         []float32 // results before the affine function
+	inverse      []float32 // 1/σ of each item
+}
+
+var _ module = (*norm)(nil)
+
+func newNorm(c *cursor) *norm {
+	l := &norm{weight: c.take(), bias: c.take()}
+	l.width = len(l.weight.value)
+	return l
+}
+
+func (l *norm) grow(items int, x []float32) []float32 {
+	l.xhat, l.inverse = aligned(items*l.width), make([]float32, items)
+	return x
+}
+
+func (l *norm) prepare(kernels) {}
+
+func (l *norm) forward(w *worker, _, y []float32) {
+	xhat, inverse := l.tile(w)
+	for i := range inverse {
+		of := i * l.width
+		inverse[i] = w.k.normalize(y[of:of+l.width], xhat[of:of+l.width], l.weight.value, l.bias.value)
 	}
 }
 
-// normalizeGradient replaces d, the gradients of the results of a layer norm, by those of
-// what it read, and adds the gradients of its weight and bias.
-func (w *worker) normalizeGradient(l *layer, d []float32, at, items int, t tile) {
-	weight, bias := w.gradient(l.norm, t), w.gradient(l.norm+1, t)
-	if t.set {
+func (l *norm) backward(w *worker, _, _, d []float32) []float32 {
+	weight := w.gradient(l.weight)
+	if w.set {
 		clear(weight)
-		clear(bias)
 	}
-	w.net.k.sumRows(bias, d, items, l.out)
-	gamma := w.net.params[l.norm].Value
-	for i := range items {
-		xhat := l.xhat[(at+i)*l.out : (at+i+1)*l.out]
-		w.net.k.normalizeGradient(d[i*l.out:(i+1)*l.out], xhat, gamma, weight, l.inverse[at+i])
+	w.addBias(l.bias, d, w.items, l.width)
+	xhat, inverse := l.tile(w)
+	for i := range inverse {
+		of := i * l.width
+		w.k.normalizeGradient(d[of:of+l.width], xhat[of:of+l.width], l.weight.value, weight, inverse[i])
 	}
+	return d
+}
+
+// tile returns what the passes keep of the items of the worker's tile.
+func (l *norm) tile(w *worker) (xhat, inverse []float32) {
+	return l.xhat[w.at*l.width : (w.at+w.items)*l.width], l.inverse[w.at : w.at+w.items]
 }

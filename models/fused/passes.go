@@ -1,10 +1,10 @@
 package fused
 
-import "github.com/kubernasium/kubernasium/models"
-
 // A worker takes shards of a batch and computes them tile by tile.
 type worker struct {
-	net   *Network
+	net *Network
+	k   kernels
+	tile
 	start func()      // takes shards; stored, so that starting a goroutine allocates nothing
 	d, d2 []float32   // gradients of a tile's activations and of those a layer below
 	tops  [][]float32 // gradients of the results of towers that others pool; nil for others
@@ -19,7 +19,7 @@ func newWorker(n *Network) *worker {
 	if n.spec.Nodes != nil {
 		items *= n.spec.Nodes.N
 	}
-	w := &worker{net: n, d: aligned(items * widest), d2: aligned(items * widest)}
+	w := &worker{net: n, k: n.k.kernels, d: aligned(items * widest), d2: aligned(items * widest)}
 	w.start = func() {
 		defer n.running.Done()
 		w.takeShards()
@@ -57,87 +57,74 @@ func newWorker(n *Network) *worker {
 
 // A tile is a range of the rows of a shard that passes through all layers together.
 type tile struct {
-	lo, rows int
-	set      bool // it is the first of its shard, whose gradients are set and not added to
-	first    bool // its shard is the first of the batch
+	lo, rows  int  // observations
+	at, items int  // of the tower in work
+	set       bool // it is the first of its shard, whose gradients are set and not added to
+	first     bool // its shard is the first of the batch
 }
+
+// of sets the range of items to that of a tower.
+func (t *tile) of(tw *tower) { t.at, t.items = t.lo*tw.each, t.rows*tw.each }
 
 // forward computes the outputs of rows lo to hi.
 func (w *worker) forward(lo, hi int) {
 	n := w.net
 	for ; lo < hi; lo += n.tile {
-		rows := min(n.tile, hi-lo)
-		copy(n.obs[lo*n.spec.Inputs:(lo+rows)*n.spec.Inputs], n.input[lo*n.spec.Inputs:])
+		w.lo, w.rows = lo, min(n.tile, hi-lo)
+		copy(n.obs[lo*n.spec.Inputs:(lo+w.rows)*n.spec.Inputs], n.input[lo*n.spec.Inputs:])
 		if n.spec.Nodes != nil {
-			n.gather(lo, rows)
+			n.gather(lo, w.rows)
 		}
 		for t := range n.towers {
-			w.forwardTower(&n.towers[t], lo, rows)
+			w.forwardTower(&n.towers[t])
 		}
 		for h := range n.heads {
 			if hd := &n.heads[h]; hd.free {
-				for r := lo; r < lo+rows; r++ {
-					copy(n.outputs[r*n.width+hd.offset:], n.params[hd.param].Value)
+				for r := lo; r < lo+w.rows; r++ {
+					copy(n.outputs[r*n.width+hd.offset:], hd.bias.value)
 				}
 			}
 		}
 	}
 }
 
-func (w *worker) forwardTower(tw *tower, lo, rows int) {
+func (w *worker) forwardTower(tw *tower) {
 	n := w.net
+	w.of(tw)
 	if tw.from >= 0 {
-		w.pool(tw, lo, rows)
+		w.pool(tw, w.lo, w.rows)
 	}
 	if len(tw.rows) > 0 {
-		n.join(tw, lo, rows)
+		n.join(tw, w.lo, w.rows)
 	}
-	x := n.read(tw, lo)
-	at, items := n.items(tw, lo), n.items(tw, rows)
-	for i := range tw.layers {
-		l := &tw.layers[i]
-		y := l.y[at*l.out : (at+items)*l.out]
-		switch {
-		case l.split:
-			w.splitAffine(tw, l, lo, rows)
-		case l.kind != "":
-			n.aggregate(l, x, lo, rows)
-			w.affine(l, l.z[at*l.in:], items, y, l.out)
-			if l.kind == models.SAGE {
-				n.k.gemm(items, l.out, l.in, matrix{x, l.in, 1}, n.params[l.param+2].Value, l.out, y, l.out, y, l.out)
-			}
-		default:
-			w.affine(l, x, items, y, l.out)
-		}
-		if l.norm > 0 {
-			w.normalize(l, at, items)
-		}
-		n.k.activate(y, tw.relu)
+	x := n.read(tw, w.lo)
+	for i := range tw.stack {
+		s := &tw.stack[i]
+		y := s.results(w)
+		s.forward(w, x, y)
 		x = y
 	}
 	for _, h := range tw.heads {
 		hd := &n.heads[h]
 		if !tw.nodes {
-			w.affine(&hd.layer, x, rows, n.outputs[lo*n.width+hd.offset:], n.width)
+			hd.affine(w, x, w.rows, n.outputs[w.lo*n.width+hd.offset:], n.width)
 			continue
 		}
-		nodes := n.spec.Nodes.N
-		for r := range rows {
-			w.affine(&hd.layer, x[r*nodes*hd.in:], nodes, n.outputs[(lo+r)*n.width+hd.offset:], hd.out)
+		for r := range w.rows {
+			hd.affine(w, x[r*tw.each*hd.in:], tw.each, n.outputs[(w.lo+r)*n.width+hd.offset:], hd.out)
 		}
 	}
 }
 
-// read returns what a tower reads, from row lo on. That of a node tower whose first layer is
-// split is not used.
+// read returns what a tower reads, from row lo on; nil if its first layer reads where that lies.
 func (n *Network) read(tw *tower, lo int) []float32 {
 	switch {
-	case tw.nodes && tw.layers[0].split:
+	case tw.nodes && !tw.reads():
 		return nil
 	case len(tw.rows) > 0:
-		return tw.rows[n.items(tw, lo)*tw.in:]
+		return tw.rows[lo*tw.each*tw.in:]
 	case tw.nodes:
-		return n.nodeRows[n.items(tw, lo)*tw.in:]
+		return n.nodeRows[lo*tw.each*tw.in:]
 	case tw.lstm >= 0:
 		return n.lstms[tw.lstm].output()[lo*tw.in:]
 	case tw.from >= 0:
@@ -146,79 +133,63 @@ func (n *Network) read(tw *tower, lo int) []float32 {
 	return n.obs[lo*tw.in:]
 }
 
-// affine writes x·W + b to y, whose rows start ldy apart.
-func (w *worker) affine(l *layer, x []float32, rows int, y []float32, ldy int) {
-	weight, bias := w.net.params[l.param].Value, w.net.params[l.param+1].Value
-	w.net.k.gemm(rows, l.out, l.in, matrix{x, l.in, 1}, weight, l.out, y, ldy, bias, 0)
-}
-
 // backward sets the gradients of a shard, rows lo to hi, in grads or, for the first, in
 // Param.Grad.
 func (w *worker) backward(lo, hi int) {
 	n := w.net
-	t := tile{set: true, first: lo == 0}
+	w.set, w.first = true, lo == 0
 	for ; lo < hi; lo += n.tile {
-		t.lo, t.rows = lo, min(n.tile, hi-lo)
+		w.lo, w.rows = lo, min(n.tile, hi-lo)
 		for _, top := range w.tops {
 			clear(top)
 		}
 		// Those who pool a tower come after it.
 		for i := len(n.towers) - 1; i >= 0; i-- {
-			w.backwardTower(i, t)
+			w.backwardTower(i)
 		}
 		for h := range n.heads {
 			if hd := &n.heads[h]; hd.free {
-				g := w.gradient(hd.param, t)
-				if t.set {
-					clear(g)
-				}
-				n.k.sumRows(g, n.dOut[lo*n.width+hd.offset:], t.rows, n.width)
+				w.addBias(hd.bias, n.dOut[lo*n.width+hd.offset:], w.rows, n.width)
 			}
 		}
-		t.set = false
+		w.set = false
 	}
 }
 
 // backwardTower sets the gradients of tower index over a tile.
-func (w *worker) backwardTower(index int, t tile) {
+func (w *worker) backwardTower(index int) {
 	n := w.net
 	tw := &n.towers[index]
-	at, items := n.items(tw, t.lo), n.items(tw, t.rows)
-	d := w.headGradients(index, at, items, t)
-	if len(tw.layers) == 0 && !tw.backward {
+	w.of(tw)
+	d := w.headGradients(index)
+	if !tw.learns() {
 		return
 	}
-	below, next := w.d2, w.d // by turns; the first d may be in tops
-	for i := len(tw.layers) - 1; i >= 0; i-- {
-		l := &tw.layers[i]
-		n.k.derive(d[:items*l.out], l.y[at*l.out:(at+items)*l.out], tw.relu)
-		if l.norm > 0 {
-			w.normalizeGradient(l, d, at, items, t)
-		}
-		x := n.read(tw, t.lo)
+	for i := len(tw.stack) - 1; i >= 0; i-- {
+		s := &tw.stack[i]
+		var x []float32
 		if i > 0 {
-			x = tw.layers[i-1].y[at*l.in:]
+			x = tw.stack[i-1].results(w)
+		} else {
+			x = n.read(tw, w.lo)
 		}
-		w.layerParameters(tw, l, x, d, at, items, t)
-		if i == 0 && (!tw.backward || l.split) {
-			return
-		}
-		w.inputGradient(l, d, below, items, t)
-		d, below, next = below, next, below
+		d = s.backward(w, x, s.results(w), d[:w.items*s.width])
 	}
-	if tw.backward {
-		w.send(tw, d, t)
+	if d != nil {
+		w.send(tw, d)
 	}
 }
 
 // headGradients sets the gradients of the heads of a tower, and returns that of its results:
 // in d or, where the gradients of those who pool them are already, in tops.
-func (w *worker) headGradients(index, at, items int, t tile) []float32 {
+func (w *worker) headGradients(index int) []float32 {
 	n := w.net
 	tw := &n.towers[index]
-	x := n.read(tw, t.lo)
-	if top := len(tw.layers) - 1; top >= 0 {
-		x = tw.layers[top].y[at*tw.layers[top].out:]
+	var x []float32
+	if top := tw.top(); top != nil {
+		x = top.results(w)
+	} else {
+		x = n.read(tw, w.lo)
 	}
 	d := w.d
 	var sum []float32 // over what reads the tower
@@ -228,102 +199,82 @@ func (w *worker) headGradients(index, at, items int, t tile) []float32 {
 	}
 	for _, h := range tw.heads {
 		hd := &n.heads[h]
-		dOut, ldd := n.dOut[t.lo*n.width+hd.offset:], n.width
+		dOut, ldd := n.dOut[w.lo*n.width+hd.offset:], n.width
 		if tw.nodes {
-			dOut, ldd = w.gatherHead(hd, t), hd.out
+			dOut, ldd = w.gatherHead(hd), hd.out
 		}
-		w.parameters(&hd.layer, x, dOut, ldd, items, t)
+		hd.parameters(w, x, dOut, ldd)
 		if len(hd.transposed) > 0 {
-			n.k.gemm(items, hd.in, hd.out, matrix{dOut, ldd, 1}, hd.transposed, hd.in, d, hd.in, sum, hd.in)
+			w.k.gemm(w.items, hd.in, hd.out, matrix{dOut, ldd, 1}, hd.transposed, hd.in, d, hd.in, sum, hd.in)
 			sum = d
 		}
 	}
-	if sum == nil && (len(tw.layers) > 0 || tw.backward) { // only those read it who send no gradient
-		clear(d[:items*tw.width()])
+	if sum == nil && tw.learns() { // only those read it who send no gradient
+		clear(d[:w.items*tw.width()])
 	}
 	return d
 }
 
 // gatherHead returns the gradients of a head of nodes, one node after another.
-func (w *worker) gatherHead(hd *head, t tile) []float32 {
+func (w *worker) gatherHead(hd *head) []float32 {
 	n := w.net
 	size := n.spec.Nodes.N * hd.out
-	for r := range t.rows {
-		copy(w.dHead[r*size:(r+1)*size], n.dOut[(t.lo+r)*n.width+hd.offset:])
+	for r := range w.rows {
+		copy(w.dHead[r*size:(r+1)*size], n.dOut[(w.lo+r)*n.width+hd.offset:])
 	}
 	return w.dHead
 }
 
-// layerParameters adds the gradients of the weights and the bias of a layer.
-func (w *worker) layerParameters(tw *tower, l *layer, x, d []float32, at, items int, t tile) {
-	switch {
-	case l.split:
-		w.splitParameters(tw, l, d, t)
-	case l.kind != "":
-		w.parameters(l, l.z[at*l.in:], d, l.out, items, t)
-		if l.kind == models.SAGE {
-			w.weight(l.param+2, l.in, l.out, x, d, l.out, items, t)
-		}
-	default:
-		w.parameters(l, x, d, l.out, items, t)
-	}
-}
-
-// inputGradient sets below to the gradient of what a layer reads.
-func (w *worker) inputGradient(l *layer, d, below []float32, items int, t tile) {
-	k := w.net.k
-	if l.kind == "" {
-		k.gemm(items, l.in, l.out, matrix{d, l.out, 1}, l.transposed, l.in, below, l.in, nil, 0)
-		return
-	}
-	dz := w.dz[:items*l.in]
-	k.gemm(items, l.in, l.out, matrix{d, l.out, 1}, l.transposed, l.in, dz, l.in, nil, 0)
-	if l.kind == models.SAGE {
-		k.gemm(items, l.in, l.out, matrix{d, l.out, 1}, l.root, l.in, below, l.in, nil, 0)
-	} else {
-		clear(below[:items*l.in])
-	}
-	w.net.scatter(l, below, dz, t)
-}
-
 // send carries the gradient of what a tower reads to the LSTM or the node tower.
-func (w *worker) send(tw *tower, d []float32, t tile) {
+func (w *worker) send(tw *tower, d []float32) {
 	switch {
 	case tw.nodes:
-		w.net.sendBeside(tw, d, t)
+		w.sendBeside(tw, d)
 	case tw.lstm >= 0:
 		all := w.net.lstms[tw.lstm].dOutput
-		w.net.k.add(all[t.lo*tw.in:(t.lo+t.rows)*tw.in], d)
+		w.k.add(all[w.lo*tw.in:(w.lo+w.rows)*tw.in], d)
 	default:
-		w.unpool(tw, d, t)
+		w.unpool(tw, d)
 	}
 }
 
-// gradient returns where a tile adds the gradient of a parameter.
-func (w *worker) gradient(param int, t tile) []float32 {
-	if t.first {
-		return w.net.params[param].Grad
+// other returns an array for gradients that is not d, which is such an array or one of tops.
+func (w *worker) other(d []float32) []float32 {
+	if &d[0] == &w.d2[0] {
+		return w.d
 	}
-	return w.grads[param]
+	return w.d2
 }
 
-// parameters adds the gradients of a layer's weight and bias over a tile, xᵀ·d and the sum of
-// the rows of d, to those of the shard, or sets them if the tile is its first.
-func (w *worker) parameters(l *layer, x, d []float32, ldd, items int, t tile) {
-	w.weight(l.param, l.in, l.out, x, d, ldd, items, t)
-	bias := w.gradient(l.param+1, t)
-	if t.set {
-		clear(bias)
+// gradient returns where the tile adds the gradient of a parameter.
+func (w *worker) gradient(p param) []float32 {
+	if w.first {
+		return p.grad
 	}
-	w.net.k.sumRows(bias, d, items, ldd)
+	return w.grads[p.index]
 }
 
-// weight adds xᵀ·d to the gradient of a weight.
-func (w *worker) weight(param, in, out int, x, d []float32, ldd, items int, t tile) {
-	g := w.gradient(param, t)
-	sum := g
-	if t.set {
-		sum = nil
+// sum returns what is to be added to the gradient g of a tile: what g holds, or nil for zero if
+// the tile is the first of its shard.
+func (w *worker) sum(g []float32) []float32 {
+	if w.set {
+		return nil
 	}
-	w.net.k.gemm(in, out, items, matrix{x, 1, in}, d, ldd, g, out, sum, out)
+	return g
+}
+
+// addWeight adds xᵀ·d to the gradient of a weight.
+func (w *worker) addWeight(p param, x, d []float32, ldd int) {
+	in, out := p.shape[0], p.shape[1]
+	g := w.gradient(p)
+	w.k.gemm(in, out, w.items, matrix{x, 1, in}, d, ldd, g, out, w.sum(g), out)
+}
+
+// addBias adds the sum of rows of d, which start ldd apart, to the gradient of a bias.
+func (w *worker) addBias(p param, d []float32, rows, ldd int) {
+	g := w.gradient(p)
+	if w.set {
+		clear(g)
+	}
+	w.k.sumRows(g, d, rows, ldd)
 }

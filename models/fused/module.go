@@ -1,0 +1,71 @@
+package fused
+
+import "github.com/kubernasium/kubernasium/models"
+
+// A module is one step of a tower. Of the items of a worker's tile, rows of x are what the
+// module reads, rows of y its results, and rows of d the gradients of those.
+type module interface {
+	// grow makes room for that many items, given the memory of what the module reads. It returns
+	// the memory of the results: the same if the module works in place.
+	grow(items int, x []float32) (y []float32)
+
+	// prepare copies of the parameters what backward needs in another order.
+	prepare(k kernels)
+
+	// forward computes y.
+	forward(w *worker, x, y []float32)
+
+	// backward adds the gradients of the parameters and returns that of x, or nil if nothing needs
+	// it. It may change d.
+	backward(w *worker, x, y, d []float32) (dx []float32)
+}
+
+// A step is a module of a stack.
+type step struct {
+	module
+	width int       // of a result
+	y     []float32 // results for all items of the last Forward
+}
+
+// A stack passes items through one module after another.
+type stack []step
+
+func (s *stack) push(m module, width int) { *s = append(*s, step{module: m, width: width}) }
+
+func (s stack) grow(items int) {
+	var x []float32
+	for i := range s {
+		s[i].y = s[i].grow(items, x)
+		x = s[i].y
+	}
+}
+
+func (s stack) prepare(k kernels) {
+	for i := range s {
+		s[i].prepare(k)
+	}
+}
+
+// results returns those of the worker's tile.
+func (s *step) results(w *worker) []float32 {
+	return s.y[w.at*s.width : (w.at+w.items)*s.width]
+}
+
+// A param is a parameter of a module.
+type param struct {
+	index       int // in Network.Params
+	value, grad []float32
+	shape       []int
+}
+
+// A cursor hands out the parameters of a network in the order of [models.ParamLayout].
+type cursor struct {
+	params []models.Param
+	next   int
+}
+
+func (c *cursor) take() param {
+	p := c.params[c.next]
+	c.next++
+	return param{index: c.next - 1, value: p.Value, grad: p.Grad, shape: p.Shape}
+}

@@ -1,0 +1,98 @@
+package fused
+
+// A nodeDense layer is a dense layer over rows of nodes that reads them, and what all nodes of
+// an observation read alike, where they lie: it multiplies the latter once for each observation.
+type nodeDense struct {
+	net          *Network
+	weight, bias param
+	out          int
+	parts        []part
+	beside       *lstm     // whose gradient it adds; nil for none
+	transposed   []float32 // the rows of W that multiply the LSTM's results, as (out, width); empty without beside
+}
+
+// A part is what all nodes of an observation read alike: the globals, or the results of the
+// LSTM beside them. It is multiplied by the rows of W from offset on.
+type part struct {
+	memory        func() []float32
+	x             []float32 // (rows, width)
+	width, offset int
+}
+
+var _ module = (*nodeDense)(nil)
+
+func newNodeDense(n *Network, c *cursor, tw *tower) *nodeDense {
+	l := &nodeDense{net: n, weight: c.take(), bias: c.take()}
+	l.out = l.weight.shape[1]
+	features := n.spec.Nodes.Features
+	if globals := n.nodeInputs - features; globals > 0 {
+		l.parts = append(l.parts, part{memory: func() []float32 { return n.global }, width: globals, offset: features})
+	}
+	if tw.lstm < 0 {
+		return l
+	}
+	lstm := &n.lstms[tw.lstm]
+	l.parts = append(l.parts, part{memory: lstm.output, width: lstm.out, offset: n.nodeInputs})
+	if tw.backward {
+		l.beside, l.transposed = lstm, aligned(lstm.out*l.out)
+	}
+	return l
+}
+
+func (l *nodeDense) grow(items int, _ []float32) []float32 {
+	for i := range l.parts {
+		l.parts[i].x = l.parts[i].memory()
+	}
+	return aligned(items * l.out)
+}
+
+func (l *nodeDense) prepare(k kernels) {
+	if len(l.transposed) > 0 {
+		k.transpose(l.transposed, l.weight.value[l.net.nodeInputs*l.out:], l.beside.out, l.out)
+	}
+}
+
+func (l *nodeDense) forward(w *worker, _, y []float32) {
+	nodes := l.net.spec.Nodes
+	start, ldstart := l.bias.value, 0
+	for i := range l.parts {
+		p := &l.parts[i]
+		w.k.gemm(w.rows, l.out, p.width, matrix{p.x[w.lo*p.width:], p.width, 1}, l.weight.value[p.offset*l.out:], l.out, w.sums, l.out, start, ldstart)
+		start, ldstart = w.sums, l.out
+	}
+	for r := range w.rows {
+		w.k.gemm(nodes.N, l.out, nodes.Features, matrix{l.rows(w, r), nodes.Features, 1}, l.weight.value, l.out, y[r*nodes.N*l.out:], l.out, start[r*ldstart:], 0)
+	}
+}
+
+// backward adds the gradient of the LSTM's results where they lie and returns nil.
+func (l *nodeDense) backward(w *worker, _, _, d []float32) []float32 {
+	nodes := l.net.spec.Nodes
+	sums := w.sums[:w.rows*l.out]
+	clear(sums)
+	of := w.gradient(l.weight)[:nodes.Features*l.out]
+	sum := w.sum(of)
+	for r := range w.rows {
+		dr := d[r*nodes.N*l.out:]
+		w.k.gemm(nodes.Features, l.out, nodes.N, matrix{l.rows(w, r), 1, nodes.Features}, dr, l.out, of, l.out, sum, l.out)
+		sum = of
+		w.k.sumRows(sums[r*l.out:(r+1)*l.out], dr, nodes.N, l.out)
+	}
+	w.addBias(l.bias, sums, w.rows, l.out)
+	for i := range l.parts {
+		p := &l.parts[i]
+		of := w.gradient(l.weight)[p.offset*l.out:]
+		w.k.gemm(p.width, l.out, w.rows, matrix{p.x[w.lo*p.width:], 1, p.width}, sums, l.out, of, l.out, w.sum(of), l.out)
+	}
+	if l.beside != nil {
+		width := l.beside.out
+		dx := l.beside.dOutput[w.lo*width:]
+		w.k.gemm(w.rows, width, l.out, matrix{sums, l.out, 1}, l.transposed, width, dx, width, dx, width)
+	}
+	return nil
+}
+
+// rows returns the rows of the nodes of an observation of the worker's tile.
+func (l *nodeDense) rows(w *worker, r int) []float32 {
+	return l.net.obs[(w.lo+r)*l.net.spec.Inputs+l.net.spec.Nodes.Offset:]
+}
