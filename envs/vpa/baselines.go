@@ -195,3 +195,85 @@ func cpuQuantile(seen []cluster.Resources, q float64, scratch *[]float64) float6
 	high := min(low+1, len(v)-1)
 	return v[low] + (v[high]-v[low])*(rank-float64(low))
 }
+
+// newUpstream recommends as the Kubernetes vertical pod autoscaler does with its defaults.
+func newUpstream() recommender {
+	f := newFeed()
+	return func(t *Task, first bool) (Recommendation, bool) {
+		f.observe(t, first)
+		return f.recommend(), true
+	}
+}
+
+// goldilocks sets requests and limits once a day, as one does by hand from its report.
+func goldilocks(from func(upstream.Bounds) upstream.Requests) recommender {
+	f := newFeed()
+	return func(t *Task, first bool) (Recommendation, bool) {
+		f.observe(t, first)
+		if !first && t.steps%t.stepsIn(24*time.Hour) != 0 {
+			return Recommendation{}, false
+		}
+		f.state.Recommend(&f.rec)
+		return asSet(from(f.rec.Bounds)), true
+	}
+}
+
+// asSet returns the recommendation of requests and limits that are set as they are.
+func asSet(r upstream.Requests) Recommendation {
+	request := cluster.Resources(r.Request)
+	return Recommendation{
+		Lower: request, Target: request, Upper: request, Uncapped: request,
+		Limits: cluster.Resources(r.Limit), SetLimits: true,
+	}
+}
+
+// krrHistory is how far back KRR looks.
+const krrHistory = 14 * 24 * time.Hour
+
+// krr follows a strategy of KRR with its defaults. Its report is applied each hour, as far as it
+// differs by more than the band of [banded]: applying every change would evict a pod each hour.
+// Below KRR's least number of points nothing is recommended.
+func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests, error)) recommender {
+	config := upstream.DefaultKRRConfig()
+	var h upstream.History
+	push := func(i int, u cluster.Resources) {
+		h.MilliCPU[i] = append(h.MilliCPU[i], float64(u.MilliCPU))
+		h.MemoryBytes[i] = append(h.MemoryBytes[i], float64(u.MemoryBytes))
+	}
+	return func(t *Task, first bool) (Recommendation, bool) {
+		if first {
+			h = upstream.History{MilliCPU: make([][]float64, len(t.pods)), MemoryBytes: make([][]float64, len(t.pods))}
+		}
+		for len(h.MilliCPU) < len(t.pods) { // pods that run elsewhere come and go
+			h.MilliCPU, h.MemoryBytes = append(h.MilliCPU, nil), append(h.MemoryBytes, nil)
+		}
+		h.MilliCPU, h.MemoryBytes = h.MilliCPU[:len(t.pods)], h.MemoryBytes[:len(t.pods)]
+		for i := range t.pods {
+			p := &t.pods[i]
+			switch {
+			case first && t.live == nil:
+				for _, u := range t.demand[:t.src.history] {
+					push(i, scaled(u, p.share))
+				}
+			case p.sampled:
+				push(i, p.used)
+			}
+			if !first && p.oom {
+				h.OOMLimit = max(h.OOMLimit, float64(p.limits.MemoryBytes))
+			}
+			if old := len(h.MilliCPU[i]) - t.stepsIn(krrHistory); old > 0 {
+				h.MilliCPU[i], h.MemoryBytes[i] = h.MilliCPU[i][old:], h.MemoryBytes[i][old:]
+			}
+		}
+		if !first && t.steps%t.stepsIn(time.Hour) != 0 {
+			return Recommendation{}, false
+		}
+		set, err := strategy(config, &h)
+		if err != nil {
+			return Recommendation{}, false // too few points
+		}
+		r := banded(float64(set.Request.MilliCPU), float64(set.Request.MemoryBytes))
+		r.Limits, r.SetLimits = cluster.Resources(set.Limit), true
+		return r, true
+	}
+}

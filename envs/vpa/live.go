@@ -204,25 +204,6 @@ func (l *Live) Checkpoint() *upstream.Checkpoint {
 	return l.fed.state.Save(l.at, containers...)
 }
 
-// follow lets the feed have the least amounts of a pod with so many containers, and be the one
-// whose state is saved.
-func (f *upstreamFeed) follow(l *Live) {
-	l.fed = f
-	c := upstream.DefaultConfig()
-	c.Containers = l.config.Containers
-	r, err := upstream.New(c)
-	if err != nil {
-		panic(err) // Configure has checked the one number that is no default
-	}
-	f.r = r
-}
-
-func (f *upstreamFeed) resume(l *Live) {
-	if l.restored != nil {
-		_ = f.state.Load(l.restored) // Restore has tried it
-	}
-}
-
 // Task returns the task, for the rules of baselines. Those that know the future find none.
 func (l *Live) Task() envs.Task { return l.t }
 

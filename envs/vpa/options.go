@@ -211,21 +211,3 @@ func (o *Options) asksUpstream(discrete bool) bool {
 func amount(cpu, mem float64) cluster.Resources {
 	return cluster.Resources{MilliCPU: int64(cpu), MemoryBytes: int64(mem * mib)}
 }
-
-// weights are those of the reward's terms. They were set before any agent was trained.
-type weights struct{ slack, overrun, change float64 }
-
-var weightings = map[string]weights{
-	WeightingSlack: {4, 1, 1},
-	WeightingEqual: {1, 1, 1},
-	WeightingRisk:  {1, 4, 1},
-}
-
-// Units of the reward's terms, in hours of the workload's mean demand.
-const (
-	memoryPrice = 1 / 7.5 // cores for a GiB: what Google Cloud charges for N1 machines
-	unmetPrice  = 10      // of a core-hour of CPU that was not served, over one that was idle
-	oomHours    = 1       // for an OOM kill of one pod
-	evictHours  = 0.25    // for an eviction of one pod
-	resizeHours = 0.02    // for a resize of one pod in place
-)

@@ -51,14 +51,3 @@ func (r requirement) holds(requests, target cluster.Resources) bool {
 	}
 	return r.cpu && target.MilliCPU > requests.MilliCPU || r.memory && target.MemoryBytes > requests.MemoryBytes
 }
-
-// admits reports whether every eviction requirement holds for a pod with these requests.
-// Upstream asks them of resizes in place as well.
-func (t *Task) admits(requests cluster.Resources) bool {
-	for _, r := range t.src.requirements {
-		if !r.holds(requests, t.rec.Target) {
-			return false
-		}
-	}
-	return true
-}

@@ -95,3 +95,37 @@ func number(b bool) float64 {
 	}
 	return 0
 }
+
+// leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
+const leastNorm = 0.01
+
+// meanDemand returns the mean demand of all pods over the episode in cores, with memory at its
+// price.
+func (t *Task) meanDemand() float64 {
+	var cpu, mem, shares float64
+	for _, u := range t.demand[t.src.history:] {
+		cpu, mem = cpu+float64(u.MilliCPU), mem+float64(u.MemoryBytes)
+	}
+	for i := range t.pods {
+		shares += t.pods[i].share
+	}
+	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(t.opts.Steps), leastNorm)
+}
+
+// weights are those of the reward's terms. They were set before any agent was trained.
+type weights struct{ slack, overrun, change float64 }
+
+var weightings = map[string]weights{
+	WeightingSlack: {4, 1, 1},
+	WeightingEqual: {1, 1, 1},
+	WeightingRisk:  {1, 4, 1},
+}
+
+// Units of the reward's terms, in hours of the workload's mean demand.
+const (
+	memoryPrice = 1 / 7.5 // cores for a GiB: what Google Cloud charges for N1 machines
+	unmetPrice  = 10      // of a core-hour of CPU that was not served, over one that was idle
+	oomHours    = 1       // for an OOM kill of one pod
+	evictHours  = 0.25    // for an eviction of one pod
+	resizeHours = 0.02    // for a resize of one pod in place
+)

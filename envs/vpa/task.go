@@ -11,7 +11,6 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
-	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
 // Task is both environments of package vpa. It implements [envs.Task].
@@ -178,116 +177,6 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	return err
 }
 
-// askUpstream lets upstream's recommender, if it runs, see the last step, or the history.
-func (t *Task) askUpstream(first bool) {
-	if t.feed != nil {
-		t.feed.observe(t, first)
-		t.up = t.feed.recommend()
-	}
-}
-
-// drawShares draws the pods' shares of the load and returns the greatest.
-func (t *Task) drawShares() float64 {
-	greatest := 1.0
-	for i := range t.pods {
-		t.pods[i] = pod{share: 1}
-		if len(t.pods) > 1 {
-			t.pods[i].share = math.Exp(t.opts.PodSpread * t.rng.NormFloat64())
-		}
-		if s := t.pods[i].share; i == 0 || s > greatest {
-			greatest = s
-		}
-	}
-	return greatest
-}
-
-// drawInitial draws what a container requests at the start: of a file, what the trace says.
-func (t *Task) drawInitial() {
-	f := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
-	g := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
-	peak := workload.Max(t.seen)
-	want := cluster.Resources{
-		MilliCPU: int64(math.Ceil(f * float64(peak.MilliCPU))), MemoryBytes: int64(math.Ceil(g * float64(peak.MemoryBytes))),
-	}
-	if t.traceRequests.MilliCPU > 0 {
-		want.MilliCPU = t.traceRequests.MilliCPU
-	}
-	if t.traceRequests.MemoryBytes > 0 {
-		want.MemoryBytes = t.traceRequests.MemoryBytes
-	}
-	// Before limits are known, RequestsOnly has none to hold requests to.
-	t.limits = cluster.Resources{}
-	t.low, t.high = t.opts.bounds()
-	t.rec = Recommendation{Lower: want, Target: want, Upper: want, Uncapped: want}
-	t.cap(&t.rec)
-	t.initial = t.rec.Target
-	o, implied, greatest := t.opts, amount(t.opts.RangeCPU, t.opts.RangeMemory), amount(t.opts.RangeMaxCPU, t.opts.RangeMaxMemory)
-	r, l, high, trace := &t.initial, &t.limits, &t.high, t.traceLimits
-	r.MilliCPU, l.MilliCPU, high.MilliCPU = o.start(r.MilliCPU, trace.MilliCPU, implied.MilliCPU, greatest.MilliCPU, high.MilliCPU, o.LimitRatioCPU)
-	r.MemoryBytes, l.MemoryBytes, high.MemoryBytes = o.start(r.MemoryBytes, trace.MemoryBytes, implied.MemoryBytes, greatest.MemoryBytes, high.MemoryBytes, o.LimitRatioMemory)
-	t.rec = Recommendation{Lower: t.initial, Target: t.initial, Upper: t.initial, Uncapped: t.initial}
-}
-
-// leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
-const leastNorm = 0.01
-
-// meanDemand returns the mean demand of all pods over the episode in cores, with memory at its
-// price.
-func (t *Task) meanDemand() float64 {
-	var cpu, mem, shares float64
-	for _, u := range t.demand[t.src.history:] {
-		cpu, mem = cpu+float64(u.MilliCPU), mem+float64(u.MemoryBytes)
-	}
-	for i := range t.pods {
-		shares += t.pods[i].share
-	}
-	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(t.opts.Steps), leastNorm)
-}
-
-// createAll creates the pods with their requests at the start. They have been serving: their
-// usage is the last of the history, as far as limits permit.
-func (t *Task) createAll(ctx context.Context, c cluster.Cluster) error {
-	for i := range t.pods {
-		p := &t.pods[i]
-		if err := t.create(ctx, c, p, t.initial, t.limits); err != nil {
-			return err
-		}
-		p.ready, p.started, p.began = 0, 0, p.scheduled
-		if !p.scheduled {
-			continue
-		}
-		p.used = scaled(t.demand[t.src.history-1], p.share)
-		if l := p.limits.MilliCPU; l > 0 {
-			p.used.MilliCPU = min(p.used.MilliCPU, l)
-		}
-		if l := p.limits.MemoryBytes; l > 0 {
-			p.used.MemoryBytes = min(p.used.MemoryBytes, l)
-		}
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
-		if err := c.Apply(ctx, t.ops); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func scaled(u cluster.Resources, f float64) cluster.Resources {
-	if f == 1 {
-		return u
-	}
-	return cluster.Resources{MilliCPU: int64(float64(u.MilliCPU) * f), MemoryBytes: int64(float64(u.MemoryBytes) * f)}
-}
-
-// observed takes note of a step's usage.
-func (t *Task) observed(u cluster.Resources) {
-	t.seen = append(t.seen, u)
-	cpu, mem := float64(u.MilliCPU), float64(u.MemoryBytes)
-	t.hour[0].push(cpu)
-	t.hour[1].push(mem)
-	t.all[0].push(cpu)
-	t.all[1].push(mem)
-}
-
 // Apply implements [envs.Task]: for each step that the action holds, the recommendation that it
 // stands for is repaired and capped, the updater acts on it, and the pods run.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
@@ -355,47 +244,4 @@ func (t *Task) decide(action []float32, k int) {
 	t.flags.repaired = r.repair()
 	t.flags.capped = t.cap(&r)
 	t.rec = r
-}
-
-// admitAll re-creates every pod with the target, for mode Initial: the pods are created when
-// the first recommendation is there. It costs nothing.
-func (t *Task) admitAll(ctx context.Context, c cluster.Cluster) error {
-	for i := range t.pods {
-		p := &t.pods[i]
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.index})
-		if err := c.Apply(ctx, t.ops); err != nil {
-			return err
-		}
-		if err := t.create(ctx, c, p, t.rec.Target, t.limitsFor(&t.rec)); err != nil {
-			return err
-		}
-		p.ready, p.started, p.began = 0, 0, p.scheduled
-	}
-	return nil
-}
-
-// runPods runs every pod for a step, and records what they use.
-func (t *Task) runPods(ctx context.Context, c cluster.Cluster) error {
-	now := c.State().Now
-	demand := t.demand[t.src.history+t.steps]
-	var most cluster.Resources
-	for i := range t.pods {
-		if !t.pods[i].scheduled {
-			if err := t.schedule(ctx, c, &t.pods[i]); err != nil {
-				return err
-			}
-		}
-	}
-	t.ops = t.ops[:0]
-	for i := range t.pods {
-		p := &t.pods[i]
-		p.run(t, now, scaled(demand, p.share), &t.last)
-		most.MilliCPU = max(most.MilliCPU, p.used.MilliCPU)
-		most.MemoryBytes = max(most.MemoryBytes, p.used.MemoryBytes)
-		if p.scheduled {
-			t.ops = append(t.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
-		}
-	}
-	t.observed(most)
-	return c.Apply(ctx, t.ops)
 }

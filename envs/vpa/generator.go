@@ -111,3 +111,45 @@ func newGenerator() (*pcg.Source, *rand.Rand) {
 	src := pcg.New(0)
 	return src, rand.New(src)
 }
+
+// drawShares draws the pods' shares of the load and returns the greatest.
+func (t *Task) drawShares() float64 {
+	greatest := 1.0
+	for i := range t.pods {
+		t.pods[i] = pod{share: 1}
+		if len(t.pods) > 1 {
+			t.pods[i].share = math.Exp(t.opts.PodSpread * t.rng.NormFloat64())
+		}
+		if s := t.pods[i].share; i == 0 || s > greatest {
+			greatest = s
+		}
+	}
+	return greatest
+}
+
+// drawInitial draws what a container requests at the start: of a file, what the trace says.
+func (t *Task) drawInitial() {
+	f := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
+	g := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
+	peak := workload.Max(t.seen)
+	want := cluster.Resources{
+		MilliCPU: int64(math.Ceil(f * float64(peak.MilliCPU))), MemoryBytes: int64(math.Ceil(g * float64(peak.MemoryBytes))),
+	}
+	if t.traceRequests.MilliCPU > 0 {
+		want.MilliCPU = t.traceRequests.MilliCPU
+	}
+	if t.traceRequests.MemoryBytes > 0 {
+		want.MemoryBytes = t.traceRequests.MemoryBytes
+	}
+	// Before limits are known, RequestsOnly has none to hold requests to.
+	t.limits = cluster.Resources{}
+	t.low, t.high = t.opts.bounds()
+	t.rec = Recommendation{Lower: want, Target: want, Upper: want, Uncapped: want}
+	t.cap(&t.rec)
+	t.initial = t.rec.Target
+	o, implied, greatest := t.opts, amount(t.opts.RangeCPU, t.opts.RangeMemory), amount(t.opts.RangeMaxCPU, t.opts.RangeMaxMemory)
+	r, l, high, trace := &t.initial, &t.limits, &t.high, t.traceLimits
+	r.MilliCPU, l.MilliCPU, high.MilliCPU = o.start(r.MilliCPU, trace.MilliCPU, implied.MilliCPU, greatest.MilliCPU, high.MilliCPU, o.LimitRatioCPU)
+	r.MemoryBytes, l.MemoryBytes, high.MemoryBytes = o.start(r.MemoryBytes, trace.MemoryBytes, implied.MemoryBytes, greatest.MemoryBytes, high.MemoryBytes, o.LimitRatioMemory)
+	t.rec = Recommendation{Lower: t.initial, Target: t.initial, Upper: t.initial, Uncapped: t.initial}
+}

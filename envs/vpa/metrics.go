@@ -1,5 +1,7 @@
 package vpa
 
+import "github.com/kubernasium/kubernasium/envs/cluster"
+
 // window is the mean and the largest of the last n numbers pushed.
 type window struct {
 	ring  []float64 // the last n numbers
@@ -71,4 +73,21 @@ func (w *window) mean() float64 {
 		return 0
 	}
 	return max(w.sum, 0) / float64(w.count)
+}
+
+func scaled(u cluster.Resources, f float64) cluster.Resources {
+	if f == 1 {
+		return u
+	}
+	return cluster.Resources{MilliCPU: int64(float64(u.MilliCPU) * f), MemoryBytes: int64(float64(u.MemoryBytes) * f)}
+}
+
+// observed takes note of a step's usage.
+func (t *Task) observed(u cluster.Resources) {
+	t.seen = append(t.seen, u)
+	cpu, mem := float64(u.MilliCPU), float64(u.MemoryBytes)
+	t.hour[0].push(cpu)
+	t.hour[1].push(mem)
+	t.all[0].push(cpu)
+	t.all[1].push(mem)
 }
