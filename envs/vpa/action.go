@@ -6,6 +6,20 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
+// codec translates actions of the continuous environment into recommendations and back.
+type codec struct {
+	encoding string
+	scales   [2]scale // of CPU and of memory, with encoding log
+}
+
+func newCodec(o *Options) codec {
+	return codec{o.Encoding, [2]scale{newScale(o.MinCPU, o.MaxCPU), newScale(o.MinMemory*mib, o.MaxMemory*mib)}}
+}
+
+// references are the amounts of CPU and memory of which the elements of relative actions are
+// factors, in millicores and bytes.
+type references [elements][2]float64
+
 // Scale of amounts in actions: element x is low·(high/low)^((x+1)/2).
 type scale struct{ low, span float64 } // span is ln(high/low)
 
@@ -35,48 +49,32 @@ const (
 	elements
 )
 
-// decode returns the recommendation that a continuous action stands for.
-func (t *Task) decode(action []float32) Recommendation {
+// decode returns the recommendation that an action stands for.
+func (c *codec) decode(action []float32, of references) Recommendation {
 	var r Recommendation
 	amounts := [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped}
-	if t.opts.Encoding == EncodingLog {
-		for i, v := range amounts {
-			v.MilliCPU = int64(math.Round(t.scales[0].amount(action[i])))
-			v.MemoryBytes = int64(math.Round(t.scales[1].amount(action[elements+i])))
-		}
-		return r
-	}
 	for i, v := range amounts {
-		cpu, mem := t.reference(i)
-		v.MilliCPU = int64(math.Round(cpu * math.Pow(relativeRange, float64(action[i]))))
-		v.MemoryBytes = int64(math.Round(mem * math.Pow(relativeRange, float64(action[elements+i]))))
+		cpu, mem := action[i], action[elements+i]
+		if c.encoding == EncodingLog {
+			v.MilliCPU = int64(math.Round(c.scales[0].amount(cpu)))
+			v.MemoryBytes = int64(math.Round(c.scales[1].amount(mem)))
+			continue
+		}
+		v.MilliCPU = int64(math.Round(of[i][0] * math.Pow(relativeRange, float64(cpu))))
+		v.MemoryBytes = int64(math.Round(of[i][1] * math.Pow(relativeRange, float64(mem))))
 	}
 	return r
 }
 
-// reference returns the amounts of which element i of relative actions is a factor: the peaks of
-// the last hour, or the same element of what upstream's recommender gives; and no less than the
-// policy's least amounts.
-func (t *Task) reference(i int) (cpu, mem float64) {
-	cpu, mem = t.hour[0].max(), t.hour[1].max()
-	if t.opts.Encoding == EncodingUpstream {
-		u := [...]cluster.Resources{t.up.Lower, t.up.Target, t.up.Upper, t.up.Uncapped}[i]
-		cpu, mem = float64(u.MilliCPU), float64(u.MemoryBytes)
-	}
-	return max(cpu, float64(t.low.MilliCPU)), max(mem, float64(t.low.MemoryBytes))
-}
-
 // encode writes the action that comes nearest to r.
-func (t *Task) encode(r *Recommendation, action []float32) {
+func (c *codec) encode(r *Recommendation, of references, action []float32) {
 	for i, v := range [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped} {
-		if t.opts.Encoding == EncodingLog {
-			action[i] = t.scales[0].element(float64(v.MilliCPU))
-			action[elements+i] = t.scales[1].element(float64(v.MemoryBytes))
+		cpu, mem := float64(v.MilliCPU), float64(v.MemoryBytes)
+		if c.encoding == EncodingLog {
+			action[i], action[elements+i] = c.scales[0].element(cpu), c.scales[1].element(mem)
 			continue
 		}
-		cpu, mem := t.reference(i)
-		action[i] = relative(float64(v.MilliCPU), cpu)
-		action[elements+i] = relative(float64(v.MemoryBytes), mem)
+		action[i], action[elements+i] = relative(cpu, of[i][0]), relative(mem, of[i][1])
 	}
 }
 
@@ -96,25 +94,25 @@ const keep = 3
 
 // decodeDiscrete returns the recommendation of a discrete action: the factor of CPU is
 // action/7, that of memory action%7. An action that changes something puts both bounds at the
-// target, so that the updater acts; the one that keeps everything leaves them wide open.
-func (t *Task) decodeDiscrete(action int) Recommendation {
+// target, so that the updater acts; the one that keeps everything opens them from low to high.
+func decodeDiscrete(action int, target, low, high cluster.Resources) Recommendation {
 	cpu, mem := action/len(Factors), action%len(Factors)
-	target := cluster.Resources{
-		MilliCPU:    int64(math.Round(float64(t.rec.Target.MilliCPU) * Factors[cpu])),
-		MemoryBytes: int64(math.Round(float64(t.rec.Target.MemoryBytes) * Factors[mem])),
-	}
+	r := constant(cluster.Resources{
+		MilliCPU:    int64(math.Round(float64(target.MilliCPU) * Factors[cpu])),
+		MemoryBytes: int64(math.Round(float64(target.MemoryBytes) * Factors[mem])),
+	})
 	if cpu == keep && mem == keep {
-		return Recommendation{Lower: t.low, Target: target, Upper: t.high, Uncapped: target}
+		r.Lower, r.Upper = low, high
 	}
-	return Recommendation{Lower: target, Target: target, Upper: target, Uncapped: target}
+	return r
 }
 
 // encodeDiscrete returns the action that comes nearest to r and not below it: it keeps a
-// resource whose target in force lies within r's bounds, and else takes the least factor that
+// resource whose target lies within r's bounds, and else takes the least factor that
 // reaches r's target, or the greatest if none does.
-func (t *Task) encodeDiscrete(r *Recommendation) int {
-	cpu := nearest(t.rec.Target.MilliCPU, r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU)
-	mem := nearest(t.rec.Target.MemoryBytes, r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes)
+func encodeDiscrete(r *Recommendation, target cluster.Resources) int {
+	cpu := nearest(target.MilliCPU, r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU)
+	mem := nearest(target.MemoryBytes, r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes)
 	return cpu*len(Factors) + mem
 }
 

@@ -4,20 +4,61 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
+
+// admission holds recommendations to policy and LimitRange, and gives new pods their requests and
+// limits, by the rules of upstream's admission controller.
+type admission struct {
+	opts            *Options
+	low, high       cluster.Resources // of requests
+	initial, limits cluster.Resources // of a container at the start
+}
+
+// begin sets what containers request at the start, and their limits: what the file of the
+// workload records, or the peak of usage seen in the history times the drawn factors.
+func (a *admission) begin(in *instance, seen []cluster.Resources) {
+	peak := workload.Max(seen)
+	want := cluster.Resources{
+		MilliCPU:    int64(math.Ceil(in.factors[0] * float64(peak.MilliCPU))),
+		MemoryBytes: int64(math.Ceil(in.factors[1] * float64(peak.MemoryBytes))),
+	}
+	if in.requests.MilliCPU > 0 {
+		want.MilliCPU = in.requests.MilliCPU
+	}
+	if in.requests.MemoryBytes > 0 {
+		want.MemoryBytes = in.requests.MemoryBytes
+	}
+	// Before limits are known, RequestsOnly has none to hold requests to.
+	a.limits = cluster.Resources{}
+	a.low, a.high = a.opts.bounds()
+	first := constant(want)
+	a.cap(&first)
+	a.initial = first.Target
+	o, implied, greatest := a.opts, amount(a.opts.RangeCPU, a.opts.RangeMemory), amount(a.opts.RangeMaxCPU, a.opts.RangeMaxMemory)
+	r, l, high, trace := &a.initial, &a.limits, &a.high, in.limits
+	r.MilliCPU, l.MilliCPU, high.MilliCPU = o.start(r.MilliCPU, trace.MilliCPU, implied.MilliCPU, greatest.MilliCPU, high.MilliCPU, o.LimitRatioCPU)
+	r.MemoryBytes, l.MemoryBytes, high.MemoryBytes = o.start(r.MemoryBytes, trace.MemoryBytes, implied.MemoryBytes, greatest.MemoryBytes, high.MemoryBytes, o.LimitRatioMemory)
+}
+
+// admit returns r with the limits that a container gets with its target.
+func (a *admission) admit(r Recommendation) Recommendation {
+	r.Limits = a.limitsFor(&r)
+	return r
+}
 
 // cap holds target and bounds to the LimitRange and then to the policy's bounds, as upstream's
 // post-processors do. It reports whether the target changed.
-func (t *Task) cap(r *Recommendation) bool {
+func (a *admission) cap(r *Recommendation) bool {
 	target := r.Target
 	for _, v := range []*cluster.Resources{&r.Lower, &r.Target, &r.Upper} {
-		v.MilliCPU = min(max(v.MilliCPU, t.low.MilliCPU), t.high.MilliCPU)
-		v.MemoryBytes = min(max(v.MemoryBytes, t.low.MemoryBytes), t.high.MemoryBytes)
-		if t.opts.Controlled == RequestsOnly {
-			if l := t.limits.MilliCPU; l != 0 {
+		v.MilliCPU = min(max(v.MilliCPU, a.low.MilliCPU), a.high.MilliCPU)
+		v.MemoryBytes = min(max(v.MemoryBytes, a.low.MemoryBytes), a.high.MemoryBytes)
+		if a.opts.Controlled == RequestsOnly {
+			if l := a.limits.MilliCPU; l != 0 {
 				v.MilliCPU = min(v.MilliCPU, l)
 			}
-			if l := t.limits.MemoryBytes; l != 0 {
+			if l := a.limits.MemoryBytes; l != 0 {
 				v.MemoryBytes = min(v.MemoryBytes, l)
 			}
 		}
@@ -80,20 +121,20 @@ func (o *Options) ratio(r float64) float64 {
 
 // limitsFor returns the limits of a container with the given requests, as admission sets them:
 // those at the start, times target over request at the start.
-func (t *Task) limitsFor(r *Recommendation) cluster.Resources {
+func (a *admission) limitsFor(r *Recommendation) cluster.Resources {
 	switch {
 	case r.SetLimits:
-		greatest := amount(t.opts.RangeMaxCPU, t.opts.RangeMaxMemory)
+		greatest := amount(a.opts.RangeMaxCPU, a.opts.RangeMaxMemory)
 		return cluster.Resources{
 			MilliCPU:    explicit(r.Limits.MilliCPU, r.Target.MilliCPU, greatest.MilliCPU),
 			MemoryBytes: explicit(r.Limits.MemoryBytes, r.Target.MemoryBytes, greatest.MemoryBytes),
 		}
-	case t.opts.Controlled == RequestsOnly:
-		return t.limits
+	case a.opts.Controlled == RequestsOnly:
+		return a.limits
 	}
 	return cluster.Resources{
-		MilliCPU:    proportional(t.limits.MilliCPU, t.initial.MilliCPU, r.Target.MilliCPU),
-		MemoryBytes: proportional(t.limits.MemoryBytes, t.initial.MemoryBytes, r.Target.MemoryBytes),
+		MilliCPU:    proportional(a.limits.MilliCPU, a.initial.MilliCPU, r.Target.MilliCPU),
+		MemoryBytes: proportional(a.limits.MemoryBytes, a.initial.MemoryBytes, r.Target.MemoryBytes),
 	}
 }
 

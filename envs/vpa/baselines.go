@@ -41,7 +41,7 @@ var baselines = []envs.Baseline{
 
 // rule returns the maker of the rule that follows a recommender. On the continuous environment
 // recommendations are set by [Task.Recommend], beside the nearest action; on the discrete one
-// the action of [Task.encodeDiscrete] is all there is, step by step. Where an action holds for
+// the action of [encodeDiscrete] is all there is, step by step. Where an action holds for
 // several steps, recommendations that are set exactly are made anew at each.
 func rule(make func() recommender) func(envs.Task) (envs.Rule, error) { return follow(make, false) }
 
@@ -66,15 +66,14 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, err
 		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 			r := next(first)
 			if t.src.discrete {
-				action[0] = float32(t.encodeDiscrete(&r))
+				action[0] = float32(encodeDiscrete(&r, t.rec.Target))
 				if !exact {
 					return nil
 				}
 			} else {
-				t.encode(&r, action)
+				t.codec.encode(&r, t.references(), action)
 			}
-			t.Recommend(r)
-			t.follow = further
+			t.plan = plan{given: r, use: true, follow: further}
 			return nil
 		}, nil
 	}
@@ -89,8 +88,7 @@ func discreteBaselines() []envs.Baseline {
 }
 
 func static(t *Task, _ bool) (Recommendation, bool) {
-	r := t.initial
-	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}, true
+	return constant(t.admission.initial), true
 }
 
 // Band around the targets of recommenders that give no bounds: the updater acts on requests
@@ -120,8 +118,8 @@ func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
 			floor, until = 0, 0
 		}
 		killed := false
-		for i := range t.pods {
-			if p := &t.pods[i]; !first && p.oom {
+		for i := range t.dynamics.pods {
+			if p := &t.dynamics.pods[i]; !first && p.oom {
 				limit := float64(p.used.MemoryBytes) // a killed container's usage is its limit
 				floor, until, killed = max(floor, 1.2*limit, limit+100*mib), t.steps+t.stepsIn(24*time.Hour), true
 			}
@@ -143,11 +141,11 @@ func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
 }
 
 // stepsIn returns the number of steps in d, at least 1.
-func (t *Task) stepsIn(d time.Duration) int { return max(1, int(d/t.step)) }
+func (t *Task) stepsIn(d time.Duration) int { return max(1, int(d/t.Interval())) }
 
 // tail returns the usage seen in the last d.
 func (t *Task) tail(d time.Duration) []cluster.Resources {
-	return t.seen[max(0, len(t.seen)-t.stepsIn(d)):]
+	return t.metrics.seen[max(0, len(t.metrics.seen)-t.stepsIn(d)):]
 }
 
 func movingWindow(t *Task, scratch *[]float64) Recommendation {
@@ -158,10 +156,10 @@ func movingWindow(t *Task, scratch *[]float64) Recommendation {
 // seasonalNaive falls back to the last hour where there is no day of history.
 func seasonalNaive(t *Task, _ *[]float64) Recommendation {
 	day, hour := t.stepsIn(24*time.Hour), t.stepsIn(time.Hour)
-	from := len(t.seen) - day
+	from := len(t.metrics.seen) - day
 	coming := t.tail(time.Hour)
 	if from >= 0 {
-		coming = t.seen[from:min(from+hour, len(t.seen))]
+		coming = t.metrics.seen[from:min(from+hour, len(t.metrics.seen))]
 	}
 	cpu := 0.0
 	for _, u := range coming {
@@ -220,11 +218,9 @@ func goldilocks(from func(upstream.Bounds) upstream.Requests) recommender {
 
 // asSet returns the recommendation of requests and limits that are set as they are.
 func asSet(r upstream.Requests) Recommendation {
-	request := cluster.Resources(r.Request)
-	return Recommendation{
-		Lower: request, Target: request, Upper: request, Uncapped: request,
-		Limits: cluster.Resources(r.Limit), SetLimits: true,
-	}
+	set := constant(cluster.Resources(r.Request))
+	set.Limits, set.SetLimits = cluster.Resources(r.Limit), true
+	return set
 }
 
 // krrHistory is how far back KRR looks.
@@ -242,18 +238,18 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 	}
 	return func(t *Task, first bool) (Recommendation, bool) {
 		if first {
-			h = upstream.History{MilliCPU: make([][]float64, len(t.pods)), MemoryBytes: make([][]float64, len(t.pods))}
+			h = upstream.History{MilliCPU: make([][]float64, len(t.dynamics.pods)), MemoryBytes: make([][]float64, len(t.dynamics.pods))}
 		}
-		for len(h.MilliCPU) < len(t.pods) { // pods that run elsewhere come and go
+		for len(h.MilliCPU) < len(t.dynamics.pods) { // pods that run elsewhere come and go
 			h.MilliCPU, h.MemoryBytes = append(h.MilliCPU, nil), append(h.MemoryBytes, nil)
 		}
-		h.MilliCPU, h.MemoryBytes = h.MilliCPU[:len(t.pods)], h.MemoryBytes[:len(t.pods)]
-		for i := range t.pods {
-			p := &t.pods[i]
+		h.MilliCPU, h.MemoryBytes = h.MilliCPU[:len(t.dynamics.pods)], h.MemoryBytes[:len(t.dynamics.pods)]
+		for i := range t.dynamics.pods {
+			p := &t.dynamics.pods[i]
 			switch {
 			case first && t.live == nil:
-				for _, u := range t.demand[:t.src.history] {
-					push(i, scaled(u, p.share))
+				for _, u := range t.in.past() {
+					push(i, scaled(u, t.in.shares[i]))
 				}
 			case p.sampled:
 				push(i, p.used)

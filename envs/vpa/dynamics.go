@@ -2,47 +2,85 @@ package vpa
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// createAll creates the pods with their requests at the start. They have been serving: their
-// usage is the last of the history, as far as limits permit.
-func (t *Task) createAll(ctx context.Context, c cluster.Cluster) error {
-	for i := range t.pods {
-		p := &t.pods[i]
-		if err := t.create(ctx, c, p, t.initial, t.limits); err != nil {
+// dynamics moves the controller's pods on the one node of a cluster: it does what the
+// controller, the scheduler and kubelet do.
+type dynamics struct {
+	timing         timing
+	resizeRestarts bool // a resize in place restarts the container
+	pods           []pod
+	last           interval // what happened in the last step
+	meta           [2]int32 // of the node and of the pods
+	ops            []cluster.Op
+}
+
+func newDynamics(o *Options, step time.Duration) dynamics {
+	return dynamics{
+		timing:         timing{step: step, startup: seconds(o.Startup), checkpoint: seconds(o.Checkpoint)},
+		resizeRestarts: o.ResizePolicy == ResizeRestartContainer,
+		pods:           make([]pod, o.Pods),
+	}
+}
+
+func (d *dynamics) clone() dynamics {
+	c := *d
+	c.pods, c.ops = slices.Clone(d.pods), nil
+	return c
+}
+
+// begin puts the node and the pods onto the cluster. The pods have been serving: their usage is
+// the last of the history, as far as limits permit.
+func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, node cluster.Resources, in *instance, first *admission) error {
+	d.last = interval{}
+	for i := range d.pods {
+		d.pods[i] = pod{share: in.shares[i]}
+	}
+	if d.meta == [2]int32{} {
+		d.meta = [2]int32{c.State().Intern(cluster.Meta{Name: "vpa-node"}), c.State().Intern(cluster.Meta{Name: "app"})}
+	}
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddNode, Meta: d.meta[0], Resources: node})
+	if err := c.Apply(ctx, d.ops); err != nil {
+		return err
+	}
+	for i := range d.pods {
+		p := &d.pods[i]
+		if err := d.create(ctx, c, p, first.initial, first.limits); err != nil {
 			return err
 		}
 		p.ready, p.started, p.began = 0, 0, p.scheduled
 		if !p.scheduled {
 			continue
 		}
-		p.used = scaled(t.demand[t.src.history-1], p.share)
+		p.used = scaled(in.demand[in.history-1], p.share)
 		if l := p.limits.MilliCPU; l > 0 {
 			p.used.MilliCPU = min(p.used.MilliCPU, l)
 		}
 		if l := p.limits.MemoryBytes; l > 0 {
 			p.used.MemoryBytes = min(p.used.MemoryBytes, l)
 		}
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
-		if err := c.Apply(ctx, t.ops); err != nil {
+		d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
+		if err := c.Apply(ctx, d.ops); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// admitAll re-creates every pod with the target, for mode Initial: the pods are created when
+// admitAll re-creates every pod as admitted, for mode Initial: the pods are created when
 // the first recommendation is there. It costs nothing.
-func (t *Task) admitAll(ctx context.Context, c cluster.Cluster) error {
-	for i := range t.pods {
-		p := &t.pods[i]
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.index})
-		if err := c.Apply(ctx, t.ops); err != nil {
+func (d *dynamics) admitAll(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
+	for i := range d.pods {
+		p := &d.pods[i]
+		d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.index})
+		if err := c.Apply(ctx, d.ops); err != nil {
 			return err
 		}
-		if err := t.create(ctx, c, p, t.rec.Target, t.limitsFor(&t.rec)); err != nil {
+		if err := d.create(ctx, c, p, admitted.Target, admitted.Limits); err != nil {
 			return err
 		}
 		p.ready, p.started, p.began = 0, 0, p.scheduled
@@ -50,39 +88,32 @@ func (t *Task) admitAll(ctx context.Context, c cluster.Cluster) error {
 	return nil
 }
 
-// runPods runs every pod for a step, and records what they use.
-func (t *Task) runPods(ctx context.Context, c cluster.Cluster) error {
+// run schedules pending pods, runs every pod for a step of the demand, and returns the largest
+// usage.
+func (d *dynamics) run(ctx context.Context, c cluster.Cluster, demand cluster.Resources) (most cluster.Resources, err error) {
 	now := c.State().Now
-	demand := t.demand[t.src.history+t.steps]
-	var most cluster.Resources
-	for i := range t.pods {
-		if !t.pods[i].scheduled {
-			if err := t.schedule(ctx, c, &t.pods[i]); err != nil {
-				return err
+	for i := range d.pods {
+		if !d.pods[i].scheduled {
+			if err := d.schedule(ctx, c, &d.pods[i]); err != nil {
+				return most, err
 			}
 		}
 	}
-	t.ops = t.ops[:0]
-	for i := range t.pods {
-		p := &t.pods[i]
-		p.run(t, now, scaled(demand, p.share), &t.last)
+	d.ops = d.ops[:0]
+	for i := range d.pods {
+		p := &d.pods[i]
+		p.run(&d.timing, now, scaled(demand, p.share), &d.last)
 		most.MilliCPU = max(most.MilliCPU, p.used.MilliCPU)
 		most.MemoryBytes = max(most.MemoryBytes, p.used.MemoryBytes)
 		if p.scheduled {
-			t.ops = append(t.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
+			d.ops = append(d.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
 		}
 	}
-	t.observed(most)
-	return c.Apply(ctx, t.ops)
+	return most, c.Apply(ctx, d.ops)
 }
 
-// guaranteed reports whether a pod is of the QoS class Guaranteed.
-func guaranteed(requests, limits cluster.Resources) bool {
-	return requests == limits
-}
-
-// resize brings a pod to what it wants, or finds out what is in the way.
-func (t *Task) resize(ctx context.Context, c cluster.Cluster, p *pod) error {
+// resize brings a pod to what it wants, as kubelet does, or finds out what is in the way.
+func (d *dynamics) resize(ctx context.Context, c cluster.Cluster, p *pod) error {
 	s := c.State()
 	n, free := &s.Nodes[0], s.Free(0)
 	want, limits := p.want.Target, p.want.Limits
@@ -93,25 +124,25 @@ func (t *Task) resize(ctx context.Context, c cluster.Cluster, p *pod) error {
 	case want.MilliCPU > free.MilliCPU+p.requests.MilliCPU || want.MemoryBytes > free.MemoryBytes+p.requests.MemoryBytes:
 		p.resize = resizeDeferred
 		return nil
-	case limits.MemoryBytes > 0 && limits.MemoryBytes < p.used.MemoryBytes && t.opts.ResizePolicy == ResizeNotRequired:
+	case limits.MemoryBytes > 0 && limits.MemoryBytes < p.used.MemoryBytes && !d.resizeRestarts:
 		p.resize = resizeInProgress // kubelet does not lower a limit below what is in use
 		return nil
 	}
 	p.resize, p.requests, p.limits = resizeNone, want, limits
-	t.last.resizes++
-	if t.opts.ResizePolicy == ResizeRestartContainer {
-		p.restart(t, s.Now, &t.last)
+	d.last.resizes++
+	if d.resizeRestarts {
+		p.restart(&d.timing, s.Now, &d.last)
 	}
-	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Resize, Pod: p.index, Resources: want, Limits: limits})
-	return c.Apply(ctx, t.ops)
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Resize, Pod: p.index, Resources: want, Limits: limits})
+	return c.Apply(ctx, d.ops)
 }
 
 // retryResizes lets kubelet try again what it had deferred or has in progress.
-func (t *Task) retryResizes(ctx context.Context, c cluster.Cluster) error {
-	for i := range t.pods {
-		p := &t.pods[i]
+func (d *dynamics) retryResizes(ctx context.Context, c cluster.Cluster) error {
+	for i := range d.pods {
+		p := &d.pods[i]
 		if p.resize == resizeDeferred || p.resize == resizeInProgress {
-			if err := t.resize(ctx, c, p); err != nil {
+			if err := d.resize(ctx, c, p); err != nil {
 				return err
 			}
 		}
@@ -119,36 +150,36 @@ func (t *Task) retryResizes(ctx context.Context, c cluster.Cluster) error {
 	return nil
 }
 
-// evict deletes a pod, and its controller creates another, which admission gives the target.
-func (t *Task) evict(ctx context.Context, c cluster.Cluster, p *pod) error {
-	t.last.evictions++
-	t.last.restarts++
-	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
-	if err := c.Apply(ctx, t.ops); err != nil {
+// evict deletes a pod, and its controller creates another as admitted.
+func (d *dynamics) evict(ctx context.Context, c cluster.Cluster, p *pod, admitted *Recommendation) error {
+	d.last.evictions++
+	d.last.restarts++
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
+	if err := c.Apply(ctx, d.ops); err != nil {
 		return err
 	}
-	return t.create(ctx, c, p, t.rec.Target, t.limitsFor(&t.rec))
+	return d.create(ctx, c, p, admitted.Target, admitted.Limits)
 }
 
 // create makes a new pod in the place of p.
-func (t *Task) create(ctx context.Context, c cluster.Cluster, p *pod, requests, limits cluster.Resources) error {
+func (d *dynamics) create(ctx context.Context, c cluster.Cluster, p *pod, requests, limits cluster.Resources) error {
 	now := c.State().Now
 	*p = pod{index: int32(len(c.State().Pods)), share: p.share, requests: requests, limits: limits, created: now}
-	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: t.meta[1], Resources: requests, Limits: limits})
-	if err := c.Apply(ctx, t.ops); err != nil {
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: d.meta[1], Resources: requests, Limits: limits})
+	if err := c.Apply(ctx, d.ops); err != nil {
 		return err
 	}
-	return t.schedule(ctx, c, p)
+	return d.schedule(ctx, c, p)
 }
 
 // schedule binds a pending pod if the node has room.
-func (t *Task) schedule(ctx context.Context, c cluster.Cluster, p *pod) error {
+func (d *dynamics) schedule(ctx context.Context, c cluster.Cluster, p *pod) error {
 	if p.scheduled || !c.State().Fits(p.index, 0) {
 		return nil
 	}
 	p.scheduled = true
-	p.ready = c.State().Now + t.startup
+	p.ready = c.State().Now + d.timing.startup
 	p.started = p.ready
-	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Bind, Pod: p.index})
-	return c.Apply(ctx, t.ops)
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Bind, Pod: p.index})
+	return c.Apply(ctx, d.ops)
 }

@@ -16,6 +16,7 @@ type upstreamFeed struct {
 	containers []upstream.Container
 	pods       []int32 // in the cluster, by place: a new pod is a new container
 	rec        upstream.Recommendation
+	latest     Recommendation // what recommend last returned
 }
 
 func newFeed() *upstreamFeed {
@@ -32,7 +33,7 @@ func (f *upstreamFeed) observe(t *Task, first bool) {
 		f.begin(t)
 		return
 	}
-	if len(t.pods) != len(f.pods) {
+	if len(t.dynamics.pods) != len(f.pods) {
 		f.align(t)
 	}
 	f.sample(t, t.instant())
@@ -40,8 +41,8 @@ func (f *upstreamFeed) observe(t *Task, first bool) {
 
 // sample adds what the pods used at an instant, and their OOM kills.
 func (f *upstreamFeed) sample(t *Task, now time.Duration) {
-	for i := range t.pods {
-		p, c := &t.pods[i], &f.containers[i]
+	for i := range t.dynamics.pods {
+		p, c := &t.dynamics.pods[i], &f.containers[i]
 		if p.index != f.pods[i] {
 			f.pods[i], *c = p.index, upstream.Container{}
 		}
@@ -58,9 +59,9 @@ func (f *upstreamFeed) sample(t *Task, now time.Duration) {
 
 // align takes note of pods that have come or gone, where pods run elsewhere.
 func (f *upstreamFeed) align(t *Task) {
-	containers, pods := make([]upstream.Container, len(t.pods)), make([]int32, len(t.pods))
-	for i := range t.pods {
-		pods[i] = t.pods[i].index
+	containers, pods := make([]upstream.Container, len(t.dynamics.pods)), make([]int32, len(t.dynamics.pods))
+	for i := range t.dynamics.pods {
+		pods[i] = t.dynamics.pods[i].index
 		if k := slices.Index(f.pods, pods[i]); k >= 0 {
 			containers[i] = f.containers[k]
 		}
@@ -74,19 +75,19 @@ func (f *upstreamFeed) begin(t *Task) {
 	}
 	f.state.Reset(f.r, 0)
 	f.containers, f.pods = f.containers[:0], f.pods[:0]
-	for i := range t.pods {
+	for i := range t.dynamics.pods {
 		f.containers = append(f.containers, upstream.Container{})
-		f.pods = append(f.pods, t.pods[i].index)
+		f.pods = append(f.pods, t.dynamics.pods[i].index)
 	}
 	if t.live != nil {
 		f.resume(t.live)
 		f.sample(t, t.instant())
 		return
 	}
-	for k, u := range t.demand[:t.src.history] {
-		for i := range t.pods {
-			one := scaled(u, t.pods[i].share)
-			at := time.Duration(k+1) * t.step
+	for k, u := range t.in.past() {
+		for i := range t.dynamics.pods {
+			one := scaled(u, t.in.shares[i])
+			at := time.Duration(k+1) * t.Interval()
 			f.containers[i].AddCPU(f.state, at, one.MilliCPU)
 			f.containers[i].AddMemory(f.state, at, one.MemoryBytes)
 		}
@@ -96,10 +97,11 @@ func (f *upstreamFeed) begin(t *Task) {
 // recommend returns upstream's recommendation for the present moment.
 func (f *upstreamFeed) recommend() Recommendation {
 	f.state.Recommend(&f.rec)
-	return Recommendation{
+	f.latest = Recommendation{
 		Lower: cluster.Resources(f.rec.Lower), Target: cluster.Resources(f.rec.Target),
 		Upper: cluster.Resources(f.rec.Upper), Uncapped: cluster.Resources(f.rec.UncappedTarget),
 	}
+	return f.latest
 }
 
 // follow lets the feed have the least amounts of a pod with so many containers, and be the one
@@ -125,6 +127,14 @@ func (f *upstreamFeed) resume(l *Live) {
 func (t *Task) askUpstream(first bool) {
 	if t.feed != nil {
 		t.feed.observe(t, first)
-		t.up = t.feed.recommend()
+		t.feed.recommend()
 	}
+}
+
+// clone shares the recommender, which does not change.
+func (f *upstreamFeed) clone() *upstreamFeed {
+	c, state := *f, *f.state
+	c.state = &state
+	c.containers, c.pods = slices.Clone(f.containers), slices.Clone(f.pods)
+	return &c
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -77,79 +78,94 @@ func split(all []workload.Series, part string) ([]workload.Series, error) {
 	return out, nil
 }
 
-// draw seeds t's generator by rng and writes an episode's demand to t: its history, and a sample
-// for each step.
-func (s *source) draw(t *Task, rng *rand.Rand) {
-	n := s.history + s.opts.Steps
-	t.demand = t.demand[:0]
-	// Train and held-out workloads have generators of their own: even and odd seeds.
-	seed := rng.Uint64() &^ 1
-	if s.opts.Split == SplitHeldOut {
-		seed |= 1
-	}
-	t.source.Seed(seed)
-	if len(s.series) > 0 {
-		one := &s.series[t.rng.IntN(len(s.series))]
-		from := t.rng.IntN(len(one.Usage) - n + 1)
-		t.demand = append(t.demand, one.Usage[from:from+n]...)
-		t.id = one.ID
-		t.startOfDay = float64(from) * s.opts.Interval
-		t.traceRequests, t.traceLimits = one.Requests, one.Limits
-		return
-	}
-	t.id = s.opts.Workload
-	if t.id == WorkloadMixed {
-		t.id = s.types[t.rng.IntN(len(s.types))]
-	}
-	c := workload.Draw(t.id, n, s.opts.Interval, t.rng)
-	t.demand = c.Append(t.demand, t.rng)
-	t.startOfDay = c.Law.Start // 0 without a law
-	t.traceRequests, t.traceLimits = cluster.Resources{}, cluster.Resources{}
+// instance is one episode's workload and everything else of it that is drawn.
+type instance struct {
+	id               string              // type of the workload, or its name in a file
+	history          int                 // samples of demand before the episode
+	demand           []cluster.Resources // of the workload: history, then a sample for each step
+	startOfDay       float64             // seconds since Monday 00:00 at the first sample of demand
+	requests, limits cluster.Resources   // of a container, by the file; 0 where it has none
+	shares           []float64           // of the load, for each pod
+	factors          [2]float64          // CPU and memory requested at the start, over the history's peak
 }
 
-func newGenerator() (*pcg.Source, *rand.Rand) {
-	src := pcg.New(0)
-	return src, rand.New(src)
-}
+func (in *instance) past() []cluster.Resources   { return in.demand[:in.history] }
+func (in *instance) coming() []cluster.Resources { return in.demand[in.history:] }
 
-// drawShares draws the pods' shares of the load and returns the greatest.
-func (t *Task) drawShares() float64 {
-	greatest := 1.0
-	for i := range t.pods {
-		t.pods[i] = pod{share: 1}
-		if len(t.pods) > 1 {
-			t.pods[i].share = math.Exp(t.opts.PodSpread * t.rng.NormFloat64())
-		}
-		if s := t.pods[i].share; i == 0 || s > greatest {
-			greatest = s
-		}
+// greatestShare returns the share of the load of the pod that has most.
+func (in *instance) greatestShare() float64 {
+	greatest := 0.0
+	for _, s := range in.shares {
+		greatest = max(greatest, s)
 	}
 	return greatest
 }
 
-// drawInitial draws what a container requests at the start: of a file, what the trace says.
-func (t *Task) drawInitial() {
-	f := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
-	g := t.opts.InitialLow * math.Pow(t.opts.InitialHigh/t.opts.InitialLow, t.rng.Float64())
-	peak := workload.Max(t.seen)
-	want := cluster.Resources{
-		MilliCPU: int64(math.Ceil(f * float64(peak.MilliCPU))), MemoryBytes: int64(math.Ceil(g * float64(peak.MemoryBytes))),
+func (in *instance) clone() instance {
+	c := *in
+	c.demand, c.shares = slices.Clone(in.demand), slices.Clone(in.shares)
+	return c
+}
+
+// generator draws the instances of one environment.
+type generator struct {
+	src *source
+	pcg *pcg.Source // of rng
+	rng *rand.Rand
+}
+
+func newGenerator(src *source) generator {
+	p := pcg.New(0)
+	return generator{src: src, pcg: p, rng: rand.New(p)}
+}
+
+func (g *generator) clone() generator {
+	p := *g.pcg
+	return generator{src: g.src, pcg: &p, rng: rand.New(&p)}
+}
+
+// draw overwrites in with the instance of a seed that rng gives.
+func (g *generator) draw(in *instance, rng *rand.Rand) {
+	o := &g.src.opts
+	// Train and held-out workloads have generators of their own: even and odd seeds.
+	seed := rng.Uint64() &^ 1
+	if o.Split == SplitHeldOut {
+		seed |= 1
 	}
-	if t.traceRequests.MilliCPU > 0 {
-		want.MilliCPU = t.traceRequests.MilliCPU
+	g.pcg.Seed(seed)
+	g.drawWorkload(in)
+	in.shares = in.shares[:0]
+	for range o.Pods {
+		share := 1.0
+		if o.Pods > 1 {
+			share = math.Exp(o.PodSpread * g.rng.NormFloat64())
+		}
+		in.shares = append(in.shares, share)
 	}
-	if t.traceRequests.MemoryBytes > 0 {
-		want.MemoryBytes = t.traceRequests.MemoryBytes
+	for r := range in.factors {
+		in.factors[r] = o.InitialLow * math.Pow(o.InitialHigh/o.InitialLow, g.rng.Float64())
 	}
-	// Before limits are known, RequestsOnly has none to hold requests to.
-	t.limits = cluster.Resources{}
-	t.low, t.high = t.opts.bounds()
-	t.rec = Recommendation{Lower: want, Target: want, Upper: want, Uncapped: want}
-	t.cap(&t.rec)
-	t.initial = t.rec.Target
-	o, implied, greatest := t.opts, amount(t.opts.RangeCPU, t.opts.RangeMemory), amount(t.opts.RangeMaxCPU, t.opts.RangeMaxMemory)
-	r, l, high, trace := &t.initial, &t.limits, &t.high, t.traceLimits
-	r.MilliCPU, l.MilliCPU, high.MilliCPU = o.start(r.MilliCPU, trace.MilliCPU, implied.MilliCPU, greatest.MilliCPU, high.MilliCPU, o.LimitRatioCPU)
-	r.MemoryBytes, l.MemoryBytes, high.MemoryBytes = o.start(r.MemoryBytes, trace.MemoryBytes, implied.MemoryBytes, greatest.MemoryBytes, high.MemoryBytes, o.LimitRatioMemory)
-	t.rec = Recommendation{Lower: t.initial, Target: t.initial, Upper: t.initial, Uncapped: t.initial}
+}
+
+func (g *generator) drawWorkload(in *instance) {
+	s := g.src
+	n := s.history + s.opts.Steps
+	in.history, in.demand = s.history, in.demand[:0]
+	if len(s.series) > 0 {
+		one := &s.series[g.rng.IntN(len(s.series))]
+		from := g.rng.IntN(len(one.Usage) - n + 1)
+		in.demand = append(in.demand, one.Usage[from:from+n]...)
+		in.id = one.ID
+		in.startOfDay = float64(from) * s.opts.Interval
+		in.requests, in.limits = one.Requests, one.Limits
+		return
+	}
+	in.id = s.opts.Workload
+	if in.id == WorkloadMixed {
+		in.id = s.types[g.rng.IntN(len(s.types))]
+	}
+	c := workload.Draw(in.id, n, s.opts.Interval, g.rng)
+	in.demand = c.Append(in.demand, g.rng)
+	in.startOfDay = c.Law.Start // 0 without a law
+	in.requests, in.limits = cluster.Resources{}, cluster.Resources{}
 }

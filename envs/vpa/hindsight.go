@@ -6,27 +6,18 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// greatestShare returns the share of the load of the pod that has most.
-func (t *Task) greatestShare() float64 {
-	greatest := 0.0
-	for i := range t.pods {
-		greatest = max(greatest, t.pods[i].share)
-	}
-	return greatest
-}
-
 // hindsightMax never throttles and never kills: limits are at least requests.
 func hindsightMax(t *Task, first bool) (Recommendation, bool) {
 	if !first {
 		return Recommendation{}, false
 	}
 	var most cluster.Resources
-	greatest := t.greatestShare()
-	for _, u := range t.demand[t.src.history:] {
+	greatest := t.in.greatestShare()
+	for _, u := range t.in.coming() {
 		u = scaled(u, greatest)
 		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
 	}
-	return Recommendation{Lower: most, Target: most, Upper: most, Uncapped: most}, true
+	return constant(most), true
 }
 
 // hindsightGrid is how many amounts hindsightStatic tries.
@@ -49,7 +40,7 @@ func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 			MilliCPU:    max(1, int64(math.Ceil(f*float64(most.Target.MilliCPU)))),
 			MemoryBytes: max(1, int64(math.Ceil(f*float64(most.Target.MemoryBytes)))),
 		}}
-		limits := t.limitsFor(&r)
+		limits := t.admission.limitsFor(&r)
 		cpu, mem := t.constantCost(r.Target, limits)
 		if cpu < least[0] {
 			least[0], best.MilliCPU = cpu, r.Target.MilliCPU
@@ -58,20 +49,19 @@ func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 			least[1], best.MemoryBytes = mem, r.Target.MemoryBytes
 		}
 	}
-	return Recommendation{Lower: best, Target: best, Upper: best, Uncapped: best}, true
+	return constant(best), true
 }
 
 // constantCost returns the weighted cost of constant requests, in millicores and in bytes,
 // summed over steps and pods, without kills and changes.
 func (t *Task) constantCost(requests, limits cluster.Resources) (cpu, mem float64) {
-	w := t.weights
+	w := t.ledger.weights
 	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
 	if lc == 0 {
 		lc = math.Inf(1)
 	}
-	for i := range t.pods {
-		share := t.pods[i].share
-		for _, u := range t.demand[t.src.history:] {
+	for _, share := range t.in.shares {
+		for _, u := range t.in.coming() {
 			d, m := float64(u.MilliCPU)*share, float64(u.MemoryBytes)*share
 			served := min(d, lc)
 			cpu += w.slack*max(rc-served, 0) + w.overrun*(max(served-rc, 0)+unmetPrice*(d-served))

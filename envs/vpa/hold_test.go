@@ -58,7 +58,7 @@ func TestHoldOfBaselines(t *testing.T) {
 			if task.steps != 300 {
 				t.Errorf("hold %d: %d steps played, want 300", hold, task.steps)
 			}
-			return task.weighted(&task.total)
+			return task.ledger.weighted(&task.ledger.total)
 		}
 		if one, seven := cost(1, 300), cost(7, 43); one != seven || one == 0 {
 			t.Errorf("%s costs %v, and %v where actions hold for 7 steps", name, one, seven)
@@ -102,7 +102,7 @@ func TestUpstreamEncoding(t *testing.T) {
 	options := func(o *Options) { o.Encoding = EncodingUpstream }
 	task := drawn(t, false, options)
 	play(t, task, "upstream", 300, func(int) {})
-	want := task.weighted(&task.total)
+	want := task.ledger.weighted(&task.ledger.total)
 	if got := constantly(t, drawn(t, false, options), make([]float32, 2*elements)); got != want || want == 0 {
 		t.Errorf("actions of zeros cost %v, and upstream %v", got, want)
 	}
@@ -110,12 +110,12 @@ func TestUpstreamEncoding(t *testing.T) {
 	if err := task.Begin(context.Background(), sim.New(), rand.New(pcg.New(1))); err != nil {
 		t.Fatal(err)
 	}
-	r := task.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0})
-	if got, want := r.Target, scaled(task.up.Target, 4); got != want {
-		t.Errorf("factors 4 of %+v give %+v", task.up.Target, got)
+	r := task.codec.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0}, task.references())
+	if got, want := r.Target, scaled(task.feed.latest.Target, 4); got != want {
+		t.Errorf("factors 4 of %+v give %+v", task.feed.latest.Target, got)
 	}
-	if got, want := r.Upper.MemoryBytes, int64(math.Round(float64(task.up.Upper.MemoryBytes)/2)); got != want {
-		t.Errorf("half of the upper bound %d is %d, want %d", task.up.Upper.MemoryBytes, got, want)
+	if got, want := r.Upper.MemoryBytes, int64(math.Round(float64(task.feed.latest.Upper.MemoryBytes)/2)); got != want {
+		t.Errorf("half of the upper bound %d is %d, want %d", task.feed.latest.Upper.MemoryBytes, got, want)
 	}
 }
 
@@ -133,16 +133,16 @@ func TestSafety(t *testing.T) {
 			})
 			constantly(t, task, action)
 			if safety == SafetyNone {
-				if task.sum.ooms == 0 {
+				if task.ledger.sum.ooms == 0 {
 					t.Errorf("discrete %v: nothing killed with the least memory", discrete)
 				}
 				continue
 			}
-			if task.sum.ooms != 0 {
-				t.Errorf("discrete %v: %d OOM kills of a constant workload", discrete, task.sum.ooms)
+			if task.ledger.sum.ooms != 0 {
+				t.Errorf("discrete %v: %d OOM kills of a constant workload", discrete, task.ledger.sum.ooms)
 			}
-			least := max(task.up.Target.MemoryBytes, int64(math.Ceil(1.15*task.all[1].max())))
-			if got := task.pods[0].requests.MemoryBytes; got < least || got > 2*least {
+			least := max(task.feed.latest.Target.MemoryBytes, int64(math.Ceil(1.15*task.metrics.day[1].max())))
+			if got := task.dynamics.pods[0].requests.MemoryBytes; got < least || got > 2*least {
 				t.Errorf("discrete %v: requests %d bytes in the end, want at least %d and about that", discrete, got, least)
 			}
 		}

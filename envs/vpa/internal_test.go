@@ -63,13 +63,13 @@ func TestWindow(t *testing.T) {
 
 // TestOrder: pods to scale up come first, then larger relative differences.
 func TestOrder(t *testing.T) {
-	var task Task
+	var u updater
 	for i, c := range []candidate{{0, false, 3}, {1, true, 0.5}, {2, false, 5}, {3, true, 2}, {4, true, 2}} {
 		c.pod = i
-		task.insert(c)
+		u.insert(c)
 	}
 	var got []int
-	for _, c := range task.candidates {
+	for _, c := range u.candidates {
 		got = append(got, c.pod)
 	}
 	if want := []int{3, 4, 1, 2, 0}; !slices.Equal(got, want) {
@@ -80,12 +80,12 @@ func TestOrder(t *testing.T) {
 // TestCrashLoop: a container whose memory is above its limit throughout is killed once in each
 // step in which it comes up, and waits longer and longer.
 func TestCrashLoop(t *testing.T) {
-	task := &Task{step: time.Minute, startup: 30 * time.Second, checkpoint: 10 * time.Minute}
+	needs := &timing{step: time.Minute, startup: 30 * time.Second, checkpoint: 10 * time.Minute}
 	p := &pod{share: 1, scheduled: true, began: true, limits: cluster.Resources{MemoryBytes: 100}, requests: cluster.Resources{MemoryBytes: 100}}
 	var kills []int
 	for i := range 20 {
 		var s interval
-		p.run(task, time.Duration(i)*time.Minute, cluster.Resources{MilliCPU: 1000, MemoryBytes: 200}, &s)
+		p.run(needs, time.Duration(i)*time.Minute, cluster.Resources{MilliCPU: 1000, MemoryBytes: 200}, &s)
 		if s.ooms > 0 {
 			kills = append(kills, i)
 		}
@@ -101,18 +101,15 @@ func TestCrashLoop(t *testing.T) {
 // TestEncodeDecode: recommendations of the kind that upstream gives come back within a
 // thousandth.
 func TestEncodeDecode(t *testing.T) {
-	src, err := newSource(DefaultOptions(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := newTask(src)
+	o := DefaultOptions()
+	c := newCodec(&o)
 	want := Recommendation{
 		Lower: cluster.Resources{MilliCPU: 196, MemoryBytes: 1027523334}, Target: cluster.Resources{MilliCPU: 1168, MemoryBytes: 6117462922},
 		Upper: cluster.Resources{MilliCPU: 29200, MemoryBytes: 100e9}, Uncapped: cluster.Resources{MilliCPU: 1168, MemoryBytes: 6117462922},
 	}
 	action := make([]float32, 2*elements)
-	task.encode(&want, action)
-	got := task.decode(action)
+	c.encode(&want, references{}, action)
+	got := c.decode(action, references{})
 	for _, pair := range [][2]int64{
 		{got.Lower.MilliCPU, want.Lower.MilliCPU}, {got.Target.MilliCPU, want.Target.MilliCPU}, {got.Upper.MilliCPU, want.Upper.MilliCPU},
 		{got.Lower.MemoryBytes, want.Lower.MemoryBytes}, {got.Target.MemoryBytes, want.Target.MemoryBytes}, {got.Upper.MemoryBytes, want.Upper.MemoryBytes},

@@ -22,7 +22,7 @@ import (
 // the part of the episode that is over begins anew after the option steps.
 type Live struct {
 	t      *Task
-	ids    []string // of t.pods
+	ids    []string // of the pods of t
 	base   time.Time
 	at     time.Duration // of the last look, since 1970
 	before time.Duration // of the look before; of the first, its own
@@ -98,15 +98,10 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	src := *t.src
 	src.history, src.series = 0, nil
 	src.opts.Updater = UpdaterUpstream
-	t.src, t.opts = &src, &src.opts
+	*t = *newTask(&src) // in its place: rules of baselines may hold it
+	t.dynamics.pods = nil
 	l := &Live{t: t}
 	t.live = l
-	t.demand, t.seen, t.pods = nil, nil, nil
-	t.lastKill, t.lastMove = -1, -1
-	for r := range t.hour {
-		t.hour[r].reset()
-		t.all[r].reset()
-	}
 	obs, act := t.Spaces()
 	l.batch = &envs.Batch{
 		Obs: make([]float32, obs.Size()), Mask: make([]bool, space.MaskSize(act)), Info: make([]float64, len(infoColumns)),
@@ -157,16 +152,16 @@ func (l *Live) Configure(c LiveConfig) error {
 			*v.setR = v.limit // as the API server defaults it
 		}
 	}
-	t.low, t.high, t.src.requirements = low, high, requirements
+	t.admission.low, t.admission.high, t.updater.requirements = low, high, requirements
 	t.opts.Mode, t.opts.MinReplicas = c.Mode, c.MinReplicas
 	t.opts.Controlled = RequestsAndLimits
 	if c.RequestsOnly {
 		t.opts.Controlled = RequestsOnly
 	}
 	if c.EvictAfterOOM > 0 {
-		t.evictAfterOOM = c.EvictAfterOOM
+		t.updater.evictAfterOOM = c.EvictAfterOOM
 	}
-	t.initial, t.limits = c.Requests, c.Limits
+	t.admission.initial, t.admission.limits = c.Requests, c.Limits
 	l.config = c
 	return nil
 }
@@ -174,7 +169,7 @@ func (l *Live) Configure(c LiveConfig) error {
 // Adopt puts a recommendation in force before the first Look, such as the one that was last given
 // before a restart, and returns it within the bounds. Without one, it is what the template requests.
 func (l *Live) Adopt(r Recommendation) Recommendation {
-	l.t.cap(&r)
+	l.t.admission.cap(&r)
 	l.t.rec, l.adopted = r, true
 	return r
 }
@@ -228,7 +223,7 @@ func (l *Live) Next(p Policy) (Recommendation, error) {
 	}
 	t.decide(l.action, l.held)
 	if l.held++; l.held == t.opts.Hold {
-		l.held, t.follow = 0, nil
+		l.held, t.plan.follow = 0, nil
 	}
 	return t.rec, nil
 }
@@ -240,35 +235,35 @@ func (l *Live) Observation() []float32 { return l.batch.Obs }
 func (l *Live) Admits() bool { return l.t.opts.Mode != ModeOff }
 
 // Limits returns the limits of a new pod that requests the target in force.
-func (l *Live) Limits() cluster.Resources { return l.t.limitsFor(&l.t.rec) }
+func (l *Live) Limits() cluster.Resources { return l.t.admission.limitsFor(&l.t.rec) }
 
 // Update is one loop of the updater: do is called for each pod to be changed, in the updater's
 // order and within its budget. A resize that the API refuses becomes an eviction, unless the mode
 // permits none. The first error of do ends the loop.
 func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
-	t := l.t
-	if t.opts.Mode == ModeOff || t.opts.Mode == ModeInitial || len(t.pods) < t.opts.MinReplicas {
+	t, u, pods := l.t, &l.t.updater, l.t.dynamics.pods
+	if !u.acts(len(pods)) {
 		return nil
 	}
-	now := l.now()
-	t.acceptAll(now)
-	t.budget.begin(t.pods, l.replicas, t.opts.Tolerance)
-	for _, one := range t.candidates {
-		p := &t.pods[one.pod]
+	now, admitted := l.now(), t.admission.admit(t.rec)
+	u.acceptAll(pods, &admitted, now)
+	u.budget.begin(pods, l.replicas, t.opts.Tolerance)
+	for _, one := range u.candidates {
+		p := &pods[one.pod]
 		if p.boosted {
 			continue
 		}
-		what := t.choose(p, now)
+		what := u.choose(p, &admitted, now)
 		if what == leaveIt {
 			continue
 		}
-		t.budget.spend(p)
-		u := LiveUpdate{Pod: l.ids[one.pod], Evict: what == evictIt, Requests: t.rec.Target, Limits: t.limitsFor(&t.rec)}
-		p.want, p.want.Limits = t.rec, u.Limits
-		refused, err := do(u)
-		if err == nil && refused && !u.Evict && t.opts.Mode == ModeInPlaceOrRecreate {
-			u.Evict = true
-			_, err = do(u)
+		u.budget.spend(p)
+		change := LiveUpdate{Pod: l.ids[one.pod], Evict: what == evictIt, Requests: admitted.Target, Limits: admitted.Limits}
+		p.want = admitted
+		refused, err := do(change)
+		if err == nil && refused && !change.Evict && t.opts.Mode == ModeInPlaceOrRecreate {
+			change.Evict = true
+			_, err = do(change)
 		}
 		if err != nil {
 			return err

@@ -29,25 +29,25 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 	if l.looks == 0 {
 		l.before = instant
 	}
-	t.last = interval{}
-	t.startOfDay = secondsOfWeek(at) - float64(t.steps)*t.opts.Interval
+	t.dynamics.last = interval{}
+	t.in.startOfDay = secondsOfWeek(at) - float64(t.steps)*t.opts.Interval
 	if l.looks > 0 {
-		t.startOfDay -= t.opts.Interval // of the step that now ends
+		t.in.startOfDay -= t.opts.Interval // of the step that now ends
 	}
 	l.match(pods)
 	var most cluster.Resources
-	for i := range t.pods {
-		most.MilliCPU = max(most.MilliCPU, t.pods[i].used.MilliCPU)
-		most.MemoryBytes = max(most.MemoryBytes, t.pods[i].used.MemoryBytes)
+	for i := range t.dynamics.pods {
+		used := t.dynamics.pods[i].used
+		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, used.MilliCPU), max(most.MemoryBytes, used.MemoryBytes)
 	}
-	t.observed(most)
+	t.metrics.observe(most)
 	first := l.looks == 0
 	switch {
-	case !first:
-		l.count()
+	case !first: // a step ends
+		t.ledger.note(&t.dynamics.last, t.steps)
+		t.steps++
 	case !l.adopted:
-		r := l.config.Requests
-		l.Adopt(Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r})
+		l.Adopt(constant(l.config.Requests))
 	}
 	l.looks++
 	t.askUpstream(first)
@@ -57,26 +57,10 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 // now returns the time since the first look.
 func (l *Live) now() time.Duration { return l.at - time.Duration(l.base.UnixNano()) }
 
-// count ends a step: what happened in it becomes part of the sums.
-func (l *Live) count() {
-	t := l.t
-	if t.last.ooms > 0 {
-		t.lastKill = t.steps
-	}
-	if t.last.evictions+t.last.resizes > 0 {
-		t.lastMove = t.steps
-	}
-	t.sum.ooms += t.last.ooms
-	t.sum.evictions += t.last.evictions
-	t.sum.resizes += t.last.resizes
-	t.sum.restarts += t.last.restarts
-	t.steps++
-}
-
 // match brings the task's pods up to date: those known keep their places, new ones take those of
 // pods that are gone.
 func (l *Live) match(pods []LivePod) {
-	t := l.t
+	d := &l.t.dynamics
 	known := make([]bool, len(pods))
 	var free []int
 	for i, id := range l.ids {
@@ -86,7 +70,7 @@ func (l *Live) match(pods []LivePod) {
 			continue
 		}
 		known[k] = true
-		l.see(&t.pods[i], &pods[k])
+		l.see(&d.pods[i], &pods[k])
 	}
 	for k := range pods {
 		if known[k] {
@@ -98,27 +82,27 @@ func (l *Live) match(pods []LivePod) {
 			one.crashes = pods[k].Restarts // of before
 		}
 		l.names++
-		at := len(t.pods)
+		at := len(d.pods)
 		if len(free) > 0 {
 			at, free = free[0], free[1:]
-			t.last.evictions++ // the pod before it is gone
-			t.last.restarts++
-			t.pods[at], l.ids[at] = one, pods[k].ID
+			d.last.evictions++ // the pod before it is gone
+			d.last.restarts++
+			d.pods[at], l.ids[at] = one, pods[k].ID
 		} else {
-			t.pods, l.ids = append(t.pods, one), append(l.ids, pods[k].ID)
+			d.pods, l.ids = append(d.pods, one), append(l.ids, pods[k].ID)
 		}
-		l.see(&t.pods[at], &pods[k])
+		l.see(&d.pods[at], &pods[k])
 	}
 	for _, i := range slices.Backward(free) {
-		t.pods, l.ids = slices.Delete(t.pods, i, i+1), slices.Delete(l.ids, i, i+1)
+		d.pods, l.ids = slices.Delete(d.pods, i, i+1), slices.Delete(l.ids, i, i+1)
 	}
 }
 
 // see takes over what is shown of a pod, whose restarts so far are p.crashes.
 func (l *Live) see(p *pod, s *LivePod) {
-	t := l.t
+	last := &l.t.dynamics.last
 	if p.requests != s.Requests || p.limits != s.Limits {
-		t.last.resizes++
+		last.resizes++
 	}
 	p.requests, p.limits = s.Requests, s.Limits
 	p.used, p.sampled, p.boosted = s.Used, s.Sampled, s.Boosted
@@ -132,9 +116,9 @@ func (l *Live) see(p *pod, s *LivePod) {
 	}
 	p.oom = s.OOMKilled && s.Restarts > p.crashes
 	if p.oom {
-		t.last.ooms++
+		last.ooms++
 	}
-	t.last.restarts += max(s.Restarts-p.crashes, 0)
+	last.restarts += max(s.Restarts-p.crashes, 0)
 	p.crashes = s.Restarts
 	p.killed, p.ran = s.OOMKilled, s.Ran
 	switch {

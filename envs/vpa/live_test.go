@@ -73,10 +73,10 @@ func newTaskOf(t *testing.T, discrete bool, opts map[string]any) *Task {
 
 // shown returns the pods as a cluster would show them.
 func (e *episode) shown() []LivePod {
-	at := func(d time.Duration) time.Time { return monday.Add(e.step + d) }
+	at := func(d time.Duration) time.Time { return monday.Add(e.Interval() + d) }
 	var pods []LivePod
-	for i := range e.pods {
-		p := &e.pods[i]
+	for i := range e.dynamics.pods {
+		p := &e.dynamics.pods[i]
 		created, since := at(p.created), at(p.since)
 		if e.untimed {
 			created, since = time.Time{}, time.Time{}
@@ -95,7 +95,7 @@ func (e *episode) shown() []LivePod {
 
 // resizing reports whether a resize of some pod waits.
 func (e *episode) resizing() bool {
-	return slices.ContainsFunc(e.pods, func(p pod) bool { return p.resize != resizeNone })
+	return slices.ContainsFunc(e.dynamics.pods, func(p pod) bool { return p.resize != resizeNone })
 }
 
 // play compares the steps of an episode with what a Live makes of its pods.
@@ -104,11 +104,11 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 	if err := e.Begin(ctx, e.c, rand.New(pcg.New(1))); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Configure(LiveConfig{Requests: e.initial, Limits: e.limits, Mode: e.opts.Mode, MinReplicas: 1, Containers: 1}); err != nil {
+	if err := l.Configure(LiveConfig{Requests: e.admission.initial, Limits: e.admission.limits, Mode: e.opts.Mode, MinReplicas: 1, Containers: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for e.steps < e.opts.Steps {
-		if err := l.Look(monday.Add(e.step*time.Duration(e.steps+1)), len(e.pods), e.shown()); err != nil {
+		if err := l.Look(monday.Add(e.Interval()*time.Duration(e.steps+1)), len(e.dynamics.pods), e.shown()); err != nil {
 			t.Fatal(err)
 		}
 		rec, err := l.Next(ours)
@@ -117,7 +117,7 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 		}
 		k := e.steps % e.opts.Hold
 		if k == 0 {
-			e.follow = nil
+			e.plan.follow = nil
 			e.Observe(e.c.State(), e.batch.Obs, e.batch.Mask)
 			obs := slices.Clone(l.Observation())
 			obs[22], obs[23] = e.batch.Obs[22], e.batch.Obs[23] // what no cluster shows
@@ -149,8 +149,8 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 			t.Fatal(err)
 		}
 		waiting = waiting || e.resizing() // a resize is tried in one step, and done in another
-		if changed.evictions != e.last.evictions || changed.resizes != e.last.resizes && !waiting {
-			t.Fatalf("step %d: %d evicted and %d resized, in the episode %d and %d", e.steps, changed.evictions, changed.resizes, e.last.evictions, e.last.resizes)
+		if changed.evictions != e.dynamics.last.evictions || changed.resizes != e.dynamics.last.resizes && !waiting {
+			t.Fatalf("step %d: %d evicted and %d resized, in the episode %d and %d", e.steps, changed.evictions, changed.resizes, e.dynamics.last.evictions, e.dynamics.last.resizes)
 		}
 	}
 }
@@ -221,9 +221,9 @@ func TestLiveEqualsEpisode(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.play(t, l, tc.policy(task), tc.policy(e.Task))
-			t.Logf("%d evictions, %d resizes, %d OOM kills", e.sum.evictions, e.sum.resizes, e.sum.ooms)
-			if e.sum.evictions+e.sum.resizes == 0 || (e.sum.ooms > 0) != tc.ooms {
-				t.Errorf("%d evictions, %d resizes and %d OOM kills are not what the case is for", e.sum.evictions, e.sum.resizes, e.sum.ooms)
+			t.Logf("%d evictions, %d resizes, %d OOM kills", e.ledger.sum.evictions, e.ledger.sum.resizes, e.ledger.sum.ooms)
+			if e.ledger.sum.evictions+e.ledger.sum.resizes == 0 || (e.ledger.sum.ooms > 0) != tc.ooms {
+				t.Errorf("%d evictions, %d resizes and %d OOM kills are not what the case is for", e.ledger.sum.evictions, e.ledger.sum.resizes, e.ledger.sum.ooms)
 			}
 		})
 	}

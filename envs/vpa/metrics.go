@@ -1,6 +1,54 @@
 package vpa
 
-import "github.com/kubernasium/kubernasium/envs/cluster"
+import (
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// metrics is the usage that has been observed: of each step the largest of all pods.
+type metrics struct {
+	seen      []cluster.Resources // the history, then each step's
+	hour, day [2]window           // CPU and memory of the last hour, of the last day
+}
+
+func newMetrics(interval float64) (m metrics) {
+	hour, day := max(1, int(3600/interval)), max(1, int(24*3600/interval))
+	for r := range m.hour {
+		m.hour[r], m.day[r] = newWindow(hour), newWindow(day)
+	}
+	return m
+}
+
+func (m *metrics) reset() {
+	m.seen = m.seen[:0]
+	for r := range m.hour {
+		m.hour[r].reset()
+		m.day[r].reset()
+	}
+}
+
+// observe adds a step's usage.
+func (m *metrics) observe(u cluster.Resources) {
+	m.seen = append(m.seen, u)
+	cpu, mem := float64(u.MilliCPU), float64(u.MemoryBytes)
+	m.hour[0].push(cpu)
+	m.hour[1].push(mem)
+	m.day[0].push(cpu)
+	m.day[1].push(mem)
+}
+
+// last returns the usage observed last.
+func (m *metrics) last() cluster.Resources { return m.seen[len(m.seen)-1] }
+
+func (m *metrics) clone() metrics {
+	c := *m
+	c.seen = slices.Clone(m.seen)
+	for r := range m.hour {
+		c.hour[r], c.day[r] = m.hour[r].clone(), m.day[r].clone()
+	}
+	return c
+}
 
 // window is the mean and the largest of the last n numbers pushed.
 type window struct {
@@ -75,19 +123,15 @@ func (w *window) mean() float64 {
 	return max(w.sum, 0) / float64(w.count)
 }
 
+func (w *window) clone() window {
+	c := *w
+	c.ring, c.peaks = slices.Clone(w.ring), slices.Clone(w.peaks)
+	return c
+}
+
 func scaled(u cluster.Resources, f float64) cluster.Resources {
 	if f == 1 {
 		return u
 	}
 	return cluster.Resources{MilliCPU: int64(float64(u.MilliCPU) * f), MemoryBytes: int64(float64(u.MemoryBytes) * f)}
-}
-
-// observed takes note of a step's usage.
-func (t *Task) observed(u cluster.Resources) {
-	t.seen = append(t.seen, u)
-	cpu, mem := float64(u.MilliCPU), float64(u.MemoryBytes)
-	t.hour[0].push(cpu)
-	t.hour[1].push(mem)
-	t.all[0].push(cpu)
-	t.all[1].push(mem)
 }

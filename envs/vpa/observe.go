@@ -30,45 +30,47 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	for i := range mask {
 		mask[i] = true
 	}
-	used := t.seen[len(t.seen)-1]
+	used := t.metrics.last()
 	var requests, limits cluster.Resources
 	ready, resizing := 0, 0
 	now := t.now()
-	for i := range t.pods {
-		p := &t.pods[i]
+	pods := t.dynamics.pods
+	for i := range pods {
+		p := &pods[i]
 		requests.MilliCPU += p.requests.MilliCPU
 		requests.MemoryBytes += p.requests.MemoryBytes
 		limits.MilliCPU += p.limits.MilliCPU
 		limits.MemoryBytes += p.limits.MemoryBytes
-		if p.scheduled && p.ready <= now {
+		if p.serving(now) {
 			ready++
 		}
 		if p.resize != resizeNone {
 			resizing++
 		}
 	}
-	n := float64(len(t.pods))
+	n := float64(len(pods))
 	t.observeResource(0, obs[:obsPerResource], float64(used.MilliCPU), float64(requests.MilliCPU)/n,
 		float64(limits.MilliCPU)/n, float64(t.rec.Target.MilliCPU))
 	t.observeResource(1, obs[obsPerResource:2*obsPerResource], float64(used.MemoryBytes), float64(requests.MemoryBytes)/n,
 		float64(limits.MemoryBytes)/n, float64(t.rec.Target.MemoryBytes))
 	rest := obs[2*obsPerResource : obsSize]
-	at := t.startOfDay + float64(t.src.history+t.steps)*t.opts.Interval
+	at := t.in.startOfDay + float64(t.in.history+t.steps)*t.opts.Interval
 	daySin, dayCos := math.Sincos(2 * math.Pi * math.Mod(at, weekSeconds/7) / (weekSeconds / 7))
 	weekSin, weekCos := math.Sincos(2 * math.Pi * math.Mod(at, weekSeconds) / weekSeconds)
 	rest[0], rest[1], rest[2], rest[3] = float32(daySin), float32(dayCos), float32(weekSin), float32(weekCos)
-	rest[4] = float32(ready) / float32(len(t.pods))
-	rest[5] = float32(resizing) / float32(len(t.pods))
-	rest[6] = part(t.last.throttledCPU, t.last.demandCPU)
-	rest[7] = part(t.last.downCPU, t.last.demandCPU)
-	rest[8] = float32(min(float64(t.sum.ooms)/obsCount, 1))
-	rest[9] = float32(min(float64(t.sum.restarts)/obsCount, 1))
-	rest[10] = t.since(t.lastKill)
-	rest[11] = t.since(t.lastMove)
+	rest[4] = float32(ready) / float32(len(pods))
+	rest[5] = float32(resizing) / float32(len(pods))
+	last := &t.dynamics.last
+	rest[6] = part(last.throttledCPU, last.demandCPU)
+	rest[7] = part(last.downCPU, last.demandCPU)
+	rest[8] = float32(min(float64(t.ledger.sum.ooms)/obsCount, 1))
+	rest[9] = float32(min(float64(t.ledger.sum.restarts)/obsCount, 1))
+	rest[10] = t.since(t.ledger.lastKill)
+	rest[11] = t.since(t.ledger.lastMove)
 	rest[12] = t.over()
 	if t.feed != nil {
 		most := obs[obsSize:]
-		u := &t.up
+		u := &t.feed.latest
 		t.observeUpstream(0, most[:obsUpstream/2], float64(u.Target.MilliCPU), float64(used.MilliCPU), float64(requests.MilliCPU)/n,
 			float64(t.rec.Target.MilliCPU), float64(u.Lower.MilliCPU), float64(u.Upper.MilliCPU))
 		t.observeUpstream(1, most[obsUpstream/2:obsUpstream], float64(u.Target.MemoryBytes), float64(used.MemoryBytes), float64(requests.MemoryBytes)/n,
@@ -79,7 +81,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 // observeUpstream writes what is seen of CPU (0) or memory (1) over upstream's target, as
 // elements of an action of encoding upstream.
 func (t *Task) observeUpstream(r int, obs []float32, ref, used, request, target, lower, upper float64) {
-	for i, v := range [obsUpstream / 2]float64{used, request, t.hour[r].max(), t.hour[r].mean(), t.all[r].max(), target, lower, upper} {
+	for i, v := range [obsUpstream / 2]float64{used, request, t.metrics.hour[r].max(), t.metrics.hour[r].mean(), t.metrics.day[r].max(), target, lower, upper} {
 		obs[i] = relative(v, ref)
 	}
 }
@@ -92,9 +94,9 @@ func (t *Task) observeResource(r int, obs []float32, used, request, limit, targe
 	if limit > 0 {
 		obs[2] = onScale(r, limit)
 	}
-	obs[3] = onScale(r, t.hour[r].max())
-	obs[4] = onScale(r, t.hour[r].mean())
-	obs[5] = onScale(r, t.all[r].max())
+	obs[3] = onScale(r, t.metrics.hour[r].max())
+	obs[4] = onScale(r, t.metrics.hour[r].mean())
+	obs[5] = onScale(r, t.metrics.day[r].max())
 	obs[6] = onScale(r, target)
 	obs[7] = float32(min(used/max(request, 1)/obsRatio, 1))
 }

@@ -46,6 +46,13 @@ type pod struct {
 	unsaved time.Duration     // of running since it
 }
 
+// timing says how long a step takes and what containers need.
+type timing struct {
+	step       time.Duration
+	startup    time.Duration // from a container's start until it serves
+	checkpoint time.Duration // between a container's checkpoints
+}
+
 // interval is what happened in one step, summed over pods. CPU is in millicores and memory in
 // bytes, on average over the step.
 type interval struct {
@@ -56,6 +63,24 @@ type interval struct {
 	lost                             float64 // core-seconds that OOM kills lost
 	ooms, evictions, resizes         int
 	restarts                         int // of containers: OOM kills, evictions, and resizes with RestartContainer
+}
+
+// add adds what happened in another step.
+func (a *interval) add(s *interval) {
+	a.demandCPU += s.demandCPU
+	a.throttledCPU += s.throttledCPU
+	a.downCPU += s.downCPU
+	a.requestCPU += s.requestCPU
+	a.requestMem += s.requestMem
+	a.slackCPU += s.slackCPU
+	a.slackMem += s.slackMem
+	a.overCPU += s.overCPU
+	a.overMem += s.overMem
+	a.lost += s.lost
+	a.ooms += s.ooms
+	a.evictions += s.evictions
+	a.resizes += s.resizes
+	a.restarts += s.restarts
 }
 
 const (
@@ -76,7 +101,7 @@ func backOff(crashes int) time.Duration {
 // run lets the container use demand for a step that begins at now, and adds what happens to s.
 // A container whose memory passes its limit is killed, once in a step: what it needs is a
 // figure of the step, which it reaches once.
-func (p *pod) run(t *Task, now time.Duration, demand cluster.Resources, s *interval) {
+func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *interval) {
 	end := now + t.step
 	up := p.upTime(now, end)
 	p.oom = up > 0 && p.limits.MemoryBytes > 0 && demand.MemoryBytes > p.limits.MemoryBytes
@@ -129,7 +154,7 @@ func (p *pod) upTime(now, end time.Duration) time.Duration {
 }
 
 // kill is an OOM kill at the given time: kubelet starts the container again after its back-off.
-func (p *pod) kill(t *Task, at time.Duration, s *interval) {
+func (p *pod) kill(t *timing, at time.Duration, s *interval) {
 	p.killed, p.ran, p.began = true, at-p.started, true
 	if p.ran >= backOffReset {
 		p.crashes = 0
@@ -141,7 +166,7 @@ func (p *pod) kill(t *Task, at time.Duration, s *interval) {
 }
 
 // restart starts the container anew at the given time.
-func (p *pod) restart(t *Task, at time.Duration, s *interval) {
+func (p *pod) restart(t *timing, at time.Duration, s *interval) {
 	s.restarts++
 	p.work, p.unsaved = 0, 0
 	p.ready = at + t.startup
@@ -150,3 +175,6 @@ func (p *pod) restart(t *Task, at time.Duration, s *interval) {
 
 // running reports whether the pod's phase is Running: its container has been started.
 func (p *pod) running() bool { return p.scheduled && p.began }
+
+// serving reports whether the container serves at the given time.
+func (p *pod) serving(now time.Duration) bool { return p.scheduled && p.ready <= now }

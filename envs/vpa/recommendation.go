@@ -1,8 +1,6 @@
 package vpa
 
 import (
-	"math"
-
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
@@ -19,6 +17,11 @@ type Recommendation struct {
 	SetLimits bool
 }
 
+// constant returns the recommendation of requests that are never to change: target and bounds alike.
+func constant(r cluster.Resources) Recommendation {
+	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}
+}
+
 // repair puts the bounds in order: the target stays, and a bound on its wrong side is moved to
 // it. It reports whether it changed anything.
 func (r *Recommendation) repair() bool {
@@ -28,17 +31,4 @@ func (r *Recommendation) repair() bool {
 	r.Upper.MilliCPU = max(r.Upper.MilliCPU, r.Target.MilliCPU)
 	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, r.Target.MemoryBytes)
 	return *r != before
-}
-
-// secure raises the memory of an action's recommendation, if the option safety asks for it: to
-// what upstream's recommender gives, the lower bound to the peak of the last day, and the target
-// to that and a margin, too. Limits are in proportion to the target.
-func (t *Task) secure(r *Recommendation) {
-	if t.opts.Safety != SafetyMemory {
-		return
-	}
-	peak := t.all[1].max()
-	r.Lower.MemoryBytes = max(r.Lower.MemoryBytes, t.up.Lower.MemoryBytes, int64(peak))
-	r.Target.MemoryBytes = max(r.Target.MemoryBytes, t.up.Target.MemoryBytes, int64(math.Ceil(margin*peak)))
-	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, t.up.Upper.MemoryBytes)
 }

@@ -20,23 +20,24 @@ type record struct {
 
 // note records the step.
 func (t *Task) note() {
-	p := &t.pods[0]
+	p, last := &t.dynamics.pods[0], &t.dynamics.last
 	t.record = append(t.record, record{
-		used: t.seen[len(t.seen)-1], requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
-		ooms: uint16(t.last.ooms), evictions: uint16(t.last.evictions), resizes: uint16(t.last.resizes),
+		used: t.metrics.last(), requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
+		ooms: uint16(last.ooms), evictions: uint16(last.evictions), resizes: uint16(last.resizes),
 	})
 }
 
 // RenderANSI implements [envs.Renderer]: the recommendation, and a line for each pod.
 func (t *Task) RenderANSI(*cluster.State) string {
 	var b strings.Builder
+	l := &t.ledger
 	fmt.Fprintf(&b, "step %d of %d  workload %s  cost %.3f  OOM kills %d  evictions %d  resizes %d\n",
-		t.steps, t.opts.Steps, t.id, t.weighted(&t.total), t.sum.ooms, t.sum.evictions, t.sum.resizes)
+		t.steps, t.opts.Steps, t.in.id, l.weighted(&l.total), l.sum.ooms, l.sum.evictions, l.sum.resizes)
 	r := &t.rec
 	fmt.Fprintf(&b, "recommended  CPU %d ≤ %d ≤ %d m  memory %.0f ≤ %.0f ≤ %.0f MiB\n",
 		r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU, inMiB(r.Lower.MemoryBytes), inMiB(r.Target.MemoryBytes), inMiB(r.Upper.MemoryBytes))
-	for i := range t.pods {
-		p := &t.pods[i]
+	for i := range t.dynamics.pods {
+		p := &t.dynamics.pods[i]
 		state := "running"
 		switch {
 		case !p.scheduled:
@@ -124,9 +125,9 @@ const chartRoom = 1.5
 // when containers were killed, evicted and resized. Usage is the largest of all pods; requests
 // and limits are those of the first.
 func (t *Task) Chart() *envs.Chart {
-	c := &envs.Chart{Title: "workload " + t.id, XLabel: "hours", Events: []envs.ChartEvents{{Name: "OOM kill"}, {Name: "eviction"}, {Name: "resize"}}}
+	c := &envs.Chart{Title: "workload " + t.in.id, XLabel: "hours", Events: []envs.ChartEvents{{Name: "OOM kill"}, {Name: "eviction"}, {Name: "resize"}}}
 	for i := range t.record {
-		r, at := &t.record[i], float64(i+1)*t.step.Hours()
+		r, at := &t.record[i], float64(i+1)*t.Interval().Hours()
 		c.X = append(c.X, at)
 		for k, n := range []uint16{r.ooms, r.evictions, r.resizes} {
 			if n > 0 {

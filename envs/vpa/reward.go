@@ -6,112 +6,6 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// costs are the terms of the reward, in hours of the workload's mean demand.
-type costs struct{ slack, overrun, change float64 }
-
-// charge computes the costs of a step and adds them to those of the action and of the episode.
-func (t *Task) charge() {
-	s := &t.last
-	hours := t.step.Hours() / t.norm
-	pods := float64(len(t.pods))
-	now := costs{
-		slack: (s.slackCPU/1000 + s.slackMem/gib*memoryPrice) * hours,
-		overrun: (s.overCPU/1000+s.overMem/gib*memoryPrice)*hours +
-			unmetPrice*((s.throttledCPU+s.downCPU)/1000*hours+s.lost/3600/t.norm) +
-			oomHours*float64(s.ooms)/pods,
-		change: (evictHours*float64(s.evictions) + resizeHours*float64(s.resizes)) / pods,
-	}
-	for _, sum := range []*costs{&t.cost, &t.total} {
-		sum.slack += now.slack
-		sum.overrun += now.overrun
-		sum.change += now.change
-	}
-	a := &t.sum
-	a.demandCPU += s.demandCPU
-	a.throttledCPU += s.throttledCPU
-	a.downCPU += s.downCPU
-	a.requestCPU += s.requestCPU
-	a.requestMem += s.requestMem
-	a.slackCPU += s.slackCPU
-	a.slackMem += s.slackMem
-	a.overCPU += s.overCPU
-	a.overMem += s.overMem
-	a.lost += s.lost
-	a.ooms += s.ooms
-	a.evictions += s.evictions
-	a.resizes += s.resizes
-	a.restarts += s.restarts
-}
-
-// weighted returns the weighted sum of c's terms.
-func (t *Task) weighted(c *costs) float64 {
-	return t.weights.slack*c.slack + t.weights.overrun*c.overrun + t.weights.change*c.change
-}
-
-// Info implements [envs.InfoWriter].
-func (t *Task) Info(_ *cluster.State, dst []float64) {
-	a, hours := &t.sum, t.step.Hours()
-	request := a.requestCPU/1000 + a.requestMem/gib*memoryPrice
-	slack := a.slackCPU/1000 + a.slackMem/gib*memoryPrice
-	down := 0
-	for i := range t.pods {
-		if !t.pods[i].scheduled || t.pods[i].ready > t.now() {
-			down++
-		}
-	}
-	values := [...]float64{
-		t.weighted(&t.total), percent(slack, request), percent(a.throttledCPU, a.demandCPU),
-		float64(a.ooms), float64(a.evictions), float64(a.resizes), float64(a.restarts), percent(a.downCPU, a.demandCPU),
-		t.cost.slack, t.cost.overrun, t.cost.change, t.total.slack, t.total.overrun, t.total.change,
-		a.slackCPU / 1000 * hours, a.slackMem / gib * hours, a.overCPU / 1000 * hours, a.overMem / gib * hours,
-		a.requestCPU / 1000 * hours, a.requestMem / gib * hours, a.lost / 3600,
-		number(t.flags.repaired), number(t.flags.capped), float64(down),
-	}
-	copy(dst, values[:])
-}
-
-// now returns the time at the end of the last step.
-func (t *Task) now() time.Duration { return time.Duration(t.steps) * t.step }
-
-// instant returns the time of the last sample for upstream's recommender: since the first one
-// began or, where the pods run elsewhere, since 1970.
-func (t *Task) instant() time.Duration {
-	if t.live != nil {
-		return t.live.at
-	}
-	return time.Duration(t.src.history+t.steps) * t.step
-}
-
-func percent(part, whole float64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return 100 * part / whole
-}
-
-func number(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
-const leastNorm = 0.01
-
-// meanDemand returns the mean demand of all pods over the episode in cores, with memory at its
-// price.
-func (t *Task) meanDemand() float64 {
-	var cpu, mem, shares float64
-	for _, u := range t.demand[t.src.history:] {
-		cpu, mem = cpu+float64(u.MilliCPU), mem+float64(u.MemoryBytes)
-	}
-	for i := range t.pods {
-		shares += t.pods[i].share
-	}
-	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(t.opts.Steps), leastNorm)
-}
-
 // weights are those of the reward's terms. They were set before any agent was trained.
 type weights struct{ slack, overrun, change float64 }
 
@@ -129,3 +23,116 @@ const (
 	evictHours  = 0.25    // for an eviction of one pod
 	resizeHours = 0.02    // for a resize of one pod in place
 )
+
+// leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
+const leastNorm = 0.01
+
+// costs are the terms of the reward, in hours of the workload's mean demand.
+type costs struct{ slack, overrun, change float64 }
+
+func (c *costs) add(d costs) {
+	c.slack += d.slack
+	c.overrun += d.overrun
+	c.change += d.change
+}
+
+// ledger adds up what happens in an episode, and what it costs.
+type ledger struct {
+	weights  weights // of the reward's terms
+	norm     float64 // mean demand of all pods, in cores with memory at its price
+	sum      interval
+	action   costs // of the last action
+	total    costs
+	lastKill int // step of the last OOM kill; -1 before it
+	lastMove int // step of the last eviction or resize; -1 before it
+}
+
+func newLedger(o *Options) ledger {
+	return ledger{weights: weightings[o.Weighting], lastKill: -1, lastMove: -1}
+}
+
+// begin opens the ledger of an episode.
+func (l *ledger) begin(in *instance) {
+	*l = ledger{weights: l.weights, norm: in.meanDemand(), lastKill: -1, lastMove: -1}
+}
+
+// meanDemand returns the mean demand of all pods over the episode in cores, with memory at its
+// price.
+func (in *instance) meanDemand() float64 {
+	var cpu, mem, shares float64
+	for _, u := range in.coming() {
+		cpu, mem = cpu+float64(u.MilliCPU), mem+float64(u.MemoryBytes)
+	}
+	for _, s := range in.shares {
+		shares += s
+	}
+	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(len(in.coming())), leastNorm)
+}
+
+// note adds what happened in a step to the sums.
+func (l *ledger) note(s *interval, step int) {
+	if s.ooms > 0 {
+		l.lastKill = step
+	}
+	if s.evictions+s.resizes > 0 {
+		l.lastMove = step
+	}
+	l.sum.add(s)
+}
+
+// charge computes the costs of a step and adds them to those of the action and of the episode.
+func (l *ledger) charge(s *interval, step time.Duration, n int) {
+	hours := step.Hours() / l.norm
+	pods := float64(n)
+	now := costs{
+		slack: (s.slackCPU/1000 + s.slackMem/gib*memoryPrice) * hours,
+		overrun: (s.overCPU/1000+s.overMem/gib*memoryPrice)*hours +
+			unmetPrice*((s.throttledCPU+s.downCPU)/1000*hours+s.lost/3600/l.norm) +
+			oomHours*float64(s.ooms)/pods,
+		change: (evictHours*float64(s.evictions) + resizeHours*float64(s.resizes)) / pods,
+	}
+	l.action.add(now)
+	l.total.add(now)
+}
+
+// weighted returns the weighted sum of c's terms.
+func (l *ledger) weighted(c *costs) float64 {
+	return l.weights.slack*c.slack + l.weights.overrun*c.overrun + l.weights.change*c.change
+}
+
+// Info implements [envs.InfoWriter].
+func (t *Task) Info(_ *cluster.State, dst []float64) {
+	l, hours := &t.ledger, t.Interval().Hours()
+	a := &l.sum
+	request := a.requestCPU/1000 + a.requestMem/gib*memoryPrice
+	slack := a.slackCPU/1000 + a.slackMem/gib*memoryPrice
+	down := 0
+	for i := range t.dynamics.pods {
+		if !t.dynamics.pods[i].serving(t.now()) {
+			down++
+		}
+	}
+	values := [...]float64{
+		l.weighted(&l.total), percent(slack, request), percent(a.throttledCPU, a.demandCPU),
+		float64(a.ooms), float64(a.evictions), float64(a.resizes), float64(a.restarts), percent(a.downCPU, a.demandCPU),
+		l.action.slack, l.action.overrun, l.action.change, l.total.slack, l.total.overrun, l.total.change,
+		a.slackCPU / 1000 * hours, a.slackMem / gib * hours, a.overCPU / 1000 * hours, a.overMem / gib * hours,
+		a.requestCPU / 1000 * hours, a.requestMem / gib * hours, a.lost / 3600,
+		number(t.flags.repaired), number(t.flags.capped), float64(down),
+	}
+	copy(dst, values[:])
+}
+
+func percent(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * part / whole
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

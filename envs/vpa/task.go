@@ -9,54 +9,38 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Task is both environments of package vpa. It implements [envs.Task].
 type Task struct {
-	src    *source
-	opts   *Options
-	source *pcg.Source // of rng
-	rng    *rand.Rand  // draws the workload
+	src   *source
+	opts  *Options // of src
+	live  *Live    // nil unless the pods run elsewhere
+	steps int      // executed
 
-	step, startup, checkpoint, evictAfterOOM time.Duration
-	scales                                   [2]scale          // of CPU and of memory
-	low, high                                cluster.Resources // of requests
-	weights                                  weights           // of the reward's terms
+	gen       generator
+	in        instance // of the episode
+	dynamics  dynamics
+	metrics   metrics
+	feed      *upstreamFeed // nil unless an option asks for upstream's recommender
+	codec     codec
+	admission admission
+	updater   updater
+	ledger    ledger
 
-	demand                     []cluster.Resources // of the workload: history, then a sample for each step
-	seen                       []cluster.Resources // usage as it was observed, the largest of all pods: history, then each step's
-	id                         string              // type of the workload, or its name in a file
-	startOfDay                 float64             // seconds since Monday 00:00 at the first sample of demand
-	traceRequests, traceLimits cluster.Resources
-	initial, limits            cluster.Resources // of a container at the start
-	norm                       float64           // mean demand of all pods, in cores with memory at its price
+	plan   plan           // of a baseline, for the next action
+	rec    Recommendation // in force: repaired and capped
+	flags  flags          // of the last action
+	record []record       // of each step, for plots
+}
 
-	steps     int // executed
-	pods      []pod
-	rec       Recommendation        // in force: repaired and capped
-	given     Recommendation        // set by Recommend
-	use       bool                  // given is to be used
-	follow    func() Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
-	last      interval              // the last step
-	sum       interval              // all steps
-	cost      costs                 // of the last action
-	total     costs
-	flags     flags
-	hour, all [2]window // observed CPU and memory: of the last hour, of the last day
-	lastKill  int       // step of the last OOM kill; -1 before it
-	lastMove  int       // step of the last eviction or resize; -1 before it
-
-	feed *upstreamFeed  // nil unless an option asks for upstream's recommender
-	up   Recommendation // of feed, for the present moment
-	live *Live          // nil unless the pods run elsewhere
-
-	candidates []candidate
-	budget     budget
-	record     []record // of each step, for plots
-	meta       [2]int32 // of the node and of the pods
-	ops        []cluster.Op
+// plan is what a baseline leaves for the next action: the recommendation of its first step, and
+// those of the further ones.
+type plan struct {
+	given  Recommendation
+	use    bool                  // given is to be used
+	follow func() Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
 }
 
 // Notes implements [envs.Noter]: which containers of the data miss samples.
@@ -80,18 +64,12 @@ func seconds(s float64) time.Duration { return time.Duration(math.Round(s * floa
 func newTask(src *source) *Task {
 	o := &src.opts
 	t := &Task{
-		src: src, opts: o, step: src.interval, startup: seconds(o.Startup), checkpoint: seconds(o.Checkpoint),
-		evictAfterOOM: seconds(o.EvictAfterOOM), pods: make([]pod, o.Pods), weights: weightings[o.Weighting],
-		scales: [2]scale{newScale(o.MinCPU, o.MaxCPU), newScale(o.MinMemory*mib, o.MaxMemory*mib)},
+		src: src, opts: o, gen: newGenerator(src), in: instance{history: src.history}, dynamics: newDynamics(o, src.interval), metrics: newMetrics(o.Interval),
+		codec: newCodec(o), admission: admission{opts: o}, updater: newUpdater(src), ledger: newLedger(o),
 	}
-	t.source, t.rng = newGenerator()
-	t.low, t.high = o.bounds()
+	t.admission.low, t.admission.high = o.bounds()
 	if o.asksUpstream(src.discrete) {
 		t.feed = newFeed()
-	}
-	hour, day := max(1, int(3600/o.Interval)), max(1, int(24*3600/o.Interval))
-	for r := range t.hour {
-		t.hour[r], t.all[r] = newWindow(hour), newWindow(day)
 	}
 	return t
 }
@@ -114,67 +92,52 @@ func (t *Task) Spaces() (obs, act space.Space) {
 
 // Recommend sets the recommendation of the next step, in place of what its action stands for.
 // It is for recommenders whose amounts no action gives exactly.
-func (t *Task) Recommend(r Recommendation) { t.given, t.use = r, true }
-
-// plan is what a baseline leaves for the next action: the recommendation of its first step, and
-// those of the further ones.
-type plan struct {
-	given  Recommendation
-	follow func() Recommendation
-}
+func (t *Task) Recommend(r Recommendation) { t.plan.given, t.plan.use = r, true }
 
 // TakePlan implements [envs.Planned].
 func (t *Task) TakePlan() any {
-	if !t.use {
+	if !t.plan.use {
 		return nil
 	}
-	p := plan{t.given, t.follow}
-	t.use, t.follow = false, nil
+	p := t.plan
+	t.plan = plan{}
 	return p
 }
 
 // SetPlan implements [envs.Planned].
-func (t *Task) SetPlan(p any) { t.given, t.use, t.follow = p.(plan).given, true, p.(plan).follow }
+func (t *Task) SetPlan(p any) { t.plan = p.(plan) }
 
 // Interval returns the duration of a step.
-func (t *Task) Interval() time.Duration { return t.step }
+func (t *Task) Interval() time.Duration { return t.src.interval }
 
 // Workload returns the type of the running episode's workload, or for one of a file its name.
-func (t *Task) Workload() string { return t.id }
+func (t *Task) Workload() string { return t.in.id }
 
 // Seen returns the usage observed so far, the largest of all pods in each step, from the
 // history on. The caller must not change it.
-func (t *Task) Seen() []cluster.Resources { return t.seen }
+func (t *Task) Seen() []cluster.Resources { return t.metrics.seen }
 
 // History returns the number of samples in Seen before the first step.
-func (t *Task) History() int { return t.src.history }
+func (t *Task) History() int { return t.in.history }
 
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
-	t.src.draw(t, rng)
-	t.steps, t.use, t.follow, t.lastKill, t.lastMove = 0, false, nil, -1, -1
-	t.last, t.sum, t.cost, t.total, t.flags = interval{}, interval{}, costs{}, costs{}, flags{}
-	t.record, t.seen = t.record[:0], t.seen[:0]
-	greatest := t.drawShares()
-	for r := range t.hour {
-		t.hour[r].reset()
-		t.all[r].reset()
+	t.gen.draw(&t.in, rng)
+	t.steps, t.plan, t.flags, t.record = 0, plan{}, flags{}, t.record[:0]
+	greatest := t.in.greatestShare()
+	t.metrics.reset()
+	for _, u := range t.in.past() {
+		t.metrics.observe(scaled(u, greatest))
 	}
-	for _, u := range t.demand[:t.src.history] {
-		t.observed(scaled(u, greatest))
-	}
-	t.drawInitial()
-	t.norm = t.meanDemand()
-	if t.meta == [2]int32{} {
-		t.meta = [2]int32{c.State().Intern(cluster.Meta{Name: "vpa-node"}), c.State().Intern(cluster.Meta{Name: "app"})}
-	}
-	t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddNode, Meta: t.meta[0], Resources: amount(t.opts.NodeCPU, t.opts.NodeMemory)})
-	if err := c.Apply(ctx, t.ops); err != nil {
+	t.admission.begin(&t.in, t.metrics.seen)
+	t.rec = constant(t.admission.initial)
+	t.ledger.begin(&t.in)
+	err := t.dynamics.begin(ctx, c, amount(t.opts.NodeCPU, t.opts.NodeMemory), &t.in, &t.admission)
+	if err != nil {
 		return err
 	}
-	err := t.createAll(ctx, c)
 	t.askUpstream(true)
-	return err
+	return nil
 }
 
 // Apply implements [envs.Task]: for each step that the action holds, the recommendation that it
@@ -183,7 +146,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	if t.steps == t.opts.Steps {
 		return envs.Outcome{}, fmt.Errorf("the episode has %d steps; option steps makes longer ones", t.opts.Steps)
 	}
-	t.cost = costs{}
+	t.ledger.action = costs{}
 	flags := flags{}
 	for k := range min(t.opts.Hold, t.opts.Steps-t.steps) {
 		t.decide(action, k)
@@ -192,56 +155,99 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 			return envs.Outcome{}, err
 		}
 	}
-	t.flags, t.follow = flags, nil
-	return envs.Outcome{Reward: -t.weighted(&t.cost)}, nil
+	t.flags, t.plan.follow = flags, nil
+	return envs.Outcome{Reward: -t.ledger.weighted(&t.ledger.action)}, nil
 }
 
 // act is a step with the recommendation in force.
 func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
-	t.last = interval{}
+	d, admitted := &t.dynamics, t.admission.admit(t.rec)
+	d.last = interval{}
 	if t.opts.Mode == ModeInitial && t.steps == 0 {
-		if err := t.admitAll(ctx, c); err != nil {
+		if err := d.admitAll(ctx, c, &admitted); err != nil {
 			return err
 		}
 	}
-	if err := t.update(ctx, c); err != nil {
+	if err := d.retryResizes(ctx, c); err != nil {
 		return err
 	}
-	if err := t.runPods(ctx, c); err != nil {
+	if err := t.updater.update(ctx, c, d, &admitted); err != nil {
 		return err
 	}
-	if t.last.ooms > 0 {
-		t.lastKill = t.steps
+	most, err := d.run(ctx, c, t.in.coming()[t.steps])
+	if err != nil {
+		return err
 	}
-	if t.last.evictions+t.last.resizes > 0 {
-		t.lastMove = t.steps
-	}
-	t.charge()
+	t.metrics.observe(most)
+	t.ledger.note(&d.last, t.steps)
+	t.ledger.charge(&d.last, t.Interval(), len(d.pods))
 	t.note()
 	t.steps++
 	t.askUpstream(false)
-	return c.Advance(ctx, t.step)
+	return c.Advance(ctx, t.Interval())
 }
 
 // decide sets the recommendation in force for the k-th step that the action holds.
 func (t *Task) decide(action []float32, k int) {
 	var r Recommendation
 	switch {
-	case k > 0 && t.follow != nil:
-		r = t.follow()
-	case t.use:
-		r, t.use = t.given, false
+	case k > 0 && t.plan.follow != nil:
+		r = t.plan.follow()
+	case t.plan.use:
+		r, t.plan.use = t.plan.given, false
 	case k > 0 && t.src.discrete: // its factors have been applied
 		r = t.rec
 		t.secure(&r)
 	case t.src.discrete:
-		r = t.decodeDiscrete(int(action[0]))
+		r = decodeDiscrete(int(action[0]), t.rec.Target, t.admission.low, t.admission.high)
 		t.secure(&r)
 	default:
-		r = t.decode(action)
+		r = t.codec.decode(action, t.references())
 		t.secure(&r)
 	}
 	t.flags.repaired = r.repair()
-	t.flags.capped = t.cap(&r)
+	t.flags.capped = t.admission.cap(&r)
 	t.rec = r
+}
+
+// references returns the amounts of which elements of relative actions are factors: the peaks of
+// the last hour, or the same elements of what upstream's recommender gives; and no less than the
+// policy's least amounts.
+func (t *Task) references() (of references) {
+	low, hour := t.admission.low, &t.metrics.hour
+	for i := range of {
+		cpu, mem := hour[0].max(), hour[1].max()
+		if t.opts.Encoding == EncodingUpstream {
+			u := &t.feed.latest
+			v := [...]cluster.Resources{u.Lower, u.Target, u.Upper, u.Uncapped}[i]
+			cpu, mem = float64(v.MilliCPU), float64(v.MemoryBytes)
+		}
+		of[i] = [2]float64{max(cpu, float64(low.MilliCPU)), max(mem, float64(low.MemoryBytes))}
+	}
+	return of
+}
+
+// secure raises the memory of an action's recommendation, if the option safety asks for it: to
+// what upstream's recommender gives, the lower bound to the peak of the last day, and the target
+// to that and a margin, too. Limits are in proportion to the target.
+func (t *Task) secure(r *Recommendation) {
+	if t.opts.Safety != SafetyMemory {
+		return
+	}
+	peak, up := t.metrics.day[1].max(), &t.feed.latest
+	r.Lower.MemoryBytes = max(r.Lower.MemoryBytes, up.Lower.MemoryBytes, int64(peak))
+	r.Target.MemoryBytes = max(r.Target.MemoryBytes, up.Target.MemoryBytes, int64(math.Ceil(margin*peak)))
+	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, up.Upper.MemoryBytes)
+}
+
+// now returns the time at the end of the last step.
+func (t *Task) now() time.Duration { return time.Duration(t.steps) * t.Interval() }
+
+// instant returns the time of the last sample for upstream's recommender: since the first one
+// began or, where the pods run elsewhere, since 1970.
+func (t *Task) instant() time.Duration {
+	if t.live != nil {
+		return t.live.at
+	}
+	return time.Duration(t.in.history+t.steps) * t.Interval()
 }

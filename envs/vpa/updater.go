@@ -23,51 +23,61 @@ type candidate struct {
 	diff    float64
 }
 
+// updater evicts pods and resizes them in place by upstream's rules.
+type updater struct {
+	opts          *Options
+	requirements  []requirement // of evictions
+	evictAfterOOM time.Duration
+	candidates    []candidate
+	budget        budget
+}
+
+func newUpdater(src *source) updater {
+	return updater{opts: &src.opts, requirements: src.requirements, evictAfterOOM: seconds(src.opts.EvictAfterOOM)}
+}
+
 // update is one loop of the updater: it accepts pods, orders them, and evicts or resizes as
-// mode and budget permit.
-func (t *Task) update(ctx context.Context, c cluster.Cluster) error {
-	if err := t.retryResizes(ctx, c); err != nil {
-		return err
-	}
-	switch t.opts.Mode {
-	case ModeOff, ModeInitial:
+// mode and budget permit. r is in force, with the limits that admission sets.
+func (u *updater) update(ctx context.Context, c cluster.Cluster, d *dynamics, r *Recommendation) error {
+	if !u.acts(len(d.pods)) {
 		return nil
 	}
-	if len(t.pods) < t.opts.MinReplicas {
-		return nil
-	}
-	t.acceptAll(c.State().Now)
-	t.budget.begin(t.pods, len(t.pods), t.opts.Tolerance)
-	for _, one := range t.candidates {
-		if err := t.change(ctx, c, &t.pods[one.pod]); err != nil {
+	now := c.State().Now
+	u.acceptAll(d.pods, r, now)
+	u.budget.begin(d.pods, len(d.pods), u.opts.Tolerance)
+	for _, one := range u.candidates {
+		if err := u.change(ctx, c, d, &d.pods[one.pod], r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// acts reports whether mode and number of pods permit any change.
+func (u *updater) acts(pods int) bool {
+	return u.opts.Mode != ModeOff && u.opts.Mode != ModeInitial && pods >= u.opts.MinReplicas
+}
+
 // acceptAll lists the pods that the updater would change, in order.
-func (t *Task) acceptAll(now time.Duration) {
-	t.candidates = t.candidates[:0]
-	for i := range t.pods {
-		if one, ok := t.accept(i, now); ok {
-			t.insert(one)
+func (u *updater) acceptAll(pods []pod, r *Recommendation, now time.Duration) {
+	u.candidates = u.candidates[:0]
+	for i := range pods {
+		if one, ok := u.accept(&pods[i], r, now); ok {
+			one.pod = i
+			u.insert(one)
 		}
 	}
 }
 
-// accept reports whether the updater would change pod i, and in which order.
-func (t *Task) accept(i int, now time.Duration) (candidate, bool) {
-	p := &t.pods[i]
-	r := &t.rec
-	one := candidate{pod: i}
+// accept reports whether the updater would change a pod, and in which order.
+func (u *updater) accept(p *pod, r *Recommendation, now time.Duration) (one candidate, ok bool) {
 	if !p.scheduled {
 		return one, false // the updater considers pods that have a node
 	}
 	one.scaleUp = r.Target.MilliCPU > p.requests.MilliCPU || r.Target.MemoryBytes > p.requests.MemoryBytes
 	one.diff = difference(p.requests.MilliCPU, r.Target.MilliCPU) + difference(p.requests.MemoryBytes, r.Target.MemoryBytes)
-	if t.opts.Updater == UpdaterUsage {
-		return one, t.usageOutside(p)
+	if u.opts.Updater == UpdaterUsage {
+		return one, usageOutside(p, r)
 	}
 	outside := p.requests.MilliCPU < r.Lower.MilliCPU || p.requests.MilliCPU > r.Upper.MilliCPU ||
 		p.requests.MemoryBytes < r.Lower.MemoryBytes || p.requests.MemoryBytes > r.Upper.MemoryBytes
@@ -75,10 +85,10 @@ func (t *Task) accept(i int, now time.Duration) (candidate, bool) {
 	switch {
 	case outside:
 		accepted = true
-	case p.killed && p.ran < t.evictAfterOOM:
+	case p.killed && p.ran < u.evictAfterOOM:
 		accepted = one.diff > 0
 	}
-	return one, accepted && t.admits(p.requests)
+	return one, accepted && u.admits(p.requests, r.Target)
 }
 
 func difference(request, target int64) float64 {
@@ -86,20 +96,20 @@ func difference(request, target int64) float64 {
 }
 
 // usageOutside is the rule of the earlier project: usage at or outside a bound, or at a limit.
-func (t *Task) usageOutside(p *pod) bool {
+func usageOutside(p *pod, r *Recommendation) bool {
 	out := func(used, lower, upper, limit int64) bool {
 		return lower >= used || used >= upper || limit > 0 && used >= limit
 	}
-	return out(p.used.MilliCPU, t.rec.Lower.MilliCPU, t.rec.Upper.MilliCPU, p.limits.MilliCPU) ||
-		out(p.used.MemoryBytes, t.rec.Lower.MemoryBytes, t.rec.Upper.MemoryBytes, p.limits.MemoryBytes)
+	return out(p.used.MilliCPU, r.Lower.MilliCPU, r.Upper.MilliCPU, p.limits.MilliCPU) ||
+		out(p.used.MemoryBytes, r.Lower.MemoryBytes, r.Upper.MemoryBytes, p.limits.MemoryBytes)
 }
 
 // insert keeps the candidates in order: pods to scale up first, then larger differences, then
 // as they stand.
-func (t *Task) insert(one candidate) {
-	t.candidates = append(t.candidates, one)
-	for i := len(t.candidates) - 1; i > 0; i-- {
-		a, b := &t.candidates[i-1], &t.candidates[i]
+func (u *updater) insert(one candidate) {
+	u.candidates = append(u.candidates, one)
+	for i := len(u.candidates) - 1; i > 0; i-- {
+		a, b := &u.candidates[i-1], &u.candidates[i]
 		if a.scaleUp && !b.scaleUp || a.scaleUp == b.scaleUp && a.diff >= b.diff {
 			return
 		}
@@ -135,16 +145,16 @@ func (b *budget) spend(p *pod) {
 }
 
 // change evicts or resizes an accepted pod, if that is what the updater chooses.
-func (t *Task) change(ctx context.Context, c cluster.Cluster, p *pod) error {
+func (u *updater) change(ctx context.Context, c cluster.Cluster, d *dynamics, p *pod, r *Recommendation) error {
 	now := c.State().Now
-	switch t.choose(p, now) {
+	switch u.choose(p, r, now) {
 	case evictIt:
-		t.budget.spend(p)
-		return t.evict(ctx, c, p)
+		u.budget.spend(p)
+		return d.evict(ctx, c, p, r)
 	case resizeIt:
-		t.budget.spend(p)
-		p.want, p.want.Limits, p.since = t.rec, t.limitsFor(&t.rec), now
-		return t.resize(ctx, c, p)
+		u.budget.spend(p)
+		p.want, p.since = *r, now
+		return d.resize(ctx, c, p)
 	}
 	return nil
 }
@@ -160,15 +170,15 @@ const (
 
 // choose says what becomes of an accepted pod, as far as mode, budget and the state of its last
 // resize permit.
-func (t *Task) choose(p *pod, now time.Duration) verdict {
+func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
 	evict := leaveIt
-	if t.budget.permits(p) {
+	if u.budget.permits(p) {
 		evict = evictIt
 	}
-	if t.opts.Mode == ModeRecreate {
+	if u.opts.Mode == ModeRecreate {
 		return evict
 	}
-	stay := t.opts.Mode == ModeInPlace
+	stay := u.opts.Mode == ModeInPlace
 	switch p.resize {
 	case resizeDeferred:
 		if !stay {
@@ -188,28 +198,32 @@ func (t *Task) choose(p *pod, now time.Duration) verdict {
 		if !stay {
 			return evict
 		}
-		if t.rec.Target.MilliCPU >= p.forgotten.MilliCPU && t.rec.Target.MemoryBytes >= p.forgotten.MemoryBytes {
+		if r.Target.MilliCPU >= p.forgotten.MilliCPU && r.Target.MemoryBytes >= p.forgotten.MemoryBytes {
 			return leaveIt // until some target is lower than what was infeasible
 		}
 	}
-	limits := t.limitsFor(&t.rec)
-	if guaranteed(p.requests, p.limits) != guaranteed(t.rec.Target, limits) {
+	if guaranteed(p.requests, p.limits) != guaranteed(r.Target, r.Limits) {
 		if stay {
 			return leaveIt // the API rejects it: a resize may not change the QoS class
 		}
 		return evict
 	}
-	if t.rec.Target == p.requests && limits == p.limits || !t.budget.permits(p) {
+	if r.Target == p.requests && r.Limits == p.limits || !u.budget.permits(p) {
 		return leaveIt
 	}
 	return resizeIt
 }
 
+// guaranteed reports whether a pod is of the QoS class Guaranteed.
+func guaranteed(requests, limits cluster.Resources) bool {
+	return requests == limits
+}
+
 // admits reports whether every eviction requirement holds for a pod with these requests.
 // Upstream asks them of resizes in place as well.
-func (t *Task) admits(requests cluster.Resources) bool {
-	for _, r := range t.src.requirements {
-		if !r.holds(requests, t.rec.Target) {
+func (u *updater) admits(requests, target cluster.Resources) bool {
+	for _, r := range u.requirements {
+		if !r.holds(requests, target) {
 			return false
 		}
 	}

@@ -92,7 +92,7 @@ func TestUpstreamBaseline(t *testing.T) {
 			return
 		}
 		compared++
-		if diff := cmp.Diff(rows, [2]cluster.Resources{task.given.Lower, task.given.Target}); diff != "" {
+		if diff := cmp.Diff(rows, [2]cluster.Resources{task.plan.given.Lower, task.plan.given.Target}); diff != "" {
 			t.Errorf("after %d samples (-want +got):\n%s", step+1, diff)
 		}
 	})
@@ -110,12 +110,12 @@ func TestUpstreamSeesOOM(t *testing.T) {
 		if step == 0 {
 			return
 		}
-		if task.last.ooms != 1 {
-			t.Fatalf("%d OOM kills in the first step, want 1", task.last.ooms)
+		if task.dynamics.last.ooms != 1 {
+			t.Fatalf("%d OOM kills in the first step, want 1", task.dynamics.last.ooms)
 		}
 		// The sample of the step is the limit, 3600 MiB; the bump 1.2·max(3000, 3600) = 4320 MiB,
 		// whose bucket, 64, ends at 1e7·(1.05^65 − 1)/0.05 = 4567980111 B; with 15 % that is 5253177127.
-		if got := task.given.Target.MemoryBytes; got != 5253177127 {
+		if got := task.plan.given.Target.MemoryBytes; got != 5253177127 {
 			t.Errorf("memory target %d B after the kill, want 5253177127", got)
 		}
 	})
@@ -132,9 +132,9 @@ func TestGoldilocksBurstable(t *testing.T) {
 		// 1440 samples, the last of them high, so that the median is: 1168 m with its margin, of
 		// a confidence c = 1439/1440. Lower bound 1168·(1 + 0.001/c)^-2 = 1165.66, upper bound
 		// 1168·(1 + 1/c) = 2336.8.
-		p := &task.pods[0]
-		if p.requests.MilliCPU != 1165 || p.limits.MilliCPU != 2336 || task.sum.evictions > 1 {
-			t.Fatalf("step %d: request %d m, limit %d m after %d evictions", step, p.requests.MilliCPU, p.limits.MilliCPU, task.sum.evictions)
+		p := &task.dynamics.pods[0]
+		if p.requests.MilliCPU != 1165 || p.limits.MilliCPU != 2336 || task.ledger.sum.evictions > 1 {
+			t.Fatalf("step %d: request %d m, limit %d m after %d evictions", step, p.requests.MilliCPU, p.limits.MilliCPU, task.ledger.sum.evictions)
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestKRRSimple(t *testing.T) {
 		if step == 0 {
 			return
 		}
-		p := &task.pods[0]
+		p := &task.dynamics.pods[0]
 		want := [2]cluster.Resources{{MilliCPU: 1000, MemoryBytes: 5750 * mib}, {MilliCPU: 0, MemoryBytes: 5750 * mib}}
 		if diff := cmp.Diff(want, [2]cluster.Resources{p.requests, p.limits}); diff != "" {
 			t.Fatalf("step %d: requests and limits (-want +got):\n%s", step, diff)
@@ -163,7 +163,7 @@ func TestKRRLooksBackTwoWeeks(t *testing.T) {
 		usage[i] = cluster.Resources{MilliCPU: 10000, MemoryBytes: 50000 * mib}
 	}
 	play(t, task, "krr_simple", 3, func(step int) {
-		if got, want := task.given.Target, (cluster.Resources{MilliCPU: 1000, MemoryBytes: 5750 * mib}); step == 0 && got != want {
+		if got, want := task.plan.given.Target, (cluster.Resources{MilliCPU: 1000, MemoryBytes: 5750 * mib}); step == 0 && got != want {
 			t.Errorf("target %v, want %v", got, want)
 		}
 	})
@@ -176,13 +176,13 @@ func TestHindsightStatic(t *testing.T) {
 	task := lowHigh(t, func(o *Options) { o.Steps = 100 })
 	play(t, task, "hindsight_static", 100, func(step int) {
 		if step == 0 {
-			if got := task.given.Target; got.MilliCPU < 500 || got.MilliCPU > 1000 || got.MemoryBytes != 4175*mib {
+			if got := task.plan.given.Target; got.MilliCPU < 500 || got.MilliCPU > 1000 || got.MemoryBytes != 4175*mib {
 				t.Errorf("target %v, want 500 to 1000 m and 4175 MiB", got)
 			}
 		}
 	})
-	if task.sum.ooms != 0 || task.sum.throttledCPU != 0 {
-		t.Errorf("%d OOM kills, %v m throttled", task.sum.ooms, task.sum.throttledCPU)
+	if task.ledger.sum.ooms != 0 || task.ledger.sum.throttledCPU != 0 {
+		t.Errorf("%d OOM kills, %v m throttled", task.ledger.sum.ooms, task.ledger.sum.throttledCPU)
 	}
 }
 
