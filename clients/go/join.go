@@ -60,14 +60,11 @@ func cut[T any](s []T, from, to, n int) []T {
 	return s[from*k : to*k : to*k]
 }
 
+// copyBatch copies the state of src. Rewards and flags belong to a step: each step and reset sets them.
 func copyBatch(dst, src *envs.Batch) {
 	copy(dst.Obs, src.Obs)
 	copy(dst.Mask, src.Mask)
 	copy(dst.Info, src.Info)
-	copy(dst.Reward, src.Reward)
-	copy(dst.Terminated, src.Terminated)
-	copy(dst.Truncated, src.Truncated)
-	copy(dst.Invalid, src.Invalid)
 	copy(dst.FinalObs, src.FinalObs)
 	copy(dst.FinalMask, src.FinalMask)
 	copy(dst.FinalInfo, src.FinalInfo)

@@ -10,6 +10,7 @@ import (
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/server/wire"
 )
 
 // columns returns copies of what a batch has, by name.
@@ -30,7 +31,7 @@ func TestJoinKeepsRows(t *testing.T) {
 	opts := client.Options{Autoreset: envs.SameStep, MaxEpisodeSteps: 3}
 	var parts []*client.VecEnv
 	var want []map[string]any
-	for part := range 2 {
+	for part := range 3 {
 		v, seed := dial(t, s.WS, id, 2, opts), uint64(5+2*part)
 		if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
 			t.Fatal(err)
@@ -53,12 +54,12 @@ func TestJoinKeepsRows(t *testing.T) {
 	}
 	// The second part's first row begins again; the first part's rows have no new step, so that
 	// what a step alone gives is cleared.
-	b, err := j.Reset(ctx, envs.VecResetOptions{Mask: []bool{false, false, true, false}, Seeds: []uint64{0, 0, 42, 0}})
+	b, err := j.Reset(ctx, envs.VecResetOptions{Mask: []bool{false, false, true, false, false, false}, Seeds: []uint64{0, 0, 42, 0, 0, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := columns(b)
-	obs := len(b.Obs) / 4
+	obs, info := len(b.Obs)/6, len(b.Info)/6
 	if d := cmp.Diff(want[0]["Obs"], got["Obs"].([]float32)[:2*obs]); d != "" {
 		t.Errorf("observations of the first part (-want +got):\n%s", d)
 	}
@@ -75,8 +76,13 @@ func TestJoinKeepsRows(t *testing.T) {
 			t.Errorf("%s of the first part (-want +got):\n%s", name, d)
 		}
 	}
-	if d := cmp.Diff(append(slices.Clone(want[0]["EpisodeLength"].([]int64)), 0, 2), got["EpisodeLength"]); d != "" {
+	if d := cmp.Diff(append(slices.Clone(want[0]["EpisodeLength"].([]int64)), 0, 2, 1, 1), got["EpisodeLength"]); d != "" {
 		t.Errorf("lengths (-want +got):\n%s", d)
+	}
+
+	// The third part's episodes run, so that their infos are not those of a beginning.
+	if d := cmp.Diff(want[2]["Info"], got["Info"].([]float64)[4*info:]); d != "" || slices.Equal(b.Info[4*info:5*info], make([]float64, info)) {
+		t.Errorf("infos of the third part %v (-want +got):\n%s", b.Info[4*info:], d)
 	}
 
 	// The seed of the row is its own: a vector of this process begins the same with it.
@@ -88,6 +94,27 @@ func TestJoinKeepsRows(t *testing.T) {
 	}
 	if d := cmp.Diff(first.Obs, got["Obs"].([]float32)[2*obs:3*obs]); d != "" {
 		t.Errorf("observation of the row with seed 42 (-want +got):\n%s", d)
+	}
+}
+
+// An error of one part is the vector's, whether its request could not be sent or its reply not be read.
+func TestJoinReportsParts(t *testing.T) {
+	bad := replies{wire.TypeStep: func(w *wire.Writer, id uint64) { w.Head(2, "no", id) }}
+	j, err := client.Join(dial(t, serve(t, nil), "test/Two-v0", 2, client.Options{}), dial(t, serve(t, bad), "test/Two-v0", 2, client.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Reset(ctx, envs.VecResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Step(ctx, make([]float32, 4)); !errors.Is(err, client.ErrConnection) {
+		t.Errorf("Step: %v, want ErrConnection of the second part", err)
+	}
+	if _, err := j.Reset(ctx, envs.VecResetOptions{}); !errors.Is(err, client.ErrConnection) {
+		t.Errorf("Reset afterwards: %v, want ErrConnection of the second part", err)
+	}
+	if _, err := client.Join(); err == nil {
+		t.Error("Join of nothing: no error")
 	}
 }
 
