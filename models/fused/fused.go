@@ -42,19 +42,17 @@ type Network struct {
 	spec   models.Spec
 	params []models.Param
 	k      variant
-	towers []tower
+	towers []*tower
 	heads  []head
-	lstms  []lstm
+	lstms  []*lstm
+	nodes  *nodeRows // nil without nodes
+	graphs *graphs   // nil without edges
 
-	globals    []models.Range // parts of an observation that belong to no node or edge
-	global     []float32      // (rows, width of globals) copies of them
-	nodeInputs int            // width of a node's row with the globals
-	nodeRows   []float32      // (rows, nodes) such rows; empty without layers of messages
-	graphs     *graphs
-	stateSize  int
-	tile       int // rows that pass through all layers together
-	shard      int // rows whose gradients are summed first
-	parallel   int // least rows that workers share
+	stateSize int
+	widest    int // row of gradients that a worker holds
+	tile      int // rows that pass through all layers together
+	shard     int // rows whose gradients are summed first
+	parallel  int // least rows that workers share
 
 	rows    int       // of the last Forward; 0 before the first
 	num     int       // environments among them
@@ -165,7 +163,7 @@ func (n *Network) Backward(dOutputs []float32) error {
 	n.dOut = dOutputs
 	n.prepare()
 	for i := range n.lstms {
-		l := &n.lstms[i]
+		l := n.lstms[i]
 		clear(l.dOutput[:n.rows*l.out])
 	}
 	n.run(backward)

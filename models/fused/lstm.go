@@ -14,9 +14,8 @@ type lstm struct {
 	cells   []cell
 	in, out int
 	param   int       // weight of the dense layer, before its bias
-	pool    string    // of the nodes that it reads after the globals; empty if it reads the observation
+	pool    []pooling // of the nodes that it reads after the globals; empty if it reads the observation
 	x       []float32 // (rows, in) globals and pooled nodes
-	argmax  []int32   // nodes of the maxima, of no use
 	y       []float32 // results of the dense layer
 	dOutput []float32 // (rows, out) gradients of the results, which towers add
 }
@@ -35,10 +34,13 @@ type cell struct {
 	dh, dc       []float32 // (n, size) gradients that come from the next step
 }
 
-func newLSTM(s models.LSTM, spec models.Spec, params []models.Param, param *int) lstm {
-	l := lstm{in: params[*param].Shape[0], out: s.Hidden, param: *param, pool: s.Pool}
+func newLSTM(s models.LSTM, spec models.Spec, params []models.Param, param *int) *lstm {
+	l := &lstm{in: params[*param].Shape[0], out: s.Hidden, param: *param}
 	if s.Pool != "" {
-		l.argmax = make([]int32, spec.Nodes.Features)
+		l.pool = newPoolings(s.Pool, spec.Nodes.N, spec.Nodes.Features)
+		for _, p := range l.pool {
+			p.grow(1) // no gradient needs the others
+		}
 	}
 	if s.Layers == 0 {
 		*param += 2
@@ -59,7 +61,7 @@ func newLSTM(s models.LSTM, spec models.Spec, params []models.Param, param *int)
 
 func (l *lstm) grow(rows int) {
 	l.dOutput = aligned(rows * l.out)
-	if l.pool != "" {
+	if len(l.pool) > 0 {
 		l.x = aligned(rows * l.in)
 	}
 	if len(l.cells) == 0 {
@@ -126,9 +128,9 @@ func (n *Network) ForwardSequence(obs []float32, steps, num int, state []float32
 func (n *Network) forwardLSTMs(state []float32, starts []bool) {
 	offset := 0
 	for i := range n.lstms {
-		l := &n.lstms[i]
+		l := n.lstms[i]
 		x := n.input
-		if l.pool != "" {
+		if len(l.pool) > 0 {
 			n.poolRows(l)
 			x = l.x
 		}
@@ -148,20 +150,16 @@ func (n *Network) forwardLSTMs(state []float32, starts []bool) {
 // poolRows sets what an LSTM reads of the current batch: the globals, then the mean and the
 // maximum of the nodes' rows, or one of them.
 func (n *Network) poolRows(l *lstm) {
-	nodes := n.spec.Nodes
-	size := nodes.N * nodes.Features
+	nodes := n.nodes
 	for r := range n.rows {
-		obs, x := n.input[r*n.spec.Inputs:(r+1)*n.spec.Inputs], l.x[r*l.in:(r+1)*l.in]
-		for _, g := range n.globals {
+		obs, x := n.input[r*nodes.inputs:(r+1)*nodes.inputs], l.x[r*l.in:(r+1)*l.in]
+		for _, g := range nodes.ranges {
 			x = x[copy(x, obs[g.Start:g.End]):]
 		}
-		rows := obs[nodes.Offset : nodes.Offset+size]
-		if l.pool != models.Max {
-			n.meanRows(x[:nodes.Features], rows)
+		rows := obs[nodes.Offset : nodes.Offset+nodes.N*nodes.Features]
+		for _, p := range l.pool {
+			p.forward(n.k.kernels, x[:nodes.Features], rows, 0)
 			x = x[nodes.Features:]
-		}
-		if l.pool != models.Mean {
-			n.k.maxRows(x, l.argmax, rows)
 		}
 	}
 }
@@ -252,9 +250,9 @@ func shift(x []float32) {
 // backwardLSTMs sets the gradients of the LSTMs from those that towers have left.
 func (n *Network) backwardLSTMs() {
 	for i := range n.lstms {
-		l := &n.lstms[i]
+		l := n.lstms[i]
 		read := n.obs
-		if l.pool != "" {
+		if len(l.pool) > 0 {
 			read = l.x
 		}
 		if len(l.cells) == 0 {

@@ -2,7 +2,7 @@ package fused
 
 import "github.com/kubernasium/kubernasium/models"
 
-// A module is one step of a tower. Of the items of a worker's tile, rows of x are what the
+// A module is one step of a tower. The first has no x. Of the items of a worker's tile, rows of x are what the
 // module reads, rows of y its results, and rows of d the gradients of those.
 type module interface {
 	// grow makes room for that many items, given the memory of what the module reads. It returns
@@ -43,6 +43,28 @@ func (s stack) grow(items int) {
 func (s stack) prepare(k kernels) {
 	for i := range s {
 		s[i].prepare(k)
+	}
+}
+
+// forward returns the results of the worker's tile.
+func (s stack) forward(w *worker) []float32 {
+	var x []float32
+	for i := range s {
+		y := s[i].results(w)
+		s[i].forward(w, x, y)
+		x = y
+	}
+	return x
+}
+
+// backward goes down from d, the gradient of the results, as far as one is needed.
+func (s stack) backward(w *worker, d []float32) {
+	for i := len(s) - 1; i >= 0 && d != nil; i-- {
+		var x []float32
+		if i > 0 {
+			x = s[i-1].results(w)
+		}
+		d = s[i].backward(w, x, s[i].results(w), d[:w.items*s[i].width])
 	}
 }
 

@@ -21,19 +21,19 @@ type part struct {
 
 var _ module = (*nodeDense)(nil)
 
-func newNodeDense(n *Network, c *cursor, tw *tower) *nodeDense {
+// newNodeDense returns the layer. A nil lstm is none.
+func newNodeDense(c *cursor, n *Network, lstm *lstm, needsGradient bool) *nodeDense {
 	l := &nodeDense{net: n, weight: c.take(), bias: c.take()}
 	l.out = l.weight.shape[1]
-	features := n.spec.Nodes.Features
-	if globals := n.nodeInputs - features; globals > 0 {
-		l.parts = append(l.parts, part{memory: func() []float32 { return n.global }, width: globals, offset: features})
+	nodes := n.nodes
+	if globals := nodes.width - nodes.Features; globals > 0 {
+		l.parts = append(l.parts, part{memory: func() []float32 { return nodes.globals }, width: globals, offset: nodes.Features})
 	}
-	if tw.lstm < 0 {
+	if lstm == nil {
 		return l
 	}
-	lstm := &n.lstms[tw.lstm]
-	l.parts = append(l.parts, part{memory: lstm.output, width: lstm.out, offset: n.nodeInputs})
-	if tw.backward {
+	l.parts = append(l.parts, part{memory: lstm.output, width: lstm.out, offset: nodes.width})
+	if needsGradient {
 		l.beside, l.transposed = lstm, aligned(lstm.out*l.out)
 	}
 	return l
@@ -48,12 +48,12 @@ func (l *nodeDense) grow(items int, _ []float32) []float32 {
 
 func (l *nodeDense) prepare(k kernels) {
 	if len(l.transposed) > 0 {
-		k.transpose(l.transposed, l.weight.value[l.net.nodeInputs*l.out:], l.beside.out, l.out)
+		k.transpose(l.transposed, l.weight.value[l.net.nodes.width*l.out:], l.beside.out, l.out)
 	}
 }
 
 func (l *nodeDense) forward(w *worker, _, y []float32) {
-	nodes := l.net.spec.Nodes
+	nodes := l.net.nodes
 	start, ldstart := l.bias.value, 0
 	for i := range l.parts {
 		p := &l.parts[i]
@@ -67,7 +67,7 @@ func (l *nodeDense) forward(w *worker, _, y []float32) {
 
 // backward adds the gradient of the LSTM's results where they lie and returns nil.
 func (l *nodeDense) backward(w *worker, _, _, d []float32) []float32 {
-	nodes := l.net.spec.Nodes
+	nodes := l.net.nodes
 	sums := w.sums[:w.rows*l.out]
 	clear(sums)
 	of := w.gradient(l.weight)[:nodes.Features*l.out]
@@ -94,5 +94,5 @@ func (l *nodeDense) backward(w *worker, _, _, d []float32) []float32 {
 
 // rows returns the rows of the nodes of an observation of the worker's tile.
 func (l *nodeDense) rows(w *worker, r int) []float32 {
-	return l.net.obs[(w.lo+r)*l.net.spec.Inputs+l.net.spec.Nodes.Offset:]
+	return l.net.obs[(w.lo+r)*l.net.spec.Inputs+l.net.nodes.Offset:]
 }

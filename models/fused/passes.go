@@ -15,7 +15,7 @@ type worker struct {
 }
 
 func newWorker(n *Network) *worker {
-	items, widest := n.tile, n.widest()
+	items, widest := n.tile, n.widest
 	if n.spec.Nodes != nil {
 		items *= n.spec.Nodes.N
 	}
@@ -72,11 +72,11 @@ func (w *worker) forward(lo, hi int) {
 	for ; lo < hi; lo += n.tile {
 		w.lo, w.rows = lo, min(n.tile, hi-lo)
 		copy(n.obs[lo*n.spec.Inputs:(lo+w.rows)*n.spec.Inputs], n.input[lo*n.spec.Inputs:])
-		if n.spec.Nodes != nil {
-			n.gather(lo, w.rows)
+		if n.nodes != nil {
+			n.nodes.gather(n.obs, lo, lo+w.rows)
 		}
-		for t := range n.towers {
-			w.forwardTower(&n.towers[t])
+		for _, tw := range n.towers {
+			w.forwardTower(tw)
 		}
 		for h := range n.heads {
 			if hd := &n.heads[h]; hd.free {
@@ -91,19 +91,7 @@ func (w *worker) forward(lo, hi int) {
 func (w *worker) forwardTower(tw *tower) {
 	n := w.net
 	w.of(tw)
-	if tw.from >= 0 {
-		w.pool(tw, w.lo, w.rows)
-	}
-	if len(tw.rows) > 0 {
-		n.join(tw, w.lo, w.rows)
-	}
-	x := n.read(tw, w.lo)
-	for i := range tw.stack {
-		s := &tw.stack[i]
-		y := s.results(w)
-		s.forward(w, x, y)
-		x = y
-	}
+	x := tw.forward(w)
 	for _, h := range tw.heads {
 		hd := &n.heads[h]
 		if !tw.nodes {
@@ -114,23 +102,6 @@ func (w *worker) forwardTower(tw *tower) {
 			hd.affine(w, x[r*tw.each*hd.in:], tw.each, n.outputs[(w.lo+r)*n.width+hd.offset:], hd.out)
 		}
 	}
-}
-
-// read returns what a tower reads, from row lo on; nil if its first layer reads where that lies.
-func (n *Network) read(tw *tower, lo int) []float32 {
-	switch {
-	case tw.nodes && !tw.reads():
-		return nil
-	case len(tw.rows) > 0:
-		return tw.rows[lo*tw.each*tw.in:]
-	case tw.nodes:
-		return n.nodeRows[lo*tw.each*tw.in:]
-	case tw.lstm >= 0:
-		return n.lstms[tw.lstm].output()[lo*tw.in:]
-	case tw.from >= 0:
-		return tw.pooled[lo*tw.in:]
-	}
-	return n.obs[lo*tw.in:]
 }
 
 // backward sets the gradients of a shard, rows lo to hi, in grads or, for the first, in
@@ -145,7 +116,7 @@ func (w *worker) backward(lo, hi int) {
 		}
 		// Those who pool a tower come after it.
 		for i := len(n.towers) - 1; i >= 0; i-- {
-			w.backwardTower(i)
+			w.backwardTower(n.towers[i])
 		}
 		for h := range n.heads {
 			if hd := &n.heads[h]; hd.free {
@@ -156,45 +127,23 @@ func (w *worker) backward(lo, hi int) {
 	}
 }
 
-// backwardTower sets the gradients of tower index over a tile.
-func (w *worker) backwardTower(index int) {
-	n := w.net
-	tw := &n.towers[index]
+// backwardTower sets the gradients of a tower over a tile.
+func (w *worker) backwardTower(tw *tower) {
 	w.of(tw)
-	d := w.headGradients(index)
-	if !tw.learns() {
-		return
-	}
-	for i := len(tw.stack) - 1; i >= 0; i-- {
-		s := &tw.stack[i]
-		var x []float32
-		if i > 0 {
-			x = tw.stack[i-1].results(w)
-		} else {
-			x = n.read(tw, w.lo)
-		}
-		d = s.backward(w, x, s.results(w), d[:w.items*s.width])
-	}
-	if d != nil {
-		w.send(tw, d)
+	if d := w.headGradients(tw); tw.learns {
+		tw.backward(w, d)
 	}
 }
 
 // headGradients sets the gradients of the heads of a tower, and returns that of its results:
 // in d or, where the gradients of those who pool them are already, in tops.
-func (w *worker) headGradients(index int) []float32 {
+func (w *worker) headGradients(tw *tower) []float32 {
 	n := w.net
-	tw := &n.towers[index]
-	var x []float32
-	if top := tw.top(); top != nil {
-		x = top.results(w)
-	} else {
-		x = n.read(tw, w.lo)
-	}
+	x := tw.top().results(w)
 	d := w.d
 	var sum []float32 // over what reads the tower
 	if tw.readers > 0 {
-		d = w.tops[index]
+		d = w.tops[tw.index]
 		sum = d
 	}
 	for _, h := range tw.heads {
@@ -209,7 +158,7 @@ func (w *worker) headGradients(index int) []float32 {
 			sum = d
 		}
 	}
-	if sum == nil && tw.learns() { // only those read it who send no gradient
+	if sum == nil && tw.learns { // only those read it who send no gradient
 		clear(d[:w.items*tw.width()])
 	}
 	return d
@@ -223,19 +172,6 @@ func (w *worker) gatherHead(hd *head) []float32 {
 		copy(w.dHead[r*size:(r+1)*size], n.dOut[(w.lo+r)*n.width+hd.offset:])
 	}
 	return w.dHead
-}
-
-// send carries the gradient of what a tower reads to the LSTM or the node tower.
-func (w *worker) send(tw *tower, d []float32) {
-	switch {
-	case tw.nodes:
-		w.sendBeside(tw, d)
-	case tw.lstm >= 0:
-		all := w.net.lstms[tw.lstm].dOutput
-		w.k.add(all[w.lo*tw.in:(w.lo+w.rows)*tw.in], d)
-	default:
-		w.unpool(tw, d)
-	}
 }
 
 // other returns an array for gradients that is not d, which is such an array or one of tops.

@@ -1,0 +1,69 @@
+package fused
+
+// The modules of this file are what a tower starts with: they have no x.
+
+// given are numbers that are there when the tower starts and need no gradient: observations, or
+// rows of nodes.
+type given struct{ memory func() []float32 }
+
+var _ module = given{}
+
+func (g given) grow(int, []float32) []float32 { return g.memory() }
+
+func (given) prepare(kernels) {}
+
+func (given) forward(_ *worker, _, _ []float32) {}
+
+func (given) backward(_ *worker, _, _, _ []float32) []float32 { return nil }
+
+// memory are the results of an LSTM.
+type memory struct{ lstm *lstm }
+
+var _ module = memory{}
+
+func (m memory) grow(int, []float32) []float32 { return m.lstm.output() }
+
+func (memory) prepare(kernels) {}
+
+func (memory) forward(_ *worker, _, _ []float32) {}
+
+func (m memory) backward(w *worker, _, _, d []float32) []float32 {
+	width := m.lstm.out
+	w.k.add(m.lstm.dOutput[w.lo*width:(w.lo+w.rows)*width], d)
+	return nil
+}
+
+// A beside joins the results of an LSTM to each node's row.
+type beside struct {
+	nodes *nodeRows
+	lstm  *lstm
+}
+
+var _ module = (*beside)(nil)
+
+func (b *beside) width() int { return b.nodes.width + b.lstm.out }
+
+func (b *beside) grow(items int, _ []float32) []float32 { return aligned(items * b.width()) }
+
+func (b *beside) prepare(kernels) {}
+
+func (b *beside) forward(w *worker, _, y []float32) {
+	left, right := b.nodes.width, b.lstm.out
+	rows, results := b.nodes.rows[w.at*left:], b.lstm.output()[w.lo*right:]
+	for r := range w.rows {
+		for i := r * b.nodes.N; i < (r+1)*b.nodes.N; i++ {
+			to := y[i*(left+right) : (i+1)*(left+right)]
+			copy(to, rows[i*left:(i+1)*left])
+			copy(to[left:], results[r*right:(r+1)*right])
+		}
+	}
+}
+
+func (b *beside) backward(w *worker, _, _, d []float32) []float32 {
+	width, out, n := b.width(), b.lstm.out, b.nodes.N
+	for r := range w.rows {
+		row := w.lo + r
+		w.k.sumRows(b.lstm.dOutput[row*out:(row+1)*out], d[r*n*width+b.nodes.width:], n, width)
+	}
+	return nil
+}
