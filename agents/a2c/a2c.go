@@ -17,11 +17,15 @@
 package a2c
 
 import (
+	"context"
 	"fmt"
+	"io"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/rollout"
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
@@ -36,14 +40,16 @@ func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
 }
 
-// Learner is an A2C agent. It is not safe for concurrent use.
+// Learner is an A2C agent. Act and Observe fill the collector's rollout, Update learns from it and
+// clears it. It is not safe for concurrent use.
 type Learner struct {
-	*onpolicy.Collector
-	cfg  Config
-	dOut []float32
+	cfg       Config
+	actor     *onpolicy.Actor     // network, optimizer, normalization, random numbers, counters
+	collector *onpolicy.Collector // fills the rollout
+	dOut      []float32
 }
 
-var _ agents.Learner = (*Learner)(nil)
+var _ imitation.Learner = (*Learner)(nil)
 
 // New returns a learner for the environments, whose network net was built from NetworkSpec.
 // Everything random is drawn from seed.
@@ -55,64 +61,97 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	if err != nil {
 		return nil, err
 	}
-	c, err := onpolicy.NewCollector(cfg.NSteps, onpolicy.Settings{
+	a, err := onpolicy.NewActor(onpolicy.Settings{
 		Algo: Algo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if cfg.UseRMSProp {
-		c.Optimizer = optim.NewRMSprop(c.Params, optim.RMSpropConfig{Alpha: 0.99, Eps: cfg.RMSPropEps}) // [5]
+		a.Optimizer = optim.NewRMSprop(a.Params, optim.RMSpropConfig{Alpha: 0.99, Eps: cfg.RMSPropEps}) // [5]
 	} else {
-		c.Optimizer = optim.NewAdam(c.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-5})
+		a.Optimizer = optim.NewAdam(a.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-5})
 	}
-	return &Learner{Collector: c, cfg: cfg, dOut: make([]float32, cfg.NSteps*env.NumEnvs*spec.Outputs())}, nil
+	c, err := onpolicy.NewCollector(a, cfg.NSteps, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Learner{cfg: cfg, actor: a, collector: c, dOut: make([]float32, cfg.NSteps*env.NumEnvs*spec.Outputs())}, nil
 }
+
+// Act implements [agents.Policy]: it samples from the masked policy and records the step.
+func (l *Learner) Act(b *envs.Batch, actions []float32) error { return l.collector.Act(b, actions) }
+
+// Observe implements [agents.Learner]: it records what followed, with the values that bootstrap
+// it [3].
+func (l *Learner) Observe(next *envs.Batch) error { return l.collector.Observe(next) }
 
 // Update implements [agents.Learner]: once the rollout is full, it makes one gradient step over
 // it [1].
 func (l *Learner) Update() (agents.Metrics, error) {
-	if !l.Buf.Full() {
+	a, buf := l.actor, l.collector.Buf
+	if !buf.Full() {
 		return nil, nil
 	}
-	rate := l.cfg.LearningRate.At(1 - float64(l.NumTimesteps())/float64(l.cfg.TotalTimesteps))
-	l.Buf.Estimate(l.cfg.Gamma, l.cfg.GAELambda) // [2]
-	explained := rollout.ExplainedVariance(l.Buf.Value, l.Buf.Ret)
+	rate := l.cfg.LearningRate.At(1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps))
+	buf.Estimate(l.cfg.Gamma, l.cfg.GAELambda) // [2]
+	explained := rollout.ExplainedVariance(buf.Value, buf.Ret)
 	if l.cfg.NormalizeAdvantage {
-		rollout.Normalize(l.Buf.Adv)
+		rollout.Normalize(buf.Adv)
 	}
 	s, err := l.gradient()
 	if err != nil {
 		return nil, err
 	}
-	optim.ClipGradNorm(l.Params, l.cfg.MaxGradNorm) // [6]
-	l.Optimizer.Step(rate)
-	l.NUpdates++
-	l.Buf.Clear()
-	return s.Metrics(rate, explained, l.NUpdates), nil
+	optim.ClipGradNorm(a.Params, l.cfg.MaxGradNorm) // [6]
+	a.Optimizer.Step(rate)
+	a.NUpdates++
+	buf.Clear()
+	return s.Metrics(rate, explained, a.NUpdates), nil
 }
 
 // gradient returns the losses of the rollout and leaves their gradient in the parameters.
 func (l *Learner) gradient() (onpolicy.Losses, error) {
-	n, k := len(l.Buf.Adv), l.Spec().Outputs()
+	a, buf := l.actor, l.collector.Buf
+	n, k := len(buf.Adv), a.Spec().Outputs()
 	var s onpolicy.Losses
-	out, err := l.Net.Forward(l.Buf.Obs, n)
+	out, err := a.Net.Forward(buf.Obs, n)
 	if err != nil {
 		return s, fmt.Errorf("a2c: update: %w", err)
 	}
 	clear(l.dOut)
 	for r := range n {
-		action, mask := l.Row(r) // [4]
-		taken := onpolicy.Taken{Action: action, Mask: mask, Adv: float64(l.Buf.Adv[r]), Ret: l.Buf.Ret[r]}
-		l.AddLoss(&s, taken, out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
+		action, mask := l.collector.Row(r) // [4]
+		taken := onpolicy.Taken{Action: action, Mask: mask, Adv: float64(buf.Adv[r]), Ret: buf.Ret[r]}
+		a.AddLoss(&s, taken, out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
 	}
 	if err := s.Check(Algo, l.cfg.EntCoef, l.cfg.VfCoef, func() string {
-		return fmt.Sprintf("timestep %d, update %d, from %s", l.NumTimesteps(), l.NUpdates+1, l.Buf.Culprit())
+		return fmt.Sprintf("timestep %d, update %d, from %s", a.NumTimesteps(), a.NUpdates+1, buf.Culprit())
 	}); err != nil {
 		return s, err
 	}
-	if err := l.Net.Backward(l.dOut); err != nil {
+	if err := a.Net.Backward(l.dOut); err != nil {
 		return s, fmt.Errorf("a2c: update: %w", err)
 	}
 	return s, nil
 }
+
+// Greedy implements [agents.Learner].
+func (l *Learner) Greedy() agents.Policy { return l.actor.Greedy() }
+
+// Imitate implements [imitation.Learner] by behavioural cloning.
+func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agents.Metrics, error) {
+	return l.actor.Imitate(ctx, d)
+}
+
+// Save implements [agents.Learner]. It is an error in the middle of a rollout.
+func (l *Learner) Save(w io.Writer) error { return l.collector.Save(w) }
+
+// Load implements [agents.Learner], as [onpolicy.Actor.Load] does, and forgets the rollout.
+func (l *Learner) Load(r io.Reader) error { return l.collector.Load(r) }
+
+// Spec returns the description of the network.
+func (l *Learner) Spec() models.Spec { return l.actor.Spec() }
+
+// NumTimesteps returns the number of environment steps observed.
+func (l *Learner) NumTimesteps() int { return l.actor.NumTimesteps() }

@@ -24,10 +24,10 @@ func TestLossByHand(t *testing.T) {
 	cfg.EntCoef, cfg.VfCoef = 0.5, 0.25
 	net := agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, float32(math.Log(3)), 2} })
 	l := stubLearner(t, cfg, net, 1)
-	copy(l.Buf.Action, []float32{0, 1})
-	copy(l.Buf.Adv, []float32{2, -1})
-	copy(l.Buf.Ret, []float32{3, 0})
-	copy(l.Buf.Mask, []bool{true, true, false, true})
+	copy(l.collector.Buf.Action, []float32{0, 1})
+	copy(l.collector.Buf.Adv, []float32{2, -1})
+	copy(l.collector.Buf.Ret, []float32{3, 0})
+	copy(l.collector.Buf.Mask, []bool{true, true, false, true})
 	got, err := l.gradient()
 	if err != nil {
 		t.Fatal(err)
@@ -66,9 +66,9 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 		})
 		l := stubLearner(t, cfg, net, 1)
 		for i, a := range actions {
-			l.Buf.Action[i], l.Buf.Adv[i], l.Buf.Ret[i] = float32(a), float32(adv[i]), float32(ret[i])
+			l.collector.Buf.Action[i], l.collector.Buf.Adv[i], l.collector.Buf.Ret[i] = float32(a), float32(adv[i]), float32(ret[i])
 		}
-		copy(l.Buf.Mask, masks)
+		copy(l.collector.Buf.Mask, masks)
 		objective := func(x []float64) float64 {
 			loss := 0.0
 			for i, a := range actions {
@@ -106,7 +106,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 // rollOut fills the learner's rollout with steps of n environments without any end.
 func rollOut(t *testing.T, l *Learner, n int) {
 	t.Helper()
-	for k := 0; !l.Buf.Full(); k++ {
+	for k := 0; !l.collector.Buf.Full(); k++ {
 		b := agentstest.BatchOf(2, make([]float32, n)...)
 		for i := range n {
 			b.Reward[i] = float64(k*n + i)
@@ -179,15 +179,15 @@ func TestAgainstStableBaselines3(t *testing.T) {
 		configure(&cfg)
 		l := agentstest.SB3Learner(t, algorithm, cfg, graph.New)
 		agentstest.SB3Rollout{}.Play(t, l, 0, 4)
-		copy(l.Buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
-		l.Buf.Estimate(cfg.Gamma, cfg.GAELambda)              // Update normalizes the advantages in place
-		got.Advantages, got.Returns = slices.Clone(l.Buf.Adv), l.Buf.Ret
+		copy(l.collector.Buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
+		l.collector.Buf.Estimate(cfg.Gamma, cfg.GAELambda)              // Update normalizes the advantages in place
+		got.Advantages, got.Returns = slices.Clone(l.collector.Buf.Adv), l.collector.Buf.Ret
 		var err error
 		if got.Metrics, err = l.Update(); err != nil {
 			t.Fatal(err)
 		}
 		delete(got.Metrics, "train/learning_rate")
-		got.Params = agentstest.Flat(l.Params)
+		got.Params = agentstest.Flat(l.actor.Params)
 		return got
 	})
 }

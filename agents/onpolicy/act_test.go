@@ -21,7 +21,11 @@ func stubCollector(t *testing.T, nSteps int, net *agentstest.Stub, n int) *Colle
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewCollector(nSteps, Settings{Algo: "stub", Env: env, Spec: spec, Net: net, Seed: 1})
+	a, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, Net: net, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCollector(a, nSteps, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +45,7 @@ func TestMaskedActionsAreNeverChosen(t *testing.T) {
 	for k := range 64 {
 		// Episodes of 7 steps begin together: the observation is their step over 10.
 		want := float32(k % 7 % 2)
-		if err := l.Greedy().Act(b, greedy); err != nil {
+		if err := l.actor.Greedy().Act(b, greedy); err != nil {
 			t.Fatal(err)
 		}
 		b = agentstest.Step(t, l, v, b, actions)
@@ -137,7 +141,7 @@ func TestBootstrap(t *testing.T) {
 			v, b := agentstest.NewVec(t, envcheck.Timing(tc.length, tc.limit), n)
 			for k := range 5 {
 				b = agentstest.Step(t, l, v, b, make([]float32, n))
-				if got, want := l.NumTimesteps(), (k+1)*n; got != want {
+				if got, want := l.actor.NumTimesteps(), (k+1)*n; got != want {
 					t.Fatalf("NumTimesteps() = %d after %d steps, want %d", got, k+1, want)
 				}
 			}
@@ -171,10 +175,15 @@ func TestBootstrapOverRollouts(t *testing.T) {
 	}
 }
 
+// counted is a Collector with the count of its Actor.
+type counted struct{ *Collector }
+
+func (c counted) NumTimesteps() int { return c.actor.NumTimesteps() }
+
 func TestObserveRefusesRewards(t *testing.T) {
-	agentstest.CheckRefusesRewards(t, func() *Collector {
-		return stubCollector(t, 8, agentstest.NewStub(2, prefersSecond), 3)
-	}, func(l *Collector) {
+	agentstest.CheckRefusesRewards(t, func() counted {
+		return counted{stubCollector(t, 8, agentstest.NewStub(2, prefersSecond), 3)}
+	}, func(l counted) {
 		if l.Buf.Step() != 2 {
 			t.Errorf("after the error %d steps are recorded, want 2", l.Buf.Step())
 		}
@@ -196,7 +205,7 @@ func TestNetworkErrorsPassThrough(t *testing.T) {
 		}},
 		{"Greedy", func(l *Collector, net *agentstest.Stub) error {
 			net.Err = broken
-			return l.Greedy().Act(b, actions)
+			return l.actor.Greedy().Act(b, actions)
 		}},
 		{"Observe of a truncated episode", func(l *Collector, net *agentstest.Stub) error {
 			err := l.Act(b, actions)

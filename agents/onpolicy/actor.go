@@ -69,7 +69,6 @@ type Settings struct {
 	Spec      models.Spec
 	Net       models.Network // built from Spec
 	Seed      uint64         // of all that is random
-	SeqSteps  int            // steps of the sequences of a recurrent network
 }
 
 // NewActor returns an Actor without an Optimizer, which the caller sets.

@@ -9,13 +9,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// A Collector is an Actor that records rollouts of a fixed number of steps of each environment.
-// A learner embeds it, and once Buf is full it learns and clears Buf.
+// A Collector lets an Actor act and records rollouts of a fixed number of steps of each
+// environment. Once Buf is full, the learner learns and clears Buf.
 type Collector struct {
-	*Actor
 	Buf *rollout.Buffer
 	Seq *Sequences // of a recurrent network; nil of others
 
+	actor  *Actor
 	final  []float32 // normalized final observations
 	reward []float64 // normalized rewards
 }
@@ -28,24 +28,21 @@ type Sequences struct {
 	State  [][]float32 // of each piece of all environments, (N, StateSize)
 }
 
-// NewCollector returns a Collector of rollouts of nSteps steps of each environment.
-func NewCollector(nSteps int, s Settings) (*Collector, error) {
-	a, err := NewActor(s)
-	if err != nil {
-		return nil, err
-	}
-	n, size := s.Env.NumEnvs, s.Env.Obs.Size()
+// NewCollector returns a Collector of rollouts of nSteps steps of each environment; a recurrent
+// network sees them again in sequences of seqSteps.
+func NewCollector(a *Actor, nSteps, seqSteps int) (*Collector, error) {
+	n, size := a.Env.NumEnvs, a.Env.Obs.Size()
 	c := &Collector{
-		Actor: a, Buf: rollout.New(nSteps, n, size, s.Env.Act.Size(), space.MaskSize(s.Env.Act)),
+		Buf: rollout.New(nSteps, n, size, a.Env.Act.Size(), space.MaskSize(a.Env.Act)), actor: a,
 		final: make([]float32, n*size), reward: make([]float64, n),
 	}
 	if a.Memory.Recurrent() {
-		if s.SeqSteps < 1 || nSteps%s.SeqSteps != 0 {
-			return nil, fmt.Errorf("%s: rollouts of %d steps in sequences of %d", s.Algo, nSteps, s.SeqSteps)
+		if seqSteps < 1 || nSteps%seqSteps != 0 {
+			return nil, fmt.Errorf("%s: rollouts of %d steps in sequences of %d", a.Algo, nSteps, seqSteps)
 		}
-		c.Seq = &Sequences{Steps: s.SeqSteps, Begins: make([]bool, nSteps*n), State: make([][]float32, nSteps/s.SeqSteps)}
+		c.Seq = &Sequences{Steps: seqSteps, Begins: make([]bool, nSteps*n), State: make([][]float32, nSteps/seqSteps)}
 		for i := range c.Seq.State {
-			c.Seq.State[i] = make([]float32, n*s.Spec.StateSize())
+			c.Seq.State[i] = make([]float32, n*a.spec.StateSize())
 		}
 	}
 	return c, nil
@@ -57,55 +54,55 @@ func NewCollector(nSteps int, s Settings) (*Collector, error) {
 // Source of the masks: Huang and Ontañón, "A Closer Look at Invalid Action Masking in Policy
 // Gradient Algorithms", arXiv:2006.14171.
 func (c *Collector) Act(b *envs.Batch, actions []float32) error {
-	buf := c.Buf
+	a, buf := c.actor, c.Buf
 	from, to := buf.Rows()
-	c.Norm.Start(b.Obs)
+	a.Norm.Start(b.Obs)
 	obs := buf.Obs[from*buf.ObsSize : to*buf.ObsSize]
-	c.Norm.Obs(obs, b.Obs)
+	a.Norm.Obs(obs, b.Obs)
 	if q := c.Seq; q != nil {
 		for i := range buf.N {
 			q.Begins[from+i] = b.Begins(i)
 		}
 		if t := buf.Step(); t%q.Steps == 0 {
-			copy(q.State[t/q.Steps], c.Memory.state)
+			copy(q.State[t/q.Steps], a.Memory.state)
 		}
 	}
-	out, err := c.Memory.Step(obs, b)
+	out, err := a.Memory.Step(obs, b)
 	if err != nil {
-		return fmt.Errorf("%s: act: %w", c.Algo, err)
+		return fmt.Errorf("%s: act: %w", a.Algo, err)
 	}
 	copy(buf.Mask[from*buf.MaskSize:to*buf.MaskSize], b.Mask)
-	k := c.spec.Outputs()
+	k := a.spec.Outputs()
 	for i := range buf.N {
 		row, r := out[i*k:(i+1)*k], from+i
-		c.Dist.Condition(row, b.Mask[i*buf.MaskSize:(i+1)*buf.MaskSize])
+		a.Dist.Condition(row, b.Mask[i*buf.MaskSize:(i+1)*buf.MaskSize])
 		sampled := buf.Action[r*buf.ActSize : (r+1)*buf.ActSize]
-		c.Dist.Sample(c.Rng, sampled)
-		buf.LogProb[r] = float32(c.Dist.LogProb(sampled))
-		buf.Value[r] = row[c.Value]
+		a.Dist.Sample(a.Rng, sampled)
+		buf.LogProb[r] = float32(a.Dist.LogProb(sampled))
+		buf.Value[r] = row[a.Value]
 		played := actions[i*buf.ActSize : (i+1)*buf.ActSize]
 		copy(played, sampled)
-		c.Clip(played)
+		a.Clip(played)
 	}
 	return nil
 }
 
 // Observe implements [agents.Learner].
 func (c *Collector) Observe(next *envs.Batch) error {
-	if err := c.CheckRewards(next.Reward); err != nil {
+	a, buf := c.actor, c.Buf
+	if err := a.CheckRewards(next.Reward); err != nil {
 		return err
 	}
-	buf := c.Buf
 	from, to := buf.Rows()
 	copy(c.reward, next.Reward)
-	c.Norm.Seen(next.Obs, c.reward, next.Terminated, next.Truncated)
+	a.Norm.Seen(next.Obs, c.reward, next.Terminated, next.Truncated)
 	copy(buf.Reward[from:to], c.reward)
 	copy(buf.Terminated[from:to], next.Terminated)
 	copy(buf.Truncated[from:to], next.Truncated)
 	if err := c.bootstrap(next, from); err != nil {
 		return err
 	}
-	c.Advance(buf.N)
+	a.Advance(buf.N)
 	buf.Advance()
 	if buf.Full() {
 		return c.valueOfNext(next.Obs, to-buf.N)
@@ -119,7 +116,7 @@ func (c *Collector) Observe(next *envs.Batch) error {
 //
 // Source: Pardo et al., "Time Limits in Reinforcement Learning", arXiv:1712.00378, section 3.
 func (c *Collector) bootstrap(next *envs.Batch, from int) error {
-	buf, any := c.Buf, false
+	a, buf, any := c.actor, c.Buf, false
 	for i := range buf.N {
 		any = any || (next.Truncated[i] && !next.Terminated[i])
 	}
@@ -133,14 +130,14 @@ func (c *Collector) bootstrap(next *envs.Batch, from int) error {
 	if !any {
 		return nil
 	}
-	c.Norm.Obs(c.final, next.FinalObs)
-	out, err := c.Memory.Peek(c.final, buf.N)
+	a.Norm.Obs(c.final, next.FinalObs)
+	out, err := a.Memory.Peek(c.final, buf.N)
 	if err != nil {
-		return fmt.Errorf("%s: value of final observations: %w", c.Algo, err)
+		return fmt.Errorf("%s: value of final observations: %w", a.Algo, err)
 	}
 	for i := range buf.N {
 		if next.Truncated[i] && !next.Terminated[i] {
-			buf.NextValue[from+i] = out[i*c.spec.Outputs()+c.Value]
+			buf.NextValue[from+i] = out[i*a.spec.Outputs()+a.Value]
 		}
 	}
 	return nil
@@ -148,14 +145,15 @@ func (c *Collector) bootstrap(next *envs.Batch, from int) error {
 
 // valueOfNext sets the values that follow the last step of the rollout.
 func (c *Collector) valueOfNext(obs []float32, from int) error {
-	c.Norm.Obs(c.final, obs)
-	out, err := c.Memory.Peek(c.final, c.Buf.N)
+	a, buf := c.actor, c.Buf
+	a.Norm.Obs(c.final, obs)
+	out, err := a.Memory.Peek(c.final, buf.N)
 	if err != nil {
-		return fmt.Errorf("%s: value of the last observations: %w", c.Algo, err)
+		return fmt.Errorf("%s: value of the last observations: %w", a.Algo, err)
 	}
-	for i := range c.Buf.N {
-		if !c.Buf.Terminated[from+i] && !c.Buf.Truncated[from+i] {
-			c.Buf.NextValue[from+i] = out[i*c.spec.Outputs()+c.Value]
+	for i := range buf.N {
+		if !buf.Terminated[from+i] && !buf.Truncated[from+i] {
+			buf.NextValue[from+i] = out[i*a.spec.Outputs()+a.Value]
 		}
 	}
 	return nil
@@ -170,14 +168,14 @@ func (c *Collector) Row(r int) (action []float32, mask []bool) {
 // Save implements [agents.Learner]. It is an error in the middle of a rollout.
 func (c *Collector) Save(w io.Writer) error {
 	if c.Buf.Step() != 0 {
-		return fmt.Errorf("%s: save %d steps into a rollout, want before its first step", c.Algo, c.Buf.Step())
+		return fmt.Errorf("%s: save %d steps into a rollout, want before its first step", c.actor.Algo, c.Buf.Step())
 	}
-	return c.Actor.Save(w)
+	return c.actor.Save(w)
 }
 
 // Load implements [agents.Learner], as Actor.Load does, and forgets the rollout.
 func (c *Collector) Load(r io.Reader) error {
-	if err := c.Actor.Load(r); err != nil {
+	if err := c.actor.Load(r); err != nil {
 		return err
 	}
 	c.Buf.Clear()

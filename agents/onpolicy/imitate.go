@@ -112,7 +112,7 @@ func (a *Actor) Imitate(ctx context.Context, d imitation.Demonstration) (agents.
 	if err != nil {
 		return nil, err
 	}
-	c := &cloning{Actor: a, rec: rec, demo: d, adam: optim.NewAdam(a.Params, optim.DefaultAdam()), after: make([]float32, len(rec.Ends))}
+	c := &cloning{actor: a, rec: rec, demo: d, adam: optim.NewAdam(a.Params, optim.DefaultAdam()), after: make([]float32, len(rec.Ends))}
 	epoch := c.rowsEpoch
 	if a.Memory.Recurrent() {
 		epoch = c.sequencesEpoch
@@ -126,9 +126,9 @@ func (a *Actor) Imitate(ctx context.Context, d imitation.Demonstration) (agents.
 	return c.sums.metrics(), nil
 }
 
-// cloning is an Actor at behavioural cloning.
+// cloning is the behavioural cloning of a demonstration by an Actor.
 type cloning struct {
-	*Actor
+	actor *Actor
 	rec   *Demonstrated
 	demo  imitation.Demonstration
 	step  int // gradient steps so far
@@ -143,24 +143,25 @@ type cloning struct {
 
 // rowsEpoch goes once through all steps, in shuffled minibatches.
 func (c *cloning) rowsEpoch(ctx context.Context) error {
+	a, outputs := c.actor, c.actor.spec.Outputs()
 	size, n := c.rec.ObsSize, min(imitateBatch, len(c.rec.Ret))
 	if c.perm == nil {
-		c.obs, c.dOut = make([]float32, n*size), make([]float32, n*c.spec.Outputs())
+		c.obs, c.dOut = make([]float32, n*size), make([]float32, n*outputs)
 	}
 	for from := 0; from < len(c.after); from += n {
 		some := c.rec.Ends[from:min(from+n, len(c.after))]
 		for i, e := range some {
 			copy(c.obs[i*size:(i+1)*size], e.Obs)
 		}
-		out, err := c.Net.Forward(c.obs, n)
+		out, err := a.Net.Forward(c.obs, n)
 		if err != nil {
-			return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+			return fmt.Errorf("%s: imitate: %w", a.Algo, err)
 		}
 		for i := range some {
-			c.after[from+i] = out[i*c.spec.Outputs()+c.Value]
+			c.after[from+i] = out[i*outputs+a.Value]
 		}
 	}
-	c.rec.Returns(c.gamma, c.after)
+	c.rec.Returns(a.gamma, c.after)
 	c.shuffle(len(c.rec.Ret))
 	for from := 0; from+n <= len(c.perm); from += n { // what is left over has its turn in another epoch
 		if err := ctx.Err(); err != nil {
@@ -170,7 +171,7 @@ func (c *cloning) rowsEpoch(ctx context.Context) error {
 		for i, r := range batch {
 			copy(c.obs[i*size:(i+1)*size], c.rec.Obs[r*size:])
 		}
-		out, err := c.Net.Forward(c.obs, n)
+		out, err := a.Net.Forward(c.obs, n)
 		if err := c.learn(batch, out, err); err != nil {
 			return err
 		}
@@ -184,19 +185,20 @@ const imitateSteps = 32
 // sequencesEpoch goes once through pieces of all environments, in shuffled order, each from the
 // state that the network had before it at the epoch's beginning.
 func (c *cloning) sequencesEpoch(ctx context.Context) error {
+	a := c.actor
 	steps := min(imitateSteps, c.rec.T)
 	rows := steps * c.rec.N
 	if c.perm == nil {
-		c.dOut, c.obs = make([]float32, rows*c.spec.Outputs()), make([]float32, c.rec.N*c.rec.ObsSize)
+		c.dOut, c.obs = make([]float32, rows*a.spec.Outputs()), make([]float32, c.rec.N*c.rec.ObsSize)
 		c.state = make([][]float32, c.rec.T/steps)
 		for i := range c.state {
-			c.state[i] = make([]float32, c.rec.N*c.spec.StateSize())
+			c.state[i] = make([]float32, c.rec.N*a.spec.StateSize())
 		}
 	}
 	if err := c.listen(steps); err != nil {
 		return err
 	}
-	c.rec.Returns(c.gamma, c.after)
+	c.rec.Returns(a.gamma, c.after)
 	c.shuffle(len(c.state))
 	batch := make([]int, rows)
 	for _, piece := range c.perm {
@@ -207,7 +209,7 @@ func (c *cloning) sequencesEpoch(ctx context.Context) error {
 		for i := range batch {
 			batch[i] = from + i
 		}
-		out, err := c.Memory.lstm.ForwardSequence(c.rec.Obs[from*c.rec.ObsSize:(from+rows)*c.rec.ObsSize], steps, c.rec.N, c.state[piece], c.rec.Begins[from:from+rows])
+		out, err := a.Memory.lstm.ForwardSequence(c.rec.Obs[from*c.rec.ObsSize:(from+rows)*c.rec.ObsSize], steps, c.rec.N, c.state[piece], c.rec.Begins[from:from+rows])
 		if err := c.learn(batch, out, err); err != nil {
 			return err
 		}
@@ -218,16 +220,17 @@ func (c *cloning) sequencesEpoch(ctx context.Context) error {
 // listen goes through the demonstration and keeps the state before each piece, and the values of
 // what followed the ends.
 func (c *cloning) listen(steps int) error {
+	a := c.actor
 	rec, n, size := c.rec, c.rec.N, c.rec.ObsSize
-	state := make([]float32, n*c.spec.StateSize())
+	state := make([]float32, n*a.spec.StateSize())
 	beyond, none := make([]float32, len(state)), make([]bool, n)
 	ends := 0
 	for t := range rec.T {
 		if t%steps == 0 && t/steps < len(c.state) {
 			copy(c.state[t/steps], state)
 		}
-		if _, err := c.Memory.lstm.ForwardStep(rec.Obs[t*n*size:(t+1)*n*size], n, state, rec.Begins[t*n:(t+1)*n]); err != nil {
-			return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+		if _, err := a.Memory.lstm.ForwardStep(rec.Obs[t*n*size:(t+1)*n*size], n, state, rec.Begins[t*n:(t+1)*n]); err != nil {
+			return fmt.Errorf("%s: imitate: %w", a.Algo, err)
 		}
 		first := ends
 		for ; ends < len(rec.Ends) && rec.Ends[ends].Row < (t+1)*n; ends++ {
@@ -237,12 +240,12 @@ func (c *cloning) listen(steps int) error {
 			continue
 		}
 		copy(beyond, state)
-		out, err := c.Memory.lstm.ForwardStep(c.obs, n, beyond, none)
+		out, err := a.Memory.lstm.ForwardStep(c.obs, n, beyond, none)
 		if err != nil {
-			return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+			return fmt.Errorf("%s: imitate: %w", a.Algo, err)
 		}
 		for k, e := range rec.Ends[first:ends] {
-			c.after[first+k] = out[e.Row%n*c.spec.Outputs()+c.Value]
+			c.after[first+k] = out[e.Row%n*a.spec.Outputs()+a.Value]
 		}
 	}
 	return nil
@@ -255,7 +258,7 @@ func (c *cloning) shuffle(n int) {
 			c.perm[i] = i
 		}
 	}
-	c.Rng.Shuffle(n, func(i, j int) { c.perm[i], c.perm[j] = c.perm[j], c.perm[i] })
+	c.actor.Rng.Shuffle(n, func(i, j int) { c.perm[i], c.perm[j] = c.perm[j], c.perm[i] })
 }
 
 // learn makes a gradient step for the given rows, whose outputs, or the error of computing
@@ -265,10 +268,10 @@ func (c *cloning) learn(rows []int, out []float32, err error) error {
 		err = c.gradient(rows, out)
 	}
 	if err == nil {
-		err = c.Net.Backward(c.dOut)
+		err = c.actor.Net.Backward(c.dOut)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: imitate: %w", c.Algo, err)
+		return fmt.Errorf("%s: imitate: %w", c.actor.Algo, err)
 	}
 	c.adam.Step(c.demo.Rate(c.step, c.demo.Epochs*c.stepsEach(), imitateRate))
 	c.step++
@@ -277,7 +280,7 @@ func (c *cloning) learn(rows []int, out []float32, err error) error {
 
 // stepsEach returns the gradient steps of an epoch.
 func (c *cloning) stepsEach() int {
-	if c.Memory.Recurrent() {
+	if c.actor.Memory.Recurrent() {
 		return len(c.state)
 	}
 	return len(c.rec.Ret) / min(imitateBatch, len(c.rec.Ret))
@@ -295,25 +298,26 @@ func (s *sums) metrics() agents.Metrics {
 
 // gradient sets the gradient of the loss of the given rows with respect to their outputs.
 func (c *cloning) gradient(rows []int, out []float32) error {
-	rec, k, weight := c.rec, c.spec.Outputs(), 1/float64(len(rows))
-	logStd, deviations := c.spec.Head(distribution.LogStdHead)
+	a := c.actor
+	rec, k, weight := c.rec, a.spec.Outputs(), 1/float64(len(rows))
+	logStd, deviations := a.spec.Head(distribution.LogStdHead)
 	mode := make([]float32, rec.ActSize)
 	s := &c.sums
 	clear(c.dOut)
 	for i, r := range rows {
 		row, d := out[i*k:(i+1)*k], c.dOut[i*k:(i+1)*k]
 		action := rec.Action[r*rec.ActSize : (r+1)*rec.ActSize]
-		c.Dist.Condition(row, rec.Mask[r*rec.MaskSize:(r+1)*rec.MaskSize])
-		s.negLogP -= c.Dist.LogProb(action)
-		s.entropy += c.Dist.Entropy()
-		if c.Dist.Mode(mode); slices.Equal(mode, action) {
+		a.Dist.Condition(row, rec.Mask[r*rec.MaskSize:(r+1)*rec.MaskSize])
+		s.negLogP -= a.Dist.LogProb(action)
+		s.entropy += a.Dist.Entropy()
+		if a.Dist.Mode(mode); slices.Equal(mode, action) {
 			s.right++
 		}
-		c.Dist.Grad(d, action, -weight, -weight*imitateEntropy)
+		a.Dist.Grad(d, action, -weight, -weight*imitateEntropy)
 		clear(d[logStd : logStd+deviations])
-		e := float64(row[c.Value]) - float64(rec.Ret[r])
+		e := float64(row[a.Value]) - float64(rec.Ret[r])
 		s.value += e * e
-		d[c.Value] += float32(2 * weight * imitateValueCoef * e)
+		d[a.Value] += float32(2 * weight * imitateValueCoef * e)
 		s.steps++
 	}
 	if loss := s.negLogP + s.value; math.IsNaN(loss) || math.IsInf(loss, 0) {

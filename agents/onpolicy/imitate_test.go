@@ -23,7 +23,7 @@ func watched(t *testing.T, length, limit int) *Demonstrated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := l.Watch(context.Background(), imitation.Demonstration{Envs: v, Teacher: teacher, Steps: 9, Epochs: 1, Seed: 1})
+	rec, err := l.actor.Watch(context.Background(), imitation.Demonstration{Envs: v, Teacher: teacher, Steps: 9, Epochs: 1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,15 @@ func collector(t *testing.T, net *agentstest.Stub, act space.Space, norm normali
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewCollector(2, Settings{Algo: "stub", Env: env, Spec: spec, Net: net, Normalize: norm, Gamma: 0.5, Seed: 1})
+	a, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, Net: net, Normalize: norm, Gamma: 0.5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Optimizer = optim.NewAdam(c.Params, optim.DefaultAdam())
+	c, err := NewCollector(a, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.actor.Optimizer = optim.NewAdam(c.actor.Params, optim.DefaultAdam())
 	return c
 }
 
@@ -86,8 +90,8 @@ func TestBoxActionsAreClipped(t *testing.T) {
 	act := space.NewBox(-0.5, 0.25, 1)
 	net := agentstest.NewStub(2, nil)
 	c := collector(t, net, act, normalize.Normalization{})
-	row := make([]float32, c.Spec().Outputs())
-	from, _ := c.Spec().Head("action_net")
+	row := make([]float32, c.actor.Spec().Outputs())
+	from, _ := c.actor.Spec().Head("action_net")
 	row[from] = 5
 	net.Outputs = func([]float32, float32) []float32 { return row }
 	b := agentstest.BatchOf(0, 0, 0)
@@ -99,7 +103,7 @@ func TestBoxActionsAreClipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, policy := range map[string]agents.Policy{"Act": c, "Greedy": c.Greedy(), "NewPolicy": loaded} {
+	for name, policy := range map[string]agents.Policy{"Act": c, "Greedy": c.actor.Greedy(), "NewPolicy": loaded} {
 		actions := make([]float32, 2)
 		if err := policy.Act(b, actions); err != nil {
 			t.Fatal(err)
@@ -132,7 +136,7 @@ func TestPoliciesNormalize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, policy := range map[string]agents.Policy{"Greedy": c.Greedy(), "NewPolicy": loaded} {
+	for name, policy := range map[string]agents.Policy{"Greedy": c.actor.Greedy(), "NewPolicy": loaded} {
 		actions, scores := make([]float32, 2), make([]float32, 4)
 		if err := policy.Act(agentstest.BatchOf(2, 5, 1), actions); err != nil {
 			t.Fatal(err)
@@ -187,7 +191,7 @@ func TestWatchRecords(t *testing.T) {
 	const n = 2
 	c := collector(t, agentstest.NewStub(2, prefersSecond), space.Discrete{N: 2}, normalize.Normalization{})
 	v, _ := agentstest.NewVec(t, envcheck.Timing(100, 3), n)
-	rec, err := c.Watch(context.Background(), imitation.Demonstration{Envs: v, Teacher: alternating{}, Steps: 8, Epochs: 1, Seed: 1})
+	rec, err := c.actor.Watch(context.Background(), imitation.Demonstration{Envs: v, Teacher: alternating{}, Steps: 8, Epochs: 1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +229,7 @@ func TestWatchNormalizes(t *testing.T) {
 	const n = 2
 	c := collector(t, agentstest.NewStub(2, prefersSecond), space.Discrete{N: 2}, normalized())
 	v, _ := agentstest.NewVec(t, envcheck.Timing(100, 3), n)
-	rec, err := c.Watch(context.Background(), imitation.Demonstration{Envs: v, Teacher: alternating{}, Steps: 6, Epochs: 1, Seed: 1})
+	rec, err := c.actor.Watch(context.Background(), imitation.Demonstration{Envs: v, Teacher: alternating{}, Steps: 6, Epochs: 1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,9 +90,9 @@ func record(t *testing.T, cfg Config, rows []lossRow) (l *Learner, net *agentste
 	for i, r := range rows {
 		logp, _ := logSoftmax(r.logits[:], r.mask, r.action)
 		old := float32(logp - math.Log(r.ratio))
-		l.Buf.Obs[i], l.Buf.Action[i], l.Buf.LogProb[i] = float32(i), float32(r.action), old
-		l.Buf.Adv[i], l.Buf.Value[i], l.Buf.Ret[i] = float32(r.adv), float32(r.old), float32(r.ret)
-		copy(l.Buf.Mask[3*i:], r.mask[:])
+		l.collector.Buf.Obs[i], l.collector.Buf.Action[i], l.collector.Buf.LogProb[i] = float32(i), float32(r.action), old
+		l.collector.Buf.Adv[i], l.collector.Buf.Value[i], l.collector.Buf.Ret[i] = float32(r.adv), float32(r.old), float32(r.ret)
+		copy(l.collector.Buf.Mask[3*i:], r.mask[:])
 		oldLogProb = append(oldLogProb, float64(old))
 		for _, x := range append(r.logits[:], r.value) {
 			outputs = append(outputs, float64(float32(x)))

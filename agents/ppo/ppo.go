@@ -10,12 +10,16 @@
 package ppo
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/rollout"
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
@@ -30,13 +34,15 @@ func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
 }
 
-// Learner is a PPO agent. It is not safe for concurrent use.
+// Learner is a PPO agent. Act and Observe fill the collector's rollout, Update learns from it and
+// clears it. It is not safe for concurrent use.
 type Learner struct {
-	*onpolicy.Collector
-	cfg   Config
-	perm  []int // of rows or, of a recurrent policy, of sequences
-	rows  []int // of a minibatch of sequences
-	batch minibatch
+	cfg       Config
+	actor     *onpolicy.Actor     // network, optimizer, normalization, random numbers, counters
+	collector *onpolicy.Collector // fills the rollout
+	perm      []int               // of rows or, of a recurrent policy, of sequences
+	rows      []int               // of a minibatch of sequences
+	batch     minibatch
 }
 
 // minibatch is the memory into which rows of the rollout are gathered.
@@ -46,7 +52,7 @@ type minibatch struct {
 	begins         []bool
 }
 
-var _ agents.Learner = (*Learner)(nil)
+var _ imitation.Learner = (*Learner)(nil)
 
 // New returns a learner for the environments, whose network net was built from NetworkSpec.
 // Everything random is drawn from seed.
@@ -58,19 +64,24 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	if err != nil {
 		return nil, err
 	}
-	return newLearner(cfg, onpolicy.Settings{
+	return newLearner(cfg, 0, onpolicy.Settings{
 		Algo: Algo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed,
 	})
 }
 
-func newLearner(cfg Config, s onpolicy.Settings) (*Learner, error) {
-	c, err := onpolicy.NewCollector(cfg.NSteps, s) // [1]
+// newLearner returns a learner, of a recurrent policy with sequences of seqSteps.
+func newLearner(cfg Config, seqSteps int, s onpolicy.Settings) (*Learner, error) {
+	a, err := onpolicy.NewActor(s)
 	if err != nil {
 		return nil, err
 	}
-	c.Optimizer = optim.NewAdam(c.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-5}) // [3]
+	a.Optimizer = optim.NewAdam(a.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-5}) // [3]
+	c, err := onpolicy.NewCollector(a, cfg.NSteps, seqSteps)                                     // [1]
+	if err != nil {
+		return nil, err
+	}
 	rows, k := cfg.NSteps*s.Env.NumEnvs, cfg.BatchSize
-	l := &Learner{Collector: c, cfg: cfg, perm: make([]int, rows)}
+	l := &Learner{cfg: cfg, actor: a, collector: c, perm: make([]int, rows)}
 	l.batch = minibatch{obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()), adv: make([]float32, k)}
 	if c.Seq != nil {
 		l.perm, l.rows = make([]int, rows/c.Seq.Steps), make([]int, k)
@@ -79,25 +90,32 @@ func newLearner(cfg Config, s onpolicy.Settings) (*Learner, error) {
 	return l, nil
 }
 
+// Act implements [agents.Policy]: it samples from the masked policy and records the step.
+func (l *Learner) Act(b *envs.Batch, actions []float32) error { return l.collector.Act(b, actions) }
+
+// Observe implements [agents.Learner]: it records what followed, with the values that bootstrap it.
+func (l *Learner) Observe(next *envs.Batch) error { return l.collector.Observe(next) }
+
 // Update implements [agents.Learner]: once the rollout is full, it makes NEpochs passes over
 // it in shuffled minibatches [6].
 func (l *Learner) Update() (agents.Metrics, error) {
-	if !l.Buf.Full() {
+	a, buf := l.actor, l.collector.Buf
+	if !buf.Full() {
 		return nil, nil
 	}
-	progress := 1 - float64(l.NumTimesteps())/float64(l.cfg.TotalTimesteps)                                             // this rollout counted, as in SB3
+	progress := 1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps)                                             // this rollout counted, as in SB3
 	rate, clip, clipVf := l.cfg.LearningRate.At(progress), l.cfg.ClipRange.At(progress), l.cfg.ClipRangeVf.At(progress) // [4]
-	l.Buf.Estimate(l.cfg.Gamma, l.cfg.GAELambda)                                                                        // [5]
+	buf.Estimate(l.cfg.Gamma, l.cfg.GAELambda)                                                                          // [5]
 	for i := range l.perm {
 		l.perm[i] = i
 	}
 	var sum, epoch, last stats
 epochs:
 	for range l.cfg.NEpochs {
-		l.NUpdates++
+		a.NUpdates++
 		epoch = stats{}
-		l.Rng.Shuffle(len(l.perm), func(i, j int) { l.perm[i], l.perm[j] = l.perm[j], l.perm[i] })
-		for i, k := 0, len(l.perm)*l.cfg.BatchSize/len(l.Buf.Ret); i < len(l.perm); i += k {
+		a.Rng.Shuffle(len(l.perm), func(i, j int) { l.perm[i], l.perm[j] = l.perm[j], l.perm[i] })
+		for i, k := 0, len(l.perm)*l.cfg.BatchSize/len(buf.Ret); i < len(l.perm); i += k {
 			s, err := l.gradient(l.perm[i:i+k], clip, clipVf)
 			if err != nil {
 				return nil, err
@@ -108,8 +126,8 @@ epochs:
 			if l.cfg.TargetKL > 0 && s.approxKL > 1.5*l.cfg.TargetKL { // as SB3, before the step
 				break epochs
 			}
-			optim.ClipGradNorm(l.Params, l.cfg.MaxGradNorm) // [11]
-			l.Optimizer.Step(rate)
+			optim.ClipGradNorm(a.Params, l.cfg.MaxGradNorm) // [11]
+			a.Optimizer.Step(rate)
 		}
 	}
 	m := sum.metrics()
@@ -119,29 +137,30 @@ epochs:
 	if l.cfg.ClipRangeVf.Initial > 0 {
 		m["train/clip_range_vf"] = clipVf
 	}
-	m["train/n_updates"] = float64(l.NUpdates)
-	m["train/explained_variance"] = rollout.ExplainedVariance(l.Buf.Value, l.Buf.Ret)
-	l.Buf.Clear()
+	m["train/n_updates"] = float64(a.NUpdates)
+	m["train/explained_variance"] = rollout.ExplainedVariance(buf.Value, buf.Ret)
+	buf.Clear()
 	return m, nil
 }
 
 // gradient computes the loss of a minibatch, which is rows of the rollout or, of a recurrent
 // policy, sequences, and leaves its gradient in the parameters.
 func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
-	if l.Seq != nil {
+	a, buf := l.actor, l.collector.Buf
+	if l.collector.Seq != nil {
 		rows = l.gatherSequences(rows)
 	}
-	n, k := len(rows), l.Spec().Outputs()
+	n, k := len(rows), a.Spec().Outputs()
 	for i, r := range rows {
-		copy(l.batch.obs[i*l.Buf.ObsSize:(i+1)*l.Buf.ObsSize], l.Buf.Obs[r*l.Buf.ObsSize:])
-		l.batch.adv[i] = l.Buf.Adv[r]
+		copy(l.batch.obs[i*buf.ObsSize:(i+1)*buf.ObsSize], buf.Obs[r*buf.ObsSize:])
+		l.batch.adv[i] = buf.Adv[r]
 	}
 	if l.cfg.NormalizeAdvantage {
 		rollout.Normalize(l.batch.adv[:n]) // [7]
 	}
 	out, err := l.forward(n)
 	if err != nil {
-		return stats{}, fmt.Errorf("%s: update: %w", l.Algo, err)
+		return stats{}, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
 	var s stats
 	dOut := l.batch.dOut[:n*k]
@@ -153,10 +172,10 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	s.loss = s.policy + l.cfg.EntCoef*s.entropyLoss + l.cfg.VfCoef*s.value
 	if math.IsNaN(s.loss) || math.IsInf(s.loss, 0) {
 		return s, fmt.Errorf("%s: loss %v at timestep %d, epoch %d, from %s (policy %v, value %v, entropy %v)",
-			l.Algo, s.loss, l.NumTimesteps(), l.NUpdates, l.Buf.Culprit(), s.policy, s.value, s.entropyLoss)
+			a.Algo, s.loss, a.NumTimesteps(), a.NUpdates, buf.Culprit(), s.policy, s.value, s.entropyLoss)
 	}
-	if err := l.Net.Backward(dOut); err != nil {
-		return s, fmt.Errorf("%s: update: %w", l.Algo, err)
+	if err := a.Net.Backward(dOut); err != nil {
+		return s, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
 	return s, nil
 }
@@ -165,9 +184,10 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 // adds its gradient with respect to the outputs to dOut.
 func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight float64) stats {
 	var s stats
-	action, mask := l.Row(r)
-	l.Dist.Condition(out, mask)
-	logRatio := l.Dist.LogProb(action) - float64(l.Buf.LogProb[r])
+	a, buf := l.actor, l.collector.Buf
+	action, mask := l.collector.Row(r)
+	a.Dist.Condition(out, mask)
+	logRatio := a.Dist.LogProb(action) - float64(buf.LogProb[r])
 	ratio := math.Exp(logRatio)
 
 	// Clipped surrogate objective [8]. Where the clipped term is the smaller, the gradient is 0.
@@ -177,11 +197,11 @@ func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight flo
 	if ratio*adv <= clipped*adv {
 		dLogProb = -weight * ratio * adv
 	}
-	s.entropyLoss = -weight * l.Dist.Entropy() // [10]
-	l.Dist.Grad(dOut, action, dLogProb, -weight*l.cfg.EntCoef)
+	s.entropyLoss = -weight * a.Dist.Entropy() // [10]
+	a.Dist.Grad(dOut, action, dLogProb, -weight*l.cfg.EntCoef)
 
 	// Value loss, clipped only if asked for [9]. It is the mean square, without a half, as SB3's.
-	value, old, ret := float64(out[l.Value]), float64(l.Buf.Value[r]), float64(l.Buf.Ret[r])
+	value, old, ret := float64(out[a.Value]), float64(buf.Value[r]), float64(buf.Ret[r])
 	moves := true
 	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has fallen to 0 clips all change
 		if d := value - old; math.Abs(d) > clipVf {
@@ -194,7 +214,7 @@ func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight flo
 	}
 	s.value = weight * (value - ret) * (value - ret)
 	if moves {
-		dOut[l.Value] += float32(weight * l.cfg.VfCoef * 2 * (value - ret))
+		dOut[a.Value] += float32(weight * l.cfg.VfCoef * 2 * (value - ret))
 	}
 
 	s.approxKL = weight * (ratio - 1 - logRatio) // [12]: the estimator k3 of http://joschu.net/blog/kl-approx.html
@@ -229,3 +249,23 @@ func (s *stats) metrics() agents.Metrics {
 		"train/clip_fraction":        s.clipFraction / n,
 	}
 }
+
+// Greedy implements [agents.Learner].
+func (l *Learner) Greedy() agents.Policy { return l.actor.Greedy() }
+
+// Imitate implements [imitation.Learner] by behavioural cloning.
+func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agents.Metrics, error) {
+	return l.actor.Imitate(ctx, d)
+}
+
+// Save implements [agents.Learner]. It is an error in the middle of a rollout.
+func (l *Learner) Save(w io.Writer) error { return l.collector.Save(w) }
+
+// Load implements [agents.Learner], as [onpolicy.Actor.Load] does, and forgets the rollout.
+func (l *Learner) Load(r io.Reader) error { return l.collector.Load(r) }
+
+// Spec returns the description of the network.
+func (l *Learner) Spec() models.Spec { return l.actor.Spec() }
+
+// NumTimesteps returns the number of environment steps observed.
+func (l *Learner) NumTimesteps() int { return l.actor.NumTimesteps() }

@@ -67,8 +67,8 @@ func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, net models.Network, s
 	if err != nil {
 		return nil, err
 	}
-	return newLearner(cfg.Config, onpolicy.Settings{
-		Algo: RecurrentAlgo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed, SeqSteps: cfg.seqSteps(),
+	return newLearner(cfg.Config, cfg.seqSteps(), onpolicy.Settings{
+		Algo: RecurrentAlgo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed,
 	})
 }
 
@@ -76,7 +76,7 @@ func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, net models.Network, s
 // (steps, sequences), and gathers what the network needs besides observations. Sequence q is
 // piece q/N of environment q%N.
 func (l *Learner) gatherSequences(sequences []int) []int {
-	q, n, size := l.Seq, l.Buf.N, l.Spec().StateSize()
+	q, n, size := l.collector.Seq, l.collector.Buf.N, l.actor.Spec().StateSize()
 	for j, s := range sequences {
 		piece, env := s/n, s%n
 		copy(l.batch.state[j*size:(j+1)*size], q.State[piece][env*size:])
@@ -91,9 +91,9 @@ func (l *Learner) gatherSequences(sequences []int) []int {
 
 // forward evaluates the n rows of the minibatch.
 func (l *Learner) forward(n int) ([]float32, error) {
-	obs := l.batch.obs[:n*l.Buf.ObsSize]
-	if l.Seq == nil {
-		return l.Net.Forward(obs, n)
+	obs, seq := l.batch.obs[:n*l.collector.Buf.ObsSize], l.collector.Seq
+	if seq == nil {
+		return l.actor.Net.Forward(obs, n)
 	}
-	return l.Net.(models.Recurrent).ForwardSequence(obs, l.Seq.Steps, n/l.Seq.Steps, l.batch.state, l.batch.begins)
+	return l.actor.Net.(models.Recurrent).ForwardSequence(obs, seq.Steps, n/seq.Steps, l.batch.state, l.batch.begins)
 }

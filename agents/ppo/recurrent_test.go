@@ -226,19 +226,19 @@ func TestStates(t *testing.T) {
 	v, b := agentstest.NewVec(t, envcheck.Timing(100, 3), 2)
 	actions := make([]float32, 2)
 	for rollout := range 2 {
-		for !l.Buf.Full() {
+		for !l.collector.Buf.Full() {
 			b = agentstest.Step(t, l, v, b, actions)
 		}
-		for row, got := range l.Buf.Value {
+		for row, got := range l.collector.Buf.Value {
 			k := (8*rollout + row/2) % 3
 			if want := float32(10*(k+1)) + float32(k)/10; math.Abs(float64(got-want)) > 1e-4 {
 				t.Errorf("rollout %d: value of step %d is %v, want %v", rollout, row/2, got, want)
 			}
-			if want := float32(10*(k+2)) + float32(k+1)/10; math.Abs(float64(l.Buf.NextValue[row]-want)) > 1e-4 {
-				t.Errorf("rollout %d: value of what followed step %d is %v, want %v", rollout, row/2, l.Buf.NextValue[row], want)
+			if want := float32(10*(k+2)) + float32(k+1)/10; math.Abs(float64(l.collector.Buf.NextValue[row]-want)) > 1e-4 {
+				t.Errorf("rollout %d: value of what followed step %d is %v, want %v", rollout, row/2, l.collector.Buf.NextValue[row], want)
 			}
-			if l.Seq.Begins[row] != (k == 0) {
-				t.Errorf("rollout %d: step %d begins an episode: %v", rollout, row/2, l.Seq.Begins[row])
+			if l.collector.Seq.Begins[row] != (k == 0) {
+				t.Errorf("rollout %d: step %d begins an episode: %v", rollout, row/2, l.collector.Seq.Begins[row])
 			}
 		}
 		// Sequences in any order give each row the value that it had when it was recorded.
@@ -246,18 +246,18 @@ func TestStates(t *testing.T) {
 		l.batch.state, l.batch.begins, l.rows = make([]float32, 8), make([]bool, 16), make([]int, 16)
 		rows := l.gatherSequences([]int{1, 0})
 		for i, r := range rows {
-			l.batch.obs[i] = l.Buf.Obs[r]
+			l.batch.obs[i] = l.collector.Buf.Obs[r]
 		}
 		out, err := l.forward(16)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, r := range rows {
-			if out[3*i+2] != l.Buf.Value[r] {
-				t.Errorf("rollout %d: row %d has the value %v when seen again, want %v", rollout, r, out[3*i+2], l.Buf.Value[r])
+			if out[3*i+2] != l.collector.Buf.Value[r] {
+				t.Errorf("rollout %d: row %d has the value %v when seen again, want %v", rollout, r, out[3*i+2], l.collector.Buf.Value[r])
 			}
 		}
-		l.Buf.Clear()
+		l.collector.Buf.Clear()
 	}
 }
 
@@ -267,7 +267,7 @@ func TestSequenceRows(t *testing.T) {
 	cfg := quickRecurrent()
 	cfg.NSteps, cfg.BatchSize = 4, 2
 	r := newRecurrentRun(t, envcheck.Memory(2, 3), 3, cfg, 1)
-	for !r.L.Buf.Full() {
+	for !r.L.collector.Buf.Full() {
 		r.Batch = agentstest.Step(t, r.L, r.Vec, r.Batch, r.Actions)
 	}
 	if len(r.L.perm) != 6 {
@@ -299,11 +299,11 @@ func TestRecurrentGradientAgainstGorgonia(t *testing.T) {
 func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, move float64) {
 	cfg.NSteps, cfg.BatchSize, cfg.LSTMHiddenSize, cfg.NetArch, cfg.NormalizeAdvantage = 8, 16, 5, []int{4}, false
 	r := newRecurrentRun(t, spec, 4, cfg, 1)
-	for !r.L.Buf.Full() {
+	for !r.L.collector.Buf.Full() {
 		r.Batch = agentstest.Step(t, r.L, r.Vec, r.Batch, r.Actions)
 	}
-	r.L.Buf.Estimate(0.9, 0.9)
-	for i, p := range r.L.Params { // so that ratios are not 1, on both sides of the clip
+	r.L.collector.Buf.Estimate(0.9, 0.9)
+	for i, p := range r.L.actor.Params { // so that ratios are not 1, on both sides of the clip
 		for j := range p.Value {
 			p.Value[j] += float32(move * math.Sin(float64(i+3*j)))
 		}
@@ -322,11 +322,11 @@ func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, 
 	}
 	defer oracle.Close()
 	want := *r.L // with another network
-	actor, collector := *r.L.Actor, *r.L.Collector
-	collector.Actor, want.Collector = &actor, &collector
+	actor := *r.L.actor
+	want.actor = &actor
 	actor.Net, actor.Params = oracle, oracle.Params()
 	for i, p := range actor.Params {
-		copy(p.Value, r.L.Params[i].Value)
+		copy(p.Value, r.L.actor.Params[i].Value)
 	}
 	o, err := want.gradient(minibatch, 0.2, 0)
 	if err != nil {
@@ -335,7 +335,7 @@ func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, 
 	if math.Abs(s.loss-o.loss) > 1e-5*math.Abs(o.loss) {
 		t.Errorf("loss %v, want %v", s.loss, o.loss)
 	}
-	for i, p := range r.L.Params {
+	for i, p := range r.L.actor.Params {
 		scale := 0.0
 		for _, g := range actor.Params[i].Grad {
 			scale = max(scale, math.Abs(float64(g)))
@@ -357,7 +357,7 @@ func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, 
 // length. Steps of a hundredth leave an error of some thousandths in float32.
 func checkSlope(t *testing.T, l *Learner, minibatch []int, i int, grad []float32) {
 	t.Helper()
-	p, length := l.Params[i], 0.0
+	p, length := l.actor.Params[i], 0.0
 	for _, g := range grad {
 		length += float64(g) * float64(g)
 	}

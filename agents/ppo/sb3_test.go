@@ -40,7 +40,7 @@ func learnedLikeSB3(t *testing.T, l *Learner) agentstest.SB3Result {
 	}
 	delete(m, "train/learning_rate")
 	return agentstest.SB3Result{
-		Actions: l.Buf.Action, LogProbs: l.Buf.LogProb, Advantages: l.Buf.Adv, Returns: l.Buf.Ret,
-		Metrics: m, Params: agentstest.Flat(l.Params),
+		Actions: l.collector.Buf.Action, LogProbs: l.collector.Buf.LogProb, Advantages: l.collector.Buf.Adv, Returns: l.collector.Buf.Ret,
+		Metrics: m, Params: agentstest.Flat(l.actor.Params),
 	}
 }

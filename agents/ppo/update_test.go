@@ -14,7 +14,7 @@ import (
 func rollOut(t *testing.T, l *Learner, n int) {
 	t.Helper()
 	actions := make([]float32, n)
-	for k := 0; !l.Buf.Full(); k++ {
+	for k := 0; !l.collector.Buf.Full(); k++ {
 		b := agentstest.BatchOf(2, make([]float32, n)...)
 		for i := range n {
 			b.Reward[i] = float64(k*n + i)
@@ -125,7 +125,7 @@ func TestTargetKL(t *testing.T) {
 		net.Grad = -1
 		l := stubLearner(t, cfg, net, 1)
 		rollOut(t, l, 1)
-		clear(l.Buf.Action)
+		clear(l.collector.Buf.Action)
 		m := update(t, l)
 		if got, want := float64(net.Theta()), rate*float64(tc.steps); math.Abs(got-want) > 1e-3 {
 			t.Errorf("%s: θ = %v, want %v after %d steps", tc.name, got, want, tc.steps)

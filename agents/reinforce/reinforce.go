@@ -19,11 +19,13 @@
 package reinforce
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/rollout"
 	"github.com/kubernasium/kubernasium/envs"
@@ -42,11 +44,12 @@ func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
 }
 
-// Learner is a REINFORCE agent. It is not safe for concurrent use.
+// Learner is a REINFORCE agent. Act and Observe record whole episodes, Update learns from them. It
+// is not safe for concurrent use.
 type Learner struct {
-	*onpolicy.Actor
 	cfg      Config
-	quota    int // episodes of each environment in an update
+	actor    *onpolicy.Actor // network, optimizer, normalization, random numbers, counters
+	quota    int             // episodes of each environment in an update
 	runs     []run
 	steps    steps     // of the episodes that ended, one after another
 	obs      []float32 // normalized, of the step under way
@@ -105,7 +108,7 @@ const chunkRows = 256
 // chunk is the memory for the rows that go through the network at once.
 type chunk struct{ obs, dOut []float32 }
 
-var _ agents.Learner = (*Learner)(nil)
+var _ imitation.Learner = (*Learner)(nil)
 
 // New returns a learner for the environments, whose network net was built from NetworkSpec.
 // Everything random is drawn from seed.
@@ -126,7 +129,7 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	a.Optimizer = optim.NewAdam(a.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8})
 	n, size := env.NumEnvs, env.Obs.Size()
 	l := &Learner{
-		Actor: a, cfg: cfg, quota: (cfg.NEpisodes + n - 1) / n, runs: make([]run, n),
+		cfg: cfg, actor: a, quota: (cfg.NEpisodes + n - 1) / n, runs: make([]run, n),
 		obs: make([]float32, n*size), final: make([]float32, n*size), reward: make([]float64, n),
 		chunk: chunk{make([]float32, chunkRows*size), make([]float32, chunkRows*spec.Outputs())}, gradient: onpolicy.NewGradientSum(a.Params),
 	}
@@ -140,18 +143,19 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 // Act implements [agents.Policy]: it samples from the masked policy and remembers what an
 // update needs of the moment.
 func (l *Learner) Act(b *envs.Batch, actions []float32) error {
-	l.Norm.Start(b.Obs)
-	l.Norm.Obs(l.obs, b.Obs)
+	a := l.actor
+	a.Norm.Start(b.Obs)
+	a.Norm.Obs(l.obs, b.Obs)
 	n := len(l.runs)
-	out, err := l.Net.Forward(l.obs, n)
+	out, err := a.Net.Forward(l.obs, n)
 	if err != nil {
 		return fmt.Errorf("reinforce: act: %w", err)
 	}
-	k, size, act, m := l.Spec().Outputs(), len(l.obs)/n, len(actions)/n, len(b.Mask)/n
+	k, size, act, m := a.Spec().Outputs(), len(l.obs)/n, len(actions)/n, len(b.Mask)/n
 	for i := range l.runs {
 		row, mask, action := out[i*k:(i+1)*k], b.Mask[i*m:(i+1)*m], actions[i*act:(i+1)*act]
-		l.Dist.Condition(row, mask)
-		l.Dist.Sample(l.Rng, action)
+		a.Dist.Condition(row, mask)
+		a.Dist.Sample(a.Rng, action)
 		r := &l.runs[i]
 		if r.start {
 			r.start, r.on = false, r.episodes < l.quota
@@ -160,21 +164,22 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 			s.obs = append(s.obs, l.obs[i*size:(i+1)*size]...)
 			s.action = append(s.action, action...)
 			s.mask = append(s.mask, mask...)
-			s.value = append(s.value, row[l.Value])
+			s.value = append(s.value, row[a.Value])
 			s.at = append(s.at, place{i, len(s.at)})
 		}
-		l.Clip(action)
+		a.Clip(action)
 	}
 	return nil
 }
 
 // Observe implements [agents.Learner].
 func (l *Learner) Observe(next *envs.Batch) error {
-	if err := l.CheckRewards(next.Reward); err != nil {
+	a := l.actor
+	if err := a.CheckRewards(next.Reward); err != nil {
 		return err
 	}
 	copy(l.reward, next.Reward)
-	l.Norm.Seen(next.Obs, l.reward, next.Terminated, next.Truncated)
+	a.Norm.Seen(next.Obs, l.reward, next.Terminated, next.Truncated)
 	var out []float32 // of the final observations, if one is needed
 	for i := range l.runs {
 		r, terminated, truncated := &l.runs[i], next.Terminated[i], next.Truncated[i]
@@ -189,18 +194,18 @@ func (l *Learner) Observe(next *envs.Batch) error {
 			if !terminated { // [4]
 				if out == nil {
 					var err error
-					l.Norm.Obs(l.final, next.FinalObs)
-					if out, err = l.Net.Forward(l.final, len(l.runs)); err != nil {
+					a.Norm.Obs(l.final, next.FinalObs)
+					if out, err = a.Net.Forward(l.final, len(l.runs)); err != nil {
 						return fmt.Errorf("reinforce: value of final observations: %w", err)
 					}
 				}
-				after = float64(out[i*l.Spec().Outputs()+l.Value])
+				after = float64(out[i*a.Spec().Outputs()+a.Value])
 			}
 			l.end(r, after)
 		}
 		r.start, r.on = true, false
 	}
-	l.Advance(len(l.runs))
+	a.Advance(len(l.runs))
 	return nil
 }
 
@@ -220,21 +225,22 @@ func (l *Learner) end(r *run, after float64) {
 // Update implements [agents.Learner]: once every environment has given its episodes [3], it
 // makes one gradient step over them.
 func (l *Learner) Update() (agents.Metrics, error) {
+	a := l.actor
 	for i := range l.runs {
 		if l.runs[i].episodes < l.quota {
 			return nil, nil
 		}
 	}
-	progress := 1 - float64(l.NumTimesteps())/float64(l.cfg.TotalTimesteps)
+	progress := 1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps)
 	rate := l.cfg.LearningRate.At(progress)
 	s, err := l.learn()
 	if err != nil {
 		return nil, err
 	}
-	optim.ClipGradNorm(l.Params, l.cfg.MaxGradNorm) // [5]
-	l.Optimizer.Step(rate)
-	l.NUpdates++
-	m := s.Metrics(rate, rollout.ExplainedVariance(l.steps.value, l.steps.ret), l.NUpdates)
+	optim.ClipGradNorm(a.Params, l.cfg.MaxGradNorm) // [5]
+	a.Optimizer.Step(rate)
+	a.NUpdates++
+	m := s.Metrics(rate, rollout.ExplainedVariance(l.steps.value, l.steps.ret), a.NUpdates)
 	l.steps.clear()
 	for i := range l.runs {
 		l.runs[i].episodes = 0 // one in the middle of an episode waits for its end
@@ -244,7 +250,8 @@ func (l *Learner) Update() (agents.Metrics, error) {
 
 // learn leaves the gradient of the loss over all recorded steps in the parameters.
 func (l *Learner) learn() (onpolicy.Losses, error) {
-	n, k := len(l.steps.ret), l.Spec().Outputs()
+	a := l.actor
+	n, k := len(l.steps.ret), a.Spec().Outputs()
 	adv := make([]float32, n)
 	for i := range adv {
 		adv[i] = l.steps.ret[i] - l.steps.value[i] // [2]
@@ -260,7 +267,7 @@ func (l *Learner) learn() (onpolicy.Losses, error) {
 		clear(l.chunk.obs)
 		clear(l.chunk.dOut)
 		copy(l.chunk.obs, l.steps.obs[from*size:(from+rows)*size])
-		out, err := l.Net.Forward(l.chunk.obs, chunkRows)
+		out, err := a.Net.Forward(l.chunk.obs, chunkRows)
 		if err != nil {
 			return s, fmt.Errorf("reinforce: update: %w", err)
 		}
@@ -269,16 +276,16 @@ func (l *Learner) learn() (onpolicy.Losses, error) {
 			taken := onpolicy.Taken{
 				Action: l.steps.action[t*act : (t+1)*act], Mask: l.steps.mask[t*m : (t+1)*m], Adv: float64(adv[t]), Ret: l.steps.ret[t],
 			}
-			l.AddLoss(&s, taken, out[i*k:(i+1)*k], l.chunk.dOut[i*k:(i+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
+			a.AddLoss(&s, taken, out[i*k:(i+1)*k], l.chunk.dOut[i*k:(i+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
 		}
-		if err := l.Net.Backward(l.chunk.dOut); err != nil {
+		if err := a.Net.Backward(l.chunk.dOut); err != nil {
 			return s, fmt.Errorf("reinforce: update: %w", err)
 		}
 		l.gradient.Add()
 	}
 	l.gradient.Set()
 	return s, s.Check(Algo, l.cfg.EntCoef, l.cfg.VfCoef, func() string {
-		return fmt.Sprintf("timestep %d, update %d, from %s", l.NumTimesteps(), l.NUpdates+1, l.steps.culprit())
+		return fmt.Sprintf("timestep %d, update %d, from %s", a.NumTimesteps(), a.NUpdates+1, l.steps.culprit())
 	})
 }
 
@@ -325,5 +332,22 @@ func (l *Learner) Save(w io.Writer) error {
 			return fmt.Errorf("reinforce: save while environment %d has given %d of %d episodes, want right after an update", i, r.episodes, l.quota)
 		}
 	}
-	return l.Actor.Save(w)
+	return l.actor.Save(w)
 }
+
+// Load implements [agents.Learner], as [onpolicy.Actor.Load] does, and forgets the episodes.
+func (l *Learner) Load(r io.Reader) error { return l.actor.Load(r) }
+
+// Greedy implements [agents.Learner].
+func (l *Learner) Greedy() agents.Policy { return l.actor.Greedy() }
+
+// Imitate implements [imitation.Learner] by behavioural cloning.
+func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agents.Metrics, error) {
+	return l.actor.Imitate(ctx, d)
+}
+
+// Spec returns the description of the network.
+func (l *Learner) Spec() models.Spec { return l.actor.Spec() }
+
+// NumTimesteps returns the number of environment steps observed.
+func (l *Learner) NumTimesteps() int { return l.actor.NumTimesteps() }

@@ -217,7 +217,7 @@ func TestChunks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var g []float64
-		for _, p := range l.Params {
+		for _, p := range l.actor.Params {
 			for _, x := range p.Grad {
 				g = append(g, float64(x))
 			}
