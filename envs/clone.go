@@ -54,9 +54,7 @@ func (e *Env) blank() *Env {
 func (e *Env) copyTo(dst *Env) {
 	*dst.src = *e.src
 	dst.task = e.task.(Cloner).Clone(dst.rng)
-	if p, ok := dst.task.(Planned); ok {
-		p.TakePlan()
-	}
+	dst.takePlan()
 	dst.info, _ = dst.task.(InfoWriter)
 	e.c.(*sim.Cluster).CloneInto(dst.c.(*sim.Cluster))
 	dst.seeded, dst.running, dst.ended = e.seeded, e.running, e.ended

@@ -19,7 +19,7 @@ import (
 // A Task is what the author of an environment writes: the instances it is played on, what the
 // agent sees, what its actions do and what they are worth.
 //
-// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planned],
+// A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planner],
 // [Cloner] and [io.Closer]. It is used by one goroutine at a time.
 type Task interface {
 	// Spaces returns the observation and the action space, which never change.
@@ -127,8 +127,8 @@ type Baseline struct {
 
 // A Rule writes the action of a [Baseline] for the current moment of its Task. first is true
 // the first time in an episode that the rule is asked: at its first decision, unless it comes in
-// later. Other actions may have been taken than the rule told, and it need not be asked at
-// every decision. A rule changes nothing in the Task, but that it may leave a plan ([Planned]).
+// later. Other actions may have been taken than the rule chose, and it need not be asked at
+// every decision. A rule changes nothing in the Task, except that it may leave a plan ([Planner]).
 // One that may think for long ends with an error when ctx does.
 type Rule func(ctx context.Context, s *cluster.State, first bool, action []float32) error
 

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 
 	"github.com/kubernasium/kubernasium/envs/pcg"
@@ -20,10 +19,8 @@ var (
 	// ErrUnknownBaseline is wrapped by errors for a baseline that an environment does not have.
 	ErrUnknownBaseline = errors.New("envs: unknown baseline")
 	// ErrBaseline is wrapped by errors of baselines that cannot serve the options of an
-	// environment, or that cannot tell an action.
+	// environment, or that find no action.
 	ErrBaseline = errors.New("envs: the baseline cannot act")
-	// ErrNotAsked is returned by [Rules.StepBy] for an environment whose action nobody has asked for.
-	ErrNotAsked = errors.New("envs: the baseline was not asked")
 )
 
 // ruleError is an [ErrBaseline].
@@ -36,18 +33,17 @@ func (e *ruleError) Error() string { return fmt.Sprintf("baseline %s: %s", e.bas
 
 func (e *ruleError) Unwrap() []error { return []error{ErrBaseline, e.cause} }
 
-// A Planned is a [Task] with baselines that choose what no action says: their rules leave a plan
-// with the task, which the next Apply carries out.
-type Planned interface {
-	// TakePlan takes the plan that a rule has left; nil if there is none.
-	TakePlan() any
-	// SetPlan leaves a plan that TakePlan returned at this same moment.
-	SetPlan(plan any)
+// A Planner is a [Task] with baselines that choose more than an action says: their rules leave a
+// plan with the task, which the next Apply carries out. Only [Rules] takes plans, so that they
+// never leave the process.
+type Planner interface {
+	// TakePlan removes the plan that a rule has left and returns a function that leaves it
+	// again at this same moment, or nil if there is none.
+	TakePlan() (leave func())
 }
 
 // Rules are the rules of one baseline for the environments of a [Vec], or random permitted
-// actions. Asking them changes nothing in the environments, so that they may be asked at any
-// moment and need not be followed. They are not safe for concurrent use, nor beside the Vec.
+// actions. They are not safe for concurrent use, nor beside the Vec.
 type Rules struct {
 	v    *Vec
 	name string
@@ -57,14 +53,14 @@ type Rules struct {
 	rng  *rand.Rand // of random actions
 }
 
-// ruleRow is what a rule has told of one environment.
+// ruleRow is the last answer of a rule for one environment.
 type ruleRow struct {
 	rule    Rule
 	copies  uint64 // of the environment, for whose task the rule was made
 	episode uint64 // in which it was last asked
 	step    int    // of that episode
 	asked   bool   // at that step
-	plan    any    // beside the action
+	leave   func() // leaves what it chose beyond its action; nil if that says all
 	err     error
 }
 
@@ -100,11 +96,12 @@ func (r *Rules) make(i int) error {
 	return nil
 }
 
-// Act writes the actions that the baseline takes at this moment to actions. Rows that decide
-// nothing, because an autoreset or a Reset comes next, keep what they have; [Vec.Decides] tells
-// them. At one moment the answer is the same however often it is asked for. Rules run in
-// parallel, since a solver may take seconds; when ctx ends, those that have not begun are left
-// out, and those that have end too. An environment that was never reset is an [ErrResetNeeded].
+// Act writes the actions that the baseline takes at this moment to actions. It changes nothing in
+// the environments, so that the baseline need not be followed; at one moment the answer is always
+// the same. Rows that decide nothing, because an autoreset or a Reset comes next, keep what they
+// have; [Vec.Decides] reports them. Rules run in parallel, since a solver may take seconds; when
+// ctx ends, those that have not begun are left out, and those that have end too. An environment
+// that was never reset is an [ErrResetNeeded].
 func (r *Rules) Act(ctx context.Context, actions []float32) error {
 	k := r.v.nAct
 	for i, e := range r.v.envs {
@@ -160,15 +157,12 @@ func (r *Rules) fresh(i int) bool {
 // ask asks the rule of environment i and takes its plan back, also where it fails.
 func (r *Rules) ask(ctx context.Context, i int) (err error) {
 	e, row, k := r.v.envs[i], &r.rows[i], r.v.nAct
-	p, plans := e.task.(Planned)
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("baseline %s: panic: %v\n%s", r.name, x, debug.Stack())
 		}
 		row.asked = err == nil // after an error it begins anew
-		if plans {
-			row.plan = p.TakePlan()
-		}
+		row.leave = e.takePlan()
 	}()
 	if row.copies != e.copies { // another task has taken the place of the rule's
 		if err := r.make(i); err != nil {
@@ -177,12 +171,10 @@ func (r *Rules) ask(ctx context.Context, i int) (err error) {
 	}
 	first := !row.asked || row.episode != e.episode
 	row.episode, row.step = e.episode, e.steps
-	if plans {
-		p.TakePlan() // of another baseline
-	}
+	e.takePlan() // of another baseline
 	if err := row.rule(ctx, e.State(), first, r.act[i*k:(i+1)*k]); err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err() // which tells nothing of the baseline
+			return ctx.Err() // which is no fault of the baseline
 		}
 		return &ruleError{r.name, err}
 	}
@@ -200,42 +192,39 @@ func (r *Rules) draw() {
 	}
 }
 
-// Plans reports whether the baseline's choice at this moment in environment i is more than its
-// action says.
-func (r *Rules) Plans(i int) bool { return r.fresh(i) && r.rows[i].plan != nil }
-
-// LeavePlans leaves each environment with the baseline's plan at this moment, so that the next
-// Step must take exactly the actions that Act has told.
-func (r *Rules) LeavePlans() {
+// Follow is [Rules.Act], and leaves each environment with what the baseline chooses beyond its
+// action. The next Step of the Vec must take exactly these actions.
+func (r *Rules) Follow(ctx context.Context, actions []float32) error {
+	if err := r.Act(ctx, actions); err != nil {
+		return err
+	}
 	for i := range r.rows {
-		if r.Plans(i) {
-			r.v.envs[i].task.(Planned).SetPlan(r.rows[i].plan)
+		if r.fresh(i) && r.rows[i].leave != nil {
+			r.rows[i].leave()
 		}
 	}
+	return nil
 }
 
-// StepBy is Step of the Vec, but that in the rows whose action is the one that Act has told at
-// this moment, the baseline's plan is carried out beside it. It returns [ErrNotAsked], and steps
-// nothing, if an environment that decides now was not asked for.
-func (r *Rules) StepBy(ctx context.Context, actions []float32) (*Batch, error) {
-	k := r.v.nAct
-	for i := range r.rows {
-		if r.v.Decides(i) && !r.fresh(i) {
-			return nil, fmt.Errorf("environment %d: %w: %s", i, ErrNotAsked, r.name)
-		}
+// Step takes the step that the baseline chooses in every environment, also what no action says.
+// Errors are those of [Rules.Act] and of [Vec.Step].
+func (r *Rules) Step(ctx context.Context) (*Batch, error) {
+	if err := r.Follow(ctx, r.act); err != nil {
+		return nil, err
 	}
-	for i := range r.rows {
-		if r.Plans(i) && slices.Equal(r.act[i*k:(i+1)*k], actions[min(i*k, len(actions)):min((i+1)*k, len(actions))]) {
-			r.v.envs[i].task.(Planned).SetPlan(r.rows[i].plan)
-		}
-	}
-	b, err := r.v.Step(ctx, actions)
+	b, err := r.v.Step(ctx, r.act)
 	if err != nil { // then some environments may not have been stepped
 		for _, e := range r.v.envs {
-			if p, ok := e.task.(Planned); ok {
-				p.TakePlan()
-			}
+			e.takePlan()
 		}
 	}
 	return b, err
+}
+
+// takePlan takes back the plan that a rule has left with the task.
+func (e *Env) takePlan() (leave func()) {
+	if p, ok := e.task.(Planner); ok {
+		return p.TakePlan()
+	}
+	return nil
 }

@@ -42,16 +42,13 @@ func (p *planning) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	}
 }
 
-func (p *planning) TakePlan() any {
-	x := p.plan
-	p.plan = nil
-	if x == nil {
+func (p *planning) TakePlan() (leave func()) {
+	plan := p.plan
+	if p.plan = nil; plan == nil {
 		return nil
 	}
-	return x
+	return func() { p.plan = plan }
 }
-
-func (p *planning) SetPlan(plan any) { p.plan = plan.(*float64) }
 
 // planningSpec has a baseline that takes action 1 and plans to be paid 100 plus its number of
 // calls, one that ponders, and two that plan to be paid nothing and then fail, of which one panics.
@@ -112,72 +109,103 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := []float32{7, 7}
-	if err := r.Act(ctx, told); !errors.Is(err, envs.ErrResetNeeded) {
+	got := []float32{7, 7}
+	if err := r.Act(ctx, got); !errors.Is(err, envs.ErrResetNeeded) {
 		t.Errorf("Act before Reset: %v, want ErrResetNeeded", err)
 	}
-	step := func(by func(context.Context, []float32) (*envs.Batch, error), actions []float32, want ...float64) {
+	if _, err := r.Step(ctx); !errors.Is(err, envs.ErrResetNeeded) {
+		t.Errorf("Step before Reset: %v, want ErrResetNeeded", err)
+	}
+	rewards := func(b *envs.Batch, err error) []float64 {
 		t.Helper()
-		b, err := by(ctx, actions)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(b.Reward, want) {
-			t.Errorf("rewards %v, want %v", b.Reward, want)
+		return b.Reward
+	}
+	want := func(got []float64, want ...float64) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("rewards %v, want %v", got, want)
+		}
+	}
+	act := func() {
+		t.Helper()
+		if err := r.Act(ctx, got); err != nil || !slices.Equal(got, []float32{1, 1}) {
+			t.Fatalf("Act = %v, %v; want [1 1]", got, err)
 		}
 	}
 	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.StepBy(ctx, []float32{1, 1}); !errors.Is(err, envs.ErrNotAsked) {
-		t.Errorf("StepBy before Act: %v, want ErrNotAsked", err)
-	}
-	act := func() {
-		t.Helper()
-		if err := r.Act(ctx, told); err != nil || !slices.Equal(told, []float32{1, 1}) {
-			t.Fatalf("Act = %v, %v; want [1 1]", told, err)
-		}
-	}
 	act()
-	step(v.Step, []float32{1, 2}, 1, 2) // asked, but not followed: nothing has changed
+	want(rewards(v.Step(ctx, got)), 1, 1) // the actions alone, whoever named them
 	act()
 	act()
-	step(r.StepBy, []float32{1, 2}, 102, 2) // the second call of the episode; row 1 takes another action
-	act()
-	if !r.Plans(0) || !v.Decides(0) {
-		t.Errorf("Plans %v, Decides %v; want both", r.Plans(0), v.Decides(0))
+	want(rewards(r.Step(ctx)), 102, 102) // the second call of the episode, whatever was asked before
+	want(rewards(r.Step(ctx)), 103, 103) // the last step
+	if v.Decides(0) {
+		t.Error("Decides before an autoreset")
 	}
-	r.LeavePlans()
-	step(v.Step, []float32{1, 1}, 103, 103) // the last step
-	if v.Decides(0) || r.Plans(0) {
-		t.Errorf("Decides %v, Plans %v before an autoreset, want neither", v.Decides(0), r.Plans(0))
+	got[0] = 7
+	if err := r.Act(ctx, got); err != nil || got[0] != 7 {
+		t.Errorf("Act before an autoreset: %v, %v; want what was there", got, err)
 	}
-	told[0] = 7
-	if err := r.Act(ctx, told); err != nil || told[0] != 7 {
-		t.Errorf("Act before an autoreset: %v, %v; want what was there", told, err)
+	want(rewards(r.Step(ctx)), 0, 0)
+	if err := r.Follow(ctx, got); err != nil || !slices.Equal(got, []float32{1, 1}) {
+		t.Errorf("Follow = %v, %v; want [1 1]", got, err)
 	}
-	step(r.StepBy, []float32{1, 1}, 0, 0)
-	told[0] = 1
-	act()
-	step(r.StepBy, told, 101, 101) // a new episode: the rule begins anew
+	want(rewards(v.Step(ctx, got)), 101, 101) // a new episode: the rule begins anew
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := r.Act(ended, told); !errors.Is(err, context.Canceled) {
+	if err := r.Act(ended, got); !errors.Is(err, context.Canceled) {
 		t.Errorf("Act with an ended context: %v, want Canceled", err)
 	}
-	act()
-	if _, err := r.StepBy(ctx, []float32{1, 9}); !errors.Is(err, envs.ErrInvalidAction) {
-		t.Errorf("StepBy with action 9: %v, want ErrInvalidAction", err)
+	if _, err := r.Step(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("Step with an ended context: %v, want Canceled", err)
 	}
-	step(v.Step, []float32{1, 1}, 1, 1) // the plan of the refused step is gone
+	want(rewards(v.Step(ctx, []float32{2, 2})), 2, 2) // nothing that was planned remains
 
 	p, err := envs.NewRules(v, "panics", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Act(ctx, told); err == nil || errors.Is(err, envs.ErrBaseline) {
+	if err := p.Act(ctx, got); err == nil || errors.Is(err, envs.ErrBaseline) {
 		t.Errorf("a rule that panics: %v, want an error that is no ErrBaseline", err)
+	}
+}
+
+// A step that is refused, here because row 1 waits for a reset, leaves no plan behind in row 0.
+func TestRulesAfterRefusal(t *testing.T) {
+	v, err := envs.NewVec(planningSpec(), 2, envs.VecOptions{Autoreset: envs.Disabled})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	r, err := envs.NewRules(v, "planner", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := v.Step(ctx, []float32{0, 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Mask: []bool{true, false}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Step(ctx); !errors.Is(err, envs.ErrResetNeeded) {
+		t.Errorf("Step while an environment waits for a reset: %v, want ErrResetNeeded", err)
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Mask: []bool{false, true}}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := v.Step(ctx, []float32{2, 2}); err != nil || !slices.Equal(b.Reward, []float64{2, 2}) {
+		t.Errorf("actions 2 pay %v, %v; want [2 2]", b.Reward, err)
 	}
 }
 
@@ -195,7 +223,7 @@ func planningVec(t *testing.T, n int) *envs.Vec {
 	return v
 }
 
-// A rule that ponders ends with its context, whose error is what a deadline is told by.
+// A rule that ponders ends with its context, whose error marks a deadline.
 func TestRulesThatPonder(t *testing.T) {
 	v := planningVec(t, 1)
 	r, err := envs.NewRules(v, "ponders", 0)
@@ -220,8 +248,8 @@ func TestRulesThatFail(t *testing.T) {
 		if err := r.Act(ctx, make([]float32, 1)); err == nil || errors.Is(err, envs.ErrBaseline) != (name == "errs") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if b, err := v.Step(ctx, []float32{2}); err != nil || b.Reward[0] != 2 || r.Plans(0) {
-			t.Errorf("%s: the step after it pays %v, %v, and plans remain: %v; want 2 and none", name, b.Reward, err, r.Plans(0))
+		if b, err := v.Step(ctx, []float32{2}); err != nil || b.Reward[0] != 2 {
+			t.Errorf("%s: the step after it pays %v, %v; want 2", name, b.Reward, err)
 		}
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// follower is environments on servers that are played by a baseline there, which is its policy. A
-// step says that it follows it, since a baseline may choose more than its action says.
+// follower is environments on servers that a baseline plays there, which is its policy. A step
+// names the baseline, which may choose more than its actions say.
 type follower struct {
 	envs.VecEnv
 	ctx   context.Context // of the requests of Act, whose interface has none
 	rules interface {
 		Act(ctx context.Context, actions []float32) error
-		Step(ctx context.Context, actions []float32) (*envs.Batch, error)
+		Step(ctx context.Context) (*envs.Batch, error)
 	}
 }
 
@@ -49,6 +49,7 @@ func follow(ctx context.Context, v envs.VecEnv, name string, seed uint64) *follo
 
 func (f *follower) Act(_ *envs.Batch, actions []float32) error { return f.rules.Act(f.ctx, actions) }
 
-func (f *follower) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
-	return f.rules.Step(ctx, actions)
+// Step takes the baseline's step, whose actions are those that Act has written.
+func (f *follower) Step(ctx context.Context, _ []float32) (*envs.Batch, error) {
+	return f.rules.Step(ctx)
 }

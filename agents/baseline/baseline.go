@@ -36,9 +36,5 @@ type policy struct {
 
 // Act implements [agents.Policy].
 func (p *policy) Act(_ *envs.Batch, actions []float32) error {
-	if err := p.rules.Act(p.ctx, actions); err != nil {
-		return err
-	}
-	p.rules.LeavePlans()
-	return nil
+	return p.rules.Follow(p.ctx, actions)
 }

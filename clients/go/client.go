@@ -144,12 +144,7 @@ func (v *VecEnv) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 	if err := v.checkActions(actions, 0); err != nil {
 		return nil, err
 	}
-	return v.step(ctx, actions, "")
-}
-
-// step is Step without its checks, by the plans of the baseline policy.
-func (v *VecEnv) step(ctx context.Context, actions []float32, policy string) (*envs.Batch, error) {
-	if err := v.sendStep(ctx, actions, policy); err != nil {
+	if err := v.sendStep(ctx, actions); err != nil {
 		return nil, err
 	}
 	if err := v.receiveStep(ctx); err != nil {
@@ -182,8 +177,8 @@ func (v *VecEnv) checkActions(actions []float32, first int) error {
 	return nil
 }
 
-func (v *VecEnv) sendStep(ctx context.Context, actions []float32, policy string) error {
-	v.layout.EncodeStepRequest(v.w, v.nextID(), v.eid, actions, policy)
+func (v *VecEnv) sendStep(ctx context.Context, actions []float32) error {
+	v.layout.EncodeStepRequest(v.w, v.nextID(), v.eid, actions)
 	return v.send(ctx)
 }
 

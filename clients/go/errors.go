@@ -30,7 +30,7 @@ var (
 
 // Error is a request that the server refused. It wraps the error of package envs, or of this
 // one, that the refusal stands for: envs.ErrInvalidAction, envs.ErrResetNeeded,
-// envs.ErrInvalidOption, envs.ErrUnknownBaseline, envs.ErrBaseline, envs.ErrNotAsked, envs.ErrCannotClone, ErrUnknownSnapshot,
+// envs.ErrInvalidOption, envs.ErrUnknownBaseline, envs.ErrBaseline, envs.ErrCannotClone, ErrUnknownSnapshot,
 // *envs.UnknownIDError, context.DeadlineExceeded, ErrBusy, ErrUnavailable.
 type Error struct {
 	Code         wire.Code
@@ -62,8 +62,6 @@ func refusal(e wire.Error, id string) error {
 		err.cause = envs.ErrUnknownBaseline
 	case wire.RuleFails:
 		err.cause = envs.ErrBaseline
-	case wire.NotAsked:
-		err.cause = envs.ErrNotAsked
 	case wire.CannotClone:
 		err.cause = envs.ErrCannotClone
 	case wire.UnknownSnap:

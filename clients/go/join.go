@@ -87,11 +87,6 @@ func (j *Joined) Spaces() (obs, act space.Space) { return j.parts[0].Spaces() }
 // Step implements [envs.VecEnv]. All servers step at the same time. If one fails, others may
 // have stepped: then the vector must be reset.
 func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
-	return j.step(ctx, actions, "")
-}
-
-// step is Step by the plans of the baseline policy.
-func (j *Joined) step(ctx context.Context, actions []float32, policy string) (*envs.Batch, error) {
 	if j.parts[0].closed {
 		return nil, envs.ErrClosed
 	}
@@ -106,7 +101,7 @@ func (j *Joined) step(ctx context.Context, actions []float32, policy string) (*e
 	}
 	err := j.all(
 		func(i int, p *VecEnv) (bool, error) {
-			return true, p.sendStep(ctx, actions[j.first[i]*k:j.first[i+1]*k], policy)
+			return true, p.sendStep(ctx, actions[j.first[i]*k:j.first[i+1]*k])
 		},
 		func(_ int, p *VecEnv) error { return p.receiveStep(ctx) })
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/server/wire"
 )
 
 // A JoinedBaseline is the decision rule of a baseline, or random permitted actions, at the servers
@@ -35,26 +34,27 @@ func (b *JoinedBaseline) Act(ctx context.Context, actions []float32) error {
 		k := j.parts[0].layout.ActSize
 		return actions[j.first[i]*k : j.first[i+1]*k]
 	}
-	for i, p := range b.parts {
-		if err := p.check(rows(i)); err != nil {
-			return err
-		}
+	if err := b.check(); err != nil {
+		return err
 	}
 	return j.all(
 		func(i int, _ *VecEnv) (bool, error) { return true, b.parts[i].send(ctx) },
 		func(i int, _ *VecEnv) error { return b.parts[i].receive(ctx, rows(i)) })
 }
 
+func (b *JoinedBaseline) check() error {
+	for _, p := range b.parts {
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Decides is [Baseline.Decides].
 func (b *JoinedBaseline) Decides(i int) bool {
 	p, row := b.part(i)
 	return p.Decides(row)
-}
-
-// Plans is [Baseline.Plans].
-func (b *JoinedBaseline) Plans(i int) bool {
-	p, row := b.part(i)
-	return p.Plans(row)
 }
 
 // part returns the part that environment i belongs to, and its row there.
@@ -67,11 +67,15 @@ func (b *JoinedBaseline) part(i int) (*Baseline, int) {
 }
 
 // Step is [Baseline.Step] as [Joined.Step] is [VecEnv.Step].
-func (b *JoinedBaseline) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
-	for _, p := range b.j.parts {
-		if err := p.needs(wire.CapPolicy); err != nil {
-			return nil, err
-		}
+func (b *JoinedBaseline) Step(ctx context.Context) (*envs.Batch, error) {
+	if err := b.check(); err != nil {
+		return nil, err
 	}
-	return b.j.step(ctx, actions, b.parts[0].name)
+	err := b.j.all(
+		func(i int, _ *VecEnv) (bool, error) { return true, b.parts[i].sendStep(ctx) },
+		func(i int, _ *VecEnv) error { return b.parts[i].receiveStep(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	return b.j.batch, nil
 }

@@ -12,25 +12,27 @@ import (
 // A Baseline is the decision rule of a baseline, or random permitted actions, at the server. The
 // spec lists the names.
 type Baseline struct {
-	v          *VecEnv
-	name       string
-	seed       *uint64 // of random actions, to be sent
-	none, plan []bool
+	v    *VecEnv
+	name string
+	seed *uint64 // of random actions, to be sent
+	none []bool
 }
 
 // Baseline returns the baseline of that name, or with envs.RandomName random permitted actions,
-// which seed is for. The server says at the first Act whether there is one.
+// which seed is for. The server says at the first request whether there is one.
 func (v *VecEnv) Baseline(name string, seed uint64) *Baseline {
-	n := v.layout.N
-	return &Baseline{v: v, name: name, seed: &seed, none: make([]bool, n), plan: make([]bool, n)}
+	return &Baseline{v: v, name: name, seed: &seed, none: make([]bool, v.layout.N)}
 }
 
 // Act writes the actions that the baseline takes at this moment to actions, of length NumEnvs
 // times the size of an action. Rows that decide nothing keep what they have; [Baseline.Decides]
-// tells them. Asking changes nothing in the environments, and at one moment the answer is the
+// reports them. Asking changes nothing in the environments, and at one moment the answer is the
 // same. Errors are those of [envs.Rules.Act], and [ErrUnsupported].
 func (b *Baseline) Act(ctx context.Context, actions []float32) error {
-	if err := b.check(actions); err != nil {
+	if err := b.check(); err != nil {
+		return err
+	}
+	if err := b.v.checkSize(len(actions), b.v.layout.N); err != nil {
 		return err
 	}
 	if err := b.send(ctx); err != nil {
@@ -39,16 +41,12 @@ func (b *Baseline) Act(ctx context.Context, actions []float32) error {
 	return b.receive(ctx, actions)
 }
 
-// check refuses what Act cannot ask.
-func (b *Baseline) check(actions []float32) error {
-	v := b.v
-	if v.closed {
+// check refuses requests that cannot be sent.
+func (b *Baseline) check() error {
+	if b.v.closed {
 		return envs.ErrClosed
 	}
-	if err := v.needs(wire.CapPolicy); err != nil {
-		return err
-	}
-	return v.checkSize(len(actions), v.layout.N)
+	return b.v.needs(wire.CapBaseline)
 }
 
 // checkSize refuses a number of numbers that is not that of the actions of n environments.
@@ -70,7 +68,7 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 		return err
 	}
 	b.seed = nil
-	if err := v.layout.DecodePolicy(&v.frame, actions, b.none, b.plan); err != nil {
+	if err := v.layout.DecodePolicy(&v.frame, actions, b.none); err != nil {
 		return v.garbled(err)
 	}
 	return nil
@@ -79,20 +77,32 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 // Decides reports whether environment i took an action at the moment of the last Act.
 func (b *Baseline) Decides(i int) bool { return !b.none[i] }
 
-// Plans reports whether the choice of the last Act in environment i is more than its action says.
-func (b *Baseline) Plans(i int) bool { return b.plan[i] }
+// Step takes the step that the baseline chooses at the server, in every environment, also what its
+// actions do not say. Errors are those of Act and of [VecEnv.Step].
+func (b *Baseline) Step(ctx context.Context) (*envs.Batch, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	if err := b.sendStep(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.receiveStep(ctx); err != nil {
+		return nil, err
+	}
+	return b.v.batch, nil
+}
 
-// Step is [VecEnv.Step], but that in the rows whose action is the one that Act has told at this
-// moment, what the baseline plans beside it is carried out too. It returns [envs.ErrNotAsked] if
-// Act was not called at this moment.
-func (b *Baseline) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
-	if err := b.v.checkActions(actions, 0); err != nil {
-		return nil, err
+func (b *Baseline) sendStep(ctx context.Context) error {
+	v := b.v
+	return v.request(ctx, &wire.StepByRequest{T: wire.TypeStep, ID: v.nextID(), EID: v.eid, Policy: b.name, Seed: b.seed})
+}
+
+func (b *Baseline) receiveStep(ctx context.Context) error {
+	if err := b.v.receiveStep(ctx); err != nil {
+		return err
 	}
-	if err := b.v.needs(wire.CapPolicy); err != nil {
-		return nil, err
-	}
-	return b.v.step(ctx, actions, b.name)
+	b.seed = nil
+	return nil
 }
 
 // RolloutOptions are the arguments of [Baseline.Rollout]: one of Steps and Episodes.
@@ -103,7 +113,7 @@ type RolloutOptions struct {
 }
 
 // Rollout takes many steps by the baseline at the server, in one request. It returns the batch of
-// the last step and what the steps led to: the same as by Act and Step, one after the other. The
+// the last step and what the steps led to: the same as by Step, one after the other. The
 // server's limits, in mode Disabled an episode's end, and a moment at which the baseline cannot act
 // may cut it.
 func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batch, *wire.Rollout, error) {

@@ -33,7 +33,7 @@ func stepwise(t *testing.T, w *envs.Vec, rules *envs.Rules, steps int) (*envs.Ba
 			x.None = append(x.None, !w.Decides(i))
 		}
 		var err error
-		if b, err = rules.StepBy(ctx, actions); err != nil {
+		if b, err = rules.Step(ctx); err != nil {
 			t.Fatal(err)
 		}
 		x.Reward, x.Terminated = append(x.Reward, b.Reward...), append(x.Terminated, b.Terminated...)

@@ -48,7 +48,7 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 				t.Fatalf("step %d: %v", step, err)
 			}
 		}
-		bw, err := rules.StepBy(ctx, other)
+		bw, err := rules.Step(ctx)
 		if err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}

@@ -143,7 +143,6 @@ func (c *checker) checkRulesAfterLoad(t *testing.T) {
 		return
 	}
 	v := c.local(t, 1, envs.VecOptions{})
-	_, act := v.Spaces()
 	b, p := reset(t, v, 13), newPlayer(v, 13)
 	for range 5 {
 		var err error
@@ -167,11 +166,7 @@ func (c *checker) checkRulesAfterLoad(t *testing.T) {
 			}
 			var got []envs.Batch
 			for step := range 10 {
-				actions := make([]float32, act.Size())
-				if err := rules.Act(ctx, actions); err != nil {
-					t.Fatalf("baseline %s, step %d: %v", base.Name, step, err)
-				}
-				b, err := rules.StepBy(ctx, actions)
+				b, err := rules.Step(ctx)
 				if err != nil {
 					t.Fatalf("baseline %s, step %d: %v", base.Name, step, err)
 				}

@@ -49,7 +49,7 @@ var (
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
-	_ envs.Planned    = (*Task)(nil)
+	_ envs.Planner    = (*Task)(nil)
 	_ envs.Cloner     = (*Task)(nil)
 )
 
@@ -101,17 +101,15 @@ func (t *Task) Plan(levels []uint16) {
 	t.planned = true
 }
 
-// TakePlan implements [envs.Planned]. The plan is of type []uint16.
-func (t *Task) TakePlan() any {
+// TakePlan implements [envs.Planner].
+func (t *Task) TakePlan() (leave func()) {
 	if !t.planned {
 		return nil
 	}
 	t.planned = false
-	return slices.Clone(t.next)
+	levels := slices.Clone(t.next)
+	return func() { t.Plan(levels) }
 }
-
-// SetPlan implements [envs.Planned].
-func (t *Task) SetPlan(plan any) { t.Plan(plan.([]uint16)) }
 
 func (t *Task) compatible() bool { return t.opts.Dynamics == DynamicsCompatible }
 

@@ -55,7 +55,7 @@ var (
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
 	_ envs.Charter    = (*Task)(nil)
-	_ envs.Planned    = (*Task)(nil)
+	_ envs.Planner    = (*Task)(nil)
 	_ envs.Cloner     = (*Task)(nil)
 )
 
@@ -94,18 +94,15 @@ func (t *Task) Spaces() (obs, act space.Space) {
 // It is for recommenders whose amounts no action gives exactly.
 func (t *Task) Recommend(r Recommendation) { t.plan.given, t.plan.use = r, true }
 
-// TakePlan implements [envs.Planned].
-func (t *Task) TakePlan() any {
+// TakePlan implements [envs.Planner].
+func (t *Task) TakePlan() (leave func()) {
 	if !t.plan.use {
 		return nil
 	}
 	p := t.plan
 	t.plan = plan{}
-	return p
+	return func() { t.plan = p }
 }
-
-// SetPlan implements [envs.Planned].
-func (t *Task) SetPlan(p any) { t.plan = p.(plan) }
 
 // Interval returns the duration of a step.
 func (t *Task) Interval() time.Duration { return t.src.interval }

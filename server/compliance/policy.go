@@ -2,12 +2,13 @@ package compliance
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// checkVersion10 sees that a session of version 1.0 is one: without optional parts, and with no
+// checkVersion10 checks that a session of version 1.0 is one: without optional parts, and with no
 // meaning for the fields that came later.
 func (s *suite) checkVersion10(t *testing.T) {
 	p := s.dial(t)
@@ -24,6 +25,22 @@ func (s *suite) checkVersion10(t *testing.T) {
 	p.want(p.ask(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "unknown then"}), "step.ok")
 }
 
+// checkVersion11 checks that a session of version 1.1, where baselines stepped beside actions, is
+// offered no such part and is refused clearly what it asks of it.
+func (s *suite) checkVersion11(t *testing.T) {
+	p := s.dial(t)
+	welcome := p.ask(message{"t": "hello", "ver": []int{1, 1}})
+	p.want(welcome, "welcome")
+	caps, _ := welcome["caps"].([]any)
+	if ver := fmt.Sprint(welcome["ver"]); ver != "[1 1]" || slices.Contains(caps, any("policy")) || slices.Contains(caps, any(wire.CapBaseline)) {
+		t.Errorf("welcome of version %v with the parts %v for a client of 1.1, want [1 1] without policy and baseline", ver, caps)
+	}
+	eid := eidOf(p.make(s.opts.Env, 1, "NEXT_STEP", 0))
+	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.refused(p.ask(message{"t": "policy", "eid": eid, "name": "random"}), p.id, wire.IsReserved)
+	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "random"}), p.id, wire.IsReserved)
+}
+
 // baselines returns the names that make.ok lists, and random.
 func baselines(made message) []string {
 	names := []string{"random"}
@@ -38,13 +55,14 @@ func baselines(made message) []string {
 }
 
 // checkPolicy asks every baseline while other actions are taken, beside a vector where nobody
-// asks, and then follows each.
+// asks, and then lets each step.
 func (s *suite) checkPolicy(t *testing.T) {
-	p, made, ok := s.with(t, wire.CapPolicy, 2, "NEXT_STEP", limit)
+	p, made, ok := s.with(t, wire.CapBaseline, 2, "NEXT_STEP", limit)
 	if !ok {
 		p.refused(p.ask(message{"t": "policy", "eid": 1, "name": "random"}), p.id, wire.IsReserved)
 		return
 	}
+	s.checkVersion11(t)
 	eid := eidOf(made)
 	ask := func(name any) message { return p.ask(message{"t": "policy", "eid": eid, "name": name}) }
 	p.refused(ask("random"), p.id, wire.ResetNeeded)
@@ -53,21 +71,23 @@ func (s *suite) checkPolicy(t *testing.T) {
 	p.refused(ask(nil), p.id, wire.BadField)
 	p.refused(ask(3), p.id, wire.BadField)
 	p.refused(p.ask(message{"t": "policy", "eid": 77, "name": "random"}), p.id, wire.UnknownEID)
-	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0), "policy": "random"}), p.id, wire.NotAsked)
+	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0), "policy": "random"}), p.id, wire.BadField)
+	p.refused(p.ask(message{"t": "step", "eid": eid, "policy": "no such baseline"}), p.id, wire.UnknownRule)
+	p.refused(p.ask(message{"t": "step", "eid": eid, "policy": 3}), p.id, wire.BadField)
 
 	q, qid := s.make(t, 2, "NEXT_STEP", limit)
 	q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
 	names := baselines(made)
 	for range 2 * limit {
 		for _, name := range names {
-			told := ask(name)
-			if told["reason"] == string(wire.RuleFails) { // not for these options
+			advice := ask(name)
+			if advice["reason"] == string(wire.RuleFails) { // not for these options
 				continue
 			}
-			p.want(told, "policy.ok")
-			sameBatch(t, ask(name), told)
-			if a, ok := told["a"].(array); !ok || len(a.data) != 2 {
-				t.Fatalf("policy %s: %v, want two actions", name, told)
+			p.want(advice, "policy.ok")
+			sameBatch(t, ask(name), advice)
+			if a, ok := advice["a"].(array); !ok || len(a.data) != 2 {
+				t.Fatalf("policy %s: %v, want two actions", name, advice)
 			}
 		}
 		got := p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0)})
@@ -75,31 +95,35 @@ func (s *suite) checkPolicy(t *testing.T) {
 		sameBatch(t, got, q.ask(message{"t": "step", "eid": qid, "a": int64s(0, 0)}))
 	}
 	for _, name := range names {
-		s.follow(t, p, eid, name)
+		s.stepBy(t, p, eid, name)
 	}
 }
 
-// follow takes the actions of a baseline, beyond an episode's end.
-func (s *suite) follow(t *testing.T, p *peer, eid uint64, name string) {
+// stepBy lets a baseline step, beyond an episode's end, which is asked for its actions now and then.
+func (s *suite) stepBy(t *testing.T, p *peer, eid uint64, name string) {
 	t.Helper()
 	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
 	ended := make([]bool, 2)
-	for range limit + 2 {
-		told := p.ask(message{"t": "policy", "eid": eid, "name": name})
-		if told["reason"] == string(wire.RuleFails) {
-			return
-		}
-		p.want(told, "policy.ok")
-		for i := range ended {
-			if flag(told, "none", i) != ended[i] {
-				t.Fatalf("policy %s: none is %v in row %d, want %v", name, !ended[i], i, ended[i])
+	for step := range limit + 2 {
+		if step%2 == 0 {
+			advice := p.ask(message{"t": "policy", "eid": eid, "name": name})
+			if advice["reason"] == string(wire.RuleFails) {
+				return
+			}
+			p.want(advice, "policy.ok")
+			for i := range ended {
+				if flag(advice, "none", i) != ended[i] {
+					t.Fatalf("policy %s: none is %v in row %d, want %v", name, !ended[i], i, ended[i])
+				}
 			}
 		}
-		a := told["a"].(array).data
-		reply := p.ask(message{"t": "step", "eid": eid, "a": int64s(int64(a[0]), int64(a[1])), "policy": name})
+		reply := p.ask(message{"t": "step", "eid": eid, "policy": name})
+		if reply["reason"] == string(wire.RuleFails) {
+			return
+		}
 		p.want(reply, "step.ok")
 		if reply["inv"] != nil {
-			t.Errorf("policy %s: the action %v is masked out", name, a)
+			t.Errorf("step by %s: an action is masked out: %v", name, reply)
 		}
 		for i := range ended {
 			ended[i] = flag(reply, "te", i) || flag(reply, "tr", i)

@@ -32,7 +32,7 @@ func (s *suite) checkRollout(t *testing.T) {
 		p.refused(roll(message{"name": "no such baseline", "steps": 1}), p.id, wire.UnknownRule)
 		p.refused(roll(message{"steps": 1}), p.id, wire.BadField)
 
-		q, other, _ := s.with(t, wire.CapPolicy, n, mode, limit)
+		q, other, _ := s.with(t, wire.CapBaseline, n, mode, limit)
 		qid := eidOf(other)
 		q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
 		names := baselines(made)
@@ -42,7 +42,7 @@ func (s *suite) checkRollout(t *testing.T) {
 				continue
 			}
 			p.want(got, "rollout.ok")
-			if got["cut"] == true { // it cannot tell the next action
+			if got["cut"] == true { // it finds no next action
 				p.refused(p.ask(message{"t": "policy", "eid": eid, "name": name}), p.id, wire.RuleFails)
 				continue
 			}
@@ -83,13 +83,13 @@ func (s *suite) sameSteps(t *testing.T, got message, q *peer, qid uint64, name s
 		if step == 0 {
 			ask["seed"] = 3
 		}
-		told := q.ask(ask)
-		q.want(told, "policy.ok")
-		a := told["a"].(array).data
+		advice := q.ask(ask)
+		q.want(advice, "policy.ok")
+		a := advice["a"].(array).data
 		if want := row(traj["a"], step, steps); !slices.Equal(a, want) {
 			t.Fatalf("%s: step %d of the rollout takes %v, policy %v", name, step, want, a)
 		}
-		last = q.ask(message{"t": "step", "eid": qid, "a": int64s(int64(a[0]), int64(a[1])), "policy": name})
+		last = q.ask(message{"t": "step", "eid": qid, "policy": name})
 		q.want(last, "step.ok")
 		if r, want := last["r"].(array).data, row(traj["r"], step, steps); !slices.Equal(r, want) {
 			t.Fatalf("%s: step %d of the rollout pays %v, step %v", name, step, want, r)

@@ -28,7 +28,7 @@ func rawStepper(t testing.TB, url string) (step func()) {
 		t.Fatal(err)
 	}
 	w := wire.NewWriter()
-	l.EncodeStepRequest(w, math.MaxUint64, 1, make([]float32, n), "")
+	l.EncodeStepRequest(w, math.MaxUint64, 1, make([]float32, n))
 	size := len(w.Bytes())
 	frame := binary.LittleEndian.AppendUint32(nil, uint32(size))
 	var conn net.Conn = c.unix

@@ -28,7 +28,7 @@ func stepper(t testing.TB, n int) (step func()) {
 		t.Fatal(err)
 	}
 	w := wire.NewWriter()
-	l.EncodeStepRequest(w, math.MaxUint64, 1, make([]float32, n), "")
+	l.EncodeStepRequest(w, math.MaxUint64, 1, make([]float32, n))
 	const idAt = 12 // after the map's header, "t", "step", "id" and the code of a uint64
 	id := uint64(1) << 40
 	return func() {

@@ -20,7 +20,6 @@ var sentinels = []struct {
 	{envs.ErrInvalidOption, wire.InvalidOption},
 	{envs.ErrUnknownBaseline, wire.UnknownRule},
 	{envs.ErrBaseline, wire.RuleFails},
-	{envs.ErrNotAsked, wire.NotAsked},
 	{envs.ErrCannotClone, wire.CannotClone},
 	{context.DeadlineExceeded, wire.Deadline},
 	{context.Canceled, wire.WasCancelled},

@@ -35,7 +35,7 @@ func FuzzSession(f *testing.F) {
 		cfg.Limits.EnvsMake, cfg.Limits.MsgOut, cfg.Limits.Rollout = 8, 1<<20, 50
 		s := newSession(t, cfg)
 		for _, v := range []m{
-			{"t": "hello", "id": 1, "ver": []int{1, 1}},
+			{"t": "hello", "id": 1, "ver": []int{1, 2}},
 			{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2},
 			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
 			{"t": "snapshot", "id": 4, "eid": 1},

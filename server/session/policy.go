@@ -28,14 +28,14 @@ func (v *vector) baseline(name string, seed *uint64) (*envs.Rules, error) {
 	return r, nil
 }
 
-// named returns the rules of the baseline that a request names.
-func (v *vector) named(f *wire.Frame) (*envs.Rules, error) {
-	name, err := f.Str("name")
+// named returns the rules of the baseline that the field of that key names.
+func (v *vector) named(f *wire.Frame, key string) (*envs.Rules, error) {
+	name, err := f.Str(key)
 	if err != nil {
 		return nil, err
 	}
 	if len(name) == 0 {
-		return nil, wire.Errorf(wire.BadField, "field name is missing")
+		return nil, wire.Errorf(wire.BadField, "field %s is missing", key)
 	}
 	seed, seeded, err := f.Uint("seed")
 	if err != nil {
@@ -47,13 +47,13 @@ func (v *vector) named(f *wire.Frame) (*envs.Rules, error) {
 	return v.baseline(string(clip(name)), &seed)
 }
 
-// policy tells what a baseline does at this moment.
+// policy replies with the actions that a baseline takes at this moment.
 func (s *Session) policy(ctx context.Context, f *wire.Frame) error {
 	v, eid, err := s.vector(f)
 	if err != nil {
 		return err
 	}
-	rules, err := v.named(f)
+	rules, err := v.named(f, "name")
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
@@ -61,25 +61,23 @@ func (s *Session) policy(ctx context.Context, f *wire.Frame) error {
 	if err := rules.Act(ctx, v.actions); err != nil {
 		return s.aboutVector(eid, err)
 	}
-	none, plan := make([]bool, v.layout.N), make([]bool, v.layout.N)
-	for i := range v.layout.N {
-		none[i], plan[i] = !v.vec.Decides(i), rules.Plans(i)
+	none := make([]bool, v.layout.N)
+	for i := range none {
+		none[i] = !v.vec.Decides(i)
 	}
-	v.layout.EncodePolicy(s.out, f.ID, v.actions, none, plan)
+	v.layout.EncodePolicy(s.out, f.ID, v.actions, none)
 	return nil
 }
 
-// follows returns the rules of the baseline that a step names, or nil.
-func (s *Session) follows(f *wire.Frame, v *vector) (*envs.Rules, error) {
-	if s.minor < 1 || f.Get("policy") == nil {
+// stepsBy returns the rules of the baseline that takes a step, or nil if the step has actions.
+func (s *Session) stepsBy(f *wire.Frame, v *vector) (*envs.Rules, error) {
+	switch {
+	case s.minor < 1 || f.Get("policy") == nil:
 		return nil, nil
+	case s.minor < 2:
+		return nil, wire.Errorf(wire.IsReserved, "step has the field policy in a session of 1.%d; since 1.2 it names a baseline that steps in place of actions", s.minor)
+	case f.Get("a") != nil:
+		return nil, wire.Errorf(wire.BadField, "step has actions and names a baseline, want one of a and policy")
 	}
-	name, err := f.Str("policy")
-	if err != nil {
-		return nil, err
-	}
-	if r, ok := v.rules[string(name)]; ok {
-		return r, nil
-	}
-	return nil, wire.Errorf(wire.NotAsked, "baseline %q was not asked", clip(name))
+	return v.named(f, "policy")
 }

@@ -49,16 +49,13 @@ func (p *planned) Clone(*rand.Rand) envs.Task {
 	return &c
 }
 
-func (p *planned) TakePlan() any {
-	x := p.plan
-	p.plan = nil
-	if x == nil {
+func (p *planned) TakePlan() (leave func()) {
+	plan := p.plan
+	if p.plan = nil; plan == nil {
 		return nil
 	}
-	return x
+	return func() { p.plan = plan }
 }
-
-func (p *planned) SetPlan(plan any) { p.plan = plan.(*float64) }
 
 func init() {
 	rule := func(f func(p *planned, first bool, action []float32) error) func(envs.Task) (envs.Rule, error) {
@@ -99,7 +96,7 @@ func init() {
 	})
 }
 
-var hello11 = line{m{"t": "hello", "id": 1, "ver": []int{1, 1}}, m{"t": "welcome", "id": 1, "ver": []any{1, 1}, "caps": []any{"policy", "rollout", "snapshot"}}}
+var hello12 = line{m{"t": "hello", "id": 1, "ver": []int{1, 2}}, m{"t": "welcome", "id": 1, "ver": []any{1, 2}, "caps": []any{"baseline", "rollout", "snapshot"}}}
 
 func floats(v any) []float64 {
 	b := payload(v)
@@ -121,7 +118,7 @@ func ints(v any) []int64 {
 
 func TestPolicyRefusals(t *testing.T) {
 	play(t, newSession(t, newConfig()), []line{
-		hello11,
+		hello12,
 		{m{"t": "policy", "id": 2}, refused(2, wire.BadField)},
 		{m{"t": "policy", "id": 3, "eid": 1, "name": "two"}, refused(3, wire.UnknownEID)},
 		{m{"t": "make", "id": 4, "env": "test/Planned-v0", "n": 2}, m{"eid": 1}},
@@ -135,31 +132,43 @@ func TestPolicyRefusals(t *testing.T) {
 		{m{"t": "policy", "id": 12, "eid": 1, "name": "lost"}, refused(12, wire.RuleFails)},
 		{m{"t": "policy", "id": 13, "eid": 1, "name": "panics"}, refused(13, wire.EnvFailed)},
 		{m{"t": "policy", "id": 14, "eid": 1, "name": "slow", "dl": 0}, refused(14, wire.Deadline)},
-		{m{"t": "step", "id": 15, "eid": 1, "a": []int{2, 2}, "policy": "two"}, refused(15, wire.NotAsked)},
-		{m{"t": "step", "id": 16, "eid": 1, "a": []int{2, 2}, "policy": 2}, refused(16, wire.BadField)},
-		{m{"t": "policy", "id": 17, "eid": 1, "name": "two"}, m{"t": "policy.ok"}},
-		{m{"t": "step", "id": 18, "eid": 1, "a": []int{2, 2}, "policy": "two"}, m{"t": "step.ok"}},
-		{m{"t": "step", "id": 19, "eid": 1, "a": []int{2, 2}, "policy": "two"}, refused(19, wire.NotAsked)},
-		{m{"t": "stats", "id": 20, "eid": 1}, m{"steps": 2}}, // what was refused stepped nothing
+		{m{"t": "step", "id": 15, "eid": 1, "a": []int{2, 2}, "policy": "two"}, refused(15, wire.BadField)},
+		{m{"t": "step", "id": 16, "eid": 1, "policy": 2}, refused(16, wire.BadField)},
+		{m{"t": "step", "id": 17, "eid": 1, "policy": ""}, refused(17, wire.BadField)},
+		{m{"t": "step", "id": 18, "eid": 1}, refused(18, wire.BadField)},
+		{m{"t": "step", "id": 19, "eid": 1, "policy": "best"}, refused(19, wire.UnknownRule)},
+		{m{"t": "step", "id": 20, "eid": 1, "policy": "unfit"}, refused(20, wire.RuleFails)},
+		{m{"t": "step", "id": 21, "eid": 1, "policy": "lost"}, refused(21, wire.RuleFails)},
+		{m{"t": "step", "id": 22, "eid": 1, "policy": "slow", "dl": 0}, refused(22, wire.Deadline)},
+		{m{"t": "step", "id": 23, "eid": 1, "policy": "random", "seed": -1}, refused(23, wire.BadField)},
+		{m{"t": "stats", "id": 24, "eid": 1}, m{"steps": 0}}, // what was refused stepped nothing
+		{m{"t": "step", "id": 25, "eid": 1, "policy": "two"}, m{"t": "step.ok"}},
 	})
 }
 
-// A session of version 1.0 has neither the message nor the field of step.
-func TestPolicyIsOfMinor1(t *testing.T) {
-	play(t, newSession(t, newConfig()), []line{
-		{m{"t": "hello", "id": 1, "ver": []int{1, 0}}, m{"ver": []any{1, 0}, "caps": []any{}}},
-		{m{"t": "make", "id": 2, "env": "test/Planned-v0"}, m{"eid": 1}},
-		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
-		{m{"t": "policy", "id": 4, "eid": 1, "name": "two"}, refused(4, wire.IsReserved)},
-		{m{"t": "step", "id": 5, "eid": 1, "a": 2, "policy": "two"}, m{"t": "step.ok"}},
-	})
+// A session of version 1.0 has neither the message nor the field of step. One of 1.1 had both in
+// another form, so that they are refused there.
+func TestPolicyIsOfMinor2(t *testing.T) {
+	for minor, caps := range [][]any{{}, {"rollout", "snapshot"}} {
+		last := line{m{"t": "step", "id": 5, "eid": 1, "a": 2, "policy": "two"}, m{"t": "step.ok"}}
+		if minor == 1 {
+			last.want = refused(5, wire.IsReserved)
+		}
+		play(t, newSession(t, newConfig()), []line{
+			{m{"t": "hello", "id": 1, "ver": []int{1, minor}}, m{"ver": []any{1, minor}, "caps": caps}},
+			{m{"t": "make", "id": 2, "env": "test/Planned-v0"}, m{"eid": 1}},
+			{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
+			{m{"t": "policy", "id": 4, "eid": 1, "name": "two"}, refused(4, wire.IsReserved)},
+			last,
+		})
+	}
 }
 
 // The planner takes action 1 and plans a reward of 100 plus the number of steps so far.
-func TestPolicyAndPlans(t *testing.T) {
+func TestStepByBaseline(t *testing.T) {
 	s := newSession(t, newConfig())
 	play(t, s, []line{
-		hello11,
+		hello12,
 		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2}, m{"eid": 1}},
 		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
 	})
@@ -180,34 +189,34 @@ func TestPolicyAndPlans(t *testing.T) {
 	planner := func() {
 		t.Helper()
 		got := ask(m{"t": "policy", "name": "planner"})
-		if got["t"] != "policy.ok" || !cmp.Equal(ints(got["a"]), []int64{1, 1}) || !cmp.Equal(payload(got["plan"]), []byte{1, 1}) {
-			t.Errorf("policy: %v, want actions [1 1] and plans", got)
+		if got["t"] != "policy.ok" || !cmp.Equal(ints(got["a"]), []int64{1, 1}) {
+			t.Errorf("policy: %v, want actions [1 1]", got)
 		}
 		if _, ok := got["none"]; ok {
 			t.Errorf("none %v, want none", got["none"])
 		}
 	}
 	planner()
-	rewards(m{"a": []int{1, 1}}, 1, 1) // asking alone has planned nothing
+	rewards(m{"a": []int{1, 1}}, 1, 1) // its actions are actions like any others
 	planner()
-	if got := ask(m{"t": "policy", "name": "two"}); !cmp.Equal(ints(got["a"]), []int64{2, 2}) || got["plan"] != nil {
-		t.Errorf("policy: %v, want actions [2 2] without plans", got)
+	if got := ask(m{"t": "policy", "name": "two"}); !cmp.Equal(ints(got["a"]), []int64{2, 2}) {
+		t.Errorf("policy: %v, want actions [2 2]", got)
 	}
-	rewards(m{"a": []int{1, 2}, "policy": "planner"}, 101, 2) // row 1 goes its own way
-	planner()
-	rewards(m{"a": []int{1, 1}, "policy": "planner"}, 102, 102)
+	rewards(m{"policy": "planner"}, 101, 101)
+	rewards(m{"policy": "planner"}, 102, 102)       // nobody has asked for its actions
 	got := ask(m{"t": "policy", "name": "planner"}) // the next step resets
-	if !cmp.Equal(payload(got["none"]), []byte{1, 1}) || !cmp.Equal(ints(got["a"]), []int64{0, 0}) || got["plan"] != nil {
+	if !cmp.Equal(payload(got["none"]), []byte{1, 1}) || !cmp.Equal(ints(got["a"]), []int64{0, 0}) {
 		t.Errorf("policy before an autoreset: %v, want none", got)
 	}
-	rewards(m{"a": []int{1, 1}, "policy": "planner"}, 0, 0)
+	rewards(m{"policy": "planner"}, 0, 0)
+	rewards(m{"policy": "two"}, 2, 2)
 }
 
 // CartPole's rule "lean" pushes to the right, 1, where the pole leans to it: its third number,
 // by the environment's README.
 func TestPolicyOfCartPole(t *testing.T) {
 	s := newSession(t, newConfig())
-	play(t, s, []line{hello11, {m{"t": "make", "id": 2, "env": "classic/CartPole-v1", "n": 8}, m{"eid": 1}}})
+	play(t, s, []line{hello12, {m{"t": "make", "id": 2, "env": "classic/CartPole-v1", "n": 8}, m{"eid": 1}}})
 	got := handle(t, s, m{"t": "reset", "id": 3, "eid": 1, "seed": 1})
 	for id := 4; id < 80; id += 2 {
 		obs := payload(got["obs"])
@@ -237,7 +246,7 @@ func TestPolicyRandom(t *testing.T) {
 	draws := func(seed any) (actions []int64) {
 		s := newSession(t, newConfig())
 		play(t, s, []line{
-			hello11,
+			hello12,
 			{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 20, "max_episode_steps": 100}, m{"eid": 1}},
 			{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
 		})
@@ -246,7 +255,7 @@ func TestPolicyRandom(t *testing.T) {
 		if !cmp.Equal(first, again) {
 			t.Errorf("the same moment: %v, then %v", first, again)
 		}
-		handle(t, s, m{"t": "step", "id": 6, "eid": 1, "a": first})
+		handle(t, s, m{"t": "step", "id": 6, "eid": 1, "policy": "random"})
 		return append(first, ints(handle(t, s, m{"t": "policy", "id": 7, "eid": 1, "name": "random"})["a"])...)
 	}
 	a, b, c := draws(nil), draws(0), draws(1)
@@ -262,7 +271,7 @@ func TestRollout(t *testing.T) {
 	cfg.Limits.Rollout = 40
 	s := newSession(t, cfg)
 	play(t, s, []line{
-		hello11,
+		hello12,
 		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2}, m{"eid": 1}},
 		{m{"t": "rollout", "id": 3, "eid": 1, "name": "planner", "steps": 1}, refused(3, wire.ResetNeeded)},
 		{m{"t": "reset", "id": 4, "eid": 1}, m{"t": "reset.ok"}},
@@ -324,7 +333,7 @@ func TestRollout(t *testing.T) {
 func TestRolloutUntilTheBaselineFails(t *testing.T) {
 	s := newSession(t, newConfig())
 	play(t, s, []line{
-		hello11,
+		hello12,
 		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2}, m{"eid": 1}},
 		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
 	})
@@ -346,7 +355,7 @@ func TestRolloutUntilTheBaselineFails(t *testing.T) {
 func TestLargeRolloutIsNotKept(t *testing.T) {
 	s := newSession(t, newConfig())
 	play(t, s, []line{
-		hello11,
+		hello12,
 		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 100}, m{"eid": 1}},
 		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
 	})

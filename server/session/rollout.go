@@ -33,7 +33,7 @@ func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
-	rules, err := v.named(f)
+	rules, err := v.named(f, "name")
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}

@@ -152,8 +152,10 @@ func since(kind []byte) (minor int, known bool) {
 	switch string(kind) {
 	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose:
 		return 0, true
-	case wire.TypePolicy, wire.TypeRollout, wire.TypeSnapshot, wire.TypeRestore, wire.TypeFork, wire.TypeForget:
+	case wire.TypeRollout, wire.TypeSnapshot, wire.TypeRestore, wire.TypeFork, wire.TypeForget:
 		return 1, true
+	case wire.TypePolicy:
+		return 2, true
 	}
 	return 0, false
 }

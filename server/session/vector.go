@@ -66,10 +66,12 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	if err := v.layout.DecodeActions(f, v.actions); err != nil {
-		return s.aboutVector(eid, err)
+	rules, err := s.stepsBy(f, v)
+	if err == nil && rules != nil {
+		err = rules.Act(ctx, v.actions)
+	} else if err == nil {
+		err = v.layout.DecodeActions(f, v.actions)
 	}
-	rules, err := s.follows(f, v)
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
@@ -81,11 +83,11 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	return nil
 }
 
-// advance takes the step of v.actions, by the plans of rules if that is not nil.
+// advance takes the step of rules, or that of v.actions if rules is nil.
 func (s *Session) advance(ctx context.Context, v *vector, rules *envs.Rules) (b *envs.Batch, err error) {
 	begin := s.cfg.Now()
 	if rules != nil {
-		b, err = rules.StepBy(ctx, v.actions)
+		b, err = rules.Step(ctx)
 	} else {
 		b, err = v.vec.Step(ctx, v.actions)
 	}

@@ -88,7 +88,7 @@ func walking(t *testing.T, cfg *Config, autoreset string, steps int) *Session {
 	t.Helper()
 	s := newSession(t, cfg)
 	play(t, s, []line{
-		hello11,
+		hello12,
 		{m{"t": "make", "id": 2, "env": "test/Walk-v0", "n": 2, "autoreset": autoreset, "max_episode_steps": steps}, m{"eid": 1}},
 		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
 	})
@@ -98,7 +98,7 @@ func walking(t *testing.T, cfg *Config, autoreset string, steps int) *Session {
 // The catalog and the reply to make describe all that an environment declares.
 func TestDescription(t *testing.T) {
 	s := newSession(t, newConfig())
-	play(t, s, []line{hello11})
+	play(t, s, []line{hello12})
 	got := handle(t, s, m{"t": "envs", "id": 2, "filter": "test/Walk"})["envs"].([]any)[0].(m)
 	made := handle(t, s, m{"t": "make", "id": 3, "env": "test/Walk-v0"})
 	for name, tc := range map[string][2]any{
@@ -194,7 +194,7 @@ func TestRenderPixels(t *testing.T) {
 func TestSnapshotKeepsSeeds(t *testing.T) {
 	s := newSession(t, newConfig())
 	play(t, s, []line{
-		hello11,
+		hello12,
 		{m{"t": "make", "id": 2, "env": "test/Walk-v0", "n": 2}, m{"eid": 1}},
 		{m{"t": "snapshot", "id": 3, "eid": 1}, m{"snap": 1}},
 		{m{"t": "reset", "id": 4, "eid": 1, "seed": 5}, m{"seed": nil}},
@@ -269,7 +269,7 @@ func TestRequestsWithoutVector(t *testing.T) {
 	s := newSession(t, newConfig())
 	play(t, s, []line{
 		{m{"t": "hello", "id": 1, "ver": "1.0"}, refused(1, wire.BadField)},
-		{m{"t": "hello", "id": 2, "ver": []int{1, 1}}, m{"t": "welcome"}},
+		{m{"t": "hello", "id": 2, "ver": []int{1, 2}}, m{"t": "welcome"}},
 		{m{"t": "make", "id": 3, "env": "test/Walk-v0", "n": 2}, m{"eid": 1}},
 		{m{"t": "reset", "id": 4, "eid": 1}, m{"t": "reset.ok"}},
 		{m{"t": "envs", "id": 5, "filter": 7}, refused(5, wire.BadField)},

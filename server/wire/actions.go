@@ -8,47 +8,38 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// EncodeStepRequest writes a step with n rows of actions, which must be in the action space,
-// and the baseline whose plans are carried out with them; "" is none.
-func (l *Layout) EncodeStepRequest(w *Writer, id, eid uint64, actions []float32, policy string) {
-	w.Head(4+count(policy != ""), TypeStep, id)
+// EncodeStepRequest writes a step with n rows of actions, which must be in the action space.
+func (l *Layout) EncodeStepRequest(w *Writer, id, eid uint64, actions []float32) {
+	w.Head(4, TypeStep, id)
 	w.Str("eid")
 	w.Uint(eid)
-	if policy != "" {
-		w.Str("policy")
-		w.Str(policy)
-	}
 	w.Str("a")
 	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
 }
 
-// EncodePolicy writes the reply to policy: n rows of actions, none for the rows that decide
-// nothing, and plan for those in which the baseline chose more than the action says.
-func (l *Layout) EncodePolicy(w *Writer, id uint64, actions []float32, none, plan []bool) {
-	anyNone, anyPlan := slices.Contains(none, true), slices.Contains(plan, true)
-	w.Head(3+count(anyNone, anyPlan), TypePolicy+OK, id)
+// EncodePolicy writes the reply to policy: n rows of actions, and none for the rows that decide
+// nothing.
+func (l *Layout) EncodePolicy(w *Writer, id uint64, actions []float32, none []bool) {
+	anyNone := slices.Contains(none, true)
+	w.Head(3+count(anyNone), TypePolicy+OK, id)
 	w.Str("a")
 	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
 	l.writeFlags(w, "none", anyNone, none)
-	l.writeFlags(w, "plan", anyPlan, plan)
 }
 
-// DecodePolicy reads the reply to policy: it is the inverse of EncodePolicy, but that rows of
+// DecodePolicy reads the reply to policy: it is the inverse of EncodePolicy, except that rows of
 // actions which decide nothing keep what they have.
-func (l *Layout) DecodePolicy(f *Frame, actions []float32, none, plan []bool) error {
+func (l *Layout) DecodePolicy(f *Frame, actions []float32, none []bool) error {
 	if err := readFlags(f.Get("none"), none, false, l.N); err != nil {
 		return err
 	}
-	if err := readFlags(f.Get("plan"), plan, false, l.N); err != nil {
-		return err
-	}
-	told := make([]float32, len(actions))
-	if err := l.readBatch(f.Get("a"), &l.act, told, l.ActSize, 0, nil); err != nil {
+	chosen := make([]float32, len(actions))
+	if err := l.readBatch(f.Get("a"), &l.act, chosen, l.ActSize, 0, nil); err != nil {
 		return err
 	}
 	for i := range l.N {
 		if k := l.ActSize; !none[i] {
-			copy(actions[i*k:(i+1)*k], told[i*k:(i+1)*k])
+			copy(actions[i*k:(i+1)*k], chosen[i*k:(i+1)*k])
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func hotPath(t testing.TB, n int) (l *Layout, once func()) {
 	here, there := newRows(l), newRows(l)
 	there.Terminated[0] = true
 	return l, func() {
-		l.EncodeStepRequest(req, 1, 1, actions, "")
+		l.EncodeStepRequest(req, 1, 1, actions)
 		if err := fr.Parse(req.Bytes(), DefaultBounds); err != nil {
 			t.Fatal(err)
 		}

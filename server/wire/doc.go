@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 1
+	Minor = 2
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -33,12 +33,13 @@ const (
 	TypePing    = "ping"
 
 	// Since 1.1.
-	TypePolicy   = "policy"
 	TypeRollout  = "rollout"
 	TypeSnapshot = "snapshot"
 	TypeRestore  = "restore"
 	TypeFork     = "fork"
 	TypeForget   = "forget"
+
+	TypePolicy = "policy" // since 1.2; 1.1 had another form of it
 
 	TypeErr   = "err"
 	TypeDrain = "drain" // an event
@@ -46,20 +47,23 @@ const (
 	OK = ".ok"
 )
 
-// Reserved lists the names that version 1.0 reserved for requests to come. Some came with 1.1.
+// Reserved lists the names that version 1.0 reserved for requests to come. Some came later.
 var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, "cancel"}
 
-// Optional parts that a server may have, of which welcome tells.
+// Optional parts that a server may have, which welcome lists.
 const (
-	CapPolicy   = "policy"
+	CapBaseline = "baseline"
 	CapRollout  = "rollout"
 	CapSnapshot = "snapshot"
 )
 
 // Caps lists the optional parts that sessions of a minor version may have.
 func Caps(minor int) []string {
-	if minor < 1 {
+	switch {
+	case minor < 1:
 		return []string{}
+	case minor < 2:
+		return []string{CapRollout, CapSnapshot}
 	}
-	return []string{CapPolicy, CapRollout, CapSnapshot}
+	return []string{CapBaseline, CapRollout, CapSnapshot}
 }

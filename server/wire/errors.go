@@ -39,7 +39,6 @@ const (
 	Version        Reason = "VERSION"
 	ResetNeeded    Reason = "RESET_NEEDED"
 	RuleFails      Reason = "BASELINE"
-	NotAsked       Reason = "NOT_ASKED"
 	CannotClone    Reason = "NO_COPIES"
 	TooLarge       Reason = "TOO_LARGE"
 	Inflight       Reason = "INFLIGHT"
@@ -62,7 +61,7 @@ var codes = map[Reason]Code{
 	BadArray: InvalidArgument, InvalidAction: InvalidArgument, InvalidOption: InvalidArgument,
 	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownRule: NotFound, UnknownSnap: NotFound,
 	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
-	RuleFails: FailedPrecondition, NotAsked: FailedPrecondition, CannotClone: FailedPrecondition,
+	RuleFails: FailedPrecondition, CannotClone: FailedPrecondition,
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
 	TooManySnaps: ResourceExhausted,
 	Deadline:     DeadlineExceeded, WasCancelled: Cancelled,

@@ -78,7 +78,7 @@ func FuzzReply(f *testing.F) {
 			_ = l.DecodeReset(&fr, r)
 			_, _ = l.DecodeRollout(&fr, r)
 			_ = l.DecodeMoment(&fr, r)
-			_ = l.DecodePolicy(&fr, make([]float32, l.N*l.ActSize), make([]bool, l.N), make([]bool, l.N))
+			_ = l.DecodePolicy(&fr, make([]float32, l.N*l.ActSize), make([]bool, l.N))
 		}
 		_, _ = fr.Image("frame")
 		var m MakeReply

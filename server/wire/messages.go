@@ -169,6 +169,15 @@ type EIDRequest struct {
 	EID uint64 `json:"eid"`
 }
 
+// StepByRequest is the request step by a baseline, as clients of this module send it.
+type StepByRequest struct {
+	T      string  `json:"t"`
+	ID     uint64  `json:"id"`
+	EID    uint64  `json:"eid"`
+	Policy string  `json:"policy"`
+	Seed   *uint64 `json:"seed,omitempty"` // of random actions
+}
+
 // PolicyRequest is the request policy, as clients of this module send it.
 type PolicyRequest struct {
 	T    string  `json:"t"`

@@ -66,7 +66,7 @@ def completion_times(act: Planner | str, episodes: int, seed: int, **options: ob
     with VecEnv("k8s/GangWindow-v0", episodes, seed=seed, **options) as envs:
         obs, step = envs.reset(), 0
         while True:
-            obs, _, dones, infos = envs.step(envs.policy(act) if isinstance(act, str) else act(step, obs))
+            obs, _, dones, infos = envs.step(policy=act) if isinstance(act, str) else envs.step(act(step, obs))
             step += 1
             if dones.all():  # all episodes are of one length
                 return np.array([info["total_s"] for info in infos])

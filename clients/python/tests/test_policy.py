@@ -1,6 +1,9 @@
-"""Baselines of the server, asked and followed."""
+"""Baselines of the server, which are asked for actions and which step."""
 
 from __future__ import annotations
+
+import copy
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -39,60 +42,91 @@ def test_asking_changes_nothing() -> None:
         plain.reset(seed=1)
         for _ in range(30):
             for name in ("dynamic_mpc", "random", "static_2"):
-                told = asked.policy(name)
-                np.testing.assert_array_equal(asked.policy(name), told)
+                np.testing.assert_array_equal(asked.policy(name), asked.policy(name))
             actions = rng.integers(0, 4, 4)
             for one, other in zip(asked.step(actions)[:4], plain.step(actions)[:4], strict=True):
                 np.testing.assert_array_equal(one, other)
 
 
-def totals(plain: bool) -> np.ndarray:
-    """Plays episodes of GangWindow by static_9, or by its bare actions."""
+def totals(name: str, *, by_actions: bool = False) -> np.ndarray:
+    """Plays episodes of GangWindow by a baseline, or by nothing but its actions."""
     with gymnasium.make_vec(GANG, 4, steps=40) as envs:
         envs.reset(seed=3)
         while True:
-            actions = envs.policy("static_9")
-            _, _, _, truncated, infos = envs.step(actions.copy() if plain else actions)
-            if truncated.all():
-                return infos["total_s"]
+            step = envs.step(envs.policy(name)) if by_actions else envs.step(policy=name)
+            if step[3].all():
+                return step[4]["total_s"]
 
 
-def test_plans_beside_the_actions_are_carried_out() -> None:
+def test_a_baseline_steps_beyond_its_actions() -> None:
     """static_9 plans nine supersteps ahead, of which actions can name three at most: those never plan."""
-    assert (totals(plain=False) < 0.8 * totals(plain=True)).all()
+    assert (totals("static_9") < 0.8 * totals("static_9", by_actions=True)).all()
 
 
 @pytest.mark.parametrize("env_id", [CARTPOLE, GANG, GPU, VPA])
-def test_one_environment_follows_as_many_do(env_id: str) -> None:
+def test_one_environment_steps_as_many_do(env_id: str) -> None:
     with gymnasium.make(env_id) as env, gymnasium.make_vec(env_id, 1, autoreset_mode="Disabled") as envs:
         one = env.unwrapped
         names = [b["name"] for b in one.vector.spec["baselines"] if not b["oracle"]][-3:]
         for name in ["random", *names]:
             one.reset(seed=5)
             envs.reset(seed=5)
-            for _ in range(20):
-                action, actions = one.policy(name, seed=1), envs.policy(name, seed=1)
-                assert one.action_space.contains(action)
-                _, reward, terminated, truncated, _ = one.step(action)
-                assert reward == envs.step(actions)[1][0]
+            for step in range(20):
+                if step % 2:
+                    action = one.policy(name)
+                    assert one.action_space.contains(action)
+                    np.testing.assert_array_equal(action, envs.policy(name)[0])
+                seed = 1 if name == "random" and step == 0 else None
+                _, reward, terminated, truncated, _ = one.step(policy=name, seed=seed)
+                assert reward == envs.step(policy=name, seed=seed)[1][0]
                 if terminated or truncated:
                     break
 
 
-def test_actions_that_were_told_before_are_only_actions() -> None:
-    with gymnasium.make_vec(GANG, 2, steps=20) as envs, gymnasium.make(GANG, steps=20) as env:
-        envs.reset(seed=0)
-        one = env.unwrapped
-        one.reset(seed=0)
-        actions, action = envs.policy("static_9"), one.policy("static_9")
-        for _ in range(2):  # the second time as any other
-            envs.step(actions)
-            one.step(action)
-        actions, action = envs.policy("static_9"), one.policy("static_9")
-        envs.reset(seed=0)
-        one.reset(seed=0)
-        envs.step(actions)
-        one.step(action)
+@pytest.mark.parametrize("env_id", [CARTPOLE, GANG, GPU, VPA])
+def test_a_copied_action_means_the_same(env_id: str) -> None:
+    """The action that policy returns, a copy of it, and one like it from elsewhere step alike."""
+    options = {"steps": 20} if env_id == GANG else {}
+    with gymnasium.make_vec(env_id, 2, **options) as told, gymnasium.make_vec(env_id, 2, **options) as copied:
+        for name in [b["name"] for b in told.vector.spec["baselines"] if not b["oracle"]][-3:]:
+            told.reset(seed=7)
+            copied.reset(seed=7)
+            with gymnasium.make(env_id, **options) as env, gymnasium.make(env_id, **options) as other:
+                one, two = env.unwrapped, other.unwrapped
+                one.reset(seed=7)
+                two.reset(seed=7)
+                for _ in range(12):
+                    actions = told.policy(name)
+                    copied.policy(name)
+                    assert_same(told.step(actions), copied.step(np.array(actions.tolist(), actions.dtype)))
+                    action = one.policy(name)
+                    two.policy(name)
+                    last = one.step(action)
+                    assert_same(last, two.step(copy.deepcopy(action)))
+                    if last[2] or last[3]:
+                        break
+
+
+def assert_same(one: tuple[Any, ...], two: tuple[Any, ...]) -> None:
+    for a, b in zip(one[:4], two[:4], strict=True):
+        if isinstance(a, dict):
+            assert a.keys() == b.keys()
+            a, b = list(a.values()), list(b.values())
+            for x, y in zip(a, b, strict=True):
+                np.testing.assert_array_equal(x, y)
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
+def test_vectors_of_sb3_step_by_a_baseline() -> None:
+    sb3 = pytest.importorskip("kubernasium.sb3")
+    with sb3.VecEnv(GANG, 2, seed=3, steps=20) as envs, gymnasium.make_vec(GANG, 2, steps=20) as same:
+        envs.reset()
+        same.reset(seed=3)
+        for _ in range(10):
+            np.testing.assert_array_equal(envs.policy("static_9"), same.policy("static_9"))
+            rewards = same.step(policy="static_9")[1]
+            np.testing.assert_array_equal(envs.step(policy="static_9")[1], rewards.astype(np.float32))
 
 
 def test_refusals(connection: Connection) -> None:
@@ -102,19 +136,28 @@ def test_refusals(connection: Connection) -> None:
     vector.reset(seed=0)
     with pytest.raises(errors.UnknownBaselineError, match="pole-angle"):
         vector.policy("best")
-    with pytest.raises(errors.BaselineError):
-        vector.step(np.zeros(2, np.int64), policy="lean")
+    with pytest.raises(errors.UnknownBaselineError, match="pole-angle"):
+        vector.step(policy="best")
+    for bad in ({"actions": np.zeros(2, np.int64), "policy": "lean"}, {"actions": np.zeros(2, np.int64), "seed": 1}):
+        with pytest.raises(TypeError, match="policy"):
+            vector.step(**bad)
+    with pytest.raises(errors.InvalidArgumentError):
+        vector.step(policy="random", seed=-1)
     assert vector.stats()["steps"] == 0
-    vector.step(vector.policy("lean"), policy="lean")
+    vector.step(policy="lean")
     vector.step_async(np.zeros(2, np.int64))
     with pytest.raises(errors.PendingStepError):
         vector.policy("lean")
     vector.step_wait()
 
 
-def test_old_servers_are_told_apart(connection: Connection) -> None:
+@pytest.mark.parametrize("caps", [(), ("policy", "rollout", "snapshot")], ids=["1.0", "1.1"])
+def test_old_servers_are_recognized(connection: Connection, caps: tuple[str, ...]) -> None:
     vector = Vector(connection, CARTPOLE, 2)
-    assert connection.version == (1, 1)
-    connection.caps = frozenset()  # as a server of version 1.0 says
-    with pytest.raises(errors.UnimplementedError, match="newer"):
-        vector.policy("lean")
+    vector.reset(seed=0)
+    assert connection.version == (1, 2)
+    connection.caps = frozenset(caps)  # as a server of that version says
+    for call in (vector.policy, lambda name: vector.step(policy=name)):
+        with pytest.raises(errors.UnimplementedError, match="newer"):
+            call("lean")
+    vector.step(np.zeros(2, np.int64))

@@ -98,7 +98,7 @@ def test_large_frames(connection: Connection) -> None:
         ("make", {"env": GANG, "n": 10**6}, errors.BusyError, "ENVS"),
         ("make", {"env": 3}, errors.InvalidArgumentError, "BAD_FIELD"),
         ("step", {"eid": 99, "a": 0}, errors.NotFoundError, "UNKNOWN_EID"),
-        ("hello", {"ver": [1, 1]}, errors.FailedPreconditionError, "HELLO_TWICE"),
+        ("hello", {"ver": [1, 2]}, errors.FailedPreconditionError, "HELLO_TWICE"),
         ("resume", {}, errors.UnimplementedError, "RESERVED"),
         ("dance", {}, errors.UnimplementedError, "UNKNOWN_MESSAGE"),
     ],
@@ -198,7 +198,7 @@ def test_http_server_that_is_not_ours(server: Server) -> None:
 
 
 FIRST_ID = (1 << 32) + 1  # of a connection's requests
-WELCOME = {"t": "welcome", "ver": [1, 1], "server": "fake", "sid": "x", "caps": [], "limits": {}}
+WELCOME = {"t": "welcome", "ver": [1, 2], "server": "fake", "sid": "x", "caps": [], "limits": {}}
 Peer = Callable[[Callable[[], dict], Callable[[dict], None]], None]
 
 

@@ -56,7 +56,7 @@ def test_equals_its_steps(env_id: str, name: str, options: dict[str, Any], mode:
             np.testing.assert_array_equal(moment["action_mask"][t], infos["action_mask"])
             np.testing.assert_array_equal(moment["actions"][t], actions)
             np.testing.assert_array_equal(moment["resets"][t], resets)
-            obs, rewards, terminations, truncations, infos = stepped.step(actions)
+            obs, rewards, terminations, truncations, infos = stepped.step(policy=name)
             np.testing.assert_array_equal(moment["rewards"][t], rewards)
             np.testing.assert_array_equal(moment["terminations"][t], terminations)
             np.testing.assert_array_equal(moment["truncations"][t], truncations)
@@ -126,6 +126,6 @@ def test_refusals(connection: Connection) -> None:
     with pytest.raises(errors.BusyError, match=str(most)):
         vector.rollout("lean", steps=most + 1)
     assert vector.stats()["steps"] == 0
-    connection.caps = frozenset({"policy"})
+    connection.caps = frozenset({"baseline"})
     with pytest.raises(errors.UnimplementedError):
         vector.rollout("lean", steps=1)

@@ -100,7 +100,7 @@ def test_refusals(connection: Connection) -> None:
         other.snapshot()
     vector.close()  # frees its snapshots
     other.snapshot()
-    connection.caps = frozenset({"policy", "rollout"})
+    connection.caps = frozenset({"baseline", "rollout"})
     for call in (other.snapshot, lambda: other.restore(1), lambda: other.forget(1), lambda: other.fork(0, [1])):
         with pytest.raises(errors.UnimplementedError):
             call()

@@ -55,7 +55,7 @@ var (
 	_ envs.Task       = (*Task)(nil)
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
-	_ envs.Planned    = (*Task)(nil)
+	_ envs.Planner    = (*Task)(nil)
 	_ envs.Cloner     = (*Task)(nil)
 )
 
@@ -218,24 +218,15 @@ func (t *Task) note() { t.curve.add(t.arrived, &t.board) }
 // option devices. It is for baselines that choose devices of their own.
 func (t *Task) Plan(node int32, devices uint64) { t.planned, t.devices = node, devices }
 
-// plan is what Plan was given.
-type plan struct {
-	node    int32
-	devices uint64
-}
-
-// TakePlan implements [envs.Planned].
-func (t *Task) TakePlan() any {
+// TakePlan implements [envs.Planner].
+func (t *Task) TakePlan() (leave func()) {
 	if t.planned < 0 {
 		return nil
 	}
-	p := plan{t.planned, t.devices}
+	node, devices := t.planned, t.devices
 	t.planned = -1
-	return p
+	return func() { t.Plan(node, devices) }
 }
-
-// SetPlan implements [envs.Planned].
-func (t *Task) SetPlan(p any) { t.Plan(p.(plan).node, p.(plan).devices) }
 
 // Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
 // node puts it off. A pod that does not fit its node is given up in time-free dynamics and

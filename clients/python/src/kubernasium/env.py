@@ -11,7 +11,6 @@ from gymnasium.envs.registration import EnvSpec
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.layout import Field, Layout
-from kubernasium.protocol.vector import NOT_TOLD
 from kubernasium.session import NO_LIMIT, RENDER_FPS, Session, not_copied, with_limit
 from kubernasium.spaces import from_description
 from kubernasium.spec_info import SpecInfo, spec_info
@@ -72,7 +71,6 @@ class Env(gymnasium.Env[Any, Any]):
         self._is_dict = self.vector.obs_space["kind"] == "dict"
         self._ones = np.ones(self.vector.mask_size, np.int8)
         self._mask: np.ndarray = self._ones
-        self._told = NOT_TOLD  # what `policy` returned at this moment
         self._spec: EnvSpec | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -92,15 +90,25 @@ class Env(gymnasium.Env[Any, Any]):
 
     def _moment(self, reply: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns observation and infos of a reply that is not a step's."""
-        self._told = NOT_TOLD
         info: dict[str, Any] = {name: column[0].item() for name, column in reply.get("info", {}).items()}
         mask = reply.get("mask")
         self._set_mask(None if mask is None else mask[0], info)
         obs = reply["obs"]
         return ({key: _first(part) for key, part in obs.items()} if self._is_dict else obs[0]), info
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Carries out action.
+    def step(
+        self, action: Any = None, *, policy: str | None = None, seed: int | None = None
+    ) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Carries out action, or lets a baseline step at the server.
+
+        Gymnasium's wrappers pass on actions only. Through them, `policy` is an argument of
+        `env.unwrapped.step`.
+
+        Args:
+            action: an action; or
+            policy: one of `vector.spec["baselines"]`, or `"random"`. It may choose more than its
+                action says.
+            seed: begins the stream of random actions anew.
 
         Returns:
             The observation, the reward, whether the episode terminated, whether it was
@@ -109,10 +117,10 @@ class Env(gymnasium.Env[Any, Any]):
         Raises:
             InvalidActionError: action is outside the action space; nothing was stepped.
             ResetNeededError: no episode is running.
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
         """
-        told, policy = self._told
-        self._told = NOT_TOLD
-        buf, layout = self.vector.step_one(action, policy if action is told else None)
+        buf, layout = self.vector.step_one(action, policy=policy, seed=seed)
         row = layout.reader
         if row is None:
             row = layout.reader = _Row(layout)
@@ -130,9 +138,8 @@ class Env(gymnasium.Env[Any, Any]):
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Asks a baseline of the environment what it does at this moment. That changes nothing.
 
-        Some baselines choose more than an action says. `env.step(env.policy(name))` plays
-        them undiminished: `step` knows the very object that was returned here. Through wrappers,
-        both are `env.unwrapped`'s.
+        Some baselines choose more than an action says; `step(policy=name)` carries all of it out.
+        Through wrappers, both are `env.unwrapped`'s.
 
         Args:
             name: one of `vector.spec["baselines"]`, or `"random"`.
@@ -147,9 +154,7 @@ class Env(gymnasium.Env[Any, Any]):
             ResetNeededError: the environment was never reset.
         """
         self._check_open()
-        action = _first(self.vector.policy(name, seed=seed))
-        self._told = (action, name)
-        return action
+        return _first(self.vector.policy(name, seed=seed))
 
     @property
     def spec_info(self) -> SpecInfo:

@@ -220,7 +220,6 @@ _BY_REASON: dict[str, type[KubernasiumError]] = {
     "RESET_NEEDED": ResetNeededError,
     "UNKNOWN_BASELINE": UnknownBaselineError,
     "BASELINE": BaselineError,
-    "NOT_ASKED": BaselineError,
     "UNKNOWN_SNAPSHOT": UnknownSnapshotError,
     "NO_COPIES": NoCopiesError,
     "RENDER": UnsupportedRenderError,

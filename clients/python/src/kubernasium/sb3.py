@@ -19,7 +19,6 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.protocol.vector import NOT_TOLD
 from kubernasium.session import Session, not_copied, with_limit
 from kubernasium.spaces import from_description
 from kubernasium.spec_info import SpecInfo, spec_info
@@ -77,7 +76,6 @@ class VecEnv(vec_env.VecEnv):
         spec = with_limit(gymnasium.registry.get(self.vector.env_id), self.vector.max_episode_steps)
         self._attributes = {"render_mode": render_mode, "spec": spec}
         self._mask: np.ndarray | None = None
-        self._told = NOT_TOLD  # what `policy` returned at this moment
         self._start = time.monotonic()
         super().__init__(num_envs, from_description(self.vector.obs_space), from_description(self.vector.act_space))
         if seed is not None:
@@ -96,18 +94,22 @@ class VecEnv(vec_env.VecEnv):
                 self.vector = self._session.open()
             for i, options in enumerate(self._options):  # the last reply has the rows of all
                 reply = self.vector.reset(seed=seeds, options=options, mask=np.arange(self.num_envs) == i)
-        self._told = NOT_TOLD
         self._reset_seeds()
         self._reset_options()
         self._mask = reply.get("mask")
         self.reset_infos = self._split(reply.get("info"), self.num_envs)
         return reply["obs"]
 
+    def step(
+        self, actions: np.ndarray | None = None, *, policy: str | None = None, seed: int | None = None
+    ) -> VecEnvStepReturn:
+        """Carries out actions, or lets a baseline step at the server, as `VectorEnv.step` does."""
+        self.vector.step_async(actions, policy=policy, seed=seed)
+        return self.step_wait()
+
     def step_async(self, actions: np.ndarray) -> None:
         """Sends the actions, an array with one row for each environment."""
-        told, policy = self._told
-        self._told = NOT_TOLD
-        self.vector.step_async(actions, policy if actions is told else None)
+        self.vector.step_async(actions)
 
     @property
     def spec_info(self) -> SpecInfo:
@@ -116,9 +118,7 @@ class VecEnv(vec_env.VecEnv):
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Returns the actions that a baseline takes at this moment, as `VectorEnv.policy` does."""
-        actions = self.vector.policy(name, seed=seed)
-        self._told = (actions, name)
-        return actions
+        return self.vector.policy(name, seed=seed)
 
     def step_wait(self) -> VecEnvStepReturn:
         """Returns observations, rewards (float32), dones (bool), and a list of infos."""

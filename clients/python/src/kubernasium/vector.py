@@ -12,7 +12,6 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.protocol.vector import NOT_TOLD
 from kubernasium.rollout import Rollout
 from kubernasium.row import Row, pick
 from kubernasium.session import NO_LIMIT, RENDER_FPS, Session, not_copied, with_limit
@@ -88,7 +87,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._mask_shape = (num_envs, self.vector.mask_size)
         self._mask: np.ndarray | None = None  # of the last observations; None permits everything
-        self._told = NOT_TOLD  # what `policy` returned at this moment
         self._spec: EnvSpec | None = None
         self._rows = [Row(self, i) for i in range(num_envs)]
 
@@ -114,16 +112,23 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         chosen = options.pop("reset_mask", None)
         if chosen is not None:
             _check_reset_mask(chosen, self.num_envs)
-        self._told = NOT_TOLD
         self.vector, reply = self._session.reset(self.vector, seed=seed, options=options, mask=chosen)
         self._mask = reply.get("mask")
         return reply["obs"], self._infos(reply, chosen)
 
-    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Carries out row i of actions in environment i.
+    def step(
+        self, actions: Any = None, *, policy: str | None = None, seed: int | None = None
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Carries out row i of actions in environment i, or lets a baseline step at the server.
+
+        Gymnasium's wrappers pass on actions only. Through them, `policy` is an argument of
+        `envs.unwrapped.step`.
 
         Args:
-            actions: a batch of the action space.
+            actions: a batch of the action space; or
+            policy: one of `vector.spec["baselines"]`, or `"random"`. It may choose more than its
+                actions say.
+            seed: begins the stream of random actions anew.
 
         Returns:
             Observations, rewards (float64), terminations and truncations (bool), all with n
@@ -132,15 +137,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         Raises:
             InvalidActionError: an action is outside its space; nothing was stepped.
             ResetNeededError: an episode has ended and the mode is DISABLED, or none was begun.
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
         """
-        self.step_async(actions)
+        self.step_async(actions, policy=policy, seed=seed)
         return self.step_wait()
 
-    def step_async(self, actions: Any) -> None:
-        """Sends the actions and returns at once; `step_wait` returns what `step` would."""
-        told, policy = self._told
-        self._told = NOT_TOLD
-        self.vector.step_async(actions, policy if actions is told else None)
+    def step_async(self, actions: Any = None, *, policy: str | None = None, seed: int | None = None) -> None:
+        """Sends the request of `step` and returns at once; `step_wait` returns what `step` would."""
+        self.vector.step_async(actions, policy=policy, seed=seed)
 
     @property
     def spec_info(self) -> SpecInfo:
@@ -150,8 +155,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Asks a baseline of the environment what it does at this moment. That changes nothing.
 
-        Some baselines choose more than an action says. `envs.step(envs.policy(name))` plays
-        them undiminished: `step` knows the very object that was returned here.
+        Some baselines choose more than an action says; `step(policy=name)` carries all of it out.
 
         Args:
             name: one of `vector.spec["baselines"]`, or `"random"`.
@@ -164,9 +168,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             UnknownBaselineError: there is no such baseline.
             BaselineError: it cannot act with these options, or at this moment.
         """
-        actions = self.vector.policy(name, seed=seed)
-        self._told = (actions, name)
-        return actions
+        return self.vector.policy(name, seed=seed)
 
     def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Returns what the last `step_async` led to.
@@ -178,7 +180,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         return self._stepped(self.vector.step_wait(timeout))
 
     def _stepped(self, reply: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        self._told = NOT_TOLD
         terminations = reply.get("te")
         truncations = reply.get("tr")
         if terminations is None:
@@ -199,7 +200,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     ) -> Rollout:
         """Takes many steps by a baseline at the server, in one request.
 
-        It is the same as `step(policy(name))` so many times, bit for bit. Wrappers around the
+        It is the same as `step(policy=name)` so many times, bit for bit. Wrappers around the
         environments do not see the steps.
 
         Args:

@@ -24,7 +24,7 @@ from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.transport import START, Transport, connect_unix
 from kubernasium.protocol.websocket import connect_websocket
 
-VERSION = (1, 1)
+VERSION = (1, 2)
 CLIENT = "kubernasium-python/0.1.0"
 DEFAULT_TIMEOUT = 120.0
 

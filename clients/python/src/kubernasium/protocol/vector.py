@@ -26,7 +26,6 @@ from kubernasium.protocol.layout import Layout, read_id
 from kubernasium.protocol.transport import START
 
 _ID = struct.Struct(">Q")
-NOT_TOLD: tuple[Any, str | None] = (None, None)  # of `policy`: actions that it returned, and of which baseline
 _MAX_LAYOUTS = 512  # lengths of replies differ with the number of episodes that end in a step
 
 
@@ -148,33 +147,43 @@ class Vector:
             buf, layout = self._receive(rid)
         return layout.view(buf)
 
-    def step(self, actions: Any, policy: str | None = None) -> dict[str, Any]:
-        """Steps every environment.
+    def step(self, actions: Any = None, *, policy: str | None = None, seed: int | None = None) -> dict[str, Any]:
+        """Steps every environment, by actions or by a baseline at the server.
 
         Args:
             actions: a batch of n actions: an array of shape (n, ...), or for a dict space a
-                map of such arrays.
-            policy: a baseline that was asked at this moment. In the rows that take its action,
-                what it plans beside the action is carried out too.
+                map of such arrays; or
+            policy: one of `spec["baselines"]`, or `"random"`. It may choose more than its
+                actions say.
+            seed: begins the stream of random actions anew.
 
         Raises:
             InvalidActionError: an action is outside the space; nothing was stepped.
             ResetNeededError: an environment waits for a reset.
-            BaselineError: the baseline was not asked; nothing was stepped.
+            UnknownBaselineError: there is no such baseline.
+            BaselineError: it cannot act with these options, or at this moment.
+            UnimplementedError: the server is too old for policy.
         """
-        self.step_async(actions, policy)
+        self.step_async(actions, policy=policy, seed=seed)
         return self.step_wait()
 
-    def step_async(self, actions: Any, policy: str | None = None) -> None:
+    def step_async(self, actions: Any = None, *, policy: str | None = None, seed: int | None = None) -> None:
         """Sends the request of `step` and returns at once; `step_wait` gets the reply."""
         self._idle()
         connection = self.connection
-        if self._dtype is None or policy is not None:
-            parts: Any = {"eid": self.eid} if policy is None else {"eid": self.eid, "policy": policy}
-            parts["a"] = _contiguous(actions) if self._dtype is None else self._array(actions)
+        if policy is not None or seed is not None:
+            if policy is None or actions is not None:
+                raise TypeError("step takes actions, or a policy that acts and its seed")
+            self._check_part("baseline")
+            parts = {"policy": policy} if seed is None else {"policy": policy, "seed": seed}
             with connection.lock:
                 rid = connection.next_id()
-                connection.send(encode({"t": "step", "id": rid, **parts}))
+                connection.send(encode({"t": "step", "id": rid, "eid": self.eid, **parts}))
+        elif self._dtype is None:
+            batch = _contiguous(actions)
+            with connection.lock:
+                rid = connection.next_id()
+                connection.send(encode({"t": "step", "id": rid, "eid": self.eid, "a": batch}))
         else:
             data = self._convert(actions)
             with connection.lock:
@@ -198,8 +207,10 @@ class Vector:
             buf, layout = self._receive(rid)
         return layout.view(buf)
 
-    def step_one(self, action: Any, policy: str | None = None) -> tuple[bytearray, Layout]:
-        """Steps the only environment; see `step` for policy.
+    def step_one(
+        self, action: Any = None, *, policy: str | None = None, seed: int | None = None
+    ) -> tuple[bytearray, Layout]:
+        """Steps the only environment; see `step` for policy and seed.
 
         Returns:
             The reply and its layout, for callers that read single values faster than arrays.
@@ -207,7 +218,7 @@ class Vector:
         if self._pending:
             self._idle()
         connection = self.connection
-        if self._one is not None and policy is None:
+        if self._one is not None and policy is None and seed is None:
             with connection.lock:
                 rid = connection.next_id()
                 try:
@@ -216,7 +227,8 @@ class Vector:
                     raise InvalidActionError(f"action {action!r} is no integer of the action space") from err
                 connection.send(frame)
                 return self._receive(rid)
-        self.step_async(_batch_of_one(action), policy)
+        batch = None if action is None and policy is not None else _batch_of_one(action)
+        self.step_async(batch, policy=policy, seed=seed)
         rid, self._pending = self._pending, 0
         with connection.lock:
             return self._receive(rid)
@@ -228,9 +240,10 @@ class Vector:
             name: one of `spec["baselines"]`, or `"random"` for random permitted actions.
             seed: begins the stream of random actions anew.
 
+        A baseline may choose more than its actions say; `step(policy=name)` carries all of it out.
+
         Returns:
-            A batch of n actions for `step`, whose argument `policy` then carries out what
-            the baseline plans beside them. Rows of episodes that have ended hold zeros.
+            A batch of n actions. Rows of episodes that have ended hold zeros.
 
         Raises:
             UnknownBaselineError: there is no such baseline.
@@ -238,7 +251,7 @@ class Vector:
             ResetNeededError: an environment was never reset.
             UnimplementedError: the server is too old.
         """
-        return self._optional("policy", name=name, seed=seed)["a"]
+        return self._optional("baseline", "policy", name=name, seed=seed)["a"]
 
     def rollout(
         self,
@@ -251,7 +264,7 @@ class Vector:
     ) -> dict[str, Any]:
         """Takes many steps by a baseline at the server, in one request.
 
-        It is the same as `policy` and `step` so many times, bit for bit. The timeout of the
+        It is the same as `step(policy=name)` so many times, bit for bit. The timeout of the
         connection holds for all of it.
 
         Args:
@@ -335,9 +348,13 @@ class Vector:
     def _optional(self, part: str, kind: str = "", /, **fields: Any) -> dict[str, Any]:
         """Makes a request, by default called as the part itself, of an optional part of the protocol."""
         self._idle()
+        self._check_part(part)
+        return self.connection.request(kind or part, eid=self.eid, **fields)
+
+    def _check_part(self, part: str) -> None:
+        """Raises UnimplementedError if the server lacks an optional part of the protocol."""
         if part not in self.connection.caps:
             raise UnimplementedError(f"the server {self.connection.server} has no {part}; a newer one has")
-        return self.connection.request(kind or part, eid=self.eid, **fields)
 
     def _convert(self, actions: Any) -> bytes:
         return self._array(actions).tobytes()
