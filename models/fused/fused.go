@@ -43,16 +43,17 @@ type Network struct {
 	params []models.Param
 	k      variant
 	towers []*tower
-	heads  []head
+	free   []*freeHead
 	lstms  []*lstm
 	nodes  *nodeRows // nil without nodes
 	graphs *graphs   // nil without edges
 
 	stateSize int
-	widest    int // row of gradients that a worker holds
 	tile      int // rows that pass through all layers together
 	shard     int // rows whose gradients are summed first
 	parallel  int // least rows that workers share
+
+	widest, widestHead int // rows of gradients of modules and of heads of nodes
 
 	rows    int       // of the last Forward; 0 before the first
 	num     int       // environments among them
@@ -161,7 +162,9 @@ func (n *Network) Backward(dOutputs []float32) error {
 		return fmt.Errorf("%w: %d gradients for %d outputs", ErrBatch, len(dOutputs), want)
 	}
 	n.dOut = dOutputs
-	n.prepare()
+	for _, tw := range n.towers {
+		tw.prepare(n.k.kernels)
+	}
 	for i := range n.lstms {
 		l := n.lstms[i]
 		clear(l.dOutput[:n.rows*l.out])

@@ -24,24 +24,16 @@ func newWorker(n *Network) *worker {
 		defer n.running.Done()
 		w.takeShards()
 	}
-	for _, t := range n.spec.Towers {
-		if t.Layer != "" {
-			w.dz = aligned(items * widest)
-		}
+	if n.nodes != nil && n.nodes.joined {
+		w.dz = aligned(items * n.widest)
 	}
 	w.tops = make([][]float32, len(n.towers))
-	for t, tw := range n.towers {
+	for i, tw := range n.towers {
 		if tw.readers > 0 {
-			w.tops[t] = aligned(items * tw.width())
+			w.tops[i] = aligned(items * tw.width())
 		}
 	}
-	size := 0
-	for _, h := range n.heads {
-		if !h.free && n.towers[h.tower].nodes {
-			size = max(size, h.out)
-		}
-	}
-	w.dHead, w.sums = aligned(items*size), aligned(n.tile*widest)
+	w.dHead, w.sums = aligned(items*n.widestHead), aligned(n.tile*n.widest)
 	total := 0
 	for _, p := range n.params {
 		total += len(p.Grad)
@@ -63,9 +55,6 @@ type tile struct {
 	first     bool // its shard is the first of the batch
 }
 
-// of sets the range of items to that of a tower.
-func (t *tile) of(tw *tower) { t.at, t.items = t.lo*tw.each, t.rows*tw.each }
-
 // forward computes the outputs of rows lo to hi.
 func (w *worker) forward(lo, hi int) {
 	n := w.net
@@ -76,30 +65,10 @@ func (w *worker) forward(lo, hi int) {
 			n.nodes.gather(n.obs, lo, lo+w.rows)
 		}
 		for _, tw := range n.towers {
-			w.forwardTower(tw)
+			tw.forward(w)
 		}
-		for h := range n.heads {
-			if hd := &n.heads[h]; hd.free {
-				for r := lo; r < lo+w.rows; r++ {
-					copy(n.outputs[r*n.width+hd.offset:], hd.bias.value)
-				}
-			}
-		}
-	}
-}
-
-func (w *worker) forwardTower(tw *tower) {
-	n := w.net
-	w.of(tw)
-	x := tw.forward(w)
-	for _, h := range tw.heads {
-		hd := &n.heads[h]
-		if !tw.nodes {
-			hd.affine(w, x, w.rows, n.outputs[w.lo*n.width+hd.offset:], n.width)
-			continue
-		}
-		for r := range w.rows {
-			hd.affine(w, x[r*tw.each*hd.in:], tw.each, n.outputs[(w.lo+r)*n.width+hd.offset:], hd.out)
+		for _, h := range n.free {
+			h.forward(w)
 		}
 	}
 }
@@ -114,64 +83,14 @@ func (w *worker) backward(lo, hi int) {
 		for _, top := range w.tops {
 			clear(top)
 		}
-		// Those who pool a tower come after it.
-		for i := len(n.towers) - 1; i >= 0; i-- {
-			w.backwardTower(n.towers[i])
+		for i := len(n.towers) - 1; i >= 0; i-- { // those who pool a tower come after it
+			n.towers[i].backward(w)
 		}
-		for h := range n.heads {
-			if hd := &n.heads[h]; hd.free {
-				w.addBias(hd.bias, n.dOut[lo*n.width+hd.offset:], w.rows, n.width)
-			}
+		for _, h := range n.free {
+			h.backward(w)
 		}
 		w.set = false
 	}
-}
-
-// backwardTower sets the gradients of a tower over a tile.
-func (w *worker) backwardTower(tw *tower) {
-	w.of(tw)
-	if d := w.headGradients(tw); tw.learns {
-		tw.backward(w, d)
-	}
-}
-
-// headGradients sets the gradients of the heads of a tower, and returns that of its results:
-// in d or, where the gradients of those who pool them are already, in tops.
-func (w *worker) headGradients(tw *tower) []float32 {
-	n := w.net
-	x := tw.top().results(w)
-	d := w.d
-	var sum []float32 // over what reads the tower
-	if tw.readers > 0 {
-		d = w.tops[tw.index]
-		sum = d
-	}
-	for _, h := range tw.heads {
-		hd := &n.heads[h]
-		dOut, ldd := n.dOut[w.lo*n.width+hd.offset:], n.width
-		if tw.nodes {
-			dOut, ldd = w.gatherHead(hd), hd.out
-		}
-		hd.parameters(w, x, dOut, ldd)
-		if len(hd.transposed) > 0 {
-			w.k.gemm(w.items, hd.in, hd.out, matrix{dOut, ldd, 1}, hd.transposed, hd.in, d, hd.in, sum, hd.in)
-			sum = d
-		}
-	}
-	if sum == nil && tw.learns { // only those read it who send no gradient
-		clear(d[:w.items*tw.width()])
-	}
-	return d
-}
-
-// gatherHead returns the gradients of a head of nodes, one node after another.
-func (w *worker) gatherHead(hd *head) []float32 {
-	n := w.net
-	size := n.spec.Nodes.N * hd.out
-	for r := range w.rows {
-		copy(w.dHead[r*size:(r+1)*size], n.dOut[(w.lo+r)*n.width+hd.offset:])
-	}
-	return w.dHead
 }
 
 // other returns an array for gradients that is not d, which is such an array or one of tops.

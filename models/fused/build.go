@@ -7,26 +7,6 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// A tower is a stack over items: observations, or the nodes of observations. It starts with what
-// it reads.
-type tower struct {
-	stack
-	index int   // in Network.towers
-	heads []int // that read it, in the order of the outputs
-	nodes bool  // its items are nodes
-	each  int   // items of an observation
-
-	learns  bool // its results need a gradient
-	readers int  // towers that pool this one and send it a gradient
-}
-
-// A head is a dense layer whose results lie in columns of the outputs from offset on.
-type head struct {
-	dense
-	tower, offset int
-	free          bool // its bias is repeated in each row
-}
-
 // build lays out the network in the order of [models.ParamLayout].
 func (n *Network) build() {
 	c := &cursor{params: n.params}
@@ -36,29 +16,26 @@ func (n *Network) build() {
 			n.graphs = newGraphs(n.spec)
 		}
 	}
+	offsets := make([]int, len(n.spec.Heads)) // in a row of outputs
+	for i, h := range n.spec.Heads {
+		if i > 0 {
+			offsets[i] = offsets[i-1] + n.spec.HeadWidth(i-1)
+		}
+		if h.Free {
+			n.free = append(n.free, &freeHead{value: c.take(), offset: offsets[i]})
+		}
+	}
 	for _, l := range n.spec.LSTMs {
 		n.lstms = append(n.lstms, &lstm{out: l.Hidden}) // their parameters are the last
-	}
-	offset := 0
-	for i, h := range n.spec.Heads {
-		hd := head{tower: h.Tower, offset: offset, free: h.Free}
-		if h.Free {
-			hd.dense = dense{bias: c.take(), out: h.Size}
-		}
-		n.heads = append(n.heads, hd)
-		offset += n.spec.HeadWidth(i)
 	}
 	for i := range n.spec.Towers {
 		n.towers = append(n.towers, n.newTower(c, i))
 	}
-	for i := range n.heads {
-		hd := &n.heads[i]
-		if hd.free {
-			continue
+	for i, h := range n.spec.Heads {
+		if !h.Free {
+			tw := n.towers[h.Tower]
+			tw.heads = append(tw.heads, n.newHead(c, h.Tower, offsets[i]))
 		}
-		t := n.towers[hd.tower]
-		hd.dense = newDense(c, t.learns)
-		t.heads = append(t.heads, i)
 	}
 	for i, l := range n.spec.LSTMs {
 		*n.lstms[i] = *newLSTM(l, n.spec, n.params, &c.next)
@@ -67,8 +44,8 @@ func (n *Network) build() {
 
 func (n *Network) newTower(c *cursor, i int) *tower {
 	t := n.spec.Towers[i]
-	tw := &tower{index: i, nodes: n.spec.PerNode(i), each: 1}
-	if tw.nodes {
+	tw := &tower{index: i, each: 1}
+	if n.spec.PerNode(i) {
 		tw.each = n.spec.Nodes.N
 	}
 	lstm, from := n.spec.Source(i)
@@ -77,7 +54,7 @@ func (n *Network) newTower(c *cursor, i int) *tower {
 	if from >= 0 && needsGradient {
 		n.towers[from].readers++
 	}
-	if !tw.nodes || t.Layer != "" { // else the first layer reads nodes where they lie
+	if !n.spec.PerNode(i) || t.Layer != "" { // else the first layer reads nodes where they lie
 		tw.push(n.newSource(i), n.spec.TowerInputs(i))
 		if needsGradient {
 			n.widest = max(n.widest, n.spec.TowerInputs(i))
@@ -127,6 +104,16 @@ func (n *Network) newSource(i int) module {
 	return given{func() []float32 { return n.obs }}
 }
 
+// newHead returns a head of tower i.
+func (n *Network) newHead(c *cursor, i, offset int) head {
+	row := rowHead{dense: newDense(c, n.towers[i].learns), offset: offset}
+	if !n.spec.PerNode(i) {
+		return &row
+	}
+	n.widestHead = max(n.widestHead, row.out)
+	return &nodeHead{rowHead: row, nodes: n.spec.Nodes.N}
+}
+
 // lstm returns that of an index, or nil for -1.
 func (n *Network) lstm(i int) *lstm {
 	if i < 0 {
@@ -134,12 +121,6 @@ func (n *Network) lstm(i int) *lstm {
 	}
 	return n.lstms[i]
 }
-
-// top returns the last step of a tower.
-func (tw *tower) top() *step { return &tw.stack[len(tw.stack)-1] }
-
-// width returns the width of the results of a tower.
-func (tw *tower) width() int { return tw.top().width }
 
 // grow makes room for that many rows.
 func (n *Network) grow(rows int) {
@@ -159,16 +140,6 @@ func (n *Network) grow(rows int) {
 	}
 	for _, tw := range n.towers {
 		tw.grow(rows * tw.each)
-	}
-}
-
-// prepare brings the transposed weights up to date.
-func (n *Network) prepare() {
-	for _, tw := range n.towers {
-		tw.prepare(n.k.kernels)
-	}
-	for h := range n.heads {
-		n.heads[h].prepare(n.k.kernels)
 	}
 }
 

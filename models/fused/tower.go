@@ -1,0 +1,56 @@
+package fused
+
+// A tower is a stack over items, observations or the nodes of observations, and the heads that
+// read it. Its first module gives what it reads.
+type tower struct {
+	stack
+	heads []head // in the order of the outputs
+	index int    // in Network.towers
+	each  int    // items of an observation
+
+	learns  bool // its results need a gradient
+	readers int  // towers that pool this one and send it a gradient
+}
+
+// top returns the last step.
+func (tw *tower) top() *step { return &tw.stack[len(tw.stack)-1] }
+
+// width returns the width of the results.
+func (tw *tower) width() int { return tw.top().width }
+
+func (tw *tower) prepare(k kernels) {
+	tw.stack.prepare(k)
+	for _, h := range tw.heads {
+		h.prepare(k)
+	}
+}
+
+func (tw *tower) forward(w *worker) {
+	w.at, w.items = w.lo*tw.each, w.rows*tw.each
+	x := tw.stack.forward(w)
+	for _, h := range tw.heads {
+		h.forward(w, x)
+	}
+}
+
+func (tw *tower) backward(w *worker) {
+	w.at, w.items = w.lo*tw.each, w.rows*tw.each
+	x, d := tw.top().results(w), w.d
+	var sum []float32 // of the gradients of the results so far
+	if tw.readers > 0 {
+		d = w.tops[tw.index] // they have sent theirs
+		sum = d
+	}
+	for _, h := range tw.heads {
+		if h.backward(w, x, d, sum) {
+			sum = d
+		}
+	}
+	if !tw.learns {
+		return
+	}
+	if sum == nil { // only those read it who send no gradient
+		clear(d[:w.items*tw.width()])
+	}
+	tw.stack.backward(w, d)
+}
