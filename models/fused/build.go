@@ -26,7 +26,7 @@ func (n *Network) build() {
 		}
 	}
 	for _, l := range n.spec.LSTMs {
-		n.lstms = append(n.lstms, &lstm{out: l.Hidden}) // their parameters are the last
+		n.lstms = append(n.lstms, &lstm{width: l.Hidden}) // their parameters are the last
 	}
 	for i := range n.spec.Towers {
 		n.towers = append(n.towers, n.newTower(c, i))
@@ -37,8 +37,8 @@ func (n *Network) build() {
 			tw.heads = append(tw.heads, n.newHead(c, h.Tower, offsets[i]))
 		}
 	}
-	for i, l := range n.spec.LSTMs {
-		*n.lstms[i] = *newLSTM(l, n.spec, n.params, &c.next)
+	for i, l := range n.lstms {
+		l.build(c, n, i)
 	}
 }
 

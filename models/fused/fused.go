@@ -45,6 +45,7 @@ type Network struct {
 	towers []*tower
 	free   []*freeHead
 	lstms  []*lstm
+	cells  []*cell   // of all LSTMs
 	nodes  *nodeRows // nil without nodes
 	graphs *graphs   // nil without edges
 
@@ -61,7 +62,7 @@ type Network struct {
 	width   int       // of a row of outputs
 	obs     []float32 // copies of input
 	outputs []float32
-	input   []float32 // of the current Forward
+	input   []float32 // of the current Forward, for the workers to copy; nil if obs holds it
 	dOut    []float32 // of the current Backward
 
 	workers []*worker
@@ -137,8 +138,12 @@ func (n *Network) forward(obs []float32, steps, num int, state []float32, starts
 	}
 	n.rows, n.num = rows, num
 	n.keepStarts(starts)
-	n.input = obs
-	n.forwardLSTMs(state, starts)
+	if len(n.lstms) > 0 {
+		copy(n.obs, obs)
+		n.forwardLSTMs(state)
+	} else {
+		n.input = obs // the workers copy it
+	}
 	n.run(forward)
 	n.input = nil
 	return n.outputs[:rows*n.width], nil
@@ -165,9 +170,9 @@ func (n *Network) Backward(dOutputs []float32) error {
 	for _, tw := range n.towers {
 		tw.prepare(n.k.kernels)
 	}
-	for i := range n.lstms {
-		l := n.lstms[i]
-		clear(l.dOutput[:n.rows*l.out])
+	for _, l := range n.lstms {
+		l.prepare(n.k.kernels)
+		clear(l.dOutput[:n.rows*l.width])
 	}
 	n.run(backward)
 	n.backwardLSTMs()

@@ -32,9 +32,9 @@ func newNodeDense(c *cursor, n *Network, lstm *lstm, needsGradient bool) *nodeDe
 	if lstm == nil {
 		return l
 	}
-	l.parts = append(l.parts, part{memory: lstm.output, width: lstm.out, offset: nodes.width})
+	l.parts = append(l.parts, part{memory: lstm.results, width: lstm.width, offset: nodes.width})
 	if needsGradient {
-		l.beside, l.transposed = lstm, aligned(lstm.out*l.out)
+		l.beside, l.transposed = lstm, aligned(lstm.width*l.out)
 	}
 	return l
 }
@@ -48,7 +48,7 @@ func (l *nodeDense) grow(items int, _ []float32) []float32 {
 
 func (l *nodeDense) prepare(k kernels) {
 	if len(l.transposed) > 0 {
-		k.transpose(l.transposed, l.weight.value[l.net.nodes.width*l.out:], l.beside.out, l.out)
+		k.transpose(l.transposed, l.weight.value[l.net.nodes.width*l.out:], l.beside.width, l.out)
 	}
 }
 
@@ -85,7 +85,7 @@ func (l *nodeDense) backward(w *worker, _, _, d []float32) []float32 {
 		w.k.gemm(p.width, l.out, w.rows, matrix{p.x[w.lo*p.width:], 1, p.width}, sums, l.out, of, l.out, w.sum(of), l.out)
 	}
 	if l.beside != nil {
-		width := l.beside.out
+		width := l.beside.width
 		dx := l.beside.dOutput[w.lo*width:]
 		w.k.gemm(w.rows, width, l.out, matrix{sums, l.out, 1}, l.transposed, width, dx, width, dx, width)
 	}

@@ -49,3 +49,42 @@ func (n *nodeRows) gather(observations []float32, lo, hi int) {
 		}
 	}
 }
+
+// pooledRows are the globals of observations followed by the rows of their nodes, pooled: what an
+// LSTM reads of nodes.
+type pooledRows struct {
+	net      *Network
+	width    int
+	poolings []pooling
+}
+
+var _ module = (*pooledRows)(nil)
+
+func newPooledRows(n *Network, way string) *pooledRows {
+	p := &pooledRows{net: n, poolings: newPoolings(way, n.nodes.N, n.nodes.Features)}
+	p.width = n.nodes.width + (len(p.poolings)-1)*n.nodes.Features
+	for _, of := range p.poolings {
+		of.grow(1) // no gradient needs the others
+	}
+	return p
+}
+
+func (p *pooledRows) grow(rows int, _ []float32) []float32 { return aligned(rows * p.width) }
+
+func (p *pooledRows) prepare(kernels) {}
+
+func (p *pooledRows) forward(w *worker, _, y []float32) {
+	n := p.net.nodes
+	for r := range w.rows {
+		obs := p.net.obs[r*n.inputs : (r+1)*n.inputs]
+		for _, g := range n.ranges {
+			y = y[copy(y, obs[g.Start:g.End]):]
+		}
+		for _, of := range p.poolings {
+			of.forward(w.k, y[:n.Features], obs[n.Offset:n.Offset+n.N*n.Features], 0)
+			y = y[n.Features:]
+		}
+	}
+}
+
+func (p *pooledRows) backward(_ *worker, _, _, _ []float32) []float32 { return nil }

@@ -21,14 +21,14 @@ type memory struct{ lstm *lstm }
 
 var _ module = memory{}
 
-func (m memory) grow(int, []float32) []float32 { return m.lstm.output() }
+func (m memory) grow(int, []float32) []float32 { return m.lstm.results() }
 
 func (memory) prepare(kernels) {}
 
 func (memory) forward(_ *worker, _, _ []float32) {}
 
 func (m memory) backward(w *worker, _, _, d []float32) []float32 {
-	width := m.lstm.out
+	width := m.lstm.width
 	w.k.add(m.lstm.dOutput[w.lo*width:(w.lo+w.rows)*width], d)
 	return nil
 }
@@ -41,15 +41,15 @@ type beside struct {
 
 var _ module = (*beside)(nil)
 
-func (b *beside) width() int { return b.nodes.width + b.lstm.out }
+func (b *beside) width() int { return b.nodes.width + b.lstm.width }
 
 func (b *beside) grow(items int, _ []float32) []float32 { return aligned(items * b.width()) }
 
 func (b *beside) prepare(kernels) {}
 
 func (b *beside) forward(w *worker, _, y []float32) {
-	left, right := b.nodes.width, b.lstm.out
-	rows, results := b.nodes.rows[w.at*left:], b.lstm.output()[w.lo*right:]
+	left, right := b.nodes.width, b.lstm.width
+	rows, results := b.nodes.rows[w.at*left:], b.lstm.results()[w.lo*right:]
 	for r := range w.rows {
 		for i := r * b.nodes.N; i < (r+1)*b.nodes.N; i++ {
 			to := y[i*(left+right) : (i+1)*(left+right)]
@@ -60,7 +60,7 @@ func (b *beside) forward(w *worker, _, y []float32) {
 }
 
 func (b *beside) backward(w *worker, _, _, d []float32) []float32 {
-	width, out, n := b.width(), b.lstm.out, b.nodes.N
+	width, out, n := b.width(), b.lstm.width, b.nodes.N
 	for r := range w.rows {
 		row := w.lo + r
 		w.k.sumRows(b.lstm.dOutput[row*out:(row+1)*out], d[r*n*width+b.nodes.width:], n, width)

@@ -60,7 +60,9 @@ func (w *worker) forward(lo, hi int) {
 	n := w.net
 	for ; lo < hi; lo += n.tile {
 		w.lo, w.rows = lo, min(n.tile, hi-lo)
-		copy(n.obs[lo*n.spec.Inputs:(lo+w.rows)*n.spec.Inputs], n.input[lo*n.spec.Inputs:])
+		if n.input != nil {
+			copy(n.obs[lo*n.spec.Inputs:(lo+w.rows)*n.spec.Inputs], n.input[lo*n.spec.Inputs:])
+		}
 		if n.nodes != nil {
 			n.nodes.gather(n.obs, lo, lo+w.rows)
 		}

@@ -1,0 +1,197 @@
+package fused
+
+// A cell is one layer of an LSTM over a whole batch: rows are those of a sequence, (steps, n),
+// and of the n environments.
+type cell struct {
+	weightX, weightH, biasX, biasH param
+
+	in, size int
+	offset   int // of its state, h and then c, in that of an environment
+
+	bias         []float32 // sum of both
+	wx, wh       []float32 // transposed; wx is empty if nothing needs the gradient of x
+	gates        []float32 // (rows, 4·size) i, f, g and o after their activations
+	h, c, tanhC  []float32 // (rows, size)
+	hPrev, cPrev []float32 // (rows, size) the state before each step
+	dGates, dx   []float32 // gradients of the gates before their activations and of x
+	dh, dc       []float32 // (n, size) gradients that come from the next step
+}
+
+var _ module = (*cell)(nil)
+
+func newCell(c *cursor, offset int, needsGradient bool) *cell {
+	l := &cell{weightX: c.take(), weightH: c.take(), biasX: c.take(), biasH: c.take(), offset: offset}
+	l.in, l.size = l.weightX.shape[0], l.weightH.shape[0]
+	l.bias, l.wh = aligned(4*l.size), aligned(4*l.size*l.size)
+	if needsGradient {
+		l.wx = aligned(4 * l.size * l.in)
+	}
+	return l
+}
+
+func (c *cell) grow(rows int, _ []float32) []float32 {
+	size := rows * c.size
+	for _, x := range []*[]float32{&c.h, &c.c, &c.tanhC, &c.hPrev, &c.cPrev, &c.dh, &c.dc} {
+		*x = aligned(size)
+	}
+	c.gates, c.dGates = aligned(4*size), aligned(4*size)
+	if len(c.wx) > 0 {
+		c.dx = aligned(rows * c.in)
+	}
+	return c.h
+}
+
+func (c *cell) prepare(k kernels) {
+	k.transpose(c.wh, c.weightH.value, c.size, 4*c.size)
+	if len(c.wx) > 0 {
+		k.transpose(c.wx, c.weightX.value, c.in, 4*c.size)
+	}
+}
+
+// load sets the state before the first step to that of the caller, or to zeros if it is nil.
+func (c *cell) load(state []float32, stateSize, num int) {
+	for r := range num {
+		h, cell := c.hPrev[r*c.size:(r+1)*c.size], c.cPrev[r*c.size:(r+1)*c.size]
+		if state == nil {
+			clear(h)
+			clear(cell)
+			continue
+		}
+		s := state[r*stateSize+c.offset:]
+		copy(h, s[:c.size])
+		copy(cell, s[c.size:])
+	}
+}
+
+// save sets the state of the caller to that after the first step.
+func (c *cell) save(state []float32, stateSize, num int) {
+	for r := range num {
+		s := state[r*stateSize+c.offset:]
+		copy(s[:c.size], c.h[r*c.size:])
+		copy(s[c.size:2*c.size], c.c[r*c.size:])
+	}
+}
+
+// forward continues from the state that load has set.
+func (c *cell) forward(w *worker, x, _ []float32) {
+	copy(c.bias, c.biasX.value)
+	w.k.add(c.bias, c.biasH.value)
+	gates, num, starts := 4*c.size, w.net.num, w.net.starts
+	w.k.gemm(w.rows, gates, c.in, matrix{x, c.in, 1}, c.weightX.value, gates, c.gates, gates, c.bias, 0)
+	for lo := 0; lo < w.rows; lo += num {
+		for r := lo; r < lo+num; r++ {
+			if len(starts) > 0 && starts[r] {
+				clear(c.hPrev[r*c.size : (r+1)*c.size])
+				clear(c.cPrev[r*c.size : (r+1)*c.size])
+			}
+		}
+		g := c.gates[lo*gates : (lo+num)*gates]
+		w.k.gemm(num, gates, c.size, matrix{c.hPrev[lo*c.size:], c.size, 1}, c.weightH.value, gates, g, gates, g, gates)
+		c.step(w.k, lo, num)
+		if next := (lo + num) * c.size; lo+num < w.rows {
+			copy(c.hPrev[next:next+num*c.size], c.h[lo*c.size:])
+			copy(c.cPrev[next:next+num*c.size], c.c[lo*c.size:])
+		}
+	}
+}
+
+// step applies the activations of the gates of one step and computes c and h. The logistic
+// function of x is (1+tanh(x/2))/2. The conversions keep the compiler from fusing products
+// with sums.
+func (c *cell) step(k kernels, lo, num int) {
+	H := c.size
+	g := c.gates[lo*4*H : (lo+num)*4*H]
+	logistic := func(f func(x []float32)) {
+		for r := range num {
+			f(g[r*4*H : r*4*H+2*H])
+			f(g[r*4*H+3*H : (r+1)*4*H])
+		}
+	}
+	logistic(halve)
+	k.activate(g, false)
+	logistic(shift)
+	cell, tanhC := c.c[lo*H:(lo+num)*H], c.tanhC[lo*H:(lo+num)*H]
+	for r := range num {
+		row := g[r*4*H : (r+1)*4*H]
+		in, forget, candidate := row[:H], row[H:2*H], row[2*H:3*H]
+		prev, now := c.cPrev[(lo+r)*H:(lo+r+1)*H], cell[r*H:(r+1)*H]
+		for j := range now {
+			now[j] = float32(forget[j]*prev[j]) + float32(in[j]*candidate[j])
+		}
+	}
+	copy(tanhC, cell)
+	k.activate(tanhC, false)
+	for r := range num {
+		out, h, t := g[r*4*H+3*H:(r+1)*4*H], c.h[(lo+r)*H:(lo+r+1)*H], tanhC[r*H:(r+1)*H]
+		for j := range h {
+			h[j] = out[j] * t[j]
+		}
+	}
+}
+
+func halve(x []float32) {
+	for i := range x {
+		x[i] *= 0.5
+	}
+}
+
+func shift(x []float32) {
+	for i := range x {
+		x[i] = float32(0.5*x[i]) + 0.5
+	}
+}
+
+// backward goes back through the steps.
+func (c *cell) backward(w *worker, x, _, d []float32) []float32 {
+	H, num, starts := c.size, w.net.num, w.net.starts
+	gates := 4 * H
+	clear(c.dc[:num*H])
+	for lo := w.rows - num; lo >= 0; lo -= num {
+		dh := d[lo*H : (lo+num)*H]
+		if lo+num < w.rows {
+			w.k.add(dh, c.dh)
+		}
+		c.stepGradient(dh, lo, num)
+		if lo == 0 {
+			break
+		}
+		w.k.gemm(num, H, gates, matrix{c.dGates[lo*gates:], gates, 1}, c.wh, H, c.dh, H, nil, 0)
+		for r := range num {
+			if len(starts) > 0 && starts[lo+r] {
+				clear(c.dh[r*H : (r+1)*H])
+				clear(c.dc[r*H : (r+1)*H])
+			}
+		}
+	}
+	w.addWeight(c.weightX, x, c.dGates, gates)
+	w.addWeight(c.weightH, c.hPrev, c.dGates, gates)
+	w.addBias(c.biasX, c.dGates, w.rows, gates)
+	copy(w.gradient(c.biasH), w.gradient(c.biasX))
+	if len(c.wx) == 0 {
+		return nil
+	}
+	w.k.gemm(w.rows, c.in, gates, matrix{c.dGates, gates, 1}, c.wx, c.in, c.dx, c.in, nil, 0)
+	return c.dx
+}
+
+// stepGradient sets the gradients of the gates of one step and, in dc, that of the state
+// before it.
+func (c *cell) stepGradient(dh []float32, lo, num int) {
+	H := c.size
+	for r := range num {
+		row, d := c.gates[(lo+r)*4*H:(lo+r+1)*4*H], c.dGates[(lo+r)*4*H:(lo+r+1)*4*H]
+		in, forget, candidate, out := row[:H], row[H:2*H], row[2*H:3*H], row[3*H:]
+		dIn, dForget, dCandidate, dOut := d[:H], d[H:2*H], d[2*H:3*H], d[3*H:]
+		dh, dc := dh[r*H:(r+1)*H], c.dc[r*H:(r+1)*H]
+		prev, t := c.cPrev[(lo+r)*H:(lo+r+1)*H], c.tanhC[(lo+r)*H:(lo+r+1)*H]
+		for j, g := range dh {
+			i, f, a, o := in[j], forget[j], candidate[j], out[j]
+			cell := dc[j] + float32(g*o*(1-float32(t[j]*t[j])))
+			dIn[j] = cell * a * i * (1 - i)
+			dForget[j] = cell * prev[j] * f * (1 - f)
+			dCandidate[j] = cell * i * (1 - float32(a*a))
+			dOut[j] = g * t[j] * o * (1 - o)
+			dc[j] = cell * f
+		}
+	}
+}
