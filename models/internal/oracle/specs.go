@@ -58,6 +58,8 @@ func Specs() map[string]models.Spec {
 	detached.Heads = append(detached.Heads, models.Head{Name: "again_net", Tower: 4, Size: 2, Gain: 1})
 	detached.Heads = append(detached.Heads, models.Head{Name: "probe_net", Tower: 3, Size: 2, Gain: 1})
 	two := models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 2, 6, models.CriticLSTM)
+	unequal := models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 2, 6, models.CriticLSTM)
+	unequal.LSTMs[1].Hidden, unequal.LSTMs[1].Layers = 3, 1
 	bare := models.RecurrentActorCritic(4, 3, nil, "", 1, 5, models.SharedLSTM)
 	besideNodes := func(layer, pool string, wait bool, layers, cells int, critic string) models.Spec {
 		if layer == "" {
@@ -97,6 +99,7 @@ func Specs() map[string]models.Spec {
 		"lstm, two layers":       two,
 		"lstm, shared":           models.RecurrentActorCritic(4, 3, []int{5}, models.ReLU, 1, 6, models.SharedLSTM),
 		"lstm, no critic":        models.RecurrentActorCritic(4, 3, []int{5}, models.Tanh, 1, 6, models.NoLSTM),
+		"lstms of two sizes":     unequal,
 		"lstm, bare":             bare,
 		"lstm of one cell":       models.RecurrentActorCritic(1, 1, []int{2}, models.Tanh, 2, 1, models.CriticLSTM),
 	}
