@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/distribution"
-	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/agents/normalize"
+	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/onnx"
@@ -90,7 +90,7 @@ func exportONNX(path, out string) (*exportResult, error) {
 		return nil, errors.Join(err, m.net.Close())
 	}
 	o := onnx.Model{
-		Spec: m.meta.Spec, Params: m.net.Params(), Parts: parts, Scaling: scaling, Outputs: onnxOutputs(m.meta.Algo, m.meta.Spec),
+		Spec: m.meta.Spec, Params: m.net.Params(), Parts: parts, Scaling: scaling, Outputs: onnxOutputs(m.meta.Spec),
 		Metadata: map[string]string{
 			"algo": m.meta.Algo, "env": m.meta.Env, "env_kwargs": string(m.meta.EnvKwargs), "timesteps": strconv.FormatInt(m.meta.Timesteps, 10),
 			"observation_space": m.meta.ObservationSpace, "action_space": m.meta.ActionSpace,
@@ -154,12 +154,12 @@ func onnxScaling(path string) (*onnx.Scaling, error) {
 
 // onnxOutputs returns the outputs by the names of the field; a network that is none of ours
 // keeps its own.
-func onnxOutputs(algo string, spec models.Spec) []onnx.Output {
+func onnxOutputs(spec models.Spec) []onnx.Output {
 	heads := onnx.Heads(spec)
-	switch {
-	case algo == dqn.Algo && len(heads) == 1:
+	switch values := policies.GivesActionValues(spec); {
+	case values && len(heads) == 1:
 		return []onnx.Output{{Name: "q_values", Head: heads[0].Head}}
-	case algo == dqn.Algo && len(heads) == 2: // dueling: advantages, then the state's value
+	case values && len(heads) == 2: // dueling: advantages, then the state's value
 		return []onnx.Output{{Name: "q_values", Head: heads[0].Head, Value: heads[1].Head}}
 	}
 	for i, h := range heads {

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
@@ -157,7 +157,7 @@ func (r *run) write(path string, save func(io.Writer) error) error {
 	if err := models.WriteFile(path, f); err != nil {
 		return err
 	}
-	if size := dqn.ReplayBufferBytes(f); size > 0 && !r.toldBuffer {
+	if size := replay.CompressedBytes(f); size > 0 && !r.toldBuffer {
 		r.toldBuffer = true
 		r.say("%s: its replay buffer takes %.1f MB; --params checkpoint_replay_buffer:false leaves it out, and then no resumed training is exact", path, float64(size)/1e6)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/baseline"
-	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -101,7 +101,7 @@ func record(ctx context.Context, id string, options map[string]any, policy, path
 	_, act := v.Spaces()
 	d, ok := act.(space.Discrete)
 	if !ok {
-		return nil, fmt.Errorf("record: %s has actions of kind %s, want discrete, which %s learns from", spec.ID, act.Describe().Kind, dqn.Algo)
+		return nil, fmt.Errorf("record: %s has actions of kind %s, want discrete, which %s learns from", spec.ID, act.Describe().Kind, offPolicyNames())
 	}
 	var player agents.Policy
 	if path == "" {
@@ -122,7 +122,7 @@ func record(ctx context.Context, id string, options map[string]any, policy, path
 	if err != nil {
 		return nil, err
 	}
-	var t dqn.Transitions
+	var t replay.Transitions
 	for range steps {
 		if b, err = recordStep(ctx, v, player, b, &t); err != nil {
 			break
@@ -146,7 +146,7 @@ func record(ctx context.Context, id string, options map[string]any, policy, path
 }
 
 // recordStep appends a step of the player in v, whose batch is b, to t.
-func recordStep(ctx context.Context, v *envs.Vec, player agents.Policy, b *envs.Batch, t *dqn.Transitions) (*envs.Batch, error) {
+func recordStep(ctx context.Context, v *envs.Vec, player agents.Policy, b *envs.Batch, t *replay.Transitions) (*envs.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
-	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -287,20 +287,21 @@ func checkpointsAfter(folder string, step int) ([]string, error) {
 	return found, nil
 }
 
-// checkReplayBuffer refuses to resume DQN from a checkpoint without its replay buffer, unless the
+// checkReplayBuffer refuses to resume an off-policy algorithm from a checkpoint without its replay buffer, unless the
 // training is not to be exact, which it then says.
 func (r *run) checkReplayBuffer(f models.File) error {
-	cfg, ok := r.params.Config.(*dqn.Config)
-	if !ok || dqn.HasReplayBuffer(f) {
+	cfg, ok := r.params.Config.(algorithms.OffPolicyConfig)
+	if !ok || replay.InCheckpoint(f) {
 		return nil
 	}
-	if cfg.CheckpointReplayBuffer {
+	held, learningStarts := cfg.ReplayCheckpoints()
+	if held {
 		return fmt.Errorf("resume %s: it has no replay buffer, without which the training is not that of an uninterrupted one: "+
 			"resume from the last model or a checkpoint rl_model_<n>_steps.safetensors, or add --params checkpoint_replay_buffer:false to begin with an empty buffer", r.resume)
 	}
 	r.inexact = true
 	r.warn("resume %s: without its replay buffer: %d steps are collected before it learns again, and the result is not that of an uninterrupted training",
-		r.resume, cfg.LearningStarts)
+		r.resume, learningStarts)
 	return nil
 }
 

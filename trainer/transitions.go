@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
-	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
@@ -32,7 +32,7 @@ type transitionsMeta struct {
 }
 
 // writeTransitions writes transitions of actions Discrete(actions).
-func writeTransitions(path string, t dqn.Transitions, meta transitionsMeta, actions int) error {
+func writeTransitions(path string, t replay.Transitions, meta transitionsMeta, actions int) error {
 	meta.Format = transitionsFormat
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -55,7 +55,7 @@ func writeTransitions(path string, t dqn.Transitions, meta transitionsMeta, acti
 }
 
 // readTransitions reads a file of transitions.
-func readTransitions(path string) (t dqn.Transitions, meta transitionsMeta, err error) {
+func readTransitions(path string) (t replay.Transitions, meta transitionsMeta, err error) {
 	r, err := os.Open(path)
 	if err != nil {
 		return t, meta, err
@@ -136,7 +136,7 @@ func (r *run) loadTransitions() error {
 
 // appendStep adds a step of one environment: actions at b led to next, which was reset in the
 // mode SameStep if its episode ended.
-func appendStep(t *dqn.Transitions, obs []float32, mask []bool, action float32, next *envs.Batch) {
+func appendStep(t *replay.Transitions, obs []float32, mask []bool, action float32, next *envs.Batch) {
 	t.Obs, t.Mask, t.Action = append(t.Obs, obs...), append(t.Mask, mask...), append(t.Action, action)
 	t.Reward = append(t.Reward, next.Reward[0])
 	t.Terminated, t.Truncated = append(t.Terminated, next.Terminated[0]), append(t.Truncated, next.Truncated[0])

@@ -8,10 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/algorithms"
-	"github.com/kubernasium/kubernasium/agents/dqn"
-	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
@@ -137,7 +134,7 @@ func (s *study) setRungs(space searchSpace) error {
 		if err != nil {
 			continue // the trial fails, and says why
 		}
-		if n := h.rolloutSteps(); n > 0 {
+		if n := h.Config.RolloutSteps(h.NEnvs); n > 0 {
 			unit = lcm(unit, n)
 		}
 		if unit > mostRounding*s.Timesteps {
@@ -148,22 +145,6 @@ func (s *study) setRungs(space searchSpace) error {
 	s.Rungs = s.rungs(unit)
 	s.Timesteps = s.Rungs[len(s.Rungs)-1]
 	return nil
-}
-
-// rolloutSteps returns the environment steps after which a training can pause; 0 if they depend on
-// the episodes.
-func (h hyperparams) rolloutSteps() int {
-	switch c := h.Config.(type) {
-	case *ppo.Config:
-		return c.NSteps * h.NEnvs
-	case *ppo.RecurrentConfig:
-		return c.NSteps * h.NEnvs
-	case *a2c.Config:
-		return c.NSteps * h.NEnvs
-	case *dqn.Config: // at any step
-		return h.NEnvs
-	}
-	return 0
 }
 
 // lcm returns the least common multiple of numbers above 0.

@@ -14,6 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/reinforce"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
@@ -52,6 +53,19 @@ type Algorithm struct {
 type Config interface {
 	// SetTotalTimesteps sets the environment steps over which linear schedules fall.
 	SetTotalTimesteps(n int)
+
+	// RolloutSteps returns the multiples of environment steps at which a training in numEnvs
+	// environments can pause; 0 if they depend on the episodes.
+	RolloutSteps(numEnvs int) int
+}
+
+// An OffPolicyConfig is the Config of an algorithm with a replay buffer.
+type OffPolicyConfig interface {
+	Config
+
+	// ReplayCheckpoints reports whether checkpoints hold the replay buffer, and after how many
+	// environment steps with an empty one learning begins.
+	ReplayCheckpoints() (held bool, learningStarts int)
 }
 
 // NetworkBuilder makes a network with fresh parameters.
@@ -74,7 +88,7 @@ type OffPolicyLearner interface {
 
 	// Record fills the replay buffer with recorded transitions before the first Act, and returns
 	// how many it took.
-	Record(t dqn.Transitions) (int, error)
+	Record(t replay.Transitions) (int, error)
 }
 
 // Names returns the names of the algorithms that match, in the order of All; a nil match is for
@@ -115,6 +129,12 @@ type pointer[C any] interface {
 	Config
 }
 
+// offPolicyPointer is a pointer to the hyperparameters C of an algorithm with a replay buffer.
+type offPolicyPointer[C any] interface {
+	*C
+	OffPolicyConfig
+}
+
 // onPolicy describes an algorithm with one network for policy and value.
 func onPolicy[C any, P pointer[C], L Learner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
 	newLearner func(c C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)) Algorithm {
@@ -139,7 +159,7 @@ func onPolicy[C any, P pointer[C], L Learner](name string, defaults func() C, ne
 }
 
 // offPolicy describes an algorithm with a target network beside that which learns.
-func offPolicy[C any, P pointer[C], L OffPolicyLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
+func offPolicy[C any, P offPolicyPointer[C], L OffPolicyLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
 	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error),
 	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {
 	return Algorithm{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -54,7 +55,7 @@ func (l *Learner) save(w io.Writer, replayBuffer bool) error {
 		return err
 	}
 	if replayBuffer {
-		if err := l.saveBuffer(&f); err != nil {
+		if err := l.buf.SaveCompressed(&f); err != nil {
 			return fmt.Errorf("dqn: save: replay buffer: %w", err)
 		}
 	}
@@ -88,11 +89,11 @@ func (l *Learner) Load(r io.Reader) error {
 			return err
 		}
 	}
-	buf, err := l.loadBuffer(f)
+	buf, err := l.buf.LoadCompressed(f)
 	if err != nil {
 		return err
 	}
-	if !HasReplayBuffer(f) {
+	if !replay.InCheckpoint(f) {
 		s.BufferFrom, s.SinceUpdate = s.Timesteps, 0
 	}
 	if err := l.adam.Load(f); err != nil {

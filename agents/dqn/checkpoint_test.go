@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/models"
@@ -148,7 +149,7 @@ func TestReplayBufferIsCompressed(t *testing.T) {
 	r := newRun(t, envcheck.Identity(5), 2, cfg, 1)
 	r.Train(4000)
 	file := r.Saved()
-	size := dqn.ReplayBufferBytes(agentstest.Parse(t, file))
+	size := replay.CompressedBytes(agentstest.Parse(t, file))
 	raw := 0
 	replayBuffer(t, file, func(f *safetensors.File) {
 		raw = 4 * len(tensorOf(t, f.Tensors, "state.replay.obs").Data.([]float32))
@@ -161,8 +162,8 @@ func TestReplayBufferIsCompressed(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := agentstest.Parse(t, without.Bytes())
-	if dqn.HasReplayBuffer(f) || dqn.ReplayBufferBytes(f) != 0 || !dqn.HasReplayBuffer(agentstest.Parse(t, file)) {
-		t.Error("HasReplayBuffer does not tell the checkpoints apart")
+	if replay.InCheckpoint(f) || replay.CompressedBytes(f) != 0 || !replay.InCheckpoint(agentstest.Parse(t, file)) {
+		t.Error("InCheckpoint does not distinguish the checkpoints")
 	}
 }
 

@@ -57,6 +57,16 @@ func Defaults() Config {
 // SetTotalTimesteps sets TotalTimesteps.
 func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
+// RolloutSteps returns the environment steps of one step of all environments: training can pause
+// after any.
+func (c *Config) RolloutSteps(numEnvs int) int { return numEnvs }
+
+// ReplayCheckpoints reports whether checkpoints hold the replay buffer, and after how many
+// environment steps with an empty one learning begins.
+func (c *Config) ReplayCheckpoints() (held bool, learningStarts int) {
+	return c.CheckpointReplayBuffer, c.LearningStarts
+}
+
 // validate reports the first hyperparameter that is out of its range, for numEnvs
 // environments.
 func (c *Config) validate(numEnvs int) error {

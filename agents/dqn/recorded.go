@@ -4,59 +4,17 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 )
-
-// Transitions are recorded steps, in the order in which they were taken, of one episode after
-// another. Arrays have a row for each.
-type Transitions struct {
-	Obs, NextObs          []float32 // (n, observation)
-	Action                []float32 // (n)
-	Reward                []float64 // (n)
-	Terminated, Truncated []bool    // (n)
-	Mask, NextMask        []bool    // (n, actions): what was permitted; nil: everything
-}
-
-// Len returns the number of transitions.
-func (t Transitions) Len() int { return len(t.Action) }
-
-// check reports what a learner of observations of that size and so many actions cannot take.
-func (t Transitions) check(size, actions int) error {
-	n := t.Len()
-	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Reward) != n || len(t.Terminated) != n || len(t.Truncated) != n {
-		return fmt.Errorf("dqn: %d recorded actions, with %d numbers in observations, %d in next ones, %d rewards, %d and %d ends; want observations of %d numbers and one of the others for each",
-			n, len(t.Obs), len(t.NextObs), len(t.Reward), len(t.Terminated), len(t.Truncated), size)
-	}
-	for _, mask := range [][]bool{t.Mask, t.NextMask} {
-		if mask != nil && len(mask) != n*actions {
-			return fmt.Errorf("dqn: %d recorded masks for %d transitions of %d actions", len(mask), n, actions)
-		}
-	}
-	for i, a := range t.Action {
-		if !(a >= 0 && a < float32(actions)) || a != float32(int(a)) {
-			return fmt.Errorf("dqn: recorded transition %d: action %v not in Discrete(%d)", i, a, actions)
-		}
-		if t.Mask != nil && !t.Mask[i*actions+int(a)] {
-			return fmt.Errorf("dqn: recorded transition %d: action %v is masked out", i, a)
-		}
-	}
-	for _, obs := range [][]float32{t.Obs, t.NextObs} {
-		for i, x := range obs {
-			if x-x != 0 {
-				return fmt.Errorf("dqn: recorded transition %d: the observation is %v at index %d", i/size, x, i%size)
-			}
-		}
-	}
-	return nil
-}
 
 // Record fills the replay buffer with recorded transitions before the first Act, and returns how
 // many it took: as many for each environment, so that up to one less than there are environments
 // are left over. They count neither as timesteps nor for LearningStarts; others take their place
 // when the buffer is full. It is an error if the buffer is smaller than they are many.
-func (l *Learner) Record(t Transitions) (int, error) {
+func (l *Learner) Record(t replay.Transitions) (int, error) {
 	n, size, actions := len(l.actions), l.env.Obs.Size(), l.head.actions
-	if err := t.check(size, actions); err != nil {
+	if err := t.Check(Algo, size, actions); err != nil {
 		return 0, err
 	}
 	if err := agents.CheckRewards(Algo, t.Reward, 0); err != nil {

@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/agents/replay"
 )
 
 // recorded are seven transitions of two actions: an episode of three that ends, one of two that is
 // cut off, and the beginning of a third.
-func recorded() Transitions {
-	return Transitions{
+func recorded() replay.Transitions {
+	return replay.Transitions{
 		Obs: []float32{0, 1, 2, 10, 11, 20, 21}, NextObs: []float32{1, 2, 3, 11, 12, 21, 22},
 		Action: []float32{0, 1, 0, 1, 1, 0, 0}, Reward: []float64{1, 2, 3, 4, 5, 6, 7},
 		Terminated: []bool{false, false, true, false, false, false, false},
@@ -63,16 +64,16 @@ func TestRecord(t *testing.T) {
 
 func TestRecordRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*Transitions)
+		change func(*replay.Transitions)
 		want   string
 	}{
-		"none":       {func(r *Transitions) { *r = Transitions{} }, "0 recorded actions"},
-		"lengths":    {func(r *Transitions) { r.Reward = r.Reward[1:] }, "6 rewards"},
-		"masks":      {func(r *Transitions) { r.Mask = make([]bool, 3) }, "3 recorded masks"},
-		"action":     {func(r *Transitions) { r.Action[2] = 2 }, "transition 2: action 2 not in Discrete(2)"},
-		"masked out": {func(r *Transitions) { r.Mask = slices.Repeat([]bool{true, false}, 7) }, "transition 1: action 1 is masked out"},
-		"not finite": {func(r *Transitions) { r.Obs[3] /= float32(0 * r.Obs[0]) }, "transition 3: the observation is"},
-		"too many":   {func(r *Transitions) { *r = repeated(*r, 20) }, "at most buffer_size, 100"},
+		"none":       {func(r *replay.Transitions) { *r = replay.Transitions{} }, "0 recorded actions"},
+		"lengths":    {func(r *replay.Transitions) { r.Reward = r.Reward[1:] }, "6 rewards"},
+		"masks":      {func(r *replay.Transitions) { r.Mask = make([]bool, 3) }, "3 recorded masks"},
+		"action":     {func(r *replay.Transitions) { r.Action[2] = 2 }, "transition 2: action 2 not in Discrete(2)"},
+		"masked out": {func(r *replay.Transitions) { r.Mask = slices.Repeat([]bool{true, false}, 7) }, "transition 1: action 1 is masked out"},
+		"not finite": {func(r *replay.Transitions) { r.Obs[3] /= float32(0 * r.Obs[0]) }, "transition 3: the observation is"},
+		"too many":   {func(r *replay.Transitions) { *r = repeated(*r, 20) }, "at most buffer_size, 100"},
 	} {
 		r := recorded()
 		tc.change(&r)
@@ -87,8 +88,8 @@ func TestRecordRefuses(t *testing.T) {
 }
 
 // repeated returns r as many times.
-func repeated(r Transitions, times int) Transitions {
-	return Transitions{
+func repeated(r replay.Transitions, times int) replay.Transitions {
+	return replay.Transitions{
 		Obs: slices.Repeat(r.Obs, times), NextObs: slices.Repeat(r.NextObs, times), Action: slices.Repeat(r.Action, times),
 		Reward: slices.Repeat(r.Reward, times), Terminated: slices.Repeat(r.Terminated, times), Truncated: slices.Repeat(r.Truncated, times),
 	}

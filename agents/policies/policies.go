@@ -158,6 +158,11 @@ func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, 
 	return n.finish(spec)
 }
 
+// GivesActionValues reports whether spec is of ActionValues, and not of a policy.
+func GivesActionValues(spec models.Spec) bool {
+	return len(spec.Towers) > 0 && spec.Towers[0].Name == QTower
+}
+
 // nodes returns what a policy over nodes needs to know of the spaces.
 func (n Network) nodes(policy string, obs, act space.Space) (layer string, nodes models.Nodes, wait bool, err error) {
 	if layer, err = layerOf(policy); err != nil {

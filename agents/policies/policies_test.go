@@ -306,3 +306,19 @@ func TestActionValues(t *testing.T) {
 		t.Error("action values of a Box are not refused")
 	}
 }
+
+func TestGivesActionValues(t *testing.T) {
+	obs, act := space.NewBox(0, 1, 3), space.Discrete{N: 2}
+	policy, err := Defaults().ActorCritic(obs, act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := Defaults().ActionValues(obs, act, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if GivesActionValues(policy) || !GivesActionValues(values) || GivesActionValues(models.Spec{}) {
+		t.Errorf("GivesActionValues of a policy, of action values and of nothing = %v, %v, %v, want false, true, false",
+			GivesActionValues(policy), GivesActionValues(values), GivesActionValues(models.Spec{}))
+	}
+}

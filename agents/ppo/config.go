@@ -43,6 +43,9 @@ func Defaults() Config {
 // SetTotalTimesteps sets TotalTimesteps.
 func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
+// RolloutSteps returns the environment steps of a rollout, after which training can pause.
+func (c *Config) RolloutSteps(numEnvs int) int { return c.NSteps * numEnvs }
+
 // validate reports the first hyperparameter that is out of its range, for numEnvs
 // environments.
 func (c *Config) validate(numEnvs int) error {

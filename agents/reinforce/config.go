@@ -32,6 +32,9 @@ func Defaults() Config {
 // SetTotalTimesteps sets TotalTimesteps.
 func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
+// RolloutSteps returns 0: an update takes as many environment steps as its episodes are long.
+func (c *Config) RolloutSteps(int) int { return 0 }
+
 // validate reports the first hyperparameter that is out of its range.
 func (c *Config) validate() error {
 	return agents.Validate(Algo,

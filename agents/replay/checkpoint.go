@@ -12,7 +12,7 @@ import (
 // prefix starts the names of the tensors that hold a buffer.
 const prefix = models.StatePrefix + "replay."
 
-// Saved reports whether f holds a buffer.
+// Saved reports whether f holds a buffer as Save writes it.
 func Saved(f models.File) bool {
 	_, err := f.Tensor(prefix + "head")
 	return err == nil

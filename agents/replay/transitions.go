@@ -1,0 +1,47 @@
+package replay
+
+import "fmt"
+
+// Transitions are recorded steps, in the order in which they were taken, of one episode after
+// another. Arrays have a row for each.
+type Transitions struct {
+	Obs, NextObs          []float32 // (n, observation)
+	Action                []float32 // (n)
+	Reward                []float64 // (n)
+	Terminated, Truncated []bool    // (n)
+	Mask, NextMask        []bool    // (n, actions): what was permitted; nil: everything
+}
+
+// Len returns the number of transitions.
+func (t Transitions) Len() int { return len(t.Action) }
+
+// Check reports what a learner of algo cannot take whose observations have size numbers and whose
+// actions are Discrete(actions).
+func (t Transitions) Check(algo string, size, actions int) error {
+	n := t.Len()
+	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Reward) != n || len(t.Terminated) != n || len(t.Truncated) != n {
+		return fmt.Errorf("%s: %d recorded actions, with %d numbers in observations, %d in next ones, %d rewards, %d and %d ends; want observations of %d numbers and one of the others for each",
+			algo, n, len(t.Obs), len(t.NextObs), len(t.Reward), len(t.Terminated), len(t.Truncated), size)
+	}
+	for _, mask := range [][]bool{t.Mask, t.NextMask} {
+		if mask != nil && len(mask) != n*actions {
+			return fmt.Errorf("%s: %d recorded masks for %d transitions of %d actions", algo, len(mask), n, actions)
+		}
+	}
+	for i, a := range t.Action {
+		if !(a >= 0 && a < float32(actions)) || a != float32(int(a)) {
+			return fmt.Errorf("%s: recorded transition %d: action %v not in Discrete(%d)", algo, i, a, actions)
+		}
+		if t.Mask != nil && !t.Mask[i*actions+int(a)] {
+			return fmt.Errorf("%s: recorded transition %d: action %v is masked out", algo, i, a)
+		}
+	}
+	for _, obs := range [][]float32{t.Obs, t.NextObs} {
+		for i, x := range obs {
+			if x-x != 0 {
+				return fmt.Errorf("%s: recorded transition %d: the observation is %v at index %d", algo, i/size, x, i%size)
+			}
+		}
+	}
+	return nil
+}
