@@ -43,7 +43,8 @@ type Difference struct {
 }
 
 // Parity plays random permitted actions in an environment, in memory and on an API server, and
-// compares after every decision. An episode ends at its first difference.
+// compares after every decision. An episode ends at its first difference. If ctx ends, it returns the
+// report of what was compared beside the error.
 func Parity(ctx context.Context, c ParityConfig) (*ParityReport, error) {
 	original, twin, err := Original(c.Env)
 	if err != nil {
@@ -65,7 +66,7 @@ func Parity(ctx context.Context, c ParityConfig) (*ParityReport, error) {
 	for e := range c.Episodes {
 		if err := p.episode(ctx, c.Seed+uint64(e), c.Decisions); err != nil {
 			_ = p.kwok.Close() // the first error is the one to tell
-			return nil, fmt.Errorf("episode %d: %w", e, err)
+			return &p.ParityReport, fmt.Errorf("episode %d: %w", e, err)
 		}
 		p.Episodes++
 	}

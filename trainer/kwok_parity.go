@@ -27,14 +27,17 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 			if c.Options, err = parseKwargs("env-kwargs", kwargs); err != nil {
 				return err
 			}
-			r, err := kwok.Parity(cmd.Context(), c)
-			if err != nil {
-				return err
+			r, ended := kwok.Parity(cmd.Context(), c)
+			if ended != nil && (cmd.Context().Err() == nil || r == nil) {
+				return ended
 			}
 			if wantJSON(cmd) {
 				err = printJSON(cmd, r)
 			} else {
 				err = printParity(cmd, r)
+			}
+			if err == nil && ended != nil {
+				err = fmt.Errorf("%w: %d of %d episodes are compared; the same command starts over, and --seed %d plays those that are missing", errInterrupted, r.Episodes, c.Episodes, c.Seed+uint64(r.Episodes))
 			}
 			if err == nil && len(r.Differences) > 0 {
 				err = fmt.Errorf("%s differs from %s", r.Twin, r.Env)

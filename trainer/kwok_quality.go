@@ -81,13 +81,18 @@ and as kube-scheduler's extender. It starts control planes of its own.`,
 				return err
 			}
 			rows, err := quality(cmd.Context(), c, cmd.ErrOrStderr())
-			if err != nil {
+			if err != nil && cmd.Context().Err() == nil {
 				return err
 			}
-			if wantJSON(cmd) {
-				return printJSON(cmd, rows)
+			if len(rows) > 0 {
+				if err := printQuality(cmd, rows); err != nil {
+					return err
+				}
 			}
-			return printQuality(cmd, rows)
+			if err != nil {
+				return fmt.Errorf("%w: %d of %d ways have placed the episode; the same command starts over", errInterrupted, len(rows), 1+3*(len(c.models)+len(c.policies)))
+			}
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -100,6 +105,9 @@ and as kube-scheduler's extender. It starts control planes of its own.`,
 }
 
 func printQuality(cmd *cobra.Command, rows []qualityRow) error {
+	if wantJSON(cmd) {
+		return printJSON(cmd, rows)
+	}
 	t := tracking.NewTable("placed by", "policy", ">pods", ">placed", ">imbalance %", ">sd of pods", ">fallbacks", "as in the simulator")
 	for _, r := range rows {
 		equal := ""
@@ -118,7 +126,7 @@ type contender struct {
 	placed kwok.Placements
 }
 
-// quality places the episode in all ways.
+// quality places the episode in all ways. With an error it returns the rows until then.
 func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityRow, error) {
 	klog.SetSlogLogger(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))) // client-go's
 	all, err := c.contenders(ctx)
@@ -160,11 +168,11 @@ func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityR
 		}
 		return nil
 	}); err != nil {
-		return nil, err
+		return rows, err
 	}
 	for i := range all {
 		if err := c.extend(ctx, &all[i], note); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", byExtender, all[i].Name, err)
+			return rows, fmt.Errorf("%s %s: %w", byExtender, all[i].Name, err)
 		}
 	}
 	return rows, nil

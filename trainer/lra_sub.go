@@ -91,21 +91,17 @@ rounds, one of each in turn, and keeps the better. With --model nothing is train
 					return err
 				}
 			}
-			if err := r.compare(cmd.Context(), table, rows, o.seed); err != nil {
+			err = r.compare(cmd.Context(), table, rows, o.seed)
+			if err != nil && cmd.Context().Err() == nil {
 				return err
 			}
-			if o.out != "" {
-				if err := os.MkdirAll(o.out, 0o755); err != nil {
-					return err
-				}
-				if err := r.write(filepath.Join(o.out, "subscheduler.csv")); err != nil {
-					return err
-				}
+			if err := r.report(cmd, &o); err != nil {
+				return err
 			}
-			if wantJSON(cmd) {
-				return printJSON(cmd, r)
+			if err != nil {
+				return fmt.Errorf("%w: %d of %d numbers of containers are compared; --model %s compares them again", errInterrupted, len(r.Counts), maxSubcluster, r.Model)
 			}
-			return r.print(cmd, o.verbose)
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -148,6 +144,9 @@ func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps in
 	}
 	defer t.close()
 	if err := t.train(cmd.Context()); err != nil {
+		if errors.Is(err, errInterrupted) && t.learner.NumTimesteps() > t.first { // it has saved a checkpoint
+			err = fmt.Errorf("%w of trainer train, and compare its model with --model FILE", err)
+		}
 		return err
 	}
 	if _, err := t.result(cmd.Context()); err != nil {
@@ -176,9 +175,12 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 		return err
 	}
 	x := make(lra.Placement, lra.SubclusterNodes)
-	for n := 1; n <= maxSubcluster && ctx.Err() == nil; n++ {
+	for n := 1; n <= maxSubcluster; n++ {
 		c := lraSubCount{Containers: n}
 		for range rows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			p.Batch = drawBatch(rng, n)
 			if err := sub.Fill(p, x); err != nil {
 				return err
@@ -198,7 +200,7 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 		}
 		r.Counts = append(r.Counts, c)
 	}
-	return ctx.Err()
+	return nil
 }
 
 // add plays the baselines, each with the weight of a batch.
@@ -220,6 +222,22 @@ func (c *lraSubCount) add(p *lra.Problem, weight float64) error {
 	c.Greedy += weight * average[1]
 	c.GreedyBoth += weight * max(average[1], average[2])
 	return nil
+}
+
+// report writes the file that the flags ask for, and prints the comparison.
+func (r *lraSubResult) report(cmd *cobra.Command, o *lraFlags) error {
+	if o.out != "" {
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return err
+		}
+		if err := r.write(filepath.Join(o.out, "subscheduler.csv")); err != nil {
+			return err
+		}
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, r)
+	}
+	return r.print(cmd, o.verbose)
 }
 
 func (r *lraSubResult) print(cmd *cobra.Command, verbose bool) error {

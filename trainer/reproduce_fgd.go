@@ -81,21 +81,10 @@ pooled, and the difference to FGD has its interval over the models.`,
 				c.policies = gpu.PolicyNames()
 			}
 			rows, err := reproduceAll(cmd.Context(), c)
-			if err != nil {
+			if len(rows) == 0 || err != nil && !errors.Is(err, errInterrupted) {
 				return err
 			}
-			if plots != "" {
-				if err := plotFGD(plots, rows); err != nil {
-					return err
-				}
-			}
-			if wantJSON(cmd) {
-				return printJSON(cmd, rows)
-			}
-			if err := printFGDTable(cmd, rows, c.at); err != nil {
-				return err
-			}
-			return printFGDModels(cmd, rows, "FGD")
+			return errors.Join(reportFGD(cmd, rows, c.at, plots), err)
 		},
 	}
 	f := cmd.Flags()
@@ -111,6 +100,22 @@ pooled, and the difference to FGD has its interval over the models.`,
 	f.StringArrayVar(&c.lists, "list", nil, "with --all, only this list, such as gpuspec10 (repeat)")
 	f.StringArrayVar(&c.models, "model", nil, "model file; in place of --policy, or with --all beside it (repeat)")
 	return cmd
+}
+
+// reportFGD draws the curves, if plots is a folder, and prints the tables.
+func reportFGD(cmd *cobra.Command, rows []fgdRow, at int, plots string) error {
+	if plots != "" {
+		if err := plotFGD(plots, rows); err != nil {
+			return err
+		}
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, rows)
+	}
+	if err := printFGDTable(cmd, rows, at); err != nil {
+		return err
+	}
+	return printFGDModels(cmd, rows, "FGD")
 }
 
 func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, seed int64) error {
@@ -216,6 +221,8 @@ func (c *fgdConfig) modelsRow(list string, workloads int) (*fgdRow, error) {
 	return row, nil
 }
 
+// reproduceAll plays the lists one after another. If ctx ends, it returns the rows of the lists that
+// were played to the end, with an error that wraps errInterrupted.
 func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
 	nodeFile := filepath.Join(c.data, fgdNodes)
 	nodes, err := gpu.ReadNodes(nodeFile)
@@ -233,58 +240,79 @@ func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
 		}
 	}
 	var rows []fgdRow
+	for i, list := range lists {
+		more, err := c.playList(ctx, nodes, pods[i], nodeFile, list)
+		if err != nil && ctx.Err() != nil {
+			return rows, fmt.Errorf("%w: %d of %d lists are complete; the same command starts over, and --list NAME plays one that is missing", errInterrupted, i, len(lists))
+		} else if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// playList plays one list with every policy and the models.
+func (c *fgdConfig) playList(ctx context.Context, nodes []gpu.Node, pods []gpu.Pod, nodeFile, list string) ([]fgdRow, error) {
+	const workloads = lastFGDSeed - firstFGDSeed + 1
+	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
+	learned, err := c.modelsRow(name, workloads)
+	if err != nil {
+		return nil, err
+	}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	const workloads = lastFGDSeed - firstFGDSeed + 1
-	for k, list := range lists {
-		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
-		fill := func(runs []gpu.Run, play func(seed int64) (*gpu.Run, error)) {
-			for i := range runs {
-				group.Go(func() error {
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					run, err := play(int64(firstFGDSeed + i))
-					if err == nil {
-						runs[i] = *run
-					}
+	fill := func(runs []gpu.Run, play func(seed int64) (*gpu.Run, error)) {
+		for i := range runs {
+			group.Go(func() error {
+				if err := ctx.Err(); err != nil {
 					return err
-				})
-			}
+				}
+				run, err := play(int64(firstFGDSeed + i))
+				if err == nil {
+					runs[i] = *run
+				}
+				return err
+			})
 		}
-		for _, policy := range c.policies {
-			row := fgdRow{List: name, Policy: policy, Runs: make([]gpu.Run, workloads)}
-			fill(row.Runs, func(seed int64) (*gpu.Run, error) { return gpu.Reproduce(nodes, pods[k], policy, seed, c.ratio) })
-			rows = append(rows, row)
-		}
-		row, err := c.modelsRow(name, workloads)
-		if err != nil {
-			return nil, errors.Join(err, group.Wait())
-		}
+	}
+	var rows []fgdRow
+	for _, policy := range c.policies {
+		row := fgdRow{List: name, Policy: policy, Runs: make([]gpu.Run, workloads)}
+		fill(row.Runs, func(seed int64) (*gpu.Run, error) { return gpu.Reproduce(nodes, pods, policy, seed, c.ratio) })
+		rows = append(rows, row)
+	}
+	if learned != nil {
 		for i, path := range c.models {
-			fill(row.Runs[i*workloads:(i+1)*workloads], func(seed int64) (*gpu.Run, error) {
+			fill(learned.Runs[i*workloads:(i+1)*workloads], func(seed int64) (*gpu.Run, error) {
 				return reproduceModel(ctx, path, nodeFile, list, seed, c.ratio)
 			})
 		}
-		if row != nil {
-			rows = append(rows, *row)
-		}
+		rows = append(rows, *learned)
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	for i := range rows {
-		var alloc, failed []float64
-		for _, run := range rows[i].Runs {
-			if c.at < 0 || c.at >= len(run.Alloc) {
-				return nil, fmt.Errorf("--at is %d, want 0 to %d", c.at, len(run.Alloc)-1)
-			}
-			alloc, failed = append(alloc, run.Alloc[c.at]), append(failed, float64(run.Failed))
+		if err := rows[i].summarise(c.at); err != nil {
+			return nil, err
 		}
-		rows[i].Mean, rows[i].SD = stat.MeanStdDev(alloc, nil)
-		rows[i].Failed = stat.Mean(failed, nil)
 	}
 	return rows, nil
+}
+
+// summarise sets what a row tells of its runs at the percent arrived.
+func (r *fgdRow) summarise(at int) error {
+	var alloc, failed []float64
+	for _, run := range r.Runs {
+		if at < 0 || at >= len(run.Alloc) {
+			return fmt.Errorf("--at is %d, want 0 to %d", at, len(run.Alloc)-1)
+		}
+		alloc, failed = append(alloc, run.Alloc[at]), append(failed, float64(run.Failed))
+	}
+	r.Mean, r.SD = stat.MeanStdDev(alloc, nil)
+	r.Failed = stat.Mean(failed, nil)
+	return nil
 }
 
 // plotFrom is the first percent arrived of the plots: below it every policy allocates everything.

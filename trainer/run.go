@@ -229,7 +229,7 @@ func (r *run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool
 	evaluated := step >= r.nextEval
 	if evaluated {
 		r.nextEval = following(step, r.evalFreq)
-		eval, err := r.evaluate(ctx)
+		eval, err := r.evaluate(context.WithoutCancel(ctx)) // its row is in the logs of what is resumed
 		if err != nil {
 			return err
 		}
@@ -290,7 +290,7 @@ func (r *run) output() io.Writer {
 
 // evaluate plays the greedy policy on the held-out episodes and keeps the best model.
 func (r *run) evaluate(ctx context.Context) (agents.Metrics, error) {
-	res, err := evaluation.Play(context.WithoutCancel(ctx), r.evalV, r.learner.Greedy(), evaluation.Seeds(evalSeed, r.evalEpisodes))
+	res, err := evaluation.Play(ctx, r.evalV, r.learner.Greedy(), evaluation.Seeds(evalSeed, r.evalEpisodes))
 	if err != nil {
 		return nil, fmt.Errorf("evaluate: %w", err)
 	}
@@ -317,6 +317,9 @@ func (r *run) evaluate(ctx context.Context) (agents.Metrics, error) {
 func (r *run) result(ctx context.Context) (trainResult, error) {
 	if n := len(r.curve); n == 0 || r.curve[n-1].Step != r.learner.NumTimesteps() {
 		if _, err := r.evaluate(ctx); err != nil {
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w in the last evaluation: the training is complete, and its model is %s", errInterrupted, r.finalModel())
+			}
 			return trainResult{}, err
 		}
 	}

@@ -227,6 +227,9 @@ func trainAndReport(cmd *cobra.Command, spec *envs.Spec, c trainConfig, compare 
 		cc := compareConfig{spec: spec, trained: c.kwargs, given: c.evalKwargs, models: []string{r.bestModel()}, episodes: compare,
 			seed: compareSeed, plot: r.path("comparison.png"), csv: r.path("comparison.csv")}
 		if err := compareAndReport(cmd, cc, &result); err != nil {
+			if errors.Is(err, errInterrupted) {
+				err = fmt.Errorf("%w; the training is complete, and trainer compare --model %s compares it", err, r.bestModel())
+			}
 			return err
 		}
 	}

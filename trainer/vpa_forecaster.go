@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -130,12 +132,23 @@ func (c *forecasterConfig) train(ctx context.Context, command string) (*forecast
 		batches = append(batches, e)
 		steps += e.Steps * e.N
 	}
+	save := func(path string) error {
+		f, err := forecast.File(c.Config, env, net, c.seed, steps)
+		if err != nil {
+			return err
+		}
+		f.Meta.Metadata = map[string]string{commandKey: command}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return models.WriteFile(path, f)
+	}
 	var losses []float64 // of each pass, in the mean
 	for range c.Epochs {
 		sum := 0.0
 		for _, i := range rng.Perm(len(batches)) {
-			if err := ctx.Err(); err != nil {
-				return nil, err
+			if ctx.Err() != nil {
+				return nil, c.interrupted(len(losses), save)
 			}
 			loss, err := t.Step(batches[i])
 			if err != nil {
@@ -147,17 +160,26 @@ func (c *forecasterConfig) train(ctx context.Context, command string) (*forecast
 	}
 	res := &forecasterResult{Model: c.out, Episodes: len(batches) * c.Batch, First: losses[0], Last: losses[len(losses)-1]}
 	if res.HeldOut, err = c.heldOut(ctx, spec, t); err != nil {
+		if ctx.Err() != nil {
+			err = c.interrupted(len(losses), save)
+		}
 		return nil, err
 	}
-	f, err := forecast.File(c.Config, env, net, c.seed, steps)
-	if err != nil {
-		return nil, err
+	return res, save(c.out)
+}
+
+// interrupted saves what the passes have trained, beside the file of a whole training, and returns the
+// interrupt.
+func (c *forecasterConfig) interrupted(passes int, save func(path string) error) error {
+	if passes == 0 {
+		return fmt.Errorf("%w in the first of %d passes: nothing is saved, and the same command starts over", errInterrupted, c.Epochs)
 	}
-	f.Meta.Metadata = map[string]string{commandKey: command}
-	if err := os.MkdirAll(filepath.Dir(c.out), 0o755); err != nil {
-		return nil, err
+	ext := filepath.Ext(c.out)
+	path := strings.TrimSuffix(c.out, ext) + "_interrupted" + ext
+	if err := save(path); err != nil {
+		return errors.Join(fmt.Errorf("%w after %d of %d passes", errInterrupted, passes, c.Epochs), err)
 	}
-	return res, models.WriteFile(c.out, f)
+	return fmt.Errorf("%w after %d of %d passes: what they trained is in %s; the same command starts over", errInterrupted, passes, c.Epochs, path)
 }
 
 // heldOut returns the loss on a batch of held-out episodes.
