@@ -190,14 +190,16 @@ check: ## what every commit must pass: format, vet, imports, quick tests of the 
 	$(GO) run ./tools/importcheck
 	$(GO) test -short -timeout 30m $$(tools/changed_packages.sh)
 
-lint: ## format, vet, staticcheck, module files, the import check, and the figures of docs/results
+lint: ## format, vet, staticcheck, module files, imports, documents, and the figures and pictures of docs/results
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run ./tools/importcheck
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run ./tools/doccheck
 	$(PYTHON) tools/bench_tables.py
+	$(PYTHON) tools/plot_results.py --check
 
 bench: ## the benchmarks of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...
