@@ -7,8 +7,6 @@ var _ module = activation{}
 
 func (activation) grow(_ int, x []float32) []float32 { return x }
 
-func (activation) prepare(kernels) {}
-
 func (a activation) forward(w *worker, _, y []float32) { w.k.activate(y, a.relu) }
 
 func (a activation) backward(w *worker, _, y, d []float32) []float32 {

@@ -40,6 +40,7 @@ func (n *Network) build() {
 	for i, l := range n.lstms {
 		l.build(c, n, i)
 	}
+	n.transposes = c.transposes
 }
 
 func (n *Network) newTower(c *cursor, i int) *tower {
@@ -99,7 +100,7 @@ func (n *Network) newSource(i int) module {
 	case n.spec.PerNode(i):
 		return given{func() []float32 { return n.nodes.rows }}
 	case lstm >= 0:
-		return memory{n.lstms[lstm]}
+		return memory{given{n.lstms[lstm].results}, n.lstms[lstm]}
 	}
 	return given{func() []float32 { return n.obs }}
 }

@@ -22,9 +22,9 @@ var _ module = (*cell)(nil)
 func newCell(c *cursor, offset int, needsGradient bool) *cell {
 	l := &cell{weightX: c.take(), weightH: c.take(), biasX: c.take(), biasH: c.take(), offset: offset}
 	l.in, l.size = l.weightX.shape[0], l.weightH.shape[0]
-	l.bias, l.wh = aligned(4*l.size), aligned(4*l.size*l.size)
+	l.bias, l.wh = aligned(4*l.size), c.transposed(l.weightH, 0)
 	if needsGradient {
-		l.wx = aligned(4 * l.size * l.in)
+		l.wx = c.transposed(l.weightX, 0)
 	}
 	return l
 }
@@ -39,13 +39,6 @@ func (c *cell) grow(rows int, _ []float32) []float32 {
 		c.dx = aligned(rows * c.in)
 	}
 	return c.h
-}
-
-func (c *cell) prepare(k kernels) {
-	k.transpose(c.wh, c.weightH.value, c.size, 4*c.size)
-	if len(c.wx) > 0 {
-		k.transpose(c.wx, c.weightX.value, c.in, 4*c.size)
-	}
 }
 
 // load sets the state before the first step to that of the caller, or to zeros if it is nil.

@@ -14,18 +14,12 @@ func newDense(c *cursor, needsGradient bool) dense {
 	l := dense{weight: c.take(), bias: c.take()}
 	l.in, l.out = l.weight.shape[0], l.weight.shape[1]
 	if needsGradient {
-		l.transposed = aligned(l.in * l.out)
+		l.transposed = c.transposed(l.weight, 0)
 	}
 	return l
 }
 
 func (l *dense) grow(items int, _ []float32) []float32 { return aligned(items * l.out) }
-
-func (l *dense) prepare(k kernels) {
-	if len(l.transposed) > 0 {
-		k.transpose(l.transposed, l.weight.value, l.in, l.out)
-	}
-}
 
 func (l *dense) forward(w *worker, x, y []float32) { l.affine(w, x, w.items, y, l.out) }
 

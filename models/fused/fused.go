@@ -39,15 +39,16 @@ var ErrBatch = errors.New("fused: invalid batch")
 // process on one kind of machine. It is not safe for concurrent use, but networks are
 // independent of each other.
 type Network struct {
-	spec   models.Spec
-	params []models.Param
-	k      variant
-	towers []*tower
-	free   []*freeHead
-	lstms  []*lstm
-	cells  []*cell   // of all LSTMs
-	nodes  *nodeRows // nil without nodes
-	graphs *graphs   // nil without edges
+	spec       models.Spec
+	params     []models.Param
+	k          variant
+	towers     []*tower
+	free       []*freeHead
+	lstms      []*lstm
+	cells      []*cell // of all LSTMs
+	transposes []transpose
+	nodes      *nodeRows // nil without nodes
+	graphs     *graphs   // nil without edges
 
 	stateSize int
 	tile      int // rows that pass through all layers together
@@ -167,11 +168,10 @@ func (n *Network) Backward(dOutputs []float32) error {
 		return fmt.Errorf("%w: %d gradients for %d outputs", ErrBatch, len(dOutputs), want)
 	}
 	n.dOut = dOutputs
-	for _, tw := range n.towers {
-		tw.prepare(n.k.kernels)
+	for _, t := range n.transposes {
+		n.k.transpose(t.dst, t.src, t.rows, t.cols)
 	}
 	for _, l := range n.lstms {
-		l.prepare(n.k.kernels)
 		clear(l.dOutput[:n.rows*l.width])
 	}
 	n.run(backward)

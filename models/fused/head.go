@@ -2,7 +2,6 @@ package fused
 
 // A head writes a part of the outputs from x, the results of a tower.
 type head interface {
-	prepare(k kernels)
 	forward(w *worker, x []float32)
 
 	// backward adds the gradients of the parameters. If the tower learns, it sets dx to sum plus

@@ -9,9 +9,6 @@ type module interface {
 	// the memory of the results: the same if the module works in place.
 	grow(items int, x []float32) (y []float32)
 
-	// prepare copies of the parameters what backward needs in another order.
-	prepare(k kernels)
-
 	// forward computes y.
 	forward(w *worker, x, y []float32)
 
@@ -37,12 +34,6 @@ func (s stack) grow(items int) {
 	for i := range s {
 		s[i].y = s[i].grow(items, x)
 		x = s[i].y
-	}
-}
-
-func (s stack) prepare(k kernels) {
-	for i := range s {
-		s[i].prepare(k)
 	}
 }
 
@@ -82,12 +73,28 @@ type param struct {
 
 // A cursor hands out the parameters of a network in the order of [models.ParamLayout].
 type cursor struct {
-	params []models.Param
-	next   int
+	params     []models.Param
+	next       int
+	transposes []transpose
 }
 
 func (c *cursor) take() param {
 	p := c.params[c.next]
 	c.next++
 	return param{index: c.next - 1, value: p.Value, grad: p.Grad, shape: p.Shape}
+}
+
+// transposed returns memory that holds the transpose of a weight, from a row on, during backward
+// passes.
+func (c *cursor) transposed(p param, from int) []float32 {
+	rows, cols := p.shape[0]-from, p.shape[1]
+	t := transpose{dst: aligned(rows * cols), src: p.value[from*cols:], rows: rows, cols: cols}
+	c.transposes = append(c.transposes, t)
+	return t.dst
+}
+
+// A transpose is brought up to date before a backward pass.
+type transpose struct {
+	dst, src   []float32
+	rows, cols int
 }

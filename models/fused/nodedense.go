@@ -34,7 +34,7 @@ func newNodeDense(c *cursor, n *Network, lstm *lstm, needsGradient bool) *nodeDe
 	}
 	l.parts = append(l.parts, part{memory: lstm.results, width: lstm.width, offset: nodes.width})
 	if needsGradient {
-		l.beside, l.transposed = lstm, aligned(lstm.width*l.out)
+		l.beside, l.transposed = lstm, c.transposed(l.weight, nodes.width)
 	}
 	return l
 }
@@ -44,12 +44,6 @@ func (l *nodeDense) grow(items int, _ []float32) []float32 {
 		l.parts[i].x = l.parts[i].memory()
 	}
 	return aligned(items * l.out)
-}
-
-func (l *nodeDense) prepare(k kernels) {
-	if len(l.transposed) > 0 {
-		k.transpose(l.transposed, l.weight.value[l.net.nodes.width*l.out:], l.beside.width, l.out)
-	}
 }
 
 func (l *nodeDense) forward(w *worker, _, y []float32) {

@@ -71,8 +71,6 @@ func newPooledRows(n *Network, way string) *pooledRows {
 
 func (p *pooledRows) grow(rows int, _ []float32) []float32 { return aligned(rows * p.width) }
 
-func (p *pooledRows) prepare(kernels) {}
-
 func (p *pooledRows) forward(w *worker, _, y []float32) {
 	n := p.net.nodes
 	for r := range w.rows {

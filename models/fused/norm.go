@@ -27,8 +27,6 @@ func (l *norm) grow(items int, x []float32) []float32 {
 	return x
 }
 
-func (l *norm) prepare(kernels) {}
-
 func (l *norm) forward(w *worker, _, y []float32) {
 	xhat, inverse := l.tile(w)
 	for i := range inverse {

@@ -18,8 +18,6 @@ func (p *pool) grow(rows int, _ []float32) []float32 {
 	return aligned(rows * len(p.poolings) * p.width)
 }
 
-func (p *pool) prepare(kernels) {}
-
 func (p *pool) forward(w *worker, _, y []float32) {
 	x, size := p.from.top().y, p.from.each*p.width
 	for r := w.lo; r < w.lo+w.rows; r++ {

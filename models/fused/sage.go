@@ -15,20 +15,15 @@ var _ module = (*sage)(nil)
 func newSAGE(c *cursor, g *graphs, needsGradient bool) *sage {
 	l := &sage{dense: newDense(c, needsGradient), root: c.take()}
 	l.graphs = g
-	l.transposed = aligned(len(l.dense.transposed))
+	if needsGradient {
+		l.transposed = c.transposed(l.root, 0)
+	}
 	return l
 }
 
 func (l *sage) grow(items int, _ []float32) []float32 {
 	l.z = aligned(items * l.in)
 	return aligned(items * l.out)
-}
-
-func (l *sage) prepare(k kernels) {
-	l.dense.prepare(k)
-	if len(l.transposed) > 0 {
-		k.transpose(l.transposed, l.root.value, l.in, l.out)
-	}
 }
 
 func (l *sage) forward(w *worker, x, y []float32) {

@@ -10,22 +10,17 @@ var _ module = given{}
 
 func (g given) grow(int, []float32) []float32 { return g.memory() }
 
-func (given) prepare(kernels) {}
-
 func (given) forward(_ *worker, _, _ []float32) {}
 
 func (given) backward(_ *worker, _, _, _ []float32) []float32 { return nil }
 
 // memory are the results of an LSTM.
-type memory struct{ lstm *lstm }
+type memory struct {
+	given
+	lstm *lstm
+}
 
 var _ module = memory{}
-
-func (m memory) grow(int, []float32) []float32 { return m.lstm.results() }
-
-func (memory) prepare(kernels) {}
-
-func (memory) forward(_ *worker, _, _ []float32) {}
 
 func (m memory) backward(w *worker, _, _, d []float32) []float32 {
 	width := m.lstm.width
@@ -44,8 +39,6 @@ var _ module = (*beside)(nil)
 func (b *beside) width() int { return b.nodes.width + b.lstm.width }
 
 func (b *beside) grow(items int, _ []float32) []float32 { return aligned(items * b.width()) }
-
-func (b *beside) prepare(kernels) {}
 
 func (b *beside) forward(w *worker, _, y []float32) {
 	left, right := b.nodes.width, b.lstm.width

@@ -18,13 +18,6 @@ func (tw *tower) top() *step { return &tw.stack[len(tw.stack)-1] }
 // width returns the width of the results.
 func (tw *tower) width() int { return tw.top().width }
 
-func (tw *tower) prepare(k kernels) {
-	tw.stack.prepare(k)
-	for _, h := range tw.heads {
-		h.prepare(k)
-	}
-}
-
 func (tw *tower) forward(w *worker) {
 	w.at, w.items = w.lo*tw.each, w.rows*tw.each
 	x := tw.stack.forward(w)
