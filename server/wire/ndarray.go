@@ -112,17 +112,13 @@ func parseArray(v Value, a *Array) error {
 	case len(payload) < 4+4*ndim+pad:
 		return Errorf(BadArray, "an array of %d bytes, want %d for its header", len(payload), 4+4*ndim+pad)
 	}
-	size, zero := uint64(dtype.ItemSize()), false
+	size := uint64(dtype.ItemSize())
 	for i := range ndim {
 		s := binary.LittleEndian.Uint32(payload[4+4*i:])
 		a.Sides[i] = s
-		zero = zero || s == 0
 		if size *= uint64(s); size > math.MaxUint32 { // an extension is never longer
 			size = math.MaxUint32 + 1
 		}
-	}
-	if zero {
-		size = 0
 	}
 	data := payload[4+4*ndim+pad:]
 	if uint64(len(data)) != size {
