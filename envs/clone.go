@@ -57,7 +57,7 @@ func (e *Env) copyTo(dst *Env) {
 	dst.takePlan()
 	dst.info, _ = dst.task.(InfoWriter)
 	e.c.(*sim.Cluster).CloneInto(dst.c.(*sim.Cluster))
-	dst.seeded, dst.running, dst.ended = e.seeded, e.running, e.ended
+	dst.running, dst.ended = e.running, e.ended
 	dst.episode, dst.steps, dst.ret = e.episode, e.steps, e.ret
 	dst.begun, dst.opts, dst.log = slices.Clone(e.begun), e.opts, slices.Clone(e.log)
 	dst.copies++

@@ -31,7 +31,7 @@ type Env struct {
 	rng   *rand.Rand
 	limit int // in steps; 0 is none
 
-	seeded, running, ended, closed bool
+	running, ended, closed bool
 
 	episode uint64 // how many have begun
 	copies  uint64 // how often another environment was copied to this one
@@ -58,7 +58,7 @@ type ResetOptions struct {
 // NewEnv makes an environment of task on c, which it takes over. maxEpisodeSteps overrides the
 // time limit of the spec and of the task unless it is 0.
 func NewEnv(spec *Spec, task Task, c cluster.Cluster, maxEpisodeSteps int) *Env {
-	e := &Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: spec.MaxEpisodeSteps}
+	e := &Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: spec.MaxEpisodeSteps} // seed 0 unless a reset brings one
 	e.rng = rand.New(e.src)
 	_, e.act = task.Spaces()
 	e.info, _ = task.(InfoWriter)
@@ -97,10 +97,6 @@ func (e *Env) Reset(ctx context.Context, opts ResetOptions) error {
 	}
 	if opts.Seed != nil {
 		e.src.Seed(*opts.Seed)
-		e.seeded = true
-	} else if !e.seeded {
-		e.src.Seed(0)
-		e.seeded = true
 	}
 	if e.logged {
 		var err error

@@ -96,7 +96,6 @@ func (v *Vec) replayRow(i int, r rowSnapshot) error {
 	if err := e.src.UnmarshalBinary(r.Begun); err != nil {
 		return err
 	}
-	e.seeded = true
 	var opts map[string]any
 	if err := json.Unmarshal(r.Options, &opts); err != nil {
 		return err
