@@ -19,6 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -304,7 +305,7 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 	if err != nil {
 		return nil, err
 	}
-	kwargs := map[string]any{"table": path, "nodes": nodes, "arrivals": lra.ArrivalsOnline, "load": o.load, "containers": o.containers}
+	kwargs := map[string]any{"table": path, "nodes": nodes, "arrivals": world.ArrivalsOnline, "load": o.load, "containers": o.containers}
 	decisions := float64(o.containers * o.rows)
 	var all []lraScores
 	for _, of := range []struct{ env, baseline string }{

@@ -14,6 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
@@ -36,9 +37,9 @@ var lraTrainings = []lraTraining{
 		"The result is the best placement seen: of demonstrations, of exploration, and of what is learned\nfrom both and from the best trajectories again.",
 		metis.High(), 3000, "k8s/LRAHierarchical-v0", nil, true},
 	{"vanilla", "Vanilla policy gradient: learn to choose among all nodes", "One network, no demonstrations, no replay.",
-		metis.Vanilla(), 2000, "k8s/LRAPlacement-v0", map[string]any{"reward": lra.RewardTerminal}, false},
+		metis.Vanilla(), 2000, "k8s/LRAPlacement-v0", map[string]any{"reward": world.RewardTerminal}, false},
 	{"dc", "Divide and conquer: learn to choose among three at a time, down to the node", "Replay of the best trajectories, no sub-schedulers.",
-		metis.DivideAndConquer(), 2000, "k8s/LRASubcluster-v0", map[string]any{"reward": lra.RewardTerminal}, false},
+		metis.DivideAndConquer(), 2000, "k8s/LRASubcluster-v0", map[string]any{"reward": world.RewardTerminal}, false},
 }
 
 // lraTrainFlags are the flags of a training on one batch.

@@ -1,9 +1,9 @@
 package lra_test
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +12,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
+
+var ctx = context.Background()
 
 // dataDir returns the folder of the public data of this environment, or skips the test.
 func dataDir(tb testing.TB) string {
@@ -82,5 +84,3 @@ func readGolden(tb testing.TB) []golden {
 	}
 	return all
 }
-
-func newRand() *rand.Rand { return rand.New(rand.NewPCG(7, 7)) }

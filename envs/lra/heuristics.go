@@ -1,6 +1,8 @@
 package lra
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 )
@@ -15,9 +17,9 @@ func (p *Problem) Place(order []int, choose Chooser) (Placement, error) {
 	for i, app := range order {
 		n := choose(x, app)
 		if n < 0 {
-			return nil, fmt.Errorf("%w: no node permits number %d of %d, of %s", errInfeasible, i, len(order), Apps[app])
+			return nil, fmt.Errorf("%w: no node permits number %d of %d, of %s", ErrInfeasible, i, len(order), Apps[app])
 		}
-		next := p.model(n).Next[x[n]][app]
+		next := p.Model(n).Next[x[n]][app]
 		if next == NoState {
 			return nil, fmt.Errorf("lra: node %d with %v does not permit container %d, of %s", n, x[n].Counts(), i, Apps[app])
 		}
@@ -30,7 +32,7 @@ func (p *Problem) Place(order []int, choose Chooser) (Placement, error) {
 func (p *Problem) Greedy(x Placement, app int) int {
 	best, bestGain := -1, 0.0
 	for i, s := range x {
-		m := p.model(i)
+		m := p.Model(i)
 		next := m.Next[s][app]
 		if next == NoState {
 			continue
@@ -47,7 +49,7 @@ func (p *Problem) Greedy(x Placement, app int) int {
 func (p *Problem) LeastLoaded(x Placement, app int) int {
 	best, bestLoad := -1, 0
 	for i, s := range x {
-		if p.model(i).Next[s][app] == NoState {
+		if p.Model(i).Next[s][app] == NoState {
 			continue
 		}
 		if load := s.Total()*(MaxSlots+1) + stateCounts[s][app]; best < 0 || load < bestLoad {
@@ -63,7 +65,7 @@ func (p *Problem) RoundRobin() Chooser {
 	next := 0
 	return func(x Placement, app int) int {
 		for k := range x {
-			if i := (next + k) % len(x); p.model(i).Next[x[i]][app] != NoState {
+			if i := (next + k) % len(x); p.Model(i).Next[x[i]][app] != NoState {
 				next++
 				return i
 			}
@@ -77,7 +79,7 @@ func (p *Problem) Random(rng *rand.Rand) Chooser {
 	return func(x Placement, app int) int {
 		n, choice := 0, -1
 		for i, s := range x {
-			if p.model(i).Next[s][app] == NoState {
+			if p.Model(i).Next[s][app] == NoState {
 				continue
 			}
 			n++
@@ -87,4 +89,44 @@ func (p *Problem) Random(rng *rand.Rand) Chooser {
 		}
 		return choice
 	}
+}
+
+// GreedyLocalSearch returns the greedy placement in [AppOrder], improved by [Problem.LocalSearch].
+func (p *Problem) GreedyLocalSearch(ctx context.Context) (Placement, error) {
+	x, err := p.Place(AppOrder(p.Batch), Until(ctx, p.Greedy))
+	if err != nil {
+		return nil, err
+	}
+	p.LocalSearch(ctx, x)
+	return x, nil
+}
+
+// Until returns a chooser that finds no node any more when ctx has ended.
+func Until(ctx context.Context, choose Chooser) Chooser {
+	return func(x Placement, app int) int {
+		if ctx.Err() != nil {
+			return -1
+		}
+		return choose(x, app)
+	}
+}
+
+// BestGreedy returns the best of the greedy placements in the order of applications and in
+// shuffles random orders, or the error of ctx when that ends.
+func (p *Problem) BestGreedy(ctx context.Context, shuffles int, rng *rand.Rand) (Placement, error) {
+	order := AppOrder(p.Batch)
+	best, err := p.Place(order, Until(ctx, p.Greedy))
+	if err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	for range shuffles {
+		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		if x, err := p.Place(order, Until(ctx, p.Greedy)); err == nil && p.Value(x) > p.Value(best) {
+			best = x
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return best, nil
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/solve"
 )
 
-var errInfeasible = errors.New("lra: the containers cannot be placed within the nodes' slots and permissions")
+// ErrInfeasible is wrapped by errors for batches that the nodes cannot hold: of [Problem.Place], for
+// that order and chooser, of [Problem.Bound] and of [Problem.Solve].
+var ErrInfeasible = errors.New("lra: the containers cannot be placed within the nodes' slots and permissions")
 
 // Bound is the optimum of the linear relaxation: nodes may be divided among states.
 type Bound struct {
@@ -47,7 +49,7 @@ type program struct {
 
 // program returns the program with its linear relaxation solved.
 func (p *Problem) program() (*program, error) {
-	if err := p.check(); err != nil {
+	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	m := NumApps + len(p.Models)
@@ -77,7 +79,7 @@ func (p *Problem) program() (*program, error) {
 	}
 	g.LP = solve.NewLP(b, c, a)
 	if err := g.Solve(); errors.Is(err, solve.ErrInfeasible) {
-		return nil, errInfeasible
+		return nil, ErrInfeasible
 	} else if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func (b *best) offer(x Placement) {
 
 // start offers the greedy placement, improved.
 func (b *best) start(ctx context.Context) {
-	if x, err := b.p.Place(AppOrder(b.p.Batch), until(ctx, b.p.Greedy)); err == nil {
+	if x, err := b.p.Place(AppOrder(b.p.Batch), Until(ctx, b.p.Greedy)); err == nil {
 		b.p.LocalSearch(ctx, x)
 		b.offer(x)
 	}
@@ -168,13 +170,13 @@ func (b *best) round(ctx context.Context, floor iter.Seq2[int, int]) float64 {
 			}
 		}
 	}
-	greedy := until(ctx, p.Greedy)
+	greedy := Until(ctx, p.Greedy)
 	for _, app := range AppOrder(left) {
 		n := greedy(x, app)
 		if n < 0 {
 			return b.value
 		}
-		x[n] = p.model(n).Next[x[n]][app]
+		x[n] = p.Model(n).Next[x[n]][app]
 	}
 	p.LocalSearch(ctx, x)
 	b.offer(x)

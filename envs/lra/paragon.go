@@ -91,7 +91,7 @@ func (p *Problem) ParagonAsCoded(constraints []Constraint, rng *rand.Rand) Choos
 			_, cause := f.node(s, second)
 			d1, d2 := tolerate-f.cause[app][first], f.tolerate[app][second]-cause
 			d := math.Inf(1)
-			if d1 > 0 && d2 > 0 && s.Total() < p.slots(i) {
+			if d1 > 0 && d2 > 0 && s.Total() < p.Slots(i) {
 				d = d1 + d2
 			}
 			if d < best {
@@ -103,7 +103,7 @@ func (p *Problem) ParagonAsCoded(constraints []Constraint, rng *rand.Rand) Choos
 				}
 			}
 		}
-		if !remap(p, x, seen, to) {
+		if !Remap(p, x, seen, to) {
 			return -1
 		}
 		return to[node]
@@ -114,7 +114,7 @@ func (p *Problem) ParagonAsCoded(constraints []Constraint, rng *rand.Rand) Choos
 func (p *Problem) leastContainers(x Placement, app int) int {
 	best := -1
 	for i, s := range x {
-		if p.model(i).Next[s][app] != NoState && (best < 0 || s.Total() < x[best].Total()) {
+		if p.Model(i).Next[s][app] != NoState && (best < 0 || s.Total() < x[best].Total()) {
 			best = i
 		}
 	}
@@ -136,7 +136,7 @@ func (p *Problem) Paragon(constraints []Constraint, rng *rand.Rand) Chooser {
 	return func(x Placement, app int) int {
 		nodes = nodes[:0]
 		for i, s := range x {
-			if p.model(i).Next[s][app] != NoState {
+			if p.Model(i).Next[s][app] != NoState {
 				nodes = append(nodes, i)
 			}
 		}

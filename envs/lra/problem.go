@@ -101,12 +101,12 @@ func NewProblem(t *Table, nodes int, batch Counts) (*Problem, error) {
 		return nil, err
 	}
 	p := &Problem{Models: []*Model{m}, Class: make([]int, nodes), Batch: batch}
-	return p, p.check()
+	return p, p.Check()
 }
 
-// check returns an error if the batch does not fit by its size. That each container finds a
+// Check returns an error if the batch does not fit by its size. That each container finds a
 // place that permits it is for the solvers to find out.
-func (p *Problem) check() error {
+func (p *Problem) Check() error {
 	slots := 0
 	for _, c := range p.Class {
 		slots += p.Models[c].Class.Slots
@@ -122,11 +122,11 @@ func (p *Problem) check() error {
 	return nil
 }
 
-// model returns the model of node i.
-func (p *Problem) model(i int) *Model { return p.Models[p.Class[i]] }
+// Model returns the model of node i.
+func (p *Problem) Model(i int) *Model { return p.Models[p.Class[i]] }
 
-// slots returns the number of slots of node i.
-func (p *Problem) slots(i int) int { return p.model(i).Class.Slots }
+// Slots returns the number of slots of node i.
+func (p *Problem) Slots(i int) int { return p.Model(i).Class.Slots }
 
 // A Placement is the state of each node.
 type Placement []State
@@ -135,7 +135,7 @@ type Placement []State
 func (p *Problem) Value(x Placement) float64 {
 	v := 0.0
 	for i, s := range x {
-		v += p.model(i).Value[s]
+		v += p.Model(i).Value[s]
 	}
 	return v
 }

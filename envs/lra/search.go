@@ -69,7 +69,7 @@ type exchange struct {
 // bestExchange replaces best if moving a container from one node to the other, or swapping two
 // of theirs, gains more.
 func (p *Problem) bestExchange(x Placement, from, to int, best *exchange) {
-	mf, mt, sf, st := p.model(from), p.model(to), x[from], x[to]
+	mf, mt, sf, st := p.Model(from), p.Model(to), x[from], x[to]
 	base := mf.Value[sf] + mt.Value[st]
 	consider := func(f, t State) {
 		if gain := mf.Value[f] + mt.Value[t] - base; gain > best.gain {

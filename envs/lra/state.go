@@ -89,6 +89,9 @@ func StateOf(c Counts) (State, error) {
 // Counts returns the containers of each application.
 func (s State) Counts() Counts { return stateCounts[s] }
 
+// Count returns the containers of app.
+func (s State) Count(app int) int { return stateCounts[s][app] }
+
 // Total returns the number of containers.
 func (s State) Total() int { return int(stateTotal[s]) }
 

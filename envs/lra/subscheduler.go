@@ -7,12 +7,12 @@ import (
 
 // Sizes of the published sub-schedulers.
 const (
-	SubclusterNodes = 27 // nodes of a sub-cluster: three levels of three
-	fanOut          = 3
-	subLevels       = 3
-	subInputs       = 29 // counts of the three children, the application, what remains of each
-	subHidden       = 128
-	subClasses      = 20 // of numbers of containers: 1 to 10, 11 to 20, … 191 and more
+	SubclusterNodes  = 27 // nodes of a sub-cluster: three levels of three
+	FanOut           = 3  // children of a vertex of the tree over a sub-cluster
+	SubclusterLevels = 3  // choices among FanOut that lead to a node
+	subInputs        = 29 // counts of the three children, the application, what remains of each
+	subHidden        = 128
+	subClasses       = 20 // of numbers of containers: 1 to 10, 11 to 20, … 191 and more
 )
 
 // A SubScheduler fills the nodes of a sub-cluster.
@@ -21,11 +21,16 @@ type SubScheduler interface {
 	Fill(p *Problem, x Placement) error
 }
 
+// SubSchedulerFiles reads sub-schedulers of other kinds than the published networks, for the
+// option subscheduler, by the ending of the file's name. A program that has such files adds
+// its readers before it opens environments.
+var SubSchedulerFiles = map[string]func(path string) (SubScheduler, error){}
+
 // SubSchedulerNets are the frozen networks of the earlier project, which fill a sub-cluster of
 // 27 nodes: for each class of the number of containers a network for each of three levels,
 // dense 128, tanh, dense 3.
 type SubSchedulerNets struct {
-	levels [subClasses][subLevels]subNet
+	levels [subClasses][SubclusterLevels]subNet
 }
 
 type subNet struct {
@@ -49,7 +54,7 @@ func ReadSubSchedulerFile(path string) (*SubSchedulerNets, error) {
 					shape []int
 				}{
 					{"fc1_kernel", &net.kernel1, []int{subInputs, subHidden}}, {"fc1_bias", &net.bias1, []int{subHidden}},
-					{"fc2_kernel", &net.kernel2, []int{subHidden, fanOut}}, {"fc2_bias", &net.bias2, []int{fanOut}},
+					{"fc2_kernel", &net.kernel2, []int{subHidden, FanOut}}, {"fc2_bias", &net.bias2, []int{FanOut}},
 				} {
 					var err error
 					name := fmt.Sprintf("s%d_l%d_%s", 10*class, level+1, part.name)
@@ -75,11 +80,11 @@ func (n *subNet) choose(input *[subInputs]float64) int {
 			hidden[k] += v * w
 		}
 	}
-	out := [fanOut]float64(n.bias2)
+	out := [FanOut]float64(n.bias2)
 	for k, v := range hidden {
 		v = math.Tanh(v)
 		for c := range out {
-			out[c] += v * n.kernel2[k*fanOut+c]
+			out[c] += v * n.kernel2[k*FanOut+c]
 		}
 	}
 	best := 0
@@ -112,9 +117,9 @@ func (n *SubSchedulerNets) Fill(p *Problem, x Placement) error {
 	for app, k := range p.Batch {
 		for range k {
 			left[app]--
-			remap(p, x, seen, to)
+			Remap(p, x, seen, to)
 			at := 0
-			for level, width := range [subLevels]int{9, 3, 1} {
+			for level, width := range [SubclusterLevels]int{9, 3, 1} {
 				at += width * nets[level].decide(seen[at:], width, app, &left)
 			}
 			x[to[at]] = x[to[at]].Add(app)
@@ -123,12 +128,12 @@ func (n *SubSchedulerNets) Fill(p *Problem, x Placement) error {
 	return nil
 }
 
-// remap is what the earlier project does in place of a mask: in seen it shows each full node
+// Remap is what the earlier project does in place of a mask: in seen it shows each full node
 // as one that is not, and in to it says to which node a choice of node i leads. The first full
-// node becomes the first that is not, the second the second, and so on in turn. remap returns
+// node becomes the first that is not, the second the second, and so on in turn. Remap returns
 // false, and changes nothing, if all nodes are full.
-func remap(nodes interface{ slots(i int) int }, x, seen Placement, to []int) bool {
-	full := func(i int) bool { return x[i].Total() >= nodes.slots(i) }
+func Remap(nodes interface{ Slots(i int) int }, x, seen Placement, to []int) bool {
+	full := func(i int) bool { return x[i].Total() >= nodes.Slots(i) }
 	next := 0
 	for next < len(x) && full(next) {
 		next++
@@ -150,18 +155,18 @@ func remap(nodes interface{ slots(i int) int }, x, seen Placement, to []int) boo
 }
 
 // decide returns the child, of width nodes each, for the next container of app, given the
-// nodes as remap shows them.
+// nodes as [Remap] shows them.
 func (n *subNet) decide(seen Placement, width, app int, left *Counts) int {
 	var input [subInputs]float64
-	for c := range fanOut {
+	for c := range FanOut {
 		for a, k := range seen[c*width : (c+1)*width].Batch() {
 			input[c*NumApps+a] = float64(k)
 		}
 		input[c*NumApps+app]++
 	}
-	input[fanOut*NumApps] = float64(app)
+	input[FanOut*NumApps] = float64(app)
 	for a, k := range left {
-		input[fanOut*NumApps+1+a] = float64(k)
+		input[FanOut*NumApps+1+a] = float64(k)
 	}
 	return n.choose(&input)
 }
@@ -177,7 +182,7 @@ func EqualSplit(batch Counts, subclusters, slots int) ([]Counts, error) {
 	totals := make([]int, subclusters)
 	for app, k := range batch {
 		for range k {
-			best := leastOf(totals, parts, app)
+			best := LeastPart(totals, parts, app)
 			parts[best][app]++
 			totals[best]++
 		}
@@ -185,9 +190,9 @@ func EqualSplit(batch Counts, subclusters, slots int) ([]Counts, error) {
 	return parts, nil
 }
 
-// leastOf returns the first sub-cluster of those with the fewest containers that has the fewest
+// LeastPart returns the first sub-cluster of those with the fewest containers that has the fewest
 // of app.
-func leastOf(totals []int, parts []Counts, app int) int {
+func LeastPart(totals []int, parts []Counts, app int) int {
 	best := 0
 	for i := range parts {
 		if totals[i] < totals[best] || totals[i] == totals[best] && parts[i][app] < parts[best][app] {

@@ -1,8 +1,9 @@
-package lra_test
+package world_test
 
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -116,7 +118,7 @@ func playBaseline(tb testing.TB, id, baseline string, opts map[string]any, seed 
 // with golden_batches.csv, batch 0 of 200 on table p20.
 func TestBaselinesReachGolden(t *testing.T) {
 	dir := dataDir(t)
-	batch := map[string]any{"table": filepath.Join(dir, tableFiles["p20"]), "batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 0}
+	batch := map[string]any{"table": filepath.Join(dir, "node_table_rf_p20.csv"), "batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 0}
 	shuffled := map[string]any{"order": "shuffled"}
 	for _, tc := range []struct {
 		id, baseline    string
@@ -154,7 +156,7 @@ func TestPlanOnOneTableScoreOnAnother(t *testing.T) {
 		sum := 0.0
 		for batch := range 30 {
 			info, _ := playBaseline(t, placementID, "greedy", map[string]any{
-				"table": filepath.Join(dir, tableFiles[table]), "score_table": filepath.Join(dir, tableFiles["true"]),
+				"table": filepath.Join(dir, "node_table_rf_"+table+".csv"), "score_table": filepath.Join(dir, "node_table_true_6435.csv"),
 				"batches": filepath.Join(dir, "batch_set_200.csv"), "batch": batch,
 			}, 1)
 			sum += info[0] / 30
@@ -184,9 +186,9 @@ func TestClusterAgrees(t *testing.T) {
 				tc.opts["reward"] = reward
 				v := open(t, tc.id, tc.opts)
 				b := reset(t, v, 3)
-				task := v.Env(0).Task().(*lra.Task)
+				task := v.Env(0).Task().(*world.Task)
 				_, act := v.Spaces()
-				rng, action := newRand(), []float32{0}
+				rng, action := rand.New(rand.NewPCG(7, 7)), []float32{0}
 				for {
 					act.Sample(rng, b.Mask[:space.MaskSize(act)], action)
 					b = step(t, v, action[0])
@@ -259,7 +261,7 @@ func TestGoldenEpisodes(t *testing.T) {
 		b := reset(t, v, 42)
 		_, act := v.Spaces()
 		var text strings.Builder
-		rng, action := newRand(), []float32{0}
+		rng, action := rand.New(rand.NewPCG(7, 7)), []float32{0}
 		for done := false; !done; {
 			fmt.Fprint(&text, "observation")
 			for _, x := range b.Obs {

@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"math/rand/v2"

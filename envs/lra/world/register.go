@@ -1,6 +1,9 @@
-package lra
+package world
 
-import "github.com/kubernasium/kubernasium/envs"
+import (
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
 
 func init() {
 	placement, subcluster, hierarchical, pricing := DefaultOptions(), DefaultSubclusterOptions(), DefaultHierarchicalOptions(), DefaultPricingOptions()
@@ -38,7 +41,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			return func() (envs.Task, error) { return newTask(src, fanOut, levels), nil }, nil
+			return func() (envs.Task, error) { return newTask(src, lra.FanOut, levels), nil }, nil
 		},
 		Options: &subcluster, HeldOut: map[string]any{"split": SplitHeldOut}, RenderModes: []string{"ansi", "rgb_array"},
 		Info: infoColumns, Metrics: metrics, Baselines: placementBaselines,
@@ -83,7 +86,7 @@ func init() {
 func treeLevels(n int) (int, error) {
 	levels, m := 0, 1
 	for m < n {
-		m *= fanOut
+		m *= lra.FanOut
 		levels++
 	}
 	if m != n || levels == 0 {

@@ -1,16 +1,18 @@
-package lra
+package world
 
 import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // handTable: a container achieves 1 − 0.1 for each other on its node, an MMS twice that beside a
 // Redis.
-func handTable(t *testing.T) *Table {
+func handTable(t *testing.T) *lra.Table {
 	t.Helper()
-	table, err := NewTable(func(s State, app int) float64 {
+	table, err := lra.NewTable(func(s lra.State, app int) float64 {
 		v := 1 - 0.1*float64(s.Total()-1)
 		if app == 1 && s.Counts()[0] > 0 {
 			v *= 2
@@ -23,9 +25,9 @@ func handTable(t *testing.T) *Table {
 	return table
 }
 
-func handModel(t *testing.T) *Model {
+func handModel(t *testing.T) *lra.Model {
 	t.Helper()
-	m, err := NewModel(handTable(t), StandardClass, Objective{})
+	m, err := lra.NewModel(handTable(t), lra.StandardClass, lra.Objective{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,29 +37,29 @@ func handModel(t *testing.T) *Model {
 // One Redis and two MMS are left. Values: Redis and MMS 0.9 + 1.8 = 2.7, all three
 // 0.8 + 2·1.6 = 4, two MMS 1.8, one container 1.
 func TestBestFill(t *testing.T) {
-	m, rest := handModel(t), Counts{1, 2}
+	m, rest := handModel(t), lra.Counts{1, 2}
 	for _, tc := range []struct {
 		name       string
 		redis, mms float64
 		low        int
-		want       Counts
+		want       lra.Counts
 	}{
-		{"free", 0, 0, 0, Counts{1, 2}},
-		{"surplus 4 − 1 − 2·1.2 = 0.6 is above 2.7 − 1 − 1.2 = 0.5", 1, 1.2, 0, Counts{1, 2}},
-		{"surplus 4 − 1 − 2·1.4 = 0.2 is below 2.7 − 1 − 1.4 = 0.3", 1, 1.4, 0, Counts{1, 1}},
-		{"nothing is worth its price", 3, 3, 0, Counts{}},
-		{"the nodes after it lack room for one", 3, 3, 1, Counts{1, 0}},
-		{"the last node takes all", 3, 3, 3, Counts{1, 2}},
+		{"free", 0, 0, 0, lra.Counts{1, 2}},
+		{"surplus 4 − 1 − 2·1.2 = 0.6 is above 2.7 − 1 − 1.2 = 0.5", 1, 1.2, 0, lra.Counts{1, 2}},
+		{"surplus 4 − 1 − 2·1.4 = 0.2 is below 2.7 − 1 − 1.4 = 0.3", 1, 1.4, 0, lra.Counts{1, 1}},
+		{"nothing is worth its price", 3, 3, 0, lra.Counts{}},
+		{"the nodes after it lack room for one", 3, 3, 1, lra.Counts{1, 0}},
+		{"the last node takes all", 3, 3, 3, lra.Counts{1, 2}},
 	} {
-		pi := [NumApps]float64{tc.redis, tc.mms}
-		if got := m.bestFill(rest, &pi, tc.low).Counts(); got.Total() < tc.low || m.surplus(got, &pi) != m.surplus(tc.want, &pi) {
+		pi := [lra.NumApps]float64{tc.redis, tc.mms}
+		if got := bestFill(m, rest, &pi, tc.low).Counts(); got.Total() < tc.low || surplus(m, got, &pi) != surplus(m, tc.want, &pi) {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }
 
-func (m *Model) surplus(c Counts, pi *[NumApps]float64) float64 {
-	v := m.Value[stateOf[c]]
+func surplus(m *lra.Model, c lra.Counts, pi *[lra.NumApps]float64) float64 {
+	v := m.Value[stateOf(c)]
 	for a, k := range c {
 		v -= pi[a] * float64(k)
 	}
@@ -69,15 +71,15 @@ func (m *Model) surplus(c Counts, pi *[NumApps]float64) float64 {
 // (2.7 + 1/2 + 1/2)/(1 + 2).
 func TestIndexWithoutOffers(t *testing.T) {
 	m := handModel(t)
-	var worth [NumStates]float64
-	m.rents(&worth)
-	var pi [NumApps]float64
-	m.index(&worth, &pi, 0, 1, 10_000)
+	var worth [lra.NumStates]float64
+	rents(m, &worth)
+	var pi [lra.NumApps]float64
+	index(m, &worth, &pi, 0, 1, 10_000)
 	for _, tc := range []struct {
-		counts Counts
+		counts lra.Counts
 		want   float64
-	}{{Counts{}, 0}, {Counts{1}, 0.5}, {Counts{1, 1}, 3.7 / 3}} {
-		if got := worth[stateOf[tc.counts]]; math.Abs(got-tc.want) > 5*sweepTolerance {
+	}{{lra.Counts{}, 0}, {lra.Counts{1}, 0.5}, {lra.Counts{1, 1}, 3.7 / 3}} {
+		if got := worth[stateOf(tc.counts)]; math.Abs(got-tc.want) > 5*sweepTolerance {
 			t.Errorf("worth of %v = %v, want %v", tc.counts, got, tc.want)
 		}
 	}
@@ -87,13 +89,13 @@ func TestIndexWithoutOffers(t *testing.T) {
 // worth more, and an MMS not.
 func TestIndexBuysWhatGains(t *testing.T) {
 	m := handModel(t)
-	var worth, without [NumStates]float64
-	pi := [NumApps]float64{100, 1.2, 100, 100, 100, 100, 100}
-	m.rents(&worth)
-	m.rents(&without)
-	m.index(&worth, &pi, 2, 1, 10_000)
-	m.index(&without, &pi, 0, 1, 10_000)
-	redis, mms := stateOf[Counts{1}], stateOf[Counts{0, 1}]
+	var worth, without [lra.NumStates]float64
+	pi := [lra.NumApps]float64{100, 1.2, 100, 100, 100, 100, 100}
+	rents(m, &worth)
+	rents(m, &without)
+	index(m, &worth, &pi, 2, 1, 10_000)
+	index(m, &without, &pi, 0, 1, 10_000)
+	redis, mms := stateOf(lra.Counts{1}), stateOf(lra.Counts{0, 1})
 	if worth[redis] <= without[redis]+0.05 {
 		t.Errorf("worth of Redis %v with offers of MMS, %v without, want more", worth[redis], without[redis])
 	}
@@ -103,7 +105,7 @@ func TestIndexBuysWhatGains(t *testing.T) {
 }
 
 func TestRoundsOrder(t *testing.T) {
-	if got, want := RoundsOrder(Counts{2, 0, 3, 1}), []int{0, 2, 3, 0, 2, 2}; !slices.Equal(got, want) {
+	if got, want := lra.RoundsOrder(lra.Counts{2, 0, 3, 1}), []int{0, 2, 3, 0, 2, 2}; !slices.Equal(got, want) {
 		t.Errorf("RoundsOrder = %v, want %v", got, want)
 	}
 }
@@ -111,8 +113,8 @@ func TestRoundsOrder(t *testing.T) {
 // The policy that takes the child of the largest gain is greedy, whose values the golden rows
 // confirm, in the better of two orders. Ties go to other nodes, and features have the precision of float32.
 func TestSubSchedulerByGain(t *testing.T) {
-	table := GenerateTable(0)
-	p, err := NewProblem(table, SubclusterNodes, Counts{12, 9, 14, 8, 11, 13, 10})
+	table := lra.GenerateTable(0)
+	p, err := lra.NewProblem(table, lra.SubclusterNodes, lra.Counts{12, 9, 14, 8, 11, 13, 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,14 +127,14 @@ func TestSubSchedulerByGain(t *testing.T) {
 		}
 		return best, nil
 	})
-	x := make(Placement, SubclusterNodes)
-	for _, batch := range []Counts{{12, 9, 14, 8, 11, 13, 10}, {31, 30, 29, 31, 30, 31, 30}} { // the second in rounds
+	x := make(lra.Placement, lra.SubclusterNodes)
+	for _, batch := range []lra.Counts{{12, 9, 14, 8, 11, 13, 10}, {31, 30, 29, 31, 30, 31, 30}} { // the second in rounds
 		p.Batch = batch
 		if err := sub.Fill(p, x); err != nil {
 			t.Fatal(err)
 		}
 		want := 0.0
-		for _, order := range [][]int{AppOrder(batch), RoundsOrder(batch)} {
+		for _, order := range [][]int{lra.AppOrder(batch), lra.RoundsOrder(batch)} {
 			y, err := p.Place(order, p.Greedy)
 			if err != nil {
 				t.Fatal(err)
@@ -151,4 +153,12 @@ func TestSubSchedulerByGain(t *testing.T) {
 	if err := sub.Fill(p, x); err == nil {
 		t.Error("9 nodes are accepted")
 	}
+}
+
+func stateOf(c lra.Counts) lra.State {
+	s, err := lra.StateOf(c)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }

@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // With online arrivals an action goes on with the logarithms, in units, of two rates. Time is
@@ -26,7 +27,7 @@ const (
 )
 
 // rents sets worth to where sweeps start: what is there, paid for one lifetime.
-func (m *Model) rents(worth *[NumStates]float64) {
+func rents(m *lra.Model, worth *[lra.NumStates]float64) {
 	for s := range worth {
 		worth[s] = m.Value[s] / (1 + interest)
 	}
@@ -39,24 +40,24 @@ func (m *Model) rents(worth *[NumStates]float64) {
 // Source: the relaxation that prices the arrivals makes the nodes independent decision
 // problems: Whittle, "Restless bandits: activity allocation in a changing world", Journal of
 // Applied Probability 25A, 1988.
-func (m *Model) index(worth *[NumStates]float64, pi *[NumApps]float64, offers, discount float64, sweeps int) {
-	var price [NumApps]float64 // of a container, as of its arrival
+func index(m *lra.Model, worth *[lra.NumStates]float64, pi *[lra.NumApps]float64, offers, discount float64, sweeps int) {
+	var price [lra.NumApps]float64 // of a container, as of its arrival
 	for a, v := range pi {
 		price[a] = v / (1 + discount)
 	}
 	for range sweeps {
 		change := 0.0
-		for s := NumStates - 1; s >= 0; s-- {
+		for s := lra.State(lra.NumStates - 1); s >= 0; s-- {
 			sum, rate, here := m.Value[s], discount, worth[s]
-			for a := range NumApps {
-				if next := m.Next[s][a]; next != NoState {
+			for a := range lra.NumApps {
+				if next := m.Next[s][a]; next != lra.NoState {
 					if v := worth[next] - price[a]; v > here {
 						sum += offers * v
 						rate += offers
 					}
 				}
-				if k := stateCounts[s][a]; k > 0 {
-					sum += float64(k) * worth[statePrev[s][a]]
+				if k := s.Count(a); k > 0 {
+					sum += float64(k) * worth[s.Remove(a)]
 					rate += float64(k)
 				}
 			}
@@ -77,7 +78,7 @@ func (t *PricingTask) applyArrivals(ctx context.Context, c cluster.Cluster, rate
 	if t.decided == 0 {
 		sweeps = firstSweeps
 	}
-	t.src.kinds[0].plan.index(t.worth, &t.pi, offerRate*math.Exp(rateScale*float64(rates[0])), interest*math.Exp(rateScale*float64(rates[1])), sweeps)
+	index(t.src.kinds[0].plan, t.worth, &t.pi, offerRate*math.Exp(rateScale*float64(rates[0])), interest*math.Exp(rateScale*float64(rates[1])), sweeps)
 	var o envs.Outcome
 	for range t.src.period {
 		one, err := t.applyOnline(ctx, c, t.bestNode())
@@ -96,7 +97,7 @@ func (t *PricingTask) applyArrivals(ctx context.Context, c cluster.Cluster, rate
 func (t *PricingTask) bestNode() int {
 	best, bestGain, app := 0, math.Inf(-1), t.app()
 	for i, s := range t.x {
-		if next := stateNext[s][app]; t.mask[i] {
+		if next := s.Add(app); t.mask[i] {
 			if gain := t.worth[next] - t.worth[s]; gain > bestGain {
 				best, bestGain = i, gain
 			}

@@ -1,4 +1,4 @@
-package lra_test
+package world_test
 
 import (
 	"context"
@@ -21,6 +21,12 @@ const (
 )
 
 var spec = envstest.Spec
+
+// dataDir returns the folder of the public data of this environment, or skips the test.
+func dataDir(tb testing.TB) string {
+	tb.Helper()
+	return envstest.Data(tb, "metis", "node_table_true_6435.csv")
+}
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {

@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -16,7 +17,7 @@ import (
 const (
 	maxPriceAction  = 1   // bound of the actions
 	priceScale      = 0.5 // throughput of a container that an action of 1 adds to a price
-	pricingFeatures = NumApps + 3
+	pricingFeatures = lra.NumApps + 3
 	onlinePeriod    = 200 // containers that are placed at the same prices
 )
 
@@ -24,7 +25,7 @@ const (
 type pricer struct {
 	*source
 	period int
-	base   [NumApps]float64 // prices at an action of 0
+	base   [lra.NumApps]float64 // prices at an action of 0
 }
 
 func newPricer(o PricingOptions) (*pricer, error) {
@@ -42,17 +43,17 @@ func newPricer(o PricingOptions) (*pricer, error) {
 			p.period = onlinePeriod
 		}
 	}
-	p.base = src.kinds[0].plan.meanValues()
+	p.base = meanValues(src.kinds[0].plan)
 	return p, nil
 }
 
 // meanValues returns for each application by how much a container of it raises the value of a
 // node, in the mean of the states that have one.
-func (m *Model) meanValues() (mean [NumApps]float64) {
-	for a := range NumApps {
+func meanValues(m *lra.Model) (mean [lra.NumApps]float64) {
+	for a := range lra.NumApps {
 		n := 0
-		for s := range State(NumStates) {
-			if less := s.Remove(a); less != NoState && m.Permits(s) {
+		for s := range lra.State(lra.NumStates) {
+			if less := s.Remove(a); less != lra.NoState && m.Permits(s) {
 				mean[a] += m.Value[s] - m.Value[less]
 				n++
 			}
@@ -63,14 +64,14 @@ func (m *Model) meanValues() (mean [NumApps]float64) {
 }
 
 // prices sets pi to the prices that an action stands for.
-func (p *pricer) prices(pi *[NumApps]float64, action []float32) {
+func (p *pricer) prices(pi *[lra.NumApps]float64, action []float32) {
 	for a := range pi {
 		pi[a] = p.base[a] + priceScale*float64(action[a])
 	}
 }
 
 // action is the inverse of prices, as far as actions reach.
-func (p *pricer) action(dst []float32, pi *[NumApps]float64) {
+func (p *pricer) action(dst []float32, pi *[lra.NumApps]float64) {
 	for a, v := range pi {
 		dst[a] = float32(min(max((v-p.base[a])/priceScale, -maxPriceAction), maxPriceAction))
 	}
@@ -83,12 +84,12 @@ func (p *pricer) action(dst []float32, pi *[NumApps]float64) {
 type PricingTask struct {
 	*Task
 	src   *pricer
-	pi    [NumApps]float64
-	worth *[NumStates]float64 // online: of a node and what is to come to it; nil with a batch
+	pi    [lra.NumApps]float64
+	worth *[lra.NumStates]float64 // online: of a node and what is to come to it; nil with a batch
 
-	node   int          // batch: the next to fill
-	first  [NumApps]int // batch: the first pod of each application that is not bound
-	rest   Counts       // batch: containers that are not bound
+	node   int              // batch: the next to fill
+	first  [lra.NumApps]int // batch: the first pod of each application that is not bound
+	rest   lra.Counts       // batch: containers that are not bound
 	placed []cluster.Op
 }
 
@@ -103,7 +104,7 @@ var (
 func newPricingTask(src *pricer) *PricingTask {
 	t := &PricingTask{Task: newTask(src.source, src.opts.Nodes, 1), src: src}
 	if t.heap != nil {
-		t.worth = new([NumStates]float64)
+		t.worth = new([lra.NumStates]float64)
 	}
 	return t
 }
@@ -118,7 +119,7 @@ func (t *PricingTask) MaxEpisodeSteps() int {
 
 // Spaces implements [envs.Task].
 func (t *PricingTask) Spaces() (obs, act space.Space) {
-	actions := NumApps
+	actions := lra.NumApps
 	if t.heap != nil {
 		actions += rateActions
 	}
@@ -130,9 +131,9 @@ func (t *PricingTask) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Ra
 	if err := t.Task.Begin(ctx, c, rng); err != nil {
 		return err
 	}
-	t.node, t.rest = 0, Counts{}
+	t.node, t.rest = 0, lra.Counts{}
 	if t.heap != nil {
-		t.src.kinds[0].plan.rents(t.worth)
+		rents(t.src.kinds[0].plan, t.worth)
 		return nil
 	}
 	for pod, a := range t.queue {
@@ -148,7 +149,7 @@ func (t *PricingTask) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Ra
 func (t *PricingTask) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	t.src.prices(&t.pi, action)
 	if t.heap != nil {
-		return t.applyArrivals(ctx, c, action[NumApps:])
+		return t.applyArrivals(ctx, c, action[lra.NumApps:])
 	}
 	before := t.value
 	t.placed = t.placed[:0]
@@ -171,7 +172,7 @@ func (t *PricingTask) Apply(ctx context.Context, c cluster.Cluster, action []flo
 // fillNode fills the next node, so that the nodes after it have room for the rest.
 func (t *PricingTask) fillNode() {
 	m := t.src.kinds[0].plan
-	s := m.bestFill(t.rest, &t.pi, t.rest.Total()-MaxSlots*(len(t.x)-t.node-1))
+	s := bestFill(m, t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(len(t.x)-t.node-1))
 	for a, k := range s.Counts() {
 		for range k {
 			t.placed = append(t.placed, cluster.Op{Kind: cluster.Bind, Pod: int32(t.first[a]), Node: int32(t.node)})
@@ -188,11 +189,11 @@ func (t *PricingTask) fillNode() {
 
 // bestFill returns the state, of at least low containers and within rest, whose value less the
 // prices of its containers is highest.
-func (m *Model) bestFill(rest Counts, pi *[NumApps]float64, low int) State {
-	best, bestWorth := NoState, math.Inf(-1)
-	for s := range State(NumStates) {
-		counts := &stateCounts[s]
-		if int(stateTotal[s]) < low {
+func bestFill(m *lra.Model, rest lra.Counts, pi *[lra.NumApps]float64, low int) lra.State {
+	best, bestWorth := lra.NoState, math.Inf(-1)
+	for s := range lra.State(lra.NumStates) {
+		counts := s.Counts()
+		if int(s.Total()) < low {
 			continue
 		}
 		worth, ok := m.Value[s], true
@@ -213,7 +214,7 @@ func (m *Model) bestFill(rest Counts, pi *[NumApps]float64, low int) State {
 // Observe implements [envs.Task].
 func (t *PricingTask) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	clear(obs)
-	of, slots := t.rest, MaxSlots*(len(t.x)-t.node)
+	of, slots := t.rest, lra.MaxSlots*(len(t.x)-t.node)
 	share := float32(len(t.x)-t.node) / float32(len(t.x))
 	if t.heap != nil {
 		of, slots, share = t.running(), t.src.slots, float32(t.vacant)/float32(len(t.x))
@@ -224,17 +225,17 @@ func (t *PricingTask) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	for a, k := range of {
 		obs[a] = float32(k) / float32(slots)
 	}
-	obs[NumApps] = float32(of.Total()) / float32(slots)
-	obs[NumApps+1] = share
+	obs[lra.NumApps] = float32(of.Total()) / float32(slots)
+	obs[lra.NumApps+1] = share
 	if t.heap == nil {
-		obs[NumApps+2] = MaxSlots / float32(slots)
+		obs[lra.NumApps+2] = lra.MaxSlots / float32(slots)
 	} else {
-		obs[NumApps+2] = float32(min(max(t.value/float64(2*slots), 0), 1))
+		obs[lra.NumApps+2] = float32(min(max(t.value/float64(2*slots), 0), 1))
 	}
 }
 
 // running returns the containers that run.
-func (t *PricingTask) running() Counts { return t.x.Batch() }
+func (t *PricingTask) running() lra.Counts { return t.x.Batch() }
 
 // view describes the cluster to the renderers.
 func (t *PricingTask) view() *view {
@@ -250,7 +251,7 @@ func (t *PricingTask) RenderANSI(*cluster.State) string { return t.view().text()
 func (t *PricingTask) RenderRGB(*cluster.State) *image.RGBA { return t.view().heat() }
 
 // pricing wraps a way to set prices as a rule.
-func pricing(set func(t *PricingTask, pi *[NumApps]float64) error) func(envs.Task) (envs.Rule, error) {
+func pricing(set func(t *PricingTask, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Rule, error) {
 	return func(task envs.Task) (envs.Rule, error) {
 		t, ok := task.(*PricingTask)
 		if !ok {
@@ -270,13 +271,13 @@ func pricing(set func(t *PricingTask, pi *[NumApps]float64) error) func(envs.Tas
 
 var pricingBaselines = []envs.Baseline{
 	{Name: "mean_values", Doc: "Prices a container at what it adds to a node in the mean of all states.",
-		New: pricing(func(*PricingTask, *[NumApps]float64) error { return nil })},
+		New: pricing(func(*PricingTask, *[lra.NumApps]float64) error { return nil })},
 	{Name: "duals", Doc: "Prices by the duals of the linear program of what is left; with online arrivals, of what runs on average.",
-		New: pricing(func(t *PricingTask, pi *[NumApps]float64) error {
+		New: pricing(func(t *PricingTask, pi *[lra.NumApps]float64) error {
 			p := t.present()
 			if p.Batch = t.rest; t.heap != nil {
 				for a := range p.Batch {
-					p.Batch[a] = int(t.src.scale) / NumApps
+					p.Batch[a] = int(t.src.scale) / lra.NumApps
 				}
 			} else {
 				p.Class = p.Class[t.node:]

@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"fmt"
@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // view is what is shown of a placement.
 type view struct {
 	title string
-	x     Placement
-	value func(node int, s State) float64 // throughput of a node
+	x     lra.Placement
+	value func(node int, s lra.State) float64 // throughput of a node
 }
 
 // maxLines is the most nodes that are listed one by one; of more, each kind is shown once.
@@ -26,7 +27,7 @@ const maxLines = 81
 func (v *view) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%-8s", v.title, "node")
-	for _, app := range Apps {
+	for _, app := range lra.Apps {
 		fmt.Fprintf(&b, "%6s", app)
 	}
 	fmt.Fprintf(&b, "%7s%12s%12s\n", "all", "throughput", "each")
@@ -49,15 +50,15 @@ func (v *view) text() string {
 		}
 		return b.String()
 	}
-	first, number := map[State]int{}, map[State]int{}
-	var states []State
+	first, number := map[lra.State]int{}, map[lra.State]int{}
+	var states []lra.State
 	for i, s := range v.x {
 		if number[s]++; number[s] == 1 {
 			first[s] = i
 			states = append(states, s)
 		}
 	}
-	slices.SortStableFunc(states, func(a, b State) int { return number[b] - number[a] })
+	slices.SortStableFunc(states, func(a, b lra.State) int { return number[b] - number[a] })
 	for _, s := range states[:min(len(states), maxLines)] {
 		line(fmt.Sprintf("%d ×", number[s]), first[s])
 	}
@@ -78,22 +79,22 @@ const (
 // white at 0 to full at that of 12 containers alone, about the most that there is.
 func (v *view) heat() *image.RGBA {
 	height := max(1, imageHeight/len(v.x))
-	img := image.NewRGBA(image.Rect(0, 0, (NumApps+1)*cellWidth+1, height*len(v.x)))
+	img := image.NewRGBA(image.Rect(0, 0, (lra.NumApps+1)*cellWidth+1, height*len(v.x)))
 	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
 	cell := func(column, i int, part float64, full color.RGBA) {
 		mix := func(c uint8) uint8 { return uint8(255 - part*float64(255-c)) }
 		at := image.Rect(column*cellWidth, i*height, (column+1)*cellWidth, (i+1)*height)
-		if column == NumApps {
+		if column == lra.NumApps {
 			at = at.Add(image.Pt(1, 0))
 		}
 		draw.Draw(img, at, image.NewUniform(color.RGBA{mix(full.R), mix(full.G), mix(full.B), 255}), image.Point{}, draw.Src)
 	}
 	for i, s := range v.x {
 		for a, k := range s.Counts() {
-			cell(a, i, float64(k)/MaxSlots, color.RGBA{0x00, 0x44, 0x88, 255})
+			cell(a, i, float64(k)/lra.MaxSlots, color.RGBA{0x00, 0x44, 0x88, 255})
 		}
 		const most = 12
-		cell(NumApps, i, min(max(v.value(i, s)/most, 0), 1), color.RGBA{0xd5, 0x5e, 0x00, 255})
+		cell(lra.NumApps, i, min(max(v.value(i, s)/most, 0), 1), color.RGBA{0xd5, 0x5e, 0x00, 255})
 	}
 	return img
 }
@@ -101,13 +102,13 @@ func (v *view) heat() *image.RGBA {
 func (t *Task) view() *view {
 	app := "none"
 	if a := t.app(); a != noApp {
-		app = Apps[a]
+		app = lra.Apps[a]
 	}
 	return &view{
 		title: fmt.Sprintf("next %s  placed %d  rejected %d  violations %d  throughput of a container %.4f  of the cluster %.4f",
 			app, t.placed, t.rejected, t.violations, t.throughput/float64(max(1, t.used)), t.throughput),
 		x:     t.x,
-		value: func(i int, s State) float64 { return t.src.kinds[t.src.class[i]].throughput[s] },
+		value: func(i int, s lra.State) float64 { return t.src.kinds[t.src.class[i]].throughput[s] },
 	}
 }
 

@@ -1,17 +1,18 @@
-package lra
+package world
 
 import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // Features of a node, and of the batch.
 const (
-	nodeFeatures  = NumApps + 4   // counts, free slots, value, gain, speed
-	batchFeatures = 2*NumApps + 3 // application, remaining, all remaining, used slots, violations left
-	gainFeature   = NumApps + 2   // by how much the value of the node would grow
-	noApp         = NumApps       // the application where there is no container to place
+	nodeFeatures  = lra.NumApps + 4   // counts, free slots, value, gain, speed
+	batchFeatures = 2*lra.NumApps + 3 // application, remaining, all remaining, used slots, violations left
+	gainFeature   = lra.NumApps + 2   // by how much the value of the node would grow
+	noApp         = lra.NumApps       // the application where there is no container to place
 )
 
 // features prepares the rows of the observation of nodes: for each kind of node, application
@@ -19,22 +20,22 @@ const (
 func (s *source) features() {
 	var largest float64
 	for _, k := range s.kinds {
-		k.rows = make([]float32, (NumApps+1)*NumStates*nodeFeatures)
+		k.rows = make([]float32, (lra.NumApps+1)*lra.NumStates*nodeFeatures)
 		largest = max(largest, k.plan.Class.Speed)
-		for app := range NumApps + 1 {
-			for st := range State(NumStates) {
+		for app := range lra.NumApps + 1 {
+			for st := range lra.State(lra.NumStates) {
 				row := k.row(app, st)
 				for a, n := range st.Counts() {
-					row[a] = float32(n) / MaxSlots
+					row[a] = float32(n) / lra.MaxSlots
 				}
-				row[NumApps] = float32(max(0, k.plan.Class.Slots-st.Total())) / MaxSlots
-				row[NumApps+1] = float32(k.plan.Value[st] / MaxSlots)
-				if app != noApp && k.plan.Next[st][app] != NoState {
+				row[lra.NumApps] = float32(max(0, k.plan.Class.Slots-st.Total())) / lra.MaxSlots
+				row[lra.NumApps+1] = float32(k.plan.Value[st] / lra.MaxSlots)
+				if app != noApp && k.plan.Next[st][app] != lra.NoState {
 					row[gainFeature] = float32(k.plan.Value[k.plan.Next[st][app]] - k.plan.Value[st])
 					k.gains[app][st], k.open[app][st] = row[gainFeature], true
 				}
-				row[NumApps+3] = float32(k.plan.Class.Speed)
-				for _, v := range row[NumApps+1:] {
+				row[lra.NumApps+3] = float32(k.plan.Class.Speed)
+				for _, v := range row[lra.NumApps+1:] {
 					largest = max(largest, math.Abs(float64(v)))
 				}
 			}
@@ -44,15 +45,15 @@ func (s *source) features() {
 }
 
 // row returns the features of a node in state s where a container of app is to be placed.
-func (k *nodeKind) row(app int, s State) []float32 {
-	at := (app*NumStates + int(s)) * nodeFeatures
+func (k *nodeKind) row(app int, s lra.State) []float32 {
+	at := (app*lra.NumStates + int(s)) * nodeFeatures
 	return k.rows[at : at+nodeFeatures : at+nodeFeatures]
 }
 
 // Observe implements [envs.Task].
 func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	nodes := t.fan * nodeFeatures
-	remapped := t.src.opts.Full == FullRemap && remap(t, t.x, t.seen, t.to)
+	remapped := t.src.opts.Full == FullRemap && lra.Remap(t, t.x, t.seen, t.to)
 	rows := t.rows
 	if remapped {
 		rows = t.remappedRows()
@@ -122,13 +123,13 @@ func (t *Task) observeBatch(dst []float32) {
 	if t.heap == nil && free > 0 {
 		all := 0
 		for a, k := range t.left {
-			dst[NumApps+a] = float32(k) / float32(free)
+			dst[lra.NumApps+a] = float32(k) / float32(free)
 			all += k
 		}
-		dst[2*NumApps] = float32(all) / float32(free)
+		dst[2*lra.NumApps] = float32(all) / float32(free)
 	}
-	dst[2*NumApps+1] = float32(t.used) / float32(t.src.slots)
+	dst[2*lra.NumApps+1] = float32(t.used) / float32(t.src.slots)
 	if t.src.budget > 0 {
-		dst[2*NumApps+2] = float32(t.src.budget-t.violations) / float32(t.src.budget)
+		dst[2*lra.NumApps+2] = float32(t.src.budget-t.violations) / float32(t.src.budget)
 	}
 }

@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -29,11 +30,11 @@ type Task struct {
 	own *pcg.Source // of the episode
 	rng *rand.Rand  // draws from own
 
-	x      Placement
-	forbid []uint8 // of each node: bit i forbids the application of limit i
-	queue  []uint8 // applications in the order of arrival
-	next   int     // index in queue of the container to place, and of its pod
-	left   Counts  // of the batch, after that container
+	x      lra.Placement
+	forbid []uint8    // of each node: bit i forbids the application of limit i
+	queue  []uint8    // applications in the order of arrival
+	next   int        // index in queue of the container to place, and of its pod
+	left   lra.Counts // of the batch, after that container
 
 	level, from int // of the tree: the vertex where a choice is due, by its first node
 
@@ -51,7 +52,7 @@ type Task struct {
 	meta  []int32 // of the nodes, then of the applications
 	perm  []int   // scratch: nodes
 	ops   []cluster.Op
-	seen  Placement // scratch of remap
+	seen  lra.Placement // scratch of remap
 	to    []int
 	shown []float32
 }
@@ -69,7 +70,7 @@ func newTask(src *source, fan, levels int) *Task {
 	n := src.opts.Nodes
 	t := &Task{
 		src: src, fan: fan, levels: levels, own: pcg.New(0),
-		x: make(Placement, n), forbid: make([]uint8, n), perm: make([]int, n), seen: make(Placement, n), to: make([]int, n),
+		x: make(lra.Placement, n), forbid: make([]uint8, n), perm: make([]int, n), seen: make(lra.Placement, n), to: make([]int, n),
 		rows: make([]float32, n*nodeFeatures), mask: make([]bool, n),
 	}
 	t.rng = rand.New(t.own)
@@ -83,7 +84,7 @@ func newTask(src *source, fan, levels int) *Task {
 }
 
 // Placement returns the state of each node, which the caller must not change.
-func (t *Task) Placement() Placement { return t.x }
+func (t *Task) Placement() lra.Placement { return t.x }
 
 // MaxEpisodeSteps implements [envs.Limiter]: a batch ends by itself.
 func (t *Task) MaxEpisodeSteps() int {
@@ -132,7 +133,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 // restart empties the nodes and the queue.
 func (t *Task) restart() {
 	clear(t.x)
-	t.queue, t.next, t.left = t.queue[:0], 0, Counts{}
+	t.queue, t.next, t.left = t.queue[:0], 0, lra.Counts{}
 	t.level, t.from, t.decided, t.earned = 0, 0, 0, 0
 	t.tally = tally{vacant: len(t.x)}
 	for i, k := range t.src.class {
@@ -169,11 +170,11 @@ func (t *Task) addNodes(c cluster.Cluster, ops []cluster.Op) []cluster.Op {
 
 // internNodes returns the metadata of n nodes and of the applications.
 func internNodes(c cluster.Cluster, n int) []int32 {
-	meta := make([]int32, 0, n+NumApps)
+	meta := make([]int32, 0, n+lra.NumApps)
 	for i := range n {
 		meta = append(meta, c.State().Intern(cluster.Meta{Name: "node-" + strconv.Itoa(i)}))
 	}
-	for _, app := range Apps {
+	for _, app := range lra.Apps {
 		meta = append(meta, c.State().Intern(cluster.Meta{Name: app}))
 	}
 	return meta
@@ -208,7 +209,7 @@ func (t *Task) app() int {
 
 // permits reports whether node i permits a container of app now.
 func (t *Task) permits(i, app int) bool {
-	return t.src.kinds[t.src.class[i]].plan.Next[t.x[i]][app] != NoState && (t.forbid[i] == 0 || t.meant(i, app) || t.violations < t.src.budget)
+	return t.src.kinds[t.src.class[i]].plan.Next[t.x[i]][app] != lra.NoState && (t.forbid[i] == 0 || t.meant(i, app) || t.violations < t.src.budget)
 }
 
 // meant reports whether node i is meant for app.
@@ -270,7 +271,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	}
 	node, before := t.from, t.value
 	t.level, t.from = 0, 0
-	if t.src.opts.Full == FullRemap && remap(t, t.x, t.seen, t.to) {
+	if t.src.opts.Full == FullRemap && lra.Remap(t, t.x, t.seen, t.to) {
 		node = t.to[node]
 	}
 	if t.heap != nil {
@@ -326,7 +327,7 @@ func (t *Task) place(ctx context.Context, c cluster.Cluster, node int) error {
 }
 
 // set changes the state of a node.
-func (t *Task) set(node int, to State) {
+func (t *Task) set(node int, to lra.State) {
 	k, app := t.src.kinds[t.src.class[node]], t.app()
 	t.move(k, t.x[node], to)
 	t.x[node] = to
@@ -342,7 +343,7 @@ func (t *Task) set(node int, to State) {
 }
 
 // slots implements what remap asks.
-func (t *Task) slots(i int) int { return t.src.kinds[t.src.class[i]].plan.Class.Slots }
+func (t *Task) Slots(i int) int { return t.src.kinds[t.src.class[i]].plan.Class.Slots }
 
 // Info implements [envs.InfoWriter].
 func (t *Task) Info(_ *cluster.State, dst []float64) {

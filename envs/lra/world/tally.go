@@ -1,4 +1,6 @@
-package lra
+package world
+
+import "github.com/kubernasium/kubernasium/envs/lra"
 
 // tally is what is counted of a cluster.
 type tally struct {
@@ -14,7 +16,7 @@ type tally struct {
 }
 
 // move counts that a node of kind k went from one state to another.
-func (t *tally) move(k *nodeKind, from, to State) {
+func (t *tally) move(k *nodeKind, from, to lra.State) {
 	t.value += k.score.Value[to] - k.score.Value[from]
 	t.throughput += k.throughput[to] - k.throughput[from]
 	t.dues += k.dues[to] - k.dues[from]
@@ -32,7 +34,7 @@ func (t *tally) move(k *nodeKind, from, to State) {
 func (t *tally) info(src *source, dst []float64) {
 	n := float64(max(1, t.placed+t.rejected))
 	dst[0], dst[1] = t.throughput/n, t.value/n
-	if src.opts.Objective == ObjectiveVacant {
+	if src.opts.Objective == lra.ObjectiveVacant {
 		dst[1] += src.opts.Beta
 	}
 	dst[2] = float64(t.satisfied) / float64(max(1, t.used))

@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -18,38 +19,38 @@ import (
 // hierarchy is what all hierarchical tasks of one Open share.
 type hierarchy struct {
 	*source
-	sub         SubScheduler
+	sub         lra.SubScheduler
 	subclusters int
 	fan, levels int
 }
 
 // subFeatures is the number of features of a sub-cluster, or of a part of the tree: counts,
 // free slots, value.
-const subFeatures = NumApps + 2
+const subFeatures = lra.NumApps + 2
 
 // fillBy makes a SubScheduler of a planner.
-type fillBy func(p *Problem) (Placement, error)
+type fillBy func(p *lra.Problem) (lra.Placement, error)
 
 // Fill implements [SubScheduler].
-func (f fillBy) Fill(p *Problem, x Placement) error {
+func (f fillBy) Fill(p *lra.Problem, x lra.Placement) error {
 	y, err := f(p)
 	copy(x, y)
 	return err
 }
 
 // byChooser makes a planner of a chooser, in the order of applications.
-func byChooser(chooser func(p *Problem) Chooser) fillBy {
-	return func(p *Problem) (Placement, error) { return p.Place(AppOrder(p.Batch), chooser(p)) }
+func byChooser(chooser func(p *lra.Problem) lra.Chooser) fillBy {
+	return func(p *lra.Problem) (lra.Placement, error) { return p.Place(lra.AppOrder(p.Batch), chooser(p)) }
 }
 
 // subSchedulers are the baselines that can fill a sub-cluster.
-var subSchedulers = map[string]SubScheduler{
-	"greedy":              byChooser(func(p *Problem) Chooser { return p.Greedy }),
-	"round_robin":         byChooser((*Problem).RoundRobin),
-	"least_loaded":        byChooser(func(p *Problem) Chooser { return p.LeastLoaded }),
-	"greedy_local_search": fillBy(func(p *Problem) (Placement, error) { return p.greedyLocalSearch(context.Background()) }),
-	"milp": fillBy(func(p *Problem) (Placement, error) {
-		s, err := p.Solve(context.Background(), SolveOptions{Nodes: baselineNodes})
+var subSchedulers = map[string]lra.SubScheduler{
+	"greedy":              byChooser(func(p *lra.Problem) lra.Chooser { return p.Greedy }),
+	"round_robin":         byChooser((*lra.Problem).RoundRobin),
+	"least_loaded":        byChooser(func(p *lra.Problem) lra.Chooser { return p.LeastLoaded }),
+	"greedy_local_search": fillBy(func(p *lra.Problem) (lra.Placement, error) { return p.GreedyLocalSearch(context.Background()) }),
+	"milp": fillBy(func(p *lra.Problem) (lra.Placement, error) {
+		s, err := p.Solve(context.Background(), lra.SolveOptions{Nodes: baselineNodes})
 		if err != nil {
 			return nil, err
 		}
@@ -58,14 +59,14 @@ var subSchedulers = map[string]SubScheduler{
 }
 
 func newHierarchy(o HierarchicalOptions) (*hierarchy, error) {
-	if o.Nodes < 2*SubclusterNodes || o.Nodes%SubclusterNodes != 0 {
-		return nil, invalid("nodes is %d, want a multiple of %d, the nodes of a sub-cluster, and at least two of them", o.Nodes, SubclusterNodes)
+	if o.Nodes < 2*lra.SubclusterNodes || o.Nodes%lra.SubclusterNodes != 0 {
+		return nil, invalid("nodes is %d, want a multiple of %d, the nodes of a sub-cluster, and at least two of them", o.Nodes, lra.SubclusterNodes)
 	}
-	h := &hierarchy{subclusters: o.Nodes / SubclusterNodes, levels: 1}
+	h := &hierarchy{subclusters: o.Nodes / lra.SubclusterNodes, levels: 1}
 	h.fan = h.subclusters
 	var err error
 	if o.Tree {
-		h.fan = fanOut
+		h.fan = lra.FanOut
 		if h.levels, err = treeLevels(h.subclusters); err != nil {
 			return nil, err
 		}
@@ -81,12 +82,12 @@ func newHierarchy(o HierarchicalOptions) (*hierarchy, error) {
 }
 
 // readSubScheduler reads a file of the published networks or of another known kind.
-func readSubScheduler(path string) (SubScheduler, error) {
+func readSubScheduler(path string) (lra.SubScheduler, error) {
 	switch ext := filepath.Ext(path); {
 	case ext == ".npz":
-		return ReadSubSchedulerFile(path)
-	case ext != "" && SubSchedulerFiles[ext] != nil:
-		return SubSchedulerFiles[ext](path)
+		return lra.ReadSubSchedulerFile(path)
+	case ext != "" && lra.SubSchedulerFiles[ext] != nil:
+		return lra.SubSchedulerFiles[ext](path)
 	}
 	return nil, invalid("subscheduler is %q, want one of %v or an .npz file", path, slices.Sorted(maps.Keys(subSchedulers)))
 }
@@ -99,16 +100,16 @@ type HierarchicalTask struct {
 
 	queue       []uint8
 	next        int
-	left        Counts // of the batch, after the container to place
-	parts       []Counts
+	left        lra.Counts // of the batch, after the container to place
+	parts       []lra.Counts
 	totals      []int
 	level, from int // the vertex where a choice is due, by its first sub-cluster
 
-	x      Placement // as filled last
-	bound  Placement // what pods are bound, at the end
-	values []float64 // objective of each sub-cluster by the score table, as filled last
-	earned float64   // rewards so far
-	tally            // of bound
+	x      lra.Placement // as filled last
+	bound  lra.Placement // what pods are bound, at the end
+	values []float64     // objective of each sub-cluster by the score table, as filled last
+	earned float64       // rewards so far
+	tally                // of bound
 
 	meta []int32
 	ops  []cluster.Op
@@ -123,15 +124,15 @@ var (
 
 func newHierarchicalTask(src *hierarchy) *HierarchicalTask {
 	t := &HierarchicalTask{
-		src: src, own: pcg.New(0), parts: make([]Counts, src.subclusters), totals: make([]int, src.subclusters),
-		values: make([]float64, src.subclusters), x: make(Placement, src.opts.Nodes), bound: make(Placement, src.opts.Nodes),
+		src: src, own: pcg.New(0), parts: make([]lra.Counts, src.subclusters), totals: make([]int, src.subclusters),
+		values: make([]float64, src.subclusters), x: make(lra.Placement, src.opts.Nodes), bound: make(lra.Placement, src.opts.Nodes),
 	}
 	t.rng = rand.New(t.own)
 	return t
 }
 
 // Placement returns the state of each node as filled last, which the caller must not change.
-func (t *HierarchicalTask) Placement() Placement { return t.x }
+func (t *HierarchicalTask) Placement() lra.Placement { return t.x }
 
 // Spaces implements [envs.Task].
 func (t *HierarchicalTask) Spaces() (obs, act space.Space) {
@@ -149,7 +150,7 @@ func (t *HierarchicalTask) Spaces() (obs, act space.Space) {
 func (t *HierarchicalTask) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.src.reseed(t.own, rng)
 	t.queue = t.src.drawBatch(t.rng, t.queue[:0])
-	t.next, t.left, t.level, t.from, t.earned = 0, Counts{}, 0, 0, 0
+	t.next, t.left, t.level, t.from, t.earned = 0, lra.Counts{}, 0, 0, 0
 	for _, a := range t.queue {
 		t.left[a]++
 	}
@@ -165,7 +166,7 @@ func (t *HierarchicalTask) Begin(ctx context.Context, c cluster.Cluster, rng *ra
 	}
 	t.ops = t.ops[:0]
 	for i := range t.x {
-		t.ops = append(t.ops, addNode(t.meta[i], MaxSlots))
+		t.ops = append(t.ops, addNode(t.meta[i], lra.MaxSlots))
 	}
 	for i, a := range t.queue {
 		t.ops = append(t.ops, podOp(i, t.meta[len(t.x)+int(a)], 0))
@@ -182,7 +183,7 @@ func (t *HierarchicalTask) width() int {
 	return w
 }
 
-const subSlots = SubclusterNodes * MaxSlots
+const subSlots = lra.SubclusterNodes * lra.MaxSlots
 
 // Apply implements [envs.Task]: it goes down the tree by one level, and on the last gives the
 // container to the sub-cluster. If that is full the container is lost. After the last container
@@ -225,12 +226,12 @@ func (t *HierarchicalTask) Apply(ctx context.Context, c cluster.Cluster, action 
 
 // fill lets the sub-scheduler fill a sub-cluster with its part.
 func (t *HierarchicalTask) fill(sub int) error {
-	from, to := sub*SubclusterNodes, (sub+1)*SubclusterNodes
+	from, to := sub*lra.SubclusterNodes, (sub+1)*lra.SubclusterNodes
 	x := t.x[from:to]
 	clear(x)
 	kind := t.src.kinds[0]
 	if t.totals[sub] > 0 {
-		p := &Problem{Models: kind.forbidding, Class: t.src.class[from:to], Batch: t.parts[sub]}
+		p := &lra.Problem{Models: kind.forbidding, Class: t.src.class[from:to], Batch: t.parts[sub]}
 		if err := t.src.sub.Fill(p, x); err != nil {
 			return fmt.Errorf("fill sub-cluster %d with %v: %w", sub, t.parts[sub], err)
 		}
@@ -250,13 +251,13 @@ func (t *HierarchicalTask) finish(ctx context.Context, c cluster.Cluster) error 
 		}
 	}
 	t.ops = t.ops[:0]
-	var node [NumApps]int // where the next container of each application may go
+	var node [lra.NumApps]int // where the next container of each application may go
 	for pod, app := range t.queue {
 		if app == noApp {
 			continue
 		}
 		n := &node[app]
-		for stateCounts[t.bound[*n]][app] == stateCounts[t.x[*n]][app] {
+		for t.bound[*n].Count(int(app)) == t.x[*n].Count(int(app)) {
 			*n++
 		}
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: int32(pod), Node: int32(*n)})
@@ -281,9 +282,9 @@ func (t *HierarchicalTask) Observe(_ *cluster.State, obs []float32, mask []bool)
 				row[a] += float32(k) / float32(subSlots*width)
 			}
 			free += subSlots - t.totals[i]
-			row[NumApps+1] += float32(t.values[i] / float64(subSlots*width))
+			row[lra.NumApps+1] += float32(t.values[i] / float64(subSlots*width))
 		}
-		row[NumApps] = float32(free) / float32(subSlots*width)
+		row[lra.NumApps] = float32(free) / float32(subSlots*width)
 		mask[c] = free > 0 && !end
 		permitted = permitted || mask[c]
 	}
@@ -300,11 +301,11 @@ func (t *HierarchicalTask) Observe(_ *cluster.State, obs []float32, mask []bool)
 	if free := t.src.slots - used; !end {
 		batch[t.queue[t.next]] = 1
 		for a, k := range t.left {
-			batch[NumApps+a] = float32(k) / float32(free)
+			batch[lra.NumApps+a] = float32(k) / float32(free)
 		}
-		batch[2*NumApps] = float32(t.left.Total()) / float32(free)
+		batch[2*lra.NumApps] = float32(t.left.Total()) / float32(free)
 	}
-	batch[2*NumApps+1] = float32(used) / float32(t.src.slots)
+	batch[2*lra.NumApps+1] = float32(used) / float32(t.src.slots)
 	if t.src.levels > 1 {
 		batch[batchFeatures+t.level] = 1
 	}
@@ -317,7 +318,7 @@ func (t *HierarchicalTask) view() *view {
 	return &view{
 		title: fmt.Sprintf("divided %d of %d  throughput of a container %.4f", t.next, len(t.queue), t.throughput/float64(max(1, t.placed))),
 		x:     t.x,
-		value: func(i int, s State) float64 { return t.src.kinds[t.src.class[i]].throughput[s] },
+		value: func(i int, s lra.State) float64 { return t.src.kinds[t.src.class[i]].throughput[s] },
 	}
 }
 
@@ -382,6 +383,6 @@ var hierarchicalBaselines = []envs.Baseline{
 		})},
 	{Name: "equal_split", Doc: "Takes the sub-cluster with the fewest containers, then the fewest of the application: Metis's demonstration.",
 		New: divide(func(t *HierarchicalTask) func(int) int {
-			return func(app int) int { return leastOf(t.totals, t.parts, app) }
+			return func(app int) int { return lra.LeastPart(t.totals, t.parts, app) }
 		})},
 }

@@ -1,9 +1,10 @@
-package lra
+package world
 
 import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 var (
@@ -15,7 +16,7 @@ var (
 // perApp returns a name for each application, after prefix.
 func perApp(prefix string) []string {
 	var names []string
-	for _, app := range Apps {
+	for _, app := range lra.Apps {
 		names = append(names, prefix+app)
 	}
 	return names

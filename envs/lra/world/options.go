@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // Values of the options.
@@ -58,14 +59,14 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Batch: -1, Split: SplitTrain, Nodes: 81, Containers: 200, Order: OrderApps, Arrivals: ArrivalsBatch, Load: 0.85,
-		Objective: ObjectiveThroughput, SLOThreshold: 0.9, Beta: 1, Reward: RewardDense, Full: FullMask,
+		Objective: lra.ObjectiveThroughput, SLOThreshold: 0.9, Beta: 1, Reward: RewardDense, Full: FullMask,
 	}
 }
 
 // DefaultSubclusterOptions returns the defaults of k8s/LRASubcluster-v0.
 func DefaultSubclusterOptions() Options {
 	o := DefaultOptions()
-	o.Nodes, o.Containers = SubclusterNodes, 70
+	o.Nodes, o.Containers = lra.SubclusterNodes, 70
 	return o
 }
 
@@ -153,7 +154,7 @@ func (o *Options) check() error {
 		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
 		envs.OneOf("order", o.Order, OrderApps, OrderShuffled),
 		envs.OneOf("arrivals", o.Arrivals, ArrivalsBatch, ArrivalsOnline),
-		envs.OneOf("objective", o.Objective, ObjectiveThroughput, ObjectiveSLO, ObjectiveVacant),
+		envs.OneOf("objective", o.Objective, lra.ObjectiveThroughput, lra.ObjectiveSLO, lra.ObjectiveVacant),
 		envs.OneOf("reward", o.Reward, RewardDense, RewardTerminal, RewardGap),
 		envs.OneOf("full", o.Full, FullMask, FullRemap),
 	); err != nil {
@@ -166,7 +167,7 @@ func (o *Options) check() error {
 		envs.Between("containers", o.Containers, 1, maxSteps),
 		envs.Between("min_containers", o.MinContainers, 0, maxSteps),
 		envs.Between("load", o.Load, 0.01, 1),
-		envs.Between("spread", o.Spread, 0, MaxSlots),
+		envs.Between("spread", o.Spread, 0, lra.MaxSlots),
 		envs.Between("soft_violations", o.SoftViolations, 0, 1),
 		envs.Between("slo_threshold", o.SLOThreshold, 0, 100),
 		envs.Between("beta", o.Beta, 0, 100),
@@ -179,7 +180,7 @@ func (o *Options) check() error {
 		return invalid("batches and batch are of batch arrivals only")
 	case !online && o.Reward == RewardGap:
 		return invalid("reward gap is of online arrivals only")
-	case o.MinContainers > o.Containers || o.MinContainers > 0 && (online || o.Batches != "" || o.Objective == ObjectiveVacant):
+	case o.MinContainers > o.Containers || o.MinContainers > 0 && (online || o.Batches != "" || o.Objective == lra.ObjectiveVacant):
 		return invalid("min_containers is %d, want at most containers, %d, of drawn batches, whose objective is not vacant", o.MinContainers, o.Containers)
 	case o.Batches == "" && o.Batch >= 0:
 		return invalid("batch %d needs batches, the file whose row it is", o.Batch)
@@ -192,11 +193,11 @@ func (o *Options) check() error {
 }
 
 // classes returns the kinds of nodes and the kind of each node, in blocks.
-func (o *Options) classes() (kinds []Class, of []int, err error) {
-	standard := StandardClass
+func (o *Options) classes() (kinds []lra.Class, of []int, err error) {
+	standard := lra.StandardClass
 	standard.Spread = o.Spread
 	if len(o.Classes) == 0 {
-		return []Class{standard}, make([]int, o.Nodes), nil
+		return []lra.Class{standard}, make([]int, o.Nodes), nil
 	}
 	if len(o.Classes) > 8 {
 		return nil, nil, invalid("%d classes, want at most 8", len(o.Classes))
@@ -210,10 +211,10 @@ func (o *Options) classes() (kinds []Class, of []int, err error) {
 		share, err1 := strconv.ParseFloat(fields[0], 64)
 		slots, err2 := strconv.Atoi(fields[1])
 		speed, err3 := strconv.ParseFloat(fields[2], 64)
-		if err1 != nil || err2 != nil || err3 != nil || !(share > 0 && share <= 1) || slots < 1 || slots > MaxSlots || !(speed >= 0.01 && speed <= 100) {
-			return nil, nil, invalid("class %q, want a share above 0 and up to 1, 1 to %d slots and a speed from 0.01 to 100", text, MaxSlots)
+		if err1 != nil || err2 != nil || err3 != nil || !(share > 0 && share <= 1) || slots < 1 || slots > lra.MaxSlots || !(speed >= 0.01 && speed <= 100) {
+			return nil, nil, invalid("class %q, want a share above 0 and up to 1, 1 to %d slots and a speed from 0.01 to 100", text, lra.MaxSlots)
 		}
-		kinds = append(kinds, Class{Slots: slots, Speed: speed, Spread: o.Spread})
+		kinds = append(kinds, lra.Class{Slots: slots, Speed: speed, Spread: o.Spread})
 		sum += share
 		end = int(math.Round(sum * float64(o.Nodes)))
 		for len(of) < min(end, o.Nodes) {
@@ -243,10 +244,10 @@ func (o *Options) restrictions() ([]restricted, error) {
 	var all []restricted
 	for _, text := range o.Restrict {
 		name, part, _ := strings.Cut(text, ":")
-		app := slices.Index(Apps[:], name)
+		app := slices.Index(lra.Apps[:], name)
 		share, err := strconv.ParseFloat(part, 64)
 		if app < 0 || err != nil || !(share > 0 && share <= 1) {
-			return nil, invalid("restrict %q, want application:share with an application of %v and a share above 0 and up to 1", text, Apps)
+			return nil, invalid("restrict %q, want application:share with an application of %v and a share above 0 and up to 1", text, lra.Apps)
 		}
 		if slices.ContainsFunc(all, func(r restricted) bool { return r.app == app }) {
 			return nil, invalid("restrict has %s twice", name)

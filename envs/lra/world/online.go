@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // interarrival is the mean time between arrivals. It only sets the scale of the clock.
@@ -28,7 +29,7 @@ func (o *online) averages(t *Task) (throughput, objective float64) {
 		return 0, 0
 	}
 	throughput, objective = o.work/o.residence, o.value/o.residence
-	if t.src.opts.Objective == ObjectiveVacant {
+	if t.src.opts.Objective == lra.ObjectiveVacant {
 		objective += t.src.opts.Beta
 	}
 	return throughput, objective
@@ -89,7 +90,7 @@ func (t *Task) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	t.next = -1 // there is nothing to place yet
 	t.ops = t.addNodes(c, t.ops[:0])
 	for range int(t.src.scale) {
-		app := t.rng.IntN(NumApps)
+		app := t.rng.IntN(lra.NumApps)
 		node := t.anyNode(app)
 		if node < 0 {
 			continue
@@ -144,7 +145,7 @@ func (t *Task) arrive(ctx context.Context, c cluster.Cluster) error {
 		if err := c.Advance(ctx, until-before); err != nil {
 			return err
 		}
-		app := t.rng.IntN(NumApps)
+		app := t.rng.IntN(lra.NumApps)
 		t.queue = append(t.queue, uint8(app))
 		t.ops = append(t.ops[:0], t.addPod(t.next, app, t.exponential(t.times.life)))
 		if err := c.Apply(ctx, t.ops); err != nil {

@@ -1,15 +1,12 @@
-package lra
+package world
 
 import (
 	"fmt"
 	"math"
 	"sync"
-)
 
-// SubSchedulerFiles reads sub-schedulers of other kinds than the published networks, for the
-// option subscheduler, by the ending of the file's name. A program that has such files adds
-// its readers before it opens environments.
-var SubSchedulerFiles = map[string]func(path string) (SubScheduler, error){}
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
 
 // A ChildPolicy chooses a child of a vertex of the tree: given the observation and the mask of
 // k8s/LRASubcluster-v0 it returns an action. It may keep neither.
@@ -18,39 +15,39 @@ type ChildPolicy func(obs []float32, mask []bool) (int, error)
 // NewSubScheduler returns a sub-scheduler that places containers by a policy of
 // k8s/LRASubcluster-v0 with 27 nodes: in [AppOrder] and in [RoundsOrder], of which it takes the
 // better placement. It may be used by several goroutines, which take turns.
-func NewSubScheduler(policy ChildPolicy) SubScheduler { return &filler{policy: policy} }
+func NewSubScheduler(policy ChildPolicy) lra.SubScheduler { return &filler{policy: policy} }
 
 // filler plays k8s/LRASubcluster-v0 without a cluster.
 type filler struct {
 	policy ChildPolicy
 
 	mu   sync.Mutex
-	of   *Model // what task is by
+	of   *lra.Model // what task is by
 	task *Task
 	obs  []float32
 	mask []bool
 }
 
 // Fill implements [SubScheduler] for nodes of one class.
-func (f *filler) Fill(p *Problem, x Placement) error {
-	if len(p.Class) != SubclusterNodes {
-		return fmt.Errorf("lra: %d nodes for a sub-scheduler that is trained on %d", len(p.Class), SubclusterNodes)
+func (f *filler) Fill(p *lra.Problem, x lra.Placement) error {
+	if len(p.Class) != lra.SubclusterNodes {
+		return fmt.Errorf("lra: %d nodes for a sub-scheduler that is trained on %d", len(p.Class), lra.SubclusterNodes)
 	}
 	for _, c := range p.Class {
 		if c != p.Class[0] {
 			return fmt.Errorf("lra: nodes of several classes for a sub-scheduler that knows one")
 		}
 	}
-	if err := p.check(); err != nil {
+	if err := p.Check(); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m := p.model(0); f.of != m {
+	if m := p.Model(0); f.of != m {
 		f.prepare(m)
 	}
 	best := math.Inf(-1)
-	for _, order := range [][]int{AppOrder(p.Batch), RoundsOrder(p.Batch)} {
+	for _, order := range [][]int{lra.AppOrder(p.Batch), lra.RoundsOrder(p.Batch)} {
 		if err := f.play(p.Batch, order); err != nil {
 			return err
 		}
@@ -63,7 +60,7 @@ func (f *filler) Fill(p *Problem, x Placement) error {
 }
 
 // play places the batch in the order of applications given.
-func (f *filler) play(batch Counts, order []int) error {
+func (f *filler) play(batch lra.Counts, order []int) error {
 	t := f.task
 	t.restart()
 	for _, a := range order {
@@ -97,11 +94,11 @@ func (f *filler) play(batch Counts, order []int) error {
 }
 
 // prepare makes the task of nodes by m.
-func (f *filler) prepare(m *Model) {
-	s := &source{opts: DefaultSubclusterOptions(), class: make([]int, SubclusterNodes), slots: SubclusterNodes * m.Class.Slots}
-	s.kinds = []*nodeKind{{plan: m, forbidding: []*Model{m}, score: m}}
+func (f *filler) prepare(m *lra.Model) {
+	s := &source{opts: DefaultSubclusterOptions(), class: make([]int, lra.SubclusterNodes), slots: lra.SubclusterNodes * m.Class.Slots}
+	s.kinds = []*nodeKind{{plan: m, forbidding: []*lra.Model{m}, score: m}}
 	s.features()
-	f.of, f.task = m, newTask(s, fanOut, subLevels)
+	f.of, f.task = m, newTask(s, lra.FanOut, lra.SubclusterLevels)
 	obs, _ := f.task.Spaces()
-	f.obs, f.mask = make([]float32, obs.Size()), make([]bool, fanOut)
+	f.obs, f.mask = make([]float32, obs.Size()), make([]bool, lra.FanOut)
 }

@@ -1,4 +1,4 @@
-package lra
+package world
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
 // Problem returns the batch of the running episode on empty nodes, as planners know it:
 // restrictions are kept without exception. It returns an error with online arrivals.
-func (t *Task) Problem() (*Problem, error) {
+func (t *Task) Problem() (*lra.Problem, error) {
 	if t.heap != nil {
 		return nil, fmt.Errorf("lra: containers that come and go are no batch to plan")
 	}
@@ -25,8 +26,8 @@ func (t *Task) Problem() (*Problem, error) {
 }
 
 // present returns the nodes of the episode without a batch.
-func (t *Task) present() *Problem {
-	p := &Problem{}
+func (t *Task) present() *lra.Problem {
+	p := &lra.Problem{}
 	first := make([]int, len(t.src.kinds))
 	for k, kind := range t.src.kinds {
 		first[k] = len(p.Models)
@@ -40,13 +41,13 @@ func (t *Task) present() *Problem {
 
 // choose wraps a chooser, which is made anew for each episode, as a rule. Where the chooser
 // finds no node, the first is taken that the task permits.
-func choose(start func(ctx context.Context, t *Task, p *Problem) (Chooser, error)) func(envs.Task) (envs.Rule, error) {
+func choose(start func(ctx context.Context, t *Task, p *lra.Problem) (lra.Chooser, error)) func(envs.Task) (envs.Rule, error) {
 	return func(task envs.Task) (envs.Rule, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
 		}
-		var chooser Chooser
+		var chooser lra.Chooser
 		node, decision := 0, 0
 		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
 			if first {
@@ -69,7 +70,7 @@ func choose(start func(ctx context.Context, t *Task, p *Problem) (Chooser, error
 }
 
 // pick returns the node for the container to place.
-func (t *Task) pick(chooser Chooser) int {
+func (t *Task) pick(chooser lra.Chooser) int {
 	app := t.app()
 	if node := chooser(t.x, app); node >= 0 && t.permits(node, app) {
 		return node
@@ -97,8 +98,8 @@ func (t *Task) pickBelow(n int) int {
 // plan wraps a planner of whole batches as a rule: a container goes to the first node that is
 // still to get one of its application. A batch that cannot be placed whole, or not in the planner's
 // order, is placed greedily.
-func plan(solve func(ctx context.Context, p *Problem) (Placement, error)) func(envs.Task) (envs.Rule, error) {
-	rule := choose(func(ctx context.Context, t *Task, _ *Problem) (Chooser, error) {
+func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)) func(envs.Task) (envs.Rule, error) {
+	rule := choose(func(ctx context.Context, t *Task, _ *lra.Problem) (lra.Chooser, error) {
 		p, err := t.Problem()
 		if err != nil {
 			return nil, err
@@ -107,15 +108,15 @@ func plan(solve func(ctx context.Context, p *Problem) (Placement, error)) func(e
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if errors.Is(err, errInfeasible) {
+		if errors.Is(err, lra.ErrInfeasible) {
 			return p.Greedy, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		return func(x Placement, app int) int {
+		return func(x lra.Placement, app int) int {
 			for i, s := range target {
-				if stateCounts[x[i]][app] < stateCounts[s][app] {
+				if x[i].Count(app) < s.Count(app) {
 					return i
 				}
 			}
@@ -140,34 +141,36 @@ func newBaselineRand() *rand.Rand { return rand.New(pcg.New(baselineSeed)) }
 
 var placementBaselines = []envs.Baseline{
 	{Name: "random", Doc: "Draws among the nodes that permit the container.",
-		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.Random(newBaselineRand()), nil })},
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) {
+			return p.Random(newBaselineRand()), nil
+		})},
 	{Name: "round_robin", Doc: "Takes the nodes in turn.",
-		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.RoundRobin(), nil })},
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.RoundRobin(), nil })},
 	{Name: "least_loaded", Doc: "Takes the node with the fewest containers, then the fewest of the application.",
-		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.LeastLoaded, nil })},
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.LeastLoaded, nil })},
 	{Name: "paragon", Doc: "Keeps what the containers cause and tolerate apart, as Paragon is published.",
-		New: choose(func(_ context.Context, t *Task, p *Problem) (Chooser, error) {
+		New: choose(func(_ context.Context, t *Task, p *lra.Problem) (lra.Chooser, error) {
 			return p.Paragon(t.src.constraints, newBaselineRand()), nil
 		})},
 	{Name: "paragon_as_coded", Doc: "Paragon as the earlier project coded it, with its deviations.",
-		New: choose(func(_ context.Context, t *Task, p *Problem) (Chooser, error) {
+		New: choose(func(_ context.Context, t *Task, p *lra.Problem) (lra.Chooser, error) {
 			return p.ParagonAsCoded(t.src.constraints, newBaselineRand()), nil
 		})},
 	{Name: "greedy", Doc: "Takes the node whose value grows most, in the order of arrival.",
-		New: choose(func(_ context.Context, _ *Task, p *Problem) (Chooser, error) { return p.Greedy, nil })},
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.Greedy, nil })},
 	{Name: "greedy_app_order", Doc: "Plans the batch greedily, all containers of an application after the other.",
-		New: plan(func(ctx context.Context, p *Problem) (Placement, error) {
-			return p.Place(AppOrder(p.Batch), until(ctx, p.Greedy))
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+			return p.Place(lra.AppOrder(p.Batch), lra.Until(ctx, p.Greedy))
 		})},
 	{Name: "greedy_best_of_21", Doc: "Plans the batch greedily in the order of applications and in 20 random ones, and takes the best.",
-		New: plan(func(ctx context.Context, p *Problem) (Placement, error) {
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
 			return p.BestGreedy(ctx, 20, newBaselineRand())
 		})},
 	{Name: "greedy_local_search", Doc: "Plans greedily in the order of applications and improves by the best moves and swaps.",
-		New: plan(func(ctx context.Context, p *Problem) (Placement, error) { return p.greedyLocalSearch(ctx) })},
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) { return p.GreedyLocalSearch(ctx) })},
 	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
 		New: func(task envs.Task) (envs.Rule, error) {
-			return plan(func(ctx context.Context, p *Problem) (Placement, error) {
+			return plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
 				s, err := p.Medea(ctx, task.(*Task).src.constraints, baselineNodes)
 				if err != nil {
 					return nil, err
@@ -176,50 +179,11 @@ var placementBaselines = []envs.Baseline{
 			})(task)
 		}},
 	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
-		New: plan(func(ctx context.Context, p *Problem) (Placement, error) {
-			s, err := p.Solve(ctx, SolveOptions{Nodes: baselineNodes})
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+			s, err := p.Solve(ctx, lra.SolveOptions{Nodes: baselineNodes})
 			if err != nil {
 				return nil, err
 			}
 			return s.Placement, nil
 		})},
-}
-
-func (p *Problem) greedyLocalSearch(ctx context.Context) (Placement, error) {
-	x, err := p.Place(AppOrder(p.Batch), until(ctx, p.Greedy))
-	if err != nil {
-		return nil, err
-	}
-	p.LocalSearch(ctx, x)
-	return x, nil
-}
-
-// until returns a chooser that finds no node any more when ctx has ended.
-func until(ctx context.Context, choose Chooser) Chooser {
-	return func(x Placement, app int) int {
-		if ctx.Err() != nil {
-			return -1
-		}
-		return choose(x, app)
-	}
-}
-
-// BestGreedy returns the best of the greedy placements in the order of applications and in
-// shuffles random orders, or the error of ctx when that ends.
-func (p *Problem) BestGreedy(ctx context.Context, shuffles int, rng *rand.Rand) (Placement, error) {
-	order := AppOrder(p.Batch)
-	best, err := p.Place(order, until(ctx, p.Greedy))
-	if err != nil {
-		return nil, errors.Join(ctx.Err(), err)
-	}
-	for range shuffles {
-		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		if x, err := p.Place(order, until(ctx, p.Greedy)); err == nil && p.Value(x) > p.Value(best) {
-			best = x
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-	}
-	return best, nil
 }

@@ -1,21 +1,22 @@
-package lra
+package world
 
 import (
 	"math/rand/v2"
 
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
 // source is what all tasks of one Open share. It is read-only.
 type source struct {
 	opts        Options
-	table       *Table       // that planners know
-	constraints []Constraint // derived from it
+	table       *lra.Table       // that planners know
+	constraints []lra.Constraint // derived from it
 	kinds       []*nodeKind
 	class       []int // kind of each node
 	limits      []restricted
-	batches     []Counts // of the file, those of the split; nil draws
-	budget      int      // containers that may violate restrictions
+	batches     []lra.Counts // of the file, those of the split; nil draws
+	budget      int          // containers that may violate restrictions
 	slots       int
 	scale       float64 // containers by which objectives are divided
 	bound       float32 // of the features of a node
@@ -23,15 +24,15 @@ type source struct {
 
 // nodeKind is a class of nodes as the task needs it.
 type nodeKind struct {
-	plan       *Model   // by the table that planners know
-	forbidding []*Model // plan for each set of forbidden applications, by bits in the order of restrict
-	score      *Model   // by the table that rewards are by
-	throughput [NumStates]float64
-	satisfied  [NumStates]int
-	dues       [NumStates]float64 // reward gap: subtracted from the objective of the score table; 0 otherwise
-	gains      [NumApps + 1][NumStates]float32
-	open       [NumApps + 1][NumStates]bool // for a container of the application, restrictions aside
-	rows       []float32                    // features of a node: (NumApps+1, NumStates, nodeFeatures); the last application is none
+	plan       *lra.Model   // by the table that planners know
+	forbidding []*lra.Model // plan for each set of forbidden applications, by bits in the order of restrict
+	score      *lra.Model   // by the table that rewards are by
+	throughput [lra.NumStates]float64
+	satisfied  [lra.NumStates]int
+	dues       [lra.NumStates]float64 // reward gap: subtracted from the objective of the score table; 0 otherwise
+	gains      [lra.NumApps + 1][lra.NumStates]float32
+	open       [lra.NumApps + 1][lra.NumStates]bool // for a container of the application, restrictions aside
+	rows       []float32                            // features of a node: (NumApps+1, NumStates, nodeFeatures); the last application is none
 }
 
 // newSource reads what opts name. Its errors wrap envs.ErrInvalidOption where an option is to
@@ -45,7 +46,7 @@ func newSource(opts Options) (*source, error) {
 	if s.limits, err = opts.restrictions(); err != nil {
 		return nil, err
 	}
-	var kinds []Class
+	var kinds []lra.Class
 	if kinds, s.class, err = opts.classes(); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func newSource(opts Options) (*source, error) {
 		return nil, err
 	}
 	s.budget = int(s.opts.SoftViolations * float64(s.opts.Containers))
-	score := (*Table)(nil)
+	score := (*lra.Table)(nil)
 	if s.table, score, err = opts.tables(); err != nil {
 		return nil, err
 	}
@@ -87,9 +88,9 @@ func newSource(opts Options) (*source, error) {
 // the containers that run on average, with the share of the node. No state is worth more than
 // its dues.
 func (s *source) setDues() error {
-	p := &Problem{Class: s.class}
+	p := &lra.Problem{Class: s.class}
 	for a := range p.Batch {
-		p.Batch[a] = max(1, int(s.scale/NumApps))
+		p.Batch[a] = max(1, int(s.scale/lra.NumApps))
 	}
 	for _, k := range s.kinds {
 		p.Models = append(p.Models, k.score)
@@ -99,7 +100,7 @@ func (s *source) setDues() error {
 		return err
 	}
 	for i, k := range s.kinds {
-		for st := range State(NumStates) {
+		for st := range lra.State(lra.NumStates) {
 			k.dues[st] = b.Nodes[i]
 			for a, n := range st.Counts() {
 				k.dues[st] += b.Apps[a] * float64(n)
@@ -110,16 +111,16 @@ func (s *source) setDues() error {
 }
 
 // tables returns the tables that planners know and that rewards are by.
-func (o *Options) tables() (plan, score *Table, err error) {
+func (o *Options) tables() (plan, score *lra.Table, err error) {
 	if o.Table == "" {
-		plan = GenerateTable(uint64(o.TableSeed))
-	} else if plan, err = ReadTableFile(o.Table); err != nil {
+		plan = lra.GenerateTable(uint64(o.TableSeed))
+	} else if plan, err = lra.ReadTableFile(o.Table); err != nil {
 		return nil, nil, err
 	}
 	if o.ScoreTable == "" {
 		return plan, plan, nil
 	}
-	score, err = ReadTableFile(o.ScoreTable)
+	score, err = lra.ReadTableFile(o.ScoreTable)
 	return plan, score, err
 }
 
@@ -134,7 +135,7 @@ func (s *source) readBatches() error {
 		}
 		return nil
 	}
-	all, err := ReadBatchesFile(o.Batches)
+	all, err := lra.ReadBatchesFile(o.Batches)
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (s *source) readBatches() error {
 		if n > s.slots {
 			return invalid("batch %d of %s has %d containers, want at most %d, the slots of the nodes", i, o.Batches, n, s.slots)
 		}
-		if n != total && o.Objective == ObjectiveVacant {
+		if n != total && o.Objective == lra.ObjectiveVacant {
 			return invalid("objective vacant needs batches of one size, %s has %d and %d", o.Batches, total, n)
 		}
 	}
@@ -164,9 +165,9 @@ func (s *source) readBatches() error {
 	return nil
 }
 
-func (s *source) newKind(class Class, score *Table) (*nodeKind, error) {
-	objective := Objective{Kind: s.opts.Objective, Threshold: s.opts.SLOThreshold}
-	if objective.Kind == ObjectiveVacant {
+func (s *source) newKind(class lra.Class, score *lra.Table) (*nodeKind, error) {
+	objective := lra.Objective{Kind: s.opts.Objective, Threshold: s.opts.SLOThreshold}
+	if objective.Kind == lra.ObjectiveVacant {
 		objective.NodeCost = s.opts.Beta * s.scale / float64(s.opts.Nodes)
 	}
 	k := &nodeKind{}
@@ -176,17 +177,17 @@ func (s *source) newKind(class Class, score *Table) (*nodeKind, error) {
 		for i, l := range s.limits {
 			c.Forbidden[l.app] = forbidden>>i&1 == 1
 		}
-		m, err := NewModel(s.table, c, objective)
+		m, err := lra.NewModel(s.table, c, objective)
 		if err != nil {
 			return nil, err
 		}
 		k.forbidding = append(k.forbidding, m)
 	}
 	k.plan = k.forbidding[0]
-	if k.score, err = NewModel(score, class, objective); err != nil {
+	if k.score, err = lra.NewModel(score, class, objective); err != nil {
 		return nil, err
 	}
-	for st := range State(NumStates) {
+	for st := range lra.State(lra.NumStates) {
 		k.throughput[st] = class.Speed * score.Total[st]
 		k.satisfied[st] = score.SLO(st, s.opts.SLOThreshold/class.Speed)
 	}
@@ -209,13 +210,13 @@ func (s *source) reseed(own *pcg.Source, rng *rand.Rand) {
 // drawBatch appends the applications of a batch's containers in the order of placement.
 func (s *source) drawBatch(rng *rand.Rand, queue []uint8) []uint8 {
 	if s.batches == nil {
-		var count Counts
+		var count lra.Counts
 		n := s.opts.Containers
 		if low := s.opts.MinContainers; low > 0 {
 			n = low + rng.IntN(n-low+1)
 		}
 		for range n {
-			a := rng.IntN(NumApps)
+			a := rng.IntN(lra.NumApps)
 			count[a]++
 			queue = append(queue, uint8(a))
 		}
@@ -234,7 +235,7 @@ func (s *source) drawBatch(rng *rand.Rand, queue []uint8) []uint8 {
 	return queue
 }
 
-func appendApps(queue []uint8, batch Counts) []uint8 {
+func appendApps(queue []uint8, batch lra.Counts) []uint8 {
 	for a, k := range batch {
 		for range k {
 			queue = append(queue, uint8(a))
