@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
-	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -38,7 +38,7 @@ func readSubModel(path string) (lra.SubScheduler, error) {
 	}
 	b := &envs.Batch{Reward: make([]float64, 1)}
 	action := make([]float32, 1)
-	return world.NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
+	return placement.NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
 		if len(obs) != m.meta.Spec.Inputs {
 			return 0, fmt.Errorf("%s is trained on observations of %d numbers, want %d", path, m.meta.Spec.Inputs, len(obs))
 		}

@@ -4,7 +4,9 @@ package all
 import (
 	_ "github.com/kubernasium/kubernasium/envs/classic"          // classic/CartPole-v1
 	_ "github.com/kubernasium/kubernasium/envs/gang"             // k8s/GangWindow-v0
-	_ "github.com/kubernasium/kubernasium/envs/lra/world"        // k8s/LRAPlacement-v0, k8s/LRASubcluster-v0, k8s/LRAHierarchical-v0
+	_ "github.com/kubernasium/kubernasium/envs/lra/hierarchical" // k8s/LRAHierarchical-v0
+	_ "github.com/kubernasium/kubernasium/envs/lra/placement"    // k8s/LRAPlacement-v0, k8s/LRASubcluster-v0
+	_ "github.com/kubernasium/kubernasium/envs/lra/pricing"      // k8s/LRAPricing-v0
 	_ "github.com/kubernasium/kubernasium/envs/podsched/balance" // k8s/PodBalance-v0
 	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"     // k8s/GPUPodScheduling-v0
 	_ "github.com/kubernasium/kubernasium/envs/vpa"              // k8s/VerticalPodAutoscaler-v0 and …Discrete-v0

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.golden")
@@ -179,4 +182,30 @@ func repository(tb testing.TB) string {
 			tb.Fatal("no go.mod above the test")
 		}
 	}
+}
+
+// Sampled plays an episode of sampled actions and returns what it shows, line by line: a text for
+// [Golden].
+func Sampled(tb testing.TB, v *envs.Vec, seed uint64) string {
+	tb.Helper()
+	b := Reset(tb, v, seed)
+	_, act := v.Spaces()
+	var text strings.Builder
+	rng, action := rand.New(rand.NewPCG(7, 7)), make([]float32, act.Size())
+	for done := false; !done; {
+		fmt.Fprint(&text, "observation")
+		for _, x := range b.Obs {
+			fmt.Fprintf(&text, " %.4g", x)
+		}
+		act.Sample(rng, b.Mask[:space.MaskSize(act)], action)
+		b = Step(tb, v, action...)
+		fmt.Fprint(&text, "\naction")
+		for _, x := range action {
+			fmt.Fprintf(&text, " %v", x)
+		}
+		fmt.Fprintf(&text, " reward %.6f\n", b.Reward[0])
+		done = b.Done(0)
+	}
+	fmt.Fprintf(&text, "info %.6f\n", b.FinalInfo)
+	return text.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
@@ -151,5 +152,11 @@ func TestSolveStopsWithItsContext(t *testing.T) {
 	cancel()
 	if s, err := p.Solve(ended, lra.SolveOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Solve after the end of its context: %v, %v, want context.Canceled", s, err)
+	}
+}
+
+func TestRoundsOrder(t *testing.T) {
+	if got, want := lra.RoundsOrder(lra.Counts{2, 0, 3, 1}), []int{0, 2, 3, 0, 2, 2}; !slices.Equal(got, want) {
+		t.Errorf("RoundsOrder = %v, want %v", got, want)
 	}
 }

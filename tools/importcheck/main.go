@@ -74,6 +74,7 @@ var rules = []rule{
 var siblings = map[string][]string{
 	"envs":          {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
 	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
+	"envs/lra":      {"world"},
 	"envs/podsched": {"kubescore", "topology"},
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
-	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models/fused"
 	"github.com/kubernasium/kubernasium/trainer/metis"
@@ -61,7 +61,7 @@ func TestFindsTheOptimum(t *testing.T) {
 	var best lra.Placement
 	var returned float64
 	better := func(env int, ret float64) {
-		best = append(best[:0], v.Env(env).Task().(*world.Task).Placement()...)
+		best = append(best[:0], v.Env(env).Task().(*placement.Task).Placement()...)
 		returned = ret
 	}
 	if err := l.Run(context.Background(), v, 3000, time.Minute, better, nil); err != nil {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
@@ -13,8 +12,8 @@ import (
 // interarrival is the mean time between arrivals. It only sets the scale of the clock.
 const interarrival = time.Second
 
-// online is the time of a task with online arrivals.
-type online struct {
+// averages are sums over the time of an episode with online arrivals.
+type averages struct {
 	now       time.Duration
 	life      float64 // mean lifetime in seconds
 	value     float64 // objective × seconds
@@ -23,14 +22,14 @@ type online struct {
 	residence float64 // containers × seconds
 }
 
-// averages returns throughput and objective of a container, over time.
-func (o *online) averages(t *Task) (throughput, objective float64) {
-	if o.residence == 0 {
+// of returns throughput and objective of a container, over time.
+func (a *averages) of(src *Source) (throughput, objective float64) {
+	if a.residence == 0 {
 		return 0, 0
 	}
-	throughput, objective = o.work/o.residence, o.value/o.residence
-	if t.src.opts.Objective == lra.ObjectiveVacant {
-		objective += t.src.opts.Beta
+	throughput, objective = a.work/a.residence, a.value/a.residence
+	if src.Options.Objective == lra.ObjectiveVacant {
+		objective += src.Options.Beta
 	}
 	return throughput, objective
 }
@@ -84,42 +83,42 @@ func (h *departures) pop() departure {
 
 // beginOnline starts with as many containers as there are on average, at random on the nodes
 // that are meant for them, and waits for the first arrival.
-func (t *Task) beginOnline(ctx context.Context, c cluster.Cluster) error {
-	*t.heap = (*t.heap)[:0]
-	t.times = online{life: t.src.scale * interarrival.Seconds()}
-	t.next = -1 // there is nothing to place yet
-	t.ops = t.addNodes(c, t.ops[:0])
-	for range int(t.src.scale) {
-		app := t.rng.IntN(lra.NumApps)
-		node := t.anyNode(app)
+func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
+	*e.running = (*e.running)[:0]
+	e.times = averages{life: e.src.Scale * interarrival.Seconds()}
+	e.next = -1 // there is nothing to place yet
+	e.ops = e.addNodes(c, e.ops[:0])
+	for range int(e.src.Scale) {
+		app := e.rng.IntN(lra.NumApps)
+		node := e.anyNode(app)
 		if node < 0 {
 			continue
 		}
-		life := t.exponential(t.times.life)
-		t.ops = append(t.ops, t.addPod(len(t.queue), app, life),
-			cluster.Op{Kind: cluster.Bind, Pod: int32(len(t.queue)), Node: int32(node)})
-		t.heap.push(departure{life, int32(len(t.queue)), int32(node)})
-		t.queue = append(t.queue, uint8(app))
-		t.set(node, t.src.kinds[t.src.class[node]].plan.Next[t.x[node]][app])
+		life := e.exponential(e.times.life)
+		e.ops = append(e.ops, e.addPod(len(e.queue), app, life),
+			cluster.Op{Kind: cluster.Bind, Pod: int32(len(e.queue)), Node: int32(node)})
+		e.running.push(departure{life, int32(len(e.queue)), int32(node)})
+		e.queue = append(e.queue, uint8(app))
+		e.set(node, e.kind(node).Plan.Next[e.x[node]][app])
 	}
-	if err := c.Apply(ctx, t.ops); err != nil {
+	if err := c.Apply(ctx, e.ops); err != nil {
 		return err
 	}
-	t.next = len(t.queue)
-	return t.arrive(ctx, c)
+	e.next = len(e.queue)
+	return e.arrive(ctx, c)
 }
 
 // anyNode draws among the nodes that are meant for app and have room, or returns -1.
-func (t *Task) anyNode(app int) int {
-	n := len(t.x)
+func (e *Episode) anyNode(app int) int {
+	n := len(e.x)
 	for range 4 * n { // finds one unless few are left
-		if i := t.rng.IntN(n); t.meant(i, app) && t.permits(i, app) {
+		if i := e.rng.IntN(n); e.meant(i, app) && e.Permits(i, app) {
 			return i
 		}
 	}
-	first := t.rng.IntN(n)
+	first := e.rng.IntN(n)
 	for k := range n {
-		if i := (first + k) % n; t.meant(i, app) && t.permits(i, app) {
+		if i := (first + k) % n; e.meant(i, app) && e.Permits(i, app) {
 			return i
 		}
 	}
@@ -127,66 +126,65 @@ func (t *Task) anyNode(app int) int {
 }
 
 // exponential draws a duration of the given mean in seconds, of at least a nanosecond.
-func (t *Task) exponential(mean float64) time.Duration {
-	return time.Duration(min(1+t.rng.ExpFloat64()*mean*float64(time.Second), math.MaxInt64/4))
+func (e *Episode) exponential(mean float64) time.Duration {
+	return time.Duration(min(1+e.rng.ExpFloat64()*mean*float64(time.Second), math.MaxInt64/4))
 }
 
 // arrive lets time pass until a container arrives that some node permits.
-func (t *Task) arrive(ctx context.Context, c cluster.Cluster) error {
+func (e *Episode) arrive(ctx context.Context, c cluster.Cluster) error {
 	for {
-		until := t.times.now + t.exponential(interarrival.Seconds())
-		before := t.times.now
-		for len(*t.heap) > 0 && (*t.heap)[0].at <= until {
-			d := t.heap.pop()
-			t.pass(d.at)
-			t.set(int(d.node), t.x[d.node].Remove(int(t.queue[d.pod])))
+		until := e.times.now + e.exponential(interarrival.Seconds())
+		before := e.times.now
+		for len(*e.running) > 0 && (*e.running)[0].at <= until {
+			d := e.running.pop()
+			e.pass(d.at)
+			e.set(int(d.node), e.x[d.node].Remove(int(e.queue[d.pod])))
 		}
-		t.pass(until)
+		e.pass(until)
 		if err := c.Advance(ctx, until-before); err != nil {
 			return err
 		}
-		app := t.rng.IntN(lra.NumApps)
-		t.queue = append(t.queue, uint8(app))
-		t.ops = append(t.ops[:0], t.addPod(t.next, app, t.exponential(t.times.life)))
-		if err := c.Apply(ctx, t.ops); err != nil {
+		app := e.rng.IntN(lra.NumApps)
+		e.queue = append(e.queue, uint8(app))
+		e.ops = append(e.ops[:0], e.addPod(e.next, app, e.exponential(e.times.life)))
+		if err := c.Apply(ctx, e.ops); err != nil {
 			return err
 		}
-		t.refresh()
-		if t.open > 0 {
+		e.refresh()
+		if e.open > 0 {
 			return nil
 		}
-		t.rejected++
-		t.next++
+		e.Rejected++
+		e.next++
 	}
 }
 
 // pass moves the task's clock.
-func (t *Task) pass(to time.Duration) {
-	dt := (to - t.times.now).Seconds()
-	t.times.value += t.value * dt
-	t.times.work += t.throughput * dt
-	t.times.dues += t.dues * dt
-	t.times.residence += float64(t.used) * dt
-	t.times.now = to
+func (e *Episode) pass(to time.Duration) {
+	dt := (to - e.times.now).Seconds()
+	e.times.value += e.Value * dt
+	e.times.work += e.Throughput * dt
+	e.times.dues += e.dues * dt
+	e.times.residence += float64(e.Used) * dt
+	e.times.now = to
 }
 
-// applyOnline places the container on node and waits for the next. The reward is the objective
-// over that time, by the number of containers there are on average and the mean time between
-// arrivals, times the placements of an episode.
-func (t *Task) applyOnline(ctx context.Context, c cluster.Cluster, node int) (envs.Outcome, error) {
-	if err := t.place(ctx, c, node); err != nil {
-		return envs.Outcome{}, err
+// placeOnline is Place with online arrivals. It earns the objective over the time until the next
+// arrival, by the number of containers there are on average and the mean time between arrivals,
+// times the placements of an episode.
+func (e *Episode) placeOnline(ctx context.Context, c cluster.Cluster, node int) (earned float64, end bool, err error) {
+	if err := e.bind(ctx, c, node); err != nil {
+		return 0, false, err
 	}
-	if p := &c.State().Pods[t.next]; p.Phase == cluster.Running {
-		t.heap.push(departure{p.Started + p.Duration, int32(t.next), int32(node)})
+	if p := &c.State().Pods[e.next]; p.Phase == cluster.Running {
+		e.running.push(departure{p.Started + p.Duration, int32(e.next), int32(node)})
 	}
-	t.next++
-	before := t.times.value - t.times.dues
-	if err := t.arrive(ctx, c); err != nil {
-		return envs.Outcome{}, err
+	e.next++
+	before := e.times.value - e.times.dues
+	if err := e.arrive(ctx, c); err != nil {
+		return 0, false, err
 	}
-	earned := t.times.value - t.times.dues - before
-	seconds := interarrival.Seconds() * float64(t.src.opts.Containers)
-	end := t.decided >= t.src.opts.Containers
-	return envs.Outcome{Reward: t.pay(earned/t.src.scale/seconds, end)}, nil
+	earned = e.times.value - e.times.dues - before
+	seconds := interarrival.Seconds() * float64(e.src.Options.Containers)
+	return earned / e.src.Scale / seconds, e.decided >= e.src.Options.Containers, nil
 }

@@ -25,19 +25,13 @@ const (
 	RewardDense    = "dense"
 	RewardTerminal = "terminal"
 	RewardGap      = "gap" // online: dense, less what the same containers earn at the linear bound
-
-	FullMask  = "mask"  // full nodes are masked out
-	FullRemap = "remap" // full nodes look like others, and choices of them lead there
 )
 
-// Options are the options of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0.
+// Options are the options of placing containers one by one, which the environments of this family
+// have all or in part, with the defaults of [DefaultOptions].
 type Options struct {
-	Table          string   `opt:"table,file" doc:"CSV file of the node table that planners and observations know; empty generates one"`
-	ScoreTable     string   `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
-	TableSeed      int      `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
-	Batches        string   `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
-	Batch          int      `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
-	Split          string   `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
+	Table          string `opt:"table,file" doc:"CSV file of the node table that planners and observations know; empty generates one"`
+	Instances      `opt:",squash"`
 	Nodes          int      `opt:"nodes" doc:"number of nodes"`
 	Containers     int      `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
 	MinContainers  int      `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
@@ -48,100 +42,38 @@ type Options struct {
 	Spread         int      `opt:"spread" doc:"most containers of one application on a node; 0 is no limit"`
 	Restrict       []string `opt:"restrict" doc:"applications that only a random share of the nodes is meant for, as application:share, such as isr:0.5"`
 	SoftViolations float64  `opt:"soft_violations" doc:"share of the containers that may stand on nodes not meant for them"`
-	Objective      string   `opt:"objective" doc:"throughput, slo (containers with at least slo_threshold) or vacant (throughput and vacant nodes)"`
-	SLOThreshold   float64  `opt:"slo_threshold" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
-	Beta           float64  `opt:"beta" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
-	Reward         string   `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
-	Full           string   `opt:"full" doc:"mask, or remap: full nodes look like others and choices of them lead there, as in the earlier project"`
+	Goal           `opt:",squash"`
+	Reward         string `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
 }
 
-// DefaultOptions returns the defaults of k8s/LRAPlacement-v0.
-func DefaultOptions() Options {
-	return Options{
-		Batch: -1, Split: SplitTrain, Nodes: 81, Containers: 200, Order: OrderApps, Arrivals: ArrivalsBatch, Load: 0.85,
-		Objective: lra.ObjectiveThroughput, SLOThreshold: 0.9, Beta: 1, Reward: RewardDense, Full: FullMask,
-	}
+// Instances are the options that say which instances are played.
+type Instances struct {
+	ScoreTable string `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
+	TableSeed  int    `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
+	Batches    string `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
+	Batch      int    `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
+	Split      string `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
 }
 
-// DefaultSubclusterOptions returns the defaults of k8s/LRASubcluster-v0.
-func DefaultSubclusterOptions() Options {
-	o := DefaultOptions()
-	o.Nodes, o.Containers = lra.SubclusterNodes, 70
-	return o
-}
-
-// HierarchicalOptions are the options of k8s/LRAHierarchical-v0.
-type HierarchicalOptions struct {
-	Table        string  `opt:"table,file" doc:"CSV file of the node table that sub-schedulers and observations know; empty generates one"`
-	ScoreTable   string  `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
-	TableSeed    int     `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
-	Batches      string  `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
-	Batch        int     `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
-	Split        string  `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
-	Nodes        int     `opt:"nodes" doc:"number of nodes, in sub-clusters of 27"`
-	Containers   int     `opt:"containers" doc:"containers of a drawn batch"`
-	Order        string  `opt:"order" doc:"apps or shuffled: the order in which a batch is divided"`
+// Goal are the options of the objective.
+type Goal struct {
 	Objective    string  `opt:"objective" doc:"throughput, slo (containers with at least slo_threshold) or vacant (throughput and vacant nodes)"`
 	SLOThreshold float64 `opt:"slo_threshold" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
 	Beta         float64 `opt:"beta" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
-	Reward       string  `opt:"reward" doc:"terminal: all at the end; or dense: the sub-cluster is filled anew after each choice"`
-	SubScheduler string  `opt:"subscheduler,file" words:"greedy greedy_local_search round_robin least_loaded milp" doc:"what fills a sub-cluster: greedy, greedy_local_search, round_robin, least_loaded, milp, or an NPZ file of the published networks"`
-	Tree         bool    `opt:"tree" doc:"choose among three at a time, down a tree, instead of among all sub-clusters"`
 }
 
-// DefaultHierarchicalOptions returns the defaults of k8s/LRAHierarchical-v0.
-func DefaultHierarchicalOptions() HierarchicalOptions {
-	o := DefaultOptions()
-	return HierarchicalOptions{
-		Batch: o.Batch, Split: o.Split, Nodes: o.Nodes, Containers: o.Containers, Order: o.Order, Objective: o.Objective,
-		SLOThreshold: o.SLOThreshold, Beta: o.Beta, Reward: RewardTerminal, SubScheduler: "greedy",
+// DefaultOptions returns the defaults: a batch of 200 containers on 81 nodes.
+func DefaultOptions() Options {
+	return Options{
+		Instances: Instances{Batch: -1, Split: SplitTrain}, Nodes: 81, Containers: 200, Order: OrderApps, Arrivals: ArrivalsBatch, Load: 0.85,
+		Goal: Goal{Objective: lra.ObjectiveThroughput, SLOThreshold: 0.9, Beta: 1}, Reward: RewardDense,
 	}
 }
 
-// common returns the options that both kinds of environment have.
-func (h *HierarchicalOptions) common() Options {
-	o := DefaultOptions()
-	o.Table, o.ScoreTable, o.TableSeed, o.Batches, o.Batch, o.Split = h.Table, h.ScoreTable, h.TableSeed, h.Batches, h.Batch, h.Split
-	o.Nodes, o.Containers, o.Order, o.Objective = h.Nodes, h.Containers, h.Order, h.Objective
-	o.SLOThreshold, o.Beta, o.Reward = h.SLOThreshold, h.Beta, h.Reward
-	return o
-}
-
-// PricingOptions are the options of k8s/LRAPricing-v0.
-type PricingOptions struct {
-	Table         string  `opt:"table,file" doc:"CSV file of the node table that prices are set against; empty generates one"`
-	ScoreTable    string  `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
-	TableSeed     int     `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
-	Batches       string  `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
-	Batch         int     `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
-	Split         string  `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
-	Nodes         int     `opt:"nodes" doc:"number of nodes"`
-	Containers    int     `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
-	MinContainers int     `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
-	Arrivals      string  `opt:"arrivals" doc:"batch, or online: containers come and go"`
-	Load          float64 `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
-	Reward        string  `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
-	Period        int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
-}
-
-// DefaultPricingOptions returns the defaults of k8s/LRAPricing-v0.
-func DefaultPricingOptions() PricingOptions {
-	o := DefaultOptions()
-	return PricingOptions{Batch: o.Batch, Split: o.Split, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward}
-}
-
-// common returns the options that both kinds of environment have.
-func (p *PricingOptions) common() Options {
-	o := DefaultOptions()
-	o.Table, o.ScoreTable, o.TableSeed, o.Batches, o.Batch, o.Split = p.Table, p.ScoreTable, p.TableSeed, p.Batches, p.Batch, p.Split
-	o.Nodes, o.Containers, o.MinContainers, o.Arrivals, o.Load, o.Reward = p.Nodes, p.Containers, p.MinContainers, p.Arrivals, p.Load, p.Reward
-	return o
-}
-
-// maxNodes and maxSteps bound what an environment may be made with.
+// Bounds of the options.
 const (
 	maxNodes = 100_000
-	maxSteps = 1_000_000
+	MaxSteps = 1_000_000 // of an episode
 )
 
 func invalid(format string, args ...any) error {
@@ -156,16 +88,15 @@ func (o *Options) check() error {
 		envs.OneOf("arrivals", o.Arrivals, ArrivalsBatch, ArrivalsOnline),
 		envs.OneOf("objective", o.Objective, lra.ObjectiveThroughput, lra.ObjectiveSLO, lra.ObjectiveVacant),
 		envs.OneOf("reward", o.Reward, RewardDense, RewardTerminal, RewardGap),
-		envs.OneOf("full", o.Full, FullMask, FullRemap),
 	); err != nil {
 		return err
 	}
 	if err := envs.CheckOptions(
 		envs.Between("table_seed", o.TableSeed, 0, 1<<53),
-		envs.Between("batch", o.Batch, -1, maxSteps),
+		envs.Between("batch", o.Batch, -1, MaxSteps),
 		envs.Between("nodes", o.Nodes, 1, maxNodes),
-		envs.Between("containers", o.Containers, 1, maxSteps),
-		envs.Between("min_containers", o.MinContainers, 0, maxSteps),
+		envs.Between("containers", o.Containers, 1, MaxSteps),
+		envs.Between("min_containers", o.MinContainers, 0, MaxSteps),
 		envs.Between("load", o.Load, 0.01, 1),
 		envs.Between("spread", o.Spread, 0, lra.MaxSlots),
 		envs.Between("soft_violations", o.SoftViolations, 0, 1),
@@ -184,8 +115,6 @@ func (o *Options) check() error {
 		return invalid("min_containers is %d, want at most containers, %d, of drawn batches, whose objective is not vacant", o.MinContainers, o.Containers)
 	case o.Batches == "" && o.Batch >= 0:
 		return invalid("batch %d needs batches, the file whose row it is", o.Batch)
-	case o.Full == FullRemap && (len(o.Restrict) > 0 || o.Spread > 0 || len(o.Classes) > 0):
-		return invalid("full:remap knows neither restrict nor spread nor classes")
 	case o.SoftViolations > 0 && len(o.Restrict) == 0:
 		return invalid("soft_violations needs restrict, whose violations they are")
 	}
@@ -255,4 +184,17 @@ func (o *Options) restrictions() ([]restricted, error) {
 		all = append(all, restricted{app, max(1, int(math.Round(share*float64(o.Nodes))))})
 	}
 	return all, nil
+}
+
+// TreeLevels returns how many choices among three, one after the other, lead to one of n.
+func TreeLevels(n int) (int, error) {
+	levels, m := 0, 1
+	for m < n {
+		m *= lra.FanOut
+		levels++
+	}
+	if m != n || levels == 0 {
+		return 0, invalid("%d is no power of 3, which choices among three need", n)
+	}
+	return levels, nil
 }

@@ -1,4 +1,4 @@
-package world_test
+package placement_test
 
 import (
 	"context"
@@ -9,20 +9,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	_ "github.com/kubernasium/kubernasium/envs/lra/placement"
+)
+
+const (
+	placementID  = "k8s/LRAPlacement-v0"
+	subclusterID = "k8s/LRASubcluster-v0"
 )
 
 var ctx = context.Background()
 
-const (
-	placementID    = "k8s/LRAPlacement-v0"
-	subclusterID   = "k8s/LRASubcluster-v0"
-	hierarchicalID = "k8s/LRAHierarchical-v0"
-	pricingID      = "k8s/LRAPricing-v0"
-)
-
-var spec = envstest.Spec
-
-// dataDir returns the folder of the public data of this environment, or skips the test.
+// dataDir returns the folder of the public data of this family, or skips the test.
 func dataDir(tb testing.TB) string {
 	tb.Helper()
 	return envstest.Data(tb, "metis", "node_table_true_6435.csv")
@@ -46,11 +43,6 @@ func TestContract(t *testing.T) {
 		{"sub-cluster, online", subclusterID, map[string]any{"nodes": 9, "containers": 40, "arrivals": "online"}, false},
 		{"sub-cluster, remap", subclusterID, map[string]any{"nodes": 3, "containers": 20, "full": "remap"}, true},
 		{"sub-cluster, sizes drawn", subclusterID, map[string]any{"containers": 30, "min_containers": 2}, true},
-		{"pricing", pricingID, map[string]any{"nodes": 12, "containers": 90, "min_containers": 60}, true},
-		{"pricing, online", pricingID, map[string]any{"nodes": 12, "containers": 60, "arrivals": "online", "period": 7, "reward": "gap"}, true},
-		{"hierarchical", hierarchicalID, map[string]any{"containers": 60}, true},
-		{"hierarchical, dense", hierarchicalID, map[string]any{"containers": 40, "reward": "dense", "subscheduler": "round_robin", "order": "shuffled"}, true},
-		{"hierarchical, 729 nodes, tree", hierarchicalID, map[string]any{"containers": 60, "nodes": 729, "tree": true, "subscheduler": "least_loaded"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			steps, baselines := 600, tc.baseline
@@ -58,66 +50,52 @@ func TestContract(t *testing.T) {
 				_, mixed := tc.opts["classes"]
 				_, restricted := tc.opts["restrict"]
 				steps, baselines = 150, baselines && !mixed && !restricted
-				if tc.id == pricingID && tc.opts["arrivals"] == "online" { // a step takes sweeps over all states
-					steps = 20
-				}
 			}
-			envcheck.Run(t, spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: steps, SkipBaselines: !baselines})
+			envcheck.Run(t, envstest.Spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: steps, SkipBaselines: !baselines})
 		})
 	}
 }
 
 func TestContractOnData(t *testing.T) {
 	dir := dataDir(t)
-	sub := filepath.Join(dir, "metis_subscheduler_weights.npz")
 	for _, tc := range []struct {
-		name, id string
-		opts     map[string]any
+		name string
+		opts map[string]any
 	}{
-		{"plan on one table, score on another", placementID, map[string]any{
+		{"plan on one table, score on another", map[string]any{
 			"table": filepath.Join(dir, "node_table_rf_p05.csv"), "score_table": filepath.Join(dir, "node_table_true_6435.csv"),
 			"batches": filepath.Join(dir, "batch_set_400.csv"), "split": "heldout"}},
-		{"one batch", placementID, map[string]any{"batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 3, "order": "shuffled"}},
-		{"published sub-schedulers", hierarchicalID, map[string]any{
-			"batches": filepath.Join(dir, "batch_set_200.csv"), "subscheduler": sub, "table": filepath.Join(dir, "node_table_rf_p20.csv")}},
+		{"one batch", map[string]any{"batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 3, "order": "shuffled"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			envcheck.Run(t, spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: 200, SkipBaselines: testing.Short(), OneEpisode: false})
+			envcheck.Run(t, envstest.Spec(t, placementID), envcheck.Options{Options: tc.opts, Steps: 200, SkipBaselines: testing.Short()})
 		})
 	}
 }
 
 // TestAskedOnTheWayDown: a rule that was asked at the root of one choice is asked again half-way down
-// another, where what it took before is full by now. Node 0, or sub-cluster 0, has the fewest
-// containers at first.
+// another, where what it took before is full by now. Node 0 has the fewest containers at first.
 func TestAskedOnTheWayDown(t *testing.T) {
-	for _, tc := range []struct {
-		id, baseline string
-		opts         map[string]any
-	}{
-		{subclusterID, "least_loaded", map[string]any{"nodes": 9, "containers": 40}},
-		{hierarchicalID, "equal_split", map[string]any{"nodes": 9 * 27, "tree": true, "containers": 400, "subscheduler": "least_loaded"}},
-	} {
-		v := envstest.Open(t, tc.id, 1, envs.VecOptions{Options: tc.opts})
-		rules, err := envs.NewRules(v, tc.baseline, 0)
-		if err != nil {
-			t.Fatal(err)
+	const baseline = "least_loaded"
+	v := envstest.Open(t, subclusterID, 1, envs.VecOptions{Options: map[string]any{"nodes": 9, "containers": 40}})
+	rules, err := envs.NewRules(v, baseline, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, action := envstest.Reset(t, v, 1), make([]float32, 1)
+	for down := false; !down || b.Mask[0]; down = !down { // down to the first leaf until that is full
+		if !b.Mask[0] || b.Done(0) {
+			t.Fatalf("%s: %v: the first leaf is not full at %v", subclusterID, b.Mask, b.EpisodeLength)
 		}
-		b, action := envstest.Reset(t, v, 1), make([]float32, 1)
-		for down := false; !down || b.Mask[0]; down = !down { // down to the first leaf until that is full
-			if !b.Mask[0] || b.Done(0) {
-				t.Fatalf("%s: %v: the first leaf is not full at %v", tc.id, b.Mask, b.EpisodeLength)
+		if b.EpisodeLength[0] == 0 {
+			if err := rules.Act(ctx, action); err != nil || action[0] != 0 {
+				t.Fatalf("%s: %s takes %v first, %v; want 0", subclusterID, baseline, action, err)
 			}
-			if b.EpisodeLength[0] == 0 {
-				if err := rules.Act(ctx, action); err != nil || action[0] != 0 {
-					t.Fatalf("%s: %s takes %v first, %v; want 0", tc.id, tc.baseline, action, err)
-				}
-			}
-			b = envstest.Step(t, v, 0)
 		}
-		if err := rules.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
-			t.Errorf("%s: %s takes %v, %v, where %v is permitted", tc.id, tc.baseline, action, err, b.Mask)
-		}
+		b = envstest.Step(t, v, 0)
+	}
+	if err := rules.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
+		t.Errorf("%s: %s takes %v, %v, where %v is permitted", subclusterID, baseline, action, err, b.Mask)
 	}
 }
 
@@ -154,13 +132,9 @@ func TestInvalidOptions(t *testing.T) {
 		{placementID, map[string]any{"classes": []string{"0.5:8:1"}}, "add up to 0.5, want 1"},
 		{placementID, map[string]any{"classes": []string{"1:9:1"}}, `class "1:9:1", want`},
 		{placementID, map[string]any{"restrict": []string{"mongo:0.5"}}, `restrict "mongo:0.5", want application:share`},
-		{pricingID, map[string]any{"reward": "gap"}, "reward gap is of online arrivals only"},
 		{placementID, map[string]any{"soft_violations": 0.1}, "soft_violations needs restrict"},
 		{placementID, map[string]any{"full": "remap", "spread": 1}, "full:remap knows neither"},
 		{subclusterID, map[string]any{"nodes": 28}, "28 is no power of 3"},
-		{hierarchicalID, map[string]any{"nodes": 80}, "nodes is 80, want a multiple of 27"},
-		{hierarchicalID, map[string]any{"subscheduler": "genius"}, `subscheduler is "genius", want one of [greedy greedy_local_search least_loaded milp round_robin] or an .npz file`},
-		{hierarchicalID, map[string]any{"nodes": 135, "tree": true}, "5 is no power of 3"},
 	} {
 		envstest.CheckInvalid(t, tc.id, tc.opts, tc.want)
 	}

@@ -1,7 +1,6 @@
-package world_test
+package placement_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
-	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -129,7 +128,6 @@ func TestBaselinesReachGolden(t *testing.T) {
 		{placementID, "greedy", nil, 1.198029, 1e-6},
 		{placementID, "greedy_app_order", shuffled, 1.198029, 1e-6},
 		{placementID, "milp", shuffled, 1.204404, 1.3e-4},
-		{hierarchicalID, "equal_split", map[string]any{"subscheduler": filepath.Join(dir, "metis_subscheduler_weights.npz")}, 1.178886, 1e-6},
 	} {
 		opts := map[string]any{}
 		for _, m := range []map[string]any{batch, tc.opts} {
@@ -186,7 +184,7 @@ func TestClusterAgrees(t *testing.T) {
 				tc.opts["reward"] = reward
 				v := open(t, tc.id, tc.opts)
 				b := reset(t, v, 3)
-				task := v.Env(0).Task().(*world.Task)
+				task := v.Env(0).Task().(*placement.Task)
 				_, act := v.Spaces()
 				rng, action := rand.New(rand.NewPCG(7, 7)), []float32{0}
 				for {
@@ -255,24 +253,8 @@ func TestGoldenEpisodes(t *testing.T) {
 		{"placement", placementID, map[string]any{"nodes": 4, "containers": 16, "order": "shuffled", "table_seed": 5}},
 		{"online", placementID, map[string]any{"nodes": 3, "containers": 12, "arrivals": "online"}},
 		{"subcluster", subclusterID, map[string]any{"containers": 8}},
-		{"hierarchical", hierarchicalID, map[string]any{"containers": 12, "reward": "dense"}},
 	} {
 		v := open(t, tc.id, tc.opts)
-		b := reset(t, v, 42)
-		_, act := v.Spaces()
-		var text strings.Builder
-		rng, action := rand.New(rand.NewPCG(7, 7)), []float32{0}
-		for done := false; !done; {
-			fmt.Fprint(&text, "observation")
-			for _, x := range b.Obs {
-				fmt.Fprintf(&text, " %.4g", x)
-			}
-			act.Sample(rng, b.Mask, action)
-			b = step(t, v, action[0])
-			fmt.Fprintf(&text, "\naction %v reward %.6f\n", action[0], b.Reward[0])
-			done = b.Done(0)
-		}
-		fmt.Fprintf(&text, "info %.6f\n", b.FinalInfo)
-		envstest.Golden(t, tc.name, text.String())
+		envstest.Golden(t, tc.name, envstest.Sampled(t, v, 42))
 	}
 }

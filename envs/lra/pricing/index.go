@@ -1,4 +1,4 @@
-package world
+package pricing
 
 import (
 	"context"
@@ -73,20 +73,20 @@ func index(m *lra.Model, worth *[lra.NumStates]float64, pi *[lra.NumApps]float64
 
 // applyArrivals places the next containers that arrive at the prices, and by the rates of an
 // action.
-func (t *PricingTask) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
+func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
 	sweeps := moreSweeps
-	if t.decided == 0 {
+	if t.ep.Decided() == 0 {
 		sweeps = firstSweeps
 	}
-	index(t.src.kinds[0].plan, t.worth, &t.pi, offerRate*math.Exp(rateScale*float64(rates[0])), interest*math.Exp(rateScale*float64(rates[1])), sweeps)
+	index(t.src.Kinds[0].Plan, t.worth, &t.pi, offerRate*math.Exp(rateScale*float64(rates[0])), interest*math.Exp(rateScale*float64(rates[1])), sweeps)
 	var o envs.Outcome
 	for range t.src.period {
-		one, err := t.applyOnline(ctx, c, t.bestNode())
+		earned, end, err := t.ep.Place(ctx, c, t.bestNode())
 		if err != nil {
 			return o, err
 		}
-		o.Reward += one.Reward
-		if t.decided >= t.src.opts.Containers {
+		o.Reward += t.reward.Pay(earned, end)
+		if end {
 			break
 		}
 	}
@@ -94,10 +94,11 @@ func (t *PricingTask) applyArrivals(ctx context.Context, c cluster.Cluster, rate
 }
 
 // bestNode returns the node whose worth grows most with the container to place.
-func (t *PricingTask) bestNode() int {
-	best, bestGain, app := 0, math.Inf(-1), t.app()
-	for i, s := range t.x {
-		if next := s.Add(app); t.mask[i] {
+func (t *Task) bestNode() int {
+	best, bestGain, app := 0, math.Inf(-1), t.ep.App()
+	permits := t.ep.Mask()
+	for i, s := range t.ep.Placement() {
+		if next := s.Add(app); permits[i] {
 			if gain := t.worth[next] - t.worth[s]; gain > bestGain {
 				best, bestGain = i, gain
 			}

@@ -1,8 +1,7 @@
-package world
+package pricing
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
@@ -101,57 +100,6 @@ func TestIndexBuysWhatGains(t *testing.T) {
 	}
 	if math.Abs(worth[mms]-without[mms]) > 0.01 { // a second MMS adds 0.8 at 1.2
 		t.Errorf("worth of MMS %v with offers of MMS, %v without, want the same", worth[mms], without[mms])
-	}
-}
-
-func TestRoundsOrder(t *testing.T) {
-	if got, want := lra.RoundsOrder(lra.Counts{2, 0, 3, 1}), []int{0, 2, 3, 0, 2, 2}; !slices.Equal(got, want) {
-		t.Errorf("RoundsOrder = %v, want %v", got, want)
-	}
-}
-
-// The policy that takes the child of the largest gain is greedy, whose values the golden rows
-// confirm, in the better of two orders. Ties go to other nodes, and features have the precision of float32.
-func TestSubSchedulerByGain(t *testing.T) {
-	table := lra.GenerateTable(0)
-	p, err := lra.NewProblem(table, lra.SubclusterNodes, lra.Counts{12, 9, 14, 8, 11, 13, 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sub := NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
-		best := -1
-		for c, ok := range mask {
-			if ok && (best < 0 || obs[c*nodeFeatures+gainFeature] > obs[best*nodeFeatures+gainFeature]) {
-				best = c
-			}
-		}
-		return best, nil
-	})
-	x := make(lra.Placement, lra.SubclusterNodes)
-	for _, batch := range []lra.Counts{{12, 9, 14, 8, 11, 13, 10}, {31, 30, 29, 31, 30, 31, 30}} { // the second in rounds
-		p.Batch = batch
-		if err := sub.Fill(p, x); err != nil {
-			t.Fatal(err)
-		}
-		want := 0.0
-		for _, order := range [][]int{lra.AppOrder(batch), lra.RoundsOrder(batch)} {
-			y, err := p.Place(order, p.Greedy)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = max(want, p.Value(y))
-		}
-		if x.Batch() != batch || math.Abs(p.Value(x)-want) > 1e-3 {
-			t.Errorf("placement of %v worth %v, want %v worth %v", x.Batch(), p.Value(x), batch, want)
-		}
-	}
-	stubborn := NewSubScheduler(func([]float32, []bool) (int, error) { return 3, nil })
-	if err := stubborn.Fill(p, x); err == nil {
-		t.Error("a choice outside the mask is accepted")
-	}
-	p.Class = p.Class[:9]
-	if err := sub.Fill(p, x); err == nil {
-		t.Error("9 nodes are accepted")
 	}
 }
 

@@ -8,31 +8,30 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// view is what is shown of a placement.
-type view struct {
-	title string
-	x     lra.Placement
-	value func(node int, s lra.State) float64 // throughput of a node
+// View shows a placement.
+type View struct {
+	Title      string
+	Nodes      lra.Placement
+	Throughput func(node int, s lra.State) float64 // of a node
 }
 
 // maxLines is the most nodes that are listed one by one; of more, each kind is shown once.
 const maxLines = 81
 
-// text lists the nodes: their containers, how many there are, and their throughput. Nodes are
+// Text lists the nodes: their containers, how many there are, and their throughput. Nodes are
 // listed one by one up to maxLines; above, those in one state together, the most frequent first.
-func (v *view) text() string {
+func (v *View) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%-8s", v.title, "node")
+	fmt.Fprintf(&b, "%s\n%-8s", v.Title, "node")
 	for _, app := range lra.Apps {
 		fmt.Fprintf(&b, "%6s", app)
 	}
 	fmt.Fprintf(&b, "%7s%12s%12s\n", "all", "throughput", "each")
 	line := func(name string, i int) {
-		s := v.x[i]
+		s := v.Nodes[i]
 		fmt.Fprintf(&b, "%-8s", name)
 		for _, k := range s.Counts() {
 			if k == 0 {
@@ -41,18 +40,18 @@ func (v *view) text() string {
 				fmt.Fprintf(&b, "%6d", k)
 			}
 		}
-		total := v.value(i, s)
+		total := v.Throughput(i, s)
 		fmt.Fprintf(&b, "%7d%12.4f%12.4f\n", s.Total(), total, total/float64(max(1, s.Total())))
 	}
-	if len(v.x) <= maxLines {
-		for i := range v.x {
+	if len(v.Nodes) <= maxLines {
+		for i := range v.Nodes {
 			line(fmt.Sprint(i), i)
 		}
 		return b.String()
 	}
 	first, number := map[lra.State]int{}, map[lra.State]int{}
 	var states []lra.State
-	for i, s := range v.x {
+	for i, s := range v.Nodes {
 		if number[s]++; number[s] == 1 {
 			first[s] = i
 			states = append(states, s)
@@ -74,12 +73,12 @@ const (
 	imageHeight = 486 // at least: 81 nodes of 6
 )
 
-// heat is the placement matrix as an image: a row for each node, a column for each
+// Heat is the placement matrix as an image: a row for each node, a column for each
 // application, the darker the more containers; and at the right the node's throughput, from
 // white at 0 to full at that of 12 containers alone, about the most that there is.
-func (v *view) heat() *image.RGBA {
-	height := max(1, imageHeight/len(v.x))
-	img := image.NewRGBA(image.Rect(0, 0, (lra.NumApps+1)*cellWidth+1, height*len(v.x)))
+func (v *View) Heat() *image.RGBA {
+	height := max(1, imageHeight/len(v.Nodes))
+	img := image.NewRGBA(image.Rect(0, 0, (lra.NumApps+1)*cellWidth+1, height*len(v.Nodes)))
 	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
 	cell := func(column, i int, part float64, full color.RGBA) {
 		mix := func(c uint8) uint8 { return uint8(255 - part*float64(255-c)) }
@@ -89,31 +88,26 @@ func (v *view) heat() *image.RGBA {
 		}
 		draw.Draw(img, at, image.NewUniform(color.RGBA{mix(full.R), mix(full.G), mix(full.B), 255}), image.Point{}, draw.Src)
 	}
-	for i, s := range v.x {
+	for i, s := range v.Nodes {
 		for a, k := range s.Counts() {
 			cell(a, i, float64(k)/lra.MaxSlots, color.RGBA{0x00, 0x44, 0x88, 255})
 		}
 		const most = 12
-		cell(lra.NumApps, i, min(max(v.value(i, s)/most, 0), 1), color.RGBA{0xd5, 0x5e, 0x00, 255})
+		cell(lra.NumApps, i, min(max(v.Throughput(i, s)/most, 0), 1), color.RGBA{0xd5, 0x5e, 0x00, 255})
 	}
 	return img
 }
 
-func (t *Task) view() *view {
+// View returns the nodes of the episode.
+func (e *Episode) View() *View {
 	app := "none"
-	if a := t.app(); a != noApp {
+	if a := e.App(); a != NoApp {
 		app = lra.Apps[a]
 	}
-	return &view{
-		title: fmt.Sprintf("next %s  placed %d  rejected %d  violations %d  throughput of a container %.4f  of the cluster %.4f",
-			app, t.placed, t.rejected, t.violations, t.throughput/float64(max(1, t.used)), t.throughput),
-		x:     t.x,
-		value: func(i int, s lra.State) float64 { return t.src.kinds[t.src.class[i]].throughput[s] },
+	return &View{
+		Title: fmt.Sprintf("next %s  placed %d  rejected %d  violations %d  throughput of a container %.4f  of the cluster %.4f",
+			app, e.Placed, e.Rejected, e.Violations, e.Throughput/float64(max(1, e.Used)), e.Throughput),
+		Nodes:      e.x,
+		Throughput: func(i int, s lra.State) float64 { return e.kind(i).Throughput[s] },
 	}
 }
-
-// RenderANSI implements [envs.Renderer]: a table of the nodes.
-func (t *Task) RenderANSI(*cluster.State) string { return t.view().text() }
-
-// RenderRGB implements [envs.Renderer]: the placement matrix as a heat map.
-func (t *Task) RenderRGB(*cluster.State) *image.RGBA { return t.view().heat() }

@@ -1,4 +1,4 @@
-package world
+package placement
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
 // A ChildPolicy chooses a child of a vertex of the tree: given the observation and the mask of
@@ -48,57 +49,47 @@ func (f *filler) Fill(p *lra.Problem, x lra.Placement) error {
 	}
 	best := math.Inf(-1)
 	for _, order := range [][]int{lra.AppOrder(p.Batch), lra.RoundsOrder(p.Batch)} {
-		if err := f.play(p.Batch, order); err != nil {
+		if err := f.play(order); err != nil {
 			return err
 		}
-		if f.task.value > best {
-			best = f.task.value
-			copy(x, f.task.x)
+		if f.task.ep.Value > best {
+			best = f.task.ep.Value
+			copy(x, f.task.ep.Placement())
 		}
 	}
 	return nil
 }
 
 // play places the batch in the order of applications given.
-func (f *filler) play(batch lra.Counts, order []int) error {
+func (f *filler) play(order []int) error {
 	t := f.task
-	t.restart()
-	for _, a := range order {
-		t.queue = append(t.queue, uint8(a))
-	}
-	t.left = batch
-	t.next = -1
-	t.advance()
-	for t.next < len(t.queue) {
+	t.level, t.from = 0, 0
+	t.ep.Load(order)
+	for t.ep.App() != world.NoApp {
 		t.Observe(nil, f.obs, f.mask)
 		child, err := f.policy(f.obs, f.mask)
 		if err != nil {
 			return err
 		}
-		if child < 0 || child >= t.fan || !f.mask[child] {
+		if child < 0 || child >= t.src.fan || !f.mask[child] {
 			return fmt.Errorf("lra: a sub-scheduler chose child %d, which the mask %v does not permit", child, f.mask)
 		}
-		t.from += child * t.width()
-		if t.level++; t.level < t.levels {
-			continue
+		if t.descend(child) {
+			node := t.from
+			t.level, t.from = 0, 0
+			t.ep.Put(node)
 		}
-		node, app := t.from, t.app()
-		t.level, t.from = 0, 0
-		t.set(node, t.src.kinds[0].plan.Next[t.x[node]][app])
-		t.advance()
 	}
-	if t.rejected > 0 {
-		return fmt.Errorf("lra: no node permits %d of %d containers", t.rejected, len(t.queue))
+	if t.ep.Rejected > 0 {
+		return fmt.Errorf("lra: no node permits %d of %d containers", t.ep.Rejected, len(order))
 	}
 	return nil
 }
 
 // prepare makes the task of nodes by m.
 func (f *filler) prepare(m *lra.Model) {
-	s := &source{opts: DefaultSubclusterOptions(), class: make([]int, lra.SubclusterNodes), slots: lra.SubclusterNodes * m.Class.Slots}
-	s.kinds = []*nodeKind{{plan: m, forbidding: []*lra.Model{m}, score: m}}
-	s.features()
-	f.of, f.task = m, newTask(s, lra.FanOut, lra.SubclusterLevels)
+	src := &source{Source: world.NewKindSource(m, lra.SubclusterNodes), fan: lra.FanOut, levels: lra.SubclusterLevels}
+	f.of, f.task = m, newTask(src)
 	obs, _ := f.task.Spaces()
 	f.obs, f.mask = make([]float32, obs.Size()), make([]bool, lra.FanOut)
 }

@@ -1,16 +1,17 @@
-package world_test
+package placement_test
 
 import (
 	"math/rand/v2"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // benchmarkStep plays random nodes, of which few are full, with 8 environments in one goroutine.
 func benchmarkStep(b *testing.B, id string, opts map[string]any, levels int) {
 	const n = 8
-	v, err := envs.NewVec(spec(b, id), n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep, Shards: 1})
+	v, err := envs.NewVec(envstest.Spec(b, id), n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep, Shards: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -53,5 +54,4 @@ func BenchmarkStep(b *testing.B) {
 		benchmarkStep(b, placementID, map[string]any{"arrivals": "online"}, 1)
 	})
 	b.Run("27 nodes as 3x3x3", func(b *testing.B) { benchmarkStep(b, subclusterID, nil, 3) })
-	b.Run("81 nodes in 3 sub-clusters, greedy", func(b *testing.B) { benchmarkStep(b, hierarchicalID, nil, 1) })
 }

@@ -1,0 +1,71 @@
+package hierarchical
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+)
+
+// source is what all hierarchical tasks of one Open share.
+type source struct {
+	*world.Source
+	sub         lra.SubScheduler
+	subclusters int
+	fan, levels int
+}
+
+func newSource(o Options) (*source, error) {
+	if o.Nodes < 2*lra.SubclusterNodes || o.Nodes%lra.SubclusterNodes != 0 {
+		return nil, fmt.Errorf("%w: nodes is %d, want a multiple of %d, the nodes of a sub-cluster, and at least two of them", envs.ErrInvalidOption, o.Nodes, lra.SubclusterNodes)
+	}
+	src := &source{subclusters: o.Nodes / lra.SubclusterNodes, levels: 1}
+	src.fan = src.subclusters
+	var err error
+	if o.Tree {
+		src.fan = lra.FanOut
+		if src.levels, err = world.TreeLevels(src.subclusters); err != nil {
+			return nil, err
+		}
+	}
+	ok := false
+	if src.sub, ok = subSchedulers[o.SubScheduler]; !ok {
+		if src.sub, err = readSubScheduler(o.SubScheduler); err != nil {
+			return nil, err
+		}
+	}
+	src.Source, err = world.NewSource(o.common())
+	return src, err
+}
+
+// Begin implements [envs.Task].
+func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	t.src.Reseed(t.own, rng)
+	t.queue = t.src.DrawBatch(t.rng, t.queue[:0])
+	t.next, t.left, t.level, t.from, t.earned = 0, lra.Counts{}, 0, 0, 0
+	for _, a := range t.queue {
+		t.left[a]++
+	}
+	t.left[t.queue[0]]--
+	clear(t.parts)
+	clear(t.totals)
+	clear(t.x)
+	clear(t.values)
+	clear(t.bound)
+	t.tally = world.Tally{Vacant: len(t.x)}
+	if t.meta == nil {
+		t.meta = world.Intern(c, len(t.x))
+	}
+	t.ops = t.ops[:0]
+	for i := range t.x {
+		t.ops = append(t.ops, world.AddNode(t.meta[i], lra.MaxSlots))
+	}
+	for i, a := range t.queue {
+		t.ops = append(t.ops, world.AddPod(i, t.meta[len(t.x)+int(a)], 0))
+	}
+	return c.Apply(ctx, t.ops)
+}

@@ -1,0 +1,150 @@
+package hierarchical
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Task is the environment of k8s/LRAHierarchical-v0. It implements [envs.Task].
+type Task struct {
+	src *source
+	own *pcg.Source
+	rng *rand.Rand
+
+	queue       []uint8
+	next        int
+	left        lra.Counts // of the batch, after the container to place
+	parts       []lra.Counts
+	totals      []int
+	level, from int // the vertex where a choice is due, by its first sub-cluster
+
+	x      lra.Placement // as filled last
+	bound  lra.Placement // what pods are bound, at the end
+	values []float64     // objective of each sub-cluster by the score table, as filled last
+	earned float64       // rewards so far
+	tally  world.Tally   // of bound
+
+	meta []int32
+	ops  []cluster.Op
+}
+
+var (
+	_ envs.Task       = (*Task)(nil)
+	_ envs.InfoWriter = (*Task)(nil)
+)
+
+func newTask(src *source) *Task {
+	t := &Task{
+		src: src, own: pcg.New(0), parts: make([]lra.Counts, src.subclusters), totals: make([]int, src.subclusters),
+		values: make([]float64, src.subclusters), x: make(lra.Placement, src.Options.Nodes), bound: make(lra.Placement, src.Options.Nodes),
+	}
+	t.rng = rand.New(t.own)
+	return t
+}
+
+// Placement returns the state of each node as filled last, which the caller must not change.
+func (t *Task) Placement() lra.Placement { return t.x }
+
+// Spaces implements [envs.Task].
+func (t *Task) Spaces() (obs, act space.Space) {
+	extra := 0
+	if t.src.levels > 1 {
+		extra = t.src.levels
+	}
+	return space.Dict{Fields: []space.Field{
+		{Key: "nodes", Space: space.NewBox(-t.src.Bound, t.src.Bound, t.src.fan, subFeatures)},
+		{Key: "batch", Space: space.NewBox(0, 1, world.BatchFeatures+extra)},
+	}}, space.Discrete{N: t.src.fan}
+}
+
+// width returns the number of sub-clusters below each child of the present vertex.
+func (t *Task) width() int {
+	w := 1
+	for range t.src.levels - 1 - t.level {
+		w *= t.src.fan
+	}
+	return w
+}
+
+const subSlots = lra.SubclusterNodes * lra.MaxSlots
+
+// Apply implements [envs.Task]: it goes down the tree by one level, and on the last gives the
+// container to the sub-cluster. If that is full the container is lost. After the last container
+// the sub-clusters are filled, and the pods bound.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	t.from += int(action[0]) * t.width()
+	if t.level++; t.level < t.src.levels {
+		return envs.Outcome{}, nil
+	}
+	sub, app := t.from, int(t.queue[t.next])
+	t.level, t.from = 0, 0
+	if t.totals[sub] < subSlots {
+		t.parts[sub][app]++
+		t.totals[sub]++
+	} else {
+		t.tally.Rejected++
+		t.queue[t.next] = world.NoApp // so that no pod is bound
+	}
+	if t.next++; t.next < len(t.queue) {
+		t.left[t.queue[t.next]]--
+	}
+	end := t.next == len(t.queue)
+	reward, err := t.pay(ctx, c, sub, end)
+	return envs.Outcome{Reward: reward, Terminated: end}, err
+}
+
+// fill lets the sub-scheduler fill a sub-cluster with its part.
+func (t *Task) fill(sub int) error {
+	from, to := sub*lra.SubclusterNodes, (sub+1)*lra.SubclusterNodes
+	x := t.x[from:to]
+	clear(x)
+	kind := t.src.Kinds[0]
+	if t.totals[sub] > 0 {
+		p := &lra.Problem{Models: kind.Forbidding, Class: t.src.Class[from:to], Batch: t.parts[sub]}
+		if err := t.src.sub.Fill(p, x); err != nil {
+			return fmt.Errorf("fill sub-cluster %d with %v: %w", sub, t.parts[sub], err)
+		}
+	}
+	t.values[sub] = 0
+	for _, s := range x {
+		t.values[sub] += kind.Score.Value[s]
+	}
+	return nil
+}
+
+// finish fills all sub-clusters and binds the pods.
+func (t *Task) finish(ctx context.Context, c cluster.Cluster) error {
+	for sub := range t.parts {
+		if err := t.fill(sub); err != nil {
+			return err
+		}
+	}
+	t.ops = t.ops[:0]
+	var node [lra.NumApps]int // where the next container of each application may go
+	for pod, app := range t.queue {
+		if app == world.NoApp {
+			continue
+		}
+		n := &node[app]
+		for t.bound[*n].Count(int(app)) == t.x[*n].Count(int(app)) {
+			*n++
+		}
+		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: int32(pod), Node: int32(*n)})
+		next := t.bound[*n].Add(int(app))
+		t.tally.Move(t.src.Kinds[0], t.bound[*n], next)
+		t.bound[*n] = next
+		t.tally.Placed++
+	}
+	return c.Apply(ctx, t.ops)
+}
+
+// Info implements [envs.InfoWriter]. Nothing is placed before the end.
+func (t *Task) Info(_ *cluster.State, dst []float64) { t.tally.Info(t.src.Source, dst) }

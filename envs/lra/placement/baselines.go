@@ -1,0 +1,153 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+)
+
+// choose wraps a chooser, which is made anew for each episode, as a rule. Where the chooser
+// finds no node, the first is taken that the task permits.
+func choose(start func(ctx context.Context, t *Task, p *lra.Problem) (lra.Chooser, error)) func(envs.Task) (envs.Rule, error) {
+	return func(task envs.Task) (envs.Rule, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
+		}
+		var chooser lra.Chooser
+		node, decision := 0, 0
+		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
+			if first {
+				var err error
+				if chooser, err = start(ctx, t, t.ep.Empty()); err != nil {
+					return err
+				}
+			}
+			if first || t.level == 0 || t.ep.Decided() != decision { // or it was not asked at the root
+				node, decision = t.pick(chooser), t.ep.Decided()
+			}
+			width := t.width()
+			if node < t.from || node >= t.from+t.src.fan*width { // other choices were made on the way down
+				node = t.pickBelow(t.src.fan * width)
+			}
+			action[0] = float32((node - t.from) / width)
+			return nil
+		}, nil
+	}
+}
+
+// pick returns the node for the container to place.
+func (t *Task) pick(chooser lra.Chooser) int {
+	app := t.ep.App()
+	if node := chooser(t.ep.Placement(), app); node >= 0 && t.ep.Permits(node, app) {
+		return node
+	}
+	for i := range t.ep.Placement() {
+		if t.ep.Permits(i, app) {
+			return i
+		}
+	}
+	return 0
+}
+
+// pickBelow returns the first of the next n nodes that permits the container to place, or their
+// first.
+func (t *Task) pickBelow(n int) int {
+	app := t.ep.App()
+	for i := t.from; i < t.from+n; i++ {
+		if t.ep.Permits(i, app) {
+			return i
+		}
+	}
+	return t.from
+}
+
+// plan wraps a planner of whole batches as a rule: a container goes to the first node that is
+// still to get one of its application. A batch that cannot be placed whole, or not in the planner's
+// order, is placed greedily.
+func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)) func(envs.Task) (envs.Rule, error) {
+	rule := choose(func(ctx context.Context, t *Task, _ *lra.Problem) (lra.Chooser, error) {
+		p, err := t.ep.Problem()
+		if err != nil {
+			return nil, err
+		}
+		target, err := solve(ctx, p)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if errors.Is(err, lra.ErrInfeasible) {
+			return p.Greedy, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return func(x lra.Placement, app int) int {
+			for i, s := range target {
+				if x[i].Count(app) < s.Count(app) {
+					return i
+				}
+			}
+			return -1
+		}, nil
+	})
+	return func(task envs.Task) (envs.Rule, error) {
+		if t, ok := task.(*Task); ok && t.ep.Online() {
+			return nil, world.ErrNoBatch
+		}
+		return rule(task)
+	}
+}
+
+var baselines = []envs.Baseline{
+	{Name: "random", Doc: "Draws among the nodes that permit the container.",
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) {
+			return p.Random(world.BaselineRand()), nil
+		})},
+	{Name: "round_robin", Doc: "Takes the nodes in turn.",
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.RoundRobin(), nil })},
+	{Name: "least_loaded", Doc: "Takes the node with the fewest containers, then the fewest of the application.",
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.LeastLoaded, nil })},
+	{Name: "paragon", Doc: "Keeps what the containers cause and tolerate apart, as Paragon is published.",
+		New: choose(func(_ context.Context, t *Task, p *lra.Problem) (lra.Chooser, error) {
+			return p.Paragon(t.src.Constraints, world.BaselineRand()), nil
+		})},
+	{Name: "paragon_as_coded", Doc: "Paragon as the earlier project coded it, with its deviations.",
+		New: choose(func(_ context.Context, t *Task, p *lra.Problem) (lra.Chooser, error) {
+			return p.ParagonAsCoded(t.src.Constraints, world.BaselineRand()), nil
+		})},
+	{Name: "greedy", Doc: "Takes the node whose value grows most, in the order of arrival.",
+		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.Greedy, nil })},
+	{Name: "greedy_app_order", Doc: "Plans the batch greedily, all containers of an application after the other.",
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+			return p.Place(lra.AppOrder(p.Batch), lra.Until(ctx, p.Greedy))
+		})},
+	{Name: "greedy_best_of_21", Doc: "Plans the batch greedily in the order of applications and in 20 random ones, and takes the best.",
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+			return p.BestGreedy(ctx, 20, world.BaselineRand())
+		})},
+	{Name: "greedy_local_search", Doc: "Plans greedily in the order of applications and improves by the best moves and swaps.",
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) { return p.GreedyLocalSearch(ctx) })},
+	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
+		New: func(task envs.Task) (envs.Rule, error) {
+			return plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+				s, err := p.Medea(ctx, task.(*Task).src.Constraints, world.BaselineNodes)
+				if err != nil {
+					return nil, err
+				}
+				return s.Placement, nil
+			})(task)
+		}},
+	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
+		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+			s, err := p.Solve(ctx, lra.SolveOptions{Nodes: world.BaselineNodes})
+			if err != nil {
+				return nil, err
+			}
+			return s.Placement, nil
+		})},
+}

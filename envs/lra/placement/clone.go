@@ -1,0 +1,16 @@
+package placement
+
+import (
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+var _ envs.Cloner = (*Task)(nil)
+
+// Clone implements [envs.Cloner].
+func (t *Task) Clone(*rand.Rand) envs.Task {
+	c := newTask(t.src)
+	c.ep, c.reward, c.level, c.from = t.ep.Clone(), t.reward, t.level, t.from
+	return c
+}

@@ -1,0 +1,107 @@
+package placement
+
+import (
+	"context"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Task is the environment of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0: the next container
+// is placed on a node that is chosen at once, or down a tree of threes. It implements
+// [envs.Task].
+type Task struct {
+	src    *source
+	ep     *world.Episode
+	reward world.Reward
+
+	level, from int // of the tree: the vertex where a choice is due, by its first node
+
+	seen  lra.Placement // scratch of remap: the nodes as it shows them
+	to    []int         // where a choice of a node leads
+	shown []float32     // features of seen; nil without remap
+}
+
+var (
+	_ envs.Task       = (*Task)(nil)
+	_ envs.InfoWriter = (*Task)(nil)
+	_ envs.Limiter    = (*Task)(nil)
+)
+
+func newTask(src *source) *Task {
+	n := src.Options.Nodes
+	t := &Task{src: src, ep: world.NewEpisode(src.Source), seen: make(lra.Placement, n), to: make([]int, n)}
+	if src.remap {
+		t.shown = make([]float32, n*world.NodeFeatures)
+	}
+	return t
+}
+
+// Placement returns the state of each node, which the caller must not change.
+func (t *Task) Placement() lra.Placement { return t.ep.Placement() }
+
+// MaxEpisodeSteps implements [envs.Limiter]: a batch ends by itself.
+func (t *Task) MaxEpisodeSteps() int {
+	if !t.ep.Online() {
+		return 0
+	}
+	return t.src.Options.Containers * t.src.levels
+}
+
+// Spaces implements [envs.Task].
+func (t *Task) Spaces() (obs, act space.Space) {
+	extra := 0
+	if t.src.levels > 1 {
+		extra = t.src.levels
+	}
+	return space.Dict{Fields: []space.Field{
+		{Key: "nodes", Space: space.NewBox(-t.src.Bound, t.src.Bound, t.src.fan, world.NodeFeatures)},
+		{Key: "batch", Space: space.NewBox(0, 1, world.BatchFeatures+extra)},
+	}}, space.Discrete{N: t.src.fan}
+}
+
+// Apply implements [envs.Task]: it goes down the tree by one level, and on the last of them
+// places the container on the node. A node that does not permit it leaves it pending for ever,
+// except with full:remap.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	if !t.descend(int(action[0])) {
+		return envs.Outcome{}, nil
+	}
+	node := t.from
+	t.level, t.from = 0, 0
+	if t.remap() {
+		node = t.to[node]
+	}
+	earned, end, err := t.ep.Place(ctx, c, node)
+	if err != nil {
+		return envs.Outcome{}, err
+	}
+	return t.outcome(earned, end), nil
+}
+
+// descend goes down the tree to a child and reports whether that is a node.
+func (t *Task) descend(child int) bool {
+	t.from += child * t.width()
+	t.level++
+	return t.level == t.src.levels
+}
+
+// width returns the number of nodes below each child of the present vertex.
+func (t *Task) width() int {
+	w := 1
+	for range t.src.levels - 1 - t.level {
+		w *= t.src.fan
+	}
+	return w
+}
+
+// remap brings seen and to up to date and reports whether choices go by them.
+func (t *Task) remap() bool {
+	return t.src.remap && lra.Remap(t.ep, t.ep.Placement(), t.seen, t.to)
+}
+
+// Info implements [envs.InfoWriter].
+func (t *Task) Info(_ *cluster.State, dst []float64) { t.ep.Info(dst) }

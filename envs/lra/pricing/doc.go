@@ -1,0 +1,60 @@
+// Package pricing sets prices of long-running containers, by which nodes fill one after the other:
+// k8s/LRAPricing-v0.
+//
+// # Action
+//
+// Box of 7 numbers from -1 to 1; the price of a container of an application is what one adds to a
+// node in the mean of all states, plus half the number. A batch is placed node by node (period of
+// them for an action): the next takes, of the containers left, those whose value less their prices
+// is highest, so that the nodes after it have room for the rest. With online arrivals the Box has 9
+// numbers and the next period containers go where they raise the worth of a node most: what it will
+// earn if it is offered containers of each application at rate 3·exp(3x/2), x the eighth number,
+// takes those worth their price and loses each after a mean lifetime, the unit of time, discounted
+// at rate exp(3x/2), x the ninth.
+//
+// # Observation
+//
+// A Box of 10. With a batch:
+//
+//	index  meaning                                                      min  max
+//	0–6    containers of each application that are left, over the slots
+//	       of the nodes to be filled                                    0    1
+//	7      all of them                                                  0    1
+//	8      nodes to be filled, over all                                 0    1
+//	9      1 over the nodes to be filled                                0    1
+//
+// With online arrivals 0–6 are the running containers over all slots, 7 is all of them, 8 the share
+// of vacant nodes, 9 the value of the cluster over twice its slots.
+//
+// # Reward
+//
+// As of package placement: dense, terminal, or with online arrivals gap; the objective is
+// throughput.
+//
+// # Start
+//
+// An empty cluster and a batch, drawn with equally likely applications or from a file. With
+// online arrivals, load of the slots is in use by random placement.
+//
+// # End
+//
+// The episode terminates with the last container of the batch. With online arrivals it is
+// truncated after containers placements.
+//
+// # Options
+//
+// See [Options].
+//
+// # Baselines
+//
+// mean_values, duals. The linear bound is [lra.Problem.Bound].
+//
+// # Versions
+//
+// v0: first version.
+//
+// # Source
+//
+// P. Whittle, "Restless bandits: activity allocation in a changing world", J. Applied Probability
+// 25A, 1988 (the worth of a node with online arrivals). See also package lra.
+package pricing

@@ -1,0 +1,73 @@
+package pricing
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+)
+
+// source is what all tasks of one Open of k8s/LRAPricing-v0 share.
+type source struct {
+	*world.Source
+	period int
+	base   [lra.NumApps]float64 // prices at an action of 0
+}
+
+func newSource(o Options) (*source, error) {
+	if o.Period < 0 || o.Period > world.MaxSteps {
+		return nil, fmt.Errorf("%w: period is %d, want 0 to %d", envs.ErrInvalidOption, o.Period, world.MaxSteps)
+	}
+	src, err := world.NewSource(o.common())
+	if err != nil {
+		return nil, err
+	}
+	p := &source{Source: src, period: o.Period}
+	if p.period == 0 {
+		p.period = 1
+		if o.Arrivals == world.ArrivalsOnline {
+			p.period = onlinePeriod
+		}
+	}
+	p.base = meanValues(src.Kinds[0].Plan)
+	return p, nil
+}
+
+// meanValues returns for each application by how much a container of it raises the value of a
+// node, in the mean of the states that have one.
+func meanValues(m *lra.Model) (mean [lra.NumApps]float64) {
+	for a := range lra.NumApps {
+		n := 0
+		for s := range lra.State(lra.NumStates) {
+			if less := s.Remove(a); less != lra.NoState && m.Permits(s) {
+				mean[a] += m.Value[s] - m.Value[less]
+				n++
+			}
+		}
+		mean[a] /= float64(n)
+	}
+	return mean
+}
+
+// Begin implements [envs.Task].
+func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	if err := t.ep.Begin(ctx, c, rng); err != nil {
+		return err
+	}
+	t.node, t.rest, t.reward = 0, lra.Counts{}, t.src.Options.NewReward()
+	if t.ep.Online() {
+		rents(t.src.Kinds[0].Plan, t.worth)
+		return nil
+	}
+	for pod, a := range t.ep.Queue() {
+		if t.rest[a] == 0 {
+			t.first[a] = pod
+		}
+		t.rest[a]++
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package pricing
+
+import "github.com/kubernasium/kubernasium/envs/lra/world"
+
+// Options are the options of k8s/LRAPricing-v0.
+type Options struct {
+	Table           string `opt:"table,file" doc:"CSV file of the node table that prices are set against; empty generates one"`
+	world.Instances `opt:",squash"`
+	Nodes           int     `opt:"nodes" doc:"number of nodes"`
+	Containers      int     `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
+	MinContainers   int     `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
+	Arrivals        string  `opt:"arrivals" doc:"batch, or online: containers come and go"`
+	Load            float64 `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
+	Reward          string  `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
+	Period          int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
+}
+
+// DefaultOptions returns the defaults of k8s/LRAPricing-v0.
+func DefaultOptions() Options {
+	o := world.DefaultOptions()
+	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward}
+}
+
+// common returns the options as the world knows them.
+func (o *Options) common() world.Options {
+	w := world.DefaultOptions()
+	w.Table, w.Instances, w.Nodes, w.Containers, w.MinContainers = o.Table, o.Instances, o.Nodes, o.Containers, o.MinContainers
+	w.Arrivals, w.Load, w.Reward = o.Arrivals, o.Load, o.Reward
+	return w
+}

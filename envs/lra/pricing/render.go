@@ -1,0 +1,25 @@
+package pricing
+
+import (
+	"fmt"
+	"image"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+)
+
+var _ envs.Renderer = (*Task)(nil)
+
+// view describes the cluster to the renderers.
+func (t *Task) view() *world.View {
+	v := t.ep.View()
+	v.Title = fmt.Sprintf("prices %.2f  %s", t.pi, v.Title)
+	return v
+}
+
+// RenderANSI implements [envs.Renderer].
+func (t *Task) RenderANSI(*cluster.State) string { return t.view().Text() }
+
+// RenderRGB implements [envs.Renderer].
+func (t *Task) RenderRGB(*cluster.State) *image.RGBA { return t.view().Heat() }

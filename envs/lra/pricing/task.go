@@ -1,0 +1,148 @@
+package pricing
+
+import (
+	"context"
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Sizes of the spaces of k8s/LRAPricing-v0.
+const (
+	maxPriceAction = 1   // bound of the actions
+	priceScale     = 0.5 // throughput of a container that an action of 1 adds to a price
+	features       = lra.NumApps + 3
+	onlinePeriod   = 200 // containers that are placed at the same prices
+)
+
+// prices sets pi to the prices that an action stands for.
+func (p *source) prices(pi *[lra.NumApps]float64, action []float32) {
+	for a := range pi {
+		pi[a] = p.base[a] + priceScale*float64(action[a])
+	}
+}
+
+// action is the inverse of prices, as far as actions reach.
+func (p *source) action(dst []float32, pi *[lra.NumApps]float64) {
+	for a, v := range pi {
+		dst[a] = float32(min(max((v-p.base[a])/priceScale, -maxPriceAction), maxPriceAction))
+	}
+}
+
+// Task is the environment of k8s/LRAPricing-v0: an action is a price of a container of
+// each application. A batch is placed node by node: the next gets the containers, of those left,
+// whose value less their prices is highest. A container that arrives goes where the node, with
+// what is to come to it at the prices, gains most in worth. It implements [envs.Task].
+type Task struct {
+	src    *source
+	ep     *world.Episode
+	reward world.Reward
+
+	pi    [lra.NumApps]float64
+	worth *[lra.NumStates]float64 // online: of a node and what is to come to it; nil with a batch
+
+	node   int              // batch: the next to fill
+	first  [lra.NumApps]int // batch: the first pod of each application that is not bound
+	rest   lra.Counts       // batch: containers that are not bound
+	placed []cluster.Op
+}
+
+var (
+	_ envs.Task       = (*Task)(nil)
+	_ envs.InfoWriter = (*Task)(nil)
+	_ envs.Limiter    = (*Task)(nil)
+)
+
+func newTask(src *source) *Task {
+	t := &Task{src: src, ep: world.NewEpisode(src.Source)}
+	if t.ep.Online() {
+		t.worth = new([lra.NumStates]float64)
+	}
+	return t
+}
+
+// MaxEpisodeSteps implements [envs.Limiter].
+func (t *Task) MaxEpisodeSteps() int {
+	if !t.ep.Online() {
+		return 0
+	}
+	return (t.src.Options.Containers + t.src.period - 1) / t.src.period
+}
+
+// Spaces implements [envs.Task].
+func (t *Task) Spaces() (obs, act space.Space) {
+	actions := lra.NumApps
+	if t.ep.Online() {
+		actions += rateActions
+	}
+	return space.NewBox(0, 1, features), space.NewBox(-maxPriceAction, maxPriceAction, actions)
+}
+
+// Apply implements [envs.Task].
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	t.src.prices(&t.pi, action)
+	if t.ep.Online() {
+		return t.applyArrivals(ctx, c, action[lra.NumApps:])
+	}
+	before := t.ep.Value
+	t.placed = t.placed[:0]
+	for range t.src.period {
+		if t.node == len(t.ep.Placement()) || t.rest.Total() == 0 {
+			break
+		}
+		t.fillNode()
+	}
+	if err := c.Apply(ctx, t.placed); err != nil {
+		return envs.Outcome{}, err
+	}
+	end := t.rest.Total() == 0
+	if end {
+		t.ep.Finish()
+	}
+	return t.outcome(before, end), nil
+}
+
+// fillNode fills the next node, so that the nodes after it have room for the rest.
+func (t *Task) fillNode() {
+	m := t.src.Kinds[0].Plan
+	s := bestFill(m, t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(len(t.ep.Placement())-t.node-1))
+	for a, k := range s.Counts() {
+		for range k {
+			t.placed = append(t.placed, cluster.Op{Kind: cluster.Bind, Pod: int32(t.first[a]), Node: int32(t.node)})
+			t.first[a]++
+		}
+		t.rest[a] -= k
+	}
+	t.ep.Fill(t.node, s)
+	t.node++
+}
+
+// bestFill returns the state, of at least low containers and within rest, whose value less the
+// prices of its containers is highest.
+func bestFill(m *lra.Model, rest lra.Counts, pi *[lra.NumApps]float64, low int) lra.State {
+	best, bestWorth := lra.NoState, math.Inf(-1)
+	for s := range lra.State(lra.NumStates) {
+		if s.Total() < low {
+			continue
+		}
+		worth, ok := m.Value[s], true
+		for a, k := range s.Counts() {
+			if k > rest[a] {
+				ok = false
+				break
+			}
+			worth -= pi[a] * float64(k)
+		}
+		if ok && worth > bestWorth {
+			best, bestWorth = s, worth
+		}
+	}
+	return best
+}
+
+// Info implements [envs.InfoWriter].
+func (t *Task) Info(_ *cluster.State, dst []float64) { t.ep.Info(dst) }

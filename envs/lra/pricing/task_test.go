@@ -1,0 +1,50 @@
+package pricing_test
+
+import (
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
+	_ "github.com/kubernasium/kubernasium/envs/lra/pricing"
+)
+
+const id = "k8s/LRAPricing-v0"
+
+func TestContract(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts map[string]any
+	}{
+		{"pricing", map[string]any{"nodes": 12, "containers": 90, "min_containers": 60}},
+		{"pricing, online", map[string]any{"nodes": 12, "containers": 60, "arrivals": "online", "period": 7, "reward": "gap"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			steps := 600
+			if testing.Short() {
+				steps = 150
+				if tc.opts["arrivals"] == "online" { // a step takes sweeps over all states
+					steps = 20
+				}
+			}
+			envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Options: tc.opts, Steps: steps})
+		})
+	}
+}
+
+func TestInvalidOptions(t *testing.T) {
+	envstest.CheckInvalid(t, id, map[string]any{"reward": "gap"}, "reward gap is of online arrivals only")
+	envstest.CheckInvalid(t, id, map[string]any{"period": -1}, "period is -1, want 0 to 1000000")
+}
+
+// TestGoldenEpisodes pins episodes: a change of any law, draw or feature shows here and must be
+// meant.
+func TestGoldenEpisodes(t *testing.T) {
+	for name, opts := range map[string]map[string]any{
+		"batch":  {"nodes": 6, "containers": 40, "table_seed": 5},
+		"online": {"nodes": 3, "containers": 12, "arrivals": "online", "period": 3},
+	} {
+		v := envstest.Open(t, id, 1, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
+		envstest.Golden(t, name, envstest.Sampled(t, v, 42))
+	}
+}

@@ -1,0 +1,60 @@
+package world
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
+
+// Size of a container and, times the slots, of a node.
+const (
+	containerMilliCPU = 2000
+	containerMemory   = 8 << 30
+)
+
+// addNodes appends the ops that make the nodes.
+func (e *Episode) addNodes(c cluster.Cluster, ops []cluster.Op) []cluster.Op {
+	if e.meta == nil {
+		e.meta = Intern(c, len(e.x))
+	}
+	for i, k := range e.src.Class {
+		ops = append(ops, AddNode(e.meta[i], e.src.Kinds[k].Plan.Class.Slots))
+	}
+	return ops
+}
+
+// Intern enters and returns the metadata of n nodes and of the applications.
+func Intern(c cluster.Cluster, n int) []int32 {
+	meta := make([]int32, 0, n+lra.NumApps)
+	for i := range n {
+		meta = append(meta, c.State().Intern(cluster.Meta{Name: "node-" + strconv.Itoa(i)}))
+	}
+	for _, app := range lra.Apps {
+		meta = append(meta, c.State().Intern(cluster.Meta{Name: app}))
+	}
+	return meta
+}
+
+// AddNode returns the op that makes a node.
+func AddNode(meta int32, slots int) cluster.Op {
+	return cluster.Op{
+		Kind: cluster.AddNode, Meta: meta, MaxPods: int32(slots),
+		Resources: cluster.Resources{MilliCPU: int64(slots) * containerMilliCPU, MemoryBytes: int64(slots) * containerMemory},
+	}
+}
+
+// addPod returns the op that makes the pod of a container.
+func (e *Episode) addPod(pod, app int, lifetime time.Duration) cluster.Op {
+	return AddPod(pod, e.meta[len(e.x)+app], lifetime)
+}
+
+// AddPod returns the op that makes the pod of a container with the metadata of its application; a
+// lifetime of 0 is for ever.
+func AddPod(pod int, meta int32, lifetime time.Duration) cluster.Op {
+	return cluster.Op{
+		Kind: cluster.AddPod, Pod: int32(pod), Meta: meta, Duration: lifetime,
+		Resources: cluster.Resources{MilliCPU: containerMilliCPU, MemoryBytes: containerMemory},
+	}
+}

@@ -1,0 +1,22 @@
+package world
+
+// A Reward pays what the steps of an episode earn: at once, or all of it at the end.
+type Reward struct {
+	terminal bool
+	earned   float64
+}
+
+// NewReward returns the Reward of an episode.
+func (o *Options) NewReward() Reward { return Reward{terminal: o.Reward == RewardTerminal} }
+
+// Pay returns the reward of a step that earned so much.
+func (r *Reward) Pay(earned float64, end bool) float64 {
+	if !r.terminal {
+		return earned
+	}
+	r.earned += earned
+	if !end {
+		return 0
+	}
+	return r.earned
+}
