@@ -25,11 +25,3 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c.ops = nil
 	return &c
 }
-
-// clone returns a copy that shares what boards do not change.
-func (b *board) clone() board {
-	c := *b
-	c.nodes, c.free, c.sorted = slices.Clone(b.nodes), slices.Clone(b.free), slices.Clone(b.sorted)
-	c.tags, c.counts, c.freeOf = slices.Clone(b.tags), slices.Clone(b.counts), slices.Clone(b.freeOf)
-	return c
-}

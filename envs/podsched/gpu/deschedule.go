@@ -244,14 +244,3 @@ func (s *Simulation) fragVictim(n int32, pods []int) int {
 	}
 	return victim
 }
-
-// without returns n·F of node i without a pod of class c on the given devices.
-func (b *board) without(c *class, i int32, devices uint64) int64 {
-	free := slices.Clone(b.devicesOf(i))
-	for d := devices; d != 0; d &= d - 1 {
-		free[lowest(d)] += c.MilliGPU
-	}
-	sortDown(free)
-	n := &b.nodes[i]
-	return b.frag.of(n.cpu+c.MilliCPU, n.model, free)
-}

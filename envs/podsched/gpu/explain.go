@@ -76,13 +76,3 @@ func formatDevices(devices uint64) string {
 	}
 	return text
 }
-
-// scoreNodes makes a sum of plugins a plugin.
-func (w *weighted) scoreNodes(c *class, nodes []int32, scores []int64) {
-	w.nodes = append(w.nodes[:0], nodes...)
-	if len(nodes) == 0 {
-		return
-	}
-	w.sum(c)
-	copy(scores, w.sums)
-}

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -129,12 +128,6 @@ func (f *fragmenter) amount(frag int64) float64 {
 	}
 	return float64(frag) / float64(f.total)
 }
-
-// score returns FGD's score of a change of the fragmentation by so many thousandths of a GPU:
-// 100 times the sigmoid of what it takes away, in GPUs, truncated.
-func score(less float64) int64 { return int64(sigmoid(less/wholeGPU) * 100) }
-
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // The kinds of fragment that the reference sums apart.
 const (

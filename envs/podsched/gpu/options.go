@@ -79,25 +79,6 @@ func DefaultOptions() Options {
 	}
 }
 
-// weights returns what each part of the reward counts.
-func (o *Options) weights() (w rewardWeights) {
-	switch o.Reward {
-	case RewardAllocation:
-		w.alloc = 1
-	case RewardFragmentation:
-		w.frag = 1
-	case RewardScarcity:
-		w.alloc, w.scarcity = 1, 1
-	case RewardWaiting:
-		w.waiting = 1
-	case RewardWeighted:
-		w = rewardWeights{o.AllocWeight, o.FragWeight, o.ScarcityWeight, o.WaitingWeight}
-	}
-	return w
-}
-
-type rewardWeights struct{ alloc, frag, scarcity, waiting float64 }
-
 // check reports the first option that is out of its range.
 func (o *Options) check() error {
 	if err := envs.CheckOptions(

@@ -1,52 +1,11 @@
 package gpu
 
 import (
-	"fmt"
+	"math"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
-
-// balanced is NodeResourcesBalancedAllocation of CPU and memory, which kube-scheduler skips for
-// pods that request neither.
-func balanced(b *board, c *class, i int32) (int64, uint64) {
-	if c.MilliCPU == 0 && c.MemoryMiB == 0 {
-		return 0, 0
-	}
-	cpu, mem := b.resources(c, i)
-	return kubescore.BalancedAllocation(cpu, mem), 0
-}
-
-// score returns the function of a strategy of NodeResourcesFit.
-func (s *Strategy) score() (scoreFunc, error) {
-	if s == nil {
-		s = &Strategy{Type: "LeastAllocated", CPUWeight: 1, MemoryWeight: 1}
-	}
-	var of func(r ...kubescore.Resource) int64
-	switch s.Type {
-	case "LeastAllocated":
-		of = kubescore.LeastAllocated
-	case "MostAllocated":
-		of = kubescore.MostAllocated
-	case "RequestedToCapacityRatio":
-		for k, p := range s.Shape {
-			if p.Utilization < 0 || p.Utilization > 100 || p.Score < 0 || p.Score > 10 || k > 0 && p.Utilization <= s.Shape[k-1].Utilization {
-				return nil, fmt.Errorf("gpu: shape point %+v of RequestedToCapacityRatio, want utilizations that rise from 0 to 100 and scores from 0 to 10", p)
-			}
-		}
-		if len(s.Shape) == 0 {
-			return nil, fmt.Errorf("gpu: RequestedToCapacityRatio without a shape")
-		}
-		of = func(r ...kubescore.Resource) int64 { return kubescore.RequestedToCapacityRatio(s.Shape, r...) }
-	default:
-		return nil, fmt.Errorf("gpu: scoring strategy %q, want LeastAllocated, MostAllocated or RequestedToCapacityRatio", s.Type)
-	}
-	return func(b *board, c *class, i int32) (int64, uint64) {
-		cpu, mem := b.nonZeroResources(c, i)
-		cpu.Weight, mem.Weight = s.CPUWeight, s.MemoryWeight
-		return of(cpu, mem), 0
-	}, nil
-}
 
 // stretched scales the scores of the nodes to 0 … 100, as BestFit does.
 type stretched struct{ plugin }
@@ -94,5 +53,137 @@ func (s *weighedScores) scoreNodes(c *class, nodes []int32, scores []int64) {
 	s.weigh(c)
 	for k, i := range nodes {
 		scores[k] = int64(100 * s.value(c, i, &row[i]))
+	}
+}
+
+// preferences are what a class of pods prefers, by node; nil is nothing.
+type preferences struct {
+	taints   []int64 // taints PreferNoSchedule that it does not tolerate
+	affinity []int64 // weights of the preferred terms of its node affinity that the node matches
+	images   []int64 // scores of ImageLocality
+	spread   []spreadConstraint
+}
+
+// spreadConstraint is a topology spread constraint ScheduleAnyway.
+type spreadConstraint struct {
+	counter int32   // of the pods that it spreads
+	domain  []int32 // by node; -1: the node lacks the key; nil: each node is one
+	domains int     // that there are; 0 with nil
+	maxSkew int
+	system  bool // a default: a node may lack the key
+}
+
+// scoreNodes makes a score of single nodes a plugin.
+func (s *scored) scoreNodes(c *class, nodes []int32, scores []int64) {
+	row := s.row(c)
+	for k, i := range nodes {
+		scores[k] = row[i].score
+	}
+}
+
+// kubeDefaultPlugins are the score plugins that kube-scheduler has on by default, but for
+// InterPodAffinity: no pod has such terms.
+func kubeDefaultPlugins(b *board) []weightedPlugin {
+	return []weightedPlugin{
+		{newScored(b, kubeResources), 1}, // LeastAllocated and BalancedAllocation, weighted already
+		{taintToleration{}, kubescore.TaintTolerationWeight},
+		{nodeAffinity{}, kubescore.NodeAffinityWeight},
+		{&podTopologySpread{b: b}, kubescore.PodTopologySpreadWeight},
+		{imageLocality{}, kubescore.ImageLocalityWeight},
+	}
+}
+
+type taintToleration struct{}
+
+func (taintToleration) scoreNodes(c *class, nodes []int32, scores []int64) {
+	gather(c.prefers, func(p *preferences) []int64 { return p.taints }, nodes, scores)
+	kubescore.Normalize(scores, true)
+}
+
+type nodeAffinity struct{}
+
+func (nodeAffinity) scoreNodes(c *class, nodes []int32, scores []int64) {
+	gather(c.prefers, func(p *preferences) []int64 { return p.affinity }, nodes, scores)
+	kubescore.Normalize(scores, false)
+}
+
+type imageLocality struct{}
+
+func (imageLocality) scoreNodes(c *class, nodes []int32, scores []int64) {
+	gather(c.prefers, func(p *preferences) []int64 { return p.images }, nodes, scores)
+}
+
+// gather writes what a class has for each of the nodes, 0 where it has nothing.
+func gather(p *preferences, of func(p *preferences) []int64, nodes []int32, scores []int64) {
+	clear(scores)
+	if p == nil || of(p) == nil {
+		return
+	}
+	values := of(p)
+	for k, i := range nodes {
+		scores[k] = values[i]
+	}
+}
+
+// podTopologySpread spreads pods by their constraints.
+type podTopologySpread struct {
+	b      *board
+	raw    []float64
+	counts []int64 // by domain
+	seen   []bool
+}
+
+func (s *podTopologySpread) scoreNodes(c *class, nodes []int32, scores []int64) {
+	clear(scores)
+	if c.prefers == nil || len(c.prefers.spread) == 0 {
+		return // kube-scheduler skips the plugin
+	}
+	s.raw = slices.Grow(s.raw[:0], len(nodes))[:len(nodes)]
+	clear(s.raw)
+	for i := range c.prefers.spread {
+		s.add(&c.prefers.spread[i], nodes)
+	}
+	for k, x := range s.raw {
+		scores[k] = kubescore.SpreadIgnored
+		if !math.IsNaN(x) {
+			scores[k] = int64(math.Round(x))
+		}
+	}
+	kubescore.NormalizeSpread(scores)
+}
+
+// add adds a constraint to the raw scores. NaN marks a node that lacks its key.
+func (s *podTopologySpread) add(sc *spreadConstraint, nodes []int32) {
+	pods := s.b.counts[int(sc.counter)*len(s.b.nodes):][:len(s.b.nodes)]
+	if sc.domain == nil {
+		base := kubescore.SpreadTerm(0, len(nodes), sc.maxSkew)
+		weight := kubescore.SpreadTerm(1, len(nodes), sc.maxSkew) - base
+		for k, i := range nodes {
+			s.raw[k] += float64(float64(pods[i])*weight) + base
+		}
+		return
+	}
+	s.counts, s.seen = slices.Grow(s.counts[:0], sc.domains)[:sc.domains], slices.Grow(s.seen[:0], sc.domains)[:sc.domains]
+	clear(s.counts)
+	clear(s.seen)
+	for i, d := range sc.domain {
+		if d >= 0 {
+			s.counts[d] += int64(pods[i])
+		}
+	}
+	domains := 0
+	for _, i := range nodes {
+		if d := sc.domain[i]; d >= 0 && !s.seen[d] {
+			s.seen[d] = true
+			domains++
+		}
+	}
+	for k, i := range nodes {
+		switch d := sc.domain[i]; {
+		case d >= 0:
+			s.raw[k] += kubescore.SpreadTerm(s.counts[d], domains, sc.maxSkew)
+		case !sc.system:
+			s.raw[k] = math.NaN()
+		}
 	}
 }

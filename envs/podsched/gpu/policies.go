@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -53,4 +54,119 @@ func policyByName(name string) (*policy, error) {
 		}
 	}
 	return nil, fmt.Errorf("gpu: policy %q, want one of %s", name, strings.Join(PolicyNames(), ", "))
+}
+
+// A placer chooses where pods go. It belongs to one board.
+type placer interface {
+	// choose returns the node and the devices for a pod of class c, or node -1 if it fits
+	// nowhere.
+	choose(c *class) (node int32, devices uint64)
+}
+
+// scored chooses the node of the highest score, of equal ones the first. It remembers the
+// scores of each class until the node changes.
+type scored struct {
+	b     *board
+	score scoreFunc
+	rows  [][]entry // by class, by node
+}
+
+type entry struct {
+	version uint64 // of the node when the rest was true
+	devices uint64
+	score   int64 // -1: the pod does not fit
+}
+
+const noFit = -1
+
+func newScored(b *board, score scoreFunc) *scored { return &scored{b: b, score: score} }
+
+// row returns the present scores of all nodes for class c.
+func (s *scored) row(c *class) []entry {
+	n := len(s.b.nodes)
+	for int(c.id) >= len(s.rows) {
+		s.rows = append(s.rows, nil)
+	}
+	if len(s.rows[c.id]) < n {
+		s.rows[c.id] = make([]entry, n)
+	}
+	row := s.rows[c.id][:n]
+	for i := range row {
+		if e := &row[i]; e.version != s.b.nodes[i].version {
+			e.version, e.score = s.b.nodes[i].version, noFit
+			if s.b.fits(c, int32(i)) {
+				e.score, e.devices = s.score(s.b, c, int32(i))
+			}
+		}
+	}
+	return row
+}
+
+func (s *scored) choose(c *class) (node int32, devices uint64) {
+	node = -1
+	best := int64(noFit)
+	row := s.row(c)
+	for i := range row {
+		if row[i].score > best {
+			node, best = int32(i), row[i].score
+		}
+	}
+	if node < 0 {
+		return -1, 0
+	}
+	return node, row[node].devices
+}
+
+// intner draws a number from 0 to n-1. Both generators of the standard library are one.
+type intner func(n int) int
+
+// random chooses a node at random among those that fit, and a device likewise for a pod that
+// shares one.
+type random struct {
+	*scored
+	draw intner
+}
+
+func newRandom(b *board, draw intner) *random { return &random{newScored(b, anyNode), draw} }
+
+func (r *random) choose(c *class) (node int32, devices uint64) {
+	row := r.row(c)
+	fitting := 0
+	for i := range row {
+		if row[i].score != noFit {
+			fitting++
+		}
+	}
+	if fitting == 0 {
+		return -1, 0
+	}
+	k := r.draw(fitting)
+	for i := range row {
+		if row[i].score == noFit {
+			continue
+		}
+		if k == 0 {
+			return int32(i), randomDevice(r.b, c, int32(i), r.draw)
+		}
+		k--
+	}
+	return -1, 0
+}
+
+// randomDevice returns one of the devices that fit, for a pod that shares one, and else the
+// first.
+func randomDevice(b *board, c *class, i int32, draw intner) uint64 {
+	if !c.sharing() {
+		return b.tightest(c, i)
+	}
+	var fitting uint64
+	for d, f := range b.devicesOf(i) {
+		if f >= c.MilliGPU {
+			fitting |= 1 << d
+		}
+	}
+	for range draw(bits.OnesCount64(fitting)) {
+		fitting &= fitting - 1
+	}
+	return fitting & -fitting
 }

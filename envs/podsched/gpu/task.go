@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -89,84 +88,6 @@ func (t *Task) Spaces() (obs, act space.Space) {
 			space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, n)})
 	}
 	return d, space.Discrete{N: actions}
-}
-
-// Begin implements [envs.Task].
-func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
-	t.seed = rng.Uint64()
-	t.src.draw(t.seed, &t.in)
-	t.nodes = t.nodes[:0]
-	for _, i := range t.in.nodes {
-		t.nodes = append(t.nodes, t.src.nodes[i])
-	}
-	t.board.reset(t.nodes, t.src.cat, t.in.outlook.frag)
-	t.reset()
-	t.create(c.State())
-	if err := t.prefill(c.State()); err != nil {
-		return err
-	}
-	return t.advance(ctx, c)
-}
-
-// reset forgets the last episode.
-func (t *Task) reset() {
-	top := int(math.Ceil(100 * max(t.opts.LoadEnd, DefaultRatio)))
-	if t.curve == nil {
-		t.curve = newCurve(top, 0)
-	}
-	t.curve.reset(t.board.size.milliGPU)
-	t.watch.reset(t.nodeFeatures(), len(t.nodes))
-	if t.opts.Edges == EdgesModel {
-		t.watch.edges = rings(t.watch.edges[:0], t.board.nodes)
-	}
-	t.next, t.current, t.pos, t.freed = 0, -1, 0, 0
-	t.queue, t.due, t.running = t.queue[:0], t.due[:0], t.running[:0]
-	t.defers = slices.Grow(t.defers[:0], len(t.in.arrivals))[:len(t.in.arrivals)]
-	clear(t.defers)
-	clear(t.blocked)
-	t.arrived, t.placedPods, t.failed = 0, 0, 0
-	t.waited, t.completed, t.busy, t.waiting = 0, 0, 0, 0
-	t.planned = -1
-	t.ops = t.ops[:0]
-}
-
-// create adds the ops that make the nodes.
-func (t *Task) create(s *cluster.State) {
-	for k, i := range t.in.nodes {
-		n := &t.nodes[k]
-		if t.metas[i] < 0 {
-			t.metas[i] = s.Intern(cluster.Meta{Name: n.Name, GPUModel: n.Model})
-		}
-		op := cluster.Op{
-			Kind: cluster.AddNode, Node: int32(k), Meta: t.metas[i], MaxPods: int32(t.board.nodes[k].maxPods), GPUs: uint8(n.GPUs),
-			Resources: cluster.Resources{MilliCPU: n.MilliCPU, MemoryBytes: n.MemoryMiB * bytesMiB},
-		}
-		if n.GPUs > 0 {
-			op.MilliGPU = wholeGPU
-		}
-		t.ops = append(t.ops, op)
-	}
-}
-
-// prefill places pods until option load_start is reached.
-func (t *Task) prefill(s *cluster.State) error {
-	if t.opts.LoadStart == 0 {
-		return nil
-	}
-	p, err := t.placer(t.opts.Prefill)
-	if err != nil {
-		return err
-	}
-	for target := t.opts.LoadStart * float64(t.board.size.milliGPU); float64(t.arrived) < target && t.next < len(t.in.arrivals); {
-		pod := t.arrive(s)
-		if node, devices := p.choose(t.class(pod)); node >= 0 {
-			t.bind(s, pod, node, devices)
-			t.note()
-		} else {
-			t.fail(pod)
-		}
-	}
-	return nil
 }
 
 // class returns the class of a pod.
@@ -263,34 +184,6 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		return envs.Outcome{}, err
 	}
 	return envs.Outcome{Reward: t.reward(before, after), Terminated: t.current < 0}, nil
-}
-
-// measures are what rewards are made of.
-type measures struct{ alloc, frag, shortage, waiting float64 }
-
-// percent is of the cluster's GPUs.
-func (t *Task) percent(milliGPU float64) float64 {
-	return 100 * milliGPU / float64(t.board.size.milliGPU)
-}
-
-func (t *Task) measure() measures {
-	m := measures{alloc: t.percent(float64(t.board.used.milliGPU)), waiting: t.waiting}
-	if t.weights.frag != 0 {
-		m.frag = t.percent(t.board.frag.amount(t.board.wasted))
-	}
-	if t.weights.scarcity != 0 {
-		m.shortage = t.percent(t.in.outlook.reserve.shortage(&t.board))
-	}
-	return m
-}
-
-// waitingScale is the number of pod seconds of waiting that a reward of -1 stands for.
-const waitingScale = 1000
-
-func (t *Task) reward(before, after measures) float64 {
-	w := &t.weights
-	return w.alloc*(after.alloc-before.alloc) - w.frag*(after.frag-before.frag) -
-		w.scarcity*(after.shortage-before.shortage) - w.waiting*(t.waiting-before.waiting)/waitingScale
 }
 
 // possible reports whether a pod fits some node. It remembers the classes that do not until a

@@ -1,67 +1,10 @@
 package gpu
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 )
-
-// modelTable numbers GPU models.
-type modelTable struct{ names []string }
-
-// add enters a model; "" is none.
-func (m *modelTable) add(name string) error {
-	if name == "" || slices.Contains(m.names, name) {
-		return nil
-	}
-	if len(m.names) == maxModels {
-		return fmt.Errorf("gpu: model %q is one more than the %d that are possible", name, maxModels)
-	}
-	m.names = append(m.names, name)
-	return nil
-}
-
-// index returns the number of a model, or -1.
-func (m *modelTable) index(name string) int8 { return int8(slices.Index(m.names, name)) }
-
-// set returns the models of a gpu_spec as bits. Models that no node has are none.
-func (m *modelTable) set(spec string) uint64 {
-	if spec == "" {
-		return ^uint64(0)
-	}
-	var set uint64
-	for _, name := range splitModels(spec) {
-		if i := m.index(name); i >= 0 {
-			set |= 1 << i
-		}
-	}
-	return set
-}
-
-// class is a shape as a board sees it. Its id is its place in a catalogue.
-type class struct {
-	Shape
-	id      int32
-	kind    int32   // classes that differ in memory and models only are of one kind
-	models  uint64  // bits of the models that it may run on
-	allowed []bool  // by node; nil is all
-	tag     int32   // of GpuClustering: 0 shares a device, n has n devices whole; -1 none
-	counted []int32 // counters of topology spread that its pods count in
-	prefers *preferences
-
-	// Beyond the requests, for the strategies of NodeResourcesFit; see Request.
-	extraCPU, extraMem int64
-}
-
-func newClass(s Shape, id int32, m *modelTable) class {
-	c := class{Shape: s, id: id, models: m.set(s.Models), tag: s.GPUs}
-	if s.GPUs == 0 {
-		c.tag = -1
-	} else if s.sharing() {
-		c.tag = 0
-	}
-	return c
-}
 
 // board holds what is free on each node, in arrays for the speed of policies.
 type board struct {
@@ -264,4 +207,61 @@ func firstFit(free []int32, c *class) uint64 {
 		}
 	}
 	return devices
+}
+
+// refusal says why a pod of class c does not fit node i, or "".
+func (b *board) refusal(c *class, i int32) string {
+	n := &b.nodes[i]
+	var lacks []string
+	if c.MilliCPU > n.cpu {
+		lacks = append(lacks, "cpu")
+	}
+	if c.MemoryMiB > n.mem {
+		lacks = append(lacks, "memory")
+	}
+	if n.pods >= n.maxPods {
+		lacks = append(lacks, "pods")
+	}
+	if c.GPUs > 0 {
+		switch {
+		case n.model < 0 || n.devices == 0:
+			return "no GPU"
+		case c.models>>n.model&1 == 0:
+			return "another GPU model"
+		case c.GPUs > n.devices || b.sorted[n.first+c.GPUs-1] < c.MilliGPU:
+			lacks = append(lacks, "gpu")
+		}
+	}
+	if lacks == nil {
+		return ""
+	}
+	return "insufficient " + strings.Join(lacks, ", ")
+}
+
+// clone returns a copy that shares what boards do not change.
+func (b *board) clone() board {
+	c := *b
+	c.nodes, c.free, c.sorted = slices.Clone(b.nodes), slices.Clone(b.free), slices.Clone(b.sorted)
+	c.tags, c.counts, c.freeOf = slices.Clone(b.tags), slices.Clone(b.counts), slices.Clone(b.freeOf)
+	return c
+}
+
+// without returns n·F of node i without a pod of class c on the given devices.
+func (b *board) without(c *class, i int32, devices uint64) int64 {
+	free := slices.Clone(b.devicesOf(i))
+	for d := devices; d != 0; d &= d - 1 {
+		free[lowest(d)] += c.MilliGPU
+	}
+	sortDown(free)
+	n := &b.nodes[i]
+	return b.frag.of(n.cpu+c.MilliCPU, n.model, free)
+}
+
+// deviceList lists the bits set.
+func deviceList(devices uint64) []int {
+	var list []int
+	for d := devices; d != 0; d &= d - 1 {
+		list = append(list, lowest(d))
+	}
+	return list
 }

@@ -1,11 +1,14 @@
 package balance
 
 import (
+	"context"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
 const (
@@ -123,4 +126,69 @@ func (in *instance) drawRequests() cluster.Resources {
 		return cluster.Resources{MilliCPU: pick(mixedCPU), MemoryBytes: pick(mixedMemory)}
 	}
 	return equalPod
+}
+
+// Begin implements [envs.Task].
+func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	t.in.draw(rng.Uint64())
+	return t.begin(ctx, c)
+}
+
+// begin starts the episode of the instance.
+func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
+	t.phase, t.phasePods, t.offered, t.first = 0, 0, cluster.Resources{}, 0
+	t.stats = stats{}
+	if t.original != nil {
+		t.original.Reset()
+	}
+	if err := t.addNodes(ctx, c); err != nil {
+		return err
+	}
+	t.cur = noPod
+	_, _, err := t.next(ctx, c)
+	return err
+}
+
+// addNodes adds the instance's nodes.
+func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
+	if t.nodeMeta == nil {
+		for i := range t.in.nodes {
+			t.nodeMeta = append(t.nodeMeta, c.State().Intern(nodeMeta(i, t.opts.ServersPerRack)))
+		}
+	}
+	t.noteSizes()
+	t.ops = t.ops[:0]
+	for i, r := range t.in.nodes {
+		op := cluster.Op{Kind: cluster.AddNode, Meta: t.nodeMeta[i], Resources: r, MaxPods: maxPods}
+		if t.opts.Overcommit {
+			op.Resources = cluster.Resources{MilliCPU: cluster.MaxAmount, MemoryBytes: cluster.MaxAmount}
+			op.MaxPods = 0
+		}
+		t.ops = append(t.ops, op)
+	}
+	return c.Apply(ctx, t.ops)
+}
+
+// noteSizes notes what follows from the sizes of the nodes.
+func (t *Task) noteSizes() {
+	t.capacity, t.largest = cluster.Resources{}, cluster.Resources{}
+	clear(t.scratch.rackCapacity)
+	for i, r := range t.in.nodes {
+		t.invCPU[i], t.invMemory[i] = 1/float64(r.MilliCPU), 1/float64(r.MemoryBytes)
+		t.capacity.MilliCPU += r.MilliCPU
+		t.capacity.MemoryBytes += r.MemoryBytes
+		t.largest.MilliCPU = max(t.largest.MilliCPU, r.MilliCPU)
+		t.largest.MemoryBytes = max(t.largest.MemoryBytes, r.MemoryBytes)
+		t.scratch.rackCapacity[t.rackOf[i]] += float64(r.MilliCPU)
+	}
+}
+
+// nodeMeta returns the metadata of node i.
+func nodeMeta(i, serversPerRack int) cluster.Meta {
+	name := "worker-" + strconv.Itoa(i)
+	return cluster.Meta{Name: name, Labels: []cluster.Label{
+		{Key: "kubernetes.io/hostname", Value: name},
+		{Key: topology.RackLabel, Value: topology.RackName(i, serversPerRack)},
+		{Key: topology.ServerLabel, Value: topology.ServerName(i, serversPerRack)},
+	}}
 }

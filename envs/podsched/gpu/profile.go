@@ -1,0 +1,190 @@
+package gpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+)
+
+// A plugin scores the nodes where a pod fits, from 0 to 100, into scores.
+type plugin interface {
+	scoreNodes(c *class, nodes []int32, scores []int64)
+}
+
+type weightedPlugin struct {
+	plugin
+	weight int64
+}
+
+// weighted chooses the node with the highest sum of weighted scores of plugins, of equal ones
+// the first, as kube-scheduler does but for its ties.
+type weighted struct {
+	fitting *scored
+	plugins []weightedPlugin
+	device  func(b *board, c *class, i int32) uint64
+	nodes   []int32
+	scores  []int64
+	sums    []int64
+}
+
+func newWeighted(b *board, plugins []weightedPlugin, device func(b *board, c *class, i int32) uint64) *weighted {
+	return &weighted{fitting: newScored(b, anyNode), plugins: plugins, device: device}
+}
+
+func (w *weighted) choose(c *class) (node int32, devices uint64) {
+	w.nodes = w.nodes[:0]
+	row := w.fitting.row(c)
+	for i := range row {
+		if row[i].score != noFit {
+			w.nodes = append(w.nodes, int32(i))
+		}
+	}
+	if len(w.nodes) == 0 {
+		return -1, 0
+	}
+	node = w.nodes[0]
+	if len(w.nodes) > 1 {
+		w.sum(c)
+		best := int64(math.MinInt64)
+		for k, s := range w.sums[:len(w.nodes)] {
+			if s > best {
+				node, best = w.nodes[k], s
+			}
+		}
+	}
+	return node, w.device(w.fitting.b, c, node)
+}
+
+// sum sums the plugins' scores of w.nodes in w.sums.
+func (w *weighted) sum(c *class) {
+	for len(w.sums) < len(w.nodes) {
+		w.sums, w.scores = append(w.sums, 0), append(w.scores, 0)
+	}
+	sums, scores := w.sums[:len(w.nodes)], w.scores[:len(w.nodes)]
+	clear(sums)
+	for _, p := range w.plugins {
+		p.scoreNodes(c, w.nodes, scores)
+		for k, s := range scores {
+			sums[k] += p.weight * s
+		}
+	}
+}
+
+// Profile says by which plugins nodes are scored.
+type Profile struct {
+	Plugins []ScorePlugin
+	Devices string // the policy that chooses devices: one of PolicyNames, or WorstFit
+}
+
+// WorstFit chooses, for a pod that shares a device, that with the most free.
+const WorstFit = "WorstFit"
+
+// ScorePlugin is a plugin with its weight: a policy of PolicyNames, one of kube-scheduler's in
+// [KubePlugins], or Simon, the score of Alibaba's open-simulator.
+type ScorePlugin struct {
+	Name     string
+	Weight   int64
+	Strategy *Strategy // of NodeResourcesFit; nil is LeastAllocated
+}
+
+// Strategy is the scoring strategy of NodeResourcesFit.
+type Strategy struct {
+	Type                    string // LeastAllocated, MostAllocated or RequestedToCapacityRatio
+	CPUWeight, MemoryWeight int64
+	Shape                   []kubescore.ShapePoint // of RequestedToCapacityRatio
+}
+
+// KubePlugins are kube-scheduler's score plugins with their default weights.
+var KubePlugins = []ScorePlugin{
+	{Name: "TaintToleration", Weight: kubescore.TaintTolerationWeight},
+	{Name: "NodeAffinity", Weight: kubescore.NodeAffinityWeight},
+	{Name: "NodeResourcesFit", Weight: kubescore.NodeResourcesFitWeight},
+	{Name: "PodTopologySpread", Weight: kubescore.PodTopologySpreadWeight},
+	{Name: "NodeResourcesBalancedAllocation", Weight: kubescore.BalancedAllocationWeight},
+	{Name: "ImageLocality", Weight: kubescore.ImageLocalityWeight},
+}
+
+// placer makes the plugins of a profile.
+func (s *scheduler) placer(p Profile, r *reserve, draw intner) (placer, error) {
+	device, err := deviceChoice(p.Devices, draw)
+	if err != nil {
+		return nil, err
+	}
+	var plugins []weightedPlugin
+	for _, sp := range p.Plugins {
+		one, err := s.plugin(sp, r, draw)
+		if err != nil {
+			return nil, err
+		}
+		plugins = append(plugins, weightedPlugin{one, sp.Weight})
+	}
+	return newWeighted(&s.board, plugins, device), nil
+}
+
+// deviceChoice returns how the policy of that name chooses devices.
+func deviceChoice(name string, draw intner) (func(b *board, c *class, i int32) uint64, error) {
+	if name == WorstFit {
+		return (*board).loosest, nil
+	}
+	p, err := policyByName(name)
+	if err != nil {
+		return nil, err
+	}
+	if name == "Random" {
+		return func(b *board, c *class, i int32) uint64 { return randomDevice(b, c, i, draw) }, nil
+	}
+	return func(b *board, c *class, i int32) uint64 {
+		_, devices := p.score(b, c, i)
+		return devices
+	}, nil
+}
+
+func (s *scheduler) plugin(sp ScorePlugin, r *reserve, draw intner) (plugin, error) {
+	b := &s.board
+	switch sp.Name {
+	case "TaintToleration":
+		return taintToleration{}, nil
+	case "NodeAffinity":
+		return nodeAffinity{}, nil
+	case "PodTopologySpread":
+		return &podTopologySpread{b: b}, nil
+	case "ImageLocality":
+		return imageLocality{}, nil
+	case "NodeResourcesBalancedAllocation":
+		return newScored(b, balanced), nil
+	case "NodeResourcesFit":
+		fit, err := sp.Strategy.score()
+		if err != nil {
+			return nil, err
+		}
+		return newScored(b, fit), nil
+	case "Random":
+		return randomScores{draw}, nil
+	case "ScarcityFGD":
+		return &scarcityScores{newReserving(b, r)}, nil
+	case "WeightedFGD":
+		return stretched{&weighedScores{newWeighing(b, r)}}, nil
+	case "KubeDefault", "KubeResources":
+		return nil, fmt.Errorf("gpu: %s is no plugin but a set of kube-scheduler's: enable those", sp.Name)
+	case "Simon":
+		return stretched{newScored(b, simon)}, nil
+	case "BestFit":
+		return stretched{newScored(b, bestFit)}, nil
+	}
+	p, err := policyByName(sp.Name)
+	if err != nil {
+		return nil, err
+	}
+	return newScored(b, p.score), nil
+}
+
+// scoreNodes makes a sum of plugins a plugin.
+func (w *weighted) scoreNodes(c *class, nodes []int32, scores []int64) {
+	w.nodes = append(w.nodes[:0], nodes...)
+	if len(nodes) == 0 {
+		return
+	}
+	w.sum(c)
+	copy(scores, w.sums)
+}

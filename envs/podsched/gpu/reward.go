@@ -1,0 +1,48 @@
+package gpu
+
+type rewardWeights struct{ alloc, frag, scarcity, waiting float64 }
+
+// weights returns what each part of the reward counts.
+func (o *Options) weights() (w rewardWeights) {
+	switch o.Reward {
+	case RewardAllocation:
+		w.alloc = 1
+	case RewardFragmentation:
+		w.frag = 1
+	case RewardScarcity:
+		w.alloc, w.scarcity = 1, 1
+	case RewardWaiting:
+		w.waiting = 1
+	case RewardWeighted:
+		w = rewardWeights{o.AllocWeight, o.FragWeight, o.ScarcityWeight, o.WaitingWeight}
+	}
+	return w
+}
+
+// measures are what rewards are made of.
+type measures struct{ alloc, frag, shortage, waiting float64 }
+
+// percent is of the cluster's GPUs.
+func (t *Task) percent(milliGPU float64) float64 {
+	return 100 * milliGPU / float64(t.board.size.milliGPU)
+}
+
+func (t *Task) measure() measures {
+	m := measures{alloc: t.percent(float64(t.board.used.milliGPU)), waiting: t.waiting}
+	if t.weights.frag != 0 {
+		m.frag = t.percent(t.board.frag.amount(t.board.wasted))
+	}
+	if t.weights.scarcity != 0 {
+		m.shortage = t.percent(t.in.outlook.reserve.shortage(&t.board))
+	}
+	return m
+}
+
+// waitingScale is the number of pod seconds of waiting that a reward of -1 stands for.
+const waitingScale = 1000
+
+func (t *Task) reward(before, after measures) float64 {
+	w := &t.weights
+	return w.alloc*(after.alloc-before.alloc) - w.frag*(after.frag-before.frag) -
+		w.scarcity*(after.shortage-before.shortage) - w.waiting*(t.waiting-before.waiting)/waitingScale
+}

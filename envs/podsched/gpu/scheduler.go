@@ -1,0 +1,129 @@
+package gpu
+
+import (
+	"fmt"
+	"math/rand"
+)
+
+// scheduler is the cluster of a [Simulation] and the plugins of its profiles.
+type scheduler struct {
+	board   board
+	pods    []Request
+	nodes   []Node
+	cat     *catalogue
+	classes []*class // by pod
+	placers []placer // by profile
+}
+
+// newScheduler takes what is to come to be like types, or like pods if there are none.
+func newScheduler(nodes []Node, pods []Request, types []Pod, profiles []Profile, seed int64) (*scheduler, error) {
+	s := &scheduler{pods: pods, nodes: nodes, cat: &catalogue{}}
+	for i := range nodes {
+		if err := s.cat.models.add(nodes[i].Model); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.classify(); err != nil {
+		return nil, err
+	}
+	if types == nil {
+		types = make([]Pod, len(pods))
+		for i := range pods {
+			types[i].Shape = pods[i].Shape
+		}
+	}
+	s.board.reset(nodes, s.cat, newFragmenter(TypicalPods(types), len(types), &s.cat.models))
+	rng := rand.New(rand.NewSource(seed))
+	reserve := newReserve(types, &s.cat.models)
+	for _, p := range profiles {
+		placer, err := s.placer(p, reserve, rng.Intn)
+		if err != nil {
+			return nil, err
+		}
+		s.placers = append(s.placers, placer)
+	}
+	return s, nil
+}
+
+// classify gives each pod its class: one for each group.
+func (s *scheduler) classify() error {
+	groups := map[string]*class{}
+	for i := range s.pods {
+		p := &s.pods[i]
+		if err := p.check(); err != nil {
+			return fmt.Errorf("gpu: pod %s: %w", p.Name, err)
+		}
+		key := fmt.Sprintf("%+v %s", p.Shape, p.Group)
+		c, ok := groups[key]
+		if !ok {
+			n := newClass(p.Shape, int32(len(groups)), &s.cat.models)
+			c = &n
+			groups[key] = c
+			c.extraCPU, c.extraMem = p.ExtraMilliCPU, p.ExtraMemoryMiB
+			c.prefers = &preferences{taints: p.Taints, affinity: p.Affinity, images: p.Images}
+			for _, sp := range p.Spread {
+				domains := 0
+				for _, d := range sp.Domain {
+					domains = max(domains, int(d)+1)
+				}
+				c.prefers.spread = append(c.prefers.spread, spreadConstraint{sp.Counter, sp.Domain, domains, sp.MaxSkew, sp.System})
+				s.cat.counters = max(s.cat.counters, int(sp.Counter)+1)
+			}
+			c.counted = p.Counted
+			for _, k := range p.Counted {
+				s.cat.counters = max(s.cat.counters, int(k)+1)
+			}
+			if p.Refusals != nil {
+				c.allowed = make([]bool, len(p.Refusals))
+				for k, why := range p.Refusals {
+					c.allowed[k] = why == ""
+				}
+			}
+		}
+		s.classes = append(s.classes, c)
+	}
+	return nil
+}
+
+// bound returns the devices of a pod that is bound already.
+func (s *scheduler) bound(i int) (uint64, error) {
+	p, c := &s.pods[i], s.classes[i]
+	node := int32(p.Node)
+	if int(node) >= len(s.nodes) {
+		return 0, fmt.Errorf("gpu: pod %s is bound to node %d, want less than %d", p.Name, node, len(s.nodes))
+	}
+	if why := s.board.refusal(c, node); why != "" { // what closes a node does not evict
+		return 0, fmt.Errorf("gpu: pod %s is bound to node %s, which has %s", p.Name, s.nodes[node].Name, why)
+	}
+	if p.Devices == nil {
+		return s.board.tightest(c, node), nil
+	}
+	var devices uint64
+	free := s.board.devicesOf(node)
+	for _, d := range p.Devices {
+		if d < 0 || d >= len(free) || devices>>d&1 != 0 || free[d] < c.MilliGPU {
+			return 0, fmt.Errorf("gpu: pod %s has device %d of node %s, which is not there or not free", p.Name, d, s.nodes[node].Name)
+		}
+		devices |= 1 << d
+	}
+	if len(p.Devices) != int(c.GPUs) {
+		return 0, fmt.Errorf("gpu: pod %s has %d devices of node %s and requests %d", p.Name, len(p.Devices), s.nodes[node].Name, c.GPUs)
+	}
+	return devices, nil
+}
+
+// reasons counts what speaks against each node.
+func (s *scheduler) reasons(i int) map[string]int {
+	counts := map[string]int{}
+	for k := range s.nodes {
+		why := ""
+		if p := &s.pods[i]; p.Refusals != nil {
+			why = p.Refusals[k]
+		}
+		if why == "" {
+			why = s.board.refusal(s.classes[i], int32(k))
+		}
+		counts[why]++
+	}
+	return counts
+}
