@@ -152,6 +152,31 @@ def test_other_vectors_replies_are_never_mixed_up(connection: Connection) -> Non
         assert two.step(np.array([i % 4, 0]))["obs"].shape == (2, 41)
 
 
+def test_vectors_of_one_connection_step_at_once(connection: Connection) -> None:
+    """Replies come in the order of the steps, and whoever waits first gets its own."""
+    one, two, alone = (Vector(connection, env_id, 2) for env_id in (CARTPOLE, GANG, CARTPOLE))
+    one.reset(seed=0)
+    two.reset(seed=0)
+    alone.reset(seed=0)
+    for i in range(40):
+        actions = np.array([i % 2, 0])
+        one.step_async(actions)
+        two.step_async(actions)
+        connection.ping()
+        if i % 3:
+            assert two.step_wait()["obs"].shape == (2, 41)
+        assert one.step_wait(timeout=60)["obs"].tolist() == alone.step(actions)["obs"].tolist()
+        if not i % 3:
+            assert two.step_wait(timeout=60)["obs"].shape == (2, 41)
+    one.step_async(np.array([0, 2]))  # is refused
+    assert two.reset()["obs"].shape == (2, 41)
+    with pytest.raises(errors.InvalidActionError):
+        one.step_wait()
+    one.step_async(np.array([0, 1]))
+    two.close()
+    assert one.step_wait()["obs"].shape == (2, 4)
+
+
 def test_closed(connection: Connection) -> None:
     vector = Vector(connection, CARTPOLE, 2)
     connection.close()
@@ -235,6 +260,41 @@ def test_late_replies_and_events_are_skipped() -> None:
     with fake(peer) as connection:
         assert connection.request("ping")["ts"] == 3
         assert connection.draining
+
+
+MADE = {
+    "eid": 1,
+    "env": CARTPOLE,
+    "n": 1,
+    "autoreset": "NEXT_STEP",
+    "max_episode_steps": 0,
+    "obs_space": {"kind": "box"},
+    "act_space": {"kind": "discrete", "dtype": "int64", "shape": [], "n": [2]},
+    "mask": 0,
+    "spec": {},
+}
+
+
+def test_replies_that_overtake_a_step_are_skipped() -> None:
+    """The reply to a ping, and a refusal at arrival, may come before that to an earlier step."""
+
+    def peer(receive, send) -> None:
+        for eid in (1, 2):
+            send({"t": "make.ok", "id": receive()["id"]} | MADE | {"eid": eid})
+        first, ping, second = (receive()["id"] for _ in range(3))
+        send({"t": "ping.ok", "id": ping})
+        send({"t": "err", "id": second, "code": "RESOURCE_EXHAUSTED", "reason": "INFLIGHT", "msg": "too many"})
+        send({"t": "step.ok", "id": first, "r": np.array([7.0])})
+
+    with fake(peer) as connection:
+        one, two = Vector(connection, CARTPOLE), Vector(connection, CARTPOLE)
+        one.step_async(np.array([0]))
+        connection.ping()
+        two.step_async(np.array([0]))
+        assert one.step_wait()["r"].tolist() == [7.0]
+        with pytest.raises(errors.BusyError):
+            two.step_wait()
+        assert not connection.closed
 
 
 def test_reply_of_the_future_ends_the_connection() -> None:

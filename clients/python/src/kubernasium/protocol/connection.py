@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -61,6 +62,8 @@ class Connection:
         _all.add(self)
         self.draining = False
         self._id = _FIRST_ID
+        self._expected: set[int] = set()  # ids of requests whose replies are received later
+        self._arrived: dict[int, bytearray] = {}  # those replies, if they came while another was awaited
         self._end: BaseException | None = None
         try:
             welcome = self.request("hello", ver=list(VERSION), client=CLIENT)
@@ -105,12 +108,45 @@ class Connection:
             self._failed(err)
             raise
 
-    def recv(self) -> bytearray:
-        """Returns the buffer of the next frame, from `START`. The caller holds the lock.
+    def expect(self, rid: int) -> None:
+        """Keeps the reply to request rid for a later `recv` or `poll`. The caller holds the lock."""
+        self._expected.add(rid)
 
-        An exception of a signal handler, such as Ctrl-C's, leaves the connection usable: the reply
-        is received by the next call, which drops it by its id.
+    def poll(self, rid: int, timeout: float) -> bool:
+        """Receives frames until the reply to rid, which is expected, has come.
+
+        Args:
+            rid: id of the request.
+            timeout: seconds after which to give up.
+
+        Returns:
+            Whether it has come. After an exception the reply is dropped when it comes.
         """
+        deadline = time.monotonic() + timeout
+        try:
+            while rid not in self._arrived:
+                if self._end is not None:
+                    raise self.ended()
+                if not self.transport.ready(max(0.0, deadline - time.monotonic())):
+                    return False
+                with self.lock:
+                    buf = self.recv()
+                    self._sort(decode(memoryview(buf)[START:]), buf)
+        except BaseException:
+            self._expected.discard(rid)
+            raise
+        return True
+
+    def recv(self, rid: int = 0) -> bytearray:
+        """Returns the buffer of the reply to rid if it has come, or else of the next frame.
+
+        The frame begins at `START`. The caller holds the lock. An exception of a signal
+        handler, such as Ctrl-C's, leaves the connection usable: the reply is received by the next
+        call, which drops it by its id.
+        """
+        self._expected.discard(rid)
+        if rid in self._arrived:
+            return self._arrived.pop(rid)
         if self._end is not None:
             raise self.ended()
         try:
@@ -133,17 +169,22 @@ class Connection:
         ):
             err.args = (f"{err}; {why}",)
 
-    def answers(self, frame: dict[str, Any], rid: int) -> bool:
-        """Reports whether frame is the reply to the request with id rid.
+    def answers(self, frame: dict[str, Any], rid: int, buf: bytearray) -> bool:
+        """Reports whether frame, which lies in buf, is the reply to the request with id rid.
 
         Raises:
             KubernasiumError: it is, and is a refusal; or the server refuses to go on.
         """
-        kind, got = frame.get("t"), frame.get("id")
-        if got == rid:
-            if kind == "err":
+        if frame.get("id") == rid:
+            if frame.get("t") == "err":
                 raise from_reply(frame)
             return True
+        self._sort(frame, buf)
+        return False
+
+    def _sort(self, frame: dict[str, Any], buf: bytearray) -> None:
+        """Takes in a frame that nobody waits for now: another reply, or an event."""
+        kind, got = frame.get("t"), frame.get("id")
         if got == 0 and kind == "err":
             error = from_reply(frame)
             if isinstance(error, BusyError):  # the server closes the connection next
@@ -151,16 +192,19 @@ class Connection:
             raise error
         if got == 0 and kind == "drain":
             self.draining = True
-        elif not isinstance(got, int) or got > rid:
-            error = ProtocolError(f"a reply with id {got!r} while {rid} is awaited")
+        elif not isinstance(got, int) or got > self._id:
+            error = ProtocolError(f"a reply with id {got!r}, where {self._id} is the last request's")
             self.fail(error)
             raise error
-        return False  # an event, or the late reply to an abandoned request or a ping
+        elif got in self._expected:
+            self._arrived[got] = buf
+        # Else it is an event, or the late reply to an abandoned request or a ping.
 
     def _await(self, rid: int) -> dict[str, Any]:
         while True:
-            frame = decode(memoryview(self.recv())[START:])
-            if self.answers(frame, rid):
+            buf = self.recv()
+            frame = decode(memoryview(buf)[START:])
+            if self.answers(frame, rid, buf):
                 return frame
 
     def ping(self) -> None:

@@ -63,6 +63,10 @@ class Transport(ABC):
         After an exception of a signal handler the next call resumes with the same frame.
         """
 
+    def ready(self, timeout: float) -> bool:
+        """Reports whether `recv` finds at least a part of a frame within timeout seconds."""
+        return (self._held is not None and any(self._held[2])) or self._input(timeout)
+
     @property
     def usable(self) -> bool:
         """Whether the transport can be used after an exception of a signal handler."""
@@ -81,10 +85,6 @@ class Transport(ABC):
         sock = getattr(self, "sock", None)
         if sock is not None:
             sock.close()
-
-    def fileno(self) -> int:
-        """Returns the socket's descriptor, for `select`."""
-        return self.sock.fileno()
 
     def _write(self, data: bytes) -> None:
         """Sends data after the rest of what an interrupted call began to send."""
@@ -129,10 +129,15 @@ class Transport(ABC):
 
     def _wait_for_input(self) -> None:
         """Waits where an exception does no harm: reads of TLS take the time of a copy then."""
-        assert isinstance(self.sock, ssl.SSLSocket)
-        if not self.sock.pending() and not select.select([self.sock], [], [], self.timeout)[0]:
+        if not self._input(self.timeout):
             raise self._late()
         self._torn = True
+
+    def _input(self, timeout: float | None) -> bool:
+        """Reports whether bytes can be received within timeout seconds."""
+        if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
+            return True
+        return bool(select.select([self.sock], [], [], timeout)[0])
 
     def _failure(self, err: OSError, what: str) -> ConnectionLostError:
         """Returns what to raise for an error of a system call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import select
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -170,25 +169,23 @@ class Vector:
     def step_async(self, actions: Any = None, *, policy: str | None = None, seed: int | None = None) -> None:
         """Sends the request of `step` and returns at once; `step_wait` gets the reply."""
         self._idle()
-        connection = self.connection
         if policy is not None or seed is not None:
             if policy is None or actions is not None:
                 raise TypeError("step takes actions, or a policy that acts and its seed")
             self._check_part("baseline")
-            parts = {"policy": policy} if seed is None else {"policy": policy, "seed": seed}
-            with connection.lock:
-                rid = connection.next_id()
-                connection.send(encode({"t": "step", "id": rid, "eid": self.eid, **parts}))
+            fields = {"policy": policy} if seed is None else {"policy": policy, "seed": seed}
         elif self._dtype is None:
-            batch = _contiguous(actions)
-            with connection.lock:
-                rid = connection.next_id()
-                connection.send(encode({"t": "step", "id": rid, "eid": self.eid, "a": batch}))
+            fields = {"a": _contiguous(actions)}
         else:
-            data = self._convert(actions)
-            with connection.lock:
-                rid = connection.next_id()
+            fields, data = None, self._array(actions).tobytes()
+        connection = self.connection
+        with connection.lock:
+            rid = connection.next_id()
+            if fields is None:
                 connection.send(self._head + _ID.pack(rid) + self._middle + data)
+            else:
+                connection.send(encode({"t": "step", "id": rid, "eid": self.eid, **fields}))
+            connection.expect(rid)
         self._pending = rid
 
     def step_wait(self, timeout: float | None = None) -> dict[str, Any]:
@@ -200,9 +197,10 @@ class Vector:
         """
         if not self._pending:
             raise NoPendingStepError("step_wait without step_async")
-        if timeout is not None and not select.select([self.connection.transport], [], [], timeout)[0]:
-            raise TimeoutError(f"no reply within {timeout} s; the step still runs")
         rid, self._pending = self._pending, 0
+        if timeout is not None and not self.connection.poll(rid, timeout):
+            self._pending = rid
+            raise TimeoutError(f"no reply within {timeout} s; the step still runs")
         with self.connection.lock:
             buf, layout = self._receive(rid)
         return layout.view(buf)
@@ -356,9 +354,6 @@ class Vector:
         if part not in self.connection.caps:
             raise UnimplementedError(f"the server {self.connection.server} has no {part}; a newer one has")
 
-    def _convert(self, actions: Any) -> bytes:
-        return self._array(actions).tobytes()
-
     def _array(self, actions: Any) -> np.ndarray:
         array = np.asarray(actions)
         if array.dtype != self._dtype:
@@ -371,7 +366,7 @@ class Vector:
 
     def _receive(self, rid: int) -> tuple[bytearray, Layout]:
         """Returns the reply to request rid. The caller holds the lock."""
-        buf = self.connection.recv()
+        buf = self.connection.recv(rid)
         layout = self._layouts.get(len(buf))
         if layout is not None and layout.unpack(buf) == layout.consts and read_id(buf, layout) == rid:
             return buf, layout
@@ -381,7 +376,7 @@ class Vector:
             except KubernasiumError as err:
                 self.connection.fail(err)
                 raise
-            if self.connection.answers(layout.frame(buf), rid):
+            if self.connection.answers(layout.frame(buf), rid, buf):
                 break
             buf = self.connection.recv()
         if layout.id_at >= 0:
