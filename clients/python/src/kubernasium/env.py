@@ -7,18 +7,17 @@ from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.layout import Field, Layout
-from kubernasium.session import NO_LIMIT, RENDER_FPS, Session, not_copied, with_limit
+from kubernasium.row import pick
+from kubernasium.session import NO_LIMIT, RENDER_FPS, AtServer, Session
 from kubernasium.spaces import from_description
-from kubernasium.spec_info import SpecInfo, spec_info
 
 _CHARS = {"bool": "?", "int8": "b", "int64": "q", "float64": "d"}  # of module struct
 
 
-class Env(gymnasium.Env[Any, Any]):
+class Env(AtServer, gymnasium.Env[Any, Any]):
     """An environment at a server.
 
     `gymnasium.make("k8s/GangWindow-v0")` makes one, with Gymnasium's wrappers around it. All
@@ -68,10 +67,8 @@ class Env(gymnasium.Env[Any, Any]):
         self.render_mode = render_mode
         self.observation_space = from_description(self.vector.obs_space)
         self.action_space = from_description(self.vector.act_space)
-        self._is_dict = self.vector.obs_space["kind"] == "dict"
         self._ones = np.ones(self.vector.mask_size, np.int8)
         self._mask: np.ndarray = self._ones
-        self._spec: EnvSpec | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode, at a new server or connection if the last one was lost.
@@ -93,8 +90,7 @@ class Env(gymnasium.Env[Any, Any]):
         info: dict[str, Any] = {name: column[0].item() for name, column in reply.get("info", {}).items()}
         mask = reply.get("mask")
         self._set_mask(None if mask is None else mask[0], info)
-        obs = reply["obs"]
-        return ({key: _first(part) for key, part in obs.items()} if self._is_dict else obs[0]), info
+        return pick(reply["obs"], 0), info
 
     def step(
         self, action: Any = None, *, policy: str | None = None, seed: int | None = None
@@ -153,13 +149,7 @@ class Env(gymnasium.Env[Any, Any]):
             BaselineError: it cannot act with these options, or at this moment.
             ResetNeededError: the environment was never reset.
         """
-        self._check_open()
-        return _first(self.vector.policy(name, seed=seed))
-
-    @property
-    def spec_info(self) -> SpecInfo:
-        """Options, diagnostics, baselines, and a name for each element of an observation."""
-        return spec_info(self.vector)
+        return pick(self.vector.policy(name, seed=seed), 0)
 
     def snapshot(self) -> int:
         """Has the server keep the present moment, the random generator included.
@@ -171,7 +161,6 @@ class Env(gymnasium.Env[Any, Any]):
             NoCopiesError: the environment cannot be copied.
             BusyError: more snapshots than the server permits.
         """
-        self._check_open()
         return self.vector.snapshot()
 
     def restore(self, snapshot: int) -> tuple[Any, dict[str, Any]]:
@@ -186,12 +175,10 @@ class Env(gymnasium.Env[Any, Any]):
         Raises:
             UnknownSnapshotError: it was forgotten, or is of another environment.
         """
-        self._check_open()
         return self._moment(self.vector.restore(snapshot))
 
     def forget(self, snapshot: int) -> None:
         """Frees a snapshot."""
-        self._check_open()
         self.vector.forget(snapshot)
 
     def action_masks(self) -> np.ndarray:
@@ -206,34 +193,11 @@ class Env(gymnasium.Env[Any, Any]):
         """Returns the current moment as `render_mode` says: a str or uint8 of shape (h, w, 3)."""
         if self.render_mode is None:
             return None
-        self._check_open()
         return self.vector.render(0, self.render_mode)
 
     def close(self) -> None:
         """Closes the session at the server. Further calls do nothing."""
         self.vector.connection.close()
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """The specification, with the time limit that the server keeps."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        self._spec = with_limit(spec, self.vector.max_episode_steps)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Is refused."""
-        raise not_copied(self)
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        """Is refused."""
-        raise not_copied(self)
-
-    def _check_open(self) -> None:
-        connection = self.vector.connection
-        if connection.closed:
-            raise connection.ended()
 
     def _set_mask(self, mask: np.ndarray | None, info: dict[str, Any]) -> None:
         if self.vector.mask_size:
@@ -292,10 +256,6 @@ def _dict_reader(parts: dict[str, Any]) -> Any:
         key: _dict_reader(part) if isinstance(part, dict) else _array_reader(part) for key, part in parts.items()
     }
     return lambda buf: {key: read(buf) for key, read in readers.items()}
-
-
-def _first(part: Any) -> Any:
-    return {key: _first(value) for key, value in part.items()} if isinstance(part, dict) else part[0]
 
 
 class UnlimitedEnv(Env):

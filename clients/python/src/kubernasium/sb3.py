@@ -19,12 +19,11 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
-from kubernasium.session import Session, not_copied, with_limit
+from kubernasium.session import AtServer, Session
 from kubernasium.spaces import from_description
-from kubernasium.spec_info import SpecInfo, spec_info
 
 
-class VecEnv(vec_env.VecEnv):
+class VecEnv(AtServer, vec_env.VecEnv):
     """n environments at a server, stepped together by one request.
 
     Episodes restart within the step that ends them. The info of such a step holds
@@ -73,8 +72,8 @@ class VecEnv(vec_env.VecEnv):
             threads=threads,
         )
         self.vector = self._session.open(render_mode)
-        spec = with_limit(gymnasium.registry.get(self.vector.env_id), self.vector.max_episode_steps)
-        self._attributes = {"render_mode": render_mode, "spec": spec}
+        self.spec = gymnasium.registry.get(self.vector.env_id)
+        self._attributes = {"render_mode": render_mode, "spec": self.spec}
         self._mask: np.ndarray | None = None
         self._start = time.monotonic()
         super().__init__(num_envs, from_description(self.vector.obs_space), from_description(self.vector.act_space))
@@ -110,11 +109,6 @@ class VecEnv(vec_env.VecEnv):
     def step_async(self, actions: np.ndarray) -> None:
         """Sends the actions, an array with one row for each environment."""
         self.vector.step_async(actions)
-
-    @property
-    def spec_info(self) -> SpecInfo:
-        """Options, diagnostics, baselines, and a name for each element of an observation."""
-        return spec_info(self.vector)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Returns the actions that a baseline takes at this moment, as `VectorEnv.policy` does."""
@@ -224,22 +218,6 @@ class VecEnv(vec_env.VecEnv):
     def close(self) -> None:
         """Closes the session at the server. Further calls do nothing."""
         self.vector.connection.close()
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Is refused."""
-        raise not_copied(self)
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        """Is refused."""
-        raise not_copied(self)
-
-    def __enter__(self) -> VecEnv:
-        """Returns the environment itself, which is closed at the end of the block."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Closes the environment."""
-        self.close()
 
 
 def _pick(batch: Any, k: int) -> Any:

@@ -1,9 +1,9 @@
-"""What `Env`, `VectorEnv` and the VecEnv of `sb3` share: a vector at a server, made again if need be."""
+"""What `Env`, `VectorEnv` and the VecEnv of `sb3` share: a vector at a server, which is made again if it is lost."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
@@ -11,6 +11,9 @@ from gymnasium.envs.registration import EnvSpec
 from kubernasium.errors import ConnectionLostError, InvalidOptionError, NotCopiedError, ReplyTimeoutError
 from kubernasium.launcher import open_connection
 from kubernasium.protocol.vector import Vector
+from kubernasium.spec_info import SpecInfo, spec_info
+
+T = TypeVar("T")
 
 RENDER_FPS = 10
 NO_LIMIT = 1 << 31  # steps: a time limit that no episode reaches
@@ -78,7 +81,48 @@ class Session:
         return vector, vector.reset(**fields)
 
 
-def with_limit(spec: EnvSpec | None, limit: int) -> EnvSpec | None:
+class AtServer:
+    """What the environments of each interface share.
+
+    Attributes:
+        vector: the environments in terms of the protocol.
+    """
+
+    vector: Vector
+    _spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The specification, with the time limit that the server keeps."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = _with_limit(spec, self.vector.max_episode_steps)
+
+    @property
+    def spec_info(self) -> SpecInfo:
+        """Options, diagnostics, baselines, and a name for each element of an observation."""
+        return spec_info(self.vector)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Is refused."""
+        raise _not_copied(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Is refused."""
+        raise _not_copied(self)
+
+    def __enter__(self: T) -> T:
+        """Returns the environments themselves, which are closed at the end of the block."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Closes the environments."""
+        self.close()  # type: ignore[attr-defined]  # of the interface
+
+
+def _with_limit(spec: EnvSpec | None, limit: int) -> EnvSpec | None:
     """Returns a specification with the time limit that the server keeps, if it names none.
 
     Options of an environment decide its limit, so the registry does not know it.
@@ -94,7 +138,7 @@ def with_limit(spec: EnvSpec | None, limit: int) -> EnvSpec | None:
     return spec
 
 
-def not_copied(env: Any) -> NotCopiedError:
+def _not_copied(env: Any) -> NotCopiedError:
     """Returns the error of `pickle` and `copy`."""
     return NotCopiedError(
         f"{type(env).__name__} cannot be pickled or copied, for its state is at the server: snapshot() keeps a "

@@ -7,19 +7,17 @@ from typing import Any
 
 import gymnasium.vector
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.rollout import Rollout
 from kubernasium.row import Row, pick
-from kubernasium.session import NO_LIMIT, RENDER_FPS, Session, not_copied, with_limit
+from kubernasium.session import NO_LIMIT, RENDER_FPS, AtServer, Session
 from kubernasium.spaces import from_description
-from kubernasium.spec_info import SpecInfo, spec_info
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
+class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     """n environments at a server, stepped together by one request.
 
     `gymnasium.make_vec("k8s/GangWindow-v0", num_envs=64)` makes one. All keyword arguments
@@ -87,7 +85,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._mask_shape = (num_envs, self.vector.mask_size)
         self._mask: np.ndarray | None = None  # of the last observations; None permits everything
-        self._spec: EnvSpec | None = None
         self._rows = [Row(self, i) for i in range(num_envs)]
 
     def reset(
@@ -146,11 +143,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     def step_async(self, actions: Any = None, *, policy: str | None = None, seed: int | None = None) -> None:
         """Sends the request of `step` and returns at once; `step_wait` returns what `step` would."""
         self.vector.step_async(actions, policy=policy, seed=seed)
-
-    @property
-    def spec_info(self) -> SpecInfo:
-        """Options, diagnostics, baselines, and a name for each element of an observation."""
-        return spec_info(self.vector)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Asks a baseline of the environment what it does at this moment. That changes nothing.
@@ -402,31 +394,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             raise AttributeError(f"{name!r} of environments at a server cannot be set; make them anew with another one")
         for row, value in zip(self._rows, values, strict=True):
             setattr(row, name, value)
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """The specification, with the time limit that the server keeps."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        self._spec = with_limit(spec, self.vector.max_episode_steps)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Is refused."""
-        raise not_copied(self)
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        """Is refused."""
-        raise not_copied(self)
-
-    def __enter__(self) -> VectorEnv:
-        """Returns the environment itself, which is closed at the end of the block."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Closes the environment."""
-        self.close()
 
 
 def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv:
