@@ -160,3 +160,72 @@ func (m *Model) Curve(task int, size float64) Curve {
 func (c *Curve) At(level int) float64 {
 	return c.cubics[min(level, len(c.cubics)-1)].at(c.u)
 }
+
+// MaxDuration returns the longest duration that the model gives for any task, workload size
+// and level.
+func (m *Model) MaxDuration() float64 {
+	longest := 0.0
+	intervals := len(m.profile.Sizes) - 1
+	for i := range m.table {
+		k := i / m.levels % intervals
+		longest = max(longest, m.table[i].max(m.profile.Sizes[k+1]-m.profile.Sizes[k]))
+	}
+	return longest
+}
+
+// max returns the largest value of the polynomial on [0, h]: at an end, or where the
+// derivative c1 + 2·c2·u + 3·c3·u² is 0.
+func (c *cubic) max(h float64) float64 {
+	highest := max(c.at(0), c.at(h))
+	a, b := 3*c[3], 2*c[2]
+	roots := [2]float64{math.NaN(), math.NaN()}
+	if a == 0 {
+		roots[0] = -c[1] / b
+	} else {
+		d := math.Sqrt(b*b - 4*a*c[1]) // NaN without extremes
+		roots[0], roots[1] = (-b-d)/(2*a), (-b+d)/(2*a)
+	}
+	for _, u := range roots {
+		if u > 0 && u < h {
+			highest = max(highest, c.at(u))
+		}
+	}
+	return highest
+}
+
+// Static writes to levels the configuration that is best for a workload of size StaticSize
+// in every task: each increment goes to the slowest task below StaticMaxMilliCPU, of
+// equally slow ones the first. Increments are left over where every task is at the cap.
+//
+// Source: Y. Barve et al., "EXPPO: EXecution Performance Profiling and Optimization for
+// CPS Co-simulation-as-a-Service", IEEE ISORC 2020, pages 184 to 191.
+func (m *Model) Static(levels []uint16) {
+	clear(levels)
+	for range m.increments {
+		slowest, d := -1, math.Inf(-1)
+		for k, l := range levels {
+			if m.MilliCPU(int(l)) >= m.cfg.StaticMaxMilliCPU {
+				continue
+			}
+			if v := m.DurationAt(k, m.cfg.StaticSize, int(l)); v > d {
+				slowest, d = k, v
+			}
+		}
+		if slowest < 0 {
+			return
+		}
+		levels[slowest]++
+	}
+}
+
+// Equal writes to levels the configuration that divides the budget evenly; what is left
+// over goes to the first tasks.
+func (m *Model) Equal(levels []uint16) {
+	each, rest := m.increments/len(levels), m.increments%len(levels)
+	for k := range levels {
+		levels[k] = uint16(each)
+		if k < rest {
+			levels[k]++
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"runtime"
 	"sync"
 )
@@ -15,79 +14,6 @@ const (
 	ModeActual   = "actual"   // planners see what will happen
 	ModeAny      = "any"      // the controller looks at no planned size
 )
-
-// compatibleTasks names the tasks of Kube_Gang_Scheduling (E. Wang, 2021), in its order,
-// with the series of the Numenta Anomaly Benchmark that drives each.
-var compatibleTasks = []struct{ task, series string }{
-	{"affinity", "nyc_taxi_1"},
-	{"atomic", "nyc_taxi_2"},
-	{"bsearch", "nyc_taxi_3"},
-	{"cap", "nyc_taxi_4"},
-	{"chmod", "art_daily_small_noise"},
-	{"memcpy", "ambient_temperature_system_failure_1"},
-	{"vecmath", "ambient_temperature_system_failure_2"},
-	{"zero", "ambient_temperature_system_failure_3"},
-}
-
-// Dataset is the public data of Kube_Gang_Scheduling (E. Wang, 2021).
-type Dataset struct {
-	Model    *Model
-	Forecast *Trace // planned sizes are forecasts
-	Actual   *Trace // planned sizes are what will happen
-}
-
-// ReadDataset reads profile/workload_profiling.csv, the series and the forecasts of the
-// eight tasks below dir.
-func ReadDataset(dir string) (*Dataset, error) {
-	path := filepath.Join(dir, "profile", "workload_profiling.csv")
-	profile, err := ReadProfile(path)
-	if err != nil {
-		return nil, err
-	}
-	if len(profile.Tasks) != len(compatibleTasks) {
-		return nil, fmt.Errorf("gang: %s: %d tasks, want %d", path, len(profile.Tasks), len(compatibleTasks))
-	}
-	var forecast, actual []*Rows
-	for k, c := range compatibleTasks {
-		if profile.Tasks[k] != c.task {
-			return nil, fmt.Errorf("gang: %s: task %d is %s, want %s", path, k, profile.Tasks[k], c.task)
-		}
-		f, a, err := readTask(dir, c.series)
-		if err != nil {
-			return nil, err
-		}
-		forecast, actual = append(forecast, f), append(actual, a)
-	}
-	d := &Dataset{}
-	if d.Model, err = NewModel(profile, DefaultModelConfig()); err != nil {
-		return nil, err
-	}
-	if d.Forecast, err = NewTrace(forecast, actual); err != nil {
-		return nil, err
-	}
-	d.Actual, err = NewTrace(actual, actual)
-	return d, err
-}
-
-// readTask returns the scaled forecasts and actual values of one series.
-func readTask(dir, series string) (forecast, actual *Rows, err error) {
-	forecast, err = ReadForecasts(filepath.Join(dir, "forecasts", series+"_forecasts.csv"), forecastRows)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := ReadSeries(filepath.Join(dir, "series", series+".csv"), forecastRows+forecastColumns)
-	if err != nil {
-		return nil, nil, err
-	}
-	if actual, err = s.Actual(); err != nil {
-		return nil, nil, err
-	}
-	if forecast, err = forecast.Scale(); err != nil {
-		return nil, nil, err
-	}
-	actual, err = actual.Scale()
-	return forecast, actual, err
-}
 
 // Case is one run over the dataset.
 type Case struct {

@@ -200,28 +200,3 @@ func (r *Rows) Scale() (*Rows, error) {
 	}
 	return scaled, nil
 }
-
-// NewTrace joins scaled rows, one table for each task, to a trace. The planner sees
-// planned; executed are the first columns of truth. All tables must have equally many rows,
-// and those of planned equally many columns.
-func NewTrace(planned, truth []*Rows) (*Trace, error) {
-	if len(planned) == 0 || len(planned) != len(truth) {
-		return nil, fmt.Errorf("gang: %d planned and %d true tables, want one of each for every task", len(planned), len(truth))
-	}
-	tr := &Trace{Steps: planned[0].Len(), Columns: planned[0].Columns, Tasks: len(planned)}
-	tr.Planned = make([]float64, tr.Steps*tr.Columns*tr.Tasks)
-	tr.True = make([]float64, tr.Steps*tr.Tasks)
-	for k, rows := range planned {
-		if rows.Len() != tr.Steps || rows.Columns != tr.Columns || truth[k].Len() != tr.Steps {
-			return nil, fmt.Errorf("gang: %s: %d×%d planned and %d true rows, want %d×%d and %d like %s",
-				rows.Name, rows.Len(), rows.Columns, truth[k].Len(), tr.Steps, tr.Columns, tr.Steps, planned[0].Name)
-		}
-		for i, v := range rows.Values {
-			tr.Planned[i*tr.Tasks+k] = v
-		}
-		for t := range tr.Steps {
-			tr.True[t*tr.Tasks+k] = truth[k].Values[t*truth[k].Columns]
-		}
-	}
-	return tr, nil
-}

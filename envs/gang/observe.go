@@ -1,0 +1,71 @@
+package gang
+
+import (
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Clipped returns the part of the durations that plans of the episode predict for their first
+// superstep, all windows together, that observations clip, and the seconds between which all but
+// the lowest and the highest hundredth of them are: duration_low and duration_high that fit. It is
+// to be called after a reset.
+func (t *Task) Clipped() (part, low, high float64) {
+	var all []float64
+	ep := t.Episode()
+	for at := ep.First; at < ep.First+ep.Steps; at++ {
+		for w := 1; w <= t.in.Windows(); w++ {
+			all = append(all, t.in.Predicted(at, w)[0])
+		}
+	}
+	for _, d := range all {
+		if d < t.opts.DurationLow || d > t.opts.DurationHigh {
+			part += 1 / float64(len(all))
+		}
+	}
+	slices.Sort(all)
+	cut := len(all) / 100
+	return part, all[cut], all[len(all)-1-cut]
+}
+
+// sections returns the sizes of the parts of an observation of the sound dynamics.
+func (t *Task) sections() (durations, tasks int) {
+	return (t.opts.Windows + 1) * t.opts.Horizon, t.src.model.NumTasks()
+}
+
+// Observe implements [envs.Task].
+func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	for i := range mask {
+		mask[i] = true
+	}
+	now := t.Step()
+	if t.compatible() {
+		c := t.opts.compatible()
+		ObserveCompatible(&c, t.in, now, t.levels, obs)
+		return
+	}
+	durations, tasks := t.sections()
+	t.in.Predict(now, t.levels, t.keep)
+	t.scale(obs[:t.opts.Horizon], t.keep)
+	for w := 1; w <= t.opts.Windows; w++ {
+		t.scale(obs[w*t.opts.Horizon:(w+1)*t.opts.Horizon], t.in.Predicted(now, w))
+	}
+	sizes, shares := obs[durations:durations+tasks], obs[durations+tasks:durations+2*tasks]
+	planned := t.in.Planned(now)
+	for k, l := range t.levels {
+		sizes[k] = float32((planned[k] - t.opts.SizeLow) / (t.opts.SizeHigh - t.opts.SizeLow))
+		shares[k] = float32(t.src.model.MilliCPU(int(l))) / float32(t.src.model.cfg.TotalMilliCPU)
+	}
+	obs[durations+2*tasks] = float32(min(t.since, sinceScale)) / sinceScale
+}
+
+// scale maps durations to [0, 1].
+func (t *Task) scale(dst []float32, durations []float64) {
+	low, span := t.opts.DurationLow, t.opts.DurationHigh-t.opts.DurationLow
+	for i, d := range durations {
+		dst[i] = float32(min(max((d-low)/span, 0), 1))
+	}
+}
+
+// sinceScale is the number of steps since the last plan that is 1 in an observation.
+const sinceScale = 20
