@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/series"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -76,7 +77,7 @@ func gangOptions(kwargs map[string]any) (gang.Options, error) {
 	return o, envs.DecodeOptions(kwargs, &o)
 }
 
-func (c *gangForecastConfig) run() ([]gang.ForecastError, error) {
+func (c *gangForecastConfig) run() ([]series.ForecastError, error) {
 	given, err := parseKwargs("env-kwargs", c.given)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (c *gangForecastConfig) run() ([]gang.ForecastError, error) {
 
 // forecastTable returns a row for each series and forecaster and, for those that all series have,
 // their means.
-func forecastTable(all []gang.ForecastError) *tracking.Table {
+func forecastTable(all []series.ForecastError) *tracking.Table {
 	ahead := []int{1, 5, 10, 20}
 	names := []string{"series", ">count", "forecaster"}
 	for _, h := range ahead {
@@ -127,7 +128,7 @@ func forecastTable(all []gang.ForecastError) *tracking.Table {
 }
 
 // fitText says what forecasters of series were fitted to, by period.
-func fitText(fits []gang.Predictor) string {
+func fitText(fits []series.Predictor) string {
 	count, fade := map[int]int{}, map[int]float64{}
 	var periods []int
 	for _, f := range fits {
@@ -153,8 +154,8 @@ func fitText(fits []gang.Predictor) string {
 
 // forecastCurves returns the number of series, and the mean over them of each forecaster that all
 // have, in the order of the first series, with the band of the least and the greatest.
-func forecastCurves(all []gang.ForecastError) (series int, curves []tracking.Series) {
-	names, of := map[string]bool{}, map[string][]gang.ForecastError{}
+func forecastCurves(all []series.ForecastError) (n int, curves []tracking.Series) {
+	names, of := map[string]bool{}, map[string][]series.ForecastError{}
 	var order []string
 	for _, e := range all {
 		names[e.Series] = true
@@ -182,7 +183,7 @@ func forecastCurves(all []gang.ForecastError) (series int, curves []tracking.Ser
 	return len(names), curves
 }
 
-func plotForecasts(path string, all []gang.ForecastError) error {
+func plotForecasts(path string, all []series.ForecastError) error {
 	n, curves := forecastCurves(all)
 	title := fmt.Sprintf("Error of forecasts of workload sizes: mean of %d series, lowest to highest", n)
 	if n == 1 {
@@ -194,7 +195,7 @@ func plotForecasts(path string, all []gang.ForecastError) error {
 	return tracking.Curves(path, title, "steps ahead", "RMSE in workload sizes", curves, nil)
 }
 
-func writeForecasts(path string, all []gang.ForecastError) error {
+func writeForecasts(path string, all []series.ForecastError) error {
 	var rows [][]string
 	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	for _, e := range all {

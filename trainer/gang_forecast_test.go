@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/series"
 )
 
 // gangData returns the folder of series and profile, or skips.
@@ -45,7 +45,7 @@ func readCSV(t *testing.T, path string) [][]string {
 func TestGangForecast(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"gang", "forecast", "--draws", "12", "--seed", "3", "--csv", filepath.Join(dir, "f.csv"), "--plot", filepath.Join(dir, "f.png")}
-	var all []gang.ForecastError
+	var all []series.ForecastError
 	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &all); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestGangForecast(t *testing.T) {
 				t.Fatalf("row %v, want %s of %s, %d ahead: %v", row, e.Forecaster, e.Series, h+1, want)
 			}
 		}
-		if e.Forecaster == gang.ForecasterPersistence {
+		if e.Forecaster == series.Persistence {
 			drawn += e.Count
 		}
 		mean[e.Forecaster] += e.RMSE[9]
@@ -71,10 +71,10 @@ func TestGangForecast(t *testing.T) {
 	if drawn != 12 {
 		t.Errorf("%d series, want 12", drawn)
 	}
-	series := 0.0
+	count := 0.0
 	for _, e := range all {
-		if e.Forecaster == gang.ForecasterSeasonal {
-			series++
+		if e.Forecaster == series.Seasonal {
+			count++
 		}
 	}
 	for line := range strings.Lines(text) {
@@ -82,8 +82,8 @@ func TestGangForecast(t *testing.T) {
 			continue
 		}
 		f := strings.Fields(line) // mean, of, the, above, count, forecaster, 1, 5, 10 and 20 steps ahead
-		if got, err := strconv.ParseFloat(f[8], 64); err != nil || math.Abs(got-mean[f[5]]/series) > 0.0051 {
-			t.Errorf("%s: mean %v at 10 steps ahead, want %v", f[5], f[8], mean[f[5]]/series)
+		if got, err := strconv.ParseFloat(f[8], 64); err != nil || math.Abs(got-mean[f[5]]/count) > 0.0051 {
+			t.Errorf("%s: mean %v at 10 steps ahead, want %v", f[5], f[8], mean[f[5]]/count)
 		}
 	}
 	if !strings.Contains(text, "mean of the above") || strings.Contains(text, "file") {
@@ -94,13 +94,13 @@ func TestGangForecast(t *testing.T) {
 // TestGangForecastOfData: with data the series are the folder's, held out unless asked for otherwise,
 // and forecasts of files are the published ones.
 func TestGangForecastOfData(t *testing.T) {
-	of := func(args ...string) map[string]gang.ForecastError {
+	of := func(args ...string) map[string]series.ForecastError {
 		args = append([]string{"gang", "forecast", "--json", "--env-kwargs", "data:" + gangData(t), "--env-kwargs", "series:[nyc_taxi_1]"}, args...)
-		var all []gang.ForecastError
+		var all []series.ForecastError
 		if err := json.Unmarshal([]byte(mustExecute(t, args...)), &all); err != nil {
 			t.Fatal(err)
 		}
-		found := map[string]gang.ForecastError{}
+		found := map[string]series.ForecastError{}
 		for _, e := range all {
 			found[e.Forecaster] = e
 		}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -36,27 +38,27 @@ type gangProfileConfig struct {
 
 // gangProfile is what `gang profile --json` prints.
 type gangProfile struct {
-	Sizes     []float64          `json:"sizes"`
-	Shares    []float64          `json:"shares"`           // millicores
-	Filled    *filledProfile     `json:"filled,omitempty"` // of --fill
-	Tasks     []gang.TaskProfile `json:"tasks"`
-	Size      float64            `json:"size"`      // of the durations
-	At        []float64          `json:"at"`        // millicores, likewise
-	Durations map[string]seconds `json:"durations"` // of tasks
-	Penalty   float64            `json:"penalty"`   // seconds that planners expect re-planning to cost
-	Method    string             `json:"penalty_model"`
-	Windows   []gang.Replanning  `json:"windows"`
-	Notes     []string           `json:"notes"`
-	Out       string             `json:"out,omitempty"`
+	Sizes     []float64             `json:"sizes"`
+	Shares    []float64             `json:"shares"`           // millicores
+	Filled    *filledProfile        `json:"filled,omitempty"` // of --fill
+	Tasks     []profile.Description `json:"tasks"`
+	Size      float64               `json:"size"`      // of the durations
+	At        []float64             `json:"at"`        // millicores, likewise
+	Durations map[string]seconds    `json:"durations"` // of tasks
+	Penalty   float64               `json:"penalty"`   // seconds that planners expect re-planning to cost
+	Method    string                `json:"penalty_model"`
+	Windows   []planner.Replanning  `json:"windows"`
+	Notes     []string              `json:"notes"`
+	Out       string                `json:"out,omitempty"`
 
-	model *gang.Model
+	model *profile.Model
 }
 
 // filledProfile says what a profile was made of.
 type filledProfile struct {
-	Measured int        `json:"measured"` // points of the file
-	Missing  int        `json:"missing"`  // points that the laws filled in
-	Fits     []gang.Law `json:"fits"`     // to the points of the file
+	Measured int           `json:"measured"` // points of the file
+	Missing  int           `json:"missing"`  // points that the laws filled in
+	Fits     []profile.Law `json:"fits"`     // to the points of the file
 }
 
 type seconds []float64
@@ -128,7 +130,7 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 			defer os.RemoveAll(dir)
 			path = filepath.Join(dir, "profile.csv")
 		}
-		if err := writeTo(path, func(w io.Writer) error { return gang.WriteProfile(w, made) }); err != nil {
+		if err := writeTo(path, func(w io.Writer) error { return profile.Write(w, made) }); err != nil {
 			return nil, err
 		}
 		kwargs["profile"] = path
@@ -150,7 +152,7 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 	m := task.Instance().Model()
 	p := m.Profile()
 	if made == nil && c.out != "" {
-		if err := writeTo(c.out, func(w io.Writer) error { return gang.WriteProfile(w, p) }); err != nil {
+		if err := writeTo(c.out, func(w io.Writer) error { return profile.Write(w, p) }); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +170,7 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 }
 
 // describe computes what is shown of the profile that the task plays.
-func (c *gangProfileConfig) describe(kwargs map[string]any, task *gang.Task, filled *gang.Filled) (*gangProfile, error) {
+func (c *gangProfileConfig) describe(kwargs map[string]any, task *gang.Task, filled *profile.Filled) (*gangProfile, error) {
 	ep, m := task.Episode(), task.Instance().Model()
 	p := m.Profile()
 	r := &gangProfile{Sizes: p.Sizes, Shares: p.Shares, Size: c.size, Durations: map[string]seconds{}, Out: c.out, model: m,
@@ -192,7 +194,7 @@ func (c *gangProfileConfig) describe(kwargs map[string]any, task *gang.Task, fil
 }
 
 // make returns the profile to make, if there is one, and how much of it was filled in.
-func (c *gangProfileConfig) make() (*gang.Profile, *gang.Filled, error) {
+func (c *gangProfileConfig) make() (*profile.Profile, *profile.Filled, error) {
 	switch {
 	case c.fill != "" && c.laws != "":
 		return nil, nil, errors.New("want one of --fill and --laws")
@@ -200,14 +202,14 @@ func (c *gangProfileConfig) make() (*gang.Profile, *gang.Filled, error) {
 		if c.smooth {
 			return nil, nil, errors.New("--smooth is of --fill; a profile of --laws is smooth")
 		}
-		laws, err := gang.ReadLaws(c.laws)
+		laws, err := profile.ReadLaws(c.laws)
 		if err != nil {
 			return nil, nil, err
 		}
-		p, err := gang.LawProfile(laws, c.sizes, c.shares)
+		p, err := profile.FromLaws(laws, c.sizes, c.shares)
 		return p, nil, err
 	case c.fill != "":
-		p, err := gang.FillProfile(c.fill, c.sizes, c.shares, c.smooth)
+		p, err := profile.Fill(c.fill, c.sizes, c.shares, c.smooth)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -363,7 +365,7 @@ func (f *filledProfile) print(w io.Writer) error {
 	return t.WriteText(w)
 }
 
-func lawText(l *gang.Law) string {
+func lawText(l *profile.Law) string {
 	if l.A == 0 {
 		return "none"
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
 func gangProfileOf(t *testing.T, args ...string) gangProfile {
@@ -50,11 +50,11 @@ func TestGangProfileOfData(t *testing.T) {
 		t.Errorf("notes %q, want that the profile's sizes end at 49", r.Notes)
 	}
 	// What is written is what was read.
-	want, err := gang.ReadProfile(filepath.Join(dir, "profile", "workload_profiling.csv"))
+	want, err := profile.Read(filepath.Join(dir, "profile", "workload_profiling.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := gang.ReadProfile(out)
+	got, err := profile.Read(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestGangProfileWithoutALaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"--env-kwargs", "profile:" + path, "--env-kwargs", "steps:20"}
-	if r := gangProfileOf(t, args...); r.Tasks[0].Law != (gang.Law{Task: "a"}) || r.Tasks[0].R2 != 0 {
+	if r := gangProfileOf(t, args...); r.Tasks[0].Law != (profile.Law{Task: "a"}) || r.Tasks[0].R2 != 0 {
 		t.Errorf("%+v, want no law", r.Tasks[0])
 	}
 	if out := mustExecute(t, append([]string{"gang", "profile"}, args...)...); !strings.Contains(out, "none") {

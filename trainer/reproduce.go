@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	gangpublished "github.com/kubernasium/kubernasium/envs/gang/published"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -21,7 +22,7 @@ func newReproduce() *cobra.Command {
 
 func newReproduceGang() *cobra.Command {
 	var dir string
-	var c gang.Case
+	var c gangpublished.Case
 	cmd := &cobra.Command{
 		Use:   "gang",
 		Short: "Reproduce the tables of Kube_Gang_Scheduling (E. Wang, 2021) and of its fork",
@@ -40,7 +41,7 @@ window, lambda, penalty and steps select it.`,
 					return err
 				}
 			}
-			var cases []gang.Case
+			var cases []gangpublished.Case
 			if c.Controller != "" {
 				cases = append(cases, c)
 			} else {
@@ -50,7 +51,7 @@ window, lambda, penalty and steps select it.`,
 					}
 				}
 			}
-			results, err := computed(cmd.Context(), func() ([]gang.Result, error) { return gang.Reproduce(dir, cases...) })
+			results, err := computed(cmd.Context(), func() ([]gangpublished.Result, error) { return gangpublished.Reproduce(dir, cases...) })
 			if err != nil {
 				return err
 			}
@@ -71,11 +72,11 @@ window, lambda, penalty and steps select it.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "data", "", "folder with profile, series, forecasts and published (default: gang in the data folder)")
-	f.StringVar(&c.Mode, "mode", gang.ModeForecast, "forecast, actual or any: what the planner sees")
+	f.StringVar(&c.Mode, "mode", gangpublished.ModeForecast, "forecast, actual or any: what the planner sees")
 	f.StringVar(&c.Controller, "controller", "", "static, dynamic_mpc, dynamic_window, exppo_static, one_time, equal_3000m, never_reconfigure_1000m or oracle_per_step_exact_minmax")
-	f.IntVar(&c.Window, "window", gang.DefaultHorizon, "window of static, horizon of the dynamic controllers")
-	f.Float64Var(&c.Lambda, "lambda", gang.DefaultLambda, "distrust of long windows of the dynamic controllers")
-	f.Float64Var(&c.Penalty, "penalty", gang.DefaultPenalty, "seconds of a reconfiguration")
+	f.IntVar(&c.Window, "window", planner.DefaultHorizon, "window of static, horizon of the dynamic controllers")
+	f.Float64Var(&c.Lambda, "lambda", planner.DefaultLambda, "distrust of long windows of the dynamic controllers")
+	f.Float64Var(&c.Penalty, "penalty", planner.DefaultPenalty, "seconds of a reconfiguration")
 	f.IntVar(&c.Steps, "steps", 400, "supersteps")
 	return cmd
 }

@@ -39,6 +39,12 @@ func NewTable(reader, name string, r io.Reader) *Table {
 	return t
 }
 
+// Open returns the table of r after its header line; see [NewTable].
+func Open(reader, name string, r io.Reader) (*Table, error) {
+	t := NewTable(reader, name, r)
+	return t, t.ReadHeader()
+}
+
 // ReadHeader reads the first line as the header; want says in the message about an empty file
 // what it should hold.
 func (t *Table) ReadHeader(want ...string) error {

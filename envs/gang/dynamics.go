@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
 // execute returns the true duration of the superstep and its slowest task, and notes that of each.
@@ -25,7 +26,7 @@ func (t *Task) execute(now int) (duration float64, bottleneck int) {
 }
 
 // residual draws by how much the logarithm of a task's duration differs from its model's.
-func (t *Task) residual(law *Law) float64 {
+func (t *Task) residual(law *profile.Law) float64 {
 	residual := t.opts.Noise * min(max(law.RMS*t.rng.NormFloat64(), -law.Worst), law.Worst)
 	if t.opts.StragglerProb > 0 && t.rng.Float64() < t.opts.StragglerProb {
 		residual = law.Worst
@@ -74,7 +75,7 @@ func (t *Task) create(ctx context.Context, c cluster.Cluster) error {
 		}
 	}
 	t.ops = append(t.ops[:0], cluster.Op{
-		Kind: cluster.AddNode, Meta: t.meta[0], Resources: cluster.Resources{MilliCPU: int64(m.cfg.TotalMilliCPU)},
+		Kind: cluster.AddNode, Meta: t.meta[0], Resources: cluster.Resources{MilliCPU: int64(m.Config().TotalMilliCPU)},
 	})
 	for k, l := range t.levels {
 		t.addPod(k, l, int32(k))

@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
 )
 
 func open(tb testing.TB, n int, opts map[string]any) *envs.Vec {
@@ -164,25 +164,25 @@ func TestGoldenEpisode(t *testing.T) {
 // that of the simulator, which knows nothing of actions, pods and rewards.
 func TestBaselinesEqualSimulator(t *testing.T) {
 	v := open(t, 1, map[string]any{"steps": 40})
-	for _, cfg := range []gang.PlannerConfig{
-		{Controller: gang.ControllerNever}, {Controller: gang.ControllerEqualSplit}, {Controller: gang.ControllerEXPPO},
-		{Controller: gang.ControllerStatic, Window: 2}, {Controller: gang.ControllerStatic, Window: 7},
-		{Controller: gang.ControllerDynamicMPC, Window: 10, Lambda: 1.02},
-		{Controller: gang.ControllerDynamicWindow, Window: 10, Lambda: 1.02},
-		{Controller: gang.ControllerOneTime, Lambda: 1}, {Controller: gang.ControllerExactMinMax},
+	for _, cfg := range []planner.Config{
+		{Controller: planner.ControllerNever}, {Controller: planner.ControllerEqualSplit}, {Controller: planner.ControllerEXPPO},
+		{Controller: planner.ControllerStatic, Window: 2}, {Controller: planner.ControllerStatic, Window: 7},
+		{Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 1.02},
+		{Controller: planner.ControllerDynamicWindow, Window: 10, Lambda: 1.02},
+		{Controller: planner.ControllerOneTime, Lambda: 1}, {Controller: planner.ControllerExactMinMax},
 	} {
 		name := cfg.Controller
-		if cfg.Controller == gang.ControllerStatic {
+		if cfg.Controller == planner.ControllerStatic {
 			name = fmt.Sprintf("static_%d", cfg.Window)
 		}
 		t.Run(name, func(t *testing.T) {
 			reset(t, v, 5)
 			task := v.Env(0).Task().(*gang.Task)
-			p, err := gang.NewPlanner(cfg, task.Instance(), task.Episode())
+			p, err := planner.New(cfg, task.Instance(), task.Episode())
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := gang.Simulate(task.Instance(), p, task.Episode(), false)
+			want, err := planner.Simulate(task.Instance(), p, task.Episode(), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -256,5 +256,19 @@ func TestOwnUnits(t *testing.T) {
 	checkStep(t, step(t, v, 1), -1.75, 160, 15, 375, 1)
 	if n := v.Env(0).State().Nodes[0]; n.Allocatable.MilliCPU != 12000 || n.Requested.MilliCPU != 12000 {
 		t.Errorf("node of %v with %v requested, want 12 cores and all of them", n.Allocatable, n.Requested)
+	}
+}
+
+// TestClipped: plans of the hand-worked episode are of 80 s throughout.
+func TestClipped(t *testing.T) {
+	for high, want := range map[float64]float64{70: 1, 80: 0} {
+		v := open(t, 1, map[string]any{
+			"data": handData(t), "split": "heldout", "forecaster": "persistence", "steps": 3, "duration_low": 50.0, "duration_high": high,
+		})
+		reset(t, v, 1)
+		part, low, top := v.Env(0).Task().(*gang.Task).Clipped()
+		if math.Abs(part-want) > 1e-9 || math.Abs(low-80) > 1e-9 || math.Abs(top-80) > 1e-9 {
+			t.Errorf("duration_high %v: %v of durations between %v and %v s, want %v of 80 s", high, part, low, top, want)
+		}
 	}
 }

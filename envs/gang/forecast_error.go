@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/gang/series"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
 // Notes says of which series of the option data rows are missing, and where.
 func Notes(o Options) ([]string, error) {
-	o.Forecaster = ForecasterSeasonal
+	o.Forecaster = series.Seasonal
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -30,8 +31,8 @@ func Notes(o Options) ([]string, error) {
 // series has some, and the split is the held-out one. Without the option data it draws that many
 // series as episodes have them, from the random seed on, and puts those of one law together. The
 // error wraps [envs.ErrInvalidOption] for options that have no series of their own.
-func ForecastErrors(o Options, generated int, seed uint64) ([]ForecastError, error) {
-	o.Forecaster = ForecasterSeasonal
+func ForecastErrors(o Options, generated int, seed uint64) ([]series.ForecastError, error) {
+	o.Forecaster = series.Seasonal
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -39,37 +40,34 @@ func ForecastErrors(o Options, generated int, seed uint64) ([]ForecastError, err
 		return nil, fmt.Errorf("%w: dynamics %s has its forecasts in files; series are of the sound dynamics", envs.ErrInvalidOption, o.Dynamics)
 	}
 	s := &source{opts: o}
-	var all []*errorSums
+	var sums series.Errors
 	if o.Data == "" {
 		if generated < 1 {
 			return nil, fmt.Errorf("%w: %d generated series, want at least 1, or data", envs.ErrInvalidOption, generated)
 		}
 		for i := range uint64(generated) {
-			one, err := s.fit(generateSeries(rand.New(pcg.New(seed+i)), generatedHistory+heldOutRows), generatedHistory)
+			one, err := s.fit(series.Generate(rand.New(pcg.New(seed+i)), series.GeneratedHistory+series.HeldOutRows), series.GeneratedHistory)
 			if err != nil {
 				return nil, err
 			}
-			one.name = fmt.Sprintf("generated, %d steps a day", one.day)
-			all = one.addErrors(all, SplitHeldOut)
+			one.Name = fmt.Sprintf("generated, %d steps a day", one.Day)
+			sums.Add(&one, true)
 		}
-		slices.SortStableFunc(all, func(a, b *errorSums) int { return strings.Compare(b.Series, a.Series) })
-	} else {
-		if err := s.loadSeries(); err != nil {
+		results := sums.Results()
+		slices.SortStableFunc(results, func(a, b series.ForecastError) int { return strings.Compare(b.Series, a.Series) })
+		return results, nil
+	}
+	if err := s.loadSeries(); err != nil {
+		return nil, err
+	}
+	for i := range s.series {
+		one := &s.series[i]
+		name := strings.TrimSuffix(filepath.Base(one.Name), ".csv")
+		if err := one.ReadForecasts(filepath.Join(o.Data, "forecasts", name+"_forecasts.csv")); err != nil {
 			return nil, err
 		}
-		for i := range s.series {
-			one := &s.series[i]
-			name := strings.TrimSuffix(filepath.Base(one.name), ".csv")
-			if err := one.readForecasts(o.Data, name); err != nil {
-				return nil, err
-			}
-			one.name = name
-			all = one.addErrors(all, o.Split)
-		}
+		one.Name = name
+		sums.Add(one, o.Split == SplitHeldOut)
 	}
-	results := make([]ForecastError, len(all))
-	for i, e := range all {
-		results[i] = e.result()
-	}
-	return results, nil
+	return sums.Results(), nil
 }

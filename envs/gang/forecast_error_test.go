@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/gangtest"
+	"github.com/kubernasium/kubernasium/envs/gang/series"
 )
 
 // forecastErrors returns the errors by series and forecaster.
-func forecastErrors(tb testing.TB, change func(o *gang.Options), generated int, seed uint64) map[[2]string]gang.ForecastError {
+func forecastErrors(tb testing.TB, change func(o *gang.Options), generated int, seed uint64) map[[2]string]series.ForecastError {
 	tb.Helper()
 	o := gang.DefaultOptions()
 	o.Split = gang.SplitHeldOut
@@ -24,7 +26,7 @@ func forecastErrors(tb testing.TB, change func(o *gang.Options), generated int, 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	found := map[[2]string]gang.ForecastError{}
+	found := map[[2]string]series.ForecastError{}
 	for _, e := range all {
 		found[[2]string{e.Series, e.Forecaster}] = e
 	}
@@ -41,9 +43,9 @@ func forecastErrors(tb testing.TB, change func(o *gang.Options), generated int, 
 func TestForecastErrorsByHand(t *testing.T) {
 	found := forecastErrors(t, func(o *gang.Options) { o.Data, o.Steps = handData(t), 3 }, 0, 0)
 	for forecaster, want := range map[string][5]float64{ // RMSE 1 and 20 steps ahead, MAE and bias 1 step ahead, raw RMSE 20 ahead
-		gang.ForecasterPersistence: {math.Sqrt(0.9), math.Sqrt(0.9), 0.03, 0.03, math.Sqrt(0.9)},
-		gang.ForecasterSeasonal:    {math.Sqrt(12), math.Sqrt(2.9), 0.48, 0.24, math.Sqrt(2.9)},
-		gang.PreviousDay:           {math.Sqrt(12), math.Sqrt(2.9), 0.48, 0.24, math.Sqrt(2.9)},
+		series.Persistence: {math.Sqrt(0.9), math.Sqrt(0.9), 0.03, 0.03, math.Sqrt(0.9)},
+		series.Seasonal:    {math.Sqrt(12), math.Sqrt(2.9), 0.48, 0.24, math.Sqrt(2.9)},
+		series.PreviousDay: {math.Sqrt(12), math.Sqrt(2.9), 0.48, 0.24, math.Sqrt(2.9)},
 	} {
 		e := found[[2]string{"y", forecaster}]
 		if len(e.RMSE) != 20 || e.Steps != 1000 || e.Count != 1 {
@@ -55,7 +57,7 @@ func TestForecastErrorsByHand(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]gang.Predictor{{Period: 24}}, found[[2]string{"x", gang.ForecasterSeasonal}].Fits); diff != "" {
+	if diff := cmp.Diff([]series.Predictor{{Period: 24}}, found[[2]string{"x", series.Seasonal}].Fits); diff != "" {
 		t.Errorf("fit (-want +got):\n%s", diff)
 	}
 	if len(found) != 9 { // a week is longer than the training part
@@ -66,9 +68,9 @@ func TestForecastErrorsByHand(t *testing.T) {
 // TestForecastErrorsOnRecord compares with errors on record, of the same forecasts at the same steps
 // but in sizes on another scale, on which the extremes of the steps themselves are 10 and 50.
 func TestForecastErrorsOnRecord(t *testing.T) {
-	dir := dataDir(t)
+	dir := envstest.Data(t, "gang", gangtest.ProfileFile)
 	found := forecastErrors(t, func(o *gang.Options) { o.Data = dir }, 0, 0)
-	for series, forecasters := range map[string]map[string][4]float64{ // 1, 5, 10 and 20 steps ahead
+	for name, forecasters := range map[string]map[string][4]float64{ // 1, 5, 10 and 20 steps ahead
 		"nyc_taxi_1":                           {"file": {1.60, 6.35, 10.44, 13.74}, "persistence": {2.54, 10.11, 15.76, 17.11}, "previous_day": {5.90, 5.97, 6.02, 6.01}, "previous_week": {1.70, 1.71, 1.71, 1.69}},
 		"nyc_taxi_2":                           {"file": {1.58, 6.51, 10.34, 12.16}, "persistence": {2.41, 9.31, 14.33, 15.64}, "previous_day": {5.71, 5.84, 6.11, 6.22}, "previous_week": {3.53, 3.51, 3.50, 3.35}},
 		"nyc_taxi_3":                           {"file": {1.86, 7.58, 14.46, 14.29}, "persistence": {2.08, 7.43, 11.39, 12.21}, "previous_day": {4.79, 4.79, 4.77, 4.60}, "previous_week": {1.51, 1.52, 1.51, 1.50}},
@@ -78,20 +80,20 @@ func TestForecastErrorsOnRecord(t *testing.T) {
 		"ambient_temperature_system_failure_2": {"file": {2.09, 2.95, 3.67, 4.20}, "persistence": {2.42, 3.57, 4.70, 4.63}, "previous_day": {4.55, 4.54, 4.55, 4.59}},
 		"ambient_temperature_system_failure_3": {"file": {2.55, 5.87, 8.53, 7.81}, "persistence": {2.56, 5.85, 8.74, 8.16}, "previous_day": {7.86, 7.86, 7.85, 7.90}},
 	} {
-		s, err := gang.ReadSeries(filepath.Join(dir, "series", series+".csv"), 1019)
+		s, err := series.Read(filepath.Join(dir, "series", name+".csv"), 1019)
 		if err != nil {
 			t.Fatal(err)
 		}
 		last := s.Values[len(s.Values)-1019:]
 		unit := (slices.Max(last) - slices.Min(last)) / 40
 		for forecaster, want := range forecasters {
-			e := found[[2]string{series, forecaster}]
+			e := found[[2]string{name, forecaster}]
 			if e.Steps != 1000 {
-				t.Fatalf("%s of %s at %d steps, want 1000", forecaster, series, e.Steps)
+				t.Fatalf("%s of %s at %d steps, want 1000", forecaster, name, e.Steps)
 			}
 			for i, h := range []int{1, 5, 10, 20} {
 				if got := e.RMSERaw[h-1] / unit; math.Abs(got-want[i]) > 0.0051 { // two decimals
-					t.Errorf("%s of %s, %d steps ahead: RMSE %.4f, want %.2f", forecaster, series, h, got, want[i])
+					t.Errorf("%s of %s, %d steps ahead: RMSE %.4f, want %.2f", forecaster, name, h, got, want[i])
 				}
 			}
 		}
@@ -101,31 +103,33 @@ func TestForecastErrorsOnRecord(t *testing.T) {
 // TestForecastErrorsOfTheTrainingPart: seasonal is fitted there, by the error up to ten steps ahead,
 // and repeating the last value is among its choices.
 func TestForecastErrorsOfTheTrainingPart(t *testing.T) {
-	found := forecastErrors(t, func(o *gang.Options) { o.Data, o.Split = dataDir(t), gang.SplitTrain }, 0, 0)
-	mean := func(e gang.ForecastError) (sum float64) {
+	found := forecastErrors(t, func(o *gang.Options) {
+		o.Data, o.Split = envstest.Data(t, "gang", gangtest.ProfileFile), gang.SplitTrain
+	}, 0, 0)
+	mean := func(e series.ForecastError) (sum float64) {
 		for _, x := range e.RMSERaw[:10] {
 			sum += x * x / 10
 		}
 		return math.Sqrt(sum)
 	}
-	series := 0
+	count := 0
 	for key, e := range found {
-		if key[1] == gang.ForecasterFile {
+		if key[1] == series.FromFile {
 			t.Errorf("forecasts of a file, which has none of the training part: %v", key)
 		}
-		if key[1] != gang.ForecasterSeasonal {
+		if key[1] != series.Seasonal {
 			continue
 		}
-		series++
-		for _, other := range []string{gang.ForecasterPersistence, gang.PreviousDay, gang.PreviousWeek} {
+		count++
+		for _, other := range []string{series.Persistence, series.PreviousDay, series.PreviousWeek} {
 			// The fit takes every fifth step.
 			if o, ok := found[[2]string{key[0], other}]; ok && mean(e) > 1.02*mean(o) {
 				t.Errorf("%s: seasonal %v, %s %v", key[0], mean(e), other, mean(o))
 			}
 		}
 	}
-	if series != 8 {
-		t.Errorf("%d series, want 8", series)
+	if count != 8 {
+		t.Errorf("%d series, want 8", count)
 	}
 }
 
@@ -139,17 +143,17 @@ func TestForecastErrorsOfGeneratedSeries(t *testing.T) {
 	}
 	count := 0
 	for _, day := range []string{"24", "48", "144"} {
-		count += found[[2]string{"generated, " + day + " steps a day", gang.ForecasterSeasonal}].Count
+		count += found[[2]string{"generated, " + day + " steps a day", series.Seasonal}].Count
 	}
 	if count != 24 {
 		t.Errorf("%d series of three laws, want 24: %v", count, found)
 	}
-	e := found[[2]string{"generated, 48 steps a day", gang.ForecasterSeasonal}]
+	e := found[[2]string{"generated, 48 steps a day", series.Seasonal}]
 	if len(e.Fits) != e.Count || e.Steps != 1000*e.Count {
 		t.Errorf("%d series at %d steps with %d fits, want 1000 steps of each and a fit", e.Count, e.Steps, len(e.Fits))
 	}
 	// Of the disturbance, whose deviation is 0.04, a week later nothing is left: 0.04·√2.
-	week := found[[2]string{"generated, 48 steps a day", gang.PreviousWeek}]
+	week := found[[2]string{"generated, 48 steps a day", series.PreviousWeek}]
 	if math.Abs(week.RMSERaw[0]-0.04*math.Sqrt2) > 0.003 {
 		t.Errorf("what was a week ago is off by %v, want %v", week.RMSERaw[0], 0.04*math.Sqrt2)
 	}
@@ -157,7 +161,7 @@ func TestForecastErrorsOfGeneratedSeries(t *testing.T) {
 
 func TestForecastErrorsRefuses(t *testing.T) {
 	compatible := gang.DefaultOptions()
-	compatible.Dynamics, compatible.Data, compatible.Forecaster = gang.DynamicsCompatible, t.TempDir(), gang.ForecasterFile
+	compatible.Dynamics, compatible.Data, compatible.Forecaster = gang.DynamicsCompatible, t.TempDir(), series.FromFile
 	if _, err := gang.ForecastErrors(compatible, 1, 0); !errors.Is(err, envs.ErrInvalidOption) {
 		t.Errorf("compatible dynamics: %v, want ErrInvalidOption", err)
 	}

@@ -10,21 +10,21 @@ import (
 	"sync"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
+	"github.com/kubernasium/kubernasium/envs/gang/published"
+	"github.com/kubernasium/kubernasium/envs/gang/series"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
-
-// heldOutRows is the number of rows at the end of each series that are held out: those of the
-// published forecasts.
-const heldOutRows = forecastRows + forecastColumns - 1
 
 // source draws the instances of episodes. It is shared by all environments made together and
 // is safe for concurrent use.
 type source struct {
 	opts   Options
-	model  *Model
-	laws   []Law          // of the model's profile, for noise; nil without
-	series []scaledSeries // of files; empty generates
-	fixed  *Instance      // of compatible dynamics
+	model  *profile.Model
+	laws   []profile.Law     // of the model's profile, for noise; nil without
+	series []series.Scaled   // of files; empty generates
+	fixed  *planner.Instance // of compatible dynamics
 	pool   []pooled
 	notes  []string // of the files
 }
@@ -32,7 +32,7 @@ type source struct {
 // pooled is an instance that is made when it is first drawn.
 type pooled struct {
 	once     sync.Once
-	instance *Instance
+	instance *planner.Instance
 	err      error
 }
 
@@ -45,20 +45,20 @@ func newSource(o Options) (*source, error) {
 	if o.Dynamics == DynamicsCompatible {
 		return s, s.loadCompatible()
 	}
-	profile, err := s.loadProfile()
+	measured, err := s.loadProfile()
 	if err != nil {
 		return nil, err
 	}
-	if spare := o.TotalCPU - len(profile.Tasks)*o.StartCPU; spare < 0 || spare%o.IncrementCPU != 0 || spare/o.IncrementCPU > maxIncrements {
+	if spare := o.TotalCPU - len(measured.Tasks)*o.StartCPU; spare < 0 || spare%o.IncrementCPU != 0 || spare/o.IncrementCPU > profile.MaxIncrements {
 		return nil, fmt.Errorf("%w: total_cpu_m is %d, want start_cpu_m, %d, for each of the profile's %d tasks and a multiple of increment_cpu_m, %d, more, at most %d times it",
-			envs.ErrInvalidOption, o.TotalCPU, o.StartCPU, len(profile.Tasks), o.IncrementCPU, maxIncrements)
+			envs.ErrInvalidOption, o.TotalCPU, o.StartCPU, len(measured.Tasks), o.IncrementCPU, profile.MaxIncrements)
 	}
-	if s.model, err = NewModel(profile, o.modelConfig()); err != nil {
+	if s.model, err = profile.NewModel(measured, o.modelConfig()); err != nil {
 		return nil, err
 	}
 	if o.Noise > 0 || o.StragglerProb > 0 {
-		for k := range profile.Tasks {
-			law := FitLaw(profile, k)
+		for k := range measured.Tasks {
+			law := profile.FitLaw(measured, k)
 			if math.IsInf(law.RMS, 1) {
 				return nil, fmt.Errorf("%w: noise and straggler_prob are by the laws of the profile's tasks, and the points of %s determine none",
 					envs.ErrInvalidOption, law.Task)
@@ -73,16 +73,16 @@ func newSource(o Options) (*source, error) {
 }
 
 func (s *source) loadCompatible() error {
-	d, err := ReadDataset(s.opts.Data)
+	d, err := published.ReadDataset(s.opts.Data)
 	if err != nil {
 		return err
 	}
 	s.model = d.Model
 	trace := d.Forecast
-	if s.opts.Forecaster == ForecasterPerfect {
+	if s.opts.Forecaster == series.Perfect {
 		trace = d.Actual
 	}
-	s.fixed, err = NewInstance(d.Model, trace, s.opts.Windows, s.opts.Horizon)
+	s.fixed, err = planner.NewInstance(d.Model, trace, s.opts.Windows, s.opts.Horizon)
 	if err != nil {
 		return err
 	}
@@ -91,21 +91,21 @@ func (s *source) loadCompatible() error {
 }
 
 // compatible returns the options as those of a [Compatible].
-func (o *Options) compatible() Compatible {
-	return Compatible{
+func (o *Options) compatible() published.Compatible {
+	return published.Compatible{
 		Actions: o.Windows + 1, Columns: o.Horizon, Low: o.DurationLow, High: o.DurationHigh,
 		Penalty: o.Penalty, First: o.First, Steps: o.Steps,
 	}
 }
 
-func (s *source) loadProfile() (*Profile, error) {
+func (s *source) loadProfile() (*profile.Profile, error) {
 	switch {
 	case s.opts.Profile != "":
-		return ReadProfile(s.opts.Profile)
+		return profile.Read(s.opts.Profile)
 	case s.opts.Data != "":
-		return ReadProfile(filepath.Join(s.opts.Data, "profile", "workload_profiling.csv"))
+		return profile.Read(filepath.Join(s.opts.Data, "profile", "workload_profiling.csv"))
 	}
-	return GenerateProfile(rand.New(pcg.New(uint64(s.opts.ProfileSeed)))), nil
+	return profile.Generate(rand.New(pcg.New(uint64(s.opts.ProfileSeed)))), nil
 }
 
 func (s *source) loadSeries() error {
@@ -140,42 +140,42 @@ func (s *source) seriesNames() ([]string, error) {
 	if len(there) == 0 {
 		return nil, fmt.Errorf("gang: no file *.csv in %s", filepath.Join(s.opts.Data, "series"))
 	}
-	for _, c := range compatibleTasks {
-		if !slices.Contains(there, c.series) {
+	for _, c := range published.Tasks {
+		if !slices.Contains(there, c.Series) {
 			return there, nil
 		}
-		wanted = append(wanted, c.series)
+		wanted = append(wanted, c.Series)
 	}
 	return wanted, nil
 }
 
-func (s *source) loadOne(name string) (scaledSeries, error) {
+func (s *source) loadOne(name string) (series.Scaled, error) {
 	path := filepath.Join(s.opts.Data, "series", name+".csv")
-	need := heldOutRows + s.span() + 1 // rows: a training part that holds at least one episode
-	series, err := ReadSeries(path, need)
+	need := series.HeldOutRows + s.span() + 1 // rows: a training part that holds at least one episode
+	read, err := series.Read(path, need)
 	if err != nil {
-		return scaledSeries{}, err
+		return series.Scaled{}, err
 	}
-	if holes := series.Holes(); holes != "" {
+	if holes := read.Holes(); holes != "" {
 		s.notes = append(s.notes, holes)
 	}
-	raw := rawSeries{name: path, values: series.Values, day: stepsPerDay(series.Times)}
-	if s.opts.Forecaster == ForecasterFile {
-		raw.file, err = ReadForecasts(filepath.Join(s.opts.Data, "forecasts", name+"_forecasts.csv"), forecastRows)
+	raw := series.Raw{Name: path, Values: read.Values, Day: read.StepsPerDay()}
+	if s.opts.Forecaster == series.FromFile {
+		raw.File, err = series.ReadForecasts(filepath.Join(s.opts.Data, "forecasts", name+"_forecasts.csv"), series.ForecastRows)
 		if err != nil {
-			return scaledSeries{}, err
+			return series.Scaled{}, err
 		}
-		if raw.file.Columns < s.opts.columns() {
-			return scaledSeries{}, fmt.Errorf("gang: %s: %d columns, want at least %d", raw.file.Name, raw.file.Columns, s.opts.columns())
+		if raw.File.Columns < s.opts.columns() {
+			return series.Scaled{}, fmt.Errorf("gang: %s: %d columns, want at least %d", raw.File.Name, raw.File.Columns, s.opts.columns())
 		}
 	}
-	one, err := s.fit(raw, len(raw.values)-heldOutRows)
+	one, err := s.fit(raw, len(raw.Values)-series.HeldOutRows)
 	if err != nil {
-		return scaledSeries{}, err
+		return series.Scaled{}, err
 	}
 	if _, n := s.starts(&one); n < 1 {
-		return scaledSeries{}, fmt.Errorf("gang: %s: no room for an episode of %d steps in the %s part of its %d rows, after the %d that the forecaster looks back",
-			path, s.opts.Steps, s.opts.Split, len(raw.values), one.forecaster.history())
+		return series.Scaled{}, fmt.Errorf("gang: %s: no room for an episode of %d steps in the %s part of its %d rows, after the %d that the forecaster looks back",
+			path, s.opts.Steps, s.opts.Split, len(raw.Values), one.Forecaster.History())
 	}
 	return one, nil
 }
@@ -186,13 +186,13 @@ func (s *source) span() int { return s.opts.Steps + s.opts.columns() }
 
 // starts returns the range of rows at which an episode may begin: its predictions are of rows that
 // are there and, of a file, are made at rows that the file has.
-func (s *source) starts(one *scaledSeries) (first, n int) {
-	first, end := max(one.forecaster.history(), 1), one.train
+func (s *source) starts(one *series.Scaled) (first, n int) {
+	first, end := max(one.Forecaster.History(), 1), one.Train
 	if s.opts.Split == SplitHeldOut {
-		first, end = max(first, one.train), len(one.values)
+		first, end = max(first, one.Train), len(one.Values)
 	}
-	if one.forecaster.kind == ForecasterFile {
-		end = min(end, one.train+one.file.Len()+s.opts.columns()-1)
+	if one.Forecaster.Kind == series.FromFile {
+		end = min(end, one.Train+one.File.Len()+s.opts.columns()-1)
 	}
 	return first, end - s.span() + 1 - first
 }
@@ -202,7 +202,7 @@ func (s *source) starts(one *scaledSeries) (first, n int) {
 const splitStream = 0x9e3779b97f4a7c15
 
 // draw returns the instance of an episode.
-func (s *source) draw(rng *rand.Rand) (*Instance, error) {
+func (s *source) draw(rng *rand.Rand) (*planner.Instance, error) {
 	switch {
 	case s.fixed != nil:
 		return s.fixed, nil
@@ -226,21 +226,21 @@ func (s *source) draw(rng *rand.Rand) (*Instance, error) {
 }
 
 // make makes the instance of a seed.
-func (s *source) make(seed uint64) (*Instance, error) {
+func (s *source) make(seed uint64) (*planner.Instance, error) {
 	rng := rand.New(pcg.New(seed))
 	columns, tasks := s.opts.columns(), s.model.NumTasks()
-	tr := &Trace{Steps: s.opts.Steps + 1, Columns: columns, Tasks: tasks}
+	tr := &planner.Trace{Steps: s.opts.Steps + 1, Columns: columns, Tasks: tasks}
 	tr.Planned = make([]float64, tr.Steps*columns*tasks)
 	tr.True = make([]float64, tr.Steps*tasks)
 	order := rng.Perm(max(len(s.series), 1))
 	row := make([]float64, columns)
 	for k := range tasks {
-		var one scaledSeries
-		first := generatedHistory
+		var one series.Scaled
+		first := series.GeneratedHistory
 		if len(s.series) == 0 {
-			raw := generateSeries(rng, generatedHistory+s.span())
+			raw := series.Generate(rng, series.GeneratedHistory+s.span())
 			var err error
-			if one, err = s.fit(raw, generatedHistory); err != nil {
+			if one, err = s.fit(raw, series.GeneratedHistory); err != nil {
 				return nil, err
 			}
 		} else {
@@ -250,12 +250,17 @@ func (s *source) make(seed uint64) (*Instance, error) {
 		}
 		for t := range tr.Steps {
 			at := first + t
-			tr.True[t*tasks+k] = one.size(one.values[at])
-			one.forecaster.row(&one.rawSeries, at, row)
+			tr.True[t*tasks+k] = one.Size(one.Values[at])
+			one.Forecaster.Row(&one.Raw, at, row)
 			for h, v := range row {
-				tr.Planned[(t*columns+h)*tasks+k] = one.size(v)
+				tr.Planned[(t*columns+h)*tasks+k] = one.Size(v)
 			}
 		}
 	}
-	return NewInstance(s.model, tr, s.opts.Windows, s.opts.Horizon)
+	return planner.NewInstance(s.model, tr, s.opts.Windows, s.opts.Horizon)
+}
+
+// fit fits scaler and forecaster on the first train values of a series.
+func (s *source) fit(raw series.Raw, train int) (series.Scaled, error) {
+	return series.Fit(s.opts.Forecaster, raw, train, [2]float64{s.opts.SizeLow, s.opts.SizeHigh})
 }

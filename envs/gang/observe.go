@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/gang/published"
 )
 
 // Clipped returns the part of the durations that plans of the episode predict for their first
@@ -41,7 +42,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	now := t.Step()
 	if t.compatible() {
 		c := t.opts.compatible()
-		ObserveCompatible(&c, t.in, now, t.levels, obs)
+		published.ObserveCompatible(&c, t.in, now, t.levels, obs)
 		return
 	}
 	durations, tasks := t.sections()
@@ -54,7 +55,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	planned := t.in.Planned(now)
 	for k, l := range t.levels {
 		sizes[k] = float32((planned[k] - t.opts.SizeLow) / (t.opts.SizeHigh - t.opts.SizeLow))
-		shares[k] = float32(t.src.model.MilliCPU(int(l))) / float32(t.src.model.cfg.TotalMilliCPU)
+		shares[k] = float32(t.src.model.MilliCPU(int(l))) / float32(t.src.model.Config().TotalMilliCPU)
 	}
 	obs[durations+2*tasks] = float32(min(t.since, sinceScale)) / sinceScale
 }

@@ -5,6 +5,9 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
+	"github.com/kubernasium/kubernasium/envs/gang/series"
 )
 
 // Values of the options of [Options].
@@ -50,11 +53,11 @@ type Options struct {
 
 // DefaultOptions returns the defaults.
 func DefaultOptions() Options {
-	m := DefaultModelConfig()
+	m := profile.DefaultModelConfig()
 	return Options{
 		Dynamics: DynamicsSound, Split: SplitTrain, Windows: 3, Horizon: 6, Steps: 400, First: 200,
-		TotalCPU: m.TotalMilliCPU, StartCPU: m.StartMilliCPU, IncrementCPU: m.IncrementMilliCPU, SizeLow: minSize, SizeHigh: maxSize,
-		PenaltyModel: PenaltyConstant, Penalty: DefaultPenalty, ResizeSeconds: 1,
+		TotalCPU: m.TotalMilliCPU, StartCPU: m.StartMilliCPU, IncrementCPU: m.IncrementMilliCPU, SizeLow: series.MinSize, SizeHigh: series.MaxSize,
+		PenaltyModel: PenaltyConstant, Penalty: planner.DefaultPenalty, ResizeSeconds: 1,
 	}
 }
 
@@ -62,9 +65,9 @@ func DefaultOptions() Options {
 func (o *Options) complete() error {
 	compatible := o.Dynamics == DynamicsCompatible
 	if o.Forecaster == "" {
-		o.Forecaster = ForecasterSeasonal
+		o.Forecaster = series.Seasonal
 		if compatible {
-			o.Forecaster = ForecasterFile
+			o.Forecaster = series.FromFile
 		}
 	}
 	if o.DurationLow == 0 && o.DurationHigh == 0 {
@@ -77,7 +80,7 @@ func (o *Options) complete() error {
 		envs.OneOf("dynamics", o.Dynamics, DynamicsSound, DynamicsCompatible),
 		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
 		envs.OneOf("penalty_model", o.PenaltyModel, PenaltyConstant, PenaltyPerTask, PenaltyResize),
-		envs.OneOf("forecaster", o.Forecaster, ForecasterSeasonal, ForecasterPersistence, ForecasterPerfect, ForecasterFile),
+		envs.OneOf("forecaster", o.Forecaster, series.Seasonal, series.Persistence, series.Perfect, series.FromFile),
 	); err != nil {
 		return err
 	}
@@ -87,11 +90,11 @@ func (o *Options) complete() error {
 	switch {
 	case compatible && o.Data == "":
 		return fmt.Errorf("%w: compatible dynamics need data, the folder of the source's files", envs.ErrInvalidOption)
-	case compatible && o.Forecaster != ForecasterFile && o.Forecaster != ForecasterPerfect:
+	case compatible && o.Forecaster != series.FromFile && o.Forecaster != series.Perfect:
 		return fmt.Errorf("%w: forecaster %q with compatible dynamics, want file or perfect", envs.ErrInvalidOption, o.Forecaster)
-	case !compatible && o.Forecaster == ForecasterFile && (o.Data == "" || o.Split != SplitHeldOut):
+	case !compatible && o.Forecaster == series.FromFile && (o.Data == "" || o.Split != SplitHeldOut):
 		return fmt.Errorf("%w: forecaster file needs data and the heldout split, the only steps with published forecasts", envs.ErrInvalidOption)
-	case compatible && (o.modelConfig() != DefaultModelConfig() || o.SizeLow != minSize):
+	case compatible && (o.modelConfig() != profile.DefaultModelConfig() || o.SizeLow != series.MinSize):
 		return fmt.Errorf("%w: total_cpu_m, start_cpu_m, increment_cpu_m, size_low and size_high are of the sound dynamics only", envs.ErrInvalidOption)
 	case compatible && (o.Noise != 0 || o.StragglerProb != 0 || o.PenaltyModel != PenaltyConstant || o.Instances != 0 || o.Profile != "" || len(o.Series) > 0):
 		return fmt.Errorf("%w: noise, straggler_prob, penalty_model, instances, profile and series are of the sound dynamics only", envs.ErrInvalidOption)
@@ -101,8 +104,8 @@ func (o *Options) complete() error {
 
 func (o *Options) checkNumbers() error {
 	return envs.CheckOptions(
-		envs.Between("windows", o.Windows, 1, forecastColumns),
-		envs.Between("horizon", o.Horizon, 1, forecastColumns),
+		envs.Between("windows", o.Windows, 1, series.ForecastColumns),
+		envs.Between("horizon", o.Horizon, 1, series.ForecastColumns),
 		envs.Between("steps", o.Steps, 1, 1e6),
 		envs.Between("first", o.First, 0, 1e6),
 		envs.Between("total_cpu_m", o.TotalCPU, 1, 1e9),
@@ -123,8 +126,8 @@ func (o *Options) checkNumbers() error {
 
 // modelConfig returns how cores are divided. What EXPPO's static configuration assumes keeps its
 // proportion: sizes in the middle of their range, and a third of the cores at most for a task.
-func (o *Options) modelConfig() ModelConfig {
-	m := DefaultModelConfig()
+func (o *Options) modelConfig() profile.ModelConfig {
+	m := profile.DefaultModelConfig()
 	m.TotalMilliCPU, m.StartMilliCPU, m.IncrementMilliCPU = o.TotalCPU, o.StartCPU, o.IncrementCPU
 	m.StaticMaxMilliCPU = max(o.TotalCPU/3, o.StartCPU)
 	m.StaticSize = (o.SizeLow + o.SizeHigh) / 2
@@ -133,4 +136,4 @@ func (o *Options) modelConfig() ModelConfig {
 
 // columns returns how many supersteps a trace must predict: for the actions, for the
 // observation, and for the planners among the baselines.
-func (o *Options) columns() int { return max(o.Windows, o.Horizon, DefaultHorizon) }
+func (o *Options) columns() int { return max(o.Windows, o.Horizon, planner.DefaultHorizon) }

@@ -68,7 +68,7 @@ func (t *Task) RenderRGB(*cluster.State) *image.RGBA {
 	}
 	for k, d := range durations {
 		y := imageMargin + k*taskHeight
-		bar(y+2, taskHeight/2-2, float64(t.src.model.MilliCPU(int(t.levels[k])))/float64(t.src.model.cfg.TotalMilliCPU), colourShares)
+		bar(y+2, taskHeight/2-2, float64(t.src.model.MilliCPU(int(t.levels[k])))/float64(t.src.model.Config().TotalMilliCPU), colourShares)
 		c := colourDuration
 		if k == slowest {
 			c = colourSlowest

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -16,7 +17,7 @@ import (
 type Task struct {
 	src  *source
 	opts *Options
-	in   *Instance
+	in   *planner.Instance
 	rng  *rand.Rand
 
 	step    int       // supersteps executed
@@ -55,11 +56,11 @@ func newTask(src *source) *Task {
 }
 
 // Instance returns the instance of the running episode.
-func (t *Task) Instance() *Instance { return t.in }
+func (t *Task) Instance() *planner.Instance { return t.in }
 
 // Episode returns which part of its trace is played.
-func (t *Task) Episode() Episode {
-	return Episode{First: t.first, Steps: t.opts.Steps, Penalty: t.plannedPenalty(), ChargeFirst: t.compatible()}
+func (t *Task) Episode() planner.Episode {
+	return planner.Episode{First: t.first, Steps: t.opts.Steps, Penalty: t.plannedPenalty(), ChargeFirst: t.compatible()}
 }
 
 // Step returns the step of the trace that is executed next.

@@ -9,6 +9,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/gang/gangtest"
+
 	_ "github.com/kubernasium/kubernasium/envs/gang"
 )
 
@@ -55,7 +57,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"total_cpu_m": 7900}, "total_cpu_m is 7900, want start_cpu_m, 1000, for each of the profile's 8 tasks and a multiple of increment_cpu_m, 100, more"},
 		{map[string]any{"increment_cpu_m": 300}, "total_cpu_m is 24000, want"},
 		{map[string]any{"total_cpu_m": 100_000, "increment_cpu_m": 1}, "total_cpu_m is 100000, want start_cpu_m, 1000, for each of the profile's 8 tasks and a multiple of increment_cpu_m, 1, more, at most 65533 times it"},
-		{map[string]any{"noise": 1.0, "profile": envstest.TempFile(t, "p.csv", withSizeZero())}, "noise and straggler_prob are by the laws of the profile's tasks, and the points of a determine none"},
+		{map[string]any{"noise": 1.0, "profile": envstest.TempFile(t, "p.csv", gangtest.WithSizeZero())}, "noise and straggler_prob are by the laws of the profile's tasks, and the points of a determine none"},
 		{map[string]any{"size_high": 10.0}, "size_high is 10, want"},
 		{map[string]any{"duration_low": 100.0, "duration_high": 50.0}, "duration_high is 50"},
 	} {

@@ -16,6 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/jobs"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
@@ -147,7 +148,7 @@ func testHandWorked(t *testing.T, server kwok.Options, model string) {
 func testPlanner(t *testing.T, server kwok.Options) {
 	opts := map[string]any{"steps": 3, "noise": 1.0, "penalty_model": gang.PenaltyPerTask}
 	play := func(v *envs.Vec) func(*envs.Batch, []float32) error {
-		b, err := v.Spec().Baseline(gang.ControllerExactMinMax)
+		b, err := v.Spec().Baseline(planner.ControllerExactMinMax)
 		if err != nil {
 			t.Fatal(err)
 		}

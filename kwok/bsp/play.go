@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
 	"github.com/kubernasium/kubernasium/kwok"
 )
 
@@ -111,7 +112,7 @@ func Play(ctx context.Context, server kwok.Options, v *envs.Vec, act func(b *env
 // player translates what the environment has just played.
 type player struct {
 	task  *gang.Task
-	model *gang.Model
+	model *profile.Model
 }
 
 func (p *player) shares() []int64 {

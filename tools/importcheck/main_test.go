@@ -9,6 +9,7 @@ func TestForbidden(t *testing.T) {
 		ok       bool
 	}{
 		{"envs/gang", module + "envs", true},
+		{"envs/gang", module + "envs/gang/planner", true},
 		{"envs/gang", module + "envs/cluster", true},
 		{"envs/gang", module + "envs/classic", false}, // one environment does not know another
 		{"envs/gang", "net/http", false},

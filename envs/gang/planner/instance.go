@@ -1,0 +1,169 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
+)
+
+// Trace holds the workload of a job over time. It must not be changed once it is in use.
+type Trace struct {
+	Steps   int       // supersteps
+	Columns int       // predicted supersteps at each step, ≥ 1
+	Tasks   int       // tasks
+	Planned []float64 // sizes that a planner sees, row-major of shape (Steps, Columns, Tasks): column h of step t predicts step t+h
+	True    []float64 // sizes that are executed, row-major of shape (Steps, Tasks)
+}
+
+func (tr *Trace) validate(m *profile.Model) error {
+	switch {
+	case tr.Steps < 1 || tr.Columns < 1:
+		return fmt.Errorf("gang: trace of %d steps and %d columns, want at least 1 of each", tr.Steps, tr.Columns)
+	case tr.Tasks != m.NumTasks():
+		return fmt.Errorf("gang: trace of %d tasks, want the profile's %d", tr.Tasks, m.NumTasks())
+	case len(tr.Planned) != tr.Steps*tr.Columns*tr.Tasks:
+		return fmt.Errorf("gang: trace with %d planned sizes, want %d·%d·%d", len(tr.Planned), tr.Steps, tr.Columns, tr.Tasks)
+	case len(tr.True) != tr.Steps*tr.Tasks:
+		return fmt.Errorf("gang: trace with %d true sizes, want %d·%d", len(tr.True), tr.Steps, tr.Tasks)
+	}
+	for _, sizes := range [][]float64{tr.Planned, tr.True} {
+		for i, v := range sizes {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("gang: trace with size %v at index %d, want finite sizes", v, i)
+			}
+		}
+	}
+	return nil
+}
+
+// Instance is a workload and the model that predicts and executes it, with a table of the
+// configurations for windows 1 … Windows at every step. The rows of the table are computed
+// when they are first asked for. An Instance is safe for concurrent use and is meant to be
+// shared by all environments and planners that play it.
+type Instance struct {
+	model   *profile.Model
+	trace   *Trace
+	windows int
+	columns int
+
+	ready     []atomic.Bool // by step: its rows of levels and predicted are final
+	levels    []uint16      // of shape (step, window-1, task)
+	predicted []float64     // of shape (step, window-1, column)
+
+	mu        sync.Mutex // guards allocator and rows that are not ready
+	allocator *Allocator
+}
+
+// NewInstance makes an instance whose table covers windows 1 … windows and holds, for each
+// configuration, the predicted durations of the next columns supersteps. Both are at most
+// the trace's Columns.
+func NewInstance(m *profile.Model, tr *Trace, windows, columns int) (*Instance, error) {
+	if err := tr.validate(m); err != nil {
+		return nil, err
+	}
+	if windows < 0 || windows > tr.Columns {
+		return nil, fmt.Errorf("gang: table of %d windows, want 0 to the trace's %d columns", windows, tr.Columns)
+	}
+	if columns < 1 || columns > tr.Columns {
+		return nil, fmt.Errorf("gang: table of %d columns, want 1 to the trace's %d", columns, tr.Columns)
+	}
+	return &Instance{
+		model:     m,
+		trace:     tr,
+		windows:   windows,
+		columns:   columns,
+		ready:     make([]atomic.Bool, tr.Steps),
+		levels:    make([]uint16, tr.Steps*windows*tr.Tasks),
+		predicted: make([]float64, tr.Steps*windows*columns),
+		allocator: NewAllocator(m, max(windows, columns)),
+	}, nil
+}
+
+// Model returns the instance's model.
+func (in *Instance) Model() *profile.Model { return in.model }
+
+// Trace returns the instance's trace, which must not be changed.
+func (in *Instance) Trace() *Trace { return in.trace }
+
+// Windows returns the largest window of the table.
+func (in *Instance) Windows() int { return in.windows }
+
+// Columns returns the number of supersteps that the table predicts.
+func (in *Instance) Columns() int { return in.columns }
+
+// Prepare computes the rows of steps first … first+steps-1 ahead of their use.
+func (in *Instance) Prepare(first, steps int) {
+	for t := first; t < first+steps; t++ {
+		in.row(t)
+	}
+}
+
+// Config returns the levels that Allocator.Configure gives at step t for a window that
+// begins there, 1 ≤ window ≤ Windows. The slice belongs to the instance.
+func (in *Instance) Config(t, window int) []uint16 {
+	in.row(t)
+	n := in.trace.Tasks
+	i := (t*in.windows + window - 1) * n
+	return in.levels[i : i+n : i+n]
+}
+
+// Predicted returns the predicted durations in seconds of supersteps t … t+Columns-1 under
+// Config(t, window). The slice belongs to the instance.
+func (in *Instance) Predicted(t, window int) []float64 {
+	in.row(t)
+	i := (t*in.windows + window - 1) * in.columns
+	return in.predicted[i : i+in.columns : i+in.columns]
+}
+
+// row makes the table's rows of step t final.
+func (in *Instance) row(t int) {
+	if in.ready[t].Load() {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.ready[t].Load() {
+		return
+	}
+	a, n := in.allocator, in.trace.Tasks
+	a.Load(in.Planned(t)[:max(in.windows, in.columns)*n])
+	for w := range in.windows {
+		row := t*in.windows + w
+		levels := in.levels[row*n : (row+1)*n]
+		a.Configure(0, w+1, levels)
+		for h := range in.columns {
+			in.predicted[row*in.columns+h] = a.Superstep(levels, h)
+		}
+	}
+	in.ready[t].Store(true)
+}
+
+// Planned returns the sizes that a planner sees at step t, of shape (trace Columns, task).
+func (in *Instance) Planned(t int) []float64 {
+	n := in.trace.Columns * in.trace.Tasks
+	return in.trace.Planned[t*n : (t+1)*n : (t+1)*n]
+}
+
+// True returns the sizes that step t executes, one per task.
+func (in *Instance) True(t int) []float64 {
+	n := in.trace.Tasks
+	return in.trace.True[t*n : (t+1)*n : (t+1)*n]
+}
+
+// Predict writes to dst the predicted durations in seconds of supersteps t … t+len(dst)-1
+// if levels stays in force; len(dst) is at most the trace's Columns.
+func (in *Instance) Predict(t int, levels []uint16, dst []float64) {
+	n, planned := in.trace.Tasks, in.Planned(t)
+	for h := range dst {
+		dst[h], _ = in.model.Superstep(planned[h*n:(h+1)*n], levels)
+	}
+}
+
+// Execute returns the true duration in seconds of step t under levels and its slowest
+// task.
+func (in *Instance) Execute(t int, levels []uint16) (duration float64, bottleneck int) {
+	return in.model.Superstep(in.True(t), levels)
+}

@@ -1,0 +1,250 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+)
+
+// Names of the controllers that New makes. Sizes are those that the planner sees,
+// unless said otherwise; C(t, w) is Allocator.Configure at step t for window w.
+const (
+	ControllerStatic        = "static"                       // C(t, Window) at every Window-th step
+	ControllerDynamicMPC    = "dynamic_mpc"                  // re-plans at every step whether to keep the configuration, and for which window not
+	ControllerDynamicWindow = "dynamic_window"               // plans a window, waits until it has passed, plans the next
+	ControllerOneTime       = "one_time"                     // plans all windows of the episode once, on true sizes
+	ControllerExactMinMax   = "oracle_per_step_exact_minmax" // the shortest superstep that the budget allows, at every step, on true sizes
+	ControllerEXPPO         = "exppo_static"                 // profile.Model.Static once
+	ControllerEqualSplit    = "equal_3000m"                  // profile.Model.Equal once
+	ControllerNever         = "never_reconfigure_1000m"      // StartMilliCPU for each task throughout
+)
+
+// Defaults of the controllers, from Kube_Gang_Scheduling (E. Wang, 2021).
+const (
+	DefaultHorizon   = 10   // supersteps that the dynamic controllers look ahead
+	DefaultMaxWindow = 15   // longest window that the dynamic controllers choose
+	DefaultLambda    = 1.02 // their distrust of long windows
+	DefaultPenalty   = 15.0 // seconds that a reconfiguration costs
+)
+
+// Custom is what Plan returns for a configuration that is C(t, w) for no window w.
+const Custom = -1
+
+// Planner decides at each step of an episode whether to reconfigure the job. A Planner
+// serves one episode, whose steps it must see in order, and one goroutine.
+type Planner interface {
+	// Name returns the controller's name and its window where it has one.
+	Name() string
+	// Plan is called at step t with the levels in force, which it must not change. It
+	// returns 0 to keep them, or else writes to next the levels to change to and returns
+	// the window for which they were configured, or Custom.
+	Plan(t int, current, next []uint16) (window int)
+}
+
+// Config selects a controller.
+type Config struct {
+	Controller string  // one of the Controller constants
+	Window     int     // window of static, horizon of the dynamic ones, 1 … the trace's Columns; unused by the others
+	Lambda     float64 // factor per superstep by which dynamic controllers distrust a predicted duration, > 0; unused by the others
+	MaxWindow  int     // longest window that a dynamic controller or one_time chooses, ≥ 1; 0 stands for DefaultMaxWindow
+}
+
+// Episode is the part of an instance's trace that is played, and at what cost.
+type Episode struct {
+	First       int     // its first step
+	Steps       int     // number of its steps, ≥ 1
+	Penalty     float64 // seconds that a reconfiguration costs, ≥ 0
+	ChargeFirst bool    // whether a reconfiguration in the first step costs and counts too
+}
+
+// Validate reports an episode that is not within the trace, or whose penalty is out of range.
+func (e Episode) Validate(tr *Trace) error {
+	if e.First < 0 || e.Steps < 1 || e.Steps > tr.Steps-e.First {
+		return fmt.Errorf("gang: episode of %d steps from %d, want 1 or more within the trace's %d", e.Steps, e.First, tr.Steps)
+	}
+	if !(e.Penalty >= 0) || math.IsInf(e.Penalty, 0) {
+		return fmt.Errorf("gang: Penalty %v, want a finite number ≥ 0", e.Penalty)
+	}
+	return nil
+}
+
+// charges reports whether a reconfiguration at step t costs the penalty.
+func (e Episode) charges(t int) bool { return t != e.First || e.ChargeFirst }
+
+// New makes the planner of an episode.
+func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
+	if err := ep.Validate(in.trace); err != nil {
+		return nil, err
+	}
+	if cfg.MaxWindow == 0 {
+		cfg.MaxWindow = DefaultMaxWindow
+	}
+	p := planner{cfg: cfg, in: in, ep: ep}
+	switch cfg.Controller {
+	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow:
+		if cfg.Window < 1 || cfg.Window > in.trace.Columns {
+			return nil, fmt.Errorf("gang: Window %d of controller %s, want 1 to the trace's %d columns", cfg.Window, cfg.Controller, in.trace.Columns)
+		}
+		p.allocator = NewAllocator(in.model, cfg.Window)
+	}
+	switch cfg.Controller {
+	case ControllerDynamicMPC, ControllerDynamicWindow, ControllerOneTime:
+		if !(cfg.Lambda > 0) || math.IsInf(cfg.Lambda, 0) {
+			return nil, fmt.Errorf("gang: Lambda %v of controller %s, want a finite number > 0", cfg.Lambda, cfg.Controller)
+		}
+		if cfg.MaxWindow < 1 {
+			return nil, fmt.Errorf("gang: MaxWindow %d of controller %s, want at least 1", cfg.MaxWindow, cfg.Controller)
+		}
+	}
+	switch cfg.Controller {
+	case ControllerStatic:
+		return &staticPlanner{p}, nil
+	case ControllerDynamicMPC:
+		return &mpcPlanner{p, newSegmentation(p.allocator, cfg.Window, cfg)}, nil
+	case ControllerDynamicWindow:
+		return &windowPlanner{p, newSegmentation(p.allocator, cfg.Window, cfg), ep.First}, nil
+	case ControllerOneTime:
+		return newOneTimePlanner(p), nil
+	case ControllerExactMinMax:
+		p.allocator = NewAllocator(in.model, 1)
+		return &exactPlanner{p}, nil
+	case ControllerEXPPO:
+		return &oncePlanner{p, in.model.Static}, nil
+	case ControllerEqualSplit:
+		return &oncePlanner{p, in.model.Equal}, nil
+	case ControllerNever:
+		return &oncePlanner{p, nil}, nil
+	}
+	return nil, fmt.Errorf("gang: unknown controller %q", cfg.Controller)
+}
+
+// planner is what all planners have in common.
+type planner struct {
+	cfg       Config
+	in        *Instance
+	ep        Episode
+	allocator *Allocator
+}
+
+func (p *planner) Name() string {
+	switch p.cfg.Controller {
+	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow:
+		return fmt.Sprintf("%s_%d", p.cfg.Controller, p.cfg.Window)
+	}
+	return p.cfg.Controller
+}
+
+// left returns how many steps of the episode are left at step t, that one included.
+func (p *planner) left(t int) int { return p.ep.First + p.ep.Steps - t }
+
+// load prepares the allocator for the sizes that the planner sees at step t.
+func (p *planner) load(t int) {
+	p.allocator.Load(p.in.Planned(t)[:p.cfg.Window*p.in.trace.Tasks])
+}
+
+type staticPlanner struct{ planner }
+
+func (p *staticPlanner) Plan(t int, _, next []uint16) int {
+	w := p.cfg.Window
+	if (t-p.ep.First)%w != 0 {
+		return 0
+	}
+	if w <= p.in.windows {
+		copy(next, p.in.Config(t, w))
+		return w
+	}
+	p.load(t)
+	p.allocator.Configure(0, w, next)
+	return w
+}
+
+// oncePlanner sets one configuration in the first step, or none where configure is nil.
+type oncePlanner struct {
+	planner
+	configure func(levels []uint16)
+}
+
+func (p *oncePlanner) Plan(t int, _, next []uint16) int {
+	if t != p.ep.First || p.configure == nil {
+		return 0
+	}
+	p.configure(next)
+	return Custom
+}
+
+type exactPlanner struct{ planner }
+
+func (p *exactPlanner) Plan(t int, _, next []uint16) int {
+	p.allocator.Load(p.in.True(t))
+	p.allocator.ExactMinMax(0, next)
+	return Custom
+}
+
+// tieMargin is the relative saving that the MPC needs to keep its configuration. In a tie it
+// reconfigures, and with λ = 1 ties occur: the best new configuration may shorten no
+// superstep before the next one is due. Without the margin, rounding would decide them.
+const tieMargin = 1e-12
+
+type mpcPlanner struct {
+	planner
+	seg *segmentation
+}
+
+func (p *mpcPlanner) Plan(t int, current, next []uint16) int {
+	left, charge := p.left(t), p.ep.charges(t)
+	p.load(t)
+	p.seg.solve(left, p.ep.Penalty, charge)
+	if p.seg.keep(left, p.ep.Penalty, current) < p.seg.cost[0]*(1-tieMargin) {
+		return 0
+	}
+	copy(next, p.seg.first)
+	return p.seg.window[0]
+}
+
+type windowPlanner struct {
+	planner
+	seg *segmentation
+	due int // the step at which the present window has passed
+}
+
+func (p *windowPlanner) Plan(t int, _, next []uint16) int {
+	if t == p.ep.First {
+		p.due = t
+	}
+	if t < p.due {
+		return 0
+	}
+	p.load(t)
+	p.seg.solve(p.left(t), p.ep.Penalty, p.ep.charges(t))
+	copy(next, p.seg.first)
+	p.due = t + p.seg.window[0]
+	return p.seg.window[0]
+}
+
+// oneTimePlanner knows the true sizes of the whole episode before it begins.
+type oneTimePlanner struct {
+	planner
+	seg *segmentation
+	due int
+}
+
+func newOneTimePlanner(p planner) *oneTimePlanner {
+	n := p.in.trace.Tasks
+	p.allocator = NewAllocator(p.in.model, p.ep.Steps)
+	p.allocator.Load(p.in.trace.True[p.ep.First*n : (p.ep.First+p.ep.Steps)*n])
+	o := &oneTimePlanner{p, newSegmentation(p.allocator, p.ep.Steps, p.cfg), p.ep.First}
+	o.seg.solve(p.ep.Steps, p.ep.Penalty, p.ep.ChargeFirst)
+	return o
+}
+
+func (p *oneTimePlanner) Plan(t int, _, next []uint16) int {
+	if t == p.ep.First {
+		p.due = t
+	}
+	if t < p.due {
+		return 0
+	}
+	w := p.seg.window[t-p.ep.First]
+	p.allocator.Configure(t-p.ep.First, w, next)
+	p.due = t + w
+	return Custom
+}

@@ -1,0 +1,38 @@
+package planner
+
+import "math"
+
+// A Replanning tells what plans for a window of supersteps are worth as they age, and so how long to
+// keep them.
+type Replanning struct {
+	Window       int       `json:"window"`
+	Seconds      []float64 `json:"seconds"`       // by age: mean true duration of a superstep under a plan made so many supersteps before
+	Interval     int       `json:"interval"`      // between plans, for which a superstep takes least
+	PerSuperstep float64   `json:"per_superstep"` // seconds that it then takes, the penalty's part included
+}
+
+// Replannings returns it for each window of the instance's table and the ages 0 … ages-1, over those
+// supersteps of the episode at which there can be plans of all ages. Of equal intervals the shortest
+// is taken. ages is at least 1 and at most the episode's steps.
+func (in *Instance) Replannings(ep Episode, ages int) []Replanning {
+	all := make([]Replanning, in.windows)
+	first, end := ep.First+ages-1, ep.First+ep.Steps
+	for w := range all {
+		r := &all[w]
+		r.Window, r.Seconds, r.PerSuperstep = w+1, make([]float64, ages), math.Inf(1)
+		for t := first; t < end; t++ {
+			for age := range r.Seconds {
+				d, _ := in.Execute(t, in.Config(t-age, w+1))
+				r.Seconds[age] += d / float64(end-first)
+			}
+		}
+		sum := ep.Penalty
+		for age, d := range r.Seconds {
+			sum += d
+			if mean := sum / float64(age+1); mean < r.PerSuperstep {
+				r.Interval, r.PerSuperstep = age+1, mean
+			}
+		}
+	}
+	return all
+}

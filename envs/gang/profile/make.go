@@ -1,0 +1,212 @@
+package profile
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
+)
+
+// A Filled is a profile that was made from some of its points.
+type Filled struct {
+	*Profile
+	Laws     []Law // of the tasks, fitted to what was measured
+	Measured int   // points that were there
+	Missing  int   // points that were filled in by the laws
+}
+
+// Fill reads the profile file at path, in which points may be missing, and fills them in by
+// the law of their task, fitted to its points that are there. Its grid has every size and every
+// share that some task has, and those given besides. With smooth every point is the law's. Each
+// task needs at least three points, of two sizes and two shares. Errors name the file and the line,
+// as those of [Parse].
+func Fill(path string, sizes, shares []float64, smooth bool) (*Filled, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("gang: read profile: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	t, err := dataset.Open("gang: ", path, f)
+	if err != nil {
+		return nil, err
+	}
+	g, err := readGrid(t)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range sizes {
+		g.sizes = insertSorted(g.sizes, v)
+	}
+	for _, v := range shares {
+		g.shares = insertSorted(g.shares, v)
+	}
+	if err := g.checkAxes(t); err != nil {
+		return nil, err
+	}
+	p := &Filled{Profile: &Profile{Tasks: g.tasks, Sizes: g.sizes, Shares: g.shares}, Measured: len(g.points)}
+	if err := checkGrid(p.Profile); err != nil {
+		return nil, err
+	}
+	for _, task := range g.tasks {
+		law, err := g.law(task)
+		if err != nil {
+			return nil, fmt.Errorf("gang: %s: %w", path, err)
+		}
+		p.Laws = append(p.Laws, law)
+		for _, size := range p.Sizes {
+			for _, share := range p.Shares {
+				d, ok := g.points[gridPoint{task, size, share}]
+				if !ok {
+					p.Missing++
+				}
+				if !ok || smooth {
+					if d, err = law.at(size, share); err != nil {
+						return nil, fmt.Errorf("gang: %s: %w", path, err)
+					}
+				}
+				p.Durations = append(p.Durations, d)
+			}
+		}
+	}
+	return p, nil
+}
+
+// law fits the law of a task to its points.
+func (g *grid) law(task string) (Law, error) {
+	var points []lawPoint
+	var sizes, shares []float64
+	for _, size := range g.sizes {
+		for _, share := range g.shares {
+			if d, ok := g.points[gridPoint{task, size, share}]; ok {
+				points = append(points, lawPoint{size, share, d})
+				sizes, shares = insertSorted(sizes, size), insertSorted(shares, share)
+			}
+		}
+	}
+	if len(points) < 3 || len(sizes) < 2 || len(shares) < 2 {
+		return Law{}, fmt.Errorf("task %s has %d points of %d sizes and %d shares, want at least 3 of 2 and 2 to fit its law", task, len(points), len(sizes), len(shares))
+	}
+	l := fitLaw(points, shares[1], shares[len(shares)-1])
+	if math.IsInf(l.RMS, 1) {
+		return Law{}, fmt.Errorf("task %s: its %d points determine no law, want sizes and shares that differ by more", task, len(points))
+	}
+	l.Task = task
+	return l, nil
+}
+
+// at is Duration for a profile, which has no point that takes no time or forever.
+func (l Law) at(size, milliCPU float64) (float64, error) {
+	d := l.Duration(size, milliCPU)
+	if !(d > 0) || math.IsInf(d, 1) {
+		return 0, fmt.Errorf("law of task %s gives %v s for size %v on %v millicores, want more than 0 and less than forever", l.Task, d, size, milliCPU)
+	}
+	return d, nil
+}
+
+// FromLaws returns the profile of tasks that follow their laws, on a grid of sizes and shares in
+// millicores. An empty axis is that of generated profiles.
+func FromLaws(laws []Law, sizes, shares []float64) (*Profile, error) {
+	p := emptyProfile()
+	for _, axis := range []struct {
+		given []float64
+		to    *[]float64
+	}{{sizes, &p.Sizes}, {shares, &p.Shares}} {
+		if len(axis.given) > 0 {
+			*axis.to = slices.Compact(slices.Sorted(slices.Values(axis.given)))
+		}
+	}
+	if err := checkGrid(p); err != nil {
+		return nil, err
+	}
+	if len(laws) == 0 {
+		return nil, errors.New("gang: no laws, want one for each task")
+	}
+	for _, l := range laws {
+		positive := l.A > 0 && l.CMax > 0
+		finite := !math.IsInf(l.A+l.CMax, 0) && !math.IsNaN(l.SizeExp-l.SizeExp) && !math.IsNaN(l.ShareExp-l.ShareExp)
+		switch {
+		case l.Task == "" || slices.Contains(p.Tasks, l.Task):
+			return nil, fmt.Errorf("gang: law of task %q, want a name that no other has", l.Task)
+		case !positive || !finite:
+			return nil, fmt.Errorf("gang: law of task %s with a %v, size_exp %v, share_exp %v and c_max %v, want a and c_max above 0 and finite exponents",
+				l.Task, l.A, l.SizeExp, l.ShareExp, l.CMax)
+		}
+		p.Tasks = append(p.Tasks, l.Task)
+		for _, size := range p.Sizes {
+			for _, share := range p.Shares {
+				d, err := l.at(size, share)
+				if err != nil {
+					return nil, fmt.Errorf("gang: %w", err)
+				}
+				p.Durations = append(p.Durations, d)
+			}
+		}
+	}
+	return p, nil
+}
+
+// checkGrid reports an axis that a law cannot be taken on.
+func checkGrid(p *Profile) error {
+	for _, axis := range []struct {
+		name   string
+		values []float64
+		most   float64
+	}{{"workload sizes", p.Sizes, math.MaxFloat64}, {"CPU shares", p.Shares, maxShare}} {
+		if len(axis.values) < minKnots {
+			return fmt.Errorf("gang: %d distinct %s, want at least %d for the cubic spline", len(axis.values), axis.name, minKnots)
+		}
+		for _, v := range axis.values {
+			if !(v > 0) || math.IsInf(v, 1) {
+				return fmt.Errorf("gang: %v among the %s, want numbers above 0, of which a power can be taken", v, axis.name)
+			}
+			if v > axis.most {
+				return fmt.Errorf("gang: %v among the %s, want at most %d millicores", v, axis.name, maxShare)
+			}
+		}
+	}
+	return nil
+}
+
+// ReadLaws reads a JSON list of laws, with the keys of [Law]'s fields. rms and worst, which are of a
+// fit, may be left out.
+func ReadLaws(path string) ([]Law, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("gang: read laws: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	dec := json.NewDecoder(f)
+	dec.DisallowUnknownFields()
+	var laws []Law
+	if err := dec.Decode(&laws); err != nil {
+		return nil, fmt.Errorf("gang: %s: %w", path, err)
+	}
+	return laws, nil
+}
+
+// Write writes p as [Parse] reads it, task by task, share by share.
+func Write(w io.Writer, p *Profile) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(profileColumns); err != nil {
+		return err
+	}
+	text := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+	for k, task := range p.Tasks {
+		for j, share := range p.Shares {
+			for i, size := range p.Sizes {
+				if err := out.Write([]string{task, text(size), text(share), text(p.Duration(k, i, j))}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,130 @@
+package series
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+)
+
+// ForecastError measures the forecasts of a series. Element h of an array is of the forecasts h+1
+// steps ahead of the last known value: a plan made at step t uses those of t (h = 0), t+1, ….
+type ForecastError struct {
+	Series     string      `json:"series"` // its file's name or, of generated ones, their law
+	Count      int         `json:"count"`  // series of that name
+	Forecaster string      `json:"forecaster"`
+	Fits       []Predictor `json:"fits,omitempty"` // of seasonal: what it was fitted to, for each series
+	Steps      int         `json:"steps"`          // at which it forecast, of all series together
+	RMSE       []float64   `json:"rmse"`           // in workload sizes, as planners see them and supersteps execute them
+	MAE        []float64   `json:"mae"`            // likewise
+	Bias       []float64   `json:"bias"`           // likewise: mean of forecast less truth
+	RMSERaw    []float64   `json:"rmse_raw"`       // in units of the series
+}
+
+// Names of two further forecasts for comparison: the values of a day ago, and of a week ago.
+const (
+	PreviousDay  = "previous_day"
+	PreviousWeek = "previous_week"
+)
+
+// ReadForecasts reads a file of forecasts for s, which must reach [ForecastColumns] steps ahead. It
+// ignores a file that does not exist.
+func (s *Raw) ReadForecasts(path string) (err error) {
+	s.File, err = ReadForecasts(path, ForecastRows)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && s.File.Columns < ForecastColumns:
+		return fmt.Errorf("gang: %s: %d columns, want at least %d", s.File.Name, s.File.Columns, ForecastColumns)
+	}
+	return err
+}
+
+// errorSums adds up a ForecastError.
+type errorSums struct {
+	ForecastError
+	square, abs, diff, raw [ForecastColumns]float64
+}
+
+// Errors collects the errors of forecasts by series and forecaster.
+type Errors struct{ all []*errorSums }
+
+// Results returns the errors in the order in which their series were added.
+func (e *Errors) Results() []ForecastError {
+	results := make([]ForecastError, len(e.all))
+	for i, one := range e.all {
+		results[i] = one.result()
+	}
+	return results
+}
+
+// Add adds the errors of the forecasters of a series, in the held-out part or the training part, to
+// those of its name and theirs.
+func (e *Errors) Add(s *Scaled, heldOut bool) {
+	type named struct {
+		name string
+		Forecaster
+	}
+	candidates := []named{
+		{Seasonal, s.Forecaster},
+		{Persistence, Forecaster{Kind: Persistence}},
+	}
+	first, end := 1, s.Train
+	if heldOut {
+		first, end = s.Train, len(s.Values)
+		if s.File != nil {
+			candidates = append(candidates, named{FromFile, Forecaster{Kind: FromFile}})
+			end = min(end, s.Train+s.File.Len()+ForecastColumns-1)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		period int
+	}{{PreviousDay, s.Day}, {PreviousWeek, 7 * s.Day}} {
+		if c.period > 0 && 2*c.period <= s.Train {
+			candidates = append(candidates, named{c.name, Forecaster{Kind: Seasonal, Predictor: Predictor{Period: c.period}}})
+		}
+	}
+	for _, c := range candidates { // all are compared at the same steps
+		first = max(first, c.History())
+	}
+	for _, c := range candidates {
+		i := slices.IndexFunc(e.all, func(e *errorSums) bool { return e.Series == s.Name && e.Forecaster == c.name })
+		if i < 0 {
+			i = len(e.all)
+			e.all = append(e.all, &errorSums{ForecastError: ForecastError{Series: s.Name, Forecaster: c.name}})
+		}
+		e.all[i].Count++
+		if c.name == Seasonal {
+			e.all[i].Fits = append(e.all[i].Fits, c.Predictor)
+		}
+		for t := first; t+ForecastColumns <= end; t++ {
+			e.all[i].add(s, &c.Forecaster, t)
+		}
+	}
+}
+
+// add adds the errors of the forecasts made at step t.
+func (e *errorSums) add(s *Scaled, f *Forecaster, t int) {
+	var row [ForecastColumns]float64
+	f.Row(&s.Raw, t, row[:])
+	e.Steps++
+	for h, v := range row {
+		truth := s.Values[t+h]
+		d := s.Size(v) - s.Size(truth)
+		e.square[h] += d * d
+		e.abs[h] += math.Abs(d)
+		e.diff[h] += d
+		e.raw[h] += (v - truth) * (v - truth)
+	}
+}
+
+func (e *errorSums) result() ForecastError {
+	n := float64(e.Steps)
+	for h := range ForecastColumns {
+		e.RMSE, e.RMSERaw = append(e.RMSE, math.Sqrt(e.square[h]/n)), append(e.RMSERaw, math.Sqrt(e.raw[h]/n))
+		e.MAE, e.Bias = append(e.MAE, e.abs[h]/n), append(e.Bias, e.diff[h]/n)
+	}
+	return e.ForecastError
+}
