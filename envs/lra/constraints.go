@@ -19,8 +19,7 @@ type Constraint struct {
 	Curve          [MaxSlots]float64 // throughput of Subject beside 0 … 7 of Other, relative to that alone; zero if not known
 }
 
-// Weight returns what a violation costs in Medea: 1, but 2 where the store stands beside those
-// who read from it.
+// Weight returns the cost of a violation in Medea: 1, but 2 for the store beside its readers.
 func (c *Constraint) Weight() float64 {
 	if c.Subject == store && (c.Other == 1 || c.Other == 6) {
 		return 2
@@ -37,7 +36,7 @@ const (
 
 // Constraints derives the constraints from throughputs: rps returns that of a container of
 // subject beside k of other. Of each curve whose extremes differ by more than 10 % it takes the
-// first k at which throughput is more than 10 % above or below that alone.
+// first k with a throughput more than 10 % above or below that alone.
 func Constraints(rps func(subject, other, k int) float64) []Constraint {
 	var all []Constraint
 	for s := range NumApps {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
-// rows are those of a CSV file with a header line.
+// rows reads a CSV file with a header line.
 type rows struct{ *dataset.Table }
 
 // newRows reads the header line of r; name stands for r in messages.

@@ -101,7 +101,7 @@ func (p *Problem) GreedyLocalSearch(ctx context.Context) (Placement, error) {
 	return x, nil
 }
 
-// Until returns a chooser that finds no node any more when ctx has ended.
+// Until returns choose until ctx ends, and then finds no node.
 func Until(ctx context.Context, choose Chooser) Chooser {
 	return func(x Placement, app int) int {
 		if ctx.Err() != nil {

@@ -15,7 +15,7 @@ import (
 // that order and chooser, of [Problem.Bound] and of [Problem.Solve].
 var ErrInfeasible = errors.New("lra: the containers cannot be placed within the nodes' slots and permissions")
 
-// Bound is the optimum of the linear relaxation: nodes may be divided among states.
+// Bound is the optimum of the linear relaxation, which may divide a node among states.
 type Bound struct {
 	Value float64          // no placement has more
 	Apps  [NumApps]float64 // duals: what a further container of each application would add
@@ -150,8 +150,8 @@ func (b *best) start(ctx context.Context) {
 	}
 }
 
-// round offers what becomes of a solution of the relaxation rounded down: the rest is placed
-// greedily, and the whole is improved. It returns the value of the best placement.
+// round completes a solution of the relaxation, rounded down: it places the rest greedily and
+// improves the whole. It returns the value of the best placement.
 func (b *best) round(ctx context.Context, floor iter.Seq2[int, int]) float64 {
 	p := b.p
 	free := make([][]int, len(p.Models))

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// Law is what a container achieves beside others, as a multiple of its throughput alone:
+// Law gives the throughput of a container beside others, as a multiple of that alone:
 //
 //	(1 + Affinity · r / (r + Shared·u + Crowd·v)) · (1 + Σ_b Contention[b] · n_b)^−Exponent
 //
@@ -22,8 +22,7 @@ type Law struct {
 	Residual      float64 // root mean square of what the law leaves of the published profile
 }
 
-// laws are least-squares fits to the complete published profile of the earlier project, whose
-// applications these are.
+// laws are least-squares fits to the complete published profile of the earlier project.
 var laws = [NumApps]Law{
 	{Contention: [NumApps]float64{.009, .065, .083, .035, .035, .021, .063}, Exponent: 3, Residual: .062},
 	{Contention: [NumApps]float64{2.091, 0, .004, .072, .070, .078, .065}, Exponent: .366, Affinity: 3, Shared: .152, Crowd: .126, Residual: .065},
@@ -36,7 +35,7 @@ var laws = [NumApps]Law{
 
 const store = 0 // the application that others read from
 
-// Throughput returns what a container of app achieves in state s, which has one.
+// Throughput returns the throughput of a container of app in state s, which has one.
 func (l *Law) Throughput(s State, app int) float64 {
 	n := s.Counts()
 	n[app]--

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// interference is what applications cause and tolerate, by source of interference, of which
-// each application is one.
+// interference holds how much interference applications cause and tolerate, by its source; each
+// application is a source.
 type interference struct {
 	tolerate, cause     [NumApps][NumApps]float64
 	byCause, byTolerate [NumApps][NumApps]int // sources, most caused and least tolerated first
 }
 
-// sensitivity divides what the constraints say of interference, in the artefact.
+// sensitivity divides the interference of the constraints, as in the artefact.
 const sensitivity = 3
 
-// newInterference derives both from the constraints that something be at most some number.
+// newInterference derives both from the constraints with an upper limit.
 func newInterference(constraints []Constraint) *interference {
 	f := &interference{}
 	for a := range NumApps {
@@ -43,7 +43,7 @@ func newInterference(constraints []Constraint) *interference {
 	return f
 }
 
-// node returns what the containers of a node tolerate and cause together at a source.
+// node returns how much the containers of a node together tolerate and cause at a source.
 func (f *interference) node(s State, source int) (tolerate, cause float64) {
 	tolerate = 1
 	for a, k := range s.Counts() {
@@ -55,8 +55,7 @@ func (f *interference) node(s State, source int) (tolerate, cause float64) {
 	return tolerate, cause
 }
 
-// ParagonAsCoded returns the chooser of the Metis artefact for Paragon, with what is wrong in
-// it: for each pair of sources only nodes remain that tolerate what the application causes at
+// ParagonAsCoded returns the chooser of the Metis artefact for Paragon, with its errors: for each pair of sources only nodes remain that tolerate what the application causes at
 // the first and cause what it tolerates at the second; of all nodes, not only of those that
 // remained, the one is taken where both just suffice for the last pair, exact ones left out; if
 // no node remains, the least loaded; if none suffices, any node, even a full one, which leads

@@ -23,14 +23,14 @@ const (
 	ObjectiveVacant     = "vacant"     // throughput, less NodeCost for each node in use
 )
 
-// Objective is what is to be maximised over the nodes of a cluster.
+// Objective says what planners maximise over the nodes of a cluster.
 type Objective struct {
 	Kind      string  // empty is ObjectiveThroughput
 	Threshold float64 // of slo, as a multiple of the throughput alone on a node
 	NodeCost  float64 // of vacant
 }
 
-// A Model is the worth of a node of some class in each state.
+// A Model gives the value of a node of some class in each state.
 type Model struct {
 	Class Class
 	Value [NumStates]float64
@@ -84,7 +84,7 @@ func (m *Model) Permits(s State) bool {
 	return true
 }
 
-// A Problem is a batch of containers that is to be placed on empty nodes.
+// A Problem is a batch of containers to place on empty nodes.
 type Problem struct {
 	Models []*Model // of each class
 	Class  []int    // of each node
@@ -104,8 +104,8 @@ func NewProblem(t *Table, nodes int, batch Counts) (*Problem, error) {
 	return p, p.Check()
 }
 
-// Check returns an error if the batch does not fit by its size. That each container finds a
-// place that permits it is for the solvers to find out.
+// Check returns an error if the batch is larger than the nodes. Only solvers find out whether each
+// container has a node that permits it.
 func (p *Problem) Check() error {
 	slots := 0
 	for _, c := range p.Class {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// A Measurement is one row of a profile: what the containers of a node were measured to do.
+// A Measurement is one row of a profile: measured throughputs and latencies of a node's containers.
 // Entries of absent applications are 0.
 type Measurement struct {
 	Counts     Counts

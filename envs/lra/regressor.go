@@ -141,7 +141,8 @@ func (r *appRegressor) unclipped(s State) float64 {
 	return r.trend(s) + sum/weight
 }
 
-// maxDistance is the number of containers by which states may differ to tell of each other.
+// maxDistance is the number of containers by which a measured state may differ from a predicted one
+// and still count.
 const maxDistance = 6
 
 func abs(x int) int { return max(x, -x) }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Reproduction is what the deterministic methods reach on one batch: throughputs of a
-// container, and the bound on all placements. Source: facts of the earlier project's batches
-// and tables, whose definitions README.md repeats.
+// Reproduction holds the throughput of a container that each deterministic method reaches on one
+// batch, and the bound on all placements. Source: the earlier project's batches and tables.
 type Reproduction struct {
 	RoundRobin       float64  `json:"roundrobin"`
 	Greedy           float64  `json:"greedy"`

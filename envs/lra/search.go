@@ -4,9 +4,8 @@ import "context"
 
 // LocalSearch improves x until neither moving one container to another node nor swapping two
 // containers of different nodes raises the value, taking the best such step each time. Nodes
-// of one class in one state are alike, so that a step is looked for among the kinds of nodes
-// that there are, of which the first node is changed. It ends early when ctx does. It returns the
-// number of steps.
+// of one class in one state are alike: LocalSearch compares kinds of nodes and changes the first
+// node of a kind. It ends early when ctx does, and returns the number of steps.
 func (p *Problem) LocalSearch(ctx context.Context, x Placement) int {
 	const epsilon = 1e-9 // below it a step is rounding
 	for steps := 0; ; steps++ {

@@ -26,12 +26,12 @@ func (c Counts) Total() int {
 	return n
 }
 
-// A State is the number of a multiset of at most [MaxSlots] containers, which is all that the
-// simulator knows of a node: 0 is the empty node. States are in the order of their total, then
+// A State numbers the multisets of at most [MaxSlots] containers, one of which describes a node:
+// 0 is the empty node. States are in the order of their total, then
 // of their counts.
 type State int16
 
-// NoState is what [State.Add] and [State.Remove] return where there is no such state.
+// NoState is returned by [State.Add] and [State.Remove] where there is no such state.
 const NoState State = -1
 
 var (

@@ -128,8 +128,8 @@ func (n *SubSchedulerNets) Fill(p *Problem, x Placement) error {
 	return nil
 }
 
-// Remap is what the earlier project does in place of a mask: in seen it shows each full node
-// as one that is not, and in to it says to which node a choice of node i leads. The first full
+// Remap replaces a mask, as in the earlier project: in seen it shows each full node as one that is
+// not, and in to it says to which node a choice of node i leads. The first full
 // node becomes the first that is not, the second the second, and so on in turn. Remap returns
 // false, and changes nothing, if all nodes are full.
 func Remap(nodes interface{ Slots(i int) int }, x, seen Placement, to []int) bool {

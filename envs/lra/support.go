@@ -20,7 +20,7 @@ type Range struct {
 	High int `json:"high"`
 }
 
-// features returns the features of a state.
+// features counts the features of a state.
 func features(s State) (f [NumFeatures]int) {
 	c := s.Counts()
 	copy(f[:], c[:])
@@ -51,7 +51,7 @@ type Extrapolation struct {
 	States   int    `json:"states"`   // predicted ones outside of Measured
 }
 
-// String says the feature, what is given and what was measured.
+// String names the feature, and the ranges given and measured.
 func (e Extrapolation) String() string {
 	return fmt.Sprintf("%s given %s, measured %s", e.Feature, e.Given, e.Measured)
 }

@@ -5,19 +5,18 @@ import (
 	"math"
 )
 
-// A Table is the simulator: what each container of a node in each [State] achieves. Nodes do
-// not affect one another, so that it is all there is to know. A Table is read-only once it is
-// in use.
+// A Table is the simulator: the throughput of each container of a node in each [State]. Nodes do
+// not affect one another, so that nothing else matters. A Table in use is read-only.
 type Table struct {
-	// RPS holds the throughput of one container of each application, as a multiple of what it
-	// achieves alone on a node; 0 where the state has none.
+	// RPS holds the throughput of one container of each application, as a multiple of that alone on
+	// a node; 0 where the state has none.
 	RPS [NumStates][NumApps]float64
 	// Total holds the throughput of all containers of a node.
 	Total [NumStates]float64
 }
 
-// NewTable returns the table with the given throughputs, of which those of absent applications
-// are ignored. It returns an error for a throughput that is negative or not finite.
+// NewTable returns the table with the given throughputs; it asks for those of present applications
+// only. It returns an error for a throughput that is negative or not finite.
 func NewTable(rps func(s State, app int) float64) (*Table, error) {
 	t := &Table{}
 	for s := range State(NumStates) {

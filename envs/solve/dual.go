@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// dual iterates from a basis whose reduced costs are those of an optimum to a feasible one,
-// after bounds have changed. It returns false as soon as the objective, which only falls, is
-// at most cutoff, or there is no feasible point. The error is errStalled after maxDual steps,
+// dual restores feasibility after bounds have changed, from a basis with the reduced costs of an
+// optimum. The objective only falls; dual returns false as soon as it is at most cutoff, or if
+// there is no feasible point. The error is errStalled after maxDual steps,
 // which only cycling takes.
 func (s *LP) dual(cutoff float64) (ok bool, err error) {
 	if err := s.factor(); err != nil {
@@ -48,8 +48,8 @@ const maxDual = 500
 
 var errStalled = errors.New("solve: the dual simplex method cycles")
 
-// leaving returns the row whose variable is furthest outside its bounds, or -1; low means
-// below the lower one.
+// leaving returns the row of the variable furthest outside its bounds, or -1; low means below the
+// lower one.
 func (s *LP) leaving() (row int, low bool) {
 	row, worst := -1, feasibility
 	for i, j := range s.basis {

@@ -61,7 +61,7 @@ type search struct {
 	nodes  int
 	open   queue
 
-	unsettled float64 // highest bound of the branches that could not be solved
+	unsettled float64 // highest bound of the branches that the dual method could not solve
 }
 
 // branch is a node of branch and bound: its parent with the bounds of one more column.
@@ -87,7 +87,7 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// cutoff returns the bound below which a branch is of no interest.
+// cutoff returns the bound that a branch must exceed.
 func (s *search) cutoff() float64 {
 	switch {
 	case math.IsInf(s.best, -1):
@@ -183,8 +183,8 @@ func (s *search) run(ctx context.Context) error {
 	return nil
 }
 
-// expand solves the relaxation of a branch. Unless that settles it, expand returns the child
-// to go on with and leaves the other in the queue.
+// expand solves the relaxation of a branch. Unless that settles it, expand returns one child, to
+// continue with, and leaves the other in the queue.
 func (s *search) expand(ctx context.Context, b *branch) (*branch, error) {
 	s.nodes++
 	g := s.g
@@ -220,7 +220,7 @@ func (s *search) expand(ctx context.Context, b *branch) (*branch, error) {
 	return up, nil
 }
 
-// snap rounds what is whole but for rounding.
+// snap makes values whole that differ from a whole number by rounding only.
 func (s *search) snap() {
 	for i, v := range s.g.x {
 		if r := math.Round(v); math.Abs(v-r) < feasibility*10 {

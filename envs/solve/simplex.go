@@ -68,7 +68,7 @@ func NewLP(b, c, a []float64) *LP {
 	return s
 }
 
-// Solve finds an optimum in two phases. It must be called once, before the methods that report of it.
+// Solve finds an optimum in two phases. Call it once, before the methods that report the optimum.
 func (s *LP) Solve() error {
 	cost := s.c
 	s.c = make([]float64, s.n)
@@ -273,8 +273,8 @@ func (s *LP) entering(bland bool) (column int, down bool) {
 	return column, down
 }
 
-// ratio returns how far the entering column can go, and the row of the variable that stops it,
-// which then stands at its upper bound if toUpper, or -1 if its own other bound does.
+// ratio returns how far the entering column can move, and the row of the variable that stops it,
+// which then stands at its upper bound if toUpper; -1 if the column's own other bound stops it.
 func (s *LP) ratio(enter int, down bool) (step float64, leave int, toUpper bool) {
 	s.transform(enter)
 	step, leave = s.hi[enter]-s.lo[enter], -1
@@ -308,7 +308,7 @@ func (s *LP) transform(j int) {
 	}
 }
 
-// pivot lets column enter, whose w is set and whose value will be value, replace row leave.
+// pivot puts column enter, with its w set and its new value, into the basis in place of row leave.
 func (s *LP) pivot(enter, leave int, value float64, toUpper bool) error {
 	out := s.basis[leave]
 	s.basic[out], s.upper[out] = false, toUpper

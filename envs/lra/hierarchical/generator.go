@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// source is what all hierarchical tasks of one Open share.
+// source holds what all tasks of one Open share. It is read-only.
 type source struct {
 	*world.Source
 	sub         lra.SubScheduler
@@ -19,6 +19,7 @@ type source struct {
 	fan, levels int
 }
 
+// newSource checks the options and reads the files that they name.
 func newSource(o Options) (*source, error) {
 	if o.Nodes < 2*lra.SubclusterNodes || o.Nodes%lra.SubclusterNodes != 0 {
 		return nil, fmt.Errorf("%w: nodes is %d, want a multiple of %d, the nodes of a sub-cluster, and at least two of them", envs.ErrInvalidOption, o.Nodes, lra.SubclusterNodes)

@@ -11,8 +11,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// choose wraps a chooser, which is made anew for each episode, as a rule. Where the chooser
-// finds no node, the first is taken that the task permits.
+// choose wraps a chooser, made anew for each episode, as a rule. Where the chooser finds no node, the
+// rule takes the first that the task permits.
 func choose(start func(ctx context.Context, t *Task, p *lra.Problem) (lra.Chooser, error)) func(envs.Task) (envs.Rule, error) {
 	return func(task envs.Task) (envs.Rule, error) {
 		t, ok := task.(*Task)
@@ -67,9 +67,8 @@ func (t *Task) pickBelow(n int) int {
 	return t.from
 }
 
-// plan wraps a planner of whole batches as a rule: a container goes to the first node that is
-// still to get one of its application. A batch that cannot be placed whole, or not in the planner's
-// order, is placed greedily.
+// plan wraps a planner of whole batches as a rule: a container goes to the first node that still
+// lacks one of its application. If the planner finds no placement, the rule is greedy.
 func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)) func(envs.Task) (envs.Rule, error) {
 	rule := choose(func(ctx context.Context, t *Task, _ *lra.Problem) (lra.Chooser, error) {
 		p, err := t.ep.Problem()

@@ -9,14 +9,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// source is what all tasks of one Open share. It is read-only.
+// source holds what all tasks of one Open share. It is read-only.
 type source struct {
 	*world.Source
 	fan, levels int  // children of a vertex of the tree; choices from its root to a node
 	remap       bool // full:remap
 }
 
-// newSource reads what the options of k8s/LRAPlacement-v0 name: all nodes are children of the root.
+// newSource reads the files that the options of k8s/LRAPlacement-v0 name; all nodes are children of
+// the root.
 func newSource(o Options) (*source, error) {
 	if err := o.check(); err != nil {
 		return nil, err

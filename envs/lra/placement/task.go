@@ -98,7 +98,7 @@ func (t *Task) width() int {
 	return w
 }
 
-// remap brings seen and to up to date and reports whether choices go by them.
+// remap updates seen and to and reports whether choices follow them.
 func (t *Task) remap() bool {
 	return t.src.remap && lra.Remap(t.ep, t.ep.Placement(), t.seen, t.to)
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// source is what all tasks of one Open of k8s/LRAPricing-v0 share.
+// source holds what all tasks of one Open share. It is read-only.
 type source struct {
 	*world.Source
 	period int
 	base   [lra.NumApps]float64 // prices at an action of 0
 }
 
+// newSource checks the options and reads the files that they name.
 func newSource(o Options) (*source, error) {
 	if o.Period < 0 || o.Period > world.MaxSteps {
 		return nil, fmt.Errorf("%w: period is %d, want 0 to %d", envs.ErrInvalidOption, o.Period, world.MaxSteps)

@@ -9,33 +9,33 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// With online arrivals an action goes on with the logarithms, in units, of two rates. Time is
-// in mean lifetimes.
+// With online arrivals an action has two more numbers: the logarithms, in units of rateScale, of
+// two rates. Time is in mean lifetimes.
 const (
 	rateActions = 2
 	rateScale   = 1.5 // of the logarithm
 	offerRate   = 3.0 // at 0: how often a node is offered a container of each application
-	interest    = 1.0 // at 0: rate by which what is to come is discounted
+	interest    = 1.0 // at 0: discount rate of the future
 )
 
-// The sweeps over the states of a node, which stop at a change that decides nothing. Those after
-// the first choice of an episode start from where the last ended.
+// Sweeps over the states of a node. They stop when no worth changes by more than sweepTolerance; after
+// the first choice of an episode they start from the last result.
 const (
 	firstSweeps    = 40
 	moreSweeps     = 10
 	sweepTolerance = 1e-3
 )
 
-// rents sets worth to where sweeps start: what is there, paid for one lifetime.
+// rents sets the worth from which sweeps start: the value of a state, paid for one lifetime.
 func rents(m *lra.Model, worth *[lra.NumStates]float64) {
 	for s := range worth {
 		worth[s] = m.Value[s] / (1 + interest)
 	}
 }
 
-// index improves worth towards the worth of a node in each state, that sells the throughput of
+// index improves worth towards the worth of a node in each state. The node sells the throughput of
 // its containers, pays pi for one of each application while it runs, is offered one of each at
-// rate offers, and loses each at rate 1; what is to come is discounted at rate discount.
+// rate offers, and loses each at rate 1; the future is discounted at rate discount.
 //
 // Source: the relaxation that prices the arrivals makes the nodes independent decision
 // problems: Whittle, "Restless bandits: activity allocation in a changing world", Journal of
@@ -71,8 +71,7 @@ func index(m *lra.Model, worth *[lra.NumStates]float64, pi *[lra.NumApps]float64
 	}
 }
 
-// applyArrivals places the next containers that arrive at the prices, and by the rates of an
-// action.
+// applyArrivals places the next arrivals at the prices and the rates of an action.
 func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
 	sweeps := moreSweeps
 	if t.ep.Decided() == 0 {
@@ -93,7 +92,7 @@ func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []flo
 	return o, nil
 }
 
-// bestNode returns the node whose worth grows most with the container to place.
+// bestNode returns the node that gains most in worth with the container to place.
 func (t *Task) bestNode() int {
 	best, bestGain, app := 0, math.Inf(-1), t.ep.App()
 	permits := t.ep.Mask()

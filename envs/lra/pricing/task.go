@@ -26,7 +26,7 @@ func (p *source) prices(pi *[lra.NumApps]float64, action []float32) {
 	}
 }
 
-// action is the inverse of prices, as far as actions reach.
+// action is the inverse of prices, within the bounds of actions.
 func (p *source) action(dst []float32, pi *[lra.NumApps]float64) {
 	for a, v := range pi {
 		dst[a] = float32(min(max((v-p.base[a])/priceScale, -maxPriceAction), maxPriceAction))
@@ -121,8 +121,8 @@ func (t *Task) fillNode() {
 	t.node++
 }
 
-// bestFill returns the state, of at least low containers and within rest, whose value less the
-// prices of its containers is highest.
+// bestFill returns the state with the highest value less the prices of its containers, of at least
+// low containers and within rest.
 func bestFill(m *lra.Model, rest lra.Counts, pi *[lra.NumApps]float64, low int) lra.State {
 	best, bestWorth := lra.NoState, math.Inf(-1)
 	for s := range lra.State(lra.NumStates) {

@@ -2,7 +2,7 @@ package world
 
 import "slices"
 
-// Clone returns an Episode that goes on as e would, by itself.
+// Clone returns an independent Episode in the state of e.
 func (e *Episode) Clone() *Episode {
 	c := NewEpisode(e.src)
 	own, rng, perm := c.own, c.rng, c.perm

@@ -22,7 +22,7 @@ func PerApp(prefix string) []string {
 	return names
 }
 
-// BatchNames returns the names of the part batch, for so many levels of choice.
+// BatchNames returns the names of the part batch, with the given number of levels of choice.
 func BatchNames(levels int) []string {
 	names := append(PerApp("container_is_"), PerApp("remaining_")...)
 	names = append(names, "remaining", "slots_used", "violations_left")
@@ -47,7 +47,7 @@ func (e *Episode) Mask() []bool { return e.mask }
 // Open returns how many nodes permit the container to place.
 func (e *Episode) Open() int { return e.open }
 
-// ObserveBatch writes the features of the batch: what is to be placed, and what is to come.
+// ObserveBatch writes the features of the batch: the container to place and those to come.
 func (e *Episode) ObserveBatch(dst []float32) {
 	clear(dst)
 	app := e.App()

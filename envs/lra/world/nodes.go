@@ -27,7 +27,7 @@ func (e *Episode) meant(i, app int) bool {
 	return true
 }
 
-// refresh brings gains and mask up to date after the container to place has changed.
+// refresh updates gains and mask for the container to place.
 func (e *Episode) refresh() {
 	app := e.App()
 	e.open = 0

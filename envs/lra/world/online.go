@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// interarrival is the mean time between arrivals. It only sets the scale of the clock.
+// interarrival is the mean time between arrivals. It sets only the scale of the clock.
 const interarrival = time.Second
 
 // averages are sums over the time of an episode with online arrivals.
@@ -81,8 +81,8 @@ func (h *departures) pop() departure {
 	}
 }
 
-// beginOnline starts with as many containers as there are on average, at random on the nodes
-// that are meant for them, and waits for the first arrival.
+// beginOnline starts with the mean number of containers, at random on nodes meant for them, and
+// waits for the first arrival.
 func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	*e.running = (*e.running)[:0]
 	e.times = averages{life: e.src.Scale * interarrival.Seconds()}

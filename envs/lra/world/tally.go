@@ -16,7 +16,7 @@ var InfoColumns = []envs.Column{
 	{Name: "violations", DType: "int64", Doc: "containers on nodes that are not meant for them"},
 }
 
-// Metrics are the columns that tell the outcome of an episode.
+// Metrics are the columns that describe the outcome of an episode.
 var Metrics = []envs.Metric{{Column: "throughput"}, {Column: "objective"}, {Column: "slo_share"}}
 
 // Info writes InfoColumns.

@@ -114,7 +114,7 @@ func TestExactIsOptimal(t *testing.T) {
 						b = step(t, v, float32(c%nodes))
 					}
 					if !b.Done(0) {
-						t.Fatalf("seed %d: the episode goes on after %d decisions", seed, depth)
+						t.Fatalf("seed %d: the episode continues after %d decisions", seed, depth)
 					}
 					best = max(best, b.EpisodeReturn[0])
 				}
@@ -192,6 +192,6 @@ func TestExplain(t *testing.T) {
 	step(t, v, 2)
 	b := step(t, v, 0)
 	if !b.Terminated[0] {
-		t.Fatal("the episode goes on")
+		t.Fatal("the episode continues")
 	}
 }

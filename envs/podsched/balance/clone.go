@@ -24,7 +24,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	return c
 }
 
-// clone returns a copy that goes on drawing pods as in would.
+// clone returns an independent copy, which draws the same pods.
 func (in *instance) clone() *instance {
 	c := *in
 	c.src = new(pcg.Source)

@@ -4,7 +4,7 @@
 // Deployments of equal pods come one after another, and each pod is bound to one of N nodes.
 // When the cluster is filled up to a load it is emptied, and filled again. The setting is that
 // of deep-RL schedulers for KWOK clusters: ten workers of 64 CPU and 256 Gi, deployments of 5 to
-// 15 pods of 1 CPU and 2 Gi. Options make nodes and pods differ, let pods end, tell usage from
+// 15 pods of 1 CPU and 2 Gi. Options make nodes and pods differ, let pods end, separate usage from
 // requests, and put the nodes into racks.
 //
 // # Action
@@ -41,10 +41,10 @@
 //
 // With edges:rack, "edges" of shape (E, 2) are source and target of a directed edge from each
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
-// has ended, what tells of the pod is 0.
+// has ended, the elements of the pod are 0.
 //
 // Of a pod that requests no CPU or no memory, observations and baselines count 100 milliCPU or 200
-// MiB, as kube-scheduler's scores do; rewards and info count what is requested.
+// MiB, as kube-scheduler's scores do; rewards and info count requests.
 //
 // # Reward
 //

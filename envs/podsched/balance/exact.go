@@ -113,7 +113,7 @@ func (s *search) expand(ctx context.Context, depth int, ret float64) error {
 	from, to := s.levels[depth], s.levels[depth+1]
 	state := from.c.State()
 	for node := range from.t.opts.Nodes {
-		if !state.Fits(from.t.pod, int32(node)) || from.t.twin(state, node) {
+		if !state.Fits(from.t.pod, int32(node)) || from.t.redundant(state, node) {
 			continue
 		}
 		from.t.copyInto(to.t)
@@ -138,9 +138,9 @@ func (s *search) expand(ctx context.Context, depth int, ret float64) error {
 	return nil
 }
 
-// twin reports whether a node of lower index is in every respect as this one, so that only one
-// of them need be tried: both empty, of one size, and in one rack or with racks of no account.
-func (t *Task) twin(s *cluster.State, node int) bool {
+// redundant reports whether a node of lower index is equivalent to this one, so that the search need
+// try only one of them: both empty, of one size, and in one rack or with racks of no account.
+func (t *Task) redundant(s *cluster.State, node int) bool {
 	n := &s.Nodes[node]
 	if n.NumPods > 0 {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
-// Explain tells of the decision to come what speaks for and against each node: a row with the
+// Explain describes the coming decision, a row for each node: the
 // node, its rack, the cost after the bind, the scores of kube-scheduler's plugins and their
 // weighted sum, and, for a node that is masked out, the reason alone. It is for people; there are
 // no rows at an episode's end.

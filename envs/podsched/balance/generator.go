@@ -50,9 +50,8 @@ type podSpec struct {
 // counted returns the requests as scores count them.
 func (p *podSpec) counted() cluster.Resources { return plus(p.requests, p.extra) }
 
-// instance is what an episode is played on: its nodes, and its pods in the order of arrival.
-// Pods are drawn as they are asked for, always in the same order, so that who looks ahead
-// changes nothing.
+// instance holds the nodes of an episode, and its pods in the order of arrival.
+// Pods are drawn on demand, always in the same order, so that looking ahead changes nothing.
 type instance struct {
 	opts  *Options
 	file  []deployment // to play in order; nil draws
@@ -70,7 +69,7 @@ func newInstance(o *Options, file []deployment) *instance {
 	return in
 }
 
-// draw makes in the instance of a seed.
+// draw makes in the instance of the seed.
 func (in *instance) draw(seed uint64) {
 	in.seed = seed
 	in.src.Seed(seed)
@@ -169,7 +168,7 @@ func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
 	return c.Apply(ctx, t.ops)
 }
 
-// noteSizes notes what follows from the sizes of the nodes.
+// noteSizes derives capacities and scales from the sizes of the nodes.
 func (t *Task) noteSizes() {
 	t.capacity, t.largest = cluster.Resources{}, cluster.Resources{}
 	clear(t.scratch.rackCapacity)

@@ -11,7 +11,7 @@ import (
 
 var _ envs.Live = (*Task)(nil)
 
-// newLive returns a task for a running cluster of so many nodes.
+// newLive returns a task for a running cluster with the given number of nodes.
 func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 	o := DefaultOptions()
 	if err := envs.DecodeOptions(opts, &o); err != nil {
@@ -51,7 +51,7 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	replicas := max(d.Replicas, len(d.Siblings)+1)
 	t.attended = podSpec{requests: s.Pods[d.Pod].Requests, usage: s.Pods[d.Pod].Requests, extra: d.PodExtra, replica: int32(len(d.Siblings)), replicas: int32(replicas)}
 	t.spec, t.pod, t.world = &t.attended, d.Pod, s
-	t.stats.decisions++ // baselines that take turns go on
+	t.stats.decisions++ // so that baselines that take turns continue
 	return nil
 }
 

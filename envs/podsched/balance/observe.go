@@ -39,7 +39,7 @@ func (t *Task) numEdges() int {
 	return whole*size*(size-1) + rest*(rest-1)
 }
 
-// Observe implements [envs.Task]. At the end of an episode there is no pod: what tells of it is
+// Observe implements [envs.Task]. At the end of an episode there is no pod: its elements are
 // 0, and everything is permitted.
 func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	ended := t.pod == noPod

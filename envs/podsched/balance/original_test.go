@@ -121,7 +121,7 @@ func TestReplayedReturns(t *testing.T) {
 			b = step(t, v, float32(tc.node(i)))
 		}
 		if !b.Terminated[0] {
-			t.Errorf("%s: the episode goes on after 315 pods", tc.name)
+			t.Errorf("%s: the episode continues after 315 pods", tc.name)
 		}
 		if got := b.EpisodeReturn[0]; math.Abs(got-tc.want) > tc.digit/2 {
 			t.Errorf("%s: return %v, want %v", tc.name, got, tc.want)
@@ -201,7 +201,7 @@ func TestEnvironmentEqualsReplay(t *testing.T) {
 			}
 		}
 		if !b.Terminated[0] {
-			t.Errorf("run %d goes on after its %v pods", i, r.pods)
+			t.Errorf("run %d continues after its %v pods", i, r.pods)
 		}
 	}
 }

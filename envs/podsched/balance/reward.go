@@ -20,8 +20,8 @@ func sd(x []float64) float64 {
 	return math.Sqrt(squares / float64(len(x)))
 }
 
-// measures are what the objectives and the diagnostics look at, at one moment. All but sdPods
-// are in percent.
+// measures are the inputs of objectives and diagnostics for one state of the cluster. All but
+// sdPods are in percent.
 type measures struct {
 	sdPods, sdCPU, sdMemory float64 // over nodes: of the number of pods, and of shares
 	imbalance               float64 // mean of sdCPU and sdMemory
@@ -104,7 +104,7 @@ func (t *Task) rackSkew() int32 {
 	return hi - lo
 }
 
-// objective is what a task minimises: the cost, in percent. A reward is -cost/unit, so that
+// An objective gives the cost that a task minimises, in percent. A reward is -cost/unit, so that
 // rewards are of the order of 0.1 to 1.
 type objective struct {
 	cost func(measures) float64
@@ -117,7 +117,7 @@ var objectives = map[string]objective{
 	ObjectivePack:    {func(m measures) float64 { return (m.nodesInUse + m.racksInUse) / 2 }, 100},
 }
 
-// failurePenalty is taken off the reward for each pod that is not placed: more than any
+// failurePenalty is subtracted from the reward for each pod that is not placed: more than any
 // placement costs.
 const failurePenalty = 10
 

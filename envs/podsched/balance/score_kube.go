@@ -8,7 +8,7 @@ import (
 )
 
 // resources returns CPU and memory of node i as plugins see them, with the current pod on it:
-// what is requested, or counted as NodeResourcesFit counts it.
+// requested, or counted as NodeResourcesFit counts them.
 func (t *Task) resources(s *cluster.State, i int, counted bool) (cpu, memory kubescore.Resource) {
 	capacity, r := t.in.nodes[i], plus(s.Nodes[i].Requested, t.spec.requests)
 	if counted {

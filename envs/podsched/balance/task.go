@@ -56,7 +56,7 @@ type Task struct {
 	ops               []cluster.Op
 }
 
-// scratch holds what is computed for one moment: one number for each node, or for each rack.
+// scratch holds intermediate results: one number for each node, or for each rack.
 type scratch struct {
 	cpu, memory, pods, onNode                []float64
 	rackInUse, onRack, rackCPU, rackCapacity []float64
@@ -95,7 +95,7 @@ func newTask(o *Options, file []deployment) *Task {
 	return t
 }
 
-// sizeRacks makes room for so many racks.
+// sizeRacks allocates for the given number of racks.
 func (t *Task) sizeRacks(racks int) {
 	t.onRack = make([]int32, racks)
 	for _, s := range []*[]float64{&t.scratch.rackInUse, &t.scratch.onRack, &t.scratch.rackCPU, &t.scratch.rackCapacity} {

@@ -22,7 +22,7 @@ func RackName(i, serversPerRack int) string {
 	return "rack-" + strconv.Itoa(Rack(i, serversPerRack))
 }
 
-// ServerName returns the value of [ServerLabel] of node i, which tells its rack, so that it is
+// ServerName returns the value of [ServerLabel] of node i, which includes its rack, so that it is
 // unique over the cluster: "rack-3-srv-1".
 func ServerName(i, serversPerRack int) string {
 	return RackName(i, serversPerRack) + "-srv-" + strconv.Itoa(i%serversPerRack)
