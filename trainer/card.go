@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -317,7 +318,7 @@ func (c *card) scores() *tracking.Table {
 	res := c.comparison
 	digits := 4
 	for _, r := range res.Rows {
-		if abs(r.Mean) >= 10 || abs(r.MeanReturn) >= 10 {
+		if math.Abs(r.Mean) >= 10 || math.Abs(r.MeanReturn) >= 10 {
 			digits = 2
 		}
 	}

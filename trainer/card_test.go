@@ -90,7 +90,7 @@ func TestCard(t *testing.T) {
 
 // outdone are the baselines that every pretrained model of an environment beats.
 var outdone = map[string]string{
-	"k8s/GangWindow-v0": "static_3", "k8s/PodBalance-v0": "KubeDefault", gpuEnv: "Random",
+	"k8s/GangWindow-v0": "static_3", "k8s/PodBalance-v0": "KubeDefault", "k8s/GPUPodScheduling-v0": "Random",
 	"k8s/LRAPlacement-v0": "round_robin", "k8s/LRASubcluster-v0": "round_robin",
 }
 

@@ -231,26 +231,24 @@ func beforeDashes(args, more []string) []string {
 func runUntil(ctx context.Context, args []string, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	out := &untilText{text: text, then: func() {
+	out := newUntilText(text, func() {
 		if text != "" {
 			cancel()
 		}
-	}}
+	})
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(out)
 	err := root.ExecuteContext(ctx)
-	out.mu.Lock()
-	defer out.mu.Unlock()
-	if text != "" && strings.Contains(out.b.String(), text) {
+	if text != "" && strings.Contains(out.String(), text) {
 		return nil // what it says of being stopped is no matter
 	}
 	if err == nil && text != "" {
 		err = fmt.Errorf("it ended without %q", text)
 	}
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, &out.b)
+		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
 }

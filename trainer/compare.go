@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -384,12 +385,12 @@ func (res *comparison) judge(row, best *comparisonRow) string {
 	if res.Lower {
 		better, worse = worse, better
 	}
-	percent := 100 * d.Mean / abs(best.Mean)
+	percent := 100 * d.Mean / math.Abs(best.Mean)
 	switch {
 	case better:
-		return fmt.Sprintf("%s is better than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, abs(percent))
+		return fmt.Sprintf("%s is better than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, math.Abs(percent))
 	case worse:
-		return fmt.Sprintf("%s is worse than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, abs(percent))
+		return fmt.Sprintf("%s is worse than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, math.Abs(percent))
 	}
 	return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %+.2f %% is within its 95 %% interval", row.Policy, best.Policy, percent)
 }
@@ -401,5 +402,3 @@ func (res *comparison) better() string {
 	}
 	return "higher"
 }
-
-func abs(x float64) float64 { return max(x, -x) }

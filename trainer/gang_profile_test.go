@@ -149,7 +149,7 @@ func TestGangProfileOwn(t *testing.T) {
 	}
 
 	args := append([]string{"eval", "--env", gangEnv, "--baseline", "static_2", "--episodes", "2", "--json", "--env-kwargs", "profile:" + out}, own...)
-	var played evalResult
+	var played struct{ Mean float64 }
 	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &played); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -14,6 +17,23 @@ var errInterrupted = errors.New("interrupted")
 
 // statusInterrupted is the exit status of a command that a signal ended: that of shells for SIGINT.
 const statusInterrupted = 130
+
+// runProcess runs the command line of this process, until SIGINT or SIGTERM interrupts it, and
+// returns the exit status. A second signal ends the process at once.
+func runProcess(root *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	err := executeRoot(ctx, root)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "trainer:", err)
+	if errors.Is(err, errInterrupted) {
+		return statusInterrupted
+	}
+	return 1
+}
 
 // executeRoot runs the command that root's arguments name. If ctx ended it, the error wraps
 // errInterrupted.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/models"
@@ -38,11 +42,15 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// interrupted runs the command line until ctx ends it, and returns its error's text, which must be an
+// interrupted runs the command line of root until ctx ends it, and returns its error's text, which must be an
 // interrupt's and match the pattern, as the pattern's groups, and its output.
-func interrupted(t *testing.T, ctx context.Context, pattern string, args ...string) (groups []string, stdout string) {
+func interrupted(t *testing.T, ctx context.Context, root *cobra.Command, pattern string, args ...string) (groups []string, stdout string) {
 	t.Helper()
-	stdout, _, err := execute(t, ctx, args...)
+	var out bytes.Buffer
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	err := executeRoot(ctx, root)
 	if !errors.Is(err, errInterrupted) {
 		t.Fatalf("trainer %s: %v, want an interrupt", strings.Join(args, " "), err)
 	}
@@ -50,7 +58,7 @@ func interrupted(t *testing.T, ctx context.Context, pattern string, args ...stri
 	if groups == nil || strings.Contains(err.Error(), "context canceled") {
 		t.Fatalf("trainer %s: %q, want %s and nothing of a context", strings.Join(args, " "), err, pattern)
 	}
-	return groups, stdout
+	return groups, out.String()
 }
 
 // TestInterruptAfterTraining: what was trained is named, whatever comes after it is interrupted.
@@ -90,7 +98,7 @@ func batchFile(t *testing.T) string {
 func TestInterruptLRATrainSub(t *testing.T) {
 	folder, table := t.TempDir(), generatedTable(t)
 	ctx := cancelWhen(t, func() bool { return withEpisodes(folder) > 0 })
-	m, _ := interrupted(t, ctx, `interrupted at (\d+) timesteps; go on with --resume (\S+) of trainer train, and compare its model with --model`,
+	m, _ := interrupted(t, ctx, newRoot(), `interrupted at (\d+) timesteps; go on with --resume (\S+) of trainer train, and compare its model with --model`,
 		"lra", "train-sub", "--node-table", table, "--imitate", "", "--n-timesteps", "1000000000", "-f", folder, "--json")
 	f, err := models.ReadFile(m[2])
 	if err != nil || strconv.FormatInt(f.Meta.Timesteps, 10) != m[1] {
@@ -103,7 +111,7 @@ func TestInterruptLRATrainSub(t *testing.T) {
 	}
 	const rows = 5
 	out := t.TempDir()
-	m, text := interrupted(t, endsAfter(t, 3*rows-1), `interrupted: (\d+) of 216 numbers of containers are compared; --model (\S+) compares`,
+	m, text := interrupted(t, endsAfter(t, 3*rows-1), newRoot(), `interrupted: (\d+) of 216 numbers of containers are compared; --model (\S+) compares`,
 		"lra", "train-sub", "--node-table", table, "--model", m[2], "--rows", strconv.Itoa(rows), "--out", out, "--json")
 	if n := len(decode[lraSubResult](t, text).Counts); n != 2 || m[1] != "2" {
 		t.Errorf("%d numbers of containers are printed and %s told of, want the 2 that were compared", n, m[1])
@@ -117,7 +125,7 @@ func TestInterruptLRATrainSub(t *testing.T) {
 func TestInterruptLRATrain(t *testing.T) {
 	out := t.TempDir()
 	args := []string{"lra", "train-high", "--node-table", generatedTable(t), "--batches", batchFile(t), "--subscheduler", "greedy", "--budget", "1h", "--episodes", "1000000", "--out", out, "--json"}
-	m, text := interrupted(t, endsAfter(t, 3), `interrupted after (\d+) of 1000000 episodes: .* the model is in (\S+);`, args...)
+	m, text := interrupted(t, endsAfter(t, 3), newRoot(), `interrupted after (\d+) of 1000000 episodes: .* the model is in (\S+);`, args...)
 	r := decode[lraResult](t, text)
 	if fmt.Sprint(r.Episodes) != m[1] || r.Episodes == 0 || r.Throughput <= 0 || m[2] != out {
 		t.Errorf("%d episodes, throughput %v, model in %s; want %s episodes and %s", r.Episodes, r.Throughput, m[2], m[1], out)
@@ -144,7 +152,7 @@ func TestInterruptReproduceFGD(t *testing.T) {
 	}
 	args := []string{"reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json"}
 	const seeds = 10 // that each list is played with
-	_, text := interrupted(t, endsAfter(t, seeds+2), `interrupted: 1 of 2 lists are complete; .*--list`, args...)
+	_, text := interrupted(t, endsAfter(t, seeds+2), newRoot(), `interrupted: 1 of 2 lists are complete; .*--list`, args...)
 	rows, whole := decode[[]fgdRow](t, text), decode[[]fgdRow](t, mustExecute(t, args...))
 	if len(rows) != 1 || len(whole) != 2 || rows[0].List != "one" || rows[0].Mean != whole[0].Mean || len(rows[0].Runs) != seeds {
 		t.Errorf("%+v, want the first row of %+v", rows, whole)

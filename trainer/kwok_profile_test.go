@@ -38,7 +38,7 @@ func TestKwokProfile(t *testing.T) {
 	mustExecute(t, "lra", "predict", "--profile", out, "--out", table)
 	returns := func(option string) []float64 {
 		t.Helper()
-		var res evalResult
+		var res struct{ Returns []float64 }
 		text := mustExecute(t, "eval", "--env", "k8s/LRAPlacement-v0", "--baseline", "greedy", "--episodes", "3", "--env-kwargs", "nodes:12",
 			"--env-kwargs", "containers:20", "--env-kwargs", "classes:[1:2:1]", "--env-kwargs", option, "--json")
 		if err := json.Unmarshal([]byte(text), &res); err != nil {

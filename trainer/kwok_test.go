@@ -26,12 +26,13 @@ func TestKwokUp(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			out := &untilText{text: "Ctrl-C", then: cancel}
+			text := "Ctrl-C"
 			args := []string{"kwok", "up", "--", "--components=kwok"}
 			if format == "json" {
-				out.text = `"seconds"`
+				text = `"seconds"`
 				args = append([]string{"--json"}, args...)
 			}
+			out := newUntilText(text, cancel)
 			root := newRoot()
 			root.SetArgs(args)
 			root.SetOut(out)
@@ -39,16 +40,16 @@ func TestKwokUp(t *testing.T) {
 			if err := root.ExecuteContext(ctx); err != nil {
 				t.Fatalf("trainer %s: %v", strings.Join(args, " "), err)
 			}
-			if !strings.Contains(out.b.String(), out.text) {
-				t.Fatalf("it printed\n%s\nwithout %s", &out.b, out.text)
+			if !strings.Contains(out.String(), text) {
+				t.Fatalf("it printed\n%s\nwithout %s", out, text)
 			}
 			var r launch.Ready
 			if format == "json" {
-				if err := json.Unmarshal(out.b.Bytes(), &r); err != nil || r.PID == 0 || len(r.Components) != 1 {
-					t.Errorf("%v in %s, want one document with the pid and one component", err, &out.b)
+				if err := json.Unmarshal([]byte(out.String()), &r); err != nil || r.PID == 0 || len(r.Components) != 1 {
+					t.Errorf("%v in %s, want one document with the pid and one component", err, out)
 				}
 			} else {
-				wantUsage(t, out.b.String())
+				wantUsage(t, out.String())
 			}
 		})
 	}
@@ -82,12 +83,22 @@ func TestKwokUpWithoutBinary(t *testing.T) {
 	}
 }
 
-// untilText collects what is printed and calls then once that has text.
+// untilText collects what is printed. It is safe for concurrent use.
 type untilText struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
 	text string
 	then func()
+}
+
+// newUntilText returns a writer that calls then at each write once text has been printed.
+func newUntilText(text string, then func()) *untilText { return &untilText{text: text, then: then} }
+
+// String returns what was printed.
+func (u *untilText) String() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.b.String()
 }
 
 func (u *untilText) Write(p []byte) (int, error) {

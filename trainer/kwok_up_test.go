@@ -26,17 +26,17 @@ func startUp(t *testing.T, args ...string) (r upReport, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	out := &untilText{text: "}\n", then: func() {
+	out := newUntilText("}\n", func() {
 		select {
 		case <-ready:
 		default:
 			close(ready)
 		}
-	}}
+	})
 	root := newRoot()
 	root.SetArgs(append([]string{"--json", "kwok", "up"}, args...))
 	root.SetOut(out)
-	stderr := &untilText{text: "\x00", then: func() {}}
+	stderr := newUntilText("\x00", func() {})
 	root.SetErr(stderr)
 	go func() { ended <- root.ExecuteContext(ctx) }()
 	stop = func() {
@@ -51,14 +51,12 @@ func startUp(t *testing.T, args ...string) (r upReport, stop func()) {
 	case <-ready:
 	case err := <-ended:
 		ended <- nil
-		t.Fatalf("trainer kwok up %s: %v\n%s", strings.Join(args, " "), err, &stderr.b)
+		t.Fatalf("trainer kwok up %s: %v\n%s", strings.Join(args, " "), err, stderr)
 	case <-time.After(patience):
 		t.Fatalf("trainer kwok up %s: not ready after %v", strings.Join(args, " "), patience)
 	}
-	out.mu.Lock()
-	defer out.mu.Unlock()
-	if err := json.Unmarshal(out.b.Bytes(), &r); err != nil {
-		t.Fatalf("%v in %s", err, &out.b)
+	if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
 	}
 	return r, stop
 }

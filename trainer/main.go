@@ -7,13 +7,8 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -22,20 +17,15 @@ import (
 	"github.com/kubernasium/kubernasium/version"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	if err := executeRoot(ctx, newRoot()); err != nil {
-		fmt.Fprintln(os.Stderr, "trainer:", err)
-		if errors.Is(err, errInterrupted) {
-			os.Exit(statusInterrupted)
-		}
-		os.Exit(1)
-	}
+func main() { os.Exit(runProcess(newRoot())) }
+
+// newRoot assembles the command line.
+func newRoot() *cobra.Command {
+	return newRootOf(append(coreCommands(), newReproduce(), newTune(), newPodsched(trainCommand), newVPA(), newLRA(), newGang(), newKwok())...)
 }
 
-func newRoot() *cobra.Command {
+// newRootOf returns the command trainer with these commands.
+func newRootOf(commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "trainer",
 		Short:         "Train, tune, evaluate and compare agents for Kubernetes scheduling",
@@ -53,7 +43,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate(version.Text("trainer"))
 	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
-	root.AddCommand(newTrain(), newEval(), newCompare(), newReproduce(), newEnvs(), newEnjoy(), newExport(), newRecord(), newTune(), newLearning(), newCard(), newPodsched(), newVPA(), newLRA(), newGang(), newKwok())
+	root.AddCommand(commands...)
 	return root
 }
 

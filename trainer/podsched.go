@@ -2,7 +2,9 @@ package main
 
 import "github.com/spf13/cobra"
 
-func newPodsched() *cobra.Command {
+// newPodsched returns the group of commands. Those that train are made of train, which returns the
+// command train and the arguments that it reads its flags into.
+func newPodsched(train func() (*cobra.Command, *trainConfig)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "podsched",
 		Short: "Pod scheduling: agents trained, workloads of Kubernetes YAML simulated, topologies of clusters, decisions explained",
@@ -11,7 +13,7 @@ func newPodsched() *cobra.Command {
 	cmd.AddCommand(newPodschedExplain())
 	cmd.AddCommand(newPodschedSimulate())
 	for _, a := range podschedAgents {
-		cmd.AddCommand(newPodschedAgent(a))
+		cmd.AddCommand(newPodschedAgent(a, train))
 	}
 	return cmd
 }

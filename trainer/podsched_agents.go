@@ -27,7 +27,7 @@ var podschedAgents = []podschedAgent{
 }
 
 // graphOptions are the options by which an environment shows the graph of its nodes.
-var graphOptions = map[string]string{"k8s/PodBalance-v0": "edges:rack", gpuEnv: "edges:model"}
+var graphOptions = map[string]string{"k8s/PodBalance-v0": "edges:rack", "k8s/GPUPodScheduling-v0": "edges:model"}
 
 // earlierFlags are the flags of the earlier project.
 type earlierFlags struct {
@@ -44,7 +44,7 @@ const earlierEps = 0.01
 // decisions, with 12 gradient steps.
 const shortcutSteps = 100_000
 
-func newPodschedAgent(a podschedAgent) *cobra.Command {
+func newPodschedAgent(a podschedAgent, trainCommand func() (*cobra.Command, *trainConfig)) *cobra.Command {
 	cmd, c := trainCommand()
 	train := cmd.RunE
 	var e earlierFlags

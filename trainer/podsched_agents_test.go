@@ -20,8 +20,8 @@ import (
 func podschedCases() map[string]podschedCase {
 	cases := map[string]podschedCase{}
 	for env, kwargs := range map[string]map[string]any{
-		"k8s/PodBalance-v0": {"nodes": 4, "node_types": "mixed", "pods": "mixed", "cpu_load": 1.0, "memory_load": 1.0, "pod_load": 1.0},
-		gpuEnv:              {"num_nodes": 6},
+		"k8s/PodBalance-v0":       {"nodes": 4, "node_types": "mixed", "pods": "mixed", "cpu_load": 1.0, "memory_load": 1.0, "pod_load": 1.0},
+		"k8s/GPUPodScheduling-v0": {"num_nodes": 6},
 	} {
 		for _, a := range append(podschedAgents, podschedAgent{name: "ppo", algo: ppo.Algo}) {
 			c := podschedCase{env: env, algo: a.algo, kwargs: kwargs}

@@ -15,7 +15,7 @@ import (
 func BenchmarkNodeScorer(b *testing.B) {
 	path := filepath.Join("..", "models", "pretrained", "k8s-GPUPodScheduling-v0", "ppo.safetensors")
 	for _, nodes := range []int{64, 1213} {
-		v, err := envs.Make(gpuEnv, 1, envs.VecOptions{Options: map[string]any{"num_nodes": nodes}, Autoreset: envs.SameStep})
+		v, err := envs.Make("k8s/GPUPodScheduling-v0", 1, envs.VecOptions{Options: map[string]any{"num_nodes": nodes}, Autoreset: envs.SameStep})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -163,6 +163,7 @@ func TestSimulateErrors(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"-s", "nowhere.yaml", "-f", "nowhere"}, "nowhere.yaml"},
 		{[]string{"-s", config, "--model", "m"}, "want one of -s, --model and --scorer"},
 		{[]string{"-s", config, "--deschedule-ratio", "1"}, "--deschedule-ratio needs --deschedule-policy: one of cosSim"},
 		{[]string{"-s", config, "--deschedule-policy", "most"}, `deschedule policy "most", want one of cosSim, fragOnePod, fragMultiPod`},
@@ -178,6 +179,12 @@ func TestSimulateErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: %v, want an error with %q", tc.args, err, tc.want)
 		}
+	}
+}
+
+func TestSimulateWithoutArguments(t *testing.T) {
+	if _, _, err := execute(t, context.Background(), "podsched", "simulate"); err == nil || !strings.Contains(err.Error(), "-f and -s are needed") {
+		t.Errorf("%v, want an error with -f and -s", err)
 	}
 }
 

@@ -88,10 +88,10 @@ const hopeless = 8
 
 // draw writes the comparison as a plot.
 func (res *comparison) draw(path string) error {
-	bound := hopeless * abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
+	bound := hopeless * math.Abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
 	var bars []tracking.Bar
 	for _, r := range res.Rows {
-		if abs(r.Mean-res.Rows[0].Mean) <= bound || r.Kind == kindModel {
+		if math.Abs(r.Mean-res.Rows[0].Mean) <= bound || r.Kind == kindModel {
 			bars = append(bars, tracking.Bar{Name: r.Policy, Mean: r.Mean, Low: r.Low, High: r.High, Highlight: r.Kind == kindModel})
 		}
 	}

@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("patient")
 	}
 	if os.Getenv(childVariable) != "" {
-		main()
-		return
+		os.Exit(runProcess(newRoot()))
 	}
 	os.Exit(runTests(m))
 }

@@ -66,9 +66,10 @@ type trainResult struct {
 	Stopped      bool    `json:"stopped_early,omitempty"` // at the reward threshold
 }
 
-func newTrain() *cobra.Command {
-	cmd, _ := trainCommand()
-	return cmd
+// coreCommands returns the commands that train, play and describe.
+func coreCommands() []*cobra.Command {
+	train, _ := trainCommand()
+	return []*cobra.Command{train, newEval(), newCompare(), newEnvs(), newEnjoy(), newExport(), newRecord(), newLearning(), newCard()}
 }
 
 // trainCommand returns the command train, and the arguments that it reads its flags into.

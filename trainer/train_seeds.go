@@ -173,7 +173,7 @@ func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c trainConfig, folder strin
 		Out: cmd.ErrOrStderr(), Total: int64(c.params.NTimesteps) * int64(len(seeds)), Terminal: tracking.IsTerminal(cmd.ErrOrStderr()), Quiet: c.quiet,
 	})
 	defer bar.Close()
-	total := &sumProgress{bar: bar, steps: make([]int64, len(seeds))}
+	total := newSumProgress(bar, make([]int64, len(seeds)))
 	res := &seedsResult{Algo: c.algo, Env: spec.ID, Folder: folder, Seeds: make([]seedResult, len(seeds))}
 	g, ctx := errgroup.WithContext(cmd.Context())
 	g.SetLimit(jobs)
@@ -350,15 +350,20 @@ type sumProgress struct {
 	steps []int64 // of each training
 }
 
-// part returns what training i reports to.
-func (s *sumProgress) part(i int) progress { return &partProgress{s, i} }
+// newSumProgress returns the progress of several trainings, which bar shows; steps are those that
+// each has made.
+func newSumProgress(bar *tracking.ProgressBar, steps []int64) *sumProgress {
+	return &sumProgress{bar: bar, steps: steps}
+}
 
+// part returns what training i reports to.
+func (s *sumProgress) part(i int) *partProgress { return &partProgress{s, i} }
+
+// partProgress is the progress of one of several trainings.
 type partProgress struct {
 	sum *sumProgress
 	i   int
 }
-
-var _ progress = (*partProgress)(nil)
 
 func (p *partProgress) Episode(ret float64) { p.sum.bar.Episode(ret) }
 
@@ -376,5 +381,5 @@ func (p *partProgress) Update(step int64) {
 // Write prints lines above the bar.
 func (p *partProgress) Write(b []byte) (int, error) { return p.sum.bar.Write(b) }
 
-// Close implements progress: the bar is closed when all trainings are at their end.
+// Close does nothing: the bar is closed when all trainings are at their end.
 func (p *partProgress) Close() error { return nil }

@@ -174,17 +174,18 @@ func (t *tuner) progressBar(cmd *cobra.Command) *tracking.ProgressBar {
 		total += n * (int64(steps) - before)
 		n, before = max(1, n/int64(t.study.Reduction)), int64(steps)
 	}
-	t.total = &sumProgress{steps: make([]int64, t.study.Trials)}
+	steps := make([]int64, t.study.Trials)
 	for _, r := range t.results {
-		t.total.steps[r.Trial] = max(t.total.steps[r.Trial], int64(r.Timesteps))
+		steps[r.Trial] = max(steps[r.Trial], int64(r.Timesteps))
 	}
-	for _, s := range t.total.steps {
+	for _, s := range steps {
 		done += s
 	}
-	t.total.bar = tracking.NewProgressBar(tracking.ProgressBarConfig{
+	bar := tracking.NewProgressBar(tracking.ProgressBarConfig{
 		Out: t.out, Total: total, Start: done, Terminal: tracking.IsTerminal(t.out), Quiet: wantJSON(cmd),
 	})
-	return t.total.bar
+	t.total = newSumProgress(bar, steps)
+	return bar
 }
 
 // tune takes rung after rung.

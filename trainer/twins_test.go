@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,7 +81,7 @@ func TestModelsOfTwins(t *testing.T) {
 	}
 	if agent, err := scheduled.Agent(task.Spaces()); err != nil {
 		t.Errorf("schedule: %v", err)
-	} else if err := agent.(nodeAgent).Close(); err != nil {
+	} else if err := agent.(io.Closer).Close(); err != nil {
 		t.Error(err)
 	}
 	// Another environment is refused as before, by its own name.

@@ -195,11 +195,7 @@ func replayActions(t *testing.T, path string) []int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compressed, err := tensor[uint8](f, "state.replay_buffer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := zlib.NewReader(bytes.NewReader(compressed))
+	z, err := zlib.NewReader(bytes.NewReader(tensorOf[uint8](t, f, "state.replay_buffer")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,14 +204,8 @@ func replayActions(t *testing.T, path string) []int {
 		t.Fatal(err)
 	}
 	arrays := models.File{Tensors: sf.Tensors}
-	values, err := tensor[float32](arrays, "state.replay.action")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, err := tensor[uint8](arrays, "state.replay.kind")
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := tensorOf[float32](t, arrays, "state.replay.action")
+	kinds := tensorOf[uint8](t, arrays, "state.replay.kind")
 	var taken []int
 	for i, a := range values {
 		if kinds[i] > 0 && kinds[i] < 4 { // a transition
@@ -223,6 +213,20 @@ func replayActions(t *testing.T, path string) []int {
 		}
 	}
 	return taken
+}
+
+// tensorOf returns the values of a tensor in a file.
+func tensorOf[T safetensors.Element](t *testing.T, f models.File, name string) []T {
+	t.Helper()
+	tensor, err := f.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := safetensors.As[T](tensor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
 }
 
 func TestWarmStartRefuses(t *testing.T) {
