@@ -46,7 +46,7 @@ test-controlplane: controlplane ## the control plane: starts, stops, restarts, r
 	$(CONTROLPLANE_GO) mod tidy -diff
 	$(CONTROLPLANE_GO) vet ./...
 	$(CONTROLPLANE_GO) test -count=1 ./...
-	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer/command/kwok
 
 images: controlplane image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
 	cp bin/controlplane $(CACHE)/images/controlplane/
@@ -154,11 +154,11 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(VENV)/bin/python envs/classic/testdata/record.py --episodes 300 --long 20 -o $(CACHE)/cartpole.json.gz
 	$(GO) test -count=1 ./envs/classic -recording $(abspath $(CACHE))/cartpole.json.gz
 	TENSORBOARD_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestTensorBoardReadsOurEvents ./trainer/tracking
-	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer
+	ONNX_PYTHON=$(abspath $(VENV))/bin/python $(GO) test -count=1 -run TestONNXRuntimeAgrees ./trainer/command/core
 	$(GO) build -o $(CACHE)/trainer ./trainer
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
-	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer
+	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer/command/core
 
 test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
 	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client
@@ -168,10 +168,13 @@ ORACLES := envs/vpa/recommender/oracle kwok/filters/oracle
 test-oracle: ## the VPA recommender and the scheduler's filters against upstream's packages: Kubernetes is compiled, minutes at first
 	@set -x; for module in $(ORACLES); do $(GO) -C $$module vet ./... && $(GO) -C $$module test ./... || exit 1; done
 
+# The packages of trainer with tests on a control plane.
+KWOK_COMMANDS := ./trainer ./trainer/command/core ./trainer/command/gang ./trainer/command/kwok
+
 test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
-		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -run '^TestKwok' ./trainer; } > $(CACHE)/test-kwok.log 2>&1 \
+		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -p 1 -run '^TestKwok' $(KWOK_COMMANDS); } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
 		PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client -q tests/test_twins.py >> $(CACHE)/test-kwok.log 2>&1 \

@@ -19,6 +19,8 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/wire"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // commandTimeout is for one command on a busy machine; most take less than a second.
@@ -188,7 +190,7 @@ func writeInputs(t *testing.T) {
 // runDocumented runs the commands of one kind, run or kwok, in the order of the list.
 func runDocumented(t *testing.T, kind string, w wherever) {
 	all, how := allDocumented(t), readCommands(t)
-	t.Setenv(dataVariable, w.data) // the folder below has no neighbour of that name
+	t.Setenv(cli.DataVariable, w.data) // the folder below has no neighbour of that name
 	prepareFolder(t, all)
 	for _, key := range slices.Sorted(maps.Keys(how)) {
 		words := strings.Fields(how[key])
@@ -231,7 +233,7 @@ func beforeDashes(args, more []string) []string {
 func runUntil(ctx context.Context, args []string, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	out := newUntilText(text, func() {
+	out := clitest.NewUntilText(text, func() {
 		if text != "" {
 			cancel()
 		}
@@ -277,13 +279,13 @@ func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute: run without -short")
 	}
-	w := wherever{servers: [2]string{serveEnvs(t), serveEnvs(t)}, data: dataFolder()}
+	w := wherever{servers: [2]string{serveEnvs(t), serveEnvs(t)}, data: cli.DataFolder()}
 	runDocumented(t, "run", w)
 }
 
 // TestKwokDocumentedCommands runs those that need a control plane.
 func TestKwokDocumentedCommands(t *testing.T) {
-	w := wherever{servers: [2]string{serveEnvs(t)}, data: dataFolder()}
+	w := wherever{servers: [2]string{serveEnvs(t)}, data: cli.DataFolder()}
 	t.Setenv(kwok.KubeconfigVariable, kwoktest.Start(t, "--admission=MutatingAdmissionWebhook").Kubeconfig)
 	runDocumented(t, "kwok", w)
 }

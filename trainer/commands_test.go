@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
 var updateCommands = flag.Bool("update-commands", false, "add commands that the texts have and testdata/commands.txt lacks, and remove those that are gone")
@@ -43,7 +45,7 @@ type documented struct {
 func (d documented) key() string {
 	words := []string{"trainer"}
 	for _, a := range d.args {
-		words = append(words, quote(a))
+		words = append(words, cli.Quote(a))
 	}
 	return strings.Join(words, " ")
 }

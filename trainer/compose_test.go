@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 // composeService is what the tests read of a service of compose.yaml.
@@ -142,7 +143,7 @@ func TestComposeTakesPretrainedModels(t *testing.T) {
 	}
 	scheduler := services["scheduler"]
 	args = scheduler.arguments(m, map[string]string{"SCHEDULE_BY": "--model=" + pretrained})
-	t.Setenv(tokenVariable, "secret")
+	t.Setenv(play.TokenVariable, "secret")
 	if _, _, err := execute(t, context.Background(), args...); err == nil || !strings.Contains(err.Error(), kwok.KubeconfigVariable) {
 		t.Errorf("schedule: %v, want an error about the control plane alone", err)
 	}

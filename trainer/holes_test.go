@@ -74,7 +74,7 @@ func holesCases(t *testing.T, dir string) []holesCase {
 	wholeUsage := write("whole.csv", usage)
 	cutUsage := write("cut.csv", append(append([]string{}, usage[:700]...), usage[721:]...))
 	gangArgs := func(command string, more ...string) []string {
-		return append(append([]string{command, "--env", gangEnv, "--env-kwargs", "steps:20", "--env-kwargs", "data:" + filepath.Join(dir, "gang"), "--baseline", "static_2", "--episodes", "2"}, more...), "--json")
+		return append(append([]string{command, "--env", "k8s/GangWindow-v0", "--env-kwargs", "steps:20", "--env-kwargs", "data:" + filepath.Join(dir, "gang"), "--baseline", "static_2", "--episodes", "2"}, more...), "--json")
 	}
 	return []holesCase{
 		{"whole series", gangArgs("eval", "--env-kwargs", "series:[whole]"), ""},

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestReadmeScores: each row of the README's scores says of how many episodes and trainings it is,
@@ -14,7 +16,7 @@ func TestReadmeScores(t *testing.T) {
 		"GangWindow-v0": "gang", "PodBalance-v0": "balance", "GPUPodScheduling-v0": "gpu",
 		"LRAPricing-v0": "lra", "online arrivals": "lra",
 	}
-	_, table, ok := strings.Cut(read(t, filepath.Join("..", "README.md")), "| environment | unit | episodes |")
+	_, table, ok := strings.Cut(clitest.Read(t, filepath.Join("..", "README.md")), "| environment | unit | episodes |")
 	if !ok {
 		t.Fatal("no table of scores with a column of episodes in README.md")
 	}

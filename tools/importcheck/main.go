@@ -60,7 +60,15 @@ var rules = []rule{
 	{"kwok/launch", nil, core},
 	{"trainer/tracking", nil, core[:len(noGorgonia)]},
 	{"version", nil, core},
-	{"trainer", []string{"envs", "models", "agents", "clients/go", "kwok", "version"}, noGorgonia},
+	{"trainer/hyperparams", nil, core},
+	{"trainer/searchspaces", nil, core},
+	{"trainer/cli", []string{"trainer/tracking", "version"}, noGorgonia},
+	{"trainer/apiserver", []string{"kwok"}, noGorgonia},
+	{"trainer/play", []string{"envs", "models", "agents", "clients/go", "kwok", "trainer/cli", "trainer/tracking"}, noGorgonia},
+	{"trainer/run", []string{"envs", "models", "agents", "trainer/cli", "trainer/play", "trainer/tracking", "trainer/hyperparams"}, noGorgonia},
+	{"trainer/command", []string{"envs", "models", "agents", "kwok", "trainer/apiserver", "trainer/cli", "trainer/play", "trainer/run", "trainer/searchspaces", "trainer/tracking"}, noGorgonia},
+	{"trainer/clitest", []string{"envs", "trainer/cli", "trainer/tracking"}, noGorgonia},
+	{"trainer", []string{"envs", "models", "agents", "kwok"}, noGorgonia},
 	{"server/wire", []string{"envs/space"}, core},
 	{"server/session", []string{"envs", "server/wire"}, core},
 	{"server/compliance", []string{"server/wire"}, noGorgonia},
@@ -75,12 +83,13 @@ var rules = []rule{
 }
 
 // siblings are folders whose packages may not import each other: one environment does not
-// know another, nor one algorithm another, except for the shared packages named here.
+// know another, nor one algorithm or command another, except for the shared packages named here.
 var siblings = map[string][]string{
-	"envs":          {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
-	"agents":        {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
-	"envs/lra":      {"world"},
-	"envs/podsched": {"kubescore", "topology"},
+	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
+	"agents":          {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
+	"envs/lra":        {"world"},
+	"envs/podsched":   {"kubescore", "topology"},
+	"trainer/command": {},
 }
 
 type pkg struct {

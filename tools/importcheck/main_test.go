@@ -32,6 +32,14 @@ func TestForbidden(t *testing.T) {
 		{"models", module + "agents", false},
 		{"trainer", module + "agents/ppo", true},
 		{"trainer", module + "kwok", true},
+		{"trainer", module + "trainer/command/gang", true},
+		{"trainer/command/gang", module + "trainer/play", true},
+		{"trainer/command/gang", module + "trainer/command/lra", false}, // one command does not know another
+		{"trainer/run", module + "trainer/play", true},
+		{"trainer/run", module + "trainer/command/core", false},
+		{"trainer/play", module + "trainer/run", false},
+		{"trainer/cli", module + "trainer/play", false},
+		{"trainer/cli", module + "envs", false},
 		{"server", module + "kwok", true},
 		{"server/host", module + "kwok", false}, // the mains only
 		{"server/session", module + "kwok", false},

@@ -71,3 +71,13 @@ func differences(a, b []float64) []float64 {
 	}
 	return d
 }
+
+// Deviation is the standard deviation with divisor n, which is 0 for one episode, as NumPy's
+// and so Stable-Baselines3's.
+func Deviation(x []float64) float64 {
+	mean, sum := Mean(x), 0.0
+	for _, v := range x {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum / float64(len(x)))
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// CommandLine returns the command, after its parents, with the flags that were given and that change its result.
+func CommandLine(cmd *cobra.Command) string {
+	words := strings.Fields(cmd.CommandPath())
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "log-folder", "json", "n-jobs":
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			words = append(words, "--"+f.Name, Quote(v))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// Quote returns a word as a shell takes it.
+func Quote(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`*?[]{}()<>|&;!#~") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// CommandKey is the key of a checkpoint's metadata with the command that trained it.
+const CommandKey = "command"

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// DataVariable names the environment variable with the folder of public data.
+const DataVariable = "KUBERNASIUM_DATA"
+
+// DataIn returns the folder of that name in the folder of public data, for commands whose --data was
+// not given.
+func DataIn(name string) (string, error) {
+	root := DataFolder()
+	if root == "" {
+		return "", fmt.Errorf("no data: give --data, or set %s to the folder that holds %s/", DataVariable, name)
+	}
+	return filepath.Join(root, name), nil
+}
+
+// DataFolder returns the folder of public data: the environment variable's, or ../shared/data
+// beside the module's root if it is there, or "".
+func DataFolder() string {
+	if dir := os.Getenv(DataVariable); dir != "" {
+		return dir
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			data := filepath.Join(dir, "..", "shared", "data")
+			if info, err := os.Stat(data); err == nil && info.IsDir() {
+				return filepath.Clean(data)
+			}
+			return ""
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"encoding/csv"
+	"errors"
+	"io"
+	"os"
+)
+
+// WriteTo makes a file, or empties it, for write.
+func WriteTo(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// WriteCSV writes a file of a header and rows.
+func WriteCSV(path string, header []string, rows [][]string) error {
+	return WriteTo(path, func(w io.Writer) error {
+		return csv.NewWriter(w).WriteAll(append([][]string{header}, rows...))
+	})
+}

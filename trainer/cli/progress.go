@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"sync"
+
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// SumProgress shows several trainings as one.
+type SumProgress struct {
+	bar *tracking.ProgressBar
+
+	mu    sync.Mutex
+	steps []int64 // of each training
+}
+
+// NewSumProgress returns the progress of several trainings, which bar shows; steps are those that
+// each has made.
+func NewSumProgress(bar *tracking.ProgressBar, steps []int64) *SumProgress {
+	return &SumProgress{bar: bar, steps: steps}
+}
+
+// Part returns what training i reports to.
+func (s *SumProgress) Part(i int) *PartProgress { return &PartProgress{s, i} }
+
+// PartProgress is the progress of one of several trainings.
+type PartProgress struct {
+	sum *SumProgress
+	i   int
+}
+
+func (p *PartProgress) Episode(ret float64) { p.sum.bar.Episode(ret) }
+
+func (p *PartProgress) Update(step int64) {
+	p.sum.mu.Lock()
+	defer p.sum.mu.Unlock()
+	p.sum.steps[p.i] = step
+	total := int64(0)
+	for _, s := range p.sum.steps {
+		total += s
+	}
+	p.sum.bar.Update(total)
+}
+
+// Write prints lines above the bar.
+func (p *PartProgress) Write(b []byte) (int, error) { return p.sum.bar.Write(b) }
+
+// Close does nothing: the bar is closed when all trainings are at their end.
+func (p *PartProgress) Close() error { return nil }

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/version"
+)
+
+// NewRoot returns the command trainer with these commands.
+func NewRoot(commands ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "trainer",
+		Short:         "Train, tune, evaluate and compare agents for Kubernetes scheduling",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version.Number,
+		Example: `  trainer envs                                            # what there is to play
+  trainer train --algo ppo --env k8s/GangWindow-v0        # train, log, evaluate, save
+  trainer enjoy --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --fps 5
+  trainer eval --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors
+  trainer compare --env k8s/GangWindow-v0 --model FILE    # beside every baseline
+  trainer tune --algo ppo --env classic/CartPole-v1       # search for hyperparameters
+  trainer export --model FILE --onnx FILE                 # for other runtimes
+  trainer reproduce gang --data ../shared/data/gang       # published tables, to the digit`,
+	}
+	root.SetVersionTemplate(version.Text("trainer"))
+	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
+	root.AddCommand(commands...)
+	return root
+}

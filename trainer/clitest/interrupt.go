@@ -1,0 +1,71 @@
+package clitest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/trainer/cli"
+)
+
+// countdown is a context that ends when it has been asked left times whether it has ended. Commands
+// that ask at each piece of their work are interrupted there, however fast they are.
+type countdown struct {
+	context.Context
+	left atomic.Int64
+}
+
+func EndsAfter(t *testing.T, asked int64) context.Context {
+	t.Helper()
+	c := &countdown{Context: t.Context()}
+	c.left.Store(asked)
+	return c
+}
+
+// Err implements [context.Context].
+func (c *countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Interrupted runs the command line of root until ctx ends it, and returns its error's text, which must be an
+// interrupt's and match the pattern, as the pattern's groups, and its output.
+func Interrupted(t *testing.T, ctx context.Context, root *cobra.Command, pattern string, args ...string) (groups []string, stdout string) {
+	t.Helper()
+	var out bytes.Buffer
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	err := cli.Execute(ctx, root)
+	if !errors.Is(err, cli.ErrInterrupted) {
+		t.Fatalf("trainer %s: %v, want an interrupt", strings.Join(args, " "), err)
+	}
+	groups = regexp.MustCompile(pattern).FindStringSubmatch(err.Error())
+	if groups == nil || strings.Contains(err.Error(), "context canceled") {
+		t.Fatalf("trainer %s: %q, want %s and nothing of a context", strings.Join(args, " "), err, pattern)
+	}
+	return groups, out.String()
+}
+
+// WithEpisodes returns how many trainings in the folder have finished an episode.
+func WithEpisodes(folder string) (trainings int) {
+	one, _ := filepath.Glob(filepath.Join(folder, "*", "*", "monitor.csv")) // the pattern is right
+	many, _ := filepath.Glob(filepath.Join(folder, "*", "*", "seed_*", "monitor.csv"))
+	for _, path := range append(one, many...) {
+		if text, err := os.ReadFile(path); err == nil && strings.Count(string(text), "\n") > 2 {
+			trainings++
+		}
+	}
+	return trainings
+}

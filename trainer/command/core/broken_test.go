@@ -1,0 +1,137 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+)
+
+// brokenArgs are arguments of a training whose checkpoints come every 64 steps: four
+// environments, 16 steps each.
+func brokenArgs(algo, folder string, more ...string) []string {
+	args := []string{"train", "--algo", algo, "--env", "test/Broken-v0", "--params", "n_envs:4", "-n", "100000", "-f", folder,
+		"--eval-freq", "0", "--save-freq", "64", "--json"}
+	switch algo {
+	case "ppo", "ppo_lstm":
+		args = append(args, "--params", "n_steps:16", "--params", "batch_size:32", "--params", "n_epochs:1")
+	case "a2c":
+		args = append(args, "--params", "n_steps:16")
+	case "dqn":
+		args = append(args, "--params", "learning_starts:16", "--params", "train_freq:16")
+	case "reinforce": // an update is an episode of each environment
+		args = append(args, "--params", "n_episodes:4", "--env-kwargs", "limit:16")
+	}
+	return append(args, more...)
+}
+
+// TestNotANumber stops each algorithm by a NaN in the 41st step of environment 2: after 40 steps
+// of all four, and the checkpoint of timestep 128. The message names step, row and checkpoint.
+func TestNotANumber(t *testing.T) {
+	for _, algo := range algorithms.Names(nil) {
+		for what, want := range map[string]string{
+			"reward":      `^after 160 timesteps: environment 2: step (40|8) of test/Broken-v0 .*: the reward is NaN; the last checkpoint is (\S+/rl_model_128_steps.safetensors)$`,
+			"observation": `^after 164 timesteps: environment 2: step (41|9) of the episode: the observation is NaN at index 1; the last checkpoint is (\S+/rl_model_128_steps.safetensors)$`,
+		} {
+			t.Run(algo+" "+what, func(t *testing.T) {
+				_, _, err := execute(t, context.Background(), brokenArgs(algo, t.TempDir(), "--env-kwargs", "after:41", "--env-kwargs", "what:"+what)...)
+				if err == nil {
+					t.Fatal("the training ended well")
+				}
+				m := regexp.MustCompile(want).FindStringSubmatch(err.Error())
+				if m == nil {
+					t.Fatalf("%v, want %s", err, want)
+				}
+				if f, err := models.ReadFile(m[len(m)-1]); err != nil || f.Meta.Timesteps != 128 {
+					t.Errorf("last checkpoint: %d timesteps, %v", f.Meta.Timesteps, err)
+				}
+			})
+		}
+		t.Run(algo+" loss", func(t *testing.T) {
+			_, _, err := execute(t, context.Background(), brokenArgs(algo, t.TempDir(), "--env-kwargs", "after:41", "--env-kwargs", "what:huge")...)
+			// The rollout of timesteps 129 to 192, of 16 steps, has the 41st as its step 8.
+			want := `: loss \S+ at timestep 192, .*from the return \+Inf of environment 2 at step 8 of (the rollout|its episode) .*; the last checkpoint is \S+/rl_model_128_steps.safetensors$`
+			if algo == "dqn" {
+				want = `: loss \S+ at timestep \d+, gradient step \d+, first at row \d+ of the batch \(return \+Inf, .*; the last checkpoint is \S+_steps.safetensors$`
+			}
+			if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+	_, _, err := execute(t, context.Background(), brokenArgs("ppo", t.TempDir(), "--env-kwargs", "after:3")...)
+	if err == nil || !strings.HasSuffix(err.Error(), "the reward is NaN; no checkpoint was saved before") {
+		t.Errorf("before the first checkpoint: %v", err)
+	}
+}
+
+// TestResumeRefuses: checkpoints of other trainings, and damaged ones.
+func TestResumeRefuses(t *testing.T) {
+	folder := t.TempDir()
+	mustExecute(t, brokenArgs("ppo", folder, "-n", "64")...)
+	good := filepath.Join(folder, "ppo", "test-Broken-v0_1", "rl_model_64_steps.safetensors")
+	data := []byte(clitest.Read(t, good))
+	damaged := func(name string, change func([]byte) []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, change(append([]byte{}, data...)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	truncated := damaged("truncated.safetensors", func(b []byte) []byte { return b[:len(b)/2] })
+	altered := damaged("altered.safetensors", func(b []byte) []byte { b[len(b)-9] ^= 4; return b })
+	newer := damaged("newer.safetensors", func(b []byte) []byte {
+		f, err := safetensors.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Metadata["kubernasium"] = strings.Replace(f.Metadata["kubernasium"], `{"format":2,`, `{"format":9,`, 1)
+		var buf bytes.Buffer
+		if err := safetensors.Write(&buf, f.Tensors, f.Metadata); err != nil {
+			t.Fatal(err)
+		}
+		return buf.Bytes()
+	})
+	relu := damaged("relu.safetensors", func(b []byte) []byte {
+		changed := bytes.Replace(b, []byte(`\"activation\":\"tanh\"`), []byte(`\"activation\":\"relu\"`), 1)
+		if bytes.Equal(changed, b) {
+			t.Fatal("no tanh in the header")
+		}
+		return changed
+	})
+	for _, tc := range []struct {
+		name string
+		args []string
+		is   error
+		want string
+	}{
+		{"environment", []string{"train", "--env", "k8s/GangWindow-v0", "--resume", good}, models.ErrMismatch, `--env "k8s/GangWindow-v0", but the training began with "test/Broken-v0"`},
+		{"spaces", []string{"train", "--env-kwargs", "size:3", "--resume", good}, models.ErrMismatch, `--env-kwargs {"size":3}, but the training began with {}`},
+		{"algorithm", []string{"train", "--algo", "a2c", "--resume", good}, models.ErrMismatch, `--algo "a2c", but the training began with "ppo"`},
+		{"network", []string{"train", "--params", "net_arch:[8]", "--resume", good}, models.ErrMismatch, "net_arch is [8], but the training began with [64,64]"},
+		{"newer", []string{"train", "--resume", newer}, models.ErrFormat, "format 9, want 1 to 2"},
+		{"truncated", []string{"train", "--resume", truncated}, safetensors.ErrCorrupt, "truncated"},
+		{"altered", []string{"train", "--resume", altered}, safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
+		{"altered header", []string{"train", "--resume", relu}, safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
+		{"altered header to play", []string{"eval", "--model", relu}, safetensors.ErrCorrupt, "altered: the SHA-256 of header and data is"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := execute(t, context.Background(), tc.args...)
+			if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), ".safetensors") {
+				t.Errorf("%v, want %v with %q and the file's name", err, tc.is, tc.want)
+			}
+		})
+	}
+	if string(data) != clitest.Read(t, good) {
+		t.Error("the checkpoint was changed")
+	}
+}

@@ -1,0 +1,374 @@
+package core
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/run"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// maxPretrained is how many bytes a model with a card may have.
+const maxPretrained = 1 << 20
+
+// trainingOnly are prefixes of tensors that only a training needs. Others stay, as a policy may
+// need them to act.
+var trainingOnly = []string{
+	models.OptimizerPrefix, models.StatePrefix + "envs", models.StatePrefix + "ep_", models.StatePrefix + "rng",
+	models.StatePrefix + "target.", models.StatePrefix + "replay", models.StatePrefix + "lstm", run.TrainingTensor,
+}
+
+func newCard() *cobra.Command {
+	var paths []string
+	var dir string
+	var episodes int
+	cmd := &cobra.Command{
+		Use:   "card",
+		Short: "Publish models: without their training's state, with a card of their scores",
+		Long: `Publish models: without their training's state, with a card of their scores.
+
+Each model goes to DIR/<env>/<algo>.safetensors, in place of one that was there. Then all models
+of that folder and every baseline play the same held-out episodes, and card.md says how they did,
+how they were trained and on what data. make pretrained does it for models/pretrained.`,
+		Example: `  trainer card --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --model logs/a2c/classic-CartPole-v1_1/best_model.safetensors
+  trainer eval --model models/pretrained/classic-CartPole-v1/ppo.safetensors`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(paths) == 0 {
+				return errors.New("want --model")
+			}
+			folders := map[string]bool{}
+			for _, path := range paths {
+				folder, err := publish(path, dir)
+				if err != nil {
+					return fmt.Errorf("%s: %w", path, err)
+				}
+				folders[folder] = true
+			}
+			var cards []string
+			for folder := range folders {
+				card, err := writeCard(cmd, folder, episodes)
+				if err != nil {
+					return fmt.Errorf("%s: %w", folder, err)
+				}
+				cards = append(cards, card)
+			}
+			slices.Sort(cards)
+			if cli.WantJSON(cmd) {
+				return cli.PrintJSON(cmd, map[string]any{"cards": cards})
+			}
+			for _, c := range cards {
+				fmt.Fprintln(cmd.OutOrStdout(), c)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&paths, "model", nil, "model file, in its log folder (repeat)")
+	f.StringVar(&dir, "dir", filepath.Join("models", "pretrained"), "folder of models by environment")
+	f.IntVar(&episodes, "episodes", 100, "held-out episodes of the scores")
+	return cmd
+}
+
+// publish writes the model without what only its training needs, and returns its new folder.
+func publish(path, dir string) (string, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if err := checkPublic(f.Meta); err != nil {
+		return "", err
+	}
+	f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool {
+		return slices.ContainsFunc(trainingOnly, func(p string) bool { return strings.HasPrefix(t.Name, p) })
+	})
+	command, err := commandOf(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	if command != "" {
+		if f.Meta.Metadata == nil {
+			f.Meta.Metadata = map[string]string{}
+		}
+		f.Meta.Metadata[cli.CommandKey] = command
+	}
+	var buf bytes.Buffer
+	if err := models.Write(&buf, f); err != nil {
+		return "", err
+	}
+	if buf.Len() > maxPretrained {
+		return "", fmt.Errorf("%d bytes without the training's state, want at most %d", buf.Len(), maxPretrained)
+	}
+	folder := filepath.Join(dir, run.EnvName(f.Meta.Env))
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	return folder, models.WriteFileAtomic(filepath.Join(folder, f.Meta.Algo+".safetensors"), func(w io.Writer) error {
+		_, err := w.Write(buf.Bytes())
+		return err
+	})
+}
+
+// checkPublic reports an option of the model's environment that names files, which those who
+// get the model lack.
+func checkPublic(meta models.Checkpoint) error {
+	spec, err := envs.Lookup(meta.Env)
+	if err != nil {
+		return err
+	}
+	kwargs, err := (&play.Model{Meta: meta}).EnvKwargs()
+	if err != nil {
+		return err
+	}
+	for _, o := range envs.DescribeOptions(spec.Options) {
+		if v := kwargs[o.Name]; o.NamesFile(v) {
+			return fmt.Errorf("trained with the option %s:%v, which names files that others lack", o.Name, v)
+		}
+	}
+	return nil
+}
+
+// commandOf returns the command that began the training in a log folder, or "" where the
+// folder is none.
+func commandOf(folder string) (string, error) {
+	a, err := run.ReadArgs(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return a.Command, err
+}
+
+// withoutDefaults returns the options that differ from the environment's defaults: one that a
+// command names all the same makes no other environment.
+func withoutDefaults(id string, kwargs map[string]any) (map[string]any, error) {
+	spec, err := envs.Lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	differ := maps.Clone(kwargs)
+	for _, o := range envs.DescribeOptions(spec.Options) {
+		if v, ok := differ[o.Name]; ok && fmt.Sprint(v) == fmt.Sprint(o.Default) {
+			delete(differ, o.Name)
+		}
+	}
+	return differ, nil
+}
+
+// writeCard compares the models of the folder with the baselines and writes card.md.
+func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.safetensors"))
+	if err != nil {
+		return "", err
+	}
+	id, kwargs, err := play.EnvOf("", paths)
+	if err != nil {
+		return "", err
+	}
+	if kwargs, err = withoutDefaults(id, kwargs); err != nil {
+		return "", err
+	}
+	card := &card{folder: folder}
+	for _, path := range paths {
+		m, err := describeModel(path)
+		if err != nil {
+			return "", err
+		}
+		if m.kwargs, err = withoutDefaults(m.meta.Env, m.kwargs); err != nil {
+			return "", err
+		}
+		if m.meta.Env != id || fmt.Sprint(m.kwargs) != fmt.Sprint(kwargs) {
+			return "", fmt.Errorf("%s was trained on %s with %v, %s on %s with %v: one card cannot compare them",
+				filepath.Base(path), m.meta.Env, m.kwargs, filepath.Base(paths[0]), id, kwargs)
+		}
+		card.models = append(card.models, m)
+	}
+	if card.spec, err = envs.Lookup(id); err != nil {
+		return "", err
+	}
+	card.comparison, err = play.Compare(cmd.Context(), play.CompareConfig{Spec: card.spec, Trained: kwargs, Models: paths, Episodes: episodes, Seed: play.CompareSeed})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "card.md")
+	return path, models.WriteFileAtomic(path, card.write)
+}
+
+// card is what a card says.
+type card struct {
+	folder     string
+	spec       *envs.Spec
+	models     []cardModel
+	comparison *play.Comparison
+}
+
+// cardModel is a model of a card.
+type cardModel struct {
+	file       string
+	meta       models.Checkpoint
+	kwargs     map[string]any
+	bytes      int64
+	parameters int
+}
+
+func describeModel(path string) (cardModel, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return cardModel{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return cardModel{}, err
+	}
+	m := cardModel{file: filepath.Base(path), meta: f.Meta, bytes: info.Size()}
+	for _, p := range models.NewParams(f.Meta.Spec) {
+		m.parameters += len(p.Value)
+	}
+	m.kwargs, err = (&play.Model{Path: path, Meta: f.Meta}).EnvKwargs()
+	return m, err
+}
+
+func (c *card) write(w io.Writer) error {
+	ew := &errWriter{w: w}
+	ew.printf("# %s: pretrained models\n\n%s\n\n", c.spec.ID, c.spec.Doc)
+	ew.printf("`make pretrained` trains these models anew and writes this card with `trainer card`.\n\n## Scores\n\n")
+	res := c.comparison
+	unit := ""
+	if len(res.Metrics) > 0 && res.Metrics[0].Unit != "" {
+		unit = " in " + res.Metrics[0].Unit
+	}
+	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n\n", res.Metric, unit, res.Episodes, res.Better())
+	if ew.err == nil {
+		ew.err = c.scores().WriteMarkdown(ew)
+	}
+	ew.printf("\n")
+	for _, v := range res.Verdict[:len(c.models)] { // without their mean, as the algorithms differ
+		ew.printf("- %s\n", v)
+	}
+	ew.printf("\n## Models\n\n")
+	t := tracking.NewTable("file", "algorithm", ">seed", ">timesteps", ">parameters", ">bytes")
+	for _, m := range c.models {
+		t.Append("`"+m.file+"`", m.meta.Algo, fmt.Sprint(m.meta.Seed), fmt.Sprint(m.meta.Timesteps), fmt.Sprint(m.parameters), fmt.Sprint(m.bytes))
+	}
+	if ew.err == nil {
+		ew.err = t.WriteMarkdown(ew)
+	}
+	ew.printf("\nEach is a model of one training, chosen by nothing but that training's own evaluations, whose episodes\nare others than those of the scores:\n\n")
+	for _, m := range c.models {
+		command := m.meta.Metadata[cli.CommandKey]
+		if command == "" {
+			command = "# " + m.meta.Algo + ": not on record"
+		}
+		ew.printf("    %s\n", command)
+	}
+	ew.printf("\n## Data\n\nOptions of the environment: %s in training, %s for the scores;\nits README says which instances they are. Seeds of episodes: in training from the command's on, in\n"+
+		"its evaluations from %d, of the scores from %d.\n", kwargsText(c.models[0].kwargs), kwargsText(res.EnvKwargs), play.EvalSeed, res.Seed)
+	c.writeUse(ew)
+	return ew.err
+}
+
+// writeUse says how to play the models, and with which options of the environment.
+func (c *card) writeUse(ew *errWriter) {
+	path := func(m cardModel) string { return filepath.ToSlash(filepath.Join(c.folder, m.file)) }
+	var dense []string // the others score nodes with shared layers
+	export := ""       // the first that ONNX and Stable-Baselines3 can have: without such layers and LSTMs
+	for _, m := range c.models {
+		if m.meta.Spec.Nodes != nil {
+			continue
+		}
+		dense = append(dense, "`"+m.file+"`")
+		if export == "" && len(m.meta.Spec.LSTMs) == 0 {
+			export = path(m)
+		}
+	}
+	ew.printf("\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n", path(c.models[0]))
+	if export != "" {
+		ew.printf("    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n", export)
+	}
+	switch len(dense) {
+	case len(c.models):
+		ew.printf("\nA model acts on the observations of this environment with options that leave its spaces as they are; others refuse it.\n")
+	case 0:
+		ew.printf("\nA model acts on the observations of this environment with any number of nodes (`--env-kwargs`), and otherwise\n" +
+			"with options that leave its spaces as they are; others refuse it.\n")
+	default:
+		ew.printf("\nA model acts on the observations of this environment with options that leave its spaces as they are, and with any\n"+
+			"number of nodes but for %s, whose network is dense; others refuse it.\n", strings.Join(dense, ", "))
+	}
+}
+
+// scores is the table of the comparison, best first: with two digits after the point, or four
+// where all means are below 10.
+func (c *card) scores() *tracking.Table {
+	res := c.comparison
+	digits := 4
+	for _, r := range res.Rows {
+		if math.Abs(r.Mean) >= 10 || math.Abs(r.MeanReturn) >= 10 {
+			digits = 2
+		}
+	}
+	number := func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
+	interval := func(low, high float64) string { return "[" + number(low) + ", " + number(high) + "]" }
+	t := tracking.NewTable("policy", ">mean", ">std", ">95 % interval", ">difference to "+res.BestBaseline, ">95 % interval", ">return")
+	for _, r := range res.Rows {
+		name := r.Policy
+		switch r.Kind {
+		case play.KindModel:
+			name = "**" + name + "**"
+		case play.KindOracle:
+			name += " (oracle)"
+		}
+		cells := []string{name, number(r.Mean), number(tracking.Deviation(r.Values)), interval(r.Low, r.High), "", "", number(r.MeanReturn)}
+		if r.Difference != nil {
+			cells[4], cells[5] = fmt.Sprintf("%+.*f", digits, r.Difference.Mean), interval(r.Difference.Low, r.Difference.High)
+		}
+		t.Append(cells...)
+	}
+	return t
+}
+
+func kwargsText(kwargs map[string]any) string {
+	if len(kwargs) == 0 {
+		return "the defaults"
+	}
+	var words []string
+	for k, v := range kwargs {
+		words = append(words, fmt.Sprintf("`%s:%v`", k, v))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// errWriter keeps the first error of a row of writes.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (e *errWriter) Write(b []byte) (int, error) {
+	if e.err != nil {
+		return 0, e.err
+	}
+	n, err := e.w.Write(b)
+	e.err = err
+	return n, err
+}
+
+func (e *errWriter) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(e, format, args...) // e keeps the error
+}

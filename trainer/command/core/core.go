@@ -1,0 +1,11 @@
+package core
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// Commands returns the commands that train, play and describe.
+func Commands() []*cobra.Command {
+	train, _ := TrainCommand()
+	return []*cobra.Command{train, newEval(), newCompare(), newEnvs(), newEnjoy(), newExport(), newRecord(), newLearning(), newCard()}
+}

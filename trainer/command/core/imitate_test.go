@@ -1,0 +1,69 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/run"
+)
+
+// TestImitate starts each algorithm from a baseline: what it learned shows in the first
+// evaluation, the log has it, and two trainings are equal bit for bit.
+func TestImitate(t *testing.T) {
+	for _, algo := range algorithms.Names(nil) {
+		t.Run(algo, func(t *testing.T) {
+			var models []string
+			for range 2 {
+				args := []string{"train", "--algo", algo, "--env", "k8s/GangWindow-v0", "--env-kwargs", "steps:30", "-f", t.TempDir(), "--json", "-n", "240",
+					"--eval-freq", "0", "--eval-episodes", "2", "--imitate", "static_2", "--imitate-steps", "300", "--params", "n_envs:2", "--params", "net_arch:[16]"}
+				switch algo {
+				case "ppo", "ppo_lstm":
+					args = append(args, "--params", "n_steps:32", "--params", "batch_size:32", "--params", "n_epochs:1")
+				case "dqn":
+					args = append(args, "--params", "learning_starts:64")
+				}
+				var res run.Result
+				if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
+					t.Fatal(err)
+				}
+				models = append(models, clitest.Read(t, res.Model))
+				dir := filepath.Dir(res.Model)
+				if log := clitest.Read(t, filepath.Join(dir, "progress.csv")); !strings.Contains(log, "imitation/accuracy") {
+					t.Errorf("no imitation/accuracy in progress.csv:\n%s", log)
+				}
+				if args := clitest.Read(t, filepath.Join(dir, "args.yml")); !strings.Contains(args, "imitate: static_2") {
+					t.Errorf("no baseline in args.yml:\n%s", args)
+				}
+			}
+			if models[0] != models[1] {
+				t.Error("two trainings with one seed differ")
+			}
+		})
+	}
+}
+
+func TestImitateRefuses(t *testing.T) {
+	train := func(args ...string) []string {
+		return append([]string{"train", "--env", "k8s/GangWindow-v0", "-n", "64", "-f", t.TempDir()}, args...)
+	}
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{train("--imitate", "mpc"), `no baseline "mpc"; it has`},
+		{train("--imitate", "static_2", "--url", "ws://127.0.0.1:1"), "--imitate goes without --url"},
+		{train("--imitate", "static_2", "--imitate-steps", "0"), "--imitate-steps 0"},
+		{train("--imitate", "static_2", "--imitate-epochs", "-1"), "--imitate-epochs -1"},
+		{train("--imitate", "static_2", "--imitate-learning-rate", "fast"), "--imitate-learning-rate: agents: schedule \"fast\""},
+		{train("--imitate", "static_2", "--imitate-learning-rate", "lin_0"), "--imitate-learning-rate: \"lin_0\", want above 0"},
+	} {
+		if _, _, err := execute(t, context.Background(), tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("trainer %s: %v, want an error with %q", strings.Join(tc.args, " "), err, tc.want)
+		}
+	}
+}

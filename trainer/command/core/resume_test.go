@@ -1,0 +1,333 @@
+package core
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/run"
+)
+
+// exactArgs are arguments of a short training of an algorithm with all the state that it can have.
+func exactArgs(algo, folder string, more ...string) []string {
+	args := []string{"train", "--algo", algo, "--env", "classic/CartPole-v1", "--params", "n_envs:2", "-n", "384", "-f", folder, "--seed", "3",
+		"--params", "net_arch:[8]", "--eval-freq", "128", "--eval-episodes", "2", "--save-freq", "128", "--json"}
+	switch algo {
+	case "ppo", "ppo_lstm":
+		args = append(args, "--params", "n_steps:16", "--params", "batch_size:32", "--params", "n_epochs:2", "--params", "normalize:true")
+	case "a2c":
+		args = append(args, "--params", "normalize:true")
+	case "reinforce":
+		args = append(args, "--params", "n_episodes:2", "--params", "normalize:true")
+	case "dqn": // the buffer of 150 has gone round before the checkpoint of 256
+		args = append(args, "--params", "learning_starts:32", "--params", "train_freq:2", "--params", "buffer_size:150", "--params", "n_steps:3",
+			"--params", "prioritized_replay:true", "--params", "target_update_interval:100", "--params", "exploration_fraction:0.9")
+	}
+	if algo == "ppo_lstm" {
+		args = append(args, "--params", "lstm_hidden_size:8")
+	}
+	return append(args, more...)
+}
+
+// checkpoints returns those of a folder's checkpoints that lie before the end, by timesteps.
+func checkpoints(t *testing.T, dir string, end int) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "rl_model_*_steps.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(path string) int {
+		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "rl_model_"), "_steps.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	found = slices.DeleteFunc(found, func(path string) bool { return at(path) >= end })
+	slices.SortFunc(found, func(a, b string) int { return at(a) - at(b) })
+	if len(found) == 0 {
+		t.Fatalf("no checkpoint before %d timesteps in %s", end, dir)
+	}
+	return found
+}
+
+// timestepsOf returns the timesteps of a model file.
+func timestepsOf(t *testing.T, path string) int {
+	t.Helper()
+	f, err := models.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(f.Meta.Timesteps)
+}
+
+// TestResumeIsExact resumes a training of each algorithm from each of its checkpoints and compares
+// what it leaves with what the uninterrupted training left, byte for byte.
+func TestResumeIsExact(t *testing.T) {
+	for _, algo := range algorithms.Names(nil) {
+		t.Run(algo, func(t *testing.T) {
+			folder := t.TempDir()
+			mustExecute(t, exactArgs(algo, folder)...)
+			dir := filepath.Join(folder, algo, "classic-CartPole-v1_1")
+			names := []string{"classic-CartPole-v1.safetensors", "best_model.safetensors", "evaluations.csv"} // others hold wall-clock times
+			want := map[string]string{}
+			for _, name := range names {
+				want[name] = clitest.Read(t, filepath.Join(dir, name))
+			}
+			end := timestepsOf(t, filepath.Join(dir, names[0]))
+			for _, checkpoint := range checkpoints(t, dir, end) {
+				// Resuming must not depend on what came after the checkpoint.
+				if err := os.Remove(filepath.Join(dir, names[0])); err != nil {
+					t.Fatal(err)
+				}
+				mustExecute(t, "train", "--resume", checkpoint, "--json") // the file says what it is
+				for _, name := range names {
+					if clitest.Read(t, filepath.Join(dir, name)) != want[name] {
+						t.Errorf("resumed from %s, %s is not that of the uninterrupted training", filepath.Base(checkpoint), name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestResumeKeepsTheBest: the first evaluation of a training whose episodes all have the same return
+// is its best, after a resumption, too.
+func TestResumeKeepsTheBest(t *testing.T) {
+	folder := t.TempDir()
+	args := brokenArgs("ppo", folder, "-n", "256", "--eval-freq", "64", "--eval-episodes", "2")
+	mustExecute(t, args...)
+	dir := filepath.Join(folder, "ppo", "test-Broken-v0_1")
+	best := filepath.Join(dir, "best_model.safetensors")
+	if n := timestepsOf(t, best); n != 64 {
+		t.Fatalf("the best model has %d timesteps, want 64", n)
+	}
+	mustExecute(t, append(args, "--resume", filepath.Join(dir, "rl_model_128_steps.safetensors"))...)
+	if n := timestepsOf(t, best); n != 64 {
+		t.Errorf("after a resumption the best model has %d timesteps, want 64", n)
+	}
+	if diff := cmp.Diff(5, strings.Count(clitest.Read(t, filepath.Join(dir, "evaluations.csv")), "\n")); diff != "" {
+		t.Errorf("lines of evaluations.csv, with the header (-want +got):\n%s", diff)
+	}
+}
+
+// trainedIn returns the folder of a training by exactArgs.
+func trainedIn(t *testing.T, algo string, more ...string) string {
+	t.Helper()
+	folder := t.TempDir()
+	mustExecute(t, exactArgs(algo, folder, more...)...)
+	return filepath.Join(folder, algo, "classic-CartPole-v1_1")
+}
+
+// TestResumeKeeps: what makes a training what it is cannot be changed when it is resumed, and nothing in
+// its folder is changed by the attempt.
+func TestResumeKeeps(t *testing.T) {
+	dir := trainedIn(t, "ppo", "--env-kwargs", "infinite_bounds:true", "--eval-env-kwargs", "infinite_bounds:true")
+	checkpoint := filepath.Join(dir, "rl_model_256_steps.safetensors")
+	conf := filepath.Join(t.TempDir(), "ppo.yml")
+	if err := os.WriteFile(conf, []byte("gamma: 0.5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, dir)
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--algo", "a2c"}, `--algo "a2c", but the training began with "ppo"`},
+		{[]string{"--env", "k8s/GangWindow-v0"}, `--env "k8s/GangWindow-v0", but the training began with "classic/CartPole-v1"`},
+		{[]string{"--seed", "4"}, "--seed 4, but the training began with 3"},
+		{[]string{"--env-kwargs", "infinite_bounds:false"}, `--env-kwargs {"infinite_bounds":false}, but`},
+		{[]string{"--eval-env-kwargs", "infinite_bounds:false"}, `--eval-env-kwargs {"infinite_bounds":false}, but`},
+		{[]string{"--eval-episodes", "3"}, "--eval-episodes 3, but the training began with 2"},
+		{[]string{"--imitate", "random"}, `--imitate "random", but the training began with ""`},
+		{[]string{"--params", "gamma:0.9"}, "gamma is 0.9, but the training began with 0.98"},
+		{[]string{"--conf-file", conf}, "gamma is 0.5, but the training began with 0.98"},
+		{[]string{"--params", "n_envs:4"}, "n_envs is 4, but the training began with 2"},
+		{[]string{"--params", "n_steps:32"}, "n_steps is 32, but the training began with 16"},
+		{[]string{"--params", "normalize:{norm_reward: false}"}, "norm_reward is false, but the training began with true"},
+		{[]string{"-n", "200"}, "--n-timesteps 200, but the checkpoint has 256 timesteps already"},
+		{[]string{"-f", t.TempDir()}, "a resumed training writes to the folder of its checkpoint"},
+		{[]string{"--seeds", "1..2"}, "which is one training"},
+		{[]string{"--params", "gama:0.9"}, `unknown field "gama"`},
+	} {
+		_, _, err := execute(t, context.Background(), append([]string{"train", "--resume", checkpoint}, tc.args...)...)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), checkpoint) {
+			t.Errorf("%q: %v, want an error with %q and the file's name", tc.args, err, tc.want)
+		}
+	}
+	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+		t.Errorf("the folder (-before +after):\n%s", diff)
+	}
+	// What it began with may be said again.
+	mustExecute(t, exactArgs("ppo", filepath.Dir(filepath.Dir(dir)), "--env-kwargs", "infinite_bounds:true", "--resume", checkpoint)...)
+}
+
+// contents returns the files of a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		if !e.IsDir() {
+			files[e.Name()] = clitest.Read(t, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files
+}
+
+// TestResumeRecordsChanges resumes the older of two checkpoints with other options: the folder then
+// describes that training, and what the other wrote later is aside.
+func TestResumeRecordsChanges(t *testing.T) {
+	dir := trainedIn(t, "ppo")
+	began, err := run.ReadArgs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkpoint := filepath.Join(dir, "rl_model_128_steps.safetensors")
+	old := clitest.Read(t, filepath.Join(dir, "rl_model_256_steps.safetensors"))
+	_, stderr, err := execute(t, context.Background(), "train", "--resume", checkpoint, "-n", "320", "--params", "learning_rate:lin_0.002",
+		"--save-freq", "192", "--eval-freq", "64", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"n_timesteps is 320, was 384", `learning_rate is "lin_0.002", was "lin_0.001"`, "save_freq is 192, was 128", "eval_freq is 64, was 128",
+		"superseded: rl_model_256_steps.safetensors, rl_model_384_steps.safetensors, classic-CartPole-v1.safetensors, learning_curve.png"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("standard error lacks %q:\n%s", want, stderr)
+		}
+	}
+	h, err := run.ReadHyperparams("ppo", "none", filepath.Join(dir, "config.yml"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := h.Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values["n_timesteps"] != 320 || values["learning_rate"] != "lin_0.002" {
+		t.Errorf("config.yml has n_timesteps %v and learning_rate %v, want 320 and lin_0.002", values["n_timesteps"], values["learning_rate"])
+	}
+	now, err := run.ReadArgs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.SaveFreq != 192 || now.EvalFreq != 64 || now.Seed != 3 || now.Command != began.Command || len(now.Resumed) != 1 ||
+		now.Resumed[0].Timesteps != 128 || !strings.Contains(now.Resumed[0].Command, "--n-timesteps 320") {
+		t.Errorf("args.yml has %+v, want save_freq 192, eval_freq 64, the first command %q and one of timestep 128", now, began.Command)
+	}
+	if clitest.Read(t, filepath.Join(dir, "superseded", "rl_model_256_steps.safetensors")) != old {
+		t.Error("the later checkpoint is not in superseded")
+	}
+	var names []string
+	for name := range contents(t, dir) {
+		if strings.HasSuffix(name, "_steps.safetensors") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"rl_model_128_steps.safetensors", "rl_model_192_steps.safetensors"}, names); diff != "" {
+		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
+	if n := timestepsOf(t, filepath.Join(dir, "classic-CartPole-v1.safetensors")); n != 320 {
+		t.Errorf("the last model has %d timesteps, want 320", n)
+	}
+	// The folder alone stands for its newest checkpoint, which now has the changes.
+	mustExecute(t, "train", "--resume", dir, "-n", "384", "--json")
+	if now, err = run.ReadArgs(dir); err != nil || now.SaveFreq != 192 || len(now.Resumed) != 2 || now.Resumed[1].Timesteps != 320 {
+		t.Errorf("args.yml after another resumption has %+v, %v", now, err)
+	}
+}
+
+// TestResumeWithoutReplayBuffer: a DQN that cannot be resumed exactly is refused with what to do, or, if
+// that is what was asked for, says that it is not exact.
+func TestResumeWithoutReplayBuffer(t *testing.T) {
+	dir := trainedIn(t, "dqn")
+	best := filepath.Join(dir, "best_model.safetensors")
+	_, _, err := execute(t, context.Background(), "train", "--resume", best)
+	for _, want := range []string{"has no replay buffer", "rl_model_<n>_steps.safetensors", "--params checkpoint_replay_buffer:false"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("resumed from the best model: %v, want %q in it", err, want)
+		}
+	}
+	_, stderr, err := execute(t, context.Background(), "train", "--resume", best, "--params", "checkpoint_replay_buffer:false", "--json")
+	if err != nil || !strings.Contains(stderr, "the result is not that of an uninterrupted training") {
+		t.Errorf("%v, want a training that says that it is not exact:\n%s", err, stderr)
+	}
+}
+
+// TestReplayBufferIsTold: a training says once how large the buffer in its checkpoints is.
+func TestReplayBufferIsTold(t *testing.T) {
+	args := slices.DeleteFunc(exactArgs("dqn", t.TempDir()), func(arg string) bool { return arg == "--json" })
+	_, stderr, err := execute(t, context.Background(), args...)
+	if n := strings.Count(stderr, "rl_model_128_steps.safetensors: its replay buffer takes 0.0 MB; --params checkpoint_replay_buffer:false"); err != nil || n != 1 {
+		t.Errorf("%v, the buffer's size is told %d times, want once:\n%s", err, n, stderr)
+	}
+}
+
+// TestResumeSeeds resumes trainings of which one is at its end, one is not and one has no checkpoint.
+func TestResumeSeeds(t *testing.T) {
+	folder := t.TempDir()
+	args := append(withoutSeed(exactArgs("a2c", folder)), "--seeds", "1..3", "--n-jobs", "1")
+	mustExecute(t, args...)
+	dir := filepath.Join(folder, "a2c", "classic-CartPole-v1_1")
+	const name = "classic-CartPole-v1.safetensors"
+	want := map[int]string{}
+	for seed := 1; seed <= 3; seed++ {
+		want[seed] = clitest.Read(t, filepath.Join(dir, "seed_"+strconv.Itoa(seed), name))
+	}
+	done, err := os.Stat(filepath.Join(dir, "seed_1", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := checkpoints(t, filepath.Join(dir, "seed_2"), 384)
+	for _, path := range append(checkpoints(t, filepath.Join(dir, "seed_3"), 1<<30), second[len(second)-1],
+		filepath.Join(dir, "seed_2", name), filepath.Join(dir, "seed_3", name)) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range checkpoints(t, filepath.Join(dir, "seed_2"), 1<<30) {
+		if timestepsOf(t, path) >= 384 {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, _, err := execute(t, context.Background(), "train", "--resume", dir, "--seeds", "2..3"); err == nil || !strings.Contains(err.Error(), "--seeds 2..3 lacks 1") {
+		t.Errorf("with fewer seeds: %v", err)
+	}
+	if _, _, err := execute(t, context.Background(), "train", "--resume", dir, "--params", "gamma:0.5"); err == nil || !strings.Contains(err.Error(), "gamma is 0.5, but") {
+		t.Errorf("with another gamma: %v", err)
+	}
+	mustExecute(t, "train", "--resume", dir, "--seeds", "1..4", "--n-jobs", "1", "--json")
+	for seed := 1; seed <= 3; seed++ {
+		if clitest.Read(t, filepath.Join(dir, "seed_"+strconv.Itoa(seed), name)) != want[seed] {
+			t.Errorf("the last model of seed %d is not that of the uninterrupted training", seed)
+		}
+	}
+	if again, err := os.Stat(filepath.Join(dir, "seed_1", name)); err != nil || !again.ModTime().Equal(done.ModTime()) {
+		t.Errorf("the finished model of seed 1 was written again: %v", err)
+	}
+	if n := timestepsOf(t, filepath.Join(dir, "seed_4", name)); n < 384 {
+		t.Errorf("seed 4 has %d timesteps, want at least 384", n)
+	}
+	a, err := run.ReadArgs(dir)
+	if diff := cmp.Diff([]uint64{1, 2, 3, 4}, a.Seeds); err != nil || diff != "" || len(a.Resumed) != 1 {
+		t.Errorf("args.yml: %v, resumed %v; seeds (-want +got):\n%s", err, a.Resumed, diff)
+	}
+	if lines := strings.Count(clitest.Read(t, filepath.Join(dir, "seeds.csv")), "\n"); lines != 5 {
+		t.Errorf("seeds.csv has %d lines, want a header and 4", lines)
+	}
+}

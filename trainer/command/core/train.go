@@ -1,0 +1,137 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/run"
+)
+
+// TrainCommand returns the command train, and the arguments that it reads its flags into.
+func TrainCommand() (*cobra.Command, *run.Config) {
+	var c run.Config
+	var kwargs, evalKwargs, params []string
+	var file, seeds string
+	var steps, compare, jobs int
+	var threshold float64
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Train an agent, with logs, evaluations on held-out episodes, and checkpoints",
+		Example: `  trainer train --algo ppo --env classic/CartPole-v1
+  trainer train --algo ppo --env k8s/GangWindow-v0 -n 200000 --seed 3 --env-kwargs windows:5
+  trainer train --algo ppo --env k8s/GangWindow-v0 --params learning_rate:lin_0.0005 --params n_epochs:8
+  trainer train --algo ppo --env k8s/GangWindow-v0 --compare 40     # then compare with every baseline
+  trainer train --algo ppo --env classic/CartPole-v1 --reward-threshold 475    # stop when an evaluation reaches it
+  trainer train --algo ppo --env classic/CartPole-v1 --seeds 1..5   # five trainings, as many at once as there are cores
+  trainer train --algo ppo --env k8s/GangWindow-v0 --imitate static_2    # start from what a baseline does
+  trainer train --algo dqn --env k8s/PodBalance-v0 --warm-start Greedy --warm-start-steps 5000    # a heuristic acts at first
+  trainer train --algo dqn --env k8s/GangWindow-v0 --transitions recorded.safetensors    # start from recorded transitions
+  trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
+  trainer train --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors    # go on from a checkpoint
+  trainer train --resume logs/ppo/k8s-GangWindow-v0_1 -n 400000    # for longer, from the newest one
+  trainer train --resume logs/ppo/classic-CartPole-v1_1            # with the trainings of --seeds that were interrupted`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
+				return err
+			}
+			if c.EvalEnvKwargs, err = cli.ParseKwargs("eval-env-kwargs", evalKwargs); err != nil {
+				return err
+			}
+			given, err := cli.ParseKwargs("params", params)
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("n-timesteps") {
+				given["n_timesteps"] = steps
+			}
+			if cmd.Flags().Changed("reward-threshold") {
+				c.Threshold = &threshold
+			}
+			var begun []uint64 // seeds of several trainings that are resumed
+			if c.Resume != "" {
+				if begun, err = c.LoadCheckpoint(cmd.Flags(), file, given); err != nil {
+					return err
+				}
+			}
+			spec, err := play.Lookup(cmd.Context(), c.Env, c.URLs)
+			if err != nil {
+				return err
+			}
+			c.Env, c.Quiet = spec.ID, c.Quiet || cli.WantJSON(cmd)
+			algo, err := algorithms.Get(c.Algo)
+			if err != nil {
+				return err
+			}
+			if c.Resume == "" {
+				if c.Params, err = run.ReadHyperparams(c.Algo, c.Env, file, given); err != nil {
+					return err
+				}
+				if err := c.Imitate.Check(spec, c.URLs); err != nil {
+					return err
+				}
+			}
+			if c.Params.NEnvs < 1 || c.Params.NTimesteps < 1 || c.EvalEpisodes < 1 {
+				return fmt.Errorf("n_envs %d, n_timesteps %d, eval-episodes %d: want at least 1 of each", c.Params.NEnvs, c.Params.NTimesteps, c.EvalEpisodes)
+			}
+			if c.EvalFreq < 0 || c.SaveFreq < 0 {
+				return fmt.Errorf("--eval-freq %d, --save-freq %d: want at least 0, which is never", c.EvalFreq, c.SaveFreq)
+			}
+			if compare < 0 || compare == 1 {
+				return fmt.Errorf("--compare %d, want 0 for no comparison, or at least 2 episodes for an interval", compare)
+			}
+			if err := c.WarmStart.Check(spec, algo, c.URLs); err != nil {
+				return err
+			}
+			if c.Transitions != "" && !algo.OffPolicy {
+				return fmt.Errorf("--transitions with %s: only %s learns from what others recorded", c.Algo, run.OffPolicyNames())
+			}
+			if c.Threshold != nil && c.EvalFreq <= 0 {
+				return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
+			}
+			c.Command = cli.CommandLine(cmd)
+			if seeds == "" && begun == nil {
+				return run.Train(cmd, spec, c, compare)
+			}
+			list, err := c.SeedsOf(cmd.Flags(), seeds, begun)
+			if err != nil {
+				return err
+			}
+			return run.TrainSeeds(cmd, spec, c, list, jobs, compare)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Algo, "algo", "ppo", "algorithm")
+	f.StringVar(&c.Env, "env", "k8s/GangWindow-v0", "id of the environment")
+	f.StringVar(&c.Engine, "engine", play.EngineFused, "engine of the network: fused, or gorgonia")
+	f.IntVarP(&steps, "n-timesteps", "n", 0, "environment steps to train for (default: the tuned number)")
+	f.Uint64Var(&c.Seed, "seed", 0, "random seed of weights, actions and training episodes")
+	f.StringVar(&seeds, "seeds", "", "train once with each of these seeds, such as 1..5 or 1,2,7, in parallel, and sum up")
+	f.IntVar(&jobs, "n-jobs", 0, "trainings of --seeds at one time (default: the number of cores)")
+	f.Float64Var(&threshold, "reward-threshold", 0, "stop when the mean return of an evaluation reaches this, as Stable-Baselines3's StopTrainingOnRewardThreshold")
+	f.IntVar(&c.EvalFreq, "eval-freq", 25000, "environment steps between evaluations; 0 is never")
+	f.IntVar(&c.EvalEpisodes, "eval-episodes", 10, "held-out episodes of an evaluation")
+	f.IntVar(&c.SaveFreq, "save-freq", 100000, "environment steps between checkpoints; 0 is never")
+	f.StringVarP(&c.LogFolder, "log-folder", "f", "logs", "folder of logs and models")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
+	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
+	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl)")
+	f.StringVar(&c.Resume, "resume", "", "checkpoint to go on from, in its folder: it names algorithm, environment and hyperparameters; or the folder of a training, or of those of --seeds")
+	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
+	f.StringVar(&c.Imitate.Baseline, "imitate", "", "baseline, or model file, to imitate before the training")
+	f.IntVar(&c.Imitate.Steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
+	f.IntVar(&c.Imitate.Epochs, "imitate-epochs", 10, "passes over them")
+	f.StringVar(&c.Imitate.Rate, "imitate-learning-rate", "", "learning rate at it, such as 0.001, or lin_0.001 which falls to 0 (default: dqn that of its training, others 0.001)")
+	f.StringVar(&c.WarmStart.Baseline, "warm-start", "", "baseline that acts at first, in the place of dqn's random actions")
+	f.IntVar(&c.WarmStart.Steps, "warm-start-steps", 10000, "environment steps in which it acts, which are the first of the training's")
+	f.StringVar(&c.Transitions, "transitions", "", "file of recorded transitions that dqn's replay buffer starts with: see trainer record and python -m kubernasium.save_transitions")
+	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
+	return cmd, &c
+}

@@ -1,0 +1,131 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/run"
+)
+
+// TestTrainSeeds: three trainings at a time are those that --seed gives one by one, and the
+// table has the mean of their means with Student's interval.
+func TestTrainSeeds(t *testing.T) {
+	folder := t.TempDir()
+	args := withoutSeed(small(folder, "-n", "256", "--json"))
+	var res run.SeedsResult
+	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--seeds", "4..6", "--n-jobs", "3")...)), &res); err != nil {
+		t.Fatal(err)
+	}
+	var mean float64
+	for i, s := range res.Seeds {
+		if s.Seed != uint64(4+i) || s.Timesteps != 256 || s.Error != "" {
+			t.Errorf("seed %d: %+v", i, s)
+		}
+		mean += s.EvalMean / 3
+	}
+	var square float64
+	for _, s := range res.Seeds {
+		square += (s.EvalMean - mean) * (s.EvalMean - mean)
+	}
+	half := 4.302652729911275 * math.Sqrt(square/2/3) // t(0.975) with 2 degrees of freedom
+	if math.Abs(res.Eval.Mean-mean) > 1e-9 || math.Abs(res.Eval.High-mean-half) > 1e-6 || math.Abs(mean-res.Eval.Low-half) > 1e-6 {
+		t.Errorf("over the seeds %+v, want %v ± %v", res.Eval, mean, half)
+	}
+	alone := t.TempDir()
+	mustExecute(t, small(alone, "-n", "256", "--json")...) // seed 5
+	for _, name := range []string{"k8s-GangWindow-v0.safetensors", "best_model.safetensors", "evaluations.csv"} {
+		want := clitest.Read(t, filepath.Join(alone, "ppo", "k8s-GangWindow-v0_1", name))
+		if got := clitest.Read(t, filepath.Join(res.Folder, "seed_5", name)); got != want {
+			t.Errorf("%s of seed 5 is not that of the training alone", name)
+		}
+	}
+	if lines := strings.Count(clitest.Read(t, filepath.Join(res.Folder, "seeds.csv")), "\n"); lines != 4 {
+		t.Errorf("seeds.csv has %d lines, want a header and 3", lines)
+	}
+	if len(clitest.Read(t, filepath.Join(res.Folder, "learning_curve.png"))) == 0 {
+		t.Error("no learning curve")
+	}
+}
+
+// TestSeedThatFails: others are trained to their end, and the error names the seed.
+func TestSeedThatFails(t *testing.T) {
+	args := brokenArgs("ppo", t.TempDir(), "-n", "128", "--env-kwargs", "after:20", "--seeds", "1,2", "--compare", "2") // of which nothing is left
+	out, _, err := execute(t, context.Background(), args...)
+	if err == nil || !strings.Contains(err.Error(), "seed 1: after 76 timesteps: environment 2: ") || !strings.Contains(err.Error(), "seed 2: after 76 timesteps: environment 2: ") {
+		t.Errorf("%v, want the failure of both seeds", err)
+	}
+	var res run.SeedsResult
+	if err := json.Unmarshal([]byte(out), &res); err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Seeds) != 2 || !strings.Contains(res.Seeds[1].Error, "environment 2") {
+		t.Errorf("result %+v, want both failures", res)
+	}
+}
+
+func TestRewardThreshold(t *testing.T) {
+	// An untrained policy on CartPole keeps the pole up for at least 8 steps, so the first
+	// evaluation, after 512 steps, reaches 5.
+	args := []string{"train", "--algo", "ppo", "--env", "classic/CartPole-v1", "-n", "4096", "--eval-freq", "500", "--eval-episodes", "2", "--json"}
+	for threshold, want := range map[float64]int{5: 512, 501: 4096} {
+		var res run.Result
+		out := mustExecute(t, append(args, "--reward-threshold", fmt.Sprint(threshold), "-f", t.TempDir())...)
+		if err := json.Unmarshal([]byte(out), &res); err != nil {
+			t.Fatal(err)
+		}
+		if res.Timesteps != want || res.Stopped != (want < 4096) {
+			t.Errorf("threshold %v: %d timesteps, stopped %t; want %d", threshold, res.Timesteps, res.Stopped, want)
+		}
+	}
+}
+
+func TestSeedsErrors(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"train", "--seeds", "5..1"}, "want a range such as 1..5"},
+		{[]string{"train", "--seeds", "1..2", "--seed", "1"}, "goes without --seed"},
+		{[]string{"train", "--seeds", "1..2", "--n-jobs", "-1"}, "--n-jobs -1"},
+		{[]string{"train", "--seeds", "1..2", "--params", "batch_size:100", "-f", t.TempDir()}, "no multiple of batch_size 100"},
+		{[]string{"train", "--reward-threshold", "5", "--eval-freq", "0"}, "--eval-freq 0"},
+		{[]string{"enjoy"}, "want one of --model and --baseline"},
+		{[]string{"enjoy", "--env", "classic/CartPole-v1", "--baseline", "random", "--episodes", "0"}, "--episodes 0"},
+		{[]string{"enjoy", "--env", "classic/CartPole-v1", "--baseline", "random", "--fps", "-1"}, "--fps -1"},
+		{[]string{"enjoy", "--env", "test/Broken-v0", "--baseline", "random"}, "--no-render"},
+	} {
+		_, _, err := execute(t, context.Background(), tc.args...)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("trainer %s: %v, want an error with %q", strings.Join(tc.args, " "), err, tc.want)
+		}
+	}
+}
+
+// TestComparedSeedsAreExact: JSON with a comparison beside it has the digits of a seed above 2^53.
+func TestComparedSeedsAreExact(t *testing.T) {
+	args := append(withoutSeed(small(t.TempDir(), "-n", "64", "--json")), "--seeds", "9007199254740993", "--compare", "2")
+	var res struct {
+		Seeds      []struct{ Seed uint64 }
+		Comparison *play.Comparison
+	}
+	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Seeds) != 1 || res.Seeds[0].Seed != 9007199254740993 || res.Comparison == nil {
+		t.Errorf("%+v, want the seed 9007199254740993 and a comparison", res)
+	}
+}
+
+// withoutSeed returns the arguments without --seed.
+func withoutSeed(args []string) []string {
+	i := slices.Index(args, "--seed")
+	return slices.Delete(args, i, i+2)
+}

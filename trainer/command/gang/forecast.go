@@ -1,0 +1,210 @@
+package gang
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/series"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// gangForecastConfig are the arguments of `gang forecast`.
+type gangForecastConfig struct {
+	given []string
+	draws int
+	seed  uint64
+	csv   string
+	plot  string
+}
+
+func newGangForecast() *cobra.Command {
+	var c gangForecastConfig
+	cmd := &cobra.Command{
+		Use:   "forecast",
+		Short: "Compare the forecasters of workload sizes: how far they are off, by steps ahead",
+		Long: `Compare the forecasters of workload sizes: how far they are off, by steps ahead.
+
+Planners of ` + gangEnv + ` see forecasts of the series that give its tasks their sizes. With the
+option data it takes the series of that folder, with their own forecasts where the folder has some,
+and else series as episodes generate them. Forecasts are made at every step of the held-out part, or
+by split:train of the training part, on which all is fitted. One step ahead is the present superstep.
+The table has root mean squares in workload sizes; --csv and --json have every step ahead, with mean
+absolute errors, biases, and root mean squares in units of the series.`,
+		Example: `  trainer gang forecast
+  trainer gang forecast --env-kwargs data:../shared/data/gang --plot forecast.png
+  trainer gang forecast --env-kwargs data:mine --env-kwargs 'series:[web, db]' --csv forecast.csv --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := cli.Computed(cmd.Context(), c.run)
+			if err != nil {
+				return err
+			}
+			if c.csv != "" {
+				if err := writeForecasts(c.csv, all); err != nil {
+					return err
+				}
+			}
+			if c.plot != "" {
+				if err := plotForecasts(c.plot, all); err != nil {
+					return err
+				}
+			}
+			if cli.WantJSON(cmd) {
+				return cli.PrintJSON(cmd, all)
+			}
+			return forecastTable(all).WriteText(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment: data, series, split, size_low, size_high (repeat)")
+	f.IntVar(&c.draws, "draws", 60, "generated series, without data")
+	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first of them")
+	f.StringVar(&c.csv, "csv", "", "file for all numbers, a row for each series, forecaster and step ahead")
+	f.StringVar(&c.plot, "plot", "", "PNG file: the mean over the series, and the band of them all")
+	return cmd
+}
+
+// gangOptions returns the options of the environment, with those given.
+func gangOptions(kwargs map[string]any) (gang.Options, error) {
+	o := gang.DefaultOptions()
+	return o, envs.DecodeOptions(kwargs, &o)
+}
+
+func (c *gangForecastConfig) run() ([]series.ForecastError, error) {
+	given, err := cli.ParseKwargs("env-kwargs", c.given)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := envs.Lookup(gangEnv)
+	if err != nil {
+		return nil, err
+	}
+	o, err := gangOptions(play.HeldOut(spec, nil, given))
+	if err != nil {
+		return nil, err
+	}
+	notes, err := gang.Notes(o)
+	if err != nil {
+		return nil, err
+	}
+	play.WarnOnce(notes)
+	return gang.ForecastErrors(o, c.draws, c.seed)
+}
+
+// forecastTable returns a row for each series and forecaster and, for those that all series have,
+// their means.
+func forecastTable(all []series.ForecastError) *tracking.Table {
+	ahead := []int{1, 5, 10, 20}
+	names := []string{"series", ">count", "forecaster"}
+	for _, h := range ahead {
+		names = append(names, fmt.Sprintf(">RMSE at %d", h))
+	}
+	t := tracking.NewTable(append(names, "fitted to")...)
+	appendRow := func(series string, count int, forecaster string, rmse []float64, fit string) {
+		cells := []string{series, strconv.Itoa(count), forecaster}
+		for _, h := range ahead {
+			cells = append(cells, fmt.Sprintf("%.2f", rmse[h-1]))
+		}
+		t.Append(append(cells, fit)...)
+	}
+	for _, e := range all {
+		appendRow(e.Series, e.Count, e.Forecaster, e.RMSE, fitText(e.Fits))
+	}
+	n, curves := forecastCurves(all)
+	if n < 2 {
+		return t
+	}
+	for _, s := range curves {
+		appendRow("mean of the above", n, s.Name, s.Mean, "")
+	}
+	return t
+}
+
+// fitText says what forecasters of series were fitted to, by period.
+func fitText(fits []series.Predictor) string {
+	count, fade := map[int]int{}, map[int]float64{}
+	var periods []int
+	for _, f := range fits {
+		if count[f.Period]++; count[f.Period] == 1 {
+			periods = append(periods, f.Period)
+		}
+		fade[f.Period] += f.Fade
+	}
+	slices.Sort(periods)
+	var parts []string
+	for _, p := range periods {
+		text := "the last value"
+		if p > 0 {
+			text = fmt.Sprintf("period %d, fade %.2f", p, fade[p]/float64(count[p]))
+		}
+		if len(fits) > 1 {
+			text += fmt.Sprintf(" (%d)", count[p])
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// forecastCurves returns the number of series, and the mean over them of each forecaster that all
+// have, in the order of the first series, with the band of the least and the greatest.
+func forecastCurves(all []series.ForecastError) (n int, curves []tracking.Series) {
+	names, of := map[string]bool{}, map[string][]series.ForecastError{}
+	var order []string
+	for _, e := range all {
+		names[e.Series] = true
+		if len(of[e.Forecaster]) == 0 {
+			order = append(order, e.Forecaster)
+		}
+		of[e.Forecaster] = append(of[e.Forecaster], e)
+	}
+	for _, name := range order {
+		errors := of[name]
+		if len(errors) != len(names) {
+			continue
+		}
+		s := tracking.Series{Name: name}
+		for h := range errors[0].RMSE {
+			sum, low, high := 0.0, math.Inf(1), 0.0
+			for _, e := range errors {
+				sum, low, high = sum+e.RMSE[h], min(low, e.RMSE[h]), max(high, e.RMSE[h])
+			}
+			s.Steps, s.Mean = append(s.Steps, int64(h+1)), append(s.Mean, sum/float64(len(errors)))
+			s.Low, s.High = append(s.Low, low), append(s.High, high)
+		}
+		curves = append(curves, s)
+	}
+	return len(names), curves
+}
+
+func plotForecasts(path string, all []series.ForecastError) error {
+	n, curves := forecastCurves(all)
+	title := fmt.Sprintf("Error of forecasts of workload sizes: mean of %d series, lowest to highest", n)
+	if n == 1 {
+		title = "Error of forecasts of workload sizes: " + all[0].Series
+		for i := range curves {
+			curves[i].Low, curves[i].High = nil, nil
+		}
+	}
+	return tracking.Curves(path, title, "steps ahead", "RMSE in workload sizes", curves, nil)
+}
+
+func writeForecasts(path string, all []series.ForecastError) error {
+	var rows [][]string
+	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	for _, e := range all {
+		for h := range e.RMSE {
+			rows = append(rows, []string{e.Series, strconv.Itoa(e.Count), e.Forecaster, strconv.Itoa(h + 1), strconv.Itoa(e.Steps),
+				text(e.RMSE[h]), text(e.MAE[h]), text(e.Bias[h]), text(e.RMSERaw[h])})
+		}
+	}
+	return cli.WriteCSV(path, []string{"series", "count", "forecaster", "ahead", "steps", "rmse", "mae", "bias", "rmse_raw"}, rows)
+}

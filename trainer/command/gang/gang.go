@@ -1,0 +1,17 @@
+package gang
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// gangEnv is what the commands of the group are about.
+const gangEnv = "k8s/GangWindow-v0"
+
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "gang",
+		Short: "Bulk-synchronous jobs: their forecasts and profiles, and a run on a Kubernetes API server",
+	}
+	cmd.AddCommand(newGangForecast(), newGangProfile(), newGangRun())
+	return cmd
+}

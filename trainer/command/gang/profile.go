@@ -1,0 +1,384 @@
+package gang
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// gangProfileConfig are the arguments of `gang profile`.
+type gangProfileConfig struct {
+	given  []string
+	seed   uint64
+	fill   string
+	laws   string
+	sizes  []float64
+	shares []float64
+	smooth bool
+	size   float64
+	ages   int
+	out    string
+	csv    string
+	plot   string
+}
+
+// gangProfile is what `gang profile --json` prints.
+type gangProfile struct {
+	Sizes     []float64             `json:"sizes"`
+	Shares    []float64             `json:"shares"`           // millicores
+	Filled    *filledProfile        `json:"filled,omitempty"` // of --fill
+	Tasks     []profile.Description `json:"tasks"`
+	Size      float64               `json:"size"`      // of the durations
+	At        []float64             `json:"at"`        // millicores, likewise
+	Durations map[string]seconds    `json:"durations"` // of tasks
+	Penalty   float64               `json:"penalty"`   // seconds that planners expect re-planning to cost
+	Method    string                `json:"penalty_model"`
+	Windows   []planner.Replanning  `json:"windows"`
+	Notes     []string              `json:"notes"`
+	Out       string                `json:"out,omitempty"`
+
+	model *profile.Model
+}
+
+// filledProfile says what a profile was made of.
+type filledProfile struct {
+	Measured int           `json:"measured"` // points of the file
+	Missing  int           `json:"missing"`  // points that the laws filled in
+	Fits     []profile.Law `json:"fits"`     // to the points of the file
+}
+
+type seconds []float64
+
+func newGangProfile() *cobra.Command {
+	var c gangProfileConfig
+	cmd := &cobra.Command{
+		Use:   "profile",
+		Short: "Show how long tasks take by size and shares and what re-planning is worth, or make a profile",
+		Long: `Show how long tasks take by size and shares and what re-planning is worth, or make a profile.
+
+It is about the profile of ` + gangEnv + ` with the options given, or about one that it makes: --fill
+from a CSV file with some of the points (Task Name, Workload Size, CPU Shares in millicores, Duration
+in seconds), whose others are the saturating law's D = a·w^size_exp·min(c, c_max)^-share_exp seconds
+for size w on c cores, fitted to each task; --laws from a JSON list of such laws. --out writes it for
+the option profile.
+
+It prints each task's law and how well it holds, durations by shares, and for an episode with the
+profile how long a superstep takes under plans as they age, and so how long to keep them.`,
+		Example: `  trainer gang profile
+  trainer gang profile --env-kwargs data:../shared/data/gang --plot durations.png
+  trainer gang profile --fill measured.csv --sizes 10,30,50,70 --out profile.csv
+  trainer gang profile --laws laws.json --out profile.csv --env-kwargs total_cpu_m:8000
+  trainer train --algo ppo --env ` + gangEnv + ` --env-kwargs profile:profile.csv --env-kwargs total_cpu_m:8000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := c.run(cmd.Context(), cmd.Flags().Changed("size"))
+			if err != nil {
+				return err
+			}
+			if cli.WantJSON(cmd) {
+				return cli.PrintJSON(cmd, r)
+			}
+			return r.print(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the episode")
+	f.StringVar(&c.fill, "fill", "", "file of a profile to make from its points")
+	f.StringVar(&c.laws, "laws", "", "file of laws to make a profile from")
+	f.Float64SliceVar(&c.sizes, "sizes", nil, "workload sizes of the profile that is made (with --fill: besides those of the file)")
+	f.Float64SliceVar(&c.shares, "shares", nil, "its shares in millicores (likewise)")
+	f.BoolVar(&c.smooth, "smooth", false, "with --fill: take all points from the laws, so that more shares never take longer")
+	f.Float64Var(&c.size, "size", 0, "workload size for which durations are shown (default: the middle of the profile's)")
+	f.IntVar(&c.ages, "ages", 6, "supersteps for which a plan may be kept")
+	f.StringVarP(&c.out, "out", "o", "", "file to write the profile to")
+	f.StringVar(&c.csv, "csv", "", "file for the spline: seconds of each task at each size of the profile and each share that plans can give")
+	f.StringVar(&c.plot, "plot", "", "PNG file: seconds by shares")
+	return cmd
+}
+
+func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfile, error) {
+	made, filled, err := c.make()
+	if err != nil {
+		return nil, err
+	}
+	kwargs, err := c.envKwargs()
+	if err != nil {
+		return nil, err
+	}
+	if made != nil {
+		path := c.out
+		if path == "" {
+			dir, err := os.MkdirTemp("", "profile")
+			if err != nil {
+				return nil, err
+			}
+			defer os.RemoveAll(dir)
+			path = filepath.Join(dir, "profile.csv")
+		}
+		if err := cli.WriteTo(path, func(w io.Writer) error { return profile.Write(w, made) }); err != nil {
+			return nil, err
+		}
+		kwargs["profile"] = path
+	}
+	v, err := envs.Make(gangEnv, 1, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled})
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	play.WarnOnce(v.Notes())
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &c.seed}); err != nil {
+		return nil, err
+	}
+	task := v.Env(0).Task().(*gang.Task)
+	ep := task.Episode()
+	if c.ages < 1 || c.ages > ep.Steps {
+		return nil, fmt.Errorf("--ages %d, want 1 to the %d steps of the episode", c.ages, ep.Steps)
+	}
+	m := task.Instance().Model()
+	p := m.Profile()
+	if made == nil && c.out != "" {
+		if err := cli.WriteTo(c.out, func(w io.Writer) error { return profile.Write(w, p) }); err != nil {
+			return nil, err
+		}
+	}
+	if !sizeGiven {
+		c.size = p.Sizes[len(p.Sizes)/2]
+	}
+	if low, high := p.Sizes[0], p.Sizes[len(p.Sizes)-1]; !(c.size >= low && c.size <= high) {
+		return nil, fmt.Errorf("--size %v, want one of the profile's, %v to %v", c.size, low, high)
+	}
+	r, err := cli.Computed(ctx, func() (*gangProfile, error) { return c.describe(kwargs, task, filled) })
+	if err != nil {
+		return nil, err
+	}
+	return r, c.files(r)
+}
+
+// describe computes what is shown of the profile that the task plays.
+func (c *gangProfileConfig) describe(kwargs map[string]any, task *gang.Task, filled *profile.Filled) (*gangProfile, error) {
+	ep, m := task.Episode(), task.Instance().Model()
+	p := m.Profile()
+	r := &gangProfile{Sizes: p.Sizes, Shares: p.Shares, Size: c.size, Durations: map[string]seconds{}, Out: c.out, model: m,
+		Penalty: ep.Penalty, Method: task.PenaltyModel(), Windows: task.Instance().Replannings(ep, c.ages)}
+	if filled != nil {
+		r.Filled = &filledProfile{filled.Measured, filled.Missing, filled.Laws}
+	}
+	last := p.Shares[len(p.Shares)-1]
+	for share := p.Shares[0]; share <= last; share *= 2 {
+		r.At = append(r.At, share)
+	}
+	for k, name := range p.Tasks {
+		r.Tasks = append(r.Tasks, p.Describe(k))
+		for _, share := range r.At {
+			r.Durations[name] = append(r.Durations[name], m.Duration(k, c.size, share))
+		}
+	}
+	var err error
+	r.Notes, err = c.notes(kwargs, task)
+	return r, err
+}
+
+// make returns the profile to make, if there is one, and how much of it was filled in.
+func (c *gangProfileConfig) make() (*profile.Profile, *profile.Filled, error) {
+	switch {
+	case c.fill != "" && c.laws != "":
+		return nil, nil, errors.New("want one of --fill and --laws")
+	case c.laws != "":
+		if c.smooth {
+			return nil, nil, errors.New("--smooth is of --fill; a profile of --laws is smooth")
+		}
+		laws, err := profile.ReadLaws(c.laws)
+		if err != nil {
+			return nil, nil, err
+		}
+		p, err := profile.FromLaws(laws, c.sizes, c.shares)
+		return p, nil, err
+	case c.fill != "":
+		p, err := profile.Fill(c.fill, c.sizes, c.shares, c.smooth)
+		if err != nil {
+			return nil, nil, err
+		}
+		return p.Profile, p, nil
+	case c.smooth || len(c.sizes) > 0 || len(c.shares) > 0:
+		return nil, nil, errors.New("--smooth, --sizes and --shares are of a profile that is made: want --fill or --laws")
+	}
+	return nil, nil, nil
+}
+
+func (c *gangProfileConfig) envKwargs() (map[string]any, error) {
+	given, err := cli.ParseKwargs("env-kwargs", c.given)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := given["profile"]; ok && (c.fill != "" || c.laws != "") {
+		return nil, errors.New("--env-kwargs profile with --fill or --laws, want one of them")
+	}
+	spec, err := envs.Lookup(gangEnv)
+	if err != nil {
+		return nil, err
+	}
+	return play.HeldOut(spec, nil, given), nil
+}
+
+// notes says which parts of the instances are not the profile's, or not seen.
+func (c *gangProfileConfig) notes(kwargs map[string]any, task *gang.Task) ([]string, error) {
+	notes := []string{}
+	o, err := gangOptions(kwargs)
+	if err != nil {
+		return nil, err
+	}
+	p := task.Instance().Model().Profile()
+	if low, high := p.Sizes[0], p.Sizes[len(p.Sizes)-1]; o.SizeLow < low || o.SizeHigh > high {
+		notes = append(notes, fmt.Sprintf("sizes are %v to %v by the options size_low and size_high, and the profile's %v to %v: beyond, durations are those of its edge", o.SizeLow, o.SizeHigh, low, high))
+	}
+	if low := p.Shares[0]; float64(o.StartCPU) < low {
+		notes = append(notes, fmt.Sprintf("tasks start with %d millicores by the option start_cpu_m, and the profile begins at %v: below, durations are those of its edge", o.StartCPU, low))
+	}
+	if part, low, high := task.Clipped(); part > 0.1 && o.Dynamics == gang.DynamicsSound {
+		notes = append(notes, fmt.Sprintf("%.0f %% of predicted durations are beyond what observations show: set duration_low:%v and duration_high:%v", 100*part, math.Floor(low), math.Ceil(high)))
+	}
+	return notes, nil
+}
+
+// files writes the files asked for besides the profile.
+func (c *gangProfileConfig) files(r *gangProfile) error {
+	p := r.model.Profile()
+	last := p.Shares[len(p.Shares)-1]
+	var shares []int // that plans can give, to the profile's edge
+	for l := 0; l <= r.model.Increments(); l++ {
+		shares = append(shares, r.model.MilliCPU(l))
+		if float64(shares[l]) >= last {
+			break
+		}
+	}
+	if c.csv != "" {
+		var rows [][]string
+		text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+		for k, name := range p.Tasks {
+			for i, size := range p.Sizes {
+				for _, share := range shares {
+					point := ""
+					if j, ok := slices.BinarySearch(p.Shares, float64(share)); ok {
+						point = text(p.Duration(k, i, j))
+					}
+					rows = append(rows, []string{name, text(size), strconv.Itoa(share), text(r.model.Duration(k, size, float64(share))), point})
+				}
+			}
+		}
+		if err := cli.WriteCSV(c.csv, []string{"task", "size", "share_m", "duration_s", "profile_s"}, rows); err != nil {
+			return err
+		}
+	}
+	if c.plot == "" {
+		return nil
+	}
+	var curves []tracking.Series
+	for k, name := range p.Tasks {
+		s := tracking.Series{Name: name}
+		for _, share := range shares {
+			s.Steps, s.Mean = append(s.Steps, int64(share)), append(s.Mean, r.model.Duration(k, c.size, float64(share)))
+		}
+		curves = append(curves, s)
+	}
+	return tracking.Curves(c.plot, fmt.Sprintf("Duration of a superstep for size %v", c.size), "millicores", "seconds", curves, nil)
+}
+
+func (r *gangProfile) print(w io.Writer) error {
+	n, m := len(r.Sizes), len(r.Shares)
+	fmt.Fprintf(w, "%d tasks at %d sizes from %v to %v and %d shares from %v to %v millicores", len(r.Tasks), n, r.Sizes[0], r.Sizes[n-1], m, r.Shares[0], r.Shares[m-1])
+	fmt.Fprintln(w)
+	if err := r.Filled.print(w); err != nil {
+		return err
+	}
+	fmt.Fprint(w, "\nSeconds of a superstep, and the law that fits; steps to more cores that take longer, to more work that take less\n")
+	t := tracking.NewTable("task", ">least", ">median", ">mean", ">most", "law", ">R²", ">longer", ">less", ">worst rise")
+	for _, x := range r.Tasks {
+		t.Append(x.Task, fmt.Sprintf("%.3f", x.Min), fmt.Sprintf("%.3f", x.Median), fmt.Sprintf("%.3f", x.Mean), fmt.Sprintf("%.3f", x.Max),
+			lawText(&x.Law), fmt.Sprintf("%.4f", x.R2),
+			fmt.Sprintf("%d/%d", x.Slower, x.ShareSteps), fmt.Sprintf("%d/%d", x.Faster, x.SizeSteps), fmt.Sprintf("%.1f %%", 100*x.WorstRise))
+	}
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nSeconds for size %v, by millicores\n", r.Size)
+	names := []string{"task"}
+	for _, share := range r.At {
+		names = append(names, fmt.Sprintf(">%v", share))
+	}
+	t = tracking.NewTable(names...)
+	for _, x := range r.Tasks {
+		t.Append(append([]string{x.Task}, texts("%.1f", r.Durations[x.Task])...)...)
+	}
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nMean seconds of a superstep under a plan made so many supersteps before, one episode; re-planning costs %v s (%s)\n", r.Penalty, r.Method)
+	names = []string{">window"}
+	for age := range r.Windows[0].Seconds {
+		names = append(names, fmt.Sprintf(">%d", age))
+	}
+	t = tracking.NewTable(append(names, ">re-plan after", ">s per superstep")...)
+	for _, x := range r.Windows {
+		interval := strconv.Itoa(x.Interval)
+		if x.Interval == len(x.Seconds) {
+			interval += " or more"
+		}
+		t.Append(append(append([]string{strconv.Itoa(x.Window)}, texts("%.2f", x.Seconds)...), interval, fmt.Sprintf("%.2f", x.PerSuperstep))...)
+	}
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "\nNote: %s\n", note)
+	}
+	if r.Out != "" {
+		fmt.Fprintf(w, "\n%s is written; play it with --env-kwargs profile:%s\n", r.Out, r.Out)
+	}
+	return nil
+}
+
+func (f *filledProfile) print(w io.Writer) error {
+	if f == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%d points of the file and %d by the laws that fit these; by how much logarithms of the file's are off\n", f.Measured, f.Missing)
+	t := tracking.NewTable("task", "law", ">RMS", ">worst")
+	for i := range f.Fits {
+		l := &f.Fits[i]
+		t.Append(l.Task, lawText(l), fmt.Sprintf("%.3f", l.RMS), fmt.Sprintf("%.3f", l.Worst))
+	}
+	return t.WriteText(w)
+}
+
+func lawText(l *profile.Law) string {
+	if l.A == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%.3f·w^%.3f·min(c, %.2f)^%.3f", l.A, l.SizeExp, l.CMax, -l.ShareExp)
+}
+
+// texts formats numbers.
+func texts(format string, values []float64) []string {
+	all := make([]string, len(values))
+	for i, x := range values {
+		all[i] = fmt.Sprintf(format, x)
+	}
+	return all
+}

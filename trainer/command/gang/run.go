@@ -1,0 +1,143 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/bsp"
+	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/trainer/apiserver"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// gangResult is what `gang run --json` prints.
+type gangResult struct {
+	Policy string `json:"policy"`
+	*bsp.Report
+}
+
+func newGangRun() *cobra.Command {
+	var c play.Config
+	var server kwok.Options
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a bulk-synchronous job as Kubernetes Jobs, re-planned by a model or a planner",
+		Long: `Run an episode of ` + gangEnv + ` on a Kubernetes API server: each task of a superstep is a
+batch/v1 Job whose pod has the share of the plan, the barrier is a watch on their completion, and a
+re-planning does what the option penalty_model says: constant deletes all Jobs and creates them
+again, per_task those whose shares change, resize resizes the pods in place. Time is KWOK's stepped
+clock. It fails if the total by that clock is not the simulator's, and reports beside what each
+re-planning costs in the episode what it took the API server on the wall.
+
+Without --kubeconfig and ` + kwok.KubeconfigVariable + ` it starts a control plane of its own. One that is
+named must run with --clock=stepped and have no other user: its clock is one for all.`,
+		Example: `  trainer gang run --baseline dynamic_mpc --env-kwargs steps:20
+  trainer gang run --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --env-kwargs steps:20
+  trainer gang run --baseline static_3 --env-kwargs steps:20 --env-kwargs penalty_model:resize --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.Parse(); err != nil {
+				return err
+			}
+			if c.Model == "" {
+				c.Env = gangEnv
+			}
+			res, err := gangRun(cmd.Context(), c, server, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if cli.WantJSON(cmd) {
+				err = cli.PrintJSON(cmd, res)
+			} else {
+				err = res.print(cmd.OutOrStdout())
+			}
+			if err == nil && res.Difference != 0 {
+				err = fmt.Errorf("the total by the clock, %v s, is not the simulator's %v s", res.Clock, res.Simulated)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Model, "model", "", "model file")
+	f.StringVar(&c.Baseline, "baseline", "", "planner among the baselines of "+gangEnv+", or random")
+	f.StringArrayVar(&c.Given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the episode")
+	apiserver.Flags(cmd, &server)
+	return cmd
+}
+
+// gangRun plays the episode.
+func gangRun(ctx context.Context, c play.Config, server kwok.Options, progress io.Writer) (*gangResult, error) {
+	spec, opts, err := c.PlayedEnv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if spec.ID != gangEnv {
+		return nil, fmt.Errorf("the model is of %s, want one of %s", spec.ID, gangEnv)
+	}
+	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	name, policy, closePolicy, err := play.OpenPolicy(ctx, v, c)
+	if err != nil {
+		return nil, err
+	}
+	defer closePolicy()
+	if server.Kubeconfig == "" && os.Getenv(kwok.KubeconfigVariable) == "" {
+		p, err := apiserver.Start(ctx, launch.Options{Args: []string{"--clock=stepped"}})
+		if err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err := p.Stop(); err != nil {
+				fmt.Fprintln(progress, err)
+			}
+		}()
+		server.Kubeconfig = p.Kubeconfig
+	}
+	step := 0
+	r, err := bsp.Play(ctx, server, v, policy.Act, c.Seed, func(s bsp.StepReport) {
+		text := ""
+		if s.Replan != nil {
+			text = fmt.Sprintf(", after re-planning: %d tasks, %.3g s in the episode, %.3f s on the wall", s.Replan.Changed, s.Replan.Modelled, s.Replan.Wall)
+		}
+		fmt.Fprintf(progress, "superstep %d: %.3f s%s\n", step, s.Duration, text)
+		step++
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &gangResult{name, r}, nil
+}
+
+func (r *gangResult) print(w io.Writer) error {
+	replannings, slowest := 0, 0.0
+	for _, s := range r.Steps {
+		if s.Replan != nil {
+			replannings++
+			slowest = max(slowest, s.Replan.Wall)
+		}
+	}
+	t := tracking.NewTable(r.Policy+" on "+r.Env, ">value")
+	t.Append("supersteps", fmt.Sprint(len(r.Steps)))
+	t.Append("Jobs created", fmt.Sprint(r.Jobs))
+	t.Append("total by the API server's clock", fmt.Sprintf("%.3f s", r.Clock))
+	t.Append("total of the simulator", fmt.Sprintf("%.3f s", r.Simulated))
+	t.Append("re-plannings, by "+string(r.Method), fmt.Sprint(replannings))
+	t.Append("their cost in the episode", fmt.Sprintf("%.3f s", r.Modelled))
+	t.Append("their time on the wall", fmt.Sprintf("%.3f s", r.ReplanWall))
+	t.Append("the slowest of them", fmt.Sprintf("%.3f s", slowest))
+	t.Append("total with that in place of the cost", fmt.Sprintf("%.3f s", r.Measured))
+	t.Append("time of the run on the wall", fmt.Sprintf("%.1f s", r.Wall))
+	return t.WriteText(w)
+}

@@ -1,0 +1,55 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/kubernasium/kubernasium/kwok/health"
+	"github.com/kubernasium/kubernasium/kwok/lease"
+	"github.com/kubernasium/kubernasium/kwok/vpa"
+)
+
+// runRecommender runs r until ctx ends; with elect, while it holds its lease.
+func runRecommender(ctx context.Context, r *vpa.Recommender, elect bool, interval time.Duration, total *vpa.Report) error {
+	add := func(one vpa.Report) { total.Add(one) }
+	if !elect {
+		return r.Run(ctx, interval, add)
+	}
+	id, err := identity()
+	if err != nil {
+		return err
+	}
+	return r.Lead(ctx, lease.Lease{Identity: id}, interval, add)
+}
+
+// healthServer answers /livez and /readyz.
+type healthServer struct {
+	http  *http.Server
+	ended chan error
+}
+
+// serveHealth answers for r at an address until Close.
+func serveHealth(address string, r *vpa.Recommender) (*healthServer, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	live, ready := r.Checks()
+	health.Register(mux, live, ready)
+	s := &healthServer{&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, make(chan error, 1)}
+	go func() { s.ended <- s.http.Serve(l) }()
+	return s, nil
+}
+
+// Close implements [io.Closer].
+func (s *healthServer) Close() error {
+	err := s.http.Close()
+	if end := <-s.ended; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
+	return err
+}

@@ -1,0 +1,25 @@
+package kwok
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kwok",
+		Short: "A real Kubernetes API server with simulated nodes",
+	}
+	cmd.AddCommand(newKwokUp())
+	cmd.AddCommand(newKwokParity())
+	cmd.AddCommand(newKwokRunSim())
+	cmd.AddCommand(newKwokCleanCluster())
+	cmd.AddCommand(newKwokTop())
+	cmd.AddCommand(newKwokKubeconfig())
+	cmd.AddCommand(newKwokVPA())
+	cmd.AddCommand(newKwokSchedule())
+	cmd.AddCommand(newKwokExtenderConfig())
+	cmd.AddCommand(newKwokQuality())
+	cmd.AddCommand(newKwokProfile())
+	cmd.AddCommand(newKwokLoad())
+	return cmd
+}

@@ -1,0 +1,69 @@
+package kwok
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/trainer/apiserver"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+)
+
+func newKwokParity() *cobra.Command {
+	var c kwok.ParityConfig
+	var kwargs []string
+	cmd := &cobra.Command{
+		Use:   "parity",
+		Short: "Play equal actions in memory and on an API server, and report any difference",
+		Long: `Play equal actions in memory and on an API server, and report any difference in state,
+observation, mask, reward, end or info. It fails if there is one. Actions are random among the
+permitted ones.
+
+The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `; ` + "`trainer kwok up`" + ` starts one.`,
+		Example: `  trainer kwok parity --env k8s/PodBalance-v0 --episodes 3
+  trainer kwok parity --env k8s/GangWindow-v0 --env-kwargs penalty_model:resize --kubeconfig FILE`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Options, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
+				return err
+			}
+			r, ended := kwok.Parity(cmd.Context(), c)
+			if ended != nil && (cmd.Context().Err() == nil || r == nil) {
+				return ended
+			}
+			if cli.WantJSON(cmd) {
+				err = cli.PrintJSON(cmd, r)
+			} else {
+				err = printParity(cmd, r)
+			}
+			if err == nil && ended != nil {
+				err = fmt.Errorf("%w: %d of %d episodes are compared; the same command starts over, and --seed %d plays those that are missing", cli.ErrInterrupted, r.Episodes, c.Episodes, c.Seed+uint64(r.Episodes))
+			}
+			if err == nil && len(r.Differences) > 0 {
+				err = fmt.Errorf("%s differs from %s", r.Twin, r.Env)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Env, "env", "", "environment, or its twin")
+	f.IntVar(&c.Episodes, "episodes", 3, "episodes, of seeds from --seed on")
+	f.IntVar(&c.Decisions, "decisions", 50, "most decisions of an episode")
+	f.Uint64Var(&c.Seed, "seed", 0, "random seed")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	apiserver.Flags(cmd, &c.Server)
+	_ = cmd.MarkFlagRequired("env") // the flag exists
+	return cmd
+}
+
+func printParity(cmd *cobra.Command, r *kwok.ParityReport) error {
+	w := cmd.OutOrStdout()
+	for _, d := range r.Differences {
+		fmt.Fprintf(w, "episode %d, decision %d: %s differs:\n%s\n", d.Episode, d.Decision, d.What, d.Detail)
+	}
+	_, err := fmt.Fprintf(w, "%s and %s: %d episodes, %d decisions, %d pods, %d differences; %.1f s on the API server\n",
+		r.Env, r.Twin, r.Episodes, r.Decisions, r.Pods, len(r.Differences), r.Seconds)
+	return err
+}

@@ -1,0 +1,198 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs"
+	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/metricsapi"
+	"github.com/kubernasium/kubernasium/kwok/vpa"
+	"github.com/kubernasium/kubernasium/trainer/apiserver"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+)
+
+// vpaEnv is the environment of baselines.
+const vpaEnv = "k8s/VerticalPodAutoscaler-v0"
+
+// recommenderFlags are those of `kwok vpa` and of its demo.
+type recommenderFlags struct {
+	server kwok.Options
+	policy play.Config
+	name   string
+}
+
+func (c *recommenderFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.policy.Model, "model", "", "model file of "+vpaEnv+" or its discrete variant")
+	f.StringVar(&c.policy.Baseline, "baseline", "", "or a baseline of "+vpaEnv+": upstream is the Kubernetes recommender")
+	f.StringVar(&c.policy.Env, "env", "", "environment of a model or baseline (default: the model's, or "+vpaEnv+")")
+	f.StringArrayVar(&c.policy.Given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.StringVar(&c.name, "recommender-name", "kubernasium", "name by which autoscalers select this recommender; "+vpa.DefaultRecommender+" is that of those that name none")
+	apiserver.Flags(cmd, &c.server)
+}
+
+// open returns the configuration of the recommender.
+func (c *recommenderFlags) open(ctx context.Context) (vpa.Config, error) {
+	if err := c.policy.Parse(); err != nil {
+		return vpa.Config{}, err
+	}
+	if c.policy.Model == "" && c.policy.Env == "" {
+		c.policy.Env = vpaEnv
+	}
+	models, err := openModels(ctx, c.policy)
+	if err != nil {
+		return vpa.Config{}, err
+	}
+	rc, err := kwok.RESTConfig(ctx, c.server)
+	return vpa.Config{REST: rc, Name: c.name, Open: models}, err
+}
+
+// openModels returns what makes the model of each container: a policy with a memory of its own.
+// It makes one, to see that it can.
+func openModels(ctx context.Context, c play.Config) (func() (vpa.Model, error), error) {
+	spec, trained, err := c.TrainedEnv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spec, kwargs := play.Simulated(spec, cli.MergeKwargs(trained, c.EnvKwargs))
+	kwargs = cli.MergeKwargs(kwargs, nil)
+	for _, played := range []string{"data", "format", "split"} { // pods bring their usage
+		delete(kwargs, played)
+	}
+	open := func() (vpa.Model, error) { return openModel(ctx, spec, kwargs, c) }
+	if c.Baseline != "" {
+		if open, err = vpa.OpenBaseline(spec, kwargs, c.Baseline); err != nil {
+			return nil, err
+		}
+	}
+	m, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := m.Task.(*env.Task); !ok {
+		err = fmt.Errorf("environment %s says nothing of what pods request, want %s or its discrete variant", spec.ID, vpaEnv)
+	}
+	return open, errors.Join(err, m.Close())
+}
+
+// openModel makes the model of a container from the model file of c.
+func openModel(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c play.Config) (vpa.Model, error) {
+	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: kwargs})
+	if err != nil {
+		return vpa.Model{}, err
+	}
+	_, policy, closePolicy, err := play.OpenPolicy(ctx, v, c)
+	if err != nil {
+		return vpa.Model{}, errors.Join(err, v.Close())
+	}
+	return vpa.Model{Task: v.Env(0).Task(), Policy: policy, Close: func() error {
+		closePolicy()
+		return v.Close()
+	}}, nil
+}
+
+func newKwokVPA() *cobra.Command {
+	var c recommenderFlags
+	var interval time.Duration
+	var updater, admission, metrics, checkpoints, simulated, once bool
+	var minReplicas int
+	var namespace, listen string
+	var elect bool
+	cmd := &cobra.Command{
+		Use:   "vpa",
+		Short: "Recommend what pods request, as a recommender of VerticalPodAutoscaler objects",
+		Long: `Run a trained model, or a baseline, as a recommender with a name. It serves the
+VerticalPodAutoscaler objects whose spec.recommenders name it: at each interval it reads their pods
+from metrics.k8s.io and writes status.recommendation. What acts on that is upstream's updater, where
+one runs, or with --updater our own by the same rules; with --admission, new pods get the target
+by a mutating webhook. The definitions of the objects are installed where they are missing.
+
+With --leader-elect, of several instances with one name the one that holds the lease recommends. With
+--listen, /livez and /readyz tell whether it hangs and whether it has listed the autoscalers.`,
+		Example: `  trainer kwok up -- --admission=MutatingAdmissionWebhook
+  trainer kwok vpa --baseline upstream --metrics --updater --admission
+  trainer kwok vpa --model models/pretrained/k8s-VerticalPodAutoscaler-v0/ppo.safetensors --recommender-name ppo`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if interval <= 0 {
+				return fmt.Errorf("--interval is %v, want more than 0", interval)
+			}
+			ctx := cmd.Context()
+			config, err := c.open(ctx)
+			if err != nil {
+				return err
+			}
+			config.Updater, config.Checkpoints, config.SimulatedTime, config.MinReplicas, config.Namespace = updater, checkpoints, simulated, minReplicas, namespace
+			config.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			if err := vpa.Install(ctx, config.REST); err != nil {
+				return err
+			}
+			later := func(what io.Closer) { err = errors.Join(err, what.Close()) }
+			if metrics {
+				s, err := metricsapi.Start(ctx, metricsapi.Config{REST: config.REST, Window: interval})
+				if err != nil {
+					return err
+				}
+				defer later(s)
+			}
+			r, err := vpa.New(config)
+			if err != nil {
+				return err
+			}
+			defer later(r)
+			if admission {
+				a, err := r.Admit(ctx, "", "")
+				if err != nil {
+					return err
+				}
+				defer later(a)
+			}
+			var total vpa.Report
+			if listen != "" {
+				h, err := serveHealth(listen, r)
+				if err != nil {
+					return err
+				}
+				defer later(h)
+			}
+			if once {
+				if total, err = r.Step(ctx); err != nil {
+					return err
+				}
+			} else if err := runRecommender(ctx, r, elect, interval, &total); err != nil {
+				return err
+			}
+			if cli.WantJSON(cmd) {
+				return cli.PrintJSON(cmd, total)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d autoscalers: %d recommendations, %d written, %d pods evicted, %d resized, %d startup boosts taken back\n",
+				total.Autoscalers, total.Recommended, total.Written, total.Evicted, total.Resized, total.Unboosted)
+			return err
+		},
+	}
+	c.add(cmd)
+	f := cmd.Flags()
+	f.DurationVar(&interval, "interval", time.Minute, "between looks; a model's steps are minutes unless its option interval_s says otherwise")
+	f.BoolVar(&updater, "updater", false, "resize and evict pods by the updater's rules, and take startup boosts back")
+	f.BoolVar(&admission, "admission", false, "give new pods the target and their startup boost, by a webhook on loopback; the API server must call webhooks")
+	f.BoolVar(&metrics, "metrics", false, "serve metrics.k8s.io with the usage in the pods' annotations; without it, another must")
+	f.BoolVar(&checkpoints, "checkpoints", false, "store what upstream's recommender has learned as VerticalPodAutoscalerCheckpoint")
+	f.BoolVar(&simulated, "simulated-time", false, "the metrics have the times of a simulation: pods' ages count from when they are first seen")
+	f.BoolVar(&once, "once", false, "look once and end")
+	f.IntVar(&minReplicas, "min-replicas", 2, "fewer live pods are left alone, where an autoscaler does not say")
+	f.StringVar(&namespace, "namespace", "", "namespace of the autoscalers (default: all)")
+	f.BoolVar(&elect, "leader-elect", false, "recommend only while holding the lease vpa-recommender-NAME in kube-system")
+	f.StringVar(&listen, "listen", "", "address of /livez and /readyz, such as 127.0.0.1:8942 (default: none)")
+	cmd.MarkFlagsMutuallyExclusive("once", "leader-elect")
+	cmd.AddCommand(newKwokVPADemo())
+	return cmd
+}

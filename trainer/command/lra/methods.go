@@ -1,0 +1,299 @@
+package lra
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+)
+
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lra",
+		Short: "Place batches of long-running applications by baselines and exact solvers",
+		Example: `  trainer lra milp --batch-set-size 200 --batch-choice 0
+  trainer lra greedy --size large --batch-set-size 3000 --score-table ../shared/data/metis/node_table_true_6435.csv
+  trainer lra medea --batch-set-size 300 --verbose --out logs/medea
+  trainer lra interference --out logs/interference`,
+	}
+	for _, m := range lraMethods {
+		cmd.AddCommand(newLRAMethod(m))
+	}
+	for _, t := range lraTrainings {
+		cmd.AddCommand(newLRATrain(t))
+	}
+	cmd.AddCommand(newLRATrainSub(), newLRAInterference(), newLRATable(), newLRALearned(), newLRAPredict())
+	return cmd
+}
+
+// lraMethod is a planner of whole batches as a command.
+type lraMethod struct {
+	name, doc string
+	solve     func(ctx context.Context, p *lra.Problem, constraints []lra.Constraint, rng *rand.Rand) (lra.Placement, error)
+	ruled     bool // by constraints
+}
+
+// place is a method that takes one container after the other.
+func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser) func(context.Context, *lra.Problem, []lra.Constraint, *rand.Rand) (lra.Placement, error) {
+	return func(_ context.Context, p *lra.Problem, c []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
+		return p.Place(lra.AppOrder(p.Batch), choose(p, c, rng))
+	}
+}
+
+// localSearch improves the greedy placement by the best moves and swaps.
+func localSearch(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+	x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
+	if err != nil {
+		return nil, err
+	}
+	p.LocalSearch(ctx, x)
+	return x, ctx.Err() // a search that was cut short is not the method
+}
+
+// solve returns the best placement that the integer program finds.
+func solve(ctx context.Context, p *lra.Problem, o lra.SolveOptions) (lra.Placement, error) {
+	s, err := p.Solve(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Placement, nil
+}
+
+var lraMethods = []lraMethod{
+	{"random", "Draw among the nodes with room", place(func(p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) lra.Chooser { return p.Random(rng) }), false},
+	{"round-robin", "Take the nodes in turn", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.RoundRobin() }), false},
+	{"least-loaded", "Take the node with the fewest containers, then the fewest of the application", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.LeastLoaded }), false},
+	{"greedy", "Take the node whose throughput grows most, in the order of applications", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.Greedy }), false},
+	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
+		order := lra.AppOrder(p.Batch)
+		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		return p.Place(order, p.Greedy)
+	}, false},
+	{"local-search", "Greedy, improved by the best moves and swaps", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		return localSearch(ctx, p)
+	}, false},
+	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		return solve(ctx, p, lra.SolveOptions{})
+	}, false},
+	{"medea", "Medea: the fewest weighted violations of constraints", func(ctx context.Context, p *lra.Problem, c []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+		s, err := p.Medea(ctx, c, 0)
+		if err != nil {
+			return nil, err
+		}
+		return s.Placement, nil
+	}, true},
+	{"paragon", "Paragon as published: what containers cause and tolerate is kept apart", place(func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser { return p.Paragon(c, rng) }), true},
+	{"paragon-as-coded", "Paragon as the Metis artefact codes it", place(func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser { return p.ParagonAsCoded(c, rng) }), true},
+}
+
+// lraFlags select a batch, nodes and tables.
+type lraFlags struct {
+	data, table, score, batches, constraints, out, size string
+	setSize, choice                                     int
+	seed                                                uint64
+	verbose                                             bool
+}
+
+func (o *lraFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.data, "data", "", "folder with node tables and batches (default: metis in the data folder)")
+	f.StringVar(&o.table, "node-table", "", "CSV file of the table to plan by (default: node_table_rf_p20.csv in --data)")
+	f.StringVar(&o.score, "score-table", "", "CSV file of the table to score by (default: that of --node-table)")
+	f.StringVar(&o.batches, "batches", "", "CSV file of batches (default: that of --batch-set-size in --data)")
+	f.IntVar(&o.setSize, "batch-set-size", 200, "containers of the batches: 200, 300 or 400; 1000, 2000 or 3000 for 729 nodes")
+	f.IntVar(&o.choice, "batch-choice", 0, "row of the batches, from 0")
+	f.StringVar(&o.size, "size", "medium", "medium: 81 nodes; large: 729")
+	f.StringVar(&o.constraints, "constraints", "", "CSV file of constraints (default: derived from the node table)")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of random choices")
+	f.StringVarP(&o.out, "out", "o", "", "folder for placement.csv, nodes.csv and result.json")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print the nodes one by one")
+}
+
+// file returns the path that was given, or name in the data folder.
+func (o *lraFlags) file(given, name string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	dir := o.data
+	if dir == "" {
+		var err error
+		if dir, err = cli.DataIn("metis"); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, name), nil
+}
+
+// nodeTable returns the path of the node table to plan by.
+func (o *lraFlags) nodeTable() (string, error) { return o.file(o.table, "node_table_rf_p20.csv") }
+
+// tables reads the tables to plan and to score by, and the constraints.
+func (o *lraFlags) tables() (plan, score *lra.Table, constraints []lra.Constraint, err error) {
+	path, err := o.nodeTable()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if plan, err = lra.ReadTableFile(path); err != nil {
+		return nil, nil, nil, err
+	}
+	score = plan
+	if o.score != "" {
+		if score, err = lra.ReadTableFile(o.score); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if o.constraints == "" {
+		return plan, score, plan.Constraints(), nil
+	}
+	constraints, err = lra.ReadConstraintsFile(o.constraints)
+	return plan, score, constraints, err
+}
+
+// batchSet reads the batches.
+func (o *lraFlags) batchSet() ([]lra.Counts, string, error) {
+	name := fmt.Sprintf("batch_set_%d.csv", o.setSize)
+	if o.setSize == 3000 {
+		name = "batch_set_3000_regenerated.csv" // the one as published has batches of 6
+	}
+	path, err := o.file(o.batches, name)
+	if err != nil {
+		return nil, "", err
+	}
+	all, err := lra.ReadBatchesFile(path)
+	return all, path, err
+}
+
+// nodes returns the number of nodes.
+func (o *lraFlags) nodes() (int, error) {
+	n, ok := map[string]int{"medium": 81, "large": 729}[o.size]
+	if !ok {
+		return 0, fmt.Errorf("--size %q, want medium or large", o.size)
+	}
+	return n, nil
+}
+
+// load reads the batch that the flags select, as a problem by each table.
+func (o *lraFlags) load() (plan, score *lra.Problem, constraints []lra.Constraint, err error) {
+	nodes, err := o.nodes()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	t, truth, constraints, err := o.tables()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	all, path, err := o.batchSet()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if o.choice < 0 || o.choice >= len(all) {
+		return nil, nil, nil, fmt.Errorf("--batch-choice %d, want 0 to %d, the rows of %s", o.choice, len(all)-1, path)
+	}
+	if plan, err = lra.NewProblem(t, nodes, all[o.choice]); err != nil {
+		return nil, nil, nil, err
+	}
+	score, err = lra.NewProblem(truth, nodes, all[o.choice])
+	return plan, score, constraints, err
+}
+
+func newLRAMethod(m lraMethod) *cobra.Command {
+	var o lraFlags
+	cmd := &cobra.Command{
+		Use: m.name, Short: m.doc, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			plan, score, constraints, err := o.load()
+			if err != nil {
+				return err
+			}
+			start := time.Now()
+			x, err := m.solve(cmd.Context(), plan, constraints, rand.New(pcg.New(o.seed)))
+			if err != nil {
+				return err
+			}
+			r, err := newLRAResult(m.name, plan, score, constraints, x, time.Since(start))
+			if err != nil {
+				return err
+			}
+			return r.report(cmd, &o)
+		},
+	}
+	o.add(cmd)
+	return cmd
+}
+
+func newLRAInterference() *cobra.Command {
+	var o lraFlags
+	var counts, perApp string
+	cmd := &cobra.Command{
+		Use:   "interference",
+		Short: "Derive the constraints of Medea and Paragon: interference_applist.csv and interference_rpslist.csv",
+		Long: `Derive the constraints of Medea and Paragon from a profile of nodes with one or two applications.
+
+The published pairwise profile gives the published files byte for byte; --node-table derives them
+from a node table instead.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			constraints, err := o.derive(counts, perApp)
+			if err != nil {
+				return err
+			}
+			var list, curves strings.Builder
+			if err := lra.WriteConstraints(&list, constraints); err != nil {
+				return err
+			}
+			if err := lra.WriteCurves(&curves, constraints); err != nil {
+				return err
+			}
+			if o.out == "" {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), list.String())
+				return err
+			}
+			if err := os.MkdirAll(o.out, 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(o.out, "interference_applist.csv"), []byte(list.String()), 0o644); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(o.out, "interference_rpslist.csv"), []byte(curves.String()), 0o644)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.data, "data", "", "folder with the pairwise profile (default: metis in the data folder)")
+	f.StringVar(&counts, "pairs", "", "CSV file of counts (default: the published one in --data)")
+	f.StringVar(&perApp, "pairs-rps", "", "CSV file of the throughput of each application in the same rows")
+	f.StringVar(&o.table, "node-table", "", "CSV file of a node table to derive from, in place of a pairwise profile")
+	f.StringVarP(&o.out, "out", "o", "", "folder for the files; empty prints the list")
+	return cmd
+}
+
+// derive derives constraints from the table or the pairwise profile that the flags name.
+func (o *lraFlags) derive(counts, perApp string) ([]lra.Constraint, error) {
+	if o.table != "" {
+		t, err := lra.ReadTableFile(o.table)
+		if err != nil {
+			return nil, err
+		}
+		return t.Constraints(), nil
+	}
+	counts, err := o.file(counts, "0905-7app-2008-pairwise-normed.csv")
+	if err != nil {
+		return nil, err
+	}
+	if perApp, err = o.file(perApp, "0905-7app-2008-pairwise-normed-per-app.csv"); err != nil {
+		return nil, err
+	}
+	pairs, err := lra.ReadPairsFiles(counts, perApp)
+	if err != nil {
+		return nil, err
+	}
+	return pairs.Constraints()
+}

@@ -1,0 +1,141 @@
+package lra
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// lraResult is what a method reached on a batch.
+type lraResult struct {
+	Method         string       `json:"method"`
+	Nodes          int          `json:"nodes"`
+	Batch          lra.Counts   `json:"batch"`
+	Throughput     float64      `json:"throughput"`      // of a container, by the score table
+	Planned        float64      `json:"planned"`         // by the table that was planned by
+	Bound          float64      `json:"lp_bound"`        // of throughput
+	Violations     float64      `json:"violations"`      // weighted, of the constraints
+	Seconds        float64      `json:"seconds"`         // of the whole placement
+	DecisionMicros float64      `json:"decision_micros"` // of a container
+	Placement      []lra.Counts `json:"placement"`
+	Episodes       int          `json:"episodes,omitempty"` // of a training
+	Curve          []lraPoint   `json:"curve,omitempty"`    // of its updates
+
+	problem     *lra.Problem
+	states      lra.Placement
+	constraints []lra.Constraint
+	model       func(w io.Writer) error // writes what was trained; nil if nothing was
+}
+
+// newLRAResult describes the placement x that took so long.
+func newLRAResult(method string, plan, score *lra.Problem, constraints []lra.Constraint, x lra.Placement, took time.Duration) (*lraResult, error) {
+	containers := float64(plan.Batch.Total())
+	r := &lraResult{
+		Method: method, Nodes: len(x), Batch: plan.Batch, Seconds: took.Seconds(), DecisionMicros: took.Seconds() / containers * 1e6,
+		Throughput: score.Average(x), Planned: plan.Average(x), problem: score, states: x, constraints: constraints,
+	}
+	bound, err := score.Bound()
+	if err != nil {
+		return nil, err
+	}
+	r.Bound = bound.Value / containers
+	for _, s := range x {
+		r.Violations += lra.Violations(constraints, s)
+		r.Placement = append(r.Placement, s.Counts())
+	}
+	return r, nil
+}
+
+// report writes the files that the flags ask for, and prints the result.
+func (r *lraResult) report(cmd *cobra.Command, o *lraFlags) error {
+	if o.out != "" {
+		if err := r.write(o.out); err != nil {
+			return err
+		}
+	}
+	if cli.WantJSON(cmd) {
+		return cli.PrintJSON(cmd, r)
+	}
+	return r.print(cmd, o.verbose)
+}
+
+func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
+	t := tracking.NewTable("what", ">value")
+	t.Append("throughput of a container", fmt.Sprintf("%.6f", r.Throughput))
+	t.Append("as planned", fmt.Sprintf("%.6f", r.Planned))
+	t.Append("linear bound", fmt.Sprintf("%.6f", r.Bound))
+	t.Append("share of the bound", fmt.Sprintf("%.2f %%", 100*r.Throughput/r.Bound))
+	t.Append("weighted violations", fmt.Sprint(r.Violations))
+	if r.Episodes > 0 {
+		t.Append("episodes", fmt.Sprint(r.Episodes))
+	}
+	t.Append("time", fmt.Sprintf("%.4f s", r.Seconds))
+	t.Append("time of a decision", fmt.Sprintf("%.2f µs", r.DecisionMicros))
+	if err := t.WriteText(cmd.OutOrStdout()); err != nil || !verbose {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout())
+	header := []string{">node"}
+	for _, app := range lra.Apps {
+		header = append(header, ">"+app)
+	}
+	t = tracking.NewTable(append(header, ">throughput", ">each", ">violations")...)
+	for _, row := range r.nodeRows() {
+		t.Append(row...)
+	}
+	return t.WriteText(cmd.OutOrStdout())
+}
+
+// nodeRows returns the breakdown by nodes: counts, throughput in all and of each container,
+// violations.
+func (r *lraResult) nodeRows() [][]string {
+	var all [][]string
+	for i, s := range r.states {
+		row := []string{strconv.Itoa(i)}
+		for _, k := range s.Counts() {
+			row = append(row, strconv.Itoa(k))
+		}
+		v := r.problem.Value(lra.Placement{s})
+		all = append(all, append(row, fmt.Sprintf("%.6f", v), fmt.Sprintf("%.6f", v/float64(max(1, s.Total()))), fmt.Sprint(lra.Violations(r.constraints, s))))
+	}
+	return all
+}
+
+// write writes the placement matrix, the breakdown by nodes, and the result.
+func (r *lraResult) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	nodes := r.nodeRows()
+	matrix := make([][]string, len(nodes))
+	for i, row := range nodes {
+		matrix[i] = row[1 : 1+lra.NumApps]
+	}
+	header := append([]string{"node"}, lra.Apps[:]...)
+	if err := cli.WriteCSV(filepath.Join(dir, "placement.csv"), lra.Apps[:], matrix); err != nil {
+		return err
+	}
+	if err := cli.WriteCSV(filepath.Join(dir, "nodes.csv"), append(header, "throughput", "each", "violations"), nodes); err != nil {
+		return err
+	}
+	if r.model != nil {
+		if err := r.writeTraining(dir); err != nil {
+			return err
+		}
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "result.json"), append(text, '\n'), 0o644)
+}

@@ -1,0 +1,251 @@
+package lra
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/metis"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// lraTraining is a way to train on one batch for its best placement.
+type lraTraining struct {
+	name, doc, long string
+	config          metis.Config
+	episodes        int
+	env             string
+	options         map[string]any
+	high            bool // it divides among sub-clusters, which a sub-scheduler fills
+}
+
+var lraTrainings = []lraTraining{
+	{"train-high", "Metis: learn to divide a batch among sub-clusters, which sub-schedulers fill",
+		"The result is the best placement seen: of demonstrations, of exploration, and of what is learned\nfrom both and from the best trajectories again.",
+		metis.High(), 3000, "k8s/LRAHierarchical-v0", nil, true},
+	{"vanilla", "Vanilla policy gradient: learn to choose among all nodes", "One network, no demonstrations, no replay.",
+		metis.Vanilla(), 2000, "k8s/LRAPlacement-v0", map[string]any{"reward": world.RewardTerminal}, false},
+	{"dc", "Divide and conquer: learn to choose among three at a time, down to the node", "Replay of the best trajectories, no sub-schedulers.",
+		metis.DivideAndConquer(), 2000, "k8s/LRASubcluster-v0", map[string]any{"reward": world.RewardTerminal}, false},
+}
+
+// lraTrainFlags are the flags of a training on one batch.
+type lraTrainFlags struct {
+	lraFlags
+	sub      string
+	episodes int
+	budget   time.Duration
+	config   metis.Config
+}
+
+func newLRATrain(how lraTraining) *cobra.Command {
+	o := lraTrainFlags{config: how.config}
+	cmd := &cobra.Command{
+		Use: how.name, Short: how.doc, Long: how.doc + ".\n\n" + how.long, Args: cobra.NoArgs,
+		Example: "  trainer lra " + how.name + " --batch-set-size 200 --batch-choice 0 --verbose --out logs/lra",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.episodes < 1 || o.budget <= 0 {
+				return fmt.Errorf("--episodes %d, --budget %v: want at least 1, and more than 0s", o.episodes, o.budget)
+			}
+			r, err := o.train(cmd.Context(), how)
+			if err != nil {
+				return err
+			}
+			if err := r.report(cmd, &o.lraFlags); err != nil {
+				return err
+			}
+			return o.interrupted(cmd.Context(), r)
+		},
+	}
+	o.add(cmd)
+	f := cmd.Flags()
+	if how.high {
+		f.StringVar(&o.sub, "subscheduler", "", "sub-scheduler: an .npz file of published networks, a .safetensors model of train-sub, or a baseline by name (default: the published networks in --data)")
+	}
+	f.IntVar(&o.episodes, "episodes", how.episodes, "episodes to play")
+	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time after which no further update begins")
+	f.Float64Var(&o.config.LearningRate, "learning-rate", how.config.LearningRate, "of Adam")
+	f.Float64Var(&o.config.EntCoef, "ent-coef", how.config.EntCoef, "weight of the entropy bonus")
+	f.IntVar(&o.config.Demonstrations, "demonstrations", how.config.Demonstrations, "first episodes that a heuristic plays")
+	f.Float64Var(&o.config.Explore, "explore", how.config.Explore, "share of the steps at which the policy decides; at the others the best episode is repeated")
+	f.BoolVar(&o.config.Replay, "replay", how.config.Replay, "learn from the best trajectories again")
+	return cmd
+}
+
+// interrupted returns an error if ctx ended the training before its episodes and its budget.
+func (o *lraTrainFlags) interrupted(ctx context.Context, r *lraResult) error {
+	if ctx.Err() == nil || r.Episodes >= o.episodes {
+		return nil
+	}
+	kept := "--out would have kept the model"
+	if o.out != "" {
+		kept = "the model is in " + o.out
+	}
+	return fmt.Errorf("%w after %d of %d episodes: the best placement until then is reported, and %s; the same command starts over", cli.ErrInterrupted, r.Episodes, o.episodes, kept)
+}
+
+// lraPoint is an update of a training.
+type lraPoint struct {
+	Episodes int     `json:"episodes"`
+	Mean     float64 `json:"mean"` // throughput, of the episodes since the last
+	Best     float64 `json:"best"` // so far
+}
+
+// options returns the options of the environment that the flags select.
+func (o *lraTrainFlags) options(how lraTraining, nodes int) (map[string]any, error) {
+	kwargs := map[string]any{"nodes": nodes, "batch": o.choice}
+	table, err := o.nodeTable()
+	if err != nil {
+		return nil, err
+	}
+	_, batches, err := o.batchSet()
+	if err != nil {
+		return nil, err
+	}
+	kwargs["table"], kwargs["batches"] = table, batches
+	if how.high {
+		if kwargs["subscheduler"], err = o.file(o.sub, "metis_subscheduler_weights.npz"); err != nil {
+			return nil, err
+		}
+	}
+	return cli.MergeKwargs(kwargs, how.options), nil
+}
+
+// updateEpisodes is the number of episodes of an update.
+const updateEpisodes = 10
+
+// train trains on the batch that the flags select. What is learned from is the table that is
+// planned by.
+func (o *lraTrainFlags) train(ctx context.Context, how lraTraining) (*lraResult, error) {
+	plan, score, constraints, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	kwargs, err := o.options(how, len(plan.Class))
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	v, err := envs.Make(how.env, updateEpisodes, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled})
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	l, net, err := o.learner(v, how, kwargs)
+	if err != nil {
+		return nil, err
+	}
+	defer net.Close()
+	var best lra.Placement
+	var curve []lraPoint
+	better := func(env int, _ float64) {
+		best = append(best[:0], v.Env(env).Task().(interface{ Placement() lra.Placement }).Placement()...)
+	}
+	err = l.Run(ctx, v, o.episodes, o.budget, better, func(episodes int, mean, best float64) {
+		curve = append(curve, lraPoint{episodes, mean, best})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if best == nil { // ctx ended before the first
+		return nil, fmt.Errorf("no episode was played: %w", context.Cause(ctx))
+	}
+	r, err := newLRAResult(how.name, plan, score, constraints, best, time.Since(start))
+	if err != nil {
+		return nil, err
+	}
+	r.Episodes, r.Curve = curve[len(curve)-1].Episodes, curve
+	r.model = l.Save
+	return r, nil
+}
+
+// learner makes the learner and its network.
+func (o *lraTrainFlags) learner(v *envs.Vec, how lraTraining, kwargs map[string]any) (*metis.Learner, play.Network, error) {
+	obs, act := v.Spaces()
+	spec, err := o.config.Network.ActorCritic(obs, act)
+	if err != nil {
+		return nil, nil, err
+	}
+	net, err := play.NewNetwork(play.EngineFused, spec, rand.New(pcg.New(o.seed^play.NetworkStream)))
+	if err != nil {
+		return nil, nil, err
+	}
+	var demo metis.Demonstrator
+	if how.high {
+		demo = equalSplit(obs, o.seed)
+	} else if o.config.Demonstrations > 0 {
+		return nil, nil, fmt.Errorf("--demonstrations of %s, whose heuristic is that of sub-clusters", how.name)
+	}
+	env := agents.EnvInfo{ID: how.env, Kwargs: kwargs, Obs: obs, Act: act, NumEnvs: updateEpisodes}
+	l, err := metis.New(o.config, env, net, spec, demo, o.seed)
+	return l, net, err
+}
+
+// equalSplit returns Metis's demonstration: the sub-cluster with the fewest containers, of these
+// that with the fewest of the application, and of these a random one; in the first episode the
+// first.
+func equalSplit(obs space.Space, seed uint64) metis.Demonstrator {
+	shape := obs.(space.Dict).Fields[0].Space.Describe().Shape
+	fan, features := shape[0], shape[1]
+	rng := rand.New(pcg.New(seed))
+	return func(episode int, obs []float32, mask []bool) int {
+		app, batch := 0, obs[fan*features:]
+		for batch[app] == 0 {
+			app++
+		}
+		best, ties := -1, 0
+		for c := range fan {
+			if !mask[c] {
+				continue
+			}
+			row := obs[c*features:]
+			free, same := row[lra.NumApps], row[app]
+			switch {
+			case best < 0 || free > obs[best*features+lra.NumApps] || free == obs[best*features+lra.NumApps] && same < obs[best*features+app]:
+				best, ties = c, 1
+			case free == obs[best*features+lra.NumApps] && same == obs[best*features+app]:
+				if ties++; episode > 0 && rng.IntN(ties) == 0 {
+					best = c
+				}
+			}
+		}
+		return best
+	}
+}
+
+// writeTraining writes the model and the learning curve.
+func (r *lraResult) writeTraining(dir string) error {
+	if err := models.WriteFileAtomic(filepath.Join(dir, "model.safetensors"), func(w io.Writer) error { return r.model(w) }); err != nil {
+		return err
+	}
+	rows := make([][]string, len(r.Curve))
+	mean, best := tracking.Series{Name: "mean of an update"}, tracking.Series{Name: "best so far"}
+	for i, p := range r.Curve {
+		rows[i] = []string{strconv.Itoa(p.Episodes), fmt.Sprintf("%.6f", p.Mean), fmt.Sprintf("%.6f", p.Best)}
+		mean.Steps, mean.Mean = append(mean.Steps, int64(p.Episodes)), append(mean.Mean, p.Mean)
+		best.Steps, best.Mean = append(best.Steps, int64(p.Episodes)), append(best.Mean, p.Best)
+	}
+	if err := cli.WriteCSV(filepath.Join(dir, "curve.csv"), []string{"episodes", "mean", "best"}, rows); err != nil {
+		return err
+	}
+	for _, s := range []*tracking.Series{&mean, &best} {
+		s.Low, s.High = s.Mean, s.Mean
+	}
+	return tracking.Curves(filepath.Join(dir, "learning_curve.png"), fmt.Sprintf("%s, %d containers on %d nodes", r.Method, r.Batch.Total(), r.Nodes),
+		"episodes", "throughput of a container", []tracking.Series{mean, best}, []tracking.HLine{{Name: "linear bound", Value: r.Bound}})
+}

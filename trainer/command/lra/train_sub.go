@@ -1,0 +1,276 @@
+package lra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/placement"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/run"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+const subclusterID = "k8s/LRASubcluster-v0"
+
+// maxSubcluster is the number of containers that a sub-cluster has room for.
+const maxSubcluster = lra.SubclusterNodes * lra.MaxSlots
+
+func init() { lra.SubSchedulerFiles[".safetensors"] = readSubModel }
+
+// readSubModel reads a policy of k8s/LRASubcluster-v0 as a sub-scheduler.
+func readSubModel(path string) (lra.SubScheduler, error) {
+	m, err := play.ReadModel(path)
+	if err != nil {
+		return nil, err
+	}
+	if play.SimulatedID(m.Meta.Env) != subclusterID {
+		return nil, errors.Join(fmt.Errorf("%s is a model of %s, want %s", path, m.Meta.Env, subclusterID), m.Net.Close())
+	}
+	b := &envs.Batch{Reward: make([]float64, 1)}
+	action := make([]float32, 1)
+	return placement.NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
+		if len(obs) != m.Meta.Spec.Inputs {
+			return 0, fmt.Errorf("%s is trained on observations of %d numbers, want %d", path, m.Meta.Spec.Inputs, len(obs))
+		}
+		b.Obs, b.Mask = obs, mask
+		err := m.Act(b, action)
+		return int(action[0]), err
+	}), nil
+}
+
+// lraSubResult is what a sub-scheduler reaches by the number of containers.
+type lraSubResult struct {
+	Model   string        `json:"model"`
+	Seconds float64       `json:"seconds"` // of the training
+	Counts  []lraSubCount `json:"counts"`
+	Worse   []int         `json:"worse"` // counts at which round-robin is better
+}
+
+// lraSubCount is the mean over random batches of a number of containers.
+type lraSubCount struct {
+	Containers int     `json:"containers"`
+	Learned    float64 `json:"learned"`
+	RoundRobin float64 `json:"roundrobin"`
+	Greedy     float64 `json:"greedy"`
+	GreedyBoth float64 `json:"greedy_both_orders"` // the better of the orders that the sub-scheduler takes
+	Bound      float64 `json:"lp_bound"`
+}
+
+func newLRATrainSub() *cobra.Command {
+	var o lraFlags
+	var model, logFolder, imitate string
+	var rows, steps int
+	cmd := &cobra.Command{
+		Use:   "train-sub",
+		Short: "Metis: train a sub-scheduler of 27 nodes, and compare it with round-robin at every number of containers",
+		Long: `Metis: train a sub-scheduler of 27 nodes, and compare it with round-robin at every number of containers.
+
+One policy serves all of them: PPO in k8s/LRASubcluster-v0, whose batches have 1 to 216 containers,
+after watching the baseline --imitate. It fills a sub-cluster in the order of applications and in
+rounds, one of each in turn, and keeps the better. With --model nothing is trained.`,
+		Example: `  trainer lra train-sub
+  trainer lra train-high --subscheduler logs/ppo/k8s-LRASubcluster-v0_1/best_model.safetensors`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			table, err := o.nodeTable()
+			if err != nil {
+				return err
+			}
+			r := &lraSubResult{Model: model}
+			if model == "" {
+				if err := r.train(cmd, table, imitate, steps, o.seed, logFolder); err != nil {
+					return err
+				}
+			}
+			err = r.compare(cmd.Context(), table, rows, o.seed)
+			if err != nil && cmd.Context().Err() == nil {
+				return err
+			}
+			if err := r.report(cmd, &o); err != nil {
+				return err
+			}
+			if err != nil {
+				return fmt.Errorf("%w: %d of %d numbers of containers are compared; --model %s compares them again", cli.ErrInterrupted, len(r.Counts), maxSubcluster, r.Model)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.data, "data", "", "folder with node tables (default: metis in the data folder)")
+	f.StringVar(&o.table, "node-table", "", "CSV file of the node table (default: node_table_rf_p20.csv in --data)")
+	f.StringVar(&model, "model", "", "model to compare, in place of training one")
+	f.StringVar(&imitate, "imitate", "greedy", "baseline to watch first; empty for none")
+	f.IntVar(&steps, "n-timesteps", 0, "choices to train for (default: the tuned number)")
+	f.IntVar(&rows, "rows", 20, "random batches of each number of containers")
+	f.Uint64Var(&o.seed, "seed", 1, "random seed of training and comparison")
+	f.StringVarP(&logFolder, "log-folder", "f", "logs", "folder of logs and models")
+	f.StringVarP(&o.out, "out", "o", "", "folder for subscheduler.csv")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print every number of containers")
+	return cmd
+}
+
+// train trains a sub-scheduler by the table.
+func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps int, seed uint64, folder string) error {
+	start := time.Now()
+	given := map[string]any{}
+	if steps > 0 {
+		given["n_timesteps"] = steps
+	}
+	params, err := run.ReadHyperparams(ppo.Algo, subclusterID, "", given)
+	if err != nil {
+		return err
+	}
+	spec, err := play.Lookup(cmd.Context(), subclusterID, nil)
+	if err != nil {
+		return err
+	}
+	t, err := run.New(cmd.Context(), spec, run.Config{
+		Algo: ppo.Algo, Env: subclusterID, Engine: play.EngineFused, Params: params, Seed: seed, Quiet: cli.WantJSON(cmd),
+		EnvKwargs: map[string]any{"table": table, "containers": maxSubcluster, "min_containers": 1},
+		Imitate:   run.Imitation{Baseline: imitate, Steps: 60000, Epochs: 5},
+		EvalFreq:  max(1, params.NTimesteps/run.CurvePoints), EvalEpisodes: 40, LogFolder: folder, Command: cli.CommandLine(cmd),
+	}, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := t.Train(cmd.Context()); err != nil {
+		if errors.Is(err, cli.ErrInterrupted) && t.Learner.NumTimesteps() > t.First { // it has saved a checkpoint
+			err = fmt.Errorf("%w of trainer train, and compare its model with --model FILE", err)
+		}
+		return err
+	}
+	if _, err := t.Result(cmd.Context()); err != nil {
+		return err
+	}
+	r.Model, r.Seconds = t.BestModel(), time.Since(start).Seconds()
+	return nil
+}
+
+// compare plays batches of every number of containers.
+func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed uint64) error {
+	if rows < 1 {
+		return fmt.Errorf("--rows %d, want at least 1", rows)
+	}
+	table, err := lra.ReadTableFile(path)
+	if err != nil {
+		return err
+	}
+	sub, err := readSubModel(r.Model)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(pcg.New(seed))
+	p, err := lra.NewProblem(table, lra.SubclusterNodes, lra.Counts{1})
+	if err != nil {
+		return err
+	}
+	x := make(lra.Placement, lra.SubclusterNodes)
+	for n := 1; n <= maxSubcluster; n++ {
+		c := lraSubCount{Containers: n}
+		for range rows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			p.Batch = drawBatch(rng, n)
+			if err := sub.Fill(p, x); err != nil {
+				return err
+			}
+			c.Learned += p.Average(x) / float64(rows)
+			if err := c.add(p, 1/float64(rows)); err != nil {
+				return err
+			}
+			b, err := p.Bound()
+			if err != nil {
+				return err
+			}
+			c.Bound += b.Value / float64(n) / float64(rows)
+		}
+		if c.Learned < c.RoundRobin {
+			r.Worse = append(r.Worse, n)
+		}
+		r.Counts = append(r.Counts, c)
+	}
+	return nil
+}
+
+// add plays the baselines, each with the weight of a batch.
+func (c *lraSubCount) add(p *lra.Problem, weight float64) error {
+	var average [3]float64
+	for i, m := range []struct {
+		order  []int
+		choose lra.Chooser
+	}{
+		{lra.AppOrder(p.Batch), p.RoundRobin()}, {lra.AppOrder(p.Batch), p.Greedy}, {lra.RoundsOrder(p.Batch), p.Greedy},
+	} {
+		x, err := p.Place(m.order, m.choose)
+		if err != nil {
+			return err
+		}
+		average[i] = p.Average(x)
+	}
+	c.RoundRobin += weight * average[0]
+	c.Greedy += weight * average[1]
+	c.GreedyBoth += weight * max(average[1], average[2])
+	return nil
+}
+
+// report writes the file that the flags ask for, and prints the comparison.
+func (r *lraSubResult) report(cmd *cobra.Command, o *lraFlags) error {
+	if o.out != "" {
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return err
+		}
+		if err := r.write(filepath.Join(o.out, "subscheduler.csv")); err != nil {
+			return err
+		}
+	}
+	if cli.WantJSON(cmd) {
+		return cli.PrintJSON(cmd, r)
+	}
+	return r.print(cmd, o.verbose)
+}
+
+func (r *lraSubResult) print(cmd *cobra.Command, verbose bool) error {
+	w := cmd.OutOrStdout()
+	if r.Seconds > 0 {
+		fmt.Fprintf(w, "trained in %.0f s\n", r.Seconds)
+	}
+	fmt.Fprintf(w, "model %s\nround-robin is better at %d of %d numbers of containers %v\n\n", r.Model, len(r.Worse), len(r.Counts), r.Worse)
+	t := tracking.NewTable(">containers", ">learned", ">round-robin", ">greedy", ">greedy, both orders", ">linear bound")
+	for _, c := range r.Counts {
+		if verbose || c.Containers%20 == 10 || c.Containers == maxSubcluster {
+			t.Append(c.row()...)
+		}
+	}
+	return t.WriteText(w)
+}
+
+func (c lraSubCount) row() []string {
+	row := []string{strconv.Itoa(c.Containers)}
+	for _, v := range []float64{c.Learned, c.RoundRobin, c.Greedy, c.GreedyBoth, c.Bound} {
+		row = append(row, fmt.Sprintf("%.4f", v))
+	}
+	return row
+}
+
+func (r *lraSubResult) write(path string) error {
+	rows := make([][]string, len(r.Counts))
+	for i, c := range r.Counts {
+		rows[i] = c.row()
+	}
+	return cli.WriteCSV(path, []string{"containers", "learned", "roundrobin", "greedy", "greedy_both_orders", "lp_bound"}, rows)
+}

@@ -1,0 +1,23 @@
+package podsched
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/trainer/run"
+)
+
+// New returns the group of commands. Those that train are made of train, which returns the
+// command train and the arguments that it reads its flags into.
+func New(train func() (*cobra.Command, *run.Config)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "podsched",
+		Short: "Pod scheduling: agents trained, workloads of Kubernetes YAML simulated, topologies of clusters, decisions explained",
+	}
+	cmd.AddCommand(newPodschedTopology())
+	cmd.AddCommand(newPodschedExplain())
+	cmd.AddCommand(newPodschedSimulate())
+	for _, a := range podschedAgents {
+		cmd.AddCommand(newPodschedAgent(a, train))
+	}
+	return cmd
+}

@@ -1,0 +1,378 @@
+package reproduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// The random seeds of the published tables.
+const (
+	firstFGDSeed = 42
+	lastFGDSeed  = 51
+)
+
+// fgdNodes is the node list of the published tables.
+const fgdNodes = "openb_node_list_gpu_node.csv"
+
+func newReproduceFGD() *cobra.Command {
+	var nodes, pods, plots string
+	var seed int64
+	var all bool
+	var c fgdConfig
+	cmd := &cobra.Command{
+		Use:   "fgd",
+		Short: "Reproduce the tables of fragmentation gradient descent (Weng et al., USENIX ATC 2023)",
+		Long: `Reproduce the tables of fragmentation gradient descent (Weng et al., USENIX ATC 2023).
+
+Pods of the list arrive one after the other, tuned to request --ratio times the GPUs of the
+nodes, and each is placed at once or never. Point x of a curve is the mean over the arrivals at
+x % of the cluster's GPUs requested, in percent of its GPUs. With --all, every list of a folder
+is played with every policy and the ten published seeds.
+
+A --model of k8s/GPUPodScheduling-v0 plays the same workloads, whatever number of nodes it was
+trained with. Several are one policy trained with several seeds: with --all their runs are
+pooled, and the difference to FGD has its interval over the models.`,
+		Example: `  trainer reproduce fgd --nodes openb_node_list_gpu_node.csv --pods openb_pod_list_default.csv --policy FGD --seed 42 --json
+  trainer reproduce fgd --all --data ../shared/data/openb
+  trainer reproduce fgd --all --list gpuspec10 --policy FGD --policy Random --model models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors --plot docs/img`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.ratio < 0 || c.ratio > 10 {
+				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", c.ratio)
+			}
+			if !all {
+				if nodes == "" || pods == "" {
+					return errors.New("--nodes and --pods are needed, or --all")
+				}
+				if plots != "" {
+					return errors.New("--plot draws curves with bands over seeds and needs --all")
+				}
+				if len(c.lists) > 0 {
+					return errors.New("--list selects among the lists of --all")
+				}
+				return reproduceOne(cmd, nodes, pods, c, seed)
+			}
+			for _, name := range []string{"nodes", "pods", "seed"} {
+				if cmd.Flags().Changed(name) {
+					return errors.New("--" + name + " selects a single run, and --all is all of them")
+				}
+			}
+			if c.data == "" {
+				var err error
+				if c.data, err = cli.DataIn("openb"); err != nil {
+					return err
+				}
+			}
+			if !cmd.Flags().Changed("policy") {
+				c.policies = gpu.PolicyNames()
+			}
+			rows, err := reproduceAll(cmd.Context(), c)
+			if len(rows) == 0 || err != nil && !errors.Is(err, cli.ErrInterrupted) {
+				return err
+			}
+			return errors.Join(reportFGD(cmd, rows, c.at, plots), err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&nodes, "nodes", "", "node list")
+	f.StringVar(&pods, "pods", "", "pod list")
+	f.StringArrayVar(&c.policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpu.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
+	f.Int64Var(&seed, "seed", firstFGDSeed, "random seed of the workload")
+	f.Float64Var(&c.ratio, "ratio", gpu.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
+	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
+	f.StringVar(&c.data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
+	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
+	f.IntVar(&c.at, "at", 100, "percent arrived that the table of --all shows")
+	f.StringArrayVar(&c.lists, "list", nil, "with --all, only this list, such as gpuspec10 (repeat)")
+	f.StringArrayVar(&c.models, "model", nil, "model file; in place of --policy, or with --all beside it (repeat)")
+	return cmd
+}
+
+// reportFGD draws the curves, if plots is a folder, and prints the tables.
+func reportFGD(cmd *cobra.Command, rows []fgdRow, at int, plots string) error {
+	if plots != "" {
+		if err := plotFGD(plots, rows); err != nil {
+			return err
+		}
+	}
+	if cli.WantJSON(cmd) {
+		return cli.PrintJSON(cmd, rows)
+	}
+	if err := printFGDTable(cmd, rows, at); err != nil {
+		return err
+	}
+	return printFGDModels(cmd, rows, "FGD")
+}
+
+func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, seed int64) error {
+	if len(c.models) > 1 || len(c.policies) > 1 || len(c.models) == 1 && cmd.Flags().Changed("policy") {
+		return errors.New("one --policy or one --model plays a single run")
+	}
+	var run *gpu.Run
+	var err error
+	if len(c.models) == 1 {
+		run, err = reproduceModel(cmd.Context(), c.models[0], nodeFile, podFile, seed, c.ratio)
+	} else {
+		run, err = cli.Computed(cmd.Context(), func() (*gpu.Run, error) {
+			return reproduceHeuristic(nodeFile, podFile, c.policies[0], seed, c.ratio)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if cli.WantJSON(cmd) {
+		return cli.PrintJSON(cmd, run)
+	}
+	t := tracking.NewTable(">arrived %", ">allocated %", ">fragmented %")
+	for x := 0; x < len(run.Alloc); x += 10 {
+		t.Append(fmt.Sprint(x), fmt.Sprintf("%.2f", run.Alloc[x]), fmt.Sprintf("%.2f", run.Frag[x]))
+	}
+	if err := t.WriteText(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s, seed %d: %d of %d pods failed; %d milli-GPU, %d milli-CPU, %d MiB allocated\n",
+		run.Policy, run.Seed, run.Failed, run.Pods, run.MilliGPU, run.MilliCPU, run.MemoryMiB)
+	return err
+}
+
+func reproduceHeuristic(nodeFile, podFile, policy string, seed int64, ratio float64) (*gpu.Run, error) {
+	nodes, err := gpu.ReadNodes(nodeFile)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := gpu.ReadPods(podFile)
+	if err != nil {
+		return nil, err
+	}
+	return gpu.Reproduce(nodes, pods, policy, seed, ratio)
+}
+
+// fgdConfig are the arguments of reproduce fgd --all.
+type fgdConfig struct {
+	data     string
+	lists    []string // nil is all
+	policies []string
+	models   []string
+	ratio    float64
+	at       int
+}
+
+// fgdRow is one list and policy of the table.
+type fgdRow struct {
+	List   string    `json:"list"`
+	Policy string    `json:"policy"`
+	Mean   float64   `json:"mean"` // over seeds, of the allocation at the percent arrived asked for
+	SD     float64   `json:"sd"`   // sample standard deviation
+	Failed float64   `json:"failed"`
+	Runs   []gpu.Run `json:"runs"` // by workload; of several models one after the other
+
+	models int // 0 for a heuristic
+}
+
+// fgdLists returns the files of the lists to play.
+func (c *fgdConfig) fgdLists() ([]string, error) {
+	if len(c.lists) > 0 {
+		var files []string
+		for _, name := range c.lists {
+			files = append(files, filepath.Join(c.data, "openb_pod_list_"+name+".csv"))
+		}
+		return files, nil
+	}
+	files, err := filepath.Glob(filepath.Join(c.data, "openb_pod_list_*.csv"))
+	if err != nil || len(files) == 0 {
+		return nil, errors.Join(err, fmt.Errorf("no file openb_pod_list_*.csv in %s", c.data))
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// modelsRow returns the row of the models, which are one policy.
+func (c *fgdConfig) modelsRow(list string, workloads int) (*fgdRow, error) {
+	if len(c.models) == 0 {
+		return nil, nil
+	}
+	row := &fgdRow{List: list, models: len(c.models), Runs: make([]gpu.Run, len(c.models)*workloads)}
+	for _, path := range c.models {
+		f, err := models.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if row.Policy == "" {
+			row.Policy = f.Meta.Algo
+		}
+		if row.Policy != f.Meta.Algo {
+			return nil, fmt.Errorf("%s is of %s and %s of %s: the models of one table are one policy", c.models[0], row.Policy, path, f.Meta.Algo)
+		}
+	}
+	return row, nil
+}
+
+// reproduceAll plays the lists one after another. If ctx ends, it returns the rows of the lists that
+// were played to the end, with an error that wraps cli.ErrInterrupted.
+func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
+	nodeFile := filepath.Join(c.data, fgdNodes)
+	nodes, err := gpu.ReadNodes(nodeFile)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := c.fgdLists()
+	if err != nil {
+		return nil, err
+	}
+	pods := make([][]gpu.Pod, len(lists))
+	for i, list := range lists {
+		if pods[i], err = gpu.ReadPods(list); err != nil {
+			return nil, err
+		}
+	}
+	var rows []fgdRow
+	for i, list := range lists {
+		more, err := c.playList(ctx, nodes, pods[i], nodeFile, list)
+		if err != nil && ctx.Err() != nil {
+			return rows, fmt.Errorf("%w: %d of %d lists are complete; the same command starts over, and --list NAME plays one that is missing", cli.ErrInterrupted, i, len(lists))
+		} else if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// playList plays one list with every policy and the models.
+func (c *fgdConfig) playList(ctx context.Context, nodes []gpu.Node, pods []gpu.Pod, nodeFile, list string) ([]fgdRow, error) {
+	const workloads = lastFGDSeed - firstFGDSeed + 1
+	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
+	learned, err := c.modelsRow(name, workloads)
+	if err != nil {
+		return nil, err
+	}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	fill := func(runs []gpu.Run, play func(seed int64) (*gpu.Run, error)) {
+		for i := range runs {
+			group.Go(func() error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				run, err := play(int64(firstFGDSeed + i))
+				if err == nil {
+					runs[i] = *run
+				}
+				return err
+			})
+		}
+	}
+	var rows []fgdRow
+	for _, policy := range c.policies {
+		row := fgdRow{List: name, Policy: policy, Runs: make([]gpu.Run, workloads)}
+		fill(row.Runs, func(seed int64) (*gpu.Run, error) { return gpu.Reproduce(nodes, pods, policy, seed, c.ratio) })
+		rows = append(rows, row)
+	}
+	if learned != nil {
+		for i, path := range c.models {
+			fill(learned.Runs[i*workloads:(i+1)*workloads], func(seed int64) (*gpu.Run, error) {
+				return reproduceModel(ctx, path, nodeFile, list, seed, c.ratio)
+			})
+		}
+		rows = append(rows, *learned)
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if err := rows[i].summarise(c.at); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// summarise sets what a row tells of its runs at the percent arrived.
+func (r *fgdRow) summarise(at int) error {
+	var alloc, failed []float64
+	for _, run := range r.Runs {
+		if at < 0 || at >= len(run.Alloc) {
+			return fmt.Errorf("--at is %d, want 0 to %d", at, len(run.Alloc)-1)
+		}
+		alloc, failed = append(alloc, run.Alloc[at]), append(failed, float64(run.Failed))
+	}
+	r.Mean, r.SD = stat.MeanStdDev(alloc, nil)
+	r.Failed = stat.Mean(failed, nil)
+	return nil
+}
+
+// plotFrom is the first percent arrived of the plots: below it every policy allocates everything.
+const plotFrom = 60
+
+// plotFGD draws for each list the allocation by percent arrived: medians over seeds, with bands
+// from the first to the third quartile.
+func plotFGD(dir string, rows []fgdRow) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for len(rows) > 0 {
+		list := rows[0].List
+		var series []tracking.Series
+		for len(rows) > 0 && rows[0].List == list {
+			series = append(series, quartiles(&rows[0]))
+			rows = rows[1:]
+		}
+		path := filepath.Join(dir, "fgd_"+list+".png")
+		if err := tracking.Curves(path, "openb "+list, "GPUs requested so far, % of the cluster's", "GPUs allocated, %", series, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quartiles(row *fgdRow) tracking.Series {
+	s := tracking.Series{Name: row.Policy}
+	values := make([]float64, len(row.Runs))
+	for x := plotFrom; x < len(row.Runs[0].Alloc); x++ {
+		for i := range row.Runs {
+			values[i] = row.Runs[i].Alloc[x]
+		}
+		slices.Sort(values)
+		quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
+		s.Steps = append(s.Steps, int64(x))
+		s.Low, s.Mean, s.High = append(s.Low, quantile(0.25)), append(s.Mean, quantile(0.5)), append(s.High, quantile(0.75))
+	}
+	return s
+}
+
+// printFGDTable prints a row for each list and a column for each policy.
+func printFGDTable(cmd *cobra.Command, rows []fgdRow, at int) error {
+	header := []string{"list"}
+	for _, r := range rows {
+		if r.List == rows[0].List {
+			header = append(header, ">"+r.Policy)
+		}
+	}
+	t := tracking.NewTable(header...)
+	for i := 0; i < len(rows); i += len(header) - 1 {
+		cells := []string{rows[i].List}
+		for _, r := range rows[i:][:len(header)-1] {
+			cells = append(cells, fmt.Sprintf("%.2f ± %.2f", r.Mean, r.SD))
+		}
+		t.Append(cells...)
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "GPU allocation in %% at %d %% arrived, mean ± sample sd of seeds %d to %d\n\n", at, firstFGDSeed, lastFGDSeed); err != nil {
+		return err
+	}
+	return t.WriteText(cmd.OutOrStdout())
+}

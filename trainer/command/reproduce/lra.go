@@ -1,0 +1,76 @@
+package reproduce
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+func newReproduceLRA() *cobra.Command {
+	var table, batches, sub string
+	var row, nodes int
+	cmd := &cobra.Command{
+		Use:   "lra",
+		Short: "Place a published batch of long-running applications by every deterministic method",
+		Long: `Place a published batch of long-running applications by every deterministic method.
+
+Prints the average throughput of a container for round-robin, greedy, the linear bound and the
+integer optimum (within 5e-5), and, with the published sub-schedulers, for an equal split over
+sub-clusters of 27 nodes that they fill: Metis before its training.`,
+		Example: `  trainer reproduce lra --node-table ../shared/data/metis/node_table_rf_p20.csv \
+    --batches ../shared/data/metis/batch_set_200.csv --row 0 --nodes 81 \
+    --subscheduler ../shared/data/metis/metis_subscheduler_weights.npz --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := lra.ReadTableFile(table)
+			if err != nil {
+				return err
+			}
+			all, err := lra.ReadBatchesFile(batches)
+			if err != nil {
+				return err
+			}
+			if row < 0 || row >= len(all) {
+				return fmt.Errorf("--row %d, want 0 to %d, the rows of %s", row, len(all)-1, batches)
+			}
+			var s lra.SubScheduler
+			if sub != "" {
+				if s, err = lra.ReadSubSchedulerFile(sub); err != nil {
+					return err
+				}
+			}
+			r, err := lra.Reproduce(cmd.Context(), t, nodes, all[row], s)
+			if err != nil {
+				return err
+			}
+			if cli.WantJSON(cmd) {
+				return cli.PrintJSON(cmd, r)
+			}
+			out := tracking.NewTable("method", ">throughput of a container")
+			out.Append("round-robin", fmt.Sprintf("%.6f", r.RoundRobin))
+			out.Append("greedy", fmt.Sprintf("%.6f", r.Greedy))
+			if r.MetisDemoPlusSub != nil {
+				out.Append("equal split, published sub-schedulers", fmt.Sprintf("%.6f", *r.MetisDemoPlusSub))
+			}
+			out.Append("integer optimum", fmt.Sprintf("%.6f", r.MILP))
+			out.Append("linear bound", fmt.Sprintf("%.6f", r.LPBound))
+			return out.WriteText(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&table, "node-table", "", "CSV file: counts, throughput of each application, total of the node")
+	f.StringVar(&batches, "batches", "", "CSV file: a batch in each row")
+	f.IntVar(&row, "row", 0, "row of the batch, from 0")
+	f.IntVar(&nodes, "nodes", 81, "number of nodes")
+	f.StringVar(&sub, "subscheduler", "", "NPZ file of the published sub-schedulers")
+	for _, name := range []string{"node-table", "batches"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // a name that is not among the flags above
+		}
+	}
+	return cmd
+}

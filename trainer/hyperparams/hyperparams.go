@@ -1,0 +1,10 @@
+// Package hyperparams holds the hyperparameters that the trainer ships.
+package hyperparams
+
+import "embed"
+
+// Files holds the tuned hyperparameters, <algo>.yml, and published ones that differ from them,
+// <source>/<algo>.yml, in the form of RL Zoo.
+//
+//go:embed *.yml */*.yml
+var Files embed.FS

@@ -1,0 +1,354 @@
+package play
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/agents/evaluation"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// CompareConfig are the arguments of a comparison.
+type CompareConfig struct {
+	Spec      *envs.Spec
+	Trained   map[string]any // options of the models' training, to which the held-out part is added
+	Given     map[string]any // options that win over both
+	Models    []string
+	Baselines []string // nil: all, and random actions
+	Episodes  int
+	Seed      uint64
+	URLs      []string // of servers to play on; nil is in this process
+	Plot, CSV string   // files to write; empty: none
+}
+
+// Comparison is what a comparison prints as JSON.
+type Comparison struct {
+	Env          string         `json:"env"`
+	EnvKwargs    map[string]any `json:"env_kwargs"`
+	Episodes     int            `json:"episodes"`
+	Seed         uint64         `json:"seed"`
+	Metric       string         `json:"metric"`
+	Lower        bool           `json:"lower_is_better"`
+	URLs         []string       `json:"urls,omitempty"`
+	BestBaseline string         `json:"best_baseline"`
+	Rows         []Row          `json:"rows"` // best first
+	Verdict      []string       `json:"verdict"`
+	LeftOut      []string       `json:"left_out,omitempty"` // baselines that cannot serve these options, and why
+
+	// Policies that an interrupt left no time for.
+	NotPlayed []string `json:"not_played,omitempty"`
+
+	// With two or more models, such as the same training with several seeds: the mean over
+	// models of their differences to the best baseline, and its interval over models.
+	Models *Estimate `json:"models,omitempty"`
+
+	Metrics []envs.Metric `json:"-"` // the first is Metric
+	columns []int         // of info, likewise
+	played  string        // how many episodes of which instances
+}
+
+// Row is one policy.
+type Row struct {
+	Policy     string             `json:"policy"`
+	Kind       string             `json:"kind"` // "model", "baseline" or "oracle"
+	Mean       float64            `json:"mean"` // of the metric
+	Low        float64            `json:"low"`  // 95 % interval of the mean
+	High       float64            `json:"high"`
+	Difference *Estimate          `json:"difference,omitempty"` // to the best baseline, pair by pair
+	MeanReturn float64            `json:"mean_return"`
+	Metrics    map[string]float64 `json:"metrics,omitempty"` // means of all metrics
+
+	Values []float64 `json:"-"` // of the episodes
+}
+
+type Estimate struct {
+	Mean float64 `json:"mean"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+const (
+	KindModel    = "model"
+	KindBaseline = "baseline"
+	KindOracle   = "oracle"
+)
+
+// EnvOf returns the id given or else that of the first model's environment, and the options that
+// the first model was trained with, as that environment takes them.
+func EnvOf(id string, paths []string) (string, map[string]any, error) {
+	trained := map[string]any{}
+	if len(paths) > 0 {
+		f, err := models.ReadFile(paths[0])
+		if err != nil {
+			return "", nil, err
+		}
+		if trained, err = (&Model{Path: paths[0], Meta: f.Meta}).EnvKwargs(); err != nil {
+			return "", nil, err
+		}
+		if id == "" {
+			id = f.Meta.Env
+		}
+		trained = optionsFor(id, f.Meta.Env, trained)
+	}
+	if id == "" {
+		return "", nil, errors.New("neither --env nor --model is given")
+	}
+	return id, trained, nil
+}
+
+// CompareAndReport compares, writes the files and prints the table, or JSON; trained is what
+// a training before it came to, to which JSON adds the comparison, or nil. Of an interrupted
+// comparison it reports the policies that have played, and returns the interrupt.
+func CompareAndReport(cmd *cobra.Command, c CompareConfig, trained any) error {
+	res, err := Compare(cmd.Context(), c)
+	if err != nil && (res == nil || len(res.Rows) == 0) {
+		return err
+	}
+	return errors.Join(res.report(cmd, c, trained), err)
+}
+
+// report writes the files and prints the table, or JSON.
+func (res *Comparison) report(cmd *cobra.Command, c CompareConfig, trained any) error {
+	if c.Plot != "" {
+		if err := res.draw(c.Plot); err != nil {
+			return err
+		}
+	}
+	if c.CSV != "" {
+		if err := cli.WriteTo(c.CSV, res.table().WriteCSV); err != nil {
+			return err
+		}
+	}
+	if cli.WantJSON(cmd) {
+		if trained == nil {
+			return cli.PrintJSON(cmd, res)
+		}
+		text, err := json.Marshal(trained)
+		if err != nil {
+			return err
+		}
+		var all map[string]any
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber() // a float64 has no room for every seed
+		if err := dec.Decode(&all); err != nil {
+			return err
+		}
+		all["comparison"] = res
+		return cli.PrintJSON(cmd, all)
+	}
+	return res.print(cmd.OutOrStdout())
+}
+
+// Compare plays every policy on the same episodes and ranks them. Interrupted, it returns the
+// ranking of those that have played, with an error that wraps cli.ErrInterrupted.
+func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
+	if c.Episodes < 2 {
+		return nil, fmt.Errorf("--episodes %d, want at least 2 for an interval", c.Episodes)
+	}
+	kwargs := HeldOut(c.Spec, c.Trained, c.Given)
+	v, err := OpenEnvs(ctx, c.Spec, c.Episodes, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep}, c.URLs)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	res := &Comparison{Env: c.Spec.ID, EnvKwargs: kwargs, Episodes: c.Episodes, Seed: c.Seed, URLs: c.URLs, Metric: "return",
+		Metrics: c.Spec.Ranking(kwargs), played: EpisodesText(c.Spec, kwargs, c.Episodes)}
+	for _, m := range res.Metrics {
+		res.columns = append(res.columns, v.Spec().Column(m.Column))
+	}
+	if len(res.Metrics) > 0 {
+		res.Metric, res.Lower = res.Metrics[0].Column, res.Metrics[0].Lower
+	}
+	todo, err := c.players(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range todo {
+		err := res.play(p)
+		if err != nil && ctx.Err() != nil {
+			for _, rest := range todo[i:] {
+				res.NotPlayed = append(res.NotPlayed, rest.name)
+			}
+			res.rank()
+			return res, fmt.Errorf("%w: %d of %d policies have played; the same command starts over, and --baseline NAME plays one that is missing", cli.ErrInterrupted, i, len(todo))
+		}
+		if err != nil && p.optional && errors.Is(err, envs.ErrBaseline) {
+			res.LeftOut = append(res.LeftOut, err.Error())
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("play %s: %w", p.name, err)
+		}
+	}
+	res.rank()
+	return res, nil
+}
+
+// player is a policy of a comparison.
+type player struct {
+	name, kind string
+	optional   bool // left out if it cannot serve the options of the environment
+	play       func() (*evaluation.Result, error)
+}
+
+// players are the policies to compare in v: models, and then baselines.
+func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, error) {
+	var all []player
+	seeds := evaluation.Seeds(c.Seed, c.Episodes)
+	for _, path := range c.Models {
+		f, err := models.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, player{name: ModelName(path, f.Meta.Algo, len(c.Models) == 1), kind: KindModel, play: func() (*evaluation.Result, error) {
+			m, err := ReadModelFor(path, v)
+			if err != nil {
+				return nil, err
+			}
+			r, err := evaluation.Play(ctx, v, m, seeds)
+			return r, errors.Join(err, m.Net.Close())
+		}})
+	}
+	for _, name := range c.baselineNames() {
+		kind := KindBaseline
+		if b, err := c.Spec.Baseline(name); err == nil && b.Oracle {
+			kind = KindOracle
+		}
+		all = append(all, player{name: name, kind: kind, optional: c.Baselines == nil, play: func() (*evaluation.Result, error) {
+			if f := follow(ctx, v, name, c.Seed); f != nil {
+				return evaluation.Play(ctx, f, f, seeds)
+			}
+			p, err := baseline.NewContext(ctx, v.(*envs.Vec), name, c.Seed)
+			if err != nil {
+				return nil, err
+			}
+			return evaluation.Play(ctx, v, p, seeds)
+		}})
+	}
+	return all, nil
+}
+
+// baselineNames are those given, or all, and random actions.
+func (c *CompareConfig) baselineNames() []string {
+	if c.Baselines != nil {
+		return c.Baselines
+	}
+	var names []string
+	for _, b := range c.Spec.Baselines {
+		names = append(names, b.Name)
+	}
+	if !slices.Contains(names, baseline.RandomName) {
+		names = append(names, baseline.RandomName)
+	}
+	return names
+}
+
+// ModelName names a model by its algorithm and its file, or its log folder if it is the best
+// of one; alone, or if its file has that name, it has the algorithm's name.
+func ModelName(path, algo string, alone bool) string {
+	if alone {
+		return algo
+	}
+	name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
+	if name == "best_model" {
+		name = filepath.Base(filepath.Dir(path))
+	}
+	if name == algo {
+		return algo
+	}
+	return algo + " " + name
+}
+
+// play adds the row of one policy.
+func (res *Comparison) play(p player) error {
+	r, err := p.play()
+	if err != nil {
+		return err
+	}
+	row := Row{Policy: p.name, Kind: p.kind, MeanReturn: tracking.Mean(r.Returns), Values: r.Returns}
+	for i, m := range res.Metrics {
+		values := r.Column(res.columns[i])
+		if row.Metrics == nil {
+			row.Metrics, row.Values = map[string]float64{}, values
+		}
+		row.Metrics[m.Column] = tracking.Mean(values)
+	}
+	e := tracking.StudentT(row.Values)
+	row.Mean, row.Low, row.High = e.Mean, e.Low, e.High
+	res.Rows = append(res.Rows, row)
+	return nil
+}
+
+// rank sorts the rows, finds the best baseline and takes the differences to it.
+func (res *Comparison) rank() {
+	sign := -1.0
+	if res.Lower {
+		sign = 1
+	}
+	slices.SortStableFunc(res.Rows, func(a, b Row) int { return cmp.Compare(sign*a.Mean, sign*b.Mean) })
+	i := slices.IndexFunc(res.Rows, func(r Row) bool { return r.Kind == KindBaseline })
+	if i < 0 {
+		return
+	}
+	best := res.Rows[i]
+	res.BestBaseline = best.Policy
+	var ofModels []float64
+	for k := range res.Rows {
+		row := &res.Rows[k]
+		if k == i {
+			continue
+		}
+		d := tracking.PairedDifference(row.Values, best.Values)
+		row.Difference = &Estimate{d.Mean, d.Low, d.High}
+		if row.Kind == KindModel {
+			res.Verdict = append(res.Verdict, res.judge(row, &best))
+			ofModels = append(ofModels, d.Mean)
+		}
+	}
+	if len(ofModels) > 1 {
+		e := tracking.StudentT(ofModels)
+		res.Models = &Estimate{e.Mean, e.Low, e.High}
+		res.Verdict = append(res.Verdict, fmt.Sprintf("%d models: mean difference to %s %+.2f, 95 %% interval over models %s",
+			len(ofModels), best.Policy, e.Mean, cli.Interval(e.Low, e.High)))
+	}
+}
+
+// judge says in words how a model compares with the best baseline. What has a sign has that of the
+// table: of the model's mean less the baseline's.
+func (res *Comparison) judge(row, best *Row) string {
+	d := *row.Difference
+	better, worse := d.Low > 0, d.High < 0
+	if res.Lower {
+		better, worse = worse, better
+	}
+	percent := 100 * d.Mean / math.Abs(best.Mean)
+	switch {
+	case better:
+		return fmt.Sprintf("%s is better than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, math.Abs(percent))
+	case worse:
+		return fmt.Sprintf("%s is worse than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, math.Abs(percent))
+	}
+	return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %+.2f %% is within its 95 %% interval", row.Policy, best.Policy, percent)
+}
+
+// Better says which direction of the metric is.
+func (res *Comparison) Better() string {
+	if res.Lower {
+		return "lower"
+	}
+	return "higher"
+}

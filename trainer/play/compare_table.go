@@ -1,0 +1,91 @@
+package play
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// table returns the comparison as a table.
+func (res *Comparison) table() *tracking.Table {
+	metrics := res.otherMetrics()
+	names := []string{"policy", ">mean " + res.Metric, ">95 % interval", ">difference to " + res.BestBaseline, ">95 % interval"}
+	for _, m := range metrics {
+		names = append(names, ">"+m)
+	}
+	if res.Metric != "return" {
+		names = append(names, ">return")
+	}
+	t := tracking.NewTable(names...)
+	for _, r := range res.Rows {
+		name := r.Policy
+		if r.Kind == KindOracle {
+			name += " (oracle)"
+		}
+		cells := []string{name, cli.Number(r.Mean), cli.Interval(r.Low, r.High), "", ""}
+		if r.Difference != nil {
+			cells[3], cells[4] = fmt.Sprintf("%+.2f", r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High)
+		}
+		for _, m := range metrics {
+			cells = append(cells, cli.Number(r.Metrics[m]))
+		}
+		if res.Metric != "return" {
+			cells = append(cells, cli.Number(r.MeanReturn))
+		}
+		t.Append(cells...)
+	}
+	return t
+}
+
+// otherMetrics returns the names of the metrics after the first.
+func (res *Comparison) otherMetrics() []string {
+	var names []string
+	for i, m := range res.Metrics {
+		if i > 0 {
+			names = append(names, m.Column)
+		}
+	}
+	return names
+}
+
+func (res *Comparison) print(w io.Writer) error {
+	where := ""
+	if len(res.URLs) > 0 {
+		where = fmt.Sprintf(" over %v", res.URLs)
+	}
+	fmt.Fprintf(w, "\n%s%s, %s, %s is better\n\n", res.Env, where, res.played, res.Better())
+	if err := res.table().WriteText(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, v := range res.Verdict {
+		fmt.Fprintln(w, v)
+	}
+	for _, l := range res.LeftOut {
+		fmt.Fprintln(w, "left out:", l)
+	}
+	if len(res.NotPlayed) > 0 {
+		fmt.Fprintln(w, "not played, because of an interrupt:", strings.Join(res.NotPlayed, ", "))
+	}
+	return nil
+}
+
+// hopeless is how many times as far from the best as the median a policy must be to be left
+// out of the plot, which it would flatten.
+const hopeless = 8
+
+// draw writes the comparison as a plot.
+func (res *Comparison) draw(path string) error {
+	bound := hopeless * math.Abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
+	var bars []tracking.Bar
+	for _, r := range res.Rows {
+		if math.Abs(r.Mean-res.Rows[0].Mean) <= bound || r.Kind == KindModel {
+			bars = append(bars, tracking.Bar{Name: r.Policy, Mean: r.Mean, Low: r.Low, High: r.High, Highlight: r.Kind == KindModel})
+		}
+	}
+	return tracking.Bars(path, res.Env+", "+res.played, res.Metric, bars)
+}

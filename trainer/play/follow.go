@@ -1,0 +1,55 @@
+package play
+
+import (
+	"context"
+
+	"github.com/kubernasium/kubernasium/agents"
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// follower is environments on servers that a baseline plays there, which is its policy. A step
+// names the baseline, which may choose more than its actions say.
+type follower struct {
+	envs.VecEnv
+	ctx   context.Context // of the requests of Act, whose interface has none
+	rules interface {
+		Act(ctx context.Context, actions []float32) error
+		Step(ctx context.Context) (*envs.Batch, error)
+	}
+}
+
+var _ agents.Policy = (*follower)(nil)
+
+// Follow returns v as the environments of a follower if it is on servers and a baseline is to
+// play, and else as it is.
+func (c *Config) Follow(ctx context.Context, v envs.VecEnv) envs.VecEnv {
+	if c.Model != "" {
+		return v
+	}
+	if f := follow(ctx, v, c.Baseline, c.Seed); f != nil {
+		return f
+	}
+	return v
+}
+
+// follow returns v as the environments of a follower of the baseline, or nil if v is in this process.
+func follow(ctx context.Context, v envs.VecEnv, name string, seed uint64) *follower {
+	f := &follower{VecEnv: v, ctx: ctx}
+	switch v := v.(type) {
+	case *client.VecEnv:
+		f.rules = v.Baseline(name, seed)
+	case *client.Joined:
+		f.rules = v.Baseline(name, seed)
+	default:
+		return nil
+	}
+	return f
+}
+
+func (f *follower) Act(_ *envs.Batch, actions []float32) error { return f.rules.Act(f.ctx, actions) }
+
+// Step takes the baseline's step, whose actions are those that Act has written.
+func (f *follower) Step(ctx context.Context, _ []float32) (*envs.Batch, error) {
+	return f.rules.Step(ctx)
+}

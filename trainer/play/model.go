@@ -1,0 +1,104 @@
+package play
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// Model is a trained policy from a file.
+type Model struct {
+	Path string
+	Meta models.Checkpoint
+	agents.Policy
+	Net Network
+}
+
+// ReadModel reads the policy at path.
+func ReadModel(path string) (*Model, error) {
+	return loadModel(path, func(*models.File) error { return nil })
+}
+
+// ReadModelFor reads the policy at path for the environments of v. One over nodes may have been
+// trained with another number of them.
+func ReadModelFor(path string, v envs.VecEnv) (*Model, error) {
+	obs, act := v.Spaces()
+	return ReadModelOf(path, v.Spec().ID, obs, act)
+}
+
+// ReadModelOf reads the policy at path for an environment with these spaces, or for its twin.
+func ReadModelOf(path, env string, obs, act space.Space) (*Model, error) {
+	return loadModel(path, func(f *models.File) error {
+		want, err := agents.EnvInfo{ID: env, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
+		if err != nil {
+			return err
+		}
+		if SimulatedID(f.Meta.Env) == SimulatedID(env) {
+			want.Env = f.Meta.Env
+		}
+		mismatch := f.Meta.Match(want)
+		if mismatch == nil || f.Meta.Spec.Nodes == nil || f.Meta.Env != want.Env {
+			return mismatch
+		}
+		if f.Meta.Spec, err = policies.Rebind(f.Meta.Spec, obs, act); err != nil {
+			return errors.Join(mismatch, err)
+		}
+		f.Meta.ObservationSpace, f.Meta.ActionSpace = want.ObservationSpace, want.ActionSpace
+		return nil
+	})
+}
+
+// loadModel reads the policy at path, whose description adapt may check and change.
+func loadModel(path string, adapt func(f *models.File) error) (*Model, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Path: path}
+	if err := m.load(f, adapt); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+func (m *Model) load(f models.File, adapt func(f *models.File) error) error {
+	newPolicy, err := algorithms.PolicyReader(f.Meta.Algo)
+	if err != nil {
+		return err
+	}
+	if err := adapt(&f); err != nil {
+		return err
+	}
+	net, err := NewNetwork(EngineFused, f.Meta.Spec, nil)
+	if err != nil {
+		return err
+	}
+	if err := f.Params(net.Params()); err != nil {
+		return errors.Join(err, net.Close())
+	}
+	policy, err := newPolicy(net, f)
+	if err != nil {
+		return errors.Join(err, net.Close())
+	}
+	m.Meta, m.Policy, m.Net = f.Meta, policy, net
+	return nil
+}
+
+// EnvKwargs returns the options of the environment that the model was trained in.
+func (m *Model) EnvKwargs() (map[string]any, error) {
+	if len(m.Meta.EnvKwargs) == 0 {
+		return nil, nil
+	}
+	var kwargs map[string]any
+	if err := json.Unmarshal(m.Meta.EnvKwargs, &kwargs); err != nil {
+		return nil, fmt.Errorf("%s: options of the environment: %w", m.Path, err)
+	}
+	return kwargs, nil
+}

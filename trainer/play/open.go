@@ -1,0 +1,82 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// TokenVariable names the environment variable with the bearer token of the servers.
+const TokenVariable = "KUBERNASIUM_TOKEN"
+
+// Lookup returns the environment of that id: as it is registered here or, if it is not and
+// there are urls, as the first server has it.
+func Lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
+	spec, err := envs.Lookup(id)
+	if err == nil || len(urls) == 0 {
+		return spec, err
+	}
+	v, err := client.Dial(ctx, urls[0], id, 1, client.Options{Token: os.Getenv(TokenVariable)})
+	if err != nil {
+		return nil, err
+	}
+	return v.Spec(), v.Close()
+}
+
+// warned are the notes that were logged.
+var warned sync.Map
+
+// WarnOnce logs what is to be known of data, each note once in a process.
+func WarnOnce(notes []string) {
+	for _, note := range notes {
+		if _, again := warned.LoadOrStore(note, true); !again {
+			slog.Warn(note)
+		}
+	}
+}
+
+// OpenEnvs makes n environments in this process or, with urls, on those servers, as one vector
+// of which each server has an equal part.
+func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
+	if len(urls) == 0 {
+		v, err := envs.NewVec(spec, n, opts)
+		if err != nil {
+			return nil, err // not v, which is a nil *Vec and would be no nil VecEnv
+		}
+		WarnOnce(v.Notes())
+		return v, nil
+	}
+	if n < len(urls) {
+		return nil, fmt.Errorf("%d environments for %d servers, want at least one for each", n, len(urls))
+	}
+	var parts []*client.VecEnv
+	closeParts := func(err error) error {
+		for _, p := range parts {
+			err = errors.Join(err, p.Close())
+		}
+		return err
+	}
+	for k, url := range urls {
+		p, err := client.Dial(ctx, url, spec.ID, (k+1)*n/len(urls)-k*n/len(urls), client.Options{
+			Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(TokenVariable), Name: "kubernasium-trainer",
+		})
+		if err != nil {
+			return nil, closeParts(err)
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	j, err := client.Join(parts...)
+	if err != nil {
+		return nil, closeParts(err)
+	}
+	return j, nil
+}

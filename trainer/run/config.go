@@ -1,0 +1,38 @@
+package run
+
+// CurvePoints is how many points a learning curve has.
+const CurvePoints = 20
+
+// Config are the arguments of a training.
+type Config struct {
+	Algo, Env     string
+	Engine        string
+	Params        Hyperparams
+	EnvKwargs     map[string]any
+	EvalEnvKwargs map[string]any
+	Seed          uint64
+	EvalFreq      int // environment steps between evaluations; 0 is never
+	EvalEpisodes  int
+	SaveFreq      int // environment steps between checkpoints; 0 is never
+	LogFolder     string
+	Resume        string
+	Imitate       Imitation
+	WarmStart     WarmStart
+	Transitions   string   // file of recorded transitions to start from; empty: none
+	URLs          []string // of servers to play on; nil is in this process
+	Quiet         bool     // no progress bar
+	Scroll        bool     // print each row of the logs
+	Threshold     *float64 // mean return of an evaluation at which the training stops; nil is none
+	Command       string   // as the user gave it, for args.yml
+	Folder        string   // of this training; empty makes a new one below logFolder
+	StopAt        int      // timesteps at which to stop short of n_timesteps; 0 is never
+	Bar           progress // to report to; nil makes one
+	changes       []string // of options that a resumed training has otherwise
+}
+
+// progress is told how far a training is.
+type progress interface {
+	Update(step int64)
+	Episode(ret float64)
+	Close() error
+}

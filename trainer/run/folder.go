@@ -1,0 +1,268 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/agents/replay"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// The layout of a log folder is RL Zoo's: <log-folder>/<algo>/<env>_<k>/, with the best and
+// the last model, checkpoints, and the logs of package tracking.
+
+// EnvName is the id of an environment as a file name.
+func EnvName(id string) string { return strings.ReplaceAll(id, "/", "-") }
+
+func (r *Run) path(name string) string { return filepath.Join(r.Folder, name) }
+
+func (r *Run) BestModel() string { return r.path("best_model.safetensors") }
+
+func (r *Run) finalModel() string { return r.path(EnvName(r.spec.ID) + ".safetensors") }
+
+func (r *Run) checkpointPath(step int) string {
+	return r.path(fmt.Sprintf("rl_model_%d_steps.safetensors", step))
+}
+
+// Tensors that the trainer adds to the learner's in a checkpoint, to resume.
+const (
+	envsTensor    = models.StatePrefix + "envs"
+	returnsTensor = models.StatePrefix + "ep_returns"
+	lengthsTensor = models.StatePrefix + "ep_lengths"
+)
+
+// openFolder makes a new log folder, or opens that of the checkpoint.
+func (r *Run) openFolder(ctx context.Context) error {
+	if r.Resume != "" {
+		r.Folder = filepath.Dir(r.Resume)
+		return r.openResumed()
+	}
+	var err error
+	if r.Folder == "" {
+		r.Folder, err = NewFolder(filepath.Join(r.LogFolder, r.Algo), EnvName(r.spec.ID))
+	} else {
+		err = os.MkdirAll(r.Folder, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	if r.logs, err = createLogs(r.Folder, r.spec.ID); err != nil {
+		return err
+	}
+	return r.writeConfig(r.Folder, nil, 0)
+}
+
+// openResumed brings the learner, the logs and the files of the folder to the checkpoint.
+func (r *Run) openResumed() error {
+	f, err := models.ReadFile(r.Resume)
+	if err != nil {
+		return err
+	}
+	if err := r.checkReplayBuffer(f); err != nil {
+		return err
+	}
+	var buf bytes.Buffer
+	if err := models.Write(&buf, f); err != nil {
+		return err
+	}
+	if err := r.Learner.Load(&buf); err != nil {
+		return fmt.Errorf("resume %s: %w", r.Resume, err)
+	}
+	r.First, r.saved = r.Learner.NumTimesteps(), r.Resume
+	if r.best, r.Curve, err = readEvaluations(r.path("evaluations.csv"), r.First); err != nil {
+		return err
+	}
+	if _, ok := r.v.(snapshotter); !ok {
+		r.inexact = true
+		r.warn("resume %s: on servers new episodes begin, and the result is not that of an uninterrupted training", r.Resume)
+	}
+	for _, c := range r.changes {
+		r.warn("resume %s: %s", r.Resume, c)
+	}
+	if err := r.supersede(); err != nil {
+		return err
+	}
+	r.solved = r.Threshold != nil && r.best >= *r.Threshold
+	if r.logs, err = resumeLogs(r.Folder, r.spec.ID, int64(r.First)); err != nil {
+		return err
+	}
+	return r.writeConfig(r.Folder, nil, r.First)
+}
+
+// NewFolder makes parent/<name>_<k> for the least k from 1 on that is not there.
+func NewFolder(parent, name string) (string, error) {
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	for k := 1; ; k++ {
+		dir := filepath.Join(parent, fmt.Sprintf("%s_%d", name, k))
+		if err := os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrExist) {
+			return dir, err
+		}
+	}
+}
+
+// save writes a checkpoint that holds the learner, the environments and the running means.
+func (r *Run) save(path string) error {
+	if err := r.write(path, r.Learner.Save); err != nil {
+		return err
+	}
+	r.saved = path
+	return nil
+}
+
+// saveBest writes the best model. It is to be played, so that it has no replay buffer.
+func (r *Run) saveBest() error {
+	if l, ok := r.Learner.Learner.(interface{ SaveWithoutReplayBuffer(io.Writer) error }); ok {
+		return r.write(r.BestModel(), l.SaveWithoutReplayBuffer)
+	}
+	return r.save(r.BestModel())
+}
+
+// write writes the file that save gives, with what the training itself needs to resume.
+func (r *Run) write(path string, save func(io.Writer) error) error {
+	var buf bytes.Buffer
+	if err := save(&buf); err != nil {
+		return err
+	}
+	f, err := models.Read(&buf)
+	if err != nil {
+		return err
+	}
+	if err := checkParams(f, r.Learner.NumTimesteps()); err != nil {
+		return err
+	}
+	if v, ok := r.v.(snapshotter); ok {
+		snapshot, err := v.Snapshot()
+		if err != nil {
+			return err
+		}
+		f.Put(safetensors.Tensor{Name: envsTensor, Shape: []int{len(snapshot)}, Data: snapshot})
+	}
+	f.Put(
+		safetensors.Tensor{Name: returnsTensor, Shape: []int{len(r.Episodes.returns)}, Data: r.Episodes.returns},
+		safetensors.Tensor{Name: lengthsTensor, Shape: []int{len(r.Episodes.lengths)}, Data: r.Episodes.lengths},
+	)
+	if err := r.putTraining(&f); err != nil {
+		return err
+	}
+	if err := models.WriteFile(path, f); err != nil {
+		return err
+	}
+	if size := replay.CompressedBytes(f); size > 0 && !r.toldBuffer {
+		r.toldBuffer = true
+		r.say("%s: its replay buffer takes %.1f MB; --params checkpoint_replay_buffer:false leaves it out, and then no resumed training is exact", path, float64(size)/1e6)
+	}
+	return nil
+}
+
+// say prints a line where there is a progress bar, above it.
+func (r *Run) say(format string, args ...any) {
+	if !r.Quiet {
+		r.warn(format, args...)
+	}
+}
+
+// checkParams reports a parameter that is not finite: such a model would only replace a good
+// one.
+func checkParams(f models.File, step int) error {
+	for _, t := range f.Tensors {
+		if strings.HasPrefix(t.Name, models.StatePrefix) || strings.HasPrefix(t.Name, models.OptimizerPrefix) {
+			continue
+		}
+		values, _ := t.Data.([]float32) // as all parameters are
+		for i, x := range values {
+			if x-x != 0 {
+				return fmt.Errorf("parameter %s is %v at index %d after %d timesteps: not saved", t.Name, x, i, step)
+			}
+		}
+	}
+	return nil
+}
+
+// restore brings environments and running means to where the checkpoint left them.
+// Environments on a server begin new episodes instead.
+func (r *Run) restore(ctx context.Context) (*envs.Batch, error) {
+	f, err := models.ReadFile(r.Resume)
+	if err != nil {
+		return nil, err
+	}
+	if r.Episodes.returns, err = tensor[float64](f, returnsTensor); err != nil {
+		return nil, err
+	}
+	if r.Episodes.lengths, err = tensor[int64](f, lengthsTensor); err != nil {
+		return nil, err
+	}
+	v, ok := r.v.(snapshotter)
+	if !ok {
+		seed := r.Seed + uint64(r.First) // not the episodes that were played already
+		return r.v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	}
+	snapshot, err := tensor[uint8](f, envsTensor)
+	if err != nil {
+		return nil, fmt.Errorf("resume %s, which was trained on a server: give it with --url: %w", r.Resume, err)
+	}
+	return v.Restore(ctx, snapshot)
+}
+
+func tensor[T safetensors.Element](f models.File, name string) ([]T, error) {
+	t, err := f.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	return safetensors.As[T](t)
+}
+
+// finish saves the last model, unless it was resumed from and nothing came after it.
+func (r *Run) finish() error {
+	if r.Resume == r.finalModel() && r.Learner.NumTimesteps() == r.First {
+		return nil
+	}
+	return r.save(r.finalModel())
+}
+
+// windowSize is the number of episodes over which the training's means are taken, as in
+// Stable-Baselines3.
+const windowSize = 100
+
+// Window holds the last episodes.
+type Window struct {
+	returns []float64
+	lengths []int64
+}
+
+func (w *Window) add(ret float64, length int64) {
+	w.returns, w.lengths = append(w.returns, ret), append(w.lengths, length)
+	if len(w.returns) > windowSize {
+		w.returns, w.lengths = w.returns[1:], w.lengths[1:]
+	}
+}
+
+func (w *Window) Means() (ret, length float64, ok bool) {
+	if len(w.returns) == 0 {
+		return 0, 0, false
+	}
+	for _, l := range w.lengths {
+		length += float64(l) / float64(len(w.lengths))
+	}
+	return tracking.Mean(w.returns), length, true
+}
+
+// snapshotter is a vector whose moment can be saved, so that a training can be resumed
+// exactly: one of this process.
+type snapshotter interface {
+	Snapshot() ([]byte, error)
+	Restore(ctx context.Context, data []byte) (*envs.Batch, error)
+}
+
+var _ snapshotter = (*envs.Vec)(nil)

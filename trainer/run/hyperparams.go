@@ -1,0 +1,227 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/hyperparams"
+)
+
+// Hyperparams are the settings of a training: how many environments and steps, and the
+// algorithm's own.
+type Hyperparams struct {
+	NEnvs      int
+	NTimesteps int
+	Config     algorithms.Config
+}
+
+// ReadHyperparams returns the settings for an algorithm and an environment: the algorithm's
+// defaults, then those tuned for the environment or, if conf is given, those of that file or
+// published source in their place, then params.
+func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams, error) {
+	a, err := algorithms.Get(algo)
+	if err != nil {
+		return Hyperparams{}, err
+	}
+	h := Hyperparams{NEnvs: 1, NTimesteps: 1_000_000, Config: a.Defaults()}
+	layer, err := Configuration(algo, env, conf)
+	if err != nil {
+		return h, err
+	}
+	if err := checkNormalize(a, cli.MergeKwargs(layer, params)); err != nil {
+		return h, err
+	}
+	if layer, err = expandZoo(layer); err != nil {
+		return h, inFile(conf, err)
+	}
+	if params, err = expandZoo(params); err != nil {
+		return h, err
+	}
+	err = h.set(cli.MergeKwargs(layer, params))
+	return h, err
+}
+
+// inFile names the file of the error's hyperparameters, if it is not the tuned one.
+func inFile(conf string, err error) error {
+	if conf == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", conf, err)
+}
+
+// set sets the hyperparameters that are named; an unknown name is an error.
+func (h *Hyperparams) set(values map[string]any) (err error) {
+	all := maps.Clone(values)
+	for name, field := range map[string]*int{"n_envs": &h.NEnvs, "n_timesteps": &h.NTimesteps} {
+		if v, ok := all[name]; ok {
+			if *field, err = WholeNumber(name, v); err != nil {
+				return err
+			}
+			delete(all, name)
+		}
+	}
+	return decodeStrict(all, h.Config)
+}
+
+// Values returns all hyperparameters by their names, which set takes.
+func (h Hyperparams) Values() (map[string]any, error) {
+	text, err := json.Marshal(h.Config)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	for name, v := range all {
+		if x, ok := v.(float64); ok && x == float64(int(x)) {
+			all[name] = int(x) // 1000000, and not 1e+06
+		}
+	}
+	all["n_envs"], all["n_timesteps"] = h.NEnvs, h.NTimesteps
+	return all, nil
+}
+
+// Configuration returns the hyperparameters of an environment in a file of RL Zoo's form, a map
+// from ids to hyperparameters, or those of a config.yml. conf is the path of one, or the source of
+// one that is shipped; without it, it is the tuned one, which need not have the environment.
+func Configuration(algo, env, conf string) (map[string]any, error) {
+	a, err := algorithms.Get(algo)
+	if err != nil {
+		return nil, err
+	}
+	name := path.Join("hyperparams", conf, algo+".yml")
+	text, err := hyperparams.Files.ReadFile(path.Join(conf, algo+".yml"))
+	if err != nil { // a source has no path's characters, and a file of that name is ./<name>
+		name = conf
+		text, err = os.ReadFile(conf)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hyperparameters of %s: %w; want a file%s", algo, err, sources(algo))
+	}
+	all, err := parseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	names := FieldNames(a.Defaults())
+	for key := range all {
+		if slices.Contains(names, key) { // and no id of an environment
+			return all, nil
+		}
+	}
+	values, ok := all[env]
+	if !ok { // RL Zoo's name of the environment has no namespace
+		values, ok = all[path.Base(env)]
+	}
+	if !ok && conf != "" {
+		return nil, fmt.Errorf("%s has no hyperparameters for %s; it has %s", name, env, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	if !ok {
+		return nil, nil
+	}
+	m, ok := values.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: %s has %v, want hyperparameters by their names", name, env, values)
+	}
+	return m, nil
+}
+
+// orderedDict is the tag of the map in a config.yml of RL Zoo: a list that holds the list of its
+// pairs.
+const orderedDict = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
+
+// parseConfig reads a map of YAML.
+func parseConfig(text []byte) (map[string]any, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	if len(root.Content) == 1 && root.Content[0].LongTag() == orderedDict {
+		var lists [][][]any
+		if err := root.Content[0].Decode(&lists); err != nil {
+			return nil, err
+		}
+		all := map[string]any{}
+		for _, pairs := range lists {
+			for _, pair := range pairs {
+				if len(pair) != 2 {
+					return nil, fmt.Errorf("%v in an OrderedDict, want a pair", pair)
+				}
+				all[fmt.Sprint(pair[0])] = pair[1]
+			}
+		}
+		return all, nil
+	}
+	var all map[string]any
+	err := root.Decode(&all)
+	return all, err
+}
+
+// sources names the published configurations of an algorithm.
+func sources(algo string) string {
+	files, err := fs.Glob(hyperparams.Files, "*/"+algo+".yml")
+	if err != nil {
+		panic(err) // the pattern is malformed
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	for i, f := range files {
+		files[i] = path.Base(path.Dir(f))
+	}
+	return ", or one of " + strings.Join(files, ", ")
+}
+
+func WholeNumber(name string, v any) (int, error) {
+	switch x := v.(type) {
+	case int:
+		return x, nil
+	case float64: // 1e5
+		if x == float64(int(x)) {
+			return int(x), nil
+		}
+	}
+	return 0, fmt.Errorf("hyperparameter %s is %v, want a whole number", name, v)
+}
+
+// decodeStrict sets the fields of cfg by their JSON names; an unknown name is an error.
+func decodeStrict(values map[string]any, cfg any) error {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(cfg); err != nil {
+		return fmt.Errorf("hyperparameters: %w; the names are %s", err, strings.Join(FieldNames(cfg), ", "))
+	}
+	return nil
+}
+
+func FieldNames(cfg any) []string {
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil
+	}
+	names := []string{"n_envs", "n_timesteps"}
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,106 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/agents/imitation"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/trainer/play"
+)
+
+// imitateSeed separates the episodes that a baseline demonstrates from those of training, of
+// evaluations and of comparisons.
+const imitateSeed = 500_000_000
+
+// Imitation are the arguments of an imitation before the training.
+type Imitation struct {
+	Baseline      string // or the file of a model; empty: none
+	Steps, Epochs int
+	Rate          string // of the gradient steps, in RL Zoo's form; empty: the learner's
+}
+
+func (c Imitation) Check(spec *envs.Spec, urls []string) error {
+	if c.Baseline == "" {
+		return nil
+	}
+	if len(urls) > 0 && !c.model() {
+		return errors.New("a baseline is imitated in this process, from the true state: --imitate goes without --url")
+	}
+	if c.Steps < 1 || c.Epochs < 1 {
+		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d: want at least 1 of each", c.Steps, c.Epochs)
+	}
+	if _, err := c.schedule(); err != nil {
+		return err
+	}
+	if c.model() {
+		return nil // is read for the environments that it is to play
+	}
+	_, err := spec.Baseline(c.Baseline)
+	return err
+}
+
+// schedule returns the learning rate, zero for the learner's.
+func (c Imitation) schedule() (s agents.Schedule, err error) {
+	if c.Rate == "" {
+		return s, nil
+	}
+	if err = s.UnmarshalText([]byte(c.Rate)); err == nil && s.Initial <= 0 {
+		err = fmt.Errorf("%q, want above 0", c.Rate)
+	}
+	if err != nil {
+		return s, fmt.Errorf("--imitate-learning-rate: %w", err)
+	}
+	return s, nil
+}
+
+// model reports whether a model is to be imitated.
+func (c Imitation) model() bool { return strings.HasSuffix(c.Baseline, modelSuffix) }
+
+// modelSuffix is what names of model files end in.
+const modelSuffix = ".safetensors"
+
+// teacher returns what is to be imitated, and what releases it.
+func (r *Run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
+	if r.Imitate.model() {
+		m, err := play.ReadModelFor(r.Imitate.Baseline, v)
+		if err != nil {
+			return nil, nil, err
+		}
+		return m, m.Net.Close, nil
+	}
+	p, err := baseline.New(v, r.Imitate.Baseline, r.Seed)
+	return p, func() error { return nil }, err
+}
+
+// imitateTeacher lets the learner imitate the baseline or model, in environments that are made for it.
+func (r *Run) imitateTeacher(ctx context.Context) error {
+	v, err := envs.NewVec(r.spec, r.Params.NEnvs, envs.VecOptions{Options: r.EnvKwargs, Autoreset: envs.SameStep})
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	teacher, release, err := r.teacher(v)
+	if err != nil {
+		return err
+	}
+	defer release()
+	rate, err := r.Imitate.schedule()
+	if err != nil {
+		return err
+	}
+	m, err := r.Learner.Imitate(ctx, imitation.Demonstration{
+		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: imitateSeed + r.Seed, LearningRate: rate,
+	})
+	if err != nil {
+		return fmt.Errorf("imitate %s: %w", r.Imitate.Baseline, err)
+	}
+	if !r.Quiet {
+		fmt.Fprintf(r.out, "imitated %s for %d steps: the same action in %.1f %% of them\n", r.Imitate.Baseline, r.Imitate.Steps, 100*m["imitation/accuracy"])
+	}
+	return r.logs.write(0, m, nil)
+}

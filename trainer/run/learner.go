@@ -1,0 +1,45 @@
+package run
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/play"
+)
+
+// Learner is a learner and its networks.
+type Learner struct {
+	algorithms.Learner
+	Nets []play.Network
+}
+
+// Close releases the networks.
+func (l *Learner) Close() error {
+	var err error
+	for _, n := range l.Nets {
+		err = errors.Join(err, n.Close())
+	}
+	return err
+}
+
+// NewLearner makes the learner of an algorithm with fresh weights.
+func NewLearner(algo string, h Hyperparams, env agents.EnvInfo, engine string, seed uint64) (*Learner, error) {
+	a, err := algorithms.Get(algo)
+	if err != nil {
+		return nil, err
+	}
+	l := &Learner{}
+	l.Learner, err = a.New(h.Config, h.NTimesteps, env, func(spec models.Spec) (models.Network, error) {
+		n, err := play.NewNetwork(engine, spec, rand.New(pcg.New(seed^play.NetworkStream)))
+		if err != nil {
+			return nil, err
+		}
+		l.Nets = append(l.Nets, n)
+		return n, nil
+	}, seed)
+	return l, err
+}

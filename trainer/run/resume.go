@@ -1,0 +1,358 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/agents/replay"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+)
+
+// A resumed training has the settings and hyperparameters of its checkpoint. Those that make it what
+// it is stay: a flag that gives others is an error. The others may change, which args.yml and
+// config.yml record.
+
+// changeable are the hyperparameters that a resumed training may change: no state of a learner
+// depends on them.
+var changeable = []string{
+	"n_timesteps", "learning_rate", "clip_range", "clip_range_vf", "target_kl", "ent_coef", "vf_coef", "max_grad_norm", "n_epochs", "batch_size",
+	"gradient_steps", "exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "exploration_decay", "checkpoint_replay_buffer",
+}
+
+// LoadCheckpoint makes c the training of the checkpoint c.resume, a file or, in a folder, the newest, with
+// the changes that flags ask for. conf and given are the hyperparameters that they give. Of a folder of
+// several trainings it returns their seeds.
+func (c *Config) LoadCheckpoint(flags *pflag.FlagSet, conf string, given map[string]any) (seeds []uint64, err error) {
+	path := c.Resume
+	defer func() {
+		if err != nil && !strings.Contains(err.Error(), path) {
+			err = fmt.Errorf("resume %s: %w", path, err)
+		}
+	}()
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkLogFolder(flags); err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		if seeds, err = c.takeUpSeeds(flags, conf, given); err != nil || seeds != nil {
+			return seeds, err
+		}
+		a, err := ReadArgs(path)
+		if err != nil {
+			return nil, err
+		}
+		if c.Resume, err = newestCheckpoint(path, a.Env); err != nil {
+			return nil, err
+		}
+		if c.Resume == "" {
+			return nil, errors.New("the folder has no checkpoint: train again")
+		}
+	}
+	f, err := models.ReadFile(c.Resume)
+	if err != nil {
+		return nil, err
+	}
+	s, h, err := c.trainingOf(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.adopt(flags, s, h, conf, given); err != nil {
+		return nil, err
+	}
+	if flags.Changed("n-timesteps") && int64(c.Params.NTimesteps) < f.Meta.Timesteps {
+		return nil, fmt.Errorf("--n-timesteps %d, but the checkpoint has %d timesteps already", c.Params.NTimesteps, f.Meta.Timesteps)
+	}
+	return nil, nil
+}
+
+// takeUpSeeds does takeUp's work for a folder of several trainings, and returns no seeds for another.
+func (c *Config) takeUpSeeds(flags *pflag.FlagSet, conf string, given map[string]any) ([]uint64, error) {
+	a, err := ReadArgs(c.Resume)
+	if err != nil {
+		return nil, fmt.Errorf("%w: want a checkpoint, or the folder of a training", err)
+	}
+	if len(a.Seeds) == 0 {
+		return nil, nil
+	}
+	h, err := ReadHyperparams(a.Algo, a.Env, filepath.Join(c.Resume, "config.yml"), nil)
+	if err != nil {
+		return nil, err
+	}
+	begun := h.NTimesteps
+	if err := c.adopt(flags, a.Settings, h, conf, given); err != nil {
+		return nil, err
+	}
+	if c.Params.NTimesteps < begun {
+		return nil, fmt.Errorf("--n-timesteps %d, want at least the %d that the trainings were begun with", c.Params.NTimesteps, begun)
+	}
+	return a.Seeds, nil
+}
+
+// checkLogFolder refuses a --log-folder in which the checkpoint does not lie: a resumed training
+// writes to its checkpoint's folder.
+func (c *Config) checkLogFolder(flags *pflag.FlagSet) error {
+	if !flags.Changed("log-folder") {
+		return nil
+	}
+	root, err := filepath.Abs(c.LogFolder)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(c.Resume)
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(root, path); err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return fmt.Errorf("--log-folder %s: a resumed training writes to the folder of its checkpoint: leave it out", c.LogFolder)
+	}
+	return nil
+}
+
+// adopt takes over settings and hyperparameters, with the changes that flags ask for.
+func (c *Config) adopt(flags *pflag.FlagSet, s Settings, h Hyperparams, conf string, given map[string]any) error {
+	if flags.Changed("env") { // which may be short for the id
+		spec, err := envs.Lookup(c.Env)
+		if err != nil {
+			return err
+		}
+		c.Env = spec.ID
+	}
+	asked := c.settings()
+	asked.Imitate, asked.ImitateSteps, asked.ImitateEpochs, asked.ImitateLearningRate = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs, c.Imitate.Rate
+	asked.WarmStartSteps = c.WarmStart.Steps
+	for _, o := range []struct {
+		flag        string
+		asked, kept any
+	}{
+		{"algo", asked.Algo, s.Algo}, {"env", asked.Env, s.Env}, {"seed", asked.Seed, s.Seed},
+		{"env-kwargs", asked.EnvKwargs, s.EnvKwargs}, {"eval-env-kwargs", asked.EvalEnvKwargs, s.EvalEnvKwargs}, {"eval-episodes", asked.EvalEpisodes, s.EvalEpisodes},
+		{"imitate", asked.Imitate, s.Imitate}, {"imitate-steps", asked.ImitateSteps, s.ImitateSteps}, {"imitate-epochs", asked.ImitateEpochs, s.ImitateEpochs},
+		{"imitate-learning-rate", asked.ImitateLearningRate, s.ImitateLearningRate},
+		{"warm-start", asked.WarmStart, s.WarmStart}, {"warm-start-steps", asked.WarmStartSteps, s.WarmStartSteps}, {"transitions", asked.Transitions, s.Transitions},
+	} {
+		if flags.Changed(o.flag) && !within(o.asked, o.kept) {
+			return fmt.Errorf("%w: --%s %s, but the training began with %s, which a resumed one keeps: leave it out, or start another training",
+				models.ErrMismatch, o.flag, asJSON(o.asked), asJSON(o.kept))
+		}
+	}
+	was := s
+	for flag, take := range map[string]func(){
+		"engine":           func() { s.Engine = asked.Engine },
+		"eval-freq":        func() { s.EvalFreq = asked.EvalFreq },
+		"save-freq":        func() { s.SaveFreq = asked.SaveFreq },
+		"reward-threshold": func() { s.RewardThreshold = asked.RewardThreshold },
+	} {
+		if flags.Changed(flag) {
+			take()
+		}
+	}
+	c.changes = nil
+	for _, o := range []struct {
+		what     string
+		was, now any
+	}{
+		{"engine", was.Engine, s.Engine}, {"eval_freq", was.EvalFreq, s.EvalFreq}, {"save_freq", was.SaveFreq, s.SaveFreq},
+		{"reward_threshold", was.RewardThreshold, s.RewardThreshold},
+	} {
+		c.change(o.what, o.was, o.now)
+	}
+	c.use(s)
+	return c.adoptParams(h, conf, given)
+}
+
+// change notes that a resumed training has another value of an option.
+func (c *Config) change(what string, was, now any) {
+	if a, b := asJSON(was), asJSON(now); a != b {
+		c.changes = append(c.changes, fmt.Sprintf("%s is %s, was %s", what, b, a))
+	}
+}
+
+// adoptParams takes over the hyperparameters, with the changes of a file and of flags.
+func (c *Config) adoptParams(h Hyperparams, conf string, given map[string]any) error {
+	was, err := h.Values()
+	if err != nil {
+		return err
+	}
+	algo, err := algorithms.Get(c.Algo)
+	if err != nil {
+		return err
+	}
+	asked := map[string]any{}
+	if conf != "" {
+		layer, err := Configuration(c.Algo, c.Env, conf)
+		if err != nil {
+			return err
+		}
+		if asked, err = expandZoo(layer); err != nil {
+			return inFile(conf, err)
+		}
+	}
+	if given, err = expandZoo(given); err != nil {
+		return err
+	}
+	c.Params = Hyperparams{Config: algo.Defaults()}
+	if err := c.Params.set(was); err != nil {
+		return err
+	}
+	if err := c.Params.set(cli.MergeKwargs(asked, given)); err != nil {
+		return err
+	}
+	now, err := c.Params.Values()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if !slices.Contains(changeable, name) && asJSON(was[name]) != asJSON(now[name]) {
+			return fmt.Errorf("%w: %s is %s, but the training began with %s, which a resumed one keeps: leave it out, or start another training; what may change is %s",
+				models.ErrMismatch, name, asJSON(now[name]), asJSON(was[name]), strings.Join(changeable, ", "))
+		}
+		c.change(name, was[name], now[name])
+	}
+	return nil
+}
+
+// within reports whether a value is the one kept, or a map has only entries of it.
+func within(asked, kept any) bool {
+	m, ok := asked.(map[string]any)
+	if !ok {
+		return asJSON(asked) == asJSON(kept)
+	}
+	for name, v := range m {
+		if k, ok := kept.(map[string]any)[name]; !ok || asJSON(v) != asJSON(k) {
+			return false
+		}
+	}
+	return true
+}
+
+// asJSON writes a value so that numbers of equal value are equal text.
+func asJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+// newestCheckpoint returns the last model in the folder of a training or else its checkpoint of the
+// most timesteps, or "" if it has none.
+func newestCheckpoint(folder, env string) (string, error) {
+	final := filepath.Join(folder, EnvName(env)+".safetensors")
+	if _, err := os.Stat(final); err == nil {
+		return final, nil
+	}
+	found, err := checkpointsAfter(folder, -1)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[len(found)-1], nil
+}
+
+// checkpointsAfter returns the checkpoints of more timesteps than step in a folder, by timesteps.
+func checkpointsAfter(folder string, step int) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]int{}
+	var found []string
+	for _, e := range entries {
+		number, isCheckpoint := strings.CutPrefix(e.Name(), "rl_model_")
+		number, isModel := strings.CutSuffix(number, "_steps.safetensors")
+		if n, err := strconv.Atoi(number); isCheckpoint && isModel && err == nil && n > step {
+			path := filepath.Join(folder, e.Name())
+			found, at[path] = append(found, path), n
+		}
+	}
+	slices.SortFunc(found, func(a, b string) int { return at[a] - at[b] })
+	return found, nil
+}
+
+// checkReplayBuffer refuses to resume an off-policy algorithm from a checkpoint without its replay buffer, unless the
+// training is not to be exact, which it then says.
+func (r *Run) checkReplayBuffer(f models.File) error {
+	cfg, ok := r.Params.Config.(algorithms.OffPolicyConfig)
+	if !ok || replay.InCheckpoint(f) {
+		return nil
+	}
+	held, learningStarts := cfg.ReplayCheckpoints()
+	if held {
+		return fmt.Errorf("resume %s: it has no replay buffer, without which the training is not that of an uninterrupted one: "+
+			"resume from the last model or a checkpoint rl_model_<n>_steps.safetensors, or add --params checkpoint_replay_buffer:false to begin with an empty buffer", r.Resume)
+	}
+	r.inexact = true
+	r.warn("resume %s: without its replay buffer: %d steps are collected before it learns again, and the result is not that of an uninterrupted training",
+		r.Resume, learningStarts)
+	return nil
+}
+
+// supersede moves what the training wrote after the checkpoint aside, into the folder superseded.
+// The best model stays if the resumed training is equal to that one: it will come to it again.
+func (r *Run) supersede() error {
+	stale, err := checkpointsAfter(r.Folder, r.First)
+	if err != nil {
+		return err
+	}
+	later := func(path string) (bool, error) {
+		f, err := models.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil && f.Meta.Timesteps > int64(r.First), err
+	}
+	if is, err := later(r.finalModel()); err != nil {
+		return err
+	} else if is {
+		stale = append(stale, r.finalModel(), r.path("learning_curve.png"), r.path("comparison.png"), r.path("comparison.csv"))
+	}
+	if r.inexact || len(r.changes) > 0 {
+		if is, err := later(r.BestModel()); err != nil {
+			return err
+		} else if is {
+			stale = append(stale, r.BestModel())
+			r.best = math.Inf(-1) // that of the evaluations so far was replaced
+		}
+	}
+	var moved []string
+	for _, path := range stale {
+		if err := os.MkdirAll(r.path("superseded"), 0o755); err != nil {
+			return err
+		}
+		err := os.Rename(path, filepath.Join(r.path("superseded"), filepath.Base(path)))
+		switch {
+		case err == nil:
+			moved = append(moved, filepath.Base(path))
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	if len(moved) > 0 {
+		r.warn("resume %s: moved what the training wrote later to %s: %s", r.Resume, r.path("superseded"), strings.Join(moved, ", "))
+	}
+	return nil
+}
+
+// warn prints a line that the user has to know, whether or not there is a progress bar.
+func (r *Run) warn(format string, args ...any) {
+	fmt.Fprintf(r.output(), format+"\n", args...)
+}

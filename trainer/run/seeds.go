@@ -1,0 +1,295 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// SeedsResult is what `train --seeds --json` prints.
+type SeedsResult struct {
+	Algo    string         `json:"algo"`
+	Env     string         `json:"env"`
+	Folder  string         `json:"folder"`
+	Seconds float64        `json:"seconds"`   // of all trainings together
+	Eval    *play.Estimate `json:"eval_mean"` // over the seeds that were trained to their end, with its 95 % interval; null if none was
+	Seeds   []SeedResult   `json:"seeds"`
+}
+
+// SeedResult is the training with one seed.
+type SeedResult struct {
+	Seed uint64 `json:"seed"`
+	Result
+	Error string `json:"error,omitempty"`
+
+	best  string // best model
+	curve []Evaluation
+	err   error
+}
+
+// maxSeeds bounds the trainings of one command.
+const maxSeeds = 1000
+
+// parseSeeds reads seeds of the form 1..5 or 1,2,7.
+func parseSeeds(text string) ([]uint64, error) {
+	wrong := fmt.Errorf("--seeds %q, want a range such as 1..5 or a list such as 1,2,7", text)
+	if from, to, ok := strings.Cut(text, ".."); ok {
+		a, errA := strconv.ParseUint(from, 10, 63)
+		b, errB := strconv.ParseUint(to, 10, 63)
+		switch {
+		case errA != nil || errB != nil || b < a:
+			return nil, wrong
+		case b-a >= maxSeeds:
+			return nil, fmt.Errorf("--seeds %q are more than %d", text, maxSeeds)
+		}
+		seeds := make([]uint64, b-a+1)
+		for i := range seeds {
+			seeds[i] = a + uint64(i)
+		}
+		return seeds, nil
+	}
+	var seeds []uint64
+	seen := map[uint64]bool{}
+	for _, word := range strings.Split(text, ",") {
+		s, err := strconv.ParseUint(strings.TrimSpace(word), 10, 64)
+		if err != nil {
+			return nil, wrong
+		}
+		if seen[s] {
+			return nil, fmt.Errorf("--seeds %q has %d twice", text, s)
+		}
+		seen[s] = true
+		seeds = append(seeds, s)
+	}
+	return seeds, nil
+}
+
+// SeedsOf returns the seeds to train with: those of --seeds, which are all that were begun and may be
+// more, or those begun.
+func (c *Config) SeedsOf(flags *pflag.FlagSet, text string, begun []uint64) ([]uint64, error) {
+	if flags.Changed("seed") {
+		return nil, errors.New("--seeds starts several trainings: it goes without --seed")
+	}
+	if text == "" {
+		return begun, nil
+	}
+	seeds, err := parseSeeds(text)
+	if err != nil {
+		return nil, err
+	}
+	if c.Resume != "" && begun == nil {
+		return nil, fmt.Errorf("--seeds with --resume %s, which is one training: want the folder in which --seeds has trained", c.Resume)
+	}
+	for _, s := range begun {
+		if !slices.Contains(seeds, s) {
+			return nil, fmt.Errorf("--seeds %s lacks %d, with which a training in %s was begun", text, s, c.Resume)
+		}
+	}
+	return seeds, nil
+}
+
+// openSeeds makes the folder of several trainings, or takes that of those that are resumed, and records
+// what they are started with.
+func (c *Config) openSeeds(seeds []uint64) (string, error) {
+	folder := c.Resume
+	if folder == "" {
+		var err error
+		if folder, err = NewFolder(filepath.Join(c.LogFolder, c.Algo), EnvName(c.Env)); err != nil {
+			return "", err
+		}
+	}
+	return folder, c.writeConfig(folder, seeds, 0)
+}
+
+// trainSeeds trains. The error is that of a training that could not be set up, as then none
+// can; others are in the result.
+func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c Config, folder string, seeds []uint64, jobs int) (*SeedsResult, error) {
+	begun := time.Now()
+	bar := tracking.NewProgressBar(tracking.ProgressBarConfig{
+		Out: cmd.ErrOrStderr(), Total: int64(c.Params.NTimesteps) * int64(len(seeds)), Terminal: tracking.IsTerminal(cmd.ErrOrStderr()), Quiet: c.Quiet,
+	})
+	defer bar.Close()
+	total := cli.NewSumProgress(bar, make([]int64, len(seeds)))
+	res := &SeedsResult{Algo: c.Algo, Env: spec.ID, Folder: folder, Seeds: make([]SeedResult, len(seeds))}
+	g, ctx := errgroup.WithContext(cmd.Context())
+	g.SetLimit(jobs)
+	for i, seed := range seeds {
+		g.Go(func() error {
+			one := c
+			one.Seed, one.Folder, one.Bar = seed, filepath.Join(folder, fmt.Sprintf("seed_%d", seed)), total.Part(i)
+			if err := one.resumeSeed(); err != nil {
+				return err
+			}
+			var err error
+			res.Seeds[i], err = trainSeed(ctx, cmd, spec, one)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	res.Seconds = time.Since(begun).Seconds()
+	res.estimate()
+	return res, nil
+}
+
+// resumeSeed makes c resume from what a training in its folder has left, or start anew where that is
+// nothing from which it can. One that was trained to its end has nothing more to do.
+func (c *Config) resumeSeed() error {
+	if c.Resume == "" {
+		return nil
+	}
+	var err error
+	if c.Resume, err = newestCheckpoint(c.Folder, c.Env); err != nil || c.Resume != "" {
+		return err
+	}
+	return os.RemoveAll(c.Folder)
+}
+
+// trainSeed trains with one seed. The error is one of its set-up.
+func trainSeed(ctx context.Context, cmd *cobra.Command, spec *envs.Spec, c Config) (SeedResult, error) {
+	out := SeedResult{Seed: c.Seed}
+	if ctx.Err() != nil {
+		out.err = fmt.Errorf("%w before it began: nothing is saved", cli.ErrInterrupted)
+		out.Error = out.err.Error()
+		return out, nil
+	}
+	begun := time.Now()
+	r, err := New(ctx, spec, c, cmd.ErrOrStderr())
+	if err != nil && cmd.Context().Err() != nil {
+		out.err = fmt.Errorf("%w before it began: nothing is saved", cli.ErrInterrupted)
+		out.Error = out.err.Error()
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	defer r.Close()
+	if out.err = r.Train(ctx); out.err == nil {
+		out.Result, out.err = r.Result(ctx)
+	}
+	if out.err != nil {
+		out.Error = out.err.Error()
+	}
+	out.Seconds, out.best, out.curve = time.Since(begun).Seconds(), r.BestModel(), r.Curve
+	return out, nil
+}
+
+// estimate takes the mean over the seeds that were trained to their end.
+func (res *SeedsResult) estimate() {
+	var means []float64
+	for _, s := range res.Seeds {
+		if s.err == nil {
+			means = append(means, s.EvalMean)
+		}
+	}
+	if len(means) == 0 {
+		return
+	}
+	e := play.Estimate(tracking.StudentT(means))
+	if len(means) < 2 { // no interval, which JSON could not say
+		e.Low, e.High = e.Mean, e.Mean
+	}
+	res.Eval = &e
+}
+
+// write leaves the table and the learning curves in the folder.
+func (res *SeedsResult) write() error {
+	if err := cli.WriteTo(filepath.Join(res.Folder, "seeds.csv"), res.table().WriteCSV); err != nil {
+		return err
+	}
+	s := res.series()
+	if len(s.Steps) == 0 {
+		return nil
+	}
+	title := fmt.Sprintf("%s on %s, held-out episodes, %d seeds", res.Algo, res.Env, len(res.Seeds))
+	return tracking.LearningCurve(filepath.Join(res.Folder, "learning_curve.png"), title, []tracking.Series{s}, nil)
+}
+
+// series is the mean over seeds, with its 95 % interval, at the steps at which all were
+// evaluated.
+func (res *SeedsResult) series() tracking.Series {
+	at := map[int][]float64{}
+	var steps []int
+	trained := 0
+	for _, s := range res.Seeds {
+		if s.err != nil {
+			continue
+		}
+		trained++
+		for _, c := range s.curve {
+			if at[c.Step] == nil {
+				steps = append(steps, c.Step)
+			}
+			at[c.Step] = append(at[c.Step], tracking.Mean(c.Returns))
+		}
+	}
+	s := tracking.Series{Name: res.Algo}
+	for _, step := range steps { // those of the first seed come in order, and others add none that all have
+		if len(at[step]) != trained {
+			continue
+		}
+		e := tracking.StudentT(at[step])
+		if math.IsNaN(e.Low) {
+			e.Low, e.High = e.Mean, e.Mean
+		}
+		s.Steps = append(s.Steps, int64(step))
+		s.Mean, s.Low, s.High = append(s.Mean, e.Mean), append(s.Low, e.Low), append(s.High, e.High)
+	}
+	return s
+}
+
+func (res *SeedsResult) table() *tracking.Table {
+	t := tracking.NewTable(">seed", ">steps", ">seconds", ">mean return", ">std", "best model")
+	for _, s := range res.Seeds {
+		if s.err != nil {
+			what := "failed: "
+			if errors.Is(s.err, cli.ErrInterrupted) {
+				what = "" // the error says so
+			}
+			t.Append(fmt.Sprint(s.Seed), "", "", "", "", what+s.Error)
+			continue
+		}
+		t.Append(fmt.Sprint(s.Seed), fmt.Sprint(s.Timesteps), fmt.Sprintf("%.0f", s.Seconds), cli.Number(s.EvalMean), cli.Number(s.EvalStd), s.best)
+	}
+	return t
+}
+
+func (res *SeedsResult) print(cmd *cobra.Command) error {
+	w := cmd.OutOrStdout()
+	if err := res.table().WriteText(w); err != nil {
+		return err
+	}
+	trained := 0
+	for _, s := range res.Seeds {
+		if s.err == nil {
+			trained++
+		}
+	}
+	of := fmt.Sprintf("%d seeds", trained)
+	if trained < len(res.Seeds) {
+		of = fmt.Sprintf("%d of %d seeds", trained, len(res.Seeds))
+	}
+	figures := "no mean return"
+	if res.Eval != nil {
+		figures = fmt.Sprintf("mean return %.2f, 95 %% interval over seeds %s", res.Eval.Mean, cli.Interval(res.Eval.Low, res.Eval.High))
+	}
+	_, err := fmt.Fprintf(w, "\n%s on %s, %s in %.0f s: %s; logs in %s\n", res.Algo, res.Env, of, res.Seconds, figures, res.Folder)
+	return err
+}

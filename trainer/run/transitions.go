@@ -1,0 +1,148 @@
+package run
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/agents/replay"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
+)
+
+// A file of transitions is a safetensors file. Its tensors have a row for each transition, in the
+// order in which they were taken: observations and next_observations (n, observation) of F32,
+// actions (n) of F32, rewards (n) of F64, terminations and truncations (n) of U8 and, where actions
+// are masked, action_masks and next_action_masks (n, actions) of U8. Its metadata have, under
+// transitionsKey, a TransitionsMeta.
+const (
+	transitionsKey    = "kubernasium_transitions"
+	transitionsFormat = 1
+)
+
+type TransitionsMeta struct {
+	Format int    `json:"format"`
+	Env    string `json:"env"`    // where they were recorded; may be empty
+	Policy string `json:"policy"` // who acted; may be empty
+}
+
+// WriteTransitions writes transitions of actions Discrete(actions).
+func WriteTransitions(path string, t replay.Transitions, meta TransitionsMeta, actions int) error {
+	meta.Format = transitionsFormat
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return err
+	}
+	n := t.Len()
+	tensor := func(name string, data any, width ...int) safetensors.Tensor {
+		return safetensors.Tensor{Name: name, Shape: append([]int{n}, width...), Data: data}
+	}
+	tensors := []safetensors.Tensor{
+		tensor("observations", t.Obs, len(t.Obs)/n), tensor("next_observations", t.NextObs, len(t.NextObs)/n), tensor("actions", t.Action),
+		tensor("rewards", t.Reward), tensor("terminations", bytesOf(t.Terminated)), tensor("truncations", bytesOf(t.Truncated)),
+	}
+	if t.Mask != nil {
+		tensors = append(tensors, tensor("action_masks", bytesOf(t.Mask), actions), tensor("next_action_masks", bytesOf(t.NextMask), actions))
+	}
+	return models.WriteFileAtomic(path, func(w io.Writer) error {
+		return safetensors.Write(w, tensors, map[string]string{transitionsKey: string(text)})
+	})
+}
+
+// ReadTransitions reads a file of transitions.
+func ReadTransitions(path string) (t replay.Transitions, meta TransitionsMeta, err error) {
+	r, err := os.Open(path)
+	if err != nil {
+		return t, meta, err
+	}
+	defer r.Close()
+	sf, err := safetensors.Read(bufio.NewReader(r))
+	if err != nil {
+		return t, meta, fmt.Errorf("read %s: %w", path, err)
+	}
+	if err := json.Unmarshal([]byte(sf.Metadata[transitionsKey]), &meta); err != nil {
+		return t, meta, fmt.Errorf("%s holds no transitions: its metadata lack %s", path, transitionsKey)
+	}
+	if meta.Format != transitionsFormat {
+		return t, meta, fmt.Errorf("%s has format %d of transitions, want %d", path, meta.Format, transitionsFormat)
+	}
+	f := models.File{Tensors: sf.Tensors}
+	if t.Obs, err = tensor[float32](f, "observations"); err != nil {
+		return t, meta, fmt.Errorf("%s: %w", path, err)
+	}
+	if t.NextObs, err = tensor[float32](f, "next_observations"); err != nil {
+		return t, meta, fmt.Errorf("%s: %w", path, err)
+	}
+	if t.Action, err = tensor[float32](f, "actions"); err != nil {
+		return t, meta, fmt.Errorf("%s: %w", path, err)
+	}
+	if t.Reward, err = tensor[float64](f, "rewards"); err != nil {
+		return t, meta, fmt.Errorf("%s: %w", path, err)
+	}
+	for name, to := range map[string]*[]bool{"terminations": &t.Terminated, "truncations": &t.Truncated, "action_masks": &t.Mask, "next_action_masks": &t.NextMask} {
+		if !slices.ContainsFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == name }) && (to == &t.Mask || to == &t.NextMask) {
+			continue
+		}
+		x, err := tensor[uint8](f, name)
+		if err != nil {
+			return t, meta, fmt.Errorf("%s: %w", path, err)
+		}
+		*to = make([]bool, len(x))
+		for i, b := range x {
+			(*to)[i] = b != 0
+		}
+	}
+	return t, meta, nil
+}
+
+func bytesOf(x []bool) []uint8 {
+	b := make([]uint8, len(x))
+	for i, v := range x {
+		if v {
+			b[i] = 1
+		}
+	}
+	return b
+}
+
+// loadTransitions fills the replay buffer with the recorded transitions.
+func (r *Run) loadTransitions() error {
+	if r.Transitions == "" {
+		return nil
+	}
+	t, meta, err := ReadTransitions(r.Transitions)
+	if err != nil {
+		return err
+	}
+	if meta.Env != "" && meta.Env != r.spec.ID {
+		return fmt.Errorf("%s was recorded in %s, want %s", r.Transitions, meta.Env, r.spec.ID)
+	}
+	l, ok := r.Learner.Learner.(algorithms.OffPolicyLearner)
+	if !ok {
+		return fmt.Errorf("--transitions with a learner of type %T, want an OffPolicyLearner", r.Learner.Learner)
+	}
+	n, err := l.Record(t)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Transitions, err)
+	}
+	r.say("%s: the replay buffer starts with %d of %d recorded transitions", r.Transitions, n, t.Len())
+	return nil
+}
+
+// AppendStep adds a step of one environment: actions at b led to next, which was reset in the
+// mode SameStep if its episode ended.
+func AppendStep(t *replay.Transitions, obs []float32, mask []bool, action float32, next *envs.Batch) {
+	t.Obs, t.Mask, t.Action = append(t.Obs, obs...), append(t.Mask, mask...), append(t.Action, action)
+	t.Reward = append(t.Reward, next.Reward[0])
+	t.Terminated, t.Truncated = append(t.Terminated, next.Terminated[0]), append(t.Truncated, next.Truncated[0])
+	if next.Done(0) {
+		t.NextObs, t.NextMask = append(t.NextObs, next.FinalObs...), append(t.NextMask, next.FinalMask...)
+		return
+	}
+	t.NextObs, t.NextMask = append(t.NextObs, next.Obs...), append(t.NextMask, next.Mask...)
+}
