@@ -16,8 +16,8 @@ func newCodec(o *Options) codec {
 	return codec{o.Encoding, [2]scale{newScale(o.MinCPU, o.MaxCPU), newScale(o.MinMemory*mib, o.MaxMemory*mib)}}
 }
 
-// references are the amounts of CPU and memory of which the elements of relative actions are
-// factors, in millicores and bytes.
+// references are the amounts that the elements of a relative action multiply: CPU in millicores and
+// memory in bytes.
 type references [elements][2]float64
 
 // Scale of amounts in actions: element x is low·(high/low)^((x+1)/2).
@@ -108,8 +108,8 @@ func decodeDiscrete(action int, target, low, high cluster.Resources) Recommendat
 }
 
 // encodeDiscrete returns the action that comes nearest to r and not below it: it keeps a
-// resource whose target lies within r's bounds, and else takes the least factor that
-// reaches r's target, or the greatest if none does.
+// resource whose target lies within r's bounds, and scales another one by the least factor that
+// reaches r's target, or by the greatest if none does.
 func encodeDiscrete(r *Recommendation, target cluster.Resources) int {
 	cpu := nearest(target.MilliCPU, r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU)
 	mem := nearest(target.MemoryBytes, r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes)

@@ -15,8 +15,8 @@ type admission struct {
 	initial, limits cluster.Resources // of a container at the start
 }
 
-// begin sets what containers request at the start, and their limits: what the file of the
-// workload records, or the peak of usage seen in the history times the drawn factors.
+// begin sets the requests and limits of containers at the start: those that the workload's file
+// records, or the history's peak times the drawn factors.
 func (a *admission) begin(in *instance, seen []cluster.Resources) {
 	peak := workload.Max(seen)
 	want := cluster.Resources{
@@ -66,8 +66,8 @@ func (a *admission) cap(r *Recommendation) bool {
 	return r.Target != target
 }
 
-// bounds returns the least and the greatest request: the LimitRange, whose greatest amount
-// holds for the limit, which is in proportion, and then the policy.
+// bounds returns the least and the greatest request by the policy and the LimitRange. The
+// LimitRange's greatest amount bounds the limit, which is in proportion to the request.
 func (o *Options) bounds() (low, high cluster.Resources) {
 	low = amount(max(o.MinCPU, o.RangeMinCPU), max(o.MinMemory, o.RangeMinMemory))
 	high = amount(o.MaxCPU, o.MaxMemory)
@@ -82,11 +82,10 @@ func (o *Options) bounds() (low, high cluster.Resources) {
 	return low, high
 }
 
-// start returns what a container requests at the start, its limit, and the greatest request whose
-// proportional limit is within the LimitRange; of one resource, whose request is drawn, the limit
-// is that of the trace, or in proportion, or the LimitRange's default for a container without
-// one. That does not go with a request above it, or too far below it, as the API server rejects
-// both.
+// start returns a container's request of one resource at the start, its limit, and the greatest
+// request whose proportional limit is within the LimitRange. The limit is that of the trace, or in
+// proportion to the request, or the LimitRange's default for a container without one. The API
+// server rejects a request above that default, or too far below it; start moves the request.
 func (o *Options) start(request, trace, implied, greatest, high int64, ratio float64) (int64, int64, int64) {
 	var limit int64
 	switch {
@@ -111,7 +110,7 @@ func (o *Options) start(request, trace, implied, greatest, high int64, ratio flo
 	return request, limit, high
 }
 
-// ratio is that of limits which follow requests.
+// ratio returns the ratio of a limit to its request if limits follow requests, and else 1.
 func (o *Options) ratio(r float64) float64 {
 	if o.Controlled == RequestsOnly {
 		return 1
@@ -138,8 +137,8 @@ func (a *admission) limitsFor(r *Recommendation) cluster.Resources {
 	}
 }
 
-// explicit returns a limit that is set as it is, within the LimitRange, and no less than the
-// request; 0 of either is none.
+// explicit returns a recommended limit, capped by the LimitRange and no less than the request. A
+// limit or LimitRange of 0 is none.
 func explicit(limit, request, greatest int64) int64 {
 	if limit == 0 {
 		return 0

@@ -12,8 +12,8 @@ import (
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
-// recommender is what a baseline does at each step: it returns a recommendation, or false to
-// stand by its last. first is true at an episode's first decision.
+// A recommender returns a recommendation at each step, or false to keep its last one. first is true
+// at an episode's first decision.
 type recommender func(t *Task, first bool) (Recommendation, bool)
 
 // baselines are the recommenders as rules for both environments.
@@ -39,10 +39,10 @@ var baselines = []envs.Baseline{
 		New: rule(func() recommender { return hindsightStatic })},
 }
 
-// rule returns the maker of the rule that follows a recommender. On the continuous environment
-// recommendations are set by [Task.Recommend], beside the nearest action; on the discrete one
-// the action of [encodeDiscrete] is all there is, step by step. Where an action holds for
-// several steps, recommendations that are set exactly are made anew at each.
+// rule returns the maker of the rule that follows a recommender. On the continuous environment the
+// rule leaves a plan with the exact recommendation beside the nearest action; on the discrete one
+// it takes the action of [encodeDiscrete] alone. If an action holds for several steps, the plan asks
+// the recommender again at each.
 func rule(make func() recommender) func(envs.Task) (envs.Rule, error) { return follow(make, false) }
 
 // follow is rule; exact sets recommendations on the discrete environment too.
@@ -58,7 +58,7 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, err
 			if r, ok := recommend(t, first); ok {
 				last = r
 			} else if first {
-				last = t.rec // what the pods have at the start
+				last = t.rec // the requests at the start
 			}
 			return last
 		}
@@ -79,7 +79,7 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, err
 	}
 }
 
-// discreteBaselines are those of the discrete environment: the same, and upstream undiminished.
+// discreteBaselines adds upstream with its exact amounts to the baselines of the discrete environment.
 func discreteBaselines() []envs.Baseline {
 	return append(slices.Clone(baselines), envs.Baseline{
 		Name: "upstream_exact", Doc: "The recommender upstream with its amounts set as they are, as on the continuous environment.",
@@ -107,9 +107,9 @@ func banded(cpu, mem float64) Recommendation {
 	return Recommendation{Lower: at(1 / bandLow), Target: at(1), Upper: at(bandHigh), Uncapped: at(1)}
 }
 
-// hourly makes a recommender of one that is asked at the first step, once an hour and after an
-// OOM kill. For a day after a kill, its memory target is no less than upstream's bump: 1.2
-// times the limit, and 100 MiB more.
+// hourly returns a recommender that calls ask at the first step, once an hour and after an OOM kill.
+// For a day after a kill, its memory target is no less than upstream's bump: the larger of 1.2 times
+// the limit and the limit plus 100 MiB.
 func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
 	var scratch []float64
 	floor, until := 0.0, 0
@@ -203,7 +203,7 @@ func newUpstream() recommender {
 	}
 }
 
-// goldilocks sets requests and limits once a day, as one does by hand from its report.
+// goldilocks sets requests and limits once a day, as an operator does who reads its report.
 func goldilocks(from func(upstream.Bounds) upstream.Requests) recommender {
 	f := newFeed()
 	return func(t *Task, first bool) (Recommendation, bool) {
@@ -216,7 +216,7 @@ func goldilocks(from func(upstream.Bounds) upstream.Requests) recommender {
 	}
 }
 
-// asSet returns the recommendation of requests and limits that are set as they are.
+// asSet returns the recommendation of given requests and limits.
 func asSet(r upstream.Requests) Recommendation {
 	set := constant(cluster.Resources(r.Request))
 	set.Limits, set.SetLimits = cluster.Resources(r.Limit), true

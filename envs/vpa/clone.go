@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Clone implements [envs.Cloner], but for what a baseline has set for the next action.
+// Clone implements [envs.Cloner]. The clone has no plan of a baseline.
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.gen, c.in, c.metrics, c.dynamics = t.gen.clone(), t.in.clone(), t.metrics.clone(), t.dynamics.clone()

@@ -1,12 +1,13 @@
-// Package vpa is vertical pod autoscaling: how much CPU and memory the pods of a controller
-// request, over time: k8s/VerticalPodAutoscaler-v0 and k8s/VerticalPodAutoscalerDiscrete-v0.
+// Package vpa implements vertical pod autoscaling, k8s/VerticalPodAutoscaler-v0 and
+// k8s/VerticalPodAutoscalerDiscrete-v0: an agent sets the CPU and memory requests of a controller's
+// pods over time.
 //
 // An agent takes the place of the recommender of the Kubernetes vertical pod autoscaler. Each
-// minute it sees what the pods use and gives bounds and targets; an updater that acts by
+// minute it observes the pods' usage and gives bounds and targets; an updater that follows
 // upstream's rules evicts pods or resizes them in place, and admission gives a new pod the
 // target. A pod with too little is throttled or killed, one with too much is idle, and every
-// change costs. Package workload makes and reads what pods would use, package recommender is
-// upstream's recommender, to the last integer.
+// change costs. Package workload generates and reads usage; package recommender computes what
+// upstream's recommender computes, to the last integer.
 //
 // # Action
 //
@@ -14,16 +15,16 @@
 // then the four of memory. With encoding log (default), x is the amount
 // min·(max/min)^((x+1)/2) between the policy's least and greatest; with relative, 4^x times
 // the peak of the last hour; with upstream, 4^x times what upstream's recommender gives. A bound
-// on the wrong side of its target is moved to the target, and info says so (repaired). The uncapped target is recorded and acted upon by nobody, as in
-// Kubernetes.
+// on the wrong side of its target is moved to the target, and info reports it (repaired). The
+// uncapped target is recorded and has no effect, as in Kubernetes.
 //
 // Discrete: Discrete(49), 7·(factor of CPU) + (factor of memory), each of 0.5, 0.8, 0.95, 1,
 // 1.05, 1.25, 2 by which the target in force is scaled. Both bounds are at the target, so that
 // the updater acts; with both factors 1 (24) they are wide open, and requests stay. All actions
 // are permitted at all times.
 //
-// With safety memory, an action's memory is raised to upstream's and to the last day's peak: to
-// more of it for the target. With hold N, an action holds for N steps.
+// With safety memory, an action's memory is raised to upstream's and to the last day's peak, the
+// target to that peak and a margin. With hold N, an action holds for N steps.
 //
 // # Observation
 //
@@ -41,14 +42,14 @@
 //	8…15    the same of memory                                             0    1
 //	16, 17  sine and cosine of the time of the day                         -1   1
 //	18, 19  sine and cosine of the time of the week                        -1   1
-//	20      part of the pods that serve                                    0    1
-//	21      part of the pods whose resize waits                            0    1
-//	22      part of the last step's CPU demand that was throttled          0    1
+//	20      fraction of the pods that serve                                0    1
+//	21      fraction of the pods with a pending resize                     0    1
+//	22      fraction of the last step's CPU demand that was throttled      0    1
 //	23      … that came while the container was down                       0    1
 //	24, 25  OOM kills and restarts since the reset; 10 are 1               0    1
 //	26, 27  steps since the last OOM kill, the last eviction or resize;    0    1
 //	        60 or none are 1
-//	28      part of the episode that is over                               0    1
+//	28      elapsed fraction of the episode                                0    1
 //	29…44   amounts over upstream's target, if encoding is upstream or     -1   1
 //	        safety memory; see README.md
 //
@@ -68,9 +69,9 @@
 //
 // # Start
 //
-// A workload is drawn. Its history, history_h hours, has been observed. Pods run with requests
-// that are the history's peak times a factor from initial_low to initial_high, drawn for each
-// resource, and limits in proportion.
+// A workload is drawn. Its history, history_h hours, has been observed. Pods run with requests of
+// the history's peak times a factor from initial_low to initial_high, drawn for each resource, and
+// with limits in proportion.
 //
 // # End
 //
@@ -79,13 +80,12 @@
 // # Options
 //
 // See [Options]: the workload, or files; mode, rule and requirements of the updater; policy,
-// LimitRange, node;
-// weighting and encoding. Evaluations take split heldout: other workloads.
+// LimitRange, node; weighting and encoding. Evaluations take split heldout: other workloads.
 //
 // # Baselines
 //
 // static, moving_window, seasonal_naive, upstream, goldilocks_guaranteed, goldilocks_burstable,
-// krr_simple, krr_simple_limit; and with knowledge of what is to come, hindsight_max and
+// krr_simple, krr_simple_limit; and with knowledge of the future, hindsight_max and
 // hindsight_static. On the continuous environment they set amounts exactly, beside the action;
 // on the discrete one they take the nearest action that does not go below.
 //

@@ -8,13 +8,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// dynamics moves the controller's pods on the one node of a cluster: it does what the
-// controller, the scheduler and kubelet do.
+// dynamics plays the controller, the scheduler and kubelet for the pods of one controller on the one
+// node of a cluster.
 type dynamics struct {
 	timing         timing
 	resizeRestarts bool // a resize in place restarts the container
 	pods           []pod
-	last           interval // what happened in the last step
+	last           interval // the last step
 	meta           [2]int32 // of the node and of the pods
 	ops            []cluster.Op
 }
@@ -112,20 +112,20 @@ func (d *dynamics) run(ctx context.Context, c cluster.Cluster, demand cluster.Re
 	return most, c.Apply(ctx, d.ops)
 }
 
-// resize brings a pod to what it wants, as kubelet does, or finds out what is in the way.
+// resize gives a pod the resources that it wants, or records why kubelet cannot.
 func (d *dynamics) resize(ctx context.Context, c cluster.Cluster, p *pod) error {
 	s := c.State()
 	n, free := &s.Nodes[0], s.Free(0)
 	want, limits := p.want.Target, p.want.Limits
 	switch {
 	case want.MilliCPU > n.Allocatable.MilliCPU || want.MemoryBytes > n.Allocatable.MemoryBytes:
-		p.resize, p.forgotten = resizeInfeasible, want
+		p.resize, p.infeasible = resizeInfeasible, want
 		return nil
 	case want.MilliCPU > free.MilliCPU+p.requests.MilliCPU || want.MemoryBytes > free.MemoryBytes+p.requests.MemoryBytes:
 		p.resize = resizeDeferred
 		return nil
 	case limits.MemoryBytes > 0 && limits.MemoryBytes < p.used.MemoryBytes && !d.resizeRestarts:
-		p.resize = resizeInProgress // kubelet does not lower a limit below what is in use
+		p.resize = resizeInProgress // kubelet does not lower a limit below the memory in use
 		return nil
 	}
 	p.resize, p.requests, p.limits = resizeNone, want, limits
@@ -137,7 +137,7 @@ func (d *dynamics) resize(ctx context.Context, c cluster.Cluster, p *pod) error 
 	return c.Apply(ctx, d.ops)
 }
 
-// retryResizes lets kubelet try again what it had deferred or has in progress.
+// retryResizes retries the resizes that are deferred or in progress.
 func (d *dynamics) retryResizes(ctx context.Context, c cluster.Cluster) error {
 	for i := range d.pods {
 		p := &d.pods[i]
@@ -150,7 +150,7 @@ func (d *dynamics) retryResizes(ctx context.Context, c cluster.Cluster) error {
 	return nil
 }
 
-// evict deletes a pod, and its controller creates another as admitted.
+// evict deletes a pod; its controller creates another as admitted.
 func (d *dynamics) evict(ctx context.Context, c cluster.Cluster, p *pod, admitted *Recommendation) error {
 	d.last.evictions++
 	d.last.restarts++

@@ -4,7 +4,7 @@ import "github.com/kubernasium/kubernasium/envs"
 
 var _ envs.FeatureNamer = (*Task)(nil)
 
-// Names of what Observe writes, in its order; of a resource, each after its name.
+// Names of the elements that Observe writes, in its order. Those of a resource follow its name.
 var (
 	resourceNames = [obsPerResource]string{
 		"used", "requested", "limit", "peak_hour", "mean_hour", "peak_day", "target", "used_over_requested",

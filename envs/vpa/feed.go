@@ -8,15 +8,15 @@ import (
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
-// upstreamFeed feeds the upstream recommender with what the metrics server and the pods' status
-// show: a sample of each pod that runs at the end of each step, and OOM kills.
+// upstreamFeed feeds the upstream recommender from metrics and pod status: a sample of each running
+// pod at the end of each step, and OOM kills.
 type upstreamFeed struct {
 	r          *upstream.Recommender
 	state      *upstream.State
 	containers []upstream.Container
 	pods       []int32 // in the cluster, by place: a new pod is a new container
 	rec        upstream.Recommendation
-	latest     Recommendation // what recommend last returned
+	latest     Recommendation // returned last by recommend
 }
 
 func newFeed() *upstreamFeed {
@@ -27,7 +27,7 @@ func newFeed() *upstreamFeed {
 	return &upstreamFeed{r: r, state: r.NewState(0)}
 }
 
-// observe takes note of the last step, or at an episode's first decision of the history.
+// observe adds the samples of the last step, or at an episode's first decision those of the history.
 func (f *upstreamFeed) observe(t *Task, first bool) {
 	if first {
 		f.begin(t)
@@ -39,7 +39,7 @@ func (f *upstreamFeed) observe(t *Task, first bool) {
 	f.sample(t, t.instant())
 }
 
-// sample adds what the pods used at an instant, and their OOM kills.
+// sample adds the pods' usage at an instant, and their OOM kills.
 func (f *upstreamFeed) sample(t *Task, now time.Duration) {
 	for i := range t.dynamics.pods {
 		p, c := &t.dynamics.pods[i], &f.containers[i]
@@ -57,7 +57,7 @@ func (f *upstreamFeed) sample(t *Task, now time.Duration) {
 	}
 }
 
-// align takes note of pods that have come or gone, where pods run elsewhere.
+// align matches the containers to a changed set of pods, as a live controller's is.
 func (f *upstreamFeed) align(t *Task) {
 	containers, pods := make([]upstream.Container, len(t.dynamics.pods)), make([]int32, len(t.dynamics.pods))
 	for i := range t.dynamics.pods {
@@ -94,7 +94,7 @@ func (f *upstreamFeed) begin(t *Task) {
 	}
 }
 
-// recommend returns upstream's recommendation for the present moment.
+// recommend returns upstream's recommendation by the samples so far.
 func (f *upstreamFeed) recommend() Recommendation {
 	f.state.Recommend(&f.rec)
 	f.latest = Recommendation{
@@ -104,8 +104,8 @@ func (f *upstreamFeed) recommend() Recommendation {
 	return f.latest
 }
 
-// follow lets the feed have the least amounts of a pod with so many containers, and be the one
-// whose state is saved.
+// follow makes f the feed whose state l saves, and divides upstream's least amounts by the number of
+// containers of a pod.
 func (f *upstreamFeed) follow(l *Live) {
 	l.fed = f
 	c := upstream.DefaultConfig()
@@ -123,7 +123,7 @@ func (f *upstreamFeed) resume(l *Live) {
 	}
 }
 
-// askUpstream lets upstream's recommender, if it runs, see the last step, or the history.
+// askUpstream feeds upstream's recommender, if it runs, with the last step or the history.
 func (t *Task) askUpstream(first bool) {
 	if t.feed != nil {
 		t.feed.observe(t, first)

@@ -24,9 +24,9 @@ func hindsightMax(t *Task, first bool) (Recommendation, bool) {
 const hindsightGrid = 400
 
 // hindsightStatic tries constant requests from a hundredth of the largest demand to all of it:
-// of CPU the one with the least cost, and of memory likewise among those whose limit holds the
-// largest demand. It reckons with the demand of all pods and not with the time that the change
-// to them takes.
+// the CPU with the least cost, and the memory with the least cost among those whose limit holds the
+// largest demand. It counts the demand of all pods and ignores the time that the change to these
+// requests takes.
 func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 	if !first {
 		return Recommendation{}, false

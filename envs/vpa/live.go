@@ -12,14 +12,14 @@ import (
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
-// Live is a [Task] whose pods run elsewhere: a recommender for one container of a controller's
-// pods, and the updater's rules for them, by the environment's own code. Each interval, [Live.Look]
-// tells it what a cluster shows of the pods, [Live.Next] gives the recommendation, and
-// [Live.Update] what the updater does about it.
+// Live applies a [Task] to the pods of a running cluster: it recommends for one container of a
+// controller's pods and applies the updater's rules to them, by the environment's own code. Each
+// interval, [Live.Look] records the state of the pods, [Live.Next] returns the recommendation, and
+// [Live.Update] calls back with the updater's changes.
 //
-// What a cluster does not show is observed as none: CPU that was refused at the limit, or that was
-// wanted while a container was down. There is no history but what has been looked at, and no end:
-// the part of the episode that is over begins anew after the option steps.
+// A cluster does not show CPU that was refused at the limit, or that was wanted while a container was
+// down; both are observed as 0. The history begins with the first look. There is no end: the elapsed
+// fraction of the episode starts over after the option steps.
 type Live struct {
 	t      *Task
 	ids    []string // of the pods of t
@@ -36,11 +36,11 @@ type Live struct {
 	action   []float32
 
 	config   LiveConfig
-	fed      *upstreamFeed // the upstream recommender, if one has been asked
+	fed      *upstreamFeed // the feed of the upstream recommender in use; nil without one
 	restored *upstream.Checkpoint
 }
 
-// LiveConfig is what a Live is told of the controller and of its policy.
+// LiveConfig configures a Live by the controller and its policy.
 type LiveConfig struct {
 	Requests, Limits cluster.Resources // of the pods' template; 0 is none
 	Min, Max         cluster.Resources // bounds of requests; 0 is that of the options
@@ -52,9 +52,9 @@ type LiveConfig struct {
 	Containers       int               // of a pod, which share the least that upstream's recommender gives
 }
 
-// LivePod is one container of a pod, as a cluster shows it.
+// LivePod is the state of one container of a pod in a cluster.
 type LivePod struct {
-	ID               string // by which the pod is known again
+	ID               string // identifies the pod across looks
 	Requests, Limits cluster.Resources
 	Used             cluster.Resources
 	Sampled          bool          // Used is a sample of this look
@@ -70,7 +70,7 @@ type LivePod struct {
 	Boosted          bool      // its CPU is raised while it starts: the updater leaves it alone
 }
 
-// LiveResize says where a resize of a pod in place stands.
+// LiveResize is the state of a resize of a pod in place.
 type LiveResize uint8
 
 const (
@@ -80,16 +80,16 @@ const (
 	ResizeInProgress = LiveResize(resizeInProgress)
 )
 
-// LiveUpdate is what the updater does to a pod.
+// LiveUpdate is a change that the updater makes to a pod.
 type LiveUpdate struct {
 	Pod              string // its ID
 	Evict            bool   // else it is resized in place
 	Requests, Limits cluster.Resources
 }
 
-// NewLive makes a Live of a task of package vpa, which it takes over: the task plays no episodes
-// any more, and its options say how actions are encoded, held and secured. It returns an error for
-// another task or a configuration out of range.
+// NewLive returns a Live that owns a task of package vpa: the task plays no episodes any more. Its
+// options set how actions are encoded, held and secured. NewLive returns an error for another task or
+// a configuration out of range.
 func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	t, ok := task.(*Task)
 	if !ok {
@@ -98,7 +98,7 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	src := *t.src
 	src.history, src.series = 0, nil
 	src.opts.Updater = UpdaterUpstream
-	*t = *newTask(&src) // in its place: rules of baselines may hold it
+	*t = *newTask(&src) // in place, since rules of baselines hold the pointer
 	t.dynamics.pods = nil
 	l := &Live{t: t}
 	t.live = l
@@ -112,7 +112,7 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	return l, l.Configure(c)
 }
 
-// Configure takes over what has become of the controller and its policy.
+// Configure updates the controller and its policy.
 func (l *Live) Configure(c LiveConfig) error {
 	if !slices.Contains([]string{ModeOff, ModeInitial, ModeRecreate, ModeInPlaceOrRecreate, ModeInPlace}, c.Mode) {
 		return fmt.Errorf("vpa: mode %q, want Off, Initial, Recreate, InPlaceOrRecreate or InPlace", c.Mode)
@@ -167,15 +167,15 @@ func (l *Live) Configure(c LiveConfig) error {
 }
 
 // Adopt puts a recommendation in force before the first Look, such as the one that was last given
-// before a restart, and returns it within the bounds. Without one, it is what the template requests.
+// before a restart, and returns it within the bounds. The default is the requests of the template.
 func (l *Live) Adopt(r Recommendation) Recommendation {
 	l.t.admission.cap(&r)
 	l.t.rec, l.adopted = r, true
 	return r
 }
 
-// Restore lets upstream's recommender, if it is asked, go on from a checkpoint. It is for the time
-// before the first Look.
+// Restore resumes upstream's recommender, if it is used, from a checkpoint. It returns an error after
+// the first Look.
 func (l *Live) Restore(c *upstream.Checkpoint) error {
 	if l.looks > 0 {
 		return errors.New("vpa: a checkpoint is restored before the first look")
@@ -187,7 +187,7 @@ func (l *Live) Restore(c *upstream.Checkpoint) error {
 	return nil
 }
 
-// Checkpoint returns the state of upstream's recommender, or nil if it has not been asked.
+// Checkpoint returns the state of upstream's recommender, or nil if it is not used.
 func (l *Live) Checkpoint() *upstream.Checkpoint {
 	if l.fed == nil {
 		return nil
@@ -199,7 +199,7 @@ func (l *Live) Checkpoint() *upstream.Checkpoint {
 	return l.fed.state.Save(l.at, containers...)
 }
 
-// Task returns the task, for the rules of baselines. Those that know the future find none.
+// Task returns the task, for the rules of baselines. Oracles find no future in it.
 func (l *Live) Task() envs.Task { return l.t }
 
 // A Policy chooses actions, as package agents has them: for a batch of one environment.
@@ -207,8 +207,8 @@ type Policy interface {
 	Act(b *envs.Batch, actions []float32) error
 }
 
-// Next returns the recommendation that follows a Look: repaired, capped and in force. Where an
-// action holds for several steps, the policy is asked once in so many.
+// Next returns the recommendation that follows a Look: repaired, capped and in force. If an action
+// holds for several steps, Next asks the policy once in that many.
 func (l *Live) Next(p Policy) (Recommendation, error) {
 	t := l.t
 	if l.looks == 0 {
@@ -228,18 +228,18 @@ func (l *Live) Next(p Policy) (Recommendation, error) {
 	return t.rec, nil
 }
 
-// Observation returns what the policy was last shown; the caller must not change it.
+// Observation returns the policy's last observation; the caller must not change it.
 func (l *Live) Observation() []float32 { return l.batch.Obs }
 
-// Admits reports whether new pods request the target: in every mode but Off.
+// Admits reports whether new pods request the target. They do in every mode except Off.
 func (l *Live) Admits() bool { return l.t.opts.Mode != ModeOff }
 
 // Limits returns the limits of a new pod that requests the target in force.
 func (l *Live) Limits() cluster.Resources { return l.t.admission.limitsFor(&l.t.rec) }
 
-// Update is one loop of the updater: do is called for each pod to be changed, in the updater's
-// order and within its budget. A resize that the API refuses becomes an eviction, unless the mode
-// permits none. The first error of do ends the loop.
+// Update runs one loop of the updater. It calls do for each pod to be changed, in the updater's order
+// and within its budget. If the API refuses a resize, Update evicts the pod, unless the mode permits
+// no eviction. The first error of do ends the loop.
 func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
 	t, u, pods := l.t, &l.t.updater, l.t.dynamics.pods
 	if !u.acts(len(pods)) {
@@ -254,11 +254,11 @@ func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
 			continue
 		}
 		what := u.choose(p, &admitted, now)
-		if what == leaveIt {
+		if what == keepPod {
 			continue
 		}
 		u.budget.spend(p)
-		change := LiveUpdate{Pod: l.ids[one.pod], Evict: what == evictIt, Requests: admitted.Target, Limits: admitted.Limits}
+		change := LiveUpdate{Pod: l.ids[one.pod], Evict: what == evictPod, Requests: admitted.Target, Limits: admitted.Limits}
 		p.want = admitted
 		refused, err := do(change)
 		if err == nil && refused && !change.Evict && t.opts.Mode == ModeInPlaceOrRecreate {

@@ -10,9 +10,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Look takes note of the pods at an instant: one interval after the last look, or about that.
-// replicas is how many the controller wants. It returns an error without pods, or for an instant
-// that is not after the last.
+// Look records the state of the pods at an instant, about one interval after the last look. replicas
+// is the controller's desired count. Look returns an error without pods, or for an instant that is
+// not after the last.
 func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 	if len(pods) == 0 {
 		return errors.New("vpa: no pods to look at")
@@ -57,8 +57,8 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 // now returns the time since the first look.
 func (l *Live) now() time.Duration { return l.at - time.Duration(l.base.UnixNano()) }
 
-// match brings the task's pods up to date: those known keep their places, new ones take those of
-// pods that are gone.
+// match updates the task's pods: known ones keep their places, new ones take those of pods that
+// have gone.
 func (l *Live) match(pods []LivePod) {
 	d := &l.t.dynamics
 	known := make([]bool, len(pods))
@@ -70,7 +70,7 @@ func (l *Live) match(pods []LivePod) {
 			continue
 		}
 		known[k] = true
-		l.see(&d.pods[i], &pods[k])
+		l.record(&d.pods[i], &pods[k])
 	}
 	for k := range pods {
 		if known[k] {
@@ -91,15 +91,15 @@ func (l *Live) match(pods []LivePod) {
 		} else {
 			d.pods, l.ids = append(d.pods, one), append(l.ids, pods[k].ID)
 		}
-		l.see(&d.pods[at], &pods[k])
+		l.record(&d.pods[at], &pods[k])
 	}
 	for _, i := range slices.Backward(free) {
 		d.pods, l.ids = slices.Delete(d.pods, i, i+1), slices.Delete(l.ids, i, i+1)
 	}
 }
 
-// see takes over what is shown of a pod, whose restarts so far are p.crashes.
-func (l *Live) see(p *pod, s *LivePod) {
+// record updates p by the state of its pod; p.crashes holds the restarts seen before.
+func (l *Live) record(p *pod, s *LivePod) {
 	last := &l.t.dynamics.last
 	if p.requests != s.Requests || p.limits != s.Limits {
 		last.resizes++
@@ -129,7 +129,7 @@ func (l *Live) see(p *pod, s *LivePod) {
 	}
 	p.resize = resizeState(s.Resize)
 	if p.resize == resizeInfeasible {
-		p.forgotten = p.want.Target
+		p.infeasible = p.want.Target
 	}
 }
 

@@ -78,15 +78,15 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	}
 }
 
-// observeUpstream writes what is seen of CPU (0) or memory (1) over upstream's target, as
-// elements of an action of encoding upstream.
+// observeUpstream writes the amounts of CPU (r = 0) or memory (1) over upstream's target, scaled like
+// the elements of an action of encoding upstream.
 func (t *Task) observeUpstream(r int, obs []float32, ref, used, request, target, lower, upper float64) {
 	for i, v := range [obsUpstream / 2]float64{used, request, t.metrics.hour[r].max(), t.metrics.hour[r].mean(), t.metrics.day[r].max(), target, lower, upper} {
 		obs[i] = relative(v, ref)
 	}
 }
 
-// observeResource writes what is seen of CPU (0) or memory (1).
+// observeResource writes the elements of CPU (r = 0) or memory (1).
 func (t *Task) observeResource(r int, obs []float32, used, request, limit, target float64) {
 	obs[0] = onScale(r, used)
 	obs[1] = onScale(r, request)
@@ -128,8 +128,8 @@ func (t *Task) since(step int) float32 {
 	return float32(min(t.steps-1-step, obsSince)) / obsSince
 }
 
-// over is the part of the episode that is over. Where the pods run elsewhere, there is no end,
-// and the next one begins.
+// over returns the elapsed fraction of the episode. A live task has no end; its fraction starts over
+// after each episode's number of steps.
 func (t *Task) over() float32 {
 	return float32(t.steps%(t.opts.Steps+1)) / float32(t.opts.Steps)
 }

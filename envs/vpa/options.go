@@ -29,10 +29,10 @@ const (
 
 	EncodingLog      = "log"      // action elements are amounts on a logarithmic scale
 	EncodingRelative = "relative" // … factors of the peak of the last hour
-	EncodingUpstream = "upstream" // … factors of what upstream's recommender gives
+	EncodingUpstream = "upstream" // … factors of upstream's recommendation
 
 	SafetyNone   = "none"
-	SafetyMemory = "memory" // memory is never below what upstream's recommender gives, nor below the peak of the last day
+	SafetyMemory = "memory" // memory is never below upstream's recommendation, nor below the peak of the last day
 
 	RequestsAndLimits = "RequestsAndLimits"
 	RequestsOnly      = "RequestsOnly"
@@ -167,7 +167,7 @@ func (o *Options) checkNumbers() error {
 	)
 }
 
-// checkLimits checks what options say together of limits.
+// checkLimits checks the options of limits and LimitRange against one another.
 func (o *Options) checkLimits() error {
 	if o.RangeRatio > 0 && o.RangeRatio < 1 {
 		return fmt.Errorf("%w: limit_range_max_ratio is %v, want 0 (none) or 1 and more", envs.ErrInvalidOption, o.RangeRatio)

@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// resizeState says where a resize in place stands, as the pod's conditions do.
+// resizeState is the state of a resize in place, as in the pod's conditions.
 type resizeState uint8
 
 const (
@@ -33,11 +33,11 @@ type pod struct {
 	killed bool          // the container's last termination was an OOM kill
 	ran    time.Duration // for so long before it
 
-	resize    resizeState
-	since     time.Duration // of resize
-	want      Recommendation
-	forgotten cluster.Resources // target that was infeasible, in mode InPlace
-	boosted   bool              // a live pod whose CPU is raised while it starts
+	resize     resizeState
+	since      time.Duration // of resize
+	want       Recommendation
+	infeasible cluster.Resources // target that was infeasible, in mode InPlace
+	boosted    bool              // a live pod with its CPU raised during its start
 
 	used    cluster.Resources // in the last step
 	sampled bool              // it ran in the last step, so that there is a sample of its usage
@@ -46,15 +46,15 @@ type pod struct {
 	unsaved time.Duration     // of running since it
 }
 
-// timing says how long a step takes and what containers need.
+// timing holds the durations of a step and of containers' phases.
 type timing struct {
 	step       time.Duration
 	startup    time.Duration // from a container's start until it serves
 	checkpoint time.Duration // between a container's checkpoints
 }
 
-// interval is what happened in one step, summed over pods. CPU is in millicores and memory in
-// bytes, on average over the step.
+// interval sums the events of one step over pods. CPU is in millicores and memory in bytes, on
+// average over the step.
 type interval struct {
 	demandCPU, throttledCPU, downCPU float64 // of demand: all; refused at the limit; while the container was down
 	requestCPU, requestMem           float64
@@ -65,7 +65,7 @@ type interval struct {
 	restarts                         int // of containers: OOM kills, evictions, and resizes with RestartContainer
 }
 
-// add adds what happened in another step.
+// add adds another step.
 func (a *interval) add(s *interval) {
 	a.demandCPU += s.demandCPU
 	a.throttledCPU += s.throttledCPU
@@ -89,8 +89,8 @@ const (
 	backOffReset = 10 * time.Minute // of running without a crash
 )
 
-// backOff returns how long kubelet waits until it starts a container that has crashed so many
-// times one after the other: not at all at the first.
+// backOff returns kubelet's delay before it restarts a container that has crashed this many times
+// in a row. The first restart has none.
 func backOff(crashes int) time.Duration {
 	if crashes == 0 {
 		return 0
@@ -98,9 +98,9 @@ func backOff(crashes int) time.Duration {
 	return min(backOffBase<<min(crashes-1, 10), backOffMax)
 }
 
-// run lets the container use demand for a step that begins at now, and adds what happens to s.
-// A container whose memory passes its limit is killed, once in a step: what it needs is a
-// figure of the step, which it reaches once.
+// run lets the container use demand for a step that begins at now, and adds its events to s. A
+// container that exceeds its memory limit is killed once in a step: demand is one figure for the
+// step, which it reaches once.
 func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *interval) {
 	end := now + t.step
 	up := p.upTime(now, end)

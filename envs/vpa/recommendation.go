@@ -4,20 +4,20 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Recommendation is what a recommender says of the containers of a controller: millicores and
-// bytes. The updater acts where requests lie outside Lower and Upper, and Target is what a pod
-// requests when it is created or resized. Uncapped is the target before the policy's bounds; as
-// in Kubernetes it is recorded and acted upon by nobody.
+// Recommendation is a recommender's output for the containers of a controller, in millicores and
+// bytes. The updater changes pods with requests outside Lower and Upper; a pod requests Target when
+// it is created or resized. Uncapped is the target before the policy's bounds; as in Kubernetes it is
+// recorded and has no effect.
 type Recommendation struct {
 	Lower, Target, Upper, Uncapped cluster.Resources
 
-	// Limits are set as they are if SetLimits; 0 is no limit. Otherwise limits keep their
-	// proportion to requests. It is for recommenders that choose limits too.
+	// Limits apply if SetLimits; 0 is no limit. Otherwise limits keep their proportion to
+	// requests. Recommenders that choose limits too set both.
 	Limits    cluster.Resources
 	SetLimits bool
 }
 
-// constant returns the recommendation of requests that are never to change: target and bounds alike.
+// constant returns the recommendation with target and bounds at r.
 func constant(r cluster.Resources) Recommendation {
 	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// record is what a plot shows of a step.
+// record holds a step's values for plots.
 type record struct {
 	used, requests, limits, lower, upper cluster.Resources
 	ooms, evictions, resizes             uint16
@@ -118,7 +118,7 @@ func panel(img *image.RGBA, top int, shown []record, of func(cluster.Resources) 
 }
 
 // chartRoom is how many times the greatest usage, request or limit a plot reaches: bounds of a
-// recommender that knows little may be very large.
+// recommender with few samples may be very large.
 const chartRoom = 1.5
 
 // Chart implements [envs.Charter]: usage, request, limit and bounds of CPU and of memory, and

@@ -17,7 +17,7 @@ var weightings = map[string]weights{
 
 // Units of the reward's terms, in hours of the workload's mean demand.
 const (
-	memoryPrice = 1 / 7.5 // cores for a GiB: what Google Cloud charges for N1 machines
+	memoryPrice = 1 / 7.5 // cores for a GiB: the ratio of Google Cloud's prices for N1 machines
 	unmetPrice  = 10      // of a core-hour of CPU that was not served, over one that was idle
 	oomHours    = 1       // for an OOM kill of one pod
 	evictHours  = 0.25    // for an eviction of one pod
@@ -36,7 +36,7 @@ func (c *costs) add(d costs) {
 	c.change += d.change
 }
 
-// ledger adds up what happens in an episode, and what it costs.
+// ledger adds up the events of an episode and their costs.
 type ledger struct {
 	weights  weights // of the reward's terms
 	norm     float64 // mean demand of all pods, in cores with memory at its price
@@ -69,7 +69,7 @@ func (in *instance) meanDemand() float64 {
 	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(len(in.coming())), leastNorm)
 }
 
-// note adds what happened in a step to the sums.
+// note adds a step's events to the sums.
 func (l *ledger) note(s *interval, step int) {
 	if s.ooms > 0 {
 		l.lastKill = step

@@ -35,18 +35,18 @@ type Task struct {
 	record []record       // of each step, for plots
 }
 
-// plan is what a baseline leaves for the next action: the recommendation of its first step, and
-// those of the further ones.
+// plan is a baseline's choice for the next action: the recommendation of its first step, and a
+// function that gives those of the further ones.
 type plan struct {
 	given  Recommendation
 	use    bool                  // given is to be used
 	follow func() Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
 }
 
-// Notes implements [envs.Noter]: which containers of the data miss samples.
+// Notes implements [envs.Noter]. It names the containers in the data that miss samples.
 func (t *Task) Notes() []string { return t.src.notes }
 
-// flags say what became of the last action.
+// flags report how the last action was changed.
 type flags struct{ repaired, capped bool }
 
 var (
@@ -90,8 +90,8 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	return obs, space.NewBox(-1, 1, 2*elements)
 }
 
-// Recommend sets the recommendation of the next step, in place of what its action stands for.
-// It is for recommenders whose amounts no action gives exactly.
+// Recommend sets the recommendation of the next step, in place of its action's. Recommenders use it
+// for amounts that no action gives exactly.
 func (t *Task) Recommend(r Recommendation) { t.plan.given, t.plan.use = r, true }
 
 // TakePlan implements [envs.Planner].
@@ -110,8 +110,8 @@ func (t *Task) Interval() time.Duration { return t.src.interval }
 // Workload returns the type of the running episode's workload, or for one of a file its name.
 func (t *Task) Workload() string { return t.in.id }
 
-// Seen returns the usage observed so far, the largest of all pods in each step, from the
-// history on. The caller must not change it.
+// Seen returns the usage observed so far, beginning with the history: of each step the largest of all
+// pods. The caller must not change it.
 func (t *Task) Seen() []cluster.Resources { return t.metrics.seen }
 
 // History returns the number of samples in Seen before the first step.
@@ -156,7 +156,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return envs.Outcome{Reward: -t.ledger.weighted(&t.ledger.action)}, nil
 }
 
-// act is a step with the recommendation in force.
+// act plays a step with the recommendation in force.
 func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	d, admitted := &t.dynamics, t.admission.admit(t.rec)
 	d.last = interval{}
@@ -207,9 +207,8 @@ func (t *Task) decide(action []float32, k int) {
 	t.rec = r
 }
 
-// references returns the amounts of which elements of relative actions are factors: the peaks of
-// the last hour, or the same elements of what upstream's recommender gives; and no less than the
-// policy's least amounts.
+// references returns the amounts that elements of relative actions multiply: the peaks of the last
+// hour, or the elements of upstream's recommendation, and no less than the policy's least amounts.
 func (t *Task) references() (of references) {
 	low, hour := t.admission.low, &t.metrics.hour
 	for i := range of {
@@ -225,8 +224,8 @@ func (t *Task) references() (of references) {
 }
 
 // secure raises the memory of an action's recommendation, if the option safety asks for it: to
-// what upstream's recommender gives, the lower bound to the peak of the last day, and the target
-// to that and a margin, too. Limits are in proportion to the target.
+// upstream's recommendation, the lower bound also to the peak of the last day, and the target also to
+// that peak and a margin. Limits are in proportion to the target.
 func (t *Task) secure(r *Recommendation) {
 	if t.opts.Safety != SafetyMemory {
 		return
@@ -240,8 +239,8 @@ func (t *Task) secure(r *Recommendation) {
 // now returns the time at the end of the last step.
 func (t *Task) now() time.Duration { return time.Duration(t.steps) * t.Interval() }
 
-// instant returns the time of the last sample for upstream's recommender: since the first one
-// began or, where the pods run elsewhere, since 1970.
+// instant returns the time of the last sample for upstream's recommender: since the first one began
+// or, for a live task, since 1970.
 func (t *Task) instant() time.Duration {
 	if t.live != nil {
 		return t.live.at

@@ -105,7 +105,7 @@ func usageOutside(p *pod, r *Recommendation) bool {
 }
 
 // insert keeps the candidates in order: pods to scale up first, then larger differences, then
-// as they stand.
+// in the order of the pods.
 func (u *updater) insert(one candidate) {
 	u.candidates = append(u.candidates, one)
 	for i := len(u.candidates) - 1; i > 0; i-- {
@@ -144,14 +144,14 @@ func (b *budget) spend(p *pod) {
 	}
 }
 
-// change evicts or resizes an accepted pod, if that is what the updater chooses.
+// change carries out the updater's verdict on an accepted pod.
 func (u *updater) change(ctx context.Context, c cluster.Cluster, d *dynamics, p *pod, r *Recommendation) error {
 	now := c.State().Now
 	switch u.choose(p, r, now) {
-	case evictIt:
+	case evictPod:
 		u.budget.spend(p)
 		return d.evict(ctx, c, p, r)
-	case resizeIt:
+	case resizePod:
 		u.budget.spend(p)
 		p.want, p.since = *r, now
 		return d.resize(ctx, c, p)
@@ -159,21 +159,20 @@ func (u *updater) change(ctx context.Context, c cluster.Cluster, d *dynamics, p 
 	return nil
 }
 
-// verdict is what the updater does with an accepted pod.
+// verdict is the updater's decision on an accepted pod.
 type verdict uint8
 
 const (
-	leaveIt verdict = iota
-	evictIt
-	resizeIt
+	keepPod verdict = iota
+	evictPod
+	resizePod
 )
 
-// choose says what becomes of an accepted pod, as far as mode, budget and the state of its last
-// resize permit.
+// choose decides on an accepted pod by mode, budget and the state of its last resize.
 func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
-	evict := leaveIt
+	evict := keepPod
 	if u.budget.permits(p) {
-		evict = evictIt
+		evict = evictPod
 	}
 	if u.opts.Mode == ModeRecreate {
 		return evict
@@ -183,14 +182,14 @@ func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
 	case resizeDeferred:
 		if !stay {
 			if now-p.since < deferredPatience {
-				return leaveIt
+				return keepPod
 			}
 			return evict
 		}
 	case resizeInProgress:
 		if !stay {
 			if now-p.since < progressPatience {
-				return leaveIt
+				return keepPod
 			}
 			return evict
 		}
@@ -198,20 +197,20 @@ func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
 		if !stay {
 			return evict
 		}
-		if r.Target.MilliCPU >= p.forgotten.MilliCPU && r.Target.MemoryBytes >= p.forgotten.MemoryBytes {
-			return leaveIt // until some target is lower than what was infeasible
+		if r.Target.MilliCPU >= p.infeasible.MilliCPU && r.Target.MemoryBytes >= p.infeasible.MemoryBytes {
+			return keepPod // until some target is lower than the infeasible one
 		}
 	}
 	if guaranteed(p.requests, p.limits) != guaranteed(r.Target, r.Limits) {
 		if stay {
-			return leaveIt // the API rejects it: a resize may not change the QoS class
+			return keepPod // the API rejects it: a resize may not change the QoS class
 		}
 		return evict
 	}
 	if r.Target == p.requests && r.Limits == p.limits || !u.budget.permits(p) {
-		return leaveIt
+		return keepPod
 	}
-	return resizeIt
+	return resizePod
 }
 
 // guaranteed reports whether a pod is of the QoS class Guaranteed.
