@@ -21,8 +21,8 @@ var baselines = []envs.Baseline{
 	},
 }
 
-// cartPoleRule makes a baseline of a function that tells from the state whether to push to
-// the right.
+// cartPoleRule makes a baseline of a function that reports, by the state, whether to push to the
+// right.
 func cartPoleRule(right func(state [4]float64) bool) func(envs.Task) (envs.Rule, error) {
 	return func(t envs.Task) (envs.Rule, error) {
 		p, ok := t.(*CartPole)

@@ -37,7 +37,7 @@
 //
 // Each element of the state is uniform in [-0.05, 0.05), drawn from the environment's stream
 // as NumPy's Generator.uniform draws it. Equal seeds give Gymnasium's states, and a reset
-// without a seed goes on with the stream as Gymnasium's does.
+// without a seed continues the stream, as Gymnasium's does.
 //
 // # End
 //

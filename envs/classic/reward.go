@@ -1,6 +1,6 @@
 package classic
 
-// reward returns what a step is worth: 1, or by Sutton and Barto 0, and -1 for the last.
+// reward returns the reward of a step: 1, or by Sutton and Barto 0, and -1 for the last.
 func (p *CartPole) reward(terminated bool) float64 {
 	switch {
 	case !p.opts.SuttonBartoReward:

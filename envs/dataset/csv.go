@@ -45,8 +45,8 @@ func Open(reader, name string, r io.Reader) (*Table, error) {
 	return t, t.ReadHeader()
 }
 
-// ReadHeader reads the first line as the header; want says in the message about an empty file
-// what it should hold.
+// ReadHeader reads the first line as the header. want names the columns in the message about an empty
+// file.
 func (t *Table) ReadHeader(want ...string) error {
 	row, err := t.read()
 	if errors.Is(err, io.EOF) {
@@ -107,7 +107,7 @@ func (t *Table) Columns(names ...string) ([]int, error) {
 	return index, nil
 }
 
-// Number parses a finite number; what names it in the message.
+// Number parses a finite number; the message calls it what.
 func (t *Table) Number(what, field string) (float64, error) {
 	v, err := strconv.ParseFloat(field, 64)
 	if err != nil {

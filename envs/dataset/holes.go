@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Hole is a place where samples are missing that come at a usual interval.
+// A Hole is a gap among samples that come at a usual interval.
 type Hole struct {
 	Before  int     // index of the sample after it
 	Missing int     // samples
@@ -33,7 +33,7 @@ func Holes(seconds []float64) (holes []Hole, usual float64) {
 	return holes, usual
 }
 
-// HolesText says in a sentence how many samples of what are missing, and where the longest hole is;
+// HolesText states in a sentence how many samples of what are missing, and where the longest hole is;
 // place returns the file and the line of the sample of an index. It is empty without holes.
 func HolesText(what string, holes []Hole, usual float64, place func(i int) string) string {
 	if len(holes) == 0 {

@@ -1,5 +1,5 @@
-// Package gang is the problem of re-planning the CPU shares of a bulk-synchronous job:
-// k8s/GangWindow-v0.
+// Package gang implements k8s/GangWindow-v0: when to re-plan the CPU shares of a bulk-synchronous
+// job, and for which window.
 //
 // A job runs supersteps. In each, every task has a workload of some size, and the superstep
 // lasts as long as the slowest task, whose duration depends on its size and on its share of a
@@ -20,7 +20,7 @@
 //	index               meaning                                                     min  max
 //	a·H + h             duration predicted for superstep h from now if action a is  0    1
 //	                    taken and its configuration stays; duration_low (50 s) is
-//	                    0, duration_high (250 s) is 1, and what lies outside is
+//	                    0, duration_high (250 s) is 1, and values outside are
 //	                    clipped
 //	A·H + k             size predicted for task k now: 10 is 0, 50 is 1             0    1
 //	A·H + K + k         share of the cores that task k has                          0    1
@@ -31,8 +31,8 @@
 //
 // # Reward
 //
-// −(duration + penalty) / 100 s: the true duration of the superstep, and what the plan before
-// it costs. A return is the job's completion time, over −100. The penalty is that of
+// −(duration + penalty) / 100 s: the true duration of the superstep, and the cost of the plan before
+// it. A return is the job's completion time, over −100. The penalty is that of
 // penalty_model: constant, penalty (15 s) for any plan, which checkpoints and re-creates all
 // tasks; per_task, of that the part of the tasks whose shares change; resize, resize_seconds
 // (1 s) for each task resized in place. The first step's plan is free: nothing ran before it.

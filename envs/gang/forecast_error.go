@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// Notes says of which series of the option data rows are missing, and where.
+// Notes names the series of the option data with missing rows, and the places.
 func Notes(o Options) ([]string, error) {
 	o.Forecaster = series.Seasonal
 	if err := o.complete(); err != nil {
@@ -28,8 +28,8 @@ func Notes(o Options) ([]string, error) {
 
 // ForecastErrors compares the forecasters on the series that the options select: in the part of
 // their split, fitted and scaled on the training part. Forecasts of files are among them where a
-// series has some, and the split is the held-out one. Without the option data it draws that many
-// series as episodes have them, from the random seed on, and puts those of one law together. The
+// series has some, and the split is the held-out one. Without the option data it draws
+// generated series as episodes do, from the random seed on, and puts those of one law together. The
 // error wraps [envs.ErrInvalidOption] for options that have no series of their own.
 func ForecastErrors(o Options, generated int, seed uint64) ([]series.ForecastError, error) {
 	o.Forecaster = series.Seasonal

@@ -36,7 +36,7 @@ type pooled struct {
 	err      error
 }
 
-// newSource completes the options and loads what they name.
+// newSource completes the options and loads the files that they name.
 func newSource(o Options) (*source, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -124,8 +124,8 @@ func (o *Options) checkNumbers() error {
 	)
 }
 
-// modelConfig returns how cores are divided. What EXPPO's static configuration assumes keeps its
-// proportion: sizes in the middle of their range, and a third of the cores at most for a task.
+// modelConfig returns how cores are divided. The assumptions of EXPPO's static configuration keep
+// their proportion: sizes in the middle of their range, and a third of the cores at most for a task.
 func (o *Options) modelConfig() profile.ModelConfig {
 	m := profile.DefaultModelConfig()
 	m.TotalMilliCPU, m.StartMilliCPU, m.IncrementMilliCPU = o.TotalCPU, o.StartCPU, o.IncrementCPU

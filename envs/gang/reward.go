@@ -30,7 +30,7 @@ var infoColumns = []envs.Column{
 	{Name: "bottleneck", DType: "int64", Doc: "slowest task of the superstep"},
 }
 
-// plannedPenalty returns what a planner expects a reconfiguration to cost.
+// plannedPenalty returns the cost of a reconfiguration that planners expect.
 func (t *Task) plannedPenalty() float64 {
 	if t.opts.PenaltyModel == PenaltyResize {
 		return t.opts.ResizeSeconds * float64(len(t.levels))

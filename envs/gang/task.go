@@ -69,23 +69,23 @@ func (t *Task) Step() int { return t.first + t.step }
 // Levels returns the configuration in force, which the caller must not change.
 func (t *Task) Levels() []uint16 { return t.levels }
 
-// Superstep is how a superstep went.
+// Superstep is the outcome of a superstep.
 type Superstep struct {
 	Replanned bool      // the shares were planned anew before it
-	Changed   int       // tasks whose shares that changed
-	Penalty   float64   // seconds that it cost
+	Changed   int       // tasks with changed shares
+	Penalty   float64   // seconds that the plan cost
 	Durations []float64 // true seconds of each task; valid until the next step
 }
 
-// Last returns how the last superstep went.
+// Last returns the outcome of the last superstep.
 func (t *Task) Last() Superstep {
 	return Superstep{Replanned: t.step > 0 && t.since == 0, Changed: t.changed, Penalty: t.penalty, Durations: t.durations}
 }
 
-// Notes implements [envs.Noter]: where rows of series are missing.
+// Notes implements [envs.Noter]. It names the places where rows of series are missing.
 func (t *Task) Notes() []string { return t.src.notes }
 
-// PenaltyModel returns the option of that name: what a reconfiguration does to the tasks.
+// PenaltyModel returns the option of that name: the effect of a reconfiguration on the tasks.
 func (t *Task) PenaltyModel() string { return t.opts.PenaltyModel }
 
 // Plan sets the configuration to change to in the next step, whatever its action. It is for

@@ -29,7 +29,7 @@ type source struct {
 // heldOutEvery is how many workloads of a file there are for each that is held out.
 const heldOutEvery = 5
 
-// newSource checks the options and loads what they name.
+// newSource checks the options and loads the files that they name.
 func newSource(o Options, discrete bool) (*source, error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package gangtest is what the tests of envs/gang and its packages share: models, and reference
-// results.
+// Package gangtest holds the shared code of the tests of envs/gang and its packages: models, traces
+// and reference results.
 package gangtest
 
 import (

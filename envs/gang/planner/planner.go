@@ -26,7 +26,7 @@ const (
 	DefaultPenalty   = 15.0 // seconds that a reconfiguration costs
 )
 
-// Custom is what Plan returns for a configuration that is C(t, w) for no window w.
+// Custom is the window that Plan returns for a configuration that is C(t, w) for no window w.
 const Custom = -1
 
 // Planner decides at each step of an episode whether to reconfigure the job. A Planner
@@ -48,7 +48,7 @@ type Config struct {
 	MaxWindow  int     // longest window that a dynamic controller or one_time chooses, ≥ 1; 0 stands for DefaultMaxWindow
 }
 
-// Episode is the part of an instance's trace that is played, and at what cost.
+// Episode is the part of an instance's trace that is played, and the cost of reconfigurations.
 type Episode struct {
 	First       int     // its first step
 	Steps       int     // number of its steps, ≥ 1
@@ -117,7 +117,7 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 	return nil, fmt.Errorf("gang: unknown controller %q", cfg.Controller)
 }
 
-// planner is what all planners have in common.
+// planner holds the fields that all planners share.
 type planner struct {
 	cfg       Config
 	in        *Instance

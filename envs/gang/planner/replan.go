@@ -2,11 +2,10 @@ package planner
 
 import "math"
 
-// A Replanning tells what plans for a window of supersteps are worth as they age, and so how long to
-// keep them.
+// A Replanning measures how plans for a window of supersteps age, and so how long to keep them.
 type Replanning struct {
 	Window       int       `json:"window"`
-	Seconds      []float64 `json:"seconds"`       // by age: mean true duration of a superstep under a plan made so many supersteps before
+	Seconds      []float64 `json:"seconds"`       // by age: mean true duration of a superstep under a plan of that age in supersteps
 	Interval     int       `json:"interval"`      // between plans, for which a superstep takes least
 	PerSuperstep float64   `json:"per_superstep"` // seconds that it then takes, the penalty's part included
 }

@@ -13,7 +13,7 @@ type Run struct {
 // Step is one superstep of a Run.
 type Step struct {
 	T          int      // step of the trace
-	Window     int      // what the planner answered: 0 for keep, a window, or Custom
+	Window     int      // the planner's answer: 0 for keep, a window, or Custom
 	Levels     []uint16 // in force
 	Duration   float64  // seconds, true
 	Bottleneck int      // slowest task

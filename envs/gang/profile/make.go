@@ -14,11 +14,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
-// A Filled is a profile that was made from some of its points.
+// A Filled is a profile with its missing points filled in.
 type Filled struct {
 	*Profile
-	Laws     []Law // of the tasks, fitted to what was measured
-	Measured int   // points that were there
+	Laws     []Law // of the tasks, fitted to the measured points
+	Measured int   // points of the file
 	Missing  int   // points that were filled in by the laws
 }
 

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// ModelConfig says how CPU shares may be divided among the tasks of a job.
+// ModelConfig sets how CPU shares may be divided among the tasks of a job.
 type ModelConfig struct {
 	StartMilliCPU     int     // shares of every task before allocation, ≥ 1; default 1000
 	IncrementMilliCPU int     // grain of the allocation, ≥ 1; default 100

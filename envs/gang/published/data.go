@@ -26,7 +26,7 @@ var Tasks = []struct{ Task, Series string }{
 type Dataset struct {
 	Model    *profile.Model
 	Forecast *planner.Trace // planned sizes are forecasts
-	Actual   *planner.Trace // planned sizes are what will happen
+	Actual   *planner.Trace // planned sizes are the true ones
 }
 
 // ReadDataset reads profile/workload_profiling.csv, the series and the forecasts of the

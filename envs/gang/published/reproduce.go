@@ -13,7 +13,7 @@ import (
 // Modes of a Case.
 const (
 	ModeForecast = "forecast" // planners see forecasts
-	ModeActual   = "actual"   // planners see what will happen
+	ModeActual   = "actual"   // planners see the true sizes
 	ModeAny      = "any"      // the controller looks at no planned size
 )
 
@@ -50,7 +50,7 @@ func DefaultCases() []Case {
 	return cases
 }
 
-// Result is what a Case came to, beside the published total where there is one.
+// Result is the outcome of a Case, and the published total if there is one.
 type Result struct {
 	Case
 	Duration      float64  `json:"duration"`       // seconds, without penalties

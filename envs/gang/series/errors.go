@@ -14,7 +14,7 @@ type ForecastError struct {
 	Series     string      `json:"series"` // its file's name or, of generated ones, their law
 	Count      int         `json:"count"`  // series of that name
 	Forecaster string      `json:"forecaster"`
-	Fits       []Predictor `json:"fits,omitempty"` // of seasonal: what it was fitted to, for each series
+	Fits       []Predictor `json:"fits,omitempty"` // of seasonal: the fit to each series
 	Steps      int         `json:"steps"`          // at which it forecast, of all series together
 	RMSE       []float64   `json:"rmse"`           // in workload sizes, as planners see them and supersteps execute them
 	MAE        []float64   `json:"mae"`            // likewise

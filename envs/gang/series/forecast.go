@@ -8,9 +8,9 @@ import (
 // Names of the forecasters, which predict at step t the values of t, t+1, … from those before
 // t.
 const (
-	Seasonal    = "seasonal"    // what was a day or a week ago, plus a fading part of the present deviation
+	Seasonal    = "seasonal"    // the value of a day or a week ago, plus a fading part of the present deviation
 	Persistence = "persistence" // the last value
-	Perfect     = "perfect"     // what will be
+	Perfect     = "perfect"     // the true values
 	FromFile    = "file"        // the predictions of a file
 )
 

@@ -35,7 +35,8 @@ type Series struct {
 	Lines  []int // of the file
 }
 
-// Holes says where rows are missing, by the usual interval between times; it is empty where none is.
+// Holes describes the places of missing rows, by the usual interval between times; it is empty if
+// none is missing.
 func (s *Series) Holes() string {
 	seconds := make([]float64, len(s.Times))
 	for i, at := range s.Times {
@@ -160,7 +161,7 @@ func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
 	return rows, nil
 }
 
-// Actual returns what happened in each step of the forecasts made for s: row i holds the
+// Actual returns the true values of each step of the forecasts made for s: row i holds the
 // values of the steps i … i+19 of the last 1000 for which 20 are known, out of the first
 // 5000 of the series. Like the earlier project's files it has values of float32 with six
 // decimals.

@@ -12,11 +12,11 @@ const CheckpointVersion = "v3"
 
 const maxCheckpointWeight = 10000
 
-// ErrCheckpoint is wrapped by what [State.Load] returns.
+// ErrCheckpoint is wrapped by the errors of [State.Load].
 var ErrCheckpoint = errors.New("recommender: invalid checkpoint")
 
 // A Checkpoint is the state of a VerticalPodAutoscalerCheckpoint, in upstream's format v3. As
-// JSON it is what a cluster stores, though a cluster drops fractions of seconds.
+// JSON it has the form that a cluster stores; a cluster drops fractions of seconds.
 type Checkpoint struct {
 	LastUpdateTime    time.Time           `json:"lastUpdateTime,omitzero"`
 	Version           string              `json:"version,omitempty"`
@@ -74,7 +74,7 @@ func (h *histogram) save() HistogramCheckpoint {
 	return c
 }
 
-// Load replaces what s holds by a checkpoint. It returns an error that wraps
+// Load replaces the state of s by a checkpoint. It returns an error that wraps
 // [ErrCheckpoint], and leaves s as it was, if the checkpoint is nil, of another version, or
 // holds a bucket, weight, count or instant out of range.
 //

@@ -24,7 +24,7 @@ type ResourceConfig struct {
 	HalfLife           time.Duration // of a sample's weight, at most a year; default 24 h
 }
 
-// Config holds what upstream sets by flags, under the names of the flags.
+// Config holds upstream's flags, under their names.
 type Config struct {
 	CPU, Memory ResourceConfig
 

@@ -10,7 +10,7 @@
 //
 //	r, err := recommender.New(recommender.DefaultConfig())
 //	state := r.NewState(0)                 // the history of all pods of one controller
-//	var container recommender.Container    // what is known of one pod's container
+//	var container recommender.Container    // the state of one pod's container
 //	container.AddCPU(state, now, 250)      // millicores
 //	container.AddMemory(state, now, 1<<28) // bytes
 //	var rec recommender.Recommendation

@@ -20,7 +20,7 @@ type Requests struct {
 	Request, Limit Amounts
 }
 
-// ErrTooFewPoints is wrapped by what [KRRConfig.Simple] and [KRRConfig.SimpleLimit] return.
+// ErrTooFewPoints is wrapped by the errors of [KRRConfig.Simple] and [KRRConfig.SimpleLimit].
 var ErrTooFewPoints = errors.New("recommender: too few points for KRR")
 
 // A KRRConfig holds the settings of Robusta KRR.

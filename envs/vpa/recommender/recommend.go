@@ -23,7 +23,7 @@ type Bounds struct {
 	Upper  Amounts `json:"upper"`
 }
 
-// A Recommendation is what the status of a VerticalPodAutoscaler holds for a container.
+// A Recommendation is the entry of a container in the status of a VerticalPodAutoscaler.
 type Recommendation struct {
 	Bounds
 	UncappedTarget Amounts `json:"uncapped_target"` // the target before a policy's limits
@@ -104,7 +104,7 @@ func (s *State) Recommend(rec *Recommendation) {
 // container. An amount of 0 sets none.
 type Policy struct {
 	MinAllowed, MaxAllowed Amounts
-	GlobalMaxAllowed       Amounts // the recommender's own maximum, where MaxAllowed sets none
+	GlobalMaxAllowed       Amounts // the recommender's own maximum, if MaxAllowed sets none
 	IntegerCPU             bool    // whole cores (the annotation …_integerCPU)
 }
 

@@ -92,7 +92,7 @@ type Row struct {
 	Expected *Bounds `json:"expected,omitempty"` // known golden values
 }
 
-// Equal tells whether the row has the expected values; without them, it is true.
+// Equal reports whether the row has the expected values; without them, it is true.
 func (r *Row) Equal() bool { return r.Expected == nil || *r.Expected == r.Bounds }
 
 // Run plays the scenario and calls row after each of its points.

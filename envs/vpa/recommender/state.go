@@ -68,7 +68,7 @@ func (s *State) Reset(r *Recommender, created time.Duration) {
 // Samples returns the number of CPU samples.
 func (s *State) Samples() int { return s.samples }
 
-// Expired tells whether the recommender would forget the state at an instant: 8 memory
+// Expired reports whether the recommender would forget the state at an instant: 8 memory
 // intervals after its last CPU sample, or after its creation if it has none.
 func (s *State) Expired(now time.Duration) bool {
 	from := s.last
@@ -92,7 +92,7 @@ func (s *State) Merge(o *State) {
 	s.samples += o.samples
 }
 
-// A Container holds what the recommender knows of one container of one pod besides its usage
+// A Container holds the recommender's state of one container of one pod besides its usage
 // history: upstream's ContainerState. Its zero value is a new container.
 type Container struct {
 	lastCPU, lastMemory time.Duration

@@ -15,7 +15,7 @@ import (
 // ErrUsage is wrapped by the errors about a usage file's content.
 var ErrUsage = errors.New("recommender: usage file")
 
-// A Usage is a row of a usage file: what a container used at an instant.
+// A Usage is a row of a usage file: the usage of a container at an instant.
 type Usage struct {
 	Time        time.Duration // since the Unix epoch, or any other start
 	MilliCPU    int64
@@ -139,7 +139,7 @@ func (u *UsageReader) errorf(i int, column, format string, args ...any) error {
 	return fmt.Errorf("%w: line %d, column %s: %s", ErrUsage, line, column, fmt.Sprintf(format, args...))
 }
 
-// Replay feeds a usage file to r and calls each with the recommendation after every so many
+// Replay feeds a usage file to r and calls each with the recommendation at intervals of every
 // samples. It returns the first error of reading or of each.
 func Replay(r *Recommender, file io.Reader, every int, each func(samples int, b Bounds) error) error {
 	if every < 1 {

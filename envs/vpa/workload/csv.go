@@ -19,7 +19,7 @@ func ReadArabesque(name string, r io.Reader, g Grid) ([]Series, Report, error) {
 	return readUsage(name, r, g, [3]string{"time", "cpu", "memory"}, []string{"pod"}, 1000)
 }
 
-// readUsage reads the named columns of time, CPU in units of so many millicores, and memory.
+// readUsage reads the named columns of time, CPU in units of milli millicores, and memory.
 // The column of pods is among must, or is optional.
 func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []string, milli float64) ([]Series, Report, error) {
 	t := newTable(name, r, 0)

@@ -1,4 +1,4 @@
-// Package workload makes and reads the usage of containers over time: what a pod would use of
+// Package workload generates and reads the usage of containers over time: what a pod would use of
 // CPU and memory if nothing held it back.
 //
 // [Config] generates a series from parameters, which [Draw] chooses at random for a type.

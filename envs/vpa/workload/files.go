@@ -31,7 +31,7 @@ func Formats() []string {
 }
 
 // ReadFiles reads a file, or all files of a folder and its subfolders, gzipped or not. An empty
-// format goes by the names of the files: *vmtable* is Azure, *container_meta* Alibaba,
+// format chooses the format by the names of the files: *vmtable* is Azure, *container_meta* Alibaba,
 // *instance_usage* Borg, *arabesque* that dump, *.csv plain CSV, *.jsonl PodMetrics, *top* kubectl top, and
 // *.json PodMetrics if the first one holds such, or else Prometheus.
 //
@@ -133,10 +133,10 @@ func formatOf(path string, names []string) (string, error) {
 	return "", fmt.Errorf("%s: the names of its files tell no format; give one of %s", path, strings.Join(Formats(), ", "))
 }
 
-// podMetricsKind is found near the beginning of what metrics.k8s.io gives.
+// podMetricsKind appears near the beginning of a reply of metrics.k8s.io.
 var podMetricsKind = regexp.MustCompile(`"kind"\s*:\s*"PodMetrics`)
 
-// holdsPodMetrics reports whether a file begins like PodMetrics; what cannot be read does not.
+// holdsPodMetrics reports whether a file begins like PodMetrics. It is false for an unreadable file.
 func holdsPodMetrics(name string) bool {
 	o := &opener{}
 	defer o.close()
@@ -220,7 +220,7 @@ func addContainer(path string, names []string, series []Series) error {
 	return nil
 }
 
-// readEach reads CSV files one by one. A pod may stand in one file only.
+// readEach reads CSV files one by one. A pod may appear in one file only.
 func readEach(o *opener, names []string, format string, g Grid) ([]Series, Report, error) {
 	read := ReadCSV
 	if format == FormatArabesque {

@@ -50,7 +50,7 @@ func (a Amounts) Resources() cluster.Resources { return a.at(1, 1) }
 
 func round(x float64) int64 { return int64(math.Round(min(max(x, 0), maxAmount))) }
 
-// Container is what a workload's container asks for.
+// Container holds the requests and limits of a workload's container.
 type Container struct {
 	Requests Amounts `json:"requests"`
 	Limits   Amounts `json:"limits"`
@@ -73,7 +73,7 @@ type Config struct {
 	Unit         [2]float64 `json:"step_unit,omitzero"`      // step: likewise
 	MaxSteps     [2]int     `json:"max_steps,omitzero"`      // step: most units in a sample
 	Law          Law        `json:"law,omitzero"`            // random_walk and the types named after traces; zero draws one by seed
-	Container    Container  `json:"container,omitzero"`      // what the pod asks for; zero: unknown
+	Container    Container  `json:"container,omitzero"`      // requests and limits of the pod; zero: unknown
 }
 
 // DefaultConfig returns the parameters of the earlier project for its types, and 1440 minutes

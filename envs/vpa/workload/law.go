@@ -36,7 +36,7 @@ type Law struct {
 	MemoryNoise float64 `json:"memory_noise"` // standard deviation of y
 	Coupling    float64 `json:"coupling"`     // how far memory follows CPU, 0 to 1
 	Leak        float64 `json:"leak"`         // MiB that memory grows in an hour
-	LeakHours   float64 `json:"leak_hours"`   // hours until what leaked is freed; 0: no leak
+	LeakHours   float64 `json:"leak_hours"`   // hours until leaked memory is freed; 0: no leak
 }
 
 func (l *Law) validate() error {

@@ -153,7 +153,7 @@ func (m *metricsReader) requests(o *metricsObject) error {
 	return nil
 }
 
-// amounts reads cores and bytes of a list of resources; NaN stands for what it lacks.
+// amounts reads cores and bytes of a list of resources; a missing one is NaN.
 func amounts(list map[string]string) (v [2]float64, err error) {
 	for i, name := range []string{"cpu", "memory"} {
 		v[i] = math.NaN()

@@ -16,7 +16,7 @@ import (
 type Series struct {
 	ID       string
 	Interval time.Duration       // between samples
-	Usage    []cluster.Resources // what it needs in each interval
+	Usage    []cluster.Resources // its demand in each interval
 	Requests cluster.Resources   // of the container in the trace; zero if unknown
 	Limits   cluster.Resources   // likewise
 }
@@ -31,7 +31,7 @@ func Max(usage []cluster.Resources) cluster.Resources {
 	return m
 }
 
-// Grid says how samples of a trace, which may be irregular, become a [Series]: each interval
+// Grid sets how samples of a trace, which may be irregular, become a [Series]: each interval
 // has the mean of its CPU samples and the largest of its memory samples. An interval without
 // samples has the values of the one before it.
 type Grid struct {
@@ -44,13 +44,13 @@ func (g Grid) complete() Grid {
 	return g
 }
 
-// Report counts what a reader did to the samples of a trace.
+// Report counts the corrections that a reader made to the samples of a trace.
 type Report struct {
 	Samples int `json:"samples"` // used
 	Dropped int `json:"dropped"` // marked as invalid by the format itself: left out
 	Filled  int `json:"filled"`  // intervals without a sample, given the values before them
 
-	// Holes are the containers of which samples are missing, by their usual interval.
+	// Holes names the containers with missing samples, by their usual interval.
 	Holes []string `json:"holes,omitempty"`
 }
 

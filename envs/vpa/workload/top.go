@@ -17,11 +17,11 @@ const maxTopLine = 1 << 16
 // topColumns are the columns of the headers of `kubectl top pod`, by what they are here.
 var topColumns = map[string]int{"NAMESPACE": 0, "POD": 1, "NAME": 2, "CPU(cores)": 3, "MEMORY(bytes)": 4}
 
-// readTop reads what `kubectl top pod` prints, again and again, each time after a line with the time:
+// readTop reads repeated output of `kubectl top pod`, each time after a line with the time:
 //
 //	while sleep 60; do date -Iseconds; kubectl top pod --containers; done > usage.top.txt
 //
-// The time is RFC 3339, Unix seconds or what `date` prints, perhaps after "#". It may stand at the beginning of
+// The time is RFC 3339, Unix seconds or the output of `date`, perhaps after "#". It may stand at the beginning of
 // each row instead. Tables may have namespaces (-A) and be without containers or headers; without a header, four
 // columns are pod, container, CPU and memory. A usage of <unknown> is left out.
 func readTop(ins []input, g Grid) ([]Series, Report, error) {

@@ -20,7 +20,7 @@ type input struct {
 	r    io.Reader
 }
 
-// azureVM is what the table of virtual machines says of one.
+// azureVM is a row of the table of virtual machines.
 type azureVM struct{ cores, gib float64 }
 
 // Buckets of sizes that Azure's second trace leaves open, as its owner's notebook takes them.
@@ -122,13 +122,13 @@ func azureReadings(in input, size map[string]azureVM, c *collector) error {
 // its memory is normalised.
 const AlibabaMemoryGiB = 256
 
-// alibabaMeta is what the table of containers says of one.
+// alibabaMeta is a row of the table of containers.
 type alibabaMeta struct{ requestMilli, limitMilli, memoryBytes float64 }
 
 // readAlibaba reads Alibaba's cluster-trace-v2018: container_meta (container_id, machine_id,
 // time_stamp, app_du, status, cpu_request, cpu_limit, mem_size) and container_usage
 // (container_id, machine_id, time_stamp, cpu_util_percent, mem_util_percent, and six more),
-// which have no header lines. Percentages of -1 and 101 mark what is not valid and are left
+// which have no header lines. Percentages of -1 and 101 mark invalid rows and are left
 // out, as are empty ones. CPU is a percentage of the request, 100 of which are a core; memory
 // is a percentage of mem_size, which is in hundredths of [AlibabaMemoryGiB].
 func readAlibaba(meta input, usage []input, g Grid) ([]Series, Report, error) {
