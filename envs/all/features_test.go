@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
 
 // TestFeatures: every element of every environment's observation has a name, also where options
@@ -42,7 +43,7 @@ func TestFeatures(t *testing.T) {
 			defer v.Close()
 			obs, _ := v.Spaces()
 			features := v.Features()
-			if err := envs.CheckFeatures(obs, features); err != nil {
+			if err := envcheck.CheckFeatures(obs, features); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range tc.elements {

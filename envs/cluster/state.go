@@ -140,16 +140,6 @@ func (s *State) PodName(i int32) string {
 	return s.tab.metas[s.Pods[i].Meta].Name + "-" + strconv.Itoa(int(i))
 }
 
-// NodeByName returns the index of the node of that name, unless it is not there or removed.
-func (s *State) NodeByName(name string) (node int32, ok bool) {
-	n, ok := s.tab.nameOf[name]
-	if !ok {
-		return 0, false
-	}
-	node = s.holder(n)
-	return node, node >= 0
-}
-
 // holder returns the present node whose name has number n, or -1.
 func (s *State) holder(n int32) int32 {
 	if int(n) >= len(s.nodeOf) {

@@ -130,7 +130,7 @@ func (c *checker) checkSpec(t *testing.T) {
 		}
 	}
 	if features := v.Features(); features != nil {
-		if err := envs.CheckFeatures(obs, features); err != nil {
+		if err := CheckFeatures(obs, features); err != nil {
 			t.Errorf("names of the observation's elements: %v", err)
 		}
 	}

@@ -30,11 +30,14 @@ func stepper(t testing.TB, n int) (step func()) {
 	w := wire.NewWriter()
 	l.EncodeStepRequest(w, math.MaxUint64, 1, make([]float32, n))
 	const idAt = 12 // after the map's header, "t", "step", "id" and the code of a uint64
-	id := uint64(1) << 40
+	id, req := uint64(1)<<40, &Request{Data: w.Bytes()}
 	return func() {
 		id++
 		binary.BigEndian.PutUint64(w.Bytes()[idAt:], id)
-		if reply := s.Handle(ctx, w.Bytes()); reply[4] != 's' { // of "step.ok"
+		if reply := s.Admit(req); reply != nil {
+			t.Fatalf("%q", reply)
+		}
+		if reply := s.Do(ctx, req); reply[4] != 's' { // of "step.ok"
 			t.Fatalf("%q", reply)
 		}
 	}

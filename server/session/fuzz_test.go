@@ -40,11 +40,11 @@ func FuzzSession(f *testing.F) {
 			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
 			{"t": "snapshot", "id": 4, "eid": 1},
 		} {
-			s.Handle(ctx, pack(t, v))
+			answer(ctx, s, pack(t, v))
 		}
 		for _, data := range [][]byte{first, second} {
 			var reply wire.Frame
-			if err := reply.Parse(s.Handle(ctx, data), wire.DefaultBounds); err != nil {
+			if err := reply.Parse(answer(ctx, s, data), wire.DefaultBounds); err != nil {
 				t.Fatalf("the reply to %x: %v", data, err)
 			}
 		}

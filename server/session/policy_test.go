@@ -323,7 +323,7 @@ func TestRollout(t *testing.T) {
 	})
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if got := unpack(t, s.Handle(ended, pack(t, m{"t": "rollout", "id": 18, "eid": 1, "name": "two", "steps": 3}))); got["reason"] != string(wire.WasCancelled) {
+	if got := unpack(t, answer(ended, s, pack(t, m{"t": "rollout", "id": 18, "eid": 1, "name": "two", "steps": 3}))); got["reason"] != string(wire.WasCancelled) {
 		t.Errorf("a rollout whose connection has ended: %v, want %s", got, wire.WasCancelled)
 	}
 }
@@ -359,7 +359,7 @@ func TestLargeRolloutIsNotKept(t *testing.T) {
 		{m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 100}, m{"eid": 1}},
 		{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
 	})
-	if n := len(s.Handle(ctx, pack(t, m{"t": "rollout", "id": 4, "eid": 1, "name": "two", "steps": 1000, "arrays": true}))); n < 2*largeReply {
+	if n := len(answer(ctx, s, pack(t, m{"t": "rollout", "id": 4, "eid": 1, "name": "two", "steps": 1000, "arrays": true}))); n < 2*largeReply {
 		t.Fatalf("a rollout of %d bytes, want a large one", n)
 	}
 	play(t, s, []line{{m{"t": "stats", "id": 5, "eid": 1}, m{"steps": 100_000}}})

@@ -51,7 +51,6 @@ type Session struct {
 	nextSnap uint64
 	out      *wire.Writer // replies of Do
 	large    bool         // the last one was of a size that seldom occurs
-	req      Request      // of Handle
 }
 
 // Request is a message on its way from Admit to Do. Its zero value is ready to use, and it may
@@ -76,15 +75,6 @@ func (s *Session) ID() string { return s.sid }
 
 // Greeted reports whether the handshake is done. Only the goroutine of Admit may call it.
 func (s *Session) Greeted() bool { return s.greeted }
-
-// Handle returns the reply to a request. It is valid until the next call.
-func (s *Session) Handle(ctx context.Context, data []byte) []byte {
-	s.req.Data = data
-	if reply := s.Admit(&s.req); reply != nil {
-		return reply
-	}
-	return s.Do(ctx, &s.req)
-}
 
 // Admit takes a request in. It returns the reply if that needs no environment, which holds for
 // hello, ping and refusals, and is valid until the next Admit. Otherwise it returns nil, and

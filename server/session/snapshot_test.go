@@ -61,7 +61,7 @@ func TestSnapshotRefusals(t *testing.T) {
 	cancel()
 	s := newSession(t, cfg)
 	play(t, s, []line{hello12, {m{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2}, m{"eid": 1}}})
-	if got := unpack(t, s.Handle(ended, pack(t, m{"t": "snapshot", "id": 3, "eid": 1}))); got["reason"] != string(wire.WasCancelled) {
+	if got := unpack(t, answer(ended, s, pack(t, m{"t": "snapshot", "id": 3, "eid": 1}))); got["reason"] != string(wire.WasCancelled) {
 		t.Errorf("a snapshot whose connection has ended: %v, want %s", got, wire.WasCancelled)
 	}
 	if n := cfg.Shared.Snaps.Load(); n != 4 {
@@ -91,7 +91,7 @@ func TestSnapshotAndFork(t *testing.T) {
 	})
 	step := func(id int, a ...int) []byte {
 		t.Helper()
-		return bytes.Clone(s.Handle(ctx, pack(t, m{"t": "step", "id": id, "eid": 1, "a": a})))
+		return bytes.Clone(answer(ctx, s, pack(t, m{"t": "step", "id": id, "eid": 1, "a": a})))
 	}
 	first := [][]byte{step(1000, 1, 0), step(1001, 2, 0), step(1002, 0, 0), step(1003, 1, 1)} // the second ends, the third resets
 	got := handle(t, s, m{"t": "restore", "id": 1004, "eid": 1, "snap": 1})

@@ -71,18 +71,6 @@ func (c *Cluster) Advance(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-// NextCompletion returns the time of the next completion; ok is false where no running pod
-// has a duration.
-func (c *Cluster) NextCompletion() (at time.Duration, ok bool) {
-	for len(c.events) > 0 {
-		if e := c.events[0]; c.state.Pods[e.pod].Phase == cluster.Running {
-			return e.at, true
-		}
-		c.events.pop()
-	}
-	return 0, false
-}
-
 // State implements [cluster.Cluster]. It is the same pointer for the life of the Cluster.
 func (c *Cluster) State() *cluster.State { return c.state }
 

@@ -70,25 +70,6 @@ func TestClone(t *testing.T) {
 	}
 }
 
-func TestNextCompletion(t *testing.T) {
-	ctx := context.Background()
-	c := sim.New()
-	if at, ok := c.NextCompletion(); ok {
-		t.Errorf("NextCompletion() = %v, true on an empty cluster", at)
-	}
-	add(t, c, 1, 2, 5*time.Second)
-	must(t, c.Apply(ctx, []cluster.Op{{Kind: cluster.Bind, Pod: 0}}))
-	must(t, c.Advance(ctx, time.Second))
-	must(t, c.Apply(ctx, []cluster.Op{{Kind: cluster.Bind, Pod: 1}, {Kind: cluster.Evict, Pod: 0}}))
-	if at, ok := c.NextCompletion(); at != 6*time.Second || !ok {
-		t.Errorf("NextCompletion() = %v, %v, want 6s, true", at, ok)
-	}
-	must(t, c.Advance(ctx, 5*time.Second))
-	if at, ok := c.NextCompletion(); ok {
-		t.Errorf("NextCompletion() = %v, true, want false", at)
-	}
-}
-
 // episode binds every pod, advances by a nanosecond after each, and resets.
 func episode(t testing.TB, c *sim.Cluster, ops []cluster.Op, one []cluster.Op) {
 	ctx := context.Background()

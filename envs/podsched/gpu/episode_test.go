@@ -30,11 +30,14 @@ func handOptions(t *testing.T, more map[string]any) map[string]any {
 // nodeNamed returns the action that chooses a node.
 func nodeNamed(t *testing.T, v *envs.Vec, name string) float32 {
 	t.Helper()
-	i, ok := v.Env(0).State().NodeByName(name)
-	if !ok {
-		t.Fatalf("no node %s", name)
+	s := v.Env(0).State()
+	for i := range s.Nodes {
+		if s.NodeName(int32(i)) == name {
+			return float32(i)
+		}
 	}
-	return float32(i)
+	t.Fatalf("no node %s", name)
+	return 0
 }
 
 // TestHandWorkedEpisode plays the episode that README.md works by hand.

@@ -1,10 +1,11 @@
-package envs_test
+package envcheck_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -31,7 +32,7 @@ func TestCheckFeatures(t *testing.T) {
 		{"another part", dict, []envs.Features{{Part: "node", Row: "node", Names: []string{"a", "b"}}, {Part: "pod", Names: []string{"a"}}}, `"node" where the observation has "nodes"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := envs.CheckFeatures(tc.obs, tc.features)
+			err := envcheck.CheckFeatures(tc.obs, tc.features)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("CheckFeatures = %v, want %q", err, tc.want)
 			}
