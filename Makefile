@@ -224,10 +224,8 @@ bench-dqn: ## DQN with RL Zoo's settings here and in Stable-Baselines3, 40 seeds
 bench-tables: build ## the tables of five seeds in docs/results, trained again: fails where a figure differs from what is printed; hours
 	$(PYTHON) tools/bench_tables.py --trainer bin/trainer --only "$(ONLY)"
 
-plots: ## the pictures of the READMEs, from the tables of docs/results
-	@mkdir -p $(CACHE)
-	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
-	$(CACHE)/venv-client/bin/python tools/plot_results.py
+plots: $(VENV)/installed ## the pictures of the READMEs, from the tables of docs/results
+	$(VENV)/bin/python tools/plot_results.py
 
 bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPool: the table of docs/wire.md
 	@mkdir -p $(CACHE)
