@@ -30,20 +30,20 @@ type Scorer interface {
 type Learner interface {
 	Policy
 
-	// Observe records what followed the last Act: next is the batch that the actions led to.
+	// Observe records the result of the last Act: next is the batch that its actions led to.
 	// A reward that is not finite is an error.
 	Observe(next *envs.Batch) error
 
-	// Update learns from what was observed, if it is enough, and returns what there is to log
-	// by name, such as "train/value_loss". It returns nil when nothing was learned.
+	// Update learns once enough was observed, and returns metrics such as "train/value_loss". It
+	// returns nil if it did not learn.
 	Update() (Metrics, error)
 
-	// Greedy returns the policy that takes the most probable or most valuable action. It
+	// Greedy returns the policy that takes the action of the highest probability or value. It
 	// shares the learner's parameters and may not be used while Update runs.
 	Greedy() Policy
 
 	// Save writes the parameters and the state of the optimizer and of the random generators;
-	// Load restores them, so that training goes on bit for bit as if it had not stopped.
+	// Load restores them, so that training resumes bit for bit as if it had not stopped.
 	// Both are called between an Update that returned metrics and the next Act.
 	Save(w io.Writer) error
 	Load(r io.Reader) error

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// A Record is what the checkpoints of all learners hold beside arrays.
+// A Record holds the parts of a checkpoint, beside arrays, that all learners have.
 type Record struct {
 	Algo      string
 	Spec      models.Spec // of the network
@@ -41,8 +41,8 @@ func (e EnvInfo) NewFile(r Record, params []models.Param) (models.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a checkpoint that a learner of algo saved in environments like e with a network
-// of that spec, and sets state to the numbers that it kept. The error wraps
+// ReadFile reads a checkpoint that a learner of algo saved in environments like e with a network of
+// spec, and decodes the numbers that it kept into state. The error wraps
 // [models.ErrMismatch] for a checkpoint of something else.
 func (e EnvInfo) ReadFile(r io.Reader, algo string, spec models.Spec, state any) (models.File, error) {
 	f, err := models.Read(r)
@@ -92,8 +92,8 @@ func Source(f models.File) (src pcg.Source, err error) {
 	return src, nil
 }
 
-// Blank returns params with values of 0 in memory of their own, to read a checkpoint into before
-// it is known to be whole.
+// Blank returns params with values of 0 in memory of their own. Learners read a checkpoint into them
+// before they know that it is whole.
 func Blank(params []models.Param) []models.Param {
 	params = slices.Clone(params)
 	for i := range params {

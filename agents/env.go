@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// EnvInfo is what a learner knows of the environments that it learns in.
+// EnvInfo describes the environments to a learner: their id, options, spaces and number.
 type EnvInfo struct {
 	ID       string         // as registered
 	Kwargs   map[string]any // options that it was made with
@@ -16,7 +16,7 @@ type EnvInfo struct {
 	NumEnvs  int // rows of a batch
 }
 
-// Checkpoint returns the description that goes with a model learned in e by algo.
+// Checkpoint returns the description of a model that algo learned in e.
 func (e EnvInfo) Checkpoint(algo string, spec models.Spec) (models.Checkpoint, error) {
 	kwargs, err := json.Marshal(e.Kwargs)
 	if err != nil {
@@ -31,7 +31,7 @@ func (e EnvInfo) Checkpoint(algo string, spec models.Spec) (models.Checkpoint, e
 	}, nil
 }
 
-// describe returns the text by which a checkpoint tells spaces apart.
+// describe returns the text of a space in a checkpoint.
 func describe(s space.Space) string {
 	text, err := json.Marshal(s.Describe())
 	if err != nil {

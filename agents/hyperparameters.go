@@ -7,7 +7,7 @@ type Hyperparameter struct {
 	Name  string // as in files
 	Value any    // an int or a float64
 	OK    bool
-	Range string // as an error tells it, such as "above 0"
+	Range string // as an error names it, such as "above 0"
 }
 
 // Above is a hyperparameter that must be greater than low.

@@ -18,7 +18,7 @@ type Schedule struct {
 // Constant returns the schedule that is always v.
 func Constant(v float64) Schedule { return Schedule{Initial: v} }
 
-// At returns the value when progressRemaining of the training, from 1 down to 0, is to come.
+// At returns the value with progressRemaining of the training left, from 1 down to 0.
 func (s Schedule) At(progressRemaining float64) float64 {
 	if s.Linear {
 		return s.Initial * max(0, progressRemaining)

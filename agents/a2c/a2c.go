@@ -1,4 +1,4 @@
-// Package a2c is advantage actor-critic, the synchronous form of A3C, for actions of every kind,
+// Package a2c implements advantage actor-critic, the synchronous form of A3C, for actions of every kind,
 // with masks.
 //
 // Defaults, losses and the order of events follow Stable-Baselines3 2.9. The comments cite
@@ -34,7 +34,7 @@ import (
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "a2c"
 
-// NetworkSpec returns the network that cfg asks for: separate towers for policy and value, with
+// NetworkSpec returns the network of cfg: separate towers for policy and value, with
 // orthogonal initialization with gains √2, 0.01 and 1.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
@@ -51,8 +51,8 @@ type Learner struct {
 
 var _ imitation.Learner = (*Learner)(nil)
 
-// New returns a learner for the environments, whose network net was built from NetworkSpec.
-// Everything random is drawn from seed.
+// New returns a learner for the environments. The network net was built from NetworkSpec; all random
+// numbers come from seed.
 func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 // Act implements [agents.Policy]: it samples from the masked policy and records the step.
 func (l *Learner) Act(b *envs.Batch, actions []float32) error { return l.collector.Act(b, actions) }
 
-// Observe implements [agents.Learner]: it records what followed, with the values that bootstrap
+// Observe implements [agents.Learner]: it records the results, with the values that bootstrap
 // it [3].
 func (l *Learner) Observe(next *envs.Batch) error { return l.collector.Observe(next) }
 
@@ -126,7 +126,7 @@ func (l *Learner) gradient() (onpolicy.Losses, error) {
 		a.AddLoss(&s, taken, out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
 	}
 	if err := s.Check(Algo, l.cfg.EntCoef, l.cfg.VfCoef, func() string {
-		return fmt.Sprintf("timestep %d, update %d, from %s", a.NumTimesteps(), a.NUpdates+1, buf.Culprit())
+		return fmt.Sprintf("timestep %d, update %d, from %s", a.NumTimesteps(), a.NUpdates+1, buf.NonFiniteSource())
 	}); err != nil {
 		return s, err
 	}
@@ -147,7 +147,7 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 // Save implements [agents.Learner]. It is an error in the middle of a rollout.
 func (l *Learner) Save(w io.Writer) error { return l.collector.Save(w) }
 
-// Load implements [agents.Learner], as [onpolicy.Actor.Load] does, and forgets the rollout.
+// Load implements [agents.Learner] by [onpolicy.Actor.Load] and clears the rollout.
 func (l *Learner) Load(r io.Reader) error { return l.collector.Load(r) }
 
 // Spec returns the description of the network.

@@ -1,5 +1,5 @@
-// Package agentstest holds what the tests of learners have in common: a network that computes
-// what a test wants, batches made by hand, and steps in toy environments.
+// Package agentstest holds the common parts of the tests of learners: a network with given outputs,
+// batches made by hand, and steps in toy environments.
 package agentstest
 
 import (
@@ -16,13 +16,12 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// Stub is a network with one parameter, Theta, whose outputs and gradient are functions of the
-// test.
+// Stub is a network with one parameter, Theta. The test gives its outputs and its gradient.
 type Stub struct {
 	Actions int                                          // number of the first outputs
 	Outputs func(obs []float32, theta float32) []float32 // of one row
-	Grad    float32                                      // what each Backward sets
-	DOut    []float32                                    // what the last Backward got
+	Grad    float32                                      // that each Backward sets
+	DOut    []float32                                    // of the last Backward
 	Err     error                                        // of Forward
 	Calls   int                                          // of Forward
 
@@ -117,13 +116,13 @@ func NewVec(t *testing.T, spec *envs.Spec, n int) (*envs.Vec, *envs.Batch) {
 	return v, b
 }
 
-// An Observer acts and sees what follows.
+// An Observer acts and observes.
 type Observer interface {
 	agents.Policy
 	Observe(next *envs.Batch) error
 }
 
-// Step acts once, into actions, and observes what follows.
+// Step acts once, into actions, and observes the result.
 func Step(t *testing.T, l Observer, v *envs.Vec, b *envs.Batch, actions []float32) *envs.Batch {
 	t.Helper()
 	if err := l.Act(b, actions); err != nil {
@@ -139,8 +138,8 @@ func Step(t *testing.T, l Observer, v *envs.Vec, b *envs.Batch, actions []float3
 	return next
 }
 
-// CheckRefusesRewards gives new learners of three environments of Env a reward that is not
-// finite, and goes on to check the learner.
+// CheckRefusesRewards gives new learners of three environments of Env a reward that is not finite, and
+// then checks the learner.
 func CheckRefusesRewards[L interface {
 	Observer
 	NumTimesteps() int

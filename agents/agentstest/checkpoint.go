@@ -102,10 +102,10 @@ type Refusal struct {
 	Parts []string // of its message
 }
 
-// CheckRefusals has learners load what is not theirs. The function run makes two environments
+// CheckRefusals has learners load checkpoints of others. The function run makes two environments
 // and a learner whose network has one hidden layer of that width; bias is the name of the
-// network's last parameter; more, unless it is nil, returns what else is refused, given a
-// checkpoint of a learner in Identity(5) with width 4 after 32 timesteps, which is what loads.
+// network's last parameter. more, unless it is nil, returns further refusals, given the checkpoint that
+// loads: of a learner in Identity(5) with width 4 after 32 timesteps.
 func CheckRefusals[L Learner](t *testing.T, bias string, run func(t *testing.T, spec *envs.Spec, width int, seed uint64) *Run[L], more func(same []byte) []Refusal) {
 	t.Helper()
 	saved := func(spec *envs.Spec, width int) []byte {
@@ -132,7 +132,7 @@ func CheckRefusals[L Learner](t *testing.T, bias string, run func(t *testing.T, 
 	}
 }
 
-// ofAnother returns checkpoints that tell of another learner, or not enough of this.
+// ofAnother returns checkpoints that describe another learner, or describe this one in part.
 func ofAnother(t *testing.T, same []byte, bias string) []Refusal {
 	t.Helper()
 	algo, another := Parse(t, same).Meta.Algo, "dqn"

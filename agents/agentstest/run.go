@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// Learner is what can be trained here.
+// Learner is a learner that counts its timesteps.
 type Learner interface {
 	agents.Learner
 	NumTimesteps() int
@@ -91,7 +91,7 @@ func Network(t *testing.T, spec models.Spec, seed uint64) models.Network {
 	return net
 }
 
-// Train goes on for at least the given number of environment steps.
+// Train trains for at least the given number of environment steps.
 func (r *Run[L]) Train(steps int) {
 	r.T.Helper()
 	for end := r.L.NumTimesteps() + steps; r.L.NumTimesteps() < end; {
@@ -115,7 +115,7 @@ func (r *Run[L]) Cycle() (learned bool) {
 	return m != nil
 }
 
-// Updates goes on until the learner has learned n times more.
+// Updates trains until the learner has made n more updates.
 func (r *Run[L]) Updates(n int) {
 	r.T.Helper()
 	for learned := 0; learned < n; {
@@ -166,8 +166,8 @@ func CheckSeeds[L Learner](t *testing.T, updates int, run func(seed uint64) *Run
 	}
 }
 
-// CheckResume breaks a run off after a half, goes on with the other in fresh objects, and
-// compares the final checkpoint with that of an uninterrupted run, byte for byte.
+// CheckResume stops a run after one half, resumes it in fresh objects, and compares the final checkpoint
+// with that of an uninterrupted run, byte for byte.
 func CheckResume[L Learner](t *testing.T, half func(r *Run[L]), run func(seed uint64) *Run[L]) {
 	t.Helper()
 	whole, first, second := run(7), run(7), run(99)

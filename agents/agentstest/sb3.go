@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// SB3Cases reads what a script in testdata wrote of Stable-Baselines3, by the names of its cases.
+// SB3Cases reads a recording of Stable-Baselines3 that a script in testdata wrote, by the names of its cases.
 func SB3Cases[R any](t *testing.T, file string) map[string]R {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -93,13 +93,13 @@ func SB3Learner[C any, L Learner, N engine](t *testing.T, a Algorithm[C, L], cfg
 	return l
 }
 
-// engine is a network whose memory is given back.
+// engine is a network that can be closed.
 type engine interface {
 	models.Network
 	Close() error
 }
 
-// SB3Result is what testdata/sb3_common.py writes of a rollout and what was learned from it.
+// SB3Result holds a rollout and the update from it, as testdata/sb3_common.py writes them.
 type SB3Result struct {
 	Actions    []float32          `json:"actions"`
 	LogProbs   []float32          `json:"log_probs"`
@@ -130,7 +130,7 @@ func (r SB3Rollout) Play(t *testing.T, l Observer, from, to int) {
 	}
 }
 
-// batch returns what is seen before step t, which step t-1 led to.
+// batch returns the batch before step t, to which step t-1 led.
 func (r SB3Rollout) batch(t int) *envs.Batch {
 	b := BatchOf(3, 0, 0)
 	b.Obs, b.FinalObs = nil, []float32{2, -1, 2, -1}
@@ -148,7 +148,7 @@ func (r SB3Rollout) batch(t int) *envs.Batch {
 	b.Terminated[0] = t-1 == 1
 	for n := range 2 {
 		b.Truncated[n] = n == 1 && t-1 == 2 || slices.Contains(r.Truncated, [2]int{t - 1, n})
-		b.EpisodeLength[n] = 1 // what matters is that it is not 0
+		b.EpisodeLength[n] = 1 // any number but 0
 	}
 	return b
 }

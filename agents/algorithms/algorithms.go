@@ -71,7 +71,7 @@ type OffPolicyConfig interface {
 // NetworkBuilder makes a network with fresh parameters.
 type NetworkBuilder = func(models.Spec) (models.Network, error)
 
-// A Learner is what the training loop needs of a learner.
+// A Learner can imitate, and counts its timesteps.
 type Learner interface {
 	imitation.Learner
 

@@ -12,14 +12,14 @@ import (
 const RandomName = envs.RandomName
 
 // New returns the policy of the baseline of that name, or of random permitted actions, for
-// the environments of v. It looks at their true state and so serves no others. seed is for
-// random actions. Its actions must be carried out, since it leaves the environments with what it
-// chooses beside them.
+// the environments of v. It reads their true state and so serves no others. seed is for random
+// actions. The caller has to carry out its actions, because a baseline also leaves choices in the
+// environments that no action says.
 func New(v *envs.Vec, name string, seed uint64) (agents.Policy, error) {
 	return NewContext(context.Background(), v, name, seed)
 }
 
-// NewContext is New of a policy whose rules, some of which solve for seconds, end with ctx.
+// NewContext does New; the rules, some of which solve for seconds, end with ctx.
 func NewContext(ctx context.Context, v *envs.Vec, name string, seed uint64) (agents.Policy, error) {
 	r, err := envs.NewRules(v, name, seed)
 	if err != nil {
@@ -30,7 +30,7 @@ func NewContext(ctx context.Context, v *envs.Vec, name string, seed uint64) (age
 
 // policy asks the rule of each environment.
 type policy struct {
-	ctx   context.Context // of Act, whose interface has none
+	ctx   context.Context // for Act, which takes none
 	rules *envs.Rules
 }
 

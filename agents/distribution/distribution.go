@@ -22,10 +22,10 @@ const (
 	LogStdHead = "log_std"    // logarithms of the standard deviations
 )
 
-// A Distribution is that of an action, conditioned on one row of a network's outputs. It is
-// not safe for concurrent use.
+// A Distribution of an action is conditioned on one row of a network's outputs. It is not safe for
+// concurrent use.
 type Distribution interface {
-	// Condition takes up a row of outputs and the mask that goes with it. A nil or empty mask
+	// Condition reads a row of outputs and the mask that goes with it. A nil or empty mask
 	// permits everything; one that permits nothing is a programmer's mistake and panics.
 	Condition(out []float32, mask []bool)
 

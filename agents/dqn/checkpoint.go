@@ -18,7 +18,7 @@ const Algo = "dqn"
 // targetPrefix begins the names of the target network's parameters.
 const targetPrefix = models.StatePrefix + "target."
 
-// counts is the part of a learner's state that is no array.
+// counts are the numbers of a learner's state.
 type counts struct {
 	Timesteps   int `json:"num_timesteps"` // environment steps observed
 	NUpdates    int `json:"n_updates"`     // gradient steps made
@@ -30,7 +30,7 @@ type counts struct {
 var errNegative = errors.New("a number is negative")
 
 // Save implements [agents.Learner]. It may be called whenever an Act would come next. If the
-// configuration leaves out the replay buffer, it does what SaveWithoutReplayBuffer does.
+// configuration leaves out the replay buffer, it does SaveWithoutReplayBuffer.
 func (l *Learner) Save(w io.Writer) error { return l.save(w, l.cfg.CheckpointReplayBuffer) }
 
 // SaveWithoutReplayBuffer is Save for a model to be played. From such a checkpoint training
@@ -65,8 +65,8 @@ func (l *Learner) save(w io.Writer, replayBuffer bool) error {
 // Load implements [agents.Learner]. The checkpoint must be of the same environment, spaces and
 // network, and its replay buffer, if it has one, of the same size and number of environments;
 // hyperparameters are those given to New. Without a buffer, learning starts again
-// LearningStarts steps later, but actions are no more random than at that time before. The
-// learner is unchanged after an error.
+// LearningStarts steps later, while exploration stays as it was. The learner is unchanged after an
+// error.
 func (l *Learner) Load(r io.Reader) error {
 	var s counts
 	f, err := l.env.ReadFile(r, Algo, l.spec, &s)
@@ -124,7 +124,7 @@ func newGreedy(net models.Network, spec models.Spec) *greedy {
 
 var _ agents.Scorer = (*greedy)(nil)
 
-// greedy takes the most valuable of the permitted actions.
+// greedy chooses the permitted action of the highest value.
 type greedy struct {
 	net  models.Network
 	head head

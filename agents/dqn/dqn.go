@@ -1,4 +1,4 @@
-// Package dqn is deep Q-learning for Discrete actions with masks, with the options double
+// Package dqn implements deep Q-learning for Discrete actions with masks, with the options double
 // Q-learning, dueling heads, n-step returns and prioritized replay.
 //
 // Defaults, loss and order of events follow Stable-Baselines3 2.9. The comments cite these
@@ -13,16 +13,12 @@
 //	[5] n-step returns: Hessel et al., "Rainbow", arXiv:1710.02298, section "Multi-step learning".
 //	[6] Prioritized replay: Schaul et al., arXiv:1511.05952, algorithm 1.
 //	[7] A time limit is no terminal state: Pardo et al., arXiv:1712.00378, section 3.
-//	[8] A mask holds wherever actions are chosen: at random, greedily, and in the target's
-//	    maximum. An action that is never permitted is never learned, so that its value there
-//	    would be noise.
-//
+//	[8] A mask holds for random actions, for greedy ones and in the target's maximum. Nothing is
+//	    ever learned of an action that is never permitted, so that its value would be noise.
 //	[9] Weights and biases start with PyTorch's default, as Stable-Baselines3 leaves it for DQN,
 //	    and not orthogonal. Action values then start near 0.
 //
-// Otherwise than in Stable-Baselines3, each environment explores for itself, where that draws
-// once for the whole vector, and a linear schedule ends at 0, where that goes on below it in a
-// last rollout beyond the total number of timesteps.
+// README.md lists the differences from Stable-Baselines3.
 package dqn
 
 import (
@@ -42,7 +38,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// NetworkSpec returns the network that cfg asks for: one tower with a head of action values,
+// NetworkSpec returns the network of cfg: one tower with a head of action values,
 // or, if Dueling, with heads of advantages and of one state value.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	if _, ok := act.(space.Discrete); !ok {
@@ -82,14 +78,14 @@ type Learner struct {
 	best    []int     // their actions by the online network, if DoubleQ
 	td      []float64
 	margin  float64 // of the teacher's actions, in Imitate only
-	right   float64 // share of the batch in which the teacher's action is the most valuable, if margin is not 0
+	right   float64 // share of the batch in which the teacher's action has the highest value, if margin is not 0
 }
 
 var _ agents.Learner = (*Learner)(nil)
 
 // New returns a learner for the environments. It takes two networks of NetworkSpec from
 // newNetwork, the one that learns and then the target network, and gives both the same first
-// parameters [9]. Everything random is drawn from seed.
+// parameters [9]. All random numbers come from seed.
 func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err
@@ -138,7 +134,7 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 const MaxReplayBytes = 4 << 30
 
 // initialize draws each weight, and the bias after it, uniformly from ±1/√inputs, as
-// torch.nn.Linear does. Layer norms keep what they have.
+// torch.nn.Linear does. Layer norms keep their values.
 func initialize(params []models.Param, rng *rand.Rand) {
 	bound := 0.0
 	for i, p := range params {
@@ -160,17 +156,17 @@ func (l *Learner) Spec() models.Spec { return l.spec }
 // NumTimesteps returns the number of environment steps observed.
 func (l *Learner) NumTimesteps() int { return l.counts.Timesteps }
 
-// Collected reports whether TrainFreq steps of the environments were observed and Update has taken
-// note of them: a moment as after an update, though before LearningStarts is over there is none.
+// Collected reports whether Update has handled the last TrainFreq steps of the environments. The
+// learner can then be saved as after an update, even before LearningStarts is over.
 func (l *Learner) Collected() bool { return !l.acted && l.counts.SinceUpdate == 0 }
 
-// progressRemaining is the share of the training that is to come.
+// progressRemaining returns the remaining share of the training.
 func (l *Learner) progressRemaining() float64 {
 	return 1 - float64(l.counts.Timesteps)/float64(l.cfg.TotalTimesteps)
 }
 
-// Act implements [agents.Policy]: with probability ε, and always before LearningStarts, it
-// takes one of the permitted actions at random, otherwise the most valuable of them [8].
+// Act implements [agents.Policy]: with probability ε, and always before LearningStarts, it chooses a
+// permitted action at random, and otherwise the permitted action of the highest value [8].
 func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 	eps, n, any := l.cfg.explorationRate(l.progressRemaining()), l.head.actions, false
 	if l.counts.Timesteps < l.cfg.LearningStarts {
@@ -199,9 +195,9 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// Take records that the given permitted actions are taken at b, in the place of those that Act
-// would choose; nothing is drawn at random. Observe follows it as it follows Act. Q-learning
-// learns from the actions of others as from its own.
+// Take records that another policy took the given permitted actions at b. It stands in for Act, draws
+// no random number, and Observe follows it. Q-learning learns from the actions of others as from its
+// own.
 func (l *Learner) Take(b *envs.Batch, actions []float32) {
 	copy(l.obs, b.Obs)
 	copy(l.mask, b.Mask)
@@ -209,7 +205,7 @@ func (l *Learner) Take(b *envs.Batch, actions []float32) {
 	l.acted = true
 }
 
-// randomAction returns one of the permitted actions, all with the same probability.
+// randomAction returns a permitted action; all have the same probability.
 func randomAction(rng *rand.Rand, mask []bool) int {
 	permitted := 0
 	for _, ok := range mask {
@@ -233,8 +229,8 @@ func randomAction(rng *rand.Rand, mask []bool) int {
 	panic("unreachable")
 }
 
-// Observe implements [agents.Learner]. It stores the transitions [1] and lets the target
-// network follow when it is time.
+// Observe implements [agents.Learner]. It stores the transitions [1], and every
+// TargetUpdateInterval steps it updates the target network.
 func (l *Learner) Observe(next *envs.Batch) error {
 	if !l.acted {
 		return fmt.Errorf("dqn: observe at timestep %d without an Act before it", l.counts.Timesteps)
@@ -248,13 +244,13 @@ func (l *Learner) Observe(next *envs.Batch) error {
 	l.counts.Steps++
 	l.counts.SinceUpdate++
 	if l.counts.Steps%max(l.cfg.TargetUpdateInterval/len(l.actions), 1) == 0 {
-		l.follow()
+		l.updateTarget()
 	}
 	return nil
 }
 
-// follow moves the target network towards the other by Tau.
-func (l *Learner) follow() {
+// updateTarget moves the target network towards the online network by Tau.
+func (l *Learner) updateTarget() {
 	tau, rest := float32(l.cfg.Tau), float32(1-l.cfg.Tau)
 	for i, p := range l.params {
 		t := l.targetParams[i].Value
@@ -345,8 +341,8 @@ func (l *Learner) learn() (float64, error) {
 	return loss, nil
 }
 
-// nextValues fills next with the target network's value of the best permitted action [8] in
-// each next state; best is by that network's own judgement, or by the other's [3].
+// nextValues fills next with the target network's value of the best permitted action [8] in each next
+// state. The target network chooses that action or, with DoubleQ, the online network [3].
 func (l *Learner) nextValues() error {
 	n, m := len(l.next), l.head.actions
 	if l.cfg.DoubleQ {

@@ -5,7 +5,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// head makes action values of a network's outputs.
+// head computes action values from a network's outputs.
 type head struct {
 	actions, width int // action values, and outputs, of one row
 	dueling        bool
@@ -17,8 +17,8 @@ func newHead(spec models.Spec) head {
 	return head{actions: actions, width: spec.Outputs(), dueling: value == 1 && spec.Outputs() == actions+1}
 }
 
-// values returns the action values of row i of out, in q if they have to be computed: of
-// dueling heads, V + A − mean A [4].
+// values returns the action values of row i of out. Those of dueling heads, V + A − mean A [4], it
+// computes in q.
 func (h head) values(q, out []float32, i int) []float32 {
 	row := out[i*h.width : (i+1)*h.width]
 	if !h.dueling {
@@ -35,8 +35,7 @@ func (h head) values(q, out []float32, i int) []float32 {
 	return q
 }
 
-// backward adds to the gradient of one row's outputs that for the gradient g of the value of
-// one action.
+// backward adds to dOut, the gradient of one row's outputs, the gradient g of the value of one action.
 func (h head) backward(dOut []float32, action int, g float64) {
 	if !h.dueling {
 		dOut[action] += float32(g)

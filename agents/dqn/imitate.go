@@ -10,21 +10,20 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// imitateMargin is by how much the teacher's action shall be worth more than others, as Hester
-// et al. have it.
+// imitateMargin is the margin of Hester et al. by which the value of the teacher's action exceeds
+// those of others.
 const imitateMargin = 0.8
 
 var _ imitation.Learner = (*Learner)(nil)
 
-// Imitate implements [imitation.Learner] as the pre-training of DQfD: the teacher's transitions
-// fill the replay buffer, and gradient steps on them add to the loss of Q-learning the large
-// margin loss, which is what the value of the best permitted action, plus a margin of 0.8
-// unless it is the teacher's, exceeds that of the teacher's. The transitions stay in the buffer
-// until others take their place, and count as others do from then on.
+// Imitate implements [imitation.Learner] by the pre-training of DQfD. The teacher's transitions fill
+// the replay buffer, and gradient steps on them add a large margin loss to that of Q-learning: the
+// highest value of a permitted action, plus 0.8 for all but the teacher's, less the value of the
+// teacher's action. The transitions stay in the buffer, as any others, until newer ones replace them.
 //
 // Source: Hester et al., "Deep Q-learning from Demonstrations", arXiv:1704.03732, equations 2
-// and 3 with λ2 = 1. Left out is what follows its pre-training, in which the demonstrations
-// keep their place and their loss, and the L2 loss.
+// and 3 with λ2 = 1. Two parts are left out: the L2 loss, and the training after the pre-training,
+// in which demonstrations keep their place and their loss.
 func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agents.Metrics, error) {
 	err := d.Play(ctx, func(b *envs.Batch, actions []float32) {
 		copy(l.obs, b.Obs)
@@ -66,7 +65,7 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 		optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
 		l.adam.Step(d.Rate(k, steps, l.cfg.LearningRate.At(1)))
 		if (k+1)%every == 0 {
-			l.follow()
+			l.updateTarget()
 		}
 	}
 	for i, p := range l.params { // training begins with both networks alike
@@ -78,8 +77,8 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 // imitated are sums over gradient steps.
 type imitated struct{ loss, right, steps float64 }
 
-// marginLoss returns the large margin loss of row i of the batch, whose action values are q and
-// whose part of the loss has the given weight, and adds its gradient to dOut.
+// marginLoss returns the large margin loss of row i of the batch with the action values q and the
+// given weight, and adds its gradient to dOut.
 func (l *Learner) marginLoss(i int, q, dOut []float32, weight float64) float64 {
 	m, taught := l.head.actions, int(l.batch.Action[i])
 	best, most := taught, float64(q[taught])

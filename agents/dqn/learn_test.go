@@ -200,7 +200,7 @@ func trainLikeSB3(t *testing.T, cfg Config) sb3Case {
 		optim.ClipGradNorm(l.params, cfg.MaxGradNorm)
 		l.adam.Step(0.05)
 	}
-	l.follow()
+	l.updateTarget()
 	got.Params, got.Target = agentstest.Flat(l.params), agentstest.Flat(l.targetParams)
 	return got
 }

@@ -36,8 +36,8 @@ func Seeds(first uint64, n int) []uint64 {
 }
 
 // Play lets policy play one episode in each environment of v, whose autoreset mode must be
-// SameStep, from the given seeds, one for each. Environments that are done before others go on
-// with episodes that do not count. Equal seeds give different policies equal episodes, so that
+// SameStep, from the given seeds, one for each. Environments that end before others play on in
+// episodes that do not count. Equal seeds give different policies equal episodes, so that
 // results can be compared pair by pair.
 func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, seeds []uint64) (*Result, error) {
 	n := v.NumEnvs()

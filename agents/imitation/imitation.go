@@ -1,5 +1,5 @@
-// Package imitation lets learners start from what a teacher does, such as an environment's
-// baseline, before they act themselves.
+// Package imitation lets learners start from the actions of a teacher, such as a baseline of the
+// environment, before they act themselves.
 package imitation
 
 import (
@@ -18,17 +18,17 @@ type Demonstration struct {
 	Epochs  int           // passes of the learner over them
 	Seed    uint64        // of the episodes
 
-	// LearningRate of the gradient steps, whose linear schedules fall over the epochs; zero takes
-	// the learner's: of DQN that of its training, of others 0.001.
+	// LearningRate of the gradient steps; linear schedules fall over the epochs. Zero takes the
+	// learner's own: that of its training for DQN, 0.001 for others.
 	LearningRate agents.Schedule
 }
 
-// A Learner is one that can imitate.
+// A Learner can imitate a teacher.
 type Learner interface {
 	agents.Learner
 
-	// Imitate watches the demonstration and learns from it. It is called before the first Act.
-	// What it learned from counts neither as timesteps nor as updates of the training.
+	// Imitate watches the demonstration and learns from it, before the first Act. This counts
+	// neither as timesteps nor as updates of the training.
 	Imitate(ctx context.Context, d Demonstration) (agents.Metrics, error)
 }
 

@@ -1,7 +1,6 @@
 // Package normalize scales observations and rewards by running statistics, as
 // Stable-Baselines3's VecNormalize does: observations to mean 0 and variance 1, rewards by the
-// deviation of the discounted return. Otherwise than there, nodes of an observation share their
-// statistics.
+// deviation of the discounted return. Unlike there, the nodes of an observation share their statistics.
 //
 // Source: Stable-Baselines3 2.9, common/vec_env/vec_normalize.py and
 // common/running_mean_std.py; the update of the moments is that of Chan, Golub and LeVeque,
@@ -18,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// Normalization says what to normalize. Its zero value leaves everything as it is.
+// Normalization selects what to normalize. Its zero value normalizes nothing.
 type Normalization struct {
 	NormObs    bool    `json:"norm_obs"`    // observations; default false
 	NormReward bool    `json:"norm_reward"` // rewards, in training only; default false
@@ -147,7 +146,7 @@ type Normalizer struct {
 // New returns a Normalizer of n environments with observations of spec and the discount gamma.
 func New(cfg Normalization, spec models.Spec, n int, gamma float64) *Normalizer {
 	if !cfg.NormObs {
-		cfg.ClipObs = 0 // is of no account
+		cfg.ClipObs = 0 // not used
 	}
 	if !cfg.NormReward {
 		cfg.ClipReward = 0
@@ -168,7 +167,7 @@ func (z *Normalizer) Start(obs []float32) {
 }
 
 // Seen takes the observations and rewards of a step into account, and normalizes the rewards
-// in place. done tells of each environment whether its episode has ended.
+// in place. terminated and truncated have one element for each environment.
 func (z *Normalizer) Seen(obs []float32, reward []float64, terminated, truncated []bool) {
 	z.seen(obs)
 	if !z.cfg.NormReward {
@@ -213,10 +212,10 @@ func (z *Normalizer) Obs(dst, src []float32) {
 	}
 }
 
-// Restart begins the running returns anew, as those of environments that were reset.
+// Restart sets the running returns to 0, for environments that were reset.
 func (z *Normalizer) Restart() { clear(z.returns) }
 
-// Affine returns what Obs does to each number of an observation: (x − mean)/std, within ±clip.
+// Affine returns the scaling by which Obs changes each number: (x − mean)/std, within ±clip.
 // Numbers that it leaves alone have the mean 0 and the deviation 1, but are clipped as well:
 // only observations with edges have such.
 func (z *Normalizer) Affine() (mean, std []float32, clip float32) {
@@ -233,7 +232,7 @@ func (z *Normalizer) Affine() (mean, std []float32, clip float32) {
 // Active reports whether Obs changes anything.
 func (z *Normalizer) Active() bool { return z.cfg.NormObs }
 
-// Names of what a checkpoint holds of a Normalizer.
+// Names of a Normalizer's parts in a checkpoint.
 const (
 	metadataKey   = "normalize"
 	obsMean       = models.StatePrefix + "obs_rms.mean"
@@ -270,9 +269,9 @@ func (z *Normalizer) Save(f *models.File) error {
 }
 
 // Load returns the Normalizer that Save stored, with the settings stored beside it, for n
-// environments with observations of spec and the discount gamma. It is one that changes nothing if f holds none. If n is
-// not the number of environments that it was saved for, their running returns begin at 0. The
-// error wraps [models.ErrMismatch].
+// environments with observations of spec and the discount gamma. If f holds none, the Normalizer
+// changes nothing. If n is not the number of environments of the checkpoint, running returns begin at
+// 0. The error wraps [models.ErrMismatch].
 func Load(f models.File, spec models.Spec, n int, gamma float64) (*Normalizer, error) {
 	text, ok := f.Meta.Metadata[metadataKey]
 	if !ok {

@@ -1,6 +1,6 @@
-// Package onpolicy is what learners on their own experience have in common: a policy network
-// with its distribution of actions, normalization, rollouts with the values that bootstrap
-// them, and checkpoints.
+// Package onpolicy holds the common parts of learners on their own experience: a policy network with
+// its distribution of actions, normalization, rollouts with the values that bootstrap them, behavioural
+// cloning and checkpoints.
 package onpolicy
 
 import (
@@ -23,8 +23,8 @@ import (
 // valueHead is the head of the value, by Stable-Baselines3's name.
 const valueHead = "value_net"
 
-// An Actor is a policy and value network that acts, and all of a learner that a checkpoint
-// holds. It is not safe for concurrent use.
+// An Actor holds a policy and value network with its optimizer, and everything of a learner that a
+// checkpoint saves. It is not safe for concurrent use.
 type Actor struct {
 	Algo      string // in checkpoints and errors
 	Config    any    // hyperparameters, in checkpoints
@@ -38,7 +38,7 @@ type Actor struct {
 	Norm      *normalize.Normalizer
 	Value     int // offset of the value in an output row
 	NUpdates  int
-	State     State // what else the learner keeps; nil if nothing
+	State     State // further state of the learner; nil if there is none
 	Memory    *Memory
 
 	spec         models.Spec
@@ -49,17 +49,17 @@ type Actor struct {
 	box          *space.Box // of actions, or nil
 }
 
-// State is what a learner keeps beside what every Actor has.
+// State is the part of a learner's state that not every Actor has.
 type State interface {
 	// Save adds it to a checkpoint.
 	Save(f *models.File)
 
-	// Load reads it and returns how to take it up, which is done only if nothing else fails.
-	// The error wraps [models.ErrMismatch].
+	// Load reads it and returns a function that sets it, which the caller runs if nothing else
+	// fails. The error wraps [models.ErrMismatch].
 	Load(f models.File) (commit func(), err error)
 }
 
-// Settings are what an Actor is made of.
+// Settings are the arguments of NewActor.
 type Settings struct {
 	Algo      string
 	Config    any // hyperparameters
@@ -109,8 +109,8 @@ func (a *Actor) NumTimesteps() int { return a.numTimesteps }
 // Advance counts n environment steps as observed.
 func (a *Actor) Advance(n int) { a.numTimesteps += n }
 
-// Clip moves an action of a Box to the nearest one in it. The environment gets that; the
-// learner goes on with the one sampled, as in Stable-Baselines3.
+// Clip moves an action to the nearest one in its Box. The environment gets the clipped action; the
+// learner keeps the sampled one, as in Stable-Baselines3.
 func (a *Actor) Clip(action []float32) { clip(a.box, action) }
 
 func clip(box *space.Box, action []float32) {
@@ -128,7 +128,7 @@ func (a *Actor) CheckRewards(reward []float64) error {
 	return agents.CheckRewards(a.Algo, reward, a.numTimesteps)
 }
 
-// scalars is the part of a learner's state that is no array.
+// scalars are the numbers of a learner's state.
 type scalars struct {
 	NumTimesteps int `json:"num_timesteps"`
 	NUpdates     int `json:"n_updates"`
@@ -242,8 +242,8 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 
 var _ agents.Scorer = (*greedy)(nil)
 
-// greedy takes the most probable of the permitted actions. With a recurrent network it must see
-// every batch.
+// greedy chooses the permitted action of the highest probability. With a recurrent network it has to
+// act on every batch.
 type greedy struct {
 	algo   string
 	memory *Memory
@@ -254,7 +254,7 @@ type greedy struct {
 	size   int // of an action
 	obs    []float32
 
-	discrete bool // the action is one of a number
+	discrete bool // the action space is Discrete
 }
 
 // Act implements [agents.Policy].

@@ -20,8 +20,8 @@ type Collector struct {
 	reward []float64 // normalized rewards
 }
 
-// Sequences are what a recurrent network needs to see a rollout again: pieces of Steps steps of
-// an environment, with the state before each.
+// Sequences let a recurrent network evaluate a rollout again: pieces of Steps steps of an environment,
+// with the state before each.
 type Sequences struct {
 	Steps  int
 	Begins []bool      // (T, N): the step is the first of an episode
@@ -48,8 +48,7 @@ func NewCollector(a *Actor, nSteps, seqSteps int) (*Collector, error) {
 	return c, nil
 }
 
-// Act implements [agents.Policy]: it samples from the masked policy and remembers what an
-// update needs of the moment.
+// Act implements [agents.Policy]: it samples from the masked policy and records the step.
 //
 // Source of the masks: Huang and Ontañón, "A Closer Look at Invalid Action Masking in Policy
 // Gradient Algorithms", arXiv:2006.14171.
@@ -87,7 +86,7 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// Observe implements [agents.Learner].
+// Observe records the rewards, the ends of episodes and the values that bootstrap them.
 func (c *Collector) Observe(next *envs.Batch) error {
 	a, buf := c.actor, c.Buf
 	if err := a.CheckRewards(next.Reward); err != nil {
@@ -110,9 +109,9 @@ func (c *Collector) Observe(next *envs.Batch) error {
 	return nil
 }
 
-// bootstrap sets the value of what followed the step at rows from …: of the final observation
-// where the time limit ended an episode, and of the next step's observation elsewhere, which
-// is known when that step is recorded, so that only truncated rows are filled in here.
+// bootstrap sets next values. For the step at rows from … it fills in the truncated rows, with the
+// value of the final observation. For the step before it fills in all others, with the values of the
+// observations that it led to, which Act has just computed.
 //
 // Source: Pardo et al., "Time Limits in Reinforcement Learning", arXiv:1712.00378, section 3.
 func (c *Collector) bootstrap(next *envs.Batch, from int) error {
@@ -165,7 +164,7 @@ func (c *Collector) Row(r int) (action []float32, mask []bool) {
 	return b.Action[r*b.ActSize : (r+1)*b.ActSize], b.Mask[r*b.MaskSize : (r+1)*b.MaskSize]
 }
 
-// Save implements [agents.Learner]. It is an error in the middle of a rollout.
+// Save does Actor.Save. It is an error in the middle of a rollout.
 func (c *Collector) Save(w io.Writer) error {
 	if c.Buf.Step() != 0 {
 		return fmt.Errorf("%s: save %d steps into a rollout, want before its first step", c.actor.Algo, c.Buf.Step())
@@ -173,7 +172,7 @@ func (c *Collector) Save(w io.Writer) error {
 	return c.actor.Save(w)
 }
 
-// Load implements [agents.Learner], as Actor.Load does, and forgets the rollout.
+// Load does Actor.Load and clears the rollout.
 func (c *Collector) Load(r io.Reader) error {
 	if err := c.actor.Load(r); err != nil {
 		return err

@@ -29,7 +29,7 @@ const (
 type Demonstrated struct {
 	*rollout.Buffer
 	Begins []bool // (T, N): the step is the first of an episode
-	Ends   []End  // where a return goes on beyond what is known
+	Ends   []End  // steps whose returns are bootstrapped
 }
 
 // End is a step after which an episode was cut off, by the time limit or the end of the
@@ -89,8 +89,8 @@ func (a *Actor) Watch(ctx context.Context, d imitation.Demonstration) (*Demonstr
 	return rec, nil
 }
 
-// Returns sets the returns of all steps, discounted by gamma; value gives the value of each
-// End, from which what is not known is bootstrapped.
+// Returns sets the returns of all steps, discounted by gamma and bootstrapped from value, which has one
+// number for each End.
 func (r *Demonstrated) Returns(gamma float64, value []float32) {
 	clear(r.Value)
 	clear(r.NextValue)
@@ -133,7 +133,7 @@ type cloning struct {
 	demo  imitation.Demonstration
 	step  int // gradient steps so far
 	adam  *optim.Adam
-	after []float32 // values of what followed each end
+	after []float32 // values of the observations of Ends
 	sums  sums      // over the epoch
 
 	perm      []int
@@ -141,7 +141,7 @@ type cloning struct {
 	state     [][]float32 // of a recurrent network, before each piece
 }
 
-// rowsEpoch goes once through all steps, in shuffled minibatches.
+// rowsEpoch passes once over all steps, in shuffled minibatches.
 func (c *cloning) rowsEpoch(ctx context.Context) error {
 	a, outputs := c.actor, c.actor.spec.Outputs()
 	size, n := c.rec.ObsSize, min(imitateBatch, len(c.rec.Ret))
@@ -163,7 +163,7 @@ func (c *cloning) rowsEpoch(ctx context.Context) error {
 	}
 	c.rec.Returns(a.gamma, c.after)
 	c.shuffle(len(c.rec.Ret))
-	for from := 0; from+n <= len(c.perm); from += n { // what is left over has its turn in another epoch
+	for from := 0; from+n <= len(c.perm); from += n { // a smaller rest has its turn in another epoch
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -179,11 +179,11 @@ func (c *cloning) rowsEpoch(ctx context.Context) error {
 	return nil
 }
 
-// imitateSteps is how many steps of all environments a minibatch of a recurrent network has.
+// imitateSteps is the number of steps of all environments in a minibatch of a recurrent network.
 const imitateSteps = 32
 
-// sequencesEpoch goes once through pieces of all environments, in shuffled order, each from the
-// state that the network had before it at the epoch's beginning.
+// sequencesEpoch passes once over pieces of all environments, in shuffled order. The state before each
+// is that of the network at the start of the epoch.
 func (c *cloning) sequencesEpoch(ctx context.Context) error {
 	a := c.actor
 	steps := min(imitateSteps, c.rec.T)
@@ -195,7 +195,7 @@ func (c *cloning) sequencesEpoch(ctx context.Context) error {
 			c.state[i] = make([]float32, c.rec.N*a.spec.StateSize())
 		}
 	}
-	if err := c.listen(steps); err != nil {
+	if err := c.evaluate(steps); err != nil {
 		return err
 	}
 	c.rec.Returns(a.gamma, c.after)
@@ -217,9 +217,9 @@ func (c *cloning) sequencesEpoch(ctx context.Context) error {
 	return nil
 }
 
-// listen goes through the demonstration and keeps the state before each piece, and the values of
-// what followed the ends.
-func (c *cloning) listen(steps int) error {
+// evaluate runs the recurrent network over the demonstration and keeps the state before each piece and
+// the values of the observations after the ends.
+func (c *cloning) evaluate(steps int) error {
 	a := c.actor
 	rec, n, size := c.rec, c.rec.N, c.rec.ObsSize
 	state := make([]float32, n*a.spec.StateSize())
@@ -261,8 +261,7 @@ func (c *cloning) shuffle(n int) {
 	c.actor.Rng.Shuffle(n, func(i, j int) { c.perm[i], c.perm[j] = c.perm[j], c.perm[i] })
 }
 
-// learn makes a gradient step for the given rows, whose outputs, or the error of computing
-// them, are given.
+// learn makes a gradient step for the given rows; out and err are the results of evaluating them.
 func (c *cloning) learn(rows []int, out []float32, err error) error {
 	if err == nil {
 		err = c.gradient(rows, out)

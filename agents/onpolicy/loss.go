@@ -11,15 +11,15 @@ import (
 // Losses are the parts of an actor-critic's loss; Entropy is the negative of the entropy's mean.
 type Losses struct{ Policy, Value, Entropy float64 }
 
-// Check reports a loss that is not finite; where says at which update and of which step it is.
-func (s Losses) Check(algo string, entCoef, vfCoef float64, where func() string) error {
+// Check reports a loss that is not finite; source describes its update and the step it comes from.
+func (s Losses) Check(algo string, entCoef, vfCoef float64, source func() string) error {
 	if loss := s.Policy + entCoef*s.Entropy + vfCoef*s.Value; math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fmt.Errorf("%s: loss %v at %s (policy %v, value %v, entropy %v)", algo, loss, where(), s.Policy, s.Value, s.Entropy)
+		return fmt.Errorf("%s: loss %v at %s (policy %v, value %v, entropy %v)", algo, loss, source(), s.Policy, s.Value, s.Entropy)
 	}
 	return nil
 }
 
-// Metrics returns what there is to log of an update with the losses at a learning rate.
+// Metrics returns the metrics of an update with the losses at a learning rate.
 func (s Losses) Metrics(rate, explainedVariance float64, updates int) agents.Metrics {
 	return agents.Metrics{
 		"train/policy_loss": s.Policy, "train/value_loss": s.Value, "train/entropy_loss": s.Entropy,
@@ -27,7 +27,7 @@ func (s Losses) Metrics(rate, explainedVariance float64, updates int) agents.Met
 	}
 }
 
-// Taken is an action with what it was worth.
+// Taken is an action with its advantage and return.
 type Taken struct {
 	Action []float32
 	Mask   []bool
@@ -35,9 +35,9 @@ type Taken struct {
 	Ret    float32 // return, which the value learns
 }
 
-// AddLoss adds to s the part of the loss −adv·log π(a|o) − ent_coef·H + vf_coef·(V − ret)² that a
-// row of outputs with the given weight has, and to dOut the gradient with respect to the row. The
-// value loss is the mean square, without a half, as Stable-Baselines3's.
+// AddLoss adds to s the loss −adv·log π(a|o) − ent_coef·H + vf_coef·(V − ret)² of a row of outputs with
+// the given weight, and to dOut the gradient with respect to the row. The value loss is the mean
+// square, without a half, as Stable-Baselines3's.
 func (a *Actor) AddLoss(s *Losses, t Taken, out, dOut []float32, weight, entCoef, vfCoef float64) {
 	a.Dist.Condition(out, t.Mask)
 	s.Policy -= weight * t.Adv * a.Dist.LogProb(t.Action)
@@ -48,8 +48,8 @@ func (a *Actor) AddLoss(s *Losses, t Taken, out, dOut []float32, weight, entCoef
 	dOut[a.Value] += float32(weight * vfCoef * 2 * d)
 }
 
-// A GradientSum adds up the gradients of several passes through a network, which keeps that of
-// the last alone.
+// A GradientSum adds up the gradients of several passes through a network, which itself keeps only the
+// last one.
 type GradientSum struct {
 	params []models.Param
 	sum    [][]float32

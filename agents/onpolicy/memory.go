@@ -9,9 +9,8 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// A Memory evaluates a network step by step and keeps the state of its LSTMs, if it has some,
-// in each environment. Which observation begins an episode, and so has a state of zeros before
-// it, the batch tells.
+// A Memory evaluates a network step by step and keeps the state of its LSTMs, if it has some, for each
+// environment. Where the batch begins an episode, the state before it is zero.
 type Memory struct {
 	net   models.Network
 	lstm  models.Recurrent // nil if the network has no state
@@ -41,7 +40,7 @@ func (m *Memory) resize(n int) {
 	}
 }
 
-// Step evaluates obs, the observations of b, and moves the state on.
+// Step evaluates obs, the observations of b, and updates the state.
 func (m *Memory) Step(obs []float32, b *envs.Batch) ([]float32, error) {
 	n := len(b.Reward)
 	if m.lstm == nil {
@@ -54,7 +53,7 @@ func (m *Memory) Step(obs []float32, b *envs.Batch) ([]float32, error) {
 	return m.lstm.ForwardStep(obs, n, m.state, m.begin)
 }
 
-// Peek evaluates obs, which n environments came to after the last Step, and leaves the state.
+// Peek evaluates obs, the observations of n environments after the last Step, and keeps the state.
 func (m *Memory) Peek(obs []float32, n int) ([]float32, error) {
 	if m.lstm == nil {
 		return m.net.Forward(obs, n)
@@ -74,7 +73,7 @@ func (m *Memory) Save(f *models.File) {
 	f.Put(safetensors.Tensor{Name: stateTensor, Shape: []int{len(m.state) / size, size}, Data: slices.Clone(m.state)})
 }
 
-// Load implements [State]. The state of another number of environments is of no use to these.
+// Load implements [State]. The state of another number of environments is replaced by zeros.
 func (m *Memory) Load(f models.File) (commit func(), err error) {
 	t, err := f.Tensor(stateTensor)
 	if err != nil {

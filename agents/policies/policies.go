@@ -2,7 +2,7 @@
 // Stable-Baselines3 has and those that graphs need.
 //
 // An observation with nodes is a Dict with a leaf "nodes" of shape (N, F), one row for each
-// node, for actions Discrete(N), or Discrete(N+1) of which the last waits. Leaves "edges" of
+// node, for actions Discrete(N), or Discrete(N+1) if the last action waits. Leaves "edges" of
 // shape (E, 2) and "edge_mask" of shape (E) make it a graph. The parameters of a policy over
 // nodes do not depend on N.
 package policies
@@ -26,19 +26,19 @@ const (
 // The names of policies.
 const (
 	Mlp  = "MlpPolicy"  // dense layers over the whole observation
-	Node = "NodePolicy" // dense layers that all nodes share, over a node's row and what belongs to no node
+	Node = "NodePolicy" // dense layers that all nodes share, over a node's row and the rest of the observation
 	SAGE = "SAGEPolicy" // layers that pass the mean of a node's neighbours to it
 	GCN  = "GCNPolicy"  // layers that pass the normalized sum
 
 	// Those of ppo_lstm only.
 	MlpLSTM  = "MlpLstmPolicy"  // an LSTM over the whole observation, then dense layers
-	NodeLSTM = "NodeLstmPolicy" // NodePolicy beside an LSTM over what belongs to no node and the nodes, pooled
+	NodeLSTM = "NodeLstmPolicy" // NodePolicy beside an LSTM over the rest of the observation and the pooled nodes
 	SAGELSTM = "SAGELstmPolicy" // SAGEPolicy with the same
 	GCNLSTM  = "GCNLstmPolicy"  // GCNPolicy with the same
 )
 
-// layers are the kinds of layers of the policies over nodes. recurrent gives for each policy of ppo_lstm
-// the one that it is without its LSTMs.
+// layers maps policies over nodes to their kinds of layers, recurrent policies of ppo_lstm to the same
+// without LSTMs.
 var (
 	layers    = map[string]string{Node: "", SAGE: models.SAGE, GCN: models.GCN}
 	recurrent = map[string]string{MlpLSTM: Mlp, NodeLSTM: Node, SAGELSTM: SAGE, GCNLSTM: GCN}
@@ -92,8 +92,8 @@ type LSTM struct {
 // DefaultLSTM returns sb3-contrib's defaults.
 func DefaultLSTM() LSTM { return LSTM{LSTMHiddenSize: 256, NLSTMLayers: 1, EnableCriticLSTM: true} }
 
-// RecurrentActorCritic returns the network of a policy of ppo_lstm: one of ActorCritic whose towers
-// read LSTMs, in place of the observation or beside the rows of nodes.
+// RecurrentActorCritic returns the network of a policy of ppo_lstm: that of ActorCritic with LSTMs before
+// its towers, in place of the observation or beside the rows of nodes.
 func (n Network) RecurrentActorCritic(obs, act space.Space, l LSTM) (models.Spec, error) {
 	policy, ok := recurrent[n.Policy]
 	switch {
@@ -132,7 +132,7 @@ func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, 
 	if dueling {
 		values.Name = AdvantageHead
 	}
-	pooled := 0 // the tower that what belongs to no node reads
+	pooled := 0 // the tower that heads without a node read
 	if n.Policy == "" || n.Policy == Mlp {
 		spec.Heads = []models.Head{values}
 	} else {
@@ -163,7 +163,7 @@ func GivesActionValues(spec models.Spec) bool {
 	return len(spec.Towers) > 0 && spec.Towers[0].Name == QTower
 }
 
-// nodes returns what a policy over nodes needs to know of the spaces.
+// nodes returns the layout of nodes in the spaces, for a policy over nodes.
 func (n Network) nodes(policy string, obs, act space.Space) (layer string, nodes models.Nodes, wait bool, err error) {
 	if layer, err = layerOf(policy); err != nil {
 		return "", nodes, false, err
@@ -185,9 +185,8 @@ func (n Network) finish(spec models.Spec) (models.Spec, error) {
 }
 
 // Rebind returns spec, a policy over nodes of this package, for observations and actions of
-// another number of nodes and of edges. It has the same parameters, so that what they learned
-// at one size serves any other. The error wraps [models.ErrMismatch] and says what else than
-// numbers differs.
+// another number of nodes and of edges. The parameters stay the same and serve any size. The error
+// wraps [models.ErrMismatch] and names any other difference.
 func Rebind(spec models.Spec, obs, act space.Space) (models.Spec, error) {
 	refuse := func(format string, args ...any) (models.Spec, error) {
 		return models.Spec{}, fmt.Errorf("policies: %w: "+format, append([]any{models.ErrMismatch}, args...)...)

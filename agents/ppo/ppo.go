@@ -1,10 +1,9 @@
-// Package ppo is proximal policy optimization with a clipped surrogate objective, for actions
-// of every kind, with masks.
+// Package ppo implements proximal policy optimization with a clipped surrogate objective, for
+// actions of every kind, with masks.
 //
 // The implementation follows Stable-Baselines3 2.9 (names, defaults, losses) and the numbered
 // details of Huang et al., "The 37 Implementation Details of Proximal Policy Optimization"
-// (ICLR Blog Track, 2022), which the comments cite as [n]. Detail [d1] bootstraps truncated
-// episodes from their final observation, which that list leaves out.
+// (ICLR Blog Track, 2022), which the comments cite as [n].
 //
 // Source: Schulman et al., "Proximal Policy Optimization Algorithms", arXiv:1707.06347.
 package ppo
@@ -28,7 +27,7 @@ import (
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "ppo"
 
-// NetworkSpec returns the network that cfg asks for: separate towers for policy and value
+// NetworkSpec returns the network of cfg: separate towers for policy and value
 // [13], orthogonal initialization with gains √2, 0.01 and 1 [2].
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
@@ -54,8 +53,8 @@ type minibatch struct {
 
 var _ imitation.Learner = (*Learner)(nil)
 
-// New returns a learner for the environments, whose network net was built from NetworkSpec.
-// Everything random is drawn from seed.
+// New returns a learner for the environments. The network net was built from NetworkSpec; all random
+// numbers come from seed.
 func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func newLearner(cfg Config, seqSteps int, s onpolicy.Settings) (*Learner, error)
 // Act implements [agents.Policy]: it samples from the masked policy and records the step.
 func (l *Learner) Act(b *envs.Batch, actions []float32) error { return l.collector.Act(b, actions) }
 
-// Observe implements [agents.Learner]: it records what followed, with the values that bootstrap it.
+// Observe implements [agents.Learner]: it records the results, with the values that bootstrap it.
 func (l *Learner) Observe(next *envs.Batch) error { return l.collector.Observe(next) }
 
 // Update implements [agents.Learner]: once the rollout is full, it makes NEpochs passes over
@@ -143,8 +142,8 @@ epochs:
 	return m, nil
 }
 
-// gradient computes the loss of a minibatch, which is rows of the rollout or, of a recurrent
-// policy, sequences, and leaves its gradient in the parameters.
+// gradient computes the loss of a minibatch and leaves its gradient in the parameters. A minibatch
+// lists rows of the rollout or, for a recurrent policy, sequences.
 func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	a, buf := l.actor, l.collector.Buf
 	if l.collector.Seq != nil {
@@ -172,7 +171,7 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	s.loss = s.policy + l.cfg.EntCoef*s.entropyLoss + l.cfg.VfCoef*s.value
 	if math.IsNaN(s.loss) || math.IsInf(s.loss, 0) {
 		return s, fmt.Errorf("%s: loss %v at timestep %d, epoch %d, from %s (policy %v, value %v, entropy %v)",
-			a.Algo, s.loss, a.NumTimesteps(), a.NUpdates, buf.Culprit(), s.policy, s.value, s.entropyLoss)
+			a.Algo, s.loss, a.NumTimesteps(), a.NUpdates, buf.NonFiniteSource(), s.policy, s.value, s.entropyLoss)
 	}
 	if err := a.Net.Backward(dOut); err != nil {
 		return s, fmt.Errorf("%s: update: %w", a.Algo, err)
@@ -180,8 +179,8 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	return s, nil
 }
 
-// loss returns row r's part of the loss of a minibatch, each row having the given weight, and
-// adds its gradient with respect to the outputs to dOut.
+// loss returns the part of row r in the loss of a minibatch, in which each row has the given weight,
+// and adds its gradient with respect to the outputs to dOut.
 func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight float64) stats {
 	var s stats
 	a, buf := l.actor, l.collector.Buf
@@ -261,7 +260,7 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 // Save implements [agents.Learner]. It is an error in the middle of a rollout.
 func (l *Learner) Save(w io.Writer) error { return l.collector.Save(w) }
 
-// Load implements [agents.Learner], as [onpolicy.Actor.Load] does, and forgets the rollout.
+// Load implements [agents.Learner] by [onpolicy.Actor.Load] and clears the rollout.
 func (l *Learner) Load(r io.Reader) error { return l.collector.Load(r) }
 
 // Spec returns the description of the network.

@@ -29,8 +29,8 @@ func RecurrentDefaults() RecurrentConfig {
 	return c
 }
 
-// seqSteps returns the length of the sequences that minibatches are made of: the rollout of an
-// environment or, if a minibatch is smaller, all of it.
+// seqSteps returns the length of the sequences in a minibatch: the rollout of an environment or, if a
+// minibatch is smaller, the whole minibatch.
 func (c *RecurrentConfig) seqSteps() int { return min(c.NSteps, c.BatchSize) }
 
 func (c *RecurrentConfig) validate(numEnvs int) error {
@@ -43,22 +43,21 @@ func (c *RecurrentConfig) validate(numEnvs int) error {
 	return nil
 }
 
-// RecurrentNetworkSpec returns the network that cfg asks for: LSTMs with PyTorch's default
-// initialization, and what NetworkSpec has, on top of them or, over nodes, beside them.
+// RecurrentNetworkSpec returns the network of cfg: LSTMs with PyTorch's default
+// initialization, and the layers of NetworkSpec on top of them or, over nodes, beside them.
 func RecurrentNetworkSpec(cfg RecurrentConfig, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.RecurrentActorCritic(obs, act, cfg.LSTM)
 }
 
-// NewRecurrent returns a learner for the environments, whose network net was built from
-// RecurrentNetworkSpec and is a [models.Recurrent]. Everything random is drawn from seed.
+// NewRecurrent returns a learner for the environments. The network net was built from
+// RecurrentNetworkSpec and is a [models.Recurrent]; all random numbers come from seed.
 //
-// A minibatch is made of sequences, each n_steps of one environment, or batch_size of them if
-// that is less, in an order that is shuffled anew for each epoch. The network sees each again
-// from the state that it had before it in the rollout, reset where episodes begin, and the
-// gradient goes back to the sequence's start. In sb3-contrib the rows of all environments, one
-// after another, are rotated by a random number of rows and cut into minibatches, so that cuts
-// fall anywhere and sequences are padded; with a minibatch of the whole rollout and a rotation
-// of 0 both are the same, which a test compares.
+// A minibatch consists of sequences, each of n_steps of one environment, or of batch_size if that is
+// less. Each epoch shuffles their order. The network evaluates a sequence again from the state that
+// it had there in the rollout, reset where episodes begin, and the gradient goes back to the
+// sequence's start. sb3-contrib rotates the rows of all environments by a random number of rows,
+// cuts them anywhere and pads the sequences. With a minibatch of the whole rollout and a rotation of
+// 0 both are the same, which a test compares.
 func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err
@@ -72,9 +71,8 @@ func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, net models.Network, s
 	})
 }
 
-// gatherSequences returns the rows of the rollout that the given sequences have, of shape
-// (steps, sequences), and gathers what the network needs besides observations. Sequence q is
-// piece q/N of environment q%N.
+// gatherSequences returns the rows of the given sequences, of shape (steps, sequences), and gathers
+// their states and the starts of episodes. Sequence q is piece q/N of environment q%N.
 func (l *Learner) gatherSequences(sequences []int) []int {
 	q, n, size := l.collector.Seq, l.collector.Buf.N, l.actor.Spec().StateSize()
 	for j, s := range sequences {

@@ -1,18 +1,18 @@
-// Package reinforce is REINFORCE with a baseline: Monte Carlo policy gradient, for actions of
-// every kind, with masks. It is the simplest of the learners and the one without bias: nothing
-// is bootstrapped but what a time limit cut off.
+// Package reinforce implements REINFORCE with a baseline: Monte Carlo policy gradient, for actions
+// of every kind, with masks. It is the simplest of the learners and the one without bias: it
+// bootstraps only episodes that a time limit cut off.
 //
 // The comments cite these details by number:
 //
-//	[1] The return of each step is what followed it in its episode, discounted from that step:
+//	[1] The return of a step sums the rewards that follow it in its episode, discounted from it:
 //	    Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist
 //	    Reinforcement Learning" (1992); Sutton and Barto, "Reinforcement Learning: An
-//	    Introduction" (2nd ed., 2018), section 13.3. The factor γ^t of the latter is left out,
-//	    as is usual.
+//	    Introduction" (2nd ed., 2018), section 13.3. As is usual, the factor γ^t of the
+//	    latter is left out.
 //	[2] The value of the state, learned by least squares, is subtracted as a baseline: section
 //	    13.4 there.
 //	[3] Every environment gives the same number of whole episodes to an update, and waits for
-//	    the others. With the episodes that end first, short ones would be favoured.
+//	    the others. Taking the episodes that end first would favour short ones.
 //	[4] A truncated episode bootstraps from its final observation: Pardo et al.,
 //	    arXiv:1712.00378, section 3.
 //	[5] One step of Adam for an update, the gradient of all parameters together clipped.
@@ -38,7 +38,7 @@ import (
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "reinforce"
 
-// NetworkSpec returns the network that cfg asks for: separate towers for policy and value, with
+// NetworkSpec returns the network of cfg: separate towers for policy and value, with
 // orthogonal initialization with gains √2, 0.01 and 1.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
@@ -52,19 +52,19 @@ type Learner struct {
 	quota    int             // episodes of each environment in an update
 	runs     []run
 	steps    steps     // of the episodes that ended, one after another
-	obs      []float32 // normalized, of the step under way
+	obs      []float32 // normalized, of the current step
 	final    []float32 // normalized final observations
 	reward   []float64 // normalized
 	chunk    chunk
 	gradient *onpolicy.GradientSum // over chunks
 }
 
-// run is what one environment has given to the update under way.
+// run is the part of one environment in the current update.
 type run struct {
-	start    bool // it is at the start of an episode
-	on       bool // its episode is recorded
-	episodes int  // that ended and were recorded
-	now      steps
+	start     bool // an episode starts with the next step
+	recording bool // the current episode counts
+	episodes  int  // recorded and ended
+	episode   steps
 }
 
 // steps are columns of equal length.
@@ -73,29 +73,29 @@ type steps struct {
 	mask        []bool
 	value, ret  []float32
 	reward      []float64
-	at          []place
+	origin      []origin
 }
 
-// place is where a step comes from.
-type place struct{ env, step int }
+// origin says in which environment, and where in its episode, a step was made.
+type origin struct{ env, step int }
 
 func (s *steps) clear() {
-	*s = steps{s.obs[:0], s.action[:0], s.mask[:0], s.value[:0], s.ret[:0], s.reward[:0], s.at[:0]}
+	*s = steps{s.obs[:0], s.action[:0], s.mask[:0], s.value[:0], s.ret[:0], s.reward[:0], s.origin[:0]}
 }
 
 func (s *steps) append(t steps) {
 	s.obs, s.action, s.mask = append(s.obs, t.obs...), append(s.action, t.action...), append(s.mask, t.mask...)
 	s.value, s.ret, s.reward = append(s.value, t.value...), append(s.ret, t.ret...), append(s.reward, t.reward...)
-	s.at = append(s.at, t.at...)
+	s.origin = append(s.origin, t.origin...)
 }
 
-// culprit names, for the error about a loss that is not finite, the step that it comes from:
-// the last whose return is not finite, since what is not finite spreads to the returns before
-// it; or else the parameters.
-func (s *steps) culprit() string {
+// nonFiniteSource describes, for an error about a loss that is not finite, where the loss comes
+// from. It names the last return that is not finite, because such a return spreads to those of
+// earlier steps. If all returns are finite, it names the parameters.
+func (s *steps) nonFiniteSource() string {
 	for i := len(s.ret) - 1; i >= 0; i-- {
 		if x := s.ret[i]; x-x != 0 {
-			return fmt.Sprintf("the return %v of environment %d at step %d of its episode", x, s.at[i].env, s.at[i].step)
+			return fmt.Sprintf("the return %v of environment %d at step %d of its episode", x, s.origin[i].env, s.origin[i].step)
 		}
 	}
 	return "the network's parameters, as all returns are finite"
@@ -110,8 +110,8 @@ type chunk struct{ obs, dOut []float32 }
 
 var _ imitation.Learner = (*Learner)(nil)
 
-// New returns a learner for the environments, whose network net was built from NetworkSpec.
-// Everything random is drawn from seed.
+// New returns a learner for the environments. The network net was built from NetworkSpec; all random
+// numbers come from seed.
 func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -140,8 +140,7 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	return l, nil
 }
 
-// Act implements [agents.Policy]: it samples from the masked policy and remembers what an
-// update needs of the moment.
+// Act implements [agents.Policy]: it samples from the masked policy and records the step.
 func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 	a := l.actor
 	a.Norm.Start(b.Obs)
@@ -158,14 +157,14 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 		a.Dist.Sample(a.Rng, action)
 		r := &l.runs[i]
 		if r.start {
-			r.start, r.on = false, r.episodes < l.quota
+			r.start, r.recording = false, r.episodes < l.quota
 		}
-		if s := &r.now; r.on {
+		if s := &r.episode; r.recording {
 			s.obs = append(s.obs, l.obs[i*size:(i+1)*size]...)
 			s.action = append(s.action, action...)
 			s.mask = append(s.mask, mask...)
 			s.value = append(s.value, row[a.Value])
-			s.at = append(s.at, place{i, len(s.at)})
+			s.origin = append(s.origin, origin{i, len(s.origin)})
 		}
 		a.Clip(action)
 	}
@@ -183,13 +182,13 @@ func (l *Learner) Observe(next *envs.Batch) error {
 	var out []float32 // of the final observations, if one is needed
 	for i := range l.runs {
 		r, terminated, truncated := &l.runs[i], next.Terminated[i], next.Truncated[i]
-		if r.on {
-			r.now.reward = append(r.now.reward, l.reward[i])
+		if r.recording {
+			r.episode.reward = append(r.episode.reward, l.reward[i])
 		}
 		if !terminated && !truncated {
 			continue
 		}
-		if r.on {
+		if r.recording {
 			after := 0.0
 			if !terminated { // [4]
 				if out == nil {
@@ -203,15 +202,15 @@ func (l *Learner) Observe(next *envs.Batch) error {
 			}
 			l.end(r, after)
 		}
-		r.start, r.on = true, false
+		r.start, r.recording = true, false
 	}
 	a.Advance(len(l.runs))
 	return nil
 }
 
-// end closes the episode of r, which goes on to be worth after what was recorded.
+// end closes the episode of r; after is the value of the observation that it led to.
 func (l *Learner) end(r *run, after float64) {
-	s := &r.now
+	s := &r.episode
 	s.ret = slices.Grow(s.ret[:0], len(s.reward))[:len(s.reward)]
 	for t := len(s.reward) - 1; t >= 0; t-- { // [1]
 		after = s.reward[t] + l.cfg.Gamma*after
@@ -285,14 +284,14 @@ func (l *Learner) learn() (onpolicy.Losses, error) {
 	}
 	l.gradient.Set()
 	return s, s.Check(Algo, l.cfg.EntCoef, l.cfg.VfCoef, func() string {
-		return fmt.Sprintf("timestep %d, update %d, from %s", a.NumTimesteps(), a.NUpdates+1, l.steps.culprit())
+		return fmt.Sprintf("timestep %d, update %d, from %s", a.NumTimesteps(), a.NUpdates+1, l.steps.nonFiniteSource())
 	})
 }
 
-// state is what a checkpoint holds beside what every Actor has.
+// state adds to a checkpoint which environments start an episode.
 type state struct{ l *Learner }
 
-// startTensor tells of each environment whether it is at the start of an episode.
+// startTensor holds 1 for each environment that starts an episode, and 0 for the others.
 const startTensor = models.StatePrefix + "episode_start"
 
 // Save implements [onpolicy.State].
@@ -319,8 +318,8 @@ func (s state) Load(f models.File) (commit func(), err error) {
 	return func() {
 		s.l.steps.clear()
 		for i := range s.l.runs {
-			s.l.runs[i].now.clear()
-			s.l.runs[i] = run{start: start[i] == 1, now: s.l.runs[i].now}
+			s.l.runs[i].episode.clear()
+			s.l.runs[i] = run{start: start[i] == 1, episode: s.l.runs[i].episode}
 		}
 	}, nil
 }
@@ -328,14 +327,14 @@ func (s state) Load(f models.File) (commit func(), err error) {
 // Save implements [agents.Learner]. It is an error while episodes are recorded.
 func (l *Learner) Save(w io.Writer) error {
 	for i, r := range l.runs {
-		if r.on || r.episodes > 0 {
+		if r.recording || r.episodes > 0 {
 			return fmt.Errorf("reinforce: save while environment %d has given %d of %d episodes, want right after an update", i, r.episodes, l.quota)
 		}
 	}
 	return l.actor.Save(w)
 }
 
-// Load implements [agents.Learner], as [onpolicy.Actor.Load] does, and forgets the episodes.
+// Load implements [agents.Learner] by [onpolicy.Actor.Load] and clears the recorded episodes.
 func (l *Learner) Load(r io.Reader) error { return l.actor.Load(r) }
 
 // Greedy implements [agents.Learner].

@@ -136,7 +136,7 @@ func TestWaitsForTheEndOfAnEpisode(t *testing.T) {
 		if err := l.Observe(b); err != nil {
 			t.Fatal(err)
 		}
-		recorded = append(recorded, len(l.runs[0].now.reward))
+		recorded = append(recorded, len(l.runs[0].episode.reward))
 		if _, err := l.Update(); err != nil {
 			t.Fatal(err)
 		}
@@ -356,8 +356,8 @@ func TestClipsBoxActions(t *testing.T) {
 	if err := l.Act(agentstest.BatchOf(0, 0), action); err != nil {
 		t.Fatal(err)
 	}
-	if action[0] != 0.25 || l.runs[0].now.action[0] < 1 {
-		t.Errorf("plays %v and remembers %v, want 0.25 and what was sampled", action[0], l.runs[0].now.action[0])
+	if action[0] != 0.25 || l.runs[0].episode.action[0] < 1 {
+		t.Errorf("plays %v and remembers %v, want 0.25 and what was sampled", action[0], l.runs[0].episode.action[0])
 	}
 }
 

@@ -47,8 +47,8 @@ func (b *Buffer) Save(f *models.File) {
 	}
 }
 
-// Load returns a buffer of the configuration of b with the contents that Save wrote, from which
-// sampling goes on exactly. It leaves b as it is. The error wraps [models.ErrMismatch]: f holds
+// Load returns a buffer of the configuration of b with the contents that Save wrote. Sampling resumes
+// exactly. Load leaves b as it is. The error wraps [models.ErrMismatch]: f holds
 // no buffer, or one of other sizes, or one that no recording gives.
 func (b *Buffer) Load(f models.File) (*Buffer, error) {
 	fresh := b.Empty()

@@ -37,7 +37,7 @@ func (b *Buffer) SaveCompressed(f *models.File) error {
 	var arrays models.File
 	b.Save(&arrays)
 	var buf bytes.Buffer
-	// Most of a buffer are observations, of which the fastest level saves nearly what others do.
+	// Observations take most of a buffer, and the fastest level compresses them nearly as well as others.
 	z, err := zlib.NewWriterLevel(&buf, zlib.BestSpeed)
 	if err != nil {
 		return err

@@ -2,7 +2,7 @@
 // priority, with n-step returns.
 //
 // Each environment has a ring of slots. A slot holds one observation and its action mask and,
-// once the action is known, what followed it, so that an observation is stored once: the next
+// once the action is known, its results, so that an observation is stored once: the next
 // slot holds the next one. Where an episode is truncated, a slot in between holds the final
 // observation with its mask. The newest slot of a ring is open: its action is not known yet.
 package replay
@@ -102,9 +102,8 @@ func (b *Buffer) Bytes() int64 { return b.cfg.Bytes() }
 func (b *Buffer) Len() int { return b.transitions }
 
 // Add records one step of each environment: actions were taken at obs under mask, and next is
-// what followed, from environments that reset in the mode [envs.SameStep]. If obs is not what
-// the step before led to, the environment has been reset by someone else, and what was recorded
-// of its episode is cut off there.
+// the result, from environments that reset in the mode [envs.SameStep]. If the step before did not
+// lead to obs, the caller has reset the environment, and the recorded episode is cut off there.
 func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.Batch) {
 	n, m := b.cfg.ObsSize, b.cfg.MaskSize
 	for env := range b.cfg.NumEnvs {
@@ -178,7 +177,7 @@ type Batch struct {
 	Mask     []bool // the actions permitted at Obs
 	Action   []float32
 	Return   []float32 // sum of up to NSteps discounted rewards
-	Discount []float32 // of what follows them: 0 after a terminal state, when NextObs is of no account
+	Discount []float32 // of the value that follows: 0 after a terminal state, when NextObs does not count
 	NextObs  []float32
 	NextMask []bool
 	Weight   []float64 // of importance sampling, at most 1; 1 if sampling is uniform
@@ -244,8 +243,8 @@ func (b *Buffer) drawPriority(rng *rand.Rand, i, n int) int {
 	return b.tree.find((float64(i) + rng.Float64()) / float64(n) * b.tree.total())
 }
 
-// gather fills row i of out with what follows its slot. The return ends after NSteps rewards,
-// with the episode, or with what is known.
+// gather fills row i of out from its slot and those after it. The return ends after NSteps rewards,
+// with the episode, or with the newest step.
 func (b *Buffer) gather(i int, out *Batch) {
 	n, m := b.cfg.ObsSize, b.cfg.MaskSize
 	first := out.slot[i]

@@ -9,14 +9,14 @@ type Transitions struct {
 	Action                []float32 // (n)
 	Reward                []float64 // (n)
 	Terminated, Truncated []bool    // (n)
-	Mask, NextMask        []bool    // (n, actions): what was permitted; nil: everything
+	Mask, NextMask        []bool    // (n, actions): the permitted actions; nil: all
 }
 
 // Len returns the number of transitions.
 func (t Transitions) Len() int { return len(t.Action) }
 
-// Check reports what a learner of algo cannot take whose observations have size numbers and whose
-// actions are Discrete(actions).
+// Check reports the first transition that a learner of algo cannot take, given observations of size
+// numbers and actions in Discrete(actions).
 func (t Transitions) Check(algo string, size, actions int) error {
 	n := t.Len()
 	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Reward) != n || len(t.Terminated) != n || len(t.Truncated) != n {

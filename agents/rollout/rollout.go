@@ -1,4 +1,4 @@
-// Package rollout stores what an on-policy learner has seen and estimates advantages.
+// Package rollout stores the steps of an on-policy learner and estimates advantages.
 package rollout
 
 import "fmt"
