@@ -51,4 +51,7 @@ func TestSeveralModels(t *testing.T) {
 	if c.Models == nil || math.Abs(c.Models.Mean+12) > 1e-9 || math.Abs(c.Models.High-c.Models.Low-50.825) > 0.01 {
 		t.Errorf("over models: %+v, want -12 ± 25.41", c.Models)
 	}
+	if v := c.Verdict[len(c.Verdict)-1]; !strings.HasPrefix(v, "2 models: mean difference to baseline -12.00, 95 % interval over models ") {
+		t.Errorf("verdict %q, want one of both models", v)
+	}
 }

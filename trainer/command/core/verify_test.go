@@ -1,0 +1,79 @@
+package core
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+)
+
+// episodes counts the episodes of all drifting environments, so that no two are alike.
+var episodes float64
+
+// drifting pays the number of its episode, whatever the seed.
+type drifting struct{ pay float64 }
+
+func (*drifting) Spaces() (obs, act space.Space) { return space.NewBox(0, 1, 1), space.Discrete{N: 2} }
+
+func (d *drifting) Begin(context.Context, cluster.Cluster, *rand.Rand) error {
+	episodes++
+	d.pay = episodes
+	return nil
+}
+
+func (d *drifting) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcome, error) {
+	return envs.Outcome{Reward: d.pay, Terminated: true}, nil
+}
+
+func (*drifting) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	obs[0], mask[0], mask[1] = 0, true, true
+}
+
+func init() {
+	envs.Register(&envs.Spec{ID: "test/Drifting-v0", Open: func(map[string]any) (envs.Maker, error) {
+		return func() (envs.Task, error) { return &drifting{}, nil }, nil
+	}})
+}
+
+// TestVerifyFindsDifferences: eval --verify fails where an episode over the wire is not that in process.
+func TestVerifyFindsDifferences(t *testing.T) {
+	url := hosttest.Start(t).WS
+	args := []string{"eval", "--env", "test/Drifting-v0", "--baseline", "random", "--episodes", "1", "--url", url}
+	if out := mustExecute(t, args...); strings.Contains(out, "bit for bit") || !strings.Contains(out, url) {
+		t.Errorf("eval without --verify says that returns were compared, or not on which server:\n%s", out)
+	}
+	_, _, err := execute(t, t.Context(), append(args, "--verify")...)
+	if err == nil || !strings.Contains(err.Error(), "returns over the wire [3] differ from those in process [5]") {
+		t.Errorf("eval --verify of episodes that pay 3 and then 5, each end beginning another: %v, want that they differ", err)
+	}
+	args[2] = "classic/CartPole-v1"
+	if out := mustExecute(t, append(args, "--verify")...); !strings.Contains(out, "every return is equal to that in process, bit for bit") {
+		t.Errorf("eval --verify of equal episodes does not say so:\n%s", out)
+	}
+}
+
+// TestResumeOfSolved: a training that has reached its threshold makes no further step when resumed.
+func TestResumeOfSolved(t *testing.T) {
+	folder := t.TempDir()
+	args := []string{"train", "--algo", "ppo", "--env", "classic/CartPole-v1", "--seed", "1", "-n", "512", "--params", "n_steps:32", "--params", "n_envs:4",
+		"--params", "batch_size:32", "--reward-threshold", "1", "--eval-freq", "128", "--eval-episodes", "2", "--save-freq", "0", "-f", folder, "--json"}
+	type result struct {
+		Timesteps int    `json:"timesteps"`
+		Stopped   bool   `json:"stopped_early"`
+		Model     string `json:"model"`
+	}
+	first := clitest.Decode[result](t, mustExecute(t, args...))
+	if first.Timesteps != 128 || !first.Stopped {
+		t.Fatalf("%+v, want that it stops with the first evaluation, after 128 steps", first)
+	}
+	again := clitest.Decode[result](t, mustExecute(t, "train", "--resume", first.Model, "-n", "512", "--reward-threshold", "1", "--json"))
+	if again.Timesteps != 128 || !again.Stopped {
+		t.Errorf("resumed: %+v, want no step more", again)
+	}
+}
