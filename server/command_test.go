@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,21 @@ func TestServe(t *testing.T) {
 	p.wait(t)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the socket is left behind")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	cmd := newCommand()
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--version"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"server version " + version.Number + "\n", "\ncommit: ", "\ngo: " + runtime.Version()} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("server --version printed\n%s\nwithout %q", out.String(), want)
+		}
 	}
 }
 

@@ -62,6 +62,31 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestRecordMasks: what a transition leads to, also where it was cut off, has its recorded mask.
+func TestRecordMasks(t *testing.T) {
+	cfg := small()
+	cfg.NSteps = 1
+	l := stubLearner(t, cfg, 2, 1, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
+	r := replay.Transitions{
+		Obs: []float32{0, 1}, NextObs: []float32{1, 2}, Action: []float32{0, 1}, Reward: []float64{1, 2},
+		Terminated: []bool{false, false}, Truncated: []bool{false, true},
+		Mask: []bool{true, false, true, true}, NextMask: []bool{true, true, false, true},
+	}
+	if n, err := l.Record(r); err != nil || n != 2 {
+		t.Fatalf("Record = %d, %v, want 2", n, err)
+	}
+	got := map[float32][2]bool{}
+	for range 50 {
+		l.sample(1)
+		for i, next := range l.batch.NextObs {
+			got[next] = [2]bool(l.batch.NextMask[2*i:])
+		}
+	}
+	if want := map[float32][2]bool{1: {true, true}, 2: {false, true}}; !cmp.Equal(want, got) {
+		t.Errorf("masks by next observation are %v, want %v", got, want)
+	}
+}
+
 func TestRecordRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*replay.Transitions)
@@ -73,6 +98,7 @@ func TestRecordRefuses(t *testing.T) {
 		"action":     {func(r *replay.Transitions) { r.Action[2] = 2 }, "transition 2: action 2 not in Discrete(2)"},
 		"masked out": {func(r *replay.Transitions) { r.Mask = slices.Repeat([]bool{true, false}, 7) }, "transition 1: action 1 is masked out"},
 		"not finite": {func(r *replay.Transitions) { r.Obs[3] /= float32(0 * r.Obs[0]) }, "transition 3: the observation is"},
+		"reward":     {func(r *replay.Transitions) { r.Reward[4] /= 0 * r.Reward[0] }, "reward"},
 		"too many":   {func(r *replay.Transitions) { *r = repeated(*r, 20) }, "at most buffer_size, 100"},
 	} {
 		r := recorded()

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestHold(t *testing.T) {
 	hold := func(identity string) (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		l := Lease{Identity: identity, Duration: time.Minute, Renew: 30 * time.Second, Retry: 10 * time.Millisecond}
+		l := Lease{Identity: identity, Duration: time.Hour, Renew: 30 * time.Minute, Retry: 10 * time.Millisecond}
 		l.SetDefaults("test")
 		go func() {
 			ended <- Hold(ctx, client, l, NewWatchdog(), func(ctx context.Context) {
@@ -50,10 +51,41 @@ func TestHold(t *testing.T) {
 	until(t, "one leads", func() bool { return leads.Load() == "one" })
 	stopTwo := hold("two")
 	defer stopTwo()
-	stopOne() // gives the lease back, which lasts for another minute
+	stopOne() // gives the lease back, which lasts longer than the test
 	until(t, "two leads", func() bool { return leads.Load() == "two" })
 	if err := Hold(t.Context(), client, Lease{}, nil, nil); err == nil {
 		t.Error("Hold without an identity returned no error")
+	}
+}
+
+// TestHoldStandsAgain: an instance that could not renew its lease in time stops leading, and leads
+// again when it has the lease back.
+func TestHoldStandsAgain(t *testing.T) {
+	client := fake.NewClientset()
+	var away atomic.Bool
+	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return away.Load(), nil, errors.New("the API server is away")
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var led, ended atomic.Int32
+	held := make(chan error, 1)
+	l := Lease{Identity: "one", Duration: time.Second, Renew: 500 * time.Millisecond, Retry: 10 * time.Millisecond}
+	l.SetDefaults("test")
+	go func() {
+		held <- Hold(ctx, client, l, NewWatchdog(), func(ctx context.Context) {
+			led.Add(1)
+			<-ctx.Done()
+			ended.Add(1)
+		})
+	}()
+	until(t, "it leads", func() bool { return led.Load() == 1 })
+	away.Store(true)
+	until(t, "it stops", func() bool { return ended.Load() == 1 })
+	away.Store(false)
+	until(t, "it leads again", func() bool { return led.Load() == 2 })
+	cancel()
+	if err := <-held; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -49,6 +49,7 @@ func read(t *testing.T, recorded []byte) []workload.Series {
 type metricsServer struct {
 	asked     int
 	forbidden bool // to list pods
+	grows     bool // the n-th list has the container cn
 	paths     []string
 }
 
@@ -70,7 +71,7 @@ func (s *metricsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "team"}, Spec: corev1.PodSpec{Containers: []corev1.Container{
 				{Name: "main", Image: "secret", Resources: corev1.ResourceRequirements{Requests: resources(500, 64)}},
 			}}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "team"}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "team"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "unmeasured"}}}},
 		}}
 	default:
 		s.asked++
@@ -82,9 +83,13 @@ func (s *metricsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if n > 2 {
 			n--
 		}
+		name := "main"
+		if s.grows {
+			name = fmt.Sprint("c", n)
+		}
 		reply = v1beta1.PodMetricsList{TypeMeta: metav1.TypeMeta{Kind: "PodMetricsList", APIVersion: "metrics.k8s.io/v1beta1"}, Items: []v1beta1.PodMetrics{{
 			ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "team"}, Timestamp: metav1.NewTime(time.Unix(1_800_000_000+60*n, 0)),
-			Window: metav1.Duration{Duration: 15 * time.Second}, Containers: []v1beta1.ContainerMetrics{{Name: "main", Usage: resources(100*n, n)}},
+			Window: metav1.Duration{Duration: 15 * time.Second}, Containers: []v1beta1.ContainerMetrics{{Name: name, Usage: resources(100*n, n)}},
 		}}}
 	}
 	_ = json.NewEncoder(w).Encode(reply)
@@ -127,10 +132,25 @@ func TestRecord(t *testing.T) {
 			if got := strings.Join(warnings, "\n"); strings.Contains(got, "no pods for you") != forbidden || !strings.Contains(got, "unable to handle the request") && !strings.Contains(got, "503") {
 				t.Errorf("warnings:\n%s", got)
 			}
-			if strings.Contains(b.String(), "secret") || !strings.HasPrefix(s.paths[0], "/apis/metrics.k8s.io/v1beta1/namespaces/team/pods?labelSelector=app%3Dweb") {
+			if strings.Contains(b.String(), "secret") || strings.Contains(b.String(), "unmeasured") || !strings.HasPrefix(s.paths[0], "/apis/metrics.k8s.io/v1beta1/namespaces/team/pods?labelSelector=app%3Dweb") {
 				t.Errorf("asked for %s, kept\n%s", s.paths[0], b.String())
 			}
 		})
+	}
+}
+
+// TestRecordWarnsOnce: new containers come three times, but that pods cannot be listed is said once.
+func TestRecordWarnsOnce(t *testing.T) {
+	server := httptest.NewServer(&metricsServer{forbidden: true, grows: true})
+	defer server.Close()
+	var b bytes.Buffer
+	warned := 0
+	r, err := metricsapi.Record(ctx, &b, metricsapi.RecordConfig{
+		REST: &rest.Config{Host: server.URL}, Interval: time.Millisecond, Samples: 4,
+		Warn: func(error) { warned++ },
+	})
+	if err != nil || r.Containers != 3 || warned != 1 {
+		t.Errorf("%+v, %v and %d warnings; want 3 containers and 1 warning", r, err, warned)
 	}
 }
 

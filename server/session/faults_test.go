@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
@@ -74,6 +75,38 @@ func TestCausesAreInTheLog(t *testing.T) {
 		if !found {
 			t.Errorf("%s: no line of the log has both %s and the cause:\n%s", name, told, log)
 		}
+	}
+}
+
+// A panic of the server itself, here of a callback, is told like a failure of an environment.
+func TestCauseOfAPanic(t *testing.T) {
+	for _, tell := range []bool{false, true} {
+		var log bytes.Buffer
+		cfg := newConfig()
+		cfg.TellCauses, cfg.Log = tell, slog.New(slog.NewTextHandler(&log, nil))
+		cfg.OnStep = func(time.Duration) { panic("a secret of the server") }
+		s := newSession(t, cfg)
+		play(t, s, []line{
+			helloLine,
+			{m{"t": "make", "id": 2, "env": "test/Timing-v0"}, m{"eid": 1}},
+			{m{"t": "reset", "id": 3, "eid": 1}, m{"t": "reset.ok"}},
+		})
+		got := handle(t, s, m{"t": "step", "id": 4, "eid": 1, "a": 0})
+		msg, _ := got["msg"].(string)
+		if got["reason"] != string(wire.ServerFault) || strings.Contains(msg, "secret") != tell || strings.Contains(msg, "error_id=") == tell {
+			t.Errorf("with causes %v: %v", tell, got)
+		}
+		if !strings.Contains(log.String(), "secret") || !strings.Contains(log.String(), "TestCauseOfAPanic") {
+			t.Errorf("the log has not cause and stack:\n%s", log.String())
+		}
+	}
+}
+
+func TestTooManySessionsNamesTheFlag(t *testing.T) {
+	cfg := newConfig()
+	cfg.Limits.Sessions = 0
+	if got := handle(t, newSession(t, cfg), helloLine.send); !strings.Contains(got["msg"].(string), "--max-sessions") {
+		t.Errorf("%v, want the flag", got)
 	}
 }
 

@@ -33,6 +33,10 @@ func TestHistograms(t *testing.T) {
 	if diff := cmp.Diff(equal, ContinuousHistogram([]float64{7, 7})); diff != "" {
 		t.Errorf("equal numbers (-want +got):\n%s", diff)
 	}
+	// In floating point, 0.2 + 30·((0.9 - 0.2)/30) is less than 0.9, which has to be in the last bucket.
+	if h := ContinuousHistogram([]float64{0.2, 0.9}); h.Limits[29] != 0.9 {
+		t.Errorf("the last bucket ends at %v, want 0.9", h.Limits[29])
+	}
 	if h := IntegerHistogram(nil); h.Num != 0 || h.Limits != nil {
 		t.Errorf("of nothing: %v", h)
 	}

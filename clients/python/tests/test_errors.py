@@ -17,7 +17,7 @@ from gymnasium.wrappers import TimeAwareObservation
 
 from kubernasium import errors
 from kubernasium.launcher import Server
-from kubernasium.protocol import connect
+from kubernasium.protocol import Connection, Vector, connect
 from kubernasium.registration import catalog
 from kubernasium.sb3 import VecEnv
 
@@ -100,6 +100,26 @@ def test_paths_are_the_clients(url: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path / "sub")
     with gymnasium.make("k8s/PodBalance-v0", url=url, deployments=Path("d.csv")) as env:
         assert data_equivalence(env.reset(seed=1)[0], first)
+
+
+def test_only_a_local_client_sends_its_folder(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server on another machine has other folders: relative paths are then its own."""
+    (tmp_path / "d.csv").write_text("name,pod_count,cpu_request,mem_request\na,3,500m,1.0Gi\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert Vector(connection, "k8s/PodBalance-v0", options={"deployments": "d.csv"}).num_envs == 1
+    connection.local = False
+    with pytest.raises(errors.ServerFaultError, match=r"open d\.csv: no such file"):
+        Vector(connection, "k8s/PodBalance-v0", options={"deployments": "d.csv"})
+
+
+def test_a_removed_working_directory(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with gymnasium.make(GANG, url=url, steps=20) as env:
+        env.reset(seed=0)
 
 
 def test_id_of_the_cause_beyond_loopback() -> None:
@@ -186,6 +206,8 @@ def test_specs_name_the_time_limit(env_id: str, limit: int) -> None:
         assert obs[-1] == pytest.approx(1 / limit)
     with gymnasium.make_vec(env_id, 2) as envs:
         assert envs.spec.max_episode_steps == limit
+    with VecEnv(env_id, 2) as envs:
+        assert [spec.max_episode_steps for spec in envs.get_attr("spec")] == [limit, limit]
 
 
 def test_specs_name_the_limit_of_the_options() -> None:

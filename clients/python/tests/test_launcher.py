@@ -210,6 +210,8 @@ try:
     env.reset(options={"reset_mask": np.array([True, False, False])})
 except ConnectionLostError as err:
     assert "reset_mask" in str(err), err
+else:
+    raise AssertionError("environments that are lost were not to be reset")
 np.testing.assert_array_equal(env.reset(seed=3)[0], first)
 env.step(np.zeros(3, int))
 """,
@@ -223,17 +225,38 @@ np.testing.assert_array_equal(env.reset(), first)
 env.step(np.zeros(3, int))
 """,
         """
+from kubernasium.sb3 import VecEnv
+env = VecEnv("classic/CartPole-v1", 2)
+env.reset()
+kill(lambda: env.step(np.zeros(2, int)))
+env.set_options([{"low": 0.01, "high": 0.02}, {"low": 0.03, "high": 0.04}])
+obs = env.reset()
+assert (obs[0] < 0.021).all() and (obs[1] > 0.029).all(), obs
+env.step(np.zeros(2, int))
+""",
+        """
 env = gymnasium.make("k8s/GangWindow-v0", steps=20)
 first, _ = env.reset(seed=3)
 os.kill(default_server().pid, signal.SIGKILL)  # and the first call is a reset
 np.testing.assert_array_equal(env.reset(seed=3)[0], first)
 """,
     ],
-    ids=["env", "vector", "sb3", "reset first"],
+    ids=["env", "vector", "sb3", "sb3 with options", "reset first"],
 )
 def test_reset_after_the_servers_death(play: str) -> None:
     done = python(LOST + play + "env.step(0) if not hasattr(env, 'num_envs') else None; env.close(); print('on')")
     assert done.stdout == "on\n", done.stderr
+
+
+def test_a_dead_servers_folder_is_removed() -> None:
+    """A server that was killed cannot remove it, so its successor's process does."""
+    done = python(
+        "import os, signal, gymnasium, kubernasium; from kubernasium.launcher import default_server; "
+        "env = gymnasium.make('k8s/GangWindow-v0', steps=20); env.reset(); dead = default_server(); "
+        "os.kill(dead.pid, signal.SIGKILL); env.reset(); "
+        "assert default_server() is not dead; print(os.path.exists(dead.log.parent))"
+    )
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_end_of_the_server_is_told() -> None:

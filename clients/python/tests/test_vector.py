@@ -162,6 +162,11 @@ def test_make_vec_says_what_it_makes() -> None:
         assert envs.policy("static_2").tolist() == same.policy("static_2").tolist()
 
 
+def test_make_vec_refuses_other_environments() -> None:
+    with pytest.raises(TypeError, match="CartPole-v1 is no environment of kubernasium"):
+        kubernasium.make_vec("CartPole-v1", 2)
+
+
 def assert_same_infos(got: dict, want: dict) -> None:
     assert got.keys() == want.keys()
     for key, value in want.items():

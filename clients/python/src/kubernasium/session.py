@@ -109,10 +109,6 @@ class AtServer:
         """Is refused."""
         raise _not_copied(self)
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        """Is refused."""
-        raise _not_copied(self)
-
     def __enter__(self: T) -> T:
         """Returns the environments themselves, which are closed at the end of the block."""
         return self
