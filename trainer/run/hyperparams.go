@@ -16,6 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/hyperparams"
+	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 // Hyperparams are the settings of a training: how many environments and steps, and the
@@ -121,6 +122,11 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 		}
 	}
 	values, ok := all[env]
+	for _, id := range slices.Sorted(maps.Keys(all)) { // of its twin, or of the environment whose twin it is
+		if !ok && play.SimulatedID(id) == play.SimulatedID(env) {
+			values, ok = all[id], true
+		}
+	}
 	if !ok { // RL Zoo's name of the environment has no namespace
 		values, ok = all[path.Base(env)]
 	}

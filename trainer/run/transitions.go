@@ -13,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 // A file of transitions is a safetensors file. Its tensors have a row for each transition, in the
@@ -119,7 +120,7 @@ func (r *Run) loadTransitions() error {
 	if err != nil {
 		return err
 	}
-	if meta.Env != "" && meta.Env != r.spec.ID {
+	if meta.Env != "" && play.SimulatedID(meta.Env) != play.SimulatedID(r.spec.ID) {
 		return fmt.Errorf("%s was recorded in %s, want %s", r.Transitions, meta.Env, r.spec.ID)
 	}
 	l, ok := r.Learner.Learner.(algorithms.OffPolicyLearner)
