@@ -124,7 +124,7 @@ func TestUnknownName(t *testing.T) {
 // TestNamesElsewhere compares the table with the lists of documents and of the Python client.
 func TestNamesElsewhere(t *testing.T) {
 	for _, tc := range []struct{ file, list, name string }{
-		{"docs/training.md", "(?s)\\| `--algo` \\|.*?\n\n", "(?m)^\\| `(\\w+)` \\|"},
+		{"docs/training.md", "(?s)\\| `--algo` \\|.*?\n\n", "(?m)^\\| \\[?`(\\w+)`"},
 		{"clients/python/src/kubernasium/load_sb3.py", `(?s)\n_CLASSES.*?\n}`, `"(\w+)":`},
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(tc.file)))
