@@ -11,6 +11,9 @@ import (
 func CommandLine(cmd *cobra.Command) string {
 	words := strings.Fields(cmd.CommandPath())
 	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !f.Changed { // a file whose settings stand here in its place
+			return
+		}
 		switch f.Name {
 		case "log-folder", "json", "n-jobs":
 			return

@@ -37,7 +37,10 @@ func TrainCommand() (*cobra.Command, *run.Config) {
   trainer train --resume logs/ppo/classic-CartPole-v1_1            # with the trainings of --seeds that were interrupted`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
+			err := useTrainingFile(cmd.Flags())
+			if err != nil {
+				return err
+			}
 			if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
 				return err
 			}
@@ -122,7 +125,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
-	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl)")
+	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl); or a whole training, such as models/pretrained/classic-CartPole-v1/ppo.yml")
 	f.StringVar(&c.Resume, "resume", "", "checkpoint to go on from, in its folder: it names algorithm, environment and hyperparameters; or the folder of a training, or of those of --seeds")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.StringVar(&c.Imitate.Baseline, "imitate", "", "baseline, or model file, to imitate before the training")
