@@ -85,59 +85,23 @@ run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, ev
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
-PRETRAINED_ENVS  ?= classic/CartPole-v1 k8s/GangWindow-v0 k8s/PodBalance-v0 k8s/GPUPodScheduling-v0 \
-	k8s/LRAPlacement-v0 k8s/LRASubcluster-v0 k8s/LRAHierarchical-v0 k8s/LRAPricing-v0
+PRETRAINED_ENVS  ?= $(notdir $(wildcard models/pretrained/*))
+VPA_FORECASTER   := $(CACHE)/pretrained-vpa/lstm_forecaster.safetensors
 
-# What trainings have beside the tuned hyperparameters, by environment, and by algorithm on it:
-# instances, what is rewarded, a teacher, of the seeds 1 to 5 the one with the best evaluation.
-pretrained_k8s-PodBalance-v0 := --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs memory_heavy:0.25 \
-	--env-kwargs lifetime:600 --env-kwargs steps:500
-pretrained_k8s-GPUPodScheduling-v0 := --env-kwargs constrained_low:0.05 --env-kwargs reward:weighted --env-kwargs alloc_weight:0 \
-	--env-kwargs frag_weight:1 --env-kwargs scarcity_weight:1 --eval-env-kwargs reward:allocation --eval-episodes 40 --eval-freq 50000
-pretrained_k8s-GPUPodScheduling-v0_ppo := --seed 5 --imitate WeightedFGD --imitate-steps 200000 --imitate-learning-rate lin_0.003
-pretrained_k8s-LRAPlacement-v0 := --imitate greedy --imitate-steps 20000 --eval-episodes 40
-pretrained_k8s-LRAPlacement-v0_ppo_lstm := --imitate-epochs 30 --imitate-learning-rate lin_0.003
-pretrained_k8s-LRASubcluster-v0 := --env-kwargs min_containers:1 --env-kwargs containers:216 --imitate greedy --imitate-steps 60000
-pretrained_k8s-LRASubcluster-v0_ppo_lstm := --imitate-epochs 20 --imitate-learning-rate lin_0.003
-pretrained_k8s-LRAHierarchical-v0 := --env-kwargs reward:dense --imitate equal_split --imitate-steps 40000 --eval-episodes 40
-pretrained_k8s-LRAPricing-v0 := --env-kwargs min_containers:520 --env-kwargs containers:648
-
-# Algorithms that fit an environment, where not all do.
-algos_k8s-LRAPricing-v0 := ppo a2c reinforce ppo_lstm
-
-# pretrain trains every algorithm on the environment $(1), and publishes.
-define pretrain
-best=(); \
-$(foreach algo,$(or $(algos_$(subst /,-,$(1))),$(PRETRAINED_ALGOS)),bin/trainer train --algo $(algo) --env $(1) --seed 1 --save-freq 0 \
-	$(pretrained_$(subst /,-,$(1))) $(pretrained_$(subst /,-,$(1))_$(algo)) -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
-best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
-)bin/trainer card "$${best[@]}"
-endef
-
-pretrained: build pretrained-vpa ## train the models of models/pretrained anew and write their cards: about seven minutes
-	@rm -rf $(CACHE)/pretrained && mkdir -p $(CACHE)/pretrained
-	@$(foreach env,$(PRETRAINED_ENVS),$(call pretrain,$(env));)
-
-VPA          := k8s/VerticalPodAutoscaler-v0
-VPA_DISCRETE := k8s/VerticalPodAutoscalerDiscrete-v0
-VPA_ARGS     := --seed 1 --save-freq 0 --eval-episodes 100 --eval-env-kwargs split:train --env-kwargs safety:memory
-
-# Of the continuous environment the LSTM forecaster is imitated, of the discrete one a baseline.
-VPA_FORECASTER := $(CACHE)/pretrained-vpa/lstm_forecaster.safetensors
-vpa_ppo        := --imitate-steps 30000
-vpa_a2c        := --imitate-steps 60000 --imitate-epochs 30
-vpa_reinforce  := $(vpa_a2c)
-vpa_ppo_lstm   := $(vpa_ppo)
-
-pretrained-vpa: build ## the same of vertical pod autoscaling, equal weights, with the LSTM forecaster: about four minutes
-	@rm -rf $(CACHE)/pretrained-vpa && mkdir -p $(CACHE)/pretrained-vpa
-	@bin/trainer vpa forecaster --env-kwargs hold:60 --out $(VPA_FORECASTER)
-	@best=(--model $(VPA_FORECASTER)); \
-	train() { bin/trainer train $(VPA_ARGS) -f $(CACHE)/pretrained-vpa "$$@" | tee $(CACHE)/pretrained-vpa/out; best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained-vpa/out)"); }; \
-	$(foreach algo,$(filter-out dqn,$(PRETRAINED_ALGOS)),train --algo $(algo) --env $(VPA) --eval-freq 20000 --env-kwargs encoding:upstream --env-kwargs hold:60 --imitate $(VPA_FORECASTER) $(vpa_$(algo));) \
-	$(foreach algo,$(filter-out dqn,$(PRETRAINED_ALGOS)),train --algo $(algo) --env $(VPA_DISCRETE) --eval-freq 50000 --env-kwargs hold:30 --imitate krr_simple_limit --imitate-steps 60000;) \
-	train --algo dqn --env $(VPA_DISCRETE) --eval-freq 50000 --env-kwargs hold:30; \
-	bin/trainer card "$${best[@]}"
+# The file beside each model says how it is trained. Agents of vertical pod autoscaling imitate the forecaster.
+pretrained: build ## train the models of models/pretrained anew and write their cards: about eleven minutes
+	@rm -rf $(CACHE)/pretrained $(CACHE)/pretrained-vpa && mkdir -p $(CACHE)/pretrained $(CACHE)/pretrained-vpa
+	@for env in $(subst /,-,$(PRETRAINED_ENVS)); do best=(); \
+		if [ $$env = k8s-VerticalPodAutoscaler-v0 ]; then \
+			bin/trainer vpa forecaster --env-kwargs hold:60 --out $(VPA_FORECASTER); best+=(--model $(VPA_FORECASTER)); \
+		fi; \
+		for algo in $(PRETRAINED_ALGOS); do \
+			conf=models/pretrained/$$env/$$algo.yml; [ -f $$conf ] || continue; \
+			bin/trainer train --conf-file $$conf -f $(CACHE)/pretrained | tee $(CACHE)/pretrained/out; \
+			best+=(--model "$$(awk '/^best model/ {print $$3}' $(CACHE)/pretrained/out)"); \
+		done; \
+		bin/trainer card "$${best[@]}"; \
+	done
 
 test: ## every test
 	@for stage in test-race test-full test-python test-recipes test-oracle test-controlplane test-kwok; do \
