@@ -110,8 +110,8 @@ type Forecaster struct {
 	Predictor        // of Seasonal and Persistence
 }
 
-// NewForecaster makes the forecaster of that kind, fitted to the first train values.
-func NewForecaster(kind string, s Raw, train int) (Forecaster, error) {
+// newForecaster makes the forecaster of that kind, fitted to the first train values.
+func newForecaster(kind string, s Raw, train int) (Forecaster, error) {
 	f := Forecaster{Kind: kind}
 	switch kind {
 	case Seasonal:

@@ -32,7 +32,7 @@ func (s *Series) StepsPerDay() int {
 
 // Fit fits scaler and forecaster on the first train values. The scaler maps their extremes to sizes.
 func Fit(kind string, raw Raw, train int, sizes [2]float64) (Scaled, error) {
-	f, err := NewForecaster(kind, raw, train)
+	f, err := newForecaster(kind, raw, train)
 	if err != nil {
 		return Scaled{}, err
 	}
