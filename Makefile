@@ -17,7 +17,7 @@ export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
+.PHONY: lane-go lane-servers $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,8 +103,16 @@ pretrained: build ## train the models of models/pretrained anew and write their 
 		bin/trainer card "$${best[@]}"; \
 	done
 
+# Two lanes that share no file, side by side from four cores on.
+LANES ?= $(if $(filter-out 1 2 3,$(shell nproc)),2,1)
+
 test: ## every test
-	@for stage in test-race test-full test-python test-recipes test-oracle test-controlplane test-kwok; do \
+	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
+
+lane-go: STAGES := test-race test-full test-oracle
+lane-servers: STAGES := test-python test-recipes test-controlplane test-kwok
+lane-go lane-servers:
+	@for stage in $(STAGES); do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
 	done
 
