@@ -80,6 +80,8 @@ func shortForm(args []string) (more []string) {
 			add("--params n_envs:1 --params learning_starts:32 --params buffer_size:1000 --params batch_size:32")
 		case has("--algo a2c"):
 			add("--params n_envs:1 --params n_steps:32")
+		case has("--algo reinforce"):
+			add("--params n_envs:1 --params n_episodes:1")
 		default:
 			add("--params n_envs:1 --params n_steps:32 --params batch_size:32 --params n_epochs:1")
 		}

@@ -54,7 +54,7 @@ func (d documented) key() string {
 func documents(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md", "kwok/README.md", "kwok/controlplane/README.md", "clients/python/README.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/results/*.md", "envs/*/README.md", "envs/*/*/README.md"} {
+	for _, pattern := range []string{"agents/*/README.md", "docs/*.md", "docs/results/*.md", "envs/*/README.md", "envs/*/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
