@@ -28,7 +28,7 @@ var (
 	ErrMismatch = errors.New("models: checkpoint does not match")
 )
 
-// A Checkpoint describes what the tensors of a [File] belong to. It is stored as JSON.
+// A Checkpoint describes the training and the network of the tensors of a [File]. It is stored as JSON.
 type Checkpoint struct {
 	Format           int               `json:"format"` // set by Write
 	Algo             string            `json:"algo"`   // such as "ppo"

@@ -65,7 +65,7 @@ func NodeActorCritic(inputs int, nodes Nodes, hidden []int, activation, layer, p
 	return s
 }
 
-// The ways in which the value of a [RecurrentActorCritic] reads what came before.
+// The ways in which the value of a [RecurrentActorCritic] reads earlier observations.
 const (
 	CriticLSTM = "lstm"   // an LSTM of its own: enable_critic_lstm of sb3-contrib, its default
 	SharedLSTM = "shared" // the policy's, which gets no gradient from the value: shared_lstm
@@ -79,8 +79,8 @@ func RecurrentActorCritic(inputs, actions int, hidden []int, activation string, 
 }
 
 // WithLSTM returns s, an actor-critic whose first tower is the policy's and the second the
-// value's, with towers that read "lstm_actor", of that many layers and cells, and what critic
-// says: "lstm_critic", "lstm_actor" or a dense layer "critic".
+// value's, with towers that read "lstm_actor", of that many layers and cells, and, as critic
+// says, "lstm_critic", "lstm_actor" or a dense layer "critic".
 //
 // Towers over nodes, those of a [NodeActorCritic], read them beside each node's row. These LSTMs
 // read the globals and the rows of the nodes, pooled as the value's tower is.

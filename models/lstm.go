@@ -19,7 +19,7 @@ type LSTM struct {
 	Pool   string `json:"pool,omitempty"` // empty, or Mean, Max or MeanMax in a spec with nodes
 }
 
-// LSTMInputs returns the width of what LSTM i of a valid spec reads.
+// LSTMInputs returns the width of the input of LSTM i of a valid spec.
 func (s Spec) LSTMInputs(i int) int {
 	switch s.LSTMs[i].Pool {
 	case "":
@@ -40,7 +40,7 @@ func (s Spec) StateSize() int {
 	return n
 }
 
-// A Recurrent is a [Network] whose LSTMs take their state from the caller and give it back.
+// A Recurrent is a [Network] with LSTMs that take their state from the caller and give it back.
 // Its Forward takes each row for the first of an episode, with a state of zeros. Its Backward
 // belongs to whichever Forward came last; after ForwardSequence it carries the gradient back
 // through time to the first step, and not into the state that the caller gave.

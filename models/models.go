@@ -1,6 +1,6 @@
 // Package models describes and holds function approximators.
 //
-// A [Spec] says what a network computes and is plain data: an engine builds a [Network] from
+// A [Spec] describes the function of a network and is plain data: an engine builds a [Network] from
 // it, a checkpoint stores it. Learning algorithms see only the Network: they compute the
 // gradient of their loss with respect to the outputs, and the Network carries it to the
 // parameters. Package fused builds fast networks of explicit kernels, package graph builds
@@ -16,7 +16,7 @@
 //     dense or passing messages along edges. [Spec.WithNodes] gives the spec of a cluster of
 //     another size, which takes the same parameters.
 //   - [RecurrentActorCritic] is sb3-contrib's MlpLstmPolicy. [WithLSTM] makes any actor-critic
-//     recurrent, one over nodes with LSTMs of what belongs to no node and of the nodes' pooled
+//     recurrent, one over nodes with LSTMs that read the globals and the nodes' pooled
 //     rows. The engines' networks are [Recurrent]: their state is an argument.
 //   - Dueling action values are two heads, of advantages and of a value, which the learner
 //     combines.

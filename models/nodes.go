@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NodeRows is what a [Tower] reads whose layers all nodes share.
+// NodeRows as Reads of a [Tower] makes all nodes share its layers.
 const NodeRows = "nodes"
 
 // The ways to pool the results of a node tower over the nodes. MeanMax is both, side by side.
@@ -106,7 +106,7 @@ func (s Spec) MaxEdges() int {
 
 // WithNodes returns s for another number of nodes and of edges in the observation. It has the
 // same parameters, so that those of one size serve any other. Parts of the observation keep
-// their order; what follows a part that grows moves back. The error wraps [ErrSpec].
+// their order; the parts behind one that grows move back. The error wraps [ErrSpec].
 func (s Spec) WithNodes(nodes, edges int) (Spec, error) {
 	if s.Nodes == nil {
 		return Spec{}, fmt.Errorf("%w: no nodes to be counted anew", ErrSpec)

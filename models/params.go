@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// ParamInfo is what a [Spec] says of one parameter.
+// ParamInfo describes one parameter of a [Spec].
 type ParamInfo struct {
 	Name  string  // PyTorch's name
 	Shape []int   // in memory: (inputs, outputs) of a weight, (outputs) of a bias

@@ -18,16 +18,16 @@ const (
 // Stable-Baselines3 has it.
 const HiddenGain = math.Sqrt2
 
-// Limits of a [Spec]. A spec may come from a file, so that they bound what it can allocate.
+// Limits of a [Spec]. A spec may come from a file, so that they bound the memory that it can allocate.
 const (
 	MaxWidth      = 1 << 20 // of the inputs and of each layer
 	MaxParameters = 1 << 28 // of a whole network: 1 GiB as float32
 )
 
-// ErrSpec is wrapped by the errors of [Spec.Validate] and of those who call it.
+// ErrSpec is wrapped by the errors of [Spec.Validate] and of its callers.
 var ErrSpec = errors.New("models: invalid spec")
 
-// A Spec says what a network computes. It is plain data: equal specs describe equal
+// A Spec describes the function of a network. It is plain data: equal specs describe equal
 // functions, given equal parameters. A row of Inputs numbers passes through each tower, and
 // each head is an affine function of its tower's last layer.
 //
@@ -44,7 +44,7 @@ type Spec struct {
 // A Tower is a stack of layers, each followed by the activation. One without hidden layers
 // passes its input through.
 //
-// What it reads is the observation, or by name one of:
+// It reads the observation, or by name one of:
 //   - [NodeRows]: each node's row followed by the globals, which are the numbers of the
 //     observation that belong to no node or edge, and by the results of an LSTM, if Beside
 //     names one. All nodes share the layers, so that the parameters do not depend on the
@@ -63,7 +63,7 @@ type Tower struct {
 	Beside     string `json:"beside,omitempty"`     // the LSTM that a node tower reads with each node's row; empty for none
 }
 
-// A Head is a layer without activation, whose result is a part of the outputs. That of a node
+// A Head is a layer without activation. Its result is a part of the outputs. That of a node
 // tower has Size results for each node, one node after another. A free head is no layer but
 // an array of parameters that every row of outputs repeats, as the log_std of
 // Stable-Baselines3's Gaussian policies is; its gradient is the sum over the rows.
@@ -144,8 +144,8 @@ func (s Spec) PerNode(i int) bool { return s.Nodes != nil && s.Towers[i].Reads =
 // NodeInputs returns the width of a node's row with the globals, in a valid spec with nodes.
 func (s Spec) NodeInputs() int { return s.Nodes.Features + s.globals() }
 
-// TowerInputs returns the width of what tower i of a valid spec reads: of a node's row with
-// the globals and what is beside them if it is a node tower.
+// TowerInputs returns the width of the input of tower i of a valid spec: of a node's row with the
+// globals, and with the LSTM beside them, if it is a node tower.
 func (s Spec) TowerInputs(i int) int {
 	t := s.Towers[i]
 	switch {

@@ -55,7 +55,7 @@ func (f File) Params(params []Param) error {
 	return nil
 }
 
-// State copies to values what PutState stored. It changes nothing if it returns an error.
+// State copies to values the array that PutState stored. It changes nothing if it returns an error.
 func (f File) State(prefix string, p Param, values []float32) error {
 	t, err := f.Tensor(prefix + p.Name)
 	if err != nil {

@@ -149,7 +149,7 @@ func (t Tower) validate() error {
 	return fmt.Errorf("activation %q, want %q or %q", t.Activation, Tanh, ReLU)
 }
 
-// validateSource looks at what tower i reads, which has to be before it.
+// validateSource checks that the input of tower i comes before it.
 func (s Spec) validateSource(i int) error {
 	t := s.Towers[i]
 	if t.Beside != "" && t.Reads != NodeRows {

@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run ./internal/asm -out kernels_amd64.s -stubs stubs_amd64.go -pkg fused
 
-// variants returns what this CPU can run, the fastest first.
+// variants returns the kernels that this CPU can run, the fastest first.
 func variants() []variant {
 	vs := []variant{{"gonum", gonumKernels{}}}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
@@ -29,7 +29,7 @@ type (
 	avx2   struct{ sharedAVX }
 )
 
-// sharedAVX holds what both sets have in common.
+// sharedAVX holds the kernels that both sets share.
 type sharedAVX struct{}
 
 var (

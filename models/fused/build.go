@@ -50,7 +50,7 @@ func (n *Network) newTower(c *cursor, i int) *tower {
 		tw.each = n.spec.Nodes.N
 	}
 	lstm, from := n.spec.Source(i)
-	needsGradient := (lstm >= 0 || from >= 0) && !t.Detach // what it reads does
+	needsGradient := (lstm >= 0 || from >= 0) && !t.Detach // of its input
 	tw.learns = needsGradient || len(t.Hidden) > 0
 	if from >= 0 && needsGradient {
 		n.towers[from].readers++
@@ -88,7 +88,7 @@ func (n *Network) newLayer(c *cursor, kind string, needsGradient bool) module {
 	return &l
 }
 
-// newSource returns what tower i reads.
+// newSource returns the first module of tower i.
 func (n *Network) newSource(i int) module {
 	lstm, from := n.spec.Source(i)
 	switch {
@@ -115,7 +115,7 @@ func (n *Network) newHead(c *cursor, i, offset int) head {
 	return &nodeHead{rowHead: row, nodes: n.spec.Nodes.N}
 }
 
-// lstm returns that of an index, or nil for -1.
+// lstm returns the LSTM of an index, or nil for -1.
 func (n *Network) lstm(i int) *lstm {
 	if i < 0 {
 		return nil

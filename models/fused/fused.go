@@ -1,5 +1,9 @@
-// Package fused builds networks with forward and backward passes written out layer by layer
-// over a few kernels, in float32 and without allocation.
+// Package fused builds networks with forward and backward passes written out over a few kernels,
+// in float32 and without allocation.
+//
+// A network is composed of modules, a file for each kind: dense, nodeDense, SAGE and GCN layers,
+// norms, activations, pools, LSTM cells, and the sources that they read. Modules stack up to towers
+// and LSTMs; heads write the results of towers to the outputs.
 //
 // The kernels are chosen when the program starts: AVX-512 or AVX2 with FMA where the CPU has
 // them, and otherwise, or with the build tag purego, gonum's BLAS. GODEBUG=cpu.avx512f=off and
@@ -31,8 +35,8 @@ const (
 	tileRows = 64 // rows that pass through all layers together: their activations fit a cache
 )
 
-// ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length
-// or in a wrong order.
+// Forward and Backward wrap ErrBatch if an argument has a wrong length or a call comes in a wrong
+// order.
 var ErrBatch = errors.New("fused: invalid batch")
 
 // Network is a [models.Network]. Equal parameters and observations give equal bits in each

@@ -59,7 +59,7 @@ func (l *gcn) gather(w *worker, x []float32) {
 	}
 }
 
-// scatter adds to dx the gradient of what gather read.
+// scatter adds to dx the gradient that flows back through gather.
 func (l *gcn) scatter(w *worker, dx, dz []float32) {
 	size := l.graphs.nodes * l.in
 	for r := range w.rows {

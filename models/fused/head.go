@@ -4,8 +4,8 @@ package fused
 type head interface {
 	forward(w *worker, x []float32)
 
-	// backward adds the gradients of the parameters. If the tower learns, it sets dx to sum plus
-	// the gradient of x and returns true. A nil sum is zero.
+	// backward adds the gradients of the parameters. If the tower learns, it sets dx to the sum so
+	// far plus the gradient of x, and returns true. A nil sum is zero.
 	backward(w *worker, x, dx, sum []float32) bool
 }
 

@@ -28,7 +28,7 @@ type kernels interface {
 	maxRows(max []float32, row []int32, x []float32)
 
 	// normalize sets xhat to y normalized to the mean 0 and the variance 1, but for normEps,
-	// and y to xhat·gamma + beta. It returns what it multiplied by, 1/σ.
+	// and y to xhat·gamma + beta. It returns the factor 1/σ.
 	normalize(y, xhat, gamma, beta []float32) (inverse float32)
 
 	// normalizeGradient replaces d, the gradient of y after normalize, by that of y before, and

@@ -8,8 +8,8 @@ import (
 
 var _ models.Recurrent = (*Network)(nil)
 
-// An lstm is a stack of cells, or of one dense layer if it has none. It takes the whole batch
-// for one tile, before the towers and, backward, after them.
+// An lstm is a stack of cells, or of one dense layer if it has none. Its tile is the whole batch.
+// It runs before the towers, and backward after them.
 type lstm struct {
 	stack
 	width   int       // of its results
@@ -59,7 +59,7 @@ func (n *Network) forwardLSTMs(state []float32) {
 	}
 }
 
-// backwardLSTMs sets the gradients of the LSTMs from those that towers have left.
+// backwardLSTMs sets the gradients of the LSTMs from those of their results, which towers have added.
 func (n *Network) backwardLSTMs() {
 	w := n.wholeBatch()
 	for _, l := range n.lstms {

@@ -2,18 +2,18 @@ package fused
 
 import "github.com/kubernasium/kubernasium/models"
 
-// A module is one step of a tower. The first has no x. Of the items of a worker's tile, rows of x are what the
-// module reads, rows of y its results, and rows of d the gradients of those.
+// A module is one step of a tower or an LSTM. It computes y from x for the items of a worker's
+// tile, row by row, and the gradient of x from d, that of y. The first module of a stack has no x.
 type module interface {
-	// grow makes room for that many items, given the memory of what the module reads. It returns
-	// the memory of the results: the same if the module works in place.
+	// grow makes room for that many items and returns the memory of y: that of x if the module
+	// works in place.
 	grow(items int, x []float32) (y []float32)
 
 	// forward computes y.
 	forward(w *worker, x, y []float32)
 
-	// backward adds the gradients of the parameters and returns that of x, or nil if nothing needs
-	// it. It may change d.
+	// backward adds the gradients of the parameters and returns that of x, or nil if no parameter
+	// below needs it. It may change d.
 	backward(w *worker, x, y, d []float32) (dx []float32)
 }
 
@@ -71,7 +71,7 @@ type param struct {
 	shape       []int
 }
 
-// A cursor hands out the parameters of a network in the order of [models.ParamLayout].
+// A cursor gives modules their parameters in the order of [models.ParamLayout].
 type cursor struct {
 	params     []models.Param
 	next       int
@@ -84,8 +84,8 @@ func (c *cursor) take() param {
 	return param{index: c.next - 1, value: p.Value, grad: p.Grad, shape: p.Shape}
 }
 
-// transposed returns memory that holds the transpose of a weight, from a row on, during backward
-// passes.
+// transposed returns memory that holds, during backward passes, the transpose of the rows of a
+// weight from one on.
 func (c *cursor) transposed(p param, from int) []float32 {
 	rows, cols := p.shape[0]-from, p.shape[1]
 	t := transpose{dst: aligned(rows * cols), src: p.value[from*cols:], rows: rows, cols: cols}
@@ -93,7 +93,7 @@ func (c *cursor) transposed(p param, from int) []float32 {
 	return t.dst
 }
 
-// A transpose is brought up to date before a backward pass.
+// A transpose is a copy of a weight that Backward brings up to date.
 type transpose struct {
 	dst, src   []float32
 	rows, cols int

@@ -1,18 +1,19 @@
 package fused
 
-// A nodeDense layer is a dense layer over rows of nodes that reads them, and what all nodes of
-// an observation read alike, where they lie: it multiplies the latter once for each observation.
+// A nodeDense layer is a dense layer over rows of nodes and the parts that all nodes of an
+// observation share. It begins a tower, reads both in place, and multiplies the shared parts once
+// for each observation.
 type nodeDense struct {
 	net          *Network
 	weight, bias param
 	out          int
 	parts        []part
-	beside       *lstm     // whose gradient it adds; nil for none
+	beside       *lstm     // gets the gradient of its results; nil for none
 	transposed   []float32 // the rows of W that multiply the LSTM's results, as (out, width); empty without beside
 }
 
-// A part is what all nodes of an observation read alike: the globals, or the results of the
-// LSTM beside them. It is multiplied by the rows of W from offset on.
+// A part is shared by all nodes of an observation: the globals, or the results of the LSTM
+// beside them. The rows of W from offset on multiply it.
 type part struct {
 	memory        func() []float32
 	x             []float32 // (rows, width)

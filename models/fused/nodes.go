@@ -50,8 +50,7 @@ func (n *nodeRows) gather(observations []float32, lo, hi int) {
 	}
 }
 
-// pooledRows are the globals of observations followed by the rows of their nodes, pooled: what an
-// LSTM reads of nodes.
+// pooledRows gives an LSTM the globals of observations, followed by the rows of their nodes pooled.
 type pooledRows struct {
 	net      *Network
 	width    int

@@ -49,7 +49,7 @@ func (l *norm) backward(w *worker, _, _, d []float32) []float32 {
 	return d
 }
 
-// tile returns what the passes keep of the items of the worker's tile.
+// tile returns xhat and inverse of the items of the worker's tile.
 func (l *norm) tile(w *worker) (xhat, inverse []float32) {
 	return l.xhat[w.at*l.width : (w.at+w.items)*l.width], l.inverse[w.at : w.at+w.items]
 }

@@ -2,5 +2,5 @@
 
 package fused
 
-// variants returns what this CPU can run, the fastest first.
+// variants returns the kernels that this CPU can run, the fastest first.
 func variants() []variant { return []variant{{"gonum", gonumKernels{}}} }

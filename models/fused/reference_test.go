@@ -77,7 +77,7 @@ func (r *reference) forward(obs []float64, rows int) []float64 {
 // backward sets grads for the last forward.
 func (r *reference) backward(dOut []float64) {
 	r.grads = make([]float64, len(r.params))
-	// Dense layers that read the results of layer i are told so by sharing its array.
+	// A dense layer reads the results of layer i if it shares their array.
 	d := make([][]float64, len(r.results))
 	for i, y := range r.results {
 		d[i] = make([]float64, len(y))

@@ -1,7 +1,7 @@
 package fused
 
-// A sage layer is y = z·W + b + x·root, where z is the mean of what a node's in-neighbours
-// have, and 0 of none: [models.SAGE].
+// A sage layer is y = z·W + b + x·root, where z is the mean of x over a node's in-neighbours, 0 if
+// it has none: [models.SAGE].
 type sage struct {
 	dense      // of z
 	root       param
@@ -64,7 +64,7 @@ func (l *sage) gather(w *worker, x []float32) {
 	}
 }
 
-// scatter adds to dx the gradient of what gather read.
+// scatter adds to dx the gradient that flows back through gather.
 func (l *sage) scatter(w *worker, dx, dz []float32) {
 	size := l.graphs.nodes * l.in
 	for r := range w.rows {

@@ -1,9 +1,8 @@
 package fused
 
-// The modules of this file are what a tower starts with: they have no x.
+// The modules of this file begin a stack: they have no x.
 
-// given are numbers that are there when the tower starts and need no gradient: observations, or
-// rows of nodes.
+// A given module passes on numbers that need no gradient: observations, or rows of nodes.
 type given struct{ memory func() []float32 }
 
 var _ module = given{}
@@ -14,7 +13,7 @@ func (given) forward(_ *worker, _, _ []float32) {}
 
 func (given) backward(_ *worker, _, _, _ []float32) []float32 { return nil }
 
-// memory are the results of an LSTM.
+// A memory passes on the results of an LSTM.
 type memory struct {
 	given
 	lstm *lstm

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A pass is what the workers of a team do with each shard.
+// A pass is the work of a team on each shard.
 type pass int
 
 const (
@@ -20,7 +20,7 @@ type team struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
-	turn   int        // shard whose gradients are to be added next; guarded by mu
+	turn   int        // next shard to add its gradients; guarded by mu
 	turned *sync.Cond // turn has changed
 }
 
@@ -41,8 +41,8 @@ func (n *Network) run(p pass) {
 	n.running.Wait()
 }
 
-// takeShards computes shards until none is left. They are taken in order, so that whoever
-// waits for its turn waits for shards that are being computed.
+// takeShards computes shards until none is left. They are taken in order, so that a worker
+// that waits for its turn waits for shards that others are computing.
 func (w *worker) takeShards() {
 	n := w.net
 	for {

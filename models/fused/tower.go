@@ -1,7 +1,7 @@
 package fused
 
-// A tower is a stack over items, observations or the nodes of observations, and the heads that
-// read it. Its first module gives what it reads.
+// A tower is a stack and the heads that read it. Its items are observations, or the nodes of
+// observations. Its first module reads the observation, an LSTM or a tower before it.
 type tower struct {
 	stack
 	heads []head // in the order of the outputs
@@ -31,7 +31,7 @@ func (tw *tower) backward(w *worker) {
 	x, d := tw.top().results(w), w.d
 	var sum []float32 // of the gradients of the results so far
 	if tw.readers > 0 {
-		d = w.tops[tw.index] // they have sent theirs
+		d = w.tops[tw.index] // pooling towers have sent theirs
 		sum = d
 	}
 	for _, h := range tw.heads {
@@ -42,7 +42,7 @@ func (tw *tower) backward(w *worker) {
 	if !tw.learns {
 		return
 	}
-	if sum == nil { // only those read it who send no gradient
+	if sum == nil { // only detached towers read it
 		clear(d[:w.items*tw.width()])
 	}
 	tw.stack.backward(w, d)

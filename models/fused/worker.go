@@ -7,8 +7,8 @@ type worker struct {
 	tile
 	start func()      // takes shards; stored, so that starting a goroutine allocates nothing
 	d, d2 []float32   // gradients of a tile's activations and of those a layer below
-	tops  [][]float32 // gradients of the results of towers that others pool; nil for others
-	dz    []float32   // gradients of what layers of messages gathered
+	tops  [][]float32 // gradients of the results of each tower that others pool; nil for the rest
+	dz    []float32   // gradients of the z of SAGE and GCN layers
 	dHead []float32   // gradients of a head of nodes, without the rest of the outputs
 	sums  []float32   // sums over the nodes of an observation, a row for each
 	grads [][]float32 // gradients of a shard's parameters; the first shard's go to Param.Grad
@@ -51,7 +51,7 @@ func newWorker(n *Network) *worker {
 type tile struct {
 	lo, rows  int  // observations
 	at, items int  // of the tower in work
-	set       bool // it is the first of its shard, whose gradients are set and not added to
+	set       bool // it is the first of its shard: gradients are set, not added to
 	first     bool // its shard is the first of the batch
 }
 
@@ -85,7 +85,7 @@ func (w *worker) backward(lo, hi int) {
 		for _, top := range w.tops {
 			clear(top)
 		}
-		for i := len(n.towers) - 1; i >= 0; i-- { // those who pool a tower come after it
+		for i := len(n.towers) - 1; i >= 0; i-- { // a tower that pools another comes after it
 			n.towers[i].backward(w)
 		}
 		for _, h := range n.free {
@@ -111,8 +111,8 @@ func (w *worker) gradient(p param) []float32 {
 	return w.grads[p.index]
 }
 
-// sum returns what is to be added to the gradient g of a tile: what g holds, or nil for zero if
-// the tile is the first of its shard.
+// sum returns the start of the sum that a tile adds to gradient g: g, or nil for zero if the tile is
+// the first of its shard.
 func (w *worker) sum(g []float32) []float32 {
 	if w.set {
 		return nil

@@ -155,11 +155,11 @@ type builder struct {
 	// detached makes towers with Detach read the values that the forward graph left in their
 	// buffers, since Gorgonia has no operation that stops a gradient.
 	detached bool
-	sources  []source     // of the forward graph: what is read besides the heads
+	sources  []source     // of the forward graph: values read besides the heads
 	keeps    map[int]bool // towers that are among the sources
 }
 
-// A source is a node whose value Forward has to keep.
+// A source is a node with a value that Forward keeps.
 type source struct {
 	node   *G.Node
 	buffer []float32
@@ -260,14 +260,14 @@ func (b *builder) tower(i int) (*G.Node, error) {
 	return x, nil
 }
 
-// read returns what a tower reads.
+// read returns the input of a tower.
 func (b *builder) read(i int) (*G.Node, error) {
 	t := b.spec.Towers[i]
 	lstm, from := b.spec.Source(i)
 	if lstm < 0 && from < 0 && !b.spec.PerNode(i) {
 		return b.input("obs", b.b.obs, b.b.rows, b.spec.Inputs), nil
 	}
-	var x *G.Node // what a gradient may reach
+	var x *G.Node // a gradient may reach it
 	var err error
 	switch {
 	case t.Detach && b.detached:

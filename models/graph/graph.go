@@ -5,7 +5,7 @@
 // steps and environments, has graphs of its own: one that
 // computes the outputs and, from the first [Network.Backward], one that computes them again
 // and differentiates. They are compiled at first use, which takes a millisecond or two,
-// and kept for the [MaxBatchSizes] batch sizes used last; whoever alternates between more
+// and kept for the [MaxBatchSizes] batch sizes used last; a caller that alternates between more
 // sizes compiles again and again. All graphs read the same memory of parameters.
 package graph
 

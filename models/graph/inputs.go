@@ -16,7 +16,7 @@ type inputs struct {
 	state       [][]float32          // (n, cells) h and c of each layer of LSTMs before the first step
 	last        [][]float32          // and after the last
 	keep        []float32            // (rows) 0 where an episode starts, else 1
-	detached    [][]float32          // what towers with Detach read, nil for others
+	detached    [][]float32          // inputs of towers with Detach, nil for others
 	selections  []selection          // of towers whose maximum others read, empty for others
 }
 
@@ -150,7 +150,7 @@ func (in *inputs) fillNodes(spec models.Spec) {
 	}
 }
 
-// fillPooled sets x to what LSTMs with that pool read.
+// fillPooled sets x to the input of LSTMs with that pool.
 func (in *inputs) fillPooled(spec models.Spec, pool string, x []float32) {
 	nodes := spec.Nodes
 	for r := range in.rows {

@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// aggregate returns what nodes gather from their neighbours: products with dense adjacency
+// aggregate returns the messages that nodes gather from their neighbours: products with dense adjacency
 // matrices, one for each observation.
 func (b *builder) aggregate(kind string, x *G.Node) (*G.Node, error) {
 	rows, nodes, width := b.b.rows, b.spec.Nodes.N, x.Shape()[1]
@@ -53,7 +53,7 @@ func (b *builder) pool(kind string, from int, x *G.Node) (*G.Node, error) {
 
 // max returns the maximum over nodes. Gorgonia's gives each of several equal maxima the whole
 // gradient, and nodes with equal neighbourhoods are equal. So the graph of gradients
-// takes the sum of what the results of the forward graph have selected.
+// takes the sum of the elements that the forward graph has selected.
 func (b *builder) max(e *chain, from int, x *G.Node) *G.Node {
 	rows, nodes, width := b.b.rows, b.spec.Nodes.N, x.Shape()[1]
 	s := &b.b.selections[from]
@@ -81,7 +81,7 @@ func (b *builder) sum(name string, scale float32, rows, nodes int) *G.Node {
 	return b.input(name+" over nodes", data, rows, rows*nodes)
 }
 
-// nodes returns the rows of nodes with the globals and, unless it is nil, with what is beside
+// nodes returns the rows of nodes with the globals and, unless it is nil, with the LSTM beside
 // them. Products with parts of the identity put both side by side.
 func (b *builder) nodes(beside *G.Node) (*G.Node, error) {
 	rows, nodes, width := b.b.rows, b.spec.Nodes.N, b.spec.NodeInputs()

@@ -18,7 +18,7 @@ type graph struct {
 
 	parts     []part
 	known     map[string]bool // initializers and results that are there already
-	scaled    bool            // nodes and what belongs to none are read after a scaling
+	scaled    bool            // nodes and globals are read after a scaling
 	anyNodes  bool            // the number of nodes is the caller's choice
 	rows      string          // the rows of nodes, of shape (N, nodes, features)
 	globals   string          // the numbers that belong to no node or edge; empty if there are none
@@ -183,7 +183,7 @@ func (g *graph) tower(i int, towers []string) string {
 	return x
 }
 
-// towerInput returns what tower i reads.
+// towerInput returns the input of tower i.
 func (g *graph) towerInput(i int, towers []string) string {
 	t := g.spec.Towers[i]
 	lstm, tower := g.spec.Source(i)
@@ -235,7 +235,7 @@ func (g *graph) head(i int, x string) {
 	g.opInts("Flatten", headResult(h.Name), map[string]int64{"axis": 1}, scores)
 }
 
-// output adds what makes an output of its heads.
+// output adds the operators that make an output of its heads.
 func (g *graph) output(o Output) error {
 	_, size := g.spec.Head(o.Head)
 	if size == 0 {

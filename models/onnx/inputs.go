@@ -110,7 +110,7 @@ func (g *graph) isEdges(r models.Range) bool {
 	return r == e.Ends() || e.Masked && r == e.Mask()
 }
 
-// scale adds what is done to the inputs before the network sees them.
+// scale adds the scaling of the inputs.
 func (g *graph) scale(s Scaling) error {
 	if len(s.Mean) != g.spec.Inputs || len(s.Std) != g.spec.Inputs {
 		return fmt.Errorf("onnx: scaling of %d and %d numbers, want %d", len(s.Mean), len(s.Std), g.spec.Inputs)
@@ -165,7 +165,7 @@ func (g *graph) readParts(r models.Range, of func(part) string) string {
 	return g.concat(fmt.Sprintf("observation/%d:%d", r.Start, r.End), 1, pieces...)
 }
 
-// readNodes sets the rows of nodes and what belongs to none of them.
+// readNodes sets the rows of nodes and the globals.
 func (g *graph) readNodes() {
 	n := g.spec.Nodes
 	g.rows = g.table(n.Rows(), n.N, n.Features, g.read, func(p part) string { return p.seen })

@@ -28,7 +28,7 @@ func (g *graph) lstms() {
 	}
 }
 
-// lstmInput returns what an LSTM reads.
+// lstmInput returns the input of an LSTM.
 func (g *graph) lstmInput(l models.LSTM) string {
 	if l.Pool == "" {
 		return g.read(models.Range{End: g.spec.Inputs})

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// nodeInput returns what a node tower reads: each node's row, the globals, and the results of an
+// nodeInput returns the input of a node tower: each node's row, the globals, and the results of an
 // LSTM beside them unless lstm is -1.
 func (g *graph) nodeInput(lstm int) string {
 	name := "nodes and globals"
@@ -46,7 +46,7 @@ func (g *graph) pool(name, x, pool string) string {
 
 // adjacency returns the matrix by which the rows of nodes are multiplied to pass messages, of
 // shape (N, nodes, nodes) or, if edges are fixed, (nodes, nodes). Row i holds the weights of
-// what reaches node i.
+// the messages to node i.
 func (g *graph) adjacency(kind string) string {
 	if len(g.spec.Nodes.Edges.Fixed) > 0 {
 		return g.fixedAdjacency(kind)

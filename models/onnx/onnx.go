@@ -56,7 +56,7 @@ var ErrUnsupported = errors.New("onnx: unsupported part of the network")
 // An Output is one result of the graph.
 type Output struct {
 	Name string // in the graph
-	Head string // of the spec, whose numbers it gives
+	Head string // of the spec
 	// Value is the head of a state value V of a dueling network: the output is then V + A −
 	// mean A, A being the numbers of Head. Empty is none.
 	Value string
@@ -75,7 +75,7 @@ func Heads(spec models.Spec) []Output {
 	return outputs
 }
 
-// A Scaling is what is done to an observation before the network sees it: each number becomes
+// A Scaling normalizes an observation before the network sees it: each number becomes
 // (x − Mean)/Std, within ±Clip. Edges and their mask are left as they are. The numbers of one
 // feature share mean and deviation over all nodes of a spec that has nodes.
 type Scaling struct {
@@ -89,7 +89,7 @@ type Part struct {
 	Shape []int // of one observation
 }
 
-// A Model is a network and what goes with it into a file.
+// A Model is a network with the names, the scaling and the metadata of its file.
 type Model struct {
 	Spec     models.Spec
 	Params   []models.Param

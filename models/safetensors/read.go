@@ -14,7 +14,7 @@ import (
 )
 
 // Read reads one file to the end of r and checks it as [Decode] does. It allocates in
-// proportion to what r holds, whatever the header claims. An error of r itself is returned as
+// proportion to the length of r, whatever the header claims. An error of r itself is returned as
 // it is.
 func Read(r io.Reader) (*File, error) {
 	const limit = 8 + MaxHeader + MaxData
@@ -152,7 +152,7 @@ func parseMetadata(dec *json.Decoder) (map[string]string, error) {
 	return meta, nil
 }
 
-// parseEntry reads what the header says of one tensor, all of which is required.
+// parseEntry reads the description of one tensor in the header. All of its fields are required.
 func parseEntry(dec *json.Decoder) (e headerEntry, err error) {
 	var raw json.RawMessage
 	if err := dec.Decode(&raw); err != nil {

@@ -30,8 +30,8 @@ const MaxData = 8 << 30
 const MaxDims = 8
 
 var (
-	// ErrCorrupt is wrapped by the errors of [Read] and [Decode]: what was read is not a
-	// whole safetensors file or uses what this package does not support.
+	// ErrCorrupt is wrapped by the errors of [Read] and [Decode]: the input is not a
+	// whole safetensors file or uses a feature that this package does not support.
 	ErrCorrupt = errors.New("safetensors: corrupt or unsupported file")
 
 	// ErrInvalid is wrapped by the errors of [Write] about its arguments.
@@ -50,7 +50,7 @@ type Tensor struct {
 	Data  any   // []float32, []float64, []int64 or []uint8, row-major
 }
 
-// A File holds what a safetensors file does.
+// A File holds the tensors and the metadata of a safetensors file.
 type File struct {
 	Tensors  []Tensor          // in the order of their data
 	Metadata map[string]string // nil if there is none

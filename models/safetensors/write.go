@@ -15,7 +15,7 @@ import (
 
 const metadataKey = "__metadata__"
 
-// headerEntry is what the header says of a tensor. Shape is never nil, which would be null.
+// headerEntry describes a tensor in the header. Shape is never nil, which would be null.
 type headerEntry struct {
 	DType       string    `json:"dtype"`
 	Shape       []uint64  `json:"shape"`

@@ -1,4 +1,4 @@
-// Package asmtest checks that the assembly of a package is what the package's generator writes.
+// Package asmtest checks that the assembly of a package is the output of the package's generator.
 package asmtest
 
 import (

@@ -41,7 +41,7 @@ func New(spec models.Spec, flat []float64) *Network {
 // Forward returns the outputs, row after row, and the state after the last step.
 func (n *Network) Forward(b Batch) (outputs, state []float64) { return n.ForwardDetached(b, n) }
 
-// ForwardDetached is Forward, but towers with Detach read what the network still computes, so
+// ForwardDetached is Forward, but towers with Detach read the results of the network still, so
 // that differences of the outputs leave them out.
 func (n *Network) ForwardDetached(b Batch, still *Network) (outputs, state []float64) {
 	s := n.Spec
@@ -208,7 +208,7 @@ func (n *Network) heads(towers map[string][][]float64) []float64 {
 	return outputs
 }
 
-// nodes returns each node's row, followed by what belongs to no node and no edge, and by the
+// nodes returns each node's row, followed by the globals, which belong to no node or edge, and by the
 // results of the LSTM beside them, if there is one.
 func (n *Network) nodes(obs []float64, lstm [][]float64) [][]float64 {
 	rows, globals := n.parts(obs)
@@ -221,7 +221,7 @@ func (n *Network) nodes(obs []float64, lstm [][]float64) [][]float64 {
 	return rows
 }
 
-// parts returns the rows of the nodes, and what belongs to no node and no edge.
+// parts returns the rows of the nodes and the globals.
 func (n *Network) parts(obs []float64) (rows [][]float64, globals []float64) {
 	s := n.Spec.Nodes
 	for i, v := range obs {

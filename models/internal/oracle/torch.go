@@ -12,7 +12,7 @@ import (
 //go:embed testdata/policies.json
 var torchJSON []byte
 
-// A TorchCase is what a policy of Stable-Baselines3 or sb3-contrib, or a module, computes for a sequence and
+// A TorchCase holds the results of a policy of Stable-Baselines3 or sb3-contrib, or of a module, for a sequence and
 // the gradients of outputs·DOutputs, which testdata/policies.py wrote.
 type TorchCase struct {
 	Spec       models.Spec
