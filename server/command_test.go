@@ -111,6 +111,52 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestModelAsOption: the server takes the files that the trainer takes, such as a trained
+// sub-scheduler of Metis.
+func TestModelAsOption(t *testing.T) {
+	model, err := filepath.Abs(filepath.Join("..", "models", "pretrained", "k8s-LRASubcluster-v0", "ppo.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--listen", "127.0.0.1:0")
+	ctx := context.Background()
+	v, err := client.Dial(ctx, p.ready.URL, "k8s/LRAHierarchical-v0", 1, client.Options{Options: map[string]any{"subscheduler": model}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(1)
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := envs.Make("k8s/LRAHierarchical-v0", 1, envs.VecOptions{Options: map[string]any{"subscheduler": model}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	want, err := local.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for steps := 0; !b.Done(0); steps++ { // to the end, where the sub-scheduler fills the sub-clusters
+		action := []float32{float32(steps % 3)}
+		if b, err = v.Step(ctx, action); err != nil {
+			t.Fatal(err)
+		}
+		if want, err = local.Step(ctx, action); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.EpisodeReturn[0] != want.EpisodeReturn[0] || b.EpisodeReturn[0] == 0 {
+		t.Errorf("return %v, want %v as in this process", b.EpisodeReturn[0], want.EpisodeReturn[0])
+	}
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	p.stop()
+	p.wait(t)
+}
+
 func TestVersion(t *testing.T) {
 	cmd := newCommand()
 	var out strings.Builder

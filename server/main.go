@@ -14,8 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	_ "github.com/kubernasium/kubernasium/envs/all"
-	_ "github.com/kubernasium/kubernasium/kwok" // twins of the environments
+	_ "github.com/kubernasium/kubernasium/registry"
 )
 
 func main() {

@@ -11,8 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/kubernasium/kubernasium/envs/all"
-	_ "github.com/kubernasium/kubernasium/kwok"
+	_ "github.com/kubernasium/kubernasium/registry"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/command/core"
 	"github.com/kubernasium/kubernasium/trainer/command/gang"

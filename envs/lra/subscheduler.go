@@ -21,10 +21,30 @@ type SubScheduler interface {
 	Fill(p *Problem, x Placement) error
 }
 
-// SubSchedulerFiles reads sub-schedulers of other kinds than the published networks, for the
-// option subscheduler, by the ending of the file's name. A program that has such files adds
-// its readers before it opens environments.
-var SubSchedulerFiles = map[string]func(path string) (SubScheduler, error){}
+// subSchedulerFiles holds the registered readers by the ending of the files' names. Only init functions
+// write it.
+var subSchedulerFiles = map[string]func(path string) (SubScheduler, error){}
+
+// RegisterSubSchedulerFile makes the option subscheduler take files that end in ext, such as
+// ".safetensors", by read. It is called from init, as envs.Register is, and panics if ext is taken.
+func RegisterSubSchedulerFile(ext string, read func(path string) (SubScheduler, error)) {
+	if ext == npzExt || subSchedulerFiles[ext] != nil {
+		panic(fmt.Sprintf("lra: sub-schedulers in files %s are registered twice", ext))
+	}
+	subSchedulerFiles[ext] = read
+}
+
+// npzExt ends the names of files of the published networks.
+const npzExt = ".npz"
+
+// SubSchedulerFile returns the reader of files that end in ext: of the published networks, .npz, or a
+// registered one. It returns nil if there is none.
+func SubSchedulerFile(ext string) func(path string) (SubScheduler, error) {
+	if ext == npzExt {
+		return func(path string) (SubScheduler, error) { return ReadSubSchedulerFile(path) }
+	}
+	return subSchedulerFiles[ext]
+}
 
 // SubSchedulerNets are the frozen networks of the earlier project, which fill a sub-cluster of
 // 27 nodes: for each class of the number of containers a network for each of three levels,

@@ -30,8 +30,11 @@ func TestForbidden(t *testing.T) {
 		{"agents/ppo", "gorgonia.org/gorgonia", false},
 		{"models/graph", "gorgonia.org/gorgonia", true},
 		{"models", module + "agents", false},
-		{"trainer", module + "agents/ppo", true},
-		{"trainer", module + "kwok", true},
+		{"trainer/play", module + "agents/ppo", true},
+		{"trainer/play", module + "kwok", true},
+		{"trainer", module + "kwok", false}, // by package registry
+		{"registry", module + "kwok", true},
+		{"agents/subscheduler", module + "agents/algorithms", true},
 		{"trainer", module + "trainer/command/gang", true},
 		{"trainer/command/gang", module + "trainer/play", true},
 		{"trainer/command/gang", module + "trainer/command/lra", false}, // one command does not know another

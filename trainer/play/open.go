@@ -10,6 +10,7 @@ import (
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
+	_ "github.com/kubernasium/kubernasium/registry" // whatever opens environments has them all
 )
 
 // TokenVariable names the environment variable with the bearer token of the servers.

@@ -44,11 +44,8 @@ var subSchedulers = map[string]lra.SubScheduler{
 
 // readSubScheduler reads a file of the published networks or of another known kind.
 func readSubScheduler(path string) (lra.SubScheduler, error) {
-	switch ext := filepath.Ext(path); {
-	case ext == ".npz":
-		return lra.ReadSubSchedulerFile(path)
-	case ext != "" && lra.SubSchedulerFiles[ext] != nil:
-		return lra.SubSchedulerFiles[ext](path)
+	if read := lra.SubSchedulerFile(filepath.Ext(path)); read != nil {
+		return read(path)
 	}
 	return nil, fmt.Errorf("%w: subscheduler is %q, want one of %v or an .npz file", envs.ErrInvalidOption, path, slices.Sorted(maps.Keys(subSchedulers)))
 }

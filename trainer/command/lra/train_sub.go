@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/ppo"
-	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/agents/subscheduler"
 	"github.com/kubernasium/kubernasium/envs/lra"
-	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -23,33 +22,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-const subclusterID = "k8s/LRASubcluster-v0"
-
 // maxSubcluster is the number of containers that a sub-cluster has room for.
 const maxSubcluster = lra.SubclusterNodes * lra.MaxSlots
-
-func init() { lra.SubSchedulerFiles[".safetensors"] = readSubModel }
-
-// readSubModel reads a policy of k8s/LRASubcluster-v0 as a sub-scheduler.
-func readSubModel(path string) (lra.SubScheduler, error) {
-	m, err := play.ReadModel(path)
-	if err != nil {
-		return nil, err
-	}
-	if play.SimulatedID(m.Meta.Env) != subclusterID {
-		return nil, errors.Join(fmt.Errorf("%s is a model of %s, want %s", path, m.Meta.Env, subclusterID), m.Net.Close())
-	}
-	b := &envs.Batch{Reward: make([]float64, 1)}
-	action := make([]float32, 1)
-	return placement.NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
-		if len(obs) != m.Meta.Spec.Inputs {
-			return 0, fmt.Errorf("%s is trained on observations of %d numbers, want %d", path, m.Meta.Spec.Inputs, len(obs))
-		}
-		b.Obs, b.Mask = obs, mask
-		err := m.Act(b, action)
-		return int(action[0]), err
-	}), nil
-}
 
 // lraSubResult is what a sub-scheduler reaches by the number of containers.
 type lraSubResult struct {
@@ -129,16 +103,16 @@ func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps in
 	if steps > 0 {
 		given["n_timesteps"] = steps
 	}
-	params, err := run.ReadHyperparams(ppo.Algo, subclusterID, "", given)
+	params, err := run.ReadHyperparams(ppo.Algo, subscheduler.ID, "", given)
 	if err != nil {
 		return err
 	}
-	spec, err := play.Lookup(cmd.Context(), subclusterID, nil)
+	spec, err := play.Lookup(cmd.Context(), subscheduler.ID, nil)
 	if err != nil {
 		return err
 	}
 	t, err := run.New(cmd.Context(), spec, run.Config{
-		Algo: ppo.Algo, Env: subclusterID, Engine: play.EngineFused, Params: params, Seed: seed, Quiet: cli.WantJSON(cmd),
+		Algo: ppo.Algo, Env: subscheduler.ID, Engine: play.EngineFused, Params: params, Seed: seed, Quiet: cli.WantJSON(cmd),
 		EnvKwargs: map[string]any{"table": table, "containers": maxSubcluster, "min_containers": 1},
 		Imitate:   run.Imitation{Baseline: imitate, Steps: 60000, Epochs: 5},
 		EvalFreq:  max(1, params.NTimesteps/run.CurvePoints), EvalEpisodes: 40, LogFolder: folder, Command: cli.CommandLine(cmd),
@@ -169,7 +143,7 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 	if err != nil {
 		return err
 	}
-	sub, err := readSubModel(r.Model)
+	sub, err := subscheduler.Read(r.Model)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,73 @@
+// Package subscheduler reads trained policies of k8s/LRASubcluster-v0 as sub-schedulers, which the
+// option subscheduler of k8s/LRAHierarchical-v0 names. Importing the package makes the environment
+// take files that end in [Ext].
+package subscheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/placement"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/fused"
+)
+
+// Ext ends the names of models' files.
+const Ext = ".safetensors"
+
+// The environments that sub-schedulers are trained in: the simulator's, and its twin on an API server.
+const (
+	ID     = "k8s/LRASubcluster-v0"
+	TwinID = "k8s/LRASubclusterKwok-v0"
+)
+
+func init() { lra.RegisterSubSchedulerFile(Ext, Read) }
+
+// Read returns the policy in the file as a sub-scheduler. The error of a model of another environment
+// names both.
+func Read(path string) (lra.SubScheduler, error) {
+	f, err := models.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{ID, TwinID}, f.Meta.Env) {
+		return nil, fmt.Errorf("%s is a model of %s, want %s", path, f.Meta.Env, ID)
+	}
+	s, err := newSubScheduler(path, f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func newSubScheduler(path string, f models.File) (lra.SubScheduler, error) {
+	newPolicy, err := algorithms.PolicyReader(f.Meta.Algo)
+	if err != nil {
+		return nil, err
+	}
+	net, err := fused.New(f.Meta.Spec, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Params(net.Params()); err != nil {
+		return nil, errors.Join(err, net.Close())
+	}
+	policy, err := newPolicy(net, f)
+	if err != nil {
+		return nil, errors.Join(err, net.Close())
+	}
+	b := &envs.Batch{Reward: make([]float64, 1)}
+	action := make([]float32, 1)
+	return placement.NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
+		if len(obs) != f.Meta.Spec.Inputs {
+			return 0, fmt.Errorf("%s is trained on observations of %d numbers, want %d", path, f.Meta.Spec.Inputs, len(obs))
+		}
+		b.Obs, b.Mask = obs, mask
+		err := policy.Act(b, action)
+		return int(action[0]), err
+	}), nil
+}
