@@ -1,6 +1,6 @@
 // Command doccheck checks the documents of this repository: docs/architecture.md names every
 // package, the environments' READMEs have the same sections, README files are short, figures of a
-// README stand on its page of results, and relative links lead somewhere.
+// README stand on its page of results, relative links lead somewhere, and tests that a text names exist.
 //
 // Usage: go run ./tools/doccheck
 package main
@@ -53,14 +53,19 @@ func check(repo fs.FS) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	docs, err := documents(repo)
+	docs, err := files(repo, ".md")
+	if err != nil {
+		return nil, err
+	}
+	code, err := files(repo, "_test.go")
 	if err != nil {
 		return nil, err
 	}
 	bad := architecture(docs["docs/architecture.md"], packages, repo)
 	bad = append(bad, lengths(docs)...)
 	bad = append(bad, environmentREADMEs(docs, environments)...)
-	return append(bad, links(docs, repo)...), nil
+	bad = append(bad, links(docs, repo)...)
+	return append(bad, tests(docs, code)...), nil
 }
 
 // list returns the folders of this module that go list prints by a template.
@@ -78,23 +83,23 @@ func list(pattern, format string) ([]string, error) {
 	return folders, nil
 }
 
-// documents returns the text of each Markdown file of the repository by its path.
-func documents(repo fs.FS) (map[string]string, error) {
-	docs := map[string]string{}
+// files returns the text of each file of the repository whose name ends so, by its path.
+func files(repo fs.FS, end string) (map[string]string, error) {
+	all := map[string]string{}
 	err := fs.WalkDir(repo, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && (p != "." && strings.HasPrefix(d.Name(), ".") || p == "bin" || p == "logs" || p == "shared"):
 			return fs.SkipDir
-		case !strings.HasSuffix(p, ".md"):
+		case !strings.HasSuffix(p, end):
 			return nil
 		}
 		text, err := fs.ReadFile(repo, p)
-		docs[p] = string(text)
+		all[p] = string(text)
 		return err
 	})
-	return docs, err
+	return all, err
 }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
@@ -233,6 +238,29 @@ func figures(p string, docs map[string]string) (bad []string) {
 		for _, n := range figure.FindAllString(codeSpan.ReplaceAllString(line, ""), -1) {
 			if !known[n] {
 				bad = append(bad, fmt.Sprintf("%s: %s in section Results is not on its page of docs/results", p, n))
+			}
+		}
+	}
+	return bad
+}
+
+var (
+	namedTest = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)[`/]")
+	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+)
+
+// tests checks that the tests and benchmarks that texts name in code spans are in the code.
+func tests(docs, code map[string]string) (bad []string) {
+	known := map[string]bool{}
+	for _, text := range code {
+		for _, m := range testFunc.FindAllStringSubmatch(text, -1) {
+			known[m[1]] = true
+		}
+	}
+	for _, p := range sorted(docs) {
+		for _, m := range namedTest.FindAllStringSubmatch(docs[p], -1) {
+			if !known[m[1]] {
+				bad = append(bad, p+": no test "+m[1])
 			}
 		}
 	}

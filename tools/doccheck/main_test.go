@@ -127,15 +127,27 @@ func TestLinks(t *testing.T) {
 }
 
 // Folders of builds, of logs and of tools are left out.
-func TestDocuments(t *testing.T) {
+func TestFiles(t *testing.T) {
 	repo := fstest.MapFS{
 		"README.md": {}, "docs/a.md": {Data: []byte("x")}, ".git/c.md": {}, "logs/d.md": {}, "docs/e.go": {}, "bin/f.md": {},
 	}
-	got, err := documents(repo)
+	got, err := files(repo, ".md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]string{"README.md": "", "docs/a.md": "x"}, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func TestTests(t *testing.T) {
+	docs := map[string]string{
+		"a.md": "`TestA` and `BenchmarkB/prepared`, `FuzzC`; TestD, `Testing`, `go test -run TestE`\n",
+		"b.md": "`TestGone`, `TestA`\n",
+	}
+	code := map[string]string{"x/x_test.go": "func TestA(t *testing.T) {\n}\n\nfunc BenchmarkB(b *testing.B) {\n", "y_test.go": "// func FuzzC(f"}
+	want := []string{"a.md: no test FuzzC", "b.md: no test TestGone"}
+	if d := cmp.Diff(want, tests(docs, code)); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
