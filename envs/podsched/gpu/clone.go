@@ -16,7 +16,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c.board = t.board.clone()
 	c.table = placements{b: &c.board, devices: t.table.devices}
 	if t.curve != nil {
-		c.curve = &curve{t.curve.size, slices.Clone(t.curve.bins)}
+		c.curve = t.curve.clone()
 	}
 	c.watch = views{slices.Clone(t.watch.rows), slices.Clone(t.watch.versions), slices.Clone(t.watch.pressure), slices.Clone(t.watch.edges)}
 	c.queue, c.due, c.defers = slices.Clone(t.queue), slices.Clone(t.due), slices.Clone(t.defers)

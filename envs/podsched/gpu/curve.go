@@ -90,3 +90,12 @@ func (c *curve) until(x int, arrived int64, present float64) float64 {
 	}
 	return present
 }
+
+func (c *curve) clone() *curve { return &curve{c.size, slices.Clone(c.bins)} }
+
+// run returns what the curve and the cluster at its end report of a policy.
+func (c *curve) run(b *board) *Run {
+	return &Run{
+		Alloc: c.alloc(), Frag: c.frag(), MilliGPU: b.used.milliGPU, MilliCPU: b.used.milliCPU, MemoryMiB: b.used.memoryMiB,
+	}
+}

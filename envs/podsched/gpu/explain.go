@@ -12,21 +12,10 @@ import (
 // a score of single nodes (Random) have no column. There are no rows at an episode's end.
 func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	columns = []string{"node", "model", "devices"}
-	var plugins []plugin
-	for _, p := range policies {
-		if p.name == "Random" {
-			continue
-		}
-		columns = append(columns, p.name)
-		switch one := p.new(&t.board, t.outlook().reserve, nil).(type) {
-		case *weighted:
-			plugins = append(plugins, one)
-		case *reserving:
-			plugins = append(plugins, &scarcityScores{one})
-		case *weighing:
-			plugins = append(plugins, &weighedScores{one})
-		case *scored:
-			plugins = append(plugins, one)
+	var scores []func(c *class, nodes []int32, scores []int64)
+	for i := range policies {
+		if of := policies[i].scores(&t.board, t.outlook().reserve); of != nil {
+			columns, scores = append(columns, policies[i].name), append(scores, of)
 		}
 	}
 	columns = append(columns, "why not")
@@ -47,11 +36,11 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 		}
 		rows = append(rows, row)
 	}
-	scores := make([]int64, len(fitting))
-	for k, p := range plugins {
-		p.scoreNodes(c, fitting, scores)
+	values := make([]int64, len(fitting))
+	for k, of := range scores {
+		of(c, fitting, values)
 		for j, i := range fitting {
-			rows[i][3+k] = strconv.FormatInt(scores[j], 10)
+			rows[i][3+k] = strconv.FormatInt(values[j], 10)
 		}
 	}
 	return columns, rows

@@ -57,3 +57,11 @@ func ratio(a, b float64) float64 {
 	}
 	return a / b
 }
+
+// Run returns what has happened in the present episode, as [Reproduce] reports it of a policy.
+// Its name and its random seed are for the caller to set.
+func (t *Task) Run() *Run {
+	run := t.curve.run(&t.board)
+	run.Pods, run.Failed = t.next, t.failed
+	return run
+}

@@ -1,5 +1,7 @@
 package gpu
 
+import "math/bits"
+
 // placements remembers, for each class of pods, what placing one on each node would do, until
 // the node changes.
 type placements struct {
@@ -75,7 +77,7 @@ func (p *placements) update(r *placement, c *class, i int32) {
 	}
 	r.gain = float32(sigmoid(b.frag.amount(b.nodes[i].frag-after) / wholeGPU))
 	if c.sharing() {
-		r.left = float32(b.devicesOf(i)[lowest(r.devices)]-c.MilliGPU) / wholeGPU
+		r.left = float32(b.devicesOf(i)[bits.TrailingZeros64(r.devices)]-c.MilliGPU) / wholeGPU
 	}
 	fit, _ := bestFit(b, c, i)
 	r.bestFit = float32(min(max(fit, 0), 100)) / 100

@@ -38,6 +38,22 @@ var policies = []policy{
 		}},
 }
 
+// scores returns a function that writes the policy's scores of nodes where a pod of class c fits; nil
+// for Random, which has none.
+func (p *policy) scores(b *board, r *reserve) func(c *class, nodes []int32, scores []int64) {
+	switch one := p.new(b, r, nil).(type) {
+	case *weighted:
+		return one.scoreNodes
+	case *reserving:
+		return (&scarcityScores{one}).scoreNodes
+	case *weighing:
+		return (&weighedScores{one}).scoreNodes
+	case *scored:
+		return one.scoreNodes
+	}
+	return nil
+}
+
 // PolicyNames returns the names of the heuristics.
 func PolicyNames() []string {
 	names := make([]string, len(policies))

@@ -25,7 +25,7 @@ func Reproduce(nodes []Node, pods []Pod, policy string, seed int64, ratio float6
 	if capacity(nodes) == 0 {
 		return nil, fmt.Errorf("gpu: none of the %d nodes has a GPU", len(nodes))
 	}
-	s, err := newSimulation(w, policy)
+	s, err := newReplay(w, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -34,32 +34,20 @@ func Reproduce(nodes []Node, pods []Pod, policy string, seed int64, ratio float6
 		top = int(math.Round(100 * ratio))
 	}
 	cur := newCurve(top, s.board.size.milliGPU)
-	run := &Run{Policy: policy, Seed: seed, Pods: len(w.Arrivals)}
+	failed := 0
 	for range w.Arrivals {
 		if node, _ := s.next(); node < 0 {
-			run.Failed++
+			failed++
 		}
 		cur.add(s.arrived, &s.board)
 	}
-	run.measure(cur, &s.board)
+	run := cur.run(&s.board)
+	run.Policy, run.Seed, run.Pods, run.Failed = policy, seed, len(w.Arrivals), failed
 	return run, nil
 }
 
-func (r *Run) measure(c *curve, b *board) {
-	r.Alloc, r.Frag = c.alloc(), c.frag()
-	r.MilliGPU, r.MilliCPU, r.MemoryMiB = b.used.milliGPU, b.used.milliCPU, b.used.memoryMiB
-}
-
-// Run returns what has happened in the present episode, as [Reproduce] reports it of a policy.
-// Its name and its random seed are for the caller to set.
-func (t *Task) Run() *Run {
-	run := &Run{Pods: t.next, Failed: t.failed}
-	run.measure(t.curve, &t.board)
-	return run
-}
-
-// simulation plays a workload on arrays alone.
-type simulation struct {
+// replay plays a workload on arrays alone.
+type replay struct {
 	board   board
 	placer  placer
 	classes []class // by arrival
@@ -67,12 +55,12 @@ type simulation struct {
 	arrived int64 // thousandths of a GPU
 }
 
-func newSimulation(w *Workload, policy string) (*simulation, error) {
+func newReplay(w *Workload, policy string) (*replay, error) {
 	cat, err := newCatalogue(w.Nodes, w.Arrivals)
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{}
+	s := &replay{}
 	f := newFragmenter(TypicalPods(w.Types), len(w.Types), &cat.models)
 	s.board.reset(w.Nodes, cat, f)
 	p, err := policyByName(policy)
@@ -87,7 +75,7 @@ func newSimulation(w *Workload, policy string) (*simulation, error) {
 }
 
 // next places the next pod and returns where, or -1 if it failed.
-func (s *simulation) next() (node int32, devices uint64) {
+func (s *replay) next() (node int32, devices uint64) {
 	c := &s.classes[s.pod]
 	s.pod++
 	s.arrived += c.TotalMilliGPU()

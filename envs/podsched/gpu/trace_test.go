@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -81,54 +80,4 @@ func FuzzTrace(f *testing.F) {
 			_, _ = Reproduce(nodes, pods, name, 1, DefaultRatio)
 		}
 	})
-}
-
-// TestGenerated draws default instances and compares their composition with the published one:
-// parts of 20,000 pods within five standard deviations, and the counts of the node list.
-func TestGenerated(t *testing.T) {
-	nodes := GenerateNodes()
-	gpus := map[string]int{}
-	for i := range nodes {
-		gpus[nodes[i].Model] += nodes[i].GPUs
-	}
-	want := map[string]int{"G2": 4392, "T4": 842, "G3": 312, "P100": 265, "V100M32": 204, "V100M16": 195, "A10": 2}
-	if d := cmp.Diff(want, gpus); d != "" || len(nodes) != 1213 {
-		t.Errorf("%d nodes, want 1213; GPUs (-want +got):\n%s", len(nodes), d)
-	}
-	o := DefaultOptions()
-	o.NumNodes, o.ConstrainedLow, o.ConstrainedHigh = 0, 0.2, 0.2
-	src, err := newSource(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var in instance
-	var n, cpu, sharing, multi, bound float64
-	for seed := range uint64(2) {
-		src.draw(seed, &in)
-		for _, a := range in.arrivals {
-			c := &src.cat.classes[a.class]
-			n++
-			switch {
-			case c.GPUs == 0:
-				cpu++
-			case c.sharing():
-				sharing++
-			case c.GPUs > 1:
-				multi++
-			}
-			if c.Models != "" {
-				bound++
-			}
-		}
-	}
-	check := func(what string, got, of, p float64) {
-		t.Helper()
-		if sd := 5 * math.Sqrt(of*p*(1-p)); got < of*p-sd || got > of*p+sd {
-			t.Errorf("%s: %v of %v pods, want %v within %v", what, got, of, of*p, sd)
-		}
-	}
-	check("without GPU", cpu, n, 1088./8152)
-	check("sharing", sharing, n-cpu, 3078./7064)
-	check("two GPUs and more", multi, n-cpu, 75./7064)
-	check("bound to models", bound, n-cpu, 0.2)
 }

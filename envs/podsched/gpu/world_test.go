@@ -101,7 +101,7 @@ func TestSamePlacements(t *testing.T) {
 			t.Run(list+" "+p.name, func(t *testing.T) {
 				v, _ := open(t, map[string]any{"nodes": nodeFile, "pods": []string{podFile}, "reference_seed": 43})
 				envstest.Play(t, v, envstest.Rule(t, v, p.name), 0)
-				sim, err := newSimulation(ReferenceWorkload(nodes, pods, 43, DefaultRatio), p.name)
+				sim, err := newReplay(ReferenceWorkload(nodes, pods, 43, DefaultRatio), p.name)
 				if err != nil {
 					t.Fatal(err)
 				}
