@@ -11,7 +11,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
@@ -48,12 +48,12 @@ type known struct {
 	needs   points // where it must be enabled if it is at score
 	why     string
 	weight  int32 // by default; 0 is not a default plugin at score
-	policy  bool  // one of gpu.PolicyNames
+	policy  bool  // one of gpushare.PolicyNames
 	ignored bool  // it decides nothing here
 
-	as       string        // name of the plugin of package gpu, where it has another
-	strategy *gpu.Strategy // of NodeResourcesFit, for a plugin that became one
-	refused  bool          // it may be disabled only
+	as       string             // name of the plugin of package gpu, where it has another
+	strategy *gpushare.Strategy // of NodeResourcesFit, for a plugin that became one
+	refused  bool               // it may be disabled only
 }
 
 const gpuShare = "GpuShare"
@@ -81,7 +81,7 @@ func knownPlugins() map[string]known {
 	} {
 		all[name] = known{does: filter, ignored: true}
 	}
-	for _, name := range gpu.PolicyNames() {
+	for _, name := range gpushare.PolicyNames() {
 		k := known{does: preScore | score | reserve, policy: true}
 		switch name {
 		case "KubeResources", "KubeDefault":
@@ -102,7 +102,7 @@ type Config struct {
 }
 
 type scheduler struct {
-	profile gpu.Profile
+	profile gpushare.Profile
 	reserve string // the plugin that chooses devices, or ""
 }
 
@@ -227,7 +227,7 @@ func knownNames() string {
 // parseProfile reads a profile of the version v1, or of an old one.
 func parseProfile(p *configv1.KubeSchedulerProfile, old bool) (scheduler, error) {
 	var s profileState
-	defaults := gpu.KubePlugins
+	defaults := gpushare.KubePlugins
 	if old {
 		defaults = v1beta1Plugins
 	}
@@ -276,7 +276,7 @@ func (s *profileState) apply(set *configv1.PluginSet, at points) error {
 
 // scheduler checks that plugins have what they need.
 func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error) {
-	out := scheduler{profile: gpu.Profile{Devices: "BestFit"}}
+	out := scheduler{profile: gpushare.Profile{Devices: "BestFit"}}
 	strategy, err := fitStrategy(args)
 	if err != nil {
 		return out, err
@@ -296,7 +296,7 @@ func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error)
 		if missing := k.needs &^ e.at; missing != 0 {
 			return out, fmt.Errorf("plugin %s is enabled at score but not at %s, and %s: enable it at %[2]s too, or at multiPoint", e.name, missing, k.why)
 		}
-		sp := gpu.ScorePlugin{Name: cmp.Or(k.as, e.name), Weight: int64(e.weight), Strategy: k.strategy}
+		sp := gpushare.ScorePlugin{Name: cmp.Or(k.as, e.name), Weight: int64(e.weight), Strategy: k.strategy}
 		if e.name == "NodeResourcesFit" {
 			sp.Strategy = strategy
 		}
@@ -312,8 +312,8 @@ func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error)
 }
 
 // fitStrategy reads the arguments of NodeResourcesFit, which alone of kube-scheduler's are simulated.
-func fitStrategy(args []configv1.PluginConfig) (*gpu.Strategy, error) {
-	var out *gpu.Strategy
+func fitStrategy(args []configv1.PluginConfig) (*gpushare.Strategy, error) {
+	var out *gpushare.Strategy
 	for _, a := range args {
 		if _, ok := simonPlugins[a.Name]; ok || a.Name == openGPUShare {
 			continue
@@ -328,7 +328,7 @@ func fitStrategy(args []configv1.PluginConfig) (*gpu.Strategy, error) {
 		if fit.ScoringStrategy == nil {
 			continue
 		}
-		s := &gpu.Strategy{Type: string(fit.ScoringStrategy.Type), CPUWeight: 1, MemoryWeight: 1}
+		s := &gpushare.Strategy{Type: string(fit.ScoringStrategy.Type), CPUWeight: 1, MemoryWeight: 1}
 		if len(fit.ScoringStrategy.Resources) > 0 {
 			s.CPUWeight, s.MemoryWeight = 0, 0
 		}
@@ -358,8 +358,8 @@ func fitStrategy(args []configv1.PluginConfig) (*gpu.Strategy, error) {
 
 // Profiles returns the profile of each scheduler that the pods of w ask for. It is an error if
 // there is none, and if pods request GPUs and no plugin chooses their devices.
-func (c *Config) Profiles(w *Workload) ([]gpu.Profile, error) {
-	var profiles []gpu.Profile
+func (c *Config) Profiles(w *Workload) ([]gpushare.Profile, error) {
+	var profiles []gpushare.Profile
 	for _, name := range w.Schedulers {
 		s, ok := c.schedulers[name]
 		if !ok && name == corev1.DefaultSchedulerName { // Simon gives pods that name none its own

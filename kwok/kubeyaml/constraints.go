@@ -10,12 +10,12 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
 // constraints reads what a pod thinks of each node.
-func (c *converter) constraints(p *corev1.Pod, r *gpu.Request) error {
+func (c *converter) constraints(p *corev1.Pod, r *gpushare.Request) error {
 	terms, err := ReadTerms(p)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func imageName(name string) string {
 
 // spread reads the topology spread constraints, or for a replica without any those that
 // kube-scheduler has by default.
-func (c *converter) spread(p *corev1.Pod, r *gpu.Request) error {
+func (c *converter) spread(p *corev1.Pod, r *gpushare.Request) error {
 	ns := cmp.Or(p.Namespace, corev1.NamespaceDefault)
 	for k := range c.selectors {
 		if c.selectors[k].counts(p) {
@@ -164,13 +164,13 @@ func (c *converter) spread(p *corev1.Pod, r *gpu.Request) error {
 		if err != nil {
 			return err
 		}
-		r.Spread = append(r.Spread, gpu.Spread{
+		r.Spread = append(r.Spread, gpushare.Spread{
 			Counter: c.byKey[ns+" "+sel.String()], Domain: c.domains(sc.TopologyKey), MaxSkew: int(sc.MaxSkew),
 		})
 	}
 	if o := owner(p); o != "" && len(r.Spread) == 0 {
 		k := c.byKey[ns+" "+o]
-		r.Spread = []gpu.Spread{
+		r.Spread = []gpushare.Spread{
 			{Counter: k, MaxSkew: kubescore.DefaultHostnameMaxSkew, System: true},
 			{Counter: k, Domain: c.domains(corev1.LabelTopologyZone), MaxSkew: kubescore.DefaultZoneMaxSkew, System: true},
 		}

@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-func simulate(t *testing.T, cluster, config string) (*gpu.Report, error) {
+func simulate(t *testing.T, cluster, config string) (*gpushare.Report, error) {
 	t.Helper()
 	c, err := parseConfig([]byte(config))
 	if err != nil {
@@ -32,7 +32,7 @@ func simulate(t *testing.T, cluster, config string) (*gpu.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gpu.Simulate(w.Nodes, w.Pods, profiles, 0)
+	return gpushare.Simulate(w.Nodes, w.Pods, profiles, 0)
 }
 
 func read(t *testing.T, name string) string {
@@ -52,7 +52,7 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []gpu.Placement{
+	want := []gpushare.Placement{
 		{Pod: "default/training", Node: "v100-a", Devices: []int{0, 1}},
 		{Pod: "default/half-1", Node: "t4-a", Devices: []int{0}},
 		{Pod: "default/half-2", Node: "t4-a", Devices: []int{0}},
@@ -60,7 +60,7 @@ func TestSimulate(t *testing.T) {
 	if d := cmp.Diff(want, got.Placements); d != "" {
 		t.Errorf("placements (-want +got):\n%s", d)
 	}
-	failed := []gpu.Failure{{Pod: "default/a100-only", Reasons: map[string]int{"another GPU model": 1, "no GPU": 1, "untolerated taint dedicated": 1}}}
+	failed := []gpushare.Failure{{Pod: "default/a100-only", Reasons: map[string]int{"another GPU model": 1, "no GPU": 1, "untolerated taint dedicated": 1}}}
 	if d := cmp.Diff(failed, got.Failed); d != "" {
 		t.Errorf("failed (-want +got):\n%s", d)
 	}
@@ -228,7 +228,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if profiles, err := c.Profiles(w); err == nil {
-			_, _ = gpu.Simulate(w.Nodes, w.Pods, profiles, 0)
+			_, _ = gpushare.Simulate(w.Nodes, w.Pods, profiles, 0)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 const (
@@ -20,22 +20,22 @@ const (
 	bytesMiB = 1 << 20
 )
 
-// Workload is what gpu.Simulate takes, but for profiles.
+// Workload is what gpushare.Simulate takes, but for profiles.
 type Workload struct {
-	Nodes []gpu.Node
-	Pods  []gpu.Request // by priority, then in the order of the files
+	Nodes []gpushare.Node
+	Pods  []gpushare.Request // by priority, then in the order of the files
 	// Objects are the Pods' own objects, those of workloads too, with the requests that limits give.
 	Objects []*corev1.Pod
 	// Schedulers are the names of the schedulers that the pods ask for; Request.Profile is an
 	// index here.
 	Schedulers []string
 	// Types are the pods that are typical of what is to come, where the objects say; see SimulationOptions.
-	Types []gpu.Pod
+	Types []gpushare.Pod
 }
 
 // HasGPU reports whether a pod requests one.
 func (w *Workload) HasGPU() bool {
-	return slices.ContainsFunc(w.Pods, func(p gpu.Request) bool { return p.GPUs > 0 })
+	return slices.ContainsFunc(w.Pods, func(p gpushare.Request) bool { return p.GPUs > 0 })
 }
 
 // Workload turns the objects into what is simulated: its Pods, and those that its Deployments,
@@ -119,9 +119,9 @@ func podName(p *corev1.Pod) string {
 }
 
 // node reads a node.
-func node(n *corev1.Node) (gpu.Node, error) {
+func node(n *corev1.Node) (gpushare.Node, error) {
 	r, err := Allocatable(n)
-	out := gpu.Node{
+	out := gpushare.Node{
 		Name: n.Name, MilliCPU: r.Resources.MilliCPU, MemoryMiB: r.Resources.MemoryBytes / bytesMiB,
 		MaxPods: r.MaxPods, GPUs: r.GPUs, Model: r.Model,
 	}
@@ -204,8 +204,8 @@ func (c *converter) counter(key string, k counter) int32 {
 }
 
 // pod reads a pod.
-func (c *converter) pod(p *corev1.Pod) (gpu.Request, error) {
-	r := gpu.Request{Name: podName(p), Node: -1, Profile: c.profile(p)}
+func (c *converter) pod(p *corev1.Pod) (gpushare.Request, error) {
+	r := gpushare.Request{Name: podName(p), Node: -1, Profile: c.profile(p)}
 	c.requests(p, &r)
 	var err error
 	if r.GPUs, r.MilliGPU, r.Models, err = GPUs(p); err != nil {
@@ -239,7 +239,7 @@ func (c *converter) profile(p *corev1.Pod) int {
 }
 
 // requests reads CPU and memory.
-func (c *converter) requests(p *corev1.Pod, r *gpu.Request) {
+func (c *converter) requests(p *corev1.Pod, r *gpushare.Request) {
 	stated, counted := Requests(p)
 	r.MilliCPU, r.MemoryMiB = stated.MilliCPU, mebibytes(stated.MemoryBytes)
 	r.ExtraMilliCPU, r.ExtraMemoryMiB = counted.MilliCPU-r.MilliCPU, mebibytes(counted.MemoryBytes)-r.MemoryMiB
@@ -249,7 +249,7 @@ func (c *converter) requests(p *corev1.Pod, r *gpu.Request) {
 func mebibytes(n int64) int64 { return (n + bytesMiB - 1) / bytesMiB }
 
 // group gives pods that are alike to the scheduler the same key.
-func (c *converter) group(p *corev1.Pod, r *gpu.Request) error {
+func (c *converter) group(p *corev1.Pod, r *gpushare.Request) error {
 	alike := *r
 	alike.Name, alike.Node, alike.Devices = "", 0, nil
 	key, err := json.Marshal(alike)

@@ -18,7 +18,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // Objects are the Nodes, Pods and workloads of some files, in the order in which they stand there.
@@ -28,7 +28,7 @@ type Objects struct {
 	Workloads Workloads
 	Ignored   map[string]int // objects of other kinds
 
-	types []gpu.Pod // of Workload.Types
+	types []gpushare.Pod // of Workload.Types
 }
 
 // Read reads a file, or every .yaml, .yml and .json file below a folder in the order of their

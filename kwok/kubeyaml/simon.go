@@ -8,7 +8,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
@@ -39,7 +39,7 @@ var simonRefused = []string{
 // v1beta1Plugins are the score plugins that kube-scheduler 1.20 has on by default.
 //
 // Source: getDefaultPlugins of its pkg/scheduler/algorithmprovider.
-var v1beta1Plugins = []gpu.ScorePlugin{
+var v1beta1Plugins = []gpushare.ScorePlugin{
 	{Name: "NodeResourcesBalancedAllocation", Weight: 1},
 	{Name: "ImageLocality", Weight: 1},
 	{Name: "NodeResourcesLeastAllocated", Weight: 1},
@@ -58,7 +58,7 @@ func addSimon(all map[string]known) {
 		all[name] = known{refused: true}
 	}
 	all["NodeResourcesLeastAllocated"] = known{does: score, weight: kubescore.NodeResourcesFitWeight, as: "NodeResourcesFit",
-		strategy: &gpu.Strategy{Type: "LeastAllocated", CPUWeight: 1, MemoryWeight: 1}}
+		strategy: &gpushare.Strategy{Type: "LeastAllocated", CPUWeight: 1, MemoryWeight: 1}}
 	for _, name := range []string{"NodePreferAvoidPods", "EBSLimits", "GCEPDLimits", "AzureDiskLimits"} {
 		all[name] = known{does: filter, ignored: true}
 	}
@@ -72,7 +72,7 @@ type gpuArgs struct {
 }
 
 // simonArgs reads the arguments of Simon's plugins and returns how Open-Gpu-Share chooses devices, as
-// [gpu.Profile] names it.
+// [gpushare.Profile] names it.
 func simonArgs(args []configv1.PluginConfig) (devices string, err error) {
 	devices = "BestFit"
 	for _, a := range args {
@@ -121,7 +121,7 @@ func (g *gpuArgs) check(plugin string) error {
 
 // devices returns the choice of devices that gpuSelMethod names: best, worst, random, or a score plugin of Simon.
 func (g *gpuArgs) devices() (string, error) {
-	methods := map[string]string{"": "BestFit", "best": "BestFit", "worst": gpu.WorstFit, "random": "Random"}
+	methods := map[string]string{"": "BestFit", "best": "BestFit", "worst": gpushare.WorstFit, "random": "Random"}
 	for name, as := range simonPlugins {
 		if name != "Simon" {
 			methods[name] = as

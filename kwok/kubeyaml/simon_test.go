@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // TestSimonConfig: the configuration of FGD's simulator places as its policy FGD does.
@@ -29,7 +29,7 @@ func TestSimonConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile := gpu.Profile{Plugins: []gpu.ScorePlugin{{Name: "FGD", Weight: 1000}}, Devices: "FGD"}
+	profile := gpushare.Profile{Plugins: []gpushare.ScorePlugin{{Name: "FGD", Weight: 1000}}, Devices: "FGD"}
 	if d := cmp.Diff(profile, c.schedulers["simon-scheduler"].profile); d != "" {
 		t.Errorf("profile (-want +got):\n%s", d)
 	}

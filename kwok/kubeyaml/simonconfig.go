@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 const (
@@ -133,7 +133,7 @@ func (c *SimonConfig) Notes() (notes []string) {
 // affinity. Nodes are in the order in which Simon breaks ties between them. Paths are relative to the working
 // folder.
 //
-// The draws are those of [gpu.ReferenceWorkload].
+// The draws are those of [gpushare.ReferenceWorkload].
 func (c *SimonConfig) Objects() (*Objects, error) {
 	o, err := Read(c.Spec.Cluster.CustomConfig)
 	if err != nil {
@@ -191,7 +191,7 @@ func urgency(p *corev1.Pod) (u int) {
 
 // arrange orders and tunes the pods of a cluster, and orders its nodes.
 func (c *SimonConfig) arrange(o *Objects) error {
-	var nodes []gpu.Node
+	var nodes []gpushare.Node
 	nodeOf := map[string]*corev1.Node{}
 	for i := range o.Nodes {
 		n, err := node(&o.Nodes[i])
@@ -200,7 +200,7 @@ func (c *SimonConfig) arrange(o *Objects) error {
 		}
 		nodes, nodeOf[n.Name] = append(nodes, n), &o.Nodes[i]
 	}
-	var pods []gpu.Pod
+	var pods []gpushare.Pod
 	podOf, copies := map[string]*corev1.Pod{}, map[string]int{}
 	for i := range o.Pods {
 		p := &o.Pods[i]
@@ -208,10 +208,10 @@ func (c *SimonConfig) arrange(o *Objects) error {
 		if err != nil {
 			return fmt.Errorf("pod %s: %w", podName(p), err)
 		}
-		pods, podOf[podName(p)] = append(pods, gpu.Pod{Name: podName(p), Shape: shape}), p
+		pods, podOf[podName(p)] = append(pods, gpushare.Pod{Name: podName(p), Shape: shape}), p
 	}
 	tuning := c.Spec.CustomConfig.WorkloadTuningConfig
-	w := gpu.OrderedWorkload(nodes, pods, tuning.Seed, tuning.Ratio, c.Spec.CustomConfig.ShufflePod)
+	w := gpushare.OrderedWorkload(nodes, pods, tuning.Seed, tuning.Ratio, c.Spec.CustomConfig.ShufflePod)
 	arranged := Objects{Ignored: o.Ignored, types: w.Types}
 	for _, n := range w.Nodes {
 		arranged.Nodes = append(arranged.Nodes, *nodeOf[n.Name])
@@ -230,7 +230,7 @@ func (c *SimonConfig) arrange(o *Objects) error {
 }
 
 // shapeOf reads what a pod asks for.
-func shapeOf(p *corev1.Pod) (s gpu.Shape, err error) {
+func shapeOf(p *corev1.Pod) (s gpushare.Shape, err error) {
 	stated, _ := Requests(defaulted(p))
 	s.MilliCPU, s.MemoryMiB = stated.MilliCPU, mebibytes(stated.MemoryBytes)
 	s.GPUs, s.MilliGPU, s.Models, err = GPUs(p)

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // AnnotationUnscheduled marks pods of a snapshot that fitted no node, as Simon does.
@@ -17,7 +17,7 @@ const AnnotationUnscheduled = "simon/pod-unscheduled"
 // WriteSnapshot writes the cluster at the present moment of a simulation of w as YAML: the Nodes of
 // o as they are, then the Pods of w, those of workloads too. Pods that are placed have their node
 // and their devices, the others neither. [Read] reads it, and its simulation continues as s would.
-func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpu.Simulation) error {
+func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpushare.Simulation) error {
 	for i := range o.Nodes {
 		n := o.Nodes[i].DeepCopy()
 		n.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
@@ -34,7 +34,7 @@ func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpu.Simulation) er
 }
 
 // snapshotPod returns pod i as it is in s.
-func snapshotPod(p *corev1.Pod, w *Workload, s *gpu.Simulation, i int) *corev1.Pod {
+func snapshotPod(p *corev1.Pod, w *Workload, s *gpushare.Simulation, i int) *corev1.Pod {
 	p = p.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	if p.Annotations == nil {
@@ -45,13 +45,13 @@ func snapshotPod(p *corev1.Pod, w *Workload, s *gpu.Simulation, i int) *corev1.P
 	}
 	phase, node, devices := s.Pod(i)
 	switch phase {
-	case gpu.Placed:
+	case gpushare.Placed:
 		p.Spec.NodeName, p.Status = w.Nodes[node].Name, corev1.PodStatus{Phase: corev1.PodRunning}
 		if len(devices) > 0 {
 			key, value := DeviceAnnotation(p, devices)
 			p.Annotations[key] = value
 		}
-	case gpu.Failed:
+	case gpushare.Failed:
 		p.Annotations[AnnotationUnscheduled] = "true"
 		fallthrough
 	default:

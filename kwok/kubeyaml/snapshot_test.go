@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // crowded returns a cluster on which not all pods fit: nodes with and without GPUs, single pods that share GPUs or want
@@ -39,7 +39,7 @@ func crowded(rng *rand.Rand) string {
 }
 
 // begin starts a simulation.
-func begin(t *testing.T, text, config string) (*Objects, *Workload, *gpu.Simulation) {
+func begin(t *testing.T, text, config string) (*Objects, *Workload, *gpushare.Simulation) {
 	t.Helper()
 	c, err := parseConfig([]byte(config))
 	if err != nil {
@@ -54,7 +54,7 @@ func begin(t *testing.T, text, config string) (*Objects, *Workload, *gpu.Simulat
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := gpu.NewSimulation(w.Nodes, w.Pods, profiles, gpu.SimulationOptions{})
+	s, err := gpushare.NewSimulation(w.Nodes, w.Pods, profiles, gpushare.SimulationOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func begin(t *testing.T, text, config string) (*Objects, *Workload, *gpu.Simulat
 }
 
 // finish plays so many decisions at most.
-func finish(t *testing.T, s *gpu.Simulation, decisions int) {
+func finish(t *testing.T, s *gpushare.Simulation, decisions int) {
 	t.Helper()
 	for range decisions {
 		if err := s.Step(context.Background()); err != nil {
@@ -72,7 +72,7 @@ func finish(t *testing.T, s *gpu.Simulation, decisions int) {
 }
 
 // where says for each pod its node and devices.
-func where(w *Workload, s *gpu.Simulation) map[string]string {
+func where(w *Workload, s *gpushare.Simulation) map[string]string {
 	all := map[string]string{}
 	for i, p := range w.Pods {
 		phase, node, devices := s.Pod(i)
@@ -145,7 +145,7 @@ func TestSnapshotAfterDescheduling(t *testing.T) {
 		return n
 	}
 	var between *Objects
-	d, err := s.Deschedule(context.Background(), gpu.DescheduleOptions{Policy: gpu.FragMultiPod, Ratio: 0.5, Evicted: func() error {
+	d, err := s.Deschedule(context.Background(), gpushare.DescheduleOptions{Policy: gpushare.FragMultiPod, Ratio: 0.5, Evicted: func() error {
 		between = snapshot()
 		return nil
 	}})

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
@@ -59,7 +59,7 @@ func cacheOf(nodes []*corev1.Node, pods []*corev1.Pod) *cache {
 	return c
 }
 
-// TestStock compares the fall-back with gpu.Simulate, which plays kube-scheduler's default plugins
+// TestStock compares the fall-back with gpushare.Simulate, which plays kube-scheduler's default plugins
 // by code of its own, on random clusters with taints, preferred affinity, zones, images and replicas.
 func TestStock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -134,18 +134,18 @@ func TestStock(t *testing.T) {
 	}
 }
 
-// simulated returns the node of the pod "pending" by gpu.Simulate; "" is none.
+// simulated returns the node of the pod "pending" by gpushare.Simulate; "" is none.
 func simulated(t *testing.T, o *kubeyaml.Objects) string {
 	t.Helper()
 	w, err := o.Workload()
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles := make([]gpu.Profile, len(w.Schedulers))
+	profiles := make([]gpushare.Profile, len(w.Schedulers))
 	for i := range profiles {
-		profiles[i] = gpu.Profile{Plugins: gpu.KubePlugins, Devices: "BestFit"}
+		profiles[i] = gpushare.Profile{Plugins: gpushare.KubePlugins, Devices: "BestFit"}
 	}
-	r, err := gpu.Simulate(w.Nodes, w.Pods, profiles, 0)
+	r, err := gpushare.Simulate(w.Nodes, w.Pods, profiles, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

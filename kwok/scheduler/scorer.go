@@ -13,7 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // maxScores bounds a scorer's reply, in bytes.
@@ -32,7 +32,7 @@ type HTTPScorer struct {
 	Pods  []*corev1.Pod // likewise
 }
 
-var _ gpu.Decider = (*HTTPScorer)(nil)
+var _ gpushare.Decider = (*HTTPScorer)(nil)
 
 // NodeFree holds the free resources of a node.
 type NodeFree struct {
@@ -58,8 +58,8 @@ func NewHTTPScorer(target string, timeout time.Duration, nodes []corev1.Node, po
 	return &HTTPScorer{URL: target, Timeout: timeout, Nodes: nodes, Pods: pods}, nil
 }
 
-// Decide implements [gpu.Decider].
-func (h *HTTPScorer) Decide(ctx context.Context, q gpu.Question) (node int32, devices uint64, err error) {
+// Decide implements [gpushare.Decider].
+func (h *HTTPScorer) Decide(ctx context.Context, q gpushare.Question) (node int32, devices uint64, err error) {
 	if len(q.Fitting) == 1 {
 		return q.Fitting[0], 0, nil
 	}
@@ -81,7 +81,7 @@ func (h *HTTPScorer) Decide(ctx context.Context, q gpu.Question) (node int32, de
 	return node, 0, nil
 }
 
-func (h *HTTPScorer) request(q gpu.Question) *ScoreRequest {
+func (h *HTTPScorer) request(q gpushare.Question) *ScoreRequest {
 	r := &ScoreRequest{Pod: h.Pods[q.Pod], Free: map[string]NodeFree{}}
 	for _, n := range q.Fitting {
 		node := &h.Nodes[n]

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
@@ -22,7 +22,7 @@ type Simulated struct {
 	replicas map[string]int // pods of each controller
 }
 
-var _ gpu.Decider = (*Simulated)(nil)
+var _ gpushare.Decider = (*Simulated)(nil)
 
 // Simulate returns the policy as the decider of a simulation of these nodes and pods, in the order in
 // which the simulation has them. Close it when it is over.
@@ -59,8 +59,8 @@ func controllerKey(p *corev1.Pod) string {
 	return ""
 }
 
-// Decide implements [gpu.Decider].
-func (s *Simulated) Decide(ctx context.Context, q gpu.Question) (node int32, devices uint64, err error) {
+// Decide implements [gpushare.Decider].
+func (s *Simulated) Decide(ctx context.Context, q gpushare.Question) (node int32, devices uint64, err error) {
 	m, err := s.moment(q)
 	if err != nil {
 		return 0, 0, err
@@ -73,7 +73,7 @@ func (s *Simulated) Decide(ctx context.Context, q gpu.Question) (node int32, dev
 }
 
 // moment returns the present moment of the simulation for a pod.
-func (s *Simulated) moment(q gpu.Question) (*moment, error) {
+func (s *Simulated) moment(q gpushare.Question) (*moment, error) {
 	pod := s.pods[q.Pod]
 	m := newMoment(s.set, pod)
 	terms, err := kubeyaml.ReadTerms(pod.Pod)
@@ -87,7 +87,7 @@ func (s *Simulated) moment(q gpu.Question) (*moment, error) {
 	for i, info := range s.pods {
 		phase, node, devices := q.Sim.Pod(i)
 		info.node, info.devices = "", 0
-		if phase == gpu.Placed {
+		if phase == gpushare.Placed {
 			info.node = s.set.nodes[node].Name
 			for _, d := range devices {
 				info.devices |= 1 << d

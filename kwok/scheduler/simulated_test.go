@@ -17,12 +17,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
 // simulation reads YAML and places its pods by what decide makes, or by the plugin if decide is nil.
-func simulation(t *testing.T, text, plugin string, decide func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpu.Decider) (*gpu.Report, error) {
+func simulation(t *testing.T, text, plugin string, decide func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider) (*gpushare.Report, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -36,11 +36,11 @@ func simulation(t *testing.T, text, plugin string, decide func(o *kubeyaml.Objec
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := gpu.SimulationOptions{}
+	options := gpushare.SimulationOptions{}
 	if decide != nil {
 		options.Decider = decide(o, w)
 	}
-	s, err := gpu.NewSimulation(w.Nodes, w.Pods, []gpu.Profile{{Plugins: []gpu.ScorePlugin{{Name: plugin, Weight: 1}}, Devices: plugin}}, options)
+	s, err := gpushare.NewSimulation(w.Nodes, w.Pods, []gpushare.Profile{{Plugins: []gpushare.ScorePlugin{{Name: plugin, Weight: 1}}, Devices: plugin}}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestSimulatedPolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		policy := byBaseline(t, "k8s/GPUPodScheduling-v0", "FGD", nil)
-		got, err := simulation(t, text, "FGD", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpu.Decider {
+		got, err := simulation(t, text, "FGD", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
 			s, err := policy.Simulate(o.Nodes, w.Objects)
 			if err != nil {
 				t.Fatal(err)
@@ -115,11 +115,11 @@ items:
 `
 
 // byScorer places coresCluster by a service on loopback.
-func byScorer(t *testing.T, timeout time.Duration, handler http.HandlerFunc) (*gpu.Report, error) {
+func byScorer(t *testing.T, timeout time.Duration, handler http.HandlerFunc) (*gpushare.Report, error) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	return simulation(t, coresCluster, "BestFit", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpu.Decider {
+	return simulation(t, coresCluster, "BestFit", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
 		h, err := NewHTTPScorer(server.URL+"/score", timeout, o.Nodes, w.Objects)
 		if err != nil {
 			t.Fatal(err)

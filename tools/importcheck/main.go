@@ -89,7 +89,7 @@ var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
 	"agents":          {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
 	"envs/lra":        {"world"},
-	"envs/podsched":   {"kubescore", "topology"},
+	"envs/podsched":   {"gpushare", "kubescore", "topology"},
 	"trainer/command": {},
 }
 

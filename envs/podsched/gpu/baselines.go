@@ -8,30 +8,31 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // baselines are the heuristics as rules over a task. They choose the devices too, as no action
 // can, so that none plays below what it is.
 func baselines() []envs.Baseline {
-	list := make([]envs.Baseline, len(policies))
-	for i := range policies {
-		p := &policies[i]
-		list[i] = envs.Baseline{Name: p.name, Doc: p.doc, New: func(task envs.Task) (envs.Rule, error) {
+	list := make([]envs.Baseline, len(gpushare.Policies))
+	for i := range gpushare.Policies {
+		p := &gpushare.Policies[i]
+		list[i] = envs.Baseline{Name: p.Name, Doc: p.Doc, New: func(task envs.Task) (envs.Rule, error) {
 			t, ok := task.(*Task)
 			if !ok {
-				return nil, fmt.Errorf("gpu: baseline %s cannot play %T", p.name, task)
+				return nil, fmt.Errorf("gpu: baseline %s cannot play %T", p.Name, task)
 			}
-			var rule placer
+			var rule gpushare.Placer
 			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 				if first || rule == nil {
-					rule = p.new(&t.board, t.in.outlook.reserve, t.drawer())
+					rule = p.New(&t.inventory, t.in.outlook.reserve, t.drawer())
 				}
 				if t.current < 0 {
-					return fmt.Errorf("gpu: %s: no pod is left", p.name)
+					return fmt.Errorf("gpu: %s: no pod is left", p.Name)
 				}
-				node, devices := rule.choose(t.class(t.current))
+				node, devices := rule.Choose(t.class(t.current))
 				if node < 0 {
-					return fmt.Errorf("gpu: %s: pod %d fits no node", p.name, t.current)
+					return fmt.Errorf("gpu: %s: pod %d fits no node", p.Name, t.current)
 				}
 				action[0] = float32(node)
 				t.Plan(node, devices)
@@ -43,13 +44,13 @@ func baselines() []envs.Baseline {
 }
 
 // drawer returns a generator for a policy that draws, of the episode's own.
-func (t *Task) drawer() intner { return rand.New(pcg.New(t.seed)).IntN }
+func (t *Task) drawer() gpushare.Intn { return rand.New(pcg.New(t.seed)).IntN }
 
-// placer returns a policy by name for the task's board.
-func (t *Task) placer(name string) (placer, error) {
-	p, err := policyByName(name)
+// placer returns a policy by name for the task's inventory.
+func (t *Task) placer(name string) (gpushare.Placer, error) {
+	p, err := gpushare.PolicyByName(name)
 	if err != nil {
 		return nil, err
 	}
-	return p.new(&t.board, t.in.outlook.reserve, t.drawer()), nil
+	return p.New(&t.inventory, t.in.outlook.reserve, t.drawer()), nil
 }

@@ -13,10 +13,10 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.in.nodes, c.in.arrivals = slices.Clone(t.in.nodes), slices.Clone(t.in.arrivals)
 	c.nodes = slices.Clone(t.nodes)
-	c.board = t.board.clone()
-	c.table = placements{b: &c.board, devices: t.table.devices}
+	c.inventory = t.inventory.Clone()
+	c.table = placements{b: &c.inventory, devices: t.table.devices}
 	if t.curve != nil {
-		c.curve = t.curve.clone()
+		c.curve = t.curve.Clone()
 	}
 	c.watch = views{slices.Clone(t.watch.rows), slices.Clone(t.watch.versions), slices.Clone(t.watch.pressure), slices.Clone(t.watch.edges)}
 	c.queue, c.due, c.defers = slices.Clone(t.queue), slices.Clone(t.due), slices.Clone(t.defers)

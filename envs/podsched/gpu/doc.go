@@ -4,14 +4,14 @@
 // Pods come one at a time, and each asks for CPU, memory and a part of a GPU, whole GPUs or
 // none, perhaps of certain models only. The agent chooses the node. GPUs are fragmented when
 // what is free of them suits none of the pods to come; fragmentation gradient descent (FGD) is
-// the published heuristic against it. [Reproduce] plays the heuristics exactly as the published
-// tables were made, and [Simulate] plays them as plugins of a scheduler.
+// the published heuristic against it. [gpushare.Reproduce] plays the heuristics exactly as the published
+// tables were made, and [gpushare.Simulate] plays them as plugins of a scheduler.
 //
 // # Action
 //
 // Discrete(N) for N nodes: the node for the pod. With option defer, Discrete(N+1): the last
 // puts the pod off. Nodes where the pod does not fit are masked out. If one is chosen
-// nevertheless, the pod is given up in time-free dynamics, and goes on waiting in timed ones.
+// nevertheless, the pod is given up in time-free dynamics, and continues to wait in timed ones.
 // Option devices says which device a pod takes that shares one; whole devices are those of
 // lowest index.
 //

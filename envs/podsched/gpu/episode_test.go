@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // handOptions are those of the episode of README.md: node a with 2 GPUs and 2 cores, node b with
@@ -74,7 +75,7 @@ func TestHandWorkedEpisode(t *testing.T) {
 				}
 			}
 			if !b.Terminated[0] {
-				t.Fatal("goes on, want an end: the last two pods fit nowhere")
+				t.Fatal("continues, want an end: the last two pods fit nowhere")
 			}
 			got := b.Info[:7]
 			if d := cmp.Diff([]float64{200. / 3, 100, 100. / 3, 40, 25, 4, 2}, got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); d != "" {
@@ -111,9 +112,9 @@ func TestRings(t *testing.T) {
 		{[]int8{-1, 0, -1, -1}, []float32{0, 2, 1, 1, 2, 3, 3, 0, 1, 0, 1, 1}},
 		{[]int8{5}, []float32{0, 0, 0}},
 	} {
-		nodes := make([]boardNode, len(tc.models))
+		nodes := make([]gpushare.NodeState, len(tc.models))
 		for i, m := range tc.models {
-			nodes[i].model = m
+			nodes[i].Model = m
 		}
 		if d := cmp.Diff(tc.want, rings(nil, nodes)); d != "" {
 			t.Errorf("rings of %v (-want +got):\n%s", tc.models, d)
@@ -169,11 +170,11 @@ func TestTimed(t *testing.T) {
 		}
 	}
 	if !b.Terminated[0] {
-		t.Error("goes on after the last pod")
+		t.Error("continues after the last pod")
 	}
 }
 
-// TestTimedMaskedOut: a pod bound to a node where it does not fit goes on waiting, and is offered
+// TestTimedMaskedOut: a pod bound to a node where it does not fit continues to wait, and is offered
 // again even where nothing else would happen.
 func TestTimedMaskedOut(t *testing.T) {
 	v, task := open(t, map[string]any{
@@ -284,10 +285,10 @@ func TestOptimum(t *testing.T) {
 			if math.Abs(best-tc.want) > 1e-9 {
 				t.Errorf("the best return is %v, want %v", best, tc.want)
 			}
-			for _, p := range policies {
-				got := envstest.Play(t, v, envstest.Rule(t, v, p.name), 0).EpisodeReturn[0]
-				if got > best+1e-9 || p.name == tc.equal && got < best-1e-9 {
-					t.Errorf("%s returns %v, the optimum is %v", p.name, got, best)
+			for _, p := range gpushare.Policies {
+				got := envstest.Play(t, v, envstest.Rule(t, v, p.Name), 0).EpisodeReturn[0]
+				if got > best+1e-9 || p.Name == tc.equal && got < best-1e-9 {
+					t.Errorf("%s returns %v, the optimum is %v", p.Name, got, best)
 				}
 			}
 		})
@@ -313,7 +314,7 @@ func search(t *testing.T, v *envs.Vec, actions []float32) float64 {
 	return best
 }
 
-// TestExplain tells of the moment in the hand-worked episode at which node a has no CPU left.
+// TestExplain explains a decision of the hand-worked episode when node a has no CPU left.
 func TestExplain(t *testing.T) {
 	v, task := open(t, handOptions(t, nil))
 	reset(t, v, 0)

@@ -4,18 +4,19 @@ import (
 	"strconv"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// Explain tells of the decision to come what speaks for and against each node: a row for each
+// Explain describes the coming decision, a row for each
 // node with its name, its GPU model, the device that option devices would take, and the score
 // that each baseline gives it; for a node that is masked out, the reason alone. Baselines without
 // a score of single nodes (Random) have no column. There are no rows at an episode's end.
 func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	columns = []string{"node", "model", "devices"}
-	var scores []func(c *class, nodes []int32, scores []int64)
-	for i := range policies {
-		if of := policies[i].scores(&t.board, t.outlook().reserve); of != nil {
-			columns, scores = append(columns, policies[i].name), append(scores, of)
+	var scores []func(c *gpushare.Class, nodes []int32, scores []int64)
+	for i := range gpushare.Policies {
+		if of := gpushare.Policies[i].Scores(&t.inventory, t.outlook().reserve); of != nil {
+			columns, scores = append(columns, gpushare.Policies[i].Name), append(scores, of)
 		}
 	}
 	columns = append(columns, "why not")
@@ -32,7 +33,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 			fitting = append(fitting, int32(i))
 			row[2] = formatDevices(table[i].devices)
 		} else {
-			row[len(row)-1] = t.board.refusal(c, int32(i))
+			row[len(row)-1] = t.inventory.Refusal(c, int32(i))
 		}
 		rows = append(rows, row)
 	}
@@ -46,10 +47,10 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	return columns, rows
 }
 
-// outlook returns what is known of the pods to come; before the first episode nothing.
+// outlook returns the outlook of the episode; before the first episode an empty one.
 func (t *Task) outlook() *outlook {
 	if t.in.outlook == nil {
-		return &outlook{frag: &fragmenter{}, reserve: &reserve{}}
+		return &outlook{frag: &gpushare.Fragmenter{}, reserve: &gpushare.Reserve{}}
 	}
 	return t.in.outlook
 }
@@ -57,7 +58,7 @@ func (t *Task) outlook() *outlook {
 // formatDevices joins the indices of devices by dashes, as their annotation does.
 func formatDevices(devices uint64) string {
 	text := ""
-	for k, d := range deviceList(devices) {
+	for k, d := range gpushare.DeviceList(devices) {
 		if k > 0 {
 			text += "-"
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // maxNodeGPUs is the number of devices that an observation shows of a node.
@@ -21,8 +22,8 @@ const maxNodeGPUs = 8
 // together.
 type source struct {
 	opts  Options
-	nodes []Node
-	cat   *catalogue
+	nodes []gpushare.Node
+	cat   *gpushare.Catalogue
 	lists []podList  // of files; empty generates
 	gen   *generator // nil with files
 	fixed *instance  // with a reference seed
@@ -37,8 +38,8 @@ type podList struct {
 
 // outlook is what policies know of the pods to come.
 type outlook struct {
-	frag    *fragmenter
-	reserve *reserve
+	frag    *gpushare.Fragmenter
+	reserve *gpushare.Reserve
 	kinds   [3]float64 // parts of the pods: without GPUs, sharing one, bound to models
 }
 
@@ -63,7 +64,7 @@ func newSource(o Options) (*source, error) {
 	s := &source{opts: o, nodes: GenerateNodes()}
 	if o.Nodes != "" {
 		var err error
-		if s.nodes, err = ReadNodes(o.Nodes); err != nil {
+		if s.nodes, err = gpushare.ReadNodes(o.Nodes); err != nil {
 			return nil, err
 		}
 	}
@@ -76,12 +77,12 @@ func newSource(o Options) (*source, error) {
 	if len(o.Pods) > 0 {
 		return s, s.loadLists()
 	}
-	var pods []Pod
+	var pods []gpushare.Pod
 	for _, shape := range generatedShapes() {
-		pods = append(pods, Pod{Shape: shape})
+		pods = append(pods, gpushare.Pod{Shape: shape})
 	}
 	var err error
-	if s.cat, err = newCatalogue(s.nodes, pods); err != nil {
+	if s.cat, err = gpushare.NewCatalogue(s.nodes, pods); err != nil {
 		return nil, err
 	}
 	s.gen = newGenerator(&s.opts, s.cat)
@@ -118,13 +119,13 @@ func (s *source) size() int {
 }
 
 func (s *source) loadReference() error {
-	pods, err := ReadPods(s.opts.Pods[0])
+	pods, err := gpushare.ReadPods(s.opts.Pods[0])
 	if err != nil {
 		return err
 	}
-	w := ReferenceWorkload(s.nodes, pods, int64(s.opts.ReferenceSeed), s.opts.LoadEnd)
+	w := gpushare.ReferenceWorkload(s.nodes, pods, int64(s.opts.ReferenceSeed), s.opts.LoadEnd)
 	s.nodes = w.Nodes
-	if s.cat, err = newCatalogue(s.nodes, w.Arrivals); err != nil {
+	if s.cat, err = gpushare.NewCatalogue(s.nodes, w.Arrivals); err != nil {
 		return err
 	}
 	o := newOutlook(w.Types, s.cat)
@@ -133,26 +134,26 @@ func (s *source) loadReference() error {
 		s.fixed.nodes = append(s.fixed.nodes, int32(i))
 	}
 	for i := range w.Arrivals {
-		s.fixed.arrivals = append(s.fixed.arrivals, arrival{class: s.cat.of[w.Arrivals[i].Shape]})
+		s.fixed.arrivals = append(s.fixed.arrivals, arrival{class: s.cat.Of[w.Arrivals[i].Shape]})
 	}
 	return nil
 }
 
 func (s *source) loadLists() error {
-	var all []Pod
-	var lists [][]Pod
+	var all []gpushare.Pod
+	var lists [][]gpushare.Pod
 	for _, path := range s.opts.Pods {
-		pods, err := ReadPods(path)
+		pods, err := gpushare.ReadPods(path)
 		if err != nil {
 			return err
 		}
-		if requested(pods) == 0 {
+		if gpushare.RequestedMilliGPU(pods) == 0 {
 			return fmt.Errorf("gpu: %s: no pod requests a GPU", path)
 		}
 		lists, all = append(lists, pods), append(all, pods...)
 	}
 	var err error
-	if s.cat, err = newCatalogue(s.nodes, all); err != nil {
+	if s.cat, err = gpushare.NewCatalogue(s.nodes, all); err != nil {
 		return err
 	}
 	for k, pods := range lists {
@@ -161,7 +162,7 @@ func (s *source) loadLists() error {
 			if s.opts.Dynamics == DynamicsTimed && pods[i].Duration == 0 {
 				continue
 			}
-			l.classes = append(l.classes, s.cat.of[pods[i].Shape])
+			l.classes = append(l.classes, s.cat.Of[pods[i].Shape])
 			l.durations = append(l.durations, pods[i].Duration)
 		}
 		if len(l.classes) == 0 {
@@ -172,11 +173,11 @@ func (s *source) loadLists() error {
 	return nil
 }
 
-func newOutlook(pods []Pod, cat *catalogue) outlook {
-	o := outlook{frag: newFragmenter(TypicalPods(pods), len(pods), &cat.models), reserve: newReserve(pods, &cat.models)}
+func newOutlook(pods []gpushare.Pod, cat *gpushare.Catalogue) outlook {
+	o := outlook{frag: gpushare.NewFragmenter(gpushare.TypicalPods(pods), len(pods), &cat.Models), reserve: gpushare.NewReserve(pods, &cat.Models)}
 	for i := range pods {
 		s := &pods[i].Shape
-		for k, is := range []bool{s.GPUs == 0, s.sharing(), s.Models != ""} {
+		for k, is := range []bool{s.GPUs == 0, s.Sharing(), s.Models != ""} {
 			if is {
 				o.kinds[k] += 1 / float64(len(pods))
 			}
@@ -189,7 +190,7 @@ func newOutlook(pods []Pod, cat *catalogue) outlook {
 // even for equal seeds. Its value is arbitrary.
 const heldOutStream = 0x6a09e667f3bcc908
 
-// draw makes the instance of an episode in in, whose memory it reuses.
+// draw makes the instance of an episode in in and reuses its memory.
 func (s *source) draw(seed uint64, in *instance) {
 	if s.fixed != nil {
 		*in = *s.fixed
@@ -210,10 +211,10 @@ func (s *source) draw(seed uint64, in *instance) {
 		})
 	} else {
 		law := s.gen.list(rng, func(spec string) bool { return hasModel(spec, models) })
-		s.fill(in, func() arrival { return arrival{class: law.draw(rng), duration: seconds(duration(rng))} })
-		pods := make([]Pod, len(in.arrivals))
+		s.fill(in, func() arrival { return arrival{class: law.draw(rng), duration: gpushare.Seconds(duration(rng))} })
+		pods := make([]gpushare.Pod, len(in.arrivals))
 		for i, a := range in.arrivals {
-			pods[i].Shape = s.cat.classes[a.class].Shape
+			pods[i].Shape = s.cat.Classes[a.class].Shape
 		}
 		o := newOutlook(pods, s.cat)
 		in.outlook = &o
@@ -255,11 +256,11 @@ func (s *source) fill(in *instance, draw func() arrival) {
 	}
 	var size int64
 	for _, i := range in.nodes {
-		size += int64(s.nodes[i].GPUs) * wholeGPU
+		size += int64(s.nodes[i].GPUs) * gpushare.WholeGPU
 	}
 	for target, total := s.opts.LoadEnd*float64(size), int64(0); ; {
 		a := draw()
-		if total += s.cat.classes[a.class].TotalMilliGPU(); float64(total) > target && len(in.arrivals) > 0 {
+		if total += s.cat.Classes[a.class].TotalMilliGPU(); float64(total) > target && len(in.arrivals) > 0 {
 			return
 		}
 		in.arrivals = append(in.arrivals, a)
@@ -272,16 +273,16 @@ func (s *source) schedule(rng *rand.Rand, in *instance) {
 	work, size := 0.0, 0.0
 	for i := range in.arrivals {
 		a := &in.arrivals[i]
-		a.duration = min(max(a.duration, time.Second), seconds(s.opts.MaxDuration))
-		work += a.duration.Seconds() * float64(s.cat.classes[a.class].TotalMilliGPU())
+		a.duration = min(max(a.duration, time.Second), gpushare.Seconds(s.opts.MaxDuration))
+		work += a.duration.Seconds() * float64(s.cat.Classes[a.class].TotalMilliGPU())
 	}
 	for _, i := range in.nodes {
-		size += float64(s.nodes[i].GPUs) * wholeGPU
+		size += float64(s.nodes[i].GPUs) * gpushare.WholeGPU
 	}
 	span := work / (size * s.opts.Load)
 	times := make([]time.Duration, len(in.arrivals))
 	for i := range times {
-		times[i] = seconds(span * rng.Float64())
+		times[i] = gpushare.Seconds(span * rng.Float64())
 	}
 	slices.Sort(times)
 	for i := range times {
@@ -297,7 +298,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	for _, i := range t.in.nodes {
 		t.nodes = append(t.nodes, t.src.nodes[i])
 	}
-	t.board.reset(t.nodes, t.src.cat, t.in.outlook.frag)
+	t.inventory.Reset(t.nodes, t.src.cat, t.in.outlook.frag)
 	t.reset()
 	t.create(c.State())
 	if err := t.prefill(c.State()); err != nil {
@@ -308,14 +309,14 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 
 // reset forgets the last episode.
 func (t *Task) reset() {
-	top := int(math.Ceil(100 * max(t.opts.LoadEnd, DefaultRatio)))
+	top := int(math.Ceil(100 * max(t.opts.LoadEnd, gpushare.DefaultRatio)))
 	if t.curve == nil {
-		t.curve = newCurve(top, 0)
+		t.curve = gpushare.NewCurve(top, 0)
 	}
-	t.curve.reset(t.board.size.milliGPU)
+	t.curve.Reset(t.inventory.Size.MilliGPU)
 	t.watch.reset(t.nodeFeatures(), len(t.nodes))
 	if t.opts.Edges == EdgesModel {
-		t.watch.edges = rings(t.watch.edges[:0], t.board.nodes)
+		t.watch.edges = rings(t.watch.edges[:0], t.inventory.Nodes)
 	}
 	t.next, t.current, t.pos, t.freed = 0, -1, 0, 0
 	t.queue, t.due, t.running = t.queue[:0], t.due[:0], t.running[:0]
@@ -336,11 +337,11 @@ func (t *Task) create(s *cluster.State) {
 			t.metas[i] = s.Intern(cluster.Meta{Name: n.Name, GPUModel: n.Model})
 		}
 		op := cluster.Op{
-			Kind: cluster.AddNode, Node: int32(k), Meta: t.metas[i], MaxPods: int32(t.board.nodes[k].maxPods), GPUs: uint8(n.GPUs),
-			Resources: cluster.Resources{MilliCPU: n.MilliCPU, MemoryBytes: n.MemoryMiB * bytesMiB},
+			Kind: cluster.AddNode, Node: int32(k), Meta: t.metas[i], MaxPods: int32(t.inventory.Nodes[k].MaxPods), GPUs: uint8(n.GPUs),
+			Resources: cluster.Resources{MilliCPU: n.MilliCPU, MemoryBytes: n.MemoryMiB * gpushare.BytesMiB},
 		}
 		if n.GPUs > 0 {
-			op.MilliGPU = wholeGPU
+			op.MilliGPU = gpushare.WholeGPU
 		}
 		t.ops = append(t.ops, op)
 	}
@@ -355,9 +356,9 @@ func (t *Task) prefill(s *cluster.State) error {
 	if err != nil {
 		return err
 	}
-	for target := t.opts.LoadStart * float64(t.board.size.milliGPU); float64(t.arrived) < target && t.next < len(t.in.arrivals); {
+	for target := t.opts.LoadStart * float64(t.inventory.Size.MilliGPU); float64(t.arrived) < target && t.next < len(t.in.arrivals); {
 		pod := t.arrive(s)
-		if node, devices := p.choose(t.class(pod)); node >= 0 {
+		if node, devices := p.Choose(t.class(pod)); node >= 0 {
 			t.bind(s, pod, node, devices)
 			t.note()
 		} else {

@@ -30,12 +30,12 @@ func TestGenerated(t *testing.T) {
 	for seed := range uint64(2) {
 		src.draw(seed, &in)
 		for _, a := range in.arrivals {
-			c := &src.cat.classes[a.class]
+			c := &src.cat.Classes[a.class]
 			n++
 			switch {
 			case c.GPUs == 0:
 				cpu++
-			case c.sharing():
+			case c.Sharing():
 				sharing++
 			case c.GPUs > 1:
 				multi++

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // reported are the percents arrived at which Info reports the allocation.
@@ -37,17 +38,17 @@ func reportedColumns() []envs.Column {
 
 // Info implements [envs.InfoWriter].
 func (t *Task) Info(s *cluster.State, dst []float64) {
-	b := &t.board
-	dst[0] = t.percent(float64(b.used.milliGPU))
+	b := &t.inventory
+	dst[0] = t.percent(float64(b.Used.MilliGPU))
 	dst[1] = t.percent(float64(t.arrived))
-	dst[2] = t.percent(b.frag.amount(b.wasted))
-	dst[3] = 100 * ratio(float64(b.used.milliCPU), float64(b.size.milliCPU))
-	dst[4] = 100 * ratio(float64(b.used.memoryMiB), float64(b.size.memoryMiB))
+	dst[2] = t.percent(b.Frag.Amount(b.Wasted))
+	dst[3] = 100 * ratio(float64(b.Used.MilliCPU), float64(b.Size.MilliCPU))
+	dst[4] = 100 * ratio(float64(b.Used.MemoryMiB), float64(b.Size.MemoryMiB))
 	dst[5], dst[6], dst[7] = float64(t.placedPods), float64(t.failed), float64(len(t.queue))
 	dst[8], dst[9] = ratio(t.waited, float64(t.placedPods)), ratio(t.completed, float64(t.placedPods))
 	dst[10] = 100 * ratio(t.busy, s.Now.Seconds())
 	for k, x := range reported {
-		dst[11+k] = t.curve.until(x, t.arrived, dst[0])
+		dst[11+k] = t.curve.Until(x, t.arrived, dst[0])
 	}
 }
 
@@ -58,10 +59,10 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// Run returns what has happened in the present episode, as [Reproduce] reports it of a policy.
+// Run reports the present episode, as [gpushare.Reproduce] reports a policy.
 // Its name and its random seed are for the caller to set.
-func (t *Task) Run() *Run {
-	run := t.curve.run(&t.board)
+func (t *Task) Run() *gpushare.Run {
+	run := t.curve.Run(&t.inventory)
 	run.Pods, run.Failed = t.next, t.failed
 	return run
 }

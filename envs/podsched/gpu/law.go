@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // The published cluster by shapes of nodes: 1,213 nodes with 6,212 GPUs.
@@ -37,11 +39,11 @@ var publishedNodes = []struct {
 }
 
 // GenerateNodes returns a cluster composed as the published one.
-func GenerateNodes() []Node {
-	var nodes []Node
+func GenerateNodes() []gpushare.Node {
+	var nodes []gpushare.Node
 	for _, s := range publishedNodes {
 		for range s.count {
-			nodes = append(nodes, Node{
+			nodes = append(nodes, gpushare.Node{
 				Name: fmt.Sprintf("node-%04d", len(nodes)), MilliCPU: s.milliCPU, MemoryMiB: s.memoryMiB, GPUs: s.gpus, Model: s.model,
 			})
 		}
@@ -67,7 +69,7 @@ const (
 
 type weightedShape struct {
 	weight float64
-	shape  Shape
+	shape  gpushare.Shape
 }
 
 // publishedShapes are the shapes of pods, by kind, with their counts.
@@ -103,10 +105,10 @@ var publishedShapes = [numPodKinds][]weightedShape{
 	},
 }
 
-func cpuShape(milliCPU, memoryMiB int64) Shape { return gpuShape(0, 0, milliCPU, memoryMiB) }
+func cpuShape(milliCPU, memoryMiB int64) gpushare.Shape { return gpuShape(0, 0, milliCPU, memoryMiB) }
 
-func gpuShape(gpus, milliGPU int32, milliCPU, memoryMiB int64) Shape {
-	return Shape{MilliCPU: milliCPU, MemoryMiB: memoryMiB, GPUs: gpus, MilliGPU: milliGPU}
+func gpuShape(gpus, milliGPU int32, milliCPU, memoryMiB int64) gpushare.Shape {
+	return gpushare.Shape{MilliCPU: milliCPU, MemoryMiB: memoryMiB, GPUs: gpus, MilliGPU: milliGPU}
 }
 
 // modelSets are the sets of models that generated pods are bound to, and how often each is
@@ -138,8 +140,8 @@ type generator struct {
 }
 
 // shapes returns every shape that a generator may draw.
-func generatedShapes() []Shape {
-	var all []Shape
+func generatedShapes() []gpushare.Shape {
+	var all []gpushare.Shape
 	for _, shapes := range publishedShapes {
 		for _, w := range shapes {
 			all = append(all, w.shape)
@@ -154,18 +156,18 @@ func generatedShapes() []Shape {
 	return all
 }
 
-func newGenerator(o *Options, cat *catalogue) *generator {
+func newGenerator(o *Options, cat *gpushare.Catalogue) *generator {
 	g := &generator{opts: o}
 	for kind, shapes := range publishedShapes {
 		g.bound[kind] = make([][]int32, len(modelSets))
 		var weights []float64
 		for _, w := range shapes {
 			weights = append(weights, w.weight)
-			g.ids[kind] = append(g.ids[kind], cat.of[w.shape])
+			g.ids[kind] = append(g.ids[kind], cat.Of[w.shape])
 			for k, set := range modelSets {
 				if s := w.shape; s.GPUs > 0 {
 					s.Models = set.models
-					g.bound[kind][k] = append(g.bound[kind][k], cat.of[s])
+					g.bound[kind][k] = append(g.bound[kind][k], cat.Of[s])
 				}
 			}
 		}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 var _ envs.Live = (*Task)(nil)
 
-// newLive returns a task for a running cluster of so many nodes.
+// newLive returns a task for a running cluster with the given number of nodes.
 func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 	o := DefaultOptions()
 	if err := envs.DecodeOptions(opts, &o); err != nil {
@@ -24,10 +25,10 @@ func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 	if o.Defer {
 		return nil, fmt.Errorf("%w: option \"defer\" is true: in a running cluster pods that fit no node wait, and others are not put off", envs.ErrInvalidOption)
 	}
-	return newTask(&source{opts: o, cat: &catalogue{}}), nil
+	return newTask(&source{opts: o, cat: &gpushare.Catalogue{}}), nil
 }
 
-// Attend implements [envs.Live]. What is to come is taken to be like the pods of s.
+// Attend implements [envs.Live]. It expects pods to come that are like those of s.
 func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	switch n := t.opts.NumNodes; {
 	case len(s.Nodes) != n:
@@ -42,11 +43,11 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 		return err
 	}
 	c := t.class(d.Pod)
-	c.extraCPU, c.extraMem = extraOf(d.PodExtra)
-	c.allowed = make([]bool, len(t.nodes))
-	s.FitMask(d.Pod, c.allowed)
+	c.ExtraCPU, c.ExtraMemory = extraOf(d.PodExtra)
+	c.Allowed = make([]bool, len(t.nodes))
+	s.FitMask(d.Pod, c.Allowed)
 	t.current = d.Pod
-	t.arrived = t.board.used.milliGPU + c.TotalMilliGPU()
+	t.arrived = t.inventory.Used.MilliGPU + c.TotalMilliGPU()
 	t.seed++ // the draws of a policy that draws are its own in each decision
 	return nil
 }
@@ -61,8 +62,8 @@ func (t *Task) attendNodes(s *cluster.State) error {
 			return fmt.Errorf("gpu: node %s has %d GPUs, want at most %d", s.NodeName(int32(i)), n.NumDevices, maxNodeGPUs)
 		}
 		gpus += int(n.NumDevices)
-		node := Node{
-			Name: s.NodeName(int32(i)), MilliCPU: n.Allocatable.MilliCPU, MemoryMiB: n.Allocatable.MemoryBytes / bytesMiB,
+		node := gpushare.Node{
+			Name: s.NodeName(int32(i)), MilliCPU: n.Allocatable.MilliCPU, MemoryMiB: n.Allocatable.MemoryBytes / gpushare.BytesMiB,
 			GPUs: int(n.NumDevices), MaxPods: int(n.MaxPods),
 		}
 		if n.NumDevices > 0 {
@@ -79,52 +80,52 @@ func (t *Task) attendNodes(s *cluster.State) error {
 	return nil
 }
 
-// attendPods reads the pods of s, and puts those that run onto the board.
+// attendPods reads the pods of s, and places those that run.
 func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
-	pods := make([]Pod, len(s.Pods))
+	pods := make([]gpushare.Pod, len(s.Pods))
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		pods[i].Shape = Shape{
-			MilliCPU: p.Requests.MilliCPU, MemoryMiB: (p.Requests.MemoryBytes + bytesMiB - 1) / bytesMiB,
+		pods[i].Shape = gpushare.Shape{
+			MilliCPU: p.Requests.MilliCPU, MemoryMiB: (p.Requests.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB,
 			GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(s.Meta(p.Meta).GPUModels, "|"),
 		}
 	}
-	if err := pods[d.Pod].check(); err != nil {
+	if err := pods[d.Pod].Check(); err != nil {
 		return fmt.Errorf("gpu: pod %s: %w", s.PodName(d.Pod), err)
 	}
-	cat, err := newCatalogue(t.nodes, pods)
+	cat, err := gpushare.NewCatalogue(t.nodes, pods)
 	if err != nil {
 		return err
 	}
 	o := newOutlook(pods, cat)
 	t.src.cat, t.in = cat, instance{outlook: &o}
-	t.board.reset(t.nodes, cat, o.frag)
+	t.inventory.Reset(t.nodes, cat, o.frag)
 	t.reset()
-	t.blocked = make([]int, len(cat.classes))
+	t.blocked = make([]int, len(cat.Classes))
 	t.defers = make([]uint8, len(pods))
 	for i := range s.Pods {
-		a := arrival{class: cat.of[pods[i].Shape], at: s.Now}
+		a := arrival{class: cat.Of[pods[i].Shape], at: s.Now}
 		if t.timed() && int32(i) == d.Pod {
 			a.at -= d.Waited
 		}
 		t.in.arrivals = append(t.in.arrivals, a)
 		switch p := &s.Pods[i]; {
 		case p.Phase == cluster.Running:
-			t.board.place(&cat.classes[a.class], p.Node, p.Devices)
+			t.inventory.Place(&cat.Classes[a.class], p.Node, p.Devices)
 		case p.Phase == cluster.Pending && t.timed():
 			t.queue = append(t.queue, int32(i))
 		}
 	}
 	for i := range d.Extra {
-		n := &t.board.nodes[i]
-		n.extraCPU, n.extraMem = extraOf(d.Extra[i])
+		n := &t.inventory.Nodes[i]
+		n.ExtraCPU, n.ExtraMemory = extraOf(d.Extra[i])
 	}
 	return nil
 }
 
-// extraOf returns what scores count beyond requests in the units of the board.
+// extraOf returns what scores count beyond requests, in the units of the inventory.
 func extraOf(r cluster.Resources) (milliCPU, memoryMiB int64) {
-	return r.MilliCPU, (r.MemoryBytes + bytesMiB - 1) / bytesMiB
+	return r.MilliCPU, (r.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB
 }
 
 // Devices implements [envs.Live]: those of the plan of a baseline, or of option devices.

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // A task that attends the cluster of an episode from outside, where the pods to come wait
@@ -33,8 +34,8 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 		for i := task.next; i < len(task.in.arrivals); i++ { // the pods to come
 			c := task.class(int32(i))
 			op := cluster.Op{
-				Kind: cluster.AddPod, Meta: s.Intern(cluster.Meta{Name: "pod", GPUModels: splitModels(c.Models)}), GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU,
-				Resources: cluster.Resources{MilliCPU: c.MilliCPU, MemoryBytes: c.MemoryMiB * bytesMiB},
+				Kind: cluster.AddPod, Meta: s.Intern(cluster.Meta{Name: "pod", GPUModels: gpushare.SplitModels(c.Models)}), GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU,
+				Resources: cluster.Resources{MilliCPU: c.MilliCPU, MemoryBytes: c.MemoryMiB * gpushare.BytesMiB},
 			}
 			if err := s.Apply(&op); err != nil {
 				t.Fatal(err)

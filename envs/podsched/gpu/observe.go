@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // Columns of a row of the leaf nodes. Those of a node alone come first; they are kept between
@@ -95,7 +96,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	features, n := t.nodeFeatures(), len(t.nodes)
 	v := &t.watch
 	for i := range v.versions {
-		if version := t.board.nodes[i].version; v.versions[i] != version {
+		if version := t.inventory.Nodes[i].Version; v.versions[i] != version {
 			v.versions[i] = version
 			t.viewNode(int32(i), v.rows[i*features:][:numOwnFeatures])
 		}
@@ -125,11 +126,11 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 
 // rings appends to dst an edge from each node to the next of the same GPU model, after the last
 // the first, and then which edges count: all but those of nodes that have no other.
-func rings(dst []float32, nodes []boardNode) []float32 {
-	var first, last [maxModels + 1]int // by model, after nodes without one; plus 1, so that 0 is none
+func rings(dst []float32, nodes []gpushare.NodeState) []float32 {
+	var first, last [gpushare.MaxModels + 1]int // by model, after nodes without one; plus 1, so that 0 is none
 	next := make([]int, len(nodes))
 	for i := range nodes {
-		m := nodes[i].model + 1
+		m := nodes[i].Model + 1
 		if first[m] == 0 {
 			first[m] = i + 1
 		} else {
@@ -153,18 +154,18 @@ func rings(dst []float32, nodes []boardNode) []float32 {
 
 // viewNode writes the columns of a node alone.
 func (t *Task) viewNode(i int32, row []float32) {
-	n := &t.board.nodes[i]
-	row[nodeCPU], row[nodeMemory], row[nodeGPU] = part(n.cpu, n.allCPU), part(n.mem, n.allMem), part(n.gpu, int64(n.devices)*wholeGPU)
-	row[nodeCPUSize], row[nodeMemorySize], row[nodeGPUSize] = part(n.cpu, maxMilliCPU), part(n.mem, maxMemoryMiB), part(n.gpu, maxMilliGPU)
-	row[nodePods] = part(int64(n.pods), 100)
+	n := &t.inventory.Nodes[i]
+	row[nodeCPU], row[nodeMemory], row[nodeGPU] = part(n.CPU, n.AllCPU), part(n.Memory, n.AllMemory), part(n.GPU, int64(n.Devices)*gpushare.WholeGPU)
+	row[nodeCPUSize], row[nodeMemorySize], row[nodeGPUSize] = part(n.CPU, gpushare.MaxMilliCPU), part(n.Memory, maxMemoryMiB), part(n.GPU, gpushare.MaxMilliGPU)
+	row[nodePods] = part(int64(n.Pods), 100)
 	row[nodeFrag] = 0
-	if n.devices > 0 {
-		row[nodeFrag] = clip(float32(t.board.frag.amount(n.frag) / float64(n.devices*wholeGPU)))
+	if n.Devices > 0 {
+		row[nodeFrag] = clip(float32(t.inventory.Frag.Amount(n.Frag) / float64(n.Devices*gpushare.WholeGPU)))
 	}
 	devices := row[nodeDevices:][:maxNodeGPUs]
 	clear(devices)
-	for k, f := range t.board.sortedOf(i) {
-		devices[k] = float32(f) * (1. / wholeGPU)
+	for k, f := range t.inventory.SortedOf(i) {
+		devices[k] = float32(f) * (1. / gpushare.WholeGPU)
 	}
 }
 
@@ -174,13 +175,13 @@ func (t *Task) observePlacements(obs []float32, mask []bool) (fitting int) {
 	c := t.class(t.current)
 	table := t.table.row(c)
 	v := &t.watch
-	if len(v.pressure) != len(t.board.freeOf) {
-		v.pressure = make([]float64, len(t.board.freeOf))
+	if len(v.pressure) != len(t.inventory.FreeOf) {
+		v.pressure = make([]float64, len(t.inventory.FreeOf))
 	}
-	t.in.outlook.reserve.pressure(&t.board, c, v.pressure)
-	free := t.board.size.milliGPU - t.board.used.milliGPU
+	t.in.outlook.reserve.Pressure(&t.inventory, c, v.pressure)
+	free := t.inventory.Size.MilliGPU - t.inventory.Used.MilliGPU
 	features := t.nodeFeatures()
-	nodes := t.board.nodes[:len(table)]
+	nodes := t.inventory.Nodes[:len(table)]
 	for i := range nodes {
 		n, p := &nodes[i], &table[i]
 		row := obs[i*features:][:features]
@@ -190,12 +191,12 @@ func (t *Task) observePlacements(obs []float32, mask []bool) (fitting int) {
 			row[nodeFits] = 1
 			fitting++
 		}
-		row[nodeCPUTaken], row[nodeGPUTaken] = part(c.MilliCPU, n.cpu), part(c.TotalMilliGPU(), n.gpu)
+		row[nodeCPUTaken], row[nodeGPUTaken] = part(c.MilliCPU, n.CPU), part(c.TotalMilliGPU(), n.GPU)
 		row[nodeLeft] = p.left
 		row[nodePressure], row[nodeSupply] = 0, 0
-		if n.model >= 0 {
-			row[nodePressure] = float32(v.pressure[n.model]) * (1. / maxPressure)
-			row[nodeSupply] = part(t.board.freeOf[n.model], free)
+		if n.Model >= 0 {
+			row[nodePressure] = float32(v.pressure[n.Model]) * (1. / gpushare.MaxPressure)
+			row[nodeSupply] = part(t.inventory.FreeOf[n.Model], free)
 		}
 		if t.opts.Scores {
 			row[nodeGain], row[nodeFGD], row[nodeBestFit] = p.gain, p.fgd, p.bestFit
@@ -209,28 +210,28 @@ const maxMemoryMiB = 1 << 20
 
 // observePod writes the leaf pod.
 func (t *Task) observePod(s *cluster.State, fitting int, obs []float32) {
-	b := &t.board
+	b := &t.inventory
 	clear(obs)
 	if t.current >= 0 {
 		c := t.class(t.current)
-		obs[podCPU], obs[podMemory] = part(c.MilliCPU, maxMilliCPU), part(c.MemoryMiB, maxMemoryMiB)
-		obs[podGPUs], obs[podMilliGPU] = part(int64(c.GPUs), maxNodeGPUs), part(int64(c.MilliGPU), wholeGPU)
-		obs[podShares], obs[podWithoutGPU], obs[podConstrained] = bit(c.sharing()), bit(c.GPUs == 0), bit(c.Models != "")
+		obs[podCPU], obs[podMemory] = part(c.MilliCPU, gpushare.MaxMilliCPU), part(c.MemoryMiB, maxMemoryMiB)
+		obs[podGPUs], obs[podMilliGPU] = part(int64(c.GPUs), maxNodeGPUs), part(int64(c.MilliGPU), gpushare.WholeGPU)
+		obs[podShares], obs[podWithoutGPU], obs[podConstrained] = bit(c.Sharing()), bit(c.GPUs == 0), bit(c.Models != "")
 		var accessible int64
-		for m, free := range b.freeOf {
-			if c.models>>m&1 != 0 {
+		for m, free := range b.FreeOf {
+			if c.ModelSet>>m&1 != 0 {
 				accessible += free
 			}
 		}
-		obs[podAccessible] = part(accessible, b.size.milliGPU-b.used.milliGPU)
-		obs[podFitting] = part(int64(fitting), int64(len(b.nodes)))
+		obs[podAccessible] = part(accessible, b.Size.MilliGPU-b.Used.MilliGPU)
+		obs[podFitting] = part(int64(fitting), int64(len(b.Nodes)))
 		obs[podDeferred] = part(int64(t.defers[t.current]), 10)
 		obs[podWaited] = clip(float32((s.Now - t.in.arrivals[t.current].at).Hours() / 24))
 	}
-	obs[clusterArrived] = part(t.arrived, 2*b.size.milliGPU)
-	obs[clusterAlloc] = part(b.used.milliGPU, b.size.milliGPU)
-	obs[clusterFrag] = clip(float32(b.frag.amount(b.wasted) / float64(b.size.milliGPU)))
-	obs[clusterCPU], obs[clusterMemory] = part(b.used.milliCPU, b.size.milliCPU), part(b.used.memoryMiB, b.size.memoryMiB)
+	obs[clusterArrived] = part(t.arrived, 2*b.Size.MilliGPU)
+	obs[clusterAlloc] = part(b.Used.MilliGPU, b.Size.MilliGPU)
+	obs[clusterFrag] = clip(float32(b.Frag.Amount(b.Wasted) / float64(b.Size.MilliGPU)))
+	obs[clusterCPU], obs[clusterMemory] = part(b.Used.MilliCPU, b.Size.MilliCPU), part(b.Used.MemoryMiB, b.Size.MemoryMiB)
 	obs[clusterQueue] = part(int64(len(t.queue)), 100)
 	for k, x := range t.in.outlook.kinds {
 		obs[outlookCPUOnly+k] = clip(float32(x))

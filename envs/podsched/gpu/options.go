@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // Values of the options of [Options].
@@ -70,7 +71,7 @@ type Options struct {
 // DefaultOptions returns the defaults.
 func DefaultOptions() Options {
 	return Options{
-		ReferenceSeed: -1, Split: SplitTrain, NumNodes: 64, LoadEnd: DefaultRatio, Prefill: "FGD",
+		ReferenceSeed: -1, Split: SplitTrain, NumNodes: 64, LoadEnd: gpushare.DefaultRatio, Prefill: "FGD",
 		ConstrainedLow: 0, ConstrainedHigh: 0.4, CPUOnly: publishedCPUOnly, Sharing: publishedSharing, MultiGPU: publishedMultiGPU,
 		Dynamics: DynamicsTimeFree, NumPods: 2000, Load: 0.9, MaxDuration: 3600,
 		MaxDefers: 3, DeferPods: 10,
@@ -86,7 +87,7 @@ func (o *Options) check() error {
 		envs.OneOf("dynamics", o.Dynamics, DynamicsTimeFree, DynamicsTimed),
 		envs.OneOf("reward", o.Reward, RewardAllocation, RewardFragmentation, RewardScarcity, RewardWaiting, RewardWeighted),
 		envs.OneOf("devices", o.Devices, DevicesFGD, DevicesBest, DevicesFirst),
-		envs.OneOf("prefill", o.Prefill, PolicyNames()...),
+		envs.OneOf("prefill", o.Prefill, gpushare.PolicyNames()...),
 		envs.OneOf("edges", o.Edges, EdgesNone, EdgesModel),
 	); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // ansiNodes is the most nodes that RenderANSI shows; the fullest come first.
@@ -19,33 +20,33 @@ const ansiNodes = 40
 // and each of its GPUs in use.
 func (t *Task) RenderANSI(s *cluster.State) string {
 	var out strings.Builder
-	b := &t.board
+	b := &t.inventory
 	fmt.Fprintf(&out, "arrived %.1f %%  allocated %.1f %%  fragmented %.1f %%  placed %d  failed %d  waiting %d\n",
-		t.percent(float64(t.arrived)), t.percent(float64(b.used.milliGPU)), t.percent(b.frag.amount(b.wasted)), t.placedPods, t.failed, len(t.queue))
+		t.percent(float64(t.arrived)), t.percent(float64(b.Used.MilliGPU)), t.percent(b.Frag.Amount(b.Wasted)), t.placedPods, t.failed, len(t.queue))
 	if t.current >= 0 {
 		c := t.class(t.current)
 		fmt.Fprintf(&out, "pod %d wants %s\n", t.current, describeShape(&c.Shape))
 	}
-	order := make([]int32, len(b.nodes))
+	order := make([]int32, len(b.Nodes))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	if len(order) > ansiNodes {
-		slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(b.nodes[j].pods, b.nodes[i].pods) })
+		slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(b.Nodes[j].Pods, b.Nodes[i].Pods) })
 		fmt.Fprintf(&out, "the %d nodes with the most pods of %d:\n", ansiNodes, len(order))
 		order = order[:ansiNodes]
 	}
 	fmt.Fprintf(&out, "  %-24s %-8s %4s  %-10s %-10s GPUs\n", "node", "model", "pods", "CPU", "memory")
 	for _, i := range order {
-		n := &b.nodes[i]
+		n := &b.Nodes[i]
 		mark := ' '
-		if t.current >= 0 && b.fits(t.class(t.current), i) {
+		if t.current >= 0 && b.Fits(t.class(t.current), i) {
 			mark = '*'
 		}
-		fmt.Fprintf(&out, "%c %-24s %-8s %4d  %s %s ", mark, s.NodeName(i), t.nodes[i].Model, n.pods,
-			bar(n.allCPU-n.cpu, n.allCPU, 10), bar(n.allMem-n.mem, n.allMem, 10))
-		for _, f := range b.devicesOf(i) {
-			out.WriteString(level(wholeGPU - f))
+		fmt.Fprintf(&out, "%c %-24s %-8s %4d  %s %s ", mark, s.NodeName(i), t.nodes[i].Model, n.Pods,
+			bar(n.AllCPU-n.CPU, n.AllCPU, 10), bar(n.AllMemory-n.Memory, n.AllMemory, 10))
+		for _, f := range b.DevicesOf(i) {
+			out.WriteString(level(gpushare.WholeGPU - f))
 		}
 		out.WriteByte('\n')
 	}
@@ -53,10 +54,10 @@ func (t *Task) RenderANSI(s *cluster.State) string {
 }
 
 // describeShape says what a pod asks for.
-func describeShape(s *Shape) string {
+func describeShape(s *gpushare.Shape) string {
 	text := fmt.Sprintf("%.1f CPU, %.1f GiB", float64(s.MilliCPU)/1000, float64(s.MemoryMiB)/1024)
 	switch {
-	case s.sharing():
+	case s.Sharing():
 		text += fmt.Sprintf(", %d/1000 of a GPU", s.MilliGPU)
 	case s.GPUs > 0:
 		text += fmt.Sprintf(", %d GPUs", s.GPUs)
@@ -82,10 +83,10 @@ func level(milli int32) string {
 	switch {
 	case milli <= 0:
 		return levels[0]
-	case milli >= wholeGPU:
+	case milli >= gpushare.WholeGPU:
 		return levels[8]
 	}
-	return levels[1+milli*7/wholeGPU]
+	return levels[1+milli*7/gpushare.WholeGPU]
 }
 
 // Sizes of the image in pixels.
@@ -104,31 +105,31 @@ var (
 )
 
 // RenderRGB implements [envs.Renderer]: a heat map, one row for each node with a cell each for
-// its CPU, its memory and its GPUs; the darker, the more is in use. The first cell tells whether
+// its CPU, its memory and its GPUs; the darker, the more is in use. The first cell shows whether
 // the pod fits.
 func (t *Task) RenderRGB(*cluster.State) *image.RGBA {
-	b := &t.board
+	b := &t.inventory
 	const cells = 3 + maxNodeGPUs
 	n := t.src.size()
 	columns := (n + imageHeight - 1) / imageHeight
 	img := image.NewRGBA(image.Rect(0, 0, 2*imageMargin+columns*(cells+colourRight)*cellSize, 2*imageMargin+min(n, imageHeight)*cellSize))
 	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
-	for i := range b.nodes {
+	for i := range b.Nodes {
 		x, y := imageMargin+i/imageHeight*(cells+colourRight)*cellSize, imageMargin+i%imageHeight*cellSize
 		cell := func(k int, c color.Color) {
 			r := image.Rect(x+k*cellSize, y, x+(k+1)*cellSize-1, y+cellSize-1)
 			draw.Draw(img, r, image.NewUniform(c), image.Point{}, draw.Src)
 		}
-		node := &b.nodes[i]
+		node := &b.Nodes[i]
 		fits := colourNone
-		if t.current >= 0 && b.fits(t.class(t.current), int32(i)) {
+		if t.current >= 0 && b.Fits(t.class(t.current), int32(i)) {
 			fits = colourFits
 		}
 		cell(0, fits)
-		cell(1, heat(1-part(node.cpu, node.allCPU)))
-		cell(2, heat(1-part(node.mem, node.allMem)))
-		for k, f := range b.devicesOf(int32(i)) {
-			cell(3+k, heat(1-float32(f)/wholeGPU))
+		cell(1, heat(1-part(node.CPU, node.AllCPU)))
+		cell(2, heat(1-part(node.Memory, node.AllMemory)))
+		for k, f := range b.DevicesOf(int32(i)) {
+			cell(3+k, heat(1-float32(f)/gpushare.WholeGPU))
 		}
 	}
 	return img

@@ -24,16 +24,16 @@ type measures struct{ alloc, frag, shortage, waiting float64 }
 
 // percent is of the cluster's GPUs.
 func (t *Task) percent(milliGPU float64) float64 {
-	return 100 * milliGPU / float64(t.board.size.milliGPU)
+	return 100 * milliGPU / float64(t.inventory.Size.MilliGPU)
 }
 
 func (t *Task) measure() measures {
-	m := measures{alloc: t.percent(float64(t.board.used.milliGPU)), waiting: t.waiting}
+	m := measures{alloc: t.percent(float64(t.inventory.Used.MilliGPU)), waiting: t.waiting}
 	if t.weights.frag != 0 {
-		m.frag = t.percent(t.board.frag.amount(t.board.wasted))
+		m.frag = t.percent(t.inventory.Frag.Amount(t.inventory.Wasted))
 	}
 	if t.weights.scarcity != 0 {
-		m.shortage = t.percent(t.in.outlook.reserve.shortage(&t.board))
+		m.shortage = t.percent(t.in.outlook.reserve.Shortage(&t.inventory))
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // TestRun: heuristics played decision by decision in the environment report what Reproduce
@@ -18,7 +19,7 @@ func TestRun(t *testing.T) {
 		lines += fmt.Sprintf("p%04d,%d,%d,%d,%d,%s\n", i, s.MilliCPU, s.MemoryMiB, s.GPUs, s.MilliGPU, s.Models)
 	}
 	pods := write(t, "pods.csv", lines)
-	list, err := ReadPods(pods)
+	list, err := gpushare.ReadPods(pods)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,11 +29,11 @@ func TestRun(t *testing.T) {
 	}
 	nodeFile := write(t, "nodes.csv", lines)
 	for _, policy := range []string{"FGD", "BestFit", "ScarcityFGD", "WeightedFGD"} {
-		want, err := Reproduce(nodes, list, policy, 45, DefaultRatio)
+		want, err := gpushare.Reproduce(nodes, list, policy, 45, gpushare.DefaultRatio)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, task := open(t, map[string]any{"nodes": nodeFile, "pods": []string{pods}, "reference_seed": 45, "load_end": DefaultRatio})
+		v, task := open(t, map[string]any{"nodes": nodeFile, "pods": []string{pods}, "reference_seed": 45, "load_end": gpushare.DefaultRatio})
 		envstest.Play(t, v, envstest.Rule(t, v, policy), 0)
 		got := task.Run()
 		got.Policy, got.Seed = want.Policy, want.Seed

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -21,12 +22,12 @@ type Task struct {
 	weights rewardWeights
 	seed    uint64 // of the episode
 	in      instance
-	nodes   []Node
+	nodes   []gpushare.Node
 
-	board board
-	table placements
-	curve *curve
-	watch views // what observations show of nodes
+	inventory gpushare.Inventory
+	table     placements
+	curve     *gpushare.Curve
+	watch     views // what observations show of nodes
 
 	next    int     // arrival that comes next
 	current int32   // pod to place; -1 at the end
@@ -60,8 +61,8 @@ var (
 
 func newTask(src *source) *Task {
 	t := &Task{src: src, opts: &src.opts, weights: src.opts.weights(), current: -1, podMetas: map[string]int32{}}
-	t.table = placements{b: &t.board, devices: deviceRule(src.opts.Devices)}
-	t.blocked = make([]int, len(src.cat.classes))
+	t.table = placements{b: &t.inventory, devices: deviceRule(src.opts.Devices)}
+	t.blocked = make([]int, len(src.cat.Classes))
 	t.metas = make([]int32, len(src.nodes))
 	for i := range t.metas {
 		t.metas[i] = -1
@@ -91,7 +92,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 }
 
 // class returns the class of a pod.
-func (t *Task) class(pod int32) *class { return &t.src.cat.classes[t.in.arrivals[pod].class] }
+func (t *Task) class(pod int32) *gpushare.Class { return &t.src.cat.Classes[t.in.arrivals[pod].class] }
 
 // arrive adds the next pod to the cluster.
 func (t *Task) arrive(s *cluster.State) int32 {
@@ -101,12 +102,12 @@ func (t *Task) arrive(s *cluster.State) int32 {
 	t.arrived += c.TotalMilliGPU()
 	meta, ok := t.podMetas[c.Models]
 	if !ok {
-		meta = s.Intern(cluster.Meta{Name: "pod", GPUModels: splitModels(c.Models)})
+		meta = s.Intern(cluster.Meta{Name: "pod", GPUModels: gpushare.SplitModels(c.Models)})
 		t.podMetas[c.Models] = meta
 	}
 	t.ops = append(t.ops, cluster.Op{
 		Kind: cluster.AddPod, Pod: pod, Meta: meta, GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU, Duration: a.duration,
-		Resources: cluster.Resources{MilliCPU: c.MilliCPU, MemoryBytes: c.MemoryMiB * bytesMiB},
+		Resources: cluster.Resources{MilliCPU: c.MilliCPU, MemoryBytes: c.MemoryMiB * gpushare.BytesMiB},
 	})
 	return pod
 }
@@ -114,7 +115,7 @@ func (t *Task) arrive(s *cluster.State) int32 {
 // bind places a pod.
 func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
 	a := &t.in.arrivals[pod]
-	t.board.place(t.class(pod), node, devices)
+	t.inventory.Place(t.class(pod), node, devices)
 	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
 	t.placedPods++
 	wait := (s.Now - a.at).Seconds()
@@ -133,7 +134,7 @@ func (t *Task) fail(pod int32) {
 }
 
 // note enters the present allocation into the curve.
-func (t *Task) note() { t.curve.add(t.arrived, &t.board) }
+func (t *Task) note() { t.curve.Add(t.arrived, &t.inventory) }
 
 // Plan sets the devices that the pod takes if the next action is node, in place of those of
 // option devices. It is for baselines that choose devices of their own.
@@ -151,7 +152,7 @@ func (t *Task) TakePlan() (leave func()) {
 
 // Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
 // node puts it off. A pod that does not fit its node is given up in time-free dynamics and
-// goes on waiting in timed ones.
+// continues to wait in timed ones.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	if t.current < 0 {
 		return envs.Outcome{}, fmt.Errorf("the episode has ended: no pod is left")
@@ -162,7 +163,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	switch {
 	case int(node) == len(t.nodes) && t.mayDefer():
 		t.putOff(pod)
-	case int(node) < len(t.nodes) && t.board.fits(t.class(pod), node):
+	case int(node) < len(t.nodes) && t.inventory.Fits(t.class(pod), node):
 		devices := t.table.row(t.class(pod))[node].devices
 		if t.planned == node {
 			devices = t.devices
@@ -188,8 +189,8 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 
 // possible reports whether a pod fits some node. It remembers the classes that do not until a
 // pod departs.
-func (t *Task) possible(c *class) bool {
-	if t.blocked[c.id] == t.freed+1 {
+func (t *Task) possible(c *gpushare.Class) bool {
+	if t.blocked[c.ID] == t.freed+1 {
 		return false
 	}
 	row := t.table.row(c)
@@ -198,7 +199,7 @@ func (t *Task) possible(c *class) bool {
 			return true
 		}
 	}
-	t.blocked[c.id] = t.freed + 1
+	t.blocked[c.ID] = t.freed + 1
 	return false
 }
 

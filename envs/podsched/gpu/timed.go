@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// advanceTime goes to the next moment at which a waiting pod fits some node.
+// advanceTime advances the clock until a waiting pod fits some node.
 func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 	for {
 		for ; t.pos < len(t.queue); t.pos++ {
@@ -51,7 +52,7 @@ func (t *Task) nextEvent() (at time.Duration, ok bool) {
 func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) error {
 	d := at - c.State().Now
 	t.waiting += float64(len(t.queue)) * d.Seconds()
-	t.busy += float64(t.board.used.milliGPU) / float64(t.board.size.milliGPU) * d.Seconds()
+	t.busy += float64(t.inventory.Used.MilliGPU) / float64(t.inventory.Size.MilliGPU) * d.Seconds()
 	if err := c.Advance(ctx, d); err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 		if p := s.Pods[e.pod].Phase; p != cluster.Succeeded {
 			return fmt.Errorf("pod %s is %v at %v, want Succeeded", s.PodName(e.pod), p, at)
 		}
-		t.board.remove(t.class(e.pod), e.node, e.devices)
+		t.inventory.Remove(t.class(e.pod), e.node, e.devices)
 		t.freed++
 	}
 	for t.next < len(t.in.arrivals) && t.in.arrivals[t.next].at <= at {
@@ -77,9 +78,9 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 }
 
 // hopeful reports whether a pod would fit some node of the empty cluster.
-func (t *Task) hopeful(c *class) bool {
-	for i := range t.board.nodes {
-		if t.board.couldFit(c, int32(i)) {
+func (t *Task) hopeful(c *gpushare.Class) bool {
+	for i := range t.inventory.Nodes {
+		if t.inventory.CouldFit(c, int32(i)) {
 			return true
 		}
 	}

@@ -8,28 +8,29 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // checkWorld compares the arrays of the task with the cluster's state, which is the truth.
 func checkWorld(t *testing.T, task *Task, s *cluster.State) {
 	t.Helper()
-	b := &task.board
+	b := &task.inventory
 	var wasted int64
 	for i := range s.Nodes {
-		n, bn := &s.Nodes[i], &b.nodes[i]
+		n, bn := &s.Nodes[i], &b.Nodes[i]
 		free := s.Free(int32(i))
-		if bn.cpu != free.MilliCPU || bn.mem*bytesMiB != free.MemoryBytes || bn.pods != n.NumPods {
-			t.Fatalf("node %d has %d milli-CPU, %d MiB free and %d pods in the arrays, %v and %d in the cluster", i, bn.cpu, bn.mem, bn.pods, free, n.NumPods)
+		if bn.CPU != free.MilliCPU || bn.Memory*gpushare.BytesMiB != free.MemoryBytes || bn.Pods != n.NumPods {
+			t.Fatalf("node %d has %d milli-CPU, %d MiB free and %d pods in the arrays, %v and %d in the cluster", i, bn.CPU, bn.Memory, bn.Pods, free, n.NumPods)
 		}
 		for d, dev := range s.NodeDevices(int32(i)) {
-			if f := b.devicesOf(int32(i))[d]; f != dev.Free {
+			if f := b.DevicesOf(int32(i))[d]; f != dev.Free {
 				t.Fatalf("device %d of node %d has %d free in the arrays, %d in the cluster", d, i, f, dev.Free)
 			}
 		}
-		wasted += b.frag.of(bn.cpu, bn.model, b.sortedOf(int32(i)))
+		wasted += b.Frag.Of(bn.CPU, bn.Model, b.SortedOf(int32(i)))
 	}
-	if wasted != b.wasted {
-		t.Fatalf("n·F is %d, its parts sum to %d", b.wasted, wasted)
+	if wasted != b.Wasted {
+		t.Fatalf("n·F is %d, its parts sum to %d", b.Wasted, wasted)
 	}
 	if task.current < 0 {
 		return
@@ -37,7 +38,7 @@ func checkWorld(t *testing.T, task *Task, s *cluster.State) {
 	mask := make([]bool, len(s.Nodes))
 	s.FitMask(task.current, mask)
 	for i, fits := range mask {
-		if b.fits(task.class(task.current), int32(i)) != fits {
+		if b.Fits(task.class(task.current), int32(i)) != fits {
 			t.Fatalf("pod %d fits node %d: %v in the arrays, %v in the cluster", task.current, i, !fits, fits)
 		}
 	}
@@ -84,33 +85,33 @@ func TestArraysAreTheWorld(t *testing.T) {
 func TestSamePlacements(t *testing.T) {
 	dir := openb(t)
 	nodeFile := filepath.Join(dir, "openb_node_list_gpu_node.csv")
-	nodes, err := ReadNodes(nodeFile)
+	nodes, err := gpushare.ReadNodes(nodeFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, list := range []string{"default", "gpuspec10"} {
 		podFile := filepath.Join(dir, "openb_pod_list_"+list+".csv")
-		pods, err := ReadPods(podFile)
+		pods, err := gpushare.ReadPods(podFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range policies {
-			if p.name == "Random" || testing.Short() && p.name != "FGD" {
+		for _, p := range gpushare.Policies {
+			if p.Name == "Random" || testing.Short() && p.Name != "FGD" {
 				continue // the two draw from different generators
 			}
-			t.Run(list+" "+p.name, func(t *testing.T) {
+			t.Run(list+" "+p.Name, func(t *testing.T) {
 				v, _ := open(t, map[string]any{"nodes": nodeFile, "pods": []string{podFile}, "reference_seed": 43})
-				envstest.Play(t, v, envstest.Rule(t, v, p.name), 0)
-				sim, err := newReplay(ReferenceWorkload(nodes, pods, 43, DefaultRatio), p.name)
+				envstest.Play(t, v, envstest.Rule(t, v, p.Name), 0)
+				sim, err := gpushare.NewReplay(gpushare.ReferenceWorkload(nodes, pods, 43, gpushare.DefaultRatio), p.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
 				s := v.Env(0).State()
-				if len(s.Pods) != len(sim.classes) {
-					t.Fatalf("%d pods in the environment, want %d", len(s.Pods), len(sim.classes))
+				if len(s.Pods) != len(sim.Classes) {
+					t.Fatalf("%d pods in the environment, want %d", len(s.Pods), len(sim.Classes))
 				}
 				for i := range s.Pods {
-					node, devices := sim.next()
+					node, devices := sim.Next()
 					if q := &s.Pods[i]; q.Node != node || q.Devices != devices || (q.Phase == cluster.Running) != (node >= 0) {
 						t.Fatalf("pod %d is %v on node %d, devices %b in the environment; node %d, devices %b in the simulation",
 							i, q.Phase, q.Node, q.Devices, node, devices)

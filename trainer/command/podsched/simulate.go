@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 	"github.com/kubernasium/kubernasium/kwok/scheduler"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -30,7 +30,7 @@ type simulateFlags struct {
 	seed             int64
 	model, scorer    string
 	scorerTimeout    time.Duration
-	deschedule       gpu.DescheduleOptions
+	deschedule       gpushare.DescheduleOptions
 	snapshots        []string
 	moments          []snapshotMoment
 	objects          *kubeyaml.Objects
@@ -51,8 +51,8 @@ read, too: its cluster and applications, the order and the tuning of the workloa
 snapshots of pods. Who chooses nodes is one of
 
   -s        a KubeSchedulerConfiguration, which enables score plugins with weights: those of
-            kube-scheduler, which are on by default, and the policies ` + strings.Join(gpu.PolicyNames()[:5], ", ") + `,
-            ` + strings.Join(gpu.PolicyNames()[5:], ", ") + ` by their names (KubeResources
+            kube-scheduler, which are on by default, and the policies ` + strings.Join(gpushare.PolicyNames()[:5], ", ") + `,
+            ` + strings.Join(gpushare.PolicyNames()[5:], ", ") + ` by their names (KubeResources
             and KubeDefault are sets of kube-scheduler's own). Simon's configurations are read as they
             are: FGDScore and the like at score, Open-Gpu-Share with its gpuSelMethod at reserve. A
             plugin that is enabled without what it needs is an error.
@@ -96,14 +96,14 @@ moment: after so many decisions, "scheduled" (before any eviction), "evicted", o
 	f.StringVar(&o.model, "model", "", "model file that chooses nodes in place of plugins")
 	f.StringVar(&o.scorer, "scorer", "", "URL of a service that scores nodes in place of plugins")
 	f.DurationVar(&o.scorerTimeout, "scorer-timeout", 5*time.Second, "longest wait for a reply of --scorer")
-	f.StringVar(&o.deschedule.Policy, "deschedule-policy", "", "evict placed pods and place them again: "+strings.Join(gpu.DeschedulePolicies(), ", "))
+	f.StringVar(&o.deschedule.Policy, "deschedule-policy", "", "evict placed pods and place them again: "+strings.Join(gpushare.DeschedulePolicies(), ", "))
 	f.Float64Var(&o.deschedule.Ratio, "deschedule-ratio", 0.1, "part of the placed pods that is evicted at most, 0 to 1")
 	f.StringArrayVar(&o.snapshots, "snapshot", nil, "[MOMENT=]FILE: write the cluster at that moment, by default the end (repeat)")
 	return cmd
 }
 
 // run reads, simulates and writes snapshots.
-func (o *simulateFlags) run(cmd *cobra.Command) (*gpu.Report, error) {
+func (o *simulateFlags) run(cmd *cobra.Command) (*gpushare.Report, error) {
 	if o.workload == "" || o.config == "" && o.model == "" && o.scorer == "" {
 		return nil, errors.New("-f and -s are needed: the cluster's Nodes and Pods, and a KubeSchedulerConfiguration; or --model or --scorer in place of -s")
 	}
@@ -111,7 +111,7 @@ func (o *simulateFlags) run(cmd *cobra.Command) (*gpu.Report, error) {
 		return nil, errors.New("want one of -s, --model and --scorer")
 	}
 	if o.deschedule.Policy == "" && cmd.Flags().Changed("deschedule-ratio") {
-		return nil, fmt.Errorf("--deschedule-ratio needs --deschedule-policy: one of %s", strings.Join(gpu.DeschedulePolicies(), ", "))
+		return nil, fmt.Errorf("--deschedule-ratio needs --deschedule-policy: one of %s", strings.Join(gpushare.DeschedulePolicies(), ", "))
 	}
 	var err error
 	if o.moments, err = o.parseSnapshots(); err != nil {
@@ -129,7 +129,7 @@ func (o *simulateFlags) run(cmd *cobra.Command) (*gpu.Report, error) {
 	if o.w, err = o.objects.Workload(); err != nil {
 		return nil, err
 	}
-	profiles := make([]gpu.Profile, len(o.w.Schedulers))
+	profiles := make([]gpushare.Profile, len(o.w.Schedulers))
 	for i := range profiles {
 		profiles[i].Devices = "BestFit" // the decider chooses nodes
 	}
@@ -142,7 +142,7 @@ func (o *simulateFlags) run(cmd *cobra.Command) (*gpu.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := o.simulate(cmd.Context(), profiles, gpu.SimulationOptions{Seed: o.seed, Decider: decider, Types: o.w.Types})
+	report, err := o.simulate(cmd.Context(), profiles, gpushare.SimulationOptions{Seed: o.seed, Decider: decider, Types: o.w.Types})
 	return report, errors.Join(err, closer())
 }
 
@@ -181,7 +181,7 @@ func (o *simulateFlags) read(cmd *cobra.Command) error {
 }
 
 // decider returns the model or the scorer, nil without either, and what closes it.
-func (o *simulateFlags) decider() (gpu.Decider, func() error, error) {
+func (o *simulateFlags) decider() (gpushare.Decider, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.model != "":
@@ -202,8 +202,8 @@ func (o *simulateFlags) decider() (gpu.Decider, func() error, error) {
 }
 
 // simulate plays the simulation.
-func (o *simulateFlags) simulate(ctx context.Context, profiles []gpu.Profile, options gpu.SimulationOptions) (*gpu.Report, error) {
-	s, err := gpu.NewSimulation(o.w.Nodes, o.w.Pods, profiles, options)
+func (o *simulateFlags) simulate(ctx context.Context, profiles []gpushare.Profile, options gpushare.SimulationOptions) (*gpushare.Report, error) {
+	s, err := gpushare.NewSimulation(o.w.Nodes, o.w.Pods, profiles, options)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func (o *simulateFlags) parseSnapshots() ([]snapshotMoment, error) {
 }
 
 // snapshot writes the files that are due at a moment.
-func (o *simulateFlags) snapshot(s *gpu.Simulation, now snapshotMoment) error {
+func (o *simulateFlags) snapshot(s *gpushare.Simulation, now snapshotMoment) error {
 	for _, m := range o.moments {
 		if m.name != now.name || m.decisions != now.decisions {
 			continue
@@ -285,7 +285,7 @@ func (o *simulateFlags) snapshot(s *gpu.Simulation, now snapshotMoment) error {
 	return nil
 }
 
-func printSimulation(cmd *cobra.Command, r *gpu.Report) error {
+func printSimulation(cmd *cobra.Command, r *gpushare.Report) error {
 	t := tracking.NewTable("pod", "node", "devices")
 	for _, p := range r.Placements {
 		t.Append(p.Pod, p.Node, strings.Trim(fmt.Sprint(p.Devices), "[]"))
@@ -323,7 +323,7 @@ func percent(a, b int64) float64 {
 }
 
 // printDescheduling prints what was evicted, and the cluster before and after.
-func printDescheduling(w io.Writer, d *gpu.Descheduling) error {
+func printDescheduling(w io.Writer, d *gpushare.Descheduling) error {
 	fmt.Fprintln(w)
 	t := tracking.NewTable("evicted pod", "from", "to")
 	for _, m := range d.Moves {
@@ -336,7 +336,7 @@ func printDescheduling(w io.Writer, d *gpu.Descheduling) error {
 	t = tracking.NewTable("moment", ">pods", ">used nodes", ">GPU allocated", ">milli-GPU free", ">of it fragmented", ">in percent")
 	for _, one := range []struct {
 		moment string
-		u      gpu.Usage
+		u      gpushare.Usage
 	}{{"before " + d.Policy, d.Before}, {"evicted", d.Evicted}, {"placed again", d.After}, {fmt.Sprintf("and %d retried", d.Retried), d.End}} {
 		free := one.u.AllMilliGPU - one.u.MilliGPU
 		part := 0.0

@@ -14,14 +14,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
 // simulateReport runs `podsched simulate` and returns its report.
-func simulateReport(t *testing.T, args ...string) *gpu.Report {
+func simulateReport(t *testing.T, args ...string) *gpushare.Report {
 	t.Helper()
-	var r gpu.Report
+	var r gpushare.Report
 	if err := json.Unmarshal([]byte(mustExecute(t, append([]string{"podsched", "simulate", "--json"}, args...)...)), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestSimulateDeschedule(t *testing.T) {
 	args := []string{"-f", file, "-s", config, "--deschedule-policy", "fragMultiPod", "--deschedule-ratio", "0.5",
 		"--snapshot", "scheduled=" + before, "--snapshot", "evicted=" + between, "--snapshot", after}
 	d := simulateReport(t, args...).Descheduling
-	moves := []gpu.Move{{Pod: "default/l1", From: "a", To: "b"}, {Pod: "default/l2", From: "a", To: "b"}}
+	moves := []gpushare.Move{{Pod: "default/l1", From: "a", To: "b"}, {Pod: "default/l2", From: "a", To: "b"}}
 	if diff := cmp.Diff(moves, d.Moves); diff != "" || d.Before.FragMilliGPU != 400 || d.Evicted.Pods != 2 || d.After.FragMilliGPU != 0 || d.Before.UsedNodes != 2 || d.After.UsedNodes != 1 {
 		t.Errorf("moves (-want +got):\n%s\n%+v", diff, d)
 	}
@@ -149,7 +149,7 @@ func TestSimulateSnapshot(t *testing.T) {
 		t.Errorf("%d pods have a node after two decisions, want 2", n)
 	}
 	again := simulateReport(t, "-f", file, "-s", config)
-	byPod := func(a, b gpu.Placement) int { return strings.Compare(a.Pod, b.Pod) }
+	byPod := func(a, b gpushare.Placement) int { return strings.Compare(a.Pod, b.Pod) }
 	slices.SortFunc(whole.Placements, byPod)
 	slices.SortFunc(again.Placements, byPod)
 	if d := cmp.Diff(whole, again); d != "" {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -79,7 +79,7 @@ pooled, and the difference to FGD has its interval over the models.`,
 				}
 			}
 			if !cmd.Flags().Changed("policy") {
-				c.policies = gpu.PolicyNames()
+				c.policies = gpushare.PolicyNames()
 			}
 			rows, err := reproduceAll(cmd.Context(), c)
 			if len(rows) == 0 || err != nil && !errors.Is(err, cli.ErrInterrupted) {
@@ -91,9 +91,9 @@ pooled, and the difference to FGD has its interval over the models.`,
 	f := cmd.Flags()
 	f.StringVar(&nodes, "nodes", "", "node list")
 	f.StringVar(&pods, "pods", "", "pod list")
-	f.StringArrayVar(&c.policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpu.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
+	f.StringArrayVar(&c.policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpushare.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
 	f.Int64Var(&seed, "seed", firstFGDSeed, "random seed of the workload")
-	f.Float64Var(&c.ratio, "ratio", gpu.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
+	f.Float64Var(&c.ratio, "ratio", gpushare.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
 	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
 	f.StringVar(&c.data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
 	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
@@ -123,12 +123,12 @@ func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, see
 	if len(c.models) > 1 || len(c.policies) > 1 || len(c.models) == 1 && cmd.Flags().Changed("policy") {
 		return errors.New("one --policy or one --model plays a single run")
 	}
-	var run *gpu.Run
+	var run *gpushare.Run
 	var err error
 	if len(c.models) == 1 {
 		run, err = reproduceModel(cmd.Context(), c.models[0], nodeFile, podFile, seed, c.ratio)
 	} else {
-		run, err = cli.Computed(cmd.Context(), func() (*gpu.Run, error) {
+		run, err = cli.Computed(cmd.Context(), func() (*gpushare.Run, error) {
 			return reproduceHeuristic(nodeFile, podFile, c.policies[0], seed, c.ratio)
 		})
 	}
@@ -150,16 +150,16 @@ func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, see
 	return err
 }
 
-func reproduceHeuristic(nodeFile, podFile, policy string, seed int64, ratio float64) (*gpu.Run, error) {
-	nodes, err := gpu.ReadNodes(nodeFile)
+func reproduceHeuristic(nodeFile, podFile, policy string, seed int64, ratio float64) (*gpushare.Run, error) {
+	nodes, err := gpushare.ReadNodes(nodeFile)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := gpu.ReadPods(podFile)
+	pods, err := gpushare.ReadPods(podFile)
 	if err != nil {
 		return nil, err
 	}
-	return gpu.Reproduce(nodes, pods, policy, seed, ratio)
+	return gpushare.Reproduce(nodes, pods, policy, seed, ratio)
 }
 
 // fgdConfig are the arguments of reproduce fgd --all.
@@ -174,12 +174,12 @@ type fgdConfig struct {
 
 // fgdRow is one list and policy of the table.
 type fgdRow struct {
-	List   string    `json:"list"`
-	Policy string    `json:"policy"`
-	Mean   float64   `json:"mean"` // over seeds, of the allocation at the percent arrived asked for
-	SD     float64   `json:"sd"`   // sample standard deviation
-	Failed float64   `json:"failed"`
-	Runs   []gpu.Run `json:"runs"` // by workload; of several models one after the other
+	List   string         `json:"list"`
+	Policy string         `json:"policy"`
+	Mean   float64        `json:"mean"` // over seeds, of the allocation at the percent arrived asked for
+	SD     float64        `json:"sd"`   // sample standard deviation
+	Failed float64        `json:"failed"`
+	Runs   []gpushare.Run `json:"runs"` // by workload; of several models one after the other
 
 	models int // 0 for a heuristic
 }
@@ -206,7 +206,7 @@ func (c *fgdConfig) modelsRow(list string, workloads int) (*fgdRow, error) {
 	if len(c.models) == 0 {
 		return nil, nil
 	}
-	row := &fgdRow{List: list, models: len(c.models), Runs: make([]gpu.Run, len(c.models)*workloads)}
+	row := &fgdRow{List: list, models: len(c.models), Runs: make([]gpushare.Run, len(c.models)*workloads)}
 	for _, path := range c.models {
 		f, err := models.ReadFile(path)
 		if err != nil {
@@ -226,7 +226,7 @@ func (c *fgdConfig) modelsRow(list string, workloads int) (*fgdRow, error) {
 // were played to the end, with an error that wraps cli.ErrInterrupted.
 func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
 	nodeFile := filepath.Join(c.data, fgdNodes)
-	nodes, err := gpu.ReadNodes(nodeFile)
+	nodes, err := gpushare.ReadNodes(nodeFile)
 	if err != nil {
 		return nil, err
 	}
@@ -234,9 +234,9 @@ func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods := make([][]gpu.Pod, len(lists))
+	pods := make([][]gpushare.Pod, len(lists))
 	for i, list := range lists {
-		if pods[i], err = gpu.ReadPods(list); err != nil {
+		if pods[i], err = gpushare.ReadPods(list); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +254,7 @@ func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
 }
 
 // playList plays one list with every policy and the models.
-func (c *fgdConfig) playList(ctx context.Context, nodes []gpu.Node, pods []gpu.Pod, nodeFile, list string) ([]fgdRow, error) {
+func (c *fgdConfig) playList(ctx context.Context, nodes []gpushare.Node, pods []gpushare.Pod, nodeFile, list string) ([]fgdRow, error) {
 	const workloads = lastFGDSeed - firstFGDSeed + 1
 	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
 	learned, err := c.modelsRow(name, workloads)
@@ -263,7 +263,7 @@ func (c *fgdConfig) playList(ctx context.Context, nodes []gpu.Node, pods []gpu.P
 	}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	fill := func(runs []gpu.Run, play func(seed int64) (*gpu.Run, error)) {
+	fill := func(runs []gpushare.Run, play func(seed int64) (*gpushare.Run, error)) {
 		for i := range runs {
 			group.Go(func() error {
 				if err := ctx.Err(); err != nil {
@@ -279,13 +279,13 @@ func (c *fgdConfig) playList(ctx context.Context, nodes []gpu.Node, pods []gpu.P
 	}
 	var rows []fgdRow
 	for _, policy := range c.policies {
-		row := fgdRow{List: name, Policy: policy, Runs: make([]gpu.Run, workloads)}
-		fill(row.Runs, func(seed int64) (*gpu.Run, error) { return gpu.Reproduce(nodes, pods, policy, seed, c.ratio) })
+		row := fgdRow{List: name, Policy: policy, Runs: make([]gpushare.Run, workloads)}
+		fill(row.Runs, func(seed int64) (*gpushare.Run, error) { return gpushare.Reproduce(nodes, pods, policy, seed, c.ratio) })
 		rows = append(rows, row)
 	}
 	if learned != nil {
 		for i, path := range c.models {
-			fill(learned.Runs[i*workloads:(i+1)*workloads], func(seed int64) (*gpu.Run, error) {
+			fill(learned.Runs[i*workloads:(i+1)*workloads], func(seed int64) (*gpushare.Run, error) {
 				return reproduceModel(ctx, path, nodeFile, list, seed, c.ratio)
 			})
 		}

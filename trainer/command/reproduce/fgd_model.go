@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -19,7 +20,7 @@ const gpuEnv = "k8s/GPUPodScheduling-v0"
 
 // reproduceModel plays the model at path on the reference's workload of a random seed, with the
 // options of its training that a workload leaves open.
-func reproduceModel(ctx context.Context, path, nodeFile, podFile string, seed int64, ratio float64) (*gpu.Run, error) {
+func reproduceModel(ctx context.Context, path, nodeFile, podFile string, seed int64, ratio float64) (*gpushare.Run, error) {
 	if ratio == 0 {
 		return nil, errors.New("--model plays lists tuned to a --ratio above 0")
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // smallTrace writes 12 nodes and a list of 40 pods as the trace has them, and returns the folder.
@@ -42,8 +42,8 @@ func TestReproduceModels(t *testing.T) {
 	}
 	list := filepath.Join(dir, "openb_pod_list_small.csv")
 	one := []string{"reproduce", "fgd", "--nodes", filepath.Join(dir, fgdNodes), "--pods", list, "--seed", "42", "--json"}
-	var fgd, model gpu.Run
-	for run, args := range map[*gpu.Run][]string{&fgd: one, &model: append(one, "--model", found[0])} {
+	var fgd, model gpushare.Run
+	for run, args := range map[*gpushare.Run][]string{&fgd: one, &model: append(one, "--model", found[0])} {
 		if err := json.Unmarshal([]byte(mustExecute(t, args...)), run); err != nil {
 			t.Fatal(err)
 		}
@@ -77,9 +77,9 @@ func TestReproduceModels(t *testing.T) {
 
 // TestAllocDifferences: two models on two workloads, where the heuristic allocates 10 and 20.
 func TestAllocDifferences(t *testing.T) {
-	run := func(alloc float64) gpu.Run { return gpu.Run{Alloc: []float64{alloc}} }
-	base := &fgdRow{Runs: []gpu.Run{run(10), run(20)}}
-	two := &fgdRow{models: 2, Runs: []gpu.Run{run(11), run(23), run(8), run(24)}}
+	run := func(alloc float64) gpushare.Run { return gpushare.Run{Alloc: []float64{alloc}} }
+	base := &fgdRow{Runs: []gpushare.Run{run(10), run(20)}}
+	two := &fgdRow{models: 2, Runs: []gpushare.Run{run(11), run(23), run(8), run(24)}}
 	if got := allocDifferences(two, base, 0); len(got) != 2 || got[0] != 2 || got[1] != 1 {
 		t.Errorf("%v, want the means of 1 and 3, and of -2 and 4", got)
 	}

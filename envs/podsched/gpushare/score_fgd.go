@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"math"
@@ -9,23 +9,23 @@ import (
 
 // fgd is fragmentation gradient descent: the placement that adds the least fragmentation. A pod
 // that shares a device tries each; of equal scores the first device is taken.
-func fgd(b *board, c *class, i int32) (score int64, devices uint64) {
-	score, devices, _ = b.descend(c, i)
+func fgd(b *Inventory, c *Class, i int32) (score int64, devices uint64) {
+	score, devices, _ = b.Descend(c, i)
 	return score, devices
 }
 
-// descend returns FGD's score of node i with its devices, and what n·F would be after.
-func (b *board) descend(c *class, i int32) (score int64, devices uint64, after int64) {
-	n := &b.nodes[i]
-	cpu := n.cpu - c.MilliCPU
-	sorted := b.sortedOf(i)
+// Descend returns FGD's score of node i with its devices, and what n·F would be after.
+func (b *Inventory) Descend(c *Class, i int32) (score int64, devices uint64, after int64) {
+	n := &b.Nodes[i]
+	cpu := n.CPU - c.MilliCPU
+	sorted := b.SortedOf(i)
 	if c.GPUs == 0 {
-		after = b.frag.of(cpu, n.model, sorted)
+		after = b.Frag.Of(cpu, n.Model, sorted)
 		return b.descent(i, after, cpu, sorted), 0, after
 	}
 	var buffer [cluster.MaxDevices]int32
-	free := buffer[:n.devices]
-	if !c.sharing() {
+	free := buffer[:n.Devices]
+	if !c.Sharing() {
 		copy(free, sorted)
 		k := int32(len(free)) // whole devices: the first of those in descending order
 		for k > 0 && free[k-1] < c.MilliGPU {
@@ -35,17 +35,17 @@ func (b *board) descend(c *class, i int32) (score int64, devices uint64, after i
 			free[j] -= c.MilliGPU
 		}
 		sortDown(free)
-		after = b.frag.of(cpu, n.model, free)
-		return b.descent(i, after, cpu, free), firstFit(b.devicesOf(i), c), after
+		after = b.Frag.Of(cpu, n.Model, free)
+		return b.descent(i, after, cpu, free), FirstFit(b.DevicesOf(i), c), after
 	}
 	score = noFit
-	devs := b.devicesOf(i)
+	devs := b.DevicesOf(i)
 	for d, f := range devs {
 		if f < c.MilliGPU || seen(devs[:d], f) {
 			continue
 		}
 		replace(free, sorted, f, f-c.MilliGPU)
-		a := b.frag.of(cpu, n.model, free)
+		a := b.Frag.Of(cpu, n.Model, free)
 		if s := b.descent(i, a, cpu, free); s > score {
 			score, devices, after = s, 1<<d, a
 		}
@@ -55,28 +55,28 @@ func (b *board) descend(c *class, i int32) (score int64, devices uint64, after i
 
 // descent returns FGD's score of a placement on node i that leaves cpu and the devices free, and
 // n·F at after.
-func (b *board) descent(i int32, after, cpu int64, free []int32) int64 {
-	n := &b.nodes[i]
-	if after != n.frag {
-		return score(b.frag.amount(n.frag - after))
+func (b *Inventory) descent(i int32, after, cpu int64, free []int32) int64 {
+	n := &b.Nodes[i]
+	if after != n.Frag {
+		return score(b.Frag.Amount(n.Frag - after))
 	}
-	if n.referenceAt != n.version {
-		n.reference, n.referenceAt = b.frag.reference(n.cpu, n.model, b.sortedOf(i)), n.version
+	if n.referenceAt != n.Version {
+		n.reference, n.referenceAt = b.Frag.reference(n.CPU, n.Model, b.SortedOf(i)), n.Version
 	}
-	return score(n.reference - b.frag.reference(cpu, n.model, free))
+	return score(n.reference - b.Frag.reference(cpu, n.Model, free))
 }
 
-// after returns n·F of node i with a pod of class c on the given devices.
-func (b *board) after(c *class, i int32, devices uint64) int64 {
+// After returns n·F of node i with a pod of class c on the given devices.
+func (b *Inventory) After(c *Class, i int32, devices uint64) int64 {
 	var buffer [cluster.MaxDevices]int32
-	n := &b.nodes[i]
-	free := buffer[:n.devices]
-	copy(free, b.devicesOf(i))
+	n := &b.Nodes[i]
+	free := buffer[:n.Devices]
+	copy(free, b.DevicesOf(i))
 	for d := devices; d != 0; d &= d - 1 {
 		free[lowest(d)] -= c.MilliGPU
 	}
 	sortDown(free)
-	return b.frag.of(n.cpu-c.MilliCPU, n.model, free)
+	return b.Frag.Of(n.CPU-c.MilliCPU, n.Model, free)
 }
 
 // lowest returns the index of the lowest bit.
@@ -106,8 +106,9 @@ func replace(dst, src []int32, from, to int32) {
 	copy(dst[k+1:], src[k+1:])
 }
 
-// score returns FGD's score of a change of the fragmentation by so many thousandths of a GPU:
+// score returns FGD's score of a placement that takes less thousandths of a GPU off fragmentation:
 // 100 times the sigmoid of what it takes away, in GPUs, truncated.
-func score(less float64) int64 { return int64(sigmoid(less/wholeGPU) * 100) }
+func score(less float64) int64 { return int64(Sigmoid(less/WholeGPU) * 100) }
 
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+// Sigmoid returns 1/(1+exp(−x)).
+func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

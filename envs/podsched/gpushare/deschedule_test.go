@@ -1,4 +1,4 @@
-package gpu_test
+package gpushare_test
 
 import (
 	"context"
@@ -10,25 +10,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-var fgdProfile = []gpu.Profile{{Plugins: []gpu.ScorePlugin{{Name: "FGD", Weight: 1}}, Devices: "FGD"}}
+var fgdProfile = []gpushare.Profile{{Plugins: []gpushare.ScorePlugin{{Name: "FGD", Weight: 1}}, Devices: "FGD"}}
 
 // twoNodes have 8 cores and two devices each.
-var twoNodes = []gpu.Node{
+var twoNodes = []gpushare.Node{
 	{Name: "a", MilliCPU: 8000, MemoryMiB: 1024, GPUs: 2, Model: "T4"},
 	{Name: "b", MilliCPU: 8000, MemoryMiB: 1024, GPUs: 2, Model: "T4"},
 }
 
 // request returns a pod of 1 core and so many thousandths of each of some GPUs, on the devices of a node, or waiting.
-func request(name string, gpus, milli int32, node int, devices ...int) gpu.Request {
-	return gpu.Request{Name: name, Shape: gpu.Shape{MilliCPU: 1000, GPUs: gpus, MilliGPU: milli}, Node: node, Devices: devices}
+func request(name string, gpus, milli int32, node int, devices ...int) gpushare.Request {
+	return gpushare.Request{Name: name, Shape: gpushare.Shape{MilliCPU: 1000, GPUs: gpus, MilliGPU: milli}, Node: node, Devices: devices}
 }
 
-func simulation(t *testing.T, nodes []gpu.Node, pods []gpu.Request, o gpu.SimulationOptions) *gpu.Simulation {
+func simulation(t *testing.T, nodes []gpushare.Node, pods []gpushare.Request, o gpushare.SimulationOptions) *gpushare.Simulation {
 	t.Helper()
-	s, err := gpu.NewSimulation(nodes, pods, fgdProfile, o)
+	s, err := gpushare.NewSimulation(nodes, pods, fgdProfile, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func simulation(t *testing.T, nodes []gpu.Node, pods []gpu.Request, o gpu.Simula
 }
 
 // summary says what a descheduling did: moves, and fragmentation at each of its moments.
-func summary(d *gpu.Descheduling) []string {
+func summary(d *gpushare.Descheduling) []string {
 	var list []string
 	for _, m := range d.Moves {
 		list = append(list, m.Pod+" "+m.From+" to "+m.To)
@@ -56,26 +56,26 @@ func summary(d *gpu.Descheduling) []string {
 // use 400: F = 400/2 = 200, so that 200 are won, and 200 more without the other. FGD puts an L beside an S: there F stays
 // 0 (score 50), and on a it would rise by 200 (score 45).
 func TestDeschedule(t *testing.T) {
-	shared := []gpu.Request{request("L1", 1, 600, 0, 0), request("L2", 1, 600, 0, 1), request("S1", 1, 400, 1, 0), request("S2", 1, 400, 1, 1)}
+	shared := []gpushare.Request{request("L1", 1, 600, 0, 0), request("L2", 1, 600, 0, 1), request("S1", 1, 400, 1, 0), request("S2", 1, 400, 1, 1)}
 	for _, tc := range []struct {
 		policy string
 		ratio  float64
-		pods   []gpu.Request
+		pods   []gpushare.Request
 		want   []string
 	}{
-		{gpu.FragOnePod, 1, shared, []string{"L1 a to b", "F 400, 200, 200, 200", "used nodes 2, 2"}},
-		{gpu.FragMultiPod, 1, shared, []string{"L1 a to b", "L2 a to b", "F 400, 0, 0, 0", "used nodes 2, 1"}},
-		{gpu.FragMultiPod, 0.25, shared, []string{"L1 a to b", "F 400, 200, 200, 200", "used nodes 2, 2"}},
-		{gpu.FragMultiPod, 0.26, shared, []string{"L1 a to b", "L2 a to b", "F 400, 0, 0, 0", "used nodes 2, 1"}}, // 1.04 pods are 2
-		{gpu.FragMultiPod, 0, shared, []string{"F 400, 400, 400, 400", "used nodes 2, 2"}},
+		{gpushare.FragOnePod, 1, shared, []string{"L1 a to b", "F 400, 200, 200, 200", "used nodes 2, 2"}},
+		{gpushare.FragMultiPod, 1, shared, []string{"L1 a to b", "L2 a to b", "F 400, 0, 0, 0", "used nodes 2, 1"}},
+		{gpushare.FragMultiPod, 0.25, shared, []string{"L1 a to b", "F 400, 200, 200, 200", "used nodes 2, 2"}},
+		{gpushare.FragMultiPod, 0.26, shared, []string{"L1 a to b", "L2 a to b", "F 400, 0, 0, 0", "used nodes 2, 1"}}, // 1.04 pods are 2
+		{gpushare.FragMultiPod, 0, shared, []string{"F 400, 400, 400, 400", "used nodes 2, 2"}},
 		// W wants two whole GPUs, which are nowhere free before: L and S are 2/5 of the pods each, W is 1/5.
 		// F(a) = 2/5·800 + 1/5·800 = 480, F(b) = 1/5·1200 = 240; without L1 F(a) = 2/5·400 + 1/5·1400 = 440, without both 0.
 		// Without S1 F(b) = 1/5·1600 is more. L1 and L2 on b leave nothing free there. Then W fits a.
-		{gpu.FragMultiPod, 1, append(slices.Clone(shared), request("W", 2, 1000, -1)), []string{"L1 a to b", "L2 a to b", "F 720, 240, 0, 0", "used nodes 2, 2"}},
+		{gpushare.FragMultiPod, 1, append(slices.Clone(shared), request("W", 2, 1000, -1)), []string{"L1 a to b", "L2 a to b", "F 720, 240, 0, 0", "used nodes 2, 2"}},
 	} {
 		t.Run(fmt.Sprint(tc.policy, tc.ratio, len(tc.pods)), func(t *testing.T) {
-			s := simulation(t, twoNodes, tc.pods, gpu.SimulationOptions{})
-			d, err := s.Deschedule(context.Background(), gpu.DescheduleOptions{Policy: tc.policy, Ratio: tc.ratio})
+			s := simulation(t, twoNodes, tc.pods, gpushare.SimulationOptions{})
+			d, err := s.Deschedule(context.Background(), gpushare.DescheduleOptions{Policy: tc.policy, Ratio: tc.ratio})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,8 +95,8 @@ func TestDeschedule(t *testing.T) {
 func TestDescheduleCosSim(t *testing.T) {
 	batch := request("batch", 0, 0, 0)
 	batch.MilliCPU = 6000
-	s := simulation(t, twoNodes, []gpu.Request{request("train", 1, 1000, 0, 0), batch}, gpu.SimulationOptions{})
-	d, err := s.Deschedule(context.Background(), gpu.DescheduleOptions{Policy: gpu.CosSim, Ratio: 1})
+	s := simulation(t, twoNodes, []gpushare.Request{request("train", 1, 1000, 0, 0), batch}, gpushare.SimulationOptions{})
+	d, err := s.Deschedule(context.Background(), gpushare.DescheduleOptions{Policy: gpushare.CosSim, Ratio: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,20 +106,20 @@ func TestDescheduleCosSim(t *testing.T) {
 	// A node whose fullest free device has no more than 500 thousandths is left alone.
 	half := request("half", 1, 500, 0, 1)
 	half.MilliCPU = 0
-	s = simulation(t, twoNodes, []gpu.Request{request("train", 1, 1000, 0, 0), batch, half}, gpu.SimulationOptions{})
-	if d, err = s.Deschedule(context.Background(), gpu.DescheduleOptions{Policy: gpu.CosSim, Ratio: 1}); err != nil || len(d.Moves) != 0 {
+	s = simulation(t, twoNodes, []gpushare.Request{request("train", 1, 1000, 0, 0), batch, half}, gpushare.SimulationOptions{})
+	if d, err = s.Deschedule(context.Background(), gpushare.DescheduleOptions{Policy: gpushare.CosSim, Ratio: 1}); err != nil || len(d.Moves) != 0 {
 		t.Errorf("moves %+v, %v; want none", d, err)
 	}
 }
 
 func TestDescheduleErrors(t *testing.T) {
-	s := simulation(t, twoNodes, []gpu.Request{request("p", 1, 1000, -1)}, gpu.SimulationOptions{})
+	s := simulation(t, twoNodes, []gpushare.Request{request("p", 1, 1000, -1)}, gpushare.SimulationOptions{})
 	for _, tc := range []struct {
-		o    gpu.DescheduleOptions
+		o    gpushare.DescheduleOptions
 		want string
 	}{
-		{gpu.DescheduleOptions{Policy: "frag", Ratio: 0.5}, `deschedule policy "frag", want one of cosSim, fragOnePod, fragMultiPod`},
-		{gpu.DescheduleOptions{Policy: gpu.CosSim, Ratio: 1.5}, "deschedule ratio 1.5, want 0 to 1"},
+		{gpushare.DescheduleOptions{Policy: "frag", Ratio: 0.5}, `deschedule policy "frag", want one of cosSim, fragOnePod, fragMultiPod`},
+		{gpushare.DescheduleOptions{Policy: gpushare.CosSim, Ratio: 1.5}, "deschedule ratio 1.5, want 0 to 1"},
 	} {
 		if _, err := s.Deschedule(context.Background(), tc.o); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want an error with %q", err, tc.want)
@@ -127,7 +127,7 @@ func TestDescheduleErrors(t *testing.T) {
 	}
 }
 
-// last chooses the last node that fits, or what it is told to.
+// last chooses the last node that fits, or the node given.
 type last struct {
 	node    int32
 	devices uint64
@@ -135,7 +135,7 @@ type last struct {
 	asked   []int
 }
 
-func (l *last) Decide(_ context.Context, q gpu.Question) (int32, uint64, error) {
+func (l *last) Decide(_ context.Context, q gpushare.Question) (int32, uint64, error) {
 	l.asked = append(l.asked, q.Pod)
 	if l.node != 0 || l.err != nil {
 		return l.node, l.devices, l.err
@@ -143,15 +143,15 @@ func (l *last) Decide(_ context.Context, q gpu.Question) (int32, uint64, error) 
 	return q.Fitting[len(q.Fitting)-1], l.devices, nil
 }
 
-// TestDecider: who decides in place of the plugins is asked about the pods that fit somewhere, and taken at its word.
+// TestDecider: a decider in place of the plugins is asked about the pods that fit somewhere, and obeyed.
 func TestDecider(t *testing.T) {
-	pods := []gpu.Request{request("p", 1, 500, -1), request("big", 2, 1000, 0, 0, 1), request("none", 8, 1000, -1)}
+	pods := []gpushare.Request{request("p", 1, 500, -1), request("big", 2, 1000, 0, 0, 1), request("none", 8, 1000, -1)}
 	l := &last{devices: 1 << 1}
-	s := simulation(t, twoNodes, pods, gpu.SimulationOptions{Decider: l})
-	if phase, node, devices := s.Pod(0); phase != gpu.Placed || node != 1 || !cmp.Equal(devices, []int{1}) {
+	s := simulation(t, twoNodes, pods, gpushare.SimulationOptions{Decider: l})
+	if phase, node, devices := s.Pod(0); phase != gpushare.Placed || node != 1 || !cmp.Equal(devices, []int{1}) {
 		t.Errorf("p is %v on node %d, devices %v; want placed on b, device 1", phase, node, devices)
 	}
-	if phase, _, _ := s.Pod(2); phase != gpu.Failed || !cmp.Equal(l.asked, []int{0}) {
+	if phase, _, _ := s.Pod(2); phase != gpushare.Failed || !cmp.Equal(l.asked, []int{0}) {
 		t.Errorf("none is %v, asked about %v; want failed, asked about 0 alone", phase, l.asked)
 	}
 	wrong := errors.New("no answer")
@@ -162,7 +162,7 @@ func TestDecider(t *testing.T) {
 		{last{err: wrong}, "pod p: no answer"}, {last{node: 7}, "node 7 is chosen, on which it does not fit"},
 		{last{devices: 3}, "devices [0 1] of node b are chosen, want 1 with 500 thousandths free"},
 	} {
-		s, err := gpu.NewSimulation(twoNodes, pods, fgdProfile, gpu.SimulationOptions{Decider: &tc.l})
+		s, err := gpushare.NewSimulation(twoNodes, pods, fgdProfile, gpushare.SimulationOptions{Decider: &tc.l})
 		if err != nil {
 			t.Fatal(err)
 		}

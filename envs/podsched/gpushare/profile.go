@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 // A plugin scores the nodes where a pod fits, from 0 to 100, into scores.
 type plugin interface {
-	scoreNodes(c *class, nodes []int32, scores []int64)
+	scoreNodes(c *Class, nodes []int32, scores []int64)
 }
 
 type weightedPlugin struct {
@@ -22,17 +22,18 @@ type weightedPlugin struct {
 type weighted struct {
 	fitting *scored
 	plugins []weightedPlugin
-	device  func(b *board, c *class, i int32) uint64
+	device  func(b *Inventory, c *Class, i int32) uint64
 	nodes   []int32
 	scores  []int64
 	sums    []int64
 }
 
-func newWeighted(b *board, plugins []weightedPlugin, device func(b *board, c *class, i int32) uint64) *weighted {
+func newWeighted(b *Inventory, plugins []weightedPlugin, device func(b *Inventory, c *Class, i int32) uint64) *weighted {
 	return &weighted{fitting: newScored(b, anyNode), plugins: plugins, device: device}
 }
 
-func (w *weighted) choose(c *class) (node int32, devices uint64) {
+// Choose implements [Placer].
+func (w *weighted) Choose(c *Class) (node int32, devices uint64) {
 	w.nodes = w.nodes[:0]
 	row := w.fitting.row(c)
 	for i := range row {
@@ -57,7 +58,7 @@ func (w *weighted) choose(c *class) (node int32, devices uint64) {
 }
 
 // sum sums the plugins' scores of w.nodes in w.sums.
-func (w *weighted) sum(c *class) {
+func (w *weighted) sum(c *Class) {
 	for len(w.sums) < len(w.nodes) {
 		w.sums, w.scores = append(w.sums, 0), append(w.scores, 0)
 	}
@@ -106,7 +107,7 @@ var KubePlugins = []ScorePlugin{
 }
 
 // placer makes the plugins of a profile.
-func (s *scheduler) placer(p Profile, r *reserve, draw intner) (placer, error) {
+func (s *scheduler) placer(p Profile, r *Reserve, draw Intn) (Placer, error) {
 	device, err := deviceChoice(p.Devices, draw)
 	if err != nil {
 		return nil, err
@@ -119,29 +120,29 @@ func (s *scheduler) placer(p Profile, r *reserve, draw intner) (placer, error) {
 		}
 		plugins = append(plugins, weightedPlugin{one, sp.Weight})
 	}
-	return newWeighted(&s.board, plugins, device), nil
+	return newWeighted(&s.inventory, plugins, device), nil
 }
 
 // deviceChoice returns how the policy of that name chooses devices.
-func deviceChoice(name string, draw intner) (func(b *board, c *class, i int32) uint64, error) {
+func deviceChoice(name string, draw Intn) (func(b *Inventory, c *Class, i int32) uint64, error) {
 	if name == WorstFit {
-		return (*board).loosest, nil
+		return (*Inventory).loosest, nil
 	}
-	p, err := policyByName(name)
+	p, err := PolicyByName(name)
 	if err != nil {
 		return nil, err
 	}
 	if name == "Random" {
-		return func(b *board, c *class, i int32) uint64 { return randomDevice(b, c, i, draw) }, nil
+		return func(b *Inventory, c *Class, i int32) uint64 { return randomDevice(b, c, i, draw) }, nil
 	}
-	return func(b *board, c *class, i int32) uint64 {
+	return func(b *Inventory, c *Class, i int32) uint64 {
 		_, devices := p.score(b, c, i)
 		return devices
 	}, nil
 }
 
-func (s *scheduler) plugin(sp ScorePlugin, r *reserve, draw intner) (plugin, error) {
-	b := &s.board
+func (s *scheduler) plugin(sp ScorePlugin, r *Reserve, draw Intn) (plugin, error) {
+	b := &s.inventory
 	switch sp.Name {
 	case "TaintToleration":
 		return taintToleration{}, nil
@@ -170,9 +171,9 @@ func (s *scheduler) plugin(sp ScorePlugin, r *reserve, draw intner) (plugin, err
 	case "Simon":
 		return stretched{newScored(b, simon)}, nil
 	case "BestFit":
-		return stretched{newScored(b, bestFit)}, nil
+		return stretched{newScored(b, BestFit)}, nil
 	}
-	p, err := policyByName(sp.Name)
+	p, err := PolicyByName(sp.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (s *scheduler) plugin(sp ScorePlugin, r *reserve, draw intner) (plugin, err
 }
 
 // scoreNodes makes a sum of plugins a plugin.
-func (w *weighted) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (w *weighted) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	w.nodes = append(w.nodes[:0], nodes...)
 	if len(nodes) == 0 {
 		return

@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"fmt"
@@ -7,19 +7,19 @@ import (
 
 // scheduler is the cluster of a [Simulation] and the plugins of its profiles.
 type scheduler struct {
-	board   board
-	pods    []Request
-	nodes   []Node
-	cat     *catalogue
-	classes []*class // by pod
-	placers []placer // by profile
+	inventory Inventory
+	pods      []Request
+	nodes     []Node
+	cat       *Catalogue
+	classes   []*Class // by pod
+	placers   []Placer // by profile
 }
 
-// newScheduler takes what is to come to be like types, or like pods if there are none.
+// newScheduler expects pods like types to come, or like pods if there are none.
 func newScheduler(nodes []Node, pods []Request, types []Pod, profiles []Profile, seed int64) (*scheduler, error) {
-	s := &scheduler{pods: pods, nodes: nodes, cat: &catalogue{}}
+	s := &scheduler{pods: pods, nodes: nodes, cat: &Catalogue{}}
 	for i := range nodes {
-		if err := s.cat.models.add(nodes[i].Model); err != nil {
+		if err := s.cat.Models.add(nodes[i].Model); err != nil {
 			return nil, err
 		}
 	}
@@ -32,9 +32,9 @@ func newScheduler(nodes []Node, pods []Request, types []Pod, profiles []Profile,
 			types[i].Shape = pods[i].Shape
 		}
 	}
-	s.board.reset(nodes, s.cat, newFragmenter(TypicalPods(types), len(types), &s.cat.models))
+	s.inventory.Reset(nodes, s.cat, NewFragmenter(TypicalPods(types), len(types), &s.cat.Models))
 	rng := rand.New(rand.NewSource(seed))
-	reserve := newReserve(types, &s.cat.models)
+	reserve := NewReserve(types, &s.cat.Models)
 	for _, p := range profiles {
 		placer, err := s.placer(p, reserve, rng.Intn)
 		if err != nil {
@@ -47,19 +47,19 @@ func newScheduler(nodes []Node, pods []Request, types []Pod, profiles []Profile,
 
 // classify gives each pod its class: one for each group.
 func (s *scheduler) classify() error {
-	groups := map[string]*class{}
+	groups := map[string]*Class{}
 	for i := range s.pods {
 		p := &s.pods[i]
-		if err := p.check(); err != nil {
+		if err := p.Check(); err != nil {
 			return fmt.Errorf("gpu: pod %s: %w", p.Name, err)
 		}
 		key := fmt.Sprintf("%+v %s", p.Shape, p.Group)
 		c, ok := groups[key]
 		if !ok {
-			n := newClass(p.Shape, int32(len(groups)), &s.cat.models)
+			n := newClass(p.Shape, int32(len(groups)), &s.cat.Models)
 			c = &n
 			groups[key] = c
-			c.extraCPU, c.extraMem = p.ExtraMilliCPU, p.ExtraMemoryMiB
+			c.ExtraCPU, c.ExtraMemory = p.ExtraMilliCPU, p.ExtraMemoryMiB
 			c.prefers = &preferences{taints: p.Taints, affinity: p.Affinity, images: p.Images}
 			for _, sp := range p.Spread {
 				domains := 0
@@ -74,9 +74,9 @@ func (s *scheduler) classify() error {
 				s.cat.counters = max(s.cat.counters, int(k)+1)
 			}
 			if p.Refusals != nil {
-				c.allowed = make([]bool, len(p.Refusals))
+				c.Allowed = make([]bool, len(p.Refusals))
 				for k, why := range p.Refusals {
-					c.allowed[k] = why == ""
+					c.Allowed[k] = why == ""
 				}
 			}
 		}
@@ -92,14 +92,14 @@ func (s *scheduler) bound(i int) (uint64, error) {
 	if int(node) >= len(s.nodes) {
 		return 0, fmt.Errorf("gpu: pod %s is bound to node %d, want less than %d", p.Name, node, len(s.nodes))
 	}
-	if why := s.board.refusal(c, node); why != "" { // what closes a node does not evict
+	if why := s.inventory.Refusal(c, node); why != "" { // what closes a node does not evict
 		return 0, fmt.Errorf("gpu: pod %s is bound to node %s, which has %s", p.Name, s.nodes[node].Name, why)
 	}
 	if p.Devices == nil {
-		return s.board.tightest(c, node), nil
+		return s.inventory.Tightest(c, node), nil
 	}
 	var devices uint64
-	free := s.board.devicesOf(node)
+	free := s.inventory.DevicesOf(node)
 	for _, d := range p.Devices {
 		if d < 0 || d >= len(free) || devices>>d&1 != 0 || free[d] < c.MilliGPU {
 			return 0, fmt.Errorf("gpu: pod %s has device %d of node %s, which is not there or not free", p.Name, d, s.nodes[node].Name)
@@ -121,7 +121,7 @@ func (s *scheduler) reasons(i int) map[string]int {
 			why = p.Refusals[k]
 		}
 		if why == "" {
-			why = s.board.refusal(s.classes[i], int32(k))
+			why = s.inventory.Refusal(s.classes[i], int32(k))
 		}
 		counts[why]++
 	}

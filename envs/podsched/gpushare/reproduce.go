@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func Reproduce(nodes []Node, pods []Pod, policy string, seed int64, ratio float6
 	if capacity(nodes) == 0 {
 		return nil, fmt.Errorf("gpu: none of the %d nodes has a GPU", len(nodes))
 	}
-	s, err := newReplay(w, policy)
+	s, err := NewReplay(w, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -33,54 +33,55 @@ func Reproduce(nodes []Node, pods []Pod, policy string, seed int64, ratio float6
 	if ratio > 0 {
 		top = int(math.Round(100 * ratio))
 	}
-	cur := newCurve(top, s.board.size.milliGPU)
+	cur := NewCurve(top, s.inventory.Size.MilliGPU)
 	failed := 0
 	for range w.Arrivals {
-		if node, _ := s.next(); node < 0 {
+		if node, _ := s.Next(); node < 0 {
 			failed++
 		}
-		cur.add(s.arrived, &s.board)
+		cur.Add(s.arrived, &s.inventory)
 	}
-	run := cur.run(&s.board)
+	run := cur.Run(&s.inventory)
 	run.Policy, run.Seed, run.Pods, run.Failed = policy, seed, len(w.Arrivals), failed
 	return run, nil
 }
 
-// replay plays a workload on arrays alone.
-type replay struct {
-	board   board
-	placer  placer
-	classes []class // by arrival
-	pod     int
-	arrived int64 // thousandths of a GPU
+// Replay plays a workload on arrays alone.
+type Replay struct {
+	inventory Inventory
+	placer    Placer
+	Classes   []Class // by arrival
+	pod       int
+	arrived   int64 // thousandths of a GPU
 }
 
-func newReplay(w *Workload, policy string) (*replay, error) {
-	cat, err := newCatalogue(w.Nodes, w.Arrivals)
+// NewReplay returns the replay of w by the policy of that name.
+func NewReplay(w *Workload, policy string) (*Replay, error) {
+	cat, err := NewCatalogue(w.Nodes, w.Arrivals)
 	if err != nil {
 		return nil, err
 	}
-	s := &replay{}
-	f := newFragmenter(TypicalPods(w.Types), len(w.Types), &cat.models)
-	s.board.reset(w.Nodes, cat, f)
-	p, err := policyByName(policy)
+	s := &Replay{}
+	f := NewFragmenter(TypicalPods(w.Types), len(w.Types), &cat.Models)
+	s.inventory.Reset(w.Nodes, cat, f)
+	p, err := PolicyByName(policy)
 	if err != nil {
 		return nil, err
 	}
-	s.placer = p.new(&s.board, newReserve(w.Types, &cat.models), w.rng.Intn)
+	s.placer = p.New(&s.inventory, NewReserve(w.Types, &cat.Models), w.rng.Intn)
 	for i := range w.Arrivals {
-		s.classes = append(s.classes, cat.classes[cat.of[w.Arrivals[i].Shape]])
+		s.Classes = append(s.Classes, cat.Classes[cat.Of[w.Arrivals[i].Shape]])
 	}
 	return s, nil
 }
 
-// next places the next pod and returns where, or -1 if it failed.
-func (s *replay) next() (node int32, devices uint64) {
-	c := &s.classes[s.pod]
+// Next places the next pod and returns where, or -1 if it failed.
+func (s *Replay) Next() (node int32, devices uint64) {
+	c := &s.Classes[s.pod]
 	s.pod++
 	s.arrived += c.TotalMilliGPU()
-	if node, devices = s.placer.choose(c); node >= 0 {
-		s.board.place(c, node, devices)
+	if node, devices = s.placer.Choose(c); node >= 0 {
+		s.inventory.Place(c, node, devices)
 	}
 	return node, devices
 }

@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 // stretched scales the scores of the nodes to 0 … 100, as BestFit does.
 type stretched struct{ plugin }
 
-func (s stretched) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (s stretched) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	s.plugin.scoreNodes(c, nodes, scores)
 	lo, hi := slices.Min(scores), slices.Max(scores)
 	for k := range scores {
@@ -23,9 +23,9 @@ func (s stretched) scoreNodes(c *class, nodes []int32, scores []int64) {
 }
 
 // randomScores draws a score for each node.
-type randomScores struct{ draw intner }
+type randomScores struct{ draw Intn }
 
-func (r randomScores) scoreNodes(_ *class, nodes []int32, scores []int64) {
+func (r randomScores) scoreNodes(_ *Class, nodes []int32, scores []int64) {
 	for k := range nodes {
 		scores[k] = int64(r.draw(kubescore.MaxNodeScore + 1))
 	}
@@ -34,7 +34,7 @@ func (r randomScores) scoreNodes(_ *class, nodes []int32, scores []int64) {
 // scarcityScores halves FGD's scores and adds 50 where the model is not scarce.
 type scarcityScores struct{ *reserving }
 
-func (s *scarcityScores) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (s *scarcityScores) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	s.scored.scoreNodes(c, nodes, scores)
 	s.weigh(c)
 	for k, i := range nodes {
@@ -48,7 +48,7 @@ func (s *scarcityScores) scoreNodes(c *class, nodes []int32, scores []int64) {
 // weighedScores are what WeightedFGD weighs, in hundredths of a point of FGD's score.
 type weighedScores struct{ *weighing }
 
-func (s *weighedScores) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (s *weighedScores) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	row := s.row(c)
 	s.weigh(c)
 	for k, i := range nodes {
@@ -74,7 +74,7 @@ type spreadConstraint struct {
 }
 
 // scoreNodes makes a score of single nodes a plugin.
-func (s *scored) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (s *scored) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	row := s.row(c)
 	for k, i := range nodes {
 		scores[k] = row[i].score
@@ -83,7 +83,7 @@ func (s *scored) scoreNodes(c *class, nodes []int32, scores []int64) {
 
 // kubeDefaultPlugins are the score plugins that kube-scheduler has on by default, but for
 // InterPodAffinity: no pod has such terms.
-func kubeDefaultPlugins(b *board) []weightedPlugin {
+func kubeDefaultPlugins(b *Inventory) []weightedPlugin {
 	return []weightedPlugin{
 		{newScored(b, kubeResources), 1}, // LeastAllocated and BalancedAllocation, weighted already
 		{taintToleration{}, kubescore.TaintTolerationWeight},
@@ -95,21 +95,21 @@ func kubeDefaultPlugins(b *board) []weightedPlugin {
 
 type taintToleration struct{}
 
-func (taintToleration) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (taintToleration) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	gather(c.prefers, func(p *preferences) []int64 { return p.taints }, nodes, scores)
 	kubescore.Normalize(scores, true)
 }
 
 type nodeAffinity struct{}
 
-func (nodeAffinity) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (nodeAffinity) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	gather(c.prefers, func(p *preferences) []int64 { return p.affinity }, nodes, scores)
 	kubescore.Normalize(scores, false)
 }
 
 type imageLocality struct{}
 
-func (imageLocality) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (imageLocality) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	gather(c.prefers, func(p *preferences) []int64 { return p.images }, nodes, scores)
 }
 
@@ -127,13 +127,13 @@ func gather(p *preferences, of func(p *preferences) []int64, nodes []int32, scor
 
 // podTopologySpread spreads pods by their constraints.
 type podTopologySpread struct {
-	b      *board
+	b      *Inventory
 	raw    []float64
 	counts []int64 // by domain
 	seen   []bool
 }
 
-func (s *podTopologySpread) scoreNodes(c *class, nodes []int32, scores []int64) {
+func (s *podTopologySpread) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	clear(scores)
 	if c.prefers == nil || len(c.prefers.spread) == 0 {
 		return // kube-scheduler skips the plugin
@@ -154,7 +154,7 @@ func (s *podTopologySpread) scoreNodes(c *class, nodes []int32, scores []int64) 
 
 // add adds a constraint to the raw scores. NaN marks a node that lacks its key.
 func (s *podTopologySpread) add(sc *spreadConstraint, nodes []int32) {
-	pods := s.b.counts[int(sc.counter)*len(s.b.nodes):][:len(s.b.nodes)]
+	pods := s.b.counts[int(sc.counter)*len(s.b.Nodes):][:len(s.b.Nodes)]
 	if sc.domain == nil {
 		base := kubescore.SpreadTerm(0, len(nodes), sc.maxSkew)
 		weight := kubescore.SpreadTerm(1, len(nodes), sc.maxSkew) - base

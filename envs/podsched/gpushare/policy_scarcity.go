@@ -1,15 +1,15 @@
-package gpu
+package gpushare
 
 import "math"
 
 // reserving is FGD that keeps off models that become scarce, while a pod fits elsewhere.
 type reserving struct {
 	*scored
-	reserve  *reserve
+	reserve  *Reserve
 	pressure []float64 // by model
 }
 
-func newReserving(b *board, r *reserve) *reserving {
+func newReserving(b *Inventory, r *Reserve) *reserving {
 	return &reserving{scored: newScored(b, fgd), reserve: r}
 }
 
@@ -21,21 +21,22 @@ const scarcePressure = 0.5
 // scarcityCost is more than scores differ.
 const scarcityCost = 1000
 
-// weigh looks at what is scarce to a pod of class c.
-func (r *reserving) weigh(c *class) {
-	if len(r.pressure) != len(r.b.freeOf) {
-		r.pressure = make([]float64, len(r.b.freeOf))
+// weigh updates the pressure for a pod of class c.
+func (r *reserving) weigh(c *Class) {
+	if len(r.pressure) != len(r.b.FreeOf) {
+		r.pressure = make([]float64, len(r.b.FreeOf))
 	}
-	r.reserve.pressure(r.b, c, r.pressure)
+	r.reserve.Pressure(r.b, c, r.pressure)
 }
 
 // scarce reports whether the model of node i is kept for others.
 func (r *reserving) scarce(i int32) bool {
-	m := r.b.nodes[i].model
+	m := r.b.Nodes[i].Model
 	return m >= 0 && r.pressure[m] >= scarcePressure
 }
 
-func (r *reserving) choose(c *class) (node int32, devices uint64) {
+// Choose implements [Placer].
+func (r *reserving) Choose(c *Class) (node int32, devices uint64) {
 	r.weigh(c)
 	node = -1
 	best := int64(math.MinInt64)
@@ -63,7 +64,7 @@ func (r *reserving) choose(c *class) (node int32, devices uint64) {
 //
 // The weights are in points of FGD's score, of 100. They were chosen on generated instances of
 // the training split, where 50 to 200 of pressure and 0.01 to 0.06 of BestFit do nearly equally
-// well. What is weighed are columns of the observation, so that a node scorer can learn it.
+// well. The weighed terms are columns of the observation, so that a node scorer can learn them.
 type weighing struct {
 	*reserving
 }
@@ -73,9 +74,10 @@ const (
 	bestFitWeight  = 0.03 // for each point of BestFit's
 )
 
-func newWeighing(b *board, r *reserve) *weighing { return &weighing{newReserving(b, r)} }
+func newWeighing(b *Inventory, r *Reserve) *weighing { return &weighing{newReserving(b, r)} }
 
-func (w *weighing) choose(c *class) (node int32, devices uint64) {
+// Choose implements [Placer].
+func (w *weighing) Choose(c *Class) (node int32, devices uint64) {
 	w.weigh(c)
 	node = -1
 	best := math.Inf(-1)
@@ -95,10 +97,10 @@ func (w *weighing) choose(c *class) (node int32, devices uint64) {
 }
 
 // value returns what node i is worth to a pod of class c, to which FGD gives the entry e.
-func (w *weighing) value(c *class, i int32, e *entry) float64 {
-	fit, _ := bestFit(w.b, c, i)
+func (w *weighing) value(c *Class, i int32, e *entry) float64 {
+	fit, _ := BestFit(w.b, c, i)
 	v := float64(e.score) + float64(bestFitWeight*float64(fit))
-	if m := w.b.nodes[i].model; m >= 0 {
+	if m := w.b.Nodes[i].Model; m >= 0 {
 		v -= float64(pressureWeight * w.pressure[m])
 	}
 	return v

@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"math"
@@ -7,34 +7,35 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
-// openbBoard is a board of nodes with the typical pods of the published default list.
-func openbBoard(t *testing.T, nodes ...Node) (*board, *catalogue) {
+// openbInventory is the inventory of nodes with the typical pods of the published default list.
+func openbInventory(t *testing.T, nodes ...Node) (*Inventory, *Catalogue) {
 	t.Helper()
 	pods, err := ReadPods(filepath.Join(openb(t), "openb_pod_list_default.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cat, err := newCatalogue(nodes, pods)
+	cat, err := NewCatalogue(nodes, pods)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &board{}
-	b.reset(nodes, cat, newFragmenter(TypicalPods(pods), len(pods), &cat.models))
+	b := &Inventory{}
+	b.Reset(nodes, cat, NewFragmenter(TypicalPods(pods), len(pods), &cat.Models))
 	return b, cat
 }
 
 // use takes cpu of node 0 and leaves free thousandths on its devices.
-func use(b *board, cpu int64, free ...int32) {
+func use(b *Inventory, cpu int64, free ...int32) {
 	for d, f := range free {
-		if f < wholeGPU {
-			c := newClass(gpuShape(1, wholeGPU-f, 0, 0), 0, &modelTable{})
-			b.place(&c, 0, 1<<d)
+		if f < WholeGPU {
+			c := newClass(gpuShape(1, WholeGPU-f, 0, 0), 0, &ModelTable{})
+			b.Place(&c, 0, 1<<d)
 		}
 	}
-	c := newClass(cpuShape(cpu, 0), 0, &modelTable{})
-	b.place(&c, 0, 0)
+	c := newClass(cpuShape(cpu, 0), 0, &ModelTable{})
+	b.Place(&c, 0, 0)
 }
 
 // TestFragmentation compares F with the values on record for the default list.
@@ -49,17 +50,17 @@ func TestFragmentation(t *testing.T) {
 		{Node{Name: "a", MilliCPU: 8000, GPUs: 1, Model: "V100M16"}, 605.2022},
 		{Node{Name: "a", MilliCPU: 2000, GPUs: 2, Model: "G2"}, 2000},
 	} {
-		b, _ := openbBoard(t, tc.node)
-		if got := b.frag.amount(b.wasted); math.Abs(got-tc.want) > 5e-5 {
+		b, _ := openbInventory(t, tc.node)
+		if got := b.Frag.Amount(b.Wasted); math.Abs(got-tc.want) > 5e-5 {
 			t.Errorf("F(%+v) = %.4f, want %.4f", tc.node, got, tc.want)
 		}
-		if got := b.frag.reference(tc.node.MilliCPU, b.nodes[0].model, b.sorted); math.Abs(got-tc.want) > 5e-5 {
+		if got := b.Frag.reference(tc.node.MilliCPU, b.Nodes[0].Model, b.sorted); math.Abs(got-tc.want) > 5e-5 {
 			t.Errorf("F(%+v) by the reference's sums = %.4f, want %.4f", tc.node, got, tc.want)
 		}
 	}
-	b, _ := openbBoard(t, Node{Name: "a", MilliCPU: 20000, MemoryMiB: 1 << 20, GPUs: 4, Model: "G2"})
+	b, _ := openbInventory(t, Node{Name: "a", MilliCPU: 20000, MemoryMiB: 1 << 20, GPUs: 4, Model: "G2"})
 	use(b, 0, 190, 1000, 530, 0)
-	if got := b.frag.amount(b.wasted); math.Abs(got-767.4710) > 5e-5 {
+	if got := b.Frag.Amount(b.Wasted); math.Abs(got-767.4710) > 5e-5 {
 		t.Errorf("F(20000m; [190,1000,530,0]; G2) = %.4f, want 767.4710", got)
 	}
 }
@@ -125,7 +126,7 @@ func TestReferenceWorkload(t *testing.T) {
 		t.Errorf("FGD with seed 42 ends at %d milli-GPU, %d milli-CPU, %d MiB, %d of %d pods failed", run.MilliGPU, run.MilliCPU, run.MemoryMiB, run.Failed, run.Pods)
 	}
 	small := ReferenceWorkload(nodes[:600], pods, 42, 0.5)
-	if r, most := requested(small.Arrivals), 0.5*float64(capacity(nodes[:600])); float64(r) > most || len(small.Arrivals) >= len(pods) {
+	if r, most := RequestedMilliGPU(small.Arrivals), 0.5*float64(capacity(nodes[:600])); float64(r) > most || len(small.Arrivals) >= len(pods) {
 		t.Errorf("deflated to %d pods that request %d, want fewer than %d and at most %v", len(small.Arrivals), r, len(pods), most)
 	}
 }
@@ -144,30 +145,30 @@ func TestScores(t *testing.T) {
 		on    uint64 // devices; 0: not on record
 	}{
 		{"FGD, 0.81", part, []int32{190, 1000, 530, 0}, gpuShape(1, 810, 3152, 0), fgd, 48, 1 << 1},
-		{"BestFit, 0.81", part, []int32{190, 1000, 530, 0}, gpuShape(1, 810, 3152, 0), bestFit, 87, 1 << 1},
+		{"BestFit, 0.81", part, []int32{190, 1000, 530, 0}, gpuShape(1, 810, 3152, 0), BestFit, 87, 1 << 1},
 		{"DotProd, 0.81", part, []int32{190, 1000, 530, 0}, gpuShape(1, 810, 3152, 0), dotProd, 98, 1 << 1},
 		{"GpuPacking, 0.81", part, []int32{190, 1000, 530, 0}, gpuShape(1, 810, 3152, 0), gpuPacking, 49, 1 << 1},
 		{"FGD, 0.47", part, []int32{190, 1000, 530, 0}, gpuShape(1, 470, 11908, 0), fgd, 47, 1 << 2},
-		{"BestFit, 0.47", part, []int32{190, 1000, 530, 0}, gpuShape(1, 470, 11908, 0), bestFit, 89, 1 << 2},
+		{"BestFit, 0.47", part, []int32{190, 1000, 530, 0}, gpuShape(1, 470, 11908, 0), BestFit, 89, 1 << 2},
 		{"DotProd, 0.47", part, []int32{190, 1000, 530, 0}, gpuShape(1, 470, 11908, 0), dotProd, 98, 1 << 2},
 		{"GpuPacking, 0.47", part, []int32{190, 1000, 530, 0}, gpuShape(1, 470, 11908, 0), gpuPacking, 95, 1 << 2},
 		{"FGD, 1", part, []int32{190, 1000, 530, 0}, gpuShape(1, 1000, 11300, 0), fgd, 53, 1 << 1},
-		{"BestFit, 1", part, []int32{190, 1000, 530, 0}, gpuShape(1, 1000, 11300, 0), bestFit, 92, 1 << 1},
+		{"BestFit, 1", part, []int32{190, 1000, 530, 0}, gpuShape(1, 1000, 11300, 0), BestFit, 92, 1 << 1},
 		{"DotProd, 1", part, []int32{190, 1000, 530, 0}, gpuShape(1, 1000, 11300, 0), dotProd, 97, 1 << 1},
 		{"GpuPacking, 1", part, []int32{190, 1000, 530, 0}, gpuShape(1, 1000, 11300, 0), gpuPacking, 49, 1 << 1},
 		{"FGD, 0.81 on an empty node", empty, nil, gpuShape(1, 810, 3152, 0), fgd, 48, 1},
 		{"FGD, 0.47 on an empty node", empty, nil, gpuShape(1, 470, 11908, 0), fgd, 42, 1},
 		{"FGD, 1 on an empty node", empty, nil, gpuShape(1, 1000, 11300, 0), fgd, 53, 1},
-		{"BestFit, 0.81 on an empty node", empty, nil, gpuShape(1, 810, 3152, 0), bestFit, 18, 1},
-		{"BestFit, 0.47 on an empty node", empty, nil, gpuShape(1, 470, 11908, 0), bestFit, 20, 1},
-		{"BestFit, 1 on an empty node", empty, nil, gpuShape(1, 1000, 11300, 0), bestFit, 23, 1},
+		{"BestFit, 0.81 on an empty node", empty, nil, gpuShape(1, 810, 3152, 0), BestFit, 18, 1},
+		{"BestFit, 0.47 on an empty node", empty, nil, gpuShape(1, 470, 11908, 0), BestFit, 20, 1},
+		{"BestFit, 1 on an empty node", empty, nil, gpuShape(1, 1000, 11300, 0), BestFit, 23, 1},
 		{"GpuPacking, 2 GPUs", part, []int32{200, 1000, 1000, 500}, gpuShape(2, 1000, 0, 0), gpuPacking, 48, 0b0110},
 		{"GpuPacking, 4 GPUs free", part, nil, gpuShape(1, 200, 0, 0), gpuPacking, 29, 1},
 		{"GpuPacking, 8 GPUs free", empty, nil, gpuShape(1, 200, 0, 0), gpuPacking, 25, 1},
 	} {
-		b, cat := openbBoard(t, tc.node)
+		b, cat := openbInventory(t, tc.node)
 		use(b, 0, tc.free...)
-		c := newClass(tc.pod, 0, &cat.models)
+		c := newClass(tc.pod, 0, &cat.Models)
 		got, devices := tc.score(b, &c, 0)
 		if got != tc.want || devices != tc.on {
 			t.Errorf("%s: %d on devices %b, want %d on %b", tc.name, got, devices, tc.want, tc.on)
@@ -179,29 +180,29 @@ func TestScores(t *testing.T) {
 // the same kind alone, 50 with others too.
 func TestClustering(t *testing.T) {
 	nodes := []Node{{Name: "a", MilliCPU: 96000, MemoryMiB: 1 << 20, GPUs: 8, Model: "G2"}}
-	cat := &catalogue{}
-	if err := cat.models.add("G2"); err != nil {
+	cat := &Catalogue{}
+	if err := cat.Models.add("G2"); err != nil {
 		t.Fatal(err)
 	}
-	b := &board{}
-	b.reset(nodes, cat, newFragmenter(nil, 0, &cat.models))
-	share, one := newClass(gpuShape(1, 500, 0, 0), 0, &cat.models), newClass(gpuShape(1, 1000, 0, 0), 1, &cat.models)
-	check := func(what string, c *class, want int64) {
+	b := &Inventory{}
+	b.Reset(nodes, cat, NewFragmenter(nil, 0, &cat.Models))
+	share, one := newClass(gpuShape(1, 500, 0, 0), 0, &cat.Models), newClass(gpuShape(1, 1000, 0, 0), 1, &cat.Models)
+	check := func(what string, c *Class, want int64) {
 		t.Helper()
 		if got, _ := gpuClustering(b, c, 0); got != want {
 			t.Errorf("%s: %d, want %d", what, got, want)
 		}
 	}
 	check("empty node", &share, 25)
-	b.place(&share, 0, 1)
+	b.Place(&share, 0, 1)
 	check("same kind: 25*500/8000 = 1", &share, 76)
 	check("only others", &one, 1)
-	b.place(&one, 0, 2)
+	b.Place(&one, 0, 2)
 	check("same and others: 25*1500/8000 = 4", &share, 54)
-	b.remove(&one, 0, 2)
+	b.Remove(&one, 0, 2)
 	check("same kind again", &share, 76)
-	if b.used != (totals{milliGPU: 500}) {
-		t.Errorf("in use is %+v after a removal, want 500 thousandths of a GPU", b.used)
+	if b.Used != (Totals{MilliGPU: 500}) {
+		t.Errorf("in use is %+v after a removal, want 500 thousandths of a GPU", b.Used)
 	}
 }
 
@@ -213,34 +214,34 @@ func TestReserve(t *testing.T) {
 	bound := gpuShape(1, 1000, 1000, 1)
 	bound.Models = "T4"
 	pods := []Pod{{Shape: bound}, {Shape: gpuShape(1, 1000, 1000, 1)}}
-	cat, err := newCatalogue(nodes, pods)
+	cat, err := NewCatalogue(nodes, pods)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &board{}
-	b.reset(nodes, cat, newFragmenter(TypicalPods(pods), len(pods), &cat.models))
-	r := newReserve(pods, &cat.models)
+	b := &Inventory{}
+	b.Reset(nodes, cat, NewFragmenter(TypicalPods(pods), len(pods), &cat.Models))
+	r := NewReserve(pods, &cat.Models)
 	if got := r.sets[0].pressure(b, 0); got != 2 {
 		t.Errorf("pressure %v, want 4/2", got)
 	}
-	if got := r.shortage(b); got != 2000 {
+	if got := r.Shortage(b); got != 2000 {
 		t.Errorf("shortage %v, want 4000 less 2000", got)
 	}
 	dst := make([]float64, 2)
-	r.pressure(b, &cat.classes[0], dst)
+	r.Pressure(b, &cat.Classes[0], dst)
 	if d := cmp.Diff([]float64{0, 0}, dst); d != "" {
 		t.Errorf("pressure on pods bound to T4: %v, want none", dst)
 	}
 	p := newReserving(b, r)
-	if node, _ := p.choose(&cat.classes[1]); node != 1 {
+	if node, _ := p.Choose(&cat.Classes[1]); node != 1 {
 		t.Errorf("a pod that may run anywhere goes to node %d, want 1", node)
 	}
-	if node, _ := p.choose(&cat.classes[0]); node != 0 {
+	if node, _ := p.Choose(&cat.Classes[0]); node != 0 {
 		t.Errorf("a pod bound to T4 goes to node %d, want 0", node)
 	}
-	all := newClass(gpuShape(6, 1000, 1000, 1), 2, &cat.models)
-	b.place(&all, 1, 0b111111)
-	if node, _ := p.choose(&cat.classes[1]); node != 0 {
+	all := newClass(gpuShape(6, 1000, 1000, 1), 2, &cat.Models)
+	b.Place(&all, 1, 0b111111)
+	if node, _ := p.Choose(&cat.Classes[1]); node != 0 {
 		t.Errorf("with G2 full a pod that may run anywhere goes to node %d, want 0", node)
 	}
 }
@@ -250,17 +251,17 @@ func TestRandomIsUniform(t *testing.T) {
 	nodes := []Node{{Name: "a", MilliCPU: 9000, MemoryMiB: 9000, GPUs: 2, Model: "T4"}, {Name: "b", MilliCPU: 9000, MemoryMiB: 9000, GPUs: 2, Model: "T4"}}
 	pods := []Pod{{Shape: gpuShape(1, 500, 1000, 1)}}
 	w := ReferenceWorkload(nodes, pods, 1, 0)
-	cat, err := newCatalogue(nodes, pods)
+	cat, err := NewCatalogue(nodes, pods)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &board{}
-	b.reset(nodes, cat, newFragmenter(TypicalPods(pods), 1, &cat.models))
+	b := &Inventory{}
+	b.Reset(nodes, cat, NewFragmenter(TypicalPods(pods), 1, &cat.Models))
 	p := newRandom(b, w.rng.Intn)
 	counts := map[[2]uint64]int{}
 	const n = 4000
 	for range n {
-		node, devices := p.choose(&cat.classes[0])
+		node, devices := p.Choose(&cat.Classes[0])
 		counts[[2]uint64{uint64(node), devices}]++
 	}
 	for k, c := range counts {
@@ -274,7 +275,19 @@ func TestRandomIsUniform(t *testing.T) {
 }
 
 func TestSplitModels(t *testing.T) {
-	if got, want := splitModels("V100M16|V100M32|V100M32"), []string{"V100M16", "V100M32"}; !slices.Equal(got, want) {
+	if got, want := SplitModels("V100M16|V100M32|V100M32"), []string{"V100M16", "V100M32"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+func cpuShape(milliCPU, memoryMiB int64) Shape { return gpuShape(0, 0, milliCPU, memoryMiB) }
+
+func gpuShape(gpus, milliGPU int32, milliCPU, memoryMiB int64) Shape {
+	return Shape{MilliCPU: milliCPU, MemoryMiB: memoryMiB, GPUs: gpus, MilliGPU: milliGPU}
+}
+
+// openb returns the folder of the public trace, or skips the test.
+func openb(tb testing.TB) string {
+	tb.Helper()
+	return envstest.Data(tb, "openb", "openb_node_list_gpu_node.csv")
 }

@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"cmp"
@@ -69,12 +69,13 @@ func OrderedWorkload(nodes []Node, pods []Pod, seed int64, ratio float64, shuffl
 func capacity(nodes []Node) int64 {
 	var total int64
 	for i := range nodes {
-		total += int64(nodes[i].GPUs) * wholeGPU
+		total += int64(nodes[i].GPUs) * WholeGPU
 	}
 	return total
 }
 
-func requested(pods []Pod) int64 {
+// RequestedMilliGPU returns the thousandths of a GPU that pods request in all.
+func RequestedMilliGPU(pods []Pod) int64 {
 	var total int64
 	for i := range pods {
 		total += pods[i].TotalMilliGPU()
@@ -84,7 +85,7 @@ func requested(pods []Pod) int64 {
 
 // tune takes pods out of arrivals, or adds copies of types to them, until they request target.
 func tune(rng *rand.Rand, types, arrivals []Pod, target float64) []Pod {
-	total := requested(arrivals)
+	total := RequestedMilliGPU(arrivals)
 	if float64(total) > target {
 		for float64(total) > target && len(arrivals) > 0 {
 			i := rng.Intn(len(arrivals))

@@ -1,4 +1,4 @@
-package gpu_test
+package gpushare_test
 
 import (
 	"encoding/csv"
@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // published reads the curves of expected_alloc.csv or expected_frag.csv, by list, policy and
@@ -48,7 +48,7 @@ func published(t *testing.T, file string) map[[3]string][]float64 {
 func TestPublishedCurves(t *testing.T) {
 	dir := dataDir(t)
 	alloc, frag := published(t, "expected_alloc.csv"), published(t, "expected_frag.csv")
-	nodes, err := gpu.ReadNodes(filepath.Join(dir, "openb_node_list_gpu_node.csv"))
+	nodes, err := gpushare.ReadNodes(filepath.Join(dir, "openb_node_list_gpu_node.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestPublishedCurves(t *testing.T) {
 	}
 	for _, list := range []string{"default", "cpu050", "gpushare40", "gpuspec10", "multigpu20"} {
 		name := "openb_pod_list_" + list
-		pods, err := gpu.ReadPods(filepath.Join(dir, name+".csv"))
+		pods, err := gpushare.ReadPods(filepath.Join(dir, name+".csv"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestPublishedCurves(t *testing.T) {
 				if testing.Short() && seed > 42 {
 					break
 				}
-				run, err := gpu.Reproduce(nodes, pods, policy, seed, gpu.DefaultRatio)
+				run, err := gpushare.Reproduce(nodes, pods, policy, seed, gpushare.DefaultRatio)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,7 +98,7 @@ func TestOwnTables(t *testing.T) {
 		t.Skip("plays 110 runs; run without -short")
 	}
 	dir := dataDir(t)
-	nodes, err := gpu.ReadNodes(filepath.Join(dir, "openb_node_list_gpu_node.csv"))
+	nodes, err := gpushare.ReadNodes(filepath.Join(dir, "openb_node_list_gpu_node.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +120,13 @@ func TestOwnTables(t *testing.T) {
 		{"multigpu20", "MostAllocated", []float64{80.02, 89.99, 90.57, 90.61, 90.68, 90.82}, 0.0051},
 		{"default", "Random", []float64{78.66, 85.02, 85.72, 86.30, 86.88, 87.47}, 0.3},
 	} {
-		pods, err := gpu.ReadPods(filepath.Join(dir, "openb_pod_list_"+tc.list+".csv"))
+		pods, err := gpushare.ReadPods(filepath.Join(dir, "openb_pod_list_"+tc.list+".csv"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		means := make([]float64, len(at))
 		for seed := int64(42); seed <= 51; seed++ {
-			run, err := gpu.Reproduce(nodes, pods, tc.policy, seed, gpu.DefaultRatio)
+			run, err := gpushare.Reproduce(nodes, pods, tc.policy, seed, gpushare.DefaultRatio)
 			if err != nil {
 				t.Fatal(err)
 			}

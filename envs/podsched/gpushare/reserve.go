@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"cmp"
@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// reserve knows which part of the requested GPUs can run on some models only, and so how much
+// Reserve knows which part of the requested GPUs can run on some models only, and so how much
 // of these to keep free for it.
 //
 // While pods keep arriving as they did, a part p of what is still free will be asked for by
 // pods that run on the models S alone. A set S is scarce if less than that is free on it.
-type reserve struct {
+type Reserve struct {
 	sets []reservedSet
 }
 
@@ -20,8 +20,8 @@ type reservedSet struct {
 	part   float64 // of the GPUs requested by all pods, that of pods constrained to these models or fewer
 }
 
-// newReserve takes what pods request as what is to come.
-func newReserve(pods []Pod, m *modelTable) *reserve {
+// NewReserve returns the reserve for pods to come that are like the given ones.
+func NewReserve(pods []Pod, m *ModelTable) *Reserve {
 	by := map[uint64]float64{}
 	total := 0.0
 	for i := range pods {
@@ -31,7 +31,7 @@ func newReserve(pods []Pod, m *modelTable) *reserve {
 			by[m.set(pods[i].Models)] += gpus
 		}
 	}
-	r := &reserve{}
+	r := &Reserve{}
 	for models := range by {
 		part := 0.0
 		for other, gpus := range by {
@@ -45,38 +45,38 @@ func newReserve(pods []Pod, m *modelTable) *reserve {
 	return r
 }
 
-// pressure returns how scarce the models S are: what is expected to be asked of them alone,
+// pressure returns how scarce the models S are: the requests to come for them alone,
 // over what they have free less taken. It is 1 where the two are equal.
-func (s *reservedSet) pressure(b *board, taken int64) float64 {
+func (s *reservedSet) pressure(b *Inventory, taken int64) float64 {
 	have := -taken
 	for m := s.models; m != 0; m &= m - 1 {
-		if i := bits.TrailingZeros64(m); i < len(b.freeOf) {
-			have += b.freeOf[i]
+		if i := bits.TrailingZeros64(m); i < len(b.FreeOf) {
+			have += b.FreeOf[i]
 		}
 	}
-	want := s.part * float64(b.size.milliGPU-b.used.milliGPU-taken)
+	want := s.part * float64(b.Size.MilliGPU-b.Used.MilliGPU-taken)
 	switch {
 	case want <= 0:
 		return 0
-	case float64(have) <= want/maxPressure:
-		return maxPressure
+	case float64(have) <= want/MaxPressure:
+		return MaxPressure
 	}
 	return want / float64(have)
 }
 
-// maxPressure bounds the pressure on what is almost full.
-const maxPressure = 2
+// MaxPressure bounds the pressure on what is almost full.
+const MaxPressure = 2
 
-// pressure writes for each model the greatest pressure that a pod of class c adds to by running
+// Pressure writes for each model the greatest pressure that a pod of class c adds to by running
 // there: of the sets with the model to which c is not itself constrained.
-func (r *reserve) pressure(b *board, c *class, dst []float64) {
+func (r *Reserve) Pressure(b *Inventory, c *Class, dst []float64) {
 	clear(dst)
 	if c.GPUs == 0 {
 		return
 	}
 	for i := range r.sets {
 		s := &r.sets[i]
-		if c.models&^s.models == 0 {
+		if c.ModelSet&^s.models == 0 {
 			continue // c is of those for whom S is kept
 		}
 		p := s.pressure(b, c.TotalMilliGPU())
@@ -88,18 +88,18 @@ func (r *reserve) pressure(b *board, c *class, dst []float64) {
 	}
 }
 
-// shortage returns the thousandths of a GPU that the sets lack, summed.
-func (r *reserve) shortage(b *board) float64 {
+// Shortage returns the thousandths of a GPU that the sets lack, summed.
+func (r *Reserve) Shortage(b *Inventory) float64 {
 	sum := 0.0
 	for i := range r.sets {
 		s := &r.sets[i]
 		var have int64
 		for m := s.models; m != 0; m &= m - 1 {
-			if i := bits.TrailingZeros64(m); i < len(b.freeOf) {
-				have += b.freeOf[i]
+			if i := bits.TrailingZeros64(m); i < len(b.FreeOf) {
+				have += b.FreeOf[i]
 			}
 		}
-		sum += max(0, s.part*float64(b.size.milliGPU-b.used.milliGPU)-float64(have))
+		sum += max(0, s.part*float64(b.Size.MilliGPU-b.Used.MilliGPU)-float64(have))
 	}
 	return sum
 }

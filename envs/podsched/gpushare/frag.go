@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"cmp"
@@ -43,13 +43,13 @@ func TypicalPods(pods []Pod) []TypicalPod {
 	return groups
 }
 
-// fragmenter measures fragmentation: F of a node is the expected free share of GPUs that a
+// Fragmenter measures fragmentation: F of a node is the expected free share of GPUs that a
 // typical pod cannot use. It counts in whole numbers, n·F with n the number of pods that the
 // typical ones stand for, so that no rounding decides a tie.
 //
 // FGD's score is truncated, and where a placement changes nothing it is 50 or 49 as the
 // rounding of the reference's sums falls. Such ties alone are decided by these sums.
-type fragmenter struct {
+type Fragmenter struct {
 	total   int64       // n
 	demands [][]typical // by model: the typical pods with GPUs that may run on it, most thousandths first
 	sums    []typical   // all typical pods, in the order of the reference's sums
@@ -63,9 +63,9 @@ type typical struct {
 	part       float64 // of all typical pods
 }
 
-// newFragmenter prepares the typical ones of so many pods for nodes of the given models.
-func newFragmenter(pods []TypicalPod, of int, m *modelTable) *fragmenter {
-	f := &fragmenter{demands: make([][]typical, len(m.names))}
+// NewFragmenter returns the fragmenter for typical pods, out of the given number, and the given models.
+func NewFragmenter(pods []TypicalPod, of int, m *ModelTable) *Fragmenter {
+	f := &Fragmenter{demands: make([][]typical, len(m.names))}
 	for i := range pods {
 		f.total += int64(pods[i].Count)
 	}
@@ -77,7 +77,7 @@ func newFragmenter(pods []TypicalPod, of int, m *modelTable) *fragmenter {
 		}
 		f.sums = append(f.sums, t)
 		if p.GPUs == 0 {
-			continue // what is free is fragment to it
+			continue // all that is free is fragment to it
 		}
 		for model := range f.demands {
 			if t.models>>model&1 != 0 {
@@ -91,12 +91,12 @@ func newFragmenter(pods []TypicalPod, of int, m *modelTable) *fragmenter {
 	return f
 }
 
-// of returns n·F of a node of model with cpu left and the free thousandths of its devices in
+// Of returns n·F of a node of model with cpu left and the free thousandths of its devices in
 // descending order.
 //
 // To a typical pod that does not fit, all that is free is fragment; to one that fits, the
 // devices with less free than it wants of each.
-func (f *fragmenter) of(cpu int64, model int8, free []int32) int64 {
+func (f *Fragmenter) Of(cpu int64, model int8, free []int32) int64 {
 	var sum int64
 	for _, x := range free {
 		sum += int64(x)
@@ -121,8 +121,8 @@ func (f *fragmenter) of(cpu int64, model int8, free []int32) int64 {
 	return frag
 }
 
-// amount turns a sum of n·F into thousandths of a GPU.
-func (f *fragmenter) amount(frag int64) float64 {
+// Amount turns a sum of n·F into thousandths of a GPU.
+func (f *Fragmenter) Amount(frag int64) float64 {
 	if f.total == 0 {
 		return 0
 	}
@@ -141,7 +141,7 @@ const (
 )
 
 // reference returns F as the reference computes it: by kinds, in floating point.
-func (f *fragmenter) reference(cpu int64, model int8, free []int32) float64 {
+func (f *Fragmenter) reference(cpu int64, model int8, free []int32) float64 {
 	var whole int64
 	for _, x := range free {
 		whole += int64(x)
@@ -159,7 +159,7 @@ func (f *fragmenter) reference(cpu int64, model int8, free []int32) float64 {
 	return sum
 }
 
-// fragment returns what is fragment to t of the thousandths free, whole in all.
+// fragment returns how much of the free thousandths, whole in all, t cannot use.
 func (t *typical) fragment(cpu int64, model int8, free []int32, whole int64) (kind int, frag int64) {
 	fitsCPU := t.cpu <= cpu
 	if t.gpus == 0 {

@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"context"
@@ -138,19 +138,19 @@ func (s *Simulation) podsOn() [][]int {
 // cosSim evicts by angles; see Deschedule.
 func (s *Simulation) cosSim(most int) (evicted []int) {
 	on := s.podsOn()
-	for _, n := range s.nodesBy(func(n *boardNode) int64 { return n.gpu }) {
-		node := &s.board.nodes[n]
+	for _, n := range s.nodesBy(func(n *NodeState) int64 { return n.GPU }) {
+		node := &s.inventory.Nodes[n]
 		if len(evicted) >= most {
 			break
 		}
-		if node.cpu >= cosSimMilliCPU || node.devices == 0 || s.board.sortedOf(n)[0] <= cosSimMilliGPU {
+		if node.CPU >= cosSimMilliCPU || node.Devices == 0 || s.inventory.SortedOf(n)[0] <= cosSimMilliGPU {
 			continue
 		}
 		victim, least := -1, 1.0
 		for _, i := range on[n] {
 			c := s.classes[i]
 			cpu, gpu := float64(c.MilliCPU), float64(c.TotalMilliGPU())
-			if v := cosine(float64(node.cpu)+cpu, float64(node.gpu)+gpu, cpu, gpu); v >= 0 && v < least {
+			if v := cosine(float64(node.CPU)+cpu, float64(node.GPU)+gpu, cpu, gpu); v >= 0 && v < least {
 				victim, least = i, v
 			}
 		}
@@ -172,12 +172,12 @@ func cosine(x1, y1, x2, y2 float64) float64 {
 }
 
 // nodesBy returns the nodes in descending order of a value, equal ones in their order.
-func (s *Simulation) nodesBy(value func(n *boardNode) int64) []int32 {
+func (s *Simulation) nodesBy(value func(n *NodeState) int64) []int32 {
 	order := make([]int32, len(s.nodes))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	nodes := s.board.nodes
+	nodes := s.inventory.Nodes
 	slices.SortStableFunc(order, func(a, b int32) int {
 		switch x, y := value(&nodes[a]), value(&nodes[b]); {
 		case x > y:
@@ -193,7 +193,7 @@ func (s *Simulation) nodesBy(value func(n *boardNode) int64) []int32 {
 // fragOnePod evicts one pod of each node; see Deschedule.
 func (s *Simulation) fragOnePod(most int) (evicted []int) {
 	on := s.podsOn()
-	for _, n := range s.nodesBy(func(n *boardNode) int64 { return n.frag }) {
+	for _, n := range s.nodesBy(func(n *NodeState) int64 { return n.Frag }) {
 		if len(evicted) >= most {
 			break
 		}
@@ -208,7 +208,7 @@ func (s *Simulation) fragOnePod(most int) (evicted []int) {
 // fragMultiPod evicts from the most fragmented node; see Deschedule.
 func (s *Simulation) fragMultiPod(most int) (evicted []int) {
 	on := s.podsOn()
-	left := s.nodesBy(func(n *boardNode) int64 { return n.frag })
+	left := s.nodesBy(func(n *NodeState) int64 { return n.Frag })
 	for len(evicted) < most && len(left) > 0 {
 		n := left[0]
 		left = left[1:]
@@ -219,9 +219,9 @@ func (s *Simulation) fragMultiPod(most int) (evicted []int) {
 		s.evict(victim)
 		evicted = append(evicted, victim)
 		on[n] = slices.DeleteFunc(on[n], func(i int) bool { return i == victim })
-		frag := s.board.nodes[n].frag
+		frag := s.inventory.Nodes[n].Frag
 		k := slices.IndexFunc(left, func(o int32) bool {
-			other := s.board.nodes[o].frag
+			other := s.inventory.Nodes[o].Frag
 			return other < frag || other == frag && o > n
 		})
 		if k < 0 {
@@ -236,9 +236,9 @@ func (s *Simulation) fragMultiPod(most int) (evicted []int) {
 // thousandths of a GPU, or -1.
 func (s *Simulation) fragVictim(n int32, pods []int) int {
 	victim, best := -1, int64(0)
-	node := &s.board.nodes[n]
+	node := &s.inventory.Nodes[n]
 	for _, i := range pods {
-		if less := int64(s.board.frag.amount(node.frag - s.board.without(s.classes[i], n, s.devices[i]))); less > best {
+		if less := int64(s.inventory.Frag.Amount(node.Frag - s.inventory.without(s.classes[i], n, s.devices[i]))); less > best {
 			victim, best = i, less
 		}
 	}

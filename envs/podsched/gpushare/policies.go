@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"fmt"
@@ -6,42 +6,42 @@ import (
 	"strings"
 )
 
-// policy is a heuristic that can be asked for by name.
-type policy struct {
-	name, doc string
+// Policy is a heuristic that can be asked for by name.
+type Policy struct {
+	Name, Doc string
 	score     scoreFunc // nil for those that look at all nodes at once
-	new       func(b *board, r *reserve, draw intner) placer
+	New       func(b *Inventory, r *Reserve, draw Intn) Placer
 }
 
-func byScore(name, doc string, score scoreFunc) policy {
-	return policy{name, doc, score, func(b *board, _ *reserve, _ intner) placer { return newScored(b, score) }}
+func byScore(name, doc string, score scoreFunc) Policy {
+	return Policy{name, doc, score, func(b *Inventory, _ *Reserve, _ Intn) Placer { return newScored(b, score) }}
 }
 
-// policies lists the heuristics in the order of reports.
-var policies = []policy{
+// Policies lists the heuristics in the order of reports.
+var Policies = []Policy{
 	{"Random", "A node at random among those where the pod fits.", anyNode,
-		func(b *board, _ *reserve, draw intner) placer { return newRandom(b, draw) }},
+		func(b *Inventory, _ *Reserve, draw Intn) Placer { return newRandom(b, draw) }},
 	byScore("DotProd", "The node whose free CPU and GPU are least aligned with the request.", dotProd),
 	byScore("GpuClustering", "A node that runs pods of the same kind (Gandiva).", gpuClustering),
 	byScore("GpuPacking", "Shared devices first, then free ones on used nodes, then idle nodes.", gpuPacking),
-	byScore("BestFit", "The node with the least CPU and GPU left.", bestFit),
+	byScore("BestFit", "The node with the least CPU and GPU left.", BestFit),
 	byScore("FGD", "Fragmentation gradient descent: the placement that adds the least fragmentation.", fgd),
 	{"ScarcityFGD", "FGD that keeps GPU models free for the pods that can run on no other.", fgd,
-		func(b *board, r *reserve, _ intner) placer { return newReserving(b, r) }},
+		func(b *Inventory, r *Reserve, _ Intn) Placer { return newReserving(b, r) }},
 	{"WeightedFGD", "FGD that weighs how scarce a GPU model is, and how well the pod fits, against fragmentation.", fgd,
-		func(b *board, r *reserve, _ intner) placer { return newWeighing(b, r) }},
+		func(b *Inventory, r *Reserve, _ Intn) Placer { return newWeighing(b, r) }},
 	byScore("MostAllocated", "kube-scheduler's bin packing of CPU and memory.", mostAllocated),
 	byScore("KubeResources", "kube-scheduler's LeastAllocated and BalancedAllocation of CPU and memory.", kubeResources),
 	{"KubeDefault", "kube-scheduler's default score plugins with today's weights; pods of equal shape are replicas of one controller.", kubeResources,
-		func(b *board, _ *reserve, _ intner) placer {
-			return newWeighted(b, kubeDefaultPlugins(b), (*board).tightest)
+		func(b *Inventory, _ *Reserve, _ Intn) Placer {
+			return newWeighted(b, kubeDefaultPlugins(b), (*Inventory).Tightest)
 		}},
 }
 
-// scores returns a function that writes the policy's scores of nodes where a pod of class c fits; nil
+// Scores returns a function that writes the policy's scores of nodes where a pod of class c fits; nil
 // for Random, which has none.
-func (p *policy) scores(b *board, r *reserve) func(c *class, nodes []int32, scores []int64) {
-	switch one := p.new(b, r, nil).(type) {
+func (p *Policy) Scores(b *Inventory, r *Reserve) func(c *Class, nodes []int32, scores []int64) {
+	switch one := p.New(b, r, nil).(type) {
 	case *weighted:
 		return one.scoreNodes
 	case *reserving:
@@ -56,33 +56,34 @@ func (p *policy) scores(b *board, r *reserve) func(c *class, nodes []int32, scor
 
 // PolicyNames returns the names of the heuristics.
 func PolicyNames() []string {
-	names := make([]string, len(policies))
-	for i := range policies {
-		names[i] = policies[i].name
+	names := make([]string, len(Policies))
+	for i := range Policies {
+		names[i] = Policies[i].Name
 	}
 	return names
 }
 
-func policyByName(name string) (*policy, error) {
-	for i := range policies {
-		if policies[i].name == name {
-			return &policies[i], nil
+// PolicyByName returns the policy of that name, one of [PolicyNames].
+func PolicyByName(name string) (*Policy, error) {
+	for i := range Policies {
+		if Policies[i].Name == name {
+			return &Policies[i], nil
 		}
 	}
 	return nil, fmt.Errorf("gpu: policy %q, want one of %s", name, strings.Join(PolicyNames(), ", "))
 }
 
-// A placer chooses where pods go. It belongs to one board.
-type placer interface {
+// A Placer chooses where pods go. It belongs to one [Inventory].
+type Placer interface {
 	// choose returns the node and the devices for a pod of class c, or node -1 if it fits
 	// nowhere.
-	choose(c *class) (node int32, devices uint64)
+	Choose(c *Class) (node int32, devices uint64)
 }
 
 // scored chooses the node of the highest score, of equal ones the first. It remembers the
 // scores of each class until the node changes.
 type scored struct {
-	b     *board
+	b     *Inventory
 	score scoreFunc
 	rows  [][]entry // by class, by node
 }
@@ -95,22 +96,22 @@ type entry struct {
 
 const noFit = -1
 
-func newScored(b *board, score scoreFunc) *scored { return &scored{b: b, score: score} }
+func newScored(b *Inventory, score scoreFunc) *scored { return &scored{b: b, score: score} }
 
 // row returns the present scores of all nodes for class c.
-func (s *scored) row(c *class) []entry {
-	n := len(s.b.nodes)
-	for int(c.id) >= len(s.rows) {
+func (s *scored) row(c *Class) []entry {
+	n := len(s.b.Nodes)
+	for int(c.ID) >= len(s.rows) {
 		s.rows = append(s.rows, nil)
 	}
-	if len(s.rows[c.id]) < n {
-		s.rows[c.id] = make([]entry, n)
+	if len(s.rows[c.ID]) < n {
+		s.rows[c.ID] = make([]entry, n)
 	}
-	row := s.rows[c.id][:n]
+	row := s.rows[c.ID][:n]
 	for i := range row {
-		if e := &row[i]; e.version != s.b.nodes[i].version {
-			e.version, e.score = s.b.nodes[i].version, noFit
-			if s.b.fits(c, int32(i)) {
+		if e := &row[i]; e.version != s.b.Nodes[i].Version {
+			e.version, e.score = s.b.Nodes[i].Version, noFit
+			if s.b.Fits(c, int32(i)) {
 				e.score, e.devices = s.score(s.b, c, int32(i))
 			}
 		}
@@ -118,7 +119,8 @@ func (s *scored) row(c *class) []entry {
 	return row
 }
 
-func (s *scored) choose(c *class) (node int32, devices uint64) {
+// Choose implements [Placer].
+func (s *scored) Choose(c *Class) (node int32, devices uint64) {
 	node = -1
 	best := int64(noFit)
 	row := s.row(c)
@@ -133,19 +135,20 @@ func (s *scored) choose(c *class) (node int32, devices uint64) {
 	return node, row[node].devices
 }
 
-// intner draws a number from 0 to n-1. Both generators of the standard library are one.
-type intner func(n int) int
+// Intn draws a number from 0 to n-1. Both generators of the standard library are one.
+type Intn func(n int) int
 
 // random chooses a node at random among those that fit, and a device likewise for a pod that
 // shares one.
 type random struct {
 	*scored
-	draw intner
+	draw Intn
 }
 
-func newRandom(b *board, draw intner) *random { return &random{newScored(b, anyNode), draw} }
+func newRandom(b *Inventory, draw Intn) *random { return &random{newScored(b, anyNode), draw} }
 
-func (r *random) choose(c *class) (node int32, devices uint64) {
+// Choose implements [Placer].
+func (r *random) Choose(c *Class) (node int32, devices uint64) {
 	row := r.row(c)
 	fitting := 0
 	for i := range row {
@@ -171,12 +174,12 @@ func (r *random) choose(c *class) (node int32, devices uint64) {
 
 // randomDevice returns one of the devices that fit, for a pod that shares one, and else the
 // first.
-func randomDevice(b *board, c *class, i int32, draw intner) uint64 {
-	if !c.sharing() {
-		return b.tightest(c, i)
+func randomDevice(b *Inventory, c *Class, i int32, draw Intn) uint64 {
+	if !c.Sharing() {
+		return b.Tightest(c, i)
 	}
 	var fitting uint64
-	for d, f := range b.devicesOf(i) {
+	for d, f := range b.DevicesOf(i) {
 		if f >= c.MilliGPU {
 			fitting |= 1 << d
 		}

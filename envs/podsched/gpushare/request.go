@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 // Request is a pod for [Simulate].
 type Request struct {

@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"fmt"
@@ -8,41 +8,41 @@ import (
 )
 
 // resources returns CPU and memory of node i with a pod of class c on it.
-func (b *board) resources(c *class, i int32) (cpu, mem kubescore.Resource) {
-	n := &b.nodes[i]
-	return kubescore.Resource{Requested: n.allCPU - n.cpu + c.MilliCPU, Allocatable: n.allCPU, Weight: 1},
-		kubescore.Resource{Requested: (n.allMem - n.mem + c.MemoryMiB) * bytesMiB, Allocatable: n.allMem * bytesMiB, Weight: 1}
+func (b *Inventory) resources(c *Class, i int32) (cpu, mem kubescore.Resource) {
+	n := &b.Nodes[i]
+	return kubescore.Resource{Requested: n.AllCPU - n.CPU + c.MilliCPU, Allocatable: n.AllCPU, Weight: 1},
+		kubescore.Resource{Requested: (n.AllMemory - n.Memory + c.MemoryMiB) * BytesMiB, Allocatable: n.AllMemory * BytesMiB, Weight: 1}
 }
 
 // nonZeroResources is resources with what pods that state no requests count for.
-func (b *board) nonZeroResources(c *class, i int32) (cpu, mem kubescore.Resource) {
+func (b *Inventory) nonZeroResources(c *Class, i int32) (cpu, mem kubescore.Resource) {
 	cpu, mem = b.resources(c, i)
-	n := &b.nodes[i]
-	cpu.Requested += n.extraCPU + c.extraCPU
-	mem.Requested += (n.extraMem + c.extraMem) * bytesMiB
+	n := &b.Nodes[i]
+	cpu.Requested += n.ExtraCPU + c.ExtraCPU
+	mem.Requested += (n.ExtraMemory + c.ExtraMemory) * BytesMiB
 	return cpu, mem
 }
 
 // mostAllocated is kube-scheduler's bin packing of CPU and memory.
-func mostAllocated(b *board, c *class, i int32) (int64, uint64) {
+func mostAllocated(b *Inventory, c *Class, i int32) (int64, uint64) {
 	cpu, mem := b.nonZeroResources(c, i)
-	return kubescore.MostAllocated(cpu, mem), b.tightest(c, i)
+	return kubescore.MostAllocated(cpu, mem), b.Tightest(c, i)
 }
 
 // kubeResources is what kube-scheduler scores by resources: LeastAllocated and
 // BalancedAllocation of CPU and memory, with equal weights.
-func kubeResources(b *board, c *class, i int32) (int64, uint64) {
+func kubeResources(b *Inventory, c *Class, i int32) (int64, uint64) {
 	cpu, mem := b.nonZeroResources(c, i)
 	even := int64(0)
 	if c.MilliCPU != 0 || c.MemoryMiB != 0 { // of a pod without requests kube-scheduler skips BalancedAllocation
 		even, _ = balanced(b, c, i)
 	}
-	return kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, mem) + kubescore.BalancedAllocationWeight*even, b.tightest(c, i)
+	return kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, mem) + kubescore.BalancedAllocationWeight*even, b.Tightest(c, i)
 }
 
 // balanced is NodeResourcesBalancedAllocation of CPU and memory, which kube-scheduler skips for
 // pods that request neither.
-func balanced(b *board, c *class, i int32) (int64, uint64) {
+func balanced(b *Inventory, c *Class, i int32) (int64, uint64) {
 	if c.MilliCPU == 0 && c.MemoryMiB == 0 {
 		return 0, 0
 	}
@@ -74,7 +74,7 @@ func (s *Strategy) score() (scoreFunc, error) {
 	default:
 		return nil, fmt.Errorf("gpu: scoring strategy %q, want LeastAllocated, MostAllocated or RequestedToCapacityRatio", s.Type)
 	}
-	return func(b *board, c *class, i int32) (int64, uint64) {
+	return func(b *Inventory, c *Class, i int32) (int64, uint64) {
 		cpu, mem := b.nonZeroResources(c, i)
 		cpu.Weight, mem.Weight = s.CPUWeight, s.MemoryWeight
 		return of(cpu, mem), 0
@@ -83,8 +83,8 @@ func (s *Strategy) score() (scoreFunc, error) {
 
 // simon is the score of Alibaba's open-simulator: the largest part of what an empty node would have
 // left that the pod takes, in percent. It prefers small nodes.
-func simon(b *board, c *class, i int32) (int64, uint64) {
-	n := &b.nodes[i]
+func simon(b *Inventory, c *Class, i int32) (int64, uint64) {
+	n := &b.Nodes[i]
 	if c.MilliCPU == 0 && c.MemoryMiB == 0 {
 		return kubescore.MaxNodeScore, 0
 	}
@@ -97,5 +97,5 @@ func simon(b *board, c *class, i int32) (int64, uint64) {
 		}
 		return 1
 	}
-	return int64(math.Round(kubescore.MaxNodeScore * max(part(c.MilliCPU, n.allCPU), part(c.MemoryMiB, n.allMem)))), 0
+	return int64(math.Round(kubescore.MaxNodeScore * max(part(c.MilliCPU, n.AllCPU), part(c.MemoryMiB, n.AllMemory)))), 0
 }

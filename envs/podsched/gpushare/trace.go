@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"bufio"
@@ -49,13 +49,14 @@ type Shape struct {
 // TotalMilliGPU returns the thousandths of a GPU that s asks for in all.
 func (s *Shape) TotalMilliGPU() int64 { return int64(s.GPUs) * int64(s.MilliGPU) }
 
-// sharing reports whether s is part of one device.
-func (s *Shape) sharing() bool { return s.GPUs == 1 && s.MilliGPU < wholeGPU }
+// Sharing reports whether s is part of one device.
+func (s *Shape) Sharing() bool { return s.GPUs == 1 && s.MilliGPU < WholeGPU }
 
+// Units and limits.
 const (
-	wholeGPU  = 1000 // thousandths of a device
-	bytesMiB  = 1 << 20
-	maxModels = 64
+	WholeGPU  = 1000 // thousandths of a device
+	BytesMiB  = 1 << 20
+	MaxModels = 64 // of GPUs, in a cluster
 )
 
 // ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli,
@@ -87,7 +88,7 @@ func parseNodes(name string, r io.Reader) ([]Node, error) {
 	for t.next() {
 		n := Node{
 			Name: t.text("sn"), MilliCPU: t.number("cpu_milli", cluster.MaxAmount),
-			MemoryMiB: t.number("memory_mib", cluster.MaxAmount/bytesMiB),
+			MemoryMiB: t.number("memory_mib", cluster.MaxAmount/BytesMiB),
 			GPUs:      int(t.number("gpu", cluster.MaxDevices)), Model: t.text("model"),
 		}
 		if n.Name == "" {
@@ -113,14 +114,14 @@ func parsePods(name string, r io.Reader) ([]Pod, error) {
 	var pods []Pod
 	for t.next() {
 		p := Pod{Name: t.text("name"), Shape: Shape{
-			MilliCPU: t.number("cpu_milli", cluster.MaxAmount), MemoryMiB: t.number("memory_mib", cluster.MaxAmount/bytesMiB),
-			GPUs: int32(t.number("num_gpu", cluster.MaxDevices)), MilliGPU: int32(t.number("gpu_milli", wholeGPU)),
+			MilliCPU: t.number("cpu_milli", cluster.MaxAmount), MemoryMiB: t.number("memory_mib", cluster.MaxAmount/BytesMiB),
+			GPUs: int32(t.number("num_gpu", cluster.MaxDevices)), MilliGPU: int32(t.number("gpu_milli", WholeGPU)),
 			Models: t.text("gpu_spec"),
 		}}
 		if p.Name == "" {
 			t.fail("name is empty, want the pod's name")
 		}
-		if err := p.check(); err != nil {
+		if err := p.Check(); err != nil {
 			t.fail("pod %s: %v", p.Name, err)
 		}
 		p.Created, p.Duration = t.times()
@@ -132,16 +133,16 @@ func parsePods(name string, r io.Reader) ([]Pod, error) {
 	return pods, t.err
 }
 
-// check reports what no node could serve as asked.
-func (s *Shape) check() error {
+// Check reports what no node could serve as asked.
+func (s *Shape) Check() error {
 	switch {
-	case s.MilliCPU < 0 || s.MilliCPU > cluster.MaxAmount || s.MemoryMiB < 0 || s.MemoryMiB > cluster.MaxAmount/bytesMiB:
-		return fmt.Errorf("%d milli-CPU and %d MiB, want 0 to %d and to %d", s.MilliCPU, s.MemoryMiB, cluster.MaxAmount, cluster.MaxAmount/bytesMiB)
+	case s.MilliCPU < 0 || s.MilliCPU > cluster.MaxAmount || s.MemoryMiB < 0 || s.MemoryMiB > cluster.MaxAmount/BytesMiB:
+		return fmt.Errorf("%d milli-CPU and %d MiB, want 0 to %d and to %d", s.MilliCPU, s.MemoryMiB, cluster.MaxAmount, cluster.MaxAmount/BytesMiB)
 	case s.GPUs == 0 && s.MilliGPU != 0:
 		return fmt.Errorf("%d thousandths of no GPU, want 0", s.MilliGPU)
-	case s.GPUs > 0 && (s.MilliGPU < 1 || s.MilliGPU > wholeGPU):
-		return fmt.Errorf("%d thousandths of each GPU, want 1 to %d", s.MilliGPU, wholeGPU)
-	case s.GPUs > 1 && s.MilliGPU < wholeGPU:
+	case s.GPUs > 0 && (s.MilliGPU < 1 || s.MilliGPU > WholeGPU):
+		return fmt.Errorf("%d thousandths of each GPU, want 1 to %d", s.MilliGPU, WholeGPU)
+	case s.GPUs > 1 && s.MilliGPU < WholeGPU:
 		return fmt.Errorf("%d thousandths of each of %d GPUs, want whole ones: only one GPU can be shared", s.MilliGPU, s.GPUs)
 	}
 	return nil
@@ -239,10 +240,11 @@ func (t *table) times() (created, duration time.Duration) {
 	if !ok {
 		start = at["creation_time"]
 	}
-	return seconds(at["creation_time"]), seconds(math.Max(0, at["deletion_time"]-start))
+	return Seconds(at["creation_time"]), Seconds(math.Max(0, at["deletion_time"]-start))
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// Seconds returns s seconds as a duration.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func (t *table) fail(format string, args ...any) {
 	if t.err == nil {
@@ -250,8 +252,8 @@ func (t *table) fail(format string, args ...any) {
 	}
 }
 
-// splitModels returns the models of a gpu_spec, each once.
-func splitModels(spec string) []string {
+// SplitModels returns the models of a gpu_spec, each once.
+func SplitModels(spec string) []string {
 	var models []string
 	for m := range strings.SplitSeq(spec, "|") {
 		if m = strings.TrimSpace(m); m != "" && !slices.Contains(models, m) {

@@ -1,4 +1,4 @@
-package gpu_test
+package gpushare_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package gpu
+package gpushare
 
 import (
 	"context"
@@ -149,7 +149,7 @@ func (s *Simulation) decide(ctx context.Context, i int) (ok bool, err error) {
 	}
 	node, devices := int32(-1), uint64(0)
 	if s.decider == nil {
-		node, devices = s.placers[s.pods[i].Profile].choose(s.classes[i])
+		node, devices = s.placers[s.pods[i].Profile].Choose(s.classes[i])
 	} else if node, devices, err = s.ask(ctx, i); err != nil {
 		return false, fmt.Errorf("gpu: pod %s: %w", s.pods[i].Name, err)
 	}
@@ -166,7 +166,7 @@ func (s *Simulation) ask(ctx context.Context, i int) (node int32, devices uint64
 	c := s.classes[i]
 	s.fittings = s.fittings[:0]
 	for n := range s.nodes {
-		if s.board.fits(c, int32(n)) {
+		if s.inventory.Fits(c, int32(n)) {
 			s.fittings = append(s.fittings, int32(n))
 		}
 	}
@@ -180,21 +180,21 @@ func (s *Simulation) ask(ctx context.Context, i int) (node int32, devices uint64
 	case !slices.Contains(s.fittings, node):
 		return 0, 0, fmt.Errorf("node %d is chosen, on which it does not fit", node)
 	case devices == 0:
-		return node, s.board.tightest(c, node), nil
+		return node, s.inventory.Tightest(c, node), nil
 	}
-	free := s.board.devicesOf(node)
+	free := s.inventory.DevicesOf(node)
 	ok := bits.OnesCount64(devices) == int(c.GPUs) && devices>>len(free) == 0
 	for d := devices; ok && d != 0; d &= d - 1 {
 		ok = free[lowest(d)] >= c.MilliGPU
 	}
 	if !ok {
-		return 0, 0, fmt.Errorf("devices %v of node %s are chosen, want %d with %d thousandths free", deviceList(devices), s.nodes[node].Name, c.GPUs, c.MilliGPU)
+		return 0, 0, fmt.Errorf("devices %v of node %s are chosen, want %d with %d thousandths free", DeviceList(devices), s.nodes[node].Name, c.GPUs, c.MilliGPU)
 	}
 	return node, devices, nil
 }
 
 func (s *Simulation) place(i int, node int32, devices uint64) {
-	s.board.place(s.classes[i], node, devices)
+	s.inventory.Place(s.classes[i], node, devices)
 	s.phase[i], s.on[i], s.devices[i] = Placed, node, devices
 	s.placed = append(s.placed, i)
 	s.onNode[node]++
@@ -202,7 +202,7 @@ func (s *Simulation) place(i int, node int32, devices uint64) {
 
 // evict takes a pod that is placed away.
 func (s *Simulation) evict(i int) {
-	s.board.remove(s.classes[i], s.on[i], s.devices[i])
+	s.inventory.Remove(s.classes[i], s.on[i], s.devices[i])
 	s.onNode[s.on[i]]--
 	s.phase[i], s.on[i], s.devices[i] = Waiting, -1, 0
 	s.placed = slices.DeleteFunc(s.placed, func(p int) bool { return p == i })
@@ -210,23 +210,23 @@ func (s *Simulation) evict(i int) {
 
 // Pod returns what has become of pod i: its node, or -1, and its devices there.
 func (s *Simulation) Pod(i int) (phase Phase, node int, devices []int) {
-	return s.phase[i], int(s.on[i]), deviceList(s.devices[i])
+	return s.phase[i], int(s.on[i]), DeviceList(s.devices[i])
 }
 
 // Free returns what is free on a node: millicores, MiB, and the thousandths of each device.
 func (s *Simulation) Free(node int) (milliCPU, memoryMiB int64, milliGPU []int32) {
-	n := &s.board.nodes[node]
-	return n.cpu, n.mem, slices.Clone(s.board.devicesOf(int32(node)))
+	n := &s.inventory.Nodes[node]
+	return n.CPU, n.Memory, slices.Clone(s.inventory.DevicesOf(int32(node)))
 }
 
 // Usage returns what is allocated now.
 func (s *Simulation) Usage() Usage {
-	b := &s.board
+	b := &s.inventory
 	u := Usage{
 		Pods: len(s.placed), Nodes: len(s.nodes),
-		MilliGPU: b.used.milliGPU, MilliCPU: b.used.milliCPU, MemoryMiB: b.used.memoryMiB,
-		AllMilliGPU: b.size.milliGPU, AllMilliCPU: b.size.milliCPU, AllMemoryMiB: b.size.memoryMiB,
-		FragMilliGPU: b.frag.amount(b.wasted),
+		MilliGPU: b.Used.MilliGPU, MilliCPU: b.Used.MilliCPU, MemoryMiB: b.Used.MemoryMiB,
+		AllMilliGPU: b.Size.MilliGPU, AllMilliCPU: b.Size.MilliCPU, AllMemoryMiB: b.Size.MemoryMiB,
+		FragMilliGPU: b.Frag.Amount(b.Wasted),
 	}
 	for _, n := range s.onNode {
 		if n > 0 {
@@ -240,7 +240,7 @@ func (s *Simulation) Usage() Usage {
 func (s *Simulation) Report() *Report {
 	r := &Report{Placements: []Placement{}, Failed: []Failure{}, Usage: s.Usage(), Descheduling: s.moved}
 	for _, i := range s.placed {
-		r.Placements = append(r.Placements, Placement{s.pods[i].Name, s.nodes[s.on[i]].Name, deviceList(s.devices[i])})
+		r.Placements = append(r.Placements, Placement{s.pods[i].Name, s.nodes[s.on[i]].Name, DeviceList(s.devices[i])})
 	}
 	for i, p := range s.phase {
 		if p == Failed {

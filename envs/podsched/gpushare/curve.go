@@ -1,0 +1,103 @@
+package gpushare
+
+import (
+	"math"
+	"slices"
+)
+
+// Curve averages the allocation and the fragmentation over the arrivals of each percent.
+type Curve struct {
+	size float64 // thousandths of a GPU of the cluster
+	bins []bin   // by percent arrived
+}
+
+type bin struct {
+	n           int
+	alloc, frag float64 // sums
+}
+
+// NewCurve returns the curve up to top percent for a cluster of the given thousandths of a GPU.
+func NewCurve(top int, milliGPU int64) *Curve {
+	return &Curve{size: float64(milliGPU), bins: make([]bin, top+1)}
+}
+
+// Add enters the state after pods that request arrived thousandths of a GPU in all. It ignores
+// arrivals beyond the last percent.
+func (c *Curve) Add(arrived int64, b *Inventory) {
+	x := int(math.RoundToEven(float64(arrived) / c.size * 100))
+	if x >= len(c.bins) {
+		return
+	}
+	p := &c.bins[x]
+	p.n++
+	p.alloc += hundredths(float64(b.Used.MilliGPU) / c.size * 100)
+	p.frag += hundredths(b.Frag.Amount(b.Wasted) / c.size * 100)
+}
+
+// at returns the means at x percent. Where no arrival falls into the percent, its neighbours
+// count; ok is false if there is none either.
+func (c *Curve) at(x int) (alloc, frag float64, ok bool) {
+	sum := c.bins[x]
+	if sum.n == 0 {
+		for _, y := range []int{x - 1, x + 1} {
+			if y >= 0 && y < len(c.bins) {
+				sum.n += c.bins[y].n
+				sum.alloc += c.bins[y].alloc
+				sum.frag += c.bins[y].frag
+			}
+		}
+	}
+	if sum.n == 0 {
+		return 0, 0, false
+	}
+	return hundredths(sum.alloc / float64(sum.n)), hundredths(sum.frag / float64(sum.n)), true
+}
+
+func (c *Curve) alloc() []float64 { return c.points(func(a, _ float64) float64 { return a }) }
+func (c *Curve) frag() []float64  { return c.points(func(_, f float64) float64 { return f }) }
+
+// points returns a value of each percent; where there is none, that of the percent before.
+func (c *Curve) points(value func(alloc, frag float64) float64) []float64 {
+	points := make([]float64, 0, len(c.bins))
+	last := 0.0
+	for x := range c.bins {
+		if a, f, ok := c.at(x); ok {
+			last = value(a, f)
+		}
+		points = append(points, last)
+	}
+	return slices.Clip(points)
+}
+
+// hundredths rounds to two decimals.
+func hundredths(x float64) float64 { return math.RoundToEven(x*100) / 100 }
+
+// Reset forgets all arrivals, for a cluster of milliGPU thousandths of a GPU.
+func (c *Curve) Reset(milliGPU int64) {
+	clear(c.bins)
+	c.size = float64(milliGPU)
+}
+
+// Until returns the allocation at x percent, or at the last arrival before it; present, where so
+// little has arrived.
+func (c *Curve) Until(x int, arrived int64, present float64) float64 {
+	if float64(arrived)/c.size*100 < float64(x)-0.5 || x >= len(c.bins) {
+		return present
+	}
+	for ; x >= 0; x-- {
+		if alloc, _, ok := c.at(x); ok {
+			return alloc
+		}
+	}
+	return present
+}
+
+// Clone returns an independent copy.
+func (c *Curve) Clone() *Curve { return &Curve{c.size, slices.Clone(c.bins)} }
+
+// Run returns what the curve and the cluster at its end report of a policy.
+func (c *Curve) Run(b *Inventory) *Run {
+	return &Run{
+		Alloc: c.alloc(), Frag: c.frag(), MilliGPU: b.Used.MilliGPU, MilliCPU: b.Used.MilliCPU, MemoryMiB: b.Used.MemoryMiB,
+	}
+}
