@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
@@ -17,4 +19,13 @@ func execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr 
 func mustExecute(t *testing.T, args ...string) string {
 	t.Helper()
 	return clitest.MustExecute(t, newRoot(), args...)
+}
+
+// TestHelpNamesTheAlgorithms: --help lists the algorithms of the table.
+func TestHelpNamesTheAlgorithms(t *testing.T) {
+	for _, command := range []string{"train", "tune"} {
+		if help, want := mustExecute(t, command, "--help"), "algorithm: "+strings.Join(algorithms.Names(nil), ", ")+" (default"; !strings.Contains(help, want) {
+			t.Errorf("%s --help does not say %q", command, want)
+		}
+	}
 }

@@ -104,6 +104,9 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 	}
 	name := path.Join("hyperparams", conf, algo+".yml")
 	text, err := hyperparams.Files.ReadFile(path.Join(conf, algo+".yml"))
+	if err != nil && conf == "" {
+		return nil, nil // nothing is tuned for this algorithm
+	}
 	if err != nil { // a source has no path's characters, and a file of that name is ./<name>
 		name = conf
 		text, err = os.ReadFile(conf)

@@ -1,11 +1,13 @@
 package run
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 )
@@ -44,5 +46,21 @@ func TestConfigurations(t *testing.T) {
 		if _, err := ReadHyperparams(tc.algo, tc.env, tc.conf, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s on %s from %s: %v, want an error with %q", tc.algo, tc.env, tc.conf, err, tc.want)
 		}
+	}
+}
+
+// TestNothingTuned: an algorithm without a file of tuned hyperparameters trains with its defaults.
+func TestNothingTuned(t *testing.T) {
+	before := algorithms.All
+	t.Cleanup(func() { algorithms.All = before })
+	a := before[0]
+	a.Name = "untuned"
+	algorithms.All = append(slices.Clone(before), a)
+	h, err := ReadHyperparams(a.Name, cartPole, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Hyperparams{1, 1_000_000, a.Defaults()}, h); diff != "" {
+		t.Errorf("hyperparameters (-defaults +got):\n%s", diff)
 	}
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -110,7 +111,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.Algo, "algo", "ppo", "algorithm")
+	f.StringVar(&c.Algo, "algo", "ppo", "algorithm: "+strings.Join(algorithms.Names(nil), ", "))
 	f.StringVar(&c.Env, "env", "k8s/GangWindow-v0", "id of the environment")
 	f.StringVar(&c.Engine, "engine", play.EngineFused, "engine of the network: fused, or gorgonia")
 	f.IntVarP(&steps, "n-timesteps", "n", 0, "environment steps to train for (default: the tuned number)")

@@ -100,7 +100,7 @@ What --params or --conf-file sets is not searched. Source: Jamieson and Talwalka
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.Algo, "algo", "ppo", "algorithm")
+	f.StringVar(&s.Algo, "algo", "ppo", "algorithm: "+strings.Join(algorithms.Names(nil), ", "))
 	f.StringVar(&s.Env, "env", "k8s/GangWindow-v0", "id of the environment")
 	f.StringVar(&s.Engine, "engine", play.EngineFused, "engine of the networks: fused, or gorgonia")
 	f.IntVarP(&s.Timesteps, "n-timesteps", "n", 0, "environment steps of the last rung (default: the tuned number)")
