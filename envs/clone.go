@@ -13,9 +13,9 @@ import (
 
 // A Cloner is a [Task] that can be copied at any moment, for search and for [Vec.Save].
 type Cloner interface {
-	// Clone returns a Task of the same options that stands where this one does. No later change
-	// of either shows in the other; what neither changes may be shared. The copy draws from rng,
-	// which is in the state of the generator given to Begin, in its place.
+	// Clone returns a Task of the same options in the same state. Later changes of one do not show
+	// in the other; they may share what neither changes. The copy draws from rng, which is in the
+	// state of the generator given to Begin.
 	Clone(rng *rand.Rand) Task
 }
 
@@ -23,8 +23,8 @@ type Cloner interface {
 // [Cloner], or their cluster is not one in memory.
 var ErrCannotClone = errors.New("envs: the environment cannot be copied")
 
-// Saved is the state of the environments of a [Vec] at one moment, random generators, autoreset
-// and statistics included.
+// Saved is the state of the environments of a [Vec], random generators, autoreset and statistics
+// included.
 type Saved struct {
 	of    *Vec
 	envs  []*Env
@@ -49,8 +49,8 @@ func (e *Env) blank() *Env {
 	return b
 }
 
-// copyTo makes dst, an environment of the same Vec or blank, stand where e does, but for a plan
-// that a rule has left. Both can be copied.
+// copyTo copies the state of e to dst, an environment of the same Vec or blank, without a plan that
+// a rule has left. Both can be copied.
 func (e *Env) copyTo(dst *Env) {
 	*dst.src = *e.src
 	dst.task = e.task.(Cloner).Clone(dst.rng)
@@ -77,8 +77,8 @@ func (v *Vec) CanClone() error {
 	return nil
 }
 
-// Save copies the present moment of all environments and of the last Batch, so that v can come
-// back to it. Its error wraps [ErrCannotClone], or is that of ctx.
+// Save copies the state of all environments and the last Batch, so that v can return to it. Its
+// error wraps [ErrCannotClone], or is that of ctx.
 //
 // Save takes memory for as many environments as v has; [Vec.Snapshot] is for files and for other
 // processes.
@@ -101,9 +101,9 @@ func (v *Vec) Save(ctx context.Context) (*Saved, error) {
 	return s, nil
 }
 
-// Load brings all environments back to the moment of s, which v has saved and which may be
-// loaded again, and returns its Batch. From there equal actions lead to equal batches. Rules
-// begin anew. Load panics if another Vec has saved s.
+// Load returns all environments to the state s, which v has saved and may load again, and returns
+// its Batch. From there equal actions lead to equal batches. Rules start over. Load panics if
+// another Vec has saved s.
 func (v *Vec) Load(s *Saved) (*Batch, error) {
 	if s.of != v {
 		panic("envs: Load of what another Vec has saved")
@@ -120,7 +120,7 @@ func (v *Vec) Load(s *Saved) (*Batch, error) {
 
 // Fork makes each environment of to a copy of environment from, its random generator included,
 // and returns the Batch, in which their rows are equal. Its error wraps [ErrCannotClone]. Rules
-// begin anew in the copies. Fork panics if a number is not of an environment.
+// start over in the copies. Fork panics if there is no environment of a number.
 func (v *Vec) Fork(from int, to []int) (*Batch, error) {
 	if err := v.CanClone(); err != nil {
 		return nil, err

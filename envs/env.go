@@ -1,9 +1,8 @@
 // Package envs defines environments: the contract between the authors of problems, the
 // learning algorithms and the server.
 //
-// An author writes a [Task]. [NewEnv] makes an [Env] of it, with what every environment needs
-// (seeding, checks, the time limit, episode statistics), and [NewVec] steps many of them
-// together. Names and semantics are Gymnasium's.
+// An author writes a [Task]. [NewEnv] makes an [Env] of it and adds what every environment needs:
+// seeding, checks, the time limit, episode statistics. [NewVec] steps many of them together. Names and semantics are Gymnasium's.
 package envs
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// A Task is what the author of an environment writes: the instances it is played on, what the
-// agent sees, what its actions do and what they are worth.
+// A Task defines an environment: its instances, observations, actions and rewards.
 //
 // A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planner],
 // [Cloner] and [io.Closer]. It is used by one goroutine at a time.
@@ -36,7 +34,7 @@ type Task interface {
 	// is not an error. Apply does not keep action.
 	Apply(ctx context.Context, c cluster.Cluster, action []float32) (Outcome, error)
 
-	// Observe writes the observation of the current moment to obs and the permitted actions
+	// Observe writes the observation of the current state to obs and the permitted actions
 	// to mask, whose lengths are the sizes given by Spaces and [space.MaskSize]. It sets every
 	// element, changes nothing else and does not keep its arguments. At least one action of
 	// each part must be permitted.
@@ -67,14 +65,13 @@ type ResetOptioner interface {
 
 // Renderer is implemented by tasks that can show themselves.
 type Renderer interface {
-	// RenderANSI returns the current moment as text for a terminal.
+	// RenderANSI returns the current state as text for a terminal.
 	RenderANSI(s *cluster.State) string
-	// RenderRGB returns the current moment as an image of constant size.
+	// RenderRGB returns the current state as an image of constant size.
 	RenderRGB(s *cluster.State) *image.RGBA
 }
 
-// Noter is implemented by tasks that know of something in their data that a user should know, though
-// they play it, such as samples that are missing.
+// Noter is implemented by tasks that warn users of faults in their data, such as missing samples.
 type Noter interface {
 	// Notes returns sentences, each with a file and a line; the same for all copies.
 	Notes() []string
@@ -82,7 +79,7 @@ type Noter interface {
 
 // Charter is implemented by tasks that can show an episode over time.
 type Charter interface {
-	// Chart returns the running episode, or the one that has ended, as it went so far.
+	// Chart returns the running episode up to now, or the one that has ended.
 	Chart() *Chart
 }
 
@@ -125,11 +122,10 @@ type Baseline struct {
 	New func(t Task) (Rule, error)
 }
 
-// A Rule writes the action of a [Baseline] for the current moment of its Task. first is true
-// the first time in an episode that the rule is asked: at its first decision, unless it comes in
-// later. Other actions may have been taken than the rule chose, and it need not be asked at
-// every decision. A rule changes nothing in the Task, except that it may leave a plan ([Planner]).
-// One that may think for long ends with an error when ctx does.
+// A Rule writes the action of a [Baseline] for the current state of its Task. first is true
+// the first time in an episode that the rule is asked, which need not be at its first decision. A
+// rule may be asked at some decisions only, and other actions may be taken than it chose. A rule changes nothing in the Task, except that it may leave a plan ([Planner]).
+// A rule that may take long returns an error when ctx ends.
 type Rule func(ctx context.Context, s *cluster.State, first bool, action []float32) error
 
 var (

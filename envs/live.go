@@ -6,18 +6,18 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Live is a [Task] that decides where pods of a running cluster go, outside of any episode:
-// [Spec.Live] makes one. Attend takes the place of Begin and Apply. Observe then writes the
-// observation of that moment and baselines' rules decide in it, as in an episode.
+// Live is a [Task] that places pods of a running cluster, outside of any episode: [Spec.Live]
+// makes one. Attend takes the place of Begin and Apply. After it Observe writes the observation and
+// the rules of baselines decide, as in an episode.
 type Live interface {
 	Task
 
 	// Attend makes the placement of a pod the decision to come. s has as many nodes as the Task was
 	// made for, none of them removed; the Task keeps it until the next Attend and does not change
-	// it. Nodes that are closed to the pod are cordoned. A Decision that cannot be is an error.
+	// it. Nodes that are closed to the pod are cordoned. An impossible Decision is an error.
 	Attend(s *cluster.State, d Decision) error
 
-	// Devices returns the GPUs that the pod takes if it goes to the node, where it fits.
+	// Devices returns the GPUs that the pod takes on the node, where it fits.
 	Devices(node int32) uint64
 }
 
@@ -27,7 +27,7 @@ type Decision struct {
 	Siblings []int32       // running pods of its controller
 	Replicas int           // pods that its controller wants, at least 1
 	Waited   time.Duration // since its creation
-	Racks    []int32       // rack of each node, from 0; nil where nothing tells
+	Racks    []int32       // rack of each node, from 0; nil if unknown
 
 	// What kube-scheduler's scores count beyond requests: 100 milliCPU and 200 MiB for each container
 	// that states none, or a pod that states 0.

@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// check reports a value of another kind than the option's, in the words of [Option.Type], which
+// check refuses a value of another kind than the option's, in the words of [Option.Type], which
 // clients of every language know.
 func (o *Option) check(value any) error {
 	if value == nil { // keeps the default

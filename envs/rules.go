@@ -38,7 +38,7 @@ func (e *ruleError) Unwrap() []error { return []error{ErrBaseline, e.cause} }
 // never leave the process.
 type Planner interface {
 	// TakePlan removes the plan that a rule has left and returns a function that leaves it
-	// again at this same moment, or nil if there is none.
+	// again in the same state, or nil if there is none.
 	TakePlan() (leave func())
 }
 
@@ -96,11 +96,10 @@ func (r *Rules) make(i int) error {
 	return nil
 }
 
-// Act writes the actions that the baseline takes at this moment to actions. It changes nothing in
-// the environments, so that the baseline need not be followed; at one moment the answer is always
-// the same. Rows that decide nothing, because an autoreset or a Reset comes next, keep what they
+// Act writes the actions that the baseline takes now to actions. It changes nothing in the
+// environments, and until they step it always gives the same answer. Rows that decide nothing, because an autoreset or a Reset comes next, keep what they
 // have; [Vec.Decides] reports them. Rules run in parallel, since a solver may take seconds; when
-// ctx ends, those that have not begun are left out, and those that have end too. An environment
+// ctx ends, it asks no more rules, and those that run end too. An environment
 // that was never reset is an [ErrResetNeeded].
 func (r *Rules) Act(ctx context.Context, actions []float32) error {
 	k := r.v.nAct
@@ -148,7 +147,7 @@ func (r *Rules) askAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// fresh reports whether the rule of environment i has answered at this moment.
+// fresh reports whether the rule of environment i has answered in this state.
 func (r *Rules) fresh(i int) bool {
 	e, row := r.v.envs[i], &r.rows[i]
 	return row.asked && row.err == nil && row.copies == e.copies && row.episode == e.episode && row.step == e.steps
@@ -161,7 +160,7 @@ func (r *Rules) ask(ctx context.Context, i int) (err error) {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("baseline %s: panic: %v\n%s", r.name, x, debug.Stack())
 		}
-		row.asked = err == nil // after an error it begins anew
+		row.asked = err == nil // after an error it starts over
 		row.leave = e.takePlan()
 	}()
 	if row.copies != e.copies { // another task has taken the place of the rule's
@@ -181,7 +180,7 @@ func (r *Rules) ask(ctx context.Context, i int) (err error) {
 	return nil
 }
 
-// draw draws an action for each environment that has none of this moment, in their order.
+// draw draws an action for each environment that has none for this state, in their order.
 func (r *Rules) draw() {
 	k, m := r.v.nAct, r.v.nMask
 	for i, e := range r.v.envs {

@@ -89,7 +89,7 @@ func planningSpec() *envs.Spec {
 					return errors.New("on second thoughts")
 				}, nil
 			}},
-			{Name: "unfit", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
+			{Name: "picky", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
 		},
 	}
 }
@@ -100,7 +100,7 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	for name, want := range map[string]error{"best": envs.ErrUnknownBaseline, "unfit": envs.ErrBaseline} {
+	for name, want := range map[string]error{"best": envs.ErrUnknownBaseline, "picky": envs.ErrBaseline} {
 		if _, err := envs.NewRules(v, name, 0); !errors.Is(err, want) {
 			t.Errorf("NewRules(%s): %v, want %v", name, err, want)
 		}

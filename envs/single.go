@@ -18,8 +18,8 @@ import (
 
 // Env is one environment: a [Task] on a cluster. It checks actions and the order of calls,
 // seeds the task's generator, cuts episodes off at the time limit, and counts. It follows
-// Gymnasium's Env, but for Observe, which writes to the caller's memory so that a [Vec] can
-// gather observations without copying them. It is not safe for concurrent use.
+// Gymnasium's Env, except that Observe writes to the caller's memory, so that a [Vec] gathers
+// observations without copying them. It is not safe for concurrent use.
 type Env struct {
 	spec *Spec
 	task Task
@@ -37,13 +37,13 @@ type Env struct {
 	copies  uint64 // how often another environment was copied to this one
 	steps   int
 	ret     float64 // sum of the rewards of this episode
-	begun   []byte  // state of src at Begin, and with log the recipe of this moment
+	begun   []byte  // state of src at Begin, and with log the recipe of the current state
 	opts    map[string]any
 	log     []float32 // actions since Begin, if logging
 	logged  bool      // whether to log
 }
 
-// Transition is what a step returns, but for the observation.
+// Transition is the result of a step without the observation.
 type Transition struct {
 	Outcome
 	Truncated bool // the time limit cut the episode off; it may also have terminated

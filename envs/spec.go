@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Spec describes an environment: how to make it and what is known of it.
+// Spec describes an environment: how to make it, its options, diagnostics and baselines.
 type Spec struct {
 	ID  string // "<namespace>/<Name>-v<version>", as in Gymnasium
 	Doc string // one sentence
@@ -26,12 +26,12 @@ type Spec struct {
 	Open func(opts map[string]any) (Maker, error)
 
 	// Backend opens the world that episodes are played in, by the same opts as Open, and returns
-	// what makes the cluster of one environment; nil is package sim. Errors as of Open.
+	// a function that makes the cluster of one environment; nil is package sim. Errors as of Open.
 	Backend func(opts map[string]any) (func() (cluster.Cluster, error), error)
 
-	// Live makes a task that decides for a running cluster of so many nodes, by the same opts as
-	// Open, of which those that draw instances do nothing; nil if the environment cannot. Errors
-	// as of Open.
+	// Live makes a task that decides for a running cluster of the given number of nodes, by the
+	// same opts as Open; those that draw instances do nothing. It is nil if the environment cannot.
+	// Errors as of Open.
 	Live func(opts map[string]any, nodes int) (Live, error)
 
 	// Options is a pointer to the struct of options with its defaults set, for help texts and
@@ -74,8 +74,8 @@ type Column struct {
 	Doc   string
 }
 
-// Metric names a column of Info that, at an episode's last step, tells the episode's outcome
-// in the units of the field.
+// Metric names a column of Info whose value at an episode's last step is the episode's outcome, in
+// the units of the field.
 type Metric struct {
 	Column string
 	Unit   string
@@ -87,7 +87,7 @@ func (s *Spec) Column(name string) int {
 	return slices.IndexFunc(s.Info, func(c Column) bool { return c.Name == name })
 }
 
-// Ranking returns the metrics of episodes with these options, of which the first ranks policies.
+// Ranking returns the metrics of episodes with these options; the first ranks policies.
 func (s *Spec) Ranking(opts map[string]any) []Metric {
 	if s.RankBy == nil {
 		return s.Metrics
@@ -206,8 +206,8 @@ func cutVersion(id string) (base string, version int, ok bool) {
 	return id[:i], v, true
 }
 
-// suggestions returns the ids that differ from id in at most a third of its letters, with the
-// namespace, the case and the version left out of account.
+// suggestions returns the ids that differ from id in at most a third of its letters. It ignores the
+// namespace, the case and the version.
 func suggestions(id string) []string {
 	bare := func(s string) string {
 		if i := strings.LastIndex(s, "/"); i >= 0 {

@@ -59,7 +59,7 @@ type rowError struct {
 	err error
 }
 
-// job is what the shards are to do. It is written before they are woken.
+// job is the next work of the shards. It is written before they are woken.
 type job struct {
 	ctx     context.Context
 	actions []float32 // nil: reset
@@ -102,7 +102,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	return v, nil
 }
 
-// backend returns what makes the cluster of an environment.
+// backend returns a function that makes the cluster of an environment.
 func backend(spec *Spec, opts VecOptions) (func() (cluster.Cluster, error), error) {
 	switch {
 	case opts.NewCluster != nil:
@@ -144,7 +144,7 @@ func (v *Vec) startShards(shards int) {
 	}
 }
 
-// Notes returns what a user should know of the data that the environments play; see [Noter].
+// Notes returns warnings about the data that the environments play; see [Noter].
 func (v *Vec) Notes() []string {
 	if n, ok := v.envs[0].task.(Noter); ok {
 		return n.Notes()

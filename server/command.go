@@ -131,7 +131,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	}
 	o.limits.IdleMS, o.limits.HandshakeMS = int(o.idle.Milliseconds()), int(o.handshake.Milliseconds())
 	s := host.New(host.Config{
-		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, TellCauses: o.local(), DrainFor: o.drain, Log: log,
+		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, ReportCauses: o.local(), DrainFor: o.drain, Log: log,
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,7 +152,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	return o.serve(ctx, s, stdout, log)
 }
 
-// ready is the line that tells the parent process where the server listens.
+// ready is the line on stdout by which the parent process learns where the server listens.
 type ready struct {
 	URL     string `json:"url"`
 	Unix    string `json:"unix"`

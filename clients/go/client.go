@@ -197,7 +197,7 @@ func (v *VecEnv) receiveStep(ctx context.Context) error {
 	return nil
 }
 
-// garbled gives up a connection over which came what no server of the protocol sends.
+// garbled gives up a connection after a reply that breaks the protocol.
 func (v *VecEnv) garbled(err error) error {
 	v.broken = fmt.Errorf("%w: a reply that cannot be read: %w", ErrConnection, err)
 	return v.broken
@@ -248,7 +248,7 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 	}
 	for i := range v.layout.N {
 		if opts.Mask == nil || opts.Mask[i] {
-			v.rows.running[i] = false // in case that the server refuses
+			v.rows.running[i] = false // in case the server refuses
 		}
 	}
 	v.w.Reset()

@@ -134,7 +134,7 @@ func TestTrajectories(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%d/%v/%s", tc.id, tc.limit, mode, url[:2]), func(t *testing.T) {
 					w := local(t, tc.id, tc.n, envs.VecOptions{Options: tc.kwargs, Autoreset: mode, MaxEpisodeSteps: tc.limit})
 					v := dial(t, url, tc.id, tc.n, client.Options{Options: tc.kwargs, Autoreset: mode, MaxEpisodeSteps: tc.limit})
-					for _, opts := range []envs.VecResetOptions{{Seed: &seed}, {}} { // the second goes on with the streams
+					for _, opts := range []envs.VecResetOptions{{Seed: &seed}, {}} { // the second continues the streams
 						got, want := trajectory(t, v, opts, tc.steps), trajectory(t, w, opts, tc.steps)
 						if got != want {
 							t.Errorf("over the wire %s, here %s", got, want)

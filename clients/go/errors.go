@@ -11,15 +11,15 @@ import (
 )
 
 var (
-	// ErrConnection is wrapped by errors of every method once the connection is lost, be it by
-	// the network, the server's end, or a context that ended while a reply was awaited.
+	// ErrConnection is wrapped by errors of every method once the connection is lost: by the
+	// network, the server's end, or a context that ended while a reply was awaited.
 	ErrConnection = errors.New("client: connection lost")
 	// ErrUnauthorized is wrapped by errors of Dial for a wrong or missing token.
 	ErrUnauthorized = errors.New("client: unauthorized")
 	// ErrBusy is wrapped by errors for more sessions, environments or bytes than the server
 	// permits.
 	ErrBusy = errors.New("client: a limit of the server is reached")
-	// ErrUnsupported is wrapped by errors for what the server is too old to do.
+	// ErrUnsupported is wrapped by errors for parts of the protocol that the server lacks.
 	ErrUnsupported = errors.New("client: the server cannot do this")
 	// ErrUnknownSnapshot is wrapped by errors for a snapshot that is not of the vector, or was
 	// forgotten.
@@ -28,8 +28,8 @@ var (
 	ErrUnavailable = errors.New("client: the server stops")
 )
 
-// Error is a request that the server refused. It wraps the error of package envs, or of this
-// one, that the refusal stands for: envs.ErrInvalidAction, envs.ErrResetNeeded,
+// Error is the refusal of a request. It wraps the error of package envs, or of this one, that it
+// stands for: envs.ErrInvalidAction, envs.ErrResetNeeded,
 // envs.ErrInvalidOption, envs.ErrUnknownBaseline, envs.ErrBaseline, envs.ErrCannotClone, ErrUnknownSnapshot,
 // *envs.UnknownIDError, context.DeadlineExceeded, ErrBusy, ErrUnavailable.
 type Error struct {

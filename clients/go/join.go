@@ -168,7 +168,7 @@ func selectsNone(mask []bool) bool {
 	return mask != nil
 }
 
-// partOptions returns what of a reset concerns part i.
+// partOptions returns the options of a reset for part i.
 func (j *Joined) partOptions(opts *envs.VecResetOptions, i int) envs.VecResetOptions {
 	o := envs.VecResetOptions{Options: opts.Options}
 	from, to := j.first[i], j.first[i+1]

@@ -15,7 +15,7 @@ type JoinedBaseline struct {
 }
 
 // Baseline is [VecEnv.Baseline]. Each server draws random actions by itself, with the seed plus the
-// row of its first environment: they are others than those of one server.
+// row of its first environment, so that they differ from those of one server.
 func (j *Joined) Baseline(name string, seed uint64) *JoinedBaseline {
 	b := &JoinedBaseline{j: j}
 	for i, p := range j.parts {

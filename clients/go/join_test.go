@@ -118,7 +118,7 @@ func TestJoinReportsParts(t *testing.T) {
 	}
 }
 
-// TestJoinCloses: a joined vector that is closed refuses to go on, and tells its parts' errors.
+// TestJoinCloses: a joined vector that is closed refuses further calls, and reports its parts' errors.
 func TestJoinCloses(t *testing.T) {
 	s := hosttest.Start(t)
 	j, err := client.Join(dial(t, s.WS, "classic/CartPole-v1", 1, client.Options{}), dial(t, s.WS, "classic/CartPole-v1", 1, client.Options{}))

@@ -24,10 +24,9 @@ func (v *VecEnv) Baseline(name string, seed uint64) *Baseline {
 	return &Baseline{v: v, name: name, seed: &seed, none: make([]bool, v.layout.N)}
 }
 
-// Act writes the actions that the baseline takes at this moment to actions, of length NumEnvs
-// times the size of an action. Rows that decide nothing keep what they have; [Baseline.Decides]
-// reports them. Asking changes nothing in the environments, and at one moment the answer is the
-// same. Errors are those of [envs.Rules.Act], and [ErrUnsupported].
+// Act writes the actions that the baseline takes now to actions, of length NumEnvs times the size of
+// an action. Rows that decide nothing keep what they have; [Baseline.Decides] reports them. Asking
+// changes nothing in the environments, and until they step the answer is the same. Errors are those of [envs.Rules.Act], and [ErrUnsupported].
 func (b *Baseline) Act(ctx context.Context, actions []float32) error {
 	if err := b.check(); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 	return nil
 }
 
-// Decides reports whether environment i took an action at the moment of the last Act.
+// Decides reports whether the last Act gave an action for environment i.
 func (b *Baseline) Decides(i int) bool { return !b.none[i] }
 
 // Step takes the step that the baseline chooses at the server, in every environment, also what its
@@ -113,9 +112,8 @@ type RolloutOptions struct {
 }
 
 // Rollout takes many steps by the baseline at the server, in one request. It returns the batch of
-// the last step and what the steps led to: the same as by Step, one after the other. The
-// server's limits, in mode Disabled an episode's end, and a moment at which the baseline cannot act
-// may cut it.
+// the last step and the results of all, which equal those of Step, one after the other. The server's
+// limits, in mode Disabled an episode's end, and a state in which the baseline cannot act may cut it.
 func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batch, *wire.Rollout, error) {
 	v := b.v
 	if v.closed {

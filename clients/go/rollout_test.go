@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// stepwise is a rollout of so many steps that is played here one by one.
+// stepwise is a rollout that is played here step by step.
 func stepwise(t *testing.T, w *envs.Vec, rules *envs.Rules, steps int) (*envs.Batch, *wire.Rollout) {
 	t.Helper()
 	_, act := w.Spaces()
@@ -58,7 +58,7 @@ func stepwise(t *testing.T, w *envs.Vec, rules *envs.Rules, steps int) (*envs.Ba
 	return b, o
 }
 
-// A rollout is the same as its steps one by one, bit for bit, and play goes on alike after it.
+// A rollout is the same as its steps one by one, bit for bit, and play continues alike after it.
 func TestRollout(t *testing.T) {
 	s := hosttest.Start(t)
 	seed := uint64(9)

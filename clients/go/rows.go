@@ -2,8 +2,8 @@ package client
 
 import "github.com/kubernasium/kubernasium/envs"
 
-// rows is what must be known of the environments beside the batch: the wire leaves out what a
-// client can tell by itself.
+// rows is the state of the environments beside the batch. The wire leaves it out, since a client can
+// derive it.
 type rows struct {
 	seeded  []bool // was reset at least once
 	running []bool // may be stepped

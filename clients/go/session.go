@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// session is a connection after the handshake. It awaits the reply to each request before it
-// makes the next, but for Join, which has one request open on each of its sessions.
+// session is a connection after the handshake. It awaits the reply to each request before it makes
+// the next. Join has one request open on each of its sessions.
 type session struct {
 	t      transport
 	w      *wire.Writer
@@ -30,7 +30,7 @@ func (s *session) nextID() uint64 {
 
 // handshake says hello.
 func (s *session) handshake(ctx context.Context, name string) error {
-	s.limits.MsgOut = 64 << 10 // until the server tells
+	s.limits.MsgOut = 64 << 10 // until the welcome
 	var welcome wire.Welcome
 	err := s.call(ctx, wire.TypeWelcome, &wire.Hello{
 		T: wire.TypeHello, ID: s.nextID(), Ver: []int{wire.Major, wire.Minor}, Client: name,

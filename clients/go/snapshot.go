@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// A Snapshot is a moment of a vector that the server keeps.
+// A Snapshot is a state of a vector that the server keeps.
 type Snapshot struct {
 	v    *VecEnv
 	id   uint64
@@ -20,8 +20,8 @@ func (r *rows) clone() rows {
 	return rows{slices.Clone(r.seeded), slices.Clone(r.running), slices.Clone(r.ended), slices.Clone(r.ret), slices.Clone(r.length)}
 }
 
-// Snapshot has the server keep the present moment of all environments, random generators,
-// autoreset and statistics included, until it is forgotten or v is closed. Its error wraps
+// Snapshot has the server keep the state of all environments, random generators, autoreset and
+// statistics included, until it is forgotten or v is closed. Its error wraps
 // [envs.ErrCannotClone] for environments that cannot be copied, [ErrBusy] for more snapshots than
 // the server permits, and [ErrUnsupported].
 func (v *VecEnv) Snapshot(ctx context.Context) (*Snapshot, error) {
@@ -43,11 +43,11 @@ func (v *VecEnv) copies() error {
 	return v.needs(wire.CapSnapshot)
 }
 
-// Restore brings the vector back to the moment of the snapshot and returns its batch, but for the
-// last moments of episodes that ended in it. From there equal actions lead to equal batches.
+// Restore returns the vector to the state of the snapshot, and its batch without the last observations
+// of episodes that ended in it. From there equal actions lead to equal batches.
 func (s *Snapshot) Restore(ctx context.Context) (*envs.Batch, error) {
 	v := s.v
-	if err := v.moment(ctx, wire.TypeRestore, &wire.SnapRequest{T: wire.TypeRestore, ID: v.lastID + 1, EID: v.eid, Snap: s.id}); err != nil {
+	if err := v.state(ctx, wire.TypeRestore, &wire.SnapRequest{T: wire.TypeRestore, ID: v.lastID + 1, EID: v.eid, Snap: s.id}); err != nil {
 		return nil, err
 	}
 	v.rows = s.rows.clone()
@@ -72,7 +72,7 @@ func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, err
 			return nil, fmt.Errorf("client: fork of environment %d, want 0 to %d", i, v.layout.N-1)
 		}
 	}
-	if err := v.moment(ctx, wire.TypeFork, &wire.ForkRequest{T: wire.TypeFork, ID: v.lastID + 1, EID: v.eid, From: from, To: to}); err != nil {
+	if err := v.state(ctx, wire.TypeFork, &wire.ForkRequest{T: wire.TypeFork, ID: v.lastID + 1, EID: v.eid, From: from, To: to}); err != nil {
 		return nil, err
 	}
 	r := &v.rows
@@ -82,8 +82,8 @@ func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, err
 	return v.batch, nil
 }
 
-// moment makes a request, of the next id, whose reply is where the environments stand.
-func (v *VecEnv) moment(ctx context.Context, kind string, request any) error {
+// state makes a request, of the next id, whose reply is the state of the environments.
+func (v *VecEnv) state(ctx context.Context, kind string, request any) error {
 	if err := v.copies(); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (v *VecEnv) moment(ctx context.Context, kind string, request any) error {
 	if err := v.call(ctx, kind+wire.OK, request, nil); err != nil {
 		return err
 	}
-	if err := v.layout.DecodeMoment(&v.frame, (*wire.Rows)(v.batch)); err != nil {
+	if err := v.layout.DecodeState(&v.frame, (*wire.Rows)(v.batch)); err != nil {
 		return v.garbled(err)
 	}
 	return nil

@@ -1,6 +1,6 @@
 // Package cluster models a Kubernetes cluster as an agent sees it: nodes, pods and a clock.
 //
-// [State] holds the cluster and the rules of what may happen to it. A [Cluster] is a backend
+// [State] holds the cluster and the rules by which it may change. A [Cluster] is a backend
 // that carries out an [Op], which is plain data: package sim in memory, package kwok through
 // a Kubernetes API server. Both apply State's rules, so that equal ops give equal states;
 // package clustertest checks that they do.
@@ -30,7 +30,7 @@ type Cluster interface {
 	// [MaxTime], it changes nothing and returns an error that wraps [ErrInvalid].
 	Advance(ctx context.Context, d time.Duration) error
 
-	// State returns the cluster as it now is. The caller must not change it but by
+	// State returns the cluster as it now is. The caller may change it only by
 	// [State.Intern]; it is valid until the next call of another method.
 	State() *State
 
@@ -91,8 +91,8 @@ var (
 	ErrInvalid = errors.New("cluster: invalid op")
 )
 
-// ErrUnavailable is wrapped by errors of a backend that cannot reach what it acts on. Once that
-// is back, Reset recovers. It is no sentinel of the rules: what was applied is unknown.
+// ErrUnavailable is wrapped by errors of a backend that cannot reach its API server. Once that is
+// back, Reset recovers. It is no sentinel of the rules: nobody knows which ops were applied.
 var ErrUnavailable = errors.New("cluster: unavailable")
 
 // OpError is the failure of one op of those given to Apply.

@@ -62,9 +62,9 @@ func (t *Toleration) Tolerates(taint *Taint) bool {
 	return false
 }
 
-// Meta is what nodes and pods have beside amounts: it decides their names and which pods are
-// permitted on which nodes. It stands in a table of the [State], where nodes and pods with
-// equal metadata share one entry. Keys of labels are unique; of equal keys the last counts.
+// Meta is the metadata of nodes and pods. It decides their names and which pods are permitted on
+// which nodes. The [State] keeps it in a table, where nodes and pods with equal metadata share one
+// entry. Keys of labels are unique; of equal keys the last counts.
 type Meta struct {
 	Name         string       // a node's name; the name of pod i is Name-i. A DNS-1123 subdomain
 	Labels       []Label      `json:",omitempty"` // of a node
@@ -75,7 +75,7 @@ type Meta struct {
 	GPUModels    []string     `json:",omitempty"` // of a pod: its node's GPUModel must be one of these; empty is any
 }
 
-// refuses says what keeps a pod with metadata p off a node with metadata n, or "".
+// refuses returns why a pod with metadata p may not be on a node with metadata n, or "".
 func (n *Meta) refuses(p *Meta) string {
 	for i := range n.Taints {
 		t := &n.Taints[i]
@@ -100,7 +100,7 @@ func (n *Meta) refuses(p *Meta) string {
 // maxName is the most bytes of a name: the 253 of Kubernetes less "-" and the index of a pod.
 const maxName = 253 - len("-2147483647")
 
-// invalid says why an API server would refuse m, or "". The syntax of labels is not looked at.
+// invalid returns why an API server would refuse m, or "". It does not check the syntax of labels.
 func (m *Meta) invalid() string {
 	if !isSubdomain(m.Name) || len(m.Name) > maxName {
 		return fmt.Sprintf("name %q is not a DNS-1123 subdomain of at most %d bytes", m.Name, maxName)
@@ -247,8 +247,8 @@ func number(m map[string]int32, key string) int32 {
 	return i
 }
 
-// Intern returns the index of m in the table of metadata, where it enters a copy of m if
-// nothing equal is there: equal content has equal indices. The order of labels, taints,
+// Intern returns the index of m in the table of metadata. It enters a copy of m if there is no
+// equal entry: equal content has equal indices. The order of labels, taints,
 // tolerations and models does not matter. Entries stay for the life of the State, through
 // Reset too. Intern accepts everything; metadata that Kubernetes would refuse is
 // [ErrInvalid] to the op that names it. It allocates nothing where m is there already and in

@@ -2,5 +2,5 @@
 
 package cluster_test
 
-// raceEnabled tells that the race detector allocates beside the code under test.
+// raceEnabled: the race detector allocates beside the code under test.
 const raceEnabled = true

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Check reports whether op is legal in s, without changing s. What is looked at first: the
-// op's own fields ([ErrInvalid], or [ErrNotFound] where metadata, pod or node is not there),
-// then the phase or name ([ErrConflict]), then permission ([ErrUnschedulable]), then room
-// ([ErrInsufficient]), then the devices of a Bind. Fields that the kind does not read are
-// ignored.
+// Check reports whether op is legal in s, without changing s. It checks the op's own fields
+// ([ErrInvalid], or [ErrNotFound] where metadata, pod or node does not exist), then the phase or
+// name ([ErrConflict]), then permission ([ErrUnschedulable]), then room ([ErrInsufficient]), then
+// the devices of a Bind. It ignores fields that the kind does not read.
 func (s *State) Check(op *Op) error {
 	switch op.Kind {
 	case AddNode:

@@ -15,7 +15,7 @@ const (
 	MaxTime     time.Duration = 1 << 61 // of the clock, and of a pod's duration: 73 years
 )
 
-// State is a cluster at one time: plain data that both backends keep by the same rules.
+// State is a snapshot of a cluster: plain data that both backends keep by the same rules.
 // Indices of nodes and pods are given in the order of their AddNode and AddPod and are never
 // reused before Reset. NewState makes one; the zero State is not usable.
 type State struct {
@@ -49,8 +49,8 @@ type Device struct {
 	Capacity, Free int32 // in thousandths; 0 ≤ Free ≤ Capacity
 }
 
-// Pod is a unit of work. A pod that ran keeps Node and Devices when it has ended, as a record
-// of where it was; it holds nothing there.
+// Pod is a unit of work. A pod that has ended keeps Node and Devices as a record, but holds nothing
+// there.
 type Pod struct {
 	Requests Resources
 	Limits   Resources // 0 is no limit
@@ -73,7 +73,7 @@ func (p *Pod) EndsAt() (at time.Duration, ok bool) {
 	return p.Started + p.Duration, p.Phase == Running && p.Duration > 0
 }
 
-// Phase is where a pod stands in its life.
+// Phase is the phase of a pod's life.
 type Phase uint8
 
 // The phases of a pod. Pending becomes Running by Bind; the others are final, except that any

@@ -8,8 +8,8 @@ import (
 )
 
 // String returns s as text: a line for the clock, for each node and for each pod, in order of
-// index. What is zero is left out, except for the times that have come to pass. Amounts of
-// resources are CPU, then memory:
+// index. It leaves out zeros, except for times that have passed. Amounts of resources are CPU, then
+// memory:
 //
 //	now 5s
 //	node 0 a meta=0 allocatable=4,8Gi requested=500m,1Gi pods=1/110 gpus=2x1000 free=500/1000,1000/1000

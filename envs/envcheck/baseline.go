@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// checkBaseline plays one episode, or a bounded part of it, by the baseline's rule, and beside
-// it by [envs.Rules], which must give the same.
+// checkBaseline plays one episode, or a bounded part of it, by the baseline's rule, and compares
+// with [envs.Rules].
 func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	v, w := c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep}), c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
 	_, act := v.Spaces()
@@ -58,8 +58,8 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	}
 }
 
-// checkAsked asks the baseline now and then while others act: that changes nothing, and what it
-// answers is permitted. Asked for the first time in the midst of a further episode, it begins anew.
+// checkAsked asks the baseline now and then while others act: that changes nothing, and its answers
+// are permitted actions. In each episode it starts over, whenever it is first asked.
 func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	const n, every = 2, 7
 	v, w := c.local(t, n, envs.VecOptions{}), c.local(t, n, envs.VecOptions{})
@@ -70,16 +70,16 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	}
 	_, act := v.Spaces()
 	k, m := act.Size(), space.MaskSize(act)
-	told := make([]float32, n*k)
+	advice := make([]float32, n*k)
 	b, p := reset(t, v, 5), newPlayer(v, 5)
 	bw, pw := reset(t, w, 5), newPlayer(w, 5)
 	for step := range min(c.opts.Steps, 100) {
 		if step%every == every/2 {
-			if err := rules.Act(ctx, told); err != nil {
+			if err := rules.Act(ctx, advice); err != nil {
 				t.Fatalf("step %d: %v", step, err)
 			}
 			for i := range n {
-				if a := told[i*k : (i+1)*k]; v.Decides(i) && (!act.Contains(a) || !space.Masked(act, a, b.Mask[i*m:(i+1)*m])) {
+				if a := advice[i*k : (i+1)*k]; v.Decides(i) && (!act.Contains(a) || !space.Masked(act, a, b.Mask[i*m:(i+1)*m])) {
 					t.Fatalf("step %d: action %v is outside the space or masked out", step, a)
 				}
 			}
@@ -107,13 +107,13 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Clone(told) // also where nothing is decided
+	want := slices.Clone(advice) // also where nothing is decided
 	for step := range 3 {
-		if err := errors.Join(rules.Act(ctx, told), anew.Act(ctx, want)); err != nil {
+		if err := errors.Join(rules.Act(ctx, advice), anew.Act(ctx, want)); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(told, want) {
-			t.Fatalf("asked %d times in an episode, the baseline takes %v after other episodes, want %v as without them", step+1, told, want)
+		if !slices.Equal(advice, want) {
+			t.Fatalf("asked %d times in an episode, the baseline takes %v after other episodes, want %v as without them", step+1, advice, want)
 		}
 		if b, err = v.Step(ctx, p.actions(b)); err != nil {
 			t.Fatal(err)

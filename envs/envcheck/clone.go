@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// recordedBatch is a deep copy of what a step shows.
+// recordedBatch returns a deep copy of the parts of a Batch that a step sets.
 func recordedBatch(b *envs.Batch) envs.Batch {
 	c := *b
 	c.Obs, c.Mask, c.Info, c.Reward = slices.Clone(b.Obs), slices.Clone(b.Mask), slices.Clone(b.Info), slices.Clone(b.Reward)
@@ -33,9 +33,8 @@ func replay(t *testing.T, v *envs.Vec, actions [][]float32) []envs.Batch {
 	return batches
 }
 
-// checkClones saves a moment of an environment that can be copied and comes back to it: the same
-// actions lead to the same batches, to the last bit, also beyond an episode's end and after
-// other actions.
+// checkClones saves the state of environments that can be copied and returns to it: the same actions
+// lead to the same batches, to the last bit, also beyond an episode's end and after other actions.
 func (c *checker) checkClones(t *testing.T) {
 	const n = 3
 	if err := c.local(t, 1, envs.VecOptions{}).CanClone(); err != nil {
@@ -95,8 +94,8 @@ func (c *checker) checkClones(t *testing.T) {
 	c.checkRulesAfterLoad(t)
 }
 
-// checkFork copies one environment to another: from then on they are equal, and the others are as
-// in a vector that was not forked.
+// checkFork copies one environment to another: from then on they are equal, and the others play as
+// in a vector without the fork.
 func (c *checker) checkFork(t *testing.T, mode envs.AutoresetMode) {
 	const n = 3
 	v, w := c.local(t, n, envs.VecOptions{Autoreset: mode}), c.local(t, n, envs.VecOptions{Autoreset: mode})
@@ -137,7 +136,7 @@ func (c *checker) checkFork(t *testing.T, mode envs.AutoresetMode) {
 	}
 }
 
-// checkRulesAfterLoad plays by each baseline from a saved moment, twice.
+// checkRulesAfterLoad plays by each baseline from a saved state, twice.
 func (c *checker) checkRulesAfterLoad(t *testing.T) {
 	if c.opts.SkipBaselines {
 		return

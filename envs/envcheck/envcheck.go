@@ -1,8 +1,8 @@
 // Package envcheck holds the contract of environments as tests, and toy tasks.
 //
 // [Run] checks one environment; every environment's tests call it, and clients' tests call it
-// for environments on a server. The toy tasks are for the tests of whatever plays
-// environments: learners, servers, clients.
+// for environments on a server. The toy tasks are for the tests of learners, servers and
+// clients.
 package envcheck
 
 import (
@@ -162,7 +162,7 @@ func (c *checker) checkUnknownOption(t *testing.T) {
 	}
 }
 
-// checkValues plays at random and looks at every value.
+// checkValues plays at random and checks every value.
 func (c *checker) checkValues(t *testing.T) {
 	const n = 3
 	v := c.make(t, n, envs.VecOptions{Autoreset: envs.SameStep})
@@ -266,7 +266,7 @@ func (c *checker) checkOrder(t *testing.T) {
 	}
 }
 
-// checkInvalidActions gives actions outside the space and sees that nothing was stepped.
+// checkInvalidActions gives actions outside the space and checks that nothing was stepped.
 func (c *checker) checkInvalidActions(t *testing.T) {
 	v, w := c.make(t, 2, envs.VecOptions{}), c.make(t, 2, envs.VecOptions{})
 	bv, bw := reset(t, v, 1), reset(t, w, 1)
@@ -338,7 +338,7 @@ func (c *checker) checkSeeds(t *testing.T) {
 	c.checkSeedOfRow(t)
 }
 
-// checkSeedOfRow sees that environment i of seed s plays the episode of seed s+i.
+// checkSeedOfRow checks that environment i of seed s plays the episode of seed s+i.
 func (c *checker) checkSeedOfRow(t *testing.T) {
 	v, w := c.make(t, 3, envs.VecOptions{}), c.make(t, 1, envs.VecOptions{})
 	b := reset(t, v, 5)

@@ -45,7 +45,7 @@ func (t *identity) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	permitAll(mask)
 }
 
-// Timing tells whether steps and episodes are told apart rightly: the observation is the
+// Timing shows whether steps and episodes are counted rightly: the observation is the
 // number of steps since the reset over 10, the reward of step k (from 1) is k, and the
 // episode terminates with step length, or is cut off by the limit if that comes first
 // (0 is no limit). Action 1 is masked out at even steps.

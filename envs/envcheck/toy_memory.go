@@ -11,7 +11,7 @@ import (
 
 // Memory shows one of n cues in the first step of an episode of the given length, and asks for
 // it in the last: the action that is the cue is worth 1 there. Actions before are worth
-// nothing. Between the two the observation is 0, but for its last number, which is 1 in the
+// nothing. Between the two the observation is 0, except that its last number is 1 in the
 // last step. A policy without memory cannot do better than 1/n. The baseline Recall attains
 // the optimal return of 1.
 func Memory(n, length int) *envs.Spec {

@@ -90,7 +90,7 @@ func (t *largestNode) Observe(_ *cluster.State, obs []float32, mask []bool) {
 }
 
 // Partner pairs an even number n of nodes by edges and marks one: its partner is the right
-// node, worth 1. The mask forbids the marked node. Other nodes have no feature that tells them
+// node, worth 1. The mask forbids the marked node. Other nodes have no feature that sets them
 // apart, so that a policy that passes no messages is right with probability 1/(n-1). As many
 // edges again are masked out and lead astray. An episode has 50 steps, so that the optimal
 // return is 50.

@@ -8,12 +8,13 @@ import (
 // Options adapt [Run] to a server.
 type Options struct {
 	Token string // bearer token
-	Env   string // id of an environment with Discrete actions, of which 0 is one; default classic/CartPole-v1
+	Env   string // id of an environment with Discrete actions that include 0; default classic/CartPole-v1
 }
 
 // Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake,
 // ids, limits, frames that are malformed in every way, clients that vanish, seeds, masks and
-// the modes of autoreset, and of the optional parts those that it has. The server must permit two sessions of 64 environments.
+// the modes of autoreset, and the optional parts that it has. The server must permit two sessions
+// of 64 environments.
 func Run(t *testing.T, url string, opts Options) {
 	t.Helper()
 	if opts.Env == "" {

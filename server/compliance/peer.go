@@ -38,7 +38,7 @@ func (e encoded) EncodeMsgpack(enc *msgpack.Encoder) error {
 	return err
 }
 
-// peer is a client that says whatever it is told to, with a codec of its own.
+// peer is a client that sends any message, with a codec of its own.
 type peer struct {
 	t    *testing.T
 	conn *websocket.Conn
@@ -132,7 +132,7 @@ func pack(t *testing.T, m message) []byte {
 	return b
 }
 
-// wait begins a wait for the server.
+// wait starts the time for a reply of the server.
 func (p *peer) wait() {
 	p.t.Helper()
 	if err := p.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {

@@ -25,8 +25,8 @@ func (s *suite) checkVersion10(t *testing.T) {
 	p.want(p.ask(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "unknown then"}), "step.ok")
 }
 
-// checkVersion11 checks that a session of version 1.1, where baselines stepped beside actions, is
-// offered no such part and is refused clearly what it asks of it.
+// checkVersion11 checks a session of version 1.1, in which baselines stepped beside actions: the
+// server does not offer that part, and refuses its requests.
 func (s *suite) checkVersion11(t *testing.T) {
 	p := s.dial(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 1}})
@@ -99,7 +99,8 @@ func (s *suite) checkPolicy(t *testing.T) {
 	}
 }
 
-// stepBy lets a baseline step, beyond an episode's end, which is asked for its actions now and then.
+// stepBy lets a baseline step, beyond an episode's end, and asks for its actions before every other
+// step.
 func (s *suite) stepBy(t *testing.T, p *peer, eid uint64, name string) {
 	t.Helper()
 	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")

@@ -71,7 +71,7 @@ func (s *suite) checkActions(t *testing.T) {
 	}
 }
 
-// sameBatch compares all of two replies but their ids.
+// sameBatch compares two replies except for their ids.
 func sameBatch(t *testing.T, got, want message) {
 	t.Helper()
 	delete(got, "id")
@@ -163,8 +163,7 @@ func flag(reply message, key string, i int) bool {
 	return ok && a.data[i] != 0
 }
 
-// limit is the length to which the checks of autoreset cut episodes off: every environment
-// reaches it, unless it terminates before.
+// limit is the time limit of episodes in the checks of autoreset.
 const limit = 3
 
 // until steps until the episode of environment 0 has ended, and returns that reply and the
@@ -285,8 +284,8 @@ func (s *suite) checkSlowReader(t *testing.T) {
 	p.alive()
 }
 
-// checkVanish drops connections at every stage, also while a step runs, and sees that the
-// server serves on and that the environments are given back.
+// checkVanish drops connections at every stage, also while a step runs, and checks that the server
+// serves on and frees their environments.
 func (s *suite) checkVanish(t *testing.T) {
 	for range 20 {
 		p, eid := s.make(t, 8, "SAME_STEP", 0)

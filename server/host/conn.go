@@ -16,8 +16,8 @@ import (
 
 // conn serves one client. One goroutine, the reader, reads and admits requests. It carries out
 // a request itself, for that is fastest; when that takes longer than takeOver, another
-// goroutine becomes the reader, so that pings are answered while a step runs, and the first
-// carries out what comes meanwhile and ends.
+// goroutine becomes the reader, so that pings are answered while a step runs. The first carries out
+// the requests that arrive meanwhile and ends.
 type conn struct {
 	server *Server
 	stream stream
@@ -31,7 +31,7 @@ type conn struct {
 	watch   *time.Timer    // starts another reader
 	mu      sync.Mutex
 	running bool               // a request is carried out
-	queue   []*session.Request // what comes meanwhile
+	queue   []*session.Request // arrived meanwhile
 
 	write    sync.Mutex   // one frame at a time
 	pending  atomic.Int64 // requests taken in, whose reply is not written
@@ -66,7 +66,7 @@ func newConn(s *Server, st stream) *conn {
 	return c
 }
 
-// serve returns when the connection has ended and all that the client made is freed.
+// serve returns when the connection has ended and the client's environments are freed.
 func (c *conn) serve(ctx context.Context) {
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.last.Store(time.Now().UnixNano())
@@ -190,7 +190,7 @@ func (c *conn) close(code int, text string) {
 	})
 }
 
-// drain tells the client that the server stops, and closes as soon as nothing is pending.
+// drain announces to the client that the server stops, and closes as soon as nothing is pending.
 func (c *conn) drain(within time.Duration) {
 	w := wire.NewWriter()
 	wire.EncodeDrain(w, within.Milliseconds())

@@ -191,7 +191,7 @@ func TestVanishDuringStep(t *testing.T) {
 	}
 }
 
-// Who says nothing is told why the connection ends. When it does is for TestIdle.
+// A client that sends no hello gets a close frame with the reason. TestIdle has the time of it.
 func TestTimeouts(t *testing.T) {
 	for code, change := range map[int]func(*host.Config){
 		websocket.ClosePolicyViolation: func(c *host.Config) { c.Limits.HandshakeMS = 30 },

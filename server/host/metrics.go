@@ -9,8 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/session"
 )
 
-// newMetrics registers what /metrics shows. Counts are read from the sessions' own when they
-// are asked for.
+// newMetrics registers the metrics of /metrics. A request reads the counts of the sessions.
 func (s *Server) newMetrics() *prometheus.Registry {
 	shared := s.sessions.Shared
 	reg := prometheus.NewRegistry()

@@ -26,7 +26,7 @@ func rolls(t *testing.T, url string) *client {
 	return c
 }
 
-// Pings are answered during a rollout, whose deadline is heeded; a client that vanishes ends it and
+// Pings are answered during a rollout, which keeps its deadline; a client that vanishes ends it and
 // frees its snapshots.
 func TestRollout(t *testing.T) {
 	s := hosttest.Start(t)

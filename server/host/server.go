@@ -1,5 +1,5 @@
 // Package host serves sessions of the protocol kubernasium.v1 over WebSocket and over unix
-// sockets, with the HTTP endpoints that go with them.
+// sockets, and HTTP endpoints beside them.
 package host
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Config is what a Server is made with.
+// Config holds the arguments of New.
 type Config struct {
-	Limits      wire.Limits
-	Version     string        // of the program, for welcome
-	Token       string        // bearer token of WebSocket clients; empty asks for none
-	Origins     []string      // values of the header Origin that are allowed beside the server's own
-	DenyOptions []string      // options that make refuses, by name
-	DenyFiles   bool          // make refuses options that name files
-	TellCauses  bool          // of faults, to clients: only this machine can reach the server
-	DrainFor    time.Duration // for running requests at Shutdown
-	Log         *slog.Logger
+	Limits       wire.Limits
+	Version      string        // of the program, for welcome
+	Token        string        // bearer token of WebSocket clients; empty asks for none
+	Origins      []string      // values of the header Origin that are allowed beside the server's own
+	DenyOptions  []string      // options that make refuses, by name
+	DenyFiles    bool          // make refuses options that name files
+	ReportCauses bool          // of faults, to clients: only this machine can reach the server
+	DrainFor     time.Duration // for running requests at Shutdown
+	Log          *slog.Logger
 }
 
 // Server holds the connections of all clients.
@@ -54,7 +54,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = &session.Config{
-		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions, DenyFiles: cfg.DenyFiles, TellCauses: cfg.TellCauses,
+		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions, DenyFiles: cfg.DenyFiles, ReportCauses: cfg.ReportCauses,
 		Entropy: entropy, Now: time.Now, Log: cfg.Log, Shared: &session.Shared{},
 	}
 	s.metrics = s.newMetrics()
@@ -142,7 +142,7 @@ func (s *Server) run(c *conn) {
 }
 
 // Shutdown stops listening, lets running requests finish for as long as Config.DrainFor or
-// ctx permits, closes all connections and frees what clients made. It returns when all
+// ctx permits, closes all connections and frees the clients' environments. It returns when all
 // goroutines of the connections have ended. Further calls do nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.sessions.Shared.Draining.Store(true)

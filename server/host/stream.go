@@ -20,7 +20,7 @@ type stream interface {
 	// ReadFrame reads a frame into buf, which it lengthens as needed, and returns it.
 	ReadFrame(buf []byte) ([]byte, error)
 	WriteFrame(frame []byte) error
-	// Close tells the peer why, as far as it can, and ends the stream.
+	// Close sends the peer the reason, if it can, and ends the stream.
 	Close(code int, text string) error
 }
 

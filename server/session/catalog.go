@@ -20,7 +20,7 @@ func Catalog(filter string) []wire.Spec {
 	return specs
 }
 
-// Describe returns s as it travels. No list is nil, so that clients need not tell.
+// Describe returns s as it travels. No list is nil, so that clients need no case for it.
 func Describe(s *envs.Spec) wire.Spec {
 	d := wire.Spec{
 		ID: s.ID, Doc: s.Doc, MaxEpisodeSteps: s.MaxEpisodeSteps, Nondeterministic: s.Nondeterministic,

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// sentinels says by which reason an error of an environment travels.
+// sentinels maps the errors of environments to the reasons by which they travel.
 var sentinels = []struct {
 	err    error
 	reason wire.Reason
@@ -25,7 +25,7 @@ var sentinels = []struct {
 	{context.Canceled, wire.WasCancelled},
 }
 
-// wireError returns err as it travels. Only a server that tells causes lets a client know why an
+// wireError returns err as it travels. Only a server that reports causes lets a client know why an
 // environment, or its backend, failed.
 func (s *Session) wireError(err error) *wire.Error {
 	var e *wire.Error
@@ -53,11 +53,11 @@ func (s *Session) wireError(err error) *wire.Error {
 }
 
 // fault logs the cause of a failure with further attributes, under an id. The client gets the
-// cause if the server tells causes, and otherwise the id, by which to find the log's line.
+// cause if the server reports causes, and otherwise the id of the log's line.
 func (s *Session) fault(reason wire.Reason, msg string, cause any, attrs ...any) *wire.Error {
 	id := fmt.Sprintf("%012x", s.cfg.Entropy()&(1<<48-1))
 	s.log.Error(msg, append([]any{"error_id", id, "err", cause}, attrs...)...)
-	if s.cfg.TellCauses {
+	if s.cfg.ReportCauses {
 		return wire.Errorf(reason, "%s: %v", msg, cause)
 	}
 	return wire.Errorf(reason, "%s; the server's log has the cause under error_id=%s", msg, id)

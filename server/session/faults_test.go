@@ -27,11 +27,11 @@ var faults = map[string]struct {
 }
 
 // faultOf returns the err that a fault gives, and the log.
-func faultOf(t *testing.T, name string, tell bool) (got m, log string) {
+func faultOf(t *testing.T, name string, report bool) (got m, log string) {
 	t.Helper()
 	var buf bytes.Buffer
 	cfg := newConfig()
-	cfg.TellCauses, cfg.Log = tell, slog.New(slog.NewTextHandler(&buf, nil))
+	cfg.ReportCauses, cfg.Log = report, slog.New(slog.NewTextHandler(&buf, nil))
 	s := newSession(t, cfg)
 	f := faults[name]
 	play(t, s, []line{
@@ -46,7 +46,7 @@ func faultOf(t *testing.T, name string, tell bool) (got m, log string) {
 	return got, buf.String()
 }
 
-// A server that only this machine reaches tells a client why an environment failed.
+// A server that only this machine reaches reports to a client why an environment failed.
 func TestCausesAreTold(t *testing.T) {
 	for name := range faults {
 		if got, _ := faultOf(t, name, true); !strings.Contains(got["msg"].(string), "secret") {
@@ -55,25 +55,25 @@ func TestCausesAreTold(t *testing.T) {
 	}
 }
 
-// Other servers keep the cause, and tell an id by which their log has it.
+// Other servers keep the cause, and report the id of the log's line.
 func TestCausesAreInTheLog(t *testing.T) {
 	id := regexp.MustCompile(`error_id=([0-9a-f]{12})`)
 	for name := range faults {
 		got, log := faultOf(t, name, false)
 		msg := got["msg"].(string)
 		if strings.Contains(msg, "secret") {
-			t.Errorf("%s: the client is told %q", name, msg)
+			t.Errorf("%s: the client gets %q", name, msg)
 		}
-		told := id.FindString(msg)
-		if told == "" {
+		named := id.FindString(msg)
+		if named == "" {
 			t.Fatalf("%s: message %q has no id", name, msg)
 		}
 		found := false
 		for line := range strings.Lines(log) {
-			found = found || strings.Contains(line, told) && strings.Contains(line, "secret")
+			found = found || strings.Contains(line, named) && strings.Contains(line, "secret")
 		}
 		if !found {
-			t.Errorf("%s: no line of the log has both %s and the cause:\n%s", name, told, log)
+			t.Errorf("%s: no line of the log has both %s and the cause:\n%s", name, named, log)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestCauseOfAPanic(t *testing.T) {
 	for _, tell := range []bool{false, true} {
 		var log bytes.Buffer
 		cfg := newConfig()
-		cfg.TellCauses, cfg.Log = tell, slog.New(slog.NewTextHandler(&log, nil))
+		cfg.ReportCauses, cfg.Log = tell, slog.New(slog.NewTextHandler(&log, nil))
 		cfg.OnStep = func(time.Duration) { panic("a secret of the server") }
 		s := newSession(t, cfg)
 		play(t, s, []line{

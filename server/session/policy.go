@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// baseline returns the rules of the baseline of that name, which are made when they are first
-// asked for. A seed begins the stream of random actions anew; without one it begins at 0.
+// baseline returns the rules of the baseline of that name and makes them at the first call. A seed
+// restarts the stream of random actions, whose seed is 0 without one.
 func (v *vector) baseline(name string, seed *uint64) (*envs.Rules, error) {
 	if r, ok := v.rules[name]; ok && (seed == nil || name != envs.RandomName) {
 		return r, nil

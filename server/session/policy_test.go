@@ -86,7 +86,7 @@ func init() {
 				return nil
 			})},
 			{Name: "panics", New: rule(func(*planned, bool, []float32) error { panic("a secret of the server") })},
-			{Name: "unfit", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
+			{Name: "picky", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
 			{Name: "slow", New: rule(func(_ *planned, _ bool, action []float32) error {
 				time.Sleep(2 * time.Millisecond)
 				action[0] = 0
@@ -128,7 +128,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{m{"t": "policy", "id": 8, "eid": 1, "name": 5}, refused(8, wire.BadField)},
 		{m{"t": "policy", "id": 9, "eid": 1, "name": "two", "seed": -1}, refused(9, wire.BadField)},
 		{m{"t": "policy", "id": 10, "eid": 1, "name": "best"}, refused(10, wire.UnknownRule)},
-		{m{"t": "policy", "id": 11, "eid": 1, "name": "unfit"}, refused(11, wire.RuleFails)},
+		{m{"t": "policy", "id": 11, "eid": 1, "name": "picky"}, refused(11, wire.RuleFails)},
 		{m{"t": "policy", "id": 12, "eid": 1, "name": "lost"}, refused(12, wire.RuleFails)},
 		{m{"t": "policy", "id": 13, "eid": 1, "name": "panics"}, refused(13, wire.EnvFailed)},
 		{m{"t": "policy", "id": 14, "eid": 1, "name": "slow", "dl": 0}, refused(14, wire.Deadline)},
@@ -137,7 +137,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{m{"t": "step", "id": 17, "eid": 1, "policy": ""}, refused(17, wire.BadField)},
 		{m{"t": "step", "id": 18, "eid": 1}, refused(18, wire.BadField)},
 		{m{"t": "step", "id": 19, "eid": 1, "policy": "best"}, refused(19, wire.UnknownRule)},
-		{m{"t": "step", "id": 20, "eid": 1, "policy": "unfit"}, refused(20, wire.RuleFails)},
+		{m{"t": "step", "id": 20, "eid": 1, "policy": "picky"}, refused(20, wire.RuleFails)},
 		{m{"t": "step", "id": 21, "eid": 1, "policy": "lost"}, refused(21, wire.RuleFails)},
 		{m{"t": "step", "id": 22, "eid": 1, "policy": "slow", "dl": 0}, refused(22, wire.Deadline)},
 		{m{"t": "step", "id": 23, "eid": 1, "policy": "random", "seed": -1}, refused(23, wire.BadField)},
@@ -226,12 +226,12 @@ func TestPolicyOfCartPole(t *testing.T) {
 				want[i] = 1
 			}
 		}
-		told := handle(t, s, m{"t": "policy", "id": id, "eid": 1, "name": "lean"})
+		advice := handle(t, s, m{"t": "policy", "id": id, "eid": 1, "name": "lean"})
 		none := make([]byte, 8)
-		if told["none"] != nil {
-			none = payload(told["none"])
+		if advice["none"] != nil {
+			none = payload(advice["none"])
 		}
-		actions := ints(told["a"])
+		actions := ints(advice["a"])
 		for i, a := range actions {
 			if none[i] == 0 && a != want[i] {
 				t.Fatalf("request %d: actions %v, want %v where %v is 0", id, actions, want, none)
@@ -260,7 +260,7 @@ func TestPolicyRandom(t *testing.T) {
 	}
 	a, b, c := draws(nil), draws(0), draws(1)
 	if !cmp.Equal(a, b) || cmp.Equal(a, c) || cmp.Equal(a[:20], a[20:]) {
-		t.Errorf("without a seed %v, by 0 %v, by 1 %v; want the first two equal and the stream to go on", a, b, c)
+		t.Errorf("without a seed %v, by 0 %v, by 1 %v; want the first two equal and the stream to continue", a, b, c)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// What was stepped before a baseline cannot tell an action is no secret, so that a client knows
+// The reply has the steps before the one at which a baseline finds no action, so that a client knows
 // where its environments stand.
 func TestRolloutUntilTheBaselineFails(t *testing.T) {
 	s := newSession(t, newConfig())

@@ -2,5 +2,5 @@
 
 package session
 
-// raceEnabled tells that the race detector allocates beside the code under test.
+// raceEnabled: the race detector allocates beside the code under test.
 const raceEnabled = true

@@ -89,7 +89,7 @@ func (s *Session) make(f *wire.Frame) error {
 	return s.encodeMade(f.ID, s.nextEID, v)
 }
 
-// checkMake checks what can be told without making anything.
+// checkMake checks what needs no environment.
 func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
 	switch {
 	case r.Env == "":
@@ -116,7 +116,7 @@ func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
 	return s.checkFiles(r)
 }
 
-// checkFiles refuses options that name files where clients may not have the server read them.
+// checkFiles refuses options that name files, unless clients may have the server read them.
 func (s *Session) checkFiles(r *wire.MakeRequest) error {
 	if !s.cfg.DenyFiles || len(r.Options) == 0 {
 		return nil

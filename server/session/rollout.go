@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// rolling is a rollout that goes on.
-type rolling struct {
+// rollout is a rollout in progress.
+type rollout struct {
 	v        *vector
 	out      wire.Rollout
 	steps    int   // to take; 0 if episodes count
@@ -29,7 +29,7 @@ func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.newRolling(f, v)
+	r, err := s.newRollout(f, v)
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
@@ -37,7 +37,7 @@ func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
-	b, err := s.roll(ctx, r, rules)
+	b, err := s.play(ctx, r, rules)
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
@@ -46,9 +46,9 @@ func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 	return nil
 }
 
-// newRolling reads the request and sees that what it asks for is within the limits.
-func (s *Session) newRolling(f *wire.Frame, v *vector) (*rolling, error) {
-	r := &rolling{v: v, ended: make([]int, v.layout.N)}
+// newRollout reads the request and checks it against the limits.
+func (s *Session) newRollout(f *wire.Frame, v *vector) (*rollout, error) {
+	r := &rollout{v: v, ended: make([]int, v.layout.N)}
 	for key, dst := range map[string]*int{"steps": &r.steps, "episodes": &r.episodes} {
 		x, given, err := f.Uint(key)
 		switch {
@@ -70,7 +70,7 @@ func (s *Session) newRolling(f *wire.Frame, v *vector) (*rolling, error) {
 		r.out.Transitions = &wire.Transitions{}
 	}
 	r.room = s.cfg.Limits.MsgOut - v.layout.RolloutSize()
-	// The least that the first step takes, or all of them where their number is known.
+	// At least the bytes of the first step, or of all steps where their number is known.
 	most := min(s.cfg.Limits.Rollout/v.layout.N, max(0, r.room-r.endSize())/max(1, r.stepSize()))
 	if want := max(r.steps, 1); want > most {
 		return nil, wire.Errorf(wire.TooLarge, "a rollout of %d steps of %d environments, want at most %d", want, v.layout.N, most)
@@ -82,7 +82,7 @@ func (s *Session) newRolling(f *wire.Frame, v *vector) (*rolling, error) {
 }
 
 // stepSize returns the bytes that a step takes in the reply, beside the episodes that end in it.
-func (r *rolling) stepSize() int {
+func (r *rollout) stepSize() int {
 	if r.out.Transitions == nil {
 		return 0
 	}
@@ -90,19 +90,19 @@ func (r *rolling) stepSize() int {
 }
 
 // endSize returns the bytes that a step takes in which all episodes end.
-func (r *rolling) endSize() int {
+func (r *rollout) endSize() int {
 	return r.v.layout.N * r.v.layout.EpisodeSize(r.out.Transitions != nil)
 }
 
-// roll steps until enough has been done, or the limits are reached, or nothing can be done
-// without a reset or by this baseline. It returns the last batch.
-func (s *Session) roll(ctx context.Context, r *rolling, rules *envs.Rules) (b *envs.Batch, err error) {
+// play steps until the rollout is complete, a limit is reached, an environment waits for a reset, or
+// the baseline cannot act. It returns the last batch.
+func (s *Session) play(ctx context.Context, r *rollout, rules *envs.Rules) (b *envs.Batch, err error) {
 	v := r.v
 	for r.out.Steps < r.steps && r.room >= r.stepSize()+r.endSize() {
 		clear(v.actions)
 		err = rules.Act(ctx, v.actions)
 		if errors.Is(err, envs.ErrBaseline) && r.out.Steps > 0 {
-			break // the client must know what was stepped; if it asks again it is told why
+			break // the client must know what was stepped; its next request gets the reason
 		}
 		if err != nil {
 			return nil, err
@@ -123,16 +123,16 @@ func (s *Session) roll(ctx context.Context, r *rolling, rules *envs.Rules) (b *e
 	return b, nil
 }
 
-// enough reports whether all that was asked for is done.
-func (r *rolling) enough() bool {
+// enough reports whether the rollout is complete.
+func (r *rollout) enough() bool {
 	if r.episodes == 0 {
 		return r.out.Steps == r.steps
 	}
 	return slices.Min(r.ended) >= r.episodes
 }
 
-// before records the moment at which the actions are taken.
-func (r *rolling) before(vec *envs.Vec) {
+// before records the state in which the actions are taken.
+func (r *rollout) before(vec *envs.Vec) {
 	t := r.out.Transitions
 	if t == nil {
 		return
@@ -146,8 +146,8 @@ func (r *rolling) before(vec *envs.Vec) {
 	r.room -= r.stepSize()
 }
 
-// after records what a step led to, and reports whether no other should follow.
-func (r *rolling) after(b *envs.Batch) (stop bool) {
+// after records the results of a step, and reports whether it was the last.
+func (r *rollout) after(b *envs.Batch) (stop bool) {
 	r.out.Steps++
 	if t := r.out.Transitions; t != nil {
 		t.Reward = append(t.Reward, b.Reward...)
@@ -165,7 +165,7 @@ func (r *rolling) after(b *envs.Batch) (stop bool) {
 }
 
 // end records an episode that ended in row i.
-func (r *rolling) end(b *envs.Batch, i int) {
+func (r *rollout) end(b *envs.Batch, i int) {
 	o := &r.out
 	r.ended[i]++
 	r.room -= r.v.layout.EpisodeSize(o.Transitions != nil)

@@ -1,5 +1,5 @@
-// Package session is the protocol kubernasium.v1 as a state machine: what one client has said
-// and made, and the reply to each request, without any I/O. server/PROTOCOL.md defines it.
+// Package session is the protocol kubernasium.v1 as a state machine without any I/O: the state of
+// one client, and the reply to each request. server/PROTOCOL.md defines it.
 package session
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Config is what sessions have in common.
+// Config is shared by all sessions of a server.
 type Config struct {
-	Limits      wire.Limits
-	Server      string                   // name and version of the server, for welcome
-	DenyOptions []string                 // options that make refuses, by name
-	DenyFiles   bool                     // make refuses options that name files
-	TellCauses  bool                     // of faults, to clients; otherwise they get an id of the log's line
-	Entropy     func() uint64            // seeds that nobody gave, and session ids
-	Now         func() time.Time         // for deadlines and statistics
-	OnStep      func(took time.Duration) // called after each step, by many goroutines; nil is none
-	Log         *slog.Logger
-	Shared      *Shared
+	Limits       wire.Limits
+	Server       string                   // name and version of the server, for welcome
+	DenyOptions  []string                 // options that make refuses, by name
+	DenyFiles    bool                     // make refuses options that name files
+	ReportCauses bool                     // of faults, to clients; otherwise they get the id of the log's line
+	Entropy      func() uint64            // for session ids, and for seeds of resets without one
+	Now          func() time.Time         // for deadlines and statistics
+	OnStep       func(took time.Duration) // called after each step, by many goroutines; nil is none
+	Log          *slog.Logger
+	Shared       *Shared
 }
 
 // A Session is the state of one client. Admit may be called by one goroutine while another
@@ -61,7 +61,7 @@ type Request struct {
 	deadline time.Time // zero is none
 }
 
-// New returns the session of a client that has said nothing yet.
+// New returns the session of a client before its hello.
 func New(cfg *Config) *Session {
 	sid := fmt.Sprintf("%016x", cfg.Entropy())
 	return &Session{
@@ -76,9 +76,8 @@ func (s *Session) ID() string { return s.sid }
 // Greeted reports whether the handshake is done. Only the goroutine of Admit may call it.
 func (s *Session) Greeted() bool { return s.greeted }
 
-// Admit takes a request in. It returns the reply if that needs no environment, which holds for
-// hello, ping and refusals, and is valid until the next Admit. Otherwise it returns nil, and
-// req must be given to Do.
+// Admit takes a request in. It returns the reply to hello and ping, and refusals; they are valid
+// until the next Admit. Otherwise it returns nil, and req must be given to Do.
 func (s *Session) Admit(req *Request) []byte {
 	s.cfg.Shared.Frames.Add(1)
 	f := &req.frame
@@ -113,7 +112,7 @@ func (s *Session) Admit(req *Request) []byte {
 	return s.arrivals.Bytes()
 }
 
-// precondition refuses what may not be asked now, or ever.
+// precondition refuses requests that are not allowed now, or not known.
 func (s *Session) precondition(f *wire.Frame) error {
 	hello := string(f.Type) == wire.TypeHello
 	switch {
@@ -136,8 +135,8 @@ func (s *Session) precondition(f *wire.Frame) error {
 	return wire.Errorf(wire.UnknownMessage, "no message is called %q in version 1.%d", clip(f.Type), s.minor)
 }
 
-// since returns the minor version that a request came with; known is false if there is none of
-// that kind.
+// since returns the minor version that introduced a kind of request; known is false if there is no
+// such kind.
 func since(kind []byte) (minor int, known bool) {
 	switch string(kind) {
 	case wire.TypeHello, wire.TypeEnvs, wire.TypeMake, wire.TypeReset, wire.TypeStep, wire.TypeRender, wire.TypeStats, wire.TypeClose:
@@ -150,7 +149,7 @@ func since(kind []byte) (minor int, known bool) {
 	return 0, false
 }
 
-// clip shortens what a client sent for a message to it.
+// clip shortens a client's words for a message to it.
 func clip(b []byte) []byte { return b[:min(len(b), 64)] }
 
 func (s *Session) enqueue(req *Request) error {
@@ -231,7 +230,7 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 	return s.listEnvs(f)
 }
 
-// Refuse returns the refusal, with id 0, of something that is no frame. It counts as Admit.
+// Refuse returns the refusal, with id 0, of a message that is no frame. It counts as Admit.
 func (s *Session) Refuse(reason wire.Reason, msg string) []byte {
 	return s.refuse(s.arrivals, 0, wire.Errorf(reason, "%s", msg))
 }
@@ -247,8 +246,8 @@ func (s *Session) refuse(w *wire.Writer, id uint64, err error) []byte {
 	return w.Bytes()
 }
 
-// Close closes all environments and gives the session's share back. Neither Admit nor Do may
-// run or be called again.
+// Close closes all environments and frees the session's share of the limits. Neither Admit nor Do
+// may run or be called again.
 func (s *Session) Close() error {
 	var err error
 	for eid := range s.vecs {

@@ -80,7 +80,7 @@ func init() {
 }
 
 // TestBackendDown: an environment whose backend cannot be reached says so, with a code by which
-// clients can tell it from a fault, and without the cause.
+// clients can distinguish it from a fault, and without the cause.
 func TestBackendDown(t *testing.T) {
 	s := newSession(t, newConfig())
 	play(t, s, []line{
@@ -403,7 +403,7 @@ func TestFailures(t *testing.T) {
 		{m{"t": "step", "id": 12, "eid": 1, "a": 0, "dl": "x"}, refused(12, wire.BadField)},
 	})
 	if msg := handle(t, s, m{"t": "step", "id": 13, "eid": 1, "a": 1})["msg"]; bytes.Contains([]byte(msg.(string)), []byte("secret")) {
-		t.Errorf("the message %q tells the cause", msg)
+		t.Errorf("the message %q has the cause", msg)
 	}
 	if n := s.cfg.Shared.Errors()[wire.Internal]; n != 3 {
 		t.Errorf("%d errors INTERNAL are counted, want 3", n)

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Shared is what the sessions of a server share: what they use up and what is counted. Its
-// zero value is ready to use.
+// Shared counts what the sessions of a server use, and their requests. Its zero value is ready to
+// use.
 type Shared struct {
 	Sessions atomic.Int64  // open now
 	Envs     atomic.Int64  // open now

@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// snapshot is a moment of a vector.
+// snapshot is a state of a vector.
 type snapshot struct {
 	saved  *envs.Saved
 	seeded []bool
@@ -20,7 +20,7 @@ func (s *Session) countSnaps(n int) {
 	s.cfg.Shared.Snaps.Add(int64(n))
 }
 
-// snapshot keeps the present moment of a vector.
+// snapshot keeps the state of a vector.
 func (s *Session) snapshot(ctx context.Context, f *wire.Frame) error {
 	v, eid, err := s.vector(f)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Session) kept(f *wire.Frame) (v *vector, eid, id uint64, err error) {
 	return v, eid, id, nil
 }
 
-// restore brings a vector back to the moment of a snapshot.
+// restore returns a vector to the state of a snapshot.
 func (s *Session) restore(f *wire.Frame) error {
 	v, eid, id, err := s.kept(f)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Session) restore(f *wire.Frame) error {
 		return s.aboutVector(eid, err)
 	}
 	copy(v.seeded, snap.seeded)
-	v.layout.EncodeMoment(s.out, wire.TypeRestore, f.ID, (*wire.Rows)(b))
+	v.layout.EncodeState(s.out, wire.TypeRestore, f.ID, (*wire.Rows)(b))
 	return nil
 }
 
@@ -124,6 +124,6 @@ func (s *Session) fork(f *wire.Frame) error {
 	for _, i := range to {
 		v.seeded[i] = v.seeded[from]
 	}
-	v.layout.EncodeMoment(s.out, wire.TypeFork, f.ID, (*wire.Rows)(b))
+	v.layout.EncodeState(s.out, wire.TypeFork, f.ID, (*wire.Rows)(b))
 	return nil
 }

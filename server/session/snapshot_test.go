@@ -122,7 +122,7 @@ func TestSnapshotAndFork(t *testing.T) {
 	if ep := got["ep"].(m); !cmp.Equal(floats(ep["r"]), []float64{3, 4}) {
 		t.Errorf("the episode's end after the fork: %v, want returns 2+0+1 and 2+0+2", got)
 	}
-	// At an episode's end the moment tells it, and that of before the reset needs one again.
+	// A snapshot of an episode's end has its flags; one of before the first reset needs a reset again.
 	play(t, s, []line{
 		{m{"t": "snapshot", "id": 1013, "eid": 1}, m{"snap": 2}},
 		{m{"t": "make", "id": 1014, "env": "test/Planned-v0", "n": 1}, m{"eid": 2}},

@@ -141,11 +141,11 @@ func (s *Session) reset(ctx context.Context, f *wire.Frame) error {
 	return nil
 }
 
-// reset starts episodes. An environment without a seed goes on with its stream, or draws from
-// entropy if it has none yet; then drawn is not nil, and environment i got *drawn+i.
+// reset starts episodes. An environment without a seed continues its stream. If it has none yet, its
+// seed is drawn from entropy; then drawn is not nil, and environment i got *drawn+i.
 func (v *vector) reset(ctx context.Context, options map[string]any, mask []bool, seeds []*uint64, entropy func() uint64) (b *envs.Batch, drawn *uint64, err error) {
 	n := v.layout.N
-	seed, fresh, on := make([]uint64, n), make([]bool, n), make([]bool, n) // seeded now; going on
+	seed, fresh, on := make([]uint64, n), make([]bool, n), make([]bool, n) // seeded now; continuing
 	for i := range n {
 		switch {
 		case mask != nil && !mask[i]:

@@ -309,7 +309,7 @@ func init() {
 	})
 }
 
-// A panic is a refusal without its cause, and the session goes on; so is an environment that
+// A panic is a refusal without its cause, and the session continues; so is an environment that
 // cannot be closed, and its room is free.
 func TestFaults(t *testing.T) {
 	cfg := newConfig()

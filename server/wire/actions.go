@@ -45,8 +45,8 @@ func (l *Layout) DecodePolicy(f *Frame, actions []float32, none []bool) error {
 	return nil
 }
 
-// DecodeActions reads the actions of a step into dst, of length N*ActSize. It does not see
-// whether they are in the space.
+// DecodeActions reads the actions of a step into dst, of length N*ActSize. It does not check that
+// they are in the space.
 func (l *Layout) DecodeActions(f *Frame, dst []float32) error {
 	v := f.Get("a")
 	if v == nil {

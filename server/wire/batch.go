@@ -26,8 +26,8 @@ type Rows struct {
 	EpisodeLength []int64
 }
 
-// EncodeStep writes the reply to a step. sameStep says whether the last moments of episodes
-// that ended travel in fin.
+// EncodeStep writes the reply to a step. If sameStep is set, fin has the last observations of the
+// episodes that ended.
 func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
 	l.encodeStep(w, TypeStep+OK, id, r, sameStep, 0)
 }
@@ -36,7 +36,7 @@ func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
 func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep bool, more int) {
 	done := l.done(r)
 	fin := sameStep && len(done) > 0
-	l.encodeMoment(w, kind, id, r, more+count(fin, len(done) > 0))
+	l.encodeState(w, kind, id, r, more+count(fin, len(done) > 0))
 	if fin {
 		l.writeFinal(w, r)
 	}
@@ -45,9 +45,9 @@ func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep
 	}
 }
 
-// encodeMoment writes where the environments stand under a kind of message, after which more fields
+// encodeState writes the state of the environments under a kind of message, after which more fields
 // follow.
-func (l *Layout) encodeMoment(w *Writer, kind string, id uint64, r *Rows, more int) {
+func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more int) {
 	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
 	mask := slices.Contains(r.Mask, false)
 	w.Head(4+more+count(te, tr, inv, mask, len(l.info) > 0), kind, id)
@@ -76,10 +76,10 @@ func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 	}
 }
 
-// EncodeMoment writes the reply of a kind, restore or fork, that says where environments stand:
-// the fields of a step but for what ended in it, and the sums of the episodes.
-func (l *Layout) EncodeMoment(w *Writer, kind string, id uint64, r *Rows) {
-	l.encodeMoment(w, kind+OK, id, r, 1)
+// EncodeState writes the reply to restore or fork, the state of the environments: the fields of a
+// step without those of ended episodes, and the sums of the running ones.
+func (l *Layout) EncodeState(w *Writer, kind string, id uint64, r *Rows) {
+	l.encodeState(w, kind+OK, id, r, 1)
 	l.writeRun(w, r)
 }
 
@@ -128,7 +128,8 @@ func (l *Layout) writeMask(w *Writer, any bool, mask []bool) {
 	}
 }
 
-// writeFinal writes the last moments of the episodes that ended, those of l.idx.
+// writeFinal writes the last observations, masks and infos of the episodes that ended, those of
+// l.idx.
 func (l *Layout) writeFinal(w *Writer, r *Rows) {
 	mask := false
 	for _, i := range l.idx {

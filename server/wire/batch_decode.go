@@ -19,7 +19,7 @@ func putInfo(dst []byte, j int, dt DType, x float64) {
 	}
 }
 
-// DecodeStep reads the reply to a step into r, but for the statistics of episodes.
+// DecodeStep reads the reply to a step into r, without the statistics of episodes.
 func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
 	if err := l.readColumn(f.Get("r"), r.Reward, 1, 0, nil); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
 	if err := readFlags(f.Get("inv"), r.Invalid, false, l.N); err != nil {
 		return err
 	}
-	if err := l.readMoment(f, r); err != nil {
+	if err := l.readState(f, r); err != nil {
 		return err
 	}
 	if v := f.Get("fin"); v != nil {
@@ -42,9 +42,8 @@ func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
 	return nil
 }
 
-// DecodeMoment reads what EncodeMoment wrote, and of the reply to a rollout the rows of its last
-// step.
-func (l *Layout) DecodeMoment(f *Frame, r *Rows) error {
+// DecodeState reads the reply to restore or fork, and the rows of the last step of a rollout.
+func (l *Layout) DecodeState(f *Frame, r *Rows) error {
 	if err := l.DecodeStep(f, r); err != nil {
 		return err
 	}
@@ -95,11 +94,11 @@ func (l *Layout) DecodeReset(f *Frame, r *Rows) error {
 	clear(r.Terminated)
 	clear(r.Truncated)
 	clear(r.Invalid)
-	return l.readMoment(f, r)
+	return l.readState(f, r)
 }
 
-// readMoment reads observations, action masks and infos.
-func (l *Layout) readMoment(f *Frame, r *Rows) error {
+// readState reads observations, action masks and infos.
+func (l *Layout) readState(f *Frame, r *Rows) error {
 	if err := l.readBatch(f.Get("obs"), &l.obs, r.Obs, l.ObsSize, 0, nil); err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// Bounds are what a decoder accepts of nesting and of maps. The size of a message bounds all
-// else, since every element takes a byte of it.
+// Bounds limit nesting and maps in a decoder. The size of a message limits everything else, since
+// every element takes a byte of it.
 type Bounds struct {
 	Depth   int // of arrays and maps, the frame included
 	MapKeys int // of one map

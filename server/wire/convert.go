@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// littleEndian tells whether memory has the wire's order of bytes.
+// littleEndian is true if memory has the wire's order of bytes.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // bytesOf returns the memory of s.

@@ -18,7 +18,7 @@ const (
 	Unavailable        Code = "UNAVAILABLE"
 )
 
-// Reason tells what went wrong, for programs. PROTOCOL.md, section 9, says when each occurs.
+// Reason is the cause of an error, for programs. PROTOCOL.md, section 9, says when each occurs.
 type Reason string
 
 // Reasons of errors.

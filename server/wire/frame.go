@@ -31,7 +31,7 @@ type field struct {
 }
 
 // Parse checks that data is one map within bounds and finds its fields. After an error, Type
-// and ID are what was found before it. The errors are of type [*Error].
+// and ID are those found before it. The errors are of type [*Error].
 func (f *Frame) Parse(data []byte, bounds Bounds) error {
 	f.Type, f.ID, f.fields, f.data = nil, 0, f.fields[:0], data
 	n, pos, err := mapHeader(data)

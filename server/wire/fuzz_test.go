@@ -77,7 +77,7 @@ func FuzzReply(f *testing.F) {
 			_ = l.DecodeEpisodes(&fr, r)
 			_ = l.DecodeReset(&fr, r)
 			_, _ = l.DecodeRollout(&fr, r)
-			_ = l.DecodeMoment(&fr, r)
+			_ = l.DecodeState(&fr, r)
 			_ = l.DecodePolicy(&fr, make([]float32, l.N*l.ActSize), make([]bool, l.N))
 		}
 		_, _ = fr.Image("frame")

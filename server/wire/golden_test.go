@@ -129,7 +129,7 @@ func goldenFrames(t *testing.T) []goldenFrame {
 	message("snapshot", &EIDRequest{T: TypeSnapshot, ID: 9, EID: 1})
 	message("snapshot.ok", &SnapshotReply{T: TypeSnapshot + OK, ID: 9, Snap: 3})
 	message("restore", &SnapRequest{T: TypeRestore, ID: 10, EID: 1, Snap: 3})
-	l.EncodeMoment(w, TypeRestore, 10, r)
+	l.EncodeState(w, TypeRestore, 10, r)
 	add("restore.ok after an episode's end", nil)
 	message("fork", &ForkRequest{T: TypeFork, ID: 11, EID: 1, From: 1, To: []int{0}})
 	message("forget", &SnapRequest{T: TypeForget, ID: 12, EID: 1, Snap: 3})

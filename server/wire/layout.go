@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Layout is how batches of one vector of environments travel. Both ends build it from the
-// spaces and the info columns that make.ok names.
+// Layout encodes and decodes the batches of one vector of environments. Both ends build it from the
+// spaces and the info columns of make.ok.
 type Layout struct {
 	N       int // environments
 	ObsSize int // numbers of one observation

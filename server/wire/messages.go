@@ -22,7 +22,7 @@ type Welcome struct {
 	Limits Limits   `json:"limits"`
 }
 
-// Limits are what a server accepts. PROTOCOL.md, section 10, explains them.
+// Limits are the limits of a server. PROTOCOL.md, section 10, explains them.
 type Limits struct {
 	MsgIn       int `json:"msg_in"`
 	MsgOut      int `json:"msg_out"`
@@ -41,7 +41,7 @@ type Limits struct {
 	HandshakeMS int `json:"handshake_ms"` // 0 is none
 }
 
-// DefaultLimits returns the limits of a server that is not told others.
+// DefaultLimits returns the limits of a server without flags.
 func DefaultLimits() Limits {
 	return Limits{
 		MsgIn: 16 << 20, MsgOut: 64 << 20, EnvsMake: 4096, EnvsSession: 4096, EnvsServer: 16384, Sessions: 2048,
@@ -97,7 +97,7 @@ type Column struct {
 	Doc   string `json:"doc"`
 }
 
-// Metric names a column that tells an episode's outcome.
+// Metric names a column whose last value is an episode's outcome.
 type Metric struct {
 	Column string `json:"column"`
 	Unit   string `json:"unit"`

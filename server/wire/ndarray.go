@@ -90,7 +90,7 @@ func (a *Array) HasShape(n int, rest ...int) bool {
 	return true
 }
 
-// parseArray takes an array apart; it neither copies nor allocates, but for errors.
+// parseArray takes an array apart. It neither copies nor allocates, except for errors.
 func parseArray(v Value, a *Array) error {
 	payload, ok := extension(v)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Rollout is what many steps by a baseline led to, beside the rows of the last one.
+// Rollout is the result of many steps by a baseline, beside the rows of the last one.
 type Rollout struct {
 	Steps int  // of the vector
 	Cut   bool // fewer than asked for
@@ -118,10 +118,10 @@ func (l *Layout) writeTransitions(w *Writer, o *Rollout) {
 	x.writeFlags(w, "none", none, t.None)
 }
 
-// DecodeRollout reads the reply to a rollout: what it led to, and into r the rows of the last
-// step, with the returns and lengths of running episodes.
+// DecodeRollout returns the result of a rollout, and reads into r the rows of the last step, with
+// the returns and lengths of running episodes.
 func (l *Layout) DecodeRollout(f *Frame, r *Rows) (*Rollout, error) {
-	if err := l.DecodeMoment(f, r); err != nil {
+	if err := l.DecodeState(f, r); err != nil {
 		return nil, err
 	}
 	o := &Rollout{}
@@ -237,7 +237,7 @@ func readInt32s(v Value, key string, least, most int32) ([]int32, error) {
 	return out, nil
 }
 
-// roomFor refuses a value that cannot hold n rows of so many numbers, of which each takes a byte
+// roomFor refuses a value that cannot hold n rows of the given width, where each number takes a byte
 // at least, before memory is made for them.
 func roomFor(v Value, key string, n, size int) error {
 	if int64(n)*int64(size) > int64(len(v)) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Writer encodes one frame after the other into a buffer of its own, which grows as needed and
-// is kept. It cannot fail but for what Encode is given.
+// is kept. Only Encode can fail.
 type Writer struct {
 	buf []byte
 	enc *msgpack.Encoder
@@ -36,7 +36,7 @@ func (s *sink) WriteByte(c byte) error {
 	return nil
 }
 
-// Reset begins a frame anew.
+// Reset begins a new frame.
 func (w *Writer) Reset() { w.buf = w.buf[:0] }
 
 // Bytes returns the frame, which the next Reset invalidates.

@@ -12,7 +12,7 @@ import (
 )
 
 // small applies to c a node of 1 core and 1,000 bytes, with two devices, and three pods that
-// it has room for, of which the last runs for ever.
+// it has room for; the last runs for ever.
 func small(t *testing.T, c cluster.Cluster) {
 	t.Helper()
 	node := c.State().Intern(cluster.Meta{Name: "node"})

@@ -9,8 +9,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// model is the cluster once more, written for plainness: it keeps only what ops said and
-// computes every sum anew by looking at all pods. It shares no code with cluster.State.
+// model is a second, plain implementation of the cluster: it keeps only the fields of ops and
+// computes every sum over all pods each time. It shares no code with cluster.State.
 type model struct {
 	now   time.Duration
 	metas []cluster.Meta
@@ -72,7 +72,7 @@ func (m *model) running(node int, f func(p *mpod)) {
 	}
 }
 
-// left is what the node has to give when the pod except is not counted; except may be nil.
+// left returns what the node has left without the pod except, which may be nil.
 func (m *model) left(node int, except *mpod) amount {
 	a := amounts(m.nodes[node].op.Resources)
 	m.running(node, func(p *mpod) {
@@ -319,7 +319,7 @@ func welcome(node, pod cluster.Meta) bool {
 	return len(pod.GPUModels) == 0 || slices.Contains(pod.GPUModels, node.GPUModel)
 }
 
-// acceptable knows which of the few kinds of wrong metadata in metaPool m is.
+// acceptable reports whether m is none of the few kinds of wrong metadata in metaPool.
 func acceptable(m cluster.Meta) bool {
 	for _, t := range m.Taints {
 		if t.Key == "" || t.Effect == "Never" {

@@ -40,7 +40,7 @@ var metaPool = []cluster.Meta{
 	{Name: "bad-equal", Tolerations: []cluster.Toleration{{Value: "1"}}},
 }
 
-// generator draws ops of which most are legal and the others wrong in every way there is.
+// generator draws ops. Most are legal, the others wrong in every possible way.
 type generator struct {
 	rng *rand.Rand
 	m   *model

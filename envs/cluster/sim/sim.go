@@ -1,5 +1,5 @@
-// Package sim is the cluster in memory: a [cluster.State] and a heap of the completions to
-// come. It does exactly what the State's rules say, at no cost but theirs.
+// Package sim is the cluster in memory: a [cluster.State] and a heap of pending completions. It
+// does exactly what the State's rules say, at their cost.
 package sim
 
 import (
@@ -11,15 +11,15 @@ import (
 
 var _ cluster.Cluster = (*Cluster)(nil)
 
-// Cluster is a cluster in memory. It blocks nowhere and so does not look at contexts. Once
+// Cluster is a cluster in memory. It never blocks and so ignores contexts. Once
 // its slices have grown, Reset, Apply of legal ops and Advance allocate nothing. New makes
 // one; the zero Cluster is not usable.
 type Cluster struct {
 	state *cluster.State
 
-	// events holds a completion for each pod with a duration that was bound. Those of pods
-	// that were stopped before stay until their time: a pod is bound at most once, so that
-	// its phase tells them apart.
+	// events holds a completion for each bound pod that has a duration. Events of pods that were
+	// stopped stay until their time: a pod is bound at most once, so that its phase shows that they
+	// are void.
 	events heap
 }
 

@@ -83,10 +83,10 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         """
         super().reset(seed=seed)
         self.vector, reply = self._session.reset(self.vector, seed=seed, options=options)
-        return self._moment(reply)
+        return self._state(reply)
 
-    def _moment(self, reply: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns observation and infos of a reply that is not a step's."""
+    def _state(self, reply: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns observation and infos of a reply to a reset or a restore."""
         info: dict[str, Any] = {name: column[0].item() for name, column in reply.get("info", {}).items()}
         mask = reply.get("mask")
         self._set_mask(None if mask is None else mask[0], info)
@@ -175,7 +175,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         Raises:
             UnknownSnapshotError: it was forgotten, or is of another environment.
         """
-        return self._moment(self.vector.restore(snapshot))
+        return self._state(self.vector.restore(snapshot))
 
     def forget(self, snapshot: int) -> None:
         """Frees a snapshot."""
