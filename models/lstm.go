@@ -21,13 +21,10 @@ type LSTM struct {
 
 // LSTMInputs returns the width of the input of LSTM i of a valid spec.
 func (s Spec) LSTMInputs(i int) int {
-	switch s.LSTMs[i].Pool {
-	case "":
-		return s.Inputs
-	case MeanMax:
-		return s.globals() + 2*s.Nodes.Features
+	if pool := s.LSTMs[i].Pool; pool != "" {
+		return s.globals() + len(poolings[pool])*s.Nodes.Features
 	}
-	return s.NodeInputs()
+	return s.Inputs
 }
 
 // StateSize returns the length of a state: for each LSTM and each of its layers the Hidden

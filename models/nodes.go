@@ -17,6 +17,12 @@ const (
 	MeanMax = "mean+max"
 )
 
+var poolings = map[string][]string{Mean: {Mean}, Max: {Max}, MeanMax: {Mean, Max}}
+
+// Poolings returns the parts of a way to pool, which lie side by side in this order: Mean, Max or
+// both. It returns nil if there is no such way.
+func Poolings(pool string) []string { return slices.Clone(poolings[pool]) }
+
 // The layers that pass messages along edges.
 //
 // SAGE is y = mean(x of in-neighbours)·lin_l + b + x·lin_r, where the mean over no neighbours

@@ -51,7 +51,7 @@ func layout(s Spec) []parameter {
 			step = 3
 		}
 		for j, out := range t.Hidden {
-			l.layer(fmt.Sprintf("%s.%d", t.Name, step*j), t.Layer, in, out, HiddenGain)
+			layers[t.Layer](&l, fmt.Sprintf("%s.%d", t.Name, step*j), in, out, HiddenGain)
 			if t.LayerNorm {
 				norm := fmt.Sprintf("%s.%d", t.Name, step*j+1)
 				l.constant(norm+".weight", out, 1)
@@ -62,7 +62,7 @@ func layout(s Spec) []parameter {
 	}
 	for _, h := range s.Heads {
 		if !h.Free {
-			l.layer(h.Name, "", s.TowerOutputs(h.Tower), h.Size, h.Gain)
+			l.dense(h.Name, s.TowerOutputs(h.Tower), h.Size, h.Gain)
 		}
 	}
 	for i, r := range s.LSTMs {
@@ -89,20 +89,24 @@ func (l *parameters) uniform(name string, bound float64, shape ...int) {
 	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: shape}, bound: bound})
 }
 
-// layer appends the parameters of a dense, SAGE or GCN layer.
-func (l *parameters) layer(name, kind string, in, out int, gain float64) {
-	switch kind {
-	case SAGE:
-		l.weight(name+".lin_l.weight", in, out, gain)
-		l.bias(name+".lin_l.bias", in, out)
-		l.weight(name+".lin_r.weight", in, out, gain)
-	case GCN:
-		l.weight(name+".lin.weight", in, out, gain)
-		l.bias(name+".bias", in, out)
-	default:
-		l.weight(name+".weight", in, out, gain)
-		l.bias(name+".bias", in, out)
-	}
+// layers append the parameters of a layer, by its kind.
+var layers = map[string]func(l *parameters, name string, in, out int, gain float64){
+	"": (*parameters).dense, SAGE: (*parameters).sage, GCN: (*parameters).gcn,
+}
+
+func (l *parameters) dense(name string, in, out int, gain float64) {
+	l.weight(name+".weight", in, out, gain)
+	l.bias(name+".bias", in, out)
+}
+
+func (l *parameters) sage(name string, in, out int, gain float64) {
+	l.dense(name+".lin_l", in, out, gain)
+	l.weight(name+".lin_r.weight", in, out, gain)
+}
+
+func (l *parameters) gcn(name string, in, out int, gain float64) {
+	l.weight(name+".lin.weight", in, out, gain)
+	l.bias(name+".bias", in, out)
 }
 
 // lstm starts with PyTorch's defaults, as sb3-contrib leaves them: uniform in ±1/√Hidden, and

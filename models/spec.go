@@ -159,11 +159,7 @@ func (s Spec) TowerInputs(i int) int {
 	if l := s.lstm(t.Reads); l >= 0 {
 		return s.LSTMs[l].Hidden
 	}
-	width := s.TowerOutputs(s.tower(t.Reads))
-	if t.Pool == MeanMax {
-		width *= 2
-	}
-	return width
+	return len(poolings[t.Pool]) * s.TowerOutputs(s.tower(t.Reads))
 }
 
 // TowerOutputs returns the width of the results of tower i of a valid spec.

@@ -133,9 +133,7 @@ func (t Tower) validate() error {
 			return fmt.Errorf("hidden layer %d: %w", i, err)
 		}
 	}
-	switch t.Layer {
-	case "", SAGE, GCN:
-	default:
+	if layers[t.Layer] == nil {
 		return fmt.Errorf("layer %q, want %q, %q or none", t.Layer, SAGE, GCN)
 	}
 	switch t.Activation {
@@ -189,8 +187,7 @@ func (s Spec) validateSource(i int) error {
 }
 
 func checkPool(pool string) error {
-	switch pool {
-	case Mean, Max, MeanMax:
+	if poolings[pool] != nil {
 		return nil
 	}
 	return fmt.Errorf("pool %q, want %q, %q or %q", pool, Mean, Max, MeanMax)

@@ -50,13 +50,15 @@ type pooling interface {
 
 // newPoolings returns those of a way to pool: [models.Mean] or another.
 func newPoolings(way string, nodes, width int) []pooling {
-	switch way {
-	case models.Mean:
-		return []pooling{mean{nodes}}
-	case models.Max:
-		return []pooling{&maximum{width: width}}
+	var all []pooling
+	for _, p := range models.Poolings(way) {
+		if p == models.Mean {
+			all = append(all, mean{nodes})
+		} else {
+			all = append(all, &maximum{width: width})
+		}
 	}
-	return []pooling{mean{nodes}, &maximum{width: width}}
+	return all
 }
 
 type mean struct{ nodes int }

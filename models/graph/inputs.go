@@ -2,6 +2,7 @@ package graph
 
 import (
 	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -67,7 +68,7 @@ func newInputs(spec models.Spec, steps, n int) inputs {
 			}
 			in.detached[i] = make([]float32, in.rows*width)
 		}
-		if _, from := spec.Source(i); from >= 0 && t.Pool != models.Mean {
+		if _, from := spec.Source(i); from >= 0 && slices.Contains(models.Poolings(t.Pool), models.Max) {
 			s := &in.selections[from]
 			s.width, s.nodes = spec.TowerOutputs(from), spec.Nodes.N
 			s.results = make([]float32, in.rows*s.nodes*s.width)
@@ -152,33 +153,34 @@ func (in *inputs) fillNodes(spec models.Spec) {
 
 // fillPooled sets x to the input of LSTMs with that pool.
 func (in *inputs) fillPooled(spec models.Spec, pool string, x []float32) {
-	nodes := spec.Nodes
+	nodes, poolings := spec.Nodes, models.Poolings(pool)
 	for r := range in.rows {
 		obs := in.obs[r*spec.Inputs : (r+1)*spec.Inputs]
 		for _, g := range spec.Globals() {
 			x = x[copy(x, obs[g.Start:g.End]):]
 		}
 		rows := obs[nodes.Offset : nodes.Offset+nodes.N*nodes.Features]
-		if pool != models.Max {
+		for _, p := range poolings {
 			for j := range nodes.Features {
-				sum := 0.0
-				for i := j; i < len(rows); i += nodes.Features {
-					sum += float64(rows[i])
-				}
-				x[j] = float32(sum / float64(nodes.N))
-			}
-			x = x[nodes.Features:]
-		}
-		if pool != models.Mean {
-			for j := range nodes.Features {
-				x[j] = rows[j]
-				for i := j; i < len(rows); i += nodes.Features {
-					x[j] = max(x[j], rows[i])
-				}
+				x[j] = poolColumn(p, rows[j:], nodes.Features)
 			}
 			x = x[nodes.Features:]
 		}
 	}
+}
+
+// poolColumn pools every stride-th element of x.
+func poolColumn(pool string, x []float32, stride int) float32 {
+	sum, n, top := 0.0, 0, x[0]
+	for i := 0; i < len(x); i += stride {
+		sum += float64(x[i])
+		n++
+		top = max(top, x[i])
+	}
+	if pool == models.Mean {
+		return float32(sum / float64(n))
+	}
+	return top
 }
 
 // fillAdjacency sets a[row, i, j] to the weight with which node i gathers from node j.

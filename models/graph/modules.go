@@ -35,20 +35,18 @@ func reshape(shape ...int) func(*G.Node) (*G.Node, error) {
 func (b *builder) pool(kind string, from int, x *G.Node) (*G.Node, error) {
 	rows, nodes := b.b.rows, b.spec.Nodes.N
 	e := &chain{}
-	var mean, top *G.Node
-	if kind != models.Max {
-		mean = e.do(G.Mul, b.sum("average", 1/float32(nodes), rows, nodes), x)
+	var parts G.Nodes
+	for _, p := range models.Poolings(kind) {
+		if p == models.Mean {
+			parts = append(parts, e.do(G.Mul, b.sum("average", 1/float32(nodes), rows, nodes), x))
+		} else {
+			parts = append(parts, b.max(e, from, x))
+		}
 	}
-	if kind != models.Mean {
-		top = b.max(e, from, x)
+	if e.err != nil || len(parts) == 1 {
+		return parts[0], e.err
 	}
-	switch {
-	case e.err != nil || top == nil:
-		return mean, e.err
-	case mean == nil:
-		return top, nil
-	}
-	return G.Concat(1, mean, top)
+	return G.Concat(1, parts...)
 }
 
 // max returns the maximum over nodes. Gorgonia's gives each of several equal maxima the whole

@@ -35,11 +35,12 @@ func (g *graph) nodeCount() string {
 // pool returns x, of shape (N, nodes, width), pooled over the nodes.
 func (g *graph) pool(name, x, pool string) string {
 	var pieces []string
-	if pool != models.Max {
-		pieces = append(pieces, g.over("ReduceMean", name+"/mean", x, 1))
-	}
-	if pool != models.Mean {
-		pieces = append(pieces, g.over("ReduceMax", name+"/max", x, 1))
+	for _, p := range models.Poolings(pool) {
+		if p == models.Mean {
+			pieces = append(pieces, g.over("ReduceMean", name+"/mean", x, 1))
+		} else {
+			pieces = append(pieces, g.over("ReduceMax", name+"/max", x, 1))
+		}
 	}
 	return g.concat(name, 1, pieces...)
 }
