@@ -147,14 +147,14 @@ func TestBaselinesReachGolden(t *testing.T) {
 // independent computation; 1.2215 where the table is known.
 func TestPlanOnOneTableScoreOnAnother(t *testing.T) {
 	dir := dataDir(t)
-	for table, want := range map[string]float64{"p05": 1.077, "p20": 1.193, "p90": 1.196, "true": 1.2215} {
-		if testing.Short() && table != "p05" {
+	for table, want := range map[string]float64{"rf_p05": 1.077, "rf_p20": 1.193, "rf_p90": 1.196, "true_6435": 1.2215} {
+		if testing.Short() && table != "rf_p05" {
 			continue
 		}
 		sum := 0.0
 		for batch := range 30 {
 			info, _ := playBaseline(t, placementID, "greedy", map[string]any{
-				"table": filepath.Join(dir, "node_table_rf_"+table+".csv"), "score_table": filepath.Join(dir, "node_table_true_6435.csv"),
+				"table": filepath.Join(dir, "node_table_"+table+".csv"), "score_table": filepath.Join(dir, "node_table_true_6435.csv"),
 				"batches": filepath.Join(dir, "batch_set_200.csv"), "batch": batch,
 			}, 1)
 			sum += info[0] / 30
