@@ -10,7 +10,7 @@ import (
 
 // Clone implements [envs.Cloner].
 func (t *Task) Clone(*rand.Rand) envs.Task {
-	c := newTask(t.opts, t.in.file)
+	c := newTask(t.src)
 	t.copyInto(c)
 	c.in = t.in.clone()
 	if t.spec != nil {

@@ -93,7 +93,7 @@ type level struct {
 // plan returns the actions of highest return for the episode that has just begun.
 func (t *Task) plan() ([]int, error) {
 	ctx := context.Background()
-	root := newTask(t.opts, t.in.file)
+	root := newTask(t.src)
 	root.in = t.in // looking ahead in the workload changes nothing
 	c := sim.New()
 	if err := root.begin(ctx, c); err != nil {
@@ -107,7 +107,7 @@ func (t *Task) plan() ([]int, error) {
 // expand tries every action at the given depth, where the return so far is ret.
 func (s *search) expand(ctx context.Context, depth int, ret float64) error {
 	if depth+1 == len(s.levels) {
-		t := newTask(s.levels[0].t.opts, s.levels[0].t.in.file)
+		t := newTask(s.levels[0].t.src)
 		s.levels = append(s.levels, level{t, sim.New()})
 	}
 	from, to := s.levels[depth], s.levels[depth+1]

@@ -50,6 +50,26 @@ type podSpec struct {
 // counted returns the requests as scores count them.
 func (p *podSpec) counted() cluster.Resources { return plus(p.requests, p.extra) }
 
+// source holds what all tasks of one Open share. It is read-only.
+type source struct {
+	opts Options
+	file []deployment // to play in order; nil draws
+}
+
+// newSource completes the options and reads the deployments that they name.
+func newSource(o Options) (*source, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	src := &source{opts: o}
+	if o.Deployments == "" {
+		return src, nil
+	}
+	var err error
+	src.file, err = readDeployments(o.Deployments)
+	return src, err
+}
+
 // instance holds the nodes of an episode, and its pods in the order of arrival.
 // Pods are drawn on demand, always in the same order, so that looking ahead changes nothing.
 type instance struct {
@@ -63,8 +83,8 @@ type instance struct {
 	next  int32 // deployment to draw
 }
 
-func newInstance(o *Options, file []deployment) *instance {
-	in := &instance{opts: o, file: file, src: pcg.New(0), nodes: make([]cluster.Resources, o.Nodes)}
+func newInstance(src *source) *instance {
+	in := &instance{opts: &src.opts, file: src.file, src: pcg.New(0), nodes: make([]cluster.Resources, src.opts.Nodes)}
 	in.rng = rand.New(in.src)
 	return in
 }

@@ -18,10 +18,11 @@ func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 		return nil, err
 	}
 	o.Nodes, o.Deployments = nodes, ""
-	if err := o.complete(); err != nil {
+	src, err := newSource(o)
+	if err != nil {
 		return nil, err
 	}
-	return newTask(&o, nil), nil
+	return newTask(src), nil
 }
 
 // Attend implements [envs.Live]. A pod that is of no controller is a deployment of its own.

@@ -19,7 +19,8 @@ const noPod = -1
 
 // Task is the environment of package balance. It implements [envs.Task].
 type Task struct {
-	opts      *Options
+	src       *source
+	opts      *Options // of src
 	objective objective
 	in        *instance
 	original  *OriginalReward // nil with the sound reward
@@ -70,11 +71,10 @@ var (
 	_ envs.Cloner     = (*Task)(nil)
 )
 
-// newTask returns a task of checked options; file are the deployments to play, or nil.
-func newTask(o *Options, file []deployment) *Task {
-	n := o.Nodes
+func newTask(src *source) *Task {
+	o, file, n := &src.opts, src.file, src.opts.Nodes
 	t := &Task{
-		opts: o, objective: objectives[o.Objective], in: newInstance(o, file), pod: noPod,
+		src: src, opts: o, objective: objectives[o.Objective], in: newInstance(src), pod: noPod,
 		onNode: make([]int32, n), rackOf: make([]int32, n), extra: make([]cluster.Resources, n),
 		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
 	}

@@ -59,8 +59,11 @@ type arrival struct {
 
 var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
-// newSource loads what the options name.
+// newSource checks the options and loads the files that they name.
 func newSource(o Options) (*source, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	s := &source{opts: o, nodes: GenerateNodes()}
 	if o.Nodes != "" {
 		var err error

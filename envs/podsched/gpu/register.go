@@ -3,26 +3,12 @@ package gpu
 import "github.com/kubernasium/kubernasium/envs"
 
 func init() {
-	defaults := DefaultOptions()
 	envs.Register(&envs.Spec{
-		ID:  "k8s/GPUPodScheduling-v0",
-		Doc: "Place pods one at a time onto nodes with GPUs that can be shared.",
-		Open: func(opts map[string]any) (envs.Maker, error) {
-			o := DefaultOptions()
-			if err := envs.DecodeOptions(opts, &o); err != nil {
-				return nil, err
-			}
-			if err := o.check(); err != nil {
-				return nil, err
-			}
-			src, err := newSource(o)
-			if err != nil {
-				return nil, err
-			}
-			return func() (envs.Task, error) { return newTask(src), nil }, nil
-		},
+		ID:          "k8s/GPUPodScheduling-v0",
+		Doc:         "Place pods one at a time onto nodes with GPUs that can be shared.",
+		Open:        envs.Open(DefaultOptions, newSource, newTask),
 		Live:        newLive,
-		Options:     &defaults,
+		Options:     new(DefaultOptions()),
 		HeldOut:     map[string]any{"split": SplitHeldOut},
 		StepNanos:   8000,
 		RenderModes: []string{"ansi", "rgb_array"},
