@@ -77,6 +77,15 @@ func TestChecks(t *testing.T) {
 	if l := failing(live); len(l) != 0 {
 		t.Errorf("at the end not live by %v", l)
 	}
+	// An instance that leads again has listed nothing yet.
+	does.Store(refuse)
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { ended <- r.Run(ctx, 200*time.Millisecond, nil) }()
+	met(t, "not ready after a second start", func() bool { return failing(ready)["autoscalers-listed"] })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestLead lets two recommenders of one name stand: only one looks at a time.
