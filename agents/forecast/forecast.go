@@ -1,11 +1,9 @@
-// Package forecast is a recommender of vertical pod autoscaling that forecasts: an LSTM reads
-// what the environments of package vpa show of a workload, gives quantiles of the usage to come,
-// and a rule makes requests of them. It is a baseline for learned policies, not one itself:
-// nothing of it is learned from rewards.
+// Package forecast implements a recommender of vertical pod autoscaling that forecasts. An LSTM reads
+// the observations of package vpa and predicts quantiles of future usage, and a rule turns them into
+// requests. It is a baseline for learned policies and learns nothing from rewards.
 //
 // It plays observations of the option encoding:upstream, which hold amounts over the target of
-// upstream's recommender, and gives its actions in these units, so that it needs no more than
-// any policy.
+// upstream's recommender, and gives its actions in these units. So it reads no more than any policy.
 //
 // Source: the earlier project planned an LSTM recommender (github.com/saeid93/smart-vpa) and did
 // not write it; the loss is that of quantile regression (Koenker and Bassett, "Regression
@@ -27,7 +25,7 @@ import (
 // Algo is the name of the recommender in model files.
 const Algo = "lstm_forecaster"
 
-// Quantiles are those of CPU usage that the network gives, followed by one of memory.
+// Quantiles of CPU usage are the network's first outputs; one of memory follows.
 var Quantiles = [...]float64{0.2, 0.5, 0.8, 0.99}
 
 const (
@@ -35,7 +33,7 @@ const (
 	outputs        = len(Quantiles) + 1
 )
 
-// Config says how to train and how to make requests.
+// Config holds the settings of the training and of the requests.
 type Config struct {
 	LearningRate float64 `json:"learning_rate"` // of Adam; falls linearly to 0
 	Hidden       int     `json:"hidden"`        // cells of the LSTM
@@ -70,8 +68,7 @@ func (c *Config) validate() error {
 	)
 }
 
-// Where the observations of package vpa hold what is read: k8s/VerticalPodAutoscaler-v0, its
-// README's table.
+// Indices of the elements that the network reads: the table of k8s/VerticalPodAutoscaler-v0's README.
 const (
 	obsSize     = 45
 	cpuUsed     = 0  // on a scale of cpuDoublings doublings
@@ -87,8 +84,8 @@ const (
 	actionSize      = 8 // lower, target, upper, uncapped of CPU, then of memory
 )
 
-// read are the elements that the network reads. What was requested is not among them: it says
-// nothing of what a workload will use.
+// read lists the elements that the network reads. Requests are not among them, since they do not
+// determine future usage.
 var read = [...]int{
 	cpuRelative, cpuRelative + 2, cpuRelative + 3, cpuRelative + 4, cpuRelative + 6, cpuRelative + 7,
 	memRelative, memRelative + 2, memRelative + 3, memRelative + 4, memRelative + 6, memRelative + 7,
@@ -115,7 +112,7 @@ func inputs(dst, obs []float32) {
 	}
 }
 
-// checkSpaces reports environments whose observations are not those that the recommender reads.
+// checkSpaces reports environments with other observations than the recommender reads.
 func checkSpaces(obs, act int) error {
 	if obs != obsSize || act != actionSize {
 		return fmt.Errorf("forecast: observations of %d and actions of %d numbers, want %d and %d: k8s/VerticalPodAutoscaler-v0 with encoding:upstream",
@@ -124,8 +121,8 @@ func checkSpaces(obs, act int) error {
 	return nil
 }
 
-// Episodes are observations of whole episodes, row-major of shape (Steps, N, observation), in
-// which nothing was throttled and nothing killed, so that usage is demand.
+// Episodes are observations of whole episodes, row-major of shape (Steps, N, observation). Nothing was
+// throttled or killed in them, so that usage is demand.
 type Episodes struct {
 	Obs   []float32
 	Steps int
@@ -170,7 +167,7 @@ func (t *Trainer) Step(e Episodes) (float64, error) {
 	return loss, nil
 }
 
-// Loss returns the mean pinball loss on the episodes and learns nothing.
+// Loss returns the mean pinball loss on the episodes, without learning.
 func (t *Trainer) Loss(e Episodes) (float64, error) {
 	rows := e.Steps * e.N
 	if e.Steps < 2 || len(e.Obs) != rows*obsSize {
@@ -219,14 +216,14 @@ func (t *Trainer) loss(e Episodes, out []float32) float64 {
 	return sum
 }
 
-// demand returns what is used at a later observation over upstream's target now, to the base 4.
-// Both are known beside the peak of the day, which unlike usage is seldom a quarter of the
+// demand returns the logarithm to the base 4 of the usage at a later observation over upstream's target
+// now. Both are known beside the peak of the day, which unlike usage is seldom a quarter of the
 // target, where amounts over it are cut off.
 func demand(now, then []float32, used, relative int, doublings float64) float64 {
 	return float64(now[relative+dayPeakRelative]) + doublings/2*float64(then[used]-now[used+dayPeak])
 }
 
-// pinball returns the loss of x as the q-quantile of what y is drawn from, and adds w times its
+// pinball returns the loss of x as the q-quantile of the distribution of y, and adds w times its
 // derivative by x to d.
 func pinball(x, y, q, w float64, d *float32) float64 {
 	if y >= x {
@@ -249,7 +246,7 @@ type Policy struct {
 
 var _ agents.Policy = (*Policy)(nil)
 
-// NewPolicy returns the recommender of a model file, whose parameters net holds. The error wraps
+// NewPolicy returns the recommender of a model file; net holds its parameters. The error wraps
 // [models.ErrMismatch].
 func NewPolicy(net models.Network, f models.File) (*Policy, error) {
 	p := &Policy{}
@@ -294,9 +291,9 @@ func (p *Policy) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// recommend makes an action of a forecast: CPU at the quantile, and enough that its limit holds
-// the highest; memory at its own, and 15 % more. Bounds are a band around the targets. Elements of
-// bounds are factors of upstream's bounds, whose own over its target are in the observation.
+// recommend turns a forecast into an action: CPU at the quantile, and at least so much that the limit
+// holds the highest quantile; memory at its own, and 15 % more. Bounds are a band around the targets.
+// The action gives them as factors of upstream's bounds, which the observation has over its target.
 func (p *Policy) recommend(out, obs, action []float32) {
 	band := math.Log(p.cfg.Band) / math.Log(4)
 	cpu := float64(out[p.at])

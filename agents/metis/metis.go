@@ -1,22 +1,23 @@
-// Package metis is the policy gradient of Metis and of what it is compared with: on one problem,
-// again and again, for the best episode that is ever seen. What is learned is only the means.
+// Package metis implements the policy gradient of Metis and of the methods that it is compared with. It
+// plays one problem again and again and looks for the best episode; the learned policy is only the
+// means.
 //
 // The comments cite these details by number:
 //
 //	[1] The return of an episode is the weight of each of its steps, without discount: REINFORCE.
 //	[2] Returns are normalized over the steps of an update; there is no critic and no clipping.
-//	[3] The first episodes are demonstrations. They are learned from like any other.
+//	[3] The first episodes are demonstrations. An update learns from them as from any other.
 //	[4] Every update learns from some demonstrations again, while the best of them is not far
 //	    below the best episode.
-//	[5] Replay of the best trajectories: an episode within a range of the best is kept, a new
-//	    best empties the buffer, and each update learns from some of them again.
-//	[6] When many are kept, the range narrows and only the first and the last of them stay.
+//	[5] Replay of the best trajectories: the buffer keeps an episode within a range of the best, a
+//	    new best empties it, and each update learns from some of them again.
+//	[6] When the buffer keeps many, the range narrows and only the first and the last of them stay.
 //	[7] Ours: an episode repeats the best one but for a share of its steps, at which the policy
 //	    decides. A change of all of hundreds of decisions at once, with one return for them, hardly
 //	    ever finds anything better.
 //
-// Deviations: replayed returns are compared with those of the update under way, where the
-// artefact kept the difference from the best of their time; actions are masked.
+// Deviations: replayed returns are compared with those of the current update, while the artefact kept
+// the difference from the best at their time; actions are masked.
 //
 // Source: L. Wang et al., "Metis: Learning to Schedule Long-Running Applications in Shared
 // Container Clusters at Scale", SC'20, sections IV and V, and its artefact.
@@ -94,7 +95,7 @@ type Learner struct {
 	demo Demonstrator
 
 	best   float64
-	leader *episode // whose return that is
+	leader *episode // with the return best
 	bestOf float64  // of demonstrations
 	width  float64  // of the range of returns that are kept
 	played int
@@ -105,15 +106,15 @@ type Learner struct {
 	gradient  *onpolicy.GradientSum // over chunks
 }
 
-// episode is what was seen and done.
+// episode holds the observations, masks and actions of an episode, and its return.
 type episode struct {
 	obs, action []float32
 	mask        []bool
 	ret         float64
 }
 
-// New returns a learner whose network net was built from the spec of cfg.Network. demo may be
-// nil if there are no demonstrations.
+// New returns a learner. The network net was built from the spec of cfg.Network; demo may be nil if
+// there are no demonstrations.
 func New(cfg Config, env agents.EnvInfo, net models.Network, spec models.Spec, demo Demonstrator, seed uint64) (*Learner, error) {
 	if !(cfg.LearningRate > 0) || cfg.EntCoef < 0 || cfg.Demonstrations < 0 || !(cfg.Explore > 0 && cfg.Explore <= 1) {
 		return nil, fmt.Errorf("metis: learning_rate %v, ent_coef %v, demonstrations %d, explore %v: want a rate above 0, an explore in (0, 1] and the others at least 0",
@@ -138,21 +139,21 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, spec models.Spec, d
 // chunkRows is the number of rows that go through the network at once.
 const chunkRows = 256
 
-// Progress is told of each update: the number of episodes played and the mean return of the last
-// ones.
+// Progress receives, after each update, the number of episodes played, the mean return of the last ones
+// and the best return.
 type Progress func(episodes int, mean, best float64)
 
-// Run plays episodes until there are so many, or budget is over, or ctx has ended, as many at
-// once as v has environments; one update follows. v's mode must be Disabled. better is called
-// at the end of each episode that is better than all before, in the environment of that number,
-// which still shows it.
+// Run plays episodes until their number is reached, budget is over or ctx has ended. The environments of
+// v, in the mode Disabled, play one episode each, and an update follows. Run calls better at the end of
+// each episode that is better than all before, with the number of its environment, which still shows
+// it.
 func (l *Learner) Run(ctx context.Context, v *envs.Vec, episodes int, budget time.Duration, better func(env int, ret float64), progress Progress) error {
 	if v.Autoreset() != envs.Disabled {
 		return fmt.Errorf("metis: environments reset in the mode %v, want Disabled", v.Autoreset())
 	}
 	began := time.Now()
 	for l.played < episodes && time.Since(began) < budget && ctx.Err() == nil {
-		some, err := l.play(context.WithoutCancel(ctx), v, better) // whole episodes, of which something was learned
+		some, err := l.play(context.WithoutCancel(ctx), v, better) // whole episodes, for an update
 		if err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (l *Learner) repeats(step int, mask []bool) bool {
 	return l.leader != nil && l.cfg.Explore < 1 && mask[int(l.leader.action[step])] && l.Rng.Float64() >= l.cfg.Explore
 }
 
-// keep remembers an episode for what is learned from again.
+// keep adds an episode to those that later updates learn from again.
 func (l *Learner) keep(e *episode, demo bool, better func()) {
 	old := l.best
 	if e.ret > old {
@@ -258,7 +259,7 @@ func (l *Learner) keep(e *episode, demo bool, better func()) {
 	}
 }
 
-// learn makes one step of Adam by the episodes and those that are learned from again.
+// learn makes one step of Adam on the episodes and on kept ones.
 func (l *Learner) learn(some []*episode) error {
 	if len(l.demos) > 0 && l.bestOf > demoWorth*l.best { // [4]
 		for range min(demosAgain, len(l.demos)) {
