@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/trainer/tracking"
+	"github.com/kubernasium/kubernasium/trainer/tracking/trackingtest"
 )
 
 func CheckPNG(t *testing.T, path string, height int) {
@@ -26,7 +26,7 @@ func CheckPNG(t *testing.T, path string, height int) {
 }
 
 // Events returns the events of a folder's one event file.
-func Events(t *testing.T, dir string) []tracking.Event {
+func Events(t *testing.T, dir string) []trackingtest.Event {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
 	if err != nil || len(files) != 1 {
@@ -37,7 +37,7 @@ func Events(t *testing.T, dir string) []tracking.Event {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	list, err := tracking.ReadEvents(f)
+	list, err := trackingtest.ReadEvents(f)
 	if err != nil {
 		t.Fatal(err)
 	}

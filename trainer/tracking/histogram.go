@@ -1,7 +1,6 @@
 package tracking
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -136,27 +135,4 @@ func (h Histogram) proto() []byte {
 	packed(histoLimit, h.Limits)
 	packed(histoBucket, h.Counts)
 	return m
-}
-
-// parse reads a HistogramProto.
-func (h *Histogram) parse(b []byte) error {
-	numbers := map[protowire.Number]*float64{histoMin: &h.Min, histoMax: &h.Max, histoNum: &h.Num, histoSum: &h.Sum, histoSumSquares: &h.SumSquares}
-	lists := map[protowire.Number]*[]float64{histoLimit: &h.Limits, histoBucket: &h.Counts}
-	return eachField(b, func(f field) error {
-		if x := numbers[f.num]; x != nil && f.typ == protowire.Fixed64Type {
-			*x = math.Float64frombits(f.bits)
-		}
-		list := lists[f.num]
-		if list == nil || f.typ != protowire.BytesType {
-			return nil
-		}
-		for raw := f.raw; len(raw) > 0; {
-			bits, n := protowire.ConsumeFixed64(raw)
-			if n < 0 {
-				return fmt.Errorf("%w: field %d: %w", ErrCorrupt, f.num, protowire.ParseError(n))
-			}
-			*list, raw = append(*list, math.Float64frombits(bits)), raw[n:]
-		}
-		return nil
-	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/trainer/tracking/trackingtest"
 )
 
 // Worked by hand.
@@ -58,9 +60,12 @@ func TestReadEventsReadsHistograms(t *testing.T) {
 	f, err := os.Open(files[0])
 	check(t, err)
 	defer f.Close()
-	events, err := ReadEvents(f)
+	events, err := trackingtest.ReadEvents(f)
 	check(t, err)
-	want := []TaggedHistogram{{"b", ContinuousHistogram([]float64{7, 7})}, {"rollout/actions", whole}}
+	want := []trackingtest.TaggedHistogram{
+		{Tag: "b", Histogram: trackingtest.Histogram(ContinuousHistogram([]float64{7, 7}))},
+		{Tag: "rollout/actions", Histogram: trackingtest.Histogram(whole)},
+	}
 	if diff := cmp.Diff(want, events[len(events)-1].Histograms); diff != "" || len(events) != 2 {
 		t.Errorf("%d events, histograms (-want +got):\n%s", len(events), diff)
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/trainer/tracking/trackingtest"
 )
 
 // fixedClock returns a clock that stands at 2024-01-01T00:00:00.5Z, Unix 1704067200.5.
@@ -69,7 +71,7 @@ func TestEventBytes(t *testing.T) {
 			"0a08" + "0a0161" + "15000000c0" + // a: float32 -2
 			"0a08" + "0a0162" + "150000803f", // b: float32 1
 	} {
-		payload, err := readRecord(file)
+		payload, err := trackingtest.ReadRecord(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,15 +97,15 @@ func TestEventsRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadEvents(bytes.NewReader(data))
+	got, err := trackingtest.ReadEvents(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Event{
+	want := []trackingtest.Event{
 		{WallTime: 1704067200.5, FileVersion: "brain.Event:2"},
-		{WallTime: 1704067200.5, Scalars: []Scalar{{"time/fps", 1000}}},
-		{WallTime: 1704067200.5, Step: 1 << 40, Scalars: []Scalar{
-			{"eval/mean_reward", float32(math.Inf(1))}, {"train/loss", 0.25},
+		{WallTime: 1704067200.5, Scalars: []trackingtest.Scalar{{Tag: "time/fps", Value: 1000}}},
+		{WallTime: 1704067200.5, Step: 1 << 40, Scalars: []trackingtest.Scalar{
+			{Tag: "eval/mean_reward", Value: float32(math.Inf(1))}, {Tag: "train/loss", Value: 0.25},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -127,7 +129,7 @@ func TestResumeEventWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := ReadEvents(bytes.NewReader(data))
+	events, err := trackingtest.ReadEvents(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,19 +175,19 @@ func TestReadEventsErrors(t *testing.T) {
 		{"payload missing", good[:12], io.ErrUnexpectedEOF},
 		{"payload cut short", good[:13], io.ErrUnexpectedEOF},
 		{"checksum cut short", good[:len(good)-1], io.ErrUnexpectedEOF},
-		{"length flipped", flip(0), ErrCorrupt},
-		{"payload flipped", flip(13), ErrCorrupt},
-		{"checksum flipped", flip(len(good) - 1), ErrCorrupt},
-		{"record too long", huge, ErrCorrupt},
-		{"payload is no Event", badProto.Bytes(), ErrCorrupt},
+		{"length flipped", flip(0), trackingtest.ErrCorrupt},
+		{"payload flipped", flip(13), trackingtest.ErrCorrupt},
+		{"checksum flipped", flip(len(good) - 1), trackingtest.ErrCorrupt},
+		{"record too long", huge, trackingtest.ErrCorrupt},
+		{"payload is no Event", badProto.Bytes(), trackingtest.ErrCorrupt},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			events, err := ReadEvents(bytes.NewReader(append(bytes.Clone(good), tt.tail...)))
+			events, err := trackingtest.ReadEvents(bytes.NewReader(append(bytes.Clone(good), tt.tail...)))
 			if !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
-			if diff := cmp.Diff([]Event{{Step: 5}}, events); diff != "" {
+			if diff := cmp.Diff([]trackingtest.Event{{Step: 5}}, events); diff != "" {
 				t.Errorf("events before the error differ (-want +got):\n%s", diff)
 			}
 		})
@@ -198,13 +200,13 @@ func FuzzReadEvents(f *testing.F) {
 	f.Add(record.Bytes())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = ReadEvents(bytes.NewReader(data))
+		_, _ = trackingtest.ReadEvents(bytes.NewReader(data))
 		// A payload of any bytes in a sound frame reaches the parser of the message.
 		var framed bytes.Buffer
 		if err := writeRecord(&framed, data); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadEvents(&framed); err != nil && !errors.Is(err, ErrCorrupt) {
+		if _, err := trackingtest.ReadEvents(&framed); err != nil && !errors.Is(err, trackingtest.ErrCorrupt) {
 			t.Errorf("error %v, want ErrCorrupt", err)
 		}
 	})

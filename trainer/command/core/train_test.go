@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
-	"github.com/kubernasium/kubernasium/trainer/tracking"
+	"github.com/kubernasium/kubernasium/trainer/tracking/trackingtest"
 )
 
 // small are arguments of a training of a few seconds.
@@ -115,7 +115,7 @@ func checkFolder(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	list, err := tracking.ReadEvents(f)
+	list, err := trackingtest.ReadEvents(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,13 @@
-package tracking
+// Package trackingtest reads TensorBoard's event files in tests. It knows their format from TensorFlow's
+// definitions and shares no code with what writes them.
+package trackingtest
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 
@@ -12,11 +15,38 @@ import (
 )
 
 // ErrCorrupt is returned by ReadEvents for a record whose checksum or contents are wrong.
-var ErrCorrupt = errors.New("tracking: corrupt event file")
+var ErrCorrupt = errors.New("trackingtest: corrupt event file")
 
 const maxRecord = 64 << 20 // bytes; an event of scalars is some hundred bytes
 
-// Event is one record of an event file, as far as this package writes it.
+// Field numbers of tensorflow.Event, Summary, Summary.Value, SessionLog and HistogramProto.
+// Source: tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto.
+const (
+	eventWallTime    = protowire.Number(1)
+	eventStep        = protowire.Number(2)
+	eventFileVersion = protowire.Number(3)
+	eventSummary     = protowire.Number(5)
+	eventSessionLog  = protowire.Number(7)
+
+	summaryValue = protowire.Number(1)
+
+	valueTag    = protowire.Number(1)
+	valueSimple = protowire.Number(2)
+	valueHisto  = protowire.Number(5)
+
+	sessionStatus = protowire.Number(1)
+	sessionStart  = 1 // SessionLog.START
+
+	histoMin        = protowire.Number(1)
+	histoMax        = protowire.Number(2)
+	histoNum        = protowire.Number(3)
+	histoSum        = protowire.Number(4)
+	histoSumSquares = protowire.Number(5)
+	histoLimit      = protowire.Number(6)
+	histoBucket     = protowire.Number(7)
+)
+
+// Event is one record of an event file, as far as package tracking writes it.
 type Event struct {
 	WallTime     float64 // seconds since the Unix epoch
 	Step         int64   // timesteps
@@ -24,6 +54,15 @@ type Event struct {
 	SessionStart bool    // whether points of this step and later in earlier files are void
 	Scalars      []Scalar
 	Histograms   []TaggedHistogram
+}
+
+// Histogram is a HistogramProto, whose fields are those of tracking.Histogram.
+type Histogram struct {
+	Min, Max        float64
+	Num             float64
+	Sum, SumSquares float64
+	Limits          []float64
+	Counts          []float64
 }
 
 // TaggedHistogram is a tag's histogram in an Event.
@@ -44,7 +83,7 @@ type Scalar struct {
 func ReadEvents(r io.Reader) ([]Event, error) {
 	var events []Event
 	for {
-		payload, err := readRecord(r)
+		payload, err := ReadRecord(r)
 		if err == io.EOF {
 			return events, nil
 		}
@@ -59,8 +98,8 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 	}
 }
 
-// readRecord reads one TFRecord; it returns io.EOF where r ends before the record begins.
-func readRecord(r io.Reader) ([]byte, error) {
+// ReadRecord reads one TFRecord; it returns io.EOF where r ends before the record begins.
+func ReadRecord(r io.Reader) ([]byte, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
@@ -188,4 +227,34 @@ func parseSessionLog(b []byte, e *Event) error {
 		}
 		return nil
 	})
+}
+
+// parse reads a HistogramProto.
+func (h *Histogram) parse(b []byte) error {
+	numbers := map[protowire.Number]*float64{histoMin: &h.Min, histoMax: &h.Max, histoNum: &h.Num, histoSum: &h.Sum, histoSumSquares: &h.SumSquares}
+	lists := map[protowire.Number]*[]float64{histoLimit: &h.Limits, histoBucket: &h.Counts}
+	return eachField(b, func(f field) error {
+		if x := numbers[f.num]; x != nil && f.typ == protowire.Fixed64Type {
+			*x = math.Float64frombits(f.bits)
+		}
+		list := lists[f.num]
+		if list == nil || f.typ != protowire.BytesType {
+			return nil
+		}
+		for raw := f.raw; len(raw) > 0; {
+			bits, n := protowire.ConsumeFixed64(raw)
+			if n < 0 {
+				return fmt.Errorf("%w: field %d: %w", ErrCorrupt, f.num, protowire.ParseError(n))
+			}
+			*list, raw = append(*list, math.Float64frombits(bits)), raw[n:]
+		}
+		return nil
+	})
+}
+
+// maskedCRC returns the CRC-32C of b, rotated and offset.
+// Source: tensorflow/core/lib/hash/crc32c.h.
+func maskedCRC(b []byte) uint32 {
+	c := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+	return (c>>15 | c<<17) + 0xa282ead8
 }
