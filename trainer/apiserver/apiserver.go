@@ -1,3 +1,4 @@
+// Package apiserver gives commands a Kubernetes API server: by flags, or a control plane of their own.
 package apiserver
 
 import (

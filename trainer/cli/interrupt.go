@@ -48,7 +48,7 @@ func Execute(ctx context.Context, root *cobra.Command) error {
 	return fmt.Errorf("%w: nothing is saved, and the same command starts over (%w)", ErrInterrupted, err)
 }
 
-// Computed returns what f does, or the error of ctx as soon as that ends: f then goes on until the
+// Computed returns the result of f, or the error of ctx as soon as that ends: f then runs on until the
 // process ends, and so must write no file. It is for computations that do not attend to ctx.
 func Computed[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {

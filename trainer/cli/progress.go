@@ -29,8 +29,10 @@ type PartProgress struct {
 	i   int
 }
 
+// Episode reports the return of an episode.
 func (p *PartProgress) Episode(ret float64) { p.sum.bar.Episode(ret) }
 
+// Update reports the timesteps that the training has made.
 func (p *PartProgress) Update(step int64) {
 	p.sum.mu.Lock()
 	defer p.sum.mu.Unlock()

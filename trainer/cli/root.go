@@ -1,3 +1,6 @@
+// Package cli holds what all commands of the trainer share: the root command, options key:value, JSON
+// output, numbers in tables, the progress of several trainings, interrupts and exit statuses, and the
+// folder of public data.
 package cli
 
 import (

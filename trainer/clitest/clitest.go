@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// Decode decodes a JSON document.
 func Decode[T any](t *testing.T, text string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -14,6 +15,7 @@ func Decode[T any](t *testing.T, text string) (v T) {
 	return v
 }
 
+// Read returns the contents of a file.
 func Read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)

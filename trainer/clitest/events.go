@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking/trackingtest"
 )
 
+// CheckPNG fails the test unless the file is a picture of that height.
 func CheckPNG(t *testing.T, path string, height int) {
 	t.Helper()
 	f, err := os.Open(path)

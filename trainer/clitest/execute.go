@@ -1,3 +1,5 @@
+// Package clitest runs command lines in tests, and has environments that break or never end, for the tests
+// of commands.
 package clitest
 
 import (

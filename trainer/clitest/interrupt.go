@@ -24,6 +24,7 @@ type countdown struct {
 	left atomic.Int64
 }
 
+// EndsAfter returns a context that ends after Err was called asked times.
 func EndsAfter(t *testing.T, asked int64) context.Context {
 	t.Helper()
 	c := &countdown{Context: t.Context()}

@@ -35,7 +35,7 @@ type CompareConfig struct {
 	Plot, CSV string   // files to write; empty: none
 }
 
-// Comparison is what a comparison prints as JSON.
+// Comparison is the document of `compare --json`.
 type Comparison struct {
 	Env          string         `json:"env"`
 	EnvKwargs    map[string]any `json:"env_kwargs"`
@@ -75,16 +75,18 @@ type Row struct {
 	Values []float64 `json:"-"` // of the episodes
 }
 
+// Estimate is a mean with its 95 % interval.
 type Estimate struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
+// The kinds of policies in a Row.
 const (
 	KindModel    = "model"
 	KindBaseline = "baseline"
-	KindOracle   = "oracle"
+	KindOracle   = "oracle" // a baseline that knows what no agent can
 )
 
 // EnvOf returns the id given or else that of the first model's environment, and the options that
@@ -110,9 +112,9 @@ func EnvOf(id string, paths []string) (string, map[string]any, error) {
 	return id, trained, nil
 }
 
-// CompareAndReport compares, writes the files and prints the table, or JSON; trained is what
-// a training before it came to, to which JSON adds the comparison, or nil. Of an interrupted
-// comparison it reports the policies that have played, and returns the interrupt.
+// CompareAndReport compares, writes the files and prints the table, or JSON. trained is the result of
+// a training before it, to which JSON adds the comparison, or nil. Of an interrupted comparison it
+// reports the policies that have played, and returns the interrupt.
 func CompareAndReport(cmd *cobra.Command, c CompareConfig, trained any) error {
 	res, err := Compare(cmd.Context(), c)
 	if err != nil && (res == nil || len(res.Rows) == 0) {

@@ -19,7 +19,7 @@ const (
 	EngineGorgonia = "gorgonia" // automatic differentiation: the oracle of the other
 )
 
-// Network is what both engines make.
+// Network is a network of either engine. Who makes it closes it.
 type Network interface {
 	models.Network
 	Close() error

@@ -1,3 +1,5 @@
+// Package play opens environments and policies, here and on servers, and lets policies play: one for eval
+// and enjoy, all of them on the same episodes for compare.
 package play
 
 import (

@@ -24,13 +24,13 @@ type Config struct {
 	Scroll        bool     // print each row of the logs
 	Threshold     *float64 // mean return of an evaluation at which the training stops; nil is none
 	Command       string   // as the user gave it, for args.yml
-	Folder        string   // of this training; empty makes a new one below logFolder
+	Folder        string   // of this training; empty makes a new one below LogFolder
 	StopAt        int      // timesteps at which to stop short of n_timesteps; 0 is never
 	Bar           progress // to report to; nil makes one
 	changes       []string // of options that a resumed training has otherwise
 }
 
-// progress is told how far a training is.
+// progress shows how far a training is.
 type progress interface {
 	Update(step int64)
 	Episode(ret float64)

@@ -26,6 +26,7 @@ func EnvName(id string) string { return strings.ReplaceAll(id, "/", "-") }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Folder, name) }
 
+// BestModel returns the path of the model with the best evaluation.
 func (r *Run) BestModel() string { return r.path("best_model.safetensors") }
 
 func (r *Run) finalModel() string { return r.path(EnvName(r.spec.ID) + ".safetensors") }
@@ -248,6 +249,7 @@ func (w *Window) add(ret float64, length int64) {
 	}
 }
 
+// Means returns the mean return and length of the episodes; ok is false if there are none.
 func (w *Window) Means() (ret, length float64, ok bool) {
 	if len(w.returns) == 0 {
 		return 0, 0, false

@@ -192,6 +192,7 @@ func sources(algo string) string {
 	return ", or one of " + strings.Join(files, ", ")
 }
 
+// WholeNumber returns the value of a hyperparameter as an int. A float64 such as 1e5 may be whole.
 func WholeNumber(name string, v any) (int, error) {
 	switch x := v.(type) {
 	case int:
@@ -218,6 +219,7 @@ func decodeStrict(values map[string]any, cfg any) error {
 	return nil
 }
 
+// FieldNames returns the names of the hyperparameters of an algorithm, and n_envs and n_timesteps, sorted.
 func FieldNames(cfg any) []string {
 	text, err := json.Marshal(cfg)
 	if err != nil {

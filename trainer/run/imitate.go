@@ -24,6 +24,7 @@ type Imitation struct {
 	Rate          string // of the gradient steps, in RL Zoo's form; empty: the learner's
 }
 
+// Check reports arguments that contradict each other or the environment.
 func (c Imitation) Check(spec *envs.Spec, urls []string) error {
 	if c.Baseline == "" {
 		return nil
@@ -61,7 +62,7 @@ func (c Imitation) schedule() (s agents.Schedule, err error) {
 // model reports whether a model is to be imitated.
 func (c Imitation) model() bool { return strings.HasSuffix(c.Baseline, modelSuffix) }
 
-// modelSuffix is what names of model files end in.
+// modelSuffix ends the names of model files.
 const modelSuffix = ".safetensors"
 
 // teacher returns what is to be imitated, and what releases it.

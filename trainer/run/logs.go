@@ -39,7 +39,7 @@ func createLogs(folder, env string) (l *logs, err error) {
 	return l, nil
 }
 
-// resumeLogs opens the logs of a training that goes on from step; what was logged after that
+// resumeLogs opens the logs of a training that resumes at step; what was logged after that
 // is dropped.
 func resumeLogs(folder, env string, step int64) (l *logs, err error) {
 	l = &logs{}

@@ -1,3 +1,5 @@
+// Package run trains: it holds the loop that all learners share, its hyperparameters and settings, its log
+// folder with checkpoints and logs, and what resumes a training.
 package run
 
 import (

@@ -22,7 +22,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// SeedsResult is what `train --seeds --json` prints.
+// SeedsResult is the document of `train --seeds --json`.
 type SeedsResult struct {
 	Algo    string         `json:"algo"`
 	Env     string         `json:"env"`

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// settings are what a training was started with, but for its hyperparameters. They stand in args.yml
+// Settings are the arguments of a training, but for its hyperparameters. They stand in args.yml
 // and in every checkpoint, so that the file of one is enough to resume.
 type Settings struct {
 	Algo                string         `json:"algo" yaml:"algo"`
@@ -145,7 +145,7 @@ func (c *Config) putTraining(f *models.File) error {
 }
 
 // trainingOf returns what a checkpoint's training was started with. One of an earlier version says
-// less: the rest is what c has.
+// less: c gives the rest.
 func (c *Config) trainingOf(f models.File) (s Settings, h Hyperparams, err error) {
 	a, err := algorithms.Get(f.Meta.Algo)
 	if err != nil {

@@ -26,6 +26,7 @@ const (
 	transitionsFormat = 1
 )
 
+// TransitionsMeta describes recorded transitions in their file.
 type TransitionsMeta struct {
 	Format int    `json:"format"`
 	Env    string `json:"env"`    // where they were recorded; may be empty

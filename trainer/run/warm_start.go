@@ -16,6 +16,7 @@ type WarmStart struct {
 	Steps    int    // environment steps
 }
 
+// Check reports arguments that contradict each other, the algorithm or the environment.
 func (c WarmStart) Check(spec *envs.Spec, algo algorithms.Algorithm, urls []string) error {
 	switch {
 	case c.Baseline == "":
@@ -39,7 +40,7 @@ func OffPolicyNames() string {
 }
 
 // openWarmStart makes the heuristic. What it does follows from the state of the environments
-// alone, so that a training which is resumed while it acts goes on exactly.
+// alone, so that a training resumes exactly while it acts.
 func (r *Run) openWarmStart() error {
 	if r.WarmStart.Baseline == "" {
 		return nil

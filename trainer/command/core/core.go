@@ -1,3 +1,4 @@
+// Package core holds the commands train, eval, compare, enjoy, export, envs, card, learning and record.
 package core
 
 import (

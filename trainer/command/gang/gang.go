@@ -1,3 +1,5 @@
+// Package gang holds the commands below `trainer gang`: forecasts and profiles of bulk-synchronous jobs,
+// and a run of one on an API server.
 package gang
 
 import (
@@ -7,6 +9,7 @@ import (
 // gangEnv is what the commands of the group are about.
 const gangEnv = "k8s/GangWindow-v0"
 
+// New returns the command gang.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gang",

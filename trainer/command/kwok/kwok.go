@@ -1,9 +1,12 @@
+// Package kwok holds the commands below `trainer kwok`: control planes, schedulers and recommenders on a
+// Kubernetes API server.
 package kwok
 
 import (
 	"github.com/spf13/cobra"
 )
 
+// New returns the command kwok.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kwok",

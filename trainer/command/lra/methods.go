@@ -1,3 +1,5 @@
+// Package lra holds the commands below `trainer lra`: placements of long-running applications by every
+// method, and the trainings of Metis.
 package lra
 
 import (
@@ -16,6 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
+// New returns the command lra.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lra",

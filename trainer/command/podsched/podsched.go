@@ -1,3 +1,5 @@
+// Package podsched holds the commands below `trainer podsched`: shortcuts that train, simulations,
+// topologies and explanations of decisions.
 package podsched
 
 import (

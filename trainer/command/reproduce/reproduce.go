@@ -1,3 +1,4 @@
+// Package reproduce holds the commands below `trainer reproduce`, which print published tables.
 package reproduce
 
 import (
@@ -12,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
+// New returns the command reproduce.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce",

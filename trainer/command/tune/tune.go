@@ -1,3 +1,4 @@
+// Package tune holds the command `trainer tune`, which searches for hyperparameters.
 package tune
 
 import (
@@ -48,6 +49,7 @@ type tuner struct {
 	total  *cli.SumProgress
 }
 
+// New returns the command tune.
 func New() *cobra.Command {
 	var s study
 	var kwargs, evalKwargs, params []string

@@ -1,3 +1,5 @@
+// Package vpa holds the commands below `trainer vpa`: workloads, generated and recorded, their forecaster,
+// and comparisons by type of workload.
 package vpa
 
 import (
@@ -23,6 +25,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
+// New returns the command vpa.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vpa",
