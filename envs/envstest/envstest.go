@@ -209,3 +209,40 @@ func Sampled(tb testing.TB, v *envs.Vec, seed uint64) string {
 	fmt.Fprintf(&text, "info %.6f\n", b.FinalInfo)
 	return text.String()
 }
+
+// BenchmarkStep plays sampled actions with 8 environments in one goroutine and reports placements,
+// each of which takes as many actions as there are levels.
+func BenchmarkStep(b *testing.B, id string, opts map[string]any, levels int) {
+	b.Helper()
+	const n = 8
+	ctx := b.Context()
+	v, err := envs.NewVec(Spec(b, id), n, envs.VecOptions{Options: opts, Autoreset: envs.SameStep, Shards: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer v.Close()
+	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	_, act := v.Spaces()
+	rng := rand.New(rand.NewPCG(1, 2))
+	actions := make([]float32, 1000*n)
+	for i := range actions {
+		act.Sample(rng, nil, actions[i:i+1])
+	}
+	i := 0
+	step := func() {
+		if _, err := v.Step(ctx, actions[i*n:(i+1)*n]); err != nil {
+			b.Fatal(err)
+		}
+		i = (i + 1) % 1000
+	}
+	for range 2000 { // until all slices have grown
+		step()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		step()
+	}
+	b.ReportMetric(n*float64(b.N)/float64(levels)/b.Elapsed().Seconds(), "placements/s")
+}
