@@ -127,6 +127,9 @@ func TestWarmStartEnds(t *testing.T) {
 			t.Fatalf("action %d is %d, want Greedy's, %d", i, taken[i], a)
 		}
 	}
+	if taken[100] == actions[100] {
+		t.Errorf("action 100 is Greedy's too, want the learner's, which is another one with this seed")
+	}
 	same := 0
 	for i := 100; i < 320; i++ {
 		if taken[i] == actions[i] {
