@@ -1,7 +1,6 @@
 package lra
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +158,7 @@ func (o *lraLearnedFlags) batch(ctx context.Context) ([]lraScores, error) {
 	if err != nil {
 		return nil, err
 	}
-	batches := drawBatches(o.containers, o.rows, o.seed)
+	batches := lra.DrawBatches(o.containers, o.rows, o.seed)
 	fixed, err := o.solve(ctx, table, nodes, batches)
 	if err != nil {
 		return nil, err
@@ -327,7 +326,11 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 	for k, s := range scores {
 		policies = append(policies, lraScores{Method: o.policies[k], Each: s, DecisionMicros: micros[k] / decisions})
 	}
-	bound, err := meanMixBound(path, nodes, o.load)
+	table, err := lra.ReadTableFile(path)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := lra.MeanMixBound(table, nodes, o.load)
 	if err != nil {
 		return nil, err
 	}
@@ -336,25 +339,4 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 		last.Each = append(last.Each, bound)
 	}
 	return append(append(all, policies...), meanOf(policies), last), nil
-}
-
-// meanMixBound returns the linear bound of the containers that run on average. The bound is
-// concave in the numbers of containers, so that no policy's average over time exceeds it but by
-// the chance of the arrivals.
-func meanMixBound(path string, nodes int, load float64) (float64, error) {
-	table, err := lra.ReadTableFile(path)
-	if err != nil {
-		return 0, err
-	}
-	each := cmp.Or(int(load*float64(nodes*lra.MaxSlots)/lra.NumApps), 1)
-	var mix lra.Counts
-	for a := range mix {
-		mix[a] = each
-	}
-	p, err := lra.NewProblem(table, nodes, mix)
-	if err != nil {
-		return 0, err
-	}
-	b, err := p.Bound()
-	return b.Value / float64(mix.Total()), err
 }

@@ -49,7 +49,7 @@ func newLRATable() *cobra.Command {
 			}
 			var batches []lra.Counts
 			if containers > 0 {
-				batches = drawBatches(containers, rows, o.seed)
+				batches = lra.DrawBatches(containers, rows, o.seed)
 			} else if batches, _, err = o.batchSet(); err != nil {
 				return err
 			}
@@ -74,24 +74,6 @@ func newLRATable() *cobra.Command {
 	cmd.Flags().IntVar(&rows, "rows", 30, "number of batches, from the first")
 	cmd.Flags().IntVar(&containers, "containers", 0, "draw batches of so many containers by --seed, of equally likely applications, in place of published ones")
 	return cmd
-}
-
-// drawBatches draws n batches of equally likely applications.
-func drawBatches(containers, n int, seed uint64) []lra.Counts {
-	rng := rand.New(pcg.New(seed))
-	all := make([]lra.Counts, n)
-	for i := range all {
-		all[i] = drawBatch(rng, containers)
-	}
-	return all
-}
-
-// drawBatch draws a batch of equally likely applications.
-func drawBatch(rng *rand.Rand, containers int) (b lra.Counts) {
-	for range containers {
-		b[rng.IntN(lra.NumApps)]++
-	}
-	return b
 }
 
 // lraMeans plays all methods on all batches; the last row is the bound.

@@ -159,7 +159,7 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			p.Batch = drawBatch(rng, n)
+			p.Batch = lra.DrawBatch(rng, n)
 			if err := sub.Fill(p, x); err != nil {
 				return err
 			}

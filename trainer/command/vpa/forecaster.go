@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -128,7 +127,7 @@ func (c *forecasterConfig) train(ctx context.Context, command string) (*forecast
 	steps := 0
 	for seen := 0; seen < c.Episodes; seen += c.Batch {
 		var e forecast.Episodes
-		if e, b, err = demandOf(ctx, v, p, b); err != nil {
+		if e, b, err = forecast.Observe(ctx, v, p, b); err != nil {
 			return nil, err
 		}
 		batches = append(batches, e)
@@ -200,30 +199,9 @@ func (c *forecasterConfig) heldOut(ctx context.Context, spec *envs.Spec, t *fore
 	if err != nil {
 		return 0, err
 	}
-	e, _, err := demandOf(ctx, v, p, b)
+	e, _, err := forecast.Observe(ctx, v, p, b)
 	if err != nil {
 		return 0, err
 	}
 	return t.Loss(e)
-}
-
-// demandOf plays one episode in each environment, all of which are at its beginning, and returns
-// what was observed.
-func demandOf(ctx context.Context, v *envs.Vec, p agents.Policy, b *envs.Batch) (forecast.Episodes, *envs.Batch, error) {
-	_, act := v.Spaces()
-	actions := make([]float32, v.NumEnvs()*act.Size())
-	e := forecast.Episodes{N: v.NumEnvs()}
-	for done := false; !done; {
-		e.Obs = append(e.Obs, b.Obs...)
-		e.Steps++
-		if err := p.Act(b, actions); err != nil {
-			return e, b, err
-		}
-		var err error
-		if b, err = v.Step(ctx, actions); err != nil {
-			return e, b, err
-		}
-		done = slices.Contains(b.Truncated, true) // all at once: episodes have one length
-	}
-	return e, b, nil
 }

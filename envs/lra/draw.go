@@ -1,0 +1,44 @@
+package lra
+
+import (
+	"cmp"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs/pcg"
+)
+
+// DrawBatch draws a batch of equally likely applications.
+func DrawBatch(rng *rand.Rand, containers int) (b Counts) {
+	for range containers {
+		b[rng.IntN(NumApps)]++
+	}
+	return b
+}
+
+// DrawBatches draws n batches of equally likely applications.
+func DrawBatches(containers, n int, seed uint64) []Counts {
+	rng := rand.New(pcg.New(seed))
+	all := make([]Counts, n)
+	for i := range all {
+		all[i] = DrawBatch(rng, containers)
+	}
+	return all
+}
+
+// MeanMixBound returns the linear bound of a container's throughput in the mix that runs on average at
+// a load, the share of the slots in use, with equally likely applications. The bound is concave in the
+// numbers of containers, so that no policy's average over time exceeds it but by the chance of the
+// arrivals.
+func MeanMixBound(table *Table, nodes int, load float64) (float64, error) {
+	each := cmp.Or(int(load*float64(nodes*MaxSlots)/NumApps), 1)
+	var mix Counts
+	for a := range mix {
+		mix[a] = each
+	}
+	p, err := NewProblem(table, nodes, mix)
+	if err != nil {
+		return 0, err
+	}
+	b, err := p.Bound()
+	return b.Value / float64(mix.Total()), err
+}
