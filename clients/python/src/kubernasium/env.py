@@ -75,7 +75,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
 
         Args:
             seed: random seed of this and the following episodes; None continues the stream,
-                or after a loss of the connection begins another one.
+                or after a loss of the connection starts another one.
             options: the environment's reset options.
 
         Returns:
@@ -104,7 +104,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             action: an action; or
             policy: one of `vector.spec["baselines"]`, or `"random"`. It may choose more than its
                 action says.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         Returns:
             The observation, the reward, whether the episode terminated, whether it was
@@ -114,7 +114,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             InvalidActionError: action is outside the action space; nothing was stepped.
             ResetNeededError: no episode is running.
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
         """
         buf, layout = self.vector.step_one(action, policy=policy, seed=seed)
         row = layout.reader
@@ -132,27 +132,27 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         return obs, values[0], terminated, truncated, info
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
-        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+        """Returns the action that a baseline takes in this state. That changes nothing.
 
         Some baselines choose more than an action says; `step(policy=name)` carries all of it out.
         Through wrappers, both are `env.unwrapped`'s.
 
         Args:
             name: one of `vector.spec["baselines"]`, or `"random"`.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         Returns:
             An action.
 
         Raises:
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
             ResetNeededError: the environment was never reset.
         """
         return pick(self.vector.policy(name, seed=seed), 0)
 
     def snapshot(self) -> int:
-        """Has the server keep the present moment, the random generator included.
+        """Has the server keep the state, the random generator included.
 
         Returns:
             Its number, for `restore` and `forget`.
@@ -164,13 +164,13 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         return self.vector.snapshot()
 
     def restore(self, snapshot: int) -> tuple[Any, dict[str, Any]]:
-        """Brings the environment back to the moment of a snapshot, which is kept.
+        """Returns the environment to the state of a snapshot, which is kept.
 
         From there equal actions lead to equal results, to the last bit. Wrappers around the
         environment, such as Gymnasium's TimeLimit, do not come back.
 
         Returns:
-            The observation of that moment, and its infos.
+            The observation of that state, and its infos.
 
         Raises:
             UnknownSnapshotError: it was forgotten, or is of another environment.
@@ -190,7 +190,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         return self._mask.astype(np.bool_)
 
     def render(self) -> Any:
-        """Returns the current moment as `render_mode` says: a str or uint8 of shape (h, w, 3)."""
+        """Returns the current state as `render_mode` says: a str or uint8 of shape (h, w, 3)."""
         if self.render_mode is None:
             return None
         return self.vector.render(0, self.render_mode)

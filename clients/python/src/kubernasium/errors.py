@@ -105,7 +105,7 @@ class UnknownEnvError(NotFoundError, _gym.UnregisteredEnv):
 
 
 class FailedPreconditionError(KubernasiumError):
-    """A request at the wrong moment: FAILED_PRECONDITION."""
+    """A request at the wrong time: FAILED_PRECONDITION."""
 
 
 class ResetNeededError(FailedPreconditionError, _gym.ResetNeeded):
@@ -117,7 +117,7 @@ class UnknownBaselineError(NotFoundError):
 
 
 class BaselineError(FailedPreconditionError):
-    """A baseline that cannot act with these options or at this moment, or that was not asked."""
+    """A baseline that cannot act with these options, or in this state."""
 
 
 class UnknownSnapshotError(NotFoundError):
@@ -169,7 +169,7 @@ class ReplyTimeoutError(ConnectionLostError, TimeoutError):
 
 
 class ForkedError(KubernasiumError, RuntimeError):
-    """An environment that another process made, of which this one is a fork."""
+    """An environment of the process that this one was forked from."""
 
 
 class NotCopiedError(KubernasiumError, TypeError):

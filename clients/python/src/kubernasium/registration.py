@@ -26,7 +26,7 @@ def catalog() -> list[dict[str, Any]]:
 
 
 def register(url: str | None = None) -> list[str]:
-    """Registers the environments of a server with Gymnasium, but for those that are registered.
+    """Registers the environments of a server with Gymnasium, except those that are registered already.
 
     Args:
         url: where the server is; by default KUBERNASIUM_URL or the bundled server. The

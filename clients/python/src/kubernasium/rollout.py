@@ -1,4 +1,4 @@
-"""What `VectorEnv.rollout` returns."""
+"""The result of `VectorEnv.rollout`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Rollout:
-    """What many steps by a baseline led to.
+    """The result of many steps by a baseline.
 
     Attributes:
         steps: how many were taken.
         cut: whether a limit of the server, with autoreset disabled an episode's end, or a
-            moment at which the baseline cannot act made them fewer than asked for.
+            state in which the baseline cannot act made them fewer than asked for.
         rows, ends: int32 of shape (e,): the environments of the episodes that ended, and the
             steps in which they did, from 1, ascending.
         returns, lengths: float64 and int64 of shape (e,): of these episodes.

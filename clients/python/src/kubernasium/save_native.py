@@ -13,7 +13,7 @@ From a shell, with a zip file of Stable-Baselines3:
 
 PPO, A2C and DQN with an MlpPolicy or a MultiInputPolicy are written, and RecurrentPPO with an
 MlpLstmPolicy or a MultiInputLstmPolicy; statistics of VecNormalize go along (`--vec-normalize
-vecnormalize.pkl`). A model that `kubernasium.load_sb3` made goes the way back. Zip and pickle files
+vecnormalize.pkl`). A model that `kubernasium.load_sb3` made converts back. Zip and pickle files
 of Stable-Baselines3 can run code when they are read: take only those that you trust.
 """
 
@@ -280,7 +280,7 @@ def load_zip(path: str | Path) -> BaseAlgorithm:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """Returns key and value of an option key:value, of which numbers, true and false are read as such."""
+    """Returns key and value of an option key:value, in which numbers, true and false are read as such."""
     key, colon, value = text.partition(":")
     if not key or not colon:
         raise ValueError(f"--env-kwargs {text!r}, want key:value")

@@ -111,7 +111,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
         self.vector.step_async(actions)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
-        """Returns the actions that a baseline takes at this moment, as `VectorEnv.policy` does."""
+        """Returns the actions that a baseline takes in this state, as `VectorEnv.policy` does."""
         return self.vector.policy(name, seed=seed)
 
     def step_wait(self) -> VecEnvStepReturn:

@@ -137,6 +137,6 @@ def _with_limit(spec: EnvSpec | None, limit: int) -> EnvSpec | None:
 def _not_copied(env: Any) -> NotCopiedError:
     """Returns the error of `pickle` and `copy`."""
     return NotCopiedError(
-        f"{type(env).__name__} cannot be pickled or copied, for its state is at the server: snapshot() keeps a "
-        "moment there, restore() returns to it, and gymnasium.make(env.spec) makes a new environment"
+        f"{type(env).__name__} cannot be pickled or copied, for its state is at the server: snapshot() keeps it "
+        "there, restore() returns to it, and gymnasium.make(env.spec) makes a new environment"
     )

@@ -23,7 +23,7 @@ class SpecInfo:
         options: what `make` takes: maps of `name`, `type`, `default` and `doc`.
         held_out: options that select instances no training sees; empty if other seeds suffice.
         info: columns of `info`: maps of `name`, `dtype` and `doc`.
-        metrics: columns of `info` that tell an episode's outcome at its last step: maps of
+        metrics: columns of `info` that hold an episode's outcome at its last step: maps of
             `column`, `unit` and `lower` (lower is better).
         baselines: policies of the environment: maps of `name`, `doc` and `oracle` (knows what
             no agent can).

@@ -125,7 +125,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             actions: a batch of the action space; or
             policy: one of `vector.spec["baselines"]`, or `"random"`. It may choose more than its
                 actions say.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         Returns:
             Observations, rewards (float64), terminations and truncations (bool), all with n
@@ -135,7 +135,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             InvalidActionError: an action is outside its space; nothing was stepped.
             ResetNeededError: an episode has ended and the mode is DISABLED, or none was begun.
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
         """
         self.step_async(actions, policy=policy, seed=seed)
         return self.step_wait()
@@ -145,20 +145,20 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.vector.step_async(actions, policy=policy, seed=seed)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
-        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+        """Returns the actions that a baseline takes in this state. That changes nothing.
 
         Some baselines choose more than an action says; `step(policy=name)` carries all of it out.
 
         Args:
             name: one of `vector.spec["baselines"]`, or `"random"`.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         Returns:
             A batch of the action space. Rows of episodes that have ended hold zeros.
 
         Raises:
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
         """
         return self.vector.policy(name, seed=seed)
 
@@ -166,7 +166,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         """Returns what the last `step_async` led to.
 
         Args:
-            timeout: seconds after which to raise TimeoutError; the step goes on then, and
+            timeout: seconds after which to raise TimeoutError; the step still runs then, and
                 `step_wait` can be called again.
         """
         return self._stepped(self.vector.step_wait(timeout))
@@ -192,7 +192,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     ) -> Rollout:
         """Takes many steps by a baseline at the server, in one request.
 
-        It is the same as `step(policy=name)` so many times, bit for bit. Wrappers around the
+        It equals repeated calls of `step(policy=name)`, bit for bit. Wrappers around the
         environments do not see the steps.
 
         Args:
@@ -200,11 +200,11 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             steps: how many steps to take; or
             episodes: how many episodes are to end in each environment.
             transitions: whether to return all of them.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         Raises:
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
             ResetNeededError: an environment waits for a reset.
             BusyError: more than the server permits; nothing was stepped.
         """
@@ -223,7 +223,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         )
 
     def snapshot(self) -> int:
-        """Has the server keep the present moment of all environments, random generators included.
+        """Has the server keep the state of all environments, random generators included.
 
         Returns:
             Its number, for `restore` and `forget`.
@@ -235,13 +235,13 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         return self.vector.snapshot()
 
     def restore(self, snapshot: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Brings all environments back to the moment of a snapshot, which is kept.
+        """Returns all environments to the state of a snapshot, which is kept.
 
         From there equal actions lead to equal results, to the last bit. Wrappers around the
         environments do not come back.
 
         Returns:
-            What the last step before the snapshot returned, but for `final_obs` and
+            What the last step before the snapshot returned, without `final_obs` and
             `final_info`.
 
         Raises:
@@ -261,7 +261,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         The random generator is copied too: equal actions lead to equal rows from then on.
 
         Returns:
-            What the last step returned, but for `final_obs` and `final_info`, with the rows of
+            What the last step returned, without `final_obs` and `final_info`, with the rows of
             `targets` equal to that of `source`.
 
         Raises:
@@ -379,7 +379,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         """Sets an attribute of each environment, which `call` and `get_attr` return.
 
         Args:
-            name: its name, but for those that environments have. Options are fixed by `make_vec`.
+            name: its name, which must be none that environments have. Options are fixed by `make_vec`.
             values: a list or tuple with a value for each environment, or one value for all.
 
         Raises:
@@ -391,7 +391,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         if len(values) != self.num_envs:
             raise ValueError(f"{len(values)} values of {name!r} for {self.num_envs} environments")
         if name in {option["name"] for option in self.vector.spec["options"]} or name == "policy" or hasattr(Row, name):
-            raise AttributeError(f"{name!r} of environments at a server cannot be set; make them anew with another one")
+            raise AttributeError(f"{name!r} of environments at a server cannot be set; make other environments with it")
         for row, value in zip(self._rows, values, strict=True):
             setattr(row, name, value)
 

@@ -173,7 +173,7 @@ class Connection:
         """Reports whether frame, which lies in buf, is the reply to the request with id rid.
 
         Raises:
-            KubernasiumError: it is, and is a refusal; or the server refuses to go on.
+            KubernasiumError: it is, and is a refusal; or the server ends the session.
         """
         if frame.get("id") == rid:
             if frame.get("t") == "err":
@@ -214,7 +214,7 @@ class Connection:
         try:
             self.send(encode({"t": "ping", "id": self.next_id()}))
         except KubernasiumError:
-            pass  # the next request will tell
+            pass  # the next request will fail alike
         finally:
             self.lock.release()
 

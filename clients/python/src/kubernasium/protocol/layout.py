@@ -85,7 +85,7 @@ class Layout:
         return self.unpack(buf) == self.consts
 
     def view(self, buf: bytearray) -> dict[str, Any]:
-        """Returns the message in buf but for its id, its arrays as views of buf."""
+        """Returns the message in buf without its id, its arrays as views of buf."""
         return self._plan.view(buf)
 
     def frame(self, buf: bytearray) -> dict[str, Any]:

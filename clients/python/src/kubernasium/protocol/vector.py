@@ -154,13 +154,13 @@ class Vector:
                 map of such arrays; or
             policy: one of `spec["baselines"]`, or `"random"`. It may choose more than its
                 actions say.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         Raises:
             InvalidActionError: an action is outside the space; nothing was stepped.
             ResetNeededError: an environment waits for a reset.
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
             UnimplementedError: the server is too old for policy.
         """
         self.step_async(actions, policy=policy, seed=seed)
@@ -192,7 +192,7 @@ class Vector:
         """Returns the reply to the last `step_async`.
 
         Args:
-            timeout: seconds after which to give up with TimeoutError; the step goes on and
+            timeout: seconds after which to give up with TimeoutError; the step still runs and
                 `step_wait` can be called again. By default the timeout of the connection.
         """
         if not self._pending:
@@ -232,11 +232,11 @@ class Vector:
             return self._receive(rid)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
-        """Asks a baseline of the environment what it does at this moment. That changes nothing.
+        """Returns the actions that a baseline takes in this state. That changes nothing.
 
         Args:
             name: one of `spec["baselines"]`, or `"random"` for random permitted actions.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         A baseline may choose more than its actions say; `step(policy=name)` carries all of it out.
 
@@ -245,7 +245,7 @@ class Vector:
 
         Raises:
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
             ResetNeededError: an environment was never reset.
             UnimplementedError: the server is too old.
         """
@@ -262,7 +262,7 @@ class Vector:
     ) -> dict[str, Any]:
         """Takes many steps by a baseline at the server, in one request.
 
-        It is the same as `step(policy=name)` so many times, bit for bit. The timeout of the
+        It equals repeated calls of `step(policy=name)`, bit for bit. The timeout of the
         connection holds for all of it.
 
         Args:
@@ -270,11 +270,11 @@ class Vector:
             steps: how many steps to take; or
             episodes: how many episodes are to end in each environment.
             arrays: whether to return all transitions.
-            seed: begins the stream of random actions anew.
+            seed: restarts the stream of random actions.
 
         Returns:
             The fields of the last step's batch; `steps` taken; `cut`, True if a limit of the
-            server, in DISABLED an episode's end, or a moment at which the baseline cannot act
+            server, in DISABLED an episode's end, or a state in which the baseline cannot act
             made them fewer than asked for; `eps`, if episodes ended: `at`, `idx`, `r`, `l` of
             shape (e,), their last `info` and, with arrays, `obs`; `run`: `r` and `l` of shape
             (n,) of the episodes of the last step; with arrays `traj`: `obs`, `mask`, `a`, `r`,
@@ -283,7 +283,7 @@ class Vector:
 
         Raises:
             UnknownBaselineError: there is no such baseline.
-            BaselineError: it cannot act with these options, or at this moment.
+            BaselineError: it cannot act with these options, or in this state.
             ResetNeededError: an environment waits for a reset.
             BusyError: more than the server permits; nothing was stepped.
             UnimplementedError: the server is too old.
@@ -295,7 +295,7 @@ class Vector:
         return reply
 
     def snapshot(self) -> int:
-        """Has the server keep the present moment of all environments, random generators included.
+        """Has the server keep the state of all environments, random generators included.
 
         Returns:
             Its number, for `restore` and `forget`. It is kept until then or until the vector is
@@ -309,12 +309,12 @@ class Vector:
         return self._optional("snapshot")["snap"]
 
     def restore(self, snapshot: int) -> dict[str, Any]:
-        """Brings all environments back to the moment of a snapshot, which is kept.
+        """Returns all environments to the state of a snapshot, which is kept.
 
-        From there equal actions lead to equal replies, to the last bit. Baselines begin anew.
+        From there equal actions lead to equal replies, to the last bit. Baselines start over.
 
         Returns:
-            The fields of the last batch then, but for `fin` and `ep`, and `run`: `r` and `l` of
+            The fields of the last batch then, without `fin` and `ep`, and `run`: `r` and `l` of
             shape (n,), the return and the length of each episode so far.
 
         Raises:
