@@ -40,8 +40,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// Interrupted runs the command line of root until ctx ends it, and returns its error's text, which must be an
-// interrupt's and match the pattern, as the pattern's groups, and its output.
+// Interrupted runs the command line of root until ctx ends it. Its error must be an interrupt's and match
+// the pattern, whose groups Interrupted returns, with the output.
 func Interrupted(t *testing.T, ctx context.Context, root *cobra.Command, pattern string, args ...string) (groups []string, stdout string) {
 	t.Helper()
 	var out bytes.Buffer

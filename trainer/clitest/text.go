@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// untilText collects what is printed. It is safe for concurrent use.
-type untilText struct {
+// UntilText collects what is printed. It is safe for concurrent use.
+type UntilText struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
 	text string
@@ -15,16 +15,16 @@ type untilText struct {
 }
 
 // NewUntilText returns a writer that calls then at each write once text has been printed.
-func NewUntilText(text string, then func()) *untilText { return &untilText{text: text, then: then} }
+func NewUntilText(text string, then func()) *UntilText { return &UntilText{text: text, then: then} }
 
 // String returns what was printed.
-func (u *untilText) String() string {
+func (u *UntilText) String() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.b.String()
 }
 
-func (u *untilText) Write(p []byte) (int, error) {
+func (u *UntilText) Write(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n, err := u.b.Write(p)

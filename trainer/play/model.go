@@ -30,11 +30,11 @@ func ReadModel(path string) (*Model, error) {
 // trained with another number of them.
 func ReadModelFor(path string, v envs.VecEnv) (*Model, error) {
 	obs, act := v.Spaces()
-	return ReadModelOf(path, v.Spec().ID, obs, act)
+	return readModelOf(path, v.Spec().ID, obs, act)
 }
 
-// ReadModelOf reads the policy at path for an environment with these spaces, or for its twin.
-func ReadModelOf(path, env string, obs, act space.Space) (*Model, error) {
+// readModelOf reads the policy at path for an environment with these spaces, or for its twin.
+func readModelOf(path, env string, obs, act space.Space) (*Model, error) {
 	return loadModel(path, func(f *models.File) error {
 		want, err := agents.EnvInfo{ID: env, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
 		if err != nil {

@@ -37,7 +37,7 @@ func SchedulerPolicy(path, baseline, env string, given map[string]any) (*schedul
 	}
 	p.Name = ModelName(path, m.Meta.Algo, true)
 	p.Agent = func(obs, act space.Space) (scheduler.Agent, error) {
-		m, err := ReadModelOf(path, id, obs, act)
+		m, err := readModelOf(path, id, obs, act)
 		if err != nil {
 			return nil, err
 		}
