@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,5 +76,20 @@ func TestResumeOfSolved(t *testing.T) {
 	again := clitest.Decode[result](t, mustExecute(t, "train", "--resume", first.Model, "-n", "512", "--reward-threshold", "1", "--json"))
 	if again.Timesteps != 128 || !again.Stopped {
 		t.Errorf("resumed: %+v, want no step more", again)
+	}
+}
+
+// TestResumeOnServersIsInexact: a resumed training whose environments are on a server says that it is
+// not that of an uninterrupted one; one in this process does not.
+func TestResumeOnServersIsInexact(t *testing.T) {
+	folder, url := t.TempDir(), hosttest.Start(t).WS
+	mustExecute(t, small(folder, "-n", "64", "--json")...)
+	model := filepath.Join(folder, "ppo", "k8s-GangWindow-v0_1", "k8s-GangWindow-v0.safetensors")
+	const words = "the result is not that of an uninterrupted training"
+	for i, more := range [][]string{nil, {"--url", url}} {
+		_, stderr, err := execute(t, t.Context(), append([]string{"train", "--resume", model, "-n", []string{"128", "192"}[i]}, more...)...)
+		if err != nil || strings.Contains(stderr, words) != (more != nil) {
+			t.Errorf("resumed with %v: %v; want it to say that it is inexact: %v\n%s", more, err, more != nil, stderr)
+		}
 	}
 }
