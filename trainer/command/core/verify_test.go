@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,6 +91,30 @@ func TestResumeOnServersIsInexact(t *testing.T) {
 		_, stderr, err := execute(t, t.Context(), append([]string{"train", "--resume", model, "-n", []string{"128", "192"}[i]}, more...)...)
 		if err != nil || strings.Contains(stderr, words) != (more != nil) {
 			t.Errorf("resumed with %v: %v; want it to say that it is inexact: %v\n%s", more, err, more != nil, stderr)
+		}
+	}
+}
+
+// TestInexactResumeMovesTheBest: a resumed training that is not that of an uninterrupted one moves a best
+// model of later steps aside; an exact one, which comes to it again, keeps it.
+func TestInexactResumeMovesTheBest(t *testing.T) {
+	url := hosttest.Start(t).WS
+	for _, more := range [][]string{nil, {"--url", url}} {
+		root := t.TempDir()
+		mustExecute(t, small(root, "-n", "256", "--json")...)
+		folder := filepath.Join(root, "ppo", "k8s-GangWindow-v0_1")
+		best := filepath.Join(folder, "best_model.safetensors")
+		last, err := os.ReadFile(filepath.Join(folder, "k8s-GangWindow-v0.safetensors")) // of 256 steps
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(best, last, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustExecute(t, append([]string{"train", "--resume", filepath.Join(folder, "rl_model_128_steps.safetensors")}, more...)...)
+		_, err = os.Stat(filepath.Join(folder, "superseded", "best_model.safetensors"))
+		if moved := err == nil; moved != (more != nil) {
+			t.Errorf("resumed with %v: the best model of 256 steps is moved aside: %v, want %v", more, moved, more != nil)
 		}
 	}
 }
