@@ -9,13 +9,14 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/command/core"
+	"github.com/kubernasium/kubernasium/trainer/command/lra"
 )
 
 func TestMain(m *testing.M) { clitest.Main(m, newRoot) }
 
-// newRoot returns the command line that the tests run.
+// newRoot returns the command line that the tests run: `lra predict` makes a table of a collected profile.
 func newRoot() *cobra.Command {
-	return cli.NewRoot(append(core.Commands(), New())...)
+	return cli.NewRoot(append(core.Commands(), lra.New(), New())...)
 }
 
 func execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr string, err error) {

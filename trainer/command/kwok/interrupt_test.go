@@ -1,0 +1,56 @@
+package kwok
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+)
+
+// interruptAfter runs a command whose context ends in the middle, and returns what it prints.
+func interruptAfter(t *testing.T, d time.Duration, args ...string) (stdout string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	stdout, stderr, err := execute(t, ctx, args...)
+	if !errors.Is(err, cli.ErrInterrupted) {
+		t.Errorf("%v: %v, want ErrInterrupted, the error of status 130\n%s", args, err, stderr)
+	}
+	return stdout, err
+}
+
+// TestKwokInterruptedParity: parity prints the episodes that it has compared, and which seed is next.
+func TestKwokInterruptedParity(t *testing.T) {
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	out, err := interruptAfter(t, 5*time.Second, "kwok", "parity", "--env", "k8s/PodBalance-v0", "--episodes", "100000", "--seed", "40", "--decisions", "5",
+		"--env-kwargs", "nodes:3", "--kubeconfig", kubeconfig, "--json")
+	var r kwok.ParityReport
+	if e := json.Unmarshal([]byte(out), &r); e != nil || r.Episodes < 1 || r.Decisions < 5*r.Episodes || len(r.Differences) > 0 {
+		t.Fatalf("%+v, %v; want the episodes of 5 s, without a difference", r, e)
+	}
+	if want := fmt.Sprintf("%d of 100000 episodes are compared; the same command starts over, and --seed %d plays", r.Episodes, 40+r.Episodes); !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// TestKwokInterruptedQuality: quality prints the ways by which the episode has been placed.
+func TestKwokInterruptedQuality(t *testing.T) {
+	kwoktest.Start(t) // skips without a control plane
+	out, err := interruptAfter(t, 15*time.Second, "kwok", "quality", "--policy", "Greedy", "--policy", "RoundRobin", "--policy", "Random", "--env-kwargs", "pods:mixed", "--json")
+	var rows []qualityRow
+	if out != "" {
+		if e := json.Unmarshal([]byte(out), &rows); e != nil {
+			t.Fatalf("%v\n%s", e, out)
+		}
+	}
+	if want := fmt.Sprintf("%d of 10 ways have placed the episode", len(rows)); !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
