@@ -118,3 +118,20 @@ func TestInexactResumeMovesTheBest(t *testing.T) {
 		}
 	}
 }
+
+// TestMonitorHasTheEpisodes: 256 steps of four environments whose episodes take 20 end three in each,
+// which monitor.csv lists, and nothing else.
+func TestMonitorHasTheEpisodes(t *testing.T) {
+	root := t.TempDir()
+	mustExecute(t, small(root, "-n", "256", "--json")...)
+	text := clitest.Read(t, filepath.Join(root, "ppo", "k8s-GangWindow-v0_1", "monitor.csv"))
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != 2+12 || lines[1] != "r,l,t,timesteps" {
+		t.Fatalf("%d lines, want a comment, a header and 12 episodes:\n%s", len(lines), text)
+	}
+	for i, line := range lines[2:] {
+		if cells := strings.Split(line, ","); len(cells) != 4 || cells[1] != "20" || cells[3] != []string{"80", "160", "240"}[i/4] || !strings.HasPrefix(cells[0], "-") {
+			t.Errorf("%q, want a negative return and 20 steps that end with 80, 160 or 240", line)
+		}
+	}
+}
