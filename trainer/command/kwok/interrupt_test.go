@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,5 +54,39 @@ func TestKwokInterruptedQuality(t *testing.T) {
 	}
 	if want := fmt.Sprintf("%d of 10 ways have placed the episode", len(rows)); !strings.Contains(fmt.Sprint(err), want) {
 		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// TestKwokInterruptedRunSim: runsim writes the deployments that were placed, and cleancluster deletes them.
+func TestKwokInterruptedRunSim(t *testing.T) {
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	file := filepath.Join(t.TempDir(), "deployments.csv")
+	out, err := interruptAfter(t, 5*time.Second, "kwok", "runsim", "--scheduler_name", "default-scheduler", "--interval", "100ms", "--node_count", "2",
+		"--cluster_resets", "100000", "--out", file, "--kubeconfig", kubeconfig, "--json")
+	var all []kwok.SimDeployment
+	if e := json.Unmarshal([]byte(out), &all); e != nil || len(all) < 2 {
+		t.Fatalf("%d deployments, %v; want those of 5 s", len(all), e)
+	}
+	text, e := os.ReadFile(file)
+	if lines := strings.Count(string(text), "\n"); e != nil || lines != len(all)+1 {
+		t.Errorf("%s has %d lines, %v; want a header and %d deployments", file, lines, e, len(all))
+	}
+	if want := fmt.Sprintf("%d deployments are reported; `kwok cleancluster --namespace default`", len(all)); !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	mustExecute(t, "kwok", "cleancluster", "--kubeconfig", kubeconfig)
+	mustExecute(t, "kwok", "runsim", "--scheduler_name", "default-scheduler", "--interval", "0s", "--node_count", "2", "--cluster_resets", "1", "--kubeconfig", kubeconfig)
+}
+
+// TestKwokTopEnds: an interrupt is how one ends top, and no error.
+func TestKwokTopEnds(t *testing.T) {
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, _, err := execute(t, ctx, "kwok", "top", "--every", "1ns", "--kubeconfig", kubeconfig)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

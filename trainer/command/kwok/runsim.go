@@ -40,18 +40,12 @@ Then the deployments are deleted, and it begins again, --cluster_resets times.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "reset %d, %s: %d pods placed after %.2f s; CPU %.1f %%, memory %.1f %%, pods %.1f %%\n",
 					d.Reset, d.Name, d.Replicas, d.Placed, 100*l.CPU, 100*l.Memory, 100*l.Pods)
 			})
-			if err != nil {
+			if err := printDeployments(cmd, out, all); err != nil {
 				return err
 			}
-			if out != "" {
-				if err := writeDeployments(out, all); err != nil {
-					return err
-				}
+			if err != nil && cmd.Context().Err() != nil {
+				return fmt.Errorf("%w: %d deployments are reported; `kwok cleancluster --namespace %s` deletes what is left in the cluster", cli.ErrInterrupted, len(all), c.Namespace)
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, all)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d deployments in %d resets\n", len(all), c.Resets)
 			return err
 		},
 	}
@@ -69,6 +63,24 @@ Then the deployments are deleted, and it begins again, --cluster_resets times.`,
 	f.StringVarP(&out, "out", "o", "", "CSV file of the deployments, which k8s/PodBalance-v0 plays by its option deployments")
 	apiserver.Flags(cmd, &c.Server)
 	return cmd
+}
+
+// printDeployments prints the deployments, and writes them to the file out if there is one.
+func printDeployments(cmd *cobra.Command, out string, all []kwok.SimDeployment) error {
+	if out != "" {
+		if err := writeDeployments(out, all); err != nil {
+			return err
+		}
+	}
+	if cli.WantJSON(cmd) {
+		return cli.PrintJSON(cmd, all)
+	}
+	resets := 0
+	if len(all) > 0 {
+		resets = all[len(all)-1].Reset + 1
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d deployments in %d resets\n", len(all), resets)
+	return err
 }
 
 // writeDeployments writes the columns that the environment reads, and when pods had nodes.

@@ -32,6 +32,9 @@ func newKwokTop() *cobra.Command {
 			}
 			for {
 				nodes, err := kwok.Usage(cmd.Context(), client)
+				if cmd.Context().Err() != nil && !once {
+					return nil
+				}
 				if err != nil {
 					return err
 				}
