@@ -30,6 +30,7 @@ var (
 	noGorgonia   = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
 	noKubernetes = []string{"k8s.io/", "sigs.k8s.io/", "net", "net/http", "github.com/gorilla/"}
 	core         = append(slices.Clone(noGorgonia), noKubernetes...)
+	noFlags      = append(slices.Clone(noGorgonia), "github.com/spf13/") // the command decides, and gives values
 )
 
 // rules lists the folders from the bottom to the top.
@@ -65,8 +66,8 @@ var rules = []rule{
 	{"trainer/cli", []string{"trainer/tracking", "version"}, noGorgonia},
 	{"trainer/apiserver", []string{"kwok"}, noGorgonia},
 	{"registry", []string{"envs", "agents", "kwok"}, noGorgonia},
-	{"trainer/play", []string{"envs", "models", "agents", "clients/go", "kwok", "registry", "trainer/cli", "trainer/tracking"}, noGorgonia},
-	{"trainer/run", []string{"envs", "models", "agents", "trainer/cli", "trainer/play", "trainer/tracking", "trainer/hyperparams"}, noGorgonia},
+	{"trainer/play", []string{"envs", "models", "agents", "clients/go", "kwok", "registry", "trainer/cli", "trainer/tracking"}, noFlags},
+	{"trainer/run", []string{"envs", "models", "agents", "trainer/cli", "trainer/play", "trainer/tracking", "trainer/hyperparams"}, noFlags},
 	{"trainer/command", []string{"envs", "models", "agents", "kwok", "trainer/apiserver", "trainer/cli", "trainer/play", "trainer/run", "trainer/searchspaces", "trainer/tracking"}, noGorgonia},
 	{"trainer/clitest", []string{"envs", "trainer/cli", "trainer/tracking"}, noGorgonia},
 	{"trainer", []string{"registry"}, noGorgonia},

@@ -29,6 +29,16 @@ func ParseKwargs(flag string, args []string) (map[string]any, error) {
 	return kwargs, nil
 }
 
+// ParseEnvKwargs reads the arguments of --env-kwargs and of --eval-env-kwargs, which win.
+func ParseEnvKwargs(given, evaluate []string) (map[string]any, error) {
+	kwargs, err := ParseKwargs("env-kwargs", given)
+	if err != nil {
+		return nil, err
+	}
+	later, err := ParseKwargs("eval-env-kwargs", evaluate)
+	return MergeKwargs(kwargs, later), err
+}
+
 // MergeKwargs returns the union of the maps; later ones win.
 func MergeKwargs(layers ...map[string]any) map[string]any {
 	all := map[string]any{}

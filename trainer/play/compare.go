@@ -1,18 +1,14 @@
 package play
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/evaluation"
@@ -22,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// CompareConfig are the arguments of a comparison.
+// CompareConfig says what plays in a comparison.
 type CompareConfig struct {
 	Spec      *envs.Spec
 	Trained   map[string]any // options of the models' training, to which the held-out part is added
@@ -32,7 +28,6 @@ type CompareConfig struct {
 	Episodes  int
 	Seed      uint64
 	URLs      []string // of servers to play on; nil is in this process
-	Plot, CSV string   // files to write; empty: none
 }
 
 // Comparison is the document of `compare --json`.
@@ -110,49 +105,6 @@ func EnvOf(id string, paths []string) (string, map[string]any, error) {
 		return "", nil, errors.New("neither --env nor --model is given")
 	}
 	return id, trained, nil
-}
-
-// CompareAndReport compares, writes the files and prints the table, or JSON. trained is the result of
-// a training before it, to which JSON adds the comparison, or nil. Of an interrupted comparison it
-// reports the policies that have played, and returns the interrupt.
-func CompareAndReport(cmd *cobra.Command, c CompareConfig, trained any) error {
-	res, err := Compare(cmd.Context(), c)
-	if err != nil && (res == nil || len(res.Rows) == 0) {
-		return err
-	}
-	return errors.Join(res.report(cmd, c, trained), err)
-}
-
-// report writes the files and prints the table, or JSON.
-func (res *Comparison) report(cmd *cobra.Command, c CompareConfig, trained any) error {
-	if c.Plot != "" {
-		if err := res.draw(c.Plot); err != nil {
-			return err
-		}
-	}
-	if c.CSV != "" {
-		if err := cli.WriteTo(c.CSV, res.table().WriteCSV); err != nil {
-			return err
-		}
-	}
-	if cli.WantJSON(cmd) {
-		if trained == nil {
-			return cli.PrintJSON(cmd, res)
-		}
-		text, err := json.Marshal(trained)
-		if err != nil {
-			return err
-		}
-		var all map[string]any
-		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.UseNumber() // a float64 has no room for every seed
-		if err := dec.Decode(&all); err != nil {
-			return err
-		}
-		all["comparison"] = res
-		return cli.PrintJSON(cmd, all)
-	}
-	return res.print(cmd.OutOrStdout())
 }
 
 // Compare plays every policy on the same episodes and ranks them. Interrupted, it returns the

@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// table returns the comparison as a table.
-func (res *Comparison) table() *tracking.Table {
+// Table returns the comparison as a table, a row for each policy.
+func (res *Comparison) Table() *tracking.Table {
 	metrics := res.otherMetrics()
 	names := []string{"policy", ">mean " + res.Metric, ">95 % interval", ">difference to " + res.BestBaseline, ">95 % interval"}
 	for _, m := range metrics {
@@ -52,13 +52,14 @@ func (res *Comparison) otherMetrics() []string {
 	return names
 }
 
-func (res *Comparison) print(w io.Writer) error {
+// Print writes the table, with what was played before it and the verdict after it.
+func (res *Comparison) Print(w io.Writer) error {
 	where := ""
 	if len(res.URLs) > 0 {
 		where = fmt.Sprintf(" over %v", res.URLs)
 	}
 	fmt.Fprintf(w, "\n%s%s, %s, %s is better\n\n", res.Env, where, res.played, res.Better())
-	if err := res.table().WriteText(w); err != nil {
+	if err := res.Table().WriteText(w); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -78,8 +79,8 @@ func (res *Comparison) print(w io.Writer) error {
 // out of the plot, which it would flatten.
 const hopeless = 8
 
-// draw writes the comparison as a plot.
-func (res *Comparison) draw(path string) error {
+// Draw writes the comparison as a PNG file of bars.
+func (res *Comparison) Draw(path string) error {
 	bound := hopeless * math.Abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
 	var bars []tracking.Bar
 	for _, r := range res.Rows {

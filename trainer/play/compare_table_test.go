@@ -23,7 +23,7 @@ func TestPrint(t *testing.T) {
 		LeftOut: []string{"exact: too large"}, NotPlayed: []string{"slow", "slower"}, played: "3 held-out episodes"}
 	c.rank()
 	var b strings.Builder
-	if err := c.print(&b); err != nil {
+	if err := c.Print(&b); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -47,7 +47,7 @@ func TestPrint(t *testing.T) {
 	}
 	c.URLs, c.Lower = nil, false
 	b.Reset()
-	if err := c.print(&b); err != nil || !strings.Contains(b.String(), "k8s/X-v0, 3 held-out episodes, higher is better") {
+	if err := c.Print(&b); err != nil || !strings.Contains(b.String(), "k8s/X-v0, 3 held-out episodes, higher is better") {
 		t.Errorf("in process, higher is better: %v\n%s", err, b.String())
 	}
 }

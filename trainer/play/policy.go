@@ -4,49 +4,27 @@ import (
 	"context"
 	"errors"
 
-	"github.com/spf13/cobra"
-
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// Config are the arguments of a command that plays a policy.
+// Config says which policy plays in which environment.
 type Config struct {
-	Model, Baseline string // one of them
-	Env             string
-	Given, evaluate []string // options of the environment, as arguments
-	EnvKwargs       map[string]any
+	Model, Baseline string         // one of them
+	Env             string         // default: the model's
+	EnvKwargs       map[string]any // options of the environment; default: the model's
 	Episodes        int
 	Seed            uint64
-	URLs            []string
-	Verify          bool
-	Plot            string // PNG to draw the first episode to; empty: none
+	URLs            []string // of servers to play on; nil is in this process
 }
 
-// AddFlags adds the flags that say which policy plays in which environment.
-func (c *Config) AddFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&c.Model, "model", "", "model file")
-	f.StringVar(&c.Baseline, "baseline", "", "baseline, or random")
-	f.StringVar(&c.Env, "env", "", "id of the environment (default: the model's)")
-	f.StringArrayVar(&c.Given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's, on held-out instances)")
-	f.StringArrayVar(&c.evaluate, "eval-env-kwargs", nil, "further option key:value, as of train; wins over --env-kwargs (repeat)")
-}
-
-// Parse checks which policy is to play where, and reads the options.
-func (c *Config) Parse() (err error) {
-	switch {
-	case (c.Model == "") == (c.Baseline == ""):
+// Check reports a configuration that does not name exactly one policy.
+func (c *Config) Check() error {
+	if (c.Model == "") == (c.Baseline == "") {
 		return errors.New("want one of --model and --baseline")
 	}
-	if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", c.Given); err != nil {
-		return err
-	}
-	evaluate, err := cli.ParseKwargs("eval-env-kwargs", c.evaluate)
-	c.EnvKwargs = cli.MergeKwargs(c.EnvKwargs, evaluate)
-	return err
+	return nil
 }
 
 // PlayedEnv returns the environment that is played, and its options: of held-out episodes, unless

@@ -29,7 +29,8 @@ func (r *Run) path(name string) string { return filepath.Join(r.Folder, name) }
 // BestModel returns the path of the model with the best evaluation.
 func (r *Run) BestModel() string { return r.path("best_model.safetensors") }
 
-func (r *Run) finalModel() string { return r.path(EnvName(r.spec.ID) + ".safetensors") }
+// LastModel returns the path of the model at the training's end.
+func (r *Run) LastModel() string { return r.path(EnvName(r.spec.ID) + ".safetensors") }
 
 func (r *Run) checkpointPath(step int) string {
 	return r.path(fmt.Sprintf("rl_model_%d_steps.safetensors", step))
@@ -226,10 +227,10 @@ func tensor[T safetensors.Element](f models.File, name string) ([]T, error) {
 
 // finish saves the last model, unless it was resumed from and nothing came after it.
 func (r *Run) finish() error {
-	if r.Resume == r.finalModel() && r.Learner.NumTimesteps() == r.First {
+	if r.Resume == r.LastModel() && r.Learner.NumTimesteps() == r.First {
 		return nil
 	}
-	return r.save(r.finalModel())
+	return r.save(r.LastModel())
 }
 
 // windowSize is the number of episodes over which the training's means are taken, as in

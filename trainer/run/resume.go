@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
@@ -33,10 +31,17 @@ var changeable = []string{
 	"gradient_steps", "exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "exploration_decay", "checkpoint_replay_buffer",
 }
 
-// LoadCheckpoint makes c the training of the checkpoint c.resume, a file or, in a folder, the newest, with
-// the changes that flags ask for. conf and given are the hyperparameters that they give. Of a folder of
-// several trainings it returns their seeds.
-func (c *Config) LoadCheckpoint(flags *pflag.FlagSet, conf string, given map[string]any) (seeds []uint64, err error) {
+// Changes are the options that the user gives to a resumed training. The settings themselves stand in
+// its Config.
+type Changes struct {
+	Given  func(option string) bool // whether the user gave an option, by the name of its flag
+	Conf   string                   // file of hyperparameters; empty: none
+	Params map[string]any           // hyperparameters, which win over the file
+}
+
+// LoadCheckpoint makes c the training of the checkpoint c.Resume, a file or, in a folder, the newest, with
+// the changes. Of a folder of several trainings it returns their seeds.
+func (c *Config) LoadCheckpoint(ch Changes) (seeds []uint64, err error) {
 	path := c.Resume
 	defer func() {
 		if err != nil && !strings.Contains(err.Error(), path) {
@@ -47,11 +52,13 @@ func (c *Config) LoadCheckpoint(flags *pflag.FlagSet, conf string, given map[str
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkLogFolder(flags); err != nil {
-		return nil, err
+	if ch.Given("log-folder") {
+		if err := c.checkLogFolder(); err != nil {
+			return nil, err
+		}
 	}
 	if info.IsDir() {
-		if seeds, err = c.takeUpSeeds(flags, conf, given); err != nil || seeds != nil {
+		if seeds, err = c.loadSeeds(ch); err != nil || seeds != nil {
 			return seeds, err
 		}
 		a, err := ReadArgs(path)
@@ -73,17 +80,17 @@ func (c *Config) LoadCheckpoint(flags *pflag.FlagSet, conf string, given map[str
 	if err != nil {
 		return nil, err
 	}
-	if err := c.adopt(flags, s, h, conf, given); err != nil {
+	if err := c.adopt(ch, s, h); err != nil {
 		return nil, err
 	}
-	if flags.Changed("n-timesteps") && int64(c.Params.NTimesteps) < f.Meta.Timesteps {
+	if ch.Given("n-timesteps") && int64(c.Params.NTimesteps) < f.Meta.Timesteps {
 		return nil, fmt.Errorf("--n-timesteps %d, but the checkpoint has %d timesteps already", c.Params.NTimesteps, f.Meta.Timesteps)
 	}
 	return nil, nil
 }
 
-// takeUpSeeds does takeUp's work for a folder of several trainings, and returns no seeds for another.
-func (c *Config) takeUpSeeds(flags *pflag.FlagSet, conf string, given map[string]any) ([]uint64, error) {
+// loadSeeds does LoadCheckpoint's work for a folder of several trainings, and returns no seeds for another.
+func (c *Config) loadSeeds(ch Changes) ([]uint64, error) {
 	a, err := ReadArgs(c.Resume)
 	if err != nil {
 		return nil, fmt.Errorf("%w: want a checkpoint, or the folder of a training", err)
@@ -96,7 +103,7 @@ func (c *Config) takeUpSeeds(flags *pflag.FlagSet, conf string, given map[string
 		return nil, err
 	}
 	begun := h.NTimesteps
-	if err := c.adopt(flags, a.Settings, h, conf, given); err != nil {
+	if err := c.adopt(ch, a.Settings, h); err != nil {
 		return nil, err
 	}
 	if c.Params.NTimesteps < begun {
@@ -107,10 +114,7 @@ func (c *Config) takeUpSeeds(flags *pflag.FlagSet, conf string, given map[string
 
 // checkLogFolder refuses a --log-folder in which the checkpoint does not lie: a resumed training
 // writes to its checkpoint's folder.
-func (c *Config) checkLogFolder(flags *pflag.FlagSet) error {
-	if !flags.Changed("log-folder") {
-		return nil
-	}
+func (c *Config) checkLogFolder() error {
 	root, err := filepath.Abs(c.LogFolder)
 	if err != nil {
 		return err
@@ -125,9 +129,9 @@ func (c *Config) checkLogFolder(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// adopt takes over settings and hyperparameters, with the changes that flags ask for.
-func (c *Config) adopt(flags *pflag.FlagSet, s Settings, h Hyperparams, conf string, given map[string]any) error {
-	if flags.Changed("env") { // which may be short for the id
+// adopt takes over settings and hyperparameters, with the changes.
+func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
+	if ch.Given("env") { // which may be short for the id
 		spec, err := envs.Lookup(c.Env)
 		if err != nil {
 			return err
@@ -147,7 +151,7 @@ func (c *Config) adopt(flags *pflag.FlagSet, s Settings, h Hyperparams, conf str
 		{"imitate-learning-rate", asked.ImitateLearningRate, s.ImitateLearningRate},
 		{"warm-start", asked.WarmStart, s.WarmStart}, {"warm-start-steps", asked.WarmStartSteps, s.WarmStartSteps}, {"transitions", asked.Transitions, s.Transitions},
 	} {
-		if flags.Changed(o.flag) && !within(o.asked, o.kept) {
+		if ch.Given(o.flag) && !within(o.asked, o.kept) {
 			return fmt.Errorf("%w: --%s %s, but the training began with %s, which a resumed one keeps: leave it out, or start another training",
 				models.ErrMismatch, o.flag, asJSON(o.asked), asJSON(o.kept))
 		}
@@ -159,7 +163,7 @@ func (c *Config) adopt(flags *pflag.FlagSet, s Settings, h Hyperparams, conf str
 		"save-freq":        func() { s.SaveFreq = asked.SaveFreq },
 		"reward-threshold": func() { s.RewardThreshold = asked.RewardThreshold },
 	} {
-		if flags.Changed(flag) {
+		if ch.Given(flag) {
 			take()
 		}
 	}
@@ -174,7 +178,7 @@ func (c *Config) adopt(flags *pflag.FlagSet, s Settings, h Hyperparams, conf str
 		c.change(o.what, o.was, o.now)
 	}
 	c.use(s)
-	return c.adoptParams(h, conf, given)
+	return c.adoptParams(ch, h)
 }
 
 // change notes that a resumed training has another value of an option.
@@ -184,8 +188,8 @@ func (c *Config) change(what string, was, now any) {
 	}
 }
 
-// adoptParams takes over the hyperparameters, with the changes of a file and of flags.
-func (c *Config) adoptParams(h Hyperparams, conf string, given map[string]any) error {
+// adoptParams takes over the hyperparameters, with the changes.
+func (c *Config) adoptParams(ch Changes, h Hyperparams) error {
 	was, err := h.Values()
 	if err != nil {
 		return err
@@ -195,16 +199,17 @@ func (c *Config) adoptParams(h Hyperparams, conf string, given map[string]any) e
 		return err
 	}
 	asked := map[string]any{}
-	if conf != "" {
-		layer, err := Configuration(c.Algo, c.Env, conf)
+	if ch.Conf != "" {
+		layer, err := Configuration(c.Algo, c.Env, ch.Conf)
 		if err != nil {
 			return err
 		}
 		if asked, err = expandZoo(layer); err != nil {
-			return inFile(conf, err)
+			return inFile(ch.Conf, err)
 		}
 	}
-	if given, err = expandZoo(given); err != nil {
+	given, err := expandZoo(ch.Params)
+	if err != nil {
 		return err
 	}
 	c.Params = Hyperparams{Config: algo.Defaults()}
@@ -320,10 +325,10 @@ func (r *Run) supersede() error {
 		}
 		return err == nil && f.Meta.Timesteps > int64(r.First), err
 	}
-	if is, err := later(r.finalModel()); err != nil {
+	if is, err := later(r.LastModel()); err != nil {
 		return err
 	} else if is {
-		stale = append(stale, r.finalModel(), r.path("learning_curve.png"), r.path("comparison.png"), r.path("comparison.csv"))
+		stale = append(stale, r.LastModel(), r.path("learning_curve.png"), r.path("comparison.png"), r.path("comparison.csv"))
 	}
 	if r.inexact || len(r.changes) > 0 {
 		if is, err := later(r.BestModel()); err != nil {

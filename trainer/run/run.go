@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -317,12 +316,25 @@ func (r *Run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	return agents.Metrics{"eval/mean_reward": mean, "eval/mean_ep_length": length}, nil
 }
 
+// Result is the last line of `train --json`.
+type Result struct {
+	Algo         string  `json:"algo"`
+	Env          string  `json:"env"`
+	Timesteps    int     `json:"timesteps"`
+	Seconds      float64 `json:"seconds"` // of the training, evaluations included
+	EvalMean     float64 `json:"eval_mean"`
+	EvalStd      float64 `json:"eval_std"`
+	EvalEpisodes int     `json:"eval_episodes"`
+	Model        string  `json:"model"`
+	Stopped      bool    `json:"stopped_early,omitempty"` // at the reward threshold
+}
+
 // Result evaluates the last policy.
 func (r *Run) Result(ctx context.Context) (Result, error) {
 	if n := len(r.Curve); n == 0 || r.Curve[n-1].Step != r.Learner.NumTimesteps() {
 		if _, err := r.evaluate(ctx); err != nil {
 			if ctx.Err() != nil {
-				err = fmt.Errorf("%w in the last evaluation: the training is complete, and its model is %s", cli.ErrInterrupted, r.finalModel())
+				err = fmt.Errorf("%w in the last evaluation: the training is complete, and its model is %s", cli.ErrInterrupted, r.LastModel())
 			}
 			return Result{}, err
 		}
@@ -333,7 +345,7 @@ func (r *Run) Result(ctx context.Context) (Result, error) {
 	last := r.Curve[len(r.Curve)-1]
 	return Result{
 		Algo: r.Algo, Env: r.spec.ID, Timesteps: r.Learner.NumTimesteps(),
-		EvalMean: tracking.Mean(last.Returns), EvalStd: tracking.Deviation(last.Returns), EvalEpisodes: len(last.Returns), Model: r.finalModel(),
+		EvalMean: tracking.Mean(last.Returns), EvalStd: tracking.Deviation(last.Returns), EvalEpisodes: len(last.Returns), Model: r.LastModel(),
 		Stopped: r.solved,
 	}, nil
 }
@@ -370,20 +382,4 @@ func (r *Run) Close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// printFiles says where everything is.
-func (r *Run) printFiles(w io.Writer) {
-	fmt.Fprintln(w)
-	for _, f := range []struct{ what, path string }{
-		{"best model", r.BestModel()},
-		{"last model", r.finalModel()},
-		{"logs", r.Folder},
-		{"learning curve", r.path("learning_curve.png")},
-		{"comparison", r.path("comparison.png")},
-	} {
-		if _, err := os.Stat(f.path); err == nil {
-			fmt.Fprintf(w, "%-15s %s\n", f.what, f.path)
-		}
-	}
 }

@@ -54,7 +54,7 @@ func TestSaveRefusesNaN(t *testing.T) {
 					t.Errorf("the %s model: error %v, want that of the NaN", what, err)
 				}
 			}
-			for _, path := range []string{r.finalModel(), r.BestModel()} {
+			for _, path := range []string{r.LastModel(), r.BestModel()} {
 				if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%s is there: %v", path, err)
 				}

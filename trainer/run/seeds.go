@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -38,9 +38,10 @@ type SeedResult struct {
 	Result
 	Error string `json:"error,omitempty"`
 
-	best  string // best model
+	Best string `json:"-"` // best model
+	Err  error  `json:"-"`
+
 	curve []Evaluation
-	err   error
 }
 
 // maxSeeds bounds the trainings of one command.
@@ -82,10 +83,7 @@ func parseSeeds(text string) ([]uint64, error) {
 
 // SeedsOf returns the seeds to train with: those of --seeds, which are all that were begun and may be
 // more, or those begun.
-func (c *Config) SeedsOf(flags *pflag.FlagSet, text string, begun []uint64) ([]uint64, error) {
-	if flags.Changed("seed") {
-		return nil, errors.New("--seeds starts several trainings: it goes without --seed")
-	}
+func (c *Config) SeedsOf(text string, begun []uint64) ([]uint64, error) {
 	if text == "" {
 		return begun, nil
 	}
@@ -117,17 +115,28 @@ func (c *Config) openSeeds(seeds []uint64) (string, error) {
 	return folder, c.writeConfig(folder, seeds, 0)
 }
 
-// trainSeeds trains. The error is that of a training that could not be set up, as then none
-// can; others are in the result.
-func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c Config, folder string, seeds []uint64, jobs int) (*SeedsResult, error) {
+// TrainSeeds trains once with each seed, jobs at one time (0: as many as there are cores), each in its
+// own folder, and writes a table and the learning curves beside them. It shows progress on out. The
+// error is that of a training that could not be set up, as then none can; others are in the result.
+func TrainSeeds(ctx context.Context, spec *envs.Spec, c Config, seeds []uint64, jobs int, out io.Writer) (*SeedsResult, error) {
+	if jobs < 0 {
+		return nil, fmt.Errorf("--n-jobs %d, want at least 1", jobs)
+	}
+	if jobs == 0 {
+		jobs = runtime.GOMAXPROCS(0)
+	}
+	folder, err := c.openSeeds(seeds)
+	if err != nil {
+		return nil, err
+	}
 	begun := time.Now()
 	bar := tracking.NewProgressBar(tracking.ProgressBarConfig{
-		Out: cmd.ErrOrStderr(), Total: int64(c.Params.NTimesteps) * int64(len(seeds)), Terminal: tracking.IsTerminal(cmd.ErrOrStderr()), Quiet: c.Quiet,
+		Out: out, Total: int64(c.Params.NTimesteps) * int64(len(seeds)), Terminal: tracking.IsTerminal(out), Quiet: c.Quiet,
 	})
 	defer bar.Close()
 	total := cli.NewSumProgress(bar, make([]int64, len(seeds)))
 	res := &SeedsResult{Algo: c.Algo, Env: spec.ID, Folder: folder, Seeds: make([]SeedResult, len(seeds))}
-	g, ctx := errgroup.WithContext(cmd.Context())
+	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(jobs)
 	for i, seed := range seeds {
 		g.Go(func() error {
@@ -137,7 +146,7 @@ func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c Config, folder string, se
 				return err
 			}
 			var err error
-			res.Seeds[i], err = trainSeed(ctx, cmd, spec, one)
+			res.Seeds[i], err = trainSeed(running, ctx, spec, one, out)
 			return err
 		})
 	}
@@ -146,7 +155,7 @@ func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c Config, folder string, se
 	}
 	res.Seconds = time.Since(begun).Seconds()
 	res.estimate()
-	return res, nil
+	return res, res.write()
 }
 
 // resumeSeed makes c resume from what a training in its folder has left, or start anew where that is
@@ -162,32 +171,33 @@ func (c *Config) resumeSeed() error {
 	return os.RemoveAll(c.Folder)
 }
 
-// trainSeed trains with one seed. The error is one of its set-up.
-func trainSeed(ctx context.Context, cmd *cobra.Command, spec *envs.Spec, c Config) (SeedResult, error) {
+// trainSeed trains with one seed until ctx ends. The error is one of its set-up, unless command, the
+// context of all trainings, has ended.
+func trainSeed(ctx, command context.Context, spec *envs.Spec, c Config, progress io.Writer) (SeedResult, error) {
 	out := SeedResult{Seed: c.Seed}
 	if ctx.Err() != nil {
-		out.err = fmt.Errorf("%w before it began: nothing is saved", cli.ErrInterrupted)
-		out.Error = out.err.Error()
+		out.Err = fmt.Errorf("%w before it began: nothing is saved", cli.ErrInterrupted)
+		out.Error = out.Err.Error()
 		return out, nil
 	}
 	begun := time.Now()
-	r, err := New(ctx, spec, c, cmd.ErrOrStderr())
-	if err != nil && cmd.Context().Err() != nil {
-		out.err = fmt.Errorf("%w before it began: nothing is saved", cli.ErrInterrupted)
-		out.Error = out.err.Error()
+	r, err := New(ctx, spec, c, progress)
+	if err != nil && command.Err() != nil {
+		out.Err = fmt.Errorf("%w before it began: nothing is saved", cli.ErrInterrupted)
+		out.Error = out.Err.Error()
 		return out, nil
 	}
 	if err != nil {
 		return out, err
 	}
 	defer r.Close()
-	if out.err = r.Train(ctx); out.err == nil {
-		out.Result, out.err = r.Result(ctx)
+	if out.Err = r.Train(ctx); out.Err == nil {
+		out.Result, out.Err = r.Result(ctx)
 	}
-	if out.err != nil {
-		out.Error = out.err.Error()
+	if out.Err != nil {
+		out.Error = out.Err.Error()
 	}
-	out.Seconds, out.best, out.curve = time.Since(begun).Seconds(), r.BestModel(), r.Curve
+	out.Seconds, out.Best, out.curve = time.Since(begun).Seconds(), r.BestModel(), r.Curve
 	return out, nil
 }
 
@@ -195,7 +205,7 @@ func trainSeed(ctx context.Context, cmd *cobra.Command, spec *envs.Spec, c Confi
 func (res *SeedsResult) estimate() {
 	var means []float64
 	for _, s := range res.Seeds {
-		if s.err == nil {
+		if s.Err == nil {
 			means = append(means, s.EvalMean)
 		}
 	}
@@ -229,7 +239,7 @@ func (res *SeedsResult) series() tracking.Series {
 	var steps []int
 	trained := 0
 	for _, s := range res.Seeds {
-		if s.err != nil {
+		if s.Err != nil {
 			continue
 		}
 		trained++
@@ -258,27 +268,27 @@ func (res *SeedsResult) series() tracking.Series {
 func (res *SeedsResult) table() *tracking.Table {
 	t := tracking.NewTable(">seed", ">steps", ">seconds", ">mean return", ">std", "best model")
 	for _, s := range res.Seeds {
-		if s.err != nil {
+		if s.Err != nil {
 			what := "failed: "
-			if errors.Is(s.err, cli.ErrInterrupted) {
+			if errors.Is(s.Err, cli.ErrInterrupted) {
 				what = "" // the error says so
 			}
 			t.Append(fmt.Sprint(s.Seed), "", "", "", "", what+s.Error)
 			continue
 		}
-		t.Append(fmt.Sprint(s.Seed), fmt.Sprint(s.Timesteps), fmt.Sprintf("%.0f", s.Seconds), cli.Number(s.EvalMean), cli.Number(s.EvalStd), s.best)
+		t.Append(fmt.Sprint(s.Seed), fmt.Sprint(s.Timesteps), fmt.Sprintf("%.0f", s.Seconds), cli.Number(s.EvalMean), cli.Number(s.EvalStd), s.Best)
 	}
 	return t
 }
 
-func (res *SeedsResult) print(cmd *cobra.Command) error {
-	w := cmd.OutOrStdout()
+// Print writes a row for each seed and a line over all of them.
+func (res *SeedsResult) Print(w io.Writer) error {
 	if err := res.table().WriteText(w); err != nil {
 		return err
 	}
 	trained := 0
 	for _, s := range res.Seeds {
-		if s.err == nil {
+		if s.Err == nil {
 			trained++
 		}
 	}

@@ -6,14 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 // TestSeedsPrint: the last line counts the seeds that were trained, and gives their mean with its interval.
 func TestSeedsPrint(t *testing.T) {
-	seed := func(seed uint64, err error) SeedResult { return SeedResult{Seed: seed, err: err} }
+	seed := func(seed uint64, err error) SeedResult { return SeedResult{Seed: seed, Err: err} }
 	for _, tc := range []struct {
 		seeds []SeedResult
 		eval  *play.Estimate
@@ -24,10 +22,8 @@ func TestSeedsPrint(t *testing.T) {
 		{[]SeedResult{seed(1, errors.New("no room"))}, nil, "ppo on k8s/X-v0, 0 of 1 seeds in 7 s: no mean return; logs in logs"},
 	} {
 		var out bytes.Buffer
-		cmd := &cobra.Command{}
-		cmd.SetOut(&out)
 		res := &SeedsResult{Algo: "ppo", Env: "k8s/X-v0", Seeds: tc.seeds, Eval: tc.eval, Seconds: 7, Folder: "logs"}
-		if err := res.print(cmd); err != nil || !strings.Contains(out.String(), tc.want) {
+		if err := res.Print(&out); err != nil || !strings.Contains(out.String(), tc.want) {
 			t.Errorf("%v, want %q in\n%s", err, tc.want, out.String())
 		}
 	}

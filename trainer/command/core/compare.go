@@ -1,6 +1,10 @@
 package core
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -9,7 +13,7 @@ import (
 
 func newCompare() *cobra.Command {
 	var c play.CompareConfig
-	var env string
+	var env, plot, csv string
 	var kwargs, evalKwargs []string
 	cmd := &cobra.Command{
 		Use:   "compare",
@@ -25,15 +29,10 @@ Oracles know what no agent can: they are bounds, not competitors.`,
   trainer compare --model FILE --url ws://127.0.0.1:8765                      # on a server`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			given, err := cli.ParseKwargs("env-kwargs", kwargs)
-			if err != nil {
+			var err error
+			if c.Given, err = cli.ParseEnvKwargs(kwargs, evalKwargs); err != nil {
 				return err
 			}
-			evaluate, err := cli.ParseKwargs("eval-env-kwargs", evalKwargs)
-			if err != nil {
-				return err
-			}
-			c.Given = cli.MergeKwargs(given, evaluate)
 			var id string
 			if id, c.Trained, err = play.EnvOf(env, c.Models); err != nil {
 				return err
@@ -41,7 +40,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 			if c.Spec, err = play.Lookup(cmd.Context(), id, c.URLs); err != nil {
 				return err
 			}
-			return play.CompareAndReport(cmd, c, nil)
+			return compare(cmd, c, plot, csv, nil)
 		},
 	}
 	f := cmd.Flags()
@@ -53,7 +52,49 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 	f.IntVar(&c.Episodes, "episodes", 40, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
-	f.StringVar(&c.Plot, "plot", "", "PNG file to draw")
-	f.StringVar(&c.CSV, "csv", "", "CSV file to write")
+	f.StringVar(&plot, "plot", "", "PNG file to draw")
+	f.StringVar(&csv, "csv", "", "CSV file to write")
 	return cmd
+}
+
+// compare compares, writes the files that are not "", and prints the table, or JSON. trained is the
+// result of a training before it, to which JSON adds the comparison, or nil. Of an interrupted
+// comparison it reports the policies that have played, and returns the interrupt.
+func compare(cmd *cobra.Command, c play.CompareConfig, plot, csv string, trained any) error {
+	res, err := play.Compare(cmd.Context(), c)
+	if err != nil && (res == nil || len(res.Rows) == 0) {
+		return err
+	}
+	return errors.Join(reportComparison(cmd, res, plot, csv, trained), err)
+}
+
+func reportComparison(cmd *cobra.Command, res *play.Comparison, plot, csv string, trained any) error {
+	if plot != "" {
+		if err := res.Draw(plot); err != nil {
+			return err
+		}
+	}
+	if csv != "" {
+		if err := cli.WriteTo(csv, res.Table().WriteCSV); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !cli.WantJSON(cmd):
+		return res.Print(cmd.OutOrStdout())
+	case trained == nil:
+		return cli.PrintJSON(cmd, res)
+	}
+	text, err := json.Marshal(trained)
+	if err != nil {
+		return err
+	}
+	var all map[string]any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber() // a float64 has no room for every seed
+	if err := dec.Decode(&all); err != nil {
+		return err
+	}
+	all["comparison"] = res
+	return cli.PrintJSON(cmd, all)
 }

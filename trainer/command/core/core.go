@@ -3,10 +3,32 @@ package core
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 // Commands returns the commands that train, play and describe.
 func Commands() []*cobra.Command {
 	train, _ := TrainCommand()
 	return []*cobra.Command{train, newEval(), newCompare(), newEnvs(), newEnjoy(), newExport(), newRecord(), newLearning(), newCard()}
+}
+
+// addPolicyFlags adds the flags that say which policy plays in which environment. The function that it
+// returns checks them and reads the options, once they are parsed.
+func addPolicyFlags(cmd *cobra.Command, c *play.Config) func() error {
+	var kwargs, evalKwargs []string
+	f := cmd.Flags()
+	f.StringVar(&c.Model, "model", "", "model file")
+	f.StringVar(&c.Baseline, "baseline", "", "baseline, or random")
+	f.StringVar(&c.Env, "env", "", "id of the environment (default: the model's)")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's, on held-out instances)")
+	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; wins over --env-kwargs (repeat)")
+	return func() (err error) {
+		if err := c.Check(); err != nil {
+			return err
+		}
+		c.EnvKwargs, err = cli.ParseEnvKwargs(kwargs, evalKwargs)
+		return err
+	}
 }

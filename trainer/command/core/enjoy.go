@@ -50,6 +50,7 @@ type enjoyResult struct {
 
 func newEnjoy() *cobra.Command {
 	var c enjoyConfig
+	var parse func() error
 	cmd := &cobra.Command{
 		Use:   "enjoy",
 		Short: "Watch a model or a baseline play, as text in the terminal",
@@ -59,7 +60,7 @@ func newEnjoy() *cobra.Command {
   trainer enjoy --env classic/CartPole-v1 --baseline random --fps 0 | less     # frame after frame`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Parse(); err != nil {
+			if err := parse(); err != nil {
 				return err
 			}
 			switch {
@@ -82,7 +83,7 @@ func newEnjoy() *cobra.Command {
 			return nil
 		},
 	}
-	c.AddFlags(cmd)
+	parse = addPolicyFlags(cmd, &c.Config)
 	f := cmd.Flags()
 	f.IntVar(&c.Episodes, "episodes", 3, "episodes to watch")
 	f.Float64Var(&c.fps, "fps", 10, "frames a second; 0 is as fast as possible")

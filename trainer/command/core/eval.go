@@ -35,8 +35,16 @@ type evalResult struct {
 	played  string // how many episodes of which instances
 }
 
+// evalConfig are the arguments of eval.
+type evalConfig struct {
+	play.Config
+	verify bool
+	plot   string // PNG to draw the first episode to; empty: none
+}
+
 func newEval() *cobra.Command {
-	var c play.Config
+	var c evalConfig
+	var parse func() error
 	cmd := &cobra.Command{
 		Use:   "eval",
 		Short: "Play a model or a baseline on held-out episodes and print its returns",
@@ -47,15 +55,15 @@ func newEval() *cobra.Command {
   trainer eval --env k8s/PodBalanceKwok-v0 --baseline Greedy --episodes 5 --url ws://127.0.0.1:8765`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Parse(); err != nil {
+			if err := parse(); err != nil {
 				return err
 			}
 			switch {
 			case c.Episodes < 1:
 				return fmt.Errorf("--episodes %d, want at least 1", c.Episodes)
-			case c.Verify && len(c.URLs) == 0:
+			case c.verify && len(c.URLs) == 0:
 				return errors.New("--verify compares a server with this process and needs --url")
-			case c.Verify && c.Baseline == baseline.RandomName && len(c.URLs) > 1:
+			case c.verify && c.Baseline == baseline.RandomName && len(c.URLs) > 1:
 				return errors.New("--verify of random actions needs one --url: each server draws its own")
 			}
 			res, err := evaluate(cmd.Context(), c)
@@ -69,28 +77,28 @@ func newEval() *cobra.Command {
 			return nil
 		},
 	}
-	c.AddFlags(cmd)
+	parse = addPolicyFlags(cmd, &c.Config)
 	f := cmd.Flags()
 	f.IntVar(&c.Episodes, "episodes", 100, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
-	f.StringVar(&c.Plot, "plot", "", "PNG file to draw the first episode to, where the environment can")
-	f.BoolVar(&c.Verify, "verify", false, "also play in this process, and fail unless all returns are equal bit for bit")
+	f.StringVar(&c.plot, "plot", "", "PNG file to draw the first episode to, where the environment can")
+	f.BoolVar(&c.verify, "verify", false, "also play in this process, and fail unless all returns are equal bit for bit")
 	return cmd
 }
 
 // evaluate plays the policy, on the servers if there are some.
-func evaluate(ctx context.Context, c play.Config) (*evalResult, error) {
+func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
 	spec, kwargs, err := c.PlayedEnv(ctx)
 	if err != nil {
 		return nil, err
 	}
-	name, r, err := playOn(ctx, spec, kwargs, c)
+	name, r, err := playOn(ctx, spec, kwargs, c.Config)
 	if err != nil {
 		return nil, err
 	}
-	if c.Verify {
-		local := c
+	if c.verify {
+		local := c.Config
 		local.URLs = nil
 		_, again, err := playOn(ctx, spec, kwargs, local)
 		if err != nil {
@@ -100,13 +108,13 @@ func evaluate(ctx context.Context, c play.Config) (*evalResult, error) {
 			return nil, fmt.Errorf("returns over the wire %v differ from those in process %v", r.Returns, again.Returns)
 		}
 	}
-	if c.Plot != "" {
-		if err := plotEpisode(ctx, spec, kwargs, c); err != nil {
+	if c.plot != "" {
+		if err := plotEpisode(ctx, spec, kwargs, c.Config, c.plot); err != nil {
 			return nil, err
 		}
 	}
 	res := &evalResult{
-		Policy: name, Env: spec.ID, EnvKwargs: kwargs, URLs: c.URLs, Verified: c.Verify, Episodes: c.Episodes, Seed: c.Seed,
+		Policy: name, Env: spec.ID, EnvKwargs: kwargs, URLs: c.URLs, Verified: c.verify, Episodes: c.Episodes, Seed: c.Seed,
 		Mean: tracking.Mean(r.Returns), Std: tracking.Deviation(r.Returns), Returns: r.Returns, Lengths: r.Lengths,
 		Metrics: map[string][]float64{}, metrics: spec.Ranking(kwargs), played: play.EpisodesText(spec, kwargs, c.Episodes),
 	}

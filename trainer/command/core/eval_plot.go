@@ -10,7 +10,7 @@ import (
 )
 
 // plotEpisode plays the first episode of an evaluation again, in this process, and draws it.
-func plotEpisode(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c play.Config) error {
+func plotEpisode(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c play.Config, path string) error {
 	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled})
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func plotEpisode(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c 
 	if _, err := play.PlayEpisode(ctx, v, policy, envs.VecResetOptions{Seed: &c.Seed}, nil); err != nil {
 		return err
 	}
-	return drawChart(c.Plot, charter.Chart(), name)
+	return drawChart(path, charter.Chart(), name)
 }
 
 func drawChart(path string, chart *envs.Chart, policy string) error {

@@ -60,7 +60,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			}
 			var begun []uint64 // seeds of several trainings that are resumed
 			if c.Resume != "" {
-				if begun, err = c.LoadCheckpoint(cmd.Flags(), file, given); err != nil {
+				if begun, err = c.LoadCheckpoint(run.Changes{Given: cmd.Flags().Changed, Conf: file, Params: given}); err != nil {
 					return err
 				}
 			}
@@ -101,13 +101,16 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			}
 			c.Command = cli.CommandLine(cmd)
 			if seeds == "" && begun == nil {
-				return run.Train(cmd, spec, c, compare)
+				return train(cmd, spec, c, compare)
 			}
-			list, err := c.SeedsOf(cmd.Flags(), seeds, begun)
+			if cmd.Flags().Changed("seed") {
+				return errors.New("--seeds starts several trainings: it goes without --seed")
+			}
+			list, err := c.SeedsOf(seeds, begun)
 			if err != nil {
 				return err
 			}
-			return run.TrainSeeds(cmd, spec, c, list, jobs, compare)
+			return trainSeeds(cmd, spec, c, list, jobs, compare)
 		},
 	}
 	f := cmd.Flags()

@@ -26,6 +26,7 @@ type gangResult struct {
 
 func newGangRun() *cobra.Command {
 	var c play.Config
+	var kwargs []string
 	var server kwok.Options
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -44,7 +45,11 @@ named must run with --clock=stepped and have no other user: its clock is one for
   trainer gang run --baseline static_3 --env-kwargs steps:20 --env-kwargs penalty_model:resize --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Parse(); err != nil {
+			err := c.Check()
+			if err != nil {
+				return err
+			}
+			if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
 				return err
 			}
 			if c.Model == "" {
@@ -68,7 +73,7 @@ named must run with --clock=stepped and have no other user: its clock is one for
 	f := cmd.Flags()
 	f.StringVar(&c.Model, "model", "", "model file")
 	f.StringVar(&c.Baseline, "baseline", "", "planner among the baselines of "+gangEnv+", or random")
-	f.StringArrayVar(&c.Given, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the episode")
 	apiserver.Flags(cmd, &server)
 	return cmd
