@@ -50,7 +50,7 @@ func (e *Env) blank() *Env {
 }
 
 // copyTo copies the state of e to dst, an environment of the same Vec or blank, without a plan that
-// a rule has left. Both can be copied.
+// a policy has left. Both can be copied.
 func (e *Env) copyTo(dst *Env) {
 	*dst.src = *e.src
 	dst.task = e.task.(Cloner).Clone(dst.rng)
@@ -102,7 +102,7 @@ func (v *Vec) Save(ctx context.Context) (*Saved, error) {
 }
 
 // Load returns all environments to the state s, which v has saved and may load again, and returns
-// its Batch. From there equal actions lead to equal batches. Rules start over. Load panics if
+// its Batch. From there equal actions lead to equal batches. Policies start over. Load panics if
 // another Vec has saved s.
 func (v *Vec) Load(s *Saved) (*Batch, error) {
 	if s.of != v {
@@ -119,7 +119,7 @@ func (v *Vec) Load(s *Saved) (*Batch, error) {
 }
 
 // Fork makes each environment of to a copy of environment from, its random generator included,
-// and returns the Batch, in which their rows are equal. Its error wraps [ErrCannotClone]. Rules
+// and returns the Batch, in which their rows are equal. Its error wraps [ErrCannotClone]. Policies
 // start over in the copies. Fork panics if there is no environment of a number.
 func (v *Vec) Fork(from int, to []int) (*Batch, error) {
 	if err := v.CanClone(); err != nil {

@@ -117,16 +117,17 @@ type Baseline struct {
 	Name   string
 	Doc    string // one sentence
 	Oracle bool   // it knows what no agent can, such as the future: a bound, not a competitor
-	// New returns the decision rule for episodes of t, or an error if t is of a kind or has
-	// options that the baseline cannot serve. Each Task needs a rule of its own.
-	New func(t Task) (Rule, error)
+	// New returns a policy for the episodes of t. It fails if the baseline does not know t's type
+	// or does not support t's options. Each Task needs a policy of its own.
+	New func(t Task) (Policy, error)
 }
 
-// A Rule writes the action of a [Baseline] for the current state of its Task. first is true
-// the first time in an episode that the rule is asked, which need not be at its first decision. A
-// rule may be asked at some decisions only, and other actions may be taken than it chose. A rule changes nothing in the Task, except that it may leave a plan ([Planner]).
-// A rule that may take long returns an error when ctx ends.
-type Rule func(ctx context.Context, s *cluster.State, first bool, action []float32) error
+// A Policy writes the action of a [Baseline] for the current state of its Task. first is true at
+// the first call in an episode, which need not be the episode's first decision: a caller may skip
+// decisions, and may take other actions than the policy chose. A policy changes nothing in the
+// Task, except that it may leave a plan ([Planner]). A policy that may take long returns an error
+// when ctx ends.
+type Policy func(ctx context.Context, s *cluster.State, first bool, action []float32) error
 
 var (
 	// ErrResetNeeded is returned by Step before the first Reset and after an episode's end.

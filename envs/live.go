@@ -8,7 +8,7 @@ import (
 
 // Live is a [Task] that places pods of a running cluster, outside of any episode: [Spec.Live]
 // makes one. Attend takes the place of Begin and Apply. After it Observe writes the observation and
-// the rules of baselines decide, as in an episode.
+// the policies of baselines decide, as in an episode.
 type Live interface {
 	Task
 

@@ -11,30 +11,29 @@ import (
 // RandomName is the name of the policy that [New] gives besides an environment's baselines.
 const RandomName = envs.RandomName
 
-// New returns the policy of the baseline of that name, or of random permitted actions, for
-// the environments of v. It reads their true state and so serves no others. seed is for random
-// actions. The caller has to carry out its actions, because a baseline also leaves choices in the
-// environments that no action says.
+// New returns the named baseline of v's environments as a policy; the name "random" draws permitted
+// actions from seed. A baseline reads the true state, so the policy acts on v only, and the caller
+// must carry out its actions: a baseline may leave a plan in the environments beside the action.
 func New(v *envs.Vec, name string, seed uint64) (agents.Policy, error) {
 	return NewContext(context.Background(), v, name, seed)
 }
 
-// NewContext does New; the rules, some of which solve for seconds, end with ctx.
+// NewContext is New for policies that end with ctx: some solve for seconds.
 func NewContext(ctx context.Context, v *envs.Vec, name string, seed uint64) (agents.Policy, error) {
-	r, err := envs.NewRules(v, name, seed)
+	r, err := envs.NewPolicies(v, name, seed)
 	if err != nil {
 		return nil, err
 	}
 	return &policy{ctx, r}, nil
 }
 
-// policy asks the rule of each environment.
+// policy acts by the baseline's policy of each environment.
 type policy struct {
-	ctx   context.Context // for Act, which takes none
-	rules *envs.Rules
+	ctx      context.Context // for Act, which takes none
+	policies *envs.Policies
 }
 
 // Act implements [agents.Policy].
 func (p *policy) Act(_ *envs.Batch, actions []float32) error {
-	return p.rules.Follow(p.ctx, actions)
+	return p.policies.Follow(p.ctx, actions)
 }

@@ -47,15 +47,15 @@ func act(t *testing.T, v *envs.Vec, p agents.Policy, b *envs.Batch, actions []fl
 	return b
 }
 
-// with returns spec with one baseline, whose rules makes makes.
-func with(spec *envs.Spec, makes func() (envs.Rule, error)) *envs.Spec {
-	spec.Baselines = []envs.Baseline{{Name: "rule", New: func(envs.Task) (envs.Rule, error) { return makes() }}}
+// with returns spec with one baseline, whose policies makes makes.
+func with(spec *envs.Spec, makes func() (envs.Policy, error)) *envs.Spec {
+	spec.Baselines = []envs.Baseline{{Name: "rule", New: func(envs.Task) (envs.Policy, error) { return makes() }}}
 	return spec
 }
 
-// recorder notes the first flags that its rule is given.
-func recorder(firsts *[]bool) func() (envs.Rule, error) {
-	return func() (envs.Rule, error) {
+// recorder notes the first flags that its policy is given.
+func recorder(firsts *[]bool) func() (envs.Policy, error) {
+	return func() (envs.Policy, error) {
 		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 			*firsts = append(*firsts, first)
 			action[0] = 0
@@ -64,7 +64,7 @@ func recorder(firsts *[]bool) func() (envs.Rule, error) {
 	}
 }
 
-// TestFirst plays episodes of 3 steps: the rule is told the first decision of each, and is not
+// TestFirst plays episodes of 3 steps: the policy is told the first decision of each, and is not
 // asked where there is nothing to decide.
 func TestFirst(t *testing.T) {
 	for _, tc := range []struct {
@@ -150,12 +150,12 @@ func multiSpec(act space.Space) *envs.Spec {
 	}}
 }
 
-// TestRulesRunInParallel gives each environment a rule of its own that keeps state and writes
+// TestPoliciesRunInParallel gives each environment a policy of its own that keeps state and writes
 // its own row; the race detector looks on.
-func TestRulesRunInParallel(t *testing.T) {
+func TestPoliciesRunInParallel(t *testing.T) {
 	const n = 37
 	made := 0
-	spec := with(multiSpec(space.MultiDiscrete{NVec: []int{100, 100}}), func() (envs.Rule, error) {
+	spec := with(multiSpec(space.MultiDiscrete{NVec: []int{100, 100}}), func() (envs.Policy, error) {
 		id, calls := made, 0
 		made++
 		return func(_ context.Context, s *cluster.State, _ bool, action []float32) error {
@@ -185,7 +185,7 @@ func TestRulesRunInParallel(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
-	v, _ := newVec(t, with(envcheck.Timing(1, 0), func() (envs.Rule, error) { return nil, broken }), 2, envs.NextStep)
+	v, _ := newVec(t, with(envcheck.Timing(1, 0), func() (envs.Policy, error) { return nil, broken }), 2, envs.NextStep)
 	if _, err := baseline.New(v, "rule", 0); !errors.Is(err, broken) || !strings.Contains(err.Error(), "rule") {
 		t.Errorf("New: error %v, want that of the baseline with its name", err)
 	}
@@ -193,10 +193,10 @@ func TestErrors(t *testing.T) {
 		t.Errorf("New(best): error %v, want one that names it and those that there are", err)
 	}
 
-	rules := 0
-	v, b := newVec(t, with(envcheck.Timing(1, 0), func() (envs.Rule, error) {
-		rules++
-		fails := rules == 2
+	policies := 0
+	v, b := newVec(t, with(envcheck.Timing(1, 0), func() (envs.Policy, error) {
+		policies++
+		fails := policies == 2
 		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			action[0] = 0
 			if fails {
@@ -211,14 +211,14 @@ func TestErrors(t *testing.T) {
 	}
 	actions := make([]float32, 3)
 	if err := p.Act(b, actions); !errors.Is(err, broken) || !strings.Contains(err.Error(), "rule") {
-		t.Errorf("Act: error %v, want that of the rule with the baseline's name", err)
+		t.Errorf("Act: error %v, want that of the policy with the baseline's name", err)
 	}
-	// Every episode ends with this step, so that no rule is asked next and none can fail.
+	// Every episode ends with this step, so that no policy is asked next and none can fail.
 	if b, err = v.Step(ctx, make([]float32, 3)); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Act(b, actions); err != nil {
-		t.Errorf("Act after the end of all episodes: error %v of a rule that was not asked", err)
+		t.Errorf("Act after the end of all episodes: error %v of a policy that was not asked", err)
 	}
 }
 

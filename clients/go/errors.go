@@ -58,9 +58,9 @@ func refusal(e wire.Error, id string) error {
 		err.cause = envs.ErrResetNeeded
 	case wire.InvalidOption:
 		err.cause = envs.ErrInvalidOption
-	case wire.UnknownRule:
+	case wire.UnknownBaseline:
 		err.cause = envs.ErrUnknownBaseline
-	case wire.RuleFails:
+	case wire.BaselineFails:
 		err.cause = envs.ErrBaseline
 	case wire.CannotClone:
 		err.cause = envs.ErrCannotClone

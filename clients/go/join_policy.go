@@ -7,8 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// A JoinedBaseline is the decision rule of a baseline, or random permitted actions, at the servers
-// of a [Joined].
+// A JoinedBaseline plays a baseline, or random permitted actions, at the servers of a [Joined].
 type JoinedBaseline struct {
 	j     *Joined
 	parts []*Baseline

@@ -9,8 +9,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// A Baseline is the decision rule of a baseline, or random permitted actions, at the server. The
-// spec lists the names.
+// A Baseline plays one of the environment's baselines, or random permitted actions, at the server.
+// The spec lists the names.
 type Baseline struct {
 	v    *VecEnv
 	name string
@@ -18,15 +18,16 @@ type Baseline struct {
 	none []bool
 }
 
-// Baseline returns the baseline of that name, or with envs.RandomName random permitted actions,
-// which seed is for. The server says at the first request whether there is one.
+// Baseline returns the named baseline. The name [envs.RandomName] draws random permitted actions
+// from seed. The server checks the name at the first request.
 func (v *VecEnv) Baseline(name string, seed uint64) *Baseline {
 	return &Baseline{v: v, name: name, seed: &seed, none: make([]bool, v.layout.N)}
 }
 
-// Act writes the actions that the baseline takes now to actions, of length NumEnvs times the size of
-// an action. Rows that decide nothing keep what they have; [Baseline.Decides] reports them. Asking
-// changes nothing in the environments, and until they step the answer is the same. Errors are those of [envs.Rules.Act], and [ErrUnsupported].
+// Act writes the baseline's actions for the present states to actions, of length NumEnvs times the
+// size of an action. It leaves rows alone that decide nothing; [Baseline.Decides] reports them. It
+// changes nothing in the environments, and repeats its answer until they step. Errors are those of
+// [envs.Policies.Act], and [ErrUnsupported].
 func (b *Baseline) Act(ctx context.Context, actions []float32) error {
 	if err := b.check(); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 )
 
-// rules is a baseline over the wire.
-type rules interface {
+// remoteBaseline is a baseline over the wire.
+type remoteBaseline interface {
 	Act(ctx context.Context, actions []float32) error
 	Step(ctx context.Context) (*envs.Batch, error)
 	Decides(i int) bool
@@ -61,8 +61,8 @@ func TestBaselines(t *testing.T) {
 
 // sameBaseline plays the baseline of that name in w, and over the wire by b in v, and compares. At
 // every other moment its actions are asked for first.
-func sameBaseline(t *testing.T, w *envs.Vec, name string, v spacedVec, b rules) {
-	want, err := envs.NewRules(w, name, 5)
+func sameBaseline(t *testing.T, w *envs.Vec, name string, v spacedVec, b remoteBaseline) {
+	want, err := envs.NewPolicies(w, name, 5)
 	if err != nil {
 		t.Logf("not for these options: %v", err)
 		return

@@ -16,7 +16,7 @@ import (
 )
 
 // stepwise is a rollout that is played here step by step.
-func stepwise(t *testing.T, w *envs.Vec, rules *envs.Rules, steps int) (*envs.Batch, *wire.Rollout) {
+func stepwise(t *testing.T, w *envs.Vec, policies *envs.Policies, steps int) (*envs.Batch, *wire.Rollout) {
 	t.Helper()
 	_, act := w.Spaces()
 	n := w.NumEnvs()
@@ -25,7 +25,7 @@ func stepwise(t *testing.T, w *envs.Vec, rules *envs.Rules, steps int) (*envs.Ba
 	b := w.Last()
 	for step := range steps {
 		actions := make([]float32, n*act.Size())
-		if err := rules.Act(ctx, actions); err != nil {
+		if err := policies.Act(ctx, actions); err != nil {
 			t.Fatal(err)
 		}
 		x.Obs, x.Mask, x.Actions = append(x.Obs, b.Obs...), append(x.Mask, b.Mask...), append(x.Actions, actions...)
@@ -33,7 +33,7 @@ func stepwise(t *testing.T, w *envs.Vec, rules *envs.Rules, steps int) (*envs.Ba
 			x.None = append(x.None, !w.Decides(i))
 		}
 		var err error
-		if b, err = rules.Step(ctx); err != nil {
+		if b, err = policies.Step(ctx); err != nil {
 			t.Fatal(err)
 		}
 		x.Reward, x.Terminated = append(x.Reward, b.Reward...), append(x.Terminated, b.Terminated...)
@@ -81,13 +81,13 @@ func TestRollout(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				rules, err := envs.NewRules(w, tc.baseline, 4)
+				policies, err := envs.NewPolicies(w, tc.baseline, 4)
 				if err != nil {
 					t.Fatal(err)
 				}
 				b := v.Baseline(tc.baseline, 4)
 				for range 2 {
-					want, wantOut := stepwise(t, w, rules, 40)
+					want, wantOut := stepwise(t, w, policies, 40)
 					got, gotOut, err := b.Rollout(ctx, client.RolloutOptions{Steps: 40, Transitions: true})
 					if err != nil {
 						t.Fatal(err)
@@ -109,7 +109,7 @@ func TestRollout(t *testing.T) {
 				_, act := v.Spaces()
 				actions := make([]float32, n*act.Size())
 				for range 5 {
-					if err := rules.Act(ctx, actions); err != nil {
+					if err := policies.Act(ctx, actions); err != nil {
 						t.Fatal(err)
 					}
 					want, err := w.Step(ctx, actions)

@@ -12,19 +12,19 @@ var baselines = []envs.Baseline{
 	{
 		Name: "lean",
 		Doc:  "Pushes to the side that the pole leans to.",
-		New:  cartPoleRule(func(s [4]float64) bool { return s[posTheta] > 0 }),
+		New:  cartPolePolicy(func(s [4]float64) bool { return s[posTheta] > 0 }),
 	},
 	{
 		Name: "pole-angle",
 		Doc:  "Pushes to the side that the pole will lean to in half a second at its present angular velocity.",
-		New:  cartPoleRule(func(s [4]float64) bool { return s[posTheta]+float64(0.5*s[velTheta]) > 0 }),
+		New:  cartPolePolicy(func(s [4]float64) bool { return s[posTheta]+float64(0.5*s[velTheta]) > 0 }),
 	},
 }
 
-// cartPoleRule makes a baseline of a function that reports, by the state, whether to push to the
+// cartPolePolicy makes a baseline of a function that reports, by the state, whether to push to the
 // right.
-func cartPoleRule(right func(state [4]float64) bool) func(envs.Task) (envs.Rule, error) {
-	return func(t envs.Task) (envs.Rule, error) {
+func cartPolePolicy(right func(state [4]float64) bool) func(envs.Task) (envs.Policy, error) {
+	return func(t envs.Task) (envs.Policy, error) {
 		p, ok := t.(*CartPole)
 		if !ok {
 			return nil, fmt.Errorf("classic: baseline of *CartPole for a task of type %T", t)

@@ -273,7 +273,7 @@ func baselineLengths(t *testing.T, base envs.Baseline, episodes int) (lengths []
 	t.Helper()
 	ctx := context.Background()
 	v := makeCartPole(t, 1, envs.VecOptions{Autoreset: envs.Disabled})
-	rule, err := base.New(v.Env(0).Task())
+	policy, err := base.New(v.Env(0).Task())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func baselineLengths(t *testing.T, base envs.Baseline, episodes int) (lengths []
 			t.Fatal(err)
 		}
 		for first := true; !b.Done(0); first = false {
-			if err := rule(ctx, v.Env(0).State(), first, action); err != nil {
+			if err := policy(ctx, v.Env(0).State(), first, action); err != nil {
 				t.Fatal(err)
 			}
 			if b, err = v.Step(ctx, action); err != nil {

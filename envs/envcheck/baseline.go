@@ -10,17 +10,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// checkBaseline plays one episode, or a bounded part of it, by the baseline's rule, and compares
-// with [envs.Rules].
+// checkBaseline plays one episode, or a bounded part of it, by the baseline's policy, and compares
+// with [envs.Policies].
 func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	v, w := c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep}), c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
 	_, act := v.Spaces()
-	rule, err := base.New(v.Env(0).Task())
+	policy, err := base.New(v.Env(0).Task())
 	if err != nil {
 		t.Logf("not for these options: %v", err)
 		return
 	}
-	rules, err := envs.NewRules(w, base.Name, 0)
+	policies, err := envs.NewPolicies(w, base.Name, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	action, first := make([]float32, act.Size()), true
 	other := make([]float32, act.Size())
 	for step := range min(c.opts.Steps, 100) {
-		if err := rule(ctx, v.Env(0).State(), first, action); err != nil {
+		if err := policy(ctx, v.Env(0).State(), first, action); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}
 		b, err := v.Step(ctx, action)
@@ -41,19 +41,19 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 		}
 		first = b.Done(0)
 		if base.Name == envs.RandomName {
-			continue // Rules draw by themselves
+			continue // Policies draw by themselves
 		}
 		for range 2 { // the second time the answer is the same
-			if err := rules.Act(ctx, other); err != nil {
+			if err := policies.Act(ctx, other); err != nil {
 				t.Fatalf("step %d: %v", step, err)
 			}
 		}
-		bw, err := rules.Step(ctx)
+		bw, err := policies.Step(ctx)
 		if err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}
 		if !reflect.DeepEqual(b, bw) {
-			t.Fatalf("step %d: by Rules the action is %v and the batch %+v, by the rule %v and %+v", step, other, bw, action, b)
+			t.Fatalf("step %d: by Policies the action is %v and the batch %+v, by the policy %v and %+v", step, other, bw, action, b)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	const n, every = 2, 7
 	v, w := c.local(t, n, envs.VecOptions{}), c.local(t, n, envs.VecOptions{})
-	rules, err := envs.NewRules(v, base.Name, 0)
+	policies, err := envs.NewPolicies(v, base.Name, 0)
 	if err != nil {
 		t.Logf("not for these options: %v", err)
 		return
@@ -75,7 +75,7 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	bw, pw := reset(t, w, 5), newPlayer(w, 5)
 	for step := range min(c.opts.Steps, 100) {
 		if step%every == every/2 {
-			if err := rules.Act(ctx, advice); err != nil {
+			if err := policies.Act(ctx, advice); err != nil {
 				t.Fatalf("step %d: %v", step, err)
 			}
 			for i := range n {
@@ -95,7 +95,7 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 		}
 	}
 	if base.Name == envs.RandomName {
-		return // Rules draw by themselves
+		return // Policies draw by themselves
 	}
 	b = reset(t, v, 6)
 	for range 3 {
@@ -103,13 +103,13 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 			t.Fatal(err)
 		}
 	}
-	anew, err := envs.NewRules(v, base.Name, 0)
+	anew, err := envs.NewPolicies(v, base.Name, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := slices.Clone(advice) // also where nothing is decided
 	for step := range 3 {
-		if err := errors.Join(rules.Act(ctx, advice), anew.Act(ctx, want)); err != nil {
+		if err := errors.Join(policies.Act(ctx, advice), anew.Act(ctx, want)); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(advice, want) {

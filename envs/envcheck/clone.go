@@ -91,7 +91,7 @@ func (c *checker) checkClones(t *testing.T) {
 		}
 		c.checkFork(t, mode)
 	}
-	c.checkRulesAfterLoad(t)
+	c.checkPoliciesAfterLoad(t)
 }
 
 // checkFork copies one environment to another: from then on they are equal, and the others play as
@@ -136,8 +136,8 @@ func (c *checker) checkFork(t *testing.T, mode envs.AutoresetMode) {
 	}
 }
 
-// checkRulesAfterLoad plays by each baseline from a saved state, twice.
-func (c *checker) checkRulesAfterLoad(t *testing.T) {
+// checkPoliciesAfterLoad plays by each baseline from a saved state, twice.
+func (c *checker) checkPoliciesAfterLoad(t *testing.T) {
 	if c.opts.SkipBaselines {
 		return
 	}
@@ -154,7 +154,7 @@ func (c *checker) checkRulesAfterLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, base := range c.spec.Baselines {
-		rules, err := envs.NewRules(v, base.Name, 0)
+		policies, err := envs.NewPolicies(v, base.Name, 0)
 		if err != nil || base.Name == envs.RandomName {
 			continue
 		}
@@ -165,7 +165,7 @@ func (c *checker) checkRulesAfterLoad(t *testing.T) {
 			}
 			var got []envs.Batch
 			for step := range 10 {
-				b, err := rules.Step(ctx)
+				b, err := policies.Step(ctx)
 				if err != nil {
 					t.Fatalf("baseline %s, step %d: %v", base.Name, step, err)
 				}

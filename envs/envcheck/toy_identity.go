@@ -15,7 +15,7 @@ import (
 // eps from them is worth 1. The optimal return is 100, which the baseline Identity attains.
 func IdentityBox(size int, eps float64) *envs.Spec {
 	s := toySpec("toy/IdentityBox-v0", 100, func() envs.Task { return &identityBox{want: make([]float32, size), eps: eps} })
-	s.Baselines = []envs.Baseline{{Name: "Identity", Doc: "Answers the observation.", New: func(t envs.Task) (envs.Rule, error) {
+	s.Baselines = []envs.Baseline{{Name: "Identity", Doc: "Answers the observation.", New: func(t envs.Task) (envs.Policy, error) {
 		task, ok := t.(*identityBox)
 		if !ok {
 			return nil, errTask

@@ -16,7 +16,7 @@ import (
 // the optimal return of 1.
 func Memory(n, length int) *envs.Spec {
 	s := toySpec("toy/Memory-v0", 0, func() envs.Task { return &memory{n: n, length: length} })
-	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the cue in every step.", New: func(t envs.Task) (envs.Rule, error) {
+	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the cue in every step.", New: func(t envs.Task) (envs.Policy, error) {
 		task, ok := t.(*memory)
 		if !ok {
 			return nil, errTask

@@ -19,7 +19,7 @@ var errTask = errors.New("envcheck: the task is of another toy")
 // steps, so that the optimal return is 50. The baseline Largest attains it.
 func LargestNode(n int, wait bool) *envs.Spec {
 	s := toySpec("toy/LargestNode-v0", 50, func() envs.Task { return &largestNode{n: n, wait: wait} })
-	s.Baselines = []envs.Baseline{{Name: "Largest", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Rule, error) {
+	s.Baselines = []envs.Baseline{{Name: "Largest", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Policy, error) {
 		task, ok := t.(*largestNode)
 		if !ok {
 			return nil, errTask
@@ -158,7 +158,7 @@ func (t *partner) Observe(_ *cluster.State, obs []float32, mask []bool) {
 // step only, and guesses it by a coin in the others.
 func RecalledNode(n, length int) *envs.Spec {
 	s := toySpec("toy/RecalledNode-v0", 0, func() envs.Task { return &recalledNode{largestNode: largestNode{n: n}, length: length} })
-	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Rule, error) {
+	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Policy, error) {
 		task, ok := t.(*recalledNode)
 		if !ok {
 			return nil, errTask

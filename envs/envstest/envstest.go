@@ -80,35 +80,35 @@ func Column(tb testing.TB, v *envs.Vec, b *envs.Batch, name string) float64 {
 	return b.Info[i]
 }
 
-// Rule returns a baseline of environment 0.
-func Rule(tb testing.TB, v *envs.Vec, name string) envs.Rule {
+// Policy returns a baseline of environment 0.
+func Policy(tb testing.TB, v *envs.Vec, name string) envs.Policy {
 	tb.Helper()
-	return RuleOf(tb, v.Spec(), v.Env(0).Task(), name)
+	return PolicyOf(tb, v.Spec(), v.Env(0).Task(), name)
 }
 
-// RuleOf returns a baseline of a task.
-func RuleOf(tb testing.TB, spec *envs.Spec, task envs.Task, name string) envs.Rule {
+// PolicyOf returns a baseline of a task.
+func PolicyOf(tb testing.TB, spec *envs.Spec, task envs.Task, name string) envs.Policy {
 	tb.Helper()
 	base, err := spec.Baseline(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	rule, err := base.New(task)
+	policy, err := base.New(task)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return rule
+	return policy
 }
 
-// Play plays an episode of one environment by a rule, which may choose nothing that is masked
+// Play plays an episode of one environment by a policy, which may choose nothing that is masked
 // out, and returns its last batch.
-func Play(tb testing.TB, v *envs.Vec, rule envs.Rule, seed uint64) *envs.Batch {
+func Play(tb testing.TB, v *envs.Vec, policy envs.Policy, seed uint64) *envs.Batch {
 	tb.Helper()
 	b := Reset(tb, v, seed)
 	_, act := v.Spaces()
 	action := make([]float32, act.Size())
 	for i := 0; i == 0 || !b.Done(0); i++ {
-		if err := rule(tb.Context(), v.Env(0).State(), i == 0, action); err != nil {
+		if err := policy(tb.Context(), v.Env(0).State(), i == 0, action); err != nil {
 			tb.Fatal(err)
 		}
 		if b = Step(tb, v, action...); b.Invalid[0] {

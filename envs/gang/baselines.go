@@ -41,8 +41,8 @@ func plannerBaselines() []envs.Baseline {
 
 // planBy returns the maker of the rule that follows a planner, which is made anew for each
 // episode.
-func planBy(cfg planner.Config) func(envs.Task) (envs.Rule, error) {
-	return func(task envs.Task) (envs.Rule, error) {
+func planBy(cfg planner.Config) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("gang: a planner for a task of type %T", task)

@@ -186,7 +186,7 @@ func TestBaselinesEqualSimulator(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := envstest.Play(t, v, envstest.Rule(t, v, name), 5)
+			b := envstest.Play(t, v, envstest.Policy(t, v, name), 5)
 			if got := b.FinalInfo[2]; math.Abs(got-want.Total) > 1e-6 || int(b.FinalInfo[3]) != want.Checkpoints {
 				t.Errorf("total %v with %v checkpoints, the simulator's is %v with %d", got, b.FinalInfo[3], want.Total, want.Checkpoints)
 			}

@@ -16,38 +16,40 @@ import (
 // at an episode's first decision.
 type recommender func(t *Task, first bool) (Recommendation, bool)
 
-// baselines are the recommenders as rules for both environments.
+// baselines are the recommenders as policies for both environments.
 var baselines = []envs.Baseline{
-	{Name: "static", Doc: "Keeps the requests of the start.", New: rule(func() recommender { return static })},
+	{Name: "static", Doc: "Keeps the requests of the start.", New: policyOf(func() recommender { return static })},
 	{Name: "moving_window", Doc: "CPU at the 95th percentile and memory at the peak of the last 24 hours, plus 15 %, each hour.",
-		New: rule(func() recommender { return hourly(movingWindow) })},
+		New: policyOf(func() recommender { return hourly(movingWindow) })},
 	{Name: "seasonal_naive", Doc: "The peak of the coming hour as it was a day ago, plus 15 %, each hour.",
-		New: rule(func() recommender { return hourly(seasonalNaive) })},
+		New: policyOf(func() recommender { return hourly(seasonalNaive) })},
 	{Name: "upstream", Doc: "The recommender of the Kubernetes vertical pod autoscaler with its defaults, each step.",
-		New: rule(newUpstream)},
+		New: policyOf(newUpstream)},
 	{Name: "goldilocks_guaranteed", Doc: "Goldilocks: request and limit at upstream's target, set once a day.",
-		New: rule(func() recommender { return goldilocks(upstream.GuaranteedFrom) })},
+		New: policyOf(func() recommender { return goldilocks(upstream.GuaranteedFrom) })},
 	{Name: "goldilocks_burstable", Doc: "Goldilocks: request at upstream's lower bound and limit at its upper bound, set once a day.",
-		New: rule(func() recommender { return goldilocks(upstream.BurstableFrom) })},
+		New: policyOf(func() recommender { return goldilocks(upstream.BurstableFrom) })},
 	{Name: "krr_simple", Doc: "KRR's strategy simple: CPU at the 95th percentile without a limit, memory request and limit at the peak plus 15 %, each hour.",
-		New: rule(func() recommender { return krr(upstream.KRRConfig.Simple) })},
+		New: policyOf(func() recommender { return krr(upstream.KRRConfig.Simple) })},
 	{Name: "krr_simple_limit", Doc: "KRR's strategy simple_limit: CPU request at the 66th and limit at the 96th percentile, memory as krr_simple.",
-		New: rule(func() recommender { return krr(upstream.KRRConfig.SimpleLimit) })},
+		New: policyOf(func() recommender { return krr(upstream.KRRConfig.SimpleLimit) })},
 	{Name: "hindsight_max", Doc: "The largest demand of the episode that is to come, for all of it.", Oracle: true,
-		New: rule(func() recommender { return hindsightMax })},
+		New: policyOf(func() recommender { return hindsightMax })},
 	{Name: "hindsight_static", Doc: "The cheapest requests for all of the episode that is to come that let no container be killed.", Oracle: true,
-		New: rule(func() recommender { return hindsightStatic })},
+		New: policyOf(func() recommender { return hindsightStatic })},
 }
 
-// rule returns the maker of the rule that follows a recommender. On the continuous environment the
-// rule leaves a plan with the exact recommendation beside the nearest action; on the discrete one
+// policyOf returns the maker of the policy that follows a recommender. On the continuous environment the
+// policy leaves a plan with the exact recommendation beside the nearest action; on the discrete one
 // it takes the action of [encodeDiscrete] alone. If an action holds for several steps, the plan asks
 // the recommender again at each.
-func rule(make func() recommender) func(envs.Task) (envs.Rule, error) { return follow(make, false) }
+func policyOf(make func() recommender) func(envs.Task) (envs.Policy, error) {
+	return follow(make, false)
+}
 
-// follow is rule; exact sets recommendations on the discrete environment too.
-func follow(make func() recommender, exact bool) func(envs.Task) (envs.Rule, error) {
-	return func(task envs.Task) (envs.Rule, error) {
+// follow is policyOf; exact sets recommendations on the discrete environment too.
+func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("vpa: a recommender for a task of type %T", task)

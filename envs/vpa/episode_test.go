@@ -170,7 +170,7 @@ func TestOptimum(t *testing.T) {
 // playBaseline plays an episode of seed 1 and returns its return.
 func playBaseline(tb testing.TB, v *envs.Vec, name string) float64 {
 	tb.Helper()
-	return envstest.Play(tb, v, envstest.Rule(tb, v, name), 1).EpisodeReturn[0]
+	return envstest.Play(tb, v, envstest.Policy(tb, v, name), 1).EpisodeReturn[0]
 }
 
 // TestHindsightMaxIsSafe: with limits of at least the largest demand from the first step on,

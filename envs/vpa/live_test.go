@@ -160,7 +160,7 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 func TestLiveEqualsEpisode(t *testing.T) {
 	const steps = 300
 	path := walk(t, steps+1)
-	rule := func(name string) func(*Task) Policy {
+	policy := func(name string) func(*Task) Policy {
 		return func(task *Task) Policy {
 			for _, b := range baselines {
 				if b.Name == name {
@@ -195,14 +195,14 @@ func TestLiveEqualsEpisode(t *testing.T) {
 		opts     map[string]any
 		ooms     bool
 	}{
-		{"upstream in place", false, rule("upstream"), map[string]any{"mode": ModeInPlaceOrRecreate}, false},
-		{"upstream recreated", false, rule("upstream"), map[string]any{"pods": 3, "pod_spread": 0.3}, false},
-		{"moving window", false, rule("moving_window"), map[string]any{"mode": ModeInPlaceOrRecreate, "pods": 2}, false},
-		{"KRR", false, rule("krr_simple"), map[string]any{"pods": 2}, true},
+		{"upstream in place", false, policy("upstream"), map[string]any{"mode": ModeInPlaceOrRecreate}, false},
+		{"upstream recreated", false, policy("upstream"), map[string]any{"pods": 3, "pod_spread": 0.3}, false},
+		{"moving window", false, policy("moving_window"), map[string]any{"mode": ModeInPlaceOrRecreate, "pods": 2}, false},
+		{"KRR", false, policy("krr_simple"), map[string]any{"pods": 2}, true},
 		{"actions that hold", false, random, map[string]any{"encoding": EncodingUpstream, "safety": SafetyMemory, "hold": 10}, false},
 		{"actions of a log scale", false, random, map[string]any{"mode": ModeInPlaceOrRecreate, "pods": 4}, false},
 		{"factors", true, random, map[string]any{"mode": ModeInPlace, "pods": 2}, true},
-		{"kills", false, rule("upstream"), map[string]any{"limit_ratio_memory": 1.05, "startup_s": 10}, true},
+		{"kills", false, policy("upstream"), map[string]any{"limit_ratio_memory": 1.05, "startup_s": 10}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			opts := map[string]any{
@@ -229,10 +229,10 @@ func TestLiveEqualsEpisode(t *testing.T) {
 	}
 }
 
-// upstreamRule asks upstream's recommender, as the baseline does.
-func upstreamRule(t *testing.T, task *Task) Policy {
+// upstreamPolicy asks upstream's recommender, as the baseline does.
+func upstreamPolicy(t *testing.T, task *Task) Policy {
 	t.Helper()
-	r, err := rule(newUpstream)(task)
+	r, err := policyOf(newUpstream)(task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestLivePodsComeAndGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return l, upstreamRule(t, task)
+		return l, upstreamPolicy(t, task)
 	}
 	look := func(l *Live, p Policy, at int, ids ...string) Recommendation {
 		t.Helper()
@@ -382,7 +382,7 @@ func TestLiveBoosted(t *testing.T) {
 		if err := l.Look(monday, 2, pods); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Next(upstreamRule(t, task)); err != nil {
+		if _, err := l.Next(upstreamPolicy(t, task)); err != nil {
 			t.Fatal(err)
 		}
 		var got []string

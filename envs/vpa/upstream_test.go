@@ -24,7 +24,7 @@ func play(t *testing.T, task *Task, name string, steps int, each func(step int))
 			base = &baselines[i]
 		}
 	}
-	rule, err := base.New(task)
+	policy, err := base.New(task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func play(t *testing.T, task *Task, name string, steps int, each func(step int))
 	_, act := task.Spaces()
 	action := make([]float32, act.Size())
 	for i := range steps {
-		if err := rule(ctx, c.State(), i == 0, action); err != nil {
+		if err := policy(ctx, c.State(), i == 0, action); err != nil {
 			t.Fatal(err)
 		}
 		each(i)
@@ -193,7 +193,7 @@ func BenchmarkUpstream(b *testing.B) {
 		b.Fatal(err)
 	}
 	task, c, ctx := newTask(src), sim.New(), context.Background()
-	rule, err := rule(newUpstream)(task)
+	policy, err := policyOf(newUpstream)(task)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func BenchmarkUpstream(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := rule(ctx, c.State(), first, action); err != nil {
+		if err := policy(ctx, c.State(), first, action); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := task.Apply(ctx, c, action); err != nil {

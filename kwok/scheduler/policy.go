@@ -46,7 +46,7 @@ type choice struct {
 type seat struct {
 	task   envs.Live
 	agent  Agent
-	rule   envs.Rule
+	rule   envs.Policy
 	batch  envs.Batch
 	action []float32
 	scores []float32

@@ -36,7 +36,7 @@ func OpenBaseline(spec *envs.Spec, options map[string]any, name string) (func() 
 
 // rulePolicy asks a rule for one container. The task plays no episode here, so that the rule is
 // asked without an envs.Vec, and [env.Live] alone knows which decision is the first.
-type rulePolicy struct{ rule envs.Rule }
+type rulePolicy struct{ rule envs.Policy }
 
 var _ env.Policy = rulePolicy{}
 

@@ -67,12 +67,12 @@ func (s *suite) checkPolicy(t *testing.T) {
 	ask := func(name any) message { return p.ask(message{"t": "policy", "eid": eid, "name": name}) }
 	p.refused(ask("random"), p.id, wire.ResetNeeded)
 	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
-	p.refused(ask("no such baseline"), p.id, wire.UnknownRule)
+	p.refused(ask("no such baseline"), p.id, wire.UnknownBaseline)
 	p.refused(ask(nil), p.id, wire.BadField)
 	p.refused(ask(3), p.id, wire.BadField)
 	p.refused(p.ask(message{"t": "policy", "eid": 77, "name": "random"}), p.id, wire.UnknownEID)
 	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0), "policy": "random"}), p.id, wire.BadField)
-	p.refused(p.ask(message{"t": "step", "eid": eid, "policy": "no such baseline"}), p.id, wire.UnknownRule)
+	p.refused(p.ask(message{"t": "step", "eid": eid, "policy": "no such baseline"}), p.id, wire.UnknownBaseline)
 	p.refused(p.ask(message{"t": "step", "eid": eid, "policy": 3}), p.id, wire.BadField)
 
 	q, qid := s.make(t, 2, "NEXT_STEP", limit)
@@ -81,7 +81,7 @@ func (s *suite) checkPolicy(t *testing.T) {
 	for range 2 * limit {
 		for _, name := range names {
 			advice := ask(name)
-			if advice["reason"] == string(wire.RuleFails) { // not for these options
+			if advice["reason"] == string(wire.BaselineFails) { // not for these options
 				continue
 			}
 			p.want(advice, "policy.ok")
@@ -108,7 +108,7 @@ func (s *suite) stepBy(t *testing.T, p *peer, eid uint64, name string) {
 	for step := range limit + 2 {
 		if step%2 == 0 {
 			advice := p.ask(message{"t": "policy", "eid": eid, "name": name})
-			if advice["reason"] == string(wire.RuleFails) {
+			if advice["reason"] == string(wire.BaselineFails) {
 				return
 			}
 			p.want(advice, "policy.ok")
@@ -119,7 +119,7 @@ func (s *suite) stepBy(t *testing.T, p *peer, eid uint64, name string) {
 			}
 		}
 		reply := p.ask(message{"t": "step", "eid": eid, "policy": name})
-		if reply["reason"] == string(wire.RuleFails) {
+		if reply["reason"] == string(wire.BaselineFails) {
 			return
 		}
 		p.want(reply, "step.ok")

@@ -29,7 +29,7 @@ func (s *suite) checkRollout(t *testing.T) {
 		p.refused(roll(message{"name": "random", "steps": -1}), p.id, wire.BadField)
 		p.refused(roll(message{"name": "random", "steps": 1, "episodes": 1}), p.id, wire.BadField)
 		p.refused(roll(message{"name": "random", "steps": uint64(1) << 63}), p.id, wire.TooLarge)
-		p.refused(roll(message{"name": "no such baseline", "steps": 1}), p.id, wire.UnknownRule)
+		p.refused(roll(message{"name": "no such baseline", "steps": 1}), p.id, wire.UnknownBaseline)
 		p.refused(roll(message{"steps": 1}), p.id, wire.BadField)
 
 		q, other, _ := s.with(t, wire.CapBaseline, n, mode, limit)
@@ -38,12 +38,12 @@ func (s *suite) checkRollout(t *testing.T) {
 		names := baselines(made)
 		for _, name := range names[:min(3, len(names))] { // some take their time
 			got := roll(message{"name": name, "seed": 3, "steps": steps, "arrays": true})
-			if got["reason"] == string(wire.RuleFails) {
+			if got["reason"] == string(wire.BaselineFails) {
 				continue
 			}
 			p.want(got, "rollout.ok")
 			if got["cut"] == true { // it finds no next action
-				p.refused(p.ask(message{"t": "policy", "eid": eid, "name": name}), p.id, wire.RuleFails)
+				p.refused(p.ask(message{"t": "policy", "eid": eid, "name": name}), p.id, wire.BaselineFails)
 				continue
 			}
 			s.sameSteps(t, got, q, qid, name, steps)

@@ -61,7 +61,7 @@ func init() {
 		Open: func(map[string]any) (envs.Maker, error) {
 			return func() (envs.Task, error) { return slow{}, nil }, nil
 		},
-		Baselines: []envs.Baseline{{Name: "ponders", Doc: "Action 0, after a millisecond.", New: func(envs.Task) (envs.Rule, error) {
+		Baselines: []envs.Baseline{{Name: "ponders", Doc: "Action 0, after a millisecond.", New: func(envs.Task) (envs.Policy, error) {
 			return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 				time.Sleep(time.Millisecond)
 				action[0] = 0

@@ -7,29 +7,29 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// baseline returns the rules of the baseline of that name and makes them at the first call. A seed
+// baseline returns the policies of the baseline of that name and makes them at the first call. A seed
 // restarts the stream of random actions, whose seed is 0 without one.
-func (v *vector) baseline(name string, seed *uint64) (*envs.Rules, error) {
-	if r, ok := v.rules[name]; ok && (seed == nil || name != envs.RandomName) {
+func (v *vector) baseline(name string, seed *uint64) (*envs.Policies, error) {
+	if r, ok := v.policies[name]; ok && (seed == nil || name != envs.RandomName) {
 		return r, nil
 	}
 	var from uint64
 	if seed != nil {
 		from = *seed
 	}
-	r, err := envs.NewRules(v.vec, name, from)
+	r, err := envs.NewPolicies(v.vec, name, from)
 	if err != nil {
 		return nil, err
 	}
-	if v.rules == nil {
-		v.rules = map[string]*envs.Rules{}
+	if v.policies == nil {
+		v.policies = map[string]*envs.Policies{}
 	}
-	v.rules[name] = r
+	v.policies[name] = r
 	return r, nil
 }
 
-// named returns the rules of the baseline that the field of that key names.
-func (v *vector) named(f *wire.Frame, key string) (*envs.Rules, error) {
+// named returns the policies of the baseline that the field of that key names.
+func (v *vector) named(f *wire.Frame, key string) (*envs.Policies, error) {
 	name, err := f.Str(key)
 	if err != nil {
 		return nil, err
@@ -53,12 +53,12 @@ func (s *Session) policy(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	rules, err := v.named(f, "name")
+	policies, err := v.named(f, "name")
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
 	clear(v.actions)
-	if err := rules.Act(ctx, v.actions); err != nil {
+	if err := policies.Act(ctx, v.actions); err != nil {
 		return s.aboutVector(eid, err)
 	}
 	none := make([]bool, v.layout.N)
@@ -69,8 +69,8 @@ func (s *Session) policy(ctx context.Context, f *wire.Frame) error {
 	return nil
 }
 
-// stepsBy returns the rules of the baseline that takes a step, or nil if the step has actions.
-func (s *Session) stepsBy(f *wire.Frame, v *vector) (*envs.Rules, error) {
+// stepsBy returns the policies of the baseline that takes a step, or nil if the step has actions.
+func (s *Session) stepsBy(f *wire.Frame, v *vector) (*envs.Policies, error) {
 	switch {
 	case s.minor < 1 || f.Get("policy") == nil:
 		return nil, nil

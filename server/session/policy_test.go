@@ -58,8 +58,8 @@ func (p *planned) TakePlan() (leave func()) {
 }
 
 func init() {
-	rule := func(f func(p *planned, first bool, action []float32) error) func(envs.Task) (envs.Rule, error) {
-		return func(task envs.Task) (envs.Rule, error) {
+	rule := func(f func(p *planned, first bool, action []float32) error) func(envs.Task) (envs.Policy, error) {
+		return func(task envs.Task) (envs.Policy, error) {
 			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 				return f(task.(*planned), first, action)
 			}, nil
@@ -86,7 +86,7 @@ func init() {
 				return nil
 			})},
 			{Name: "panics", New: rule(func(*planned, bool, []float32) error { panic("a secret of the server") })},
-			{Name: "picky", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
+			{Name: "picky", New: func(envs.Task) (envs.Policy, error) { return nil, errors.New("not for these options") }},
 			{Name: "slow", New: rule(func(_ *planned, _ bool, action []float32) error {
 				time.Sleep(2 * time.Millisecond)
 				action[0] = 0
@@ -127,18 +127,18 @@ func TestPolicyRefusals(t *testing.T) {
 		{m{"t": "policy", "id": 7, "eid": 1}, refused(7, wire.BadField)},
 		{m{"t": "policy", "id": 8, "eid": 1, "name": 5}, refused(8, wire.BadField)},
 		{m{"t": "policy", "id": 9, "eid": 1, "name": "two", "seed": -1}, refused(9, wire.BadField)},
-		{m{"t": "policy", "id": 10, "eid": 1, "name": "best"}, refused(10, wire.UnknownRule)},
-		{m{"t": "policy", "id": 11, "eid": 1, "name": "picky"}, refused(11, wire.RuleFails)},
-		{m{"t": "policy", "id": 12, "eid": 1, "name": "lost"}, refused(12, wire.RuleFails)},
+		{m{"t": "policy", "id": 10, "eid": 1, "name": "best"}, refused(10, wire.UnknownBaseline)},
+		{m{"t": "policy", "id": 11, "eid": 1, "name": "picky"}, refused(11, wire.BaselineFails)},
+		{m{"t": "policy", "id": 12, "eid": 1, "name": "lost"}, refused(12, wire.BaselineFails)},
 		{m{"t": "policy", "id": 13, "eid": 1, "name": "panics"}, refused(13, wire.EnvFailed)},
 		{m{"t": "policy", "id": 14, "eid": 1, "name": "slow", "dl": 0}, refused(14, wire.Deadline)},
 		{m{"t": "step", "id": 15, "eid": 1, "a": []int{2, 2}, "policy": "two"}, refused(15, wire.BadField)},
 		{m{"t": "step", "id": 16, "eid": 1, "policy": 2}, refused(16, wire.BadField)},
 		{m{"t": "step", "id": 17, "eid": 1, "policy": ""}, refused(17, wire.BadField)},
 		{m{"t": "step", "id": 18, "eid": 1}, refused(18, wire.BadField)},
-		{m{"t": "step", "id": 19, "eid": 1, "policy": "best"}, refused(19, wire.UnknownRule)},
-		{m{"t": "step", "id": 20, "eid": 1, "policy": "picky"}, refused(20, wire.RuleFails)},
-		{m{"t": "step", "id": 21, "eid": 1, "policy": "lost"}, refused(21, wire.RuleFails)},
+		{m{"t": "step", "id": 19, "eid": 1, "policy": "best"}, refused(19, wire.UnknownBaseline)},
+		{m{"t": "step", "id": 20, "eid": 1, "policy": "picky"}, refused(20, wire.BaselineFails)},
+		{m{"t": "step", "id": 21, "eid": 1, "policy": "lost"}, refused(21, wire.BaselineFails)},
 		{m{"t": "step", "id": 22, "eid": 1, "policy": "slow", "dl": 0}, refused(22, wire.Deadline)},
 		{m{"t": "step", "id": 23, "eid": 1, "policy": "random", "seed": -1}, refused(23, wire.BadField)},
 		{m{"t": "stats", "id": 24, "eid": 1}, m{"steps": 0}}, // what was refused stepped nothing
@@ -281,8 +281,8 @@ func TestRollout(t *testing.T) {
 		{m{"t": "rollout", "id": 8, "eid": 1, "name": "planner", "steps": 21}, refused(8, wire.TooLarge)},
 		{m{"t": "rollout", "id": 9, "eid": 1, "name": "planner", "steps": uint64(1<<64 - 1)}, refused(9, wire.TooLarge)},
 		{m{"t": "rollout", "id": 10, "eid": 1, "name": "planner", "steps": 1, "arrays": 1}, refused(10, wire.BadField)},
-		{m{"t": "rollout", "id": 11, "eid": 1, "name": "best", "steps": 1}, refused(11, wire.UnknownRule)},
-		{m{"t": "rollout", "id": 12, "eid": 1, "name": "lost", "steps": 1}, refused(12, wire.RuleFails)},
+		{m{"t": "rollout", "id": 11, "eid": 1, "name": "best", "steps": 1}, refused(11, wire.UnknownBaseline)},
+		{m{"t": "rollout", "id": 12, "eid": 1, "name": "lost", "steps": 1}, refused(12, wire.BaselineFails)},
 		{m{"t": "stats", "id": 13, "eid": 1}, m{"steps": 0}},
 	})
 	got := handle(t, s, m{"t": "rollout", "id": 14, "eid": 1, "name": "planner", "steps": 5, "arrays": true})
@@ -345,7 +345,7 @@ func TestRolloutUntilTheBaselineFails(t *testing.T) {
 		t.Errorf("rewards %v and their sums %v, want 2 each time and 4", r, sums)
 	}
 	play(t, s, []line{
-		{m{"t": "rollout", "id": 5, "eid": 1, "name": "tires", "steps": 1}, refused(5, wire.RuleFails)},
+		{m{"t": "rollout", "id": 5, "eid": 1, "name": "tires", "steps": 1}, refused(5, wire.BaselineFails)},
 		{m{"t": "stats", "id": 6, "eid": 1}, m{"steps": 4}},
 		{m{"t": "rollout", "id": 7, "eid": 1, "name": "two", "steps": 1}, m{"t": "rollout.ok"}},
 	})

@@ -33,11 +33,11 @@ func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
-	rules, err := v.named(f, "name")
+	policies, err := v.named(f, "name")
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
-	b, err := s.play(ctx, r, rules)
+	b, err := s.play(ctx, r, policies)
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
@@ -96,11 +96,11 @@ func (r *rollout) endSize() int {
 
 // play steps until the rollout is complete, a limit is reached, an environment waits for a reset, or
 // the baseline cannot act. It returns the last batch.
-func (s *Session) play(ctx context.Context, r *rollout, rules *envs.Rules) (b *envs.Batch, err error) {
+func (s *Session) play(ctx context.Context, r *rollout, policies *envs.Policies) (b *envs.Batch, err error) {
 	v := r.v
 	for r.out.Steps < r.steps && r.room >= r.stepSize()+r.endSize() {
 		clear(v.actions)
-		err = rules.Act(ctx, v.actions)
+		err = policies.Act(ctx, v.actions)
 		if errors.Is(err, envs.ErrBaseline) && r.out.Steps > 0 {
 			break // the client must know what was stepped; its next request gets the reason
 		}
@@ -108,7 +108,7 @@ func (s *Session) play(ctx context.Context, r *rollout, rules *envs.Rules) (b *e
 			return nil, err
 		}
 		r.before(v.vec)
-		if b, err = s.advance(ctx, v, rules); err != nil {
+		if b, err = s.advance(ctx, v, policies); err != nil {
 			return nil, err
 		}
 		stop := r.after(b)

@@ -11,12 +11,12 @@ import (
 
 // vector is a client's environments of one kind.
 type vector struct {
-	vec     *envs.Vec
-	layout  *wire.Layout
-	actions []float32
-	seeded  []bool                 // environments that have a random stream, and so an episode
-	rules   map[string]*envs.Rules // baselines that were asked
-	snaps   map[uint64]*snapshot
+	vec      *envs.Vec
+	layout   *wire.Layout
+	actions  []float32
+	seeded   []bool                    // environments that have a random stream, and so an episode
+	policies map[string]*envs.Policies // baselines that were asked
+	snaps    map[uint64]*snapshot
 
 	steps, resets, episodes uint64
 	took                    histogram // of step
@@ -66,16 +66,16 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	rules, err := s.stepsBy(f, v)
-	if err == nil && rules != nil {
-		err = rules.Act(ctx, v.actions)
+	policies, err := s.stepsBy(f, v)
+	if err == nil && policies != nil {
+		err = policies.Act(ctx, v.actions)
 	} else if err == nil {
 		err = v.layout.DecodeActions(f, v.actions)
 	}
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
-	b, err := s.advance(ctx, v, rules)
+	b, err := s.advance(ctx, v, policies)
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
@@ -83,11 +83,11 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	return nil
 }
 
-// advance takes the step of rules, or that of v.actions if rules is nil.
-func (s *Session) advance(ctx context.Context, v *vector, rules *envs.Rules) (b *envs.Batch, err error) {
+// advance takes the step of policies, or that of v.actions if policies is nil.
+func (s *Session) advance(ctx context.Context, v *vector, policies *envs.Policies) (b *envs.Batch, err error) {
 	begin := s.cfg.Now()
-	if rules != nil {
-		b, err = rules.Step(ctx)
+	if policies != nil {
+		b, err = policies.Step(ctx)
 	} else {
 		b, err = v.vec.Step(ctx, v.actions)
 	}

@@ -23,45 +23,45 @@ type Reason string
 
 // Reasons of errors.
 const (
-	Malformed      Reason = "MALFORMED"
-	BadID          Reason = "BAD_ID"
-	TextFrame      Reason = "TEXT_FRAME"
-	BadField       Reason = "BAD_FIELD"
-	BadArray       Reason = "BAD_ARRAY"
-	InvalidAction  Reason = "INVALID_ACTION"
-	InvalidOption  Reason = "INVALID_OPTION"
-	UnknownEnv     Reason = "UNKNOWN_ENV"
-	UnknownEID     Reason = "UNKNOWN_EID"
-	UnknownRule    Reason = "UNKNOWN_BASELINE"
-	UnknownSnap    Reason = "UNKNOWN_SNAPSHOT"
-	HelloFirst     Reason = "HELLO_FIRST"
-	HelloTwice     Reason = "HELLO_TWICE"
-	Version        Reason = "VERSION"
-	ResetNeeded    Reason = "RESET_NEEDED"
-	RuleFails      Reason = "BASELINE"
-	CannotClone    Reason = "NO_COPIES"
-	TooLarge       Reason = "TOO_LARGE"
-	Inflight       Reason = "INFLIGHT"
-	TooManyEnvs    Reason = "ENVS"
-	TooManySession Reason = "SESSIONS"
-	TooManySnaps   Reason = "SNAPSHOTS"
-	Deadline       Reason = "DEADLINE"
-	WasCancelled   Reason = "CANCELLED"
-	IsReserved     Reason = "RESERVED"
-	UnknownMessage Reason = "UNKNOWN_MESSAGE"
-	CannotRender   Reason = "RENDER"
-	EnvFailed      Reason = "ENV_FAILED"
-	ServerFault    Reason = "INTERNAL"
-	Draining       Reason = "DRAINING"
-	BackendDown    Reason = "BACKEND"
+	Malformed       Reason = "MALFORMED"
+	BadID           Reason = "BAD_ID"
+	TextFrame       Reason = "TEXT_FRAME"
+	BadField        Reason = "BAD_FIELD"
+	BadArray        Reason = "BAD_ARRAY"
+	InvalidAction   Reason = "INVALID_ACTION"
+	InvalidOption   Reason = "INVALID_OPTION"
+	UnknownEnv      Reason = "UNKNOWN_ENV"
+	UnknownEID      Reason = "UNKNOWN_EID"
+	UnknownBaseline Reason = "UNKNOWN_BASELINE"
+	UnknownSnap     Reason = "UNKNOWN_SNAPSHOT"
+	HelloFirst      Reason = "HELLO_FIRST"
+	HelloTwice      Reason = "HELLO_TWICE"
+	Version         Reason = "VERSION"
+	ResetNeeded     Reason = "RESET_NEEDED"
+	BaselineFails   Reason = "BASELINE"
+	CannotClone     Reason = "NO_COPIES"
+	TooLarge        Reason = "TOO_LARGE"
+	Inflight        Reason = "INFLIGHT"
+	TooManyEnvs     Reason = "ENVS"
+	TooManySession  Reason = "SESSIONS"
+	TooManySnaps    Reason = "SNAPSHOTS"
+	Deadline        Reason = "DEADLINE"
+	WasCancelled    Reason = "CANCELLED"
+	IsReserved      Reason = "RESERVED"
+	UnknownMessage  Reason = "UNKNOWN_MESSAGE"
+	CannotRender    Reason = "RENDER"
+	EnvFailed       Reason = "ENV_FAILED"
+	ServerFault     Reason = "INTERNAL"
+	Draining        Reason = "DRAINING"
+	BackendDown     Reason = "BACKEND"
 )
 
 var codes = map[Reason]Code{
 	Malformed: InvalidArgument, BadID: InvalidArgument, TextFrame: InvalidArgument, BadField: InvalidArgument,
 	BadArray: InvalidArgument, InvalidAction: InvalidArgument, InvalidOption: InvalidArgument,
-	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownRule: NotFound, UnknownSnap: NotFound,
+	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownBaseline: NotFound, UnknownSnap: NotFound,
 	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
-	RuleFails: FailedPrecondition, CannotClone: FailedPrecondition,
+	BaselineFails: FailedPrecondition, CannotClone: FailedPrecondition,
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
 	TooManySnaps: ResourceExhausted,
 	Deadline:     DeadlineExceeded, WasCancelled: Cancelled,

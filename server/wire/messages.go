@@ -104,7 +104,7 @@ type Metric struct {
 	Lower  bool   `json:"lower"`
 }
 
-// Baseline is the name of a decision rule that comes with an environment.
+// Baseline is the name of a policy that comes with an environment.
 type Baseline struct {
 	Name   string `json:"name"`
 	Doc    string `json:"doc"`

@@ -22,8 +22,8 @@ var EndlessSteps atomic.Int64
 
 func init() {
 	defaults := endlessOptions{Steps: 1_000_000_000}
-	always := func(action float32) func(envs.Task) (envs.Rule, error) {
-		return func(envs.Task) (envs.Rule, error) {
+	always := func(action float32) func(envs.Task) (envs.Policy, error) {
+		return func(envs.Task) (envs.Policy, error) {
 			return func(_ context.Context, _ *cluster.State, _ bool, a []float32) error { a[0] = action; return nil }, nil
 		}
 	}

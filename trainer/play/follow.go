@@ -12,8 +12,8 @@ import (
 // names the baseline, which may choose more than its actions say.
 type follower struct {
 	envs.VecEnv
-	ctx   context.Context // of the requests of Act, whose interface has none
-	rules interface {
+	ctx      context.Context // of the requests of Act, whose interface has none
+	policies interface {
 		Act(ctx context.Context, actions []float32) error
 		Step(ctx context.Context) (*envs.Batch, error)
 	}
@@ -38,18 +38,18 @@ func follow(ctx context.Context, v envs.VecEnv, name string, seed uint64) *follo
 	f := &follower{VecEnv: v, ctx: ctx}
 	switch v := v.(type) {
 	case *client.VecEnv:
-		f.rules = v.Baseline(name, seed)
+		f.policies = v.Baseline(name, seed)
 	case *client.Joined:
-		f.rules = v.Baseline(name, seed)
+		f.policies = v.Baseline(name, seed)
 	default:
 		return nil
 	}
 	return f
 }
 
-func (f *follower) Act(_ *envs.Batch, actions []float32) error { return f.rules.Act(f.ctx, actions) }
+func (f *follower) Act(_ *envs.Batch, actions []float32) error { return f.policies.Act(f.ctx, actions) }
 
 // Step takes the baseline's step, whose actions are those that Act has written.
 func (f *follower) Step(ctx context.Context, _ []float32) (*envs.Batch, error) {
-	return f.rules.Step(ctx)
+	return f.policies.Step(ctx)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // divide wraps a choice of a sub-cluster as a rule.
-func divide(start func(t *Task) func(app int) int) func(envs.Task) (envs.Rule, error) {
-	return func(task envs.Task) (envs.Rule, error) {
+func divide(start func(t *Task) func(app int) int) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of division for a task of type %T", task)

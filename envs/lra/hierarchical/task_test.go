@@ -53,7 +53,7 @@ func TestContractOnData(t *testing.T) {
 func TestAskedOnTheWayDown(t *testing.T) {
 	const baseline = "equal_split"
 	v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"nodes": 9 * 27, "tree": true, "containers": 400, "subscheduler": "least_loaded"}})
-	rules, err := envs.NewRules(v, baseline, 0)
+	rules, err := envs.NewPolicies(v, baseline, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestGolden(t *testing.T) {
 	v := envstest.Open(t, id, 1, envs.VecOptions{Autoreset: envs.SameStep, Options: map[string]any{
 		"table": filepath.Join(dir, "node_table_rf_p20.csv"), "batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 0,
 		"subscheduler": filepath.Join(dir, "metis_subscheduler_weights.npz")}})
-	b := envstest.Play(t, v, envstest.Rule(t, v, "equal_split"), 1)
+	b := envstest.Play(t, v, envstest.Policy(t, v, "equal_split"), 1)
 	if info, ret := b.FinalInfo, b.EpisodeReturn[0]; math.Abs(info[0]-1.178886) > 1e-6 || math.Abs(ret-info[1]) > 1e-9 {
 		t.Errorf("throughput %.6f, return %.6f, want both 1.178886", info[0], ret)
 	}

@@ -13,8 +13,8 @@ import (
 
 // choose wraps a chooser, made anew for each episode, as a rule. Where the chooser finds no node, the
 // rule takes the first that the task permits.
-func choose(start func(ctx context.Context, t *Task, p *lra.Problem) (lra.Chooser, error)) func(envs.Task) (envs.Rule, error) {
-	return func(task envs.Task) (envs.Rule, error) {
+func choose(start func(ctx context.Context, t *Task, p *lra.Problem) (lra.Chooser, error)) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
@@ -69,7 +69,7 @@ func (t *Task) pickBelow(n int) int {
 
 // plan wraps a planner of whole batches as a rule: a container goes to the first node that still
 // lacks one of its application. If the planner finds no placement, the rule is greedy.
-func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)) func(envs.Task) (envs.Rule, error) {
+func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)) func(envs.Task) (envs.Policy, error) {
 	rule := choose(func(ctx context.Context, t *Task, _ *lra.Problem) (lra.Chooser, error) {
 		p, err := t.ep.Problem()
 		if err != nil {
@@ -94,7 +94,7 @@ func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)
 			return -1
 		}, nil
 	})
-	return func(task envs.Task) (envs.Rule, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		if t, ok := task.(*Task); ok && t.ep.Online() {
 			return nil, world.ErrNoBatch
 		}
@@ -132,7 +132,7 @@ var baselines = []envs.Baseline{
 	{Name: "greedy_local_search", Doc: "Plans greedily in the order of applications and improves by the best moves and swaps.",
 		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) { return p.GreedyLocalSearch(ctx) })},
 	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
-		New: func(task envs.Task) (envs.Rule, error) {
+		New: func(task envs.Task) (envs.Policy, error) {
 			return plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
 				s, err := p.Medea(ctx, task.(*Task).src.Constraints, world.BaselineNodes)
 				if err != nil {

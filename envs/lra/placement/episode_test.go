@@ -109,7 +109,7 @@ func TestHandWorkedEpisode(t *testing.T) {
 func playBaseline(tb testing.TB, id, baseline string, opts map[string]any, seed uint64) (info []float64, ret float64) {
 	tb.Helper()
 	v := open(tb, id, opts)
-	b := envstest.Play(tb, v, envstest.Rule(tb, v, baseline), seed)
+	b := envstest.Play(tb, v, envstest.Policy(tb, v, baseline), seed)
 	return b.FinalInfo, b.EpisodeReturn[0]
 }
 

@@ -78,7 +78,7 @@ func TestContractOnData(t *testing.T) {
 func TestAskedOnTheWayDown(t *testing.T) {
 	const baseline = "least_loaded"
 	v := envstest.Open(t, subclusterID, 1, envs.VecOptions{Options: map[string]any{"nodes": 9, "containers": 40}})
-	rules, err := envs.NewRules(v, baseline, 0)
+	rules, err := envs.NewPolicies(v, baseline, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestPlannersEnd(t *testing.T) {
 	cancel()
 	action := make([]float32, 1)
 	for _, name := range []string{"greedy_app_order", "greedy_best_of_21", "greedy_local_search", "medea", "milp"} {
-		rule := envstest.Rule(t, v, name)
+		rule := envstest.Policy(t, v, name)
 		if err := rule(ended, v.Env(0).State(), true, action); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s with an ended context: %v, want Canceled", name, err)
 		}

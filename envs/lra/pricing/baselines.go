@@ -10,8 +10,8 @@ import (
 )
 
 // pricing wraps a way to set prices as a rule.
-func pricing(set func(t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Rule, error) {
-	return func(task envs.Task) (envs.Rule, error) {
+func pricing(set func(t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of pricing for a task of type %T", task)

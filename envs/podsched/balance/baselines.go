@@ -36,8 +36,8 @@ var baselines = []envs.Baseline{
 
 // ruleOf returns the maker of rules that choose as the chooser does that newChooser gives, which is
 // made anew for each episode.
-func ruleOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Rule, error) {
-	return func(task envs.Task) (envs.Rule, error) {
+func ruleOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("balance: a baseline for a task of type %T", task)

@@ -18,7 +18,7 @@ const maxPlacements = 500_000
 // newExact returns the rule that plans the whole episode when it is first asked and then follows
 // the plan; where that was not followed, it takes the first node that fits instead of one that
 // does not.
-func newExact(task envs.Task) (envs.Rule, error) {
+func newExact(task envs.Task) (envs.Policy, error) {
 	t, ok := task.(*Task)
 	if !ok {
 		return nil, fmt.Errorf("balance: a baseline for a task of type %T", task)

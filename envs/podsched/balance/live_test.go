@@ -74,10 +74,10 @@ func attendEpisode(t *testing.T, opts map[string]any) {
 	}
 }
 
-func rulesOf(t *testing.T, spec *envs.Spec, task envs.Task, names []string) (rules []envs.Rule) {
+func rulesOf(t *testing.T, spec *envs.Spec, task envs.Task, names []string) (rules []envs.Policy) {
 	t.Helper()
 	for _, name := range names {
-		rules = append(rules, envstest.RuleOf(t, spec, task, name))
+		rules = append(rules, envstest.PolicyOf(t, spec, task, name))
 	}
 	return rules
 }

@@ -22,7 +22,7 @@ func playFile(t *testing.T, baseline string, nodes int, rows string) ([]int, *en
 	}
 	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Autoreset: envs.Disabled, Options: map[string]any{"nodes": nodes, "deployments": path}})
 	b := envstest.Reset(t, v, 1)
-	rule := envstest.RuleOf(t, v.Spec(), v.Env(0).Task(), baseline)
+	rule := envstest.PolicyOf(t, v.Spec(), v.Env(0).Task(), baseline)
 	var placed []int
 	for action := make([]float32, 1); !b.Terminated[0]; {
 		if err := rule(t.Context(), v.Env(0).State(), b.Begins(0), action); err != nil {
@@ -101,7 +101,7 @@ func TestAttendCountsContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rule := envstest.RuleOf(t, &envs.Spec{ID: "k8s/PodBalance-v0", Baselines: baselines}, live, "Greedy")
+	rule := envstest.PolicyOf(t, &envs.Spec{ID: "k8s/PodBalance-v0", Baselines: baselines}, live, "Greedy")
 	for _, tc := range []struct {
 		onA  int64 // containers without requests on a
 		want float32

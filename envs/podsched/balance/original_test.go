@@ -265,5 +265,5 @@ func popSD(x []float64) float64 {
 // play plays one episode by a baseline and returns its last batch.
 func play(t *testing.T, v *envs.Vec, name string, seed uint64) *envs.Batch {
 	t.Helper()
-	return envstest.Play(t, v, envstest.Rule(t, v, name), seed)
+	return envstest.Play(t, v, envstest.Policy(t, v, name), seed)
 }

@@ -17,7 +17,7 @@ func baselines() []envs.Baseline {
 	list := make([]envs.Baseline, len(gpushare.Policies))
 	for i := range gpushare.Policies {
 		p := &gpushare.Policies[i]
-		list[i] = envs.Baseline{Name: p.Name, Doc: p.Doc, New: func(task envs.Task) (envs.Rule, error) {
+		list[i] = envs.Baseline{Name: p.Name, Doc: p.Doc, New: func(task envs.Task) (envs.Policy, error) {
 			t, ok := task.(*Task)
 			if !ok {
 				return nil, fmt.Errorf("gpu: baseline %s cannot play %T", p.Name, task)

@@ -206,7 +206,7 @@ func TestLoadStart(t *testing.T) {
 func TestGoldenEpisode(t *testing.T) {
 	v, task := open(t, map[string]any{"num_nodes": 8, "load_end": 0.8})
 	reset(t, v, 1)
-	rule := envstest.Rule(t, v, "FGD")
+	rule := envstest.Policy(t, v, "FGD")
 	var out strings.Builder
 	action := []float32{0}
 	for k, ended := 0, false; !ended; k++ {
@@ -286,7 +286,7 @@ func TestOptimum(t *testing.T) {
 				t.Errorf("the best return is %v, want %v", best, tc.want)
 			}
 			for _, p := range gpushare.Policies {
-				got := envstest.Play(t, v, envstest.Rule(t, v, p.Name), 0).EpisodeReturn[0]
+				got := envstest.Play(t, v, envstest.Policy(t, v, p.Name), 0).EpisodeReturn[0]
 				if got > best+1e-9 || p.Name == tc.equal && got < best-1e-9 {
 					t.Errorf("%s returns %v, the optimum is %v", p.Name, got, best)
 				}

@@ -22,9 +22,9 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rules, liveRules []envs.Rule
+	var rules, liveRules []envs.Policy
 	for _, name := range []string{"WeightedFGD", "FGD", "BestFit", "KubeDefault", "DotProd"} {
-		rules, liveRules = append(rules, envstest.Rule(t, v, name)), append(liveRules, envstest.RuleOf(t, v.Spec(), live, name))
+		rules, liveRules = append(rules, envstest.Policy(t, v, name)), append(liveRules, envstest.PolicyOf(t, v.Spec(), live, name))
 	}
 	obs, mask := make([]float32, len(b.Obs)), make([]bool, len(b.Mask))
 	action, liveAction := make([]float32, 1), make([]float32, 1)

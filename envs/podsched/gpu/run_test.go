@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, task := open(t, map[string]any{"nodes": nodeFile, "pods": []string{pods}, "reference_seed": 45, "load_end": gpushare.DefaultRatio})
-		envstest.Play(t, v, envstest.Rule(t, v, policy), 0)
+		envstest.Play(t, v, envstest.Policy(t, v, policy), 0)
 		got := task.Run()
 		got.Policy, got.Seed = want.Policy, want.Seed
 		if d := cmp.Diff(want, got); d != "" {

@@ -101,7 +101,7 @@ func TestSamePlacements(t *testing.T) {
 			}
 			t.Run(list+" "+p.Name, func(t *testing.T) {
 				v, _ := open(t, map[string]any{"nodes": nodeFile, "pods": []string{podFile}, "reference_seed": 43})
-				envstest.Play(t, v, envstest.Rule(t, v, p.Name), 0)
+				envstest.Play(t, v, envstest.Policy(t, v, p.Name), 0)
 				sim, err := gpushare.NewReplay(gpushare.ReferenceWorkload(nodes, pods, 43, gpushare.DefaultRatio), p.Name)
 				if err != nil {
 					t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// planning pays what its action says, or the plan that a rule has left.
+// planning pays what its action says, or the plan that a policy has left.
 type planning struct {
 	plan *float64
 	k    int
@@ -59,7 +59,7 @@ func planningSpec() *envs.Spec {
 			return func() (envs.Task, error) { return &planning{}, nil }, nil
 		},
 		Baselines: []envs.Baseline{
-			{Name: "planner", New: func(task envs.Task) (envs.Rule, error) {
+			{Name: "planner", New: func(task envs.Task) (envs.Policy, error) {
 				calls := 0.0
 				return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 					if first {
@@ -71,41 +71,41 @@ func planningSpec() *envs.Spec {
 					return nil
 				}, nil
 			}},
-			{Name: "panics", New: func(task envs.Task) (envs.Rule, error) {
+			{Name: "panics", New: func(task envs.Task) (envs.Policy, error) {
 				return func(context.Context, *cluster.State, bool, []float32) error {
 					task.(*planning).plan = new(float64)
 					panic("at the disco")
 				}, nil
 			}},
-			{Name: "ponders", New: func(envs.Task) (envs.Rule, error) {
+			{Name: "ponders", New: func(envs.Task) (envs.Policy, error) {
 				return func(ctx context.Context, _ *cluster.State, _ bool, _ []float32) error {
 					<-ctx.Done()
 					return errors.New("no answer yet")
 				}, nil
 			}},
-			{Name: "errs", New: func(task envs.Task) (envs.Rule, error) {
+			{Name: "errs", New: func(task envs.Task) (envs.Policy, error) {
 				return func(context.Context, *cluster.State, bool, []float32) error {
 					task.(*planning).plan = new(float64)
 					return errors.New("on second thoughts")
 				}, nil
 			}},
-			{Name: "picky", New: func(envs.Task) (envs.Rule, error) { return nil, errors.New("not for these options") }},
+			{Name: "picky", New: func(envs.Task) (envs.Policy, error) { return nil, errors.New("not for these options") }},
 		},
 	}
 }
 
-func TestRules(t *testing.T) {
+func TestPolicies(t *testing.T) {
 	v, err := envs.NewVec(planningSpec(), 2, envs.VecOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer v.Close()
 	for name, want := range map[string]error{"best": envs.ErrUnknownBaseline, "picky": envs.ErrBaseline} {
-		if _, err := envs.NewRules(v, name, 0); !errors.Is(err, want) {
-			t.Errorf("NewRules(%s): %v, want %v", name, err, want)
+		if _, err := envs.NewPolicies(v, name, 0); !errors.Is(err, want) {
+			t.Errorf("NewPolicies(%s): %v, want %v", name, err, want)
 		}
 	}
-	r, err := envs.NewRules(v, "planner", 0)
+	r, err := envs.NewPolicies(v, "planner", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestRules(t *testing.T) {
 	if err := r.Follow(ctx, got); err != nil || !slices.Equal(got, []float32{1, 1}) {
 		t.Errorf("Follow = %v, %v; want [1 1]", got, err)
 	}
-	want(rewards(v.Step(ctx, got)), 101, 101) // a new episode: the rule begins anew
+	want(rewards(v.Step(ctx, got)), 101, 101) // a new episode: the policy begins anew
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -167,23 +167,23 @@ func TestRules(t *testing.T) {
 	}
 	want(rewards(v.Step(ctx, []float32{2, 2})), 2, 2) // nothing that was planned remains
 
-	p, err := envs.NewRules(v, "panics", 0)
+	p, err := envs.NewPolicies(v, "panics", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Act(ctx, got); err == nil || errors.Is(err, envs.ErrBaseline) {
-		t.Errorf("a rule that panics: %v, want an error that is no ErrBaseline", err)
+		t.Errorf("a policy that panics: %v, want an error that is no ErrBaseline", err)
 	}
 }
 
 // A step that is refused, here because row 1 waits for a reset, leaves no plan behind in row 0.
-func TestRulesAfterRefusal(t *testing.T) {
+func TestPoliciesAfterRefusal(t *testing.T) {
 	v, err := envs.NewVec(planningSpec(), 2, envs.VecOptions{Autoreset: envs.Disabled})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	r, err := envs.NewRules(v, "planner", 0)
+	r, err := envs.NewPolicies(v, "planner", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,25 +223,25 @@ func planningVec(t *testing.T, n int) *envs.Vec {
 	return v
 }
 
-// A rule that ponders ends with its context, whose error marks a deadline.
-func TestRulesThatPonder(t *testing.T) {
+// A policy that ponders ends with its context, whose error marks a deadline.
+func TestPoliciesThatPonder(t *testing.T) {
 	v := planningVec(t, 1)
-	r, err := envs.NewRules(v, "ponders", 0)
+	r, err := envs.NewPolicies(v, "ponders", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	if err := r.Act(short, make([]float32, 1)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, envs.ErrBaseline) {
-		t.Errorf("a rule that ponders: %v, want DeadlineExceeded and no ErrBaseline", err)
+		t.Errorf("a policy that ponders: %v, want DeadlineExceeded and no ErrBaseline", err)
 	}
 }
 
-// A rule that fails after it has planned leaves nothing behind, so that a step pays its action.
-func TestRulesThatFail(t *testing.T) {
+// A policy that fails after it has planned leaves nothing behind, so that a step pays its action.
+func TestPoliciesThatFail(t *testing.T) {
 	for _, name := range []string{"errs", "panics"} {
 		v := planningVec(t, 1)
-		r, err := envs.NewRules(v, name, 0)
+		r, err := envs.NewPolicies(v, name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,9 +255,9 @@ func TestRulesThatFail(t *testing.T) {
 }
 
 // Equal seeds draw equal actions; asking twice draws once.
-func TestRandomRules(t *testing.T) {
+func TestRandomPolicies(t *testing.T) {
 	v := planningVec(t, 50)
-	draw := func(r *envs.Rules) []float32 {
+	draw := func(r *envs.Policies) []float32 {
 		t.Helper()
 		a := make([]float32, 50)
 		if err := r.Act(ctx, a); err != nil {
@@ -265,17 +265,17 @@ func TestRandomRules(t *testing.T) {
 		}
 		return a
 	}
-	rules := func(seed uint64) *envs.Rules {
+	policies := func(seed uint64) *envs.Policies {
 		t.Helper()
-		r, err := envs.NewRules(v, envs.RandomName, seed)
+		r, err := envs.NewPolicies(v, envs.RandomName, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	r := rules(1)
+	r := policies(1)
 	first := draw(r)
-	if !slices.Equal(draw(r), first) || !slices.Equal(draw(rules(1)), first) || slices.Equal(draw(rules(2)), first) {
+	if !slices.Equal(draw(r), first) || !slices.Equal(draw(policies(1)), first) || slices.Equal(draw(policies(2)), first) {
 		t.Error("equal seeds, or the same moment, give different actions; or different seeds equal ones")
 	}
 }
