@@ -95,7 +95,7 @@ var siblings = map[string][]string{
 }
 
 // above are the packages that may know their siblings: lists of all, and what reads models of any algorithm.
-var above = []string{"envs/all", "agents/algorithms", "agents/subscheduler"}
+var above = []string{"envs/all", "agents/algorithms", "agents/live", "agents/subscheduler"}
 
 type pkg struct {
 	ImportPath string

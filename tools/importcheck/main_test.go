@@ -35,6 +35,8 @@ func TestForbidden(t *testing.T) {
 		{"trainer", module + "kwok", false}, // by package registry
 		{"registry", module + "kwok", true},
 		{"agents/subscheduler", module + "agents/algorithms", true},
+		{"agents/live", module + "agents/algorithms", true},
+		{"agents/live", module + "kwok", false},
 		{"trainer", module + "trainer/command/gang", true},
 		{"trainer/command/gang", module + "trainer/play", true},
 		{"trainer/command/gang", module + "trainer/command/lra", false}, // one command does not know another

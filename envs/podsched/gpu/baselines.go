@@ -23,9 +23,11 @@ func baselines() []envs.Baseline {
 				return nil, fmt.Errorf("gpu: baseline %s cannot play %T", p.Name, task)
 			}
 			var rule gpushare.Placer
+			var reserve *gpushare.Reserve
 			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
-				if first || rule == nil {
-					rule = p.New(&t.inventory, t.in.outlook.reserve, t.drawer())
+				if first || rule == nil || reserve != t.in.outlook.reserve { // a running cluster's outlook is another at each decision
+					reserve = t.in.outlook.reserve
+					rule = p.New(&t.inventory, reserve, t.drawer())
 				}
 				if t.current < 0 {
 					return fmt.Errorf("gpu: %s: no pod is left", p.Name)
