@@ -40,6 +40,7 @@ var rules = []rule{
 	{"envs/cluster", nil, core},
 	{"envs", []string{"envs/space", "envs/pcg", "envs/cluster"}, core}, // the contract
 	{"envs/dataset", nil, core},
+	{"envs/dataset/clustertrace", []string{"envs/cluster"}, core},
 	{"envs/solve", nil, core},
 	{"envs/envcheck", []string{"envs"}, core},
 	{"envs/envstest", []string{"envs"}, core},

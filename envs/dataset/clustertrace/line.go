@@ -1,0 +1,77 @@
+package clustertrace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
+
+// line is the JSON of an [Event]. Numbers that are 0 are left out.
+type line struct {
+	Kind     Kind     `json:"k"`
+	After    int64    `json:"t,omitempty"` // milliseconds since the event before
+	Ago      int64    `json:"ago,omitempty"`
+	Pod      int32    `json:"p,omitempty"`
+	Node     int32    `json:"n,omitempty"`
+	Template int32    `json:"tpl,omitempty"`
+	Name     string   `json:"name,omitempty"`
+	UID      string   `json:"uid,omitempty"`
+	Claims   []string `json:"claims,omitempty"`
+	Devices  []int    `json:"gpus,omitempty"`
+	Phase    Phase    `json:"phase,omitempty"`
+
+	Spec  *Template      `json:"template,omitempty"`
+	Info  *Node          `json:"node,omitempty"`
+	Class *PriorityClass `json:"priority_class,omitempty"`
+	Claim *Claim         `json:"claim,omitempty"`
+}
+
+// lineOf returns the line of an event that comes after the time before.
+func lineOf(e *Event, before time.Duration) line {
+	l := line{
+		Kind: e.Kind, After: (e.At - before).Milliseconds(), Ago: e.Ago.Milliseconds(),
+		Spec: e.Spec, Info: e.Info, Class: e.Class, Claim: e.Claim,
+	}
+	switch e.Kind {
+	case AddPod: // its number is implied, as those of nodes and templates are
+		l.Template, l.Name, l.UID, l.Claims = e.Template, e.Name, e.UID, e.Claims
+	case UpdatePod:
+		l.Pod, l.Template = e.Pod, e.Template
+	case BindPod:
+		l.Pod, l.Node, l.Devices = e.Pod, e.Node, e.Devices
+	case FinishPod:
+		l.Pod, l.Phase = e.Pod, e.Phase
+	case RunPod, DeletePod:
+		l.Pod = e.Pod
+	case UpdateNode, RemoveNode:
+		l.Node = e.Node
+	}
+	return l
+}
+
+// event returns the event of the line.
+func (l *line) event(before time.Duration) Event {
+	return Event{
+		Kind: l.Kind, At: before + time.Duration(l.After)*time.Millisecond, Ago: time.Duration(l.Ago) * time.Millisecond,
+		Pod: l.Pod, Node: l.Node, Template: l.Template, Name: l.Name, UID: l.UID, Claims: l.Claims, Devices: l.Devices, Phase: l.Phase,
+		Spec: l.Spec, Info: l.Info, Class: l.Class, Claim: l.Claim,
+	}
+}
+
+// decode reads the one JSON value of text into v, and refuses fields that v does not have.
+func decode(text []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errors.New("empty line")
+		}
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value in a line")
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package clustertrace
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Refusal returns why a pod of template t may not be on node n, whatever is free there, or "": the node is
+// cordoned or not ready, is of another GPU model, has a taint that t does not tolerate, or does not
+// match t's node selector or required node affinity. Rules between pods are not looked at.
+//
+// Source: plugins NodeUnschedulable, TaintToleration and NodeAffinity of kube-scheduler.
+func (t *Template) Refusal(n *Node) string {
+	if n.Unschedulable && !t.tolerates(cluster.Taint{Key: "node.kubernetes.io/unschedulable", Effect: cluster.NoSchedule}) {
+		return "node unschedulable"
+	}
+	if n.NotReady && !t.tolerates(cluster.Taint{Key: "node.kubernetes.io/not-ready", Effect: cluster.NoSchedule}) {
+		return "node not ready"
+	}
+	for _, taint := range n.Taints {
+		one := cluster.Taint{Key: taint.Key, Value: taint.Value, Effect: cluster.TaintEffect(taint.Effect)}
+		if one.Effect != cluster.PreferNoSchedule && !t.tolerates(one) {
+			return "untolerated taint " + taint.Key
+		}
+	}
+	for key, value := range t.NodeSelector {
+		if have, ok := n.Labels[key]; !ok || have != value {
+			return "node selector not matched"
+		}
+	}
+	if t.Required != nil && !Reaches(t.Required, n) {
+		return "required node affinity not matched"
+	}
+	if len(t.GPUModels) > 0 && !slices.Contains(t.GPUModels, n.GPUModel) {
+		return "other GPU model"
+	}
+	return ""
+}
+
+func (t *Template) tolerates(taint cluster.Taint) bool {
+	return slices.ContainsFunc(t.Tolerations, func(tol Toleration) bool {
+		same := cluster.Toleration{Key: tol.Key, Operator: cluster.TolerationOperator(tol.Operator), Value: tol.Value, Effect: cluster.TaintEffect(tol.Effect)}
+		return same.Tolerates(&taint)
+	})
+}
+
+// Reaches reports whether one of the terms matches n.
+func Reaches(terms []Term, n *Node) bool {
+	return slices.ContainsFunc(terms, func(t Term) bool { return t.Matches(n) })
+}
+
+// Matches reports whether n meets all of the term's requirements; an empty term matches nothing.
+//
+// Source: k8s.io/component-helpers, scheduling/corev1/nodeaffinity.
+func (t *Term) Matches(n *Node) bool {
+	for i := range t.Labels {
+		value, ok := n.Labels[t.Labels[i].Key]
+		if !t.Labels[i].holds(value, ok) {
+			return false
+		}
+	}
+	for i := range t.Fields {
+		if !t.Fields[i].holds(n.Name, true) {
+			return false
+		}
+	}
+	return len(t.Labels)+len(t.Fields) > 0
+}
+
+func (r *Requirement) holds(value string, ok bool) bool {
+	switch r.Operator {
+	case "In":
+		return ok && slices.Contains(r.Values, value)
+	case "NotIn":
+		return !ok || !slices.Contains(r.Values, value)
+	case "Exists":
+		return ok
+	case "DoesNotExist":
+		return !ok
+	}
+	have, err := strconv.ParseInt(value, 10, 64)
+	want, bad := strconv.ParseInt(r.Values[0], 10, 64)
+	if !ok || err != nil || bad != nil {
+		return false
+	}
+	if r.Operator == "Gt" {
+		return have > want
+	}
+	return have < want
+}
+
+func checkTerms(terms []Term) error {
+	for _, t := range terms {
+		for _, r := range slices.Concat(t.Labels, t.Fields) {
+			if err := r.check(); err != nil {
+				return err
+			}
+		}
+		for _, r := range t.Fields {
+			if r.Key != "metadata.name" || r.Operator != "In" && r.Operator != "NotIn" {
+				return fmt.Errorf("requirement on field %s with operator %s, want In or NotIn of metadata.name", r.Key, r.Operator)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Requirement) check() error {
+	ok := false
+	switch r.Operator {
+	case "In", "NotIn":
+		ok = len(r.Values) > 0
+	case "Exists", "DoesNotExist":
+		ok = len(r.Values) == 0
+	case "Gt", "Lt":
+		ok = len(r.Values) == 1
+	}
+	if !ok || r.Key == "" {
+		return fmt.Errorf("requirement on %q with operator %q and values %q, want In or NotIn with values, Exists or DoesNotExist without, Gt or Lt with one", r.Key, r.Operator, r.Values)
+	}
+	return nil
+}
