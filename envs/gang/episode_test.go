@@ -272,3 +272,36 @@ func TestClipped(t *testing.T) {
 		}
 	}
 }
+
+// TestReportProfile: a superstep of size 20 on c cores takes 20·(12-c) s, and what the options leave
+// uncovered is noted.
+func TestReportProfile(t *testing.T) {
+	report := func(opts map[string]any) *gang.ProfileReport {
+		opts["data"], opts["split"], opts["forecaster"], opts["steps"] = handData(t), "heldout", "persistence", 4
+		v := open(t, 1, opts)
+		reset(t, v, 1)
+		return v.Env(0).Task().(*gang.Task).ReportProfile(20, 2)
+	}
+	r := report(map[string]any{"duration_low": 50.0, "duration_high": 80.0})
+	for i, want := range []float64{220, 200, 160, 80} {
+		if got := r.Durations["b"][i]; r.At[i] != float64(int(1000)<<i) || math.Abs(got-want) > 1e-9 {
+			t.Errorf("b on %v millicores: %v s, want %v", r.At[i], got, want)
+		}
+	}
+	if len(r.Tasks) != 3 || len(r.Windows[0].Seconds) != 2 || r.Method != "constant" || len(r.Notes) != 0 {
+		t.Errorf("%d tasks, %d ages, penalty %s, notes %q; want 3, 2, constant and none", len(r.Tasks), len(r.Windows[0].Seconds), r.Method, r.Notes)
+	}
+	for option, tc := range map[string]struct {
+		value any
+		note  string
+	}{
+		"duration_high": {70.0, "100 % of predicted durations are beyond what observations show: set duration_low:80 and duration_high:80"},
+		"start_cpu_m":   {500, "tasks start with 500 millicores"},
+		"size_high":     {60.0, "sizes are 10 to 60 by the options size_low and size_high, and the profile's 10 to 50"},
+	} {
+		opts := map[string]any{"duration_low": 50.0, "duration_high": 80.0, option: tc.value}
+		if notes := strings.Join(report(opts).Notes, "\n"); !strings.Contains(notes, tc.note) {
+			t.Errorf("%s %v: notes %q, want %q", option, tc.value, notes, tc.note)
+		}
+	}
+}

@@ -16,10 +16,10 @@ import (
 
 // A Filled is a profile with its missing points filled in.
 type Filled struct {
-	*Profile
-	Laws     []Law // of the tasks, fitted to the measured points
-	Measured int   // points of the file
-	Missing  int   // points that were filled in by the laws
+	*Profile `json:"-"`
+	Measured int   `json:"measured"` // points of the file
+	Missing  int   `json:"missing"`  // points that were filled in by the laws
+	Laws     []Law `json:"fits"`     // of the tasks, fitted to the measured points
 }
 
 // Fill reads the profile file at path, in which points may be missing, and fills them in by
@@ -209,4 +209,24 @@ func Write(w io.Writer, p *Profile) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// WriteModel writes the durations of a model, at each size of its profile and each of its Shares, and
+// beside them those of the profile itself where it has that share.
+func WriteModel(w io.Writer, m *Model) error {
+	rows := [][]string{{"task", "size", "share_m", "duration_s", "profile_s"}}
+	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	p := m.profile
+	for k, task := range p.Tasks {
+		for i, size := range p.Sizes {
+			for _, share := range m.Shares() {
+				point := ""
+				if j, ok := slices.BinarySearch(p.Shares, float64(share)); ok {
+					point = text(p.Duration(k, i, j))
+				}
+				rows = append(rows, []string{task, text(size), strconv.Itoa(share), text(m.Duration(k, size, float64(share))), point})
+			}
+		}
+	}
+	return csv.NewWriter(w).WriteAll(rows)
 }

@@ -123,6 +123,19 @@ func (m *Model) MilliCPU(level int) int {
 	return m.cfg.StartMilliCPU + level*m.cfg.IncrementMilliCPU
 }
 
+// Shares returns the shares in millicores that a plan can give to a task, up to the first at or beyond the
+// profile's edge.
+func (m *Model) Shares() []int {
+	var shares []int
+	for l := 0; l <= m.increments; l++ {
+		shares = append(shares, m.MilliCPU(l))
+		if float64(shares[l]) >= m.profile.Shares[len(m.profile.Shares)-1] {
+			break
+		}
+	}
+	return shares
+}
+
 // Duration returns the seconds that a task needs for a workload size on any number of
 // millicores: the clamped not-a-knot bicubic spline through the profile.
 func (m *Model) Duration(task int, size, milliCPU float64) float64 {

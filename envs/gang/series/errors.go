@@ -1,11 +1,14 @@
 package series
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // ForecastError measures the forecasts of a series. Element h of an array is of the forecasts h+1
@@ -127,4 +130,54 @@ func (e *errorSums) result() ForecastError {
 		e.MAE, e.Bias = append(e.MAE, e.abs[h]/n), append(e.Bias, e.diff[h]/n)
 	}
 	return e.ForecastError
+}
+
+// An ErrorCurve is the root mean square error of a forecaster over several series. Element h of an array is
+// of the forecasts h+1 steps ahead, in workload sizes.
+type ErrorCurve struct {
+	Forecaster      string
+	Mean, Low, High []float64 // over the series
+}
+
+// ErrorCurves returns the number of series, and the curves of the forecasters that all of them have, in the
+// order of the first series.
+func ErrorCurves(all []ForecastError) (n int, curves []ErrorCurve) {
+	names, of := map[string]bool{}, map[string][]ForecastError{}
+	var order []string
+	for _, e := range all {
+		names[e.Series] = true
+		if len(of[e.Forecaster]) == 0 {
+			order = append(order, e.Forecaster)
+		}
+		of[e.Forecaster] = append(of[e.Forecaster], e)
+	}
+	for _, name := range order {
+		errors := of[name]
+		if len(errors) != len(names) {
+			continue
+		}
+		c := ErrorCurve{Forecaster: name}
+		for h := range errors[0].RMSE {
+			sum, low, high := 0.0, math.Inf(1), 0.0
+			for _, e := range errors {
+				sum, low, high = sum+e.RMSE[h], min(low, e.RMSE[h]), max(high, e.RMSE[h])
+			}
+			c.Mean, c.Low, c.High = append(c.Mean, sum/float64(len(errors))), append(c.Low, low), append(c.High, high)
+		}
+		curves = append(curves, c)
+	}
+	return len(names), curves
+}
+
+// WriteErrors writes errors of forecasts as CSV, a row for each series, forecaster and step ahead.
+func WriteErrors(w io.Writer, all []ForecastError) error {
+	rows := [][]string{{"series", "count", "forecaster", "ahead", "steps", "rmse", "mae", "bias", "rmse_raw"}}
+	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	for _, e := range all {
+		for h := range e.RMSE {
+			rows = append(rows, []string{e.Series, strconv.Itoa(e.Count), e.Forecaster, strconv.Itoa(h + 1), strconv.Itoa(e.Steps),
+				text(e.RMSE[h]), text(e.MAE[h]), text(e.Bias[h]), text(e.RMSERaw[h])})
+		}
+	}
+	return csv.NewWriter(w).WriteAll(rows)
 }

@@ -170,3 +170,18 @@ func FuzzParseForecasts(f *testing.F) {
 		}
 	})
 }
+
+// TestErrorCurves is hand-worked: two series, of which one lacks the forecaster file.
+func TestErrorCurves(t *testing.T) {
+	n, curves := series.ErrorCurves([]series.ForecastError{
+		{Series: "a", Forecaster: series.Seasonal, RMSE: []float64{1, 4}}, {Series: "a", Forecaster: series.FromFile, RMSE: []float64{9, 9}}, {Series: "a", Forecaster: series.Persistence, RMSE: []float64{2, 2}},
+		{Series: "b", Forecaster: series.Persistence, RMSE: []float64{4, 8}}, {Series: "b", Forecaster: series.Seasonal, RMSE: []float64{3, 2}},
+	})
+	want := []series.ErrorCurve{
+		{Forecaster: series.Seasonal, Mean: []float64{2, 3}, Low: []float64{1, 2}, High: []float64{3, 4}},
+		{Forecaster: series.Persistence, Mean: []float64{3, 5}, Low: []float64{2, 2}, High: []float64{4, 8}},
+	}
+	if diff := cmp.Diff(want, curves); n != 2 || diff != "" {
+		t.Errorf("%d series, want 2; curves (-want +got):\n%s", n, diff)
+	}
+}

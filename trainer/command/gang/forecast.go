@@ -2,7 +2,7 @@ package gang
 
 import (
 	"fmt"
-	"math"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +49,7 @@ absolute errors, biases, and root mean squares in units of the series.`,
 				return err
 			}
 			if c.csv != "" {
-				if err := writeForecasts(c.csv, all); err != nil {
+				if err := cli.WriteTo(c.csv, func(w io.Writer) error { return series.WriteErrors(w, all) }); err != nil {
 					return err
 				}
 			}
@@ -73,12 +73,6 @@ absolute errors, biases, and root mean squares in units of the series.`,
 	return cmd
 }
 
-// gangOptions returns the options of the environment, with those given.
-func gangOptions(kwargs map[string]any) (gang.Options, error) {
-	o := gang.DefaultOptions()
-	return o, envs.DecodeOptions(kwargs, &o)
-}
-
 func (c *gangForecastConfig) run() ([]series.ForecastError, error) {
 	given, err := cli.ParseKwargs("env-kwargs", c.given)
 	if err != nil {
@@ -88,8 +82,8 @@ func (c *gangForecastConfig) run() ([]series.ForecastError, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := gangOptions(play.HeldOut(spec, nil, given))
-	if err != nil {
+	o := gang.DefaultOptions()
+	if err := envs.DecodeOptions(play.HeldOut(spec, nil, given), &o); err != nil {
 		return nil, err
 	}
 	notes, err := gang.Notes(o)
@@ -119,12 +113,12 @@ func forecastTable(all []series.ForecastError) *tracking.Table {
 	for _, e := range all {
 		appendRow(e.Series, e.Count, e.Forecaster, e.RMSE, fitText(e.Fits))
 	}
-	n, curves := forecastCurves(all)
+	n, curves := series.ErrorCurves(all)
 	if n < 2 {
 		return t
 	}
-	for _, s := range curves {
-		appendRow("mean of the above", n, s.Name, s.Mean, "")
+	for _, c := range curves {
+		appendRow("mean of the above", n, c.Forecaster, c.Mean, "")
 	}
 	return t
 }
@@ -154,57 +148,22 @@ func fitText(fits []series.Predictor) string {
 	return strings.Join(parts, "; ")
 }
 
-// forecastCurves returns the number of series, and the mean over them of each forecaster that all
-// have, in the order of the first series, with the band of the least and the greatest.
-func forecastCurves(all []series.ForecastError) (n int, curves []tracking.Series) {
-	names, of := map[string]bool{}, map[string][]series.ForecastError{}
-	var order []string
-	for _, e := range all {
-		names[e.Series] = true
-		if len(of[e.Forecaster]) == 0 {
-			order = append(order, e.Forecaster)
-		}
-		of[e.Forecaster] = append(of[e.Forecaster], e)
-	}
-	for _, name := range order {
-		errors := of[name]
-		if len(errors) != len(names) {
-			continue
-		}
-		s := tracking.Series{Name: name}
-		for h := range errors[0].RMSE {
-			sum, low, high := 0.0, math.Inf(1), 0.0
-			for _, e := range errors {
-				sum, low, high = sum+e.RMSE[h], min(low, e.RMSE[h]), max(high, e.RMSE[h])
-			}
-			s.Steps, s.Mean = append(s.Steps, int64(h+1)), append(s.Mean, sum/float64(len(errors)))
-			s.Low, s.High = append(s.Low, low), append(s.High, high)
-		}
-		curves = append(curves, s)
-	}
-	return len(names), curves
-}
-
 func plotForecasts(path string, all []series.ForecastError) error {
-	n, curves := forecastCurves(all)
+	n, curves := series.ErrorCurves(all)
 	title := fmt.Sprintf("Error of forecasts of workload sizes: mean of %d series, lowest to highest", n)
 	if n == 1 {
 		title = "Error of forecasts of workload sizes: " + all[0].Series
-		for i := range curves {
-			curves[i].Low, curves[i].High = nil, nil
-		}
 	}
-	return tracking.Curves(path, title, "steps ahead", "RMSE in workload sizes", curves, nil)
-}
-
-func writeForecasts(path string, all []series.ForecastError) error {
-	var rows [][]string
-	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	for _, e := range all {
-		for h := range e.RMSE {
-			rows = append(rows, []string{e.Series, strconv.Itoa(e.Count), e.Forecaster, strconv.Itoa(h + 1), strconv.Itoa(e.Steps),
-				text(e.RMSE[h]), text(e.MAE[h]), text(e.Bias[h]), text(e.RMSERaw[h])})
+	var lines []tracking.Series
+	for _, c := range curves {
+		line := tracking.Series{Name: c.Forecaster, Mean: c.Mean}
+		for h := range c.Mean {
+			line.Steps = append(line.Steps, int64(h+1))
 		}
+		if n > 1 {
+			line.Low, line.High = c.Low, c.High
+		}
+		lines = append(lines, line)
 	}
-	return cli.WriteCSV(path, []string{"series", "count", "forecaster", "ahead", "steps", "rmse", "mae", "bias", "rmse_raw"}, rows)
+	return tracking.Curves(path, title, "steps ahead", "RMSE in workload sizes", lines, nil)
 }

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
-	"github.com/kubernasium/kubernasium/envs/gang/planner"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -40,30 +37,9 @@ type gangProfileConfig struct {
 
 // gangProfile is what `gang profile --json` prints.
 type gangProfile struct {
-	Sizes     []float64             `json:"sizes"`
-	Shares    []float64             `json:"shares"`           // millicores
-	Filled    *filledProfile        `json:"filled,omitempty"` // of --fill
-	Tasks     []profile.Description `json:"tasks"`
-	Size      float64               `json:"size"`      // of the durations
-	At        []float64             `json:"at"`        // millicores, likewise
-	Durations map[string]seconds    `json:"durations"` // of tasks
-	Penalty   float64               `json:"penalty"`   // seconds that planners expect re-planning to cost
-	Method    string                `json:"penalty_model"`
-	Windows   []planner.Replanning  `json:"windows"`
-	Notes     []string              `json:"notes"`
-	Out       string                `json:"out,omitempty"`
-
-	model *profile.Model
+	*gang.ProfileReport
+	Out string `json:"out,omitempty"`
 }
-
-// filledProfile says what a profile was made of.
-type filledProfile struct {
-	Measured int           `json:"measured"` // points of the file
-	Missing  int           `json:"missing"`  // points that the laws filled in
-	Fits     []profile.Law `json:"fits"`     // to the points of the file
-}
-
-type seconds []float64
 
 func newGangProfile() *cobra.Command {
 	var c gangProfileConfig
@@ -164,35 +140,12 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 	if low, high := p.Sizes[0], p.Sizes[len(p.Sizes)-1]; !(c.size >= low && c.size <= high) {
 		return nil, fmt.Errorf("--size %v, want one of the profile's, %v to %v", c.size, low, high)
 	}
-	r, err := cli.Computed(ctx, func() (*gangProfile, error) { return c.describe(kwargs, task, filled) })
+	r, err := cli.Computed(ctx, func() (*gang.ProfileReport, error) { return task.ReportProfile(c.size, c.ages), nil })
 	if err != nil {
 		return nil, err
 	}
-	return r, c.files(r)
-}
-
-// describe computes what is shown of the profile that the task plays.
-func (c *gangProfileConfig) describe(kwargs map[string]any, task *gang.Task, filled *profile.Filled) (*gangProfile, error) {
-	ep, m := task.Episode(), task.Instance().Model()
-	p := m.Profile()
-	r := &gangProfile{Sizes: p.Sizes, Shares: p.Shares, Size: c.size, Durations: map[string]seconds{}, Out: c.out, model: m,
-		Penalty: ep.Penalty, Method: task.PenaltyModel(), Windows: task.Instance().Replannings(ep, c.ages)}
-	if filled != nil {
-		r.Filled = &filledProfile{filled.Measured, filled.Missing, filled.Laws}
-	}
-	last := p.Shares[len(p.Shares)-1]
-	for share := p.Shares[0]; share <= last; share *= 2 {
-		r.At = append(r.At, share)
-	}
-	for k, name := range p.Tasks {
-		r.Tasks = append(r.Tasks, p.Describe(k))
-		for _, share := range r.At {
-			r.Durations[name] = append(r.Durations[name], m.Duration(k, c.size, share))
-		}
-	}
-	var err error
-	r.Notes, err = c.notes(kwargs, task)
-	return r, err
+	r.Filled = filled
+	return &gangProfile{r, c.out}, c.files(m)
 }
 
 // make returns the profile to make, if there is one, and how much of it was filled in.
@@ -237,52 +190,10 @@ func (c *gangProfileConfig) envKwargs() (map[string]any, error) {
 	return play.HeldOut(spec, nil, given), nil
 }
 
-// notes says which parts of the instances are not the profile's, or not seen.
-func (c *gangProfileConfig) notes(kwargs map[string]any, task *gang.Task) ([]string, error) {
-	notes := []string{}
-	o, err := gangOptions(kwargs)
-	if err != nil {
-		return nil, err
-	}
-	p := task.Instance().Model().Profile()
-	if low, high := p.Sizes[0], p.Sizes[len(p.Sizes)-1]; o.SizeLow < low || o.SizeHigh > high {
-		notes = append(notes, fmt.Sprintf("sizes are %v to %v by the options size_low and size_high, and the profile's %v to %v: beyond, durations are those of its edge", o.SizeLow, o.SizeHigh, low, high))
-	}
-	if low := p.Shares[0]; float64(o.StartCPU) < low {
-		notes = append(notes, fmt.Sprintf("tasks start with %d millicores by the option start_cpu_m, and the profile begins at %v: below, durations are those of its edge", o.StartCPU, low))
-	}
-	if part, low, high := task.Clipped(); part > 0.1 && o.Dynamics == gang.DynamicsSound {
-		notes = append(notes, fmt.Sprintf("%.0f %% of predicted durations are beyond what observations show: set duration_low:%v and duration_high:%v", 100*part, math.Floor(low), math.Ceil(high)))
-	}
-	return notes, nil
-}
-
 // files writes the files asked for besides the profile.
-func (c *gangProfileConfig) files(r *gangProfile) error {
-	p := r.model.Profile()
-	last := p.Shares[len(p.Shares)-1]
-	var shares []int // that plans can give, to the profile's edge
-	for l := 0; l <= r.model.Increments(); l++ {
-		shares = append(shares, r.model.MilliCPU(l))
-		if float64(shares[l]) >= last {
-			break
-		}
-	}
+func (c *gangProfileConfig) files(m *profile.Model) error {
 	if c.csv != "" {
-		var rows [][]string
-		text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-		for k, name := range p.Tasks {
-			for i, size := range p.Sizes {
-				for _, share := range shares {
-					point := ""
-					if j, ok := slices.BinarySearch(p.Shares, float64(share)); ok {
-						point = text(p.Duration(k, i, j))
-					}
-					rows = append(rows, []string{name, text(size), strconv.Itoa(share), text(r.model.Duration(k, size, float64(share))), point})
-				}
-			}
-		}
-		if err := cli.WriteCSV(c.csv, []string{"task", "size", "share_m", "duration_s", "profile_s"}, rows); err != nil {
+		if err := cli.WriteTo(c.csv, func(w io.Writer) error { return profile.WriteModel(w, m) }); err != nil {
 			return err
 		}
 	}
@@ -290,10 +201,10 @@ func (c *gangProfileConfig) files(r *gangProfile) error {
 		return nil
 	}
 	var curves []tracking.Series
-	for k, name := range p.Tasks {
+	for k, name := range m.Profile().Tasks {
 		s := tracking.Series{Name: name}
-		for _, share := range shares {
-			s.Steps, s.Mean = append(s.Steps, int64(share)), append(s.Mean, r.model.Duration(k, c.size, float64(share)))
+		for _, share := range m.Shares() {
+			s.Steps, s.Mean = append(s.Steps, int64(share)), append(s.Mean, m.Duration(k, c.size, float64(share)))
 		}
 		curves = append(curves, s)
 	}
@@ -304,7 +215,7 @@ func (r *gangProfile) print(w io.Writer) error {
 	n, m := len(r.Sizes), len(r.Shares)
 	fmt.Fprintf(w, "%d tasks at %d sizes from %v to %v and %d shares from %v to %v millicores", len(r.Tasks), n, r.Sizes[0], r.Sizes[n-1], m, r.Shares[0], r.Shares[m-1])
 	fmt.Fprintln(w)
-	if err := r.Filled.print(w); err != nil {
+	if err := printFilled(w, r.Filled); err != nil {
 		return err
 	}
 	fmt.Fprint(w, "\nSeconds of a superstep, and the law that fits; steps to more cores that take longer, to more work that take less\n")
@@ -354,14 +265,14 @@ func (r *gangProfile) print(w io.Writer) error {
 	return nil
 }
 
-func (f *filledProfile) print(w io.Writer) error {
+func printFilled(w io.Writer, f *profile.Filled) error {
 	if f == nil {
 		return nil
 	}
 	fmt.Fprintf(w, "\n%d points of the file and %d by the laws that fit these; by how much logarithms of the file's are off\n", f.Measured, f.Missing)
 	t := tracking.NewTable("task", "law", ">RMS", ">worst")
-	for i := range f.Fits {
-		l := &f.Fits[i]
+	for i := range f.Laws {
+		l := &f.Laws[i]
 		t.Append(l.Task, lawText(l), fmt.Sprintf("%.3f", l.RMS), fmt.Sprintf("%.3f", l.Worst))
 	}
 	return t.WriteText(w)

@@ -136,7 +136,7 @@ func TestGangProfileOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := gangProfileOf(t, append([]string{"--fill", part, "--size", "40", "--shares", "3000"}, own...)...)
-	if f := again.Filled; f == nil || f.Measured != 28 || f.Missing != 12 || len(f.Fits) != 2 || math.Abs(f.Fits[0].A-3) > 1e-6 {
+	if f := again.Filled; f == nil || f.Measured != 28 || f.Missing != 12 || len(f.Laws) != 2 || math.Abs(f.Laws[0].A-3) > 1e-6 {
 		t.Errorf("filled %+v, want 12 points besides 28, by the law of 3 s", f)
 	}
 	if got := again.Durations["x"]; math.Abs(got[1]-60) > 1e-5 {
