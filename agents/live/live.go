@@ -154,7 +154,7 @@ func (p *Policy) Close() error {
 type seat struct {
 	nodes  int
 	task   envs.Live
-	rule   envs.Rule     // of a baseline, or nil
+	rule   envs.Policy   // of a baseline, or nil
 	asked  bool          // the rule has decided before
 	policy agents.Scorer // of a model, or nil
 	net    *fused.Network

@@ -17,13 +17,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/placement"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
 // setup makes environments of one small batch and a learner.
-func setup(t *testing.T, cfg metis.Config, demo metis.Demonstrator, seed uint64) (*metis.Learner, *envs.Vec, *lra.Problem) {
+func setup(t *testing.T, cfg metis.Config, demo metis.Demonstrator, seed uint64) (*metis.Learner, *envs.Vec, *planner.Problem) {
 	t.Helper()
 	batches := filepath.Join(t.TempDir(), "batches.csv")
 	if err := os.WriteFile(batches, []byte("redis,mms,ckm,ycsba,ycsbb,scd,isr\n2,3,1,1,1,1,3\n"), 0o600); err != nil {
@@ -49,7 +51,7 @@ func setup(t *testing.T, cfg metis.Config, demo metis.Demonstrator, seed uint64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := lra.NewProblem(lra.GenerateTable(0), 3, lra.Counts{2, 3, 1, 1, 1, 1, 3})
+	p, err := planner.NewProblem(throughput.GenerateTable(0), 3, lra.Counts{2, 3, 1, 1, 1, 1, 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func TestFindsTheOptimum(t *testing.T) {
 	cfg := metis.DivideAndConquer()
 	cfg.Explore = 0.2
 	l, v, p := setup(t, cfg, nil, 1)
-	var best lra.Placement
+	var best planner.Placement
 	var returned float64
 	better := func(env int, ret float64) {
 		best = append(best[:0], v.Env(env).Task().(*placement.Task).Placement()...)
@@ -70,7 +72,7 @@ func TestFindsTheOptimum(t *testing.T) {
 	if err := l.Run(context.Background(), v, 3000, time.Minute, better, nil); err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.Solve(context.Background(), lra.SolveOptions{})
+	s, err := p.Solve(context.Background(), planner.SolveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,7 @@ func TestDemonstrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The first node with room: eight containers on node 0, four on node 1.
-	want, err := p.Place(lra.AppOrder(p.Batch), func(x lra.Placement, _ int) int {
+	want, err := p.Place(planner.AppOrder(p.Batch), func(x planner.Placement, _ int) int {
 		if x[0].Total() < lra.MaxSlots {
 			return 0
 		}

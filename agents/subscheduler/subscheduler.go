@@ -10,8 +10,8 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/placement"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 )
@@ -25,11 +25,11 @@ const (
 	TwinID = "k8s/LRASubclusterKwok-v0"
 )
 
-func init() { lra.RegisterSubSchedulerFile(Ext, Read) }
+func init() { subcluster.RegisterFile(Ext, Read) }
 
 // Read returns the policy in the file as a sub-scheduler. The error of a model of another environment
 // names both.
-func Read(path string) (lra.SubScheduler, error) {
+func Read(path string) (subcluster.Scheduler, error) {
 	f, err := models.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Read(path string) (lra.SubScheduler, error) {
 	return s, nil
 }
 
-func newSubScheduler(path string, f models.File) (lra.SubScheduler, error) {
+func newSubScheduler(path string, f models.File) (subcluster.Scheduler, error) {
 	newPolicy, err := algorithms.PolicyReader(f.Meta.Algo)
 	if err != nil {
 		return nil, err

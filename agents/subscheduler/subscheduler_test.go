@@ -7,6 +7,9 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/subscheduler"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
 var pretrained = filepath.Join("..", "..", "models", "pretrained")
@@ -18,15 +21,15 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := lra.Counts{5, 4, 3, 2, 1, 6, 7}
-	p, err := lra.NewProblem(lra.GenerateTable(0), lra.SubclusterNodes, batch)
+	p, err := planner.NewProblem(throughput.GenerateTable(0), subcluster.Nodes, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := make(lra.Placement, lra.SubclusterNodes)
+	x := make(planner.Placement, subcluster.Nodes)
 	if err := sub.Fill(p, x); err != nil {
 		t.Fatal(err)
 	}
-	roundRobin, err := p.Place(lra.AppOrder(batch), p.RoundRobin())
+	roundRobin, err := p.Place(planner.AppOrder(batch), p.RoundRobin())
 	if err != nil {
 		t.Fatal(err)
 	}

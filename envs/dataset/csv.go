@@ -1,4 +1,4 @@
-// Package dataset reads the CSV files of public traces and tables.
+// Package dataset reads the CSV and NPZ files of public traces and tables.
 package dataset
 
 import (

@@ -1,7 +1,8 @@
-// Package lra is the problem of placing long-running containers that interfere with one another:
-// states of nodes, tables of what containers achieve in them, batches, constraints, and planners
-// from round-robin to the integer program. Its environments are in the folders below, on the
-// cluster of package world: placement, hierarchical and pricing.
+// Package lra is the vocabulary of long-running applications that interfere with one another: counts of
+// containers, the states of a node, and tables of what containers achieve in them. Packages throughput,
+// interference, planner and subcluster below it are what is known of the problem whatever the
+// environment; package files reads and writes it. The environments are placement, hierarchical and
+// pricing, on the cluster of package world.
 //
 // A node runs at most 8 containers of 7 applications, and what each of them achieves depends on
 // all of them: most contend, and some gain from a store beside them. Nodes do not affect one

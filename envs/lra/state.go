@@ -14,6 +14,9 @@ const (
 // of scenes in videos, and the enlargement of images, which reads from the first too.
 var Apps = [NumApps]string{"redis", "mms", "ckm", "ycsba", "ycsbb", "scd", "isr"}
 
+// Store is the application that others read from.
+const Store = 0
+
 // Counts holds a number of containers of each application.
 type Counts [NumApps]int
 

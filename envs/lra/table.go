@@ -37,7 +37,7 @@ func NewTable(rps func(s State, app int) float64) (*Table, error) {
 
 // Gain returns by how much the throughput of a node in state s grows with one more container of
 // app; s must not be full.
-func (t *Table) Gain(s State, app int) float64 { return t.Total[stateNext[s][app]] - t.Total[s] }
+func (t *Table) Gain(s State, app int) float64 { return t.Total[s.Add(app)] - t.Total[s] }
 
 // SLO returns how many containers of state s achieve at least threshold.
 func (t *Table) SLO(s State, threshold float64) int {

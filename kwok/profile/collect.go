@@ -23,6 +23,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/jobs"
 	"github.com/kubernasium/kubernasium/kwok/stages"
@@ -64,7 +65,7 @@ type Progress struct {
 
 // Result is what [Collect] has collected.
 type Result struct {
-	Profile  []lra.Measurement
+	Profile  []throughput.Measurement
 	Resumed  int          // measurements that were there before
 	Measured int          // made now
 	Failed   []lra.Counts // combinations that could not be measured; the next collection tries again

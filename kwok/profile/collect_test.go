@@ -25,6 +25,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
@@ -50,7 +52,7 @@ var ctx = context.Background()
 
 const noise = 0.02
 
-var law = Law{Table: lra.GenerateTable(3), Noise: noise, Seed: 5, Name: "table 3"}
+var law = Law{Table: throughput.GenerateTable(3), Noise: noise, Seed: 5, Name: "table 3"}
 
 // collection is of the combinations of up to 2 containers: 7 alone and 28 others.
 func collection(kubeconfig, state string, load Load) Config {
@@ -100,7 +102,7 @@ func TestCollect(t *testing.T) {
 
 // wantLaw compares with the law, by bounds of five standard deviations of a mean over that of the
 // measurement alone.
-func wantLaw(t *testing.T, profile []lra.Measurement) {
+func wantLaw(t *testing.T, profile []throughput.Measurement) {
 	t.Helper()
 	for _, m := range profile {
 		s, err := lra.StateOf(m.Counts)
@@ -168,7 +170,7 @@ func readState(t *testing.T, path string) *state {
 	return s
 }
 
-func testCancelled(t *testing.T, kubeconfig string, want []lra.Measurement) {
+func testCancelled(t *testing.T, kubeconfig string, want []throughput.Measurement) {
 	load := &logged{Law: law, path: filepath.Join(t.TempDir(), "log")}
 	c := collection(kubeconfig, filepath.Join(t.TempDir(), "state.json"), load)
 	cancelled, cancel := context.WithCancel(ctx)
@@ -185,7 +187,7 @@ func testCancelled(t *testing.T, kubeconfig string, want []lra.Measurement) {
 }
 
 // testKilled kills the process in the middle, which leaves containers behind.
-func testKilled(t *testing.T, kubeconfig string, want []lra.Measurement) {
+func testKilled(t *testing.T, kubeconfig string, want []throughput.Measurement) {
 	load := &logged{Law: law, path: filepath.Join(t.TempDir(), "log")}
 	c := collection(kubeconfig, filepath.Join(t.TempDir(), "state.json"), load)
 	cmd := exec.Command(os.Args[0])
@@ -242,7 +244,7 @@ func leave(t *testing.T, c Config) {
 
 // resume goes on with a collection that was interrupted, and wants the profile of one that was not;
 // what the state file had is not measured again.
-func resume(t *testing.T, c Config, load *logged, want []lra.Measurement) {
+func resume(t *testing.T, c Config, load *logged, want []throughput.Measurement) {
 	t.Helper()
 	before := readState(t, c.StateFile).Measurements
 	if n := len(before); n < 9 || n >= 35 {
@@ -379,17 +381,17 @@ func testEpisode(t *testing.T, kubeconfig string) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if err := lra.WriteProfile(&file, r.Profile); err != nil {
+	if err := files.WriteProfile(&file, r.Profile); err != nil {
 		t.Fatal(err)
 	}
-	read, err := lra.ReadProfile("profile.csv", &file)
+	read, err := files.ReadProfile("profile.csv", &file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(r.Profile, read); diff != "" {
 		t.Errorf("profile (-written +read):\n%s", diff)
 	}
-	regressor, err := lra.FitRegressor(read)
+	regressor, err := throughput.FitRegressor(read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +400,7 @@ func testEpisode(t *testing.T, kubeconfig string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(lra.WriteTable(f, regressor.Table()), f.Close()); err != nil {
+	if err := errors.Join(files.WriteTable(f, regressor.Table()), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	collected, want := greedy(t, map[string]any{"table": path}), greedy(t, map[string]any{"table_seed": 3})

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
 func TestCombinations(t *testing.T) {
@@ -145,7 +146,7 @@ func TestProfileOfTries(t *testing.T) {
 		{Counts: one, RPS: [lra.NumApps]float64{4}},
 	}}
 	got, err := s.profile()
-	want := []lra.Measurement{
+	want := []throughput.Measurement{
 		{Counts: one, RPS: [lra.NumApps]float64{0.8}}, {Counts: one, RPS: [lra.NumApps]float64{1.2}},
 		{Counts: two, RPS: [lra.NumApps]float64{0.8}, RT50: [lra.NumApps]float64{7}},
 	}

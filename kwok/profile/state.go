@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -74,7 +75,7 @@ func (s *state) write(path string) error {
 
 // profile returns the measurements as multiples of the mean of the same application alone, in the
 // order of states and tries.
-func (s *state) profile() ([]lra.Measurement, error) {
+func (s *state) profile() ([]throughput.Measurement, error) {
 	var sum, number [lra.NumApps]float64
 	for _, m := range s.Measurements {
 		for a, k := range m.Counts {
@@ -93,9 +94,9 @@ func (s *state) profile() ([]lra.Measurement, error) {
 		}
 		return x.Try - y.Try
 	})
-	all := make([]lra.Measurement, 0, len(sorted))
+	all := make([]throughput.Measurement, 0, len(sorted))
 	for _, m := range sorted {
-		row := lra.Measurement{Counts: m.Counts, RT50: m.RT50, RT99: m.RT99}
+		row := throughput.Measurement{Counts: m.Counts, RT50: m.RT50, RT99: m.RT99}
 		for a, k := range m.Counts {
 			if k == 0 {
 				continue

@@ -90,13 +90,14 @@ var rules = []rule{
 var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
 	"agents":          {"rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
-	"envs/lra":        {"world"},
+	"envs/lra":        {"files", "interference", "planner", "subcluster", "throughput", "world"},
 	"envs/podsched":   {"gpushare", "kubescore", "topology"},
 	"trainer/command": {},
 }
 
-// above are the packages that may know their siblings: lists of all, and what reads models of any algorithm.
-var above = []string{"envs/all", "agents/algorithms", "agents/live", "agents/subscheduler"}
+// above are the packages that may know their siblings: lists of all, what reads models of any algorithm, and
+// shared code of tests.
+var above = []string{"envs/all", "envs/lra/lratest", "agents/algorithms", "agents/live", "agents/subscheduler"}
 
 type pkg struct {
 	ImportPath string

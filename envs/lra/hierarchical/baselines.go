@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -65,6 +65,6 @@ var baselines = []envs.Baseline{
 		})},
 	{Name: "equal_split", Doc: "Takes the sub-cluster with the fewest containers, then the fewest of the application: Metis's demonstration.",
 		New: divide(func(t *Task) func(int) int {
-			return func(app int) int { return lra.LeastPart(t.totals, t.parts, app) }
+			return func(app int) int { return subcluster.LeastPart(t.totals, t.parts, app) }
 		})},
 }

@@ -47,7 +47,7 @@
 //
 // # Baselines
 //
-// random, round_robin, equal_split. The linear bound is [lra.Problem.Bound].
+// random, round_robin, equal_split. The linear bound is [planner.Problem.Bound].
 //
 // # Versions
 //

@@ -8,27 +8,28 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
 // source holds what all tasks of one Open share. It is read-only.
 type source struct {
 	*world.Source
-	sub         lra.SubScheduler
+	sub         subcluster.Scheduler
 	subclusters int
 	fan, levels int
 }
 
 // newSource checks the options and reads the files that they name.
 func newSource(o Options) (*source, error) {
-	if o.Nodes < 2*lra.SubclusterNodes || o.Nodes%lra.SubclusterNodes != 0 {
-		return nil, fmt.Errorf("%w: nodes is %d, want a multiple of %d, the nodes of a sub-cluster, and at least two of them", envs.ErrInvalidOption, o.Nodes, lra.SubclusterNodes)
+	if o.Nodes < 2*subcluster.Nodes || o.Nodes%subcluster.Nodes != 0 {
+		return nil, fmt.Errorf("%w: nodes is %d, want a multiple of %d, the nodes of a sub-cluster, and at least two of them", envs.ErrInvalidOption, o.Nodes, subcluster.Nodes)
 	}
-	src := &source{subclusters: o.Nodes / lra.SubclusterNodes, levels: 1}
+	src := &source{subclusters: o.Nodes / subcluster.Nodes, levels: 1}
 	src.fan = src.subclusters
 	var err error
 	if o.Tree {
-		src.fan = lra.FanOut
+		src.fan = subcluster.FanOut
 		if src.levels, err = world.TreeLevels(src.subclusters); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -26,11 +28,11 @@ type Task struct {
 	totals      []int
 	level, from int // the vertex where a choice is due, by its first sub-cluster
 
-	x      lra.Placement // as filled last
-	bound  lra.Placement // what pods are bound, at the end
-	values []float64     // objective of each sub-cluster by the score table, as filled last
-	earned float64       // rewards so far
-	tally  world.Tally   // of bound
+	x      planner.Placement // as filled last
+	bound  planner.Placement // what pods are bound, at the end
+	values []float64         // objective of each sub-cluster by the score table, as filled last
+	earned float64           // rewards so far
+	tally  world.Tally       // of bound
 
 	meta []int32
 	ops  []cluster.Op
@@ -44,14 +46,14 @@ var (
 func newTask(src *source) *Task {
 	t := &Task{
 		src: src, own: pcg.New(0), parts: make([]lra.Counts, src.subclusters), totals: make([]int, src.subclusters),
-		values: make([]float64, src.subclusters), x: make(lra.Placement, src.Options.Nodes), bound: make(lra.Placement, src.Options.Nodes),
+		values: make([]float64, src.subclusters), x: make(planner.Placement, src.Options.Nodes), bound: make(planner.Placement, src.Options.Nodes),
 	}
 	t.rng = rand.New(t.own)
 	return t
 }
 
 // Placement returns the state of each node as filled last, which the caller must not change.
-func (t *Task) Placement() lra.Placement { return t.x }
+func (t *Task) Placement() planner.Placement { return t.x }
 
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {
@@ -74,7 +76,7 @@ func (t *Task) width() int {
 	return w
 }
 
-const subSlots = lra.SubclusterNodes * lra.MaxSlots
+const subSlots = subcluster.Nodes * lra.MaxSlots
 
 // Apply implements [envs.Task]: it goes down the tree by one level, and on the last gives the
 // container to the sub-cluster. If that is full the container is lost. After the last container
@@ -103,12 +105,12 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 
 // fill lets the sub-scheduler fill a sub-cluster with its part.
 func (t *Task) fill(sub int) error {
-	from, to := sub*lra.SubclusterNodes, (sub+1)*lra.SubclusterNodes
+	from, to := sub*subcluster.Nodes, (sub+1)*subcluster.Nodes
 	x := t.x[from:to]
 	clear(x)
 	kind := t.src.Kinds[0]
 	if t.totals[sub] > 0 {
-		p := &lra.Problem{Models: kind.Forbidding, Class: t.src.Class[from:to], Batch: t.parts[sub]}
+		p := &planner.Problem{Models: kind.Forbidding, Class: t.src.Class[from:to], Batch: t.parts[sub]}
 		if err := t.src.sub.Fill(p, x); err != nil {
 			return fmt.Errorf("fill sub-cluster %d with %v: %w", sub, t.parts[sub], err)
 		}

@@ -7,19 +7,19 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
 // choose wraps a chooser, made anew for each episode, as a rule. Where the chooser finds no node, the
 // rule takes the first that the task permits.
-func choose(start func(ctx context.Context, t *Task, p *lra.Problem) (lra.Chooser, error)) func(envs.Task) (envs.Policy, error) {
+func choose(start func(ctx context.Context, t *Task, p *planner.Problem) (planner.Chooser, error)) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
 		}
-		var chooser lra.Chooser
+		var chooser planner.Chooser
 		node, decision := 0, 0
 		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
 			if first {
@@ -42,7 +42,7 @@ func choose(start func(ctx context.Context, t *Task, p *lra.Problem) (lra.Choose
 }
 
 // pick returns the node for the container to place.
-func (t *Task) pick(chooser lra.Chooser) int {
+func (t *Task) pick(chooser planner.Chooser) int {
 	app := t.ep.App()
 	if node := chooser(t.ep.Placement(), app); node >= 0 && t.ep.Permits(node, app) {
 		return node
@@ -69,8 +69,8 @@ func (t *Task) pickBelow(n int) int {
 
 // plan wraps a planner of whole batches as a rule: a container goes to the first node that still
 // lacks one of its application. If the planner finds no placement, the rule is greedy.
-func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)) func(envs.Task) (envs.Policy, error) {
-	rule := choose(func(ctx context.Context, t *Task, _ *lra.Problem) (lra.Chooser, error) {
+func plan(solve func(ctx context.Context, p *planner.Problem) (planner.Placement, error)) func(envs.Task) (envs.Policy, error) {
+	rule := choose(func(ctx context.Context, t *Task, _ *planner.Problem) (planner.Chooser, error) {
 		p, err := t.ep.Problem()
 		if err != nil {
 			return nil, err
@@ -79,13 +79,13 @@ func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if errors.Is(err, lra.ErrInfeasible) {
+		if errors.Is(err, planner.ErrInfeasible) {
 			return p.Greedy, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		return func(x lra.Placement, app int) int {
+		return func(x planner.Placement, app int) int {
 			for i, s := range target {
 				if x[i].Count(app) < s.Count(app) {
 					return i
@@ -104,36 +104,42 @@ func plan(solve func(ctx context.Context, p *lra.Problem) (lra.Placement, error)
 
 var baselines = []envs.Baseline{
 	{Name: "random", Doc: "Draws among the nodes that permit the container.",
-		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) {
+		New: choose(func(_ context.Context, _ *Task, p *planner.Problem) (planner.Chooser, error) {
 			return p.Random(world.BaselineRand()), nil
 		})},
 	{Name: "round_robin", Doc: "Takes the nodes in turn.",
-		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.RoundRobin(), nil })},
+		New: choose(func(_ context.Context, _ *Task, p *planner.Problem) (planner.Chooser, error) {
+			return p.RoundRobin(), nil
+		})},
 	{Name: "least_loaded", Doc: "Takes the node with the fewest containers, then the fewest of the application.",
-		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.LeastLoaded, nil })},
+		New: choose(func(_ context.Context, _ *Task, p *planner.Problem) (planner.Chooser, error) {
+			return p.LeastLoaded, nil
+		})},
 	{Name: "paragon", Doc: "Keeps what the containers cause and tolerate apart, as Paragon is published.",
-		New: choose(func(_ context.Context, t *Task, p *lra.Problem) (lra.Chooser, error) {
+		New: choose(func(_ context.Context, t *Task, p *planner.Problem) (planner.Chooser, error) {
 			return p.Paragon(t.src.Constraints, world.BaselineRand()), nil
 		})},
 	{Name: "paragon_as_coded", Doc: "Paragon as the earlier project coded it, with its deviations.",
-		New: choose(func(_ context.Context, t *Task, p *lra.Problem) (lra.Chooser, error) {
+		New: choose(func(_ context.Context, t *Task, p *planner.Problem) (planner.Chooser, error) {
 			return p.ParagonAsCoded(t.src.Constraints, world.BaselineRand()), nil
 		})},
 	{Name: "greedy", Doc: "Takes the node whose value grows most, in the order of arrival.",
-		New: choose(func(_ context.Context, _ *Task, p *lra.Problem) (lra.Chooser, error) { return p.Greedy, nil })},
+		New: choose(func(_ context.Context, _ *Task, p *planner.Problem) (planner.Chooser, error) { return p.Greedy, nil })},
 	{Name: "greedy_app_order", Doc: "Plans the batch greedily, all containers of an application after the other.",
-		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
-			return p.Place(lra.AppOrder(p.Batch), lra.Until(ctx, p.Greedy))
+		New: plan(func(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
+			return p.Place(planner.AppOrder(p.Batch), planner.Until(ctx, p.Greedy))
 		})},
 	{Name: "greedy_best_of_21", Doc: "Plans the batch greedily in the order of applications and in 20 random ones, and takes the best.",
-		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+		New: plan(func(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
 			return p.BestGreedy(ctx, 20, world.BaselineRand())
 		})},
 	{Name: "greedy_local_search", Doc: "Plans greedily in the order of applications and improves by the best moves and swaps.",
-		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) { return p.GreedyLocalSearch(ctx) })},
+		New: plan(func(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
+			return p.GreedyLocalSearch(ctx)
+		})},
 	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
 		New: func(task envs.Task) (envs.Policy, error) {
-			return plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
+			return plan(func(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
 				s, err := p.Medea(ctx, task.(*Task).src.Constraints, world.BaselineNodes)
 				if err != nil {
 					return nil, err
@@ -142,8 +148,8 @@ var baselines = []envs.Baseline{
 			})(task)
 		}},
 	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
-		New: plan(func(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
-			s, err := p.Solve(ctx, lra.SolveOptions{Nodes: world.BaselineNodes})
+		New: plan(func(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
+			s, err := p.Solve(ctx, planner.SolveOptions{Nodes: world.BaselineNodes})
 			if err != nil {
 				return nil, err
 			}

@@ -63,7 +63,7 @@
 //
 // random, round_robin, least_loaded, paragon, paragon_as_coded, greedy; and planners of the whole
 // batch, whatever its order: greedy_app_order, greedy_best_of_21, greedy_local_search, medea,
-// milp. The linear bound is [lra.Problem.Bound].
+// milp. The linear bound is [planner.Problem.Bound].
 //
 // # Versions
 //

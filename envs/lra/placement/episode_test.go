@@ -14,6 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
 	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -48,7 +49,7 @@ func handFiles(tb testing.TB) (table, batches string) {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	if err := lra.WriteTable(f, t); err != nil {
+	if err := files.WriteTable(f, t); err != nil {
 		tb.Fatal(err)
 	}
 	text := strings.Join(lra.Apps[:], ",") + "\n1,2,0,0,0,0,0\n"

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -39,7 +39,7 @@ func newSubclusterSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src.fan, src.levels = lra.FanOut, levels
+	src.fan, src.levels = subcluster.FanOut, levels
 	return src, nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -26,7 +26,7 @@ func DefaultOptions() Options { return Options{Options: world.DefaultOptions(), 
 // DefaultSubclusterOptions returns the defaults of k8s/LRASubcluster-v0.
 func DefaultSubclusterOptions() Options {
 	o := DefaultOptions()
-	o.Nodes, o.Containers = lra.SubclusterNodes, 70
+	o.Nodes, o.Containers = subcluster.Nodes, 70
 	return o
 }
 

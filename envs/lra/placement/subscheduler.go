@@ -5,7 +5,8 @@ import (
 	"math"
 	"sync"
 
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -14,25 +15,25 @@ import (
 type ChildPolicy func(obs []float32, mask []bool) (int, error)
 
 // NewSubScheduler returns a sub-scheduler that places containers by a policy of
-// k8s/LRASubcluster-v0 with 27 nodes: in [AppOrder] and in [RoundsOrder], of which it takes the
+// k8s/LRASubcluster-v0 with 27 nodes: in [planner.AppOrder] and in [planner.RoundsOrder], of which it takes the
 // better placement. It may be used by several goroutines, which take turns.
-func NewSubScheduler(policy ChildPolicy) lra.SubScheduler { return &filler{policy: policy} }
+func NewSubScheduler(policy ChildPolicy) subcluster.Scheduler { return &filler{policy: policy} }
 
 // filler plays k8s/LRASubcluster-v0 without a cluster.
 type filler struct {
 	policy ChildPolicy
 
 	mu   sync.Mutex
-	of   *lra.Model // what task is by
+	of   *planner.Model // what task is by
 	task *Task
 	obs  []float32
 	mask []bool
 }
 
-// Fill implements [SubScheduler] for nodes of one class.
-func (f *filler) Fill(p *lra.Problem, x lra.Placement) error {
-	if len(p.Class) != lra.SubclusterNodes {
-		return fmt.Errorf("lra: %d nodes for a sub-scheduler that is trained on %d", len(p.Class), lra.SubclusterNodes)
+// Fill implements [subcluster.Scheduler] for nodes of one class.
+func (f *filler) Fill(p *planner.Problem, x planner.Placement) error {
+	if len(p.Class) != subcluster.Nodes {
+		return fmt.Errorf("lra: %d nodes for a sub-scheduler that is trained on %d", len(p.Class), subcluster.Nodes)
 	}
 	for _, c := range p.Class {
 		if c != p.Class[0] {
@@ -48,7 +49,7 @@ func (f *filler) Fill(p *lra.Problem, x lra.Placement) error {
 		f.prepare(m)
 	}
 	best := math.Inf(-1)
-	for _, order := range [][]int{lra.AppOrder(p.Batch), lra.RoundsOrder(p.Batch)} {
+	for _, order := range [][]int{planner.AppOrder(p.Batch), planner.RoundsOrder(p.Batch)} {
 		if err := f.play(order); err != nil {
 			return err
 		}
@@ -87,9 +88,9 @@ func (f *filler) play(order []int) error {
 }
 
 // prepare makes the task of nodes by m.
-func (f *filler) prepare(m *lra.Model) {
-	src := &source{Source: world.NewKindSource(m, lra.SubclusterNodes), fan: lra.FanOut, levels: lra.SubclusterLevels}
+func (f *filler) prepare(m *planner.Model) {
+	src := &source{Source: world.NewKindSource(m, subcluster.Nodes), fan: subcluster.FanOut, levels: subcluster.Levels}
 	f.of, f.task = m, newTask(src)
 	obs, _ := f.task.Spaces()
-	f.obs, f.mask = make([]float32, obs.Size()), make([]bool, lra.FanOut)
+	f.obs, f.mask = make([]float32, obs.Size()), make([]bool, subcluster.FanOut)
 }

@@ -5,14 +5,17 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
 // The policy that takes the child of the largest gain is greedy, whose values the golden rows
 // confirm, in the better of two orders. Ties go to other nodes, and features have the precision of float32.
 func TestSubSchedulerByGain(t *testing.T) {
-	table := lra.GenerateTable(0)
-	p, err := lra.NewProblem(table, lra.SubclusterNodes, lra.Counts{12, 9, 14, 8, 11, 13, 10})
+	table := throughput.GenerateTable(0)
+	p, err := planner.NewProblem(table, subcluster.Nodes, lra.Counts{12, 9, 14, 8, 11, 13, 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +28,14 @@ func TestSubSchedulerByGain(t *testing.T) {
 		}
 		return best, nil
 	})
-	x := make(lra.Placement, lra.SubclusterNodes)
+	x := make(planner.Placement, subcluster.Nodes)
 	for _, batch := range []lra.Counts{{12, 9, 14, 8, 11, 13, 10}, {31, 30, 29, 31, 30, 31, 30}} { // the second in rounds
 		p.Batch = batch
 		if err := sub.Fill(p, x); err != nil {
 			t.Fatal(err)
 		}
 		want := 0.0
-		for _, order := range [][]int{lra.AppOrder(batch), lra.RoundsOrder(batch)} {
+		for _, order := range [][]int{planner.AppOrder(batch), planner.RoundsOrder(batch)} {
 			y, err := p.Place(order, p.Greedy)
 			if err != nil {
 				t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -20,9 +20,9 @@ type Task struct {
 
 	level, from int // of the tree: the vertex where a choice is due, by its first node
 
-	seen  lra.Placement // scratch of remap: the nodes as it shows them
-	to    []int         // where a choice of a node leads
-	shown []float32     // features of seen; nil without remap
+	seen  planner.Placement // scratch of remap: the nodes as it shows them
+	to    []int             // where a choice of a node leads
+	shown []float32         // features of seen; nil without remap
 }
 
 var (
@@ -33,7 +33,7 @@ var (
 
 func newTask(src *source) *Task {
 	n := src.Options.Nodes
-	t := &Task{src: src, ep: world.NewEpisode(src.Source), seen: make(lra.Placement, n), to: make([]int, n)}
+	t := &Task{src: src, ep: world.NewEpisode(src.Source), seen: make(planner.Placement, n), to: make([]int, n)}
 	if src.remap {
 		t.shown = make([]float32, n*world.NodeFeatures)
 	}
@@ -41,7 +41,7 @@ func newTask(src *source) *Task {
 }
 
 // Placement returns the state of each node, which the caller must not change.
-func (t *Task) Placement() lra.Placement { return t.ep.Placement() }
+func (t *Task) Placement() planner.Placement { return t.ep.Placement() }
 
 // MaxEpisodeSteps implements [envs.Limiter]: a batch ends by itself.
 func (t *Task) MaxEpisodeSteps() int {
@@ -100,7 +100,7 @@ func (t *Task) width() int {
 
 // remap updates seen and to and reports whether choices follow them.
 func (t *Task) remap() bool {
-	return t.src.remap && lra.Remap(t.ep, t.ep.Placement(), t.seen, t.to)
+	return t.src.remap && planner.Remap(t.ep, t.ep.Placement(), t.seen, t.to)
 }
 
 // Info implements [envs.InfoWriter].

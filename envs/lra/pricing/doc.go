@@ -47,7 +47,7 @@
 //
 // # Baselines
 //
-// mean_values, duals. The linear bound is [lra.Problem.Bound].
+// mean_values, duals. The linear bound is [planner.Problem.Bound].
 //
 // # Versions
 //

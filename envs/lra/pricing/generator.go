@@ -8,6 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -40,7 +41,7 @@ func newSource(o Options) (*source, error) {
 
 // meanValues returns for each application by how much a container of it raises the value of a
 // node, in the mean of the states that have one.
-func meanValues(m *lra.Model) (mean [lra.NumApps]float64) {
+func meanValues(m *planner.Model) (mean [lra.NumApps]float64) {
 	for a := range lra.NumApps {
 		n := 0
 		for s := range lra.State(lra.NumStates) {

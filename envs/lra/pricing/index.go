@@ -7,6 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // With online arrivals an action has two more numbers: the logarithms, in units of rateScale, of
@@ -27,7 +28,7 @@ const (
 )
 
 // rents sets the worth from which sweeps start: the value of a state, paid for one lifetime.
-func rents(m *lra.Model, worth *[lra.NumStates]float64) {
+func rents(m *planner.Model, worth *[lra.NumStates]float64) {
 	for s := range worth {
 		worth[s] = m.Value[s] / (1 + interest)
 	}
@@ -40,7 +41,7 @@ func rents(m *lra.Model, worth *[lra.NumStates]float64) {
 // Source: the relaxation that prices the arrivals makes the nodes independent decision
 // problems: Whittle, "Restless bandits: activity allocation in a changing world", Journal of
 // Applied Probability 25A, 1988.
-func index(m *lra.Model, worth *[lra.NumStates]float64, pi *[lra.NumApps]float64, offers, discount float64, sweeps int) {
+func index(m *planner.Model, worth *[lra.NumStates]float64, pi *[lra.NumApps]float64, offers, discount float64, sweeps int) {
 	var price [lra.NumApps]float64 // of a container, as of its arrival
 	for a, v := range pi {
 		price[a] = v / (1 + discount)

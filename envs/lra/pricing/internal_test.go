@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // handTable: a container achieves 1 − 0.1 for each other on its node, an MMS twice that beside a
@@ -24,9 +25,9 @@ func handTable(t *testing.T) *lra.Table {
 	return table
 }
 
-func handModel(t *testing.T) *lra.Model {
+func handModel(t *testing.T) *planner.Model {
 	t.Helper()
-	m, err := lra.NewModel(handTable(t), lra.StandardClass, lra.Objective{})
+	m, err := planner.NewModel(handTable(t), planner.StandardClass, planner.Objective{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestBestFill(t *testing.T) {
 	}
 }
 
-func surplus(m *lra.Model, c lra.Counts, pi *[lra.NumApps]float64) float64 {
+func surplus(m *planner.Model, c lra.Counts, pi *[lra.NumApps]float64) float64 {
 	v := m.Value[stateOf(c)]
 	for a, k := range c {
 		v -= pi[a] * float64(k)

@@ -7,6 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -123,7 +124,7 @@ func (t *Task) fillNode() {
 
 // bestFill returns the state with the highest value less the prices of its containers, of at least
 // low containers and within rest.
-func bestFill(m *lra.Model, rest lra.Counts, pi *[lra.NumApps]float64, low int) lra.State {
+func bestFill(m *planner.Model, rest lra.Counts, pi *[lra.NumApps]float64, low int) lra.State {
 	best, bestWorth := lra.NoState, math.Inf(-1)
 	for s := range lra.State(lra.NumStates) {
 		if s.Total() < low {

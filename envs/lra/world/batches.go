@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
@@ -18,7 +20,7 @@ func (s *Source) readBatches() error {
 		}
 		return nil
 	}
-	all, err := lra.ReadBatchesFile(o.Batches)
+	all, err := files.ReadBatchesFile(o.Batches)
 	if err != nil {
 		return err
 	}
@@ -40,7 +42,7 @@ func (s *Source) readBatches() error {
 		if n > s.Slots {
 			return invalid("batch %d of %s has %d containers, want at most %d, the slots of the nodes", i, o.Batches, n, s.Slots)
 		}
-		if n != total && o.Objective == lra.ObjectiveVacant {
+		if n != total && o.Objective == planner.ObjectiveVacant {
 			return invalid("objective vacant needs batches of one size, %s has %d and %d", o.Batches, total, n)
 		}
 	}

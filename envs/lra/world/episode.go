@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
@@ -19,7 +20,7 @@ type Episode struct {
 	own *pcg.Source // of the episode
 	rng *rand.Rand  // draws from own
 
-	x      lra.Placement
+	x      planner.Placement
 	forbid []uint8    // of each node: bit i forbids the application of limit i
 	queue  []uint8    // applications in the order of arrival
 	next   int        // index in queue of the container to place, and of its pod
@@ -44,7 +45,7 @@ type Episode struct {
 func NewEpisode(src *Source) *Episode {
 	n := src.Options.Nodes
 	e := &Episode{
-		src: src, own: pcg.New(0), x: make(lra.Placement, n), forbid: make([]uint8, n), perm: make([]int, n),
+		src: src, own: pcg.New(0), x: make(planner.Placement, n), forbid: make([]uint8, n), perm: make([]int, n),
 		rows: make([]float32, n*NodeFeatures), mask: make([]bool, n),
 	}
 	e.rng = rand.New(e.own)
@@ -55,7 +56,7 @@ func NewEpisode(src *Source) *Episode {
 }
 
 // Placement returns the state of each node, which the caller must not change.
-func (e *Episode) Placement() lra.Placement { return e.x }
+func (e *Episode) Placement() planner.Placement { return e.x }
 
 // Queue returns the applications of the containers in the order of arrival. The caller must not
 // change them.

@@ -4,13 +4,14 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // Kind is a class of nodes with what the steps of an episode look up.
 type Kind struct {
-	Plan       *lra.Model   // by the table that planners know
-	Forbidding []*lra.Model // Plan for each set of forbidden applications, by bits in the order of restrict
-	Score      *lra.Model   // by the table that rewards are by
+	Plan       *planner.Model   // by the table that planners know
+	Forbidding []*planner.Model // Plan for each set of forbidden applications, by bits in the order of restrict
+	Score      *planner.Model   // by the table that rewards are by
 	Throughput [lra.NumStates]float64
 
 	satisfied [lra.NumStates]int
@@ -20,9 +21,9 @@ type Kind struct {
 	rows      []float32                            // features of a node: (NumApps+1, NumStates, NodeFeatures); the last application is NoApp
 }
 
-func (s *Source) newKind(class lra.Class, score *lra.Table) (*Kind, error) {
-	objective := lra.Objective{Kind: s.Options.Objective, Threshold: s.Options.SLOThreshold}
-	if objective.Kind == lra.ObjectiveVacant {
+func (s *Source) newKind(class planner.Class, score *lra.Table) (*Kind, error) {
+	objective := planner.Objective{Kind: s.Options.Objective, Threshold: s.Options.SLOThreshold}
+	if objective.Kind == planner.ObjectiveVacant {
 		objective.NodeCost = s.Options.Beta * s.Scale / float64(s.Options.Nodes)
 	}
 	k := &Kind{}
@@ -32,14 +33,14 @@ func (s *Source) newKind(class lra.Class, score *lra.Table) (*Kind, error) {
 		for i, l := range s.limits {
 			c.Forbidden[l.app] = forbidden>>i&1 == 1
 		}
-		m, err := lra.NewModel(s.table, c, objective)
+		m, err := planner.NewModel(s.table, c, objective)
 		if err != nil {
 			return nil, err
 		}
 		k.Forbidding = append(k.Forbidding, m)
 	}
 	k.Plan = k.Forbidding[0]
-	if k.Score, err = lra.NewModel(score, class, objective); err != nil {
+	if k.Score, err = planner.NewModel(score, class, objective); err != nil {
 		return nil, err
 	}
 	for st := range lra.State(lra.NumStates) {
@@ -50,10 +51,10 @@ func (s *Source) newKind(class lra.Class, score *lra.Table) (*Kind, error) {
 }
 
 // NewKindSource returns a Source of n nodes by m alone, for episodes without a cluster.
-func NewKindSource(m *lra.Model, n int) *Source {
+func NewKindSource(m *planner.Model, n int) *Source {
 	s := &Source{Options: DefaultOptions(), Class: make([]int, n), Slots: n * m.Class.Slots}
 	s.Options.Nodes = n
-	s.Kinds = []*Kind{{Plan: m, Forbidding: []*lra.Model{m}, Score: m}}
+	s.Kinds = []*Kind{{Plan: m, Forbidding: []*planner.Model{m}, Score: m}}
 	s.features()
 	return s
 }

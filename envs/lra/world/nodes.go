@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // kind returns the kind of node i.
@@ -64,8 +65,8 @@ func (e *Episode) set(node int, to lra.State) {
 
 // Empty returns the nodes of the episode without a batch, as planners know them: restrictions are
 // kept without exception.
-func (e *Episode) Empty() *lra.Problem {
-	p := &lra.Problem{}
+func (e *Episode) Empty() *planner.Problem {
+	p := &planner.Problem{}
 	first := make([]int, len(e.src.Kinds))
 	for k, kind := range e.src.Kinds {
 		first[k] = len(p.Models)
@@ -79,7 +80,7 @@ func (e *Episode) Empty() *lra.Problem {
 
 // Problem returns the batch of the running episode on empty nodes. It returns [ErrNoBatch] with
 // online arrivals.
-func (e *Episode) Problem() (*lra.Problem, error) {
+func (e *Episode) Problem() (*planner.Problem, error) {
 	if e.Online() {
 		return nil, ErrNoBatch
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // interarrival is the mean time between arrivals. It sets only the scale of the clock.
@@ -28,7 +29,7 @@ func (a *averages) of(src *Source) (throughput, objective float64) {
 		return 0, 0
 	}
 	throughput, objective = a.work/a.residence, a.value/a.residence
-	if src.Options.Objective == lra.ObjectiveVacant {
+	if src.Options.Objective == planner.ObjectiveVacant {
 		objective += src.Options.Beta
 	}
 	return throughput, objective

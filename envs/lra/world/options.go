@@ -9,6 +9,8 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 )
 
 // Values of the options.
@@ -66,7 +68,7 @@ type Goal struct {
 func DefaultOptions() Options {
 	return Options{
 		Instances: Instances{Batch: -1, Split: SplitTrain}, Nodes: 81, Containers: 200, Order: OrderApps, Arrivals: ArrivalsBatch, Load: 0.85,
-		Goal: Goal{Objective: lra.ObjectiveThroughput, SLOThreshold: 0.9, Beta: 1}, Reward: RewardDense,
+		Goal: Goal{Objective: planner.ObjectiveThroughput, SLOThreshold: 0.9, Beta: 1}, Reward: RewardDense,
 	}
 }
 
@@ -86,7 +88,7 @@ func (o *Options) check() error {
 		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
 		envs.OneOf("order", o.Order, OrderApps, OrderShuffled),
 		envs.OneOf("arrivals", o.Arrivals, ArrivalsBatch, ArrivalsOnline),
-		envs.OneOf("objective", o.Objective, lra.ObjectiveThroughput, lra.ObjectiveSLO, lra.ObjectiveVacant),
+		envs.OneOf("objective", o.Objective, planner.ObjectiveThroughput, planner.ObjectiveSLO, planner.ObjectiveVacant),
 		envs.OneOf("reward", o.Reward, RewardDense, RewardTerminal, RewardGap),
 	); err != nil {
 		return err
@@ -111,7 +113,7 @@ func (o *Options) check() error {
 		return invalid("batches and batch are of batch arrivals only")
 	case !online && o.Reward == RewardGap:
 		return invalid("reward gap is of online arrivals only")
-	case o.MinContainers > o.Containers || o.MinContainers > 0 && (online || o.Batches != "" || o.Objective == lra.ObjectiveVacant):
+	case o.MinContainers > o.Containers || o.MinContainers > 0 && (online || o.Batches != "" || o.Objective == planner.ObjectiveVacant):
 		return invalid("min_containers is %d, want at most containers, %d, of drawn batches, whose objective is not vacant", o.MinContainers, o.Containers)
 	case o.Batches == "" && o.Batch >= 0:
 		return invalid("batch %d needs batches, the file whose row it is", o.Batch)
@@ -122,11 +124,11 @@ func (o *Options) check() error {
 }
 
 // classes returns the kinds of nodes and the kind of each node, in blocks.
-func (o *Options) classes() (kinds []lra.Class, of []int, err error) {
-	standard := lra.StandardClass
+func (o *Options) classes() (kinds []planner.Class, of []int, err error) {
+	standard := planner.StandardClass
 	standard.Spread = o.Spread
 	if len(o.Classes) == 0 {
-		return []lra.Class{standard}, make([]int, o.Nodes), nil
+		return []planner.Class{standard}, make([]int, o.Nodes), nil
 	}
 	if len(o.Classes) > 8 {
 		return nil, nil, invalid("%d classes, want at most 8", len(o.Classes))
@@ -143,7 +145,7 @@ func (o *Options) classes() (kinds []lra.Class, of []int, err error) {
 		if err1 != nil || err2 != nil || err3 != nil || !(share > 0 && share <= 1) || slots < 1 || slots > lra.MaxSlots || !(speed >= 0.01 && speed <= 100) {
 			return nil, nil, invalid("class %q, want a share above 0 and up to 1, 1 to %d slots and a speed from 0.01 to 100", text, lra.MaxSlots)
 		}
-		kinds = append(kinds, lra.Class{Slots: slots, Speed: speed, Spread: o.Spread})
+		kinds = append(kinds, planner.Class{Slots: slots, Speed: speed, Spread: o.Spread})
 		sum += share
 		end = int(math.Round(sum * float64(o.Nodes)))
 		for len(of) < min(end, o.Nodes) {
@@ -190,7 +192,7 @@ func (o *Options) restrictions() ([]restricted, error) {
 func TreeLevels(n int) (int, error) {
 	levels, m := 0, 1
 	for m < n {
-		m *= lra.FanOut
+		m *= subcluster.FanOut
 		levels++
 	}
 	if m != n || levels == 0 {

@@ -2,12 +2,16 @@ package world
 
 import (
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/interference"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
 // Source holds what all tasks of one Open share. It is read-only.
 type Source struct {
 	Options     Options
-	Constraints []lra.Constraint // derived from the table that planners know
+	Constraints []interference.Constraint // derived from the table that planners know
 	Kinds       []*Kind
 	Class       []int // kind of each node
 	Slots       int
@@ -31,7 +35,7 @@ func NewSource(opts Options) (*Source, error) {
 	if s.limits, err = opts.restrictions(); err != nil {
 		return nil, err
 	}
-	var kinds []lra.Class
+	var kinds []planner.Class
 	if kinds, s.Class, err = opts.classes(); err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func NewSource(opts Options) (*Source, error) {
 	if s.table, score, err = opts.tables(); err != nil {
 		return nil, err
 	}
-	s.Constraints = s.table.Constraints()
+	s.Constraints = interference.OfTable(s.table)
 	s.Scale = float64(s.Options.Containers)
 	if opts.Arrivals == ArrivalsOnline {
 		s.Scale = opts.Load * float64(s.Slots)
@@ -73,7 +77,7 @@ func NewSource(opts Options) (*Source, error) {
 // the containers that run on average, with the share of the node. No state is worth more than
 // its dues.
 func (s *Source) setDues() error {
-	p := &lra.Problem{Class: s.Class}
+	p := &planner.Problem{Class: s.Class}
 	for a := range p.Batch {
 		p.Batch[a] = max(1, int(s.Scale/lra.NumApps))
 	}
@@ -98,13 +102,13 @@ func (s *Source) setDues() error {
 // tables returns the tables that planners know and that rewards are by.
 func (o *Options) tables() (plan, score *lra.Table, err error) {
 	if o.Table == "" {
-		plan = lra.GenerateTable(uint64(o.TableSeed))
-	} else if plan, err = lra.ReadTableFile(o.Table); err != nil {
+		plan = throughput.GenerateTable(uint64(o.TableSeed))
+	} else if plan, err = files.ReadTableFile(o.Table); err != nil {
 		return nil, nil, err
 	}
 	if o.ScoreTable == "" {
 		return plan, plan, nil
 	}
-	score, err = lra.ReadTableFile(o.ScoreTable)
+	score, err = files.ReadTableFile(o.ScoreTable)
 	return plan, score, err
 }

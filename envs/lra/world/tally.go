@@ -3,6 +3,7 @@ package world
 import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // InfoColumns are the diagnostics of every environment of this family.
@@ -59,7 +60,7 @@ func (t *Tally) Move(k *Kind, from, to lra.State) {
 func (t *Tally) Info(src *Source, dst []float64) {
 	n := float64(max(1, t.Placed+t.Rejected))
 	dst[0], dst[1] = t.Throughput/n, t.Value/n
-	if src.Options.Objective == lra.ObjectiveVacant {
+	if src.Options.Objective == planner.ObjectiveVacant {
 		dst[1] += src.Options.Beta
 	}
 	dst[2] = float64(t.Satisfied) / float64(max(1, t.Used))

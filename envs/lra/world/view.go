@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // View shows a placement.
 type View struct {
 	Title      string
-	Nodes      lra.Placement
+	Nodes      planner.Placement
 	Throughput func(node int, s lra.State) float64 // of a node
 }
 

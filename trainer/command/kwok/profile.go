@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 	"github.com/kubernasium/kubernasium/kwok/profile"
 	"github.com/kubernasium/kubernasium/models"
@@ -135,7 +137,7 @@ func (o *profileFlags) run(ctx context.Context, progress io.Writer) (*profile.Re
 	var err error
 	if o.combinations == "" {
 		o.Combinations, err = profile.Combinations(o.most, o.coverage, o.seed)
-	} else if o.Combinations, err = lra.ReadBatchesFile(o.combinations); err == nil {
+	} else if o.Combinations, err = files.ReadBatchesFile(o.combinations); err == nil {
 		o.Combinations, err = profile.WithAlone(o.Combinations)
 	}
 	if err != nil {
@@ -158,7 +160,7 @@ func (o *profileFlags) run(ctx context.Context, progress io.Writer) (*profile.Re
 	if err != nil {
 		return nil, err
 	}
-	return r, models.WriteFileAtomic(o.out, func(w io.Writer) error { return lra.WriteProfile(w, r.Profile) })
+	return r, models.WriteFileAtomic(o.out, func(w io.Writer) error { return files.WriteProfile(w, r.Profile) })
 }
 
 // load makes the load and the pods that the flags say.
@@ -179,10 +181,10 @@ func (o *profileFlags) load() error {
 	}
 	law := &profile.Law{Noise: o.noise, Seed: o.seed}
 	if o.nodeTable == "" {
-		law.Table, law.Name = lra.GenerateTable(o.tableSeed), fmt.Sprintf("table seed %d", o.tableSeed)
+		law.Table, law.Name = throughput.GenerateTable(o.tableSeed), fmt.Sprintf("table seed %d", o.tableSeed)
 	} else {
 		var err error
-		if law.Table, err = lra.ReadTableFile(o.nodeTable); err != nil {
+		if law.Table, err = files.ReadTableFile(o.nodeTable); err != nil {
 			return err
 		}
 		law.Name = o.nodeTable

@@ -18,6 +18,8 @@ import (
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -154,11 +156,11 @@ func (o *lraLearnedFlags) batch(ctx context.Context) ([]lraScores, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := lra.ReadTableFile(path)
+	table, err := files.ReadTableFile(path)
 	if err != nil {
 		return nil, err
 	}
-	batches := lra.DrawBatches(o.containers, o.rows, o.seed)
+	batches := planner.DrawBatches(o.containers, o.rows, o.seed)
 	fixed, err := o.solve(ctx, table, nodes, batches)
 	if err != nil {
 		return nil, err
@@ -207,12 +209,18 @@ func (o *lraLearnedFlags) batch(ctx context.Context) ([]lraScores, error) {
 func (o *lraLearnedFlags) solve(ctx context.Context, table *lra.Table, nodes int, batches []lra.Counts) ([]lraScores, error) {
 	methods := []struct {
 		name  string
-		place func(p *lra.Problem) (lra.Placement, error)
+		place func(p *planner.Problem) (planner.Placement, error)
 	}{
-		{"greedy, best of 21", func(p *lra.Problem) (lra.Placement, error) { return p.BestGreedy(ctx, 20, rand.New(pcg.New(o.seed))) }},
-		{"greedy", func(p *lra.Problem) (lra.Placement, error) { return p.Place(lra.AppOrder(p.Batch), p.Greedy) }},
-		{"local-search", func(p *lra.Problem) (lra.Placement, error) { return localSearch(ctx, p) }},
-		{fmt.Sprintf("milp, %d nodes", o.milp), func(p *lra.Problem) (lra.Placement, error) { return solve(ctx, p, lra.SolveOptions{Nodes: o.milp}) }},
+		{"greedy, best of 21", func(p *planner.Problem) (planner.Placement, error) {
+			return p.BestGreedy(ctx, 20, rand.New(pcg.New(o.seed)))
+		}},
+		{"greedy", func(p *planner.Problem) (planner.Placement, error) {
+			return p.Place(planner.AppOrder(p.Batch), p.Greedy)
+		}},
+		{"local-search", func(p *planner.Problem) (planner.Placement, error) { return localSearch(ctx, p) }},
+		{fmt.Sprintf("milp, %d nodes", o.milp), func(p *planner.Problem) (planner.Placement, error) {
+			return solve(ctx, p, planner.SolveOptions{Nodes: o.milp})
+		}},
 	}
 	if o.milp == 0 {
 		methods = methods[:3]
@@ -222,7 +230,7 @@ func (o *lraLearnedFlags) solve(ctx context.Context, table *lra.Table, nodes int
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p, err := lra.NewProblem(table, nodes, b)
+		p, err := planner.NewProblem(table, nodes, b)
 		if err != nil {
 			return nil, err
 		}
@@ -326,11 +334,11 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
 	for k, s := range scores {
 		policies = append(policies, lraScores{Method: o.policies[k], Each: s, DecisionMicros: micros[k] / decisions})
 	}
-	table, err := lra.ReadTableFile(path)
+	table, err := files.ReadTableFile(path)
 	if err != nil {
 		return nil, err
 	}
-	bound, err := lra.MeanMixBound(table, nodes, o.load)
+	bound, err := planner.MeanMixBound(table, nodes, o.load)
 	if err != nil {
 		return nil, err
 	}

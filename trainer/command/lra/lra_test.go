@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
@@ -115,7 +116,7 @@ func TestLRATrainHigh(t *testing.T) {
 func generatedTable(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := lra.WriteTable(&b, lra.GenerateTable(0)); err != nil {
+	if err := files.WriteTable(&b, throughput.GenerateTable(0)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "table.csv")

@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/interference"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
@@ -41,20 +44,20 @@ func New() *cobra.Command {
 // lraMethod is a planner of whole batches as a command.
 type lraMethod struct {
 	name, doc string
-	solve     func(ctx context.Context, p *lra.Problem, constraints []lra.Constraint, rng *rand.Rand) (lra.Placement, error)
+	solve     func(ctx context.Context, p *planner.Problem, constraints []interference.Constraint, rng *rand.Rand) (planner.Placement, error)
 	ruled     bool // by constraints
 }
 
 // place is a method that takes one container after the other.
-func place(choose func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser) func(context.Context, *lra.Problem, []lra.Constraint, *rand.Rand) (lra.Placement, error) {
-	return func(_ context.Context, p *lra.Problem, c []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
-		return p.Place(lra.AppOrder(p.Batch), choose(p, c, rng))
+func place(choose func(p *planner.Problem, c []interference.Constraint, rng *rand.Rand) planner.Chooser) func(context.Context, *planner.Problem, []interference.Constraint, *rand.Rand) (planner.Placement, error) {
+	return func(_ context.Context, p *planner.Problem, c []interference.Constraint, rng *rand.Rand) (planner.Placement, error) {
+		return p.Place(planner.AppOrder(p.Batch), choose(p, c, rng))
 	}
 }
 
 // localSearch improves the greedy placement by the best moves and swaps.
-func localSearch(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
-	x, err := p.Place(lra.AppOrder(p.Batch), p.Greedy)
+func localSearch(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
+	x, err := p.Place(planner.AppOrder(p.Batch), p.Greedy)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +66,7 @@ func localSearch(ctx context.Context, p *lra.Problem) (lra.Placement, error) {
 }
 
 // solve returns the best placement that the integer program finds.
-func solve(ctx context.Context, p *lra.Problem, o lra.SolveOptions) (lra.Placement, error) {
+func solve(ctx context.Context, p *planner.Problem, o planner.SolveOptions) (planner.Placement, error) {
 	s, err := p.Solve(ctx, o)
 	if err != nil {
 		return nil, err
@@ -72,30 +75,40 @@ func solve(ctx context.Context, p *lra.Problem, o lra.SolveOptions) (lra.Placeme
 }
 
 var lraMethods = []lraMethod{
-	{"random", "Draw among the nodes with room", place(func(p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) lra.Chooser { return p.Random(rng) }), false},
-	{"round-robin", "Take the nodes in turn", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.RoundRobin() }), false},
-	{"least-loaded", "Take the node with the fewest containers, then the fewest of the application", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.LeastLoaded }), false},
-	{"greedy", "Take the node whose throughput grows most, in the order of applications", place(func(p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) lra.Chooser { return p.Greedy }), false},
-	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(_ context.Context, p *lra.Problem, _ []lra.Constraint, rng *rand.Rand) (lra.Placement, error) {
-		order := lra.AppOrder(p.Batch)
+	{"random", "Draw among the nodes with room", place(func(p *planner.Problem, _ []interference.Constraint, rng *rand.Rand) planner.Chooser {
+		return p.Random(rng)
+	}), false},
+	{"round-robin", "Take the nodes in turn", place(func(p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) planner.Chooser {
+		return p.RoundRobin()
+	}), false},
+	{"least-loaded", "Take the node with the fewest containers, then the fewest of the application", place(func(p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) planner.Chooser {
+		return p.LeastLoaded
+	}), false},
+	{"greedy", "Take the node whose throughput grows most, in the order of applications", place(func(p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) planner.Chooser { return p.Greedy }), false},
+	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(_ context.Context, p *planner.Problem, _ []interference.Constraint, rng *rand.Rand) (planner.Placement, error) {
+		order := planner.AppOrder(p.Batch)
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		return p.Place(order, p.Greedy)
 	}, false},
-	{"local-search", "Greedy, improved by the best moves and swaps", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+	{"local-search", "Greedy, improved by the best moves and swaps", func(ctx context.Context, p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) (planner.Placement, error) {
 		return localSearch(ctx, p)
 	}, false},
-	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *lra.Problem, _ []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
-		return solve(ctx, p, lra.SolveOptions{})
+	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) (planner.Placement, error) {
+		return solve(ctx, p, planner.SolveOptions{})
 	}, false},
-	{"medea", "Medea: the fewest weighted violations of constraints", func(ctx context.Context, p *lra.Problem, c []lra.Constraint, _ *rand.Rand) (lra.Placement, error) {
+	{"medea", "Medea: the fewest weighted violations of constraints", func(ctx context.Context, p *planner.Problem, c []interference.Constraint, _ *rand.Rand) (planner.Placement, error) {
 		s, err := p.Medea(ctx, c, 0)
 		if err != nil {
 			return nil, err
 		}
 		return s.Placement, nil
 	}, true},
-	{"paragon", "Paragon as published: what containers cause and tolerate is kept apart", place(func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser { return p.Paragon(c, rng) }), true},
-	{"paragon-as-coded", "Paragon as the Metis artefact codes it", place(func(p *lra.Problem, c []lra.Constraint, rng *rand.Rand) lra.Chooser { return p.ParagonAsCoded(c, rng) }), true},
+	{"paragon", "Paragon as published: what containers cause and tolerate is kept apart", place(func(p *planner.Problem, c []interference.Constraint, rng *rand.Rand) planner.Chooser {
+		return p.Paragon(c, rng)
+	}), true},
+	{"paragon-as-coded", "Paragon as the Metis artefact codes it", place(func(p *planner.Problem, c []interference.Constraint, rng *rand.Rand) planner.Chooser {
+		return p.ParagonAsCoded(c, rng)
+	}), true},
 }
 
 // lraFlags select a batch, nodes and tables.
@@ -140,24 +153,24 @@ func (o *lraFlags) file(given, name string) (string, error) {
 func (o *lraFlags) nodeTable() (string, error) { return o.file(o.table, "node_table_rf_p20.csv") }
 
 // tables reads the tables to plan and to score by, and the constraints.
-func (o *lraFlags) tables() (plan, score *lra.Table, constraints []lra.Constraint, err error) {
+func (o *lraFlags) tables() (plan, score *lra.Table, constraints []interference.Constraint, err error) {
 	path, err := o.nodeTable()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if plan, err = lra.ReadTableFile(path); err != nil {
+	if plan, err = files.ReadTableFile(path); err != nil {
 		return nil, nil, nil, err
 	}
 	score = plan
 	if o.score != "" {
-		if score, err = lra.ReadTableFile(o.score); err != nil {
+		if score, err = files.ReadTableFile(o.score); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	if o.constraints == "" {
-		return plan, score, plan.Constraints(), nil
+		return plan, score, interference.OfTable(plan), nil
 	}
-	constraints, err = lra.ReadConstraintsFile(o.constraints)
+	constraints, err = files.ReadConstraintsFile(o.constraints)
 	return plan, score, constraints, err
 }
 
@@ -171,7 +184,7 @@ func (o *lraFlags) batchSet() ([]lra.Counts, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	all, err := lra.ReadBatchesFile(path)
+	all, err := files.ReadBatchesFile(path)
 	return all, path, err
 }
 
@@ -185,7 +198,7 @@ func (o *lraFlags) nodes() (int, error) {
 }
 
 // load reads the batch that the flags select, as a problem by each table.
-func (o *lraFlags) load() (plan, score *lra.Problem, constraints []lra.Constraint, err error) {
+func (o *lraFlags) load() (plan, score *planner.Problem, constraints []interference.Constraint, err error) {
 	nodes, err := o.nodes()
 	if err != nil {
 		return nil, nil, nil, err
@@ -201,10 +214,10 @@ func (o *lraFlags) load() (plan, score *lra.Problem, constraints []lra.Constrain
 	if o.choice < 0 || o.choice >= len(all) {
 		return nil, nil, nil, fmt.Errorf("--batch-choice %d, want 0 to %d, the rows of %s", o.choice, len(all)-1, path)
 	}
-	if plan, err = lra.NewProblem(t, nodes, all[o.choice]); err != nil {
+	if plan, err = planner.NewProblem(t, nodes, all[o.choice]); err != nil {
 		return nil, nil, nil, err
 	}
-	score, err = lra.NewProblem(truth, nodes, all[o.choice])
+	score, err = planner.NewProblem(truth, nodes, all[o.choice])
 	return plan, score, constraints, err
 }
 
@@ -250,10 +263,10 @@ from a node table instead.`,
 				return err
 			}
 			var list, curves strings.Builder
-			if err := lra.WriteConstraints(&list, constraints); err != nil {
+			if err := files.WriteConstraints(&list, constraints); err != nil {
 				return err
 			}
-			if err := lra.WriteCurves(&curves, constraints); err != nil {
+			if err := files.WriteCurves(&curves, constraints); err != nil {
 				return err
 			}
 			if o.out == "" {
@@ -279,13 +292,13 @@ from a node table instead.`,
 }
 
 // derive derives constraints from the table or the pairwise profile that the flags name.
-func (o *lraFlags) derive(counts, perApp string) ([]lra.Constraint, error) {
+func (o *lraFlags) derive(counts, perApp string) ([]interference.Constraint, error) {
 	if o.table != "" {
-		t, err := lra.ReadTableFile(o.table)
+		t, err := files.ReadTableFile(o.table)
 		if err != nil {
 			return nil, err
 		}
-		return t.Constraints(), nil
+		return interference.OfTable(t), nil
 	}
 	counts, err := o.file(counts, "0905-7app-2008-pairwise-normed.csv")
 	if err != nil {
@@ -294,7 +307,7 @@ func (o *lraFlags) derive(counts, perApp string) ([]lra.Constraint, error) {
 	if perApp, err = o.file(perApp, "0905-7app-2008-pairwise-normed-per-app.csv"); err != nil {
 		return nil, err
 	}
-	pairs, err := lra.ReadPairsFiles(counts, perApp)
+	pairs, err := files.ReadPairsFiles(counts, perApp)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
 // smallProfile writes a profile of up to three containers of one application.
@@ -53,7 +54,7 @@ func TestPredictWarns(t *testing.T) {
 		}
 	}
 	var result lraPrediction
-	if err := json.Unmarshal([]byte(doc), &result); err != nil || len(result.Clipped) != lra.NumApps || len(result.Extrapolated) != lra.NumApps*lra.NumFeatures {
+	if err := json.Unmarshal([]byte(doc), &result); err != nil || len(result.Clipped) != lra.NumApps || len(result.Extrapolated) != lra.NumApps*throughput.NumFeatures {
 		t.Errorf("%d clipped, %d extrapolated, %v; want all 7 applications and their 8 features", len(result.Clipped), len(result.Extrapolated), err)
 	}
 	f, err := os.Open(out)

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/interference"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -31,14 +33,14 @@ type lraResult struct {
 	Episodes       int          `json:"episodes,omitempty"` // of a training
 	Curve          []lraPoint   `json:"curve,omitempty"`    // of its updates
 
-	problem     *lra.Problem
-	states      lra.Placement
-	constraints []lra.Constraint
+	problem     *planner.Problem
+	states      planner.Placement
+	constraints []interference.Constraint
 	model       func(w io.Writer) error // writes what was trained; nil if nothing was
 }
 
 // newLRAResult describes the placement x that took so long.
-func newLRAResult(method string, plan, score *lra.Problem, constraints []lra.Constraint, x lra.Placement, took time.Duration) (*lraResult, error) {
+func newLRAResult(method string, plan, score *planner.Problem, constraints []interference.Constraint, x planner.Placement, took time.Duration) (*lraResult, error) {
 	containers := float64(plan.Batch.Total())
 	r := &lraResult{
 		Method: method, Nodes: len(x), Batch: plan.Batch, Seconds: took.Seconds(), DecisionMicros: took.Seconds() / containers * 1e6,
@@ -50,7 +52,7 @@ func newLRAResult(method string, plan, score *lra.Problem, constraints []lra.Con
 	}
 	r.Bound = bound.Value / containers
 	for _, s := range x {
-		r.Violations += lra.Violations(constraints, s)
+		r.Violations += interference.Violations(constraints, s)
 		r.Placement = append(r.Placement, s.Counts())
 	}
 	return r, nil
@@ -105,8 +107,8 @@ func (r *lraResult) nodeRows() [][]string {
 		for _, k := range s.Counts() {
 			row = append(row, strconv.Itoa(k))
 		}
-		v := r.problem.Value(lra.Placement{s})
-		all = append(all, append(row, fmt.Sprintf("%.6f", v), fmt.Sprintf("%.6f", v/float64(max(1, s.Total()))), fmt.Sprint(lra.Violations(r.constraints, s))))
+		v := r.problem.Value(planner.Placement{s})
+		all = append(all, append(row, fmt.Sprintf("%.6f", v), fmt.Sprintf("%.6f", v/float64(max(1, s.Total()))), fmt.Sprint(interference.Violations(r.constraints, s))))
 	}
 	return all
 }

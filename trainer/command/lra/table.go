@@ -12,6 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/interference"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -49,7 +53,7 @@ func newLRATable() *cobra.Command {
 			}
 			var batches []lra.Counts
 			if containers > 0 {
-				batches = lra.DrawBatches(containers, rows, o.seed)
+				batches = planner.DrawBatches(containers, rows, o.seed)
 			} else if batches, _, err = o.batchSet(); err != nil {
 				return err
 			}
@@ -77,18 +81,18 @@ func newLRATable() *cobra.Command {
 }
 
 // lraMeans plays all methods on all batches; the last row is the bound.
-func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []lra.Constraint, nodes int, batches []lra.Counts, seed uint64) ([]lraMean, error) {
+func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []interference.Constraint, nodes int, batches []lra.Counts, seed uint64) ([]lraMean, error) {
 	means := make([]lraMean, len(lraMethods)+1)
 	n := float64(len(batches))
 	for i, batch := range batches {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p, err := lra.NewProblem(plan, nodes, batch)
+		p, err := planner.NewProblem(plan, nodes, batch)
 		if err != nil {
 			return nil, err
 		}
-		q, err := lra.NewProblem(score, nodes, batch)
+		q, err := planner.NewProblem(score, nodes, batch)
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +107,7 @@ func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []lra.Con
 			means[k].Method = m.name
 			means[k].Throughput += q.Average(x) / n
 			for _, s := range x {
-				means[k].Violations += lra.Violations(constraints, s) / n
+				means[k].Violations += interference.Violations(constraints, s) / n
 			}
 		}
 		start := time.Now()
@@ -124,11 +128,11 @@ func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []lra.Con
 
 // lraPrediction is the error of a predicted table.
 type lraPrediction struct {
-	Measured int             `json:"measured_states"`
-	HeldOut  *lra.TableError `json:"held_out"` // of the states that were not measured; nil without --truth
+	Measured int                    `json:"measured_states"`
+	HeldOut  *throughput.TableError `json:"held_out"` // of the states that were not measured; nil without --truth
 
-	Extrapolated []lra.Extrapolation `json:"extrapolated"` // where the profile tells nothing near
-	Clipped      []lra.Clipping      `json:"clipped"`      // predictions moved to the measured range
+	Extrapolated []throughput.Extrapolation `json:"extrapolated"` // where the profile tells nothing near
+	Clipped      []throughput.Clipping      `json:"clipped"`      // predictions moved to the measured range
 }
 
 // warn says what of a prediction is not to be relied on.
@@ -162,15 +166,15 @@ reach, and one if predictions were clipped; --json has the same as "extrapolated
     --truth ../shared/data/metis/node_table_true_6435.csv --out p20.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			read := lra.ReadProfileFile
+			read := files.ReadProfileFile
 			if filepath.Ext(profile) == ".npz" {
-				read = lra.ReadProfileNPZ
+				read = files.ReadProfileNPZ
 			}
 			measured, err := read(profile)
 			if err != nil {
 				return err
 			}
-			r, err := lra.FitRegressor(measured)
+			r, err := throughput.FitRegressor(measured)
 			if err != nil {
 				return err
 			}
@@ -182,15 +186,15 @@ reach, and one if predictions were clipped; --json has the same as "extrapolated
 				}
 			}
 			if truth != "" {
-				t, err := lra.ReadTableFile(truth)
+				t, err := files.ReadTableFile(truth)
 				if err != nil {
 					return err
 				}
-				e := lra.CompareTables(table, t, func(s lra.State) bool { return !r.Measured[s] })
+				e := throughput.Compare(table, t, func(s lra.State) bool { return !r.Measured[s] })
 				result.HeldOut = &e
 			}
 			if out != "" {
-				if err := cli.WriteTo(out, func(w io.Writer) error { return lra.WriteTable(w, table) }); err != nil {
+				if err := cli.WriteTo(out, func(w io.Writer) error { return files.WriteTable(w, table) }); err != nil {
 					return err
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/metis"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -151,10 +152,10 @@ func (o *lraTrainFlags) train(ctx context.Context, how lraTraining) (*lraResult,
 		return nil, err
 	}
 	defer net.Close()
-	var best lra.Placement
+	var best planner.Placement
 	var curve []lraPoint
 	better := func(env int, _ float64) {
-		best = append(best[:0], v.Env(env).Task().(interface{ Placement() lra.Placement }).Placement()...)
+		best = append(best[:0], v.Env(env).Task().(interface{ Placement() planner.Placement }).Placement()...)
 	}
 	err = l.Run(ctx, v, o.episodes, o.budget, better, func(episodes int, mean, best float64) {
 		curve = append(curve, lraPoint{episodes, mean, best})

@@ -15,6 +15,9 @@ import (
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/subscheduler"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -23,7 +26,7 @@ import (
 )
 
 // maxSubcluster is the number of containers that a sub-cluster has room for.
-const maxSubcluster = lra.SubclusterNodes * lra.MaxSlots
+const maxSubcluster = subcluster.Nodes * lra.MaxSlots
 
 // lraSubResult is what a sub-scheduler reaches by the number of containers.
 type lraSubResult struct {
@@ -139,7 +142,7 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 	if rows < 1 {
 		return fmt.Errorf("--rows %d, want at least 1", rows)
 	}
-	table, err := lra.ReadTableFile(path)
+	table, err := files.ReadTableFile(path)
 	if err != nil {
 		return err
 	}
@@ -148,18 +151,18 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 		return err
 	}
 	rng := rand.New(pcg.New(seed))
-	p, err := lra.NewProblem(table, lra.SubclusterNodes, lra.Counts{1})
+	p, err := planner.NewProblem(table, subcluster.Nodes, lra.Counts{1})
 	if err != nil {
 		return err
 	}
-	x := make(lra.Placement, lra.SubclusterNodes)
+	x := make(planner.Placement, subcluster.Nodes)
 	for n := 1; n <= maxSubcluster; n++ {
 		c := lraSubCount{Containers: n}
 		for range rows {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			p.Batch = lra.DrawBatch(rng, n)
+			p.Batch = planner.DrawBatch(rng, n)
 			if err := sub.Fill(p, x); err != nil {
 				return err
 			}
@@ -182,13 +185,13 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 }
 
 // add plays the baselines, each with the weight of a batch.
-func (c *lraSubCount) add(p *lra.Problem, weight float64) error {
+func (c *lraSubCount) add(p *planner.Problem, weight float64) error {
 	var average [3]float64
 	for i, m := range []struct {
 		order  []int
-		choose lra.Chooser
+		choose planner.Chooser
 	}{
-		{lra.AppOrder(p.Batch), p.RoundRobin()}, {lra.AppOrder(p.Batch), p.Greedy}, {lra.RoundsOrder(p.Batch), p.Greedy},
+		{planner.AppOrder(p.Batch), p.RoundRobin()}, {planner.AppOrder(p.Batch), p.Greedy}, {planner.RoundsOrder(p.Batch), p.Greedy},
 	} {
 		x, err := p.Place(m.order, m.choose)
 		if err != nil {

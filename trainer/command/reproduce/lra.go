@@ -5,7 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/published"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -26,24 +28,24 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
     --subscheduler ../shared/data/metis/metis_subscheduler_weights.npz --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t, err := lra.ReadTableFile(table)
+			t, err := files.ReadTableFile(table)
 			if err != nil {
 				return err
 			}
-			all, err := lra.ReadBatchesFile(batches)
+			all, err := files.ReadBatchesFile(batches)
 			if err != nil {
 				return err
 			}
 			if row < 0 || row >= len(all) {
 				return fmt.Errorf("--row %d, want 0 to %d, the rows of %s", row, len(all)-1, batches)
 			}
-			var s lra.SubScheduler
+			var s subcluster.Scheduler
 			if sub != "" {
-				if s, err = lra.ReadSubSchedulerFile(sub); err != nil {
+				if s, err = subcluster.ReadNetworks(sub); err != nil {
 					return err
 				}
 			}
-			r, err := lra.Reproduce(cmd.Context(), t, nodes, all[row], s)
+			r, err := published.Reproduce(cmd.Context(), t, nodes, all[row], s)
 			if err != nil {
 				return err
 			}

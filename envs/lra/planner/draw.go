@@ -1,24 +1,25 @@
-package lra
+package planner
 
 import (
 	"cmp"
 	"math/rand/v2"
 
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
 // DrawBatch draws a batch of equally likely applications.
-func DrawBatch(rng *rand.Rand, containers int) (b Counts) {
+func DrawBatch(rng *rand.Rand, containers int) (b lra.Counts) {
 	for range containers {
-		b[rng.IntN(NumApps)]++
+		b[rng.IntN(lra.NumApps)]++
 	}
 	return b
 }
 
 // DrawBatches draws n batches of equally likely applications.
-func DrawBatches(containers, n int, seed uint64) []Counts {
+func DrawBatches(containers, n int, seed uint64) []lra.Counts {
 	rng := rand.New(pcg.New(seed))
-	all := make([]Counts, n)
+	all := make([]lra.Counts, n)
 	for i := range all {
 		all[i] = DrawBatch(rng, containers)
 	}
@@ -29,9 +30,9 @@ func DrawBatches(containers, n int, seed uint64) []Counts {
 // a load, the share of the slots in use, with equally likely applications. The bound is concave in the
 // numbers of containers, so that no policy's average over time exceeds it but by the chance of the
 // arrivals.
-func MeanMixBound(table *Table, nodes int, load float64) (float64, error) {
-	each := cmp.Or(int(load*float64(nodes*MaxSlots)/NumApps), 1)
-	var mix Counts
+func MeanMixBound(table *lra.Table, nodes int, load float64) (float64, error) {
+	each := cmp.Or(int(load*float64(nodes*lra.MaxSlots)/lra.NumApps), 1)
+	var mix lra.Counts
 	for a := range mix {
 		mix[a] = each
 	}

@@ -1,6 +1,10 @@
-package lra
+package planner
 
-import "context"
+import (
+	"context"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
 
 // LocalSearch improves x until neither moving one container to another node nor swapping two
 // containers of different nodes raises the value, taking the best such step each time. Nodes
@@ -43,7 +47,7 @@ func (k kind) at(second bool) int {
 func (p *Problem) kinds(x Placement) []kind {
 	type key struct {
 		class int
-		state State
+		state lra.State
 	}
 	index := make(map[key]int, len(x))
 	var all []kind
@@ -62,7 +66,7 @@ func (p *Problem) kinds(x Placement) []kind {
 type exchange struct {
 	gain               float64
 	from, to           int
-	fromState, toState State
+	fromState, toState lra.State
 }
 
 // bestExchange replaces best if moving a container from one node to the other, or swapping two
@@ -70,29 +74,29 @@ type exchange struct {
 func (p *Problem) bestExchange(x Placement, from, to int, best *exchange) {
 	mf, mt, sf, st := p.Model(from), p.Model(to), x[from], x[to]
 	base := mf.Value[sf] + mt.Value[st]
-	consider := func(f, t State) {
+	consider := func(f, t lra.State) {
 		if gain := mf.Value[f] + mt.Value[t] - base; gain > best.gain {
 			*best = exchange{gain, from, to, f, t}
 		}
 	}
-	for a := range NumApps {
+	for a := range lra.NumApps {
 		less := sf.Remove(a)
-		if less == NoState {
+		if less == lra.NoState {
 			continue
 		}
-		if t := mt.Next[st][a]; t != NoState {
+		if t := mt.Next[st][a]; t != lra.NoState {
 			consider(less, t)
 		}
-		for b := range NumApps {
+		for b := range lra.NumApps {
 			if a == b {
 				continue
 			}
 			room := st.Remove(b)
-			if room == NoState {
+			if room == lra.NoState {
 				continue
 			}
 			f, t := mf.Next[less][b], mt.Next[room][a]
-			if f != NoState && t != NoState {
+			if f != lra.NoState && t != lra.NoState {
 				consider(f, t)
 			}
 		}

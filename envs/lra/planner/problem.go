@@ -1,20 +1,24 @@
-package lra
+// Package planner places batches of containers on nodes: by round-robin, greedily, by local search,
+// as Medea and Paragon do, and by the integer program, whose linear relaxation bounds them all.
+package planner
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // Class is a kind of node.
 type Class struct {
-	Slots     int           // containers that it has room for, 1 to MaxSlots
-	Speed     float64       // factor on the throughput of every container; 1 is the profiled node
-	Spread    int           // most containers of one application; 0 is no limit
-	Forbidden [NumApps]bool // applications that may not be placed on it
+	Slots     int               // containers that it has room for, 1 to MaxSlots
+	Speed     float64           // factor on the throughput of every container; 1 is the profiled node
+	Spread    int               // most containers of one application; 0 is no limit
+	Forbidden [lra.NumApps]bool // applications that may not be placed on it
 }
 
 // StandardClass is the node that was profiled.
-var StandardClass = Class{Slots: MaxSlots, Speed: 1}
+var StandardClass = Class{Slots: lra.MaxSlots, Speed: 1}
 
 // Values of [Objective.Kind].
 const (
@@ -33,20 +37,20 @@ type Objective struct {
 // A Model gives the value of a node of some class in each state.
 type Model struct {
 	Class Class
-	Value [NumStates]float64
-	Next  [NumStates][NumApps]State // as State.Add; NoState also where the class does not permit the addition
+	Value [lra.NumStates]float64
+	Next  [lra.NumStates][lra.NumApps]lra.State // as State.Add; NoState also where the class does not permit the addition
 }
 
 // NewModel returns the model of nodes of class c by table t.
-func NewModel(t *Table, c Class, o Objective) (*Model, error) {
-	if c.Slots < 1 || c.Slots > MaxSlots {
-		return nil, fmt.Errorf("lra: a node with %d slots, want 1 to %d", c.Slots, MaxSlots)
+func NewModel(t *lra.Table, c Class, o Objective) (*Model, error) {
+	if c.Slots < 1 || c.Slots > lra.MaxSlots {
+		return nil, fmt.Errorf("lra: a node with %d slots, want 1 to %d", c.Slots, lra.MaxSlots)
 	}
 	if !(c.Speed > 0) || math.IsInf(c.Speed, 0) {
 		return nil, fmt.Errorf("lra: a node with speed %v, want a positive number", c.Speed)
 	}
 	m := &Model{Class: c}
-	for s := range State(NumStates) {
+	for s := range lra.State(lra.NumStates) {
 		switch o.Kind {
 		case "", ObjectiveThroughput:
 			m.Value[s] = c.Speed * t.Total[s]
@@ -60,9 +64,9 @@ func NewModel(t *Table, c Class, o Objective) (*Model, error) {
 		default:
 			return nil, fmt.Errorf("lra: objective %q, want %s, %s or %s", o.Kind, ObjectiveThroughput, ObjectiveSLO, ObjectiveVacant)
 		}
-		for a := range NumApps {
-			m.Next[s][a] = NoState
-			if next := s.Add(a); next != NoState && m.Permits(next) {
+		for a := range lra.NumApps {
+			m.Next[s][a] = lra.NoState
+			if next := s.Add(a); next != lra.NoState && m.Permits(next) {
 				m.Next[s][a] = next
 			}
 		}
@@ -72,7 +76,7 @@ func NewModel(t *Table, c Class, o Objective) (*Model, error) {
 
 // Permits reports whether a node of the class may be in state s. It may then be in each state
 // that has less.
-func (m *Model) Permits(s State) bool {
+func (m *Model) Permits(s lra.State) bool {
 	if s.Total() > m.Class.Slots {
 		return false
 	}
@@ -88,11 +92,11 @@ func (m *Model) Permits(s State) bool {
 type Problem struct {
 	Models []*Model // of each class
 	Class  []int    // of each node
-	Batch  Counts
+	Batch  lra.Counts
 }
 
 // NewProblem returns the problem of placing batch on equal nodes by table t.
-func NewProblem(t *Table, nodes int, batch Counts) (*Problem, error) {
+func NewProblem(t *lra.Table, nodes int, batch lra.Counts) (*Problem, error) {
 	if nodes < 1 {
 		return nil, fmt.Errorf("lra: %d nodes, want at least 1", nodes)
 	}
@@ -113,7 +117,7 @@ func (p *Problem) Check() error {
 	}
 	for a, k := range p.Batch {
 		if k < 0 {
-			return fmt.Errorf("lra: %d containers of %s, want at least 0", k, Apps[a])
+			return fmt.Errorf("lra: %d containers of %s, want at least 0", k, lra.Apps[a])
 		}
 	}
 	if n := p.Batch.Total(); n < 1 || n > slots {
@@ -129,7 +133,7 @@ func (p *Problem) Model(i int) *Model { return p.Models[p.Class[i]] }
 func (p *Problem) Slots(i int) int { return p.Model(i).Class.Slots }
 
 // A Placement is the state of each node.
-type Placement []State
+type Placement []lra.State
 
 // Value returns the objective of a placement.
 func (p *Problem) Value(x Placement) float64 {
@@ -144,8 +148,8 @@ func (p *Problem) Value(x Placement) float64 {
 func (p *Problem) Average(x Placement) float64 { return p.Value(x) / float64(p.Batch.Total()) }
 
 // Batch returns the containers of a placement.
-func (x Placement) Batch() Counts {
-	var b Counts
+func (x Placement) Batch() lra.Counts {
+	var b lra.Counts
 	for _, s := range x {
 		for a, k := range s.Counts() {
 			b[a] += k
@@ -156,7 +160,7 @@ func (x Placement) Batch() Counts {
 
 // AppOrder returns the applications of the containers of batch one after the other, all of the
 // first before all of the second: the order in which the earlier project places.
-func AppOrder(batch Counts) []int {
+func AppOrder(batch lra.Counts) []int {
 	order := make([]int, 0, batch.Total())
 	for a, k := range batch {
 		for range k {
@@ -169,7 +173,7 @@ func AppOrder(batch Counts) []int {
 // RoundsOrder returns the applications of the containers of batch in rounds: one of each
 // application that is left, again and again. In full clusters greedy does better in it than in
 // [AppOrder], as each node finds partners for what it has.
-func RoundsOrder(batch Counts) []int {
+func RoundsOrder(batch lra.Counts) []int {
 	order := make([]int, 0, batch.Total())
 	for batch.Total() > 0 {
 		for a := range batch {

@@ -1,4 +1,4 @@
-package lra_test
+package files_test
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
 const header = "redis,mms,ckm,ycsba,ycsbb,scd,isr"
@@ -29,7 +32,7 @@ func TestReadErrors(t *testing.T) {
 		{"no batches", header + "\n", ":1: no batches", readBatchesText},
 		{"no rps", header + "\n", "want rps_ and each of", readTableText},
 		{"constraint", "app_s,app_c,less_or_lager,threshold\n8,1,0,2\n", `:2: app_s "8", want a whole number from 1 to 7`, func(text string) error {
-			_, err := lra.ReadConstraints("f", strings.NewReader(text))
+			_, err := files.ReadConstraints("f", strings.NewReader(text))
 			return err
 		}},
 	} {
@@ -40,27 +43,27 @@ func TestReadErrors(t *testing.T) {
 }
 
 func readBatchesText(text string) error {
-	_, err := lra.ReadBatches("f", strings.NewReader(text))
+	_, err := files.ReadBatches("f", strings.NewReader(text))
 	return err
 }
 
 func readTableText(text string) error {
-	_, err := lra.ReadTable("f", strings.NewReader(text))
+	_, err := files.ReadTable("f", strings.NewReader(text))
 	return err
 }
 
 // TestWriteTable reads what was written, to the six digits of the file.
 func TestWriteTable(t *testing.T) {
-	table := lra.GenerateTable(3)
+	table := throughput.GenerateTable(3)
 	var first, second bytes.Buffer
-	if err := lra.WriteTable(&first, table); err != nil {
+	if err := files.WriteTable(&first, table); err != nil {
 		t.Fatal(err)
 	}
-	again, err := lra.ReadTable("f", bytes.NewReader(first.Bytes()))
+	again, err := files.ReadTable("f", bytes.NewReader(first.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lra.WriteTable(&second, again); err != nil {
+	if err := files.WriteTable(&second, again); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
@@ -74,16 +77,16 @@ func TestWriteTable(t *testing.T) {
 
 // TestWriteProfile: what is written is read as it was, to the last bit.
 func TestWriteProfile(t *testing.T) {
-	profile := []lra.Measurement{
+	profile := []throughput.Measurement{
 		{Counts: lra.Counts{1, 2}, RPS: [lra.NumApps]float64{0.30000000000000004, 2.4667}, RT50: [lra.NumApps]float64{5.3, 0}, RT99: [lra.NumApps]float64{5.7, 1e-9}},
 		{Counts: lra.Counts{0, 0, 0, 0, 0, 0, 8}, RPS: [lra.NumApps]float64{6: 1.0 / 3}},
 		{Counts: lra.Counts{0, 0, 0, 0, 0, 0, 8}, RPS: [lra.NumApps]float64{6: 0.3}}, // a second time
 	}
 	var b bytes.Buffer
-	if err := lra.WriteProfile(&b, profile); err != nil {
+	if err := files.WriteProfile(&b, profile); err != nil {
 		t.Fatal(err)
 	}
-	again, err := lra.ReadProfile("f", bytes.NewReader(b.Bytes()))
+	again, err := files.ReadProfile("f", bytes.NewReader(b.Bytes()))
 	if diff := cmp.Diff(profile, again); diff != "" || err != nil {
 		t.Errorf("read again: %v (-written +read):\n%s", err, diff)
 	}
@@ -108,11 +111,11 @@ func TestProfileNPZ(t *testing.T) {
 	alloc := mat.NewDense(2, 9, []float64{1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0})
 	rps := mat.NewDense(2, 9, []float64{.5, 2.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, .9, 0, 0})
 	write(map[string]any{"alloc": alloc, "rps": rps})
-	got, err := lra.ReadProfileNPZ(path)
+	got, err := files.ReadProfileNPZ(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []lra.Measurement{
+	want := []throughput.Measurement{
 		{Counts: lra.Counts{1, 2}, RPS: [lra.NumApps]float64{.5, 2.1}},
 		{Counts: lra.Counts{0, 0, 0, 0, 0, 0, 8}, RPS: [lra.NumApps]float64{0, 0, 0, 0, 0, 0, .9}},
 	}
@@ -121,17 +124,17 @@ func TestProfileNPZ(t *testing.T) {
 	}
 	alloc.Set(0, 0, 7)
 	write(map[string]any{"alloc": alloc, "rps": rps})
-	if _, err := lra.ReadProfileNPZ(path); err == nil || !strings.Contains(err.Error(), "at most 8 in total") {
+	if _, err := files.ReadProfileNPZ(path); err == nil || !strings.Contains(err.Error(), "at most 8 in total") {
 		t.Errorf("nine containers: %v", err)
 	}
 	write(map[string]any{"alloc": alloc})
-	if _, err := lra.ReadProfileNPZ(path); err == nil {
+	if _, err := files.ReadProfileNPZ(path); err == nil {
 		t.Error("no rps: no error")
 	}
 	if err := os.WriteFile(path, []byte("not a zip"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lra.ReadProfileNPZ(path); err == nil || !strings.Contains(err.Error(), "is no NPZ file") {
+	if _, err := files.ReadProfileNPZ(path); err == nil || !strings.Contains(err.Error(), "is no NPZ file") {
 		t.Errorf("not a zip: %v", err)
 	}
 }
@@ -141,9 +144,9 @@ func FuzzReadTable(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		_ = readTableText(text)
 		_ = readBatchesText(text)
-		_, _ = lra.ReadProfile("f", strings.NewReader(text))
-		_, _ = lra.ReadConstraints("f", strings.NewReader(text))
-		_, _ = lra.ReadPairs("f", strings.NewReader(text), "g", strings.NewReader(text))
+		_, _ = files.ReadProfile("f", strings.NewReader(text))
+		_, _ = files.ReadConstraints("f", strings.NewReader(text))
+		_, _ = files.ReadPairs("f", strings.NewReader(text), "g", strings.NewReader(text))
 	})
 }
 
@@ -154,7 +157,7 @@ func FuzzNPZ(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = lra.ReadProfileNPZ(path)
-		_, _ = lra.ReadSubSchedulerFile(path)
+		_, _ = files.ReadProfileNPZ(path)
+		_, _ = subcluster.ReadNetworks(path)
 	})
 }

@@ -1,4 +1,4 @@
-package lra_test
+package throughput_test
 
 import (
 	"testing"
@@ -6,15 +6,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
 // small returns a profile of one to three containers of one application, which lose 0.2 for each
 // other one. Its regression has a square term, and so falls below 0 or grows beyond 1 at eight.
-func small() []lra.Measurement {
-	var all []lra.Measurement
+func small() []throughput.Measurement {
+	var all []throughput.Measurement
 	for a := range lra.NumApps {
 		for k, rps := range []float64{1, 0.8, 0.3} {
-			m := lra.Measurement{}
+			m := throughput.Measurement{}
 			m.Counts[a], m.RPS[a] = k+1, rps
 			all = append(all, m)
 		}
@@ -24,7 +25,7 @@ func small() []lra.Measurement {
 
 // TestPredictionsAreClipped: what was measured of an application bounds what is predicted of it.
 func TestPredictionsAreClipped(t *testing.T) {
-	r, err := lra.FitRegressor(small())
+	r, err := throughput.FitRegressor(small())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +47,11 @@ func TestPredictionsAreClipped(t *testing.T) {
 // TestExtrapolations: ckm was measured alone, with 1 to 3 containers. The states with 4 or more of
 // ckm are the multisets of at most 4 more containers of 7 applications: C(11, 7) = 330.
 func TestExtrapolations(t *testing.T) {
-	r, err := lra.FitRegressor(small())
+	r, err := throughput.FitRegressor(small())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []lra.Extrapolation
+	var got []throughput.Extrapolation
 	for _, e := range r.Extrapolations() {
 		if e.App == "ckm" && (e.Feature == "ckm" || e.Feature == "mms" || e.Feature == "all containers") {
 			if e.Feature != "ckm" {
@@ -59,10 +60,10 @@ func TestExtrapolations(t *testing.T) {
 			got = append(got, e)
 		}
 	}
-	want := []lra.Extrapolation{
-		{App: "ckm", Feature: "mms", Given: lra.Range{Low: 1, High: 7}},
-		{App: "ckm", Feature: "ckm", Given: lra.Range{Low: 4, High: 8}, Measured: lra.Range{Low: 1, High: 3}, States: 330},
-		{App: "ckm", Feature: "all containers", Given: lra.Range{Low: 4, High: 8}, Measured: lra.Range{Low: 1, High: 3}},
+	want := []throughput.Extrapolation{
+		{App: "ckm", Feature: "mms", Given: throughput.Range{Low: 1, High: 7}},
+		{App: "ckm", Feature: "ckm", Given: throughput.Range{Low: 4, High: 8}, Measured: throughput.Range{Low: 1, High: 3}, States: 330},
+		{App: "ckm", Feature: "all containers", Given: throughput.Range{Low: 4, High: 8}, Measured: throughput.Range{Low: 1, High: 3}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("extrapolations of ckm (-want +got):\n%s", d)

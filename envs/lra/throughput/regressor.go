@@ -1,4 +1,4 @@
-package lra
+package throughput
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // A Regressor predicts throughputs in states that were not measured: for each application a
@@ -15,15 +17,15 @@ import (
 // the squares of the regression grow without bound where nothing was measured
 // ([Regressor.Extrapolations] says where).
 type Regressor struct {
-	apps     [NumApps]appRegressor
-	Measured [NumStates]bool // states with at least one measurement of all their applications
+	apps     [lra.NumApps]appRegressor
+	Measured [lra.NumStates]bool // states with at least one measurement of all their applications
 }
 
 type appRegressor struct {
 	weights  []float64
-	measured map[State]float64
-	states   []State   // measured, in order
-	residual []float64 // of each
+	measured map[lra.State]float64
+	states   []lra.State // measured, in order
+	residual []float64   // of each
 
 	low, high float64            // measured throughput
 	support   [NumFeatures]Range // of each feature in the measured states
@@ -45,7 +47,7 @@ func FitRegressor(profile []Measurement) (*Regressor, error) {
 			return nil, err
 		}
 	}
-	for s := range State(NumStates) {
+	for s := range lra.State(lra.NumStates) {
 		r.Measured[s] = true
 		for a, k := range s.Counts() {
 			if _, ok := r.apps[a].measured[s]; k > 0 && !ok {
@@ -57,8 +59,8 @@ func FitRegressor(profile []Measurement) (*Regressor, error) {
 }
 
 // Table returns the table that the regressor predicts.
-func (r *Regressor) Table() *Table {
-	t, err := NewTable(func(s State, app int) float64 { return r.apps[app].predict(s) })
+func (r *Regressor) Table() *lra.Table {
+	t, err := lra.NewTable(func(s lra.State, app int) float64 { return r.apps[app].predict(s) })
 	if err != nil {
 		panic(err) // predictions are finite
 	}
@@ -66,19 +68,23 @@ func (r *Regressor) Table() *Table {
 }
 
 func (r *appRegressor) fit(profile []Measurement, app int) error {
-	sum, number := map[State]float64{}, map[State]int{}
+	sum, number := map[lra.State]float64{}, map[lra.State]int{}
 	for _, m := range profile {
-		if s := stateOf[m.Counts]; m.Counts[app] > 0 && m.RPS[app] > 0 {
+		if m.Counts[app] > 0 && m.RPS[app] > 0 {
+			s, err := lra.StateOf(m.Counts)
+			if err != nil {
+				return err
+			}
 			sum[s] += m.RPS[app]
 			number[s]++
 		}
 	}
 	if len(sum) == 0 {
-		return fmt.Errorf("lra: the profile has no measurement of %s", Apps[app])
+		return fmt.Errorf("lra: the profile has no measurement of %s", lra.Apps[app])
 	}
-	r.measured = map[State]float64{}
+	r.measured = map[lra.State]float64{}
 	var rows, targets []float64
-	for s := range State(NumStates) {
+	for s := range lra.State(lra.NumStates) {
 		if n := number[s]; n > 0 {
 			r.measured[s] = sum[s] / float64(n)
 			r.states = append(r.states, s)
@@ -96,10 +102,10 @@ func (r *appRegressor) fit(profile []Measurement, app int) error {
 	right.MulVec(x.T(), mat.NewVecDense(len(targets), targets))
 	var chol mat.Cholesky
 	if !chol.Factorize(&gram) {
-		return fmt.Errorf("lra: the regression of %s is singular", Apps[app])
+		return fmt.Errorf("lra: the regression of %s is singular", lra.Apps[app])
 	}
 	if err := chol.SolveVecTo(&weights, &right); err != nil {
-		return fmt.Errorf("lra: the regression of %s: %w", Apps[app], err)
+		return fmt.Errorf("lra: the regression of %s: %w", lra.Apps[app], err)
 	}
 	r.weights = weights.RawVector().Data
 	for i, s := range r.states {
@@ -110,7 +116,7 @@ func (r *appRegressor) fit(profile []Measurement, app int) error {
 	return nil
 }
 
-func (r *appRegressor) trend(s State) float64 {
+func (r *appRegressor) trend(s lra.State) float64 {
 	v := 0.0
 	for i, f := range terms(s) {
 		v += r.weights[i] * f
@@ -119,17 +125,17 @@ func (r *appRegressor) trend(s State) float64 {
 }
 
 // predict returns the prediction within the range of the measurements.
-func (r *appRegressor) predict(s State) float64 { return min(max(r.unclipped(s), r.low), r.high) }
+func (r *appRegressor) predict(s lra.State) float64 { return min(max(r.unclipped(s), r.low), r.high) }
 
-func (r *appRegressor) unclipped(s State) float64 {
+func (r *appRegressor) unclipped(s lra.State) float64 {
 	if v, ok := r.measured[s]; ok {
 		return v
 	}
 	sum, weight := 0.0, shrinkage
 	for i, near := range r.states {
 		d := 0
-		for a, k := range stateCounts[near] {
-			d += abs(k - stateCounts[s][a])
+		for a, k := range near.Counts() {
+			d += abs(k - s.Count(a))
 		}
 		if d > maxDistance {
 			continue
@@ -149,15 +155,15 @@ func abs(x int) int { return max(x, -x) }
 
 // numTerms is the number of terms of the regression: 1, counts, products of two, presence of
 // each, and the store's presence with each.
-const numTerms = 1 + NumApps + NumApps*(NumApps+1)/2 + NumApps + NumApps
+const numTerms = 1 + lra.NumApps + lra.NumApps*(lra.NumApps+1)/2 + lra.NumApps + lra.NumApps
 
-func terms(s State) []float64 {
+func terms(s lra.State) []float64 {
 	n := s.Counts()
 	f := make([]float64, 0, numTerms)
 	f = append(f, 1)
 	for a, k := range n {
 		f = append(f, float64(k))
-		for b := a; b < NumApps; b++ {
+		for b := a; b < lra.NumApps; b++ {
 			f = append(f, float64(k*n[b]))
 		}
 	}
@@ -166,48 +172,10 @@ func terms(s State) []float64 {
 		if k > 0 {
 			present = 1
 		}
-		if n[store] > 0 {
+		if n[lra.Store] > 0 {
 			withStore = float64(n[b])
 		}
 		f = append(f, present, withStore)
 	}
 	return f
-}
-
-// TableError is by how much the throughputs of one table differ from those of another.
-type TableError struct {
-	States        int     `json:"states"`            // compared
-	MSE           float64 `json:"mse"`               // of the throughput of a container, over the present applications
-	MAE           float64 `json:"mae"`               // likewise
-	PerContainer  float64 `json:"mae_per_container"` // mean absolute error of a node's throughput, for each of its containers
-	LargestRatio  float64 `json:"largest_ratio"`     // largest of the first over the second, of a node's throughput
-	LargestAtNode Counts  `json:"largest_ratio_at"`  // where that is
-}
-
-// CompareTables returns the errors of t against truth in the states that keep accepts, the empty
-// one left out.
-func CompareTables(t, truth *Table, keep func(s State) bool) TableError {
-	e := TableError{}
-	entries := 0
-	for s := State(1); s < NumStates; s++ {
-		if !keep(s) {
-			continue
-		}
-		e.States++
-		for a, k := range s.Counts() {
-			if k > 0 {
-				d := t.RPS[s][a] - truth.RPS[s][a]
-				e.MSE += d * d
-				e.MAE += math.Abs(d)
-				entries++
-			}
-		}
-		e.PerContainer += math.Abs(t.Total[s]-truth.Total[s]) / float64(s.Total())
-		if ratio := t.Total[s] / truth.Total[s]; ratio > e.LargestRatio {
-			e.LargestRatio, e.LargestAtNode = ratio, s.Counts()
-		}
-	}
-	n := float64(max(1, entries))
-	e.MSE, e.MAE, e.PerContainer = e.MSE/n, e.MAE/n, e.PerContainer/float64(max(1, e.States))
-	return e
 }

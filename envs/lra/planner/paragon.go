@@ -1,27 +1,30 @@
-package lra
+package planner
 
 import (
 	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/interference"
 )
 
-// interference holds how much interference applications cause and tolerate, by its source; each
+// contention holds how much interference applications cause and tolerate, by its source; each
 // application is a source.
-type interference struct {
-	tolerate, cause     [NumApps][NumApps]float64
-	byCause, byTolerate [NumApps][NumApps]int // sources, most caused and least tolerated first
+type contention struct {
+	tolerate, cause     [lra.NumApps][lra.NumApps]float64
+	byCause, byTolerate [lra.NumApps][lra.NumApps]int // sources, most caused and least tolerated first
 }
 
 // sensitivity divides the interference of the constraints, as in the artefact.
 const sensitivity = 3
 
-// newInterference derives both from the constraints with an upper limit.
-func newInterference(constraints []Constraint) *interference {
-	f := &interference{}
-	for a := range NumApps {
-		for b := range NumApps {
+// newContention derives both from the constraints with an upper limit.
+func newContention(constraints []interference.Constraint) *contention {
+	f := &contention{}
+	for a := range lra.NumApps {
+		for b := range lra.NumApps {
 			f.tolerate[a][b] = 1
 		}
 	}
@@ -29,12 +32,12 @@ func newInterference(constraints []Constraint) *interference {
 		if c.AtLeast {
 			continue
 		}
-		part := float64(c.Threshold) / MaxSlots
+		part := float64(c.Threshold) / lra.MaxSlots
 		f.tolerate[c.Subject][c.Other] = (part + sensitivity - 1) / sensitivity
 		f.cause[c.Other][c.Subject] = (1 - part) / sensitivity
 	}
-	for a := range NumApps {
-		order := [NumApps]int{0, 1, 2, 3, 4, 5, 6}
+	for a := range lra.NumApps {
+		order := [lra.NumApps]int{0, 1, 2, 3, 4, 5, 6}
 		f.byCause[a], f.byTolerate[a] = order, order
 		slices.SortStableFunc(f.byCause[a][:], func(i, j int) int { return cmp.Compare(f.cause[a][i], f.cause[a][j]) })
 		slices.Reverse(f.byCause[a][:]) // of equal ones the last first, as in the artefact
@@ -44,7 +47,7 @@ func newInterference(constraints []Constraint) *interference {
 }
 
 // node returns how much the containers of a node together tolerate and cause at a source.
-func (f *interference) node(s State, source int) (tolerate, cause float64) {
+func (f *contention) node(s lra.State, source int) (tolerate, cause float64) {
 	tolerate = 1
 	for a, k := range s.Counts() {
 		if k > 0 {
@@ -60,15 +63,15 @@ func (f *interference) node(s State, source int) (tolerate, cause float64) {
 // remained, the one is taken where both just suffice for the last pair, exact ones left out; if
 // no node remains, the least loaded; if none suffices, any node, even a full one, which leads
 // to another.
-func (p *Problem) ParagonAsCoded(constraints []Constraint, rng *rand.Rand) Chooser {
-	f := newInterference(constraints)
+func (p *Problem) ParagonAsCoded(constraints []interference.Constraint, rng *rand.Rand) Chooser {
+	f := newContention(constraints)
 	seen, to := make(Placement, len(p.Class)), make([]int, len(p.Class))
 	remains := make([]bool, len(p.Class))
 	return func(x Placement, app int) int {
 		for i := range remains {
 			remains[i] = true
 		}
-		for k := range NumApps {
+		for k := range lra.NumApps {
 			first, second := f.byCause[app][k], f.byTolerate[app][k]
 			left := 0
 			for i, s := range x {
@@ -83,7 +86,7 @@ func (p *Problem) ParagonAsCoded(constraints []Constraint, rng *rand.Rand) Choos
 				return p.leastContainers(x, app)
 			}
 		}
-		first, second := f.byCause[app][NumApps-1], f.byTolerate[app][NumApps-1]
+		first, second := f.byCause[app][lra.NumApps-1], f.byTolerate[app][lra.NumApps-1]
 		best, node, equal := math.Inf(1), -1, 0
 		for i, s := range x {
 			tolerate, _ := f.node(s, first)
@@ -113,7 +116,7 @@ func (p *Problem) ParagonAsCoded(constraints []Constraint, rng *rand.Rand) Choos
 func (p *Problem) leastContainers(x Placement, app int) int {
 	best := -1
 	for i, s := range x {
-		if p.Model(i).Next[s][app] != NoState && (best < 0 || s.Total() < x[best].Total()) {
+		if p.Model(i).Next[s][app] != lra.NoState && (best < 0 || s.Total() < x[best].Total()) {
 			best = i
 		}
 	}
@@ -129,18 +132,18 @@ func (p *Problem) leastContainers(x Placement, app int) int {
 // Source: Delimitrou and Kozyrakis, "Paragon: QoS-Aware Scheduling for Heterogeneous
 // Datacenters", ASPLOS'13, section 3.3; what applications cause and tolerate is derived from
 // the constraints, as in the Metis artefact, in place of its measurements.
-func (p *Problem) Paragon(constraints []Constraint, rng *rand.Rand) Chooser {
-	f := newInterference(constraints)
+func (p *Problem) Paragon(constraints []interference.Constraint, rng *rand.Rand) Chooser {
+	f := newContention(constraints)
 	var nodes, fewer []int
 	return func(x Placement, app int) int {
 		nodes = nodes[:0]
 		for i, s := range x {
-			if p.Model(i).Next[s][app] != NoState {
+			if p.Model(i).Next[s][app] != lra.NoState {
 				nodes = append(nodes, i)
 			}
 		}
 		spare := false
-		for k := range NumApps {
+		for k := range lra.NumApps {
 			source := f.byTolerate[app][k]
 			fewer = fewer[:0]
 			for _, i := range nodes {
@@ -158,7 +161,7 @@ func (p *Problem) Paragon(constraints []Constraint, rng *rand.Rand) Chooser {
 		best, node, equal := math.Inf(1), -1, 0
 		for _, i := range nodes {
 			d := 0.0
-			for source := range NumApps {
+			for source := range lra.NumApps {
 				tolerate, cause := f.node(x[i], source)
 				d += tolerate - f.cause[app][source] + f.tolerate[app][source] - cause
 			}

@@ -1,9 +1,12 @@
-package lra
+// Package throughput tells what containers achieve beside others: by a law, which generates tables,
+// and by a regression, which completes measured ones.
+package throughput
 
 import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
@@ -15,7 +18,7 @@ import (
 // application reads from, u the other readers of that store, and v the rest; the first factor
 // is 1 where r is 0.
 type Law struct {
-	Contention    [NumApps]float64
+	Contention    [lra.NumApps]float64
 	Exponent      float64
 	Affinity      float64 // of readers of the store; 0 for others
 	Shared, Crowd float64
@@ -23,20 +26,18 @@ type Law struct {
 }
 
 // laws are least-squares fits to the complete published profile of the earlier project.
-var laws = [NumApps]Law{
-	{Contention: [NumApps]float64{.009, .065, .083, .035, .035, .021, .063}, Exponent: 3, Residual: .062},
-	{Contention: [NumApps]float64{2.091, 0, .004, .072, .070, .078, .065}, Exponent: .366, Affinity: 3, Shared: .152, Crowd: .126, Residual: .065},
-	{Contention: [NumApps]float64{3, 0, .234, .313, .319, .276, .346}, Exponent: .292, Residual: .055},
-	{Contention: [NumApps]float64{.418, .105, .124, .239, .274, .237, .222}, Exponent: .531, Residual: .036},
-	{Contention: [NumApps]float64{.506, .125, .132, .194, .271, .280, .267}, Exponent: .480, Residual: .041},
-	{Contention: [NumApps]float64{.183, .047, .015, .109, .109, .093, .100}, Exponent: .670, Residual: .039},
-	{Contention: [NumApps]float64{.001, 0, 0, 0, 0, 0, .001}, Exponent: 2.077, Affinity: .461, Shared: .046, Residual: .049},
+var laws = [lra.NumApps]Law{
+	{Contention: [lra.NumApps]float64{.009, .065, .083, .035, .035, .021, .063}, Exponent: 3, Residual: .062},
+	{Contention: [lra.NumApps]float64{2.091, 0, .004, .072, .070, .078, .065}, Exponent: .366, Affinity: 3, Shared: .152, Crowd: .126, Residual: .065},
+	{Contention: [lra.NumApps]float64{3, 0, .234, .313, .319, .276, .346}, Exponent: .292, Residual: .055},
+	{Contention: [lra.NumApps]float64{.418, .105, .124, .239, .274, .237, .222}, Exponent: .531, Residual: .036},
+	{Contention: [lra.NumApps]float64{.506, .125, .132, .194, .271, .280, .267}, Exponent: .480, Residual: .041},
+	{Contention: [lra.NumApps]float64{.183, .047, .015, .109, .109, .093, .100}, Exponent: .670, Residual: .039},
+	{Contention: [lra.NumApps]float64{.001, 0, 0, 0, 0, 0, .001}, Exponent: 2.077, Affinity: .461, Shared: .046, Residual: .049},
 }
 
-const store = 0 // the application that others read from
-
 // Throughput returns the throughput of a container of app in state s, which has one.
-func (l *Law) Throughput(s State, app int) float64 {
+func (l *Law) Throughput(s lra.State, app int) float64 {
 	n := s.Counts()
 	n[app]--
 	load := 1.0
@@ -44,7 +45,7 @@ func (l *Law) Throughput(s State, app int) float64 {
 		load += l.Contention[b] * float64(k)
 	}
 	v := math.Pow(load, -l.Exponent)
-	if r := float64(n[store]); l.Affinity > 0 && r > 0 {
+	if r := float64(n[lra.Store]); l.Affinity > 0 && r > 0 {
 		readers := 0
 		for b := range laws {
 			if laws[b].Affinity > 0 {
@@ -60,7 +61,7 @@ func (l *Law) Throughput(s State, app int) float64 {
 // GenerateTable returns a table by the fitted laws. A seed other than 0 makes other
 // applications of the same kind: it multiplies each coefficient of contention and affinity by a
 // lognormal factor of scale 0.25 and each entry by one of the law's residual.
-func GenerateTable(seed uint64) *Table {
+func GenerateTable(seed uint64) *lra.Table {
 	own := laws
 	rng := rand.New(pcg.New(seed))
 	if seed != 0 {
@@ -71,7 +72,7 @@ func GenerateTable(seed uint64) *Table {
 			own[a].Affinity *= math.Exp(0.25 * rng.NormFloat64())
 		}
 	}
-	t, err := NewTable(func(s State, app int) float64 {
+	t, err := lra.NewTable(func(s lra.State, app int) float64 {
 		v := own[app].Throughput(s, app)
 		if seed != 0 && s.Total() > 1 {
 			v *= math.Exp(own[app].Residual * rng.NormFloat64())

@@ -1,4 +1,4 @@
-package lra
+package files
 
 import (
 	"encoding/csv"
@@ -7,19 +7,15 @@ import (
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
-// A Measurement is one row of a profile: measured throughputs and latencies of a node's containers.
-// Entries of absent applications are 0.
-type Measurement struct {
-	Counts     Counts
-	RPS        [NumApps]float64 // of a container, as a multiple of that alone; 0 of a present application is a failed measurement
-	RT50, RT99 [NumApps]float64 // seconds of the median and the 99th percentile; 0 where not measured
-}
-
-// ReadProfile reads a profile: columns with the names of [Apps], rps_ and those, and perhaps
+// ReadProfile reads a profile: columns with the names of [lra.Apps], rps_ and those, and perhaps
 // rt50_ and rt99_ and those. Empty fields are 0. A state may be there more than once.
-func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
+func ReadProfile(name string, r io.Reader) ([]throughput.Measurement, error) {
 	t, err := newRows(name, r)
 	if err != nil {
 		return nil, err
@@ -30,11 +26,11 @@ func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
 	}
 	rps, ok := t.columns("rps_")
 	if !ok {
-		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, Apps)
+		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, lra.Apps)
 	}
 	rt50, has50 := t.columns("rt50_")
 	rt99, has99 := t.columns("rt99_")
-	var all []Measurement
+	var all []throughput.Measurement
 	for {
 		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -47,11 +43,11 @@ func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := Measurement{Counts: s.Counts()}
+		m := throughput.Measurement{Counts: s.Counts()}
 		for _, part := range []struct {
 			ok    bool
-			index [NumApps]int
-			dst   *[NumApps]float64
+			index [lra.NumApps]int
+			dst   *[lra.NumApps]float64
 		}{{true, rps, &m.RPS}, {has50, rt50, &m.RT50}, {has99, rt99, &m.RT99}} {
 			for a, i := range part.index {
 				if !part.ok || m.Counts[a] == 0 {
@@ -70,15 +66,17 @@ func ReadProfile(name string, r io.Reader) ([]Measurement, error) {
 }
 
 // ReadProfileFile is [ReadProfile] for a file.
-func ReadProfileFile(path string) ([]Measurement, error) { return readFile(path, ReadProfile) }
+func ReadProfileFile(path string) ([]throughput.Measurement, error) {
+	return readFile(path, ReadProfile)
+}
 
 // WriteProfile writes what [ReadProfile] reads, with rt50_ and rt99_, measurement by measurement.
 // Fields of absent applications are empty.
-func WriteProfile(w io.Writer, profile []Measurement) error {
+func WriteProfile(w io.Writer, profile []throughput.Measurement) error {
 	c := csv.NewWriter(w)
 	var row []string
 	for _, prefix := range []string{"", "rps_", "rt50_", "rt99_"} {
-		for _, app := range Apps {
+		for _, app := range lra.Apps {
 			row = append(row, prefix+app)
 		}
 	}
@@ -91,7 +89,7 @@ func WriteProfile(w io.Writer, profile []Measurement) error {
 		for _, k := range m.Counts {
 			row = append(row, strconv.Itoa(k))
 		}
-		for _, values := range []*[NumApps]float64{&m.RPS, &m.RT50, &m.RT99} {
+		for _, values := range []*[lra.NumApps]float64{&m.RPS, &m.RT50, &m.RT99} {
 			for a, v := range values {
 				field := ""
 				if m.Counts[a] > 0 {
@@ -111,42 +109,42 @@ func WriteProfile(w io.Writer, profile []Measurement) error {
 // ReadProfileNPZ reads a profile in the published layout: arrays alloc and rps, and perhaps
 // rt_50 and rt_99, of shape (rows, applications), of which the first seven columns count. NaN is
 // 0. Arrays of pickled objects, as some published files have for rt_50 and rt_99, are refused.
-func ReadProfileNPZ(path string) ([]Measurement, error) {
-	return readArrays(path, func(a *arrays) ([]Measurement, error) {
-		alloc, shape, err := a.floats("alloc", 2)
+func ReadProfileNPZ(path string) ([]throughput.Measurement, error) {
+	return dataset.ReadNPZ("lra: ", path, func(a *dataset.Arrays) ([]throughput.Measurement, error) {
+		alloc, shape, err := a.Floats("alloc", 2)
 		if err != nil {
 			return nil, err
 		}
 		rows, columns := shape[0], shape[1]
-		if columns < NumApps {
-			return nil, fmt.Errorf("lra: %s: array alloc has %d columns, want at least %d", path, columns, NumApps)
+		if columns < lra.NumApps {
+			return nil, fmt.Errorf("lra: %s: array alloc has %d columns, want at least %d", path, columns, lra.NumApps)
 		}
-		all := make([]Measurement, rows)
+		all := make([]throughput.Measurement, rows)
 		for i := range all {
 			for k, v := range alloc[i*columns : (i+1)*columns] {
-				if v != math.Trunc(v) || v < 0 || v > MaxSlots || k >= NumApps && v != 0 {
-					return nil, fmt.Errorf("lra: %s: alloc[%d, %d] is %v, want a whole number from 0 to %d, and 0 beyond column %d", path, i, k, v, MaxSlots, NumApps-1)
+				if v != math.Trunc(v) || v < 0 || v > lra.MaxSlots || k >= lra.NumApps && v != 0 {
+					return nil, fmt.Errorf("lra: %s: alloc[%d, %d] is %v, want a whole number from 0 to %d, and 0 beyond column %d", path, i, k, v, lra.MaxSlots, lra.NumApps-1)
 				}
-				if k < NumApps {
+				if k < lra.NumApps {
 					all[i].Counts[k] = int(v)
 				}
 			}
-			if _, err := StateOf(all[i].Counts); err != nil {
+			if _, err := lra.StateOf(all[i].Counts); err != nil {
 				return nil, fmt.Errorf("%s: alloc[%d]: %w", path, i, err)
 			}
 		}
 		for _, part := range []struct {
 			name string
-			dst  func(m *Measurement) *[NumApps]float64
+			dst  func(m *throughput.Measurement) *[lra.NumApps]float64
 		}{
-			{"rps", func(m *Measurement) *[NumApps]float64 { return &m.RPS }},
-			{"rt_50", func(m *Measurement) *[NumApps]float64 { return &m.RT50 }},
-			{"rt_99", func(m *Measurement) *[NumApps]float64 { return &m.RT99 }},
+			{"rps", func(m *throughput.Measurement) *[lra.NumApps]float64 { return &m.RPS }},
+			{"rt_50", func(m *throughput.Measurement) *[lra.NumApps]float64 { return &m.RT50 }},
+			{"rt_99", func(m *throughput.Measurement) *[lra.NumApps]float64 { return &m.RT99 }},
 		} {
-			if _, ok := a.key(part.name); !ok && part.name != "rps" {
+			if !a.Has(part.name) && part.name != "rps" {
 				continue
 			}
-			values, shape, err := a.floats(part.name, 2)
+			values, shape, err := a.Floats(part.name, 2)
 			if err != nil {
 				return nil, err
 			}
@@ -154,7 +152,7 @@ func ReadProfileNPZ(path string) ([]Measurement, error) {
 				return nil, fmt.Errorf("lra: %s: array %s has shape %v, want that of alloc, [%d %d]", path, part.name, shape, rows, columns)
 			}
 			for i := range all {
-				for k := range NumApps {
+				for k := range lra.NumApps {
 					v := values[i*columns+k]
 					if all[i].Counts[k] == 0 || math.IsNaN(v) {
 						continue

@@ -1,17 +1,21 @@
-package lra
+package throughput
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+)
 
 // NumFeatures is the number of features that measurements are counted by: the containers of each
 // application, then all containers of the node.
-const NumFeatures = NumApps + 1
+const NumFeatures = lra.NumApps + 1
 
 // FeatureName returns the name of a feature, for people.
 func FeatureName(f int) string {
-	if f == NumApps {
+	if f == lra.NumApps {
 		return "all containers"
 	}
-	return Apps[f]
+	return lra.Apps[f]
 }
 
 // Range is a closed range of counts.
@@ -21,15 +25,15 @@ type Range struct {
 }
 
 // features counts the features of a state.
-func features(s State) (f [NumFeatures]int) {
+func features(s lra.State) (f [NumFeatures]int) {
 	c := s.Counts()
 	copy(f[:], c[:])
-	f[NumApps] = c.Total()
+	f[lra.NumApps] = c.Total()
 	return f
 }
 
 // supportOf returns the range of each feature in some states.
-func supportOf(states []State) (r [NumFeatures]Range) {
+func supportOf(states []lra.State) (r [NumFeatures]Range) {
 	for i, s := range states {
 		for f, v := range features(s) {
 			if i == 0 {
@@ -70,8 +74,8 @@ func (r *Regressor) Extrapolations() []Extrapolation {
 	var all []Extrapolation
 	for a := range r.apps {
 		for f, have := range r.apps[a].support {
-			e := Extrapolation{App: Apps[a], Feature: FeatureName(f), Measured: have}
-			for s := range State(NumStates) {
+			e := Extrapolation{App: lra.Apps[a], Feature: FeatureName(f), Measured: have}
+			for s := range lra.State(lra.NumStates) {
 				v := features(s)[f]
 				if s.Counts()[a] == 0 || v >= have.Low && v <= have.High {
 					continue
@@ -106,8 +110,8 @@ func (r *Regressor) Clippings() []Clipping {
 	var all []Clipping
 	for a := range r.apps {
 		one := &r.apps[a]
-		c := Clipping{App: Apps[a], Low: one.low, High: one.high}
-		for s := range State(NumStates) {
+		c := Clipping{App: lra.Apps[a], Low: one.low, High: one.high}
+		for s := range lra.State(lra.NumStates) {
 			if s.Counts()[a] == 0 {
 				continue
 			}

@@ -1,8 +1,13 @@
-package lra
+// Package published computes the published comparison of planners again.
+package published
 
 import (
 	"context"
 	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 )
 
 // Reproduction holds the throughput of a container that each deterministic method reaches on one
@@ -16,18 +21,18 @@ type Reproduction struct {
 }
 
 // Reproduce computes a row of the published comparison. The integer program stops at a
-// relative gap of [ReproduceGap]. sub may be nil.
-func Reproduce(ctx context.Context, t *Table, nodes int, batch Counts, sub SubScheduler) (*Reproduction, error) {
-	p, err := NewProblem(t, nodes, batch)
+// relative gap of [Gap]. sub may be nil.
+func Reproduce(ctx context.Context, t *lra.Table, nodes int, batch lra.Counts, sub subcluster.Scheduler) (*Reproduction, error) {
+	p, err := planner.NewProblem(t, nodes, batch)
 	if err != nil {
 		return nil, err
 	}
 	n, r := float64(batch.Total()), &Reproduction{}
 	for _, m := range []struct {
-		choose Chooser
+		choose planner.Chooser
 		dst    *float64
 	}{{p.RoundRobin(), &r.RoundRobin}, {p.Greedy, &r.Greedy}} {
-		x, err := p.Place(AppOrder(batch), m.choose)
+		x, err := p.Place(planner.AppOrder(batch), m.choose)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +43,7 @@ func Reproduce(ctx context.Context, t *Table, nodes int, batch Counts, sub SubSc
 		return nil, err
 	}
 	r.LPBound = bound.Value / n
-	s, err := p.Solve(ctx, SolveOptions{Gap: ReproduceGap})
+	s, err := p.Solve(ctx, planner.SolveOptions{Gap: Gap})
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +51,14 @@ func Reproduce(ctx context.Context, t *Table, nodes int, batch Counts, sub SubSc
 	if sub == nil {
 		return r, nil
 	}
-	if nodes%SubclusterNodes != 0 {
-		return nil, fmt.Errorf("lra: %d nodes are no whole number of sub-clusters of %d", nodes, SubclusterNodes)
+	if nodes%subcluster.Nodes != 0 {
+		return nil, fmt.Errorf("lra: %d nodes are no whole number of sub-clusters of %d", nodes, subcluster.Nodes)
 	}
-	parts, err := EqualSplit(batch, nodes/SubclusterNodes, SubclusterNodes*MaxSlots)
+	parts, err := subcluster.EqualSplit(batch, nodes/subcluster.Nodes, subcluster.Nodes*lra.MaxSlots)
 	if err != nil {
 		return nil, err
 	}
-	x, err := p.FillParts(parts, sub)
+	x, err := subcluster.FillParts(p, parts, sub)
 	if err != nil {
 		return nil, err
 	}
@@ -62,5 +67,5 @@ func Reproduce(ctx context.Context, t *Table, nodes int, batch Counts, sub SubSc
 	return r, nil
 }
 
-// ReproduceGap is the relative gap at which the integer program of [Reproduce] stops.
-const ReproduceGap = 5e-5
+// Gap is the relative gap at which the integer program of [Reproduce] stops.
+const Gap = 5e-5

@@ -1,4 +1,6 @@
-package lra
+// Package files reads and writes the files of applications that interfere: node tables, batches,
+// profiles and constraints, in the layouts of the Metis artefact.
+package files
 
 import (
 	"io"
@@ -7,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/kubernasium/kubernasium/envs/dataset"
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // rows reads a CSV file with a header line.
@@ -20,8 +23,8 @@ func newRows(name string, r io.Reader) (rows, error) {
 
 // columns returns the index of each application's column, whose name is prefix and the
 // application's; ok is false if there is none.
-func (t rows) columns(prefix string) (index [NumApps]int, ok bool) {
-	for a, app := range Apps {
+func (t rows) columns(prefix string) (index [lra.NumApps]int, ok bool) {
+	for a, app := range lra.Apps {
 		if index[a] = slices.Index(t.Header, prefix+app); index[a] < 0 {
 			return index, false
 		}
@@ -30,17 +33,17 @@ func (t rows) columns(prefix string) (index [NumApps]int, ok bool) {
 }
 
 // counts returns the columns of counts, or an error if one is missing.
-func (t rows) counts() ([NumApps]int, error) {
+func (t rows) counts() ([lra.NumApps]int, error) {
 	index, ok := t.columns("")
 	if !ok {
-		return index, t.Errorf("columns %q, want %q among them", t.Header, Apps)
+		return index, t.Errorf("columns %q, want %q among them", t.Header, lra.Apps)
 	}
 	return index, nil
 }
 
 // count parses the number of containers in each of the columns.
-func (t rows) count(row []string, index [NumApps]int) (Counts, error) {
-	var c Counts
+func (t rows) count(row []string, index [lra.NumApps]int) (lra.Counts, error) {
+	var c lra.Counts
 	for a, i := range index {
 		n, err := strconv.Atoi(row[i])
 		if err != nil || n < 0 || n > maxContainers {

@@ -1,17 +1,24 @@
-package lra_test
+package published_test
 
 import (
+	"encoding/csv"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/lratest"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/published"
+	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 )
 
 // TestReproduceGolden recomputes every row of golden_batches.csv.
 func TestReproduceGolden(t *testing.T) {
-	sub, err := lra.ReadSubSchedulerFile(filepath.Join(dataDir(t), "metis_subscheduler_weights.npz"))
+	sub, err := subcluster.ReadNetworks(filepath.Join(lratest.Dir(t), "metis_subscheduler_weights.npz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,14 +28,14 @@ func TestReproduceGolden(t *testing.T) {
 			continue
 		}
 		if tables[g.table] == nil {
-			tables[g.table] = readTable(t, g.table)
+			tables[g.table] = lratest.Table(t, g.table)
 		}
 		if batches[g.containers] == nil {
-			batches[g.containers] = readBatches(t, g.containers)
+			batches[g.containers] = lratest.Batches(t, g.containers)
 		}
 		name := fmt.Sprintf("%d nodes, batch %d of %d, table %s", g.nodes, g.batch, g.containers, g.table)
 		t.Run(name, func(t *testing.T) {
-			got, err := lra.Reproduce(ctx, tables[g.table], g.nodes, batches[g.containers][g.batch], sub)
+			got, err := published.Reproduce(t.Context(), tables[g.table], g.nodes, batches[g.containers][g.batch], sub)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +59,7 @@ func TestReproduceGolden(t *testing.T) {
 // Exact optima of tiny instances by an independent integer program, of the facts on this
 // problem; greedy and round-robin as defined there.
 func TestTinyInstances(t *testing.T) {
-	table := readTable(t, "true")
+	table := lratest.Table(t, "true")
 	for _, tc := range []struct {
 		batch                       lra.Counts
 		nodes                       int
@@ -65,11 +72,11 @@ func TestTinyInstances(t *testing.T) {
 		{lra.Counts{7, 8, 3, 9, 7, 9, 7}, 20, 62.110745, 61.614840, 0},
 		{lra.Counts{4, 4, 4, 4, 4, 4, 4}, 4, 29.076007, 25.697290, 24.725645},
 	} {
-		p, err := lra.NewProblem(table, tc.nodes, tc.batch)
+		p, err := planner.NewProblem(table, tc.nodes, tc.batch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := p.Solve(ctx, lra.SolveOptions{Gap: 1e-9})
+		s, err := p.Solve(t.Context(), planner.SolveOptions{Gap: 1e-9})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,10 +88,10 @@ func TestTinyInstances(t *testing.T) {
 		}
 		for _, h := range []struct {
 			name   string
-			choose lra.Chooser
+			choose planner.Chooser
 			want   float64
 		}{{"greedy", p.Greedy, tc.greedy}, {"round-robin", p.RoundRobin(), tc.roundRobin}} {
-			x, err := p.Place(lra.AppOrder(tc.batch), h.choose)
+			x, err := p.Place(planner.AppOrder(tc.batch), h.choose)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,4 +100,42 @@ func TestTinyInstances(t *testing.T) {
 			}
 		}
 	}
+}
+
+// golden is a row of golden_batches.csv, computed with HiGHS and NumPy by others.
+type golden struct {
+	nodes, containers, batch int
+	table                    string
+	roundRobin, greedy, lp   float64
+	milp, metis              float64 // 0 if not there
+}
+
+func readGolden(tb testing.TB) []golden {
+	tb.Helper()
+	f, err := os.Open(filepath.Join(lratest.Dir(tb), "golden_batches.csv"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	number := func(field string) float64 {
+		if field == "" {
+			return 0
+		}
+		v, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+	var all []golden
+	for _, r := range rows[1:] {
+		all = append(all, golden{
+			int(number(r[0])), int(number(r[1])), int(number(r[2])), r[3], number(r[4]), number(r[5]), number(r[6]), number(r[7]), number(r[8]),
+		})
+	}
+	return all
 }

@@ -1,10 +1,12 @@
-package lra
+package planner
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // A Chooser returns the node for the next container, which is of application app, given the
@@ -17,11 +19,11 @@ func (p *Problem) Place(order []int, choose Chooser) (Placement, error) {
 	for i, app := range order {
 		n := choose(x, app)
 		if n < 0 {
-			return nil, fmt.Errorf("%w: no node permits number %d of %d, of %s", ErrInfeasible, i, len(order), Apps[app])
+			return nil, fmt.Errorf("%w: no node permits number %d of %d, of %s", ErrInfeasible, i, len(order), lra.Apps[app])
 		}
 		next := p.Model(n).Next[x[n]][app]
-		if next == NoState {
-			return nil, fmt.Errorf("lra: node %d with %v does not permit container %d, of %s", n, x[n].Counts(), i, Apps[app])
+		if next == lra.NoState {
+			return nil, fmt.Errorf("lra: node %d with %v does not permit container %d, of %s", n, x[n].Counts(), i, lra.Apps[app])
 		}
 		x[n] = next
 	}
@@ -34,7 +36,7 @@ func (p *Problem) Greedy(x Placement, app int) int {
 	for i, s := range x {
 		m := p.Model(i)
 		next := m.Next[s][app]
-		if next == NoState {
+		if next == lra.NoState {
 			continue
 		}
 		if gain := m.Value[next] - m.Value[s]; best < 0 || gain > bestGain {
@@ -49,10 +51,10 @@ func (p *Problem) Greedy(x Placement, app int) int {
 func (p *Problem) LeastLoaded(x Placement, app int) int {
 	best, bestLoad := -1, 0
 	for i, s := range x {
-		if p.Model(i).Next[s][app] == NoState {
+		if p.Model(i).Next[s][app] == lra.NoState {
 			continue
 		}
-		if load := s.Total()*(MaxSlots+1) + stateCounts[s][app]; best < 0 || load < bestLoad {
+		if load := s.Total()*(lra.MaxSlots+1) + s.Count(app); best < 0 || load < bestLoad {
 			best, bestLoad = i, load
 		}
 	}
@@ -65,7 +67,7 @@ func (p *Problem) RoundRobin() Chooser {
 	next := 0
 	return func(x Placement, app int) int {
 		for k := range x {
-			if i := (next + k) % len(x); p.Model(i).Next[x[i]][app] != NoState {
+			if i := (next + k) % len(x); p.Model(i).Next[x[i]][app] != lra.NoState {
 				next++
 				return i
 			}
@@ -79,7 +81,7 @@ func (p *Problem) Random(rng *rand.Rand) Chooser {
 	return func(x Placement, app int) int {
 		n, choice := 0, -1
 		for i, s := range x {
-			if p.Model(i).Next[s][app] == NoState {
+			if p.Model(i).Next[s][app] == lra.NoState {
 				continue
 			}
 			n++

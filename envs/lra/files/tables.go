@@ -1,4 +1,4 @@
-package lra
+package files
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
 // maxContainers is the most containers of one application in a batch.
@@ -28,10 +30,10 @@ func readFile[T any](path string, read func(name string, r io.Reader) (T, error)
 	return read(path, f)
 }
 
-// ReadTable reads a node table: a header with the names of [Apps], rps_ and those, and
+// ReadTable reads a node table: a header with the names of [lra.Apps], rps_ and those, and
 // node_total, and one row for each of the 6,435 states, in any order. Where node_total is
 // there, it is taken as it stands; else it is the sum of the row. name stands for r in errors.
-func ReadTable(name string, r io.Reader) (*Table, error) {
+func ReadTable(name string, r io.Reader) (*lra.Table, error) {
 	t, err := newRows(name, r)
 	if err != nil {
 		return nil, err
@@ -42,10 +44,10 @@ func ReadTable(name string, r io.Reader) (*Table, error) {
 	}
 	rps, ok := t.columns("rps_")
 	if !ok {
-		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, Apps)
+		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, lra.Apps)
 	}
 	total := slices.Index(t.Header, "node_total")
-	table, seen, left := &Table{}, make([]bool, NumStates), NumStates
+	table, seen, left := &lra.Table{}, make([]bool, lra.NumStates), lra.NumStates
 	for {
 		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -68,25 +70,25 @@ func ReadTable(name string, r io.Reader) (*Table, error) {
 		}
 	}
 	if left > 0 {
-		return nil, t.Errorf("%d of the %d states are missing, the first of them %v", left, NumStates, State(slices.Index(seen, false)).Counts())
+		return nil, t.Errorf("%d of the %d states are missing, the first of them %v", left, lra.NumStates, lra.State(slices.Index(seen, false)).Counts())
 	}
 	return table, nil
 }
 
 // state parses the counts of a node.
-func (t rows) state(row []string, index [NumApps]int) (State, error) {
+func (t rows) state(row []string, index [lra.NumApps]int) (lra.State, error) {
 	c, err := t.count(row, index)
 	if err != nil {
-		return NoState, err
+		return lra.NoState, err
 	}
-	s, err := StateOf(c)
+	s, err := lra.StateOf(c)
 	if err != nil {
-		return NoState, t.Errorf("counts %v, want at most %d in total", c, MaxSlots)
+		return lra.NoState, t.Errorf("counts %v, want at most %d in total", c, lra.MaxSlots)
 	}
 	return s, nil
 }
 
-func (t rows) fill(table *Table, s State, row []string, rps [NumApps]int, total int) error {
+func (t rows) fill(table *lra.Table, s lra.State, row []string, rps [lra.NumApps]int, total int) error {
 	sum := 0.0
 	for a, k := range s.Counts() {
 		v, err := t.number(row, rps[a])
@@ -117,10 +119,10 @@ func (t rows) fill(table *Table, s State, row []string, rps [NumApps]int, total 
 }
 
 // ReadTableFile is [ReadTable] for a file.
-func ReadTableFile(path string) (*Table, error) { return readFile(path, ReadTable) }
+func ReadTableFile(path string) (*lra.Table, error) { return readFile(path, ReadTable) }
 
-// ReadBatches reads batches: a header with the names of [Apps] and a row for each batch.
-func ReadBatches(name string, r io.Reader) ([]Counts, error) {
+// ReadBatches reads batches: a header with the names of [lra.Apps] and a row for each batch.
+func ReadBatches(name string, r io.Reader) ([]lra.Counts, error) {
 	t, err := newRows(name, r)
 	if err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func ReadBatches(name string, r io.Reader) ([]Counts, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Counts
+	var all []lra.Counts
 	for {
 		row, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -154,18 +156,18 @@ func ReadBatches(name string, r io.Reader) ([]Counts, error) {
 }
 
 // ReadBatchesFile is [ReadBatches] for a file.
-func ReadBatchesFile(path string) ([]Counts, error) { return readFile(path, ReadBatches) }
+func ReadBatchesFile(path string) ([]lra.Counts, error) { return readFile(path, ReadBatches) }
 
 // WriteTable writes what [ReadTable] reads, with six digits after the point, state by state.
-func WriteTable(w io.Writer, t *Table) error {
+func WriteTable(w io.Writer, t *lra.Table) error {
 	b := bufio.NewWriter(w)
 	for _, prefix := range []string{"", "rps_"} {
-		for _, app := range Apps {
+		for _, app := range lra.Apps {
 			fmt.Fprintf(b, "%s%s,", prefix, app)
 		}
 	}
 	fmt.Fprintln(b, "node_total")
-	for s := range State(NumStates) {
+	for s := range lra.State(lra.NumStates) {
 		for _, k := range s.Counts() {
 			fmt.Fprintf(b, "%d,", k)
 		}

@@ -1,4 +1,4 @@
-package lra_test
+package planner_test
 
 import (
 	"context"
@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/lratest"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
 // bruteForce returns the highest value of placing batch on the nodes from i on, by trying every
 // state of every node.
-func bruteForce(p *lra.Problem, i int, left lra.Counts) float64 {
+func bruteForce(p *planner.Problem, i int, left lra.Counts) float64 {
 	if i == len(p.Class) {
 		if left.Total() == 0 {
 			return 0
@@ -38,22 +41,22 @@ states:
 // TestSolveMixedNodes compares the optimum with brute force where nodes differ: in slots, speed,
 // spread and what they forbid, for each objective.
 func TestSolveMixedNodes(t *testing.T) {
-	table := lra.GenerateTable(4)
-	for _, o := range []lra.Objective{
-		{}, {Kind: lra.ObjectiveSLO, Threshold: 0.9}, {Kind: lra.ObjectiveVacant, NodeCost: 0.7},
+	table := throughput.GenerateTable(4)
+	for _, o := range []planner.Objective{
+		{}, {Kind: planner.ObjectiveSLO, Threshold: 0.9}, {Kind: planner.ObjectiveVacant, NodeCost: 0.7},
 	} {
-		p := &lra.Problem{Class: []int{0, 1, 2}, Batch: lra.Counts{1, 2, 0, 1, 0, 1, 1}}
-		for _, c := range []lra.Class{
+		p := &planner.Problem{Class: []int{0, 1, 2}, Batch: lra.Counts{1, 2, 0, 1, 0, 1, 1}}
+		for _, c := range []planner.Class{
 			{Slots: 8, Speed: 1}, {Slots: 3, Speed: 1.5, Spread: 1}, {Slots: 4, Speed: 0.8, Forbidden: [lra.NumApps]bool{1: true}},
 		} {
-			m, err := lra.NewModel(table, c, o)
+			m, err := planner.NewModel(table, c, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.Models = append(p.Models, m)
 		}
 		want := bruteForce(p, 0, p.Batch)
-		s, err := p.Solve(ctx, lra.SolveOptions{Gap: 1e-9})
+		s, err := p.Solve(t.Context(), planner.SolveOptions{Gap: 1e-9})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,12 +75,12 @@ func TestSolveMixedNodes(t *testing.T) {
 
 // TestInfeasible: three of an application that a spread of 1 keeps on two nodes.
 func TestInfeasible(t *testing.T) {
-	m, err := lra.NewModel(lra.GenerateTable(0), lra.Class{Slots: 8, Speed: 1, Spread: 1}, lra.Objective{})
+	m, err := planner.NewModel(throughput.GenerateTable(0), planner.Class{Slots: 8, Speed: 1, Spread: 1}, planner.Objective{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &lra.Problem{Models: []*lra.Model{m}, Class: []int{0, 0}, Batch: lra.Counts{3}}
-	if _, err := p.Solve(ctx, lra.SolveOptions{}); err == nil {
+	p := &planner.Problem{Models: []*planner.Model{m}, Class: []int{0, 0}, Batch: lra.Counts{3}}
+	if _, err := p.Solve(t.Context(), planner.SolveOptions{}); err == nil {
 		t.Error("Solve: no error")
 	}
 	if _, err := p.Bound(); err == nil {
@@ -88,20 +91,20 @@ func TestInfeasible(t *testing.T) {
 // TestLocalSearch: no step is left, containers stay, and the value is that of the facts: 99.8,
 // 99.5 and 98.6 % of the optimum on eight batches of 200, 300 and 400.
 func TestLocalSearch(t *testing.T) {
-	table := readTable(t, "p20")
+	table := lratest.Table(t, "p20")
 	for containers, want := range map[int]float64{200: .998, 300: .995, 400: .986} {
 		value, bound := 0.0, 0.0
-		for _, batch := range readBatches(t, containers)[:8] {
-			p, err := lra.NewProblem(table, 81, batch)
+		for _, batch := range lratest.Batches(t, containers)[:8] {
+			p, err := planner.NewProblem(table, 81, batch)
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, err := p.Place(lra.AppOrder(batch), p.Greedy)
+			x, err := p.Place(planner.AppOrder(batch), p.Greedy)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.LocalSearch(ctx, x)
-			if x.Batch() != batch || p.LocalSearch(ctx, x) != 0 {
+			p.LocalSearch(t.Context(), x)
+			if x.Batch() != batch || p.LocalSearch(t.Context(), x) != 0 {
 				t.Errorf("containers %v of %v, or a step was left", x.Batch(), batch)
 			}
 			b, err := p.Bound()
@@ -122,7 +125,7 @@ func TestGeneratedTable(t *testing.T) {
 	published := [lra.NumApps]struct{ mean, min, max float64 }{
 		{.5025, .1562, 1}, {1.3468, .4767, 2.4967}, {.6736, .3956, 1}, {.6337, .4657, 1}, {.6463, .4506, 1}, {.7448, .3575, 1.0548}, {1.2280, .5307, 1.7333},
 	}
-	table := lra.GenerateTable(0)
+	table := throughput.GenerateTable(0)
 	for a, want := range published {
 		sum, n := 0.0, 0
 		for s := range lra.State(lra.NumStates) {
@@ -144,19 +147,19 @@ func TestGeneratedTable(t *testing.T) {
 
 // A dense batch takes many branches; none is expanded once the context has ended.
 func TestSolveStopsWithItsContext(t *testing.T) {
-	p, err := lra.NewProblem(lra.GenerateTable(0), 81, lra.Counts{90, 81, 88, 79, 85, 91, 86})
+	p, err := planner.NewProblem(throughput.GenerateTable(0), 81, lra.Counts{90, 81, 88, 79, 85, 91, 86})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended, cancel := context.WithCancel(ctx)
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s, err := p.Solve(ended, lra.SolveOptions{}); !errors.Is(err, context.Canceled) {
+	if s, err := p.Solve(ended, planner.SolveOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Solve after the end of its context: %v, %v, want context.Canceled", s, err)
 	}
 }
 
 func TestRoundsOrder(t *testing.T) {
-	if got, want := lra.RoundsOrder(lra.Counts{2, 0, 3, 1}), []int{0, 2, 3, 0, 2, 2}; !slices.Equal(got, want) {
+	if got, want := planner.RoundsOrder(lra.Counts{2, 0, 3, 1}), []int{0, 2, 3, 0, 2, 2}; !slices.Equal(got, want) {
 		t.Errorf("RoundsOrder = %v, want %v", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package lra
+package planner
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/solve"
 )
 
@@ -17,10 +18,10 @@ var ErrInfeasible = errors.New("lra: the containers cannot be placed within the 
 
 // Bound is the optimum of the linear relaxation, which may divide a node among states.
 type Bound struct {
-	Value float64          // no placement has more
-	Apps  [NumApps]float64 // duals: what a further container of each application would add
-	Nodes []float64        // duals: what a further empty node of each class would add
-	Pivot int              // steps of the simplex method
+	Value float64              // no placement has more
+	Apps  [lra.NumApps]float64 // duals: what a further container of each application would add
+	Nodes []float64            // duals: what a further empty node of each class would add
+	Pivot int                  // steps of the simplex method
 }
 
 // SolveOptions are the options of [Problem.Solve], with their defaults at zero.
@@ -43,8 +44,8 @@ type Solution struct {
 // It has a row for each application and one for each class.
 type program struct {
 	*solve.LP
-	class []int   // of each column
-	state []State // of each column
+	class []int       // of each column
+	state []lra.State // of each column
 }
 
 // program returns the program with its linear relaxation solved.
@@ -52,18 +53,18 @@ func (p *Problem) program() (*program, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	m := NumApps + len(p.Models)
+	m := lra.NumApps + len(p.Models)
 	b := make([]float64, m)
 	for a, k := range p.Batch {
 		b[a] = float64(k)
 	}
 	for _, c := range p.Class {
-		b[NumApps+c]++
+		b[lra.NumApps+c]++
 	}
 	g := &program{}
 	var a, c []float64
 	for class, model := range p.Models {
-		for s := range State(NumStates) {
+		for s := range lra.State(lra.NumStates) {
 			if !model.Permits(s) || !within(s.Counts(), p.Batch) {
 				continue
 			}
@@ -73,7 +74,7 @@ func (p *Problem) program() (*program, error) {
 			for app, k := range s.Counts() {
 				column[app] = float64(k)
 			}
-			column[NumApps+class] = 1
+			column[lra.NumApps+class] = 1
 			a = append(a, column...)
 		}
 	}
@@ -86,7 +87,7 @@ func (p *Problem) program() (*program, error) {
 	return g, nil
 }
 
-func within(a, b Counts) bool {
+func within(a, b lra.Counts) bool {
 	for i := range a {
 		if a[i] > b[i] {
 			return false
@@ -102,7 +103,7 @@ func (p *Problem) Bound() (Bound, error) {
 		return Bound{}, err
 	}
 	pi := g.Duals()
-	return Bound{Value: g.Objective(), Apps: [NumApps]float64(pi[:NumApps]), Nodes: slices.Clone(pi[NumApps:]), Pivot: g.Pivots()}, nil
+	return Bound{Value: g.Objective(), Apps: [lra.NumApps]float64(pi[:lra.NumApps]), Nodes: slices.Clone(pi[lra.NumApps:]), Pivot: g.Pivots()}, nil
 }
 
 // Solve finds a placement of the highest value by branch and bound over the linear relaxation.
