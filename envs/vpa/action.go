@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// codec translates actions of the continuous environment into recommendations and back.
+// codec translates between actions of the continuous environment and recommendations.
 type codec struct {
 	encoding string
 	scales   [2]scale // of CPU and of memory, with encoding log
@@ -20,7 +20,7 @@ func newCodec(o *Options) codec {
 // memory in bytes.
 type references [elements][2]float64
 
-// Scale of amounts in actions: element x is low·(high/low)^((x+1)/2).
+// scale maps action elements to amounts: element x is low·(high/low)^((x+1)/2).
 type scale struct{ low, span float64 } // span is ln(high/low)
 
 func newScale(low, high float64) scale { return scale{low, math.Log(high / low)} }
@@ -49,7 +49,7 @@ const (
 	elements
 )
 
-// decode returns the recommendation that an action stands for.
+// decode returns the recommendation that an action encodes.
 func (c *codec) decode(action []float32, of references) Recommendation {
 	var r Recommendation
 	amounts := [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped}
@@ -66,7 +66,7 @@ func (c *codec) decode(action []float32, of references) Recommendation {
 	return r
 }
 
-// encode writes the action that comes nearest to r.
+// encode writes the action nearest to r.
 func (c *codec) encode(r *Recommendation, of references, action []float32) {
 	for i, v := range [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped} {
 		cpu, mem := float64(v.MilliCPU), float64(v.MemoryBytes)
@@ -78,7 +78,7 @@ func (c *codec) encode(r *Recommendation, of references, action []float32) {
 	}
 }
 
-// relative returns the element of a relative action that stands for the amount, cut off at ±1.
+// relative returns the element of a relative action that encodes the amount, cut off at ±1.
 func relative(amount, reference float64) float32 {
 	if amount <= 0 {
 		return -1
@@ -86,7 +86,7 @@ func relative(amount, reference float64) float32 {
 	return float32(min(max(math.Log(amount/reference)/math.Log(relativeRange), -1), 1))
 }
 
-// Factors are those by which an element of a discrete action scales the target in force.
+// Factors lists the factors by which an element of a discrete action scales the target in force.
 var Factors = [...]float64{0.5, 0.8, 0.95, 1, 1.05, 1.25, 2}
 
 // keep is the index in Factors of the factor 1.
@@ -107,9 +107,9 @@ func decodeDiscrete(action int, target, low, high cluster.Resources) Recommendat
 	return r
 }
 
-// encodeDiscrete returns the action that comes nearest to r and not below it: it keeps a
-// resource whose target lies within r's bounds, and scales another one by the least factor that
-// reaches r's target, or by the greatest if none does.
+// encodeDiscrete returns the nearest action that does not go below r. It keeps a resource whose
+// target lies within r's bounds. It scales another one by the least factor that reaches r's target,
+// or by the greatest if none does.
 func encodeDiscrete(r *Recommendation, target cluster.Resources) int {
 	cpu := nearest(target.MilliCPU, r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU)
 	mem := nearest(target.MemoryBytes, r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes)

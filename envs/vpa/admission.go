@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
-// admission holds recommendations to policy and LimitRange, and gives new pods their requests and
+// admission caps recommendations by policy and LimitRange, and gives new pods their requests and
 // limits, by the rules of upstream's admission controller.
 type admission struct {
 	opts            *Options
@@ -15,8 +15,8 @@ type admission struct {
 	initial, limits cluster.Resources // of a container at the start
 }
 
-// begin sets the requests and limits of containers at the start: those that the workload's file
-// records, or the history's peak times the drawn factors.
+// begin sets the containers' requests and limits at the start: those in the workload's file, or the
+// history's peak times the drawn factors.
 func (a *admission) begin(in *instance, seen []cluster.Resources) {
 	peak := workload.Max(seen)
 	want := cluster.Resources{
@@ -47,7 +47,7 @@ func (a *admission) admit(r Recommendation) Recommendation {
 	return r
 }
 
-// cap holds target and bounds to the LimitRange and then to the policy's bounds, as upstream's
+// cap applies the LimitRange and then the policy's bounds to target and bounds, as upstream's
 // post-processors do. It reports whether the target changed.
 func (a *admission) cap(r *Recommendation) bool {
 	target := r.Target
@@ -85,7 +85,7 @@ func (o *Options) bounds() (low, high cluster.Resources) {
 // start returns a container's request of one resource at the start, its limit, and the greatest
 // request whose proportional limit is within the LimitRange. The limit is that of the trace, or in
 // proportion to the request, or the LimitRange's default for a container without one. The API
-// server rejects a request above that default, or too far below it; start moves the request.
+// server rejects a request above that default or too far below it, so start moves the request.
 func (o *Options) start(request, trace, implied, greatest, high int64, ratio float64) (int64, int64, int64) {
 	var limit int64
 	switch {

@@ -39,10 +39,10 @@ var baselines = []envs.Baseline{
 		New: policyOf(func() recommender { return hindsightStatic })},
 }
 
-// policyOf returns the maker of the policy that follows a recommender. On the continuous environment the
-// policy leaves a plan with the exact recommendation beside the nearest action; on the discrete one
-// it takes the action of [encodeDiscrete] alone. If an action holds for several steps, the plan asks
-// the recommender again at each.
+// policyOf returns a function that makes the policy of a recommender. On the continuous environment
+// the policy leaves a plan with the exact recommendation beside the nearest action. On the discrete
+// one it takes the action of [encodeDiscrete] alone. If an action holds for several steps, the plan
+// calls the recommender again at each.
 func policyOf(make func() recommender) func(envs.Task) (envs.Policy, error) {
 	return follow(make, false)
 }
@@ -229,7 +229,7 @@ func asSet(r upstream.Requests) Recommendation {
 const krrHistory = 14 * 24 * time.Hour
 
 // krr follows a strategy of KRR with its defaults. Its report is applied each hour, as far as it
-// differs by more than the band of [banded]: applying every change would evict a pod each hour.
+// differs by more than the band of [banded]; applying every change would evict a pod each hour.
 // Below KRR's least number of points nothing is recommended.
 func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests, error)) recommender {
 	config := upstream.DefaultKRRConfig()

@@ -55,8 +55,8 @@
 //
 // # Reward
 //
-// Minus the weighted sum of three costs, each in hours of the workload's mean demand, whose
-// memory counts 1/7.5 core for a GiB:
+// Minus the weighted sum of three costs, each in hours of the workload's mean demand. A GiB of
+// memory counts as 1/7.5 core:
 //
 //	slack    CPU and memory requested and not used
 //	overrun  CPU and memory used above the request; 10 times the CPU that was throttled, or that
@@ -65,7 +65,7 @@
 //
 // The option weighting sets the weights of slack, overrun and change: slack_heavy 4, 1, 1;
 // equal 1, 1, 1; risk_heavy 1, 4, 1. Costs of kills and changes are for all pods of the
-// controller; for one of n it is an n-th.
+// controller; the cost of one pod of n is an n-th.
 //
 // # Start
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// dynamics plays the controller, the scheduler and kubelet for the pods of one controller on the one
-// node of a cluster.
+// dynamics simulates the controller, the scheduler and kubelet for the pods of one controller on
+// the one node of a cluster.
 type dynamics struct {
 	timing         timing
 	resizeRestarts bool // a resize in place restarts the container
@@ -33,8 +33,8 @@ func (d *dynamics) clone() dynamics {
 	return c
 }
 
-// begin puts the node and the pods onto the cluster. The pods have been serving: their usage is
-// the last of the history, as far as limits permit.
+// begin adds the node and the pods to the cluster. The pods have been serving: their usage is the
+// last sample of the history, as far as limits permit.
 func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, node cluster.Resources, in *instance, first *admission) error {
 	d.last = interval{}
 	for i := range d.pods {
@@ -71,8 +71,8 @@ func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, node cluster.Re
 	return nil
 }
 
-// admitAll re-creates every pod as admitted, for mode Initial: the pods are created when
-// the first recommendation is there. It costs nothing.
+// admitAll creates every pod again with the admitted requests, for mode Initial, which applies the
+// first recommendation to pods at their creation. It costs nothing.
 func (d *dynamics) admitAll(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
 	for i := range d.pods {
 		p := &d.pods[i]
@@ -112,7 +112,7 @@ func (d *dynamics) run(ctx context.Context, c cluster.Cluster, demand cluster.Re
 	return most, c.Apply(ctx, d.ops)
 }
 
-// resize gives a pod the resources that it wants, or records why kubelet cannot.
+// resize gives a pod the resources of the recommendation, or records why kubelet cannot.
 func (d *dynamics) resize(ctx context.Context, c cluster.Cluster, p *pod) error {
 	s := c.State()
 	n, free := &s.Nodes[0], s.Free(0)
@@ -150,7 +150,7 @@ func (d *dynamics) retryResizes(ctx context.Context, c cluster.Cluster) error {
 	return nil
 }
 
-// evict deletes a pod; its controller creates another as admitted.
+// evict deletes a pod; its controller creates another with the admitted requests.
 func (d *dynamics) evict(ctx context.Context, c cluster.Cluster, p *pod, admitted *Recommendation) error {
 	d.last.evictions++
 	d.last.restarts++

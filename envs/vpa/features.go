@@ -4,7 +4,8 @@ import "github.com/kubernasium/kubernasium/envs"
 
 var _ envs.FeatureNamer = (*Task)(nil)
 
-// Names of the elements that Observe writes, in its order. Those of a resource follow its name.
+// Names of the elements that Observe writes, in its order. The name of a resource precedes the
+// names of its elements.
 var (
 	resourceNames = [obsPerResource]string{
 		"used", "requested", "limit", "peak_hour", "mean_hour", "peak_day", "target", "used_over_requested",

@@ -27,7 +27,8 @@ func newFeed() *upstreamFeed {
 	return &upstreamFeed{r: r, state: r.NewState(0)}
 }
 
-// observe adds the samples of the last step, or at an episode's first decision those of the history.
+// observe adds the samples of the last step, or those of the history at an episode's first
+// decision.
 func (f *upstreamFeed) observe(t *Task, first bool) {
 	if first {
 		f.begin(t)
@@ -57,7 +58,7 @@ func (f *upstreamFeed) sample(t *Task, now time.Duration) {
 	}
 }
 
-// align matches the containers to a changed set of pods, as a live controller's is.
+// align matches the containers to the pods; a live controller's pods change.
 func (f *upstreamFeed) align(t *Task) {
 	containers, pods := make([]upstream.Container, len(t.dynamics.pods)), make([]int32, len(t.dynamics.pods))
 	for i := range t.dynamics.pods {
@@ -94,7 +95,7 @@ func (f *upstreamFeed) begin(t *Task) {
 	}
 }
 
-// recommend returns upstream's recommendation by the samples so far.
+// recommend returns upstream's recommendation from the samples so far.
 func (f *upstreamFeed) recommend() Recommendation {
 	f.state.Recommend(&f.rec)
 	f.latest = Recommendation{
@@ -104,8 +105,8 @@ func (f *upstreamFeed) recommend() Recommendation {
 	return f.latest
 }
 
-// follow makes f the feed whose state l saves, and divides upstream's least amounts by the number of
-// containers of a pod.
+// follow makes f the feed of l, resumes l's checkpoint, and divides upstream's minimum by the
+// number of containers of a pod.
 func (f *upstreamFeed) follow(l *Live) {
 	l.fed = f
 	c := upstream.DefaultConfig()

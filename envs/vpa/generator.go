@@ -12,8 +12,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
-// source gives episodes their workloads. It is shared by all environments made together and
-// only read.
+// source gives episodes their workloads. All environments that are made together share it and only
+// read it.
 type source struct {
 	opts     Options
 	discrete bool
@@ -26,7 +26,7 @@ type source struct {
 	notes        []string      // of the data
 }
 
-// heldOutEvery is how many workloads of a file there are for each that is held out.
+// heldOutEvery is the number of a file's workloads for each held-out one.
 const heldOutEvery = 5
 
 // newSource checks the options and loads the files that they name.
@@ -59,8 +59,8 @@ func newSource(o Options, discrete bool) (*source, error) {
 	return s, nil
 }
 
-// split returns the part of the workloads that is trained on, or the one that is held out:
-// every fifth, or the last one of fewer than five.
+// split returns the training part of the workloads, or the held-out part: every fifth, or the last
+// one of fewer than five.
 func split(all []workload.Series, part string) ([]workload.Series, error) {
 	if part == SplitAll {
 		return all, nil
@@ -78,7 +78,7 @@ func split(all []workload.Series, part string) ([]workload.Series, error) {
 	return out, nil
 }
 
-// instance is one episode's workload and everything else of it that is drawn.
+// instance is one episode's workload with everything else that is drawn for it.
 type instance struct {
 	id               string              // type of the workload, or its name in a file
 	history          int                 // samples of demand before the episode
@@ -92,7 +92,7 @@ type instance struct {
 func (in *instance) past() []cluster.Resources   { return in.demand[:in.history] }
 func (in *instance) coming() []cluster.Resources { return in.demand[in.history:] }
 
-// greatestShare returns the share of the load of the pod that has most.
+// greatestShare returns the greatest share of the load that a pod has.
 func (in *instance) greatestShare() float64 {
 	greatest := 0.0
 	for _, s := range in.shares {
@@ -124,7 +124,7 @@ func (g *generator) clone() generator {
 	return generator{src: g.src, pcg: &p, rng: rand.New(&p)}
 }
 
-// draw overwrites in with the instance of a seed that rng gives.
+// draw overwrites in with an instance drawn from a seed that rng gives.
 func (g *generator) draw(in *instance, rng *rand.Rand) {
 	o := &g.src.opts
 	// Train and held-out workloads have generators of their own: even and odd seeds.

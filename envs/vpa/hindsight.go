@@ -20,7 +20,7 @@ func hindsightMax(t *Task, first bool) (Recommendation, bool) {
 	return constant(most), true
 }
 
-// hindsightGrid is how many amounts hindsightStatic tries.
+// hindsightGrid is the number of amounts that hindsightStatic tries.
 const hindsightGrid = 400
 
 // hindsightStatic tries constant requests from a hundredth of the largest demand to all of it:

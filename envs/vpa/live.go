@@ -13,13 +13,13 @@ import (
 )
 
 // Live applies a [Task] to the pods of a running cluster: it recommends for one container of a
-// controller's pods and applies the updater's rules to them, by the environment's own code. Each
+// controller's pods and applies the updater's rules to them, with the environment's own code. Each
 // interval, [Live.Look] records the state of the pods, [Live.Next] returns the recommendation, and
 // [Live.Update] calls back with the updater's changes.
 //
-// A cluster does not show CPU that was refused at the limit, or that was wanted while a container was
-// down; both are observed as 0. The history begins with the first look. There is no end: the elapsed
-// fraction of the episode starts over after the option steps.
+// A cluster does not show CPU that was throttled, nor demand while a container was down; both are
+// observed as 0. The history begins with the first look. There is no end: the elapsed fraction of
+// the episode starts over after the option steps.
 type Live struct {
 	t      *Task
 	ids    []string // of the pods of t
@@ -40,7 +40,7 @@ type Live struct {
 	restored *upstream.Checkpoint
 }
 
-// LiveConfig configures a Live by the controller and its policy.
+// LiveConfig describes to a Live the controller and its policy.
 type LiveConfig struct {
 	Requests, Limits cluster.Resources // of the pods' template; 0 is none
 	Min, Max         cluster.Resources // bounds of requests; 0 is that of the options
@@ -64,7 +64,7 @@ type LivePod struct {
 	Created          time.Time     // zero: since the look before the one that first shows it
 	Restarts         int           // of the container
 	OOMKilled        bool          // the container's last end was an OOM kill
-	Ran              time.Duration // for so long before that
+	Ran              time.Duration // how long the container ran before that end
 	Resize           LiveResize
 	ResizeSince      time.Time // zero: since the look that first shows it
 	Boosted          bool      // its CPU is raised while it starts: the updater leaves it alone
@@ -87,9 +87,9 @@ type LiveUpdate struct {
 	Requests, Limits cluster.Resources
 }
 
-// NewLive returns a Live that owns a task of package vpa: the task plays no episodes any more. Its
-// options set how actions are encoded, held and secured. NewLive returns an error for another task or
-// a configuration out of range.
+// NewLive returns a Live that owns a task of package vpa; the task plays no more episodes. Its
+// options set how actions are encoded, held and secured. NewLive returns an error for a task of
+// another package or a configuration out of range.
 func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	t, ok := task.(*Task)
 	if !ok {
@@ -98,7 +98,7 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	src := *t.src
 	src.history, src.series = 0, nil
 	src.opts.Updater = UpdaterUpstream
-	*t = *newTask(&src) // in place, since rules of baselines hold the pointer
+	*t = *newTask(&src) // in place, since policies of baselines hold the pointer
 	t.dynamics.pods = nil
 	l := &Live{t: t}
 	t.live = l
@@ -166,8 +166,9 @@ func (l *Live) Configure(c LiveConfig) error {
 	return nil
 }
 
-// Adopt puts a recommendation in force before the first Look, such as the one that was last given
-// before a restart, and returns it within the bounds. The default is the requests of the template.
+// Adopt sets the recommendation in force before the first Look, such as the last one before a
+// restart, and returns it within the bounds. Without Adopt, the requests of the template are in
+// force.
 func (l *Live) Adopt(r Recommendation) Recommendation {
 	l.t.admission.cap(&r)
 	l.t.rec, l.adopted = r, true
@@ -199,10 +200,10 @@ func (l *Live) Checkpoint() *upstream.Checkpoint {
 	return l.fed.state.Save(l.at, containers...)
 }
 
-// Task returns the task, for the rules of baselines. Oracles find no future in it.
+// Task returns the task, for policies of baselines. It holds no future for oracles.
 func (l *Live) Task() envs.Task { return l.t }
 
-// A Policy chooses actions, as package agents has them: for a batch of one environment.
+// A Policy chooses actions for a batch of one environment, as a policy of package agents does.
 type Policy interface {
 	Act(b *envs.Batch, actions []float32) error
 }

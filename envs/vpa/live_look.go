@@ -57,8 +57,8 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 // now returns the time since the first look.
 func (l *Live) now() time.Duration { return l.at - time.Duration(l.base.UnixNano()) }
 
-// match updates the task's pods: known ones keep their places, new ones take those of pods that
-// have gone.
+// match updates the task's pods: known ones keep their places, and new ones take the places of pods
+// that have gone.
 func (l *Live) match(pods []LivePod) {
 	d := &l.t.dynamics
 	known := make([]bool, len(pods))

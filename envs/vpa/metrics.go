@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// metrics is the usage that has been observed: of each step the largest of all pods.
+// metrics holds the observed usage: for each step, the largest of all pods.
 type metrics struct {
 	seen      []cluster.Resources // the history, then each step's
 	hour, day [2]window           // CPU and memory of the last hour, of the last day
@@ -50,15 +50,15 @@ func (m *metrics) clone() metrics {
 	return c
 }
 
-// window is the mean and the largest of the last n numbers pushed.
+// window tracks the mean and the largest of the last n numbers pushed.
 type window struct {
 	ring  []float64 // the last n numbers
 	next  int       // where the next goes
 	count int       // numbers in ring
 	sum   float64
 
-	// peaks are the positions, in pushes, of the numbers that are larger than all later ones,
-	// in a ring of their own from first on: the first is the largest.
+	// peaks holds the positions, in pushes, of the numbers that are larger than all later ones, in
+	// a ring of their own that begins at first. The first one is the largest number.
 	peaks       []int
 	first, held int
 	pushes      int
@@ -107,7 +107,7 @@ func (w *window) push(v float64) {
 	}
 }
 
-// max returns the largest number, or 0 of none.
+// max returns the largest number, or 0 if there is none.
 func (w *window) max() float64 {
 	if w.held == 0 {
 		return 0
@@ -115,7 +115,7 @@ func (w *window) max() float64 {
 	return w.ring[w.peaks[w.first]%len(w.ring)]
 }
 
-// mean returns the mean, or 0 of none.
+// mean returns the mean, or 0 if there is none.
 func (w *window) mean() float64 {
 	if w.count == 0 {
 		return 0

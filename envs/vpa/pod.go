@@ -28,10 +28,10 @@ type pod struct {
 	created time.Duration // of the pod
 	ready   time.Duration // when the container serves, or will
 	started time.Duration // when it last began to
-	crashes int           // OOM kills one after the other
+	crashes int           // consecutive OOM kills
 
 	killed bool          // the container's last termination was an OOM kill
-	ran    time.Duration // for so long before it
+	ran    time.Duration // how long it ran before that
 
 	resize     resizeState
 	since      time.Duration // of resize
@@ -43,7 +43,7 @@ type pod struct {
 	sampled bool              // it ran in the last step, so that there is a sample of its usage
 	oom     bool              // it was killed in the last step
 	work    float64           // core-seconds since the last checkpoint
-	unsaved time.Duration     // of running since it
+	unsaved time.Duration     // running time since the last checkpoint
 }
 
 // timing holds the durations of a step and of containers' phases.
@@ -90,7 +90,7 @@ const (
 )
 
 // backOff returns kubelet's delay before it restarts a container that has crashed this many times
-// in a row. The first restart has none.
+// in a row. The first restart has no delay.
 func backOff(crashes int) time.Duration {
 	if crashes == 0 {
 		return 0
@@ -145,7 +145,7 @@ func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *int
 	s.overMem += max(float64(p.used.MemoryBytes)-requestMem, 0)
 }
 
-// upTime returns for how long of the step the container serves.
+// upTime returns how long the container serves within the step.
 func (p *pod) upTime(now, end time.Duration) time.Duration {
 	if !p.scheduled {
 		return 0
@@ -153,7 +153,8 @@ func (p *pod) upTime(now, end time.Duration) time.Duration {
 	return max(0, end-max(now, p.ready))
 }
 
-// kill is an OOM kill at the given time: kubelet starts the container again after its back-off.
+// kill records an OOM kill at the given time; kubelet starts the container again after its
+// back-off.
 func (p *pod) kill(t *timing, at time.Duration, s *interval) {
 	p.killed, p.ran, p.began = true, at-p.started, true
 	if p.ran >= backOffReset {

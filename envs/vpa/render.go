@@ -54,7 +54,7 @@ func (t *Task) RenderANSI(*cluster.State) string {
 
 func inMiB(b int64) float64 { return float64(b) / mib }
 
-// bar shows usage over twice the request, which is the mark in the middle.
+// bar shows usage on a scale of twice the request; the mark in the middle is the request.
 func bar(used, request int64) string {
 	const half = 10
 	n := 0
@@ -117,8 +117,8 @@ func panel(img *image.RGBA, top int, shown []record, of func(cluster.Resources) 
 	}
 }
 
-// chartRoom is how many times the greatest usage, request or limit a plot reaches: bounds of a
-// recommender with few samples may be very large.
+// chartRoom is the ratio of a plot's upper end to the greatest usage, request or limit. A
+// recommender with few samples may give bounds far above.
 const chartRoom = 1.5
 
 // Chart implements [envs.Charter]: usage, request, limit and bounds of CPU and of memory, and

@@ -14,8 +14,8 @@ const (
 	TargetLower  = "TargetLowerThanRequests"
 )
 
-// requirement is an eviction requirement: of one of its resources, the target must be higher
-// than the request, or lower.
+// requirement is an eviction requirement: for at least one of its resources, the target must be
+// higher than the request, or lower.
 type requirement struct{ cpu, memory, higher bool }
 
 // parseRequirements reads requirements of the form cpu+memory:TargetHigherThanRequests.

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// weights are those of the reward's terms. They were set before any agent was trained.
+// weights are the weights of the reward's terms. They were set before any agent was trained.
 type weights struct{ slack, overrun, change float64 }
 
 var weightings = map[string]weights{

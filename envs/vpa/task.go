@@ -36,14 +36,14 @@ type Task struct {
 }
 
 // plan is a baseline's choice for the next action: the recommendation of its first step, and a
-// function that gives those of the further ones.
+// function that returns those of further steps.
 type plan struct {
 	given  Recommendation
 	use    bool                  // given is to be used
 	follow func() Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
 }
 
-// Notes implements [envs.Noter]. It names the containers in the data that miss samples.
+// Notes implements [envs.Noter]. It names the containers whose data misses samples.
 func (t *Task) Notes() []string { return t.src.notes }
 
 // flags report how the last action was changed.
@@ -91,7 +91,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 }
 
 // Recommend sets the recommendation of the next step, in place of its action's. Recommenders use it
-// for amounts that no action gives exactly.
+// for amounts that no action expresses exactly.
 func (t *Task) Recommend(r Recommendation) { t.plan.given, t.plan.use = r, true }
 
 // TakePlan implements [envs.Planner].
@@ -107,7 +107,7 @@ func (t *Task) TakePlan() (leave func()) {
 // Interval returns the duration of a step.
 func (t *Task) Interval() time.Duration { return t.src.interval }
 
-// Workload returns the type of the running episode's workload, or for one of a file its name.
+// Workload returns the type of the episode's workload, or the name of a workload from a file.
 func (t *Task) Workload() string { return t.in.id }
 
 // Seen returns the usage observed so far, beginning with the history: of each step the largest of all
@@ -137,8 +137,8 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	return nil
 }
 
-// Apply implements [envs.Task]: for each step that the action holds, the recommendation that it
-// stands for is repaired and capped, the updater acts on it, and the pods run.
+// Apply implements [envs.Task]. For each step that the action holds, it decodes the recommendation,
+// repairs and caps it, lets the updater act on it, and runs the pods.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	if t.steps == t.opts.Steps {
 		return envs.Outcome{}, fmt.Errorf("the episode has %d steps; option steps makes longer ones", t.opts.Steps)
@@ -223,9 +223,9 @@ func (t *Task) references() (of references) {
 	return of
 }
 
-// secure raises the memory of an action's recommendation, if the option safety asks for it: to
-// upstream's recommendation, the lower bound also to the peak of the last day, and the target also to
-// that peak and a margin. Limits are in proportion to the target.
+// secure raises the memory of an action's recommendation, if the option safety asks for it: all to
+// upstream's recommendation, the lower bound also to the peak of the last day, and the target also
+// to that peak and a margin. Limits are in proportion to the target.
 func (t *Task) secure(r *Recommendation) {
 	if t.opts.Safety != SafetyMemory {
 		return

@@ -36,7 +36,7 @@ func newUpdater(src *source) updater {
 	return updater{opts: &src.opts, requirements: src.requirements, evictAfterOOM: seconds(src.opts.EvictAfterOOM)}
 }
 
-// update is one loop of the updater: it accepts pods, orders them, and evicts or resizes as
+// update runs one loop of the updater: it accepts pods, orders them, and evicts or resizes them as
 // mode and budget permit. r is in force, with the limits that admission sets.
 func (u *updater) update(ctx context.Context, c cluster.Cluster, d *dynamics, r *Recommendation) error {
 	if !u.acts(len(d.pods)) {
@@ -95,7 +95,7 @@ func difference(request, target int64) float64 {
 	return math.Abs(float64(request-target)) / max(float64(request), 1)
 }
 
-// usageOutside is the rule of the earlier project: usage at or outside a bound, or at a limit.
+// usageOutside is the earlier project's criterion: usage at or outside a bound, or at a limit.
 func usageOutside(p *pod, r *Recommendation) bool {
 	out := func(used, lower, upper, limit int64) bool {
 		return lower >= used || used >= upper || limit > 0 && used >= limit
@@ -117,7 +117,7 @@ func (u *updater) insert(one candidate) {
 	}
 }
 
-// budget is how many of the controller's running pods may be disrupted in a loop.
+// budget counts how many of the controller's running pods a loop may disrupt.
 type budget struct {
 	configured, tolerance int
 	running, disrupted    int
@@ -132,7 +132,7 @@ func (b *budget) begin(pods []pod, configured int, tolerance float64) {
 	}
 }
 
-// permits reports whether p may be disrupted now. Pending pods may always be, and do not count.
+// permits reports whether p may be disrupted now. Pending pods always may, and do not count.
 func (b *budget) permits(p *pod) bool {
 	return !p.running() || b.running-b.disrupted > b.configured-b.tolerance ||
 		b.running == b.configured && b.tolerance == 0 && b.disrupted == 0
@@ -218,8 +218,8 @@ func guaranteed(requests, limits cluster.Resources) bool {
 	return requests == limits
 }
 
-// admits reports whether every eviction requirement holds for a pod with these requests.
-// Upstream asks them of resizes in place as well.
+// admits reports whether every eviction requirement holds for a pod with these requests. Upstream
+// checks them for resizes in place as well.
 func (u *updater) admits(requests, target cluster.Resources) bool {
 	for _, r := range u.requirements {
 		if !r.holds(requests, target) {

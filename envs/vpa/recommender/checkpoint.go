@@ -34,8 +34,8 @@ type HistogramCheckpoint struct {
 	TotalWeight        float64        `json:"totalWeight,omitempty"`
 }
 
-// Save returns a checkpoint of s at an instant, without the peaks of the ongoing memory
-// intervals of the containers that fed it: after a restart these intervals begin anew.
+// Save returns a checkpoint of s at an instant, without the peaks of the ongoing memory intervals
+// of the containers that fed it: after a restart these intervals begin anew.
 func (s *State) Save(now time.Duration, containers ...*Container) *Checkpoint {
 	saved := s.r.NewState(s.created)
 	saved.Merge(s)
@@ -74,13 +74,13 @@ func (h *histogram) save() HistogramCheckpoint {
 	return c
 }
 
-// Load replaces the state of s by a checkpoint. It returns an error that wraps
-// [ErrCheckpoint], and leaves s as it was, if the checkpoint is nil, of another version, or
-// holds a bucket, weight, count or instant out of range.
+// Load replaces the state of s by a checkpoint. It returns an error that wraps [ErrCheckpoint], and
+// leaves s as it was, if the checkpoint is nil, of another version, or holds a bucket, weight,
+// count or instant out of range.
 //
-// Upstream keeps what it loads apart and merges it with the samples that follow into a new
-// state at each recommendation. Samples may as well be added to s itself; their weights are
-// then summed in another order.
+// Upstream keeps a loaded state apart, and at each recommendation merges it with the samples since
+// into a new state. Adding the samples to s gives the same, except that weights are summed in
+// another order.
 func (s *State) Load(c *Checkpoint) error {
 	if c == nil {
 		return fmt.Errorf("%w: none", ErrCheckpoint)

@@ -23,12 +23,12 @@
 //
 // # Algorithm
 //
-// CPU samples go into a histogram of 176 buckets that grow by 5 %, with weight 0.1; of memory,
-// the peak of each window of 24 h does, with weight 1. A weight halves every 24 h. An OOM kill
+// CPU samples go into a histogram of 176 buckets that grow by 5 %, with weight 0.1. For memory,
+// the peak of each window of 24 h goes into another, with weight 1. A weight halves every 24 h. An OOM kill
 // counts as a usage of 1.2 times what the container had, at least 100 MiB more. A percentile
-// (lower 0.5, target 0.9, upper 0.95) is the upper edge of its bucket. To it come a margin of
-// 15 %, for the bounds a factor that approaches 1 with the length of the history, and at last
-// the minimum of 25 millicores and 250 MiB.
+// (lower 0.5, target 0.9, upper 0.95) is the upper edge of its bucket. A margin of 15 % is
+// added; the bounds are multiplied by a factor that approaches 1 with the length of the history;
+// and all amounts are raised to the minimum of 25 millicores and 250 MiB.
 //
 // # Other recommenders
 //

@@ -10,7 +10,7 @@ import (
 // where max/first is 1e5.
 const numBuckets = 176
 
-// bucketGrowth is by how much a bucket is wider than the one before. It is a variable so that
+// bucketGrowth is the relative growth of the buckets' width. It is a variable so that
 // 1+bucketGrowth is rounded to a float64 before 1 is subtracted again, as upstream's is.
 var bucketGrowth = 0.05
 
@@ -45,9 +45,9 @@ func (a *axis) bucket(value float64) int {
 // end returns the upper edge of a bucket, or the lower edge of the last.
 func (a *axis) end(bucket int) float64 { return a.start[min(bucket+1, numBuckets-1)] }
 
-// A histogram holds decaying weights of samples. Instead of old weights shrinking, new ones
-// grow: by 2 for each half-life after the reference. Its sums are made in upstream's order and
-// rounded as upstream's on amd64, where no product and sum are fused.
+// A histogram holds decaying weights of samples. Old weights do not shrink; new ones grow instead,
+// by 2 for each half-life after the reference. It sums in upstream's order and rounds as upstream
+// does on amd64, where no product and sum are fused.
 type histogram struct {
 	axis      *axis
 	weight    [numBuckets]float64

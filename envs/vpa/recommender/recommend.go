@@ -15,8 +15,7 @@ type Amounts struct {
 // String returns, for example, "250m 262144000B".
 func (a Amounts) String() string { return fmt.Sprintf("%dm %dB", a.MilliCPU, a.MemoryBytes) }
 
-// Bounds are the requests that the recommender finds right, and the range in which the updater
-// leaves requests alone.
+// Bounds are the recommended requests, and the range in which the updater leaves requests alone.
 type Bounds struct {
 	Lower  Amounts `json:"lower"`
 	Target Amounts `json:"target"`
@@ -66,10 +65,10 @@ func (e *estimator) base(h *histogram, out *[3]int64) {
 	}
 }
 
-// finish widens the bounds by the confidence in the history, raises all three to the minimum
-// and rounds them.
+// finish widens the bounds by the confidence in the history, raises all three to the minimum and
+// rounds them.
 func (e *estimator) finish(s *State, base *[3]int64) (lower, target, upper int64) {
-	// The history in confidence intervals: by its length, and by its samples at one a minute.
+	// The history in confidence intervals, by its length and by its samples at one a minute.
 	confidence := math.Min(
 		float64(sub(s.last, s.first))/float64(e.interval),
 		float64(s.samples)/e.interval.Minutes())

@@ -10,7 +10,7 @@ import (
 
 const mebi = 1 << 20
 
-// A Scenario is a usage trace made by a rule: one sample of each resource every Step from Start.
+// A Scenario is a computed usage trace: one sample of each resource every Step from Start.
 type Scenario struct {
 	Name   string
 	Start  time.Duration // since the Unix epoch

@@ -34,9 +34,8 @@ func New(config Config) (*Recommender, error) {
 func (r *Recommender) Config() Config { return r.config }
 
 // A State holds the history of a container's usage in all pods of a controller: upstream's
-// AggregateContainerState. Assignment copies it with its history. It is made by
-// [Recommender.NewState] and
-// not safe for concurrent use.
+// AggregateContainerState. [Recommender.NewState] makes it; assignment copies it with its history.
+// It is not safe for concurrent use.
 type State struct {
 	r           *Recommender
 	cpu, memory histogram
@@ -78,8 +77,8 @@ func (s *State) Expired(now time.Duration) bool {
 	return sub(now, from) >= s.r.config.MemoryInterval*time.Duration(s.r.config.MemoryIntervalCount)
 }
 
-// Merge adds the history of o: of pods with other labels, or restored from a checkpoint. Its
-// recommender must have the same half-lives. As upstream, Merge may move the reference of o's
+// Merge adds the history of o, such as that of pods with other labels or of a checkpoint. Its
+// recommender must have the same half-lives. As upstream does, Merge may move the reference of o's
 // weights.
 func (s *State) Merge(o *State) {
 	s.cpu.merge(&o.cpu)
@@ -151,8 +150,8 @@ func (c *Container) RecordOOM(s *State, t time.Duration, request int64) error {
 	return nil
 }
 
-// addMemory adds a usage if it is the first or the largest of its interval; peak is where the
-// interval's peak of this kind is kept.
+// addMemory adds a usage if it is the first or the largest of its interval; peak points to the
+// interval's peak of this kind.
 func (c *Container) addMemory(s *State, t time.Duration, bytes int64, peak *int64) bool {
 	if bytes < 0 || !valid(t) {
 		return false
@@ -166,7 +165,7 @@ func (c *Container) addMemory(s *State, t time.Duration, bytes int64, peak *int6
 		c.windowEnd += (t-c.windowEnd)/interval*interval + interval
 		c.memoryPeak, c.oomPeak = 0, 0
 	} else {
-		// A peak of 0 is never replaced: so it is upstream.
+		// Upstream never replaces a peak of 0.
 		old := max(c.memoryPeak, c.oomPeak)
 		if old == 0 || bytes <= old {
 			return true
@@ -179,8 +178,8 @@ func (c *Container) addMemory(s *State, t time.Duration, bytes int64, peak *int6
 	return true
 }
 
-// amount truncates x to an amount from 0 to [MaxAmount]. NaN, which upstream turns into what
-// its minimum then replaces, is 0.
+// amount truncates x to an amount from 0 to [MaxAmount]. NaN is 0: upstream converts it to a number
+// that its minimum then replaces.
 func amount(x float64) int64 {
 	switch {
 	case x > float64(MaxAmount):

@@ -6,8 +6,8 @@ import (
 )
 
 // ReadCSV reads usage of one or more containers from CSV with a header line: time_s (seconds),
-// cpu_m (millicores), mem_b (bytes) and, for more than one container, pod. Times must rise for
-// each pod. name stands for r in messages and for a pod without a name.
+// cpu_m (millicores), mem_b (bytes) and, for more than one container, pod. Times must rise for each
+// pod. name stands for r in messages, and names a pod without a name.
 func ReadCSV(name string, r io.Reader, g Grid) ([]Series, Report, error) {
 	return readUsage(name, r, g, [3]string{"time_s", "cpu_m", "mem_b"}, nil, 1)
 }
@@ -59,7 +59,7 @@ func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []strin
 	return finished(name, c)
 }
 
-// finished is c.finish with the file in its error.
+// finished is c.finish with the file's name in its error.
 func finished(name string, c *collector) ([]Series, Report, error) {
 	all, report, err := c.finish()
 	if err != nil {

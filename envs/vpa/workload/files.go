@@ -32,8 +32,8 @@ func Formats() []string {
 
 // ReadFiles reads a file, or all files of a folder and its subfolders, gzipped or not. An empty
 // format chooses the format by the names of the files: *vmtable* is Azure, *container_meta* Alibaba,
-// *instance_usage* Borg, *arabesque* that dump, *.csv plain CSV, *.jsonl PodMetrics, *top* kubectl top, and
-// *.json PodMetrics if the first one holds such, or else Prometheus.
+// *instance_usage* Borg, *arabesque* the earlier project's dump, *.csv plain CSV, *.jsonl
+// PodMetrics, *top* kubectl top, and *.json PodMetrics if the first file begins so, or else Prometheus.
 //
 //	csv         *.csv, each with a container.json beside it or not
 //	arabesque   *.csv
@@ -98,7 +98,7 @@ func ReadFiles(path, format string, g Grid) ([]Series, Report, error) {
 	return nil, Report{}, fmt.Errorf("format %q, want one of %s", format, strings.Join(Formats(), ", "))
 }
 
-// list returns the files under path in the order of their names, but for hidden ones.
+// list returns the files under path, sorted by name, without hidden ones.
 func list(path string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(path, func(name string, d os.DirEntry, err error) error {
@@ -197,8 +197,8 @@ func (o *opener) pair(path string, names []string, one, many string) (input, []i
 	return ins[0], ins[1:], nil
 }
 
-// ContainerFile is the name of a file beside a CSV file with what its containers request, a
-// [Container] as JSON.
+// ContainerFile is the name of a file beside a CSV file that holds the requests and limits of its
+// containers: a [Container] as JSON.
 const ContainerFile = "container.json"
 
 // addContainer sets requests and limits from the file at path if it is among names.

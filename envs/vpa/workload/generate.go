@@ -100,8 +100,8 @@ func DefaultConfig(kind string) (Config, error) {
 	return c, nil
 }
 
-// ReadConfig reads a Config from JSON over the defaults of its type. An unknown key is an
-// error, and so are parameters that Validate refuses.
+// ReadConfig reads a Config from JSON over the defaults of its type. An unknown key is an error,
+// and so are parameters that Validate rejects.
 func ReadConfig(r io.Reader) (Config, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *Config) Interval() time.Duration {
 	return time.Duration(math.Round(c.TimeInterval * float64(time.Second)))
 }
 
-// Series generates the workload of c's own seed. It sets c.Law if that is drawn.
+// Series generates the workload of c's own seed. If c.Law is zero, Series draws and sets it.
 func (c *Config) Series() (Series, error) {
 	if err := c.Validate(); err != nil {
 		return Series{}, err
@@ -192,8 +192,8 @@ func (c *Config) fromLaw() bool {
 	return true
 }
 
-// Append appends the samples of c, which must be valid, to dst; rng is read by the random
-// types. It allocates only what dst lacks.
+// Append appends the samples of c, which must be valid, to dst. Only the random types read rng. It
+// allocates memory only for samples beyond dst's capacity.
 func (c *Config) Append(dst []cluster.Resources, rng *rand.Rand) []cluster.Resources {
 	dst = slices.Grow(dst, c.Timesteps)
 	switch c.Type {

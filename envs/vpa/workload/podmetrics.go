@@ -41,10 +41,10 @@ type (
 )
 
 // readPodMetrics reads documents of metrics.k8s.io one after the other: each a PodMetricsList, as
-// metrics-server's API gives it and `trainer vpa record` keeps it, or a PodMetrics. A series is one
-// container, by namespace, pod and container. A sample that is there again, since the server had no newer
-// one when it was asked, counts once. Pods, PodLists and Lists of them among the documents tell what containers
-// request; other kinds are an error.
+// metrics-server's API returns it and `trainer vpa record` keeps it, or a PodMetrics. A series is
+// one container, by namespace, pod and container. A sample that appears again counts once: the
+// server had no newer one. Pods, PodLists and Lists of them among the documents give the
+// containers' requests; other kinds are an error.
 func readPodMetrics(ins []input, g Grid) ([]Series, Report, error) {
 	m := &metricsReader{c: newCollector(g, false), last: map[string]map[int64]bool{}, size: map[string][2]cluster.Resources{}}
 	for _, in := range ins {
@@ -75,7 +75,7 @@ type metricsReader struct {
 	size map[string][2]cluster.Resources // requests and limits by container
 }
 
-// add takes a document, or an item of a list; of is the kind of an item that states none.
+// add reads a document, or an item of a list; of is the kind of an item that states none.
 func (m *metricsReader) add(raw []byte, of string) error {
 	var o metricsObject
 	if err := json.Unmarshal(raw, &o); err != nil {

@@ -85,7 +85,7 @@ func newCollector(g Grid, sorted bool) *collector {
 	return &collector{grid: g.complete(), ids: map[string]*trace{}, sorted: sorted}
 }
 
-// of returns the trace of a container, which it makes at the first time.
+// of returns the trace of a container; the first call makes it.
 func (c *collector) of(id string) *trace {
 	t := c.ids[id]
 	if t == nil {
@@ -96,8 +96,8 @@ func (c *collector) of(id string) *trace {
 	return t
 }
 
-// add checks a sample and appends it. A NaN of one resource must be meant: a value that was
-// read as NaN is refused by number before.
+// add checks a sample and appends it. A NaN means that the sample lacks a resource: number has
+// already rejected values that were read as NaN.
 func (c *collector) add(id string, s sample) error {
 	t := c.of(id)
 	switch {
@@ -119,7 +119,7 @@ func (c *collector) add(id string, s sample) error {
 // maxIntervals bounds a series: 19 years of minutes.
 const maxIntervals = 10_000_000
 
-// finish returns the series in the order in which their containers came.
+// finish returns the series in the order in which their containers appeared.
 func (c *collector) finish() ([]Series, Report, error) {
 	var all []Series
 	for _, t := range c.order {
@@ -215,7 +215,7 @@ func (c *collector) noteHoles(t *trace) {
 	}
 }
 
-// gap refuses a hole that is longer than may be filled.
+// gap rejects a gap that is too long to fill.
 func (c *collector) gap(id, what string, from, to float64) error {
 	if d := to - from; d > c.grid.MaxGap.Seconds() {
 		return fmt.Errorf("%q has no sample of %s for %.0f s from time %.0f, want at most %.0f s between samples",

@@ -18,9 +18,9 @@ func newTable(name string, r io.Reader, fields int) table {
 	return t
 }
 
-// header reads the header line, which must have every column of want, in any order, and none
-// that is in neither want nor optional. It returns the index of each, -1 of an optional one
-// that is not there.
+// header reads the header line, which must have every column of want, in any order, and no other
+// column than those of optional. It returns the index of each, -1 for an optional column that is
+// missing.
 func (t table) header(want, optional []string) ([]int, error) {
 	if err := t.ReadHeader(want...); err != nil {
 		return nil, err

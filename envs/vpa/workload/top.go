@@ -14,7 +14,7 @@ import (
 // maxTopLine bounds a line, in bytes.
 const maxTopLine = 1 << 16
 
-// topColumns are the columns of the headers of `kubectl top pod`, by what they are here.
+// topColumns maps the headers of `kubectl top pod` to the columns of this reader.
 var topColumns = map[string]int{"NAMESPACE": 0, "POD": 1, "NAME": 2, "CPU(cores)": 3, "MEMORY(bytes)": 4}
 
 // readTop reads repeated output of `kubectl top pod`, each time after a line with the time:
@@ -68,7 +68,7 @@ func (t *topReader) line(line string) error {
 	return t.row(at, fields)
 }
 
-// parseTime reads a time alone.
+// parseTime parses text that holds nothing but a time.
 func parseTime(text string) (time.Time, bool) {
 	const earliest = 1e8 // 1973; a smaller number is none
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s >= earliest && s <= 1e12 {
@@ -94,7 +94,7 @@ func (t *topReader) header(fields []string) error {
 	return nil
 }
 
-// row takes the usage of a container or a pod.
+// row adds the usage of a container or a pod.
 func (t *topReader) row(at time.Time, fields []string) error {
 	columns := t.columns
 	if columns == nil {

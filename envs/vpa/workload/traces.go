@@ -23,7 +23,8 @@ type input struct {
 // azureVM is a row of the table of virtual machines.
 type azureVM struct{ cores, gib float64 }
 
-// Buckets of sizes that Azure's second trace leaves open, as its owner's notebook takes them.
+// azureOpen gives the sizes of the open buckets of Azure's second trace, as its owner's notebook
+// does.
 var azureOpen = map[string]float64{">24": 30, ">64": 70}
 
 // readAzure reads Microsoft's public VM trace (2017 or 2019): the table of machines (vmid,
@@ -118,8 +119,8 @@ func azureReadings(in input, size map[string]azureVM, c *collector) error {
 	}
 }
 
-// AlibabaMemoryGiB is the memory assumed of the largest machine in Alibaba's trace, to which
-// its memory is normalised.
+// AlibabaMemoryGiB is the assumed memory of the largest machine in Alibaba's trace, to which the
+// trace normalises memory.
 const AlibabaMemoryGiB = 256
 
 // alibabaMeta is a row of the table of containers.
@@ -214,7 +215,7 @@ func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 	}
 }
 
-// Size assumed of the largest machine in Google's trace, to which its amounts are normalised.
+// Assumed size of the largest machine in Google's trace, to which the trace normalises amounts.
 const (
 	BorgCores     = 64
 	BorgMemoryGiB = 256
