@@ -53,15 +53,16 @@ const (
 func (c *codec) decode(action []float32, of references) Recommendation {
 	var r Recommendation
 	amounts := [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped}
-	for i, v := range amounts {
-		cpu, mem := action[i], action[elements+i]
-		if c.encoding == EncodingLog {
-			v.MilliCPU = int64(math.Round(c.scales[0].amount(cpu)))
-			v.MemoryBytes = int64(math.Round(c.scales[1].amount(mem)))
-			continue
+	if c.encoding == EncodingLog {
+		for i, v := range amounts {
+			v.MilliCPU = int64(math.Round(c.scales[0].amount(action[i])))
+			v.MemoryBytes = int64(math.Round(c.scales[1].amount(action[elements+i])))
 		}
-		v.MilliCPU = int64(math.Round(of[i][0] * math.Pow(relativeRange, float64(cpu))))
-		v.MemoryBytes = int64(math.Round(of[i][1] * math.Pow(relativeRange, float64(mem))))
+		return r
+	}
+	for i, v := range amounts {
+		v.MilliCPU = int64(math.Round(of[i][0] * math.Pow(relativeRange, float64(action[i]))))
+		v.MemoryBytes = int64(math.Round(of[i][1] * math.Pow(relativeRange, float64(action[elements+i]))))
 	}
 	return r
 }

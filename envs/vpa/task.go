@@ -158,9 +158,10 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 
 // act plays a step with the recommendation in force.
 func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
-	d, admitted := &t.dynamics, t.admission.admit(t.rec)
+	d := &t.dynamics
 	d.last = interval{}
 	if t.opts.Mode == ModeInitial && t.steps == 0 {
+		admitted := t.admission.admit(t.rec)
 		if err := d.admitAll(ctx, c, &admitted); err != nil {
 			return err
 		}
@@ -168,7 +169,7 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	if err := d.retryResizes(ctx, c); err != nil {
 		return err
 	}
-	if err := t.updater.update(ctx, c, d, &admitted); err != nil {
+	if err := t.updater.update(ctx, c, d, &t.rec, &t.admission); err != nil {
 		return err
 	}
 	most, err := d.run(ctx, c, t.in.coming()[t.steps])
@@ -209,7 +210,11 @@ func (t *Task) decide(action []float32, k int) {
 
 // references returns the amounts that elements of relative actions multiply: the peaks of the last
 // hour, or the elements of upstream's recommendation, and no less than the policy's least amounts.
+// They are 0 for encoding log, which reads none.
 func (t *Task) references() (of references) {
+	if t.opts.Encoding == EncodingLog {
+		return of
+	}
 	low, hour := t.admission.low, &t.metrics.hour
 	for i := range of {
 		cpu, mem := hour[0].max(), hour[1].max()

@@ -37,16 +37,20 @@ func newUpdater(src *source) updater {
 }
 
 // update runs one loop of the updater: it accepts pods, orders them, and evicts or resizes them as
-// mode and budget permit. r is in force, with the limits that admission sets.
-func (u *updater) update(ctx context.Context, c cluster.Cluster, d *dynamics, r *Recommendation) error {
+// mode and budget permit. r is in force; limits sets the limits of changed pods.
+func (u *updater) update(ctx context.Context, c cluster.Cluster, d *dynamics, r *Recommendation, limits *admission) error {
 	if !u.acts(len(d.pods)) {
 		return nil
 	}
 	now := c.State().Now
 	u.acceptAll(d.pods, r, now)
+	if len(u.candidates) == 0 {
+		return nil
+	}
+	admitted := limits.admit(*r)
 	u.budget.begin(d.pods, len(d.pods), u.opts.Tolerance)
 	for _, one := range u.candidates {
-		if err := u.change(ctx, c, d, &d.pods[one.pod], r); err != nil {
+		if err := u.change(ctx, c, d, &d.pods[one.pod], &admitted); err != nil {
 			return err
 		}
 	}
