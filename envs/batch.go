@@ -57,7 +57,7 @@ type VecResetOptions struct {
 	Seed    *uint64        // environment i gets *Seed+i
 	Seeds   []uint64       // or: one for each environment
 	Options map[string]any // for every environment that is reset
-	Mask    []bool         // Gymnasium's reset_mask: which to reset; nil resets all
+	Mask    []bool         // Gymnasium's reset_mask: the environments to reset; nil resets all
 }
 
 // Batch holds one row for each of n environments. It belongs to the VecEnv and is overwritten
@@ -77,8 +77,8 @@ type Batch struct {
 	FinalMask []bool
 	FinalInfo []float64
 
-	// The sum of rewards and the number of steps of the episode that ended in this step; in
-	// other rows, of the running episode so far.
+	// The sum of rewards and the number of steps: of the episode if it ended in this step, else of
+	// the running episode so far.
 	EpisodeReturn []float64
 	EpisodeLength []int64
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// A Cloner is a [Task] that can be copied at any moment, for search and for [Vec.Save].
+// A Cloner is a [Task] that can be copied at any time, for search and for [Vec.Save].
 type Cloner interface {
-	// Clone returns a Task of the same options in the same state. Later changes of one do not show
-	// in the other; they may share what neither changes. The copy draws from rng, which is in the
+	// Clone returns a Task with the same options in the same state. Later changes of one do not
+	// show in the other; they may share read-only data. The copy draws from rng, which is in the
 	// state of the generator given to Begin.
 	Clone(rng *rand.Rand) Task
 }
 
 // ErrCannotClone is wrapped by errors of environments that cannot be copied: their task is no
-// [Cloner], or their cluster is not one in memory.
+// [Cloner], or their cluster is not in memory.
 var ErrCannotClone = errors.New("envs: the environment cannot be copied")
 
-// Saved is the state of the environments of a [Vec], random generators, autoreset and statistics
-// included.
+// Saved is the state of the environments of a [Vec], with random generators, autoreset and
+// statistics.
 type Saved struct {
 	of    *Vec
 	envs  []*Env
@@ -49,8 +49,8 @@ func (e *Env) blank() *Env {
 	return b
 }
 
-// copyTo copies the state of e to dst, an environment of the same Vec or blank, without a plan that
-// a policy has left. Both can be copied.
+// copyTo copies the state of e to dst, which must be an environment of the same Vec or come from
+// blank. Both must be cloneable. A policy's plan is not copied.
 func (e *Env) copyTo(dst *Env) {
 	*dst.src = *e.src
 	dst.task = e.task.(Cloner).Clone(dst.rng)
@@ -77,10 +77,10 @@ func (v *Vec) CanClone() error {
 	return nil
 }
 
-// Save copies the state of all environments and the last Batch, so that v can return to it. Its
-// error wraps [ErrCannotClone], or is that of ctx.
+// Save copies the state of all environments and the last Batch, for [Vec.Load]. Its error wraps
+// [ErrCannotClone], or is that of ctx.
 //
-// Save takes memory for as many environments as v has; [Vec.Snapshot] is for files and for other
+// Save takes memory for as many environments as v has. [Vec.Snapshot] is for files and for other
 // processes.
 func (v *Vec) Save(ctx context.Context) (*Saved, error) {
 	if err := v.CanClone(); err != nil {
@@ -101,9 +101,9 @@ func (v *Vec) Save(ctx context.Context) (*Saved, error) {
 	return s, nil
 }
 
-// Load returns all environments to the state s, which v has saved and may load again, and returns
-// its Batch. From there equal actions lead to equal batches. Policies start over. Load panics if
-// another Vec has saved s.
+// Load returns all environments to the state s and returns its Batch. s must come from Save of v,
+// else Load panics; it may be loaded again. From there equal actions lead to equal batches.
+// Policies start over.
 func (v *Vec) Load(s *Saved) (*Batch, error) {
 	if s.of != v {
 		panic("envs: Load of what another Vec has saved")
@@ -118,9 +118,9 @@ func (v *Vec) Load(s *Saved) (*Batch, error) {
 	return v.batch, nil
 }
 
-// Fork makes each environment of to a copy of environment from, its random generator included,
-// and returns the Batch, in which their rows are equal. Its error wraps [ErrCannotClone]. Policies
-// start over in the copies. Fork panics if there is no environment of a number.
+// Fork makes each environment in to a copy of environment from, its random generator included, and
+// returns the Batch, in which their rows are equal. Its error wraps [ErrCannotClone]. Policies
+// start over in the copies. Fork panics if an index is out of range.
 func (v *Vec) Fork(from int, to []int) (*Batch, error) {
 	if err := v.CanClone(); err != nil {
 		return nil, err

@@ -1,8 +1,9 @@
-// Package envs defines environments: the contract between the authors of problems, the
-// learning algorithms and the server.
+// Package envs defines environments: the contract between the authors of problems, the learning
+// algorithms and the server.
 //
 // An author writes a [Task]. [NewEnv] makes an [Env] of it and adds what every environment needs:
-// seeding, checks, the time limit, episode statistics. [NewVec] steps many of them together. Names and semantics are Gymnasium's.
+// seeding, checks, the time limit, episode statistics. [NewVec] steps many of them together. Names
+// and semantics are Gymnasium's.
 package envs
 
 import (
@@ -18,7 +19,7 @@ import (
 // A Task defines an environment: its instances, observations, actions and rewards.
 //
 // A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planner],
-// [Cloner] and [io.Closer]. It is used by one goroutine at a time.
+// [Cloner] and [io.Closer]. One goroutine uses it at a time.
 type Task interface {
 	// Spaces returns the observation and the action space, which never change.
 	Spaces() (obs, act space.Space)
@@ -29,9 +30,9 @@ type Task interface {
 	// of rng is NumPy's PCG64 (package pcg).
 	Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error
 
-	// Apply carries out action, which is in the action space, and advances c to the next
-	// decision. An action that Observe masked out has the effect that the task documents; it
-	// is not an error. Apply does not keep action.
+	// Apply carries out action, which is in the action space, and advances c to the next decision.
+	// If Observe masked the action out, Apply has the effect that the task documents; it is not an
+	// error. Apply does not keep action.
 	Apply(ctx context.Context, c cluster.Cluster, action []float32) (Outcome, error)
 
 	// Observe writes the observation of the current state to obs and the permitted actions
@@ -73,17 +74,17 @@ type Renderer interface {
 
 // Noter is implemented by tasks that warn users of faults in their data, such as missing samples.
 type Noter interface {
-	// Notes returns sentences, each with a file and a line; the same for all copies.
+	// Notes returns sentences, each with a file and a line. They are the same for all copies.
 	Notes() []string
 }
 
 // Charter is implemented by tasks that can show an episode over time.
 type Charter interface {
-	// Chart returns the running episode up to now, or the one that has ended.
+	// Chart returns the running episode so far, or the one that has ended.
 	Chart() *Chart
 }
 
-// Chart is an episode over time: panels one below the other over one axis of time.
+// Chart shows an episode over time, in panels above one another on one time axis.
 type Chart struct {
 	Title  string
 	XLabel string
@@ -92,7 +93,7 @@ type Chart struct {
 	Events []ChartEvents
 }
 
-// ChartPanel is quantities of one unit.
+// ChartPanel shows quantities of one unit.
 type ChartPanel struct {
 	YLabel string
 	Lines  []ChartLine
@@ -116,7 +117,7 @@ type ChartEvents struct {
 type Baseline struct {
 	Name   string
 	Doc    string // one sentence
-	Oracle bool   // it knows what no agent can, such as the future: a bound, not a competitor
+	Oracle bool   // it uses knowledge that no agent has, such as the future: a bound, not a competitor
 	// New returns a policy for the episodes of t. It fails if the baseline does not know t's type
 	// or does not support t's options. Each Task needs a policy of its own.
 	New func(t Task) (Policy, error)

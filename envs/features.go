@@ -1,7 +1,7 @@
 package envs
 
-// Features names the elements of one part of an observation: of a Box, or of a Dict's part. The
-// elements of a part are rows that follow one another, and all rows have the same names.
+// Features names the elements of one part of an observation: of a Box, or of a Box in a Dict. The
+// part consists of consecutive rows, which all have the same names.
 type Features struct {
 	Part  string   // key of the part in the Dict; "" if the observation is a Box
 	Row   string   // what a row stands for, such as "node"; "" if the part is one row

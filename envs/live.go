@@ -6,18 +6,18 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Live is a [Task] that places pods of a running cluster, outside of any episode: [Spec.Live]
-// makes one. Attend takes the place of Begin and Apply. After it Observe writes the observation and
-// the policies of baselines decide, as in an episode.
+// Live is a [Task] that places pods of a running cluster, outside any episode; [Spec.Live] makes
+// one. Attend takes the place of Begin and Apply. After it, Observe writes the observation and the
+// policies of baselines decide, as in an episode.
 type Live interface {
 	Task
 
-	// Attend makes the placement of a pod the decision to come. s has as many nodes as the Task was
-	// made for, none of them removed; the Task keeps it until the next Attend and does not change
-	// it. Nodes that are closed to the pod are cordoned. An impossible Decision is an error.
+	// Attend makes the placement of d's pod the next decision. s has as many nodes as the Task was
+	// made for, none of them removed; the Task keeps s until the next Attend and does not change
+	// it. Nodes that must not get the pod are cordoned. An impossible Decision is an error.
 	Attend(s *cluster.State, d Decision) error
 
-	// Devices returns the GPUs that the pod takes on the node, where it fits.
+	// Devices returns the GPUs that the pod takes on the node, on which it must fit.
 	Devices(node int32) uint64
 }
 
@@ -29,8 +29,8 @@ type Decision struct {
 	Waited   time.Duration // since its creation
 	Racks    []int32       // rack of each node, from 0; nil if unknown
 
-	// What kube-scheduler's scores count beyond requests: 100 milliCPU and 200 MiB for each container
-	// that states none, or a pod that states 0.
+	// Amounts that kube-scheduler's scores add to requests: 100 milliCPU and 200 MiB for each
+	// container that requests none, or a pod that requests 0.
 	Extra    []cluster.Resources // of the pods on each node; nil is none
 	PodExtra cluster.Resources   // of the pod
 }

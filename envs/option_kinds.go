@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// check refuses a value of another kind than the option's, in the words of [Option.Type], which
-// clients of every language know.
+// check rejects a value whose kind differs from the option's. Its error uses the names of
+// [Option.Type], which clients of every language know.
 func (o *Option) check(value any) error {
 	if value == nil { // keeps the default
 		return nil
@@ -31,7 +31,7 @@ func (o *Option) check(value any) error {
 	return nil
 }
 
-// checkElements checks the elements of a list by those of the default.
+// checkElements checks the elements of a list against those of the default.
 func (o *Option) checkElements(list reflect.Value) error {
 	want := optionType(reflect.TypeOf(o.Default).Elem())
 	for i := range list.Len() {

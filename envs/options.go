@@ -19,12 +19,12 @@ type Option struct {
 	Type    string   `json:"type"` // "string", "int", "float", "bool" or "list"
 	Default any      `json:"default"`
 	Doc     string   `json:"doc"`
-	File    bool     `json:"file,omitempty"` // it names files or folders, which are read
-	Words   []string `json:"-"`              // of such an option: values that name none
+	File    bool     `json:"file,omitempty"` // its values name files or folders to read
+	Words   []string `json:"-"`              // values of such an option that name no file
 }
 
-// NamesFile reports whether a value of the option names a file or a folder: of one that has the
-// mark, everything but nothing and its words.
+// NamesFile reports whether a value of the option names a file or a folder. If File is set, every
+// value does, except the empty one and o's Words.
 func (o *Option) NamesFile(value any) bool {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice {
 		return o.File && v.Len() > 0
@@ -32,8 +32,8 @@ func (o *Option) NamesFile(value any) bool {
 	return o.File && value != nil && value != "" && !slices.ContainsFunc(o.Words, func(w string) bool { return value == w })
 }
 
-// ResolveFiles returns opts with the relative paths of options that name files or folders joined
-// to folder. It returns opts itself if there are none, and never changes it.
+// ResolveFiles returns opts with the relative paths of options that name files or folders joined to
+// folder. If there are none, it returns opts itself. It never changes opts.
 func ResolveFiles(cfg any, opts map[string]any, folder string) map[string]any {
 	out, cloned := opts, false
 	for _, o := range DescribeOptions(cfg) {
@@ -72,13 +72,13 @@ const (
 	squashMark = "squash" // the field is a struct of options; it has no name
 )
 
-// DescribeOptions lists the options of the struct that cfg points to: its exported fields,
-// with the name from the tag `opt`, the text from the tag `doc`, and the field's value as the
-// default. The tag of an option that names a file or folder is `opt:"name,file"`, so that a
-// server can keep others from reading its files; its values that name none are words, with
-// blanks between them, of the tag `words`. The options of a field with the tag `opt:",squash"`,
-// a struct, are listed in its place. A nil cfg has none. DescribeOptions panics if a tag has
-// another mark or two options share a name.
+// DescribeOptions lists the options of the struct that cfg points to: its exported fields, with the
+// name from the tag `opt`, the text from the tag `doc`, and the field's value as the default. The
+// tag of an option that names a file or folder is `opt:"name,file"`, so that a server can deny
+// others its files. Values of such an option that name no file stand in the tag `words`, separated
+// by blanks. For a struct field with the tag `opt:",squash"`, the fields of that struct are listed
+// in its place. A nil cfg has no options. DescribeOptions panics if a tag has another mark or two
+// options share a name.
 func DescribeOptions(cfg any) []Option {
 	if cfg == nil {
 		return nil
@@ -137,10 +137,10 @@ func optionType(t reflect.Type) string {
 	panic(fmt.Sprintf("envs: option of type %s", t))
 }
 
-// DecodeOptions sets the fields of the struct that cfg points to from opts by the names in
-// their tags `opt`, those of embedded structs included (see [DescribeOptions]). Numbers convert where no precision is lost, since options arrive from
-// JSON, msgpack and the command line alike. An unknown name and a value of the wrong type are
-// errors that wrap [ErrInvalidOption].
+// DecodeOptions sets the fields of the struct that cfg points to from opts, by the names that
+// [DescribeOptions] lists. Numbers convert if no precision is lost, since options arrive from JSON,
+// msgpack and the command line alike. An unknown name and a value of the wrong type are errors that
+// wrap [ErrInvalidOption].
 func DecodeOptions(opts map[string]any, cfg any) error {
 	known := DescribeOptions(cfg)
 	for _, name := range slices.Sorted(maps.Keys(opts)) {
@@ -162,23 +162,23 @@ func DecodeOptions(opts map[string]any, cfg any) error {
 	return nil
 }
 
-// A Check is an option's value and what is right for it.
+// A Check is an option's value with a statement of what is valid.
 type Check struct {
 	name, given, want string
 	ok                bool
 }
 
-// OneOf is the check of an option that is one of a few words.
+// OneOf checks an option that must be one of a few words.
 func OneOf(name, value string, among ...string) Check {
 	return Check{name, strconv.Quote(value), fmt.Sprintf("one of %q", among), slices.Contains(among, value)}
 }
 
-// Between is the check of an option that is a number from low to high. NaN is in no range.
+// Between checks an option that must be a number from low to high. NaN is in no range.
 func Between[T int | float64](name string, value, low, high T) Check {
 	return Check{name, fmt.Sprint(value), fmt.Sprintf("%v to %v", low, high), value >= low && value <= high}
 }
 
-// CheckOptions reports the first option that is not right. The error wraps [ErrInvalidOption].
+// CheckOptions reports the first invalid option. The error wraps [ErrInvalidOption].
 func CheckOptions(checks ...Check) error {
 	for _, c := range checks {
 		if !c.ok {

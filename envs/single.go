@@ -16,10 +16,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Env is one environment: a [Task] on a cluster. It checks actions and the order of calls,
-// seeds the task's generator, cuts episodes off at the time limit, and counts. It follows
-// Gymnasium's Env, except that Observe writes to the caller's memory, so that a [Vec] gathers
-// observations without copying them. It is not safe for concurrent use.
+// Env is one environment: a [Task] on a cluster. It checks actions and the order of calls, seeds
+// the task's generator, truncates episodes at the time limit, and counts. It follows Gymnasium's
+// Env, except that Observe writes to the caller's memory, so that a [Vec] gathers observations
+// without copying them. It is not safe for concurrent use.
 type Env struct {
 	spec *Spec
 	task Task
@@ -33,7 +33,7 @@ type Env struct {
 
 	running, ended, closed bool
 
-	episode uint64 // how many have begun
+	episode uint64 // number of episodes begun
 	copies  uint64 // how often another environment was copied to this one
 	steps   int
 	ret     float64 // sum of the rewards of this episode
@@ -46,7 +46,7 @@ type Env struct {
 // Transition is the result of a step without the observation.
 type Transition struct {
 	Outcome
-	Truncated bool // the time limit cut the episode off; it may also have terminated
+	Truncated bool // by the time limit; the episode may also have terminated
 }
 
 // ResetOptions are the arguments of Gymnasium's reset.
@@ -55,8 +55,8 @@ type ResetOptions struct {
 	Options map[string]any // for the task's [ResetOptioner]
 }
 
-// NewEnv makes an environment of task on c, which it takes over. maxEpisodeSteps overrides the
-// time limit of the spec and of the task unless it is 0.
+// NewEnv makes an environment of task on c and takes ownership of c. A maxEpisodeSteps other than 0
+// overrides the time limit of the spec and of the task.
 func NewEnv(spec *Spec, task Task, c cluster.Cluster, maxEpisodeSteps int) *Env {
 	e := &Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: spec.MaxEpisodeSteps} // seed 0 unless a reset brings one
 	e.rng = rand.New(e.src)

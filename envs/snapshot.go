@@ -12,9 +12,9 @@ import (
 // ErrNoLog is returned by [Vec.Snapshot] if the Vec was made without VecOptions.Log.
 var ErrNoLog = errors.New("envs: snapshot of environments that do not log their actions")
 
-// snapshot is the recipe of a state: the generator when the episode began, and the actions since.
-// It needs no help from the task, and holds for every backend whose episodes are a function of the
-// seed.
+// snapshot is the recipe of a state: the generator's state at the episode's start, and the actions
+// since. It needs no support from the task, and holds for every backend whose episodes are a
+// function of the seed.
 type snapshot struct {
 	ID    string
 	Mode  AutoresetMode
@@ -28,7 +28,7 @@ type rowSnapshot struct {
 	Actions []float32
 }
 
-// batchFlags are the columns of the last Batch that a replay of the running episodes does not
+// batchFlags are the columns of the last Batch that replaying the running episodes does not
 // restore.
 type batchFlags struct {
 	Reward, EpisodeReturn          []float64
@@ -37,8 +37,8 @@ type batchFlags struct {
 }
 
 // Snapshot returns the state of all environments as bytes, from which a Vec made in the same way
-// resumes, also in another process. Its size grows with the number of steps since each environment's
-// last reset.
+// resumes, even in another process. Its size grows with the number of steps since each
+// environment's last reset.
 func (v *Vec) Snapshot() ([]byte, error) {
 	b := v.batch
 	s := snapshot{ID: v.spec.ID, Mode: v.mode, Extra: batchFlags{b.Reward, b.EpisodeReturn, b.EpisodeLength, b.Terminated, b.Truncated, b.Invalid}}
@@ -57,8 +57,8 @@ func (v *Vec) Snapshot() ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Restore brings the environments to the state of the snapshot by replaying the running episodes,
-// and returns its Batch without the final observations.
+// Restore replays the running episodes up to the snapshot's state and returns its Batch without the
+// final observations.
 func (v *Vec) Restore(ctx context.Context, data []byte) (*Batch, error) {
 	var s snapshot
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&s); err != nil {

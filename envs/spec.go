@@ -25,13 +25,14 @@ type Spec struct {
 	// [Open] makes one.
 	Open func(opts map[string]any) (Maker, error)
 
-	// Backend opens the world that episodes are played in, by the same opts as Open, and returns
-	// a function that makes the cluster of one environment; nil is package sim. Errors as of Open.
+	// Backend opens the world that episodes run in, from the same opts as Open, and returns a
+	// function that makes the cluster of one environment. A nil Backend means package sim. Errors
+	// are as of Open.
 	Backend func(opts map[string]any) (func() (cluster.Cluster, error), error)
 
-	// Live makes a task that decides for a running cluster of the given number of nodes, by the
-	// same opts as Open; those that draw instances do nothing. It is nil if the environment cannot.
-	// Errors as of Open.
+	// Live makes a task that decides for a running cluster of the given number of nodes, from the
+	// same opts as Open; options that draw instances have no effect. It is nil if the environment
+	// cannot do so. Errors are as of Open.
 	Live func(opts map[string]any, nodes int) (Live, error)
 
 	// Options is a pointer to the struct of options with its defaults set, for help texts and
@@ -53,8 +54,8 @@ type Spec struct {
 	Metrics   []Metric   // columns of Info to report of each episode's last step; the first ranks policies
 	Baselines []Baseline // in the order in which they are reported
 
-	// RankBy returns the column of the metric that ranks policies with these options, "" for the
-	// first of Metrics, which nil stands for, too.
+	// RankBy returns the column of the metric that ranks policies with these options, or "" for the
+	// first of Metrics. A nil RankBy means the first, too.
 	RankBy func(opts map[string]any) string
 }
 
@@ -154,7 +155,7 @@ func Specs() []*Spec {
 // An UnknownIDError is returned by [Lookup] for an id that is not registered.
 type UnknownIDError struct {
 	ID          string
-	Suggestions []string // registered ids that come close, best first
+	Suggestions []string // similar registered ids, best first
 }
 
 func (e *UnknownIDError) Error() string {

@@ -24,16 +24,16 @@ type VecOptions struct {
 	NewCluster      func() (cluster.Cluster, error) // default: by Spec.Backend, or sim.New
 }
 
-// shardNanos is how many nanoseconds of steps a further goroutine must have to be worth its
-// hand-over, which takes 2 µs on an idle machine and 20 on a busy one.
+// shardNanos is the work in nanoseconds that makes one more goroutine worth its hand-over, which
+// takes 2 µs on an idle machine and 20 µs on a busy one.
 const shardNanos = 50_000
 
-// defaultStepNanos is the cost of a step of a Spec that gives none.
+// defaultStepNanos is the step cost of a Spec that states none.
 const defaultStepNanos = 1000
 
-// Vec is the [VecEnv] of this process: n environments, stepped by a fixed set of goroutines,
-// each for its own rows. A step allocates nothing if the task allocates nothing. Results do
-// not depend on the number of goroutines.
+// Vec is the [VecEnv] of this process: n environments, stepped by a fixed set of goroutines, each
+// for its own rows. A step allocates only what the task allocates. Results do not depend on the
+// number of goroutines.
 type Vec struct {
 	spec   *Spec
 	envs   []*Env
@@ -167,7 +167,7 @@ func (v *Vec) Spaces() (obs, act space.Space) { return v.obs, v.act }
 // Last returns the Batch of the last Reset or Step.
 func (v *Vec) Last() *Batch { return v.batch }
 
-// Env returns environment i, for baselines and for rendering. It must not be stepped.
+// Env returns environment i, for baselines and for rendering. The caller must not step it.
 func (v *Vec) Env(i int) *Env { return v.envs[i] }
 
 // Reset implements [VecEnv].
@@ -314,7 +314,7 @@ func (v *Vec) stepRow(i int, action []float32) error {
 	return err
 }
 
-// RenderANSI and RenderRGB show environment i, or return an error if its task cannot.
+// RenderANSI returns environment i as text, or an error if its task cannot render.
 func (v *Vec) RenderANSI(i int) (string, error) {
 	r, err := v.renderer(i)
 	if err != nil {
@@ -323,7 +323,7 @@ func (v *Vec) RenderANSI(i int) (string, error) {
 	return r.RenderANSI(v.envs[i].State()), nil
 }
 
-// RenderRGB returns an image of environment i.
+// RenderRGB returns environment i as an image, or an error if its task cannot render.
 func (v *Vec) RenderRGB(i int) (*image.RGBA, error) {
 	r, err := v.renderer(i)
 	if err != nil {

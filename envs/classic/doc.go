@@ -1,5 +1,5 @@
-// Package classic is the yardstick of trainers, servers and clients: CartPole-v1, exactly
-// Gymnasium's, on which every learner has published results. It schedules nothing.
+// Package classic has CartPole-v1, exactly as in Gymnasium, to compare trainers, servers and clients
+// with published results of every learner. It schedules nothing.
 //
 // A pole stands on a cart by a joint without friction. The agent pushes the cart to the left
 // or to the right, 50 times a second, and is to keep the pole upright and the cart on its
@@ -23,8 +23,8 @@
 //
 // The bounds of the velocities are the largest float32, as they were in Gymnasium before 1.0,
 // since its checker and others advise against infinite ones. With the option infinite_bounds they
-// are infinite, and the space is equal to Gymnasium's of today: libraries that compare spaces then
-// take a model of the one CartPole for the other.
+// are infinite, and the space equals that of current Gymnasium: libraries that compare spaces then
+// accept a model of one CartPole for the other.
 //
 // The state is kept in float64; the observation is the nearest float32.
 //

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// Apply carries out op at the time s.Now if [State.Check] permits it; if not, it returns
-// Check's error and leaves s as it was. Ended pods give back at once what they held. Apply
-// allocates nothing once the slices of s have grown.
+// Apply carries out op at the time s.Now if [State.Check] permits it. If not, it returns Check's
+// error and leaves s as it was. Pods that end release their resources at once. Apply allocates
+// nothing once the slices of s have grown.
 func (s *State) Apply(op *Op) error {
 	if err := s.Check(op); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *State) bind(op *Op) {
 	}
 }
 
-// resize changes the requests and limits, and what a running pod holds of its node.
+// resize changes a pod's requests and limits, and what it holds of its node if it runs.
 func (s *State) resize(op *Op) {
 	p := &s.Pods[op.Pod]
 	if p.Phase == Running {
@@ -106,7 +106,7 @@ func (s *State) resize(op *Op) {
 	p.Requests, p.Limits = op.Resources, op.Limits
 }
 
-// end moves a pod to a final phase. A running pod gives back what it held.
+// end moves a pod to a final phase. A running pod releases its resources.
 func (s *State) end(p *Pod, to Phase) {
 	if p.Phase == Running {
 		n := &s.Nodes[p.Node]

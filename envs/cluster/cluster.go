@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Cluster is the world that a task acts on. It is not safe for concurrent use. After an error
-// that wraps none of the sentinels of the rules below the cluster must be Reset.
+// Cluster is the world that a task acts on. It is not safe for concurrent use. After an error that
+// wraps none of the sentinels below, the cluster must be Reset.
 type Cluster interface {
-	// Reset removes every pod and node and sets the clock to zero. What [State.Intern]
-	// entered stays.
+	// Reset removes every pod and node and sets the clock to zero. It keeps the entries of
+	// [State.Intern].
 	Reset(ctx context.Context) error
 
 	// Apply carries out ops in order, at the current time, and stops at the first that is not
@@ -30,14 +30,14 @@ type Cluster interface {
 	// [MaxTime], it changes nothing and returns an error that wraps [ErrInvalid].
 	Advance(ctx context.Context, d time.Duration) error
 
-	// State returns the cluster as it now is. The caller may change it only by
-	// [State.Intern]; it is valid until the next call of another method.
+	// State returns the current state of the cluster. The caller may change it only by
+	// [State.Intern]. It is valid until the next call of another method.
 	State() *State
 
 	io.Closer
 }
 
-// OpKind says what an [Op] does.
+// OpKind is the kind of an [Op].
 type OpKind uint8
 
 // The kinds of ops. The fields of [Op] that a kind reads stand beside it; Pod and Node are
@@ -56,7 +56,7 @@ const (
 )
 
 // Op is one change to a cluster, as plain data: a sequence of ops can be logged, compared and
-// replayed. Names and labels stand in the tables of the State, entered by [State.Intern].
+// replayed. Names and labels stand in the tables of the State, where [State.Intern] enters them.
 type Op struct {
 	Kind      OpKind
 	GPUs      uint8 // number of GPU devices: of the node, or wanted by the pod
@@ -76,8 +76,8 @@ type Resources struct {
 	MemoryBytes int64
 }
 
-// Sentinels of the rules. [State.Check] returns them wrapped in what was wrong, and
-// Cluster.Apply that in an [*OpError].
+// Sentinels of illegal ops. [State.Check] wraps them with the reason, and Cluster.Apply wraps that
+// in an [*OpError].
 var (
 	// ErrNotFound: the op names a pod, node or metadata that does not exist.
 	ErrNotFound = errors.New("cluster: not found")
@@ -91,8 +91,8 @@ var (
 	ErrInvalid = errors.New("cluster: invalid op")
 )
 
-// ErrUnavailable is wrapped by errors of a backend that cannot reach its API server. Once that is
-// back, Reset recovers. It is no sentinel of the rules: nobody knows which ops were applied.
+// ErrUnavailable is wrapped by errors of a backend that cannot reach its API server. When the
+// server is back, Reset recovers. It marks no illegal op: how many ops were applied is unknown.
 var ErrUnavailable = errors.New("cluster: unavailable")
 
 // OpError is the failure of one op of those given to Apply.

@@ -2,9 +2,9 @@ package cluster
 
 import "fmt"
 
-// Fits reports whether the pod, were it pending, could now be bound to the node with some
-// choice of devices: the node is present and not cordoned, permits the pod's metadata, and
-// has the resources, the place and enough devices with the share free. It is false for
+// Fits reports whether the pod, if it is pending, could be bound to the node now with some choice
+// of devices: the node is present and not cordoned, permits the pod's metadata, runs fewer than
+// MaxPods pods, and has the resources and enough devices with the share free. It is false for
 // indices that do not exist.
 func (s *State) Fits(pod, node int32) bool {
 	if uint(pod) >= uint(len(s.Pods)) || uint(node) >= uint(len(s.Nodes)) {
@@ -17,8 +17,8 @@ func (s *State) Fits(pod, node int32) bool {
 		s.tab.permits(p.Meta, n.Meta) && (p.GPUs == 0 || s.hasDevices(p, n))
 }
 
-// FitMask sets mask[i] to Fits(pod, i), which is false for each i from len(s.Nodes) on. It is
-// faster than as many Fits.
+// FitMask sets mask[i] to Fits(pod, i), and to false for each i from len(s.Nodes) on. It is faster
+// than separate calls of Fits.
 func (s *State) FitMask(pod int32, mask []bool) {
 	if uint(pod) >= uint(len(s.Pods)) {
 		clear(mask)
@@ -38,7 +38,7 @@ func (s *State) FitMask(pod int32, mask []bool) {
 	}
 }
 
-// hasDevices reports whether enough devices of n have the share free that p wants of each.
+// hasDevices reports whether enough devices of n have the share free that p requests of each.
 func (s *State) hasDevices(p *Pod, n *Node) bool {
 	if p.GPUs > n.NumDevices {
 		return false
@@ -54,7 +54,7 @@ func (s *State) hasDevices(p *Pod, n *Node) bool {
 	return left <= 0
 }
 
-// numFitting counts the devices of n that have the share free that p wants of each.
+// numFitting counts the devices of n that have the share free that p requests of each.
 func (s *State) numFitting(p *Pod, n *Node) int32 {
 	var count int32
 	for _, d := range s.Devices[n.FirstDevice:][:n.NumDevices] {
@@ -65,8 +65,8 @@ func (s *State) numFitting(p *Pod, n *Node) int32 {
 	return count
 }
 
-// PickDevices returns for Op.Devices the fitting devices of lowest index, as many as the pod
-// wants; ok is false where the node has too few of them. It looks at nothing but devices.
+// PickDevices returns, for Op.Devices, the fitting devices of lowest index, as many as the pod
+// requests; ok is false if the node has too few. It checks nothing but devices.
 func (s *State) PickDevices(pod, node int32) (devices uint64, ok bool) {
 	p := &s.Pods[pod]
 	left := p.GPUs

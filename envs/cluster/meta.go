@@ -62,9 +62,9 @@ func (t *Toleration) Tolerates(taint *Taint) bool {
 	return false
 }
 
-// Meta is the metadata of nodes and pods. It decides their names and which pods are permitted on
-// which nodes. The [State] keeps it in a table, where nodes and pods with equal metadata share one
-// entry. Keys of labels are unique; of equal keys the last counts.
+// Meta is the metadata of nodes and pods. It gives their names and decides which pods are permitted
+// on which nodes. The [State] keeps it in a table, where nodes and pods with equal metadata share
+// one entry. Keys of labels are unique; of equal keys the last counts.
 type Meta struct {
 	Name         string       // a node's name; the name of pod i is Name-i. A DNS-1123 subdomain
 	Labels       []Label      `json:",omitempty"` // of a node
@@ -97,10 +97,11 @@ func (n *Meta) refuses(p *Meta) string {
 	return ""
 }
 
-// maxName is the most bytes of a name: the 253 of Kubernetes less "-" and the index of a pod.
+// maxName is the greatest number of bytes in a name: Kubernetes' 253, less "-" and the index of a
+// pod.
 const maxName = 253 - len("-2147483647")
 
-// invalid returns why an API server would refuse m, or "". It does not check the syntax of labels.
+// invalid returns why an API server would reject m, or "". It does not check the syntax of labels.
 func (m *Meta) invalid() string {
 	if !isSubdomain(m.Name) || len(m.Name) > maxName {
 		return fmt.Sprintf("name %q is not a DNS-1123 subdomain of at most %d bytes", m.Name, maxName)
@@ -157,8 +158,8 @@ type tables struct {
 	names   []int32   // of metas[i]: a number for its name
 	invalid []string  // of metas[i]: why ops may not name it, or ""
 
-	// Only the parts of Meta that bear on permission make a class, so that the table of
-	// permissions stays small where every node has a name of its own.
+	// Metadata with the same effect on permission is one class, so that the table of permissions
+	// stays small even if every node has its own name.
 	permitted   []bool // [pod class * stride + node class]
 	stride      int
 	podClasses  []int32 // an example of each class: index in metas
@@ -176,8 +177,7 @@ func newTables() *tables {
 	}
 }
 
-// clone returns a copy that may be written. The content of each Meta never changes, so that
-// the copy shares it.
+// clone returns a copy for writing. It shares the content of each Meta, which never changes.
 func (t *tables) clone() *tables {
 	return &tables{
 		metas: slices.Clone(t.metas), classes: slices.Clone(t.classes),
@@ -237,7 +237,7 @@ func (t *tables) widen(stride int) {
 	t.permitted, t.stride = wide, stride
 }
 
-// number returns the number of key, which is the next free one where key is new.
+// number returns the number of key; a new key gets the next free one.
 func number(m map[string]int32, key string) int32 {
 	i, ok := m[key]
 	if !ok {
@@ -248,11 +248,10 @@ func number(m map[string]int32, key string) int32 {
 }
 
 // Intern returns the index of m in the table of metadata. It enters a copy of m if there is no
-// equal entry: equal content has equal indices. The order of labels, taints,
-// tolerations and models does not matter. Entries stay for the life of the State, through
-// Reset too. Intern accepts everything; metadata that Kubernetes would refuse is
-// [ErrInvalid] to the op that names it. It allocates nothing where m is there already and in
-// sorted order.
+// equal entry, so equal content has equal indices. The order of labels, taints, tolerations and
+// models does not matter. Entries stay for the life of the State, through Reset too. Intern accepts
+// everything; an op that names metadata which Kubernetes would reject is [ErrInvalid]. Intern
+// allocates nothing if m is in sorted order and has an entry.
 func (s *State) Intern(m Meta) int32 {
 	if !m.isCanonical() {
 		m = m.canonical()

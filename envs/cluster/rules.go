@@ -7,8 +7,8 @@ import (
 )
 
 // Check reports whether op is legal in s, without changing s. It checks the op's own fields
-// ([ErrInvalid], or [ErrNotFound] where metadata, pod or node does not exist), then the phase or
-// name ([ErrConflict]), then permission ([ErrUnschedulable]), then room ([ErrInsufficient]), then
+// ([ErrInvalid], or [ErrNotFound] if metadata, pod or node does not exist), then the phase or name
+// ([ErrConflict]), then permission ([ErrUnschedulable]), then resources ([ErrInsufficient]), then
 // the devices of a Bind. It ignores fields that the kind does not read.
 func (s *State) Check(op *Op) error {
 	switch op.Kind {

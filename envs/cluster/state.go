@@ -15,9 +15,9 @@ const (
 	MaxTime     time.Duration = 1 << 61 // of the clock, and of a pod's duration: 73 years
 )
 
-// State is a snapshot of a cluster: plain data that both backends keep by the same rules.
-// Indices of nodes and pods are given in the order of their AddNode and AddPod and are never
-// reused before Reset. NewState makes one; the zero State is not usable.
+// State is a snapshot of a cluster: plain data that both backends keep by the same rules. Nodes and
+// pods get their indices in the order of their AddNode and AddPod; no index is reused before Reset.
+// NewState makes a State; the zero State is not usable.
 type State struct {
 	Now     time.Duration // since the last Reset
 	Nodes   []Node
@@ -67,7 +67,7 @@ type Pod struct {
 	Phase    Phase
 }
 
-// EndsAt returns when p completes if nothing stops it before; ok is false for a pod that does
+// EndsAt returns when p completes unless something stops it before; ok is false for a pod that does
 // not run or that runs for ever.
 func (p *Pod) EndsAt() (at time.Duration, ok bool) {
 	return p.Started + p.Duration, p.Phase == Running && p.Duration > 0
@@ -134,8 +134,7 @@ func (s *State) CloneInto(dst *State) {
 // NodeName returns the name of node i.
 func (s *State) NodeName(i int32) string { return s.tab.metas[s.Nodes[i].Meta].Name }
 
-// PodName returns the name of pod i, which no other pod has: the name of its metadata, a dash
-// and i.
+// PodName returns the unique name of pod i: the name of its metadata, a dash and i.
 func (s *State) PodName(i int32) string {
 	return s.tab.metas[s.Pods[i].Meta].Name + "-" + strconv.Itoa(int(i))
 }
@@ -148,7 +147,7 @@ func (s *State) holder(n int32) int32 {
 	return s.nodeOf[n] - 1
 }
 
-// Free returns what node i has left to request.
+// Free returns what node i can still allocate.
 func (s *State) Free(i int32) Resources {
 	n := &s.Nodes[i]
 	return Resources{n.Allocatable.MilliCPU - n.Requested.MilliCPU, n.Allocatable.MemoryBytes - n.Requested.MemoryBytes}

@@ -95,9 +95,8 @@ func appendTime(b []byte, key string, t time.Duration, always bool) []byte {
 	return append(appendKey(b, key), t.String()...)
 }
 
-// Diff returns "" if a and b are [State.Equal]. If not, it returns the lines of their String
-// that differ, those of a with "-" before them and those of b with "+", and the metadata that
-// differs.
+// Diff returns "" if a and b are [State.Equal]. Otherwise it returns the lines of their String that
+// differ, with "-" before a's and "+" before b's, and the metadata that differs.
 func Diff(a, b *State) string {
 	if a.Equal(b) {
 		return ""

@@ -17,7 +17,7 @@ import (
 // blanks around fields, and places every error at a file and a line.
 type Table struct {
 	Header []string // after ReadHeader
-	Fields int      // that Next wants in each row; ReadHeader sets it to those of the header
+	Fields int      // in each row; ReadHeader sets it to the number of columns
 
 	reader string // begins messages
 	name   string
@@ -33,7 +33,7 @@ func NewTable(reader, name string, r io.Reader) *Table {
 		_, _ = b.Discard(3) // cannot fail: the three bytes are in the buffer
 	}
 	t := &Table{reader: reader, name: name, csv: csv.NewReader(b), line: 1}
-	t.csv.FieldsPerRecord = -1 // Next checks, with a message of our own
+	t.csv.FieldsPerRecord = -1 // Next checks, and names the place
 	t.csv.TrimLeadingSpace = true
 	t.csv.ReuseRecord = true
 	return t

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// A Hole is a gap among samples that come at a usual interval.
+// A Hole is a gap in samples taken at a usual interval.
 type Hole struct {
 	Before  int     // index of the sample after it
 	Missing int     // samples
 	Seconds float64 // between the samples beside it
 }
 
-// Holes returns where samples are missing, by the usual interval between ascending times in seconds,
-// which is their median, and that interval. A hole is an interval of more than one and a half.
+// Holes returns the gaps among ascending times in seconds, and the usual interval, which is their
+// median interval. A hole is an interval of more than 1.5 times the usual one.
 func Holes(seconds []float64) (holes []Hole, usual float64) {
 	if len(seconds) < 3 {
 		return nil, 0
@@ -33,8 +33,8 @@ func Holes(seconds []float64) (holes []Hole, usual float64) {
 	return holes, usual
 }
 
-// HolesText states in a sentence how many samples of what are missing, and where the longest hole is;
-// place returns the file and the line of the sample of an index. It is empty without holes.
+// HolesText states in a sentence how many samples of what are missing, and where the longest hole
+// is. place returns the file and the line of sample i. Without holes the text is empty.
 func HolesText(what string, holes []Hole, usual float64, place func(i int) string) string {
 	if len(holes) == 0 {
 		return ""

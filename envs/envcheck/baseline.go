@@ -58,8 +58,8 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	}
 }
 
-// checkAsked asks the baseline now and then while others act: that changes nothing, and its answers
-// are permitted actions. In each episode it starts over, whenever it is first asked.
+// checkAsked calls the baseline at some steps while another policy acts. The calls change nothing,
+// its answers are permitted actions, and in each episode it starts over at its first call.
 func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	const n, every = 2, 7
 	v, w := c.local(t, n, envs.VecOptions{}), c.local(t, n, envs.VecOptions{})

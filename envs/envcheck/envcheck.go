@@ -28,20 +28,20 @@ type Options struct {
 	OneEpisode    bool                            // every seed gives the same episode
 	SkipBaselines bool
 
-	// Make makes n environments of the spec elsewhere, such as on a server; default: in this
-	// process. An option that is unknown must be an error that wraps envs.ErrInvalidOption.
-	// NewCluster cannot travel, so that Make may ignore it; Run closes what Make returns.
+	// Make makes n environments of the spec elsewhere, such as on a server. The default is this
+	// process. An unknown option must be an error that wraps envs.ErrInvalidOption. Make may ignore
+	// NewCluster, which exists in this process only. Run closes what Make returns.
 	Make func(n int, opts envs.VecOptions) (envs.VecEnv, error)
 }
 
-// Run checks that the environment of spec keeps the contract: values in their spaces, masks
-// that permit something, reproducible episodes, errors for what is not allowed, autoreset as
-// Gymnasium defines it, results that do not depend on sharding, snapshots and copies that resume, and
-// baselines that play, and that change nothing when they are only asked.
+// Run checks that the environment of spec keeps the contract: values in their spaces, masks that
+// permit something, reproducible episodes, errors for invalid calls, autoreset as Gymnasium defines
+// it, results that do not depend on sharding, snapshots and copies that resume, and baselines that
+// play, and that change nothing when they are only asked.
 //
-// With Options.Make, what it makes must keep the contract of [envs.VecEnv] and play the
-// trajectories of this process. Checks that reach into the process are left out then: the
-// task's info and rendering, sharding, snapshots and baselines.
+// With Options.Make, the result of Make must keep the contract of [envs.VecEnv] and play the
+// trajectories of this process. Run then skips checks that need the environments in this process:
+// the task's info and rendering, sharding, snapshots and baselines.
 func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	t.Helper()
 	if opts.Steps == 0 {

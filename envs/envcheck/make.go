@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// open makes n environments where the options say.
+// open makes n environments with Options.Make, or in this process.
 func (c *checker) open(n int, opts envs.VecOptions) (envs.VecEnv, error) {
 	if c.opts.Make != nil {
 		return c.opts.Make(n, opts)
@@ -22,7 +22,7 @@ func (c *checker) make(t *testing.T, n int, opts envs.VecOptions) envs.VecEnv {
 	return owned(t, v, err)
 }
 
-// local is make in this process, wherever make makes.
+// local makes n environments in this process, whatever Options.Make is.
 func (c *checker) local(t *testing.T, n int, opts envs.VecOptions) *envs.Vec {
 	t.Helper()
 	v, err := envs.NewVec(c.spec, n, c.adapted(opts))
@@ -34,7 +34,7 @@ func (c *checker) adapted(opts envs.VecOptions) envs.VecOptions {
 	return opts
 }
 
-// owned returns v, which the test's end closes.
+// owned returns v and closes it at the test's end.
 func owned[V envs.VecEnv](t *testing.T, v V, err error) V {
 	t.Helper()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// placementFeatures is the number of values that Placement shows of a node.
+// placementFeatures is the number of features of a node in Placement.
 const placementFeatures = 7
 
 // Placement is a toy of the real families: pods arrive one a second, run for a while, and are

@@ -45,10 +45,10 @@ func (t *identity) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	permitAll(mask)
 }
 
-// Timing shows whether steps and episodes are counted rightly: the observation is the
-// number of steps since the reset over 10, the reward of step k (from 1) is k, and the
-// episode terminates with step length, or is cut off by the limit if that comes first
-// (0 is no limit). Action 1 is masked out at even steps.
+// Timing tests how steps and episodes are counted. The observation is the number of steps since the
+// reset over 10, and the reward of step k (from 1) is k. The episode terminates with step length,
+// or is truncated at the limit if that comes first (0 is no limit). Action 1 is masked out at even
+// steps.
 func Timing(length, limit int) *envs.Spec {
 	return toySpec("toy/Timing-v0", limit, func() envs.Task { return &timing{length: length} })
 }

@@ -134,7 +134,7 @@ func Golden(tb testing.TB, name, got string) {
 	}
 }
 
-// Write writes a file, and the folders above it that are not there.
+// Write writes a file and makes the folders above it.
 func Write(tb testing.TB, path, text string) {
 	tb.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -145,7 +145,7 @@ func Write(tb testing.TB, path, text string) {
 	}
 }
 
-// TempFile writes a file of that name, which goes with the test, and returns its path.
+// TempFile writes a file in the test's temporary folder and returns its path.
 func TempFile(tb testing.TB, name, text string) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), name)
@@ -153,7 +153,7 @@ func TempFile(tb testing.TB, name, text string) string {
 	return path
 }
 
-// Data returns the folder of that name of the public data, or skips the test if it lacks a file.
+// Data returns the named folder of the public data, or skips the test if the folder lacks the file.
 func Data(tb testing.TB, folder, file string) string {
 	tb.Helper()
 	root := os.Getenv("KUBERNASIUM_DATA")
@@ -184,8 +184,7 @@ func repository(tb testing.TB) string {
 	}
 }
 
-// Sampled plays an episode of sampled actions and returns what it shows, line by line: a text for
-// [Golden].
+// Sampled plays an episode of sampled actions and returns it as lines of text for [Golden].
 func Sampled(tb testing.TB, v *envs.Vec, seed uint64) string {
 	tb.Helper()
 	b := Reset(tb, v, seed)
@@ -210,8 +209,8 @@ func Sampled(tb testing.TB, v *envs.Vec, seed uint64) string {
 	return text.String()
 }
 
-// BenchmarkStep plays sampled actions with 8 environments in one goroutine and reports placements,
-// each of which takes as many actions as there are levels.
+// BenchmarkStep plays sampled actions with 8 environments in one goroutine and reports placements
+// per second. A placement takes as many actions as there are levels.
 func BenchmarkStep(b *testing.B, id string, opts map[string]any, levels int) {
 	b.Helper()
 	const n = 8

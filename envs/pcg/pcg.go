@@ -112,7 +112,7 @@ func (s *Source) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the state of s in the form of [Source.AppendBinary].
 func (s *Source) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
-// UnmarshalBinary sets s to a state that [Source.AppendBinary] wrote, from which it goes on
+// UnmarshalBinary sets s to a state that [Source.AppendBinary] wrote; the stream resumes
 // exactly. An error wraps [ErrState] and leaves s as it was.
 func (s *Source) UnmarshalBinary(data []byte) error {
 	const want = len(stateMagic) + 32

@@ -1,3 +1,3 @@
-// Package solve has linear programs ([LP]) and integer programs ([LP.Maximize]), by which baselines
-// of environments plan exactly or bound what any policy can reach.
+// Package solve solves linear programs ([LP]) and integer programs ([LP.Maximize]). Baselines of
+// environments use it to plan exactly, or to bound the return of any policy.
 package solve

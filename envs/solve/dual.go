@@ -42,8 +42,8 @@ func (s *LP) dual(cutoff float64) (ok bool, err error) {
 	return false, errStalled
 }
 
-// maxDual is the most steps of the dual method for one change of bounds: a hundred times what
-// they take.
+// maxDual bounds the steps of the dual method for one change of bounds, at a hundred times the
+// usual number.
 const maxDual = 500
 
 var errStalled = errors.New("solve: the dual simplex method cycles")

@@ -24,9 +24,9 @@ var (
 )
 
 // An LP maximises c·x subject to A·x = b and x ≥ 0, for few rows and many columns, by the revised
-// simplex method with the inverse of the basis kept dense. [LP.Maximize] asks for whole x besides.
+// simplex method with a dense inverse of the basis. [LP.Maximize] also requires whole x.
 //
-// Package lp of gonum gives no duals and cannot start from a basis, which branch and bound needs.
+// Package lp of gonum gives no duals and cannot start from a basis; branch and bound needs both.
 type LP struct {
 	m, n   int       // rows; columns, the m artificial ones of phase 1 at the end counted
 	a      []float64 // column by column
@@ -193,8 +193,8 @@ func (s *LP) reduced(j int) float64 {
 	return d
 }
 
-// Duals returns for each row by how much the optimum grows with its right-hand side. The slice is
-// of the LP, which the next solution overwrites.
+// Duals returns, for each row, the growth of the optimum per unit of its right-hand side. The next
+// solution overwrites the slice.
 func (s *LP) Duals() []float64 { return s.pi }
 
 // Pivots returns the number of pivots so far.

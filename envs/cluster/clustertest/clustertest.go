@@ -24,9 +24,9 @@ func Episodes(n int) Option { return func(c *config) { c.episodes = n } }
 // Ops sets the number of random ops of an episode; the default is 80.
 func Ops(n int) Option { return func(c *config) { c.ops = n } }
 
-// Run tests the clusters that newCluster returns. Each must be empty, at time zero, and the
-// caller's to release: Run calls Close on it at the end of the subtest that asked for it. Run
-// asks for one cluster in each subtest, and for a second only after it has closed the first.
+// Run tests the clusters that newCluster returns. Each must be empty and at time zero. Run calls
+// newCluster in each subtest, closes the cluster at the subtest's end, and makes a second one only
+// after it has closed the first.
 func Run(t *testing.T, newCluster func(t *testing.T) cluster.Cluster, opts ...Option) {
 	t.Helper()
 	cfg := config{episodes: 300, ops: 80}

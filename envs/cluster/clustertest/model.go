@@ -238,7 +238,7 @@ func (m *model) bind(p *mpod, op cluster.Op) error {
 	return nil
 }
 
-// fits returns the sentinel for which the pod does not fit the node.
+// fits returns the sentinel for the reason that the pod does not fit the node, or nil.
 func (m *model) fits(p *mpod, node int) error {
 	n := m.nodes[node]
 	if n == nil || n.gone {
@@ -319,7 +319,7 @@ func welcome(node, pod cluster.Meta) bool {
 	return len(pod.GPUModels) == 0 || slices.Contains(pod.GPUModels, node.GPUModel)
 }
 
-// acceptable reports whether m is none of the few kinds of wrong metadata in metaPool.
+// acceptable reports whether m is valid, among the metadata of metaPool.
 func acceptable(m cluster.Meta) bool {
 	for _, t := range m.Taints {
 		if t.Key == "" || t.Effect == "Never" {

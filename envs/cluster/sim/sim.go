@@ -1,5 +1,5 @@
 // Package sim is the cluster in memory: a [cluster.State] and a heap of pending completions. It
-// does exactly what the State's rules say, at their cost.
+// adds nothing to the State's rules and little to their cost.
 package sim
 
 import (
@@ -18,8 +18,8 @@ type Cluster struct {
 	state *cluster.State
 
 	// events holds a completion for each bound pod that has a duration. Events of pods that were
-	// stopped stay until their time: a pod is bound at most once, so that its phase shows that they
-	// are void.
+	// stopped stay until their time. A pod is bound at most once, so its phase shows that they are
+	// void.
 	events heap
 }
 
@@ -74,7 +74,7 @@ func (c *Cluster) Advance(_ context.Context, d time.Duration) error {
 // State implements [cluster.Cluster]. It is the same pointer for the life of the Cluster.
 func (c *Cluster) State() *cluster.State { return c.state }
 
-// Close implements [cluster.Cluster]. There is nothing to close.
+// Close implements [cluster.Cluster]. It does nothing.
 func (c *Cluster) Close() error { return nil }
 
 // Clone returns a deep copy of c: no later change of either shows in the other.
