@@ -13,11 +13,12 @@ import (
 func New(train func() (*cobra.Command, *run.Config)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "podsched",
-		Short: "Pod scheduling: agents trained, workloads of Kubernetes YAML simulated, topologies of clusters, decisions explained",
+		Short: "Pod scheduling: agents trained, workloads simulated and synthesized, topologies of clusters, decisions explained",
 	}
 	cmd.AddCommand(newPodschedTopology())
 	cmd.AddCommand(newPodschedExplain())
 	cmd.AddCommand(newPodschedSimulate())
+	cmd.AddCommand(newPodschedSynthesize())
 	for _, a := range podschedAgents {
 		cmd.AddCommand(newPodschedAgent(a, train))
 	}
