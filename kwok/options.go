@@ -55,7 +55,7 @@ func newServer(o Options) (*server, error) {
 	return &server{opts: o}, nil
 }
 
-// connect returns the client of the control plane, whose nodes it checks the first time.
+// connect returns the client of the control plane, whose nodes and version it checks the first time.
 func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,6 +79,7 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 			return nil, err
 		}
 	}
+	warnOfVersion(ctx, client)
 	s.client = client
 	return client, nil
 }

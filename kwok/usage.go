@@ -30,7 +30,8 @@ type Load struct {
 	Pods   float64 `json:"pods"`
 }
 
-// Connect returns a client of the control plane that o names.
+// Connect returns a client of the control plane that o names. It logs a warning if the control plane is of a
+// version of Kubernetes that is not supported; see [CheckVersion].
 func Connect(ctx context.Context, o Options) (kubernetes.Interface, error) {
 	server, err := newServer(o)
 	if err != nil {

@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
@@ -26,48 +28,72 @@ const (
 
 var resourceDefinitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Install installs the definitions of autoscalers and of checkpoints where there are none, and waits
-// until they are served. Those that a cluster has are left as they are.
+// Install installs the definitions of autoscalers and of checkpoints where they are not served, and waits
+// until they are. Those that a cluster has are left as they are, and need no right to create definitions.
 func Install(ctx context.Context, rc *rest.Config) error {
-	api, err := dynamic.NewForConfig(rc)
+	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
+	if ok, err := served(client.Discovery()); ok || err != nil {
+		return err
+	}
+	api, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		return err
+	}
 	files, err := definitions.ReadDir("crds")
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
-		text, err := definitions.ReadFile("crds/" + f.Name())
-		if err != nil {
+		if err := create(ctx, api, "crds/"+f.Name()); err != nil {
 			return err
 		}
-		var object map[string]any
-		if err := yaml.Unmarshal(text, &object); err != nil {
-			return fmt.Errorf("vpa: %s: %w", f.Name(), err)
+	}
+	for {
+		if ok, err := served(client.Discovery()); ok || err != nil {
+			return err
 		}
-		crd := &unstructured.Unstructured{Object: object}
-		if _, err := api.Resource(resourceDefinitions).Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("vpa: install %s: %w", crd.GetName(), err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("vpa: %s are not served after %v", GroupVersion, establishTimeout)
+		case <-time.After(pollInterval):
 		}
 	}
-	for _, r := range []schema.GroupVersionResource{autoscalers, checkpoints} {
-		for {
-			_, err := api.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
-			if err == nil {
-				break
-			}
-			if !apierrors.IsNotFound(err) && ctx.Err() == nil {
-				return fmt.Errorf("vpa: list %s: %w", r.Resource, err)
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("vpa: %s are not served after %v: %w", r.Resource, establishTimeout, err)
-			case <-time.After(pollInterval):
-			}
-		}
+}
+
+// create creates the definition of an embedded file, unless the cluster has it.
+func create(ctx context.Context, api dynamic.Interface, file string) error {
+	text, err := definitions.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var object map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		return fmt.Errorf("vpa: %s: %w", file, err)
+	}
+	crd := &unstructured.Unstructured{Object: object}
+	if _, err := api.Resource(resourceDefinitions).Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("vpa: install %s: %w", crd.GetName(), err)
 	}
 	return nil
+}
+
+// served reports whether the API server has autoscalers and checkpoints. Every account may ask.
+func served(c discovery.DiscoveryInterface) (bool, error) {
+	list, err := c.ServerResourcesForGroupVersion(GroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("vpa: resources of %s: %w", GroupVersion, err)
+	}
+	missing := map[string]bool{autoscalers.Resource: true, checkpoints.Resource: true}
+	for _, r := range list.APIResources {
+		delete(missing, r.Name)
+	}
+	return len(missing) == 0, nil
 }

@@ -1,0 +1,55 @@
+package kwok
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Versions of Kubernetes that are supported: that of our Kubernetes modules, and the next, because a
+// component may be one minor version older than the API server.
+const (
+	OldestMinor = 36 // of 1.36
+	NewestMinor = 37
+)
+
+// ErrVersion says that an API server is of a version that is not supported. CheckVersion returns it.
+var ErrVersion = fmt.Errorf("kwok: unsupported version of Kubernetes, want 1.%d to 1.%d", OldestMinor, NewestMinor)
+
+// CheckVersion returns an error that wraps [ErrVersion] unless v, which an API server reports, is of a
+// supported version.
+func CheckVersion(v apiversion.Info) error {
+	major, _ := strconv.Atoi(v.Major)
+	minor, _ := strconv.Atoi(strings.TrimSuffix(v.Minor, "+")) // providers append a plus sign
+	if major == 1 && minor >= OldestMinor && minor <= NewestMinor {
+		return nil
+	}
+	if v.GitVersion == "" {
+		return fmt.Errorf("%w: the API server reports none", ErrVersion)
+	}
+	return fmt.Errorf("%w: the API server has %s", ErrVersion, v.GitVersion)
+}
+
+// warnOfVersion logs a warning if the API server is of a version that is not supported, or does not report
+// one. It is no error: much works on others, and a server that does not answer fails the next call.
+func warnOfVersion(ctx context.Context, client kubernetes.Interface) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var v apiversion.Info
+	text, err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	if err == nil {
+		err = CheckVersion(v)
+	}
+	if err != nil {
+		slog.Warn("version of the API server", "err", err)
+	}
+}
