@@ -1,4 +1,4 @@
-// Package subscheduler reads trained policies of k8s/LRASubcluster-v0 as sub-schedulers, which the
+// Package subscheduler lets trained policies of k8s/LRASubcluster-v0 fill sub-clusters, which the
 // option subscheduler of k8s/LRAHierarchical-v0 names. Importing the package makes the environment
 // take files that end in [Ext].
 package subscheduler
@@ -10,7 +10,6 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
@@ -62,12 +61,12 @@ func newSubScheduler(path string, f models.File) (subcluster.Scheduler, error) {
 	}
 	b := &envs.Batch{Reward: make([]float64, 1)}
 	action := make([]float32, 1)
-	return placement.NewSubScheduler(func(obs []float32, mask []bool) (int, error) {
+	return &filler{policy: func(obs []float32, mask []bool) (int, error) {
 		if len(obs) != f.Meta.Spec.Inputs {
 			return 0, fmt.Errorf("%s is trained on observations of %d numbers, want %d", path, f.Meta.Spec.Inputs, len(obs))
 		}
 		b.Obs, b.Mask = obs, mask
 		err := policy.Act(b, action)
 		return int(action[0]), err
-	}), nil
+	}}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
@@ -18,22 +17,15 @@ func divide(start func(t *Task) func(app int) int) func(envs.Task) (envs.Policy,
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of division for a task of type %T", task)
 		}
-		var next func(app int) int
-		sub, container := 0, 0
-		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
-			if first {
-				next = start(t)
-			}
-			if first || t.level == 0 || t.next != container { // or it was not asked at the root
-				sub, container = next(int(t.queue[t.next])), t.next
-			}
-			width := t.width()
-			if end := t.from + t.src.fan*width; sub < t.from || sub >= end { // other choices were made on the way down
-				sub = t.from + max(0, slices.IndexFunc(t.totals[t.from:end], func(k int) bool { return k < subSlots }))
-			}
-			action[0] = float32((sub - t.from) / width)
-			return nil
-		}, nil
+		return world.Policy(func(context.Context) (world.Descent, error) {
+			next := start(t)
+			return world.Descent{
+				Tree: &t.tree, Decision: func() int { return t.next }, Choose: func() int { return next(int(t.queue[t.next])) },
+				Below: func(first, end int) int {
+					return first + max(0, slices.IndexFunc(t.totals[first:end], func(k int) bool { return k < subSlots }))
+				},
+			}, nil
+		}), nil
 	}
 }
 

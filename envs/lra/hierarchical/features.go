@@ -11,6 +11,6 @@ var _ envs.FeatureNamer = (*Task)(nil)
 func (t *Task) Features() []envs.Features {
 	return []envs.Features{
 		{Part: "nodes", Row: "subcluster", Names: append(world.PerApp("containers_"), "free_slots", "value")},
-		{Part: "batch", Names: world.BatchNames(t.src.levels)},
+		{Part: "batch", Names: t.tree.BatchNames()},
 	}
 }

@@ -17,7 +17,7 @@ type source struct {
 	*world.Source
 	sub         subcluster.Scheduler
 	subclusters int
-	fan, levels int
+	tree        world.Tree // its leaves are the sub-clusters
 }
 
 // newSource checks the options and reads the files that they name.
@@ -25,20 +25,16 @@ func newSource(o Options) (*source, error) {
 	if o.Nodes < 2*subcluster.Nodes || o.Nodes%subcluster.Nodes != 0 {
 		return nil, fmt.Errorf("%w: nodes is %d, want a multiple of %d, the nodes of a sub-cluster, and at least two of them", envs.ErrInvalidOption, o.Nodes, subcluster.Nodes)
 	}
-	src := &source{subclusters: o.Nodes / subcluster.Nodes, levels: 1}
-	src.fan = src.subclusters
+	src := &source{subclusters: o.Nodes / subcluster.Nodes}
+	src.tree = world.NewTree(src.subclusters)
 	var err error
 	if o.Tree {
-		src.fan = subcluster.FanOut
-		if src.levels, err = world.TreeLevels(src.subclusters); err != nil {
+		if src.tree, err = world.NewTreeOfThrees(src.subclusters); err != nil {
 			return nil, err
 		}
 	}
-	ok := false
-	if src.sub, ok = subSchedulers[o.SubScheduler]; !ok {
-		if src.sub, err = readSubScheduler(o.SubScheduler); err != nil {
-			return nil, err
-		}
+	if src.sub, err = subcluster.Open(o.SubScheduler); err != nil {
+		return nil, err
 	}
 	src.Source, err = world.NewSource(o.common())
 	return src, err
@@ -48,7 +44,8 @@ func newSource(o Options) (*source, error) {
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.src.Reseed(t.own, rng)
 	t.queue = t.src.DrawBatch(t.rng, t.queue[:0])
-	t.next, t.left, t.level, t.from, t.earned = 0, lra.Counts{}, 0, 0, 0
+	t.next, t.left, t.earned = 0, lra.Counts{}, 0
+	t.tree.Reset()
 	for _, a := range t.queue {
 		t.left[a]++
 	}

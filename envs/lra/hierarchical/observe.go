@@ -3,7 +3,6 @@ package hierarchical
 import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
-	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
 // subFeatures is the number of features of a sub-cluster, or of a part of the tree: counts,
@@ -13,12 +12,13 @@ const subFeatures = lra.NumApps + 2
 // Observe implements [envs.Task].
 func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	clear(obs)
-	width, end := t.width(), t.next == len(t.queue)
+	first, width := t.tree.Children()
+	fan, end := t.tree.Fan(), t.next == len(t.queue)
 	permitted := false
-	for c := range t.src.fan {
+	for c := range fan {
 		row := obs[c*subFeatures : (c+1)*subFeatures]
 		free := 0
-		for i := t.from + c*width; i < t.from+(c+1)*width; i++ {
+		for i := first + c*width; i < first+(c+1)*width; i++ {
 			for a, k := range t.parts[i] {
 				row[a] += float32(k) / float32(subSlots*width)
 			}
@@ -34,7 +34,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 			mask[i] = true
 		}
 	}
-	batch := obs[t.src.fan*subFeatures:]
+	batch := obs[fan*subFeatures:]
 	used := 0
 	for _, n := range t.totals {
 		used += n
@@ -47,7 +47,5 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		batch[2*lra.NumApps] = float32(t.left.Total()) / float32(free)
 	}
 	batch[2*lra.NumApps+1] = float32(used) / float32(t.src.Slots)
-	if t.src.levels > 1 {
-		batch[world.BatchFeatures+t.level] = 1
-	}
+	t.tree.ObserveLevel(batch)
 }

@@ -6,11 +6,6 @@ import (
 )
 
 func init() {
-	envs.Register(&envs.Spec{
-		ID:      "k8s/LRAHierarchical-v0",
-		Doc:     "Divide long-running containers among sub-clusters of 27 nodes, which a sub-scheduler fills.",
-		Open:    envs.Open(DefaultOptions, newSource, newTask),
-		Options: new(DefaultOptions()), HeldOut: map[string]any{"split": world.SplitHeldOut}, RenderModes: []string{"ansi", "rgb_array"},
-		Info: world.InfoColumns, Metrics: world.Metrics, Baselines: baselines,
-	})
+	world.Register("k8s/LRAHierarchical-v0", "Divide long-running containers among sub-clusters of 27 nodes, which a sub-scheduler fills.",
+		envs.Open(DefaultOptions, newSource, newTask), new(DefaultOptions()), baselines)
 }

@@ -21,12 +21,12 @@ type Task struct {
 	own *pcg.Source
 	rng *rand.Rand
 
-	queue       []uint8
-	next        int
-	left        lra.Counts // of the batch, after the container to place
-	parts       []lra.Counts
-	totals      []int
-	level, from int // the vertex where a choice is due, by its first sub-cluster
+	tree   world.Tree
+	queue  []uint8
+	next   int
+	left   lra.Counts // of the batch, after the container to place
+	parts  []lra.Counts
+	totals []int
 
 	x      planner.Placement // as filled last
 	bound  planner.Placement // what pods are bound, at the end
@@ -45,7 +45,7 @@ var (
 
 func newTask(src *source) *Task {
 	t := &Task{
-		src: src, own: pcg.New(0), parts: make([]lra.Counts, src.subclusters), totals: make([]int, src.subclusters),
+		src: src, own: pcg.New(0), tree: src.tree, parts: make([]lra.Counts, src.subclusters), totals: make([]int, src.subclusters),
 		values: make([]float64, src.subclusters), x: make(planner.Placement, src.Options.Nodes), bound: make(planner.Placement, src.Options.Nodes),
 	}
 	t.rng = rand.New(t.own)
@@ -57,23 +57,7 @@ func (t *Task) Placement() planner.Placement { return t.x }
 
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {
-	extra := 0
-	if t.src.levels > 1 {
-		extra = t.src.levels
-	}
-	return space.Dict{Fields: []space.Field{
-		{Key: "nodes", Space: space.NewBox(-t.src.Bound, t.src.Bound, t.src.fan, subFeatures)},
-		{Key: "batch", Space: space.NewBox(0, 1, world.BatchFeatures+extra)},
-	}}, space.Discrete{N: t.src.fan}
-}
-
-// width returns the number of sub-clusters below each child of the present vertex.
-func (t *Task) width() int {
-	w := 1
-	for range t.src.levels - 1 - t.level {
-		w *= t.src.fan
-	}
-	return w
+	return t.tree.Spaces(t.src.Bound, subFeatures)
 }
 
 const subSlots = subcluster.Nodes * lra.MaxSlots
@@ -82,12 +66,11 @@ const subSlots = subcluster.Nodes * lra.MaxSlots
 // container to the sub-cluster. If that is full the container is lost. After the last container
 // the sub-clusters are filled, and the pods bound.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	t.from += int(action[0]) * t.width()
-	if t.level++; t.level < t.src.levels {
+	sub, ok := t.tree.Descend(int(action[0]))
+	if !ok {
 		return envs.Outcome{}, nil
 	}
-	sub, app := t.from, int(t.queue[t.next])
-	t.level, t.from = 0, 0
+	app := int(t.queue[t.next])
 	if t.totals[sub] < subSlots {
 		t.parts[sub][app]++
 		t.totals[sub]++

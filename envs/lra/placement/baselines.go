@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
@@ -19,25 +18,12 @@ func choose(start func(ctx context.Context, t *Task, p *planner.Problem) (planne
 		if !ok {
 			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
 		}
-		var chooser planner.Chooser
-		node, decision := 0, 0
-		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
-			if first {
-				var err error
-				if chooser, err = start(ctx, t, t.ep.Empty()); err != nil {
-					return err
-				}
-			}
-			if first || t.level == 0 || t.ep.Decided() != decision { // or it was not asked at the root
-				node, decision = t.pick(chooser), t.ep.Decided()
-			}
-			width := t.width()
-			if node < t.from || node >= t.from+t.src.fan*width { // other choices were made on the way down
-				node = t.pickBelow(t.src.fan * width)
-			}
-			action[0] = float32((node - t.from) / width)
-			return nil
-		}, nil
+		return world.Policy(func(ctx context.Context) (world.Descent, error) {
+			chooser, err := start(ctx, t, t.ep.Empty())
+			return world.Descent{
+				Tree: &t.tree, Decision: t.ep.Decided, Choose: func() int { return t.pick(chooser) }, Below: t.ep.FirstOpen,
+			}, err
+		}), nil
 	}
 }
 
@@ -47,24 +33,7 @@ func (t *Task) pick(chooser planner.Chooser) int {
 	if node := chooser(t.ep.Placement(), app); node >= 0 && t.ep.Permits(node, app) {
 		return node
 	}
-	for i := range t.ep.Placement() {
-		if t.ep.Permits(i, app) {
-			return i
-		}
-	}
-	return 0
-}
-
-// pickBelow returns the first of the next n nodes that permits the container to place, or their
-// first.
-func (t *Task) pickBelow(n int) int {
-	app := t.ep.App()
-	for i := t.from; i < t.from+n; i++ {
-		if t.ep.Permits(i, app) {
-			return i
-		}
-	}
-	return t.from
+	return t.ep.FirstOpen(0, len(t.ep.Placement()))
 }
 
 // plan wraps a planner of whole batches as a rule: a container goes to the first node that still
@@ -140,7 +109,7 @@ var baselines = []envs.Baseline{
 	{Name: "medea", Doc: "Plans for the fewest weighted violations of constraints, as Medea does, whatever the throughput.",
 		New: func(task envs.Task) (envs.Policy, error) {
 			return plan(func(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
-				s, err := p.Medea(ctx, task.(*Task).src.Constraints, world.BaselineNodes)
+				s, err := p.Medea(ctx, task.(*Task).src.Constraints, planner.BaselineNodes)
 				if err != nil {
 					return nil, err
 				}
@@ -149,7 +118,7 @@ var baselines = []envs.Baseline{
 		}},
 	{Name: "milp", Doc: "Plans by the integer program over states of nodes, to a relative gap of 5e-5 or for 2,000 nodes of branch and bound.",
 		New: plan(func(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
-			s, err := p.Solve(ctx, planner.SolveOptions{Nodes: world.BaselineNodes})
+			s, err := p.Solve(ctx, planner.SolveOptions{Nodes: planner.BaselineNodes})
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,6 @@ var _ envs.Cloner = (*Task)(nil)
 // Clone implements [envs.Cloner].
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := newTask(t.src)
-	c.ep, c.reward, c.level, c.from = t.ep.Clone(), t.reward, t.level, t.from
+	c.ep, c.tree, c.reward = t.ep.Clone(), t.tree, t.reward
 	return c
 }

@@ -5,15 +5,14 @@ import (
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
 // source holds what all tasks of one Open share. It is read-only.
 type source struct {
 	*world.Source
-	fan, levels int  // children of a vertex of the tree; choices from its root to a node
-	remap       bool // full:remap
+	tree  world.Tree // its leaves are the nodes
+	remap bool       // full:remap
 }
 
 // newSource reads the files that the options of k8s/LRAPlacement-v0 name; all nodes are children of
@@ -26,12 +25,12 @@ func newSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{Source: src, fan: o.Nodes, levels: 1, remap: o.Full == FullRemap}, nil
+	return &source{Source: src, tree: world.NewTree(o.Nodes), remap: o.Full == FullRemap}, nil
 }
 
 // newSubclusterSource is newSource for a tree of threes.
 func newSubclusterSource(o Options) (*source, error) {
-	levels, err := world.TreeLevels(o.Nodes)
+	tree, err := world.NewTreeOfThrees(o.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +38,13 @@ func newSubclusterSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src.fan, src.levels = subcluster.FanOut, levels
+	src.tree = tree
 	return src, nil
 }
 
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
-	t.level, t.from, t.reward = 0, 0, t.src.Options.NewReward()
+	t.tree.Reset()
+	t.reward = t.src.Options.NewReward()
 	return t.ep.Begin(ctx, c, rng)
 }

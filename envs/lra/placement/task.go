@@ -16,9 +16,8 @@ import (
 type Task struct {
 	src    *source
 	ep     *world.Episode
+	tree   world.Tree
 	reward world.Reward
-
-	level, from int // of the tree: the vertex where a choice is due, by its first node
 
 	seen  planner.Placement // scratch of remap: the nodes as it shows them
 	to    []int             // where a choice of a node leads
@@ -33,7 +32,7 @@ var (
 
 func newTask(src *source) *Task {
 	n := src.Options.Nodes
-	t := &Task{src: src, ep: world.NewEpisode(src.Source), seen: make(planner.Placement, n), to: make([]int, n)}
+	t := &Task{src: src, ep: world.NewEpisode(src.Source), tree: src.tree, seen: make(planner.Placement, n), to: make([]int, n)}
 	if src.remap {
 		t.shown = make([]float32, n*world.NodeFeatures)
 	}
@@ -48,30 +47,22 @@ func (t *Task) MaxEpisodeSteps() int {
 	if !t.ep.Online() {
 		return 0
 	}
-	return t.src.Options.Containers * t.src.levels
+	return t.src.Options.Containers * t.tree.Levels()
 }
 
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {
-	extra := 0
-	if t.src.levels > 1 {
-		extra = t.src.levels
-	}
-	return space.Dict{Fields: []space.Field{
-		{Key: "nodes", Space: space.NewBox(-t.src.Bound, t.src.Bound, t.src.fan, world.NodeFeatures)},
-		{Key: "batch", Space: space.NewBox(0, 1, world.BatchFeatures+extra)},
-	}}, space.Discrete{N: t.src.fan}
+	return t.tree.Spaces(t.src.Bound, world.NodeFeatures)
 }
 
 // Apply implements [envs.Task]: it goes down the tree by one level, and on the last of them
 // places the container on the node. A node that does not permit it leaves it pending for ever,
 // except with full:remap.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	if !t.descend(int(action[0])) {
+	node, ok := t.tree.Descend(int(action[0]))
+	if !ok {
 		return envs.Outcome{}, nil
 	}
-	node := t.from
-	t.level, t.from = 0, 0
 	if t.remap() {
 		node = t.to[node]
 	}
@@ -80,22 +71,6 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		return envs.Outcome{}, err
 	}
 	return t.outcome(earned, end), nil
-}
-
-// descend goes down the tree to a child and reports whether that is a node.
-func (t *Task) descend(child int) bool {
-	t.from += child * t.width()
-	t.level++
-	return t.level == t.src.levels
-}
-
-// width returns the number of nodes below each child of the present vertex.
-func (t *Task) width() int {
-	w := 1
-	for range t.src.levels - 1 - t.level {
-		w *= t.src.fan
-	}
-	return w
 }
 
 // remap updates seen and to and reports whether choices follow them.

@@ -31,6 +31,9 @@ type SolveOptions struct {
 	Nodes int     // of branch and bound, after which it stops; default 100,000,000 over the columns left
 }
 
+// BaselineNodes bounds branch and bound in baselines of environments, which play many episodes.
+const BaselineNodes = 2000
+
 // Solution is what [Problem.Solve] found.
 type Solution struct {
 	Placement Placement

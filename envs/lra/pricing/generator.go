@@ -35,24 +35,8 @@ func newSource(o Options) (*source, error) {
 			p.period = onlinePeriod
 		}
 	}
-	p.base = meanValues(src.Kinds[0].Plan)
+	p.base = planner.MeanValues(src.Kinds[0].Plan)
 	return p, nil
-}
-
-// meanValues returns for each application by how much a container of it raises the value of a
-// node, in the mean of the states that have one.
-func meanValues(m *planner.Model) (mean [lra.NumApps]float64) {
-	for a := range lra.NumApps {
-		n := 0
-		for s := range lra.State(lra.NumStates) {
-			if less := s.Remove(a); less != lra.NoState && m.Permits(s) {
-				mean[a] += m.Value[s] - m.Value[less]
-				n++
-			}
-		}
-		mean[a] /= float64(n)
-	}
-	return mean
 }
 
 // Begin implements [envs.Task].
@@ -62,7 +46,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	}
 	t.node, t.rest, t.reward = 0, lra.Counts{}, t.src.Options.NewReward()
 	if t.ep.Online() {
-		rents(t.src.Kinds[0].Plan, t.worth)
+		t.worth.Start(t.src.Kinds[0].Plan, interest)
 		return nil
 	}
 	for pod, a := range t.ep.Queue() {

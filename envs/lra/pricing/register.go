@@ -6,11 +6,6 @@ import (
 )
 
 func init() {
-	envs.Register(&envs.Spec{
-		ID:      "k8s/LRAPricing-v0",
-		Doc:     "Price long-running containers, which then fill node after node for the highest surplus.",
-		Open:    envs.Open(DefaultOptions, newSource, newTask),
-		Options: new(DefaultOptions()), HeldOut: map[string]any{"split": world.SplitHeldOut}, RenderModes: []string{"ansi", "rgb_array"},
-		Info: world.InfoColumns, Metrics: world.Metrics, Baselines: baselines,
-	})
+	world.Register("k8s/LRAPricing-v0", "Price long-running containers, which then fill node after node for the highest surplus.",
+		envs.Open(DefaultOptions, newSource, newTask), new(DefaultOptions()), baselines)
 }

@@ -2,7 +2,6 @@ package pricing
 
 import (
 	"context"
-	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -44,7 +43,7 @@ type Task struct {
 	reward world.Reward
 
 	pi    [lra.NumApps]float64
-	worth *[lra.NumStates]float64 // online: of a node and what is to come to it; nil with a batch
+	worth *planner.Worth // online: of a node and what is to come to it; nil with a batch
 
 	node   int              // batch: the next to fill
 	first  [lra.NumApps]int // batch: the first pod of each application that is not bound
@@ -61,7 +60,7 @@ var (
 func newTask(src *source) *Task {
 	t := &Task{src: src, ep: world.NewEpisode(src.Source)}
 	if t.ep.Online() {
-		t.worth = new([lra.NumStates]float64)
+		t.worth = new(planner.Worth)
 	}
 	return t
 }
@@ -110,7 +109,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 // fillNode fills the next node, so that the nodes after it have room for the rest.
 func (t *Task) fillNode() {
 	m := t.src.Kinds[0].Plan
-	s := bestFill(m, t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(len(t.ep.Placement())-t.node-1))
+	s := m.BestFill(t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(len(t.ep.Placement())-t.node-1))
 	for a, k := range s.Counts() {
 		for range k {
 			t.placed = append(t.placed, cluster.Op{Kind: cluster.Bind, Pod: int32(t.first[a]), Node: int32(t.node)})
@@ -120,29 +119,6 @@ func (t *Task) fillNode() {
 	}
 	t.ep.Fill(t.node, s)
 	t.node++
-}
-
-// bestFill returns the state with the highest value less the prices of its containers, of at least
-// low containers and within rest.
-func bestFill(m *planner.Model, rest lra.Counts, pi *[lra.NumApps]float64, low int) lra.State {
-	best, bestWorth := lra.NoState, math.Inf(-1)
-	for s := range lra.State(lra.NumStates) {
-		if s.Total() < low {
-			continue
-		}
-		worth, ok := m.Value[s], true
-		for a, k := range s.Counts() {
-			if k > rest[a] {
-				ok = false
-				break
-			}
-			worth -= pi[a] * float64(k)
-		}
-		if ok && worth > bestWorth {
-			best, bestWorth = s, worth
-		}
-	}
-	return best
 }
 
 // Info implements [envs.InfoWriter].

@@ -22,29 +22,19 @@ type Scheduler interface {
 	Fill(p *planner.Problem, x planner.Placement) error
 }
 
-// fileReaders holds the registered readers by the ending of the files' names. Only init functions
-// write it.
-var fileReaders = map[string]func(path string) (Scheduler, error){}
+// fileReaders holds the readers by the ending of the files' names: of the published networks, and
+// registered ones. Only init functions write it.
+var fileReaders = map[string]func(path string) (Scheduler, error){
+	".npz": func(path string) (Scheduler, error) { return ReadNetworks(path) },
+}
 
 // RegisterFile makes the option subscheduler take files that end in ext, such as
 // ".safetensors", by read. It is called from init, as envs.Register is, and panics if ext is taken.
 func RegisterFile(ext string, read func(path string) (Scheduler, error)) {
-	if ext == npzExt || fileReaders[ext] != nil {
+	if fileReaders[ext] != nil {
 		panic(fmt.Sprintf("lra: sub-schedulers in files %s are registered twice", ext))
 	}
 	fileReaders[ext] = read
-}
-
-// npzExt ends the names of files of the published networks.
-const npzExt = ".npz"
-
-// FileReader returns the reader of files that end in ext: of the published networks, .npz, or a
-// registered one. It returns nil if there is none.
-func FileReader(ext string) func(path string) (Scheduler, error) {
-	if ext == npzExt {
-		return func(path string) (Scheduler, error) { return ReadNetworks(path) }
-	}
-	return fileReaders[ext]
 }
 
 // EqualSplit divides a batch among sub-clusters of slots each: container by container in the

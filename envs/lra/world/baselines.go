@@ -6,9 +6,6 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// BaselineNodes bounds branch and bound in baselines, which play many episodes.
-const BaselineNodes = 2000
-
 // baselineSeed seeds the random choices of baselines, of each episode alike.
 const baselineSeed = 1
 

@@ -1,10 +1,6 @@
 package world
 
-import (
-	"fmt"
-
-	"github.com/kubernasium/kubernasium/envs/lra"
-)
+import "github.com/kubernasium/kubernasium/envs/lra"
 
 // Features of a node, and of the batch.
 const (
@@ -22,18 +18,6 @@ func PerApp(prefix string) []string {
 	return names
 }
 
-// BatchNames returns the names of the part batch, with the given number of levels of choice.
-func BatchNames(levels int) []string {
-	names := append(PerApp("container_is_"), PerApp("remaining_")...)
-	names = append(names, "remaining", "slots_used", "violations_left")
-	if levels > 1 {
-		for level := range levels {
-			names = append(names, fmt.Sprintf("level_%d", level))
-		}
-	}
-	return names
-}
-
 // Rows returns the features of the nodes as they are, NodeFeatures of each. The caller must not
 // change them.
 func (e *Episode) Rows() []float32 { return e.rows }
@@ -44,11 +28,8 @@ func (e *Episode) Row(i int, s lra.State) []float32 { return e.kind(i).Row(e.App
 // Mask returns which nodes permit the container to place. The caller must not change it.
 func (e *Episode) Mask() []bool { return e.mask }
 
-// Open returns how many nodes permit the container to place.
-func (e *Episode) Open() int { return e.open }
-
-// ObserveBatch writes the features of the batch: the container to place and those to come.
-func (e *Episode) ObserveBatch(dst []float32) {
+// observeBatch writes the features of the batch: the container to place and those to come.
+func (e *Episode) observeBatch(dst []float32) {
 	clear(dst)
 	app := e.App()
 	if app != NoApp {
@@ -66,5 +47,51 @@ func (e *Episode) ObserveBatch(dst []float32) {
 	dst[2*lra.NumApps+1] = float32(e.Used) / float32(e.src.Slots)
 	if e.src.budget > 0 {
 		dst[2*lra.NumApps+2] = float32(e.src.budget-e.Violations) / float32(e.src.budget)
+	}
+}
+
+// Observe writes the observation of a choice in t, with rows as the features of the nodes, and which
+// children have a node that permits the container; all of them if none has.
+func (e *Episode) Observe(t *Tree, rows, obs []float32, mask []bool) {
+	nodes := t.fan * NodeFeatures
+	if t.levels == 1 {
+		copy(obs, rows)
+		copy(mask, e.mask)
+	} else {
+		e.observeChildren(t, rows, obs[:nodes], mask)
+	}
+	if e.open == 0 {
+		for i := range mask {
+			mask[i] = true
+		}
+	}
+	e.observeBatch(obs[nodes : nodes+BatchFeatures])
+	t.ObserveLevel(obs[nodes:])
+}
+
+// observeChildren writes the features of the children of a vertex, and which of them has a node
+// that permits the container: the mean of their nodes, but of the gain the largest of those
+// that permit it.
+func (e *Episode) observeChildren(t *Tree, rows, obs []float32, mask []bool) {
+	clear(obs)
+	width := t.width()
+	part := 1 / float32(width)
+	for c := range t.fan {
+		row := obs[c*NodeFeatures : (c+1)*NodeFeatures]
+		ok, gain := false, float32(0)
+		for i := t.from + c*width; i < t.from+(c+1)*width; i++ {
+			one := rows[i*NodeFeatures : (i+1)*NodeFeatures]
+			for f, v := range one {
+				row[f] += v * part
+			}
+			if e.mask[i] {
+				if g := one[GainFeature]; !ok || g > gain {
+					gain = g
+				}
+				ok = true
+			}
+		}
+		row[GainFeature] = gain
+		mask[c] = ok
 	}
 }

@@ -18,6 +18,17 @@ func (e *Episode) Permits(i, app int) bool {
 	return e.kind(i).Plan.Next[e.x[i]][app] != lra.NoState && (e.forbid[i] == 0 || e.meant(i, app) || e.Violations < e.src.budget)
 }
 
+// FirstOpen returns the first of the nodes from first up to, but without, end that permits the container
+// to place, or first if none does.
+func (e *Episode) FirstOpen(first, end int) int {
+	for i := first; i < end; i++ {
+		if e.Permits(i, e.App()) {
+			return i
+		}
+	}
+	return first
+}
+
 // meant reports whether node i is meant for app.
 func (e *Episode) meant(i, app int) bool {
 	for k, l := range e.src.limits {

@@ -10,7 +10,6 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
-	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 )
 
 // Values of the options.
@@ -186,17 +185,4 @@ func (o *Options) restrictions() ([]restricted, error) {
 		all = append(all, restricted{app, max(1, int(math.Round(share*float64(o.Nodes))))})
 	}
 	return all, nil
-}
-
-// TreeLevels returns how many choices among three, one after the other, lead to one of n.
-func TreeLevels(n int) (int, error) {
-	levels, m := 0, 1
-	for m < n {
-		m *= subcluster.FanOut
-		levels++
-	}
-	if m != n || levels == 0 {
-		return 0, invalid("%d is no power of 3, which choices among three need", n)
-	}
-	return levels, nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
-// InfoColumns are the diagnostics of every environment of this family.
-var InfoColumns = []envs.Column{
+// infoColumns are the diagnostics of every environment of this family.
+var infoColumns = []envs.Column{
 	{Name: "throughput", DType: "float64", Doc: "average throughput of a container so far, as a multiple of that alone on a node; over time with online arrivals"},
 	{Name: "objective", DType: "float64", Doc: "the objective for each container so far"},
 	{Name: "slo_share", DType: "float64", Doc: "share of the running containers with at least slo_threshold"},
@@ -17,10 +17,10 @@ var InfoColumns = []envs.Column{
 	{Name: "violations", DType: "int64", Doc: "containers on nodes that are not meant for them"},
 }
 
-// Metrics are the columns that describe the outcome of an episode.
-var Metrics = []envs.Metric{{Column: "throughput"}, {Column: "objective"}, {Column: "slo_share"}}
+// metrics are the columns that describe the outcome of an episode.
+var metrics = []envs.Metric{{Column: "throughput"}, {Column: "objective"}, {Column: "slo_share"}}
 
-// Info writes InfoColumns.
+// Info writes infoColumns.
 func (e *Episode) Info(dst []float64) {
 	e.Tally.Info(e.src, dst)
 	if e.Online() {
@@ -56,7 +56,7 @@ func (t *Tally) Move(k *Kind, from, to lra.State) {
 	}
 }
 
-// Info writes InfoColumns.
+// Info writes infoColumns.
 func (t *Tally) Info(src *Source, dst []float64) {
 	n := float64(max(1, t.Placed+t.Rejected))
 	dst[0], dst[1] = t.Throughput/n, t.Value/n

@@ -1,4 +1,4 @@
-package hierarchical
+package subcluster
 
 import (
 	"context"
@@ -9,14 +9,12 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
-	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
-	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// fillBy makes a SubScheduler of a planner.
+// fillBy makes a Scheduler of a planner.
 type fillBy func(p *planner.Problem) (planner.Placement, error)
 
-// Fill implements [subcluster.Scheduler].
+// Fill implements [Scheduler].
 func (f fillBy) Fill(p *planner.Problem, x planner.Placement) error {
 	y, err := f(p)
 	copy(x, y)
@@ -30,14 +28,14 @@ func byChooser(chooser func(p *planner.Problem) planner.Chooser) fillBy {
 	}
 }
 
-// subSchedulers are the baselines that can fill a sub-cluster.
-var subSchedulers = map[string]subcluster.Scheduler{
+// planners are the schedulers that need no file.
+var planners = map[string]Scheduler{
 	"greedy":              byChooser(func(p *planner.Problem) planner.Chooser { return p.Greedy }),
 	"round_robin":         byChooser((*planner.Problem).RoundRobin),
 	"least_loaded":        byChooser(func(p *planner.Problem) planner.Chooser { return p.LeastLoaded }),
 	"greedy_local_search": fillBy(func(p *planner.Problem) (planner.Placement, error) { return p.GreedyLocalSearch(context.Background()) }),
 	"milp": fillBy(func(p *planner.Problem) (planner.Placement, error) {
-		s, err := p.Solve(context.Background(), planner.SolveOptions{Nodes: world.BaselineNodes})
+		s, err := p.Solve(context.Background(), planner.SolveOptions{Nodes: planner.BaselineNodes})
 		if err != nil {
 			return nil, err
 		}
@@ -45,10 +43,14 @@ var subSchedulers = map[string]subcluster.Scheduler{
 	}),
 }
 
-// readSubScheduler reads a file of the published networks or of another known kind.
-func readSubScheduler(path string) (subcluster.Scheduler, error) {
-	if read := subcluster.FileReader(filepath.Ext(path)); read != nil {
-		return read(path)
+// Open returns the planner of a name, or reads a file of the published networks or of another registered
+// kind. An error about the name wraps envs.ErrInvalidOption.
+func Open(name string) (Scheduler, error) {
+	if s, ok := planners[name]; ok {
+		return s, nil
 	}
-	return nil, fmt.Errorf("%w: subscheduler is %q, want one of %v or an .npz file", envs.ErrInvalidOption, path, slices.Sorted(maps.Keys(subSchedulers)))
+	if read := fileReaders[filepath.Ext(name)]; read != nil {
+		return read(name)
+	}
+	return nil, fmt.Errorf("%w: subscheduler is %q, want one of %v or an .npz file", envs.ErrInvalidOption, name, slices.Sorted(maps.Keys(planners)))
 }

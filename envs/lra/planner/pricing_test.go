@@ -1,4 +1,4 @@
-package pricing
+package planner_test
 
 import (
 	"math"
@@ -52,7 +52,7 @@ func TestBestFill(t *testing.T) {
 		{"the last node takes all", 3, 3, 3, lra.Counts{1, 2}},
 	} {
 		pi := [lra.NumApps]float64{tc.redis, tc.mms}
-		if got := bestFill(m, rest, &pi, tc.low).Counts(); got.Total() < tc.low || surplus(m, got, &pi) != surplus(m, tc.want, &pi) {
+		if got := m.BestFill(rest, &pi, tc.low).Counts(); got.Total() < tc.low || surplus(m, got, &pi) != surplus(m, tc.want, &pi) {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -69,17 +69,16 @@ func surplus(m *planner.Model, c lra.Counts, pi *[lra.NumApps]float64) float64 {
 // A node that is never offered anything is worth, with containers of its state leaving at rate 1
 // and discount 1: an empty one 0, one container 1/(1+1), Redis and MMS
 // (2.7 + 1/2 + 1/2)/(1 + 2).
-func TestIndexWithoutOffers(t *testing.T) {
+func TestWorthWithoutOffers(t *testing.T) {
 	m := handModel(t)
-	var worth [lra.NumStates]float64
-	rents(m, &worth)
-	var pi [lra.NumApps]float64
-	index(m, &worth, &pi, 0, 1, 10_000)
+	var worth planner.Worth
+	worth.Start(m, 1)
+	worth.Improve(m, &planner.Offers{Discount: 1}, 10_000)
 	for _, tc := range []struct {
 		counts lra.Counts
 		want   float64
 	}{{lra.Counts{}, 0}, {lra.Counts{1}, 0.5}, {lra.Counts{1, 1}, 3.7 / 3}} {
-		if got := worth[stateOf(tc.counts)]; math.Abs(got-tc.want) > 5*sweepTolerance {
+		if got := worth[stateOf(tc.counts)]; math.Abs(got-tc.want) > 5*planner.WorthTolerance {
 			t.Errorf("worth of %v = %v, want %v", tc.counts, got, tc.want)
 		}
 	}
@@ -87,14 +86,14 @@ func TestIndexWithoutOffers(t *testing.T) {
 
 // Offers of MMS at 1.2: beside a Redis one adds 1.7, beside another MMS 0.8. So they make a Redis
 // worth more, and an MMS not.
-func TestIndexBuysWhatGains(t *testing.T) {
+func TestWorthBuysWhatGains(t *testing.T) {
 	m := handModel(t)
-	var worth, without [lra.NumStates]float64
+	var worth, without planner.Worth
 	pi := [lra.NumApps]float64{100, 1.2, 100, 100, 100, 100, 100}
-	rents(m, &worth)
-	rents(m, &without)
-	index(m, &worth, &pi, 2, 1, 10_000)
-	index(m, &without, &pi, 0, 1, 10_000)
+	worth.Start(m, 1)
+	without.Start(m, 1)
+	worth.Improve(m, &planner.Offers{Prices: pi, Rate: 2, Discount: 1}, 10_000)
+	without.Improve(m, &planner.Offers{Prices: pi, Discount: 1}, 10_000)
 	redis, mms := stateOf(lra.Counts{1}), stateOf(lra.Counts{0, 1})
 	if worth[redis] <= without[redis]+0.05 {
 		t.Errorf("worth of Redis %v with offers of MMS, %v without, want more", worth[redis], without[redis])
