@@ -12,8 +12,8 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/vpa"
 )
 
-// runRecommender runs r until ctx ends; with elect, while it holds its lease.
-func runRecommender(ctx context.Context, r *vpa.Recommender, elect bool, interval time.Duration, total *vpa.Report) error {
+// runRecommender runs r until ctx ends; with elect, while it holds its lease in a namespace.
+func runRecommender(ctx context.Context, r *vpa.Recommender, elect bool, namespace string, interval time.Duration, total *vpa.Report) error {
 	add := func(one vpa.Report) { total.Add(one) }
 	if !elect {
 		return r.Run(ctx, interval, add)
@@ -22,7 +22,7 @@ func runRecommender(ctx context.Context, r *vpa.Recommender, elect bool, interva
 	if err != nil {
 		return err
 	}
-	return r.Lead(ctx, lease.Lease{Identity: id}, interval, add)
+	return r.Lead(ctx, lease.Lease{Namespace: namespace, Identity: id}, interval, add)
 }
 
 // healthServer answers /livez and /readyz.

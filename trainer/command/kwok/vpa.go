@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/envs"
 	env "github.com/kubernasium/kubernasium/envs/vpa"
@@ -110,7 +111,7 @@ func newKwokVPA() *cobra.Command {
 	var interval time.Duration
 	var updater, admission, metrics, checkpoints, simulated, once bool
 	var minReplicas int
-	var namespace, listen string
+	var namespace, listen, leaseNamespace string
 	var elect bool
 	cmd := &cobra.Command{
 		Use:   "vpa",
@@ -173,7 +174,7 @@ With --leader-elect, of several instances with one name the one that holds the l
 				if total, err = r.Step(ctx); err != nil {
 					return err
 				}
-			} else if err := runRecommender(ctx, r, elect, interval, &total); err != nil {
+			} else if err := runRecommender(ctx, r, elect, leaseNamespace, interval, &total); err != nil {
 				return err
 			}
 			if cli.WantJSON(cmd) {
@@ -195,7 +196,8 @@ With --leader-elect, of several instances with one name the one that holds the l
 	f.BoolVar(&once, "once", false, "look once and end")
 	f.IntVar(&minReplicas, "min-replicas", 2, "fewer live pods are left alone, where an autoscaler does not say")
 	f.StringVar(&namespace, "namespace", "", "namespace of the autoscalers (default: all)")
-	f.BoolVar(&elect, "leader-elect", false, "recommend only while holding the lease vpa-recommender-NAME in kube-system")
+	f.BoolVar(&elect, "leader-elect", false, "recommend only while holding the lease vpa-recommender-NAME")
+	f.StringVar(&leaseNamespace, "leader-elect-resource-namespace", metav1.NamespaceSystem, "namespace of the lease")
 	f.StringVar(&listen, "listen", "", "address of /livez and /readyz, such as 127.0.0.1:8942 (default: none)")
 	cmd.MarkFlagsMutuallyExclusive("once", "leader-elect")
 	cmd.AddCommand(newKwokVPADemo())
