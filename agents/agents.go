@@ -19,8 +19,8 @@ type Scorer interface {
 	Policy
 
 	// Scores writes for each row of b one number for each action to scores: a logit or a value. Act
-	// chooses the permitted action of the highest, the first of equals. It is an error for actions
-	// that are not Discrete.
+	// chooses the permitted action with the highest score, the first of equals. Scores returns an
+	// error if actions are not Discrete.
 	Scores(b *envs.Batch, scores []float32) error
 }
 
@@ -39,7 +39,7 @@ type Learner interface {
 	Update() (Metrics, error)
 
 	// Greedy returns the policy that takes the action of the highest probability or value. It
-	// shares the learner's parameters and may not be used while Update runs.
+	// shares the learner's parameters; do not use it while Update runs.
 	Greedy() Policy
 
 	// Save writes the parameters and the state of the optimizer and of the random generators;

@@ -2,7 +2,7 @@ package agents
 
 import "fmt"
 
-// A Hyperparameter is a number of a learner's configuration and whether it is in its range.
+// A Hyperparameter is a number of a learner's configuration with its range.
 type Hyperparameter struct {
 	Name  string // as in files
 	Value any    // an int or a float64

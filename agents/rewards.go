@@ -2,8 +2,8 @@ package agents
 
 import "fmt"
 
-// CheckRewards reports the first reward of a batch that is not finite, for the learner algo
-// after the given timesteps.
+// CheckRewards returns an error for the first reward of a batch that is not finite. It names algo
+// and the timesteps.
 func CheckRewards(algo string, reward []float64, timesteps int) error {
 	for i, r := range reward {
 		if r-r != 0 {

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// WriteFileAtomic gives the file at path the contents that write produces, or leaves it as it
-// was if there is an error: after a crash it is whole, old or new. Its permissions become 0644.
-// Its folder has to exist. A link to a file keeps its place, and a device or pipe, such as
-// /dev/stdout, is refused: it cannot be replaced.
+// WriteFileAtomic replaces the contents of the file at path by what write produces, or leaves it as
+// it was if there is an error. After a crash the file is whole, old or new. Its permissions become
+// 0644. Its folder must exist. A link to a file stays a link. WriteFileAtomic rejects a device or
+// pipe, such as /dev/stdout, which cannot be replaced.
 func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil { // else there is no file yet
 		path = target
@@ -34,7 +34,7 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	return syncDir(dir)
 }
 
-// writeSync writes the file, brings it to disk and closes it.
+// writeSync writes the file, syncs it to disk and closes it.
 func writeSync(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriter(f)
 	err := f.Chmod(0o644) // CreateTemp's 0600 would hide a model from other users
@@ -50,7 +50,7 @@ func writeSync(f *os.File, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncDir brings a rename in dir to disk.
+// syncDir syncs a rename in dir to disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

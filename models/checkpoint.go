@@ -11,20 +11,20 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// Format is the version of the checkpoints that [Write] writes and the newest that [Read]
-// accepts. From 2 on a digest covers header and tensors; that of format 1 covers the tensors only.
+// Format is the version of the checkpoints that [Write] writes, and the newest that [Read] accepts.
+// Since format 2 the digest covers header and tensors; in format 1 it covers the tensors only.
 const Format = 2
 
 // metadataKey is the metadata key of a safetensors file under which a Checkpoint is stored.
 const metadataKey = "kubernasium"
 
 var (
-	// ErrFormat is wrapped by the error of [Read] about a file that is not a checkpoint or is
-	// one of a newer format.
+	// ErrFormat is wrapped by the error of [Read] about a file that is no checkpoint or has a newer
+	// format.
 	ErrFormat = errors.New("models: not a checkpoint that this version can read")
 
-	// ErrMismatch is wrapped by the errors of [Checkpoint.Match], [ReadParams] and the
-	// methods of [File] about contents that are not those asked for.
+	// ErrMismatch is wrapped by the errors of [Checkpoint.Match], [ReadParams] and the methods of
+	// [File] about contents other than requested.
 	ErrMismatch = errors.New("models: checkpoint does not match")
 )
 
@@ -44,10 +44,9 @@ type Checkpoint struct {
 	Metadata         map[string]string `json:"metadata,omitempty"` // anything else
 }
 
-// Match reports how c differs from want in algorithm, environment, spaces or spec. A zero
-// field of want matches all, so that one may load a policy into another environment of the
-// same spaces. A spec of another number of nodes differs: see [Spec.WithNodes]. The error
-// wraps [ErrMismatch].
+// Match reports how c differs from want in algorithm, environment, spaces or spec. A zero field of
+// want matches everything, so a policy can be loaded into another environment of the same spaces. A
+// spec of another number of nodes differs: see [Spec.WithNodes]. The error wraps [ErrMismatch].
 func (c Checkpoint) Match(want Checkpoint) error {
 	for _, f := range []struct{ what, got, want string }{
 		{"algorithm", c.Algo, want.Algo},
@@ -65,10 +64,9 @@ func (c Checkpoint) Match(want Checkpoint) error {
 	return nil
 }
 
-// A File is a checkpoint in memory. Parameters lie under their names; the state of an
-// optimizer under "optimizer." and a name of PyTorch's, such as
-// "optimizer.exp_avg.action_net.weight"; the state of a learner, such as that of its random
-// generator, under "state.".
+// A File is a checkpoint in memory. Parameters have their own names. The state of an optimizer has
+// the prefix "optimizer." and PyTorch's names, such as "optimizer.exp_avg.action_net.weight". The
+// state of a learner, such as that of its random generator, has the prefix "state.".
 type File struct {
 	Meta    Checkpoint
 	Tensors []safetensors.Tensor
@@ -137,7 +135,7 @@ func ReadFile(path string) (File, error) {
 	return f, nil
 }
 
-// Tensor returns the tensor of that name. The error wraps [ErrMismatch].
+// Tensor returns the named tensor. The error wraps [ErrMismatch].
 func (f File) Tensor(name string) (safetensors.Tensor, error) {
 	for _, t := range f.Tensors {
 		if t.Name == name {

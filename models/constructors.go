@@ -19,8 +19,8 @@ func ActorCritic(inputs, actions int, hidden []int, activation string) Spec {
 	}
 }
 
-// MultiDiscreteActorCritic returns an [ActorCritic] for a MultiDiscrete action: "action_net"
-// holds the logits of one categorical distribution after another, of the sizes nvec.
+// MultiDiscreteActorCritic returns an [ActorCritic] for a MultiDiscrete action: "action_net" holds
+// the logits of one categorical distribution after another, with the sizes nvec.
 func MultiDiscreteActorCritic(inputs int, nvec []int, hidden []int, activation string) Spec {
 	actions := 0
 	for _, n := range nvec {
@@ -31,21 +31,21 @@ func MultiDiscreteActorCritic(inputs int, nvec []int, hidden []int, activation s
 	return s
 }
 
-// GaussianActorCritic returns an [ActorCritic] for a Box action of that many numbers:
-// "action_net" holds the means, and the free head "log_std", after "value_net" in a row of
-// outputs, the logarithms of the standard deviations, which start at logStd. In
-// Stable-Baselines3 logStd is log_std_init, by default 0.
+// GaussianActorCritic returns an [ActorCritic] for a Box action of the given number of elements.
+// "action_net" holds the means. The free head "log_std", after "value_net" in a row of outputs,
+// holds the logarithms of the standard deviations, which start at logStd: log_std_init in
+// Stable-Baselines3, by default 0.
 func GaussianActorCritic(inputs, actions int, hidden []int, activation string, logStd float64) Spec {
 	s := ActorCritic(inputs, actions, hidden, activation)
 	s.Heads = append(s.Heads, Head{Name: "log_std", Size: actions, Free: true, Value: logStd})
 	return s
 }
 
-// NodeActorCritic returns a network whose policy and value each have a tower that all nodes
-// share, of layers of that kind: dense (empty), [SAGE] or [GCN]. The head "action_net" gives a
-// logit for each node; if wait is true, "wait_net" continues it with one, a function of the
-// policy's results pooled over the nodes. "value_net" reads those of the value's tower, pooled.
-// Gains are those of [ActorCritic].
+// NodeActorCritic returns a network whose policy and value each have a tower that all nodes share,
+// with layers of the given kind: dense (empty), [SAGE] or [GCN]. The head "action_net" gives a
+// logit for each node. If wait is true, "wait_net" adds one logit, from the policy's results pooled
+// over the nodes. "value_net" reads the pooled results of the value's tower. Gains are those of
+// [ActorCritic].
 func NodeActorCritic(inputs int, nodes Nodes, hidden []int, activation, layer, pool string, wait bool) Spec {
 	s := Spec{Inputs: inputs, Nodes: &nodes}
 	for _, name := range []string{"policy_net", "value_net"} {
@@ -65,25 +65,26 @@ func NodeActorCritic(inputs int, nodes Nodes, hidden []int, activation, layer, p
 	return s
 }
 
-// The ways in which the value of a [RecurrentActorCritic] reads earlier observations.
+// Ways in which the value of a [RecurrentActorCritic] reads earlier observations.
 const (
 	CriticLSTM = "lstm"   // an LSTM of its own: enable_critic_lstm of sb3-contrib, its default
 	SharedLSTM = "shared" // the policy's, which gets no gradient from the value: shared_lstm
 	NoLSTM     = ""       // a dense layer of the same width
 )
 
-// RecurrentActorCritic returns the network of sb3-contrib's MlpLstmPolicy: an [ActorCritic]
-// that is made [Recurrent].
+// RecurrentActorCritic returns the network of sb3-contrib's MlpLstmPolicy: an [ActorCritic] with
+// LSTMs, see [Recurrent].
 func RecurrentActorCritic(inputs, actions int, hidden []int, activation string, layers, cells int, critic string) Spec {
 	return WithLSTM(ActorCritic(inputs, actions, hidden, activation), layers, cells, critic)
 }
 
-// WithLSTM returns s, an actor-critic whose first tower is the policy's and the second the
-// value's, with towers that read "lstm_actor", of that many layers and cells, and, as critic
-// says, "lstm_critic", "lstm_actor" or a dense layer "critic".
+// WithLSTM adds LSTMs of the given layers and cells to s, an actor-critic whose first tower is the
+// policy's and second the value's. The policy's tower then reads "lstm_actor". The value's reads
+// "lstm_critic", "lstm_actor" or a dense layer "critic", as critic says.
 //
-// Towers over nodes, those of a [NodeActorCritic], read them beside each node's row. These LSTMs
-// read the globals and the rows of the nodes, pooled as the value's tower is.
+// Towers over nodes, those of a [NodeActorCritic], read the LSTM's results beside each node's row.
+// These LSTMs read the globals and the pooled rows of the nodes; they pool as the value's tower
+// does.
 func WithLSTM(s Spec, layers, cells int, critic string) Spec {
 	s.Towers = slices.Clone(s.Towers)
 	pool := ""

@@ -1,17 +1,17 @@
 package models
 
-// MaxLSTMLayers is the most layers of an [LSTM].
+// MaxLSTMLayers bounds the layers of an [LSTM].
 const MaxLSTMLayers = 16
 
-// An LSTM reads observations one after another and keeps a state: Layers of torch.nn.LSTM on
-// top of each other, each of Hidden cells. One of 0 layers is a dense layer without
-// activation and without state, as sb3-contrib has it in place of a critic's LSTM.
+// An LSTM reads observations in sequence and keeps a state: Layers of torch.nn.LSTM on top of each
+// other, each of Hidden cells. With 0 layers it is a dense layer without activation and without
+// state, which sb3-contrib uses in place of a critic's LSTM.
 //
-// It reads the observation or, with a Pool, the globals followed by the rows of the nodes
-// pooled as Pool says, so that its parameters do not depend on the number of nodes.
+// It reads the observation or, with a Pool, the globals followed by the pooled rows of the nodes,
+// so that its parameters do not depend on the number of nodes.
 //
-// Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", Neural Computation 9(8), 1997,
-// with the gates i, f, g, o of torch.nn.LSTM.
+// Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", Neural Computation 9(8), 1997, with
+// the gates i, f, g, o of torch.nn.LSTM.
 type LSTM struct {
 	Name   string `json:"name"`   // PyTorch's name, such as "lstm_actor"
 	Hidden int    `json:"hidden"` // cells of a layer
@@ -37,10 +37,10 @@ func (s Spec) StateSize() int {
 	return n
 }
 
-// A Recurrent is a [Network] with LSTMs that take their state from the caller and give it back.
-// Its Forward takes each row for the first of an episode, with a state of zeros. Its Backward
-// belongs to whichever Forward came last; after ForwardSequence it carries the gradient back
-// through time to the first step, and not into the state that the caller gave.
+// A Recurrent is a [Network] with LSTMs that take their state from the caller and return it. Its
+// Forward treats each row as the first of an episode, with a state of zeros. Its Backward belongs
+// to the last Forward of any kind; after ForwardSequence it carries the gradient back through time
+// to the first step, and not into the caller's state.
 type Recurrent interface {
 	Network
 

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// NodeRows as Reads of a [Tower] makes all nodes share its layers.
+// NodeRows as the Reads of a [Tower] makes all nodes share its layers.
 const NodeRows = "nodes"
 
-// The ways to pool the results of a node tower over the nodes. MeanMax is both, side by side.
-// The gradient of a maximum goes to the first node that has it.
+// Ways to pool the results of a node tower over the nodes. MeanMax is both, side by side. The
+// gradient of a maximum goes to the first node that has it.
 const (
 	Mean    = "mean"
 	Max     = "max"
@@ -20,7 +20,7 @@ const (
 var poolings = map[string][]string{Mean: {Mean}, Max: {Max}, MeanMax: {Mean, Max}}
 
 // Poolings returns the parts of a way to pool, which lie side by side in this order: Mean, Max or
-// both. It returns nil if there is no such way.
+// both. It returns nil for an unknown way.
 func Poolings(pool string) []string { return slices.Clone(poolings[pool]) }
 
 // The layers that pass messages along edges.
@@ -37,8 +37,8 @@ const (
 	GCN  = "gcn"
 )
 
-// Nodes says where an observation holds a row of features for each node: in N·Features numbers
-// from Offset on, as a leaf "nodes" of shape (N, Features) does.
+// Nodes says where an observation holds a row of features for each node: in N·Features numbers from
+// Offset on, as a leaf "nodes" of shape (N, Features) does.
 type Nodes struct {
 	Offset   int    `json:"offset"`
 	N        int    `json:"n"`        // number of nodes
@@ -64,9 +64,8 @@ var ErrEdge = errors.New("models: invalid edge")
 // A Range is a part of an observation, from Start up to but not including End.
 type Range struct{ Start, End int }
 
-// AppendEdges appends to edges those of one observation, as pairs of source and target. The
-// error wraps [ErrEdge]: an end of an edge that counts is no whole number from 0 to below
-// Nodes.N.
+// AppendEdges appends the edges of one observation to edges, as pairs of source and target. If an
+// end of an edge that counts is not a whole number in [0, Nodes.N), the error wraps [ErrEdge].
 func (s Spec) AppendEdges(edges [][2]int32, obs []float32) ([][2]int32, error) {
 	e := s.Nodes.Edges
 	add := func(from, to int32) {
@@ -97,7 +96,7 @@ func (n *Nodes) has(x float32) bool {
 	return x >= 0 && x < float32(n.N) && x == float32(int32(x))
 }
 
-// MaxEdges returns the most edges that AppendEdges appends for one observation.
+// MaxEdges bounds the edges that AppendEdges appends for one observation.
 func (s Spec) MaxEdges() int {
 	if s.Nodes == nil || s.Nodes.Edges == nil {
 		return 0
@@ -110,9 +109,9 @@ func (s Spec) MaxEdges() int {
 	return n
 }
 
-// WithNodes returns s for another number of nodes and of edges in the observation. It has the
-// same parameters, so that those of one size serve any other. Parts of the observation keep
-// their order; the parts behind one that grows move back. The error wraps [ErrSpec].
+// WithNodes returns s for another number of nodes and of edges in the observation. It has the same
+// parameters, so those trained at one size serve any other. Parts of the observation keep their
+// order; the parts behind one that grows move back. The error wraps [ErrSpec].
 func (s Spec) WithNodes(nodes, edges int) (Spec, error) {
 	if s.Nodes == nil {
 		return Spec{}, fmt.Errorf("%w: no nodes to be counted anew", ErrSpec)
@@ -203,7 +202,7 @@ func (s Spec) Globals() []Range {
 	return g
 }
 
-// globals returns how many numbers Globals covers.
+// globals returns the number of elements that Globals covers.
 func (s Spec) globals() int {
 	n := 0
 	for _, g := range s.Globals() {

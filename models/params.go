@@ -29,15 +29,15 @@ func ParamLayout(s Spec) []ParamInfo {
 	return infos
 }
 
-// A parameter is one with its first values: orthogonal with a gain, uniform in ±bound or all
-// value. inputs is the number of inputs of a dense, SAGE or GCN layer, else 0.
+// A parameter is a ParamInfo with its initialization: orthogonal with a gain, uniform in ±bound, or
+// all value. inputs is the number of inputs of a dense, SAGE or GCN layer, else 0.
 type parameter struct {
 	ParamInfo
 	bound, value float64
 	inputs       int
 }
 
-// layout is ParamLayout with first values.
+// layout is ParamLayout with the initialization.
 func layout(s Spec) []parameter {
 	var l parameters
 	for _, h := range s.Heads {
@@ -89,7 +89,7 @@ func (l *parameters) uniform(name string, bound float64, shape ...int) {
 	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: shape}, bound: bound})
 }
 
-// layers append the parameters of a layer, by its kind.
+// layers holds functions that append the parameters of a layer, by its kind.
 var layers = map[string]func(l *parameters, name string, in, out int, gain float64){
 	"": (*parameters).dense, SAGE: (*parameters).sage, GCN: (*parameters).gcn,
 }
@@ -109,8 +109,8 @@ func (l *parameters) gcn(name string, in, out int, gain float64) {
 	l.bias(name+".bias", in, out)
 }
 
-// lstm starts with PyTorch's defaults, as sb3-contrib leaves them: uniform in ±1/√Hidden, and
-// for the dense layer in ±1/√inputs.
+// lstm appends the parameters of an LSTM with PyTorch's initialization, which sb3-contrib keeps:
+// uniform in ±1/√Hidden, and for the dense layer in ±1/√inputs.
 func (l *parameters) lstm(r LSTM, in int) {
 	if r.Layers == 0 {
 		bound := 1 / math.Sqrt(float64(in))

@@ -18,7 +18,7 @@ const (
 // Stable-Baselines3 has it.
 const HiddenGain = math.Sqrt2
 
-// Limits of a [Spec]. A spec may come from a file, so that they bound the memory that it can allocate.
+// Limits of a [Spec]. They bound the memory that a spec from a file can allocate.
 const (
 	MaxWidth      = 1 << 20 // of the inputs and of each layer
 	MaxParameters = 1 << 28 // of a whole network: 1 GiB as float32
@@ -28,11 +28,11 @@ const (
 var ErrSpec = errors.New("models: invalid spec")
 
 // A Spec describes the function of a network. It is plain data: equal specs describe equal
-// functions, given equal parameters. A row of Inputs numbers passes through each tower, and
-// each head is an affine function of its tower's last layer.
+// functions, given equal parameters. A row of Inputs numbers passes through each tower, and each
+// head is an affine function of its tower's last layer.
 //
-// Nodes, LSTMs and the fields of towers and heads that speak of them are zero in a network of
-// plain dense layers, and are then left out of its JSON.
+// In a network of plain dense layers, Nodes, LSTMs and the fields that refer to them are zero and
+// do not appear in its JSON.
 type Spec struct {
 	Inputs int     `json:"inputs"`          // numbers in one observation
 	Nodes  *Nodes  `json:"nodes,omitempty"` // where an observation holds rows of nodes; nil if nowhere
@@ -63,10 +63,10 @@ type Tower struct {
 	Beside     string `json:"beside,omitempty"`     // the LSTM that a node tower reads with each node's row; empty for none
 }
 
-// A Head is a layer without activation. Its result is a part of the outputs. That of a node
-// tower has Size results for each node, one node after another. A free head is no layer but
-// an array of parameters that every row of outputs repeats, as the log_std of
-// Stable-Baselines3's Gaussian policies is; its gradient is the sum over the rows.
+// A Head is a layer without activation. Its results are a part of the outputs. The head of a node
+// tower has Size results for each node, one node after another. A free head is no layer but an
+// array of parameters that every row of outputs repeats, such as the log_std of Stable-Baselines3's
+// Gaussian policies; its gradient is the sum over the rows.
 type Head struct {
 	Name   string  `json:"name"`             // PyTorch's name, such as "action_net"
 	Tower  int     `json:"tower"`            // index of the tower that it reads; 0 if it is free
@@ -113,8 +113,8 @@ func (s Spec) Outputs() int {
 	return n
 }
 
-// Head returns where in an output row the head of that name lies, together with those that
-// are joined to it. The size is 0 if there is no such head.
+// Head returns where the named head lies in an output row, together with the heads joined to it.
+// The size is 0 if there is no such head.
 func (s Spec) Head(name string) (offset, size int) {
 	for i, h := range s.Heads {
 		if h.Name == name {
@@ -129,7 +129,7 @@ func (s Spec) Head(name string) (offset, size int) {
 	return 0, 0
 }
 
-// HeadWidth returns the number of outputs of head i of a row.
+// HeadWidth returns the number of outputs of head i in a row.
 func (s Spec) HeadWidth(i int) int {
 	h := s.Heads[i]
 	if !h.Free && h.Tower >= 0 && h.Tower < len(s.Towers) && s.PerNode(h.Tower) {
@@ -144,8 +144,8 @@ func (s Spec) PerNode(i int) bool { return s.Nodes != nil && s.Towers[i].Reads =
 // NodeInputs returns the width of a node's row with the globals, in a valid spec with nodes.
 func (s Spec) NodeInputs() int { return s.Nodes.Features + s.globals() }
 
-// TowerInputs returns the width of the input of tower i of a valid spec: of a node's row with the
-// globals, and with the LSTM beside them, if it is a node tower.
+// TowerInputs returns the width of the input of tower i of a valid spec. For a node tower that is a
+// node's row with the globals, and with the results of the LSTM beside them.
 func (s Spec) TowerInputs(i int) int {
 	t := s.Towers[i]
 	switch {
@@ -170,8 +170,8 @@ func (s Spec) TowerOutputs(i int) int {
 	return s.TowerInputs(i)
 }
 
-// Source returns the index of the LSTM, and that of the node tower, that tower i reads; -1 for
-// none. A node tower may read an LSTM beside the nodes.
+// Source returns the indices of the LSTM and of the node tower that tower i reads, -1 for none. A
+// node tower may read an LSTM beside the nodes.
 func (s Spec) Source(i int) (lstm, tower int) {
 	t := s.Towers[i]
 	switch {

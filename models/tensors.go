@@ -35,9 +35,9 @@ func (f *File) PutState(prefix string, p Param, values []float32) {
 	f.Put(safetensors.Tensor{Name: prefix + p.Name, Shape: shape, Data: data})
 }
 
-// Params copies the values of the parameters out of f. It changes none if it returns an error,
-// which wraps [ErrMismatch]: a parameter is missing or of another shape or type, or f holds a
-// weight or bias that is not among params and so belongs to another network.
+// Params copies the values of the parameters out of f. The error wraps [ErrMismatch]: a parameter
+// is missing or has another shape or type, or f holds a weight or bias of another network. With an
+// error, Params has changed nothing.
 func (f File) Params(params []Param) error {
 	if err := f.checkParams(params); err != nil {
 		return err
@@ -94,9 +94,9 @@ func (f File) checkParams(params []Param) error {
 	return nil
 }
 
-// WriteParams writes the parameters as a safetensors file, without a [Checkpoint]. Weights,
-// which are (inputs, outputs) in memory, are (outputs, inputs) in the file, as PyTorch has
-// them, so that the state_dict of a policy of Stable-Baselines3 takes them.
+// WriteParams writes the parameters as a safetensors file, without a [Checkpoint]. Weights, which
+// are (inputs, outputs) in memory, are (outputs, inputs) in the file, as in PyTorch, so that they
+// form a state_dict of a policy of Stable-Baselines3.
 func WriteParams(w io.Writer, params []Param) (int64, error) {
 	var f File
 	f.PutParams(params)
@@ -117,14 +117,14 @@ func ReadParams(r io.Reader, params []Param) (int64, error) {
 	return cr.n, File{Tensors: sf.Tensors}.Params(params)
 }
 
-// fileShape returns the shape in a file of an array of that shape in memory.
+// fileShape returns the shape in a file of an array with the given shape in memory.
 func fileShape(shape []int) []int {
 	s := slices.Clone(shape)
 	slices.Reverse(s)
 	return s
 }
 
-// transpose writes to dst the transpose of src, which has that many rows and columns.
+// transpose writes to dst the transpose of src, which has the given rows and columns.
 func transpose(dst, src []float32, rows, cols int) {
 	for i := range rows {
 		for j := range cols {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Validate reports why no network can be built from s. The error wraps [ErrSpec].
+// Validate returns an error that wraps [ErrSpec] if s describes no network.
 func (s Spec) Validate() error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSpec, err)
@@ -26,7 +26,7 @@ func (s Spec) validate() error {
 	if len(s.Heads) == 0 {
 		return errors.New("no heads, want at least one")
 	}
-	// Two layers of one name would share a parameter's name, too.
+	// Two layers of one name would also share their parameters' names.
 	seen := map[string]bool{NodeRows: true}
 	for _, l := range s.LSTMs {
 		if err := l.validate(s.Nodes != nil); err != nil {
@@ -78,7 +78,7 @@ func (s Spec) validate() error {
 	return s.checkParams()
 }
 
-// checkRead finds towers and LSTMs that nothing reads.
+// checkRead rejects towers and LSTMs that nothing reads.
 func (s Spec) checkRead() error {
 	towers, lstms := make([]bool, len(s.Towers)), make([]bool, len(s.LSTMs))
 	for _, h := range s.Heads {
@@ -108,7 +108,7 @@ func (s Spec) checkRead() error {
 	return nil
 }
 
-// checkParams finds parameters that share a name or are too many.
+// checkParams rejects parameters that share a name or are too many.
 func (s Spec) checkParams() error {
 	names, total := map[string]bool{}, 0
 	for _, p := range ParamLayout(s) {

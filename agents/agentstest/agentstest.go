@@ -1,5 +1,5 @@
-// Package agentstest holds the common parts of the tests of learners: a network with given outputs,
-// batches made by hand, and steps in toy environments.
+// Package agentstest holds the common parts of the learners' tests: a network with given outputs,
+// handmade batches, and steps in toy environments.
 package agentstest
 
 import (
@@ -31,7 +31,7 @@ type Stub struct {
 
 var _ models.Network = (*Stub)(nil)
 
-// NewStub returns a network for that many discrete actions.
+// NewStub returns a network for the given number of discrete actions.
 func NewStub(actions int, outputs func(obs []float32, theta float32) []float32) *Stub {
 	param := models.Param{Name: "theta", Shape: []int{1}, Value: make([]float32, 1), Grad: make([]float32, 1)}
 	return &Stub{Actions: actions, Outputs: outputs, param: []models.Param{param}}
@@ -100,7 +100,7 @@ func BatchOf(actions int, obs ...float32) *envs.Batch {
 	return b
 }
 
-// NewVec returns n environments, which are closed with the test, and their first batch.
+// NewVec returns n environments, which the test's end closes, and their first batch.
 func NewVec(t *testing.T, spec *envs.Spec, n int) (*envs.Vec, *envs.Batch) {
 	t.Helper()
 	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep})
@@ -138,8 +138,8 @@ func Step(t *testing.T, l Observer, v *envs.Vec, b *envs.Batch, actions []float3
 	return next
 }
 
-// CheckRefusesRewards gives new learners of three environments of Env a reward that is not finite, and
-// then checks the learner.
+// CheckRefusesRewards gives new learners of three environments of Env a reward that is not finite,
+// and checks that Observe rejects it.
 func CheckRefusesRewards[L interface {
 	Observer
 	NumTimesteps() int

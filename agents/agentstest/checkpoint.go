@@ -75,8 +75,9 @@ func (r *Run[L]) Tensors() []byte {
 	return Edited(r.T, r.Saved(), func(f *models.File) { f.Meta.Seed = 0 })
 }
 
-// CheckDescribes trains a run in Identity, made from seed 7, for 32 timesteps, and reads in its
-// checkpoint the algorithm, the hyperparameters and all this.
+// CheckDescribes trains a run in Identity, made from seed 7, for 32 timesteps, and checks that its
+// checkpoint states the algorithm, the hyperparameters, the environment, spaces, seed and
+// timesteps.
 func CheckDescribes[L Learner, C any](t *testing.T, algo string, config C, run func(seed uint64) *Run[L]) {
 	t.Helper()
 	r := run(7)
@@ -94,7 +95,7 @@ func CheckDescribes[L Learner, C any](t *testing.T, algo string, config C, run f
 	}
 }
 
-// A Refusal is a file that Load refuses.
+// A Refusal is a file that Load must reject.
 type Refusal struct {
 	Name  string
 	File  []byte
@@ -102,10 +103,10 @@ type Refusal struct {
 	Parts []string // of its message
 }
 
-// CheckRefusals has learners load checkpoints of others. The function run makes two environments
-// and a learner whose network has one hidden layer of that width; bias is the name of the
-// network's last parameter. more, unless it is nil, returns further refusals, given the checkpoint that
-// loads: of a learner in Identity(5) with width 4 after 32 timesteps.
+// CheckRefusals lets learners load checkpoints of others. The function run makes two environments
+// and a learner whose network has one hidden layer of the given width; bias is the name of the
+// network's last parameter. more, unless nil, returns further refusals, given a valid checkpoint:
+// of a learner in Identity(5) with width 4 after 32 timesteps.
 func CheckRefusals[L Learner](t *testing.T, bias string, run func(t *testing.T, spec *envs.Spec, width int, seed uint64) *Run[L], more func(same []byte) []Refusal) {
 	t.Helper()
 	saved := func(spec *envs.Spec, width int) []byte {
@@ -155,7 +156,7 @@ func ofAnother(t *testing.T, same []byte, bias string) []Refusal {
 		}), models.ErrMismatch, []string{"pcg"}},
 		{"no optimizer step", without("optimizer.step"), models.ErrMismatch, []string{"optimizer.step"}},
 		{"no optimizer state", without("optimizer.exp_avg_sq." + bias), models.ErrMismatch, []string{"optimizer.exp_avg_sq." + bias}},
-		// All that is read before the parameters is right.
+		// Everything that is read before the parameters is valid.
 		{"no parameter", without(bias), models.ErrMismatch, []string{bias}},
 		{"a layer too many", edit(func(f *models.File) {
 			f.Put(safetensors.Tensor{Name: "cost_net.bias", Shape: []int{1}, Data: []float32{1}})
@@ -174,8 +175,8 @@ func broken(same []byte) []Refusal {
 	}
 }
 
-// CheckRefuses loads a file: the error wraps is and names the parts, and the learner is as
-// before.
+// CheckRefuses loads a file and checks that the error wraps is and names the parts, and that the
+// learner is unchanged.
 func (r *Run[L]) CheckRefuses(file []byte, is error, parts ...string) {
 	r.T.Helper()
 	before := r.Saved()
@@ -193,7 +194,7 @@ func (r *Run[L]) CheckRefuses(file []byte, is error, parts ...string) {
 	}
 }
 
-// CheckReadersError loads from a reader that breaks, whose error Load passes on.
+// CheckReadersError loads from a reader that fails, and checks that Load returns its error.
 func (r *Run[L]) CheckReadersError() {
 	r.T.Helper()
 	broken := errors.New("broken")
@@ -206,7 +207,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// CheckLoads loads a checkpoint of the learner itself from that many timesteps.
+// CheckLoads loads a checkpoint of the learner itself, saved after the given timesteps.
 func (r *Run[L]) CheckLoads(file []byte, timesteps int) {
 	r.T.Helper()
 	if err := r.L.Load(bytes.NewReader(file)); err != nil {

@@ -2,9 +2,8 @@ package agentstest
 
 import "testing"
 
-// CheckConfigs makes a learner of right hyperparameters, and of those after the change bounds,
-// which is right, too; and of those after each of the wrong changes, by the whole error that it
-// gives.
+// CheckConfigs makes learners with right hyperparameters, also after the change bounds, and checks
+// that New accepts them; then with each of the wrong changes, and compares the whole error.
 func CheckConfigs[C any](t *testing.T, right C, newLearner func(cfg C) error, bounds func(cfg *C), wrong map[string]func(cfg *C)) {
 	t.Helper()
 	if err := newLearner(right); err != nil {

@@ -51,7 +51,7 @@ func NewRun[L Learner](t *testing.T, spec *envs.Spec, n int, seed uint64, build 
 	return &Run[L]{T: t, Vec: v, L: l, Batch: b, Actions: make([]float32, n*act.Size())}
 }
 
-// An Algorithm makes a network and a learner of a configuration.
+// An Algorithm makes networks and learners from a configuration.
 type Algorithm[C any, L Learner] struct {
 	NetworkSpec func(cfg C, obs, act space.Space) (models.Spec, error)
 	New         func(cfg C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)
@@ -70,7 +70,7 @@ func (a Algorithm[C, L]) NewRun(t *testing.T, spec *envs.Spec, n int, cfg C, see
 	})
 }
 
-// NewStub returns a learner of n environments of Env with a network of the test.
+// NewStub returns a learner of n environments of Env with the network net.
 func (a Algorithm[C, L]) NewStub(t *testing.T, cfg C, net *Stub, n int) L {
 	t.Helper()
 	l, err := a.New(cfg, Env(net.Actions, n), net, 1)
@@ -80,7 +80,7 @@ func (a Algorithm[C, L]) NewStub(t *testing.T, cfg C, net *Stub, n int) L {
 	return l
 }
 
-// Network returns a network with first weights from seed, which is closed with the test.
+// Network returns a network with weights drawn from seed, which the test's end closes.
 func Network(t *testing.T, spec models.Spec, seed uint64) models.Network {
 	t.Helper()
 	net, err := fused.New(spec, rand.New(pcg.New(seed)))
@@ -150,8 +150,8 @@ func MeanReturn(t *testing.T, spec *envs.Spec, policy agents.Policy, n int) floa
 	return sum / float64(n)
 }
 
-// CheckSeeds trains three runs to their given number of updates: two of one seed end in equal
-// checkpoints, byte for byte, and one of another does not.
+// CheckSeeds trains three runs for the given number of updates: two of one seed must end in equal
+// checkpoints, byte for byte, and one of another seed must not.
 func CheckSeeds[L Learner](t *testing.T, updates int, run func(seed uint64) *Run[L]) {
 	t.Helper()
 	a, b, c := run(7), run(7), run(8)
@@ -181,7 +181,7 @@ func CheckResume[L Learner](t *testing.T, half func(r *Run[L]), run func(seed ui
 	if err := second.L.Load(bytes.NewReader(first.Saved())); err != nil {
 		t.Fatal(err)
 	}
-	// The seed given to New is on record and differs; everything else must not.
+	// The seed given to New is in the checkpoint and differs; nothing else may.
 	if !bytes.Equal(first.Tensors(), second.Tensors()) {
 		t.Error("the checkpoint after Load is not the one loaded")
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// SB3Cases reads a recording of Stable-Baselines3 that a script in testdata wrote, by the names of its cases.
+// SB3Cases reads a recording of Stable-Baselines3 that a script in testdata wrote. It returns the
+// cases by name.
 func SB3Cases[R any](t *testing.T, file string) map[string]R {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -31,8 +32,8 @@ func SB3Cases[R any](t *testing.T, file string) map[string]R {
 	return cases
 }
 
-// CheckSB3 compares what learn makes of each configuration with the case of that name in a file
-// that a script in testdata wrote. There is one case of each.
+// CheckSB3 compares what learn makes of each configuration with the case of the same name in a file
+// that a script in testdata wrote. Each configuration has one case.
 func CheckSB3[C, R any](t *testing.T, file string, configs map[string]C, learn func(t *testing.T, config C) R) {
 	t.Helper()
 	cases := SB3Cases[R](t, file)
@@ -54,7 +55,7 @@ func SB3Env(n int) agents.EnvInfo {
 	return agents.EnvInfo{ID: "toy/Stub-v0", Obs: space.NewBox(-10, 10, 2), Act: space.Discrete{N: 3}, NumEnvs: n}
 }
 
-// SetSine gives parameters their first values in testdata/sb3_common.py.
+// SetSine sets parameters to the initial values of testdata/sb3_common.py.
 func SetSine(params []models.Param, shift int) {
 	for k, p := range params {
 		for j := range p.Value {
@@ -71,8 +72,8 @@ func Flat(params []models.Param) (values []float32) {
 	return values
 }
 
-// SB3Learner returns a learner of two environments of SB3Env, with a network of that engine,
-// which starts with SetSine.
+// SB3Learner returns a learner of two environments of SB3Env, with a network of engine N that
+// starts with SetSine.
 func SB3Learner[C any, L Learner, N engine](t *testing.T, a Algorithm[C, L], cfg C, newNetwork func(models.Spec, *rand.Rand) (N, error)) L {
 	t.Helper()
 	env := SB3Env(2)
@@ -109,14 +110,14 @@ type SB3Result struct {
 	Params     []float32          `json:"params"`
 }
 
-// SB3Rollout is that of testdata/sb3_common.py: environment 0 terminates at t=1 and environment
-// 1 is truncated at t=2. Every final observation is (2, −1).
+// SB3Rollout is the rollout of testdata/sb3_common.py: environment 0 terminates at t=1 and
+// environment 1 is truncated at t=2. Every final observation is (2, −1).
 type SB3Rollout struct {
 	Mask      func(t, n, action int) bool // nil: everything is permitted
 	Truncated [][2]int                    // further steps and environments
 }
 
-// Play has a learner act and observe in the steps from …, up to but not including to.
+// Play lets a learner act and observe in the steps from …, up to but not including to.
 func (r SB3Rollout) Play(t *testing.T, l Observer, from, to int) {
 	t.Helper()
 	actions := make([]float32, 2)

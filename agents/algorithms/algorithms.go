@@ -91,8 +91,8 @@ type OffPolicyLearner interface {
 	Record(t replay.Transitions) (int, error)
 }
 
-// Names returns the names of the algorithms that match, in the order of All; a nil match is for
-// all of them.
+// Names returns the names of the algorithms that match, in the order of All. A nil match matches
+// all.
 func Names(match func(Algorithm) bool) []string {
 	var names []string
 	for _, a := range All {
@@ -103,7 +103,7 @@ func Names(match func(Algorithm) bool) []string {
 	return names
 }
 
-// Get returns the algorithm of that name. An error names all.
+// Get returns the algorithm of the given name. Its error lists all names.
 func Get(name string) (Algorithm, error) {
 	for _, a := range All {
 		if a.Name == name {
@@ -113,8 +113,8 @@ func Get(name string) (Algorithm, error) {
 	return Algorithm{}, fmt.Errorf("no algorithm %q; there is %s", name, strings.Join(Names(nil), ", "))
 }
 
-// PolicyReader returns the NewPolicy of the algorithm of that name, also for the models of package
-// forecast, which have a training of their own.
+// PolicyReader returns the NewPolicy of the named algorithm. It also knows the models of package
+// forecast, which has its own training.
 func PolicyReader(name string) (func(net models.Network, f models.File) (agents.Policy, error), error) {
 	if name == forecast.Algo {
 		return func(net models.Network, f models.File) (agents.Policy, error) { return forecast.NewPolicy(net, f) }, nil

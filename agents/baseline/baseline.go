@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// RandomName is the name of the policy that [New] gives besides an environment's baselines.
+// RandomName names the policy that [New] offers beside an environment's baselines.
 const RandomName = envs.RandomName
 
 // New returns the named baseline of v's environments as a policy; the name "random" draws permitted

@@ -39,7 +39,7 @@ func LogProbs(logp []float64, logits []float32, mask []bool) {
 	}
 }
 
-// Sample draws an action of the distribution that LogProbs wrote.
+// Sample draws an action from the distribution that LogProbs wrote.
 func Sample(rng *rand.Rand, logp []float64) int {
 	u, last := rng.Float64(), 0
 	for j, l := range logp {

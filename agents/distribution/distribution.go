@@ -44,7 +44,7 @@ type Distribution interface {
 	Grad(dOut []float32, action []float32, dLogProb, dEntropy float64)
 }
 
-// New returns the distribution of actions in act, as the outputs of spec describe it.
+// New returns the distribution of actions in act that the outputs of spec parametrize.
 func New(act space.Space, spec models.Spec) (Distribution, error) {
 	from, size := spec.Head(ActionHead)
 	want := size

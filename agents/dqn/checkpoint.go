@@ -29,12 +29,12 @@ type counts struct {
 
 var errNegative = errors.New("a number is negative")
 
-// Save implements [agents.Learner]. It may be called whenever an Act would come next. If the
-// configuration leaves out the replay buffer, it does SaveWithoutReplayBuffer.
+// Save implements [agents.Learner]. It may be called whenever an Act would come next. If
+// CheckpointReplayBuffer is false, it saves as SaveWithoutReplayBuffer does.
 func (l *Learner) Save(w io.Writer) error { return l.save(w, l.cfg.CheckpointReplayBuffer) }
 
-// SaveWithoutReplayBuffer is Save for a model to be played. From such a checkpoint training
-// resumes as Stable-Baselines3 does from a model without its buffer, not bit for bit.
+// SaveWithoutReplayBuffer saves a model that is to be played, not trained. From such a checkpoint
+// training resumes as Stable-Baselines3 does from a model without its buffer, not bit for bit.
 func (l *Learner) SaveWithoutReplayBuffer(w io.Writer) error { return l.save(w, false) }
 
 func (l *Learner) save(w io.Writer, replayBuffer bool) error {
@@ -112,7 +112,7 @@ func (l *Learner) Load(r io.Reader) error {
 func (l *Learner) Greedy() agents.Policy { return newGreedy(l.net, l.spec) }
 
 // NewPolicy returns the greedy policy of a checkpoint of this package, whose parameters net holds.
-// It gives no error.
+// Its error is always nil.
 func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	return newGreedy(net, f.Meta.Spec), nil
 }

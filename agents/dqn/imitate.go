@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// imitateMargin is the margin of Hester et al. by which the value of the teacher's action exceeds
-// those of others.
+// imitateMargin is the margin of Hester et al.: the value of the teacher's action is to exceed all
+// others by it.
 const imitateMargin = 0.8
 
 var _ imitation.Learner = (*Learner)(nil)
@@ -39,7 +39,7 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 	if err != nil {
 		return nil, err
 	}
-	// The target network follows after as many gradient steps as in training.
+	// The target network is updated after as many gradient steps as in training.
 	perUpdate := float64(l.cfg.TrainFreq * len(l.actions)) // environment steps
 	gradientSteps := float64(l.cfg.GradientSteps)
 	if l.cfg.GradientSteps < 0 {

@@ -8,10 +8,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Record fills the replay buffer with recorded transitions before the first Act, and returns how many
-// it took. Every environment takes equally many, so that fewer than NumEnvs are left over. They count
-// neither as timesteps nor for LearningStarts, and newer ones replace them when the buffer is full.
-// A buffer that is too small for them is an error.
+// Record fills the replay buffer with recorded transitions before the first Act, and returns how
+// many it took. Every environment gets equally many, so that fewer than NumEnvs are left over. They
+// count neither as timesteps nor for LearningStarts, and newer ones replace them when the buffer is
+// full. It is an error if they do not fit the buffer.
 func (l *Learner) Record(t replay.Transitions) (int, error) {
 	n, size, actions := len(l.actions), l.env.Obs.Size(), l.head.actions
 	if err := t.Check(Algo, size, actions); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Result is how a policy did, one entry for each episode in the order of its seed.
+// Result holds a policy's results, one entry for each episode in the order of the seeds.
 type Result struct {
 	Returns []float64
 	Lengths []int64
@@ -35,10 +35,10 @@ func Seeds(first uint64, n int) []uint64 {
 	return seeds
 }
 
-// Play lets policy play one episode in each environment of v, whose autoreset mode must be
-// SameStep, from the given seeds, one for each. Environments that end before others play on in
-// episodes that do not count. Equal seeds give different policies equal episodes, so that
-// results can be compared pair by pair.
+// Play lets policy play one episode in each environment of v from the given seeds, one for each.
+// The autoreset mode of v must be SameStep. Environments whose episodes end before others play on
+// in episodes that do not count. Equal seeds give different policies equal episodes, so that
+// results can be compared in pairs.
 func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, seeds []uint64) (*Result, error) {
 	n := v.NumEnvs()
 	if len(seeds) != n {

@@ -1,9 +1,10 @@
-// Package forecast implements a recommender of vertical pod autoscaling that forecasts. An LSTM reads
-// the observations of package vpa and predicts quantiles of future usage, and a rule turns them into
-// requests. It is a baseline for learned policies and learns nothing from rewards.
+// Package forecast implements a recommender of vertical pod autoscaling that forecasts. An LSTM
+// reads the observations of package vpa and predicts quantiles of future usage, from which fixed
+// formulas derive requests. It is a baseline for learned policies and learns nothing from rewards.
 //
-// It plays observations of the option encoding:upstream, which hold amounts over the target of
-// upstream's recommender, and gives its actions in these units. So it reads no more than any policy.
+// It acts on observations of the option encoding:upstream, which hold amounts relative to the
+// target of upstream's recommender, and its actions have the same units. So it reads no more than
+// any policy.
 //
 // Source: the earlier project planned an LSTM recommender (github.com/saeid93/smart-vpa) and did
 // not write it; the loss is that of quantile regression (Koenker and Bassett, "Regression
@@ -68,7 +69,8 @@ func (c *Config) validate() error {
 	)
 }
 
-// Indices of the elements that the network reads: the table of k8s/VerticalPodAutoscaler-v0's README.
+// Indices of the elements that the network reads, from the table in the README of
+// k8s/VerticalPodAutoscaler-v0.
 const (
 	obsSize     = 45
 	cpuUsed     = 0  // on a scale of cpuDoublings doublings
@@ -112,7 +114,7 @@ func inputs(dst, obs []float32) {
 	}
 }
 
-// checkSpaces reports environments with other observations than the recommender reads.
+// checkSpaces returns an error for environments with other observations than the recommender reads.
 func checkSpaces(obs, act int) error {
 	if obs != obsSize || act != actionSize {
 		return fmt.Errorf("forecast: observations of %d and actions of %d numbers, want %d and %d: k8s/VerticalPodAutoscaler-v0 with encoding:upstream",
@@ -121,8 +123,8 @@ func checkSpaces(obs, act int) error {
 	return nil
 }
 
-// Episodes are observations of whole episodes, row-major of shape (Steps, N, observation). Nothing was
-// throttled or killed in them, so that usage is demand.
+// Episodes holds observations of whole episodes, row-major of shape (Steps, N, observation).
+// Nothing may have been throttled or killed in them, so that usage is demand.
 type Episodes struct {
 	Obs   []float32
 	Steps int
@@ -150,9 +152,9 @@ func NewTrainer(cfg Config, net models.Recurrent) (*Trainer, error) {
 	return &Trainer{cfg: cfg, net: net, params: net.Params(), adam: optim.NewAdam(net.Params(), optim.DefaultAdam())}, nil
 }
 
-// Step makes one gradient step on the episodes and returns the mean pinball loss, in logarithms
-// to the base 4. The last steps of an episode, after which less than a horizon follows, have the
-// rest of it for their horizon; the very last has none.
+// Step makes one gradient step on the episodes and returns the mean pinball loss, in logarithms to
+// the base 4. For the last steps of an episode, the horizon ends with the episode; the very last
+// step has none.
 func (t *Trainer) Step(e Episodes) (float64, error) {
 	loss, err := t.Loss(e)
 	if err != nil {
@@ -216,9 +218,9 @@ func (t *Trainer) loss(e Episodes, out []float32) float64 {
 	return sum
 }
 
-// demand returns the logarithm to the base 4 of the usage at a later observation over upstream's target
-// now. Both are known beside the peak of the day, which unlike usage is seldom a quarter of the
-// target, where amounts over it are cut off.
+// demand returns the logarithm to the base 4 of the ratio of the usage at a later observation to
+// upstream's target now. It takes both relative to the day's peak: usage itself is often less than
+// a quarter of the target, where the observation cuts amounts relative to it off.
 func demand(now, then []float32, used, relative int, doublings float64) float64 {
 	return float64(now[relative+dayPeakRelative]) + doublings/2*float64(then[used]-now[used+dayPeak])
 }
@@ -315,5 +317,5 @@ func File(cfg Config, env agents.EnvInfo, net models.Network, seed uint64, steps
 	return env.NewFile(agents.Record{Algo: Algo, Spec: Spec(cfg.Hidden), Config: cfg, Seed: seed, Timesteps: steps}, net.Params())
 }
 
-// CheckEnv reports environments that the recommender cannot play.
+// CheckEnv returns an error for environments that the recommender cannot play.
 func CheckEnv(env agents.EnvInfo) error { return checkSpaces(env.Obs.Size(), env.Act.Size()) }

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Observe plays one episode in each environment, all of which are at its beginning, and returns
-// what was observed.
+// Observe plays one episode in each environment and returns the observations. All environments must
+// be at the start of an episode.
 func Observe(ctx context.Context, v *envs.Vec, p agents.Policy, b *envs.Batch) (Episodes, *envs.Batch, error) {
 	_, act := v.Spaces()
 	actions := make([]float32, v.NumEnvs()*act.Size())

@@ -23,11 +23,11 @@ type Demonstration struct {
 	LearningRate agents.Schedule
 }
 
-// A Learner can imitate a teacher.
+// A Learner is one that can imitate a teacher.
 type Learner interface {
 	agents.Learner
 
-	// Imitate watches the demonstration and learns from it, before the first Act. This counts
+	// Imitate watches the demonstration and learns from it, before the first Act. Its steps count
 	// neither as timesteps nor as updates of the training.
 	Imitate(ctx context.Context, d Demonstration) (agents.Metrics, error)
 }
@@ -44,9 +44,8 @@ func (d Demonstration) Rate(k, steps int, other float64) float64 {
 	return d.LearningRate.At(1 - float64(k)/float64(steps))
 }
 
-// Play lets the teacher play. It calls act with each batch and the teacher's actions, and
-// observe with the batch that they led to. An action that is masked out is an error, since no
-// learner could take it.
+// Play lets the teacher play. It calls act with each batch and the teacher's actions, and observe
+// with the batch that they led to. A masked action is an error, since no learner could take it.
 func (d Demonstration) Play(ctx context.Context, act func(b *envs.Batch, actions []float32), observe func(next *envs.Batch) error) error {
 	if d.Steps < 1 || d.Epochs < 1 {
 		return fmt.Errorf("imitation: %d steps and %d epochs, want at least 1 of each", d.Steps, d.Epochs)

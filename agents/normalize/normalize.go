@@ -42,7 +42,7 @@ func (c Normalization) Validate() error {
 // epsilon is added to variances before their root is taken.
 const epsilon = 1e-8
 
-// moments are running means and variances. Each number of a row belongs to one of them.
+// moments are running means and variances. Each number of a row belongs to one of them, or to none.
 type moments struct {
 	of             []int // which of them a number of a row belongs to; -1: none
 	members        []int // numbers of a row that belong to each
@@ -70,7 +70,7 @@ func newMoments(of []int) *moments {
 	return m
 }
 
-// update takes n rows of x into account.
+// update adds n rows of x to the moments.
 func (m *moments) update(n int, x func(row, i int) float64) {
 	clear(m.batchMean)
 	clear(m.batchVar)
@@ -93,7 +93,7 @@ func (m *moments) update(n int, x func(row, i int) float64) {
 	m.count = total
 }
 
-// each calls do for each number of n rows that belongs to some moments.
+// each calls do for each number of n rows that belongs to a moment.
 func (m *moments) each(n int, do func(g, row, i int)) {
 	for r := range n {
 		for i, g := range m.of {
@@ -104,9 +104,9 @@ func (m *moments) each(n int, do func(g, row, i int)) {
 	}
 }
 
-// layout says which moments each number of an observation of spec belongs to: its own, but of
-// nodes each feature has one for all of them, so that the statistics serve any number of nodes,
-// as the network does. Edges, which are numbers of nodes, and their mask have none.
+// layout maps each number of an observation of spec to its moments: one for each number, except
+// that all nodes share one for each feature, so that the statistics, as the network, serve any
+// number of nodes. Edges, whose numbers are nodes, and their mask have none.
 func layout(spec models.Spec) []int {
 	of := make([]int, spec.Inputs)
 	if spec.Nodes == nil {
@@ -157,7 +157,7 @@ func New(cfg Normalization, spec models.Spec, n int, gamma float64) *Normalizer 
 // Settings returns the settings in force.
 func (z *Normalizer) Settings() Normalization { return z.cfg }
 
-// Start takes the first observations of a training into account; after the first call, or a
+// Start adds the first observations of a training to the statistics. After the first call, or a
 // Load, it does nothing.
 func (z *Normalizer) Start(obs []float32) {
 	if !z.started {
@@ -166,8 +166,8 @@ func (z *Normalizer) Start(obs []float32) {
 	}
 }
 
-// Seen takes the observations and rewards of a step into account, and normalizes the rewards
-// in place. terminated and truncated have one element for each environment.
+// Seen adds the observations and rewards of a step to the statistics, and normalizes the rewards in
+// place. terminated and truncated have one element for each environment.
 func (z *Normalizer) Seen(obs []float32, reward []float64, terminated, truncated []bool) {
 	z.seen(obs)
 	if !z.cfg.NormReward {
@@ -215,9 +215,9 @@ func (z *Normalizer) Obs(dst, src []float32) {
 // Restart sets the running returns to 0, for environments that were reset.
 func (z *Normalizer) Restart() { clear(z.returns) }
 
-// Affine returns the scaling by which Obs changes each number: (x − mean)/std, within ±clip.
-// Numbers that it leaves alone have the mean 0 and the deviation 1, but are clipped as well:
-// only observations with edges have such.
+// Affine returns the scaling that Obs applies to each number: (x − mean)/std, within ±clip. Numbers
+// that Obs does not scale, which only observations with edges have, get mean 0 and deviation 1;
+// they are clipped as well.
 func (z *Normalizer) Affine() (mean, std []float32, clip float32) {
 	mean, std = make([]float32, len(z.obs.of)), make([]float32, len(z.obs.of))
 	for i, g := range z.obs.of {

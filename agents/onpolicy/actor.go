@@ -1,5 +1,5 @@
-// Package onpolicy holds the common parts of learners on their own experience: a policy network with
-// its distribution of actions, normalization, rollouts with the values that bootstrap them, behavioural
+// Package onpolicy holds the common parts of learners from their own experience: a policy network
+// with its distribution of actions, normalization, rollouts with bootstrap values, behavioural
 // cloning and checkpoints.
 package onpolicy
 
@@ -23,7 +23,7 @@ import (
 // valueHead is the head of the value, by Stable-Baselines3's name.
 const valueHead = "value_net"
 
-// An Actor holds a policy and value network with its optimizer, and everything of a learner that a
+// An Actor holds a policy and value network with its optimizer, and all of a learner's state that a
 // checkpoint saves. It is not safe for concurrent use.
 type Actor struct {
 	Algo      string // in checkpoints and errors
@@ -49,12 +49,12 @@ type Actor struct {
 	box          *space.Box // of actions, or nil
 }
 
-// State is the part of a learner's state that not every Actor has.
+// State is further state of a learner, which only some have.
 type State interface {
-	// Save adds it to a checkpoint.
+	// Save adds the state to a checkpoint.
 	Save(f *models.File)
 
-	// Load reads it and returns a function that sets it, which the caller runs if nothing else
+	// Load reads the state and returns a function that sets it. The caller runs it if nothing else
 	// fails. The error wraps [models.ErrMismatch].
 	Load(f models.File) (commit func(), err error)
 }
@@ -155,9 +155,8 @@ func (a *Actor) Save(w io.Writer) error {
 	return models.Write(w, f)
 }
 
-// Load reads a checkpoint. It must be of the same environment, spaces, network, normalization
-// and optimizer; other hyperparameters are those of the Actor, which is unchanged after an
-// error.
+// Load reads a checkpoint. It must be of the same environment, spaces, network, normalization and
+// optimizer. Other hyperparameters stay those of the Actor. After an error the Actor is unchanged.
 func (a *Actor) Load(r io.Reader) error {
 	var s scalars
 	f, err := a.Env.ReadFile(r, a.Algo, a.spec, &s)
@@ -242,7 +241,7 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 
 var _ agents.Scorer = (*greedy)(nil)
 
-// greedy chooses the permitted action of the highest probability. With a recurrent network it has to
+// greedy chooses the permitted action of the highest probability. With a recurrent network it must
 // act on every batch.
 type greedy struct {
 	algo   string

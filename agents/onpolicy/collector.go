@@ -28,8 +28,8 @@ type Sequences struct {
 	State  [][]float32 // of each piece of all environments, (N, StateSize)
 }
 
-// NewCollector returns a Collector of rollouts of nSteps steps of each environment; a recurrent
-// network sees them again in sequences of seqSteps.
+// NewCollector returns a Collector of rollouts of nSteps steps of each environment. A recurrent
+// network evaluates them again in sequences of seqSteps.
 func NewCollector(a *Actor, nSteps, seqSteps int) (*Collector, error) {
 	n, size := a.Env.NumEnvs, a.Env.Obs.Size()
 	c := &Collector{
@@ -110,8 +110,8 @@ func (c *Collector) Observe(next *envs.Batch) error {
 }
 
 // bootstrap sets next values. For the step at rows from … it fills in the truncated rows, with the
-// value of the final observation. For the step before it fills in all others, with the values of the
-// observations that it led to, which Act has just computed.
+// value of the final observation. For the step before it fills in all other rows, with the values
+// of the next observations, which Act has just computed.
 //
 // Source: Pardo et al., "Time Limits in Reinforcement Learning", arXiv:1712.00378, section 3.
 func (c *Collector) bootstrap(next *envs.Batch, from int) error {
@@ -164,7 +164,7 @@ func (c *Collector) Row(r int) (action []float32, mask []bool) {
 	return b.Action[r*b.ActSize : (r+1)*b.ActSize], b.Mask[r*b.MaskSize : (r+1)*b.MaskSize]
 }
 
-// Save does Actor.Save. It is an error in the middle of a rollout.
+// Save is Actor.Save. It is an error in the middle of a rollout.
 func (c *Collector) Save(w io.Writer) error {
 	if c.Buf.Step() != 0 {
 		return fmt.Errorf("%s: save %d steps into a rollout, want before its first step", c.actor.Algo, c.Buf.Step())
@@ -172,7 +172,7 @@ func (c *Collector) Save(w io.Writer) error {
 	return c.actor.Save(w)
 }
 
-// Load does Actor.Load and clears the rollout.
+// Load is Actor.Load, and clears the rollout.
 func (c *Collector) Load(r io.Reader) error {
 	if err := c.actor.Load(r); err != nil {
 		return err

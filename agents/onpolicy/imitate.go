@@ -25,7 +25,7 @@ const (
 	imitateValueCoef = 0.5
 )
 
-// Demonstrated are the steps of a teacher, normalized.
+// Demonstrated holds the steps of a teacher, normalized.
 type Demonstrated struct {
 	*rollout.Buffer
 	Begins []bool // (T, N): the step is the first of an episode
@@ -89,8 +89,8 @@ func (a *Actor) Watch(ctx context.Context, d imitation.Demonstration) (*Demonstr
 	return rec, nil
 }
 
-// Returns sets the returns of all steps, discounted by gamma and bootstrapped from value, which has one
-// number for each End.
+// Returns sets the returns of all steps, discounted by gamma. value has one bootstrap value for
+// each End.
 func (r *Demonstrated) Returns(gamma float64, value []float32) {
 	clear(r.Value)
 	clear(r.NextValue)

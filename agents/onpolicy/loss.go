@@ -11,7 +11,8 @@ import (
 // Losses are the parts of an actor-critic's loss; Entropy is the negative of the entropy's mean.
 type Losses struct{ Policy, Value, Entropy float64 }
 
-// Check reports a loss that is not finite; source describes its update and the step it comes from.
+// Check returns an error for a loss that is not finite; source describes the update and the step
+// that the loss comes from.
 func (s Losses) Check(algo string, entCoef, vfCoef float64, source func() string) error {
 	if loss := s.Policy + entCoef*s.Entropy + vfCoef*s.Value; math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return fmt.Errorf("%s: loss %v at %s (policy %v, value %v, entropy %v)", algo, loss, source(), s.Policy, s.Value, s.Entropy)
@@ -48,8 +49,8 @@ func (a *Actor) AddLoss(s *Losses, t Taken, out, dOut []float32, weight, entCoef
 	dOut[a.Value] += float32(weight * vfCoef * 2 * d)
 }
 
-// A GradientSum adds up the gradients of several passes through a network, which itself keeps only the
-// last one.
+// A GradientSum adds up the gradients of several passes through a network, which itself keeps only
+// the last.
 type GradientSum struct {
 	params []models.Param
 	sum    [][]float32
@@ -80,7 +81,7 @@ func (g *GradientSum) Add() {
 	}
 }
 
-// Set gives the sum to the parameters as their gradient.
+// Set copies the sum to the parameters' gradients.
 func (g *GradientSum) Set() {
 	for i, p := range g.params {
 		copy(p.Grad, g.sum[i])

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// A Memory evaluates a network step by step and keeps the state of its LSTMs, if it has some, for each
+// A Memory evaluates a network step by step and keeps the state of its LSTMs, if any, for each
 // environment. Where the batch begins an episode, the state before it is zero.
 type Memory struct {
 	net   models.Network
@@ -73,7 +73,7 @@ func (m *Memory) Save(f *models.File) {
 	f.Put(safetensors.Tensor{Name: stateTensor, Shape: []int{len(m.state) / size, size}, Data: slices.Clone(m.state)})
 }
 
-// Load implements [State]. The state of another number of environments is replaced by zeros.
+// Load implements [State]. If the checkpoint has another number of environments, the state is zero.
 func (m *Memory) Load(f models.File) (commit func(), err error) {
 	t, err := f.Tensor(stateTensor)
 	if err != nil {

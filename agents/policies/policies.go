@@ -1,5 +1,5 @@
-// Package policies gives the networks of learners, by the names of policies that
-// Stable-Baselines3 has and those that graphs need.
+// Package policies builds the networks of learners by the names of policies: those of
+// Stable-Baselines3 and further ones for graphs.
 //
 // An observation with nodes is a Dict with a leaf "nodes" of shape (N, F), one row for each
 // node, for actions Discrete(N), or Discrete(N+1) if the last action waits. Leaves "edges" of
@@ -69,7 +69,7 @@ func (n Network) ActorCritic(obs, act space.Space) (models.Spec, error) {
 	return n.finish(spec)
 }
 
-// actorCritic returns the network of a policy, which may be a part of n's.
+// actorCritic returns the network of the named policy, with n's other settings.
 func (n Network) actorCritic(policy string, obs, act space.Space) (models.Spec, error) {
 	if policy == "" || policy == Mlp {
 		return n.dense(obs, act)
@@ -117,8 +117,8 @@ func (n Network) RecurrentActorCritic(obs, act space.Space, l LSTM) (models.Spec
 	return n.finish(models.WithLSTM(spec, l.NLSTMLayers, l.LSTMHiddenSize, critic))
 }
 
-// ActionValues returns a network of the values of Discrete actions: one tower with a head that
-// gives them or, if dueling, with heads of advantages and of one state value.
+// ActionValues returns a network of the values of Discrete actions: one tower with one head or, if
+// dueling, with a head of advantages and a head of the state's value.
 func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, error) {
 	d, ok := act.(space.Discrete)
 	if !ok {
@@ -158,7 +158,7 @@ func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, 
 	return n.finish(spec)
 }
 
-// GivesActionValues reports whether spec is of ActionValues, and not of a policy.
+// GivesActionValues reports whether spec comes from ActionValues, not from a policy.
 func GivesActionValues(spec models.Spec) bool {
 	return len(spec.Towers) > 0 && spec.Towers[0].Name == QTower
 }
@@ -184,9 +184,9 @@ func (n Network) finish(spec models.Spec) (models.Spec, error) {
 	return spec, spec.Validate()
 }
 
-// Rebind returns spec, a policy over nodes of this package, for observations and actions of
-// another number of nodes and of edges. The parameters stay the same and serve any size. The error
-// wraps [models.ErrMismatch] and names any other difference.
+// Rebind returns spec, a policy over nodes of this package, for observations and actions of another
+// number of nodes and edges. The parameters stay the same and serve any size. The error wraps
+// [models.ErrMismatch] and names any other difference.
 func Rebind(spec models.Spec, obs, act space.Space) (models.Spec, error) {
 	refuse := func(format string, args ...any) (models.Spec, error) {
 		return models.Spec{}, fmt.Errorf("policies: %w: "+format, append([]any{models.ErrMismatch}, args...)...)

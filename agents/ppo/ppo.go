@@ -68,7 +68,7 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	})
 }
 
-// newLearner returns a learner, of a recurrent policy with sequences of seqSteps.
+// newLearner returns a learner. With a recurrent policy, sequences have seqSteps steps.
 func newLearner(cfg Config, seqSteps int, s onpolicy.Settings) (*Learner, error) {
 	a, err := onpolicy.NewActor(s)
 	if err != nil {
@@ -205,7 +205,7 @@ func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight flo
 	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has fallen to 0 clips all change
 		if d := value - old; math.Abs(d) > clipVf {
 			clipped := old + math.Copysign(clipVf, d)
-			// A value that has moved away from its return is pulled back [9].
+			// A value that has moved away from its return moves back [9].
 			if !l.cfg.ClipVLoss || math.Abs(clipped-ret) >= math.Abs(value-ret) {
 				value, moves = clipped, false
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// RecurrentAlgo is the name of PPO with a recurrent policy, RL Zoo's for sb3-contrib's
+// RecurrentAlgo is the name of PPO with a recurrent policy: RL Zoo's name for sb3-contrib's
 // RecurrentPPO.
 const RecurrentAlgo = "ppo_lstm"
 
@@ -52,12 +52,12 @@ func RecurrentNetworkSpec(cfg RecurrentConfig, obs, act space.Space) (models.Spe
 // NewRecurrent returns a learner for the environments. The network net was built from
 // RecurrentNetworkSpec and is a [models.Recurrent]; all random numbers come from seed.
 //
-// A minibatch consists of sequences, each of n_steps of one environment, or of batch_size if that is
-// less. Each epoch shuffles their order. The network evaluates a sequence again from the state that
-// it had there in the rollout, reset where episodes begin, and the gradient goes back to the
-// sequence's start. sb3-contrib rotates the rows of all environments by a random number of rows,
-// cuts them anywhere and pads the sequences. With a minibatch of the whole rollout and a rotation of
-// 0 both are the same, which a test compares.
+// A minibatch consists of sequences of n_steps steps of one environment, or of batch_size steps if
+// that is less. Each epoch shuffles their order. The network evaluates a sequence again from the
+// state that it had there in the rollout, reset where episodes begin, and the gradient goes back to
+// the sequence's start. sb3-contrib instead rotates the rows of all environments by a random number
+// of rows, cuts them anywhere and pads the sequences. With a minibatch of the whole rollout and a
+// rotation of 0 both are the same, as a test checks.
 func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err

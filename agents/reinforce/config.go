@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/agents/policies"
 )
 
-// Config holds the hyperparameters of REINFORCE. Names are Stable-Baselines3's as far as it has
-// them; it has no REINFORCE.
+// Config holds the hyperparameters of REINFORCE, with Stable-Baselines3's names for those that it
+// has in other algorithms; it has no REINFORCE.
 type Config struct {
 	LearningRate       agents.Schedule `json:"learning_rate"`       // of Adam; default 1e-2, falling linearly to 0
 	NEpisodes          int             `json:"n_episodes"`          // of an update, rounded up to a multiple of n_envs; default 16

@@ -1,6 +1,6 @@
 // Package reinforce implements REINFORCE with a baseline: Monte Carlo policy gradient, for actions
-// of every kind, with masks. It is the simplest of the learners and the one without bias: it
-// bootstraps only episodes that a time limit cut off.
+// of every kind, with masks. It is the simplest learner, and the only unbiased one: it bootstraps
+// only truncated episodes.
 //
 // The comments cite these details by number:
 //
@@ -59,7 +59,7 @@ type Learner struct {
 	gradient *onpolicy.GradientSum // over chunks
 }
 
-// run is the part of one environment in the current update.
+// run is one environment's part of the current update.
 type run struct {
 	start     bool // an episode starts with the next step
 	recording bool // the current episode counts
@@ -208,7 +208,7 @@ func (l *Learner) Observe(next *envs.Batch) error {
 	return nil
 }
 
-// end closes the episode of r; after is the value of the observation that it led to.
+// end closes the episode of r; after is the value of the next observation.
 func (l *Learner) end(r *run, after float64) {
 	s := &r.episode
 	s.ret = slices.Grow(s.ret[:0], len(s.reward))[:len(s.reward)]

@@ -47,9 +47,9 @@ func (b *Buffer) Save(f *models.File) {
 	}
 }
 
-// Load returns a buffer of the configuration of b with the contents that Save wrote. Sampling resumes
-// exactly. Load leaves b as it is. The error wraps [models.ErrMismatch]: f holds
-// no buffer, or one of other sizes, or one that no recording gives.
+// Load returns a buffer with b's configuration and the contents that Save wrote. Sampling resumes
+// exactly. Load does not change b. The error wraps [models.ErrMismatch]: f holds no buffer, or one
+// of other sizes, or one that no recording produces.
 func (b *Buffer) Load(f models.File) (*Buffer, error) {
 	fresh := b.Empty()
 	if err := fresh.load(f); err != nil {
@@ -101,7 +101,8 @@ func (b *Buffer) load(f models.File) error {
 	return nil
 }
 
-// check reports contents of an environment's ring that would break sampling, and counts them.
+// check returns an error for contents of an environment's ring that would break sampling, and
+// counts the transitions.
 func (b *Buffer) check(env int) error {
 	bad := func(s int, what string, v any) error {
 		return fmt.Errorf("%w: slot %d of environment %d has %s %v", models.ErrMismatch, s-env*b.ring, env, what, v)

@@ -21,8 +21,7 @@ func InCheckpoint(f models.File) bool {
 	return err == nil || Saved(f)
 }
 
-// CompressedBytes returns how many bytes of a checkpoint its compressed buffer takes, 0 if it has
-// none.
+// CompressedBytes returns the size in bytes of a checkpoint's compressed buffer, 0 if it has none.
 func CompressedBytes(f models.File) int {
 	t, err := f.Tensor(compressedTensor)
 	if err != nil {
@@ -52,8 +51,8 @@ func (b *Buffer) SaveCompressed(f *models.File) error {
 	return nil
 }
 
-// LoadCompressed does Load for a checkpoint of SaveCompressed. Of one without a buffer it returns
-// an empty one.
+// LoadCompressed is Load for a checkpoint of SaveCompressed. From one without a buffer it returns
+// an empty buffer.
 func (b *Buffer) LoadCompressed(f models.File) (*Buffer, error) {
 	t, err := f.Tensor(compressedTensor)
 	if err != nil {
@@ -70,7 +69,7 @@ func (b *Buffer) LoadCompressed(f models.File) (*Buffer, error) {
 }
 
 // decompress returns the arrays of a tensor that SaveCompressed wrote. It reads no more than a
-// buffer of the size of b can have.
+// buffer of b's size can have.
 func (b *Buffer) decompress(t safetensors.Tensor) (models.File, error) {
 	data, err := safetensors.As[uint8](t)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package replay stores transitions for learning off policy and samples them, uniformly or by
+// Package replay stores transitions for off-policy learning and samples them, uniformly or by
 // priority, with n-step returns.
 //
 // Each environment has a ring of slots. A slot holds one observation and its action mask and,
@@ -101,9 +101,9 @@ func (b *Buffer) Bytes() int64 { return b.cfg.Bytes() }
 // Len returns the number of transitions that can be sampled.
 func (b *Buffer) Len() int { return b.transitions }
 
-// Add records one step of each environment: actions were taken at obs under mask, and next is
-// the result, from environments that reset in the mode [envs.SameStep]. If the step before did not
-// lead to obs, the caller has reset the environment, and the recorded episode is cut off there.
+// Add records one step of each environment: actions were taken at obs under mask, and next is the
+// result, from environments that reset in the mode [envs.SameStep]. If the step before did not lead
+// to obs, the caller has reset the environment; the recorded episode is truncated there.
 func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.Batch) {
 	n, m := b.cfg.ObsSize, b.cfg.MaskSize
 	for env := range b.cfg.NumEnvs {
@@ -143,7 +143,7 @@ func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.B
 	}
 }
 
-// advance makes the next slot of the ring the open one and drops what it held.
+// advance opens the next slot of the ring and drops what it held.
 func (b *Buffer) advance(env int) int {
 	b.head[env] = (b.head[env] + 1) % b.ring
 	s := b.slot(env, b.head[env])
@@ -223,8 +223,8 @@ func (b *Buffer) Sample(rng *rand.Rand, beta float64, out *Batch) {
 	}
 }
 
-// drawUniform returns a slot that can be sampled, all with the same probability. Slots that
-// cannot be, and those that an environment has less than another, are drawn again.
+// drawUniform returns a slot that can be sampled, all with the same probability. It draws again if
+// a slot cannot be sampled or does not exist in an environment.
 func (b *Buffer) drawUniform(rng *rand.Rand) int {
 	longest := slices.Max(b.size)
 	for {

@@ -2,8 +2,8 @@ package replay
 
 import "fmt"
 
-// Transitions are recorded steps, in the order in which they were taken, of one episode after
-// another. Arrays have a row for each.
+// Transitions are recorded steps in their order, one episode after another. Arrays have a row for
+// each step.
 type Transitions struct {
 	Obs, NextObs          []float32 // (n, observation)
 	Action                []float32 // (n)
@@ -15,8 +15,8 @@ type Transitions struct {
 // Len returns the number of transitions.
 func (t Transitions) Len() int { return len(t.Action) }
 
-// Check reports the first transition that a learner of algo cannot take, given observations of size
-// numbers and actions in Discrete(actions).
+// Check returns an error for the first transition that a learner of algo cannot take, given
+// observations of size numbers and actions in Discrete(actions).
 func (t Transitions) Check(algo string, size, actions int) error {
 	n := t.Len()
 	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Reward) != n || len(t.Terminated) != n || len(t.Truncated) != n {

@@ -71,7 +71,7 @@ func (b *Buffer) Full() bool { return b.t == b.T }
 // Step returns the number of steps recorded since the last Clear.
 func (b *Buffer) Step() int { return b.t }
 
-// Clear forgets all steps.
+// Clear removes all steps.
 func (b *Buffer) Clear() { b.t = 0 }
 
 // Rows returns the range of rows of the step being recorded.

@@ -29,8 +29,8 @@ func ExplainedVariance(value, ret []float32) float64 {
 	return 1 - variance(len(ret), func(i int) float64 { return float64(ret[i]) - float64(value[i]) })/varR
 }
 
-// variance returns the variance of n numbers. It is measured from the first of them, so that
-// it is exactly 0 for equal ones and large numbers do not cancel.
+// variance returns the variance of n numbers. It shifts them by the first, so that it is exactly 0
+// for equal numbers and large ones do not cancel.
 func variance(n int, x func(int) float64) float64 {
 	var sum, sum2 float64
 	for i := range n {

@@ -18,9 +18,9 @@ func variants() []variant {
 	return vs
 }
 
-// depth is the number of elements of the inner index after which a product begins again at the
-// first row, so that this much of a strip of b stays in the first cache. Sums go on where
-// they stood, so that it changes no bits.
+// depth is the number of elements of the inner index after which a product starts again at the
+// first row, so that this much of a strip of b stays in the L1 cache. Sums continue where they
+// stood, so depth changes no bits.
 const depth = 128
 
 // avx512 and avx2 are the generated kernels of these instruction sets.
@@ -89,7 +89,7 @@ func (avx2) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc i
 	}
 }
 
-// checkGEMM panics if an array is too short: the kernels do not look.
+// checkGEMM panics if an array is too short: the kernels do not check.
 func checkGEMM(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
 	_ = a.x[(m-1)*a.row+(k-1)*a.col]
 	_ = b[(k-1)*ldb+n-1]
@@ -199,7 +199,7 @@ func (avx2) normalizeGradient(d, xhat, gamma, weight []float32, inverse float32)
 	normalizeGradAVX2(&d[0], &xhat[0], &gamma[0], &weight[0], n, 1/float32(n), inverse)
 }
 
-// transpose leaves the edges, where blocks of 8×8 do not fit, to Go.
+// transpose transposes blocks of 8×8 with the kernel, and the edges in Go.
 func (sharedAVX) transpose(dst, src []float32, rows, cols int) {
 	_, _ = dst[rows*cols-1], src[rows*cols-1]
 	i, blocks := 0, cols/8

@@ -1,7 +1,7 @@
 package fused
 
-// A cell is one layer of an LSTM over a whole batch: rows are those of a sequence, (steps, n),
-// and of the n environments.
+// A cell is one layer of an LSTM over a whole batch. Its rows are those of a sequence, of shape
+// (steps, n), for n environments.
 type cell struct {
 	weightX, weightH, biasX, biasH param
 
@@ -41,7 +41,7 @@ func (c *cell) grow(rows int, _ []float32) []float32 {
 	return c.h
 }
 
-// load sets the state before the first step to that of the caller, or to zeros if it is nil.
+// load sets the state before the first step to the caller's, or to zeros if state is nil.
 func (c *cell) load(state []float32, stateSize, num int) {
 	for r := range num {
 		h, cell := c.hPrev[r*c.size:(r+1)*c.size], c.cPrev[r*c.size:(r+1)*c.size]
@@ -56,7 +56,7 @@ func (c *cell) load(state []float32, stateSize, num int) {
 	}
 }
 
-// save sets the state of the caller to that after the first step.
+// save copies the state after the last step to the caller's.
 func (c *cell) save(state []float32, stateSize, num int) {
 	for r := range num {
 		s := state[r*stateSize+c.offset:]

@@ -25,18 +25,18 @@ import (
 )
 
 const (
-	// ShardRows is the number of rows whose gradients are summed first. In a network of nodes
-	// each node counts as a row, but an observation is never cut.
+	// ShardRows is the number of rows whose gradients are summed first. In a network of nodes each
+	// node counts as a row, but shards never split an observation.
 	ShardRows = 256
 
-	// ParallelRows is the least number of rows that several workers share, counted alike.
+	// ParallelRows is the least number of rows that several workers share, counted in the same way.
 	ParallelRows = 512
 
 	tileRows = 64 // rows that pass through all layers together: their activations fit a cache
 )
 
-// Forward and Backward wrap ErrBatch if an argument has a wrong length or a call comes in a wrong
-// order.
+// ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length or
+// calls in a wrong order.
 var ErrBatch = errors.New("fused: invalid batch")
 
 // Network is a [models.Network]. Equal parameters and observations give equal bits in each
@@ -77,9 +77,8 @@ type Network struct {
 
 var _ models.Network = (*Network)(nil)
 
-// New returns the network of spec, with the first parameters drawn from rng by
-// [models.Init]; a nil rng leaves them zero, to be read. The error is that of
-// [models.Spec.Validate].
+// New returns the network of spec, with parameters that [models.Init] draws from rng. With a nil
+// rng they stay zero, for ReadFrom. The error is that of [models.Spec.Validate].
 func New(spec models.Spec, rng *rand.Rand) (*Network, error) {
 	return newNetwork(spec, rng, variants()[0])
 }
@@ -106,8 +105,8 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 // Kernels returns the name of the kernels in use: "avx512", "avx2" or "gonum".
 func (n *Network) Kernels() string { return n.k.name }
 
-// SetWorkers lets up to that many goroutines share batches of at least [ParallelRows] rows;
-// less than one counts as one, the default. Results are the same bit for bit. The goroutines
+// SetWorkers lets up to the given number of goroutines share batches of at least [ParallelRows]
+// rows; less than one counts as one, the default. Results are the same bit for bit. The goroutines
 // end before the call that started them returns.
 func (n *Network) SetWorkers(workers int) {
 	n.active = max(workers, 1)
@@ -116,7 +115,7 @@ func (n *Network) SetWorkers(workers int) {
 	}
 }
 
-// Spec returns the description that n was built from, which is not to be changed.
+// Spec returns the description that n was built from; the caller must not change it.
 func (n *Network) Spec() models.Spec { return n.spec }
 
 // Params implements [models.Network]. The arrays stay the same for the life of n.

@@ -4,8 +4,8 @@ package fused
 type head interface {
 	forward(w *worker, x []float32)
 
-	// backward adds the gradients of the parameters. If the tower learns, it sets dx to the sum so
-	// far plus the gradient of x, and returns true. A nil sum is zero.
+	// backward adds the gradients of the parameters. If the tower learns, it sets dx to sum plus
+	// the gradient of x, and returns true. A nil sum is zero.
 	backward(w *worker, x, dx, sum []float32) bool
 }
 
@@ -25,7 +25,7 @@ func (h *rowHead) backward(w *worker, x, dx, sum []float32) bool {
 	return h.pass(w, x, w.net.dOut[w.lo*w.net.width+h.offset:], w.net.width, dx, sum)
 }
 
-// pass is backward from d, whose rows start ldd apart.
+// pass is backward for d, whose rows start ldd apart.
 func (h *rowHead) pass(w *worker, x, d []float32, ldd int, dx, sum []float32) bool {
 	h.parameters(w, x, d, ldd)
 	if len(h.transposed) == 0 {
@@ -35,7 +35,7 @@ func (h *rowHead) pass(w *worker, x, d []float32, ldd int, dx, sum []float32) bo
 	return true
 }
 
-// A nodeHead is a rowHead of each node: the results of one node follow those of another.
+// A nodeHead is a rowHead for each node; the results of the nodes follow one another.
 type nodeHead struct {
 	rowHead
 	nodes int

@@ -44,7 +44,7 @@ func (l *lstm) grow(rows int) {
 	l.dOutput = aligned(rows * l.width)
 }
 
-// results returns those of all rows.
+// results returns the results of all rows.
 func (l *lstm) results() []float32 { return l.stack[len(l.stack)-1].y }
 
 // forwardLSTMs computes the LSTMs of the current batch. Without a state all rows begin with

@@ -2,7 +2,7 @@ package fused
 
 import "github.com/kubernasium/kubernasium/models"
 
-// A pool gives of the results of a node tower, for each observation, its poolings side by side.
+// A pool writes, for each observation, the poolings of a node tower's results side by side.
 type pool struct {
 	from     *tower
 	width    int // of the node tower's results
@@ -41,14 +41,14 @@ func (p *pool) backward(w *worker, _, _, d []float32) []float32 {
 	return nil
 }
 
-// A pooling makes one row y of the rows x of an observation's nodes.
+// A pooling reduces the rows x of an observation's nodes to one row y.
 type pooling interface {
 	grow(rows int) // observations
 	forward(k kernels, y, x []float32, row int)
 	backward(k kernels, dx, d []float32, row int) // adds to dx
 }
 
-// newPoolings returns those of a way to pool: [models.Mean] or another.
+// newPoolings returns the poolings of a way to pool: [models.Mean] or another.
 func newPoolings(way string, nodes, width int) []pooling {
 	var all []pooling
 	for _, p := range models.Poolings(way) {

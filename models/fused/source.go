@@ -2,7 +2,7 @@ package fused
 
 // The modules of this file begin a stack: they have no x.
 
-// A given module passes on numbers that need no gradient: observations, or rows of nodes.
+// A given module passes on inputs that need no gradient: observations, or rows of nodes.
 type given struct{ memory func() []float32 }
 
 var _ module = given{}

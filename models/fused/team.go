@@ -26,7 +26,7 @@ type team struct {
 
 func (t *team) init() { t.turned = sync.NewCond(&t.mu) }
 
-// run makes the workers do a pass over the current batch, and waits for them.
+// run lets the workers do a pass over the current batch, and waits for them.
 func (n *Network) run(p pass) {
 	n.pass, n.turn = p, 0
 	n.next.Store(0)

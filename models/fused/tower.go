@@ -1,7 +1,7 @@
 package fused
 
 // A tower is a stack and the heads that read it. Its items are observations, or the nodes of
-// observations. Its first module reads the observation, an LSTM or a tower before it.
+// observations. Its first module reads the observation, an LSTM or an earlier tower.
 type tower struct {
 	stack
 	heads []head // in the order of the outputs

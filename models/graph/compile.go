@@ -9,8 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// A batch holds the graphs and buffers for one number of rows and of steps. The graphs' input
-// and output tensors lie on these buffers, so that a run needs no new tensors of them.
+// A batch holds the graphs and buffers for one number of rows and steps. The graphs' input and
+// output tensors lie on these buffers, so a run needs no new tensors.
 type batch struct {
 	inputs
 	outputs  []float32   // rows of all heads
@@ -97,8 +97,8 @@ func compileForward(spec models.Spec, params []models.Param, b *batch) (*program
 	return p, nil
 }
 
-// compileBackward builds the gradients from those of the heads, which are inputs, so that no
-// loss has to be computed. They are read straight into Param.Grad.
+// compileBackward builds the gradients from the heads' gradients, which are inputs, so that no loss
+// is computed. The graph writes them straight into Param.Grad.
 func compileBackward(spec models.Spec, params []models.Param, b *batch) (*program, error) {
 	bld := newBuilder(spec, params, b, true)
 	heads, err := bld.heads()
@@ -129,8 +129,8 @@ func compileBackward(spec models.Spec, params []models.Param, b *batch) (*progra
 		p.read[i] = dense(reached[i].Grad, rows, cols)
 		reads[i] = G.Read(grad, &p.read[i])
 	}
-	// Gorgonia builds the gradients of the observations, too. Compiling only what the Read
-	// nodes need leaves them out, with a fifth of the work.
+	// Gorgonia also builds the gradients of the observations. Compiling only what the Read nodes
+	// need drops them, and with them a fifth of the work.
 	needed := bld.g.ExactSubgraphRoots(reads...)
 	prog, registers, err := G.CompileFunction(bld.g, needed.Inputs(), reads)
 	if err != nil {
@@ -153,7 +153,7 @@ type builder struct {
 	lstms  []*G.Node
 
 	// detached makes towers with Detach read the values that the forward graph left in their
-	// buffers, since Gorgonia has no operation that stops a gradient.
+	// buffers: Gorgonia has no operation that stops a gradient.
 	detached bool
 	sources  []source     // of the forward graph: values read besides the heads
 	keeps    map[int]bool // towers that are among the sources
@@ -177,8 +177,8 @@ func newBuilder(spec models.Spec, params []models.Param, b *batch, detached bool
 	return bld
 }
 
-// input returns a matrix whose elements are read from data whenever the graph runs. Nodes of
-// one graph need different names, or Gorgonia takes them for one.
+// input returns a matrix whose elements are read from data in each run of the graph. Nodes of one
+// graph need different names, or Gorgonia merges them.
 func (b *builder) input(name string, data []float32, rows, cols int) *G.Node {
 	if node := b.named[name]; node != nil {
 		return node
@@ -329,9 +329,8 @@ func (b *builder) affine(weight, bias string, x *G.Node) (*G.Node, error) {
 	return G.Add(xw, rows)
 }
 
-// repeat returns rows that are all the parameter. It is multiplied by a column of ones,
-// because Gorgonia's broadcast needs another graph for one row than for many. Both are equally
-// fast.
+// repeat returns rows that all equal the parameter. It multiplies by a column of ones, because
+// Gorgonia's broadcast needs another graph for one row than for many. Both are equally fast.
 func (b *builder) repeat(name string, rows int) (*G.Node, error) {
 	return G.Mul(b.constant(1, rows, 1), b.param(name))
 }

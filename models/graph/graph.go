@@ -1,12 +1,11 @@
-// Package graph builds networks as Gorgonia graphs, with gradients by automatic
-// differentiation.
+// Package graph builds networks as Gorgonia graphs, with gradients by automatic differentiation.
 //
-// Shapes are static in Gorgonia, so that each batch size, for sequences of LSTMs each number of
-// steps and environments, has graphs of its own: one that
-// computes the outputs and, from the first [Network.Backward], one that computes them again
-// and differentiates. They are compiled at first use, which takes a millisecond or two,
-// and kept for the [MaxBatchSizes] batch sizes used last; a caller that alternates between more
-// sizes compiles again and again. All graphs read the same memory of parameters.
+// Shapes are static in Gorgonia, so each batch size (for sequences of LSTMs, each number of steps
+// and environments) has its own graphs: one that computes the outputs and, from the first
+// [Network.Backward], one that computes them again and differentiates. Compiling takes a
+// millisecond or two, at first use. A Network keeps the graphs of the [MaxBatchSizes] batch sizes
+// used last; a caller that alternates between more sizes compiles again and again. All graphs read
+// the same memory of parameters.
 package graph
 
 import (
@@ -21,7 +20,7 @@ import (
 // MaxBatchSizes is the number of batch sizes whose graphs a [Network] keeps.
 const MaxBatchSizes = 16
 
-// MaxNodes is the most nodes that may pass messages: adjacency is dense here.
+// MaxNodes bounds the nodes that pass messages: adjacency is dense here.
 const MaxNodes = 64
 
 // ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length
@@ -40,10 +39,9 @@ type Network struct {
 
 var _ models.Recurrent = (*Network)(nil)
 
-// New returns the network of spec, with the first parameters drawn from rng by
-// [models.Init]; a nil rng leaves them zero, to be read. The error is that of
-// [models.Spec.Validate], or wraps [models.ErrSpec] if nodes that pass messages are more than
-// [MaxNodes].
+// New returns the network of spec, with parameters that [models.Init] draws from rng. With a nil
+// rng they stay zero, for ReadFrom. The error is that of [models.Spec.Validate], or wraps
+// [models.ErrSpec] if more than [MaxNodes] nodes pass messages.
 func New(spec models.Spec, rng *rand.Rand) (*Network, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("graph: %w", err)
@@ -58,7 +56,7 @@ func New(spec models.Spec, rng *rand.Rand) (*Network, error) {
 	return n, nil
 }
 
-// Spec returns the description that n was built from, which is not to be changed.
+// Spec returns the description that n was built from; the caller must not change it.
 func (n *Network) Spec() models.Spec { return n.spec }
 
 // Params implements [models.Network]. The arrays stay the same for the life of n.
@@ -113,9 +111,9 @@ func (n *Network) forward(obs []float32, steps, num int, state []float32, starts
 	return b.outputs, nil
 }
 
-// Backward implements [models.Network]. It evaluates the network of the last Forward anew.
-// It may be called again for other gradients of the same outputs; each call sets Param.Grad
-// and adds nothing to it.
+// Backward implements [models.Network]. It evaluates the network of the last Forward again. It may
+// be called again for other gradients of the same outputs; each call sets Param.Grad and adds
+// nothing to it.
 func (n *Network) Backward(dOutputs []float32) error {
 	b := n.last
 	if b == nil {
@@ -141,7 +139,8 @@ func (n *Network) Backward(dOutputs []float32) error {
 	return nil
 }
 
-// batch returns the graphs for that number of steps and environments as the most recently used.
+// batch returns the graphs for the given steps and environments, and marks them as the most
+// recently used.
 func (n *Network) batch(steps, num int) (*batch, error) {
 	for i, b := range n.batches {
 		if b.steps == steps && b.rows == steps*num {

@@ -8,8 +8,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// aggregate returns the messages that nodes gather from their neighbours: products with dense adjacency
-// matrices, one for each observation.
+// aggregate returns the messages that nodes gather from their neighbours, as products with a dense
+// adjacency matrix for each observation.
 func (b *builder) aggregate(kind string, x *G.Node) (*G.Node, error) {
 	rows, nodes, width := b.b.rows, b.spec.Nodes.N, x.Shape()[1]
 	name := "adjacency " + kind
@@ -50,8 +50,8 @@ func (b *builder) pool(kind string, from int, x *G.Node) (*G.Node, error) {
 }
 
 // max returns the maximum over nodes. Gorgonia's gives each of several equal maxima the whole
-// gradient, and nodes with equal neighbourhoods are equal. So the graph of gradients
-// takes the sum of the elements that the forward graph has selected.
+// gradient, and nodes with equal neighbourhoods are equal. So the backward graph sums the elements
+// that the forward graph has selected.
 func (b *builder) max(e *chain, from int, x *G.Node) *G.Node {
 	rows, nodes, width := b.b.rows, b.spec.Nodes.N, x.Shape()[1]
 	s := &b.b.selections[from]

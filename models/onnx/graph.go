@@ -35,7 +35,7 @@ type node struct {
 	lists    map[string][]int64 // attributes that are lists
 }
 
-// build makes the nodes of a model.
+// build adds the nodes of a model.
 func build(m Model) (*graph, error) {
 	spec := m.Spec
 	if err := checkSupported(spec); err != nil {
@@ -101,8 +101,8 @@ func checkParams(m Model) error {
 	return nil
 }
 
-// op adds an operator whose result has the given name, unless that is there already, and returns
-// the name.
+// op adds an operator and returns the name of its result. If that name exists already, op adds
+// nothing.
 func (g *graph) op(op, name string, inputs ...string) string {
 	return g.opInts(op, name, nil, inputs...)
 }
@@ -158,8 +158,8 @@ func (g *graph) concat(name string, axis int64, parts ...string) string {
 	return g.opInts("Concat", name, map[string]int64{"axis": axis}, parts...)
 }
 
-// headResult names a head's numbers within the graph, where the head's name is that of its
-// parameters and may be that of an output.
+// headResult names a head's numbers within the graph. The head's own name belongs to its parameters
+// and may belong to an output.
 func headResult(head string) string { return head + "/gemm" }
 
 // tower adds the layers of tower i, given the results of those before it, and returns the name
@@ -198,7 +198,7 @@ func (g *graph) towerInput(i int, towers []string) string {
 	return g.read(models.Range{End: g.spec.Inputs})
 }
 
-// layer adds a layer of that kind and name.
+// layer adds a layer of the given kind and name.
 func (g *graph) layer(x, kind, layer string, perNode bool) string {
 	switch {
 	case kind == models.SAGE:
@@ -224,7 +224,7 @@ func (g *graph) matmul(x, layer string) string {
 	return g.op("MatMul", layer+"/product", x, g.op("Transpose", layer+"/transposed", layer+".weight"))
 }
 
-// head adds head i: that of a node tower gives the numbers of one node after another.
+// head adds head i. The head of a node tower gives the numbers of one node after another.
 func (g *graph) head(i int, x string) {
 	h := g.spec.Heads[i]
 	if !g.spec.PerNode(h.Tower) {

@@ -16,7 +16,7 @@ type value struct {
 	dims []dim
 }
 
-// dim is a dimension: a number, or the name of one that is the caller's choice.
+// dim is a dimension: a number, or the name of one that the caller chooses.
 type dim struct {
 	param string
 	size  int
@@ -141,7 +141,7 @@ func (g *graph) read(r models.Range) string {
 	return g.readParts(r, func(p part) string { return p.seen })
 }
 
-// readRaw returns a range of the observation as it is.
+// readRaw returns a range of the observation without scaling.
 func (g *graph) readRaw(r models.Range) string {
 	return g.readParts(r, func(p part) string { return p.raw })
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// lstms adds one step of each LSTM. They are written out in dense layers, as ONNX's own LSTM
-// has the gates in another order than PyTorch and so other parameters.
+// lstms adds one step of each LSTM, written out in dense layers: ONNX's own LSTM orders the gates
+// differently from PyTorch, and so needs other parameters.
 func (g *graph) lstms() {
 	offset, state := 0, ""
 	if g.spec.StateSize() > 0 { // zeros where an episode starts

@@ -107,7 +107,7 @@ func (g *graph) identity() string {
 	return g.op("OneHot", "nodes/identity", numbers, g.nodeCount(), g.constant("float32[0 1]", []float32{0, 1}, 2))
 }
 
-// offDiagonal returns ones but for zeros on the diagonal.
+// offDiagonal returns a matrix of ones with zeros on the diagonal.
 func (g *graph) offDiagonal() string {
 	return g.op("Sub", "nodes/others", g.number(1), g.identity())
 }

@@ -1,4 +1,4 @@
-// Package onnx writes networks as ONNX models, for runtimes that know nothing of this module.
+// Package onnx writes networks as ONNX models, for other runtimes.
 //
 // The graph maps a batch of N observations to one output for each [Output] asked for, float32 of
 // shape (N, size). An observation is one input "obs" of shape (N, inputs) or, if the caller names
@@ -13,9 +13,9 @@
 //
 // Layers are Gemm or MatMul, LayerNormalization, and Tanh or Relu nodes whose initializers have
 // PyTorch's names and layout; messages of SAGE and GCN layers are products with an adjacency
-// matrix that the graph makes of the edges. An end of an edge that is no node, for which
-// [models.Network.Forward] returns an error, is not noticed. Action masks are the caller's: give the masked
-// actions a logit of minus infinity, or leave them out of the maximum.
+// matrix that the graph makes of the edges. The model does not detect an edge whose end is no
+// node, for which [models.Network.Forward] returns an error. Action masks are up to the caller: give
+// masked actions a logit of minus infinity, or leave them out of the maximum.
 //
 // The package writes protobuf's wire format message by message: of ONNX's schema it needs ten
 // messages, and nothing but their encoding.
@@ -41,7 +41,7 @@ const (
 	Opset     = 17
 )
 
-// Names of inputs and outputs that are not the caller's to choose.
+// Names of inputs and outputs that the caller does not choose.
 const (
 	Input        = "obs"           // the observation, if its parts have no names
 	State        = "state"         // of the LSTMs before the step: [models.Recurrent]
@@ -62,9 +62,9 @@ type Output struct {
 	Value string
 }
 
-// Heads returns an output for each head of the spec under the head's own name. Those joined to
-// the head before them are a part of its output. Free heads, which do not depend on the
-// observation, are left out.
+// Heads returns an output for each head of the spec under the head's own name. A joined head is a
+// part of the output of the head before it. Free heads, which do not depend on the observation, are
+// left out.
 func Heads(spec models.Spec) []Output {
 	var outputs []Output
 	for _, h := range spec.Heads {
@@ -116,9 +116,9 @@ func (m Model) Names() (inputs, outputs []string) {
 	return inputs, outputs
 }
 
-// Write writes m as an ONNX model. Equal models give equal bytes. The error wraps
-// [ErrUnsupported], [models.ErrSpec] or [models.ErrMismatch], about parameters or parts that are
-// not the spec's, or is that of w.
+// Write writes m as an ONNX model. Equal models give equal bytes. The error wraps [ErrUnsupported];
+// or [models.ErrSpec] or [models.ErrMismatch], if parameters or parts do not fit the spec; or is
+// that of w.
 func Write(w io.Writer, m Model) error {
 	g, err := build(m)
 	if err != nil {
@@ -128,7 +128,7 @@ func Write(w io.Writer, m Model) error {
 	return err
 }
 
-// known are the fields of a spec and of its parts that Write can express.
+// known lists the fields of a spec and of its parts that Write can express.
 var known = map[string][]string{
 	"":        {"inputs", "nodes", "lstms", "towers", "heads"},
 	"nodes.":  {"offset", "n", "features", "edges"},
@@ -138,8 +138,7 @@ var known = map[string][]string{
 	"heads.":  {"name", "tower", "size", "gain", "joined", "blocks", "free", "value"},
 }
 
-// checkSupported looks for fields, added to specs after this package was written, that say
-// something about this network.
+// checkSupported returns an error if the spec uses a field that Write does not know.
 func checkSupported(spec models.Spec) error {
 	text, err := json.Marshal(spec)
 	if err != nil {

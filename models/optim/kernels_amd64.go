@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run ./internal/asm -out vectors_amd64.s -stubs vectors_amd64.go -pkg optim
 
-// lanes is the number of float32 of a vector that this CPU has, or 0.
+// lanes is the number of float32 in a vector of this CPU, or 0 without AVX2.
 var lanes = func() int {
 	switch {
 	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ:
@@ -17,7 +17,8 @@ var lanes = func() int {
 	return 0
 }()
 
-// Each of these does as many of the first elements as vectors hold and returns how many it did.
+// Each of these functions processes the leading elements that fill whole vectors, and returns their
+// number.
 
 func (k adamStep) vectors(value, grad, m, v []float32) int {
 	n := whole(len(value), lanes)

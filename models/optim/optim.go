@@ -1,5 +1,5 @@
-// Package optim changes parameters by their gradients. The formulas, the defaults and the
-// names of states are those of torch.optim.
+// Package optim has optimizers. The formulas, the defaults and the names of states are those of
+// torch.optim.
 package optim
 
 import (
@@ -10,20 +10,21 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// An Optimizer changes the parameters that it was made for. It is not safe for concurrent use.
+// An Optimizer changes the parameters that it was made for by their gradients. It is not safe for
+// concurrent use.
 type Optimizer interface {
 	// Step changes each parameter by its gradient, with the given learning rate.
 	Step(lr float64)
 
-	// Save adds the state to a checkpoint, and Load takes it from there, so that the next
-	// steps are the same bit for bit. Load changes nothing if it returns an error, which
-	// wraps [models.ErrMismatch].
+	// Save adds the state to a checkpoint, and Load reads it from one, so that the next steps are
+	// the same bit for bit. If Load returns an error, which wraps [models.ErrMismatch], it has
+	// changed nothing.
 	Save(f *models.File)
 	Load(f models.File) error
 }
 
-// sumLanes is the number of sums into which squares go in turn, so that vectors of any width
-// give the same bits.
+// sumLanes is the number of partial sums of squares, so that vectors of any width give the same
+// bits.
 const sumLanes = 32
 
 // ClipGradNorm scales all gradients by max/(norm+1e-6) if that is less than 1, and returns
@@ -83,7 +84,7 @@ func save(f *models.File, params []models.Param, step int64, slots ...slot) {
 
 const stepName = models.OptimizerPrefix + "step"
 
-// load fills the slots, all or none, and returns the number of steps.
+// load fills all slots, or none if there is an error, and returns the number of steps.
 func load(f models.File, params []models.Param, slots ...slot) (step int64, err error) {
 	t, err := f.Tensor(stepName)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// noDigest holds the place of the digits while they are computed.
+// noDigest takes the place of the digits while the digest is computed.
 var noDigest = strings.Repeat("0", 2*sha256.Size)
 
-// digestAt returns where the digits that follow the key begin in a header that encodeHeader wrote,
-// or -1. In a string the key's quotes are escaped, so that it cannot be found in another value.
+// digestAt returns the offset of the digits that follow the key in a header that encodeHeader
+// wrote, or -1. A string escapes the key's quotes, so digestAt does not find the key inside another
+// value.
 func digestAt(header []byte, digits string) int {
 	key := `"` + DigestKey + `":"`
 	at := bytes.Index(header, []byte(key+digits+`"`))
@@ -25,7 +26,7 @@ func digestAt(header []byte, digits string) int {
 	return at + len(key)
 }
 
-// newDigest returns a hash that has taken in the length and the header, with zeros at that place.
+// newDigest returns a hash of the length and the header, with zeros in place of the digits.
 func newDigest(header []byte, at int) hash.Hash {
 	h := sha256.New()
 	var length [8]byte

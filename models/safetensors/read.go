@@ -13,9 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Read reads one file to the end of r and checks it as [Decode] does. It allocates in
-// proportion to the length of r, whatever the header claims. An error of r itself is returned as
-// it is.
+// Read reads one file to the end of r and checks it as [Decode] does. It allocates in proportion to
+// the length of r, whatever the header claims. It returns an error of r itself unchanged.
 func Read(r io.Reader) (*File, error) {
 	const limit = 8 + MaxHeader + MaxData
 	b, err := io.ReadAll(io.LimitReader(r, limit+1))
@@ -25,10 +24,10 @@ func Read(r io.Reader) (*File, error) {
 	return Decode(b)
 }
 
-// Decode returns the contents of a file. It is strict: names must be unique, offsets must
-// cover the data section without gap or overlap and agree with dtype and shape, no byte may
-// be left over, and the digest must be right where there is one. The error wraps
-// [ErrCorrupt] and says what is wrong. The result does not refer to b.
+// Decode returns the contents of a file. It is strict: names must be unique, offsets must cover the
+// data section without gap or overlap and agree with dtype and shape, no byte may be left over, and
+// a digest must be right. The error wraps [ErrCorrupt] and gives the reason. The result does not
+// refer to b.
 func Decode(b []byte) (*File, error) {
 	f, err := decode(b)
 	if err != nil {
@@ -81,7 +80,7 @@ type namedEntry struct {
 	headerEntry
 }
 
-// parseHeader walks the object by token, as a map would keep the last of duplicate names.
+// parseHeader reads the object by token, since a map would keep the last of duplicate names.
 func parseHeader(text []byte) (*header, error) {
 	if len(text) == 0 || text[0] != '{' {
 		return nil, errors.New("header does not begin with {")
@@ -199,7 +198,7 @@ func (e headerEntry) check() error {
 	return nil
 }
 
-// checkOffsets sorts the tensors by their offsets and sees that they cover the data.
+// checkOffsets sorts the tensors by their offsets and checks that they cover the data.
 func (h *header) checkOffsets(length uint64) error {
 	slices.SortFunc(h.tensors, func(a, b namedEntry) int {
 		return cmp.Or(slices.Compare(a.DataOffsets[:], b.DataOffsets[:]), cmp.Compare(a.name, b.name))

@@ -1,6 +1,6 @@
-// Package safetensors reads and writes named arrays in the safetensors format: the length of
-// a JSON header as a 64-bit number, the header, and the arrays' elements. All is
-// little-endian. Unlike pickle, reading such a file runs no code.
+// Package safetensors reads and writes named arrays in the safetensors format: the length of a JSON
+// header as a 64-bit number, the header, and the arrays' elements, all little-endian. Unlike
+// pickle, reading such a file runs no code.
 //
 // Source: https://huggingface.co/docs/safetensors, "Format".
 package safetensors
@@ -11,13 +11,13 @@ import (
 	"math"
 )
 
-// DigestKey is the metadata key under which [Write] puts the SHA-256 of the whole file, header
-// and data, in 64 hexadecimal digits. It is that of the file with zeros in place of these digits.
-// [Decode] checks it where it is present.
+// DigestKey is the metadata key under which [Write] stores the SHA-256 of the whole file, header
+// and data, in 64 hexadecimal digits, computed with zeros in place of these digits. [Decode] checks
+// it if it is present.
 const DigestKey = "digest"
 
-// dataDigestKey is the key of the SHA-256 of the data section alone, which earlier versions wrote.
-// Decode checks it where it is present; a changed header escapes it.
+// dataDigestKey is the key of the SHA-256 of the data section alone, in files of earlier versions.
+// Decode checks it if it is present; it does not cover the header.
 const dataDigestKey = "sha256"
 
 // MaxHeader is the length in bytes that a header may have.
@@ -56,7 +56,7 @@ type File struct {
 	Metadata map[string]string // nil if there is none
 }
 
-// Tensor returns the tensor of that name.
+// Tensor returns the named tensor.
 func (f *File) Tensor(name string) (t Tensor, ok bool) {
 	for _, t := range f.Tensors {
 		if t.Name == name {
@@ -104,7 +104,7 @@ func elementSize(dtype string) (int, error) {
 	return 0, fmt.Errorf("dtype %q, want F32, F64, I64 or U8", dtype)
 }
 
-// elements returns the number of elements of an array of that shape.
+// elements returns the number of elements of an array with the given shape.
 func elements[D int | uint64](shape []D) (int, error) {
 	if len(shape) > MaxDims {
 		return 0, fmt.Errorf("%d dimensions, want at most %d", len(shape), MaxDims)

@@ -22,10 +22,10 @@ type headerEntry struct {
 	DataOffsets [2]uint64 `json:"data_offsets"`
 }
 
-// Write writes the tensors and the metadata, to which it adds [DigestKey]. Equal arguments
-// give equal bytes, in whatever order the tensors are: they are laid out by the size of their
-// elements, largest first, so that all are aligned, and then by name. Write changes neither
-// argument. An error about the arguments wraps [ErrInvalid], and nothing was written then.
+// Write writes the tensors and the metadata, to which it adds [DigestKey]. Equal arguments give
+// equal bytes, whatever the order of the tensors: Write lays them out by the size of their
+// elements, largest first, so that all are aligned, and then by name. It changes neither argument.
+// An error about the arguments wraps [ErrInvalid]; then Write has written nothing.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	sorted := slices.Clone(tensors)
 	slices.SortStableFunc(sorted, func(a, b Tensor) int {

@@ -10,8 +10,8 @@ import (
 )
 
 // Check runs the generator ./internal/asm of the package models/<pkg>, in whose folder the test
-// runs, and compares the assembly and the stubs with the files of these names there. The first
-// lines, which hold the command that wrote a file, may differ. It skips with -short.
+// runs, and compares its output with the files assembly and stubs there. It ignores the first
+// lines, which hold the command that wrote a file. It skips with -short.
 func Check(t *testing.T, pkg, assembly, stubs string) {
 	t.Helper()
 	if testing.Short() {

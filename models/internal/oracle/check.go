@@ -15,7 +15,7 @@ func Fill(x []float32, rng *rand.Rand) {
 	}
 }
 
-// Normal returns n standard normal numbers of a stream of their own for each seed.
+// Normal returns n standard normal numbers; each seed has its own stream.
 func Normal(n int, seed uint64) []float32 {
 	x := make([]float32, n)
 	Fill(x, rand.New(rand.NewPCG(seed, 1)))
@@ -49,8 +49,8 @@ func Flat(params []models.Param) []float64 {
 	return v
 }
 
-// Sequence draws a batch for a network and its oracle: of steps with a state and starts of
-// episodes, which networks without memory do not look at.
+// Sequence draws a batch for a network and its oracle: several steps, with a state and starts of
+// episodes, which networks without LSTMs ignore.
 func Sequence(spec models.Spec, steps, n int, seed uint64) (b Batch, obs, state []float32, starts []bool) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	obs = Observations(spec, steps*n, rng)
@@ -62,7 +62,7 @@ func Sequence(spec models.Spec, steps, n int, seed uint64) (b Batch, obs, state 
 	return Batch{Steps: steps, N: n, Obs: Float64s(obs), State: Float64s(state), Starts: starts}, obs, state, starts
 }
 
-// Sizes are numbers of steps and environments. One is left where tests are to be short: an
+// Sizes returns the numbers of steps and environments to test. With -short there is one: an
 // oracle's differences take long under the race detector.
 func Sizes() [][2]int {
 	all := [][2]int{{5, 2}, {1, 1}, {1, 3}}
@@ -72,7 +72,7 @@ func Sizes() [][2]int {
 	return all
 }
 
-// CheckOutputs compares to a tolerance that is relative beyond 1.
+// CheckOutputs compares numbers with a tolerance that is relative above 1.
 func CheckOutputs(t testing.TB, what string, got []float32, want []float64, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -85,7 +85,7 @@ func CheckOutputs(t testing.TB, what string, got []float32, want []float64, tole
 	}
 }
 
-// CheckGradients compares to 1e-4 of the largest gradient of the same parameter.
+// CheckGradients compares gradients with a tolerance of 1e-4 of the same parameter's largest.
 func CheckGradients(t testing.TB, what string, params []models.Param, want []float64) {
 	t.Helper()
 	for _, p := range params {

@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// A Batch is the arguments of models.Recurrent.ForwardSequence. Those of Forward are one step
-// without state and starts.
+// A Batch holds the arguments of models.Recurrent.ForwardSequence. A Forward is one step without
+// state and starts.
 type Batch struct {
 	Steps, N int
 	Obs      []float64
@@ -25,7 +25,8 @@ type Network struct {
 	params map[string][]float64
 }
 
-// New takes parameters laid end to end in the order of models.ParamLayout.
+// New returns a network with the parameters in flat, laid end to end in the order of
+// models.ParamLayout.
 func New(spec models.Spec, flat []float64) *Network {
 	n := &Network{Spec: spec, params: map[string][]float64{}}
 	for _, p := range models.ParamLayout(spec) {
@@ -41,8 +42,8 @@ func New(spec models.Spec, flat []float64) *Network {
 // Forward returns the outputs, row after row, and the state after the last step.
 func (n *Network) Forward(b Batch) (outputs, state []float64) { return n.ForwardDetached(b, n) }
 
-// ForwardDetached is Forward, but towers with Detach read the results of the network still, so
-// that differences of the outputs leave them out.
+// ForwardDetached is Forward, except that towers with Detach read the results of the network still,
+// so that differences of the outputs leave them out.
 func (n *Network) ForwardDetached(b Batch, still *Network) (outputs, state []float64) {
 	s := n.Spec
 	lstms, detached := map[string][][]float64{}, map[string][][]float64{} // rows by name
@@ -240,7 +241,7 @@ func (n *Network) parts(obs []float64) (rows [][]float64, globals []float64) {
 	return rows, globals
 }
 
-// adjacency[i][j] counts the edges from j to i.
+// adjacency returns a matrix whose element [i][j] counts the edges from j to i.
 func (n *Network) adjacency(obs []float64) [][]float64 {
 	s := n.Spec.Nodes
 	a := make([][]float64, s.N)

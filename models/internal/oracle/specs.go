@@ -67,8 +67,8 @@ func Specs() map[string]models.Spec {
 		}
 		return models.WithLSTM(models.NodeActorCritic(36, nodes, []int{4, 3}, models.Tanh, layer, pool, wait), layers, cells, critic)
 	}
-	// Both towers send their gradient to one LSTM; of two more, one is detached from it and the other
-	// reads nothing else.
+	// Both towers send their gradient to one LSTM. Of two more towers, one is detached from it and
+	// the other reads nothing else.
 	many := besideNodes("", models.Max, true, 1, 3, models.SharedLSTM)
 	many.Towers[1].Detach = false
 	many.Towers = append(many.Towers, models.Tower{Name: "probe", Hidden: []int{4}, Activation: models.ReLU, Reads: models.NodeRows, Beside: "lstm_actor", Detach: true})

@@ -12,8 +12,8 @@ import (
 //go:embed testdata/policies.json
 var torchJSON []byte
 
-// A TorchCase holds the results of a policy of Stable-Baselines3 or sb3-contrib, or of a module, for a sequence and
-// the gradients of outputs·DOutputs, which testdata/policies.py wrote.
+// A TorchCase holds the results of a policy of Stable-Baselines3 or sb3-contrib, or of a module,
+// for a sequence, and the gradients of outputs·DOutputs. testdata/policies.py wrote it.
 type TorchCase struct {
 	Spec       models.Spec
 	Steps, N   int

@@ -1,6 +1,6 @@
-// Command asm generates the kernels of package optim for AVX2 and AVX-512. Each takes a number of
-// elements that is a multiple of its block; what is left is for Go, whose formulas give the same
-// bits.
+// Command asm generates the kernels of package optim for AVX2 and AVX-512. Each processes a number
+// of elements that is a multiple of its block. Go code with the same formulas, and so the same
+// bits, processes the rest.
 package main
 
 import (
@@ -39,7 +39,7 @@ func pointer(name string) Mem {
 	return Mem{Base: p}
 }
 
-// each repeats body until n elements are done, which is a multiple of block.
+// each repeats body for n elements, a multiple of block.
 func each(n reg.GPVirtual, block int, pointers []Mem, body func()) {
 	Label("loop")
 	TESTQ(n, n)
