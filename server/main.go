@@ -3,8 +3,8 @@
 //
 // Usage: go run ./server [flags]
 //
-// When it is ready, it prints one line of JSON on stdout: url, unix, pid and version. It logs
-// to stderr. It stops on SIGTERM and SIGINT, and, with --exit-with-stdin, at the end of stdin.
+// When ready, it prints one line of JSON on stdout: url, unix, pid and version. It logs to stderr.
+// It stops on SIGTERM and SIGINT and, with --exit-with-stdin, at the end of stdin.
 package main
 
 import (

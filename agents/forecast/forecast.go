@@ -293,9 +293,10 @@ func (p *Policy) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// recommend turns a forecast into an action: CPU at the quantile, and at least so much that the limit
-// holds the highest quantile; memory at its own, and 15 % more. Bounds are a band around the targets.
-// The action gives them as factors of upstream's bounds, which the observation has over its target.
+// recommend turns a forecast into an action. CPU is at the quantile, and at least so much that the
+// limit holds the highest quantile; memory is at its own quantile plus 15 %. Bounds are a band
+// around the targets. The action gives them as factors of upstream's bounds, which the observation
+// states relative to upstream's target.
 func (p *Policy) recommend(out, obs, action []float32) {
 	band := math.Log(p.cfg.Band) / math.Log(4)
 	cpu := float64(out[p.at])

@@ -1,6 +1,6 @@
-// Package client plays environments on a server of the protocol kubernasium.v1 as if they were
-// in this process: [Dial] gives an [envs.VecEnv], whose batches equal those of [envs.Vec] bit
-// for bit, and [Join] makes one of several.
+// Package client plays environments on a server of the protocol kubernasium.v1 as if they were in
+// this process. [Dial] returns an [envs.VecEnv] whose batches equal those of [envs.Vec] bit for
+// bit. [Join] makes one vector of those of several servers.
 package client
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Options are the arguments of [Dial] with their defaults at zero. The first ones are those of
+// Options are the arguments of [Dial]; zero values are the defaults. The first fields are those of
 // [envs.VecOptions].
 type Options struct {
 	Options         map[string]any // of the environment
@@ -47,8 +47,8 @@ type VecEnv struct {
 
 var _ envs.VecEnv = (*VecEnv)(nil)
 
-// Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and
-// makes n environments of id. Whoever dials must Close.
+// Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and makes n
+// environments of id. The caller must call Close.
 func Dial(ctx context.Context, url, id string, n int, opts Options) (*VecEnv, error) {
 	t, err := dial(ctx, url, opts.Token, opts.TLS)
 	if err != nil {
@@ -138,8 +138,7 @@ func (v *VecEnv) MaxEpisodeSteps() int { return v.limit }
 // Server returns the name and version of the server.
 func (v *VecEnv) Server() string { return v.server }
 
-// Step implements [envs.VecEnv]. If ctx ends before the reply has come, the connection is
-// lost.
+// Step implements [envs.VecEnv]. If ctx ends before the reply, the connection is lost.
 func (v *VecEnv) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
 	if err := v.checkActions(actions, 0); err != nil {
 		return nil, err
@@ -153,8 +152,8 @@ func (v *VecEnv) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 	return v.batch, nil
 }
 
-// checkActions refuses what the server would refuse, in the same order. Integers travel as
-// integers, so that a fraction must be caught here. first is the number of row 0 in errors.
+// checkActions rejects what the server would reject, in the same order. Actions of integers travel
+// as integers, so a fraction must be caught here. first is the number of row 0 in errors.
 func (v *VecEnv) checkActions(actions []float32, first int) error {
 	if v.closed {
 		return envs.ErrClosed
@@ -197,7 +196,7 @@ func (v *VecEnv) receiveStep(ctx context.Context) error {
 	return nil
 }
 
-// garbled gives up a connection after a reply that breaks the protocol.
+// garbled closes the connection after a reply that breaks the protocol.
 func (v *VecEnv) garbled(err error) error {
 	v.broken = fmt.Errorf("%w: a reply that cannot be read: %w", ErrConnection, err)
 	return v.broken

@@ -11,32 +11,32 @@ import (
 )
 
 var (
-	// ErrConnection is wrapped by errors of every method once the connection is lost: by the
-	// network, the server's end, or a context that ended while a reply was awaited.
+	// ErrConnection is wrapped by errors of every method once the connection is lost: because of
+	// the network, because the server ended, or because a context ended before the reply.
 	ErrConnection = errors.New("client: connection lost")
-	// ErrUnauthorized is wrapped by errors of Dial for a wrong or missing token.
+	// ErrUnauthorized is wrapped by errors of Dial if the token is wrong or missing.
 	ErrUnauthorized = errors.New("client: unauthorized")
-	// ErrBusy is wrapped by errors for more sessions, environments or bytes than the server
+	// ErrBusy is wrapped by errors about more sessions, environments or bytes than the server
 	// permits.
 	ErrBusy = errors.New("client: a limit of the server is reached")
-	// ErrUnsupported is wrapped by errors for parts of the protocol that the server lacks.
+	// ErrUnsupported is wrapped by errors about parts of the protocol that the server lacks.
 	ErrUnsupported = errors.New("client: the server cannot do this")
-	// ErrUnknownSnapshot is wrapped by errors for a snapshot that is not of the vector, or was
-	// forgotten.
+	// ErrUnknownSnapshot is wrapped by errors about a snapshot of another vector, or a forgotten
+	// one.
 	ErrUnknownSnapshot = errors.New("client: unknown snapshot")
-	// ErrUnavailable is wrapped by errors of a server that stops.
+	// ErrUnavailable is wrapped by errors of a server that is stopping.
 	ErrUnavailable = errors.New("client: the server stops")
 )
 
-// Error is the refusal of a request. It wraps the error of package envs, or of this one, that it
-// stands for: envs.ErrInvalidAction, envs.ErrResetNeeded,
-// envs.ErrInvalidOption, envs.ErrUnknownBaseline, envs.ErrBaseline, envs.ErrCannotClone, ErrUnknownSnapshot,
-// *envs.UnknownIDError, context.DeadlineExceeded, ErrBusy, ErrUnavailable.
+// Error is the server's reply to a request that it rejects. It wraps the corresponding error:
+// envs.ErrInvalidAction, envs.ErrResetNeeded, envs.ErrInvalidOption, envs.ErrUnknownBaseline,
+// envs.ErrBaseline, envs.ErrCannotClone, *envs.UnknownIDError, context.DeadlineExceeded,
+// ErrUnknownSnapshot, ErrBusy or ErrUnavailable.
 type Error struct {
 	Code         wire.Code
 	Reason       wire.Reason
 	Msg          string
-	RetryAfterMS int64 // when it is worth to try again; 0 is unknown
+	RetryAfterMS int64 // when to retry; 0 is unknown
 	cause        error
 }
 
@@ -45,10 +45,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("client: the server answers %s (%s): %s", e.Code, e.Reason, e.Msg)
 }
 
-// Unwrap returns what the refusal stands for, or nil.
+// Unwrap returns the corresponding error, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// refusal turns the message err into an Error.
+// refusal converts the message err to an Error.
 func refusal(e wire.Error, id string) error {
 	err := &Error{Code: e.Code, Reason: e.Reason, Msg: e.Msg, RetryAfterMS: e.RetryAfterMS}
 	switch e.Reason {

@@ -20,8 +20,9 @@ type Joined struct {
 
 var _ envs.VecEnv = (*Joined)(nil)
 
-// Join takes parts over as one vector, in their order. They must be of one environment, with
-// equal spaces and the same mode of autoreset. Batches of a part are rows of the vector's.
+// Join makes one vector of parts, in their order, and takes ownership of them. They must be of one
+// environment, with equal spaces and the same autoreset mode. Batches of a part are rows of the
+// vector's.
 func Join(parts ...*VecEnv) (*Joined, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("client: join of nothing")
@@ -110,8 +111,8 @@ func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 	return j.batch, nil
 }
 
-// all sends on every part and then receives on those that sent something, also after an error,
-// so that no reply is left behind.
+// all sends on every part and then receives on those that sent something, even after an error, so
+// that no reply stays unread.
 func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i int, p *VecEnv) error) error {
 	var errs error
 	sent := make([]bool, len(j.parts))

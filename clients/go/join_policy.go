@@ -13,8 +13,8 @@ type JoinedBaseline struct {
 	parts []*Baseline
 }
 
-// Baseline is [VecEnv.Baseline]. Each server draws random actions by itself, with the seed plus the
-// row of its first environment, so that they differ from those of one server.
+// Baseline is [VecEnv.Baseline]. Each server draws its own random actions, from the seed plus the
+// row of its first environment, so they differ from those of a single server.
 func (j *Joined) Baseline(name string, seed uint64) *JoinedBaseline {
 	b := &JoinedBaseline{j: j}
 	for i, p := range j.parts {
@@ -65,7 +65,7 @@ func (b *JoinedBaseline) part(i int) (*Baseline, int) {
 	return b.parts[k], i - b.j.first[k]
 }
 
-// Step is [Baseline.Step] as [Joined.Step] is [VecEnv.Step].
+// Step is [Baseline.Step] on all servers at the same time; see [Joined.Step].
 func (b *JoinedBaseline) Step(ctx context.Context) (*envs.Batch, error) {
 	if err := b.check(); err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func (b *Baseline) Act(ctx context.Context, actions []float32) error {
 	return b.receive(ctx, actions)
 }
 
-// check refuses requests that cannot be sent.
+// check rejects requests that cannot be sent.
 func (b *Baseline) check() error {
 	if b.v.closed {
 		return envs.ErrClosed
@@ -49,7 +49,7 @@ func (b *Baseline) check() error {
 	return b.v.needs(wire.CapBaseline)
 }
 
-// checkSize refuses a number of numbers that is not that of the actions of n environments.
+// checkSize rejects a length of actions that is wrong for n environments.
 func (v *VecEnv) checkSize(numbers, n int) error {
 	if want := n * v.layout.ActSize; numbers != want {
 		return fmt.Errorf("client: actions of %d numbers for a baseline, want %d", numbers, want)
@@ -77,8 +77,8 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 // Decides reports whether the last Act gave an action for environment i.
 func (b *Baseline) Decides(i int) bool { return !b.none[i] }
 
-// Step takes the step that the baseline chooses at the server, in every environment, also what its
-// actions do not say. Errors are those of Act and of [VecEnv.Step].
+// Step takes the baseline's step at the server, in every environment, plans included. Errors are
+// those of Act and of [VecEnv.Step].
 func (b *Baseline) Step(ctx context.Context) (*envs.Batch, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -113,8 +113,9 @@ type RolloutOptions struct {
 }
 
 // Rollout takes many steps by the baseline at the server, in one request. It returns the batch of
-// the last step and the results of all, which equal those of Step, one after the other. The server's
-// limits, in mode Disabled an episode's end, and a state in which the baseline cannot act may cut it.
+// the last step and the results of all steps, which equal those of single Steps. A rollout ends
+// early at a limit of the server, at an episode's end in mode Disabled, and in a state in which the
+// baseline cannot act.
 func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batch, *wire.Rollout, error) {
 	v := b.v
 	if v.closed {

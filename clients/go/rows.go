@@ -2,8 +2,8 @@ package client
 
 import "github.com/kubernasium/kubernasium/envs"
 
-// rows is the state of the environments beside the batch. The wire leaves it out, since a client can
-// derive it.
+// rows is the state of the environments that a client can derive, and that therefore does not
+// travel.
 type rows struct {
 	seeded  []bool // was reset at least once
 	running []bool // may be stepped
@@ -16,8 +16,8 @@ func newRows(n int) rows {
 	return rows{make([]bool, n), make([]bool, n), make([]bool, n), make([]float64, n), make([]int64, n)}
 }
 
-// firstSeeds returns seed 0 for environments that were never reset, as [envs.Env] takes it,
-// and none for the others; nil if no environment needs one.
+// firstSeeds returns seed 0 for environments that were never reset, as [envs.Env] takes it, and
+// none for the others. It returns nil if no environment needs one.
 func (r *rows) firstSeeds() any {
 	var seeds []any
 	for i, s := range r.seeded {
@@ -34,8 +34,8 @@ func (r *rows) firstSeeds() any {
 	return seeds
 }
 
-// stepped follows the running episodes. Returns are summed in the order in which the server
-// sums them, so that they are equal bit for bit.
+// stepped updates r after a step. It sums returns in the server's order, so that they are equal bit
+// for bit.
 func (r *rows) stepped(b *envs.Batch, mode envs.AutoresetMode) {
 	for i := range r.ret {
 		switch {
@@ -54,7 +54,7 @@ func (r *rows) stepped(b *envs.Batch, mode envs.AutoresetMode) {
 	}
 }
 
-// rolled follows a rollout, whose reply has the returns and lengths.
+// rolled updates r after a rollout, whose reply has the returns and lengths.
 func (r *rows) rolled(b *envs.Batch, mode envs.AutoresetMode) {
 	copy(r.ret, b.EpisodeReturn)
 	copy(r.length, b.EpisodeLength)
@@ -64,7 +64,7 @@ func (r *rows) rolled(b *envs.Batch, mode envs.AutoresetMode) {
 	}
 }
 
-// reset follows a reset of the rows that mask selects.
+// reset updates r after a reset of the rows that mask selects.
 func (r *rows) reset(b *envs.Batch, mask []bool) {
 	for i := range r.ret {
 		if mask != nil && !mask[i] {
@@ -76,7 +76,7 @@ func (r *rows) reset(b *envs.Batch, mask []bool) {
 	}
 }
 
-// keep is a reset that selects nothing.
+// keep updates r after a reset that selects nothing.
 func (r *rows) keep(b *envs.Batch) {
 	clear(b.Reward)
 	clear(b.Terminated)

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// session is a connection after the handshake. It awaits the reply to each request before it makes
-// the next. Join has one request open on each of its sessions.
+// session is a connection after the handshake. It waits for the reply to each request before the
+// next request. Join has one open request on each of its sessions.
 type session struct {
 	t      transport
 	w      *wire.Writer
@@ -42,7 +42,7 @@ func (s *session) handshake(ctx context.Context, name string) error {
 	return nil
 }
 
-// call sends a request and decodes its reply, which is of kind want, into reply, unless that
+// call sends a request and decodes its reply, which must be of kind want, into reply, unless reply
 // is nil.
 func (s *session) call(ctx context.Context, want string, request, reply any) error {
 	if err := s.request(ctx, request); err != nil {
@@ -57,7 +57,7 @@ func (s *session) call(ctx context.Context, want string, request, reply any) err
 	return s.frame.Decode(reply)
 }
 
-// request sends a request, whose reply is still to be received.
+// request sends a request; receive must follow.
 func (s *session) request(ctx context.Context, request any) error {
 	s.w.Reset()
 	if err := s.w.Encode(request); err != nil {
@@ -76,7 +76,7 @@ func (s *session) send(ctx context.Context) error {
 	return s.finish(ctx, stop, err)
 }
 
-// receive reads until the reply to the last request has come, which must be of kind want.
+// receive reads frames up to the reply to the last request, which must be of kind want.
 func (s *session) receive(ctx context.Context, want string) error {
 	if s.broken != nil {
 		return s.broken
@@ -124,8 +124,8 @@ func (s *session) watch(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, s.t.interrupt)
 }
 
-// finish ends a watch. After an error of the transport, or an interruption, the next frame
-// could be the answer to another request, so the connection is given up.
+// finish ends a watch. After an error of the transport, or an interruption, the next frame could be
+// the reply to another request, so finish gives the connection up.
 func (s *session) finish(ctx context.Context, stop func() bool, err error) error {
 	interrupted := stop != nil && !stop()
 	if err == nil && !interrupted {

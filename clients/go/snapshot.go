@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// A Snapshot is a state of a vector that the server keeps.
+// A Snapshot is a state of a vector, kept by the server.
 type Snapshot struct {
 	v    *VecEnv
 	id   uint64
@@ -20,10 +20,10 @@ func (r *rows) clone() rows {
 	return rows{slices.Clone(r.seeded), slices.Clone(r.running), slices.Clone(r.ended), slices.Clone(r.ret), slices.Clone(r.length)}
 }
 
-// Snapshot has the server keep the state of all environments, random generators, autoreset and
-// statistics included, until it is forgotten or v is closed. Its error wraps
-// [envs.ErrCannotClone] for environments that cannot be copied, [ErrBusy] for more snapshots than
-// the server permits, and [ErrUnsupported].
+// Snapshot saves the state of all environments at the server, with random generators, autoreset and
+// statistics, until it is forgotten or v is closed. Its error wraps [envs.ErrCannotClone] if the
+// environments cannot be copied, [ErrBusy] if the server permits no more snapshots, or
+// [ErrUnsupported].
 func (v *VecEnv) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err := v.copies(); err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (v *VecEnv) copies() error {
 	return v.needs(wire.CapSnapshot)
 }
 
-// Restore returns the vector to the state of the snapshot, and its batch without the last observations
-// of episodes that ended in it. From there equal actions lead to equal batches.
+// Restore returns the vector to the state of the snapshot, and returns its batch without the last
+// observations of ended episodes. From there equal actions lead to equal batches.
 func (s *Snapshot) Restore(ctx context.Context) (*envs.Batch, error) {
 	v := s.v
 	if err := v.state(ctx, wire.TypeRestore, &wire.SnapRequest{T: wire.TypeRestore, ID: v.lastID + 1, EID: v.eid, Snap: s.id}); err != nil {
@@ -54,7 +54,7 @@ func (s *Snapshot) Restore(ctx context.Context) (*envs.Batch, error) {
 	return v.batch, nil
 }
 
-// Forget frees the snapshot, which cannot be restored any more.
+// Forget frees the snapshot, which cannot be restored afterwards.
 func (s *Snapshot) Forget(ctx context.Context) error {
 	v := s.v
 	if err := v.copies(); err != nil {
@@ -63,7 +63,7 @@ func (s *Snapshot) Forget(ctx context.Context) error {
 	return v.call(ctx, wire.TypeForget+wire.OK, &wire.SnapRequest{T: wire.TypeForget, ID: v.nextID(), EID: v.eid, Snap: s.id}, nil)
 }
 
-// Fork makes the environments of to copies of environment from, random generator included, and
+// Fork makes the environments in to copies of environment from, random generator included, and
 // returns the batch as Restore does: equal actions lead to equal rows. Errors are those of
 // Snapshot.
 func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, error) {
@@ -82,7 +82,7 @@ func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, err
 	return v.batch, nil
 }
 
-// state makes a request, of the next id, whose reply is the state of the environments.
+// state sends a request whose reply is the state of the environments.
 func (v *VecEnv) state(ctx context.Context, kind string, request any) error {
 	if err := v.copies(); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// errRemote is the error of functions that only the server has.
+// errRemote is the error of functions that only the server can run.
 var errRemote = errors.New("client: the environment is on the server; open it there with Dial")
 
 // specOf returns a description of a remote environment. Its Open and its baselines return

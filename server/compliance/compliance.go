@@ -11,10 +11,10 @@ type Options struct {
 	Env   string // id of an environment with Discrete actions that include 0; default classic/CartPole-v1
 }
 
-// Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake,
-// ids, limits, frames that are malformed in every way, clients that vanish, seeds, masks and
-// the modes of autoreset, and the optional parts that it has. The server must permit two sessions
-// of 64 environments.
+// Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake, ids,
+// limits, malformed frames of every kind, clients that vanish, seeds, masks, the modes of
+// autoreset, and the server's optional parts. The server must permit two sessions of 64
+// environments.
 func Run(t *testing.T, url string, opts Options) {
 	t.Helper()
 	if opts.Env == "" {

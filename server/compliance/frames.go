@@ -138,7 +138,7 @@ func (s *suite) checkMalformed(t *testing.T) {
 	p.alive()
 }
 
-// checkTruncated cuts a good request off after each of its bytes.
+// checkTruncated truncates a valid request after each of its bytes.
 func (s *suite) checkTruncated(t *testing.T) {
 	p, eid := s.make(t, 2, "NEXT_STEP", 0)
 	whole := pack(t, message{"t": "step", "id": 1 << 30, "eid": eid, "a": int64s(0, 0)})
@@ -195,7 +195,7 @@ func (s *suite) checkOversize(t *testing.T) {
 	m := message{"t": "ping", "ts": ""}
 	m["ts"] = strings.Repeat("x", limit-len(pack(t, m))-40)
 	p.want(p.ask(m), "ping.ok")
-	// The server may close before it has read all, so a failed write is as good.
+	// The server may close before it has read everything, so a failed write is fine.
 	if err := p.conn.WriteMessage(websocket.BinaryMessage, make([]byte, limit+1)); err == nil {
 		p.refused(p.receive(), 0, wire.TooLarge)
 		p.closed(websocket.CloseMessageTooBig)

@@ -29,7 +29,7 @@ type array struct {
 	data  []float64
 }
 
-// encoded is a value that is MessagePack already.
+// encoded is a value already in MessagePack.
 type encoded []byte
 
 // EncodeMsgpack implements msgpack.CustomEncoder.
@@ -63,7 +63,7 @@ func (s *suite) dial(t *testing.T) *peer {
 	return &peer{t: t, conn: conn}
 }
 
-// open is dial and hello.
+// open dials and says hello.
 func (s *suite) open(t *testing.T) *peer {
 	t.Helper()
 	p := s.dial(t)
@@ -71,15 +71,15 @@ func (s *suite) open(t *testing.T) *peer {
 	return p
 }
 
-// make opens a session with a vector, whose eid it returns.
+// make opens a session with a vector and returns the vector's eid.
 func (s *suite) make(t *testing.T, n int, autoreset string, limit int) (*peer, uint64) {
 	t.Helper()
 	p := s.open(t)
 	return p, eidOf(p.make(s.opts.Env, n, autoreset, limit))
 }
 
-// with opens a session of a server's own version with a vector. ok is false where the server
-// lacks an optional part of the protocol; then the requests of that part are refused.
+// with opens a session of the server's own version with a vector. ok is false if the server lacks
+// an optional part of the protocol, and then rejects the requests of that part.
 func (s *suite) with(t *testing.T, part string, n int, autoreset string, limit int) (p *peer, made message, ok bool) {
 	t.Helper()
 	p = s.dial(t)
@@ -114,7 +114,7 @@ func (p *peer) sendRaw(data []byte) {
 	}
 }
 
-// send sends a message under the next id, which it returns.
+// send sends a message under the next id and returns the id.
 func (p *peer) send(m message) uint64 {
 	p.t.Helper()
 	p.id++
@@ -132,7 +132,7 @@ func pack(t *testing.T, m message) []byte {
 	return b
 }
 
-// wait starts the time for a reply of the server.
+// wait sets the deadline of the server's reply.
 func (p *peer) wait() {
 	p.t.Helper()
 	if err := p.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -177,7 +177,7 @@ func (p *peer) want(reply message, kind string) {
 	}
 }
 
-// refused checks that a reply is an error of a reason, with its code and an id.
+// refused checks that a reply is an error with the given reason, its code and the id.
 func (p *peer) refused(reply message, id uint64, reason wire.Reason) {
 	p.t.Helper()
 	if reply["t"] != "err" || reply["id"] != float64(id) || reply["reason"] != string(reason) || reply["code"] != string(reason.Code()) {
@@ -314,7 +314,7 @@ func decodeArray(b []byte) (any, error) {
 	return a, nil
 }
 
-// ndarray encodes an int64 array of one dimension, with a padding and a flag of choice.
+// ndarray encodes an int64 array of one dimension with any flags, padding and claimed length.
 func ndarray(flags, dtype, pad byte, claimed int, values ...int64) encoded {
 	b := []byte{flags, dtype, 1, pad}
 	b = binary.LittleEndian.AppendUint32(b, uint32(claimed))
@@ -325,5 +325,5 @@ func ndarray(flags, dtype, pad byte, claimed int, values ...int64) encoded {
 	return append(encoded{0xc8, byte(len(b) >> 8), byte(len(b)), wire.ArrayExt}, b...)
 }
 
-// int64s encodes values as a good array.
+// int64s encodes values as a valid array.
 func int64s(values ...int64) encoded { return ndarray(0, 7, 3, len(values), values...) }

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// checkVersion10 checks that a session of version 1.0 is one: without optional parts, and with no
-// meaning for the fields that came later.
+// checkVersion10 checks a session of version 1.0: it has no optional parts, and ignores fields of
+// later versions.
 func (s *suite) checkVersion10(t *testing.T) {
 	p := s.dial(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 0}})
@@ -26,7 +26,7 @@ func (s *suite) checkVersion10(t *testing.T) {
 }
 
 // checkVersion11 checks a session of version 1.1, in which baselines stepped beside actions: the
-// server does not offer that part, and refuses its requests.
+// server does not offer that part, and rejects its requests.
 func (s *suite) checkVersion11(t *testing.T) {
 	p := s.dial(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 1}})
@@ -54,8 +54,8 @@ func baselines(made message) []string {
 	return names
 }
 
-// checkPolicy asks every baseline while other actions are taken, beside a vector where nobody
-// asks, and then lets each step.
+// checkPolicy asks every baseline while other actions are taken, compares with a vector that is not
+// asked, and then lets each baseline step.
 func (s *suite) checkPolicy(t *testing.T) {
 	p, made, ok := s.with(t, wire.CapBaseline, 2, "NEXT_STEP", limit)
 	if !ok {

@@ -53,7 +53,7 @@ func (s *suite) checkOrder(t *testing.T) {
 	}
 }
 
-// checkActions gives actions in every form; a refused one steps nothing.
+// checkActions sends actions in every form. A rejected one steps nothing.
 func (s *suite) checkActions(t *testing.T) {
 	p, eid := s.make(t, 2, "NEXT_STEP", 0)
 	q, qid := s.make(t, 2, "NEXT_STEP", 0)
@@ -260,7 +260,7 @@ func (s *suite) checkTimeLimit(t *testing.T) {
 	checkEpisode(t, reply, 1)
 }
 
-// checkSlowReader lets replies pile up before it reads them.
+// checkSlowReader reads replies only after many have piled up.
 func (s *suite) checkSlowReader(t *testing.T) {
 	p, eid := s.make(t, 64, "SAME_STEP", 0)
 	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
@@ -285,7 +285,7 @@ func (s *suite) checkSlowReader(t *testing.T) {
 }
 
 // checkVanish drops connections at every stage, also while a step runs, and checks that the server
-// serves on and frees their environments.
+// continues to serve and frees their environments.
 func (s *suite) checkVanish(t *testing.T) {
 	for range 20 {
 		p, eid := s.make(t, 8, "SAME_STEP", 0)

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// copier opens a session with a vector whose environments can be copied; ok is false where the
-// server has no copies, or none of this environment.
+// copier opens a session with a vector whose environments can be copied. ok is false if the server
+// cannot copy, or cannot copy this environment.
 func (s *suite) copier(t *testing.T, n int, mode string) (p *peer, eid uint64, ok bool) {
 	t.Helper()
 	p, made, ok := s.with(t, wire.CapSnapshot, n, mode, limit)

@@ -14,10 +14,10 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// conn serves one client. One goroutine, the reader, reads and admits requests. It carries out
-// a request itself, for that is fastest; when that takes longer than takeOver, another
-// goroutine becomes the reader, so that pings are answered while a step runs. The first carries out
-// the requests that arrive meanwhile and ends.
+// conn serves one client. One goroutine, the reader, reads and admits requests. It also carries out
+// a request itself, which is fastest. If a request takes longer than takeOver, another goroutine
+// becomes the reader, so that pings are answered while a step runs. The first goroutine carries out
+// the requests that arrive meanwhile, and ends.
 type conn struct {
 	server *Server
 	stream stream
@@ -41,8 +41,8 @@ type conn struct {
 	closing  sync.Once
 }
 
-// takeOver is how long a request may keep the reader from reading. It is far below what a
-// peer could notice of a ping, and far above the time of most steps.
+// takeOver is how long a request may keep the reader from reading. It is far below a delay of a
+// ping that a peer could notice, and far above the time of most steps.
 const takeOver = time.Millisecond
 
 // keepBuffer is the greatest capacity that a request's buffer keeps when it is idle.
@@ -81,8 +81,8 @@ func (c *conn) serve(ctx context.Context) {
 	}
 }
 
-// read is the reader: it takes requests in until the connection ends, or until another
-// goroutine has become the reader.
+// read is the reader: it admits requests until the connection ends, or until another goroutine has
+// become the reader.
 func (c *conn) read() {
 	for {
 		req := <-c.free
@@ -99,7 +99,7 @@ func (c *conn) read() {
 	}
 }
 
-// readOne takes one request in. more is false if this goroutine is the reader no more.
+// readOne reads and admits one request. more is false if this goroutine is no longer the reader.
 func (c *conn) readOne(req *session.Request) (more bool, err error) {
 	req.Data, err = c.stream.ReadFrame(req.Data)
 	c.last.Store(time.Now().UnixNano())
@@ -133,8 +133,8 @@ func (c *conn) readOne(req *session.Request) (more bool, err error) {
 	return c.carryOut(req), nil
 }
 
-// carryOut carries out a request and, if another goroutine became the reader meanwhile, what
-// that one queued. It reports whether this goroutine still is the reader.
+// carryOut carries out a request and, if another goroutine became the reader meanwhile, the
+// requests that it queued. It reports whether this goroutine is still the reader.
 func (c *conn) carryOut(req *session.Request) (reader bool) {
 	c.wg.Add(1) // for the goroutine that may take over
 	c.watch.Reset(takeOver)
@@ -164,7 +164,7 @@ func (c *conn) do(req *session.Request) {
 	c.release(req)
 }
 
-// release takes back a request whose reply is written.
+// release recycles a request whose reply is written.
 func (c *conn) release(req *session.Request) {
 	if cap(req.Data) > keepBuffer {
 		req.Data = nil
@@ -190,7 +190,7 @@ func (c *conn) close(code int, text string) {
 	})
 }
 
-// drain announces to the client that the server stops, and closes as soon as nothing is pending.
+// drain tells the client that the server stops, and closes as soon as nothing is pending.
 func (c *conn) drain(within time.Duration) {
 	w := wire.NewWriter()
 	wire.EncodeDrain(w, within.Milliseconds())
@@ -203,9 +203,8 @@ func (c *conn) drain(within time.Duration) {
 	}
 }
 
-// startTimers closes the connection when the handshake takes too long and when no request
-// comes for too long. Read deadlines would not do: a client that waits for a long step is not
-// idle.
+// startTimers closes the connection when the handshake takes too long, and when no request arrives
+// for too long. Read deadlines would not do: a client that waits for a long step is not idle.
 func (c *conn) startTimers() (stop func()) {
 	limits := &c.server.sessions.Limits
 	handshake, idle := time.Duration(limits.HandshakeMS)*time.Millisecond, time.Duration(limits.IdleMS)*time.Millisecond

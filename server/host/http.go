@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Sizes of a WebSocket's buffers. Longer frames are read and written past them.
+// Sizes of a WebSocket's buffers. Longer frames bypass them.
 const (
 	readBuffer  = 8 << 10
 	writeBuffer = 32 << 10
@@ -59,7 +59,7 @@ func (s *Server) listEnvs(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(data) // the client may be gone
 }
 
-// authorized lets requests with the server's token through, and with an origin that it allows.
+// authorized passes requests with the server's token and an allowed origin to next.
 func (s *Server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -95,9 +95,9 @@ func (s *Server) tokenOK(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// originOK allows programs, which send no Origin; pages that the configuration names; and
-// pages of this host. Without a token that host must be the loopback one by its name, for
-// another name could be made to point here.
+// originOK allows programs, which send no Origin; pages that the configuration names; and pages of
+// this host. Without a token that host must be a loopback name, because an attacker could point any
+// other name here.
 func (s *Server) originOK(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.Contains(s.cfg.Origins, origin) {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/session"
 )
 
-// newMetrics registers the metrics of /metrics. A request reads the counts of the sessions.
+// newMetrics registers the metrics of /metrics. A scrape reads the counts of the sessions.
 func (s *Server) newMetrics() *prometheus.Registry {
 	shared := s.sessions.Shared
 	reg := prometheus.NewRegistry()
@@ -33,7 +33,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	return reg
 }
 
-// errorCounts is the collector of refusals by code.
+// errorCounts collects the rejected requests by code.
 type errorCounts struct{ shared *session.Shared }
 
 var errorsDesc = prometheus.NewDesc("kubernasium_errors_total", "Requests that were refused, by code.", []string{"code"}, nil)

@@ -25,9 +25,9 @@ type Config struct {
 	Version      string        // of the program, for welcome
 	Token        string        // bearer token of WebSocket clients; empty asks for none
 	Origins      []string      // values of the header Origin that are allowed beside the server's own
-	DenyOptions  []string      // options that make refuses, by name
-	DenyFiles    bool          // make refuses options that name files
-	ReportCauses bool          // of faults, to clients: only this machine can reach the server
+	DenyOptions  []string      // options that make rejects, by name
+	DenyFiles    bool          // make rejects options that name files
+	ReportCauses bool          // send causes of faults to clients, which are all on this machine
 	DrainFor     time.Duration // for running requests at Shutdown
 	Log          *slog.Logger
 }
@@ -49,7 +49,7 @@ type Server struct {
 	closed bool
 }
 
-// New returns a Server that listens nowhere yet.
+// New returns a Server without listeners.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func entropy() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) >> 11
 }
 
-// Serve answers HTTP on l until Shutdown, whereupon it returns nil.
+// Serve answers HTTP on l until Shutdown; then it returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -84,7 +84,7 @@ func (s *Server) Serve(l net.Listener) error {
 
 // ServeTLS is Serve with a certificate.
 func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
-	// WebSocket upgrades are of HTTP/1.1.
+	// WebSocket needs HTTP/1.1.
 	s.http.Protocols = new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
 	if err := s.http.ServeTLS(l, certFile, keyFile); !errors.Is(err, http.ErrServerClosed) {
@@ -93,8 +93,8 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	return nil
 }
 
-// ServeUnix accepts connections that carry frames with their lengths, until Shutdown,
-// whereupon it returns nil.
+// ServeUnix accepts connections that carry frames with their lengths, until Shutdown; then it
+// returns nil.
 func (s *Server) ServeUnix(l net.Listener) error {
 	s.mu.Lock()
 	if s.closed {

@@ -14,21 +14,21 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// A stream carries frames. ReadFrame is called by one goroutine at a time, and WriteFrame by
-// one, which may be another; Close by any.
+// A stream carries frames. One goroutine at a time calls ReadFrame, and one, perhaps another,
+// WriteFrame. Any may call Close.
 type stream interface {
-	// ReadFrame reads a frame into buf, which it lengthens as needed, and returns it.
+	// ReadFrame reads a frame into buf, which it grows as needed, and returns it.
 	ReadFrame(buf []byte) ([]byte, error)
 	WriteFrame(frame []byte) error
 	// Close sends the peer the reason, if it can, and ends the stream.
 	Close(code int, text string) error
 }
 
-// errText is returned by ReadFrame for a text message; the stream lives. After
+// errText is returned by ReadFrame for a text message; the stream stays usable. After
 // wire.ErrFrameTooLarge it is unusable.
 var errText = errors.New("host: a text message")
 
-// writeTimeout is how long a peer may let a write wait before it is cut off.
+// writeTimeout is how long a peer may block a write before the connection is closed.
 const writeTimeout = 30 * time.Second
 
 // wsStream is a stream over a WebSocket.
@@ -65,8 +65,8 @@ func (s *wsStream) Close(code int, text string) error {
 	return s.conn.Close()
 }
 
-// discard reads, for a moment, the rest of a frame that was too large. Otherwise the kernel
-// would reset the connection, and the peer would not see why.
+// discard reads the rest of a frame that was too large, for a limited time. Otherwise the kernel
+// would reset the connection, and the peer would not see the reason.
 func discard(conn net.Conn) {
 	if conn.SetReadDeadline(time.Now().Add(time.Second)) == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(conn, 64<<20)) // its end is all that matters

@@ -20,7 +20,7 @@ func Catalog(filter string) []wire.Spec {
 	return specs
 }
 
-// Describe returns s as it travels. No list is nil, so that clients need no case for it.
+// Describe returns s in its wire form. No list is nil, so that clients need no case for it.
 func Describe(s *envs.Spec) wire.Spec {
 	d := wire.Spec{
 		ID: s.ID, Doc: s.Doc, MaxEpisodeSteps: s.MaxEpisodeSteps, Nondeterministic: s.Nondeterministic,
@@ -46,7 +46,7 @@ func Describe(s *envs.Spec) wire.Spec {
 	return d
 }
 
-// describeFeatures returns the names of an observation's elements as they travel.
+// describeFeatures returns the names of an observation's elements in their wire form.
 func describeFeatures(features []envs.Features) []wire.Features {
 	var d []wire.Features
 	for _, f := range features {

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// sentinels maps the errors of environments to the reasons by which they travel.
+// sentinels maps the errors of environments to reasons of the protocol.
 var sentinels = []struct {
 	err    error
 	reason wire.Reason
@@ -25,8 +25,8 @@ var sentinels = []struct {
 	{context.Canceled, wire.WasCancelled},
 }
 
-// wireError returns err as it travels. Only a server that reports causes lets a client know why an
-// environment, or its backend, failed.
+// wireError returns err in its wire form. A client learns why an environment or its backend failed
+// only if the server reports causes.
 func (s *Session) wireError(err error) *wire.Error {
 	var e *wire.Error
 	if errors.As(err, &e) {

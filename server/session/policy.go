@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// baseline returns the policies of the baseline of that name and makes them at the first call. A seed
-// restarts the stream of random actions, whose seed is 0 without one.
+// baseline returns the policies of the named baseline; the first call makes them. A seed restarts
+// the stream of random actions, whose seed is 0 without one.
 func (v *vector) baseline(name string, seed *uint64) (*envs.Policies, error) {
 	if r, ok := v.policies[name]; ok && (seed == nil || name != envs.RandomName) {
 		return r, nil
@@ -28,7 +28,7 @@ func (v *vector) baseline(name string, seed *uint64) (*envs.Policies, error) {
 	return r, nil
 }
 
-// named returns the policies of the baseline that the field of that key names.
+// named returns the policies of the baseline that the field key names.
 func (v *vector) named(f *wire.Frame, key string) (*envs.Policies, error) {
 	name, err := f.Str(key)
 	if err != nil {
@@ -47,7 +47,7 @@ func (v *vector) named(f *wire.Frame, key string) (*envs.Policies, error) {
 	return v.baseline(string(clip(name)), &seed)
 }
 
-// policy replies with the actions that a baseline takes at this moment.
+// policy replies with the actions that a baseline takes in the present state.
 func (s *Session) policy(ctx context.Context, f *wire.Frame) error {
 	v, eid, err := s.vector(f)
 	if err != nil {

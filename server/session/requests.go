@@ -89,7 +89,7 @@ func (s *Session) make(f *wire.Frame) error {
 	return s.encodeMade(f.ID, s.nextEID, v)
 }
 
-// checkMake checks what needs no environment.
+// checkMake checks a request before any environment is made.
 func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
 	switch {
 	case r.Env == "":
@@ -116,7 +116,7 @@ func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
 	return s.checkFiles(r)
 }
 
-// checkFiles refuses options that name files, unless clients may have the server read them.
+// checkFiles rejects options that name files, unless clients may let the server read them.
 func (s *Session) checkFiles(r *wire.MakeRequest) error {
 	if !s.cfg.DenyFiles || len(r.Options) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (s *Session) vector(f *wire.Frame) (*vector, uint64, error) {
 	return v, eid, nil
 }
 
-// about adds the eid to an error that travels.
+// about adds the eid to an error.
 func about(eid uint64, e *wire.Error) *wire.Error {
 	e.EID = &eid
 	return e

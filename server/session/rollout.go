@@ -20,7 +20,7 @@ type rollout struct {
 	room     int   // bytes left in the reply
 }
 
-// largeReply is the length of a reply to a rollout, beyond which its memory is not kept.
+// largeReply is the length of a reply to a rollout beyond which its memory is not kept.
 const largeReply = 1 << 20
 
 // rollout takes many steps by a baseline.
@@ -70,7 +70,7 @@ func (s *Session) newRollout(f *wire.Frame, v *vector) (*rollout, error) {
 		r.out.Transitions = &wire.Transitions{}
 	}
 	r.room = s.cfg.Limits.MsgOut - v.layout.RolloutSize()
-	// At least the bytes of the first step, or of all steps where their number is known.
+	// At least the bytes of the first step; of all steps if their number is known.
 	most := min(s.cfg.Limits.Rollout/v.layout.N, max(0, r.room-r.endSize())/max(1, r.stepSize()))
 	if want := max(r.steps, 1); want > most {
 		return nil, wire.Errorf(wire.TooLarge, "a rollout of %d steps of %d environments, want at most %d", want, v.layout.N, most)
@@ -81,7 +81,7 @@ func (s *Session) newRollout(f *wire.Frame, v *vector) (*rollout, error) {
 	return r, nil
 }
 
-// stepSize returns the bytes that a step takes in the reply, beside the episodes that end in it.
+// stepSize returns the bytes of a step in the reply, without the episodes that end in it.
 func (r *rollout) stepSize() int {
 	if r.out.Transitions == nil {
 		return 0
@@ -89,7 +89,7 @@ func (r *rollout) stepSize() int {
 	return r.v.layout.N * r.v.layout.TransitionSize()
 }
 
-// endSize returns the bytes that a step takes in which all episodes end.
+// endSize returns the bytes of a step in which all episodes end.
 func (r *rollout) endSize() int {
 	return r.v.layout.N * r.v.layout.EpisodeSize(r.out.Transitions != nil)
 }
@@ -131,7 +131,7 @@ func (r *rollout) enough() bool {
 	return slices.Min(r.ended) >= r.episodes
 }
 
-// before records the state in which the actions are taken.
+// before records the state before the actions.
 func (r *rollout) before(vec *envs.Vec) {
 	t := r.out.Transitions
 	if t == nil {

@@ -1,5 +1,5 @@
-// Package session is the protocol kubernasium.v1 as a state machine without any I/O: the state of
-// one client, and the reply to each request. server/PROTOCOL.md defines it.
+// Package session implements the protocol kubernasium.v1 as a state machine without any I/O: the
+// state of one client, and the reply to each request. server/PROTOCOL.md defines it.
 package session
 
 import (
@@ -19,8 +19,8 @@ import (
 type Config struct {
 	Limits       wire.Limits
 	Server       string                   // name and version of the server, for welcome
-	DenyOptions  []string                 // options that make refuses, by name
-	DenyFiles    bool                     // make refuses options that name files
+	DenyOptions  []string                 // options that make rejects, by name
+	DenyFiles    bool                     // make rejects options that name files
 	ReportCauses bool                     // of faults, to clients; otherwise they get the id of the log's line
 	Entropy      func() uint64            // for session ids, and for seeds of resets without one
 	Now          func() time.Time         // for deadlines and statistics
@@ -29,8 +29,8 @@ type Config struct {
 	Shared       *Shared
 }
 
-// A Session is the state of one client. Admit may be called by one goroutine while another
-// calls Do; both in the order of the requests.
+// A Session is the state of one client. One goroutine may call Admit while another calls Do, both
+// in the order of the requests.
 type Session struct {
 	cfg *Config
 	sid string
@@ -76,8 +76,8 @@ func (s *Session) ID() string { return s.sid }
 // Greeted reports whether the handshake is done. Only the goroutine of Admit may call it.
 func (s *Session) Greeted() bool { return s.greeted }
 
-// Admit takes a request in. It returns the reply to hello and ping, and refusals; they are valid
-// until the next Admit. Otherwise it returns nil, and req must be given to Do.
+// Admit takes a request. It returns the reply to hello, to ping, and to a request that it rejects,
+// valid until the next Admit. Otherwise it returns nil, and the caller must give req to Do.
 func (s *Session) Admit(req *Request) []byte {
 	s.cfg.Shared.Frames.Add(1)
 	f := &req.frame
@@ -112,7 +112,7 @@ func (s *Session) Admit(req *Request) []byte {
 	return s.arrivals.Bytes()
 }
 
-// precondition refuses requests that are not allowed now, or not known.
+// precondition rejects requests that are unknown, or not allowed in the present state.
 func (s *Session) precondition(f *wire.Frame) error {
 	hello := string(f.Type) == wire.TypeHello
 	switch {
@@ -149,7 +149,7 @@ func since(kind []byte) (minor int, known bool) {
 	return 0, false
 }
 
-// clip shortens a client's words for a message to it.
+// clip shortens text from a client for a message to it.
 func clip(b []byte) []byte { return b[:min(len(b), 64)] }
 
 func (s *Session) enqueue(req *Request) error {
@@ -169,8 +169,7 @@ func (s *Session) enqueue(req *Request) error {
 	return nil
 }
 
-// Do carries out a request that Admit let in and returns the reply, which is valid until the
-// next Do.
+// Do carries out an admitted request and returns the reply, valid until the next Do.
 func (s *Session) Do(ctx context.Context, req *Request) (reply []byte) {
 	defer s.inflight.Add(-1)
 	defer func() {
@@ -230,7 +229,7 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 	return s.listEnvs(f)
 }
 
-// Refuse returns the refusal, with id 0, of a message that is no frame. It counts as Admit.
+// Refuse returns the error reply, with id 0, to a message that is no frame. It counts as Admit.
 func (s *Session) Refuse(reason wire.Reason, msg string) []byte {
 	return s.refuse(s.arrivals, 0, wire.Errorf(reason, "%s", msg))
 }

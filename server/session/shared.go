@@ -8,8 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Shared counts what the sessions of a server use, and their requests. Its zero value is ready to
-// use.
+// Shared counts the resources and requests of a server's sessions. Its zero value is ready to use.
 type Shared struct {
 	Sessions atomic.Int64  // open now
 	Envs     atomic.Int64  // open now
@@ -31,14 +30,14 @@ func (s *Shared) countError(c wire.Code) {
 	s.errors[c]++
 }
 
-// Errors returns how many requests were refused, by code.
+// Errors returns the number of rejected requests by code.
 func (s *Shared) Errors() map[wire.Code]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.errors)
 }
 
-// take adds n to what is used unless that exceeds limit.
+// take adds n to used unless the sum exceeds limit.
 func take(used *atomic.Int64, n, limit int) bool {
 	if used.Add(int64(n)) > int64(limit) {
 		used.Add(-int64(n))

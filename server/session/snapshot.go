@@ -55,7 +55,7 @@ func (s *Session) snapshot(ctx context.Context, f *wire.Frame) error {
 	return s.out.Encode(&wire.SnapshotReply{T: wire.TypeSnapshot + wire.OK, ID: f.ID, Snap: s.nextSnap})
 }
 
-// kept returns the vector and the snapshot of it that a request names.
+// kept returns the vector and the snapshot that a request names.
 func (s *Session) kept(f *wire.Frame) (v *vector, eid, id uint64, err error) {
 	if v, eid, err = s.vector(f); err != nil {
 		return nil, 0, 0, err

@@ -15,7 +15,7 @@ type vector struct {
 	layout   *wire.Layout
 	actions  []float32
 	seeded   []bool                    // environments that have a random stream, and so an episode
-	policies map[string]*envs.Policies // baselines that were asked
+	policies map[string]*envs.Policies // of the baselines used so far
 	snaps    map[uint64]*snapshot
 
 	steps, resets, episodes uint64
@@ -83,7 +83,7 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	return nil
 }
 
-// advance takes the step of policies, or that of v.actions if policies is nil.
+// advance takes the step of policies, or the step of v.actions if policies is nil.
 func (s *Session) advance(ctx context.Context, v *vector, policies *envs.Policies) (b *envs.Batch, err error) {
 	begin := s.cfg.Now()
 	if policies != nil {

@@ -27,8 +27,8 @@ func (l *Layout) EncodePolicy(w *Writer, id uint64, actions []float32, none []bo
 	l.writeFlags(w, "none", anyNone, none)
 }
 
-// DecodePolicy reads the reply to policy: it is the inverse of EncodePolicy, except that rows of
-// actions which decide nothing keep what they have.
+// DecodePolicy reads the reply to policy. It is the inverse of EncodePolicy, except that it leaves
+// rows alone that decide nothing.
 func (l *Layout) DecodePolicy(f *Frame, actions []float32, none []bool) error {
 	if err := readFlags(f.Get("none"), none, false, l.N); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (l *Layout) DecodePolicy(f *Frame, actions []float32, none []bool) error {
 }
 
 // DecodeActions reads the actions of a step into dst, of length N*ActSize. It does not check that
-// they are in the space.
+// they are in the action space.
 func (l *Layout) DecodeActions(f *Frame, dst []float32) error {
 	v := f.Get("a")
 	if v == nil {
@@ -86,7 +86,7 @@ func numbers(dst []float32, n int, rest []byte) error {
 	return nil
 }
 
-// number returns the integer or float that v begins with, which was checked to be one.
+// number returns the integer or float at the start of v, which must have been checked.
 func number(v []byte) float32 {
 	c := v[0]
 	if msgpcode.IsFixedNum(c) {
@@ -115,8 +115,8 @@ func number(v []byte) float32 {
 	return float32(int64(binary.BigEndian.Uint64(v[1:])))
 }
 
-// Seeds reads the field seed of a reset of n environments: one for each, nil where it gives
-// none. Without seeds it returns nil.
+// Seeds reads the field seed of a reset of n environments: one seed for each, nil for an
+// environment without one. It returns nil if the field is absent.
 func (f *Frame) Seeds(n int) ([]*uint64, error) {
 	v := f.Get("seed")
 	if v == nil {

@@ -32,7 +32,7 @@ func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
 	l.encodeStep(w, TypeStep+OK, id, r, sameStep, 0)
 }
 
-// encodeStep writes the fields of a step under a kind of message, after which more fields follow.
+// encodeStep writes the fields of a step in a message of the given kind, with room for more fields.
 func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep bool, more int) {
 	done := l.done(r)
 	fin := sameStep && len(done) > 0
@@ -45,8 +45,8 @@ func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep
 	}
 }
 
-// encodeState writes the state of the environments under a kind of message, after which more fields
-// follow.
+// encodeState writes the state of the environments in a message of the given kind, with room for
+// more fields.
 func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more int) {
 	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
 	mask := slices.Contains(r.Mask, false)
@@ -62,7 +62,7 @@ func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more in
 	l.writeInfo(w, r.Info, nil)
 }
 
-// EncodeReset writes the reply to a reset. seed is what the server drew, nil if it drew none.
+// EncodeReset writes the reply to a reset. seed is the server's own draw, nil if it drew none.
 func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 	mask := slices.Contains(r.Mask, false)
 	w.Head(3+count(mask, len(l.info) > 0, seed != nil), TypeReset+OK, id)
@@ -77,7 +77,7 @@ func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 }
 
 // EncodeState writes the reply to restore or fork, the state of the environments: the fields of a
-// step without those of ended episodes, and the sums of the running ones.
+// step without those of ended episodes, and the sums of the running episodes.
 func (l *Layout) EncodeState(w *Writer, kind string, id uint64, r *Rows) {
 	l.encodeState(w, kind+OK, id, r, 1)
 	l.writeRun(w, r)

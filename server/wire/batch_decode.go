@@ -54,8 +54,8 @@ func (l *Layout) DecodeState(f *Frame, r *Rows) error {
 	return l.readSums(run, r.EpisodeReturn, r.EpisodeLength)
 }
 
-// DecodeEpisodes reads the statistics of the episodes that ended in a step. Other rows keep
-// what they have: those of running episodes do not travel.
+// DecodeEpisodes reads the statistics of the episodes that ended in a step. It leaves other rows
+// alone: the statistics of running episodes do not travel.
 func (l *Layout) DecodeEpisodes(f *Frame, r *Rows) error {
 	v := f.Get("ep")
 	if v == nil {
@@ -113,7 +113,8 @@ func (l *Layout) readState(f *Frame, r *Rows) error {
 	return nil
 }
 
-// readFlags reads an array of truth values of a shape; an absent one is all of one value.
+// readFlags reads a boolean array of the given shape. If it is absent, all elements are absent's
+// value.
 func readFlags(v Value, dst []bool, absent bool, n int, rest ...int) error {
 	if v == nil {
 		for i := range dst {
@@ -178,7 +179,7 @@ func (l *Layout) readInfo(v Value, dst []float64, rows []int32) error {
 	return nil
 }
 
-// readIdx reads which rows fin or ep are about, into l.idx.
+// readIdx reads the row indices of fin or ep into l.idx.
 func (l *Layout) readIdx(v Value) error {
 	idx, err := lookup(v, "idx")
 	if err != nil {
@@ -229,7 +230,7 @@ func (l *Layout) readFinal(v Value, r *Rows) error {
 	return l.readInfo(info, r.FinalInfo, l.idx)
 }
 
-// readFinalMask reads the masks of the rows in l.idx; absent, they permit everything.
+// readFinalMask reads the masks of the rows in l.idx. If they are absent, everything is permitted.
 func (l *Layout) readFinalMask(fin Value, dst []bool) error {
 	for _, i := range l.idx {
 		for j := range l.Mask {

@@ -6,8 +6,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// Bounds limit nesting and maps in a decoder. The size of a message limits everything else, since
-// every element takes a byte of it.
+// Bounds limits nesting and maps in a decoder. A message's size limits everything else, since every
+// element takes at least a byte.
 type Bounds struct {
 	Depth   int // of arrays and maps, the frame included
 	MapKeys int // of one map
@@ -54,8 +54,8 @@ func (l *Bounds) skip(b []byte, pos, depth int) (int, error) {
 	return advance(b, pos, n+extra)
 }
 
-// lengths returns the width of the length that follows code c, 0 if none does, and how many
-// bytes come beside those counted by it.
+// lengths returns the width of the length that follows code c, 0 for none, and the number of bytes
+// in addition to those that the length counts.
 func lengths(c byte) (width, extra int, ok bool) {
 	switch c {
 	case msgpcode.Uint8, msgpcode.Int8:

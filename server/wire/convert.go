@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// littleEndian is true if memory has the wire's order of bytes.
+// littleEndian is true if memory has the wire's byte order.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // bytesOf returns the memory of s.
@@ -67,8 +67,8 @@ func put(dst []byte, dt DType, src []float32) {
 	}
 }
 
-// getFloat32s reads the elements of a into dst, whose length is theirs, converting them to
-// float32. It reports whether the dtype can be read.
+// getFloat32s converts the elements of a to float32 in dst, which has their number. It reports
+// whether it knows the dtype.
 func getFloat32s(dst []float32, a *Array) bool {
 	b := a.Data
 	switch a.DType {

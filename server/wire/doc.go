@@ -2,14 +2,14 @@
 // frames, arrays, spaces, batches and error codes, without any I/O.
 //
 // Encoders and decoders of steps allocate nothing once their buffers have grown. Every decoder
-// checks lengths before it allocates, and none panics, whatever it is given.
+// checks lengths before it allocates, and none panics on any input.
 package wire
 
 const (
 	// Subprotocol is the name that WebSocket peers agree on.
 	Subprotocol = "kubernasium.v1"
-	// BearerPrefix precedes the token, in unpadded base64url, in the subprotocol by which
-	// browsers authorize themselves.
+	// BearerPrefix precedes the token, in unpadded base64url, in the subprotocol with which
+	// browsers authenticate.
 	BearerPrefix = "base64url.bearer.authorization.kubernasium."
 	// Path is where the HTTP server upgrades to WebSocket.
 	Path = "/v1/ws"
@@ -47,17 +47,17 @@ const (
 	OK = ".ok"
 )
 
-// Reserved lists the names that version 1.0 reserved for requests to come. Some came later.
+// Reserved lists the request names that version 1.0 reserved. Later versions use some of them.
 var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, "cancel"}
 
-// Optional parts that a server may have, which welcome lists.
+// Optional parts of a server, as welcome lists them.
 const (
 	CapBaseline = "baseline"
 	CapRollout  = "rollout"
 	CapSnapshot = "snapshot"
 )
 
-// Caps lists the optional parts that sessions of a minor version may have.
+// Caps returns the optional parts that sessions of a minor version may have.
 func Caps(minor int) []string {
 	switch {
 	case minor < 1:

@@ -69,7 +69,7 @@ var codes = map[Reason]Code{
 	EnvFailed: Internal, ServerFault: Internal, Draining: Unavailable, BackendDown: Unavailable,
 }
 
-// Code returns the class that r belongs to; Internal for an unknown reason.
+// Code returns the class of r, Internal for an unknown reason.
 func (r Reason) Code() Code {
 	if c, ok := codes[r]; ok {
 		return c
@@ -77,7 +77,7 @@ func (r Reason) Code() Code {
 	return Internal
 }
 
-// Error is a request's refusal: the message err. Its zero T and ID are set when it is sent.
+// Error is the reply err to a rejected request. Its zero T and ID are set when it is sent.
 type Error struct {
 	T            string  `json:"t"`
 	ID           uint64  `json:"id"`
@@ -90,7 +90,7 @@ type Error struct {
 	Ver          []int   `json:"ver,omitempty"`
 }
 
-// Errorf returns the Error of a reason, with a message for people.
+// Errorf returns an Error with a reason and a message for people.
 func Errorf(r Reason, format string, args ...any) *Error {
 	return &Error{T: TypeErr, Code: r.Code(), Reason: r, Msg: fmt.Sprintf(format, args...)}
 }

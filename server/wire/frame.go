@@ -9,9 +9,9 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// Frame is a message taken apart into its fields, which are decoded when they are asked for.
-// It refers to the bytes that it was parsed from. A Frame may be parsed into again and again;
-// its zero value is ready to use.
+// Frame is a message split into its fields, which are decoded on access. It refers to the bytes
+// that it was parsed from. A Frame may be reused for any number of messages; its zero value is
+// ready to use.
 type Frame struct {
 	Type []byte // kind of message; empty if it has none
 	ID   uint64 // 0 if it has none
@@ -30,8 +30,8 @@ type field struct {
 	value Value
 }
 
-// Parse checks that data is one map within bounds and finds its fields. After an error, Type
-// and ID are those found before it. The errors are of type [*Error].
+// Parse checks that data is one map within bounds and finds its fields. After an error, Type and ID
+// hold what was found before it. The errors are of type [*Error].
 func (f *Frame) Parse(data []byte, bounds Bounds) error {
 	f.Type, f.ID, f.fields, f.data = nil, 0, f.fields[:0], data
 	n, pos, err := mapHeader(data)
@@ -212,7 +212,7 @@ func arrayLen(v Value) (n int, rest []byte, ok bool) {
 	return n, v[pos:], true
 }
 
-// cut cuts the first value off rest, which begins with a checked value.
+// cut splits the first value off rest, which begins with a checked value.
 func cut(rest []byte) (v Value, after []byte) {
 	end, err := unbounded.skip(rest, 0, 0)
 	if err != nil {

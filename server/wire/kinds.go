@@ -7,8 +7,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// wrongField returns the error of the first field of the frame that the struct that v points to
-// cannot hold, in the protocol's terms; nil if there is none.
+// wrongField returns an error, in the protocol's terms, for the first field of the frame that the
+// struct at v cannot hold, or nil.
 func (f *Frame) wrongField(v any) error {
 	t := reflect.TypeOf(v).Elem()
 	for i := range t.NumField() {
@@ -45,7 +45,7 @@ func kindOf(c byte) string {
 	return "array" // the only extension
 }
 
-// kindFor names the type that a struct's field wants; empty is any.
+// kindFor names the type that a struct's field needs; empty means any.
 func kindFor(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -8,7 +8,7 @@ import (
 )
 
 // Layout encodes and decodes the batches of one vector of environments. Both ends build it from the
-// spaces and the info columns of make.ok.
+// spaces and the info columns in make.ok.
 type Layout struct {
 	N       int // environments
 	ObsSize int // numbers of one observation
@@ -120,8 +120,8 @@ func (l *Layout) batchShape(k int, n *node) []int {
 	return append(s, n.shape...)
 }
 
-// writeBatch writes values of n: the numbers from off on in the given rows of src, or in all
-// N rows if rows is nil. A row of src has stride numbers.
+// writeBatch writes values of n: the numbers from off on, in the given rows of src, or in all N
+// rows if rows is nil. Rows of src are stride numbers long.
 func (l *Layout) writeBatch(w *Writer, n *node, src []float32, stride, off int, rows []int32) {
 	if n.parts != nil {
 		w.Map(len(n.parts))

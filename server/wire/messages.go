@@ -50,7 +50,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Bounds returns the part of the limits that the codec keeps.
+// Bounds returns the limits that the codec enforces.
 func (l *Limits) Bounds() Bounds { return Bounds{l.Depth, l.MapKeys} }
 
 // EnvsRequest is the request envs.
@@ -104,7 +104,7 @@ type Metric struct {
 	Lower  bool   `json:"lower"`
 }
 
-// Baseline is the name of a policy that comes with an environment.
+// Baseline describes a policy that comes with an environment.
 type Baseline struct {
 	Name   string `json:"name"`
 	Doc    string `json:"doc"`

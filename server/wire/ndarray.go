@@ -63,7 +63,7 @@ func DTypeOf(name string) (DType, bool) {
 	return 0, false
 }
 
-// Array is a decoded array. Its data are those of the frame, not a copy.
+// Array is a decoded array. Its data point into the frame.
 type Array struct {
 	DType DType
 	NDim  int
@@ -145,9 +145,9 @@ func extension(v Value) ([]byte, bool) {
 	return v[pos+1:], v[pos] == ArrayExt
 }
 
-// Array writes an array of a shape and returns its data for the caller to fill, before it
-// writes anything else. The data begin at a multiple of 8 bytes from the frame's start, of 64
-// if they take 4 KiB or more.
+// Array writes the header of an array and returns its data for the caller to fill before the next
+// write. The data begin at a multiple of 8 bytes from the frame's start, or of 64 if they take 4
+// KiB or more.
 func (w *Writer) Array(dt DType, shape ...int) []byte {
 	size := dt.ItemSize()
 	for _, s := range shape {
@@ -165,7 +165,8 @@ func (w *Writer) Array(dt DType, shape ...int) []byte {
 	return b[head+pad:]
 }
 
-// padding returns how many bytes align the data of an array whose extension begins at start.
+// padding returns the number of bytes that align the data of an array whose extension begins at
+// start.
 func padding(start, head, size int) int {
 	if size >= 4096 {
 		if pad, ok := align(start, head, size, 64); ok {

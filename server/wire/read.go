@@ -9,11 +9,11 @@ import (
 // ErrFrameTooLarge is returned by [ReadAll] for more bytes than its limit.
 var ErrFrameTooLarge = errors.New("wire: frame too large")
 
-// firstRead is the capacity that a buffer is given at least: most frames fit.
+// firstRead is the least capacity of a buffer: most frames fit.
 const firstRead = 1 << 10
 
-// ReadAll reads r to its end into buf, which must not become longer than limit, and returns
-// it. Unlike io.ReadAll it keeps the buffer that it is given.
+// ReadAll reads r to its end into buf, up to limit bytes, and returns it. Unlike io.ReadAll it
+// reuses the given buffer.
 func ReadAll(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if cap(buf) < firstRead {
 		buf = make([]byte, 0, firstRead)

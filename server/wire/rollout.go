@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Rollout is the result of many steps by a baseline, beside the rows of the last one.
+// Rollout is the result of many steps by a baseline, without the rows of the last one.
 type Rollout struct {
 	Steps int  // of the vector
 	Cut   bool // fewer than asked for
@@ -22,7 +22,7 @@ type Rollout struct {
 	Transitions *Transitions // nil unless asked for
 }
 
-// Transitions are Steps × N rows, those of the first step first.
+// Transitions has Steps × N rows, the first step first.
 type Transitions struct {
 	Obs        []float32 // before the action
 	Mask       []bool    // of actions, at Obs; a client has nil where all are permitted
@@ -34,7 +34,7 @@ type Transitions struct {
 	None       []bool // no action was taken: the step reset the environment
 }
 
-// EpisodeSize bounds the bytes that an ended episode takes in the reply to a rollout.
+// EpisodeSize bounds the bytes of an ended episode in the reply to a rollout.
 func (l *Layout) EpisodeSize(transitions bool) int {
 	n := 4 + 4 + 8 + 8 + 8*len(l.info)
 	if transitions {
@@ -43,10 +43,10 @@ func (l *Layout) EpisodeSize(transitions bool) int {
 	return n
 }
 
-// TransitionSize returns the bytes that one row of Transitions takes.
+// TransitionSize returns the bytes of one row of Transitions.
 func (l *Layout) TransitionSize() int { return l.obs.bytes() + l.Mask + l.act.bytes() + 8 + 4 }
 
-// RolloutSize bounds the bytes that the reply to a rollout takes beside them.
+// RolloutSize bounds the bytes of the reply to a rollout without episodes and transitions.
 func (l *Layout) RolloutSize() int {
 	const overhead = 256
 	return l.ReplySize() + 16*l.N + overhead*(16+len(l.info)+2*l.obs.leaves()+l.act.leaves())
@@ -214,8 +214,8 @@ func (l *Layout) readEnded(v Value, o *Rollout, last bool) error {
 	return e.readBatch(obs, &e.obs, o.Last, e.ObsSize, 0, nil)
 }
 
-// readInt32s reads the array of key in v, whose elements lie between least and most. There are
-// no more of them than bytes in v.
+// readInt32s reads the array at key in v, whose elements lie between least and most. It has at most
+// as many elements as v has bytes.
 func readInt32s(v Value, key string, least, most int32) ([]int32, error) {
 	x, err := lookup(v, key)
 	if err != nil {
@@ -237,8 +237,8 @@ func readInt32s(v Value, key string, least, most int32) ([]int32, error) {
 	return out, nil
 }
 
-// roomFor refuses a value that cannot hold n rows of the given width, where each number takes a byte
-// at least, before memory is made for them.
+// roomFor returns an error for a value that is too short for n rows of the given width, with at
+// least a byte for each number, before memory is allocated for them.
 func roomFor(v Value, key string, n, size int) error {
 	if int64(n)*int64(size) > int64(len(v)) {
 		return Errorf(BadField, "%s of %d bytes, want %d rows of %d numbers", key, len(v), n, size)
@@ -285,7 +285,7 @@ func (l *Layout) readTransitions(v Value, o *Rollout) error {
 	return x.readMarks(v, t)
 }
 
-// readMarks reads the flags and masks of transitions, which are absent where all are alike.
+// readMarks reads the flags and masks of transitions, which are absent if all are alike.
 func (l *Layout) readMarks(v Value, t *Transitions) error {
 	mask, err := find(v, "mask")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Writer encodes one frame after the other into a buffer of its own, which grows as needed and
-// is kept. Only Encode can fail.
+// Writer encodes frames one after another into its own buffer, which grows as needed. Only Encode
+// can fail.
 type Writer struct {
 	buf []byte
 	enc *msgpack.Encoder
@@ -23,7 +23,7 @@ func NewWriter() *Writer {
 	return w
 }
 
-// sink is the side of a Writer that the library writes to.
+// sink is a Writer as the io.Writer of the library.
 type sink Writer
 
 func (s *sink) Write(p []byte) (int, error) {
@@ -42,7 +42,7 @@ func (w *Writer) Reset() { w.buf = w.buf[:0] }
 // Bytes returns the frame, which the next Reset invalidates.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// must is for methods of the library whose only errors are those of sink, which has none.
+// must is for methods of the library that return only errors of sink, which has none.
 func must(err error) {
 	if err != nil {
 		panic("wire: unreachable: " + err.Error())

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CommandLine returns the command, after its parents, with the flags that were given and that change its result.
+// CommandLine returns the command, after its parents, with the flags that were given and that
+// change its result.
 func CommandLine(cmd *cobra.Command) string {
 	words := strings.Fields(cmd.CommandPath())
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -29,7 +30,7 @@ func CommandLine(cmd *cobra.Command) string {
 	return strings.Join(words, " ")
 }
 
-// Quote returns a word as a shell takes it.
+// Quote quotes a word for a shell.
 func Quote(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`*?[]{}()<>|&;!#~") {
 		return word
@@ -37,5 +38,5 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// CommandKey is the key of a checkpoint's metadata with the command that trained it.
+// CommandKey is the key in a checkpoint's metadata of the command that trained it.
 const CommandKey = "command"

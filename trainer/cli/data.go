@@ -9,8 +9,7 @@ import (
 // DataVariable names the environment variable with the folder of public data.
 const DataVariable = "KUBERNASIUM_DATA"
 
-// DataIn returns the folder of that name in the folder of public data, for commands whose --data was
-// not given.
+// DataIn returns the named folder within the folder of public data, for commands without --data.
 func DataIn(name string) (string, error) {
 	root := DataFolder()
 	if root == "" {

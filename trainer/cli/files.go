@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// WriteTo makes a file, or empties it, for write.
+// WriteTo creates or empties a file and calls write with it.
 func WriteTo(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -16,7 +16,7 @@ func WriteTo(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// WriteCSV writes a file of a header and rows.
+// WriteCSV writes a file with a header and rows.
 func WriteCSV(path string, header []string, rows [][]string) error {
 	return WriteTo(path, func(w io.Writer) error {
 		return csv.NewWriter(w).WriteAll(append([][]string{header}, rows...))

@@ -15,7 +15,7 @@ import (
 // saved and how to resume.
 var ErrInterrupted = errors.New("interrupted")
 
-// StatusInterrupted is the exit status of a command that a signal ended: that of shells for SIGINT.
+// StatusInterrupted is the exit status of a command that a signal ended, as in shells after SIGINT.
 const StatusInterrupted = 130
 
 // Main runs the command line of this process, until SIGINT or SIGTERM interrupts it, and
@@ -48,8 +48,9 @@ func Execute(ctx context.Context, root *cobra.Command) error {
 	return fmt.Errorf("%w: nothing is saved, and the same command starts over (%w)", ErrInterrupted, err)
 }
 
-// Computed returns the result of f, or the error of ctx as soon as that ends: f then runs on until the
-// process ends, and so must write no file. It is for computations that do not attend to ctx.
+// Computed returns the result of f, or the error of ctx as soon as ctx ends. Then f continues to
+// run until the process ends, so it must write no file. Computed is for computations that do not
+// watch ctx.
 func Computed[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -29,7 +29,7 @@ func ParseKwargs(flag string, args []string) (map[string]any, error) {
 	return kwargs, nil
 }
 
-// ParseEnvKwargs reads the arguments of --env-kwargs and of --eval-env-kwargs, which win.
+// ParseEnvKwargs reads the arguments of --env-kwargs and of --eval-env-kwargs; the latter win.
 func ParseEnvKwargs(given, evaluate []string) (map[string]any, error) {
 	kwargs, err := ParseKwargs("env-kwargs", given)
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"math"
 )
 
-// Number writes x with two decimals, as tables have it.
+// Number formats x with two decimals, for tables.
 func Number(x float64) string { return fmt.Sprintf("%.2f", x) }
 
-// Interval writes an interval with two decimals, or "" if a bound is NaN, as of one value.
+// Interval formats an interval with two decimals. It is "" if a bound is NaN, as for a single
+// value.
 func Interval(low, high float64) string {
 	if math.IsNaN(low) || math.IsNaN(high) {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// SumProgress shows several trainings as one.
+// SumProgress shows several trainings in one progress bar.
 type SumProgress struct {
 	bar *tracking.ProgressBar
 
@@ -14,13 +14,13 @@ type SumProgress struct {
 	steps []int64 // of each training
 }
 
-// NewSumProgress returns the progress of several trainings, which bar shows; steps are those that
+// NewSumProgress returns the progress of several trainings in bar; steps holds the timesteps that
 // each has made.
 func NewSumProgress(bar *tracking.ProgressBar, steps []int64) *SumProgress {
 	return &SumProgress{bar: bar, steps: steps}
 }
 
-// Part returns what training i reports to.
+// Part returns the progress of training i.
 func (s *SumProgress) Part(i int) *PartProgress { return &PartProgress{s, i} }
 
 // PartProgress is the progress of one of several trainings.
@@ -47,5 +47,5 @@ func (p *PartProgress) Update(step int64) {
 // Write prints lines above the bar.
 func (p *PartProgress) Write(b []byte) (int, error) { return p.sum.bar.Write(b) }
 
-// Close does nothing: the bar is closed when all trainings are at their end.
+// Close does nothing; the bar is closed after the last training.
 func (p *PartProgress) Close() error { return nil }

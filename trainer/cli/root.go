@@ -1,6 +1,6 @@
-// Package cli holds what all commands of the trainer share: the root command, options key:value, JSON
-// output, numbers in tables, the progress of several trainings, interrupts and exit statuses, and the
-// folder of public data.
+// Package cli holds the common parts of the trainer's commands: the root command, options
+// key:value, JSON output, numbers in tables, the progress of several trainings, interrupts and exit
+// statuses, and the folder of public data.
 package cli
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/version"
 )
 
-// NewRoot returns the command trainer with these commands.
+// NewRoot returns the command trainer with the given subcommands.
 func NewRoot(commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "trainer",

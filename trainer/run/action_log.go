@@ -10,19 +10,19 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// imbalanceColumn is the column of Info by which an environment reports its cluster's imbalance.
+// imbalanceColumn is the column of Info with which an environment reports its cluster's imbalance.
 const imbalanceColumn = "imbalance"
 
-// The tags of the distribution of actions. Each number of an action that has several has a tag
-// of its own, with its index behind it.
+// Tags of the distribution of actions. If an action has several numbers, each has its own tag, with
+// its index at the end.
 const (
 	actionsTag    = "rollout/actions"
 	placementsTag = "rollout/placements_by_node" // where an action chooses a node; waiting is left out
 	imbalanceTag  = "rollout/imbalance"          // mean over the steps
 )
 
-// actionLog collects what a training does between two rows of its logs. It holds at most as many
-// steps as there are between them.
+// actionLog collects the actions of a training between two rows of its logs, and holds no more
+// steps than lie between them.
 type actionLog struct {
 	tag        string
 	nodes      int // of a placement; 0 if actions are none
@@ -45,7 +45,7 @@ func newActionLog(v envs.VecEnv) *actionLog {
 	return l
 }
 
-// record takes a step into account: actions led to next.
+// record adds a step, in which actions led to next.
 func (l *actionLog) record(actions []float32, next *envs.Batch) {
 	size := len(l.values)
 	for i := range next.Reward {

@@ -1,9 +1,9 @@
 package run
 
-// CurvePoints is how many points a learning curve has.
+// CurvePoints is the number of points of a learning curve.
 const CurvePoints = 20
 
-// Config are the arguments of a training.
+// Config holds the arguments of a training.
 type Config struct {
 	Algo, Env     string
 	Engine        string
@@ -23,14 +23,14 @@ type Config struct {
 	Quiet         bool     // no progress bar
 	Scroll        bool     // print each row of the logs
 	Threshold     *float64 // mean return of an evaluation at which the training stops; nil is none
-	Command       string   // as the user gave it, for args.yml
+	Command       string   // the user's command line, for args.yml
 	Folder        string   // of this training; empty makes a new one below LogFolder
 	StopAt        int      // timesteps at which to stop short of n_timesteps; 0 is never
 	Bar           progress // to report to; nil makes one
-	changes       []string // of options that a resumed training has otherwise
+	changes       []string // options that differ from the resumed training's
 }
 
-// progress shows how far a training is.
+// progress shows the progress of a training.
 type progress interface {
 	Update(step int64)
 	Episode(ret float64)

@@ -21,7 +21,7 @@ import (
 // The layout of a log folder is RL Zoo's: <log-folder>/<algo>/<env>_<k>/, with the best and
 // the last model, checkpoints, and the logs of package tracking.
 
-// EnvName is the id of an environment as a file name.
+// EnvName turns the id of an environment into a file name.
 func EnvName(id string) string { return strings.ReplaceAll(id, "/", "-") }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Folder, name) }
@@ -36,14 +36,14 @@ func (r *Run) checkpointPath(step int) string {
 	return r.path(fmt.Sprintf("rl_model_%d_steps.safetensors", step))
 }
 
-// Tensors that the trainer adds to the learner's in a checkpoint, to resume.
+// Tensors that the trainer adds to a checkpoint in order to resume.
 const (
 	envsTensor    = models.StatePrefix + "envs"
 	returnsTensor = models.StatePrefix + "ep_returns"
 	lengthsTensor = models.StatePrefix + "ep_lengths"
 )
 
-// openFolder makes a new log folder, or opens that of the checkpoint.
+// openFolder creates a new log folder, or opens the checkpoint's.
 func (r *Run) openFolder(ctx context.Context) error {
 	if r.Resume != "" {
 		r.Folder = filepath.Dir(r.Resume)
@@ -64,7 +64,7 @@ func (r *Run) openFolder(ctx context.Context) error {
 	return r.writeConfig(r.Folder, nil, 0)
 }
 
-// openResumed brings the learner, the logs and the files of the folder to the checkpoint.
+// openResumed restores the learner, the logs and the folder's files from the checkpoint.
 func (r *Run) openResumed() error {
 	f, err := models.ReadFile(r.Resume)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Run) openResumed() error {
 	return r.writeConfig(r.Folder, nil, r.First)
 }
 
-// NewFolder makes parent/<name>_<k> for the least k from 1 on that is not there.
+// NewFolder creates parent/<name>_<k> for the least free k from 1 on.
 func NewFolder(parent, name string) (string, error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
@@ -123,7 +123,7 @@ func (r *Run) save(path string) error {
 	return nil
 }
 
-// saveBest writes the best model. It is to be played, so that it has no replay buffer.
+// saveBest writes the best model. It is for playing, so it has no replay buffer.
 func (r *Run) saveBest() error {
 	if l, ok := r.Learner.Learner.(interface{ SaveWithoutReplayBuffer(io.Writer) error }); ok {
 		return r.write(r.BestModel(), l.SaveWithoutReplayBuffer)
@@ -131,7 +131,7 @@ func (r *Run) saveBest() error {
 	return r.save(r.BestModel())
 }
 
-// write writes the file that save gives, with what the training itself needs to resume.
+// write writes the file that save produces, and adds the training's own state for resuming.
 func (r *Run) write(path string, save func(io.Writer) error) error {
 	var buf bytes.Buffer
 	if err := save(&buf); err != nil {
@@ -168,15 +168,15 @@ func (r *Run) write(path string, save func(io.Writer) error) error {
 	return nil
 }
 
-// say prints a line where there is a progress bar, above it.
+// say prints a line above the progress bar, and nothing without a bar.
 func (r *Run) say(format string, args ...any) {
 	if !r.Quiet {
 		r.warn(format, args...)
 	}
 }
 
-// checkParams reports a parameter that is not finite: such a model would only replace a good
-// one.
+// checkParams returns an error for a parameter that is not finite: such a model would only replace
+// a good one.
 func checkParams(f models.File, step int) error {
 	for _, t := range f.Tensors {
 		if strings.HasPrefix(t.Name, models.StatePrefix) || strings.HasPrefix(t.Name, models.OptimizerPrefix) {
@@ -192,8 +192,8 @@ func checkParams(f models.File, step int) error {
 	return nil
 }
 
-// restore brings environments and running means to where the checkpoint left them.
-// Environments on a server begin new episodes instead.
+// restore restores environments and running means from the checkpoint. Environments on a server
+// start new episodes instead.
 func (r *Run) restore(ctx context.Context) (*envs.Batch, error) {
 	f, err := models.ReadFile(r.Resume)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *Run) restore(ctx context.Context) (*envs.Batch, error) {
 	}
 	v, ok := r.v.(snapshotter)
 	if !ok {
-		seed := r.Seed + uint64(r.First) // not the episodes that were played already
+		seed := r.Seed + uint64(r.First) // other episodes than before
 		return r.v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
 	}
 	snapshot, err := tensor[uint8](f, envsTensor)
@@ -225,7 +225,7 @@ func tensor[T safetensors.Element](f models.File, name string) ([]T, error) {
 	return safetensors.As[T](t)
 }
 
-// finish saves the last model, unless it was resumed from and nothing came after it.
+// finish saves the last model, unless the training resumed from it and made no further step.
 func (r *Run) finish() error {
 	if r.Resume == r.LastModel() && r.Learner.NumTimesteps() == r.First {
 		return nil
@@ -233,11 +233,11 @@ func (r *Run) finish() error {
 	return r.save(r.LastModel())
 }
 
-// windowSize is the number of episodes over which the training's means are taken, as in
+// windowSize is the number of episodes over which means of the training are taken, as in
 // Stable-Baselines3.
 const windowSize = 100
 
-// Window holds the last episodes.
+// Window holds the latest episodes.
 type Window struct {
 	returns []float64
 	lengths []int64
@@ -261,8 +261,8 @@ func (w *Window) Means() (ret, length float64, ok bool) {
 	return tracking.Mean(w.returns), length, true
 }
 
-// snapshotter is a vector whose moment can be saved, so that a training can be resumed
-// exactly: one of this process.
+// snapshotter is a vector that can save its state, so that a training resumes exactly: one in this
+// process.
 type snapshotter interface {
 	Snapshot() ([]byte, error)
 	Restore(ctx context.Context, data []byte) (*envs.Batch, error)

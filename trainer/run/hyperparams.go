@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// Hyperparams are the settings of a training: how many environments and steps, and the
+// Hyperparams are the settings of a training: the numbers of environments and steps, and the
 // algorithm's own.
 type Hyperparams struct {
 	NEnvs      int
@@ -27,9 +27,9 @@ type Hyperparams struct {
 	Config     algorithms.Config
 }
 
-// ReadHyperparams returns the settings for an algorithm and an environment: the algorithm's
-// defaults, then those tuned for the environment or, if conf is given, those of that file or
-// published source in their place, then params.
+// ReadHyperparams returns the settings for an algorithm and an environment. It starts from the
+// algorithm's defaults, applies those of conf, a file or published source, or without conf those
+// tuned for the environment, and then params.
 func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams, error) {
 	a, err := algorithms.Get(algo)
 	if err != nil {
@@ -53,7 +53,7 @@ func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams
 	return h, err
 }
 
-// inFile names the file of the error's hyperparameters, if it is not the tuned one.
+// inFile adds to an error the file of the hyperparameters, unless it is the tuned one.
 func inFile(conf string, err error) error {
 	if conf == "" {
 		return err
@@ -61,7 +61,7 @@ func inFile(conf string, err error) error {
 	return fmt.Errorf("%s: %w", conf, err)
 }
 
-// set sets the hyperparameters that are named; an unknown name is an error.
+// set sets the named hyperparameters. An unknown name is an error.
 func (h *Hyperparams) set(values map[string]any) (err error) {
 	all := maps.Clone(values)
 	for name, field := range map[string]*int{"n_envs": &h.NEnvs, "n_timesteps": &h.NTimesteps} {
@@ -75,7 +75,7 @@ func (h *Hyperparams) set(values map[string]any) (err error) {
 	return decodeStrict(all, h.Config)
 }
 
-// Values returns all hyperparameters by their names, which set takes.
+// Values returns all hyperparameters by name, in the form that set takes.
 func (h Hyperparams) Values() (map[string]any, error) {
 	text, err := json.Marshal(h.Config)
 	if err != nil {
@@ -87,16 +87,16 @@ func (h Hyperparams) Values() (map[string]any, error) {
 	}
 	for name, v := range all {
 		if x, ok := v.(float64); ok && x == float64(int(x)) {
-			all[name] = int(x) // 1000000, and not 1e+06
+			all[name] = int(x) // prints 1000000, not 1e+06
 		}
 	}
 	all["n_envs"], all["n_timesteps"] = h.NEnvs, h.NTimesteps
 	return all, nil
 }
 
-// Configuration returns the hyperparameters of an environment in a file of RL Zoo's form, a map
-// from ids to hyperparameters, or those of a config.yml. conf is the path of one, or the source of
-// one that is shipped; without it, it is the tuned one, which need not have the environment.
+// Configuration returns the hyperparameters of an environment from a file of RL Zoo's form, a map
+// from ids to hyperparameters, or from a config.yml. conf is the path of a file, or the source of a
+// shipped one. Without conf it reads the tuned file, which need not list the environment.
 func Configuration(algo, env, conf string) (map[string]any, error) {
 	a, err := algorithms.Get(algo)
 	if err != nil {
@@ -105,9 +105,9 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 	name := path.Join("hyperparams", conf, algo+".yml")
 	text, err := hyperparams.Files.ReadFile(path.Join(conf, algo+".yml"))
 	if err != nil && conf == "" {
-		return nil, nil // nothing is tuned for this algorithm
+		return nil, nil // this algorithm has no tuned file
 	}
-	if err != nil { // a source has no path's characters, and a file of that name is ./<name>
+	if err != nil { // a source has no separator; write ./<name> for a file of that name
 		name = conf
 		text, err = os.ReadFile(conf)
 	}
@@ -120,17 +120,17 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 	}
 	names := FieldNames(a.Defaults())
 	for key := range all {
-		if slices.Contains(names, key) { // and no id of an environment
+		if slices.Contains(names, key) { // a config.yml, without ids
 			return all, nil
 		}
 	}
 	values, ok := all[env]
-	for _, id := range slices.Sorted(maps.Keys(all)) { // of its twin, or of the environment whose twin it is
+	for _, id := range slices.Sorted(maps.Keys(all)) { // the id of its twin, or of the environment that it is the twin of
 		if !ok && play.SimulatedID(id) == play.SimulatedID(env) {
 			values, ok = all[id], true
 		}
 	}
-	if !ok { // RL Zoo's name of the environment has no namespace
+	if !ok { // RL Zoo's ids have no namespace
 		values, ok = all[path.Base(env)]
 	}
 	if !ok && conf != "" {
@@ -146,11 +146,11 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 	return m, nil
 }
 
-// orderedDict is the tag of the map in a config.yml of RL Zoo: a list that holds the list of its
+// orderedDict is the tag of the map in a config.yml of RL Zoo: a list that contains a list of
 // pairs.
 const orderedDict = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
 
-// parseConfig reads a map of YAML.
+// parseConfig reads a YAML map.
 func parseConfig(text []byte) (map[string]any, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -177,7 +177,7 @@ func parseConfig(text []byte) (map[string]any, error) {
 	return all, err
 }
 
-// sources names the published configurations of an algorithm.
+// sources lists the published configurations of an algorithm.
 func sources(algo string) string {
 	files, err := fs.Glob(hyperparams.Files, "*/"+algo+".yml")
 	if err != nil {

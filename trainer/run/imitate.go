@@ -13,18 +13,18 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// imitateSeed separates the episodes that a baseline demonstrates from those of training, of
-// evaluations and of comparisons.
+// imitateSeed separates the demonstrated episodes from those of training, evaluations and
+// comparisons.
 const imitateSeed = 500_000_000
 
-// Imitation are the arguments of an imitation before the training.
+// Imitation holds the arguments of imitation before the training.
 type Imitation struct {
 	Baseline      string // or the file of a model; empty: none
 	Steps, Epochs int
 	Rate          string // of the gradient steps, in RL Zoo's form; empty: the learner's
 }
 
-// Check reports arguments that contradict each other or the environment.
+// Check returns an error for arguments that contradict each other or the environment.
 func (c Imitation) Check(spec *envs.Spec, urls []string) error {
 	if c.Baseline == "" {
 		return nil
@@ -39,13 +39,13 @@ func (c Imitation) Check(spec *envs.Spec, urls []string) error {
 		return err
 	}
 	if c.model() {
-		return nil // is read for the environments that it is to play
+		return nil // it is read later, for the environments that it plays
 	}
 	_, err := spec.Baseline(c.Baseline)
 	return err
 }
 
-// schedule returns the learning rate, zero for the learner's.
+// schedule returns the learning rate; zero means the learner's.
 func (c Imitation) schedule() (s agents.Schedule, err error) {
 	if c.Rate == "" {
 		return s, nil
@@ -59,13 +59,13 @@ func (c Imitation) schedule() (s agents.Schedule, err error) {
 	return s, nil
 }
 
-// model reports whether a model is to be imitated.
+// model reports whether the teacher is a model.
 func (c Imitation) model() bool { return strings.HasSuffix(c.Baseline, modelSuffix) }
 
 // modelSuffix ends the names of model files.
 const modelSuffix = ".safetensors"
 
-// teacher returns what is to be imitated, and what releases it.
+// teacher returns the teacher and a function that releases it.
 func (r *Run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
 	if r.Imitate.model() {
 		m, err := play.ReadModelFor(r.Imitate.Baseline, v)
@@ -78,7 +78,7 @@ func (r *Run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
 	return p, func() error { return nil }, err
 }
 
-// imitateTeacher lets the learner imitate the baseline or model, in environments that are made for it.
+// imitateTeacher lets the learner imitate the baseline or model, in environments of its own.
 func (r *Run) imitateTeacher(ctx context.Context) error {
 	v, err := envs.NewVec(r.spec, r.Params.NEnvs, envs.VecOptions{Options: r.EnvKwargs, Autoreset: envs.SameStep})
 	if err != nil {

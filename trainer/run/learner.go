@@ -26,7 +26,7 @@ func (l *Learner) Close() error {
 	return err
 }
 
-// NewLearner makes the learner of an algorithm with fresh weights.
+// NewLearner returns a learner of the algorithm with new weights.
 func NewLearner(algo string, h Hyperparams, env agents.EnvInfo, engine string, seed uint64) (*Learner, error) {
 	a, err := algorithms.Get(algo)
 	if err != nil {

@@ -39,8 +39,8 @@ func createLogs(folder, env string) (l *logs, err error) {
 	return l, nil
 }
 
-// resumeLogs opens the logs of a training that resumes at step; what was logged after that
-// is dropped.
+// resumeLogs opens the logs of a training that resumes at step, and drops what was logged after
+// step.
 func resumeLogs(folder, env string, step int64) (l *logs, err error) {
 	l = &logs{}
 	if l.events, err = tracking.ResumeEventWriter(folder, step, nil); err != nil {
@@ -72,7 +72,7 @@ func (l *logs) write(step int64, metrics agents.Metrics, histograms map[string]t
 	return l.progress.Write(step, metrics)
 }
 
-// close closes those that are open.
+// close closes the open files.
 func (l *logs) close() error {
 	var errs []error
 	if l.events != nil {
@@ -90,7 +90,7 @@ func (l *logs) close() error {
 	return errors.Join(errs...)
 }
 
-// readEvaluations returns the best mean and the evaluations up to step that are on record.
+// readEvaluations returns the best mean and the evaluations up to step from the logs.
 func readEvaluations(path string, step int) (best float64, curve []Evaluation, err error) {
 	best = math.Inf(-1)
 	f, err := os.Open(path)

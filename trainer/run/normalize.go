@@ -15,11 +15,11 @@ import (
 // "{'norm_obs': True, 'norm_reward': False}" or "dict(norm_obs=True, norm_reward=False)".
 const normalizeKey = "normalize"
 
-// vecNormalize are the arguments of VecNormalize that there are here; the discount is the
+// vecNormalize lists the arguments of VecNormalize that exist here; the discount is the
 // algorithm's.
 var vecNormalize = []string{"norm_obs", "norm_reward", "clip_obs", "clip_reward"}
 
-// checkNormalize refuses normalize for an algorithm without VecNormalize's hyperparameters.
+// checkNormalize rejects normalize for an algorithm without VecNormalize's hyperparameters.
 func checkNormalize(a algorithms.Algorithm, values map[string]any) error {
 	normalizes := func(a algorithms.Algorithm) bool { return slices.Contains(FieldNames(a.Defaults()), vecNormalize[0]) }
 	v, ok := values[normalizeKey]
@@ -29,8 +29,7 @@ func checkNormalize(a algorithms.Algorithm, values map[string]any) error {
 	return fmt.Errorf("hyperparameter normalize is %v, and %s does not normalize; %s do", v, a.Name, strings.Join(algorithms.Names(normalizes), ", "))
 }
 
-// expandNormalize returns values with RL Zoo's normalize written out. What is given beside it
-// wins.
+// expandNormalize returns values with RL Zoo's normalize expanded. Values given beside it win.
 func expandNormalize(values map[string]any) (map[string]any, error) {
 	v, ok := values[normalizeKey]
 	if !ok {

@@ -9,11 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// RL Zoo's files have arguments as the text of a Python expression, such as
-// "dict(net_arch=[64, 64], activation_fn=nn.Tanh)". Starlark evaluates it: a dialect of Python without
-// files, networks or loops without end.
+// RL Zoo's files hold arguments as the text of a Python expression, such as "dict(net_arch=[64,
+// 64], activation_fn=nn.Tanh)". Starlark evaluates it: a dialect of Python without files, network
+// or endless loops.
 
-// pythonArgs returns the arguments that a hyperparameter gives as a map or as the text of a dict.
+// pythonArgs returns the arguments of a hyperparameter given as a map or as the text of a dict.
 func pythonArgs(name string, v any) (map[string]any, error) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -37,8 +37,8 @@ func pythonArgs(name string, v any) (map[string]any, error) {
 // maxPythonSteps bounds the work of an expression. A dict of ten arguments takes less than a hundred.
 const maxPythonSteps = 10_000
 
-// evalPython returns the value of an expression as encoding/json would have it, and names such as
-// nn.Tanh as text.
+// evalPython returns the value of an expression in the types of encoding/json. Names such as
+// nn.Tanh become text.
 func evalPython(text string) (any, error) {
 	thread := &starlark.Thread{Name: "hyperparameters"}
 	thread.SetMaxExecutionSteps(maxPythonSteps)
@@ -96,7 +96,7 @@ func fromStarlark(v starlark.Value) (any, error) {
 	return nil, fmt.Errorf("%v is a %s, want a number, text, list or dict", v, v.Type())
 }
 
-// dottedName is a name of a Python module, and what stands after its dots.
+// dottedName is a name of a Python module, with the names after its dots.
 type dottedName string
 
 var _ starlark.HasAttrs = dottedName("")

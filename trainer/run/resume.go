@@ -20,27 +20,27 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// A resumed training has the settings and hyperparameters of its checkpoint. Those that make it what
-// it is stay: a flag that gives others is an error. The others may change, which args.yml and
-// config.yml record.
+// A resumed training keeps the settings and hyperparameters of its checkpoint. Those that define it
+// are fixed: a flag that gives another value is an error. The others may change; args.yml and
+// config.yml record the change.
 
-// changeable are the hyperparameters that a resumed training may change: no state of a learner
+// changeable lists the hyperparameters that a resumed training may change: no state of a learner
 // depends on them.
 var changeable = []string{
 	"n_timesteps", "learning_rate", "clip_range", "clip_range_vf", "target_kl", "ent_coef", "vf_coef", "max_grad_norm", "n_epochs", "batch_size",
 	"gradient_steps", "exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "exploration_decay", "checkpoint_replay_buffer",
 }
 
-// Changes are the options that the user gives to a resumed training. The settings themselves stand in
-// its Config.
+// Changes holds the options that the user gives to a resumed training. The settings themselves are
+// in its Config.
 type Changes struct {
 	Given  func(option string) bool // whether the user gave an option, by the name of its flag
 	Conf   string                   // file of hyperparameters; empty: none
 	Params map[string]any           // hyperparameters, which win over the file
 }
 
-// LoadCheckpoint makes c the training of the checkpoint c.Resume, a file or, in a folder, the newest, with
-// the changes. Of a folder of several trainings it returns their seeds.
+// LoadCheckpoint sets c from the checkpoint c.Resume, a file or a folder's newest checkpoint, and
+// applies the changes. For a folder of several trainings it returns their seeds.
 func (c *Config) LoadCheckpoint(ch Changes) (seeds []uint64, err error) {
 	path := c.Resume
 	defer func() {
@@ -89,7 +89,8 @@ func (c *Config) LoadCheckpoint(ch Changes) (seeds []uint64, err error) {
 	return nil, nil
 }
 
-// loadSeeds does LoadCheckpoint's work for a folder of several trainings, and returns no seeds for another.
+// loadSeeds is LoadCheckpoint for a folder of several trainings. For another folder it returns no
+// seeds.
 func (c *Config) loadSeeds(ch Changes) ([]uint64, error) {
 	a, err := ReadArgs(c.Resume)
 	if err != nil {
@@ -112,7 +113,7 @@ func (c *Config) loadSeeds(ch Changes) ([]uint64, error) {
 	return a.Seeds, nil
 }
 
-// checkLogFolder refuses a --log-folder in which the checkpoint does not lie: a resumed training
+// checkLogFolder rejects a --log-folder that does not contain the checkpoint: a resumed training
 // writes to its checkpoint's folder.
 func (c *Config) checkLogFolder() error {
 	root, err := filepath.Abs(c.LogFolder)
@@ -129,9 +130,9 @@ func (c *Config) checkLogFolder() error {
 	return nil
 }
 
-// adopt takes over settings and hyperparameters, with the changes.
+// adopt sets settings and hyperparameters from the checkpoint and applies the changes.
 func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
-	if ch.Given("env") { // which may be short for the id
+	if ch.Given("env") { // perhaps without its version
 		spec, err := envs.Lookup(c.Env)
 		if err != nil {
 			return err
@@ -181,14 +182,14 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 	return c.adoptParams(ch, h)
 }
 
-// change notes that a resumed training has another value of an option.
+// change records an option with another value than the resumed training's.
 func (c *Config) change(what string, was, now any) {
 	if a, b := asJSON(was), asJSON(now); a != b {
 		c.changes = append(c.changes, fmt.Sprintf("%s is %s, was %s", what, b, a))
 	}
 }
 
-// adoptParams takes over the hyperparameters, with the changes.
+// adoptParams sets the hyperparameters from the checkpoint and applies the changes.
 func (c *Config) adoptParams(ch Changes, h Hyperparams) error {
 	was, err := h.Values()
 	if err != nil {
@@ -233,7 +234,7 @@ func (c *Config) adoptParams(ch Changes, h Hyperparams) error {
 	return nil
 }
 
-// within reports whether a value is the one kept, or a map has only entries of it.
+// within reports whether asked equals kept or, if both are maps, kept has all of its entries.
 func within(asked, kept any) bool {
 	m, ok := asked.(map[string]any)
 	if !ok {
@@ -247,7 +248,7 @@ func within(asked, kept any) bool {
 	return true
 }
 
-// asJSON writes a value so that numbers of equal value are equal text.
+// asJSON formats a value so that equal numbers give equal text.
 func asJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -256,8 +257,8 @@ func asJSON(v any) string {
 	return string(text)
 }
 
-// newestCheckpoint returns the last model in the folder of a training or else its checkpoint of the
-// most timesteps, or "" if it has none.
+// newestCheckpoint returns the last model in the folder of a training, or else its checkpoint with
+// the most timesteps, or "" if there is none.
 func newestCheckpoint(folder, env string) (string, error) {
 	final := filepath.Join(folder, EnvName(env)+".safetensors")
 	if _, err := os.Stat(final); err == nil {
@@ -270,7 +271,7 @@ func newestCheckpoint(folder, env string) (string, error) {
 	return found[len(found)-1], nil
 }
 
-// checkpointsAfter returns the checkpoints of more timesteps than step in a folder, by timesteps.
+// checkpointsAfter returns the checkpoints in a folder with more timesteps than step, by timesteps.
 func checkpointsAfter(folder string, step int) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -293,8 +294,8 @@ func checkpointsAfter(folder string, step int) ([]string, error) {
 	return found, nil
 }
 
-// checkReplayBuffer refuses to resume an off-policy algorithm from a checkpoint without its replay buffer, unless the
-// training is not to be exact, which it then says.
+// checkReplayBuffer returns an error if an off-policy algorithm would resume from a checkpoint
+// without its replay buffer, unless the user permits an inexact training; then it warns.
 func (r *Run) checkReplayBuffer(f models.File) error {
 	cfg, ok := r.Params.Config.(algorithms.OffPolicyConfig)
 	if !ok || replay.InCheckpoint(f) {
@@ -311,8 +312,8 @@ func (r *Run) checkReplayBuffer(f models.File) error {
 	return nil
 }
 
-// supersede moves what the training wrote after the checkpoint aside, into the folder superseded.
-// The best model stays if the resumed training is equal to that one: it will come to it again.
+// supersede moves files that the training wrote after the checkpoint into the folder superseded.
+// The best model stays if the resumed training is exact, since it will reach that model again.
 func (r *Run) supersede() error {
 	stale, err := checkpointsAfter(r.Folder, r.First)
 	if err != nil {
@@ -335,7 +336,7 @@ func (r *Run) supersede() error {
 			return err
 		} else if is {
 			stale = append(stale, r.BestModel())
-			r.best = math.Inf(-1) // that of the evaluations so far was replaced
+			r.best = math.Inf(-1) // the best model so far was replaced
 		}
 	}
 	var moved []string
@@ -357,7 +358,7 @@ func (r *Run) supersede() error {
 	return nil
 }
 
-// warn prints a line that the user has to know, whether or not there is a progress bar.
+// warn prints a line for the user, with or without a progress bar.
 func (r *Run) warn(format string, args ...any) {
 	fmt.Fprintf(r.output(), format+"\n", args...)
 }

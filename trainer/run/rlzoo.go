@@ -13,10 +13,10 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// Files of RL Zoo have keys that are no hyperparameters of an algorithm. This file writes out
-// those that can be honoured and refuses the others, unless their value asks for nothing.
+// Files of RL Zoo have keys that are no hyperparameters of an algorithm. This file expands those
+// that can be honoured and rejects the others, unless their value has no effect.
 
-// expandZoo returns values with RL Zoo's keys written out as this trainer's hyperparameters.
+// expandZoo returns values with RL Zoo's keys expanded to this trainer's hyperparameters.
 func expandZoo(values map[string]any) (map[string]any, error) {
 	rest := map[string]any{}
 	var refused []error
@@ -42,8 +42,8 @@ func expandZoo(values map[string]any) (map[string]any, error) {
 	return expandNormalize(rest)
 }
 
-// zooKeys are the keys that are dropped if their value is the one given, which asks for nothing,
-// and are refused otherwise, for the reason given.
+// zooKeys lists keys that have no effect with the given value, and are then dropped. Any other
+// value is an error with the given reason.
 var zooKeys = map[string]struct {
 	nothing any
 	why     string
@@ -66,11 +66,11 @@ var zooKeys = map[string]struct {
 	"verbose":               {0, "output is set by --json"},
 }
 
-// multiInput are the names of Stable-Baselines3's policies for Dict observations, which the dense
-// policies take here.
+// multiInput maps Stable-Baselines3's policies for Dict observations to the dense policies, which
+// accept them here.
 var multiInput = map[string]string{"MultiInputPolicy": policies.Mlp, "MultiInputLstmPolicy": policies.MlpLSTM}
 
-// zooValue returns the value of a key as this trainer takes it, and whether to keep it.
+// zooValue converts the value of a key to this trainer's form, and reports whether to keep it.
 func zooValue(name string, v any) (value any, keep bool, err error) {
 	if key, ok := zooKeys[name]; ok {
 		if isNothing(v) || fmt.Sprint(v) == fmt.Sprint(key.nothing) {
@@ -91,7 +91,7 @@ func zooValue(name string, v any) (value any, keep bool, err error) {
 			return nil, false, err
 		}
 		if timeout, ok := args["handle_timeout_termination"]; len(args) == 0 || len(args) == 1 && ok && timeout == true {
-			return nil, false, nil // as it is here
+			return nil, false, nil // the trainer does so anyway
 		}
 		return nil, false, fmt.Errorf("hyperparameter replay_buffer_kwargs is %v, which cannot be honoured: a truncated episode bootstraps", v)
 	}
@@ -127,16 +127,16 @@ func trainFreq(v any) (any, bool, error) {
 // a Python dict such as "dict(net_arch=[256, 256], activation_fn=nn.ReLU)".
 const policyKwargsKey = "policy_kwargs"
 
-// policyKwargs are the arguments that are hyperparameters here under the same name.
+// policyKwargs lists the arguments that are hyperparameters with the same name here.
 var policyKwargs = []string{"net_arch", "activation_fn", "log_std_init", "lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm"}
 
-// sameArguments are arguments of which only one value can be had: how networks here are made.
+// sameArguments lists arguments that have only one value here: how networks are built.
 var sameArguments = map[string]any{
 	"ortho_init": true, "full_std": true, "use_expln": false, "squash_output": false, "share_features_extractor": true, "normalize_images": true,
 }
 
-// expandPolicyKwargs returns values with the arguments of the policy written out. What is given
-// beside them wins.
+// expandPolicyKwargs returns values with the arguments of the policy expanded. Values given beside
+// them win.
 func expandPolicyKwargs(values map[string]any) (map[string]any, error) {
 	v, ok := values[policyKwargsKey]
 	if !ok {
@@ -175,8 +175,8 @@ func expandPolicyKwargs(values map[string]any) (map[string]any, error) {
 	return cli.MergeKwargs(flat, rest), nil
 }
 
-// netArch returns the widths of the hidden layers, which policy and value have alike: of a list, of
-// a map from "pi" and "vf", or of such a map in a list, as Stable-Baselines3 had it.
+// netArch returns the widths of the hidden layers, which policy and value share. It accepts a list,
+// a map with "pi" and "vf", or such a map in a list, as in older versions of Stable-Baselines3.
 func netArch(v any) (any, error) {
 	if list, ok := v.([]any); ok && len(list) == 1 {
 		if inner, ok := list[0].(map[string]any); ok {

@@ -1,5 +1,5 @@
-// Package run trains: it holds the loop that all learners share, its hyperparameters and settings, its log
-// folder with checkpoints and logs, and what resumes a training.
+// Package run trains: it holds the loop that all learners share, hyperparameters and settings, the
+// log folder with checkpoints and logs, and the resuming of trainings.
 package run
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// Run is one training: the loop that every learner shares, and its files.
+// Run is one training: the loop that all learners share, and its files.
 type Run struct {
 	Config
 	spec    *envs.Spec
@@ -32,7 +32,7 @@ type Run struct {
 	actions *actionLog
 	out     io.Writer
 
-	heuristic agents.Policy // that acts in the first warmStart.steps; nil if there is none
+	heuristic agents.Policy // acts in the first warmStart.steps; nil if there is none
 
 	begun    time.Time
 	First    int          // timesteps when this process began
@@ -45,13 +45,13 @@ type Run struct {
 	rollouts int
 	saved    string // last checkpoint written, or the one resumed from
 
-	inexact    bool // the resumed training is not that of an uninterrupted one
+	inexact    bool // the resumed training differs from an uninterrupted one
 	toldBuffer bool // how large the replay buffer is in checkpoints
 	solved     bool // the reward threshold is reached
 }
 
-// logEvery is how many environment steps lie at least between two rows of the logs, since some
-// algorithms update at every few steps.
+// logEvery is the least number of environment steps between two rows of the logs: some algorithms
+// update every few steps.
 const logEvery = 200
 
 // Evaluation is one evaluation.
@@ -60,8 +60,7 @@ type Evaluation struct {
 	Returns []float64
 }
 
-// New makes the environments, the learner and the log folder, or continues those of a
-// checkpoint.
+// New creates the environments, the learner and the log folder, or restores them from a checkpoint.
 func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, error) {
 	r := &Run{Config: c, spec: spec, out: out, begun: time.Now(), best: math.Inf(-1)}
 	var err error
@@ -99,8 +98,8 @@ func following(step, freq int) int {
 	return (step/freq + 1) * freq
 }
 
-// Train runs the loop to its end. When ctx ends it saves a checkpoint from which the training
-// can be resumed, and returns cli.ErrInterrupted. Any other error names the last checkpoint.
+// Train runs the loop to its end. When ctx ends, it saves a checkpoint from which the training can
+// resume, and returns cli.ErrInterrupted. Any other error names the last checkpoint.
 func (r *Run) Train(ctx context.Context) error {
 	err := r.loop(ctx)
 	switch {
@@ -133,7 +132,7 @@ func (r *Run) loop(ctx context.Context) error {
 		if err := r.act(b, actions); err != nil {
 			return err
 		}
-		// An interrupt waits until the rollout is complete: only then can the learner save.
+		// An interrupt waits until the rollout is complete, since the learner cannot save before.
 		if b, err = r.v.Step(context.WithoutCancel(ctx), actions); err != nil {
 			return err
 		}
@@ -164,15 +163,16 @@ func (r *Run) loop(ctx context.Context) error {
 	return r.finish()
 }
 
-// canPause reports whether the learner, which has not learned from the last step, can be saved as
-// after an update: DQN before learning_starts, which must not delay the training's end, an
-// interrupt, evaluations and checkpoints; and DQN at stopAt, in the middle of train_freq steps.
+// canPause reports whether the learner can be saved as after an update, although it has not learned
+// from the last step. That holds for DQN before learning_starts, which must not delay the
+// training's end, an interrupt, evaluations and checkpoints; and for DQN at stopAt, in the middle
+// of train_freq steps.
 func (r *Run) canPause() bool {
 	l, ok := r.Learner.Learner.(interface{ Collected() bool })
 	return ok && (l.Collected() || r.StopAt > 0 && r.Learner.NumTimesteps() >= r.StopAt)
 }
 
-// checkObs reports an observation that is not finite, from which nothing can be learned.
+// checkObs returns an error for an observation that is not finite.
 func checkObs(b *envs.Batch) error {
 	for i, x := range b.Obs {
 		if x-x != 0 { // NaN or infinite
@@ -183,8 +183,8 @@ func checkObs(b *envs.Batch) error {
 	return nil
 }
 
-// start resets the environments, after what is to be imitated if anything is, or brings them to where
-// the checkpoint left them.
+// start resets the environments, after an imitation if there is one, or restores them from the
+// checkpoint.
 func (r *Run) start(ctx context.Context) (*envs.Batch, error) {
 	if err := r.openWarmStart(); err != nil {
 		return nil, err
@@ -218,8 +218,8 @@ func (r *Run) recordEpisodes(b *envs.Batch) error {
 	return nil
 }
 
-// afterUpdate logs, evaluates and saves when it is time, and stops when ctx has ended. The last
-// update is logged in any case; metrics are nil if nothing was learned.
+// afterUpdate logs, evaluates and saves when they are due, and stops when ctx has ended. It always
+// logs the last update; metrics are nil if nothing was learned.
 func (r *Run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool) error {
 	step := r.Learner.NumTimesteps()
 	learned := metrics != nil
@@ -232,7 +232,7 @@ func (r *Run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool
 	evaluated := step >= r.nextEval
 	if evaluated {
 		r.nextEval = following(step, r.EvalFreq)
-		eval, err := r.evaluate(context.WithoutCancel(ctx)) // its row is in the logs of what is resumed
+		eval, err := r.evaluate(context.WithoutCancel(ctx)) // a resumed training expects its row in the logs
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (r *Run) printRow(step int, metrics agents.Metrics) {
 	slog.New(slog.NewTextHandler(r.output(), nil)).Info("update", row...)
 }
 
-// output is where lines go: above the progress bar if there is one.
+// output is the writer for lines: above the progress bar if there is one.
 func (r *Run) output() io.Writer {
 	if w, ok := r.Bar.(io.Writer); ok {
 		return w
@@ -316,7 +316,7 @@ func (r *Run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	return agents.Metrics{"eval/mean_reward": mean, "eval/mean_ep_length": length}, nil
 }
 
-// Result is the last line of `train --json`.
+// Result is the JSON document of `train --json`.
 type Result struct {
 	Algo         string  `json:"algo"`
 	Env          string  `json:"env"`

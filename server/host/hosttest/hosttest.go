@@ -24,8 +24,8 @@ type Instance struct {
 	Unix string // URL of the unix socket
 }
 
-// Start starts a server on loopback with the default limits, adapted by each of change. When
-// the test ends, the server is shut down, and the test fails if goroutines of it are left.
+// Start starts a server on loopback with the default limits, changed by each of change. It shuts
+// the server down when the test ends, and fails the test if the server leaves goroutines.
 func Start(t testing.TB, change ...func(*host.Config)) *Instance {
 	t.Helper()
 	before := runtime.NumGoroutine()
