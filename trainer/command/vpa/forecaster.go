@@ -11,23 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
-	"github.com/kubernasium/kubernasium/models/fused"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// forecasterEnv is what the forecaster plays, and forecasterTeacher the baseline whose episodes it
-// is trained on: one that lets all demand be seen, as it never throttles.
-const (
-	forecasterEnv     = "k8s/VerticalPodAutoscaler-v0"
-	forecasterTeacher = "hindsight_max"
-)
+// forecasterEnv is the environment of the forecaster.
+const forecasterEnv = "k8s/VerticalPodAutoscaler-v0"
 
 // forecasterConfig are the arguments of `vpa forecaster`.
 type forecasterConfig struct {
@@ -95,113 +88,36 @@ func (c *forecasterConfig) train(ctx context.Context, command string) (*forecast
 	if err != nil {
 		return nil, err
 	}
-	v, err := envs.NewVec(spec, c.Batch, envs.VecOptions{Options: c.kwargs, Autoreset: envs.SameStep})
+	t := forecast.Training{Config: c.Config, Spec: spec, Kwargs: c.kwargs, Seed: c.seed, HeldOutSeed: play.EvalSeed, RNG: rand.New(pcg.New(c.seed ^ play.NetworkStream))}
+	res, err := t.Run(ctx)
+	if res == nil {
+		return nil, err
+	}
+	res.File.Meta.Metadata = map[string]string{cli.CommandKey: command}
 	if err != nil {
-		return nil, err
+		return nil, c.interrupted(res)
 	}
-	defer v.Close()
-	obs, act := v.Spaces()
-	env := agents.EnvInfo{ID: spec.ID, Kwargs: c.kwargs, Obs: obs, Act: act, NumEnvs: c.Batch}
-	if err := forecast.CheckEnv(env); err != nil {
-		return nil, err
+	return &forecasterResult{Model: c.out, Episodes: res.Episodes, First: res.Losses[0], Last: res.Losses[len(res.Losses)-1], HeldOut: res.HeldOut}, write(c.out, res.File)
+}
+
+func write(path string, f models.File) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
 	}
-	rng := rand.New(pcg.New(c.seed ^ play.NetworkStream))
-	net, err := fused.New(forecast.Spec(c.Hidden), rng)
-	if err != nil {
-		return nil, err
-	}
-	defer net.Close()
-	t, err := forecast.NewTrainer(c.Config, net)
-	if err != nil {
-		return nil, err
-	}
-	p, err := baseline.New(v, forecasterTeacher, c.seed)
-	if err != nil {
-		return nil, err
-	}
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &c.seed})
-	if err != nil {
-		return nil, err
-	}
-	var batches []forecast.Episodes
-	steps := 0
-	for seen := 0; seen < c.Episodes; seen += c.Batch {
-		var e forecast.Episodes
-		if e, b, err = forecast.Observe(ctx, v, p, b); err != nil {
-			return nil, err
-		}
-		batches = append(batches, e)
-		steps += e.Steps * e.N
-	}
-	save := func(path string) error {
-		f, err := forecast.File(c.Config, env, net, c.seed, steps)
-		if err != nil {
-			return err
-		}
-		f.Meta.Metadata = map[string]string{cli.CommandKey: command}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		return models.WriteFile(path, f)
-	}
-	var losses []float64 // of each pass, in the mean
-	for range c.Epochs {
-		sum := 0.0
-		for _, i := range rng.Perm(len(batches)) {
-			if ctx.Err() != nil {
-				return nil, c.interrupted(len(losses), save)
-			}
-			loss, err := t.Step(batches[i])
-			if err != nil {
-				return nil, err
-			}
-			sum += loss
-		}
-		losses = append(losses, sum/float64(len(batches)))
-	}
-	res := &forecasterResult{Model: c.out, Episodes: len(batches) * c.Batch, First: losses[0], Last: losses[len(losses)-1]}
-	if res.HeldOut, err = c.heldOut(ctx, spec, t); err != nil {
-		if ctx.Err() != nil {
-			err = c.interrupted(len(losses), save)
-		}
-		return nil, err
-	}
-	return res, save(c.out)
+	return models.WriteFile(path, f)
 }
 
 // interrupted saves what the passes have trained, beside the file of a whole training, and returns the
 // interrupt.
-func (c *forecasterConfig) interrupted(passes int, save func(path string) error) error {
+func (c *forecasterConfig) interrupted(res *forecast.Trained) error {
+	passes := len(res.Losses)
 	if passes == 0 {
 		return fmt.Errorf("%w in the first of %d passes: nothing is saved, and the same command starts over", cli.ErrInterrupted, c.Epochs)
 	}
 	ext := filepath.Ext(c.out)
 	path := strings.TrimSuffix(c.out, ext) + "_interrupted" + ext
-	if err := save(path); err != nil {
+	if err := write(path, res.File); err != nil {
 		return errors.Join(fmt.Errorf("%w after %d of %d passes", cli.ErrInterrupted, passes, c.Epochs), err)
 	}
 	return fmt.Errorf("%w after %d of %d passes: what they trained is in %s; the same command starts over", cli.ErrInterrupted, passes, c.Epochs, path)
-}
-
-// heldOut returns the loss on a batch of held-out episodes.
-func (c *forecasterConfig) heldOut(ctx context.Context, spec *envs.Spec, t *forecast.Trainer) (float64, error) {
-	v, err := envs.NewVec(spec, c.Batch, envs.VecOptions{Options: play.HeldOut(spec, c.kwargs, nil), Autoreset: envs.SameStep})
-	if err != nil {
-		return 0, err
-	}
-	defer v.Close()
-	p, err := baseline.New(v, forecasterTeacher, c.seed)
-	if err != nil {
-		return 0, err
-	}
-	seed := uint64(play.EvalSeed)
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
-	if err != nil {
-		return 0, err
-	}
-	e, _, err := forecast.Observe(ctx, v, p, b)
-	if err != nil {
-		return 0, err
-	}
-	return t.Loss(e)
 }

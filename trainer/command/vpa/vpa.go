@@ -112,7 +112,7 @@ func runWorkload(cmd *cobra.Command, c workloadConfig) error {
 	switch {
 	case c.out == "":
 		return errors.New("--out, the folder to write to, is required")
-	case c.data != "" && c.prometheus.url != "":
+	case c.data != "" && c.prometheus.URL != "":
 		return errors.New("want one of --data and --prometheus")
 	case c.count < 1:
 		return fmt.Errorf("--count is %d, want 1 or more", c.count)
@@ -121,7 +121,7 @@ func runWorkload(cmd *cobra.Command, c workloadConfig) error {
 	}
 	var infos []workloadInfo
 	var err error
-	if c.data != "" || c.prometheus.url != "" {
+	if c.data != "" || c.prometheus.URL != "" {
 		for _, name := range []string{"config", "draw", "timesteps", "seed", "count"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s is for generated workloads, not for those of --data and --prometheus", name)
@@ -155,7 +155,7 @@ func (c *workloadConfig) read(cmd *cobra.Command) ([]workloadInfo, error) {
 	if source != "" {
 		all, report, err = workload.ReadFiles(c.data, c.kind, grid)
 	} else {
-		source = c.prometheus.url
+		source = c.prometheus.URL
 		all, report, err = c.prometheus.read(cmd.Context(), grid)
 	}
 	if err != nil {
