@@ -6,28 +6,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
-	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// The random seeds of the published tables.
-const (
-	firstFGDSeed = 42
-	lastFGDSeed  = 51
-)
-
-// fgdNodes is the node list of the published tables.
-const fgdNodes = "openb_node_list_gpu_node.csv"
+// fgdConfig are the arguments of reproduce fgd --all.
+type fgdConfig struct {
+	published.Table
+	data   string
+	lists  []string // nil is all
+	models []string
+}
 
 func newReproduceFGD() *cobra.Command {
 	var nodes, pods, plots string
@@ -52,8 +47,8 @@ pooled, and the difference to FGD has its interval over the models.`,
   trainer reproduce fgd --all --list gpuspec10 --policy FGD --policy Random --model models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors --plot docs/img`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.ratio < 0 || c.ratio > 10 {
-				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", c.ratio)
+			if c.Ratio < 0 || c.Ratio > 10 {
+				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", c.Ratio)
 			}
 			if !all {
 				if nodes == "" || pods == "" {
@@ -79,32 +74,32 @@ pooled, and the difference to FGD has its interval over the models.`,
 				}
 			}
 			if !cmd.Flags().Changed("policy") {
-				c.policies = gpushare.PolicyNames()
+				c.Policies = gpushare.PolicyNames()
 			}
 			rows, err := reproduceAll(cmd.Context(), c)
 			if len(rows) == 0 || err != nil && !errors.Is(err, cli.ErrInterrupted) {
 				return err
 			}
-			return errors.Join(reportFGD(cmd, rows, c.at, plots), err)
+			return errors.Join(reportFGD(cmd, rows, c.At, plots), err)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&nodes, "nodes", "", "node list")
 	f.StringVar(&pods, "pods", "", "pod list")
-	f.StringArrayVar(&c.policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpushare.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
-	f.Int64Var(&seed, "seed", firstFGDSeed, "random seed of the workload")
-	f.Float64Var(&c.ratio, "ratio", gpushare.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
+	f.StringArrayVar(&c.Policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpushare.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
+	f.Int64Var(&seed, "seed", published.FirstSeed, "random seed of the workload")
+	f.Float64Var(&c.Ratio, "ratio", gpushare.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
 	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
 	f.StringVar(&c.data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
 	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
-	f.IntVar(&c.at, "at", 100, "percent arrived that the table of --all shows")
+	f.IntVar(&c.At, "at", 100, "percent arrived that the table of --all shows")
 	f.StringArrayVar(&c.lists, "list", nil, "with --all, only this list, such as gpuspec10 (repeat)")
 	f.StringArrayVar(&c.models, "model", nil, "model file; in place of --policy, or with --all beside it (repeat)")
 	return cmd
 }
 
 // reportFGD draws the curves, if plots is a folder, and prints the tables.
-func reportFGD(cmd *cobra.Command, rows []fgdRow, at int, plots string) error {
+func reportFGD(cmd *cobra.Command, rows []published.Row, at int, plots string) error {
 	if plots != "" {
 		if err := plotFGD(plots, rows); err != nil {
 			return err
@@ -120,16 +115,16 @@ func reportFGD(cmd *cobra.Command, rows []fgdRow, at int, plots string) error {
 }
 
 func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, seed int64) error {
-	if len(c.models) > 1 || len(c.policies) > 1 || len(c.models) == 1 && cmd.Flags().Changed("policy") {
+	if len(c.models) > 1 || len(c.Policies) > 1 || len(c.models) == 1 && cmd.Flags().Changed("policy") {
 		return errors.New("one --policy or one --model plays a single run")
 	}
 	var run *gpushare.Run
 	var err error
 	if len(c.models) == 1 {
-		run, err = reproduceModel(cmd.Context(), c.models[0], nodeFile, podFile, seed, c.ratio)
+		run, err = reproduceModel(cmd.Context(), c.models[0], nodeFile, podFile, seed, c.Ratio)
 	} else {
 		run, err = cli.Computed(cmd.Context(), func() (*gpushare.Run, error) {
-			return reproduceHeuristic(nodeFile, podFile, c.policies[0], seed, c.ratio)
+			return reproduceHeuristic(nodeFile, podFile, c.Policies[0], seed, c.Ratio)
 		})
 	}
 	if err != nil {
@@ -162,89 +157,21 @@ func reproduceHeuristic(nodeFile, podFile, policy string, seed int64, ratio floa
 	return gpushare.Reproduce(nodes, pods, policy, seed, ratio)
 }
 
-// fgdConfig are the arguments of reproduce fgd --all.
-type fgdConfig struct {
-	data     string
-	lists    []string // nil is all
-	policies []string
-	models   []string
-	ratio    float64
-	at       int
-}
-
-// fgdRow is one list and policy of the table.
-type fgdRow struct {
-	List   string         `json:"list"`
-	Policy string         `json:"policy"`
-	Mean   float64        `json:"mean"` // over seeds, of the allocation at the percent arrived asked for
-	SD     float64        `json:"sd"`   // sample standard deviation
-	Failed float64        `json:"failed"`
-	Runs   []gpushare.Run `json:"runs"` // by workload; of several models one after the other
-
-	models int // 0 for a heuristic
-}
-
-// fgdLists returns the files of the lists to play.
-func (c *fgdConfig) fgdLists() ([]string, error) {
-	if len(c.lists) > 0 {
-		var files []string
-		for _, name := range c.lists {
-			files = append(files, filepath.Join(c.data, "openb_pod_list_"+name+".csv"))
-		}
-		return files, nil
-	}
-	files, err := filepath.Glob(filepath.Join(c.data, "openb_pod_list_*.csv"))
-	if err != nil || len(files) == 0 {
-		return nil, errors.Join(err, fmt.Errorf("no file openb_pod_list_*.csv in %s", c.data))
-	}
-	slices.Sort(files)
-	return files, nil
-}
-
-// modelsRow returns the row of the models, which are one policy.
-func (c *fgdConfig) modelsRow(list string, workloads int) (*fgdRow, error) {
-	if len(c.models) == 0 {
-		return nil, nil
-	}
-	row := &fgdRow{List: list, models: len(c.models), Runs: make([]gpushare.Run, len(c.models)*workloads)}
-	for _, path := range c.models {
-		f, err := models.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if row.Policy == "" {
-			row.Policy = f.Meta.Algo
-		}
-		if row.Policy != f.Meta.Algo {
-			return nil, fmt.Errorf("%s is of %s and %s of %s: the models of one table are one policy", c.models[0], row.Policy, path, f.Meta.Algo)
-		}
-	}
-	return row, nil
-}
-
 // reproduceAll plays the lists one after another. If ctx ends, it returns the rows of the lists that
 // were played to the end, with an error that wraps cli.ErrInterrupted.
-func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
-	nodeFile := filepath.Join(c.data, fgdNodes)
-	nodes, err := gpushare.ReadNodes(nodeFile)
+func reproduceAll(ctx context.Context, c fgdConfig) ([]published.Row, error) {
+	trace, err := published.Read(c.data, c.lists...)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := c.fgdLists()
-	if err != nil {
+	if c.Learned, err = learned(c.models, c.Ratio); err != nil {
 		return nil, err
 	}
-	pods := make([][]gpushare.Pod, len(lists))
-	for i, list := range lists {
-		if pods[i], err = gpushare.ReadPods(list); err != nil {
-			return nil, err
-		}
-	}
-	var rows []fgdRow
-	for i, list := range lists {
-		more, err := c.playList(ctx, nodes, pods[i], nodeFile, list)
+	var rows []published.Row
+	for i := range trace.Lists {
+		more, err := c.Play(ctx, trace, &trace.Lists[i])
 		if err != nil && ctx.Err() != nil {
-			return rows, fmt.Errorf("%w: %d of %d lists are complete; the same command starts over, and --list NAME plays one that is missing", cli.ErrInterrupted, i, len(lists))
+			return rows, fmt.Errorf("%w: %d of %d lists are complete; the same command starts over, and --list NAME plays one that is missing", cli.ErrInterrupted, i, len(trace.Lists))
 		} else if err != nil {
 			return nil, err
 		}
@@ -253,75 +180,12 @@ func reproduceAll(ctx context.Context, c fgdConfig) ([]fgdRow, error) {
 	return rows, nil
 }
 
-// playList plays one list with every policy and the models.
-func (c *fgdConfig) playList(ctx context.Context, nodes []gpushare.Node, pods []gpushare.Pod, nodeFile, list string) ([]fgdRow, error) {
-	const workloads = lastFGDSeed - firstFGDSeed + 1
-	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
-	learned, err := c.modelsRow(name, workloads)
-	if err != nil {
-		return nil, err
-	}
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	fill := func(runs []gpushare.Run, play func(seed int64) (*gpushare.Run, error)) {
-		for i := range runs {
-			group.Go(func() error {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				run, err := play(int64(firstFGDSeed + i))
-				if err == nil {
-					runs[i] = *run
-				}
-				return err
-			})
-		}
-	}
-	var rows []fgdRow
-	for _, policy := range c.policies {
-		row := fgdRow{List: name, Policy: policy, Runs: make([]gpushare.Run, workloads)}
-		fill(row.Runs, func(seed int64) (*gpushare.Run, error) { return gpushare.Reproduce(nodes, pods, policy, seed, c.ratio) })
-		rows = append(rows, row)
-	}
-	if learned != nil {
-		for i, path := range c.models {
-			fill(learned.Runs[i*workloads:(i+1)*workloads], func(seed int64) (*gpushare.Run, error) {
-				return reproduceModel(ctx, path, nodeFile, list, seed, c.ratio)
-			})
-		}
-		rows = append(rows, *learned)
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	for i := range rows {
-		if err := rows[i].summarise(c.at); err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
-// summarise sets what a row tells of its runs at the percent arrived.
-func (r *fgdRow) summarise(at int) error {
-	var alloc, failed []float64
-	for _, run := range r.Runs {
-		if at < 0 || at >= len(run.Alloc) {
-			return fmt.Errorf("--at is %d, want 0 to %d", at, len(run.Alloc)-1)
-		}
-		alloc, failed = append(alloc, run.Alloc[at]), append(failed, float64(run.Failed))
-	}
-	r.Mean, r.SD = stat.MeanStdDev(alloc, nil)
-	r.Failed = stat.Mean(failed, nil)
-	return nil
-}
-
 // plotFrom is the first percent arrived of the plots: below it every policy allocates everything.
 const plotFrom = 60
 
 // plotFGD draws for each list the allocation by percent arrived: medians over seeds, with bands
 // from the first to the third quartile.
-func plotFGD(dir string, rows []fgdRow) error {
+func plotFGD(dir string, rows []published.Row) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -340,23 +204,18 @@ func plotFGD(dir string, rows []fgdRow) error {
 	return nil
 }
 
-func quartiles(row *fgdRow) tracking.Series {
+func quartiles(row *published.Row) tracking.Series {
 	s := tracking.Series{Name: row.Policy}
-	values := make([]float64, len(row.Runs))
 	for x := plotFrom; x < len(row.Runs[0].Alloc); x++ {
-		for i := range row.Runs {
-			values[i] = row.Runs[i].Alloc[x]
-		}
-		slices.Sort(values)
-		quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
+		low, median, high := row.Quartiles(x)
 		s.Steps = append(s.Steps, int64(x))
-		s.Low, s.Mean, s.High = append(s.Low, quantile(0.25)), append(s.Mean, quantile(0.5)), append(s.High, quantile(0.75))
+		s.Low, s.Mean, s.High = append(s.Low, low), append(s.Mean, median), append(s.High, high)
 	}
 	return s
 }
 
 // printFGDTable prints a row for each list and a column for each policy.
-func printFGDTable(cmd *cobra.Command, rows []fgdRow, at int) error {
+func printFGDTable(cmd *cobra.Command, rows []published.Row, at int) error {
 	header := []string{"list"}
 	for _, r := range rows {
 		if r.List == rows[0].List {
@@ -371,7 +230,7 @@ func printFGDTable(cmd *cobra.Command, rows []fgdRow, at int) error {
 		}
 		t.Append(cells...)
 	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "GPU allocation in %% at %d %% arrived, mean ± sample sd of seeds %d to %d\n\n", at, firstFGDSeed, lastFGDSeed); err != nil {
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "GPU allocation in %% at %d %% arrived, mean ± sample sd of seeds %d to %d\n\n", at, published.FirstSeed, published.LastSeed); err != nil {
 		return err
 	}
 	return t.WriteText(cmd.OutOrStdout())

@@ -10,6 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -17,6 +19,29 @@ import (
 
 // gpuEnv is the environment whose models play the workloads of reproduce fgd.
 const gpuEnv = "k8s/GPUPodScheduling-v0"
+
+// learned returns the policy of the models, or nil if there are none.
+func learned(paths []string, ratio float64) (*published.Learned, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	l := &published.Learned{Models: len(paths), Play: func(ctx context.Context, model int, t *published.Trace, list *published.List, seed int64) (*gpushare.Run, error) {
+		return reproduceModel(ctx, paths[model], t.NodeFile, list.File, seed, ratio)
+	}}
+	for _, path := range paths {
+		f, err := models.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if l.Policy == "" {
+			l.Policy = f.Meta.Algo
+		}
+		if l.Policy != f.Meta.Algo {
+			return nil, fmt.Errorf("%s is of %s and %s of %s: the models of one table are one policy", paths[0], l.Policy, path, f.Meta.Algo)
+		}
+	}
+	return l, nil
+}
 
 // reproduceModel plays the model at path on the reference's workload of a random seed, with the
 // options of its training that a workload leaves open.
@@ -55,10 +80,10 @@ var curvePoints = []int{70, 75, 80, 85, 90, 95, 100, 105, 110, 115, 120, 125, 13
 // printFGDModels prints for each list the curves of the models and of a heuristic, and their
 // paired differences. Intervals are over models, each taken as its mean over the workloads, or
 // with one model over the workloads.
-func printFGDModels(cmd *cobra.Command, rows []fgdRow, heuristic string) error {
+func printFGDModels(cmd *cobra.Command, rows []published.Row, heuristic string) error {
 	w := cmd.OutOrStdout()
 	for _, r := range rows {
-		if r.models == 0 {
+		if r.Models == 0 {
 			continue
 		}
 		base := rowOf(rows, r.List, heuristic)
@@ -70,9 +95,8 @@ func printFGDModels(cmd *cobra.Command, rows []fgdRow, heuristic string) error {
 			if x >= len(base.Runs[0].Alloc) {
 				break
 			}
-			d := allocDifferences(&r, base, x)
-			e := tracking.StudentT(d)
-			t.Append(fmt.Sprint(x), fmt.Sprintf("%.2f", meanAt(&r, x)), fmt.Sprintf("%.2f", meanAt(base, x)),
+			e := tracking.StudentT(r.Differences(base, x))
+			t.Append(fmt.Sprint(x), fmt.Sprintf("%.2f", tracking.Mean(r.Alloc(x))), fmt.Sprintf("%.2f", tracking.Mean(base.Alloc(x))),
 				fmt.Sprintf("%+.2f", e.Mean), cli.Interval(e.Low, e.High))
 		}
 		if _, err := fmt.Fprintf(w, "\n%s, %s against %s\n\n", r.List, r.Policy, heuristic); err != nil {
@@ -85,37 +109,11 @@ func printFGDModels(cmd *cobra.Command, rows []fgdRow, heuristic string) error {
 	return nil
 }
 
-func rowOf(rows []fgdRow, list, policy string) *fgdRow {
+func rowOf(rows []published.Row, list, policy string) *published.Row {
 	for i := range rows {
 		if rows[i].List == list && rows[i].Policy == policy {
 			return &rows[i]
 		}
 	}
 	return nil
-}
-
-func meanAt(r *fgdRow, x int) float64 {
-	sum := 0.0
-	for i := range r.Runs {
-		sum += r.Runs[i].Alloc[x]
-	}
-	return sum / float64(len(r.Runs))
-}
-
-// allocDifferences returns at x percent what the models of row allocate more than base, workload by
-// workload: the means of each model, or of one model every difference.
-func allocDifferences(row, base *fgdRow, x int) []float64 {
-	workloads := len(base.Runs)
-	var d []float64
-	for i := range row.Runs {
-		d = append(d, row.Runs[i].Alloc[x]-base.Runs[i%workloads].Alloc[x])
-	}
-	if row.models == 1 {
-		return d
-	}
-	var means []float64
-	for k := range row.models {
-		means = append(means, tracking.Mean(d[k*workloads:(k+1)*workloads]))
-	}
-	return means
 }

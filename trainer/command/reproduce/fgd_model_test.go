@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
 )
 
 // smallTrace writes 12 nodes and a list of 40 pods as the trace has them, and returns the folder.
@@ -23,7 +24,7 @@ func smallTrace(t *testing.T) string {
 	for i := range 40 {
 		pods += fmt.Sprintf("p%02d,%d,8192,1,%d,%s\n", i, 2000+1000*(i%7), []int{1000, 500, 300}[i%3], []string{"", "T4", "", "G2|P100"}[i%4])
 	}
-	for name, text := range map[string]string{fgdNodes: nodes, "openb_pod_list_small.csv": pods} {
+	for name, text := range map[string]string{published.NodeFile: nodes, "openb_pod_list_small.csv": pods} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestReproduceModels(t *testing.T) {
 		t.Fatalf("models %v, %v; want 2", found, err)
 	}
 	list := filepath.Join(dir, "openb_pod_list_small.csv")
-	one := []string{"reproduce", "fgd", "--nodes", filepath.Join(dir, fgdNodes), "--pods", list, "--seed", "42", "--json"}
+	one := []string{"reproduce", "fgd", "--nodes", filepath.Join(dir, published.NodeFile), "--pods", list, "--seed", "42", "--json"}
 	var fgd, model gpushare.Run
 	for run, args := range map[*gpushare.Run][]string{&fgd: one, &model: append(one, "--model", found[0])} {
 		if err := json.Unmarshal([]byte(mustExecute(t, args...)), run); err != nil {
@@ -66,7 +67,7 @@ func TestReproduceModels(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(plots, "fgd_small.png")); err != nil {
 		t.Error(err)
 	}
-	var rows []fgdRow
+	var rows []published.Row
 	if err := json.Unmarshal([]byte(mustExecute(t, append(all, "--json")...)), &rows); err != nil {
 		t.Fatal(err)
 	}
@@ -75,23 +76,9 @@ func TestReproduceModels(t *testing.T) {
 	}
 }
 
-// TestAllocDifferences: two models on two workloads, where the heuristic allocates 10 and 20.
-func TestAllocDifferences(t *testing.T) {
-	run := func(alloc float64) gpushare.Run { return gpushare.Run{Alloc: []float64{alloc}} }
-	base := &fgdRow{Runs: []gpushare.Run{run(10), run(20)}}
-	two := &fgdRow{models: 2, Runs: []gpushare.Run{run(11), run(23), run(8), run(24)}}
-	if got := allocDifferences(two, base, 0); len(got) != 2 || got[0] != 2 || got[1] != 1 {
-		t.Errorf("%v, want the means of 1 and 3, and of -2 and 4", got)
-	}
-	alone := &fgdRow{models: 1, Runs: two.Runs[:2]}
-	if got := allocDifferences(alone, base, 0); len(got) != 2 || got[0] != 1 || got[1] != 3 {
-		t.Errorf("%v of one model, want 1 and 3", got)
-	}
-}
-
 func TestReproduceModelErrors(t *testing.T) {
 	dir := smallTrace(t)
-	one := []string{"reproduce", "fgd", "--nodes", filepath.Join(dir, fgdNodes), "--pods", filepath.Join(dir, "openb_pod_list_small.csv")}
+	one := []string{"reproduce", "fgd", "--nodes", filepath.Join(dir, published.NodeFile), "--pods", filepath.Join(dir, "openb_pod_list_small.csv")}
 	cartPoleModel := filepath.Join("..", "..", "..", "models", "pretrained", "classic-CartPole-v1", "ppo.safetensors")
 	for _, tc := range []struct {
 		args []string

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
@@ -17,7 +18,7 @@ func TestReproduceFGD(t *testing.T) {
 		t.Skipf("no data: set %s to the folder that holds openb/ to enable this test", cli.DataVariable)
 	}
 	dir := filepath.Join(cli.DataFolder(), "openb")
-	nodes, pods := filepath.Join(dir, fgdNodes), filepath.Join(dir, "openb_pod_list_default.csv")
+	nodes, pods := filepath.Join(dir, published.NodeFile), filepath.Join(dir, "openb_pod_list_default.csv")
 	var run map[string]any
 	out := mustExecute(t, "reproduce", "fgd", "--nodes", nodes, "--pods", pods, "--policy", "FGD", "--seed", "42", "--json")
 	if err := json.Unmarshal([]byte(out), &run); err != nil {
@@ -44,7 +45,7 @@ func TestReproduceFGD(t *testing.T) {
 		t.Errorf("text: %s", text)
 	}
 	plots := t.TempDir()
-	var rows []fgdRow
+	var rows []published.Row
 	if err := json.Unmarshal([]byte(mustExecute(t, "reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json")), &rows); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestFGDErrors(t *testing.T) {
 	}{
 		{[]string{"reproduce", "fgd"}, "--nodes and --pods are needed"},
 		{[]string{"reproduce", "fgd", "--all", "--seed", "42"}, "--seed selects a single run"},
-		{[]string{"reproduce", "fgd", "--all", "--data", t.TempDir()}, fgdNodes},
+		{[]string{"reproduce", "fgd", "--all", "--data", t.TempDir()}, published.NodeFile},
 		{[]string{"reproduce", "fgd", "--nodes", "a", "--pods", "b", "--plot", "c"}, "--plot draws curves"},
 		{[]string{"reproduce", "fgd", "--ratio", "-1"}, "--ratio is -1"},
 	} {

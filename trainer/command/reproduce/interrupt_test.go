@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
@@ -14,7 +15,7 @@ import (
 func TestInterruptReproduceFGD(t *testing.T) {
 	dir, plots := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
-		fgdNodes:                   "sn,cpu_milli,memory_mib,gpu,model\nn,64000,262144,2,P100\n",
+		published.NodeFile:         "sn,cpu_milli,memory_mib,gpu,model\nn,64000,262144,2,P100\n",
 		"openb_pod_list_one.csv":   "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\np,1000,1024,1,500,,LS,Running,0,9,0\n",
 		"openb_pod_list_three.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\nq,1000,1024,1,250,,LS,Running,0,9,0\n",
 	} {
@@ -25,7 +26,7 @@ func TestInterruptReproduceFGD(t *testing.T) {
 	args := []string{"reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json"}
 	const seeds = 10 // that each list is played with
 	_, text := clitest.Interrupted(t, clitest.EndsAfter(t, seeds+2), newRoot(), `interrupted: 1 of 2 lists are complete; .*--list`, args...)
-	rows, whole := clitest.Decode[[]fgdRow](t, text), clitest.Decode[[]fgdRow](t, mustExecute(t, args...))
+	rows, whole := clitest.Decode[[]published.Row](t, text), clitest.Decode[[]published.Row](t, mustExecute(t, args...))
 	if len(rows) != 1 || len(whole) != 2 || rows[0].List != "one" || rows[0].Mean != whole[0].Mean || len(rows[0].Runs) != seeds {
 		t.Errorf("%+v, want the first row of %+v", rows, whole)
 	}

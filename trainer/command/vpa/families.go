@@ -1,15 +1,16 @@
 package vpa
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/vpa/families"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -30,33 +31,16 @@ type familiesConfig struct {
 // familyResult is a row of the table, which `vpa families --json` prints: the models' figures are
 // means over the models.
 type familyResult struct {
-	Workload   string         `json:"workload"`
-	Baseline   policyFigures  `json:"baseline"`
-	Models     policyFigures  `json:"models"`
-	Difference play.Estimate  `json:"difference"`      // of the models' mean cost to the baseline's, paired by episode
-	OverModels *play.Estimate `json:"over_models"`     // the same with the interval over models; null for one
-	Better     int            `json:"better"`          // models whose own paired interval excludes 0 in their favour
-	MostOOMs   float64        `json:"most_ooms"`       // kills in all episodes of the model that has most
-	MostBound  float64        `json:"most_ooms_upper"` // its upper 95 % bound of kills in an episode
-	BaseBound  float64        `json:"baseline_ooms_upper"`
-	OK         bool           `json:"ok"` // cheaper, and the bound of kills is no higher
-}
-
-// policyFigures are means over episodes.
-type policyFigures struct {
-	Cost      float64 `json:"cost"`
-	Slack     float64 `json:"slack_pct"`
-	Throttled float64 `json:"throttled_pct"`
-	OOMs      float64 `json:"ooms"`
-	Evictions float64 `json:"evictions"`
-}
-
-func (p *policyFigures) add(r *play.Row, weight float64) {
-	p.Cost += weight * r.Mean
-	p.Slack += weight * r.Metrics["slack_pct"]
-	p.Throttled += weight * r.Metrics["throttled_pct"]
-	p.OOMs += weight * r.Metrics["ooms"]
-	p.Evictions += weight * r.Metrics["evictions"]
+	Workload   string           `json:"workload"`
+	Baseline   families.Figures `json:"baseline"`
+	Models     families.Figures `json:"models"`
+	Difference play.Estimate    `json:"difference"`      // of the models' mean cost to the baseline's, paired by episode
+	OverModels *play.Estimate   `json:"over_models"`     // the same with the interval over models; null for one
+	Better     int              `json:"better"`          // models whose own paired interval excludes 0 in their favour
+	MostOOMs   float64          `json:"most_ooms"`       // kills in all episodes of the model that has most
+	MostBound  float64          `json:"most_ooms_upper"` // its upper 95 % bound of kills in an episode
+	BaseBound  float64          `json:"baseline_ooms_upper"`
+	OK         bool             `json:"ok"` // cheaper, and the bound of kills is no higher
 }
 
 func newVPAFamilies() *cobra.Command {
@@ -140,45 +124,30 @@ func (c *familiesConfig) family(ctx context.Context, kind string) (familyResult,
 // summarize makes a row of a comparison of models with one baseline.
 func summarize(kind string, res *play.Comparison) (familyResult, error) {
 	r := familyResult{Workload: kind, OverModels: res.Models}
-	at := slices.IndexFunc(res.Rows, func(r play.Row) bool { return r.Kind != play.KindModel })
-	base := &res.Rows[at]
-	for _, name := range []string{"slack_pct", "throttled_pct", "ooms", "evictions"} {
-		if _, ok := base.Metrics[name]; !ok {
-			return r, fmt.Errorf("%s has no metric %s, want an environment of vertical pod autoscaling", res.Env, name)
-		}
-	}
-	r.Baseline.add(base, 1)
-	models := float64(len(res.Rows) - 1)
-	n := float64(res.Episodes)
-	mean := make([]float64, res.Episodes)
+	var base families.Plays
+	var models []families.Plays
 	for i := range res.Rows {
 		row := &res.Rows[i]
-		if i == at {
+		p, err := families.NewPlays(row.Values, row.Mean, row.Metrics)
+		if err != nil {
+			return r, fmt.Errorf("%s has %w", res.Env, err)
+		}
+		if row.Kind != play.KindModel {
+			base = p
 			continue
 		}
-		r.Models.add(row, 1/models)
-		for k, v := range row.Values {
-			mean[k] += v / models
-		}
+		models = append(models, p)
 		if row.Difference != nil && row.Difference.High < 0 {
 			r.Better++
 		}
-		r.MostOOMs = max(r.MostOOMs, n*row.Metrics["ooms"])
 	}
-	d := tracking.PairedDifference(mean, base.Values)
-	r.Difference = play.Estimate(d)
-	ours, theirs := poissonUpper(r.MostOOMs)/n, poissonUpper(n*base.Metrics["ooms"])/n
-	r.MostBound, r.BaseBound = ours, theirs
-	r.OK = d.High < 0 && ours <= theirs
+	mean := families.Mean(models)
+	worst := slices.MaxFunc(models, func(a, b families.Plays) int { return cmp.Compare(a.Kills(), b.Kills()) })
+	d := tracking.PairedDifference(mean.Costs, base.Costs)
+	r.Baseline, r.Models, r.Difference = base.Figures, mean.Figures, play.Estimate(d)
+	r.MostOOMs, r.MostBound, r.BaseBound = worst.Kills(), worst.KillsUpper(), base.KillsUpper()
+	r.OK = d.High < 0 && r.MostBound <= r.BaseBound
 	return r, nil
-}
-
-// poissonUpper returns the upper end of the exact 95 % interval of a Poisson distribution's mean,
-// of which k events were seen.
-//
-// Source: F. Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28, 1936.
-func poissonUpper(k float64) float64 {
-	return distuv.ChiSquared{K: 2*k + 2}.Quantile(0.975) / 2
 }
 
 func (c *familiesConfig) table(rows []familyResult) *tracking.Table {

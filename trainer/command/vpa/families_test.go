@@ -1,21 +1,10 @@
 package vpa
 
 import (
-	"math"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
-
-// TestPoissonUpper: the tables of exact Poisson intervals give 3.689 for no event, 5.572 for one,
-// 18.390 for ten.
-func TestPoissonUpper(t *testing.T) {
-	for k, want := range map[float64]float64{0: 3.689, 1: 5.572, 10: 18.390} {
-		if got := poissonUpper(k); math.Abs(got-want) > 5e-4 {
-			t.Errorf("poissonUpper(%v) = %v, want %v", k, got, want)
-		}
-	}
-}
 
 // TestSummarize: hand-worked, two models of three episodes.
 func TestSummarize(t *testing.T) {
