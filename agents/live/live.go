@@ -130,6 +130,9 @@ func (p *Policy) Options() map[string]any { return maps.Clone(p.options) }
 // that are cordoned in s are closed. Choose returns [ErrUnschedulable] if the pod fits no node, and an
 // error for a decision that the environment cannot take and for scores that are not finite.
 func (p *Policy) Choose(ctx context.Context, s *cluster.State, d envs.Decision) (Choice, error) {
+	if len(s.Nodes) == 0 {
+		return Choice{}, ErrUnschedulable
+	}
 	if n := len(s.Nodes); p.seat == nil || p.seat.nodes != n {
 		fresh, err := p.open(n)
 		if err != nil {
@@ -165,6 +168,9 @@ type seat struct {
 }
 
 func (p *Policy) open(nodes int) (*seat, error) {
+	if nodes < 1 {
+		return nil, fmt.Errorf("live: %d nodes, want 1 at least", nodes)
+	}
 	task, err := p.spec.Live(p.options, nodes)
 	if err != nil {
 		return nil, err

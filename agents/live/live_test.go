@@ -185,6 +185,10 @@ func TestUnschedulable(t *testing.T) {
 		if _, err := mustOpen(t, args, 2).Choose(t.Context(), s, last(s)); !errors.Is(err, live.ErrUnschedulable) {
 			t.Errorf("%+v: %v, want ErrUnschedulable", args, err)
 		}
+		s = clusterOf(t, nil, small)
+		if _, err := mustOpen(t, args, 2).Choose(t.Context(), s, last(s)); !errors.Is(err, live.ErrUnschedulable) {
+			t.Errorf("%+v without nodes: %v, want ErrUnschedulable", args, err)
+		}
 	}
 }
 
@@ -232,6 +236,9 @@ func TestOptions(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	if _, err := live.Open(live.Args{Baseline: "Greedy"}, 0); err == nil {
+		t.Error("no nodes are accepted")
+	}
 	dense := filepath.Join("..", "..", "models", "pretrained", "k8s-GangWindow-v0", "ppo.safetensors")
 	for name, tc := range map[string]struct {
 		args live.Args

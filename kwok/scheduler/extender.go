@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/kubernasium/kubernasium/kwok/scorer"
 )
 
 // FallbackHeader is the header of a reply of /prioritize or /score that says why the scores are
@@ -79,8 +81,8 @@ type ScoreRequest struct {
 	Pod   *corev1.Pod   `json:"pod"`
 	Nodes []corev1.Node `json:"nodes"`
 
-	// Free is what is free on each of the nodes. [HTTPScorer] sends it; POST /score knows by itself.
-	Free map[string]NodeFree `json:"free,omitempty"`
+	// Free is what is free on each of the nodes. Package scorer sends it; POST /score knows by itself.
+	Free map[string]scorer.NodeFree `json:"free,omitempty"`
 }
 
 // ScoreReply is the reply: an integer from 0 to 100 for each node.

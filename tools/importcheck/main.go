@@ -78,6 +78,7 @@ var rules = []rule{
 	{"server", []string{"envs", "agents", "models", "kwok", "registry", "version"}, noGorgonia},
 	{"server/host", []string{"envs", "server"}, noGorgonia},
 	{"kwok", []string{"envs"}, noGorgonia},
+	{"kwok/mirror", []string{"envs", "agents/live", "kwok"}, noGorgonia},
 	{"kwok/profile", []string{"envs", "models", "kwok"}, noGorgonia}, // models for atomic files
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"tools", nil, core},

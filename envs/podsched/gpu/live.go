@@ -80,17 +80,16 @@ func (t *Task) attendNodes(s *cluster.State) error {
 	return nil
 }
 
-// attendPods reads the pods of s, and places those that run.
+// attendPods reads the pods of s that are present, and places those that run.
 func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
-	pods := make([]gpushare.Pod, len(s.Pods))
+	pods := make([]gpushare.Pod, 0, len(s.Pods)) // those that are present
 	for i := range s.Pods {
-		p := &s.Pods[i]
-		pods[i].Shape = gpushare.Shape{
-			MilliCPU: p.Requests.MilliCPU, MemoryMiB: (p.Requests.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB,
-			GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(s.Meta(p.Meta).GPUModels, "|"),
+		if s.Pods[i].Phase != cluster.Deleted {
+			pods = append(pods, gpushare.Pod{Shape: shapeOf(s, int32(i))})
 		}
 	}
-	if err := pods[d.Pod].Check(); err != nil {
+	own := gpushare.Pod{Shape: shapeOf(s, d.Pod)}
+	if err := own.Check(); err != nil {
 		return fmt.Errorf("gpu: pod %s: %w", s.PodName(d.Pod), err)
 	}
 	cat, err := gpushare.NewCatalogue(t.nodes, pods)
@@ -102,9 +101,12 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 	t.inventory.Reset(t.nodes, cat, o.frag)
 	t.reset()
 	t.blocked = make([]int, len(cat.Classes))
-	t.defers = make([]uint8, len(pods))
+	t.defers = make([]uint8, len(s.Pods))
 	for i := range s.Pods {
-		a := arrival{class: cat.Of[pods[i].Shape], at: s.Now}
+		a := arrival{at: s.Now}
+		if s.Pods[i].Phase != cluster.Deleted {
+			a.class = cat.Of[shapeOf(s, int32(i))]
+		}
 		if t.timed() && int32(i) == d.Pod {
 			a.at -= d.Waited
 		}
@@ -121,6 +123,15 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 		n.ExtraCPU, n.ExtraMemory = extraOf(d.Extra[i])
 	}
 	return nil
+}
+
+// shapeOf returns the shape of a pod of s.
+func shapeOf(s *cluster.State, pod int32) gpushare.Shape {
+	p := &s.Pods[pod]
+	return gpushare.Shape{
+		MilliCPU: p.Requests.MilliCPU, MemoryMiB: (p.Requests.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB,
+		GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(s.Meta(p.Meta).GPUModels, "|"),
+	}
 }
 
 // extraOf returns what scores count beyond requests, in the units of the inventory.

@@ -16,11 +16,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
-	"github.com/kubernasium/kubernasium/kwok/scheduler"
+	"github.com/kubernasium/kubernasium/kwok/mirror"
+	"github.com/kubernasium/kubernasium/kwok/scorer"
 	"github.com/kubernasium/kubernasium/trainer/cli"
-	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -185,17 +186,17 @@ func (o *simulateFlags) decider() (gpushare.Decider, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.model != "":
-		p, err := play.SchedulerPolicy(o.model, "", "", nil)
+		p, err := live.Open(live.Args{Model: o.model}, len(o.objects.Nodes))
 		if err != nil {
 			return nil, nil, err
 		}
-		s, err := p.Simulate(o.objects.Nodes, o.w.Objects)
+		s, err := mirror.Simulate(p, o.objects.Nodes, o.w.Objects)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, errors.Join(err, p.Close())
 		}
-		return s, s.Close, nil
+		return s, p.Close, nil
 	case o.scorer != "":
-		h, err := scheduler.NewHTTPScorer(o.scorer, o.scorerTimeout, o.objects.Nodes, o.w.Objects)
+		h, err := scorer.New(o.scorer, o.scorerTimeout, o.objects.Nodes, o.w.Objects)
 		return h, nothing, err
 	}
 	return nil, nothing, nil

@@ -1,4 +1,6 @@
-package scheduler
+// Package scorer scores nodes over HTTP: the messages of POST /score, and a client that lets such a
+// service choose in simulations.
+package scorer
 
 import (
 	"bytes"
@@ -19,11 +21,29 @@ import (
 // maxScores bounds a scorer's reply, in bytes.
 const maxScores = 16 << 20
 
-// HTTPScorer lets an HTTP service score the nodes for each pod of a simulation. It sends a
-// [ScoreRequest] by POST as JSON, which POST /score of a [Scheduler] takes too, and takes a
-// [ScoreReply] with numbers of any size; the pod goes to the node with the highest score, of equal ones
-// to the first. Where only one node fits it does not ask, as kube-scheduler does not.
-type HTTPScorer struct {
+// Request is the body of POST /score: a pod and the nodes on which it fits.
+type Request struct {
+	Pod   *corev1.Pod   `json:"pod"`
+	Nodes []corev1.Node `json:"nodes"`
+
+	// Free is what is free on each of the nodes. A simulation says it; a scheduler knows by itself.
+	Free map[string]NodeFree `json:"free,omitempty"`
+
+	// Reserve makes a scheduler count the pod on the chosen node in later requests, until the pod has a
+	// node or 30 s have passed. Without it the request is a dry run.
+	Reserve bool `json:"reserve,omitempty"`
+}
+
+// Reply is the reply of a scheduler: an integer from 0 to 100 for each node of the request. Only the
+// chosen node has 100.
+type Reply struct {
+	Scores map[string]int64 `json:"scores"`
+}
+
+// Scorer lets an HTTP service score the nodes for each pod of a simulation. It sends a [Request] by POST
+// as JSON and takes a [Reply] with numbers of any size; the pod goes to the node with the highest score,
+// of equal ones to the first. Where only one node fits it does not ask, as kube-scheduler does not.
+type Scorer struct {
 	URL     string
 	Timeout time.Duration // for each reply
 	Client  *http.Client  // nil: the default one
@@ -32,7 +52,7 @@ type HTTPScorer struct {
 	Pods  []*corev1.Pod // likewise
 }
 
-var _ gpushare.Decider = (*HTTPScorer)(nil)
+var _ gpushare.Decider = (*Scorer)(nil)
 
 // NodeFree holds the free resources of a node.
 type NodeFree struct {
@@ -41,25 +61,25 @@ type NodeFree struct {
 	MilliGPU  []int32 `json:"gpu_m"` // thousandths of each device
 }
 
-// scores is a [ScoreReply] whose scores may be any numbers.
+// scores is a [Reply] whose scores may be any numbers.
 type scores struct {
 	Scores map[string]float64 `json:"scores"` // by the names of all nodes of the request; other names are ignored
 }
 
-// NewHTTPScorer returns a scorer at a URL of http or https.
-func NewHTTPScorer(target string, timeout time.Duration, nodes []corev1.Node, pods []*corev1.Pod) (*HTTPScorer, error) {
+// New returns a scorer at a URL of http or https.
+func New(target string, timeout time.Duration, nodes []corev1.Node, pods []*corev1.Pod) (*Scorer, error) {
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("scheduler: scorer %q, want a URL such as http://127.0.0.1:5000/score", target)
+		return nil, fmt.Errorf("scorer: scorer %q, want a URL such as http://127.0.0.1:5000/score", target)
 	}
 	if timeout <= 0 {
-		return nil, fmt.Errorf("scheduler: time limit %v of the scorer, want more than 0", timeout)
+		return nil, fmt.Errorf("scorer: time limit %v of the scorer, want more than 0", timeout)
 	}
-	return &HTTPScorer{URL: target, Timeout: timeout, Nodes: nodes, Pods: pods}, nil
+	return &Scorer{URL: target, Timeout: timeout, Nodes: nodes, Pods: pods}, nil
 }
 
 // Decide implements [gpushare.Decider].
-func (h *HTTPScorer) Decide(ctx context.Context, q gpushare.Question) (node int32, devices uint64, err error) {
+func (h *Scorer) Decide(ctx context.Context, q gpushare.Question) (node int32, devices uint64, err error) {
 	if len(q.Fitting) == 1 {
 		return q.Fitting[0], 0, nil
 	}
@@ -81,8 +101,8 @@ func (h *HTTPScorer) Decide(ctx context.Context, q gpushare.Question) (node int3
 	return node, 0, nil
 }
 
-func (h *HTTPScorer) request(q gpushare.Question) *ScoreRequest {
-	r := &ScoreRequest{Pod: h.Pods[q.Pod], Free: map[string]NodeFree{}}
+func (h *Scorer) request(q gpushare.Question) *Request {
+	r := &Request{Pod: h.Pods[q.Pod], Free: map[string]NodeFree{}}
 	for _, n := range q.Fitting {
 		node := &h.Nodes[n]
 		r.Nodes = append(r.Nodes, *node)
@@ -94,7 +114,7 @@ func (h *HTTPScorer) request(q gpushare.Question) *ScoreRequest {
 }
 
 // ask sends a request and reads the reply, within the time limit.
-func (h *HTTPScorer) ask(ctx context.Context, r *ScoreRequest) (*scores, error) {
+func (h *Scorer) ask(ctx context.Context, r *Request) (*scores, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -108,7 +128,7 @@ func (h *HTTPScorer) ask(ctx context.Context, r *ScoreRequest) (*scores, error) 
 	return reply, err
 }
 
-func (h *HTTPScorer) post(ctx context.Context, body []byte) (*scores, error) {
+func (h *Scorer) post(ctx context.Context, body []byte) (*scores, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -1,11 +1,10 @@
-package scheduler
+package scorer
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -52,58 +51,6 @@ func simulation(t *testing.T, text, plugin string, decide func(o *kubeyaml.Objec
 	return s.Report(), nil
 }
 
-// gpuCluster returns four nodes with GPUs, one of them closed to all, and more pods than fit.
-func gpuCluster(rng *rand.Rand) string {
-	var b strings.Builder
-	for n := range 4 {
-		fmt.Fprintf(&b, "kind: Node\nmetadata: {name: n%d, labels: {alibabacloud.com/gpu-card-model: %s}}\nspec: {unschedulable: %v}\nstatus: {allocatable: {cpu: 32, memory: 64Gi, alibabacloud.com/gpu-count: %d}}\n---\n",
-			n, []string{"T4", "P100"}[n%2], n == 2, 2+n)
-	}
-	for p := range 30 {
-		count, milli := 1, 100*(1+rng.IntN(10))
-		if rng.IntN(4) == 0 {
-			count, milli = 2, 1000
-		}
-		fmt.Fprintf(&b, "kind: Pod\nmetadata: {name: p%d, annotations: {alibabacloud.com/gpu-count: '%d', alibabacloud.com/gpu-milli: '%d'}}\nspec: {containers: [{name: c, resources: {requests: {cpu: %d, memory: 1Gi}}}]}\n---\n",
-			p, count, milli, 1+rng.IntN(4))
-	}
-	return b.String()
-}
-
-// TestSimulatedPolicy: FGD as the baseline of the environment, which sees the simulation as a model does, places as the
-// plugin FGD, pod for pod and device for device.
-func TestSimulatedPolicy(t *testing.T) {
-	for seed := range uint64(5) {
-		text := gpuCluster(rand.New(rand.NewPCG(seed, 0)))
-		want, err := simulation(t, text, "FGD", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		policy := byBaseline(t, "k8s/GPUPodScheduling-v0", "FGD", nil)
-		got, err := simulation(t, text, "FGD", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
-			s, err := policy.Simulate(o.Nodes, w.Objects)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			return s
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(want.Failed) == 0 || len(want.Placements) < 10 {
-			t.Fatalf("%d placed and %d failed, want some of each for this test", len(want.Placements), len(want.Failed))
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("seed %d (-plugin +policy):\n%s", seed, d)
-		}
-	}
-}
-
 // coresCluster has a node of 4 cores, one of 8 and one of 1, and three pods of 2 cores.
 const coresCluster = `
 kind: List
@@ -120,7 +67,7 @@ func byScorer(t *testing.T, timeout time.Duration, handler http.HandlerFunc) (*g
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	return simulation(t, coresCluster, "BestFit", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
-		h, err := NewHTTPScorer(server.URL+"/score", timeout, o.Nodes, w.Objects)
+		h, err := New(server.URL+"/score", timeout, o.Nodes, w.Objects)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,9 +75,9 @@ func byScorer(t *testing.T, timeout time.Duration, handler http.HandlerFunc) (*g
 	})
 }
 
-// TestHTTPScorer: a service that scores by free cores gets 8 against 4, 6 against 4, and then 4 against 4, which goes to
+// TestScorer: a service that scores by free cores gets 8 against 4, 6 against 4, and then 4 against 4, which goes to
 // the first node. It is told of the pod and of the nodes on which that fits, by the names of Kubernetes' API.
-func TestHTTPScorer(t *testing.T) {
+func TestScorer(t *testing.T) {
 	var asked []string
 	r, err := byScorer(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -189,8 +136,8 @@ func TestHTTPScorer(t *testing.T) {
 	}
 }
 
-// TestHTTPScorerErrors: a service that fails, is silent or leaves a node out ends the simulation with its reason.
-func TestHTTPScorerErrors(t *testing.T) {
+// TestScorerErrors: a service that fails, is silent or leaves a node out ends the simulation with its reason.
+func TestScorerErrors(t *testing.T) {
 	reply := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -220,11 +167,11 @@ func TestHTTPScorerErrors(t *testing.T) {
 		})
 	}
 	for url, want := range map[string]string{"localhost:5000": "want a URL", "ftp://localhost/": "want a URL"} {
-		if _, err := NewHTTPScorer(url, time.Second, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(url, time.Second, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", url, err, want)
 		}
 	}
-	if _, err := NewHTTPScorer("http://localhost/", 0, nil, nil); err == nil {
+	if _, err := New("http://localhost/", 0, nil, nil); err == nil {
 		t.Error("no time limit is accepted")
 	}
 }

@@ -1,0 +1,224 @@
+package mirror
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+)
+
+// podInfo is what policies see of a pod, read once for each version of the object.
+type podInfo struct {
+	object      *corev1.Pod
+	stated      cluster.Resources
+	extra       cluster.Resources // what scores count beyond
+	gpus, milli int32
+	models      string
+	devices     uint64 // that it has on its node; 0 if it does not say
+	reserved    uint64 // devices, if the reservation says them and not the pod
+	controller  types.UID
+	unreadable  error
+}
+
+// readPod reads a pod. Where its GPUs cannot be read, it has none.
+func readPod(p *corev1.Pod) *podInfo {
+	i := &podInfo{object: p}
+	var counted cluster.Resources
+	i.stated, counted = kubeyaml.Requests(p)
+	i.extra = extraOf(i.stated, counted)
+	i.gpus, i.milli, i.models, i.unreadable = kubeyaml.GPUs(p)
+	if i.unreadable == nil && i.gpus > 0 && (i.milli < 1 || i.milli > cluster.MaxMilliGPU) {
+		i.unreadable = fmt.Errorf("requests %d thousandths of each GPU, want 1 to %d", i.milli, cluster.MaxMilliGPU)
+	}
+	devices, err := kubeyaml.Devices(p)
+	if i.unreadable == nil {
+		i.unreadable = err
+	}
+	for _, d := range devices {
+		i.devices |= 1 << d
+	}
+	if i.unreadable != nil {
+		i.gpus, i.milli, i.models, i.devices = 0, 0, "", 0
+	}
+	if ref := metav1.GetControllerOf(p); ref != nil {
+		i.controller = ref.UID
+	}
+	return i
+}
+
+// extraOf returns what policies count for a pod beyond its requests. A pod that states 0 counts as one
+// that states nothing, unlike in kube-scheduler: else a policy would put any number of them on one node.
+func extraOf(stated, counted cluster.Resources) (extra cluster.Resources) {
+	extra.MilliCPU = max(0, counted.MilliCPU-stated.MilliCPU)
+	if counted.MilliCPU == 0 {
+		extra.MilliCPU = kubescore.DefaultMilliCPURequest
+	}
+	extra.MemoryBytes = max(0, counted.MemoryBytes-stated.MemoryBytes)
+	if counted.MemoryBytes == 0 {
+		extra.MemoryBytes = kubescore.DefaultMemoryRequestBytes
+	}
+	return extra
+}
+
+// same reports whether two versions of a pod are the same to policies.
+func (i *podInfo) same(o *podInfo) bool {
+	return i.stated == o.stated && i.extra == o.extra && i.gpus == o.gpus && i.milli == o.milli && i.models == o.models &&
+		i.devices == o.devices && i.controller == o.controller
+}
+
+// byCreation orders pods by creation, then by name, which no two of a namespace share.
+func byCreation(a, b *podInfo) int {
+	x, y := a.object, b.object
+	return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+}
+
+// append adds a pending pod to the state and sets its index.
+func (m *Mirror) append(e *podEntry, requests cluster.Resources, gpus int32) error {
+	meta := cluster.Meta{Name: "pod"}
+	if e.models != "" && gpus > 0 {
+		meta.GPUModels = strings.Split(e.models, "|")
+	}
+	op := cluster.Op{Kind: cluster.AddPod, Meta: m.state.Intern(meta), Resources: requests, GPUs: uint8(gpus)}
+	if gpus > 0 {
+		op.MilliGPU = e.milli
+	}
+	if err := m.state.Apply(&op); err != nil {
+		return fmt.Errorf("mirror: pod %s/%s: %w", e.object.Namespace, e.object.Name, err)
+	}
+	e.index = int32(len(m.state.Pods)) - 1
+	m.live++
+	return nil
+}
+
+// add enters a pod on its node. A node with more on it than it has shows as full.
+func (m *Mirror) add(info *podInfo, node int32) error {
+	e := &podEntry{podInfo: info, index: -1, node: node}
+	uid := info.object.UID
+	if err := m.stopWaiting(uid); err != nil {
+		return err
+	}
+	m.nodes[node].pods[uid], m.pods[uid] = e, e
+	m.count(e, 1)
+	n := &m.state.Nodes[node]
+	if n.NumPods >= n.MaxPods {
+		m.nodes[node].unclear = true
+		return nil
+	}
+	free := m.state.Free(node)
+	requests := cluster.Resources{MilliCPU: min(info.stated.MilliCPU, free.MilliCPU), MemoryBytes: min(info.stated.MemoryBytes, free.MemoryBytes)}
+	if requests != info.stated {
+		m.nodes[node].unclear = true
+	}
+	if err := m.append(e, requests, info.gpus); err != nil {
+		return err
+	}
+	devices, said := m.devices(e)
+	if !said {
+		m.nodes[node].unclear = true
+		if devices == 0 { // more on the devices than they have: without them
+			m.nodes[node].over = true
+			m.state.Pods = m.state.Pods[:e.index]
+			m.live--
+			if err := m.append(e, requests, 0); err != nil {
+				return err
+			}
+		}
+	}
+	for _, op := range []cluster.Op{
+		{Kind: cluster.Bind, Pod: e.index, Node: node, Devices: devices}, {Kind: cluster.SetUsage, Pod: e.index, Resources: requests},
+	} {
+		if err := m.state.Apply(&op); err != nil {
+			return fmt.Errorf("pod %s/%s: %w", info.object.Namespace, info.object.Name, err)
+		}
+	}
+	if info.controller != "" {
+		m.siblings[info.controller] = append(m.siblings[info.controller], e.index)
+	}
+	return nil
+}
+
+// devices returns the devices of a pod on its node: those that it says, where they are free, and else
+// the first that are, 0 if there are too few.
+func (m *Mirror) devices(e *podEntry) (devices uint64, said bool) {
+	if e.gpus == 0 {
+		return 0, true
+	}
+	free := m.state.NodeDevices(e.node)
+	said = bits.OnesCount64(e.podInfo.devices) == int(e.gpus) && e.podInfo.devices>>len(free) == 0
+	for d := e.podInfo.devices; said && d != 0; d &= d - 1 {
+		said = free[bits.TrailingZeros64(d)].Free >= e.milli
+	}
+	if said && m.state.Fits(e.index, e.node) {
+		return e.podInfo.devices, true
+	}
+	if !m.state.Fits(e.index, e.node) { // another model, too
+		return 0, false
+	}
+	devices, _ = m.state.PickDevices(e.index, e.node)
+	return devices, false
+}
+
+// remove takes a pod out of the state.
+func (m *Mirror) remove(e *podEntry) error {
+	if e.node >= 0 {
+		m.count(e, -1)
+		if m.pods[e.object.UID] == e {
+			delete(m.pods, e.object.UID)
+		}
+	}
+	if e.index < 0 {
+		return nil
+	}
+	if err := m.state.Apply(&cluster.Op{Kind: cluster.Delete, Pod: e.index}); err != nil {
+		return err
+	}
+	m.live--
+	if list := m.siblings[e.controller]; e.node >= 0 && e.controller != "" {
+		if k := slices.Index(list, e.index); k >= 0 {
+			list = slices.Delete(list, k, k+1)
+		}
+		if m.siblings[e.controller] = list; len(list) == 0 {
+			delete(m.siblings, e.controller)
+		}
+	}
+	return nil
+}
+
+// count counts what scores count beyond requests.
+func (m *Mirror) count(e *podEntry, sign int64) {
+	if e.extra == (cluster.Resources{}) {
+		return
+	}
+	x := &m.extra[e.node]
+	x.MilliCPU += sign * e.extra.MilliCPU
+	x.MemoryBytes += sign * e.extra.MemoryBytes
+	m.extras += int(sign)
+}
+
+// alike reports whether two states of a node are the same to policies.
+func alike(a, b *corev1.Node) bool {
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		equalAmounts(a.Status.Allocatable, b.Status.Allocatable) && equalAmounts(a.Status.Capacity, b.Status.Capacity)
+}
+
+func equalAmounts(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, x := range a {
+		if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
+			return false
+		}
+	}
+	return true
+}
