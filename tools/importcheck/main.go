@@ -45,6 +45,7 @@ var rules = []rule{
 	{"envs/envcheck", []string{"envs"}, core},
 	{"envs/envstest", []string{"envs"}, core},
 	{"envs/classic", []string{"envs"}, core},
+	{"envs/example", []string{"envs"}, core},
 	{"envs/gang", []string{"envs"}, core},
 	{"envs/gang/profile", []string{"envs/dataset"}, core},
 	{"envs/gang/series", []string{"envs/dataset"}, core},

@@ -1,8 +1,6 @@
 package hierarchical
 
 import (
-	"context"
-	"fmt"
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -61,75 +59,6 @@ func (t *Task) Spaces() (obs, act space.Space) {
 }
 
 const subSlots = subcluster.Nodes * lra.MaxSlots
-
-// Apply implements [envs.Task]: it goes down the tree by one level, and on the last gives the
-// container to the sub-cluster. If that is full the container is lost. After the last container
-// the sub-clusters are filled, and the pods bound.
-func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	sub, ok := t.tree.Descend(int(action[0]))
-	if !ok {
-		return envs.Outcome{}, nil
-	}
-	app := int(t.queue[t.next])
-	if t.totals[sub] < subSlots {
-		t.parts[sub][app]++
-		t.totals[sub]++
-	} else {
-		t.tally.Rejected++
-		t.queue[t.next] = world.NoApp // so that no pod is bound
-	}
-	if t.next++; t.next < len(t.queue) {
-		t.left[t.queue[t.next]]--
-	}
-	end := t.next == len(t.queue)
-	reward, err := t.pay(ctx, c, sub, end)
-	return envs.Outcome{Reward: reward, Terminated: end}, err
-}
-
-// fill lets the sub-scheduler fill a sub-cluster with its part.
-func (t *Task) fill(sub int) error {
-	from, to := sub*subcluster.Nodes, (sub+1)*subcluster.Nodes
-	x := t.x[from:to]
-	clear(x)
-	kind := t.src.Kinds[0]
-	if t.totals[sub] > 0 {
-		p := &planner.Problem{Models: kind.Forbidding, Class: t.src.Class[from:to], Batch: t.parts[sub]}
-		if err := t.src.sub.Fill(p, x); err != nil {
-			return fmt.Errorf("fill sub-cluster %d with %v: %w", sub, t.parts[sub], err)
-		}
-	}
-	t.values[sub] = 0
-	for _, s := range x {
-		t.values[sub] += kind.Score.Value[s]
-	}
-	return nil
-}
-
-// finish fills all sub-clusters and binds the pods.
-func (t *Task) finish(ctx context.Context, c cluster.Cluster) error {
-	for sub := range t.parts {
-		if err := t.fill(sub); err != nil {
-			return err
-		}
-	}
-	t.ops = t.ops[:0]
-	var node [lra.NumApps]int // where the next container of each application may go
-	for pod, app := range t.queue {
-		if app == world.NoApp {
-			continue
-		}
-		n := &node[app]
-		for t.bound[*n].Count(int(app)) == t.x[*n].Count(int(app)) {
-			*n++
-		}
-		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: int32(pod), Node: int32(*n)})
-		next := t.bound[*n].Add(int(app))
-		t.tally.Move(t.src.Kinds[0], t.bound[*n], next)
-		t.bound[*n] = next
-		t.tally.Placed++
-	}
-	return c.Apply(ctx, t.ops)
-}
 
 // Info implements [envs.InfoWriter]. Nothing is placed before the end.
 func (t *Task) Info(_ *cluster.State, dst []float64) { t.tally.Info(t.src.Source, dst) }

@@ -1,8 +1,6 @@
 package placement
 
 import (
-	"context"
-
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
@@ -53,29 +51,6 @@ func (t *Task) MaxEpisodeSteps() int {
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {
 	return t.tree.Spaces(t.src.Bound, world.NodeFeatures)
-}
-
-// Apply implements [envs.Task]: it goes down the tree by one level, and on the last of them
-// places the container on the node. A node that does not permit it leaves it pending for ever,
-// except with full:remap.
-func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	node, ok := t.tree.Descend(int(action[0]))
-	if !ok {
-		return envs.Outcome{}, nil
-	}
-	if t.remap() {
-		node = t.to[node]
-	}
-	earned, end, err := t.ep.Place(ctx, c, node)
-	if err != nil {
-		return envs.Outcome{}, err
-	}
-	return t.outcome(earned, end), nil
-}
-
-// remap updates seen and to and reports whether choices follow them.
-func (t *Task) remap() bool {
-	return t.src.remap && planner.Remap(t.ep, t.ep.Placement(), t.seen, t.to)
 }
 
 // Info implements [envs.InfoWriter].

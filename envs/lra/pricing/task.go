@@ -1,8 +1,6 @@
 package pricing
 
 import (
-	"context"
-
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
@@ -80,45 +78,6 @@ func (t *Task) Spaces() (obs, act space.Space) {
 		actions += rateActions
 	}
 	return space.NewBox(0, 1, features), space.NewBox(-maxPriceAction, maxPriceAction, actions)
-}
-
-// Apply implements [envs.Task].
-func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	t.src.prices(&t.pi, action)
-	if t.ep.Online() {
-		return t.applyArrivals(ctx, c, action[lra.NumApps:])
-	}
-	before := t.ep.Value
-	t.placed = t.placed[:0]
-	for range t.src.period {
-		if t.node == len(t.ep.Placement()) || t.rest.Total() == 0 {
-			break
-		}
-		t.fillNode()
-	}
-	if err := c.Apply(ctx, t.placed); err != nil {
-		return envs.Outcome{}, err
-	}
-	end := t.rest.Total() == 0
-	if end {
-		t.ep.Finish()
-	}
-	return t.outcome(before, end), nil
-}
-
-// fillNode fills the next node, so that the nodes after it have room for the rest.
-func (t *Task) fillNode() {
-	m := t.src.Kinds[0].Plan
-	s := m.BestFill(t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(len(t.ep.Placement())-t.node-1))
-	for a, k := range s.Counts() {
-		for range k {
-			t.placed = append(t.placed, cluster.Op{Kind: cluster.Bind, Pod: int32(t.first[a]), Node: int32(t.node)})
-			t.first[a]++
-		}
-		t.rest[a] -= k
-	}
-	t.ep.Fill(t.node, s)
-	t.node++
 }
 
 // Info implements [envs.InfoWriter].

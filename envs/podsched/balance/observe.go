@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Numbers of features, of a node and of the pod.
@@ -12,21 +11,6 @@ const (
 	nodeFeatures = 16
 	podFeatures  = 7
 )
-
-// Spaces implements [envs.Task].
-func (t *Task) Spaces() (obs, act space.Space) {
-	n := t.opts.Nodes
-	d := space.Dict{Fields: []space.Field{
-		{Key: "nodes", Space: space.NewBox(0, 1, n, nodeFeatures)},
-		{Key: "pod", Space: space.NewBox(0, 1, podFeatures)},
-	}}
-	if e := t.numEdges(); e > 0 {
-		d.Fields = append(d.Fields,
-			space.Field{Key: "edges", Space: space.NewBox(0, float32(n-1), e, 2)},
-			space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, e)})
-	}
-	return d, space.Discrete{N: n}
-}
 
 // numEdges returns the number of directed edges of the observation: from each node to each other
 // of its rack.

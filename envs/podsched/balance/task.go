@@ -1,14 +1,13 @@
 package balance
 
 import (
-	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // resetPause is how long the source waits after it has emptied the cluster.
@@ -106,127 +105,6 @@ func (t *Task) sizeRacks(racks int) {
 // MaxEpisodeSteps implements [envs.Limiter].
 func (t *Task) MaxEpisodeSteps() int { return t.opts.Steps }
 
-// Apply implements [envs.Task]: it binds the pod to the node. A node that was masked out leaves
-// the pod unplaced, which costs as much as a pod that fits nowhere.
-func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	s, node := c.State(), int(action[0])
-	if t.pod == noPod {
-		return envs.Outcome{Terminated: true}, nil
-	}
-	var out envs.Outcome
-	t.ops = t.ops[:0]
-	placed := s.Fits(t.pod, int32(node))
-	if placed {
-		if t.original != nil {
-			t.measure(s, noNode, false) // for the shares before the bind
-			out.Reward = t.original.Score(t.scratch.cpu, node)
-		}
-		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node)},
-			cluster.Op{Kind: cluster.SetUsage, Pod: t.pod, Resources: t.spec.usage})
-	} else {
-		t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: t.pod})
-	}
-	if err := c.Apply(ctx, t.ops); err != nil {
-		return out, err
-	}
-	t.countPods(s)
-	m := t.measure(s, noNode, false)
-	cost := t.objective.cost(m)
-	t.stats.add(s, t, &m, cost, placed)
-	failed, done, err := t.next(ctx, c)
-	if t.original == nil {
-		out.Reward = -cost / t.objective.unit
-	}
-	if !placed {
-		failed++
-	}
-	out.Reward -= failurePenalty * float64(failed)
-	out.Terminated = done
-	return out, err
-}
-
-// next advances to the next pod that fits some node. It returns how many failed on the way,
-// because they fit none, and whether the episode is at its end.
-func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bool, err error) {
-	for {
-		if done, err = t.between(ctx, c); done || err != nil {
-			t.pod = noPod
-			return failed, done, err
-		}
-		s := c.State()
-		t.pod = int32(len(s.Pods))
-		if t.spec.replica == 0 || t.phasePods == 0 {
-			t.first = t.pod
-		}
-		t.phasePods++
-		t.offered.MilliCPU += t.spec.requests.MilliCPU
-		t.offered.MemoryBytes += t.spec.requests.MemoryBytes
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: t.metaOf(s), Resources: t.spec.requests, Duration: t.spec.lifetime})
-		if err := c.Apply(ctx, t.ops); err != nil {
-			return failed, false, err
-		}
-		t.countPods(s)
-		if t.fitsSome(s) {
-			return failed, false, nil
-		}
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: t.pod})
-		if err := c.Apply(ctx, t.ops); err != nil {
-			return failed, false, err
-		}
-		failed++
-		t.stats.failed++
-	}
-}
-
-// between moves on from the current pod to the one after it in the workload: at the end of a
-// deployment time passes, at the end of a phase the cluster is emptied, and after the last
-// phase, or the last deployment of a file, done is true.
-func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err error) {
-	last := t.spec
-	t.cur++
-	spec, more := t.in.pod(t.cur)
-	if t.cur > 0 {
-		deploymentEnds := last.replica == last.replicas-1
-		phaseEnds := !more || t.phaseEnds(deploymentEnds)
-		if deploymentEnds || phaseEnds {
-			t.stats.endDeployment(t)
-		}
-		switch {
-		case phaseEnds && (t.phase == t.opts.Resets-1 || !more):
-			t.stats.endPhase()
-			return true, nil
-		case phaseEnds:
-			t.stats.endPhase()
-			t.phase, t.phasePods, t.offered = t.phase+1, 0, cluster.Resources{}
-			if err := t.empty(ctx, c); err != nil {
-				return false, err
-			}
-		case deploymentEnds:
-			if err := c.Advance(ctx, seconds(t.opts.Interval)); err != nil {
-				return false, err
-			}
-		}
-	}
-	t.spec = spec
-	return false, nil
-}
-
-// phaseEnds reports whether the cluster counts as filled: after the given number of pods, or at
-// the end of a deployment with which what was requested in this phase, placed or not, reaches a
-// load. So all policies see the same pods. Where pods end by themselves it never does.
-func (t *Task) phaseEnds(deploymentEnds bool) bool {
-	o := t.opts
-	switch {
-	case len(o.ResetPods) > 0:
-		return t.phasePods == o.ResetPods[t.phase]
-	case o.Lifetime > 0 || !deploymentEnds:
-		return false
-	}
-	return float64(t.offered.MilliCPU) >= o.CPULoad*float64(t.capacity.MilliCPU) ||
-		float64(t.offered.MemoryBytes) >= o.MemoryLoad*float64(t.capacity.MemoryBytes) ||
-		float64(t.phasePods) >= o.PodLoad*float64(maxPods*o.Nodes)
-}
-
 // loads returns the requested parts of the cluster's CPU, memory and pods; counted, as scores count
 // requests.
 func (t *Task) loads(s *cluster.State, counted bool) (cpu, memory, pods float64) {
@@ -246,41 +124,17 @@ func (t *Task) loads(s *cluster.State, counted bool) (cpu, memory, pods float64)
 		float64(num) / float64(maxPods*len(s.Nodes))
 }
 
-// empty deletes every running pod, as the source does between its resets.
-func (t *Task) empty(ctx context.Context, c cluster.Cluster) error {
-	t.ops = t.ops[:0]
-	s := c.State()
-	for i := range s.Pods {
-		if s.Pods[i].Phase == cluster.Running {
-			t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: int32(i)})
-		}
+// Spaces implements [envs.Task].
+func (t *Task) Spaces() (obs, act space.Space) {
+	n := t.opts.Nodes
+	d := space.Dict{Fields: []space.Field{
+		{Key: "nodes", Space: space.NewBox(0, 1, n, nodeFeatures)},
+		{Key: "pod", Space: space.NewBox(0, 1, podFeatures)},
+	}}
+	if e := t.numEdges(); e > 0 {
+		d.Fields = append(d.Fields,
+			space.Field{Key: "edges", Space: space.NewBox(0, float32(n-1), e, 2)},
+			space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, e)})
 	}
-	if err := c.Apply(ctx, t.ops); err != nil {
-		return err
-	}
-	return c.Advance(ctx, resetPause)
+	return d, space.Discrete{N: n}
 }
-
-// fitsSome reports whether the current pod fits a node.
-func (t *Task) fitsSome(s *cluster.State) bool {
-	for i := range s.Nodes {
-		if s.Fits(t.pod, int32(i)) {
-			return true
-		}
-	}
-	return false
-}
-
-// metaOf returns the metadata of the current pod, which is that of its deployment.
-func (t *Task) metaOf(s *cluster.State) int32 {
-	for d := len(t.podMeta); d <= int(t.spec.deployment); d++ {
-		name := "deployment-" + strconv.Itoa(d)
-		if t.in.file != nil {
-			name = t.in.file[d].name
-		}
-		t.podMeta = append(t.podMeta, s.Intern(cluster.Meta{Name: name}))
-	}
-	return t.podMeta[t.spec.deployment]
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,37 @@
+package example
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+var baselines = []envs.Baseline{
+	{Name: "first_fit", Doc: "Takes the first node on which the pod fits.",
+		New: lowest(func(*cluster.Node) int64 { return 0 })},
+	{Name: "best_fit", Doc: "Takes the node with the least CPU left on which the pod fits.",
+		New: lowest(func(n *cluster.Node) int64 { return n.Allocatable.MilliCPU - n.Requested.MilliCPU })},
+}
+
+// lowest makes a baseline that takes the node of the lowest cost on which the pod fits, of equal ones the
+// first, and node 0 if it fits on none.
+func lowest(cost func(n *cluster.Node) int64) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("example: a baseline of packing for a task of type %T", task)
+		}
+		return func(_ context.Context, s *cluster.State, _ bool, action []float32) error {
+			best := -1
+			for i := range s.Nodes {
+				if s.Fits(int32(t.next), int32(i)) && (best < 0 || cost(&s.Nodes[i]) < cost(&s.Nodes[best])) {
+					best = i
+				}
+			}
+			action[0] = float32(max(best, 0))
+			return nil
+		}, nil
+	}
+}

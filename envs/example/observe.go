@@ -1,0 +1,36 @@
+package example
+
+import "github.com/kubernasium/kubernasium/envs/cluster"
+
+// Observe implements [envs.Task].
+func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
+	for i := range s.Nodes {
+		n, row := &s.Nodes[i], obs[i*nodeFeatures:]
+		row[0] = 1 - share(n.Requested.MilliCPU, capacity.MilliCPU)
+		row[1] = 1 - share(n.Requested.MemoryBytes, capacity.MemoryBytes)
+		row[2] = float32(min(n.NumPods, 1))
+	}
+	pod := obs[t.opts.Nodes*nodeFeatures:]
+	clear(pod)
+	s.FitMask(int32(t.next), mask) // clears the mask behind the last pod
+	if t.next < len(t.requests) {
+		r := t.requests[t.next]
+		pod[0], pod[1] = share(r.MilliCPU, capacity.MilliCPU), share(r.MemoryBytes, capacity.MemoryBytes)
+		pod[2] = float32(len(t.requests)-1-t.next) / float32(len(t.requests))
+	}
+	permitAll(mask)
+}
+
+func share(part, whole int64) float32 { return float32(part) / float32(whole) }
+
+// permitAll permits every action if none is permitted.
+func permitAll(mask []bool) {
+	for _, ok := range mask {
+		if ok {
+			return
+		}
+	}
+	for i := range mask {
+		mask[i] = true
+	}
+}

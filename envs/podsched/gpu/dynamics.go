@@ -1,0 +1,172 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+)
+
+// arrive adds the next pod to the cluster.
+func (t *Task) arrive(s *cluster.State) int32 {
+	pod := int32(t.next)
+	a, c := &t.in.arrivals[pod], t.class(pod)
+	t.next++
+	t.arrived += c.TotalMilliGPU()
+	meta, ok := t.podMetas[c.Models]
+	if !ok {
+		meta = s.Intern(cluster.Meta{Name: "pod", GPUModels: gpushare.SplitModels(c.Models)})
+		t.podMetas[c.Models] = meta
+	}
+	t.ops = append(t.ops, cluster.Op{
+		Kind: cluster.AddPod, Pod: pod, Meta: meta, GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU, Duration: a.duration,
+		Resources: cluster.Resources{MilliCPU: c.MilliCPU, MemoryBytes: c.MemoryMiB * gpushare.BytesMiB},
+	})
+	return pod
+}
+
+// bind places a pod.
+func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
+	a := &t.in.arrivals[pod]
+	t.inventory.Place(t.class(pod), node, devices)
+	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
+	t.placedPods++
+	wait := (s.Now - a.at).Seconds()
+	t.waited += wait
+	t.completed += wait + a.duration.Seconds()
+	if a.duration > 0 {
+		t.running.push(departure{s.Now + a.duration, pod, node, devices})
+	}
+}
+
+// fail gives a pod up for good.
+func (t *Task) fail(pod int32) {
+	t.failed++
+	t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: pod})
+	t.note()
+}
+
+// note enters the present allocation into the curve.
+func (t *Task) note() { t.curve.Add(t.arrived, &t.inventory) }
+
+// Plan sets the devices that the pod takes if the next action is node, in place of those of
+// option devices. It is for baselines that choose devices of their own.
+func (t *Task) Plan(node int32, devices uint64) { t.planned, t.devices = node, devices }
+
+// TakePlan implements [envs.Planner].
+func (t *Task) TakePlan() (leave func()) {
+	if t.planned < 0 {
+		return nil
+	}
+	node, devices := t.planned, t.devices
+	t.planned = -1
+	return func() { t.Plan(node, devices) }
+}
+
+// Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
+// node puts it off. A pod that does not fit its node is given up in time-free dynamics and
+// continues to wait in timed ones.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	if t.current < 0 {
+		return envs.Outcome{}, fmt.Errorf("the episode has ended: no pod is left")
+	}
+	pod, node := t.current, int32(action[0])
+	t.ops = t.ops[:0]
+	before := t.measure()
+	switch {
+	case int(node) == len(t.nodes) && t.mayDefer():
+		t.putOff(pod)
+	case int(node) < len(t.nodes) && t.inventory.Fits(t.class(pod), node):
+		devices := t.table.row(t.class(pod))[node].devices
+		if t.planned == node {
+			devices = t.devices
+		}
+		t.bind(c.State(), pod, node, devices)
+		if t.timed() {
+			t.queue = slices.Delete(t.queue, t.pos, t.pos+1)
+		} else if t.defers[pod] == 0 {
+			t.note()
+		}
+	case t.timed():
+		t.pos++
+	default:
+		t.fail(pod)
+	}
+	t.planned = -1
+	after := t.measure()
+	if err := t.advance(ctx, c); err != nil {
+		return envs.Outcome{}, err
+	}
+	return envs.Outcome{Reward: t.reward(before, after), Terminated: t.current < 0}, nil
+}
+
+// possible reports whether a pod fits some node. It remembers the classes that do not until a
+// pod departs.
+func (t *Task) possible(c *gpushare.Class) bool {
+	if t.blocked[c.ID] == t.freed+1 {
+		return false
+	}
+	row := t.table.row(c)
+	for i := range row {
+		if row[i].fits {
+			return true
+		}
+	}
+	t.blocked[c.ID] = t.freed + 1
+	return false
+}
+
+// advance goes to the next decision and carries out the ops.
+func (t *Task) advance(ctx context.Context, c cluster.Cluster) error {
+	if t.timed() {
+		return t.advanceTime(ctx, c)
+	}
+	for {
+		t.current = t.take(c.State())
+		if t.current < 0 || t.possible(t.class(t.current)) {
+			return c.Apply(ctx, t.ops)
+		}
+		t.fail(t.current)
+	}
+}
+
+// take returns the next pod of time-free dynamics: one that was put off and is due, or the next
+// arrival; -1 if none is left.
+func (t *Task) take(s *cluster.State) int32 {
+	if len(t.queue) > 0 && (t.due[0] <= t.next || t.next == len(t.in.arrivals)) {
+		pod := t.queue[0]
+		t.queue, t.due = slices.Delete(t.queue, 0, 1), slices.Delete(t.due, 0, 1)
+		return pod
+	}
+	if t.next < len(t.in.arrivals) {
+		return t.arrive(s)
+	}
+	return -1
+}
+
+// mayDefer reports whether the current pod may be put off.
+func (t *Task) mayDefer() bool {
+	switch {
+	case !t.opts.Defer || t.current < 0:
+		return false
+	case t.timed():
+		return t.next < len(t.in.arrivals) || len(t.running) > 0 // or else nothing would ever change
+	}
+	return int(t.defers[t.current]) < t.opts.MaxDefers
+}
+
+func (t *Task) putOff(pod int32) {
+	t.defers[pod] = uint8(min(int(t.defers[pod])+1, math.MaxUint8))
+	if t.timed() {
+		t.pos++
+		return
+	}
+	t.queue, t.due = append(t.queue, pod), append(t.due, t.next+t.opts.DeferPods)
+	if t.defers[pod] == 1 {
+		t.note()
+	}
+}
