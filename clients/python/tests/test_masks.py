@@ -30,6 +30,7 @@ def test_observations_hold_the_mask_of_info(library, obs_key: str, mask_key: str
         for _ in range(200):
             assert list(obs) == [obs_key, mask_key]
             assert obs in env.observation_space
+            assert obs[mask_key].dtype == np.float32
             np.testing.assert_array_equal(obs[mask_key], info["action_mask"])
             np.testing.assert_array_equal(obs[obs_key], gymnasium.spaces.flatten(bare.observation_space, theirs))
             masked += int((obs[mask_key] == 0).sum())
@@ -53,6 +54,14 @@ def test_an_environment_without_masks_is_refused() -> None:
         pytest.raises(errors.InvalidOptionError, match="no action mask"),
     ):
         ActionMaskObservation(env)
+
+
+def test_rllib_passes_env_config_on_as_options() -> None:
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    creator = _global_registry.get(ENV_CREATOR, rllib.register("k8s/PodBalance-v0"))
+    with creator(POD_BALANCE) as env:
+        assert env.action_space.n == POD_BALANCE["nodes"]
 
 
 def test_rllib_module_masks_its_distribution() -> None:
