@@ -42,6 +42,15 @@ bin/controlplane: $(CONTROLPLANE_SRC)
 		$(CONTROLPLANE_GO) build -buildvcs=auto -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
 
+VPA_UPSTREAM    := kwok/vpa/upstream
+VPA_UPSTREAM_GO := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' $(GO) -C $(VPA_UPSTREAM)
+
+vpa-upstream: bin/vpa-upstream ## compile upstream's updater and admission controller of vertical pod autoscaling into bin/vpa-upstream
+
+bin/vpa-upstream: $(wildcard $(VPA_UPSTREAM)/*.go kwok/extension/*.go) $(VPA_UPSTREAM)/go.mod $(VPA_UPSTREAM)/go.sum
+	@mkdir -p bin
+	$(VPA_UPSTREAM_GO) build -o $(abspath $@) -ldflags '-s -w' .
+
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
 	$(CONTROLPLANE_GO) mod tidy -diff
 	$(CONTROLPLANE_GO) vet ./...
@@ -143,9 +152,9 @@ test-oracle: ## the VPA recommender and the scheduler's filters against upstream
 # The packages of trainer with tests on a control plane.
 KWOK_COMMANDS := ./trainer ./trainer/command/core ./trainer/command/gang ./trainer/command/kwok
 
-test-kwok: controlplane ## the environments on a real API server with KWOK's nodes, and parity with the simulator
+test-kwok: controlplane vpa-upstream ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
-	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_VPA_UPSTREAM=$(abspath bin/vpa-upstream); \
 		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -p 1 -run '^TestKwok' $(KWOK_COMMANDS); } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \

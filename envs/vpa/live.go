@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,9 +14,9 @@ import (
 )
 
 // Live applies a [Task] to the pods of a running cluster: it recommends for one container of a
-// controller's pods and applies the updater's rules to them, with the environment's own code. Each
-// interval, [Live.Look] records the state of the pods, [Live.Next] returns the recommendation, and
-// [Live.Update] calls back with the updater's changes.
+// controller's pods, with the environment's own code. Each interval, [Live.Look] records the state of the pods and
+// [Live.Next] returns the recommendation. [Live.Update] says what the simulator's updater would do with these pods;
+// on a cluster upstream's updater acts, and tests compare the two.
 //
 // A cluster does not show CPU that was throttled, nor demand while a container was down; both are
 // observed as 0. The history begins with the first look. There is no end: the elapsed fraction of
@@ -44,12 +45,14 @@ type Live struct {
 type LiveConfig struct {
 	Requests, Limits cluster.Resources // of the pods' template; 0 is none
 	Min, Max         cluster.Resources // bounds of requests; 0 is that of the options
-	Mode             string            // one of the modes of [Options]
-	MinReplicas      int               // fewer live pods are left alone
-	EvictAfterOOM    time.Duration     // 0 is that of the options
-	Requirements     []string          // of evictions, as in the options; nil is those
 	RequestsOnly     bool              // limits stay as they are
 	Containers       int               // of a pod, which share the least that upstream's recommender gives
+
+	// For Update.
+	Mode          string        // one of the modes of [Options]; empty is Off
+	MinReplicas   int           // fewer live pods are left alone; default 1
+	EvictAfterOOM time.Duration // 0 is that of the options
+	Requirements  []string      // of evictions, as in the options; nil is those
 }
 
 // LivePod is the state of one container of a pod in a cluster.
@@ -67,7 +70,6 @@ type LivePod struct {
 	Ran              time.Duration // how long the container ran before that end
 	Resize           LiveResize
 	ResizeSince      time.Time // zero: since the look that first shows it
-	Boosted          bool      // its CPU is raised while it starts: the updater leaves it alone
 }
 
 // LiveResize is the state of a resize of a pod in place.
@@ -114,6 +116,7 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 
 // Configure updates the controller and its policy.
 func (l *Live) Configure(c LiveConfig) error {
+	c.Mode, c.MinReplicas = cmp.Or(c.Mode, ModeOff), cmp.Or(c.MinReplicas, 1)
 	if !slices.Contains([]string{ModeOff, ModeInitial, ModeRecreate, ModeInPlaceOrRecreate, ModeInPlace}, c.Mode) {
 		return fmt.Errorf("vpa: mode %q, want Off, Initial, Recreate, InPlaceOrRecreate or InPlace", c.Mode)
 	}
@@ -232,9 +235,6 @@ func (l *Live) Next(p Policy) (Recommendation, error) {
 // Observation returns the policy's last observation; the caller must not change it.
 func (l *Live) Observation() []float32 { return l.batch.Obs }
 
-// Admits reports whether new pods request the target. They do in every mode except Off.
-func (l *Live) Admits() bool { return l.t.opts.Mode != ModeOff }
-
 // Limits returns the limits of a new pod that requests the target in force.
 func (l *Live) Limits() cluster.Resources { return l.t.admission.limitsFor(&l.t.rec) }
 
@@ -251,9 +251,6 @@ func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
 	u.budget.begin(pods, l.replicas, t.opts.Tolerance)
 	for _, one := range u.candidates {
 		p := &pods[one.pod]
-		if p.boosted {
-			continue
-		}
 		what := u.choose(p, &admitted, now)
 		if what == keepPod {
 			continue

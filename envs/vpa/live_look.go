@@ -105,7 +105,7 @@ func (l *Live) record(p *pod, s *LivePod) {
 		last.resizes++
 	}
 	p.requests, p.limits = s.Requests, s.Limits
-	p.used, p.sampled, p.boosted = s.Used, s.Sampled, s.Boosted
+	p.used, p.sampled = s.Used, s.Sampled
 	p.scheduled, p.began = s.Scheduled, s.Running
 	p.ready = math.MaxInt64
 	if s.Serving {

@@ -306,7 +306,7 @@ func TestLiveErrors(t *testing.T) {
 		change func(*LiveConfig)
 	}{
 		{`mode "Auto"`, func(c *LiveConfig) { c.Mode = "Auto" }},
-		{"min replicas 0", func(c *LiveConfig) { c.MinReplicas = 0 }},
+		{"min replicas -1", func(c *LiveConfig) { c.MinReplicas = -1 }},
 		{"CPU from 200 to 100", func(c *LiveConfig) { c.Min.MilliCPU, c.Max.MilliCPU = 200, 100 }},
 	} {
 		c := good
@@ -357,43 +357,6 @@ func TestLiveRefused(t *testing.T) {
 			return true, nil
 		}); err != nil || fmt.Sprint(evict) != want {
 			t.Errorf("%s: evictions %v, %v; want %s", mode, evict, err, want)
-		}
-	}
-}
-
-// TestLiveBoosted: of two pods that were killed for memory a minute after their start, and of which one may go at
-// a time, the updater evicts the first; while that is boosted, it leaves it alone and evicts the second.
-func TestLiveBoosted(t *testing.T) {
-	request := cluster.Resources{MilliCPU: 500, MemoryBytes: gib}
-	for _, tc := range []struct {
-		boosted bool
-		want    string
-	}{{false, "a"}, {true, "b"}} {
-		task := newTaskOf(t, false, nil)
-		l, err := NewLive(task, LiveConfig{Requests: request, Mode: ModeRecreate, MinReplicas: 1, Containers: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var pods []LivePod
-		for _, id := range []string{"a", "b"} {
-			pods = append(pods, LivePod{ID: id, Requests: request, Used: cluster.Resources{MilliCPU: 1000, MemoryBytes: 5 * gib}, Sampled: true, Scheduled: true, Running: true,
-				Serving: true, Restarts: 1, OOMKilled: true, Ran: time.Minute, Boosted: tc.boosted && id == "a"})
-		}
-		if err := l.Look(monday, 2, pods); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Next(upstreamPolicy(t, task)); err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		if err := l.Update(func(u LiveUpdate) (bool, error) {
-			got = append(got, u.Pod)
-			return false, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Join(got, " ") != tc.want {
-			t.Errorf("boosted %t: %v changed, want %s", tc.boosted, got, tc.want)
 		}
 	}
 }

@@ -37,7 +37,6 @@ type pod struct {
 	since      time.Duration // of resize
 	want       Recommendation
 	infeasible cluster.Resources // target that was infeasible, in mode InPlace
-	boosted    bool              // a live pod with its CPU raised during its start
 
 	used    cluster.Resources // in the last step
 	sampled bool              // it ran in the last step, so that there is a sample of its usage

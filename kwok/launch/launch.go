@@ -58,14 +58,24 @@ type ControlPlane struct {
 // Find returns the path of the control plane's binary: what the variable BinaryEnv says, or
 // controlplane beside this program, or bin/controlplane in the working folder or one above it.
 func Find() (string, error) {
-	if path := os.Getenv(BinaryEnv); path != "" {
+	path, err := Locate(BinaryEnv, binary)
+	if errors.Is(err, os.ErrNotExist) && os.Getenv(BinaryEnv) == "" {
+		return "", ErrNoBinary
+	}
+	return path, err
+}
+
+// Locate returns the path of a program that is built apart: what the variable says, or name beside this program, or
+// bin/name in the working folder or one above it. It returns an error that wraps [os.ErrNotExist] if there is none.
+func Locate(variable, name string) (string, error) {
+	if path := os.Getenv(variable); path != "" {
 		if err := executable(path); err != nil {
-			return "", fmt.Errorf("%s=%s: %w", BinaryEnv, path, err)
+			return "", fmt.Errorf("%s=%s: %w", variable, path, err)
 		}
 		return path, nil
 	}
 	if self, err := os.Executable(); err == nil {
-		if path := filepath.Join(filepath.Dir(self), binary); executable(path) == nil {
+		if path := filepath.Join(filepath.Dir(self), name); executable(path) == nil {
 			return path, nil
 		}
 	}
@@ -74,12 +84,12 @@ func Find() (string, error) {
 		return "", err
 	}
 	for {
-		if path := filepath.Join(dir, "bin", binary); executable(path) == nil {
+		if path := filepath.Join(dir, "bin", name); executable(path) == nil {
 			return path, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", ErrNoBinary
+			return "", fmt.Errorf("bin/%s: %w", name, os.ErrNotExist)
 		}
 		dir = parent
 	}

@@ -2,7 +2,6 @@ package vpa
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -38,20 +37,6 @@ type AutoscalerSpec struct {
 	UpdatePolicy   *UpdatePolicy   `json:"updatePolicy,omitempty"`
 	ResourcePolicy *ResourcePolicy `json:"resourcePolicy,omitempty"`
 	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; none is that of the name default
-	StartupBoost   *StartupBoost   `json:"startupBoost,omitempty"` // of all containers whose policy has none
-}
-
-// StartupBoost raises what containers request while their pod starts.
-type StartupBoost struct {
-	CPU *CPUBoost `json:"cpu,omitempty"`
-}
-
-// CPUBoost says by how much, and for how long.
-type CPUBoost struct {
-	Type            string             `json:"type"`                      // Factor or Quantity
-	Factor          *int32             `json:"factor,omitempty"`          // of type Factor: the request times it; at least 1
-	Quantity        *resource.Quantity `json:"quantity,omitempty"`        // of type Quantity: the request and it
-	DurationSeconds *int32             `json:"durationSeconds,omitempty"` // after the pod became ready; default 0
 }
 
 // TargetRef names the controller of the pods.
@@ -68,18 +53,8 @@ type Selector struct {
 
 // UpdatePolicy says how recommendations are applied.
 type UpdatePolicy struct {
-	UpdateMode           *string `json:"updateMode,omitempty"`           // Off, Initial, Recreate (default; also Auto), InPlaceOrRecreate, InPlace
-	MinReplicas          *int32  `json:"minReplicas,omitempty"`          // fewer live pods are left alone
-	EvictAfterOOMSeconds *int32  `json:"evictAfterOOMSeconds,omitempty"` // a container that ran for less until an OOM kill is acted upon at once
-
-	EvictionRequirements []EvictionRequirement `json:"evictionRequirements,omitempty"` // all must hold for a pod to be changed
-}
-
-// EvictionRequirement holds if of one of its resources the target is higher than the request, or
-// lower.
-type EvictionRequirement struct {
-	Resources         []corev1.ResourceName `json:"resources"`         // cpu, memory
-	ChangeRequirement string                `json:"changeRequirement"` // TargetHigherThanRequests or TargetLowerThanRequests
+	UpdateMode  *string `json:"updateMode,omitempty"`  // Off, Initial, Recreate (default; also Auto), InPlaceOrRecreate, InPlace
+	MinReplicas *int32  `json:"minReplicas,omitempty"` // fewer live pods are left alone
 }
 
 // ResourcePolicy has the policies of containers.
@@ -95,7 +70,6 @@ type ContainerPolicy struct {
 	MaxAllowed          corev1.ResourceList    `json:"maxAllowed,omitempty"`
 	ControlledResources *[]corev1.ResourceName `json:"controlledResources,omitempty"` // default: both
 	ControlledValues    *string                `json:"controlledValues,omitempty"`    // RequestsAndLimits (default) or RequestsOnly
-	StartupBoost        *StartupBoost          `json:"startupBoost,omitempty"`        // in place of that of the autoscaler, but for a duration that it leaves out
 }
 
 // AutoscalerStatus is what a recommender writes.

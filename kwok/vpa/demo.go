@@ -29,12 +29,12 @@ const (
 	settleTimeout = 60 * time.Second // until the pods are as their controller wants them; an eviction takes a second
 )
 
-// DemoConfig says what [Demo] plays. Recommender's updater is on and its time simulated, whatever
-// it says.
+// DemoConfig says what [Demo] plays.
 type DemoConfig struct {
 	Recommender      Config
-	Namespace        string // prefix of the name of the one that is made for its objects
-	Deployment       string // name of it and of its autoscaler
+	Upstream         UpstreamConfig // run beside it
+	Namespace        string         // prefix of the name of the one that is made for its objects
+	Deployment       string         // name of it and of its autoscaler
 	Replicas         int
 	Requests, Limits cluster.Resources   // of the template; 0 is none
 	Mode             string              // of the autoscaler's updatePolicy
@@ -61,14 +61,14 @@ type DemoStep struct {
 }
 
 // Demo plays usage on a Deployment with an autoscaler, in lock-step: in each step the pods use so
-// much, as metrics.k8s.io then shows; the recommender looks, recommends and lets the updater act;
+// much, as metrics.k8s.io then shows; the recommender looks and recommends, and upstream's updater runs one loop;
 // and the controllers come to rest. CPU above the limit is not used, and memory above it kills the
 // container. done is called after each step. The objects are deleted at the end.
 //
 // It wants metrics.k8s.io ([metricsapi.Start]), the definitions ([Install]), the controllers of
-// Deployments, a scheduler and, for new pods to get the target, the webhook of
-// [Recommender.Admit], which admit starts for the recommender.
-func Demo(ctx context.Context, c DemoConfig, admit bool, done func(DemoStep)) (err error) {
+// Deployments, a scheduler and, for new pods to get the target, c.Upstream.Admission and an API server that calls
+// webhooks.
+func Demo(ctx context.Context, c DemoConfig, done func(DemoStep)) (err error) {
 	client, err := kubernetes.NewForConfig(c.Recommender.REST)
 	if err != nil {
 		return err
@@ -78,27 +78,35 @@ func Demo(ctx context.Context, c DemoConfig, admit bool, done func(DemoStep)) (e
 		return fmt.Errorf("vpa: create namespace: %w", err)
 	}
 	c.Namespace = namespace.Name
-	c.Recommender.Updater, c.Recommender.SimulatedTime, c.Recommender.Namespace = true, true, c.Namespace
-	r, err := New(c.Recommender)
-	if err != nil {
+	c.Recommender.Namespace, c.Upstream.Namespace = c.Namespace, c.Namespace
+	d := &demo{DemoConfig: c, born: map[string]int{}}
+	if d.r, err = New(c.Recommender); err != nil {
 		return err
 	}
-	d := &demo{DemoConfig: c, r: r, born: map[string]int{}}
-	defer func() { err = errors.Join(err, d.clean(), r.Close()) }()
+	defer func() { err = errors.Join(err, d.clean(), d.r.Close()) }()
 	if err := d.create(ctx); err != nil {
 		return err
 	}
-	if admit {
-		a, err := r.Admit(ctx, "", "")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, a.Close()) }()
+	upstream, err := StartUpstream(ctx, c.Upstream)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, upstream.Close()) }()
+	d.r.config.Upstream = upstream
+	return d.play(ctx, done)
+}
+
+type demo struct {
+	DemoConfig
+	r    *Recommender
+	born map[string]int // the step after which a pod's container started; 0 for those of the start
+}
+
+func (d *demo) play(ctx context.Context, done func(DemoStep)) error {
 	if _, err := d.settled(ctx); err != nil {
 		return err
 	}
-	for i, usage := range c.Usage {
+	for i, usage := range d.Usage {
 		step, err := d.step(ctx, i, usage)
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
@@ -106,12 +114,6 @@ func Demo(ctx context.Context, c DemoConfig, admit bool, done func(DemoStep)) (e
 		done(step)
 	}
 	return nil
-}
-
-type demo struct {
-	DemoConfig
-	r    *Recommender
-	born map[string]int // the step after which a pod was created; 0 for those of the start
 }
 
 // create makes node, Deployment and autoscaler.
@@ -246,6 +248,7 @@ func (d *demo) step(ctx context.Context, i int, usage cluster.Resources) (DemoSt
 		}
 		if killed {
 			s.Killed++
+			d.born[pods[k].Name] = i - 1
 		}
 	}
 	if s.Report, err = d.r.Step(ctx); err != nil {
@@ -285,5 +288,17 @@ func (d *demo) use(ctx context.Context, p *corev1.Pod, usage cluster.Resources, 
 	if err := metricsapi.SetUsage(ctx, d.r.client, p.Namespace, p.Name, usage.MilliCPU, usage.MemoryBytes, at); err != nil || !killed {
 		return killed, err
 	}
-	return true, Kill(ctx, d.r.client, p.Namespace, p.Name, at, ran)
+	return true, Kill(ctx, d.r.client, p.Namespace, p.Name, ran)
+}
+
+// amounts returns the resources that are not 0.
+func amounts(r cluster.Resources) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	if r.MilliCPU > 0 {
+		l[corev1.ResourceCPU] = *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI)
+	}
+	if r.MemoryBytes > 0 {
+		l[corev1.ResourceMemory] = *resource.NewQuantity(r.MemoryBytes, resource.BinarySI)
+	}
+	return l
 }

@@ -54,7 +54,7 @@ func TestChecks(t *testing.T) {
 	}))
 	defer srv.Close()
 	defer close(end)
-	r, err := vpa.New(vpa.Config{REST: &rest.Config{Host: srv.URL, QPS: -1}, Name: "test", MinReplicas: 1, Open: func() (vpa.Model, error) { return vpa.Model{}, errors.New("none") }})
+	r, err := vpa.New(vpa.Config{REST: &rest.Config{Host: srv.URL, QPS: -1}, Name: "test", Open: func() (vpa.Model, error) { return vpa.Model{}, errors.New("none") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestChecks(t *testing.T) {
 func TestLead(t *testing.T) {
 	rc := prepare(t)
 	lead := func(identity string, looks *atomic.Int32) (stop func()) {
-		r, err := vpa.New(vpa.Config{REST: rc, Name: "led", Namespace: "nonesuch", MinReplicas: 1, Open: func() (vpa.Model, error) { return vpa.Model{}, errors.New("none") }})
+		r, err := vpa.New(vpa.Config{REST: rc, Name: "led", Namespace: "nonesuch", Open: func() (vpa.Model, error) { return vpa.Model{}, errors.New("none") }})
 		if err != nil {
 			t.Fatal(err)
 		}

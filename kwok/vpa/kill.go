@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Kill lets the first container of a simulated pod be killed for memory, and start again, as kubelet
-// reports it: one more restart, and the end of the last run with its reason. At is when it was
-// killed; it had run since its last kill or, before any, for ran.
-func Kill(ctx context.Context, client kubernetes.Interface, namespace, pod string, at time.Time, ran time.Duration) error {
+// Kill lets the first container of a simulated pod be killed for memory now, after it had run for ran, and start
+// again, as kubelet reports it: one more restart, and the end of the last run with its reason. KWOK has no stage for
+// that; upstream's updater acts at once on a container that was killed soon after its start.
+func Kill(ctx context.Context, client kubernetes.Interface, namespace, pod string, ran time.Duration) error {
 	p, err := client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -24,11 +24,8 @@ func Kill(ctx context.Context, client kubernetes.Interface, namespace, pod strin
 		return fmt.Errorf("vpa: pod %s/%s has no container that runs", namespace, pod)
 	}
 	s := p.Status.ContainerStatuses[0]
-	began := metav1.NewTime(at.Add(-ran))
-	if last := s.LastTerminationState.Terminated; last != nil {
-		began = last.FinishedAt
-	}
-	end := metav1.NewTime(at)
+	now := time.Now()
+	began, end := metav1.NewTime(now.Add(-ran)), metav1.NewTime(now)
 	s.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: 137, Reason: "OOMKilled", StartedAt: began, FinishedAt: end, ContainerID: s.ContainerID,
 	}}

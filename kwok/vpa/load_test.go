@@ -20,7 +20,7 @@ func TestLoadLoop(t *testing.T) {
 	w := newWorld(t)
 	w.deploy("app", 2, "{name: main, image: none, resources: {requests: {cpu: 200m, memory: 400Mi}}}")
 	w.autoscaler("app", "recommenders: [{name: ours}], targetRef: {kind: Deployment, name: app}, updatePolicy: {updateMode: InPlaceOrRecreate}")
-	r := w.recommender(func(c *vpa.Config) { c.Updater = true })
+	r := w.recommender(func(c *vpa.Config) { c.Upstream = w.upstream(false) })
 	targets := []load.Target{{RAM: 400, CPU: 200}, {RAM: 900, CPU: 700}, {RAM: 2500, CPU: 900}, {RAM: 5000, CPU: 1500}}
 	server, err := load.NewServer(load.Config{}, map[string][]load.Target{load.All: targets})
 	if err != nil {

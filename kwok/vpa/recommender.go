@@ -1,11 +1,11 @@
-// Package vpa is vertical pod autoscaling on an API server: a recommender with a name, as
-// VerticalPodAutoscaler objects select one, the updater that acts on what it recommends, and the
-// admission of new pods.
+// Package vpa is a recommender of vertical pod autoscaling on an API server, with a name by which
+// VerticalPodAutoscaler objects select it.
 //
 // What decides is a policy of the environments k8s/VerticalPodAutoscaler-v0: a trained model or a
 // baseline, upstream's recommender among them. Package [github.com/kubernasium/kubernasium/envs/vpa]
-// makes its observations, carries out its actions and applies the updater's rules, by the code of
-// the episodes; this package reads pods and metrics.k8s.io, and writes status.
+// makes its observations and carries out its actions, by the code of the episodes; this package reads pods and
+// metrics.k8s.io, and writes status. Upstream's updater and admission controller act on that: the cluster's own, or
+// those of [StartUpstream].
 package vpa
 
 import (
@@ -15,13 +15,11 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,13 +43,9 @@ type Config struct {
 	Name        string       // of the recommender: it serves the autoscalers that name it
 	Namespace   string       // of the autoscalers; "" is all
 	Open        func() (Model, error)
-	Updater     bool // act on the recommendations
-	MinReplicas int  // fewer live pods are left alone, where an autoscaler does not say; upstream's default is 2
-	Checkpoints bool // store what upstream's recommender has learned, and go on from there after a restart
-	// SimulatedTime says that metrics have the times of a simulation: the ages of pods and of
-	// resizes then count from the look that first shows them.
-	SimulatedTime bool
-	Log           *slog.Logger // default: none
+	Upstream    *Upstream    // acts on the recommendations, at the end of each step; nil: another does
+	Checkpoints bool         // store what upstream's recommender has learned, and go on from there after a restart
+	Log         *slog.Logger // default: none
 }
 
 // Report counts what a Step did.
@@ -59,9 +53,7 @@ type Report struct {
 	Autoscalers int `json:"autoscalers"` // that name this recommender
 	Recommended int `json:"recommended"` // of these, for how many there were new samples
 	Written     int `json:"written"`     // whose status changed
-	Evicted     int `json:"evicted"`
-	Resized     int `json:"resized"`
-	Unboosted   int `json:"unboosted"` // pods whose startup boost was taken back
+	Updates
 }
 
 // Add adds the counts of another step.
@@ -71,10 +63,9 @@ func (r *Report) Add(o Report) {
 	r.Written += o.Written
 	r.Evicted += o.Evicted
 	r.Resized += o.Resized
-	r.Unboosted += o.Unboosted
 }
 
-// A Recommender serves the autoscalers that name it. It is for one goroutine; the webhook of Admit answers beside it.
+// A Recommender serves the autoscalers that name it. It is for one goroutine.
 type Recommender struct {
 	config  Config
 	client  kubernetes.Interface
@@ -83,17 +74,13 @@ type Recommender struct {
 	log     *slog.Logger
 	known   map[string]*autoscaler // by UID
 	loop    loop
-
-	mu     sync.Mutex
-	admits map[string]admission // by UID: what new pods get
 }
 
 // autoscaler is what is known of an Autoscaler.
 type autoscaler struct {
 	at         time.Time // of its last samples
 	containers map[string]*container
-	ready      map[types.UID]time.Time // boosted pods: the look that first showed them ready, in simulated time
-	seen       bool                    // in this step
+	seen       bool // in this step
 }
 
 // container is one of the containers that an autoscaler is for.
@@ -107,8 +94,8 @@ type container struct {
 
 // New returns a recommender. It returns an error if the configuration lacks something.
 func New(c Config) (*Recommender, error) {
-	if c.Name == "" || c.Open == nil || c.MinReplicas < 1 {
-		return nil, fmt.Errorf("vpa: recommender %q with min replicas %d, want a name, models and at least 1", c.Name, c.MinReplicas)
+	if c.Name == "" || c.Open == nil {
+		return nil, fmt.Errorf("vpa: recommender %q, want a name and models", c.Name)
 	}
 	client, err := kubernetes.NewForConfig(c.REST)
 	if err != nil {
@@ -125,7 +112,7 @@ func New(c Config) (*Recommender, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Recommender{config: c, client: client, api: api, metrics: m, log: c.Log, known: map[string]*autoscaler{}, admits: map[string]admission{},
+	return &Recommender{config: c, client: client, api: api, metrics: m, log: c.Log, known: map[string]*autoscaler{},
 		loop: loop{watchdog: lease.NewWatchdog()}}, nil
 }
 
@@ -153,7 +140,7 @@ func (r *Recommender) Run(ctx context.Context, interval time.Duration, done func
 }
 
 // Step is one loop: for each autoscaler that names this recommender, if there are new samples, it
-// looks at the pods, recommends, writes status, and lets the updater act. What fails for one
+// looks at the pods, recommends and writes status; then the updater acts, if it runs in step. What fails for one
 // autoscaler keeps no other from being served; the errors are returned together.
 func (r *Recommender) Step(ctx context.Context) (Report, error) {
 	var report Report
@@ -176,6 +163,10 @@ func (r *Recommender) Step(ctx context.Context) (Report, error) {
 		if !a.seen {
 			errs = append(errs, r.forget(uid))
 		}
+	}
+	if r.config.Upstream != nil {
+		report.Updates, err = r.config.Upstream.Step(ctx)
+		errs = append(errs, err)
 	}
 	return report, errors.Join(errs...)
 }
@@ -215,25 +206,22 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	uid := string(a.UID)
 	one := r.known[uid]
 	if one == nil {
-		one = &autoscaler{containers: map[string]*container{}, ready: map[types.UID]time.Time{}}
+		one = &autoscaler{containers: map[string]*container{}}
 		r.known[uid] = one
 	}
 	one.seen = true
 	t, err := r.target(ctx, a)
 	if errors.Is(err, errUnsupported) || apierrors.IsNotFound(err) {
-		r.withdraw(uid)
 		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Target", err.Error()))
 	}
 	if err != nil {
 		return err
 	}
 	if err := r.prepare(ctx, a, one, t); errors.Is(err, errUnsupported) {
-		r.withdraw(uid)
 		return r.writeStatus(ctx, a, nil, report, condition(ConfigUnsupported, corev1.ConditionTrue, "Policy", err.Error()))
 	} else if err != nil {
 		return err
 	}
-	r.publish(a, one, t)
 	pods, err := r.pods(ctx, a.Namespace, t.selector)
 	if err != nil {
 		return err
@@ -242,7 +230,7 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 		return r.writeStatus(ctx, a, a.Status.Recommendation, report, condition(NoPodsMatched, corev1.ConditionTrue, "NoPodsMatched", "no live pod matches the target's selector"))
 	}
 	used, at, err := r.usage(ctx, a.Namespace, t.selector)
-	if err := errors.Join(err, r.unboost(ctx, a, one, pods, at, report)); err != nil {
+	if err != nil {
 		return err
 	}
 	if !at.After(one.at) {
@@ -260,14 +248,8 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	if err := r.writeStatus(ctx, a, one.recommendation(), report, condition(RecommendationProvided, corev1.ConditionTrue, "", "")); err != nil {
 		return err
 	}
-	r.publish(a, one, t)
 	if r.config.Checkpoints {
-		if err := r.save(ctx, a, one); err != nil {
-			return err
-		}
-	}
-	if r.config.Updater {
-		return r.update(ctx, a, one, pods, report)
+		return r.save(ctx, a, one)
 	}
 	return nil
 }
@@ -283,9 +265,6 @@ func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscale
 		policy := policyOf(a, c.Name)
 		if policy.off {
 			continue
-		}
-		if err := policy.boost.check(); err != nil {
-			return fmt.Errorf("%w: container %s: %w", errUnsupported, c.Name, err)
 		}
 		config := r.liveConfig(a, t, c, policy)
 		known := one.containers[c.Name]
@@ -306,7 +285,7 @@ func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscale
 // recommend lets the models of the containers look at the pods, and recommend.
 func (r *Recommender) recommend(a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
 	for name, c := range one.containers {
-		if err := c.live.Look(one.at, t.replicas, r.livePods(pods, name, used)); err != nil {
+		if err := c.live.Look(one.at, t.replicas, livePods(pods, name, used)); err != nil {
 			return err
 		}
 		var err error
@@ -361,7 +340,6 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 
 // forget drops an autoscaler that is gone.
 func (r *Recommender) forget(uid string) error {
-	r.withdraw(uid)
 	var errs []error
 	for _, c := range r.known[uid].containers {
 		errs = append(errs, c.model.Close())

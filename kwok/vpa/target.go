@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -120,11 +119,11 @@ func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Sele
 }
 
 // livePods returns a container of the pods as the models look at it.
-func (r *Recommender) livePods(pods []corev1.Pod, name string, used map[string]sample) []env.LivePod {
+func livePods(pods []corev1.Pod, name string, used map[string]sample) []env.LivePod {
 	var all []env.LivePod
 	for i := range pods {
 		p := &pods[i]
-		one := env.LivePod{ID: string(p.UID), Scheduled: p.Spec.NodeName != "", Running: p.Status.Phase == corev1.PodRunning, Boosted: boosted(p)}
+		one := env.LivePod{ID: string(p.UID), Scheduled: p.Spec.NodeName != "", Running: p.Status.Phase == corev1.PodRunning}
 		for k := range p.Spec.Containers {
 			if c := &p.Spec.Containers[k]; c.Name == name {
 				one.Requests, one.Limits = listed(c.Resources.Requests), listed(c.Resources.Limits)
@@ -138,44 +137,40 @@ func (r *Recommender) livePods(pods []corev1.Pod, name string, used map[string]s
 		if u, ok := used[p.Name]; ok {
 			one.Used, one.Sampled = u.containers[name], u.fresh
 		}
-		var since time.Time
-		one.Resize, since = resizing(p)
-		if !r.config.SimulatedTime {
-			one.Created, one.ResizeSince = p.CreationTimestamp.Time, since
-		}
+		one.Resize = resizing(p)
 		all = append(all, one)
 	}
 	return all
 }
 
 // showStatus takes over what a container's status shows: the resources that are in force, whether
-// it serves, and how its last end came.
+// it serves, and whether its last end was an OOM kill.
 func showStatus(one *env.LivePod, s *corev1.ContainerStatus) {
 	if s.Resources != nil {
 		one.Requests, one.Limits = listed(s.Resources.Requests), listed(s.Resources.Limits)
 	}
 	one.Serving, one.Restarts = s.Ready, int(s.RestartCount)
 	if end := s.LastTerminationState.Terminated; end != nil && end.Reason == "OOMKilled" {
-		one.OOMKilled, one.Ran = true, end.FinishedAt.Sub(end.StartedAt.Time)
+		one.OOMKilled = true
 	}
 }
 
-// resizing says where a resize in place stands, and since when.
-func resizing(p *corev1.Pod) (env.LiveResize, time.Time) {
+// resizing returns the state of a resize in place.
+func resizing(p *corev1.Pod) env.LiveResize {
 	for _, c := range p.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
 			continue
 		}
 		switch {
 		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible:
-			return env.ResizeInfeasible, c.LastTransitionTime.Time
+			return env.ResizeInfeasible
 		case c.Type == corev1.PodResizePending:
-			return env.ResizeDeferred, c.LastTransitionTime.Time
+			return env.ResizeDeferred
 		case c.Type == corev1.PodResizeInProgress:
-			return env.ResizeInProgress, c.LastTransitionTime.Time
+			return env.ResizeInProgress
 		}
 	}
-	return env.ResizeNone, time.Time{}
+	return env.ResizeNone
 }
 
 func listed(l corev1.ResourceList) cluster.Resources {
@@ -188,15 +183,11 @@ type containerPolicy struct {
 	min, max     cluster.Resources
 	cpu, memory  bool // are recommended
 	requestsOnly bool
-	boost        *CPUBoost // nil: none
 }
 
 // policyOf returns the policy of a container: that of its name, or else that of *.
 func policyOf(a *Autoscaler, name string) containerPolicy {
 	p := containerPolicy{cpu: true, memory: true}
-	if a.Spec.StartupBoost != nil {
-		p.boost = a.Spec.StartupBoost.CPU
-	}
 	if a.Spec.ResourcePolicy == nil {
 		return p
 	}
@@ -218,9 +209,6 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 		p.cpu = slices.Contains(*found.ControlledResources, corev1.ResourceCPU)
 		p.memory = slices.Contains(*found.ControlledResources, corev1.ResourceMemory)
 	}
-	if found.StartupBoost != nil {
-		p.boost = found.StartupBoost.CPU.lasting(p.boost)
-	}
 	p.requestsOnly = found.ControlledValues != nil && *found.ControlledValues == env.RequestsOnly
 	return p
 }
@@ -230,7 +218,7 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, p containerPolicy) env.LiveConfig {
 	config := env.LiveConfig{
 		Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits), Min: p.min, Max: p.max,
-		Mode: env.ModeRecreate, MinReplicas: r.config.MinReplicas, RequestsOnly: p.requestsOnly, Containers: len(t.template.Spec.Containers),
+		RequestsOnly: p.requestsOnly, Containers: len(t.template.Spec.Containers),
 	}
 	if !p.cpu {
 		config.Min.MilliCPU = max(config.Requests.MilliCPU, 1)
@@ -239,26 +227,6 @@ func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, 
 	if !p.memory {
 		config.Min.MemoryBytes = max(config.Requests.MemoryBytes, 1)
 		config.Max.MemoryBytes = config.Min.MemoryBytes
-	}
-	u := a.Spec.UpdatePolicy
-	if u == nil {
-		return config
-	}
-	if u.UpdateMode != nil && *u.UpdateMode != "Auto" {
-		config.Mode = *u.UpdateMode
-	}
-	if u.MinReplicas != nil {
-		config.MinReplicas = int(*u.MinReplicas)
-	}
-	if u.EvictAfterOOMSeconds != nil {
-		config.EvictAfterOOM = time.Duration(*u.EvictAfterOOMSeconds) * time.Second
-	}
-	for _, e := range u.EvictionRequirements {
-		var names []string
-		for _, name := range e.Resources {
-			names = append(names, string(name))
-		}
-		config.Requirements = append(config.Requirements, strings.Join(names, "+")+":"+e.ChangeRequirement)
 	}
 	return config
 }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) { os.Exit(kwoktest.Main(m)) }
 // served.
 func prepare(t *testing.T) *rest.Config {
 	t.Helper()
-	rc, err := kwok.RESTConfig(ctx, kwok.Options{Kubeconfig: kwoktest.Shared(t, "--admission=MutatingAdmissionWebhook").Kubeconfig})
+	rc, err := kwok.RESTConfig(ctx, kwok.Options{Kubeconfig: kubeconfig(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +58,20 @@ func prepare(t *testing.T) *rest.Config {
 		}
 	})
 	return rc
+}
+
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	return kwoktest.Shared(t, "--admission=MutatingAdmissionWebhook").Kubeconfig
+}
+
+// upstreamConfig returns how to run upstream's updater, and with admission its admission controller.
+func upstreamConfig(t *testing.T, namespace string, admission bool) vpa.UpstreamConfig {
+	t.Helper()
+	if os.Getenv(vpa.UpstreamEnv) == "" {
+		t.Skipf("needs upstream's updater: `make test-kwok` builds it and runs this; or set %s to its binary", vpa.UpstreamEnv)
+	}
+	return vpa.UpstreamConfig{Kubeconfig: kubeconfig(t), Namespace: namespace, Updater: true, Admission: admission, MinReplicas: 2}
 }
 
 // baseline returns the models of a baseline.
@@ -147,8 +161,8 @@ func inMemory(t *testing.T, used []cluster.Resources, opts map[string]any) (requ
 }
 
 // TestLoopEqualsMemory plays usage on a Deployment: metrics.k8s.io has it, the recommender named
-// by the autoscaler writes status, and the updater resizes or evicts, whose replacements admission
-// gives the target. Status is, to the last integer, what upstream's algorithm gives for these
+// by the autoscaler writes status, and upstream's updater resizes or evicts, whose replacements upstream's admission
+// controller gives the target. Status is, to the last integer, what upstream's algorithm gives for these
 // samples, and the pods request after each step what those of the episode in memory request.
 func TestLoopEqualsMemory(t *testing.T) {
 	rc := prepare(t)
@@ -165,11 +179,12 @@ func TestLoopEqualsMemory(t *testing.T) {
 			var steps []vpa.DemoStep
 			var total vpa.Report
 			err := vpa.Demo(ctx, vpa.DemoConfig{
-				Recommender: vpa.Config{REST: rc, Name: "ours", MinReplicas: 2, Open: baseline(t, "upstream"), Checkpoints: true},
+				Recommender: vpa.Config{REST: rc, Name: "ours", Open: baseline(t, "upstream"), Checkpoints: true},
+				Upstream:    upstreamConfig(t, "", tc.admit),
 				Namespace:   "loop-" + strings.ToLower(tc.mode), Deployment: "app", Replicas: tc.replicas,
 				Requests: used[0], Limits: cluster.Resources{MilliCPU: 8 * used[0].MilliCPU, MemoryBytes: 8 * used[0].MemoryBytes},
 				Mode: tc.mode, Usage: used, Start: monday, Step: time.Minute,
-			}, tc.admit, func(s vpa.DemoStep) {
+			}, func(s vpa.DemoStep) {
 				steps = append(steps, s)
 				total.Add(s.Report)
 			})
@@ -212,11 +227,12 @@ func TestKill(t *testing.T) {
 	var last vpa.DemoStep
 	killed, resized := 0, 0
 	err := vpa.Demo(ctx, vpa.DemoConfig{
-		Recommender: vpa.Config{REST: rc, Name: "ours", MinReplicas: 1, Open: baseline(t, "upstream")},
+		Recommender: vpa.Config{REST: rc, Name: "ours", Open: baseline(t, "upstream")},
+		Upstream:    upstreamConfig(t, "", false),
 		Namespace:   "kill", Deployment: "app", Replicas: 1, Mode: env.ModeInPlaceOrRecreate, Start: monday, Step: time.Minute,
 		Requests: cluster.Resources{MilliCPU: 1000, MemoryBytes: gib}, Limits: cluster.Resources{MilliCPU: 2000, MemoryBytes: 1_288_490_189},
 		Usage: []cluster.Resources{{MilliCPU: 1000, MemoryBytes: gib}, {MilliCPU: 1000, MemoryBytes: 2 * gib}},
-	}, false, func(s vpa.DemoStep) {
+	}, func(s vpa.DemoStep) {
 		last = s
 		killed += s.Killed
 		resized += s.Report.Resized

@@ -1,11 +1,13 @@
 package kwok
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,10 +28,11 @@ const vpaEnv = "k8s/VerticalPodAutoscaler-v0"
 
 // recommenderFlags are those of `kwok vpa` and of its demo.
 type recommenderFlags struct {
-	server kwok.Options
-	policy play.Config
-	kwargs []string
-	name   string
+	server   kwok.Options
+	policy   play.Config
+	kwargs   []string
+	name     string
+	upstream vpa.UpstreamConfig
 }
 
 func (c *recommenderFlags) add(cmd *cobra.Command) {
@@ -59,6 +62,7 @@ func (c *recommenderFlags) open(ctx context.Context) (vpa.Config, error) {
 		return vpa.Config{}, err
 	}
 	rc, err := kwok.RESTConfig(ctx, c.server)
+	c.upstream.Kubeconfig = cmp.Or(c.server.Kubeconfig, os.Getenv(kwok.KubeconfigVariable))
 	return vpa.Config{REST: rc, Name: c.name, Open: models}, err
 }
 
@@ -109,18 +113,18 @@ func openModel(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c pl
 func newKwokVPA() *cobra.Command {
 	var c recommenderFlags
 	var interval time.Duration
-	var updater, admission, metrics, checkpoints, simulated, once bool
-	var minReplicas int
-	var namespace, listen, leaseNamespace string
+	var metrics, checkpoints, once bool
+	var listen, leaseNamespace string
 	var elect bool
 	cmd := &cobra.Command{
 		Use:   "vpa",
 		Short: "Recommend what pods request, as a recommender of VerticalPodAutoscaler objects",
 		Long: `Run a trained model, or a baseline, as a recommender with a name. It serves the
 VerticalPodAutoscaler objects whose spec.recommenders name it: at each interval it reads their pods
-from metrics.k8s.io and writes status.recommendation. What acts on that is upstream's updater, where
-one runs, or with --updater our own by the same rules; with --admission, new pods get the target
-by a mutating webhook. The definitions of the objects are installed where they are missing.
+from metrics.k8s.io and writes status.recommendation. Upstream's updater and admission controller act on that:
+those of the cluster or, on a control plane without them, --updater and --admission, which run upstream's
+packages (bin/vpa-upstream) in step with the recommender. The definitions of the objects are installed where
+they are missing.
 
 With --leader-elect, of several instances with one name the one that holds the lease recommends. With
 --listen, /livez and /readyz tell whether it hangs and whether it has listed the autoscalers.`,
@@ -137,7 +141,7 @@ With --leader-elect, of several instances with one name the one that holds the l
 			if err != nil {
 				return err
 			}
-			config.Updater, config.Checkpoints, config.SimulatedTime, config.MinReplicas, config.Namespace = updater, checkpoints, simulated, minReplicas, namespace
+			config.Checkpoints, config.Namespace = checkpoints, c.upstream.Namespace
 			config.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			if err := vpa.Install(ctx, config.REST); err != nil {
 				return err
@@ -150,18 +154,18 @@ With --leader-elect, of several instances with one name the one that holds the l
 				}
 				defer later(s)
 			}
+			if c.upstream.Updater || c.upstream.Admission {
+				c.upstream.Log = cmd.ErrOrStderr()
+				if config.Upstream, err = vpa.StartUpstream(ctx, c.upstream); err != nil {
+					return err
+				}
+				defer later(config.Upstream)
+			}
 			r, err := vpa.New(config)
 			if err != nil {
 				return err
 			}
 			defer later(r)
-			if admission {
-				a, err := r.Admit(ctx, "", "")
-				if err != nil {
-					return err
-				}
-				defer later(a)
-			}
 			var total vpa.Report
 			if listen != "" {
 				h, err := serveHealth(listen, r)
@@ -180,22 +184,21 @@ With --leader-elect, of several instances with one name the one that holds the l
 			if cli.WantJSON(cmd) {
 				return cli.PrintJSON(cmd, total)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d autoscalers: %d recommendations, %d written, %d pods evicted, %d resized, %d startup boosts taken back\n",
-				total.Autoscalers, total.Recommended, total.Written, total.Evicted, total.Resized, total.Unboosted)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d autoscalers: %d recommendations, %d written, %d pods evicted, %d resized\n",
+				total.Autoscalers, total.Recommended, total.Written, total.Evicted, total.Resized)
 			return err
 		},
 	}
 	c.add(cmd)
 	f := cmd.Flags()
 	f.DurationVar(&interval, "interval", time.Minute, "between looks; a model's steps are minutes unless its option interval_s says otherwise")
-	f.BoolVar(&updater, "updater", false, "resize and evict pods by the updater's rules, and take startup boosts back")
-	f.BoolVar(&admission, "admission", false, "give new pods the target and their startup boost, by a webhook on loopback; the API server must call webhooks")
+	f.BoolVar(&c.upstream.Updater, "updater", false, "run upstream's updater: it resizes and evicts pods, and takes startup boosts back")
+	f.BoolVar(&c.upstream.Admission, "admission", false, "run upstream's admission controller: new pods get the target and their startup boost, by a webhook on loopback; the API server must call webhooks")
 	f.BoolVar(&metrics, "metrics", false, "serve metrics.k8s.io with the usage in the pods' annotations; without it, another must")
 	f.BoolVar(&checkpoints, "checkpoints", false, "store what upstream's recommender has learned as VerticalPodAutoscalerCheckpoint")
-	f.BoolVar(&simulated, "simulated-time", false, "the metrics have the times of a simulation: pods' ages count from when they are first seen")
 	f.BoolVar(&once, "once", false, "look once and end")
-	f.IntVar(&minReplicas, "min-replicas", 2, "fewer live pods are left alone, where an autoscaler does not say")
-	f.StringVar(&namespace, "namespace", "", "namespace of the autoscalers (default: all)")
+	f.IntVar(&c.upstream.MinReplicas, "min-replicas", 2, "fewer live pods are left alone by --updater, where an autoscaler does not say")
+	f.StringVar(&c.upstream.Namespace, "namespace", "", "namespace of the autoscalers (default: all)")
 	f.BoolVar(&elect, "leader-elect", false, "recommend only while holding the lease vpa-recommender-NAME")
 	f.StringVar(&leaseNamespace, "leader-elect-resource-namespace", metav1.NamespaceSystem, "namespace of the lease")
 	f.StringVar(&listen, "listen", "", "address of /livez and /readyz, such as 127.0.0.1:8942 (default: none)")

@@ -22,13 +22,12 @@ import (
 // vpaDemo are the flags of `kwok vpa demo`.
 type vpaDemo struct {
 	recommenderFlags
-	demo      vpa.DemoConfig
-	kind      string
-	data      string
-	steps     int
-	seed      uint64
-	ratio     [2]float64 // limits over requests of CPU and memory
-	admission bool
+	demo  vpa.DemoConfig
+	kind  string
+	data  string
+	steps int
+	seed  uint64
+	ratio [2]float64 // limits over requests of CPU and memory
 }
 
 func newKwokVPADemo() *cobra.Command {
@@ -37,9 +36,10 @@ func newKwokVPADemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Play a workload on a Deployment with an autoscaler, in lock-step",
 		Long: `Play a workload on a Deployment with a VerticalPodAutoscaler: in each step its pods use what the
-workload says, as metrics.k8s.io then shows; the recommender writes status, and the updater resizes or
-evicts pods. Time is the workload's, so that a day takes as long as the API server needs. Pods request
-at first what they use in the first step.`,
+workload says, as metrics.k8s.io then shows; the recommender writes status, and upstream's updater resizes or
+evicts pods (bin/vpa-upstream, of make vpa-upstream). Time is the workload's, so that a day takes as long as the
+API server needs; the updater's rules by age, such as twelve hours, count real time. Pods request at first what
+they use in the first step.`,
 		Example: `  trainer kwok vpa demo --baseline upstream --workload step --steps 60
   trainer kwok vpa demo --model FILE --mode Recreate --data usage.csv   # the control plane must call webhooks`,
 		Args: cobra.NoArgs,
@@ -58,7 +58,7 @@ at first what they use in the first step.`,
 	f.StringVar(&c.demo.Deployment, "name", "app", "name of Deployment and autoscaler")
 	f.Float64Var(&c.ratio[0], "limit-ratio-cpu", 2, "CPU limit over request at the start; 0 is no limit")
 	f.Float64Var(&c.ratio[1], "limit-ratio-memory", 2, "memory limit over request at the start; 0 is no limit")
-	f.BoolVar(&c.admission, "admission", true, "give new pods the target, by a webhook; mode InPlace needs none")
+	f.BoolVar(&c.upstream.Admission, "admission", true, "give new pods the target, by a webhook; mode InPlace needs none")
 	return cmd
 }
 
@@ -79,7 +79,8 @@ func (c *vpaDemo) run(cmd *cobra.Command) (err error) {
 	if c.demo.Recommender, err = c.open(ctx); err != nil {
 		return err
 	}
-	c.demo.Recommender.MinReplicas = 1
+	c.demo.Upstream = c.upstream
+	c.demo.Upstream.Updater, c.demo.Upstream.MinReplicas = true, 1
 	c.demo.Start = time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC) // a Monday, as at the start of an episode
 	rc := c.demo.Recommender.REST
 	if err := vpa.Install(ctx, rc); err != nil {
@@ -96,7 +97,7 @@ func (c *vpaDemo) run(cmd *cobra.Command) (err error) {
 	if !cli.WantJSON(cmd) {
 		fmt.Fprintf(w, "%4s  %16s  %16s  %16s  %s\n", "step", "used", "target", "requested", "pods")
 	}
-	err = vpa.Demo(ctx, c.demo, c.admission, func(one vpa.DemoStep) {
+	err = vpa.Demo(ctx, c.demo, func(one vpa.DemoStep) {
 		all = append(all, one)
 		total.Add(one.Report)
 		if !cli.WantJSON(cmd) {

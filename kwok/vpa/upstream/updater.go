@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"k8s.io/autoscaler/vertical-pod-autoscaler/common"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller/resource/pod/patch"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller/resource/pod/recommendation"
+	types "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
+	clientset "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/client/clientset/versioned"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/features"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/target"
+	fetcher "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/target/controller_fetcher"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/config"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/inplace"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/logic"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/priority"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/client"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/limitrange"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/metrics"
+	updatermetrics "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/metrics/updater"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/server"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/status"
+	vpautil "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+)
+
+// Of caches, as in upstream's programs.
+const (
+	resyncPeriod   = 10 * time.Minute
+	scaleFreshness = 10 * time.Minute
+	scaleLifetime  = time.Hour
+	scaleJitter    = 1.
+	missedLoops    = 5 // intervals without a loop, after which /health-check fails
+)
+
+// updaterPods selects the pods that the updater looks at: those with a node that have not ended.
+const updaterPods = "spec.nodeName!=,status.phase!=" + string(corev1.PodSucceeded) + ",status.phase!=" + string(corev1.PodFailed)
+
+// runUpdater runs the updater by upstream's flags, on upstream's timer or in lock-step.
+func runUpdater(ctx context.Context, args []string) error {
+	stepped := flag.Bool("lock-step", false, "run a loop for each line of stdin, when the caches have what the API server has; answer with a line of JSON")
+	os.Args = append(os.Args[:1:1], args...)
+	c := config.InitUpdaterFlags()
+	updatermetrics.Register()
+	rc := common.CreateKubeConfigOrDie(c.CommonFlags.KubeConfig, float32(c.CommonFlags.KubeApiQps), int(c.CommonFlags.KubeApiBurst))
+	u, err := newUpdater(ctx, rc, c)
+	if err != nil {
+		return err
+	}
+	stop := u.boosts(ctx, c.ConcurrentCPUStartupBoostSyncs)
+	defer stop()
+	if *stepped {
+		return lockStep(ctx, os.Stdin, os.Stdout, u.step)
+	}
+	health := metrics.NewHealthCheck(missedLoops * c.UpdaterInterval)
+	server.Initialize(&c.CommonFlags.EnableProfiling, health, &c.Address)
+	health.StartMonitoring()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		loop, cancel := context.WithTimeout(ctx, c.UpdaterInterval)
+		defer cancel()
+		u.RunOnce(loop)
+		health.UpdateLastActivity()
+	}, c.UpdaterInterval)
+	return nil
+}
+
+// An updater is upstream's with what a step waits for.
+type updater struct {
+	logic.Updater
+	follow   *follower
+	selector *probedSelector
+	vpas     clientset.Interface
+}
+
+func newUpdater(ctx context.Context, rc *rest.Config, c *config.UpdaterConfig) (*updater, error) {
+	kube, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, err
+	}
+	vpas, err := clientset.NewForConfig(rc)
+	if err != nil {
+		return nil, err
+	}
+	namespace := c.CommonFlags.VpaObjectNamespace
+	bare := []informers.SharedInformerOption{informers.WithNamespace(namespace), informers.WithTransform(client.StripManagedFields)}
+	factory := informers.NewSharedInformerFactoryWithOptions(kube, resyncPeriod, bare...)
+	pods := informers.NewSharedInformerFactoryWithOptions(kube, resyncPeriod,
+		append(bare, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = updaterPods }))...)
+	ranges, err := limitrange.NewLimitsRangeCalculator(factory)
+	if err != nil {
+		return nil, err
+	}
+	capping := vpautil.NewCappingRecommendationProcessor(ranges)
+	selector := &probedSelector{VpaTargetSelectorFetcher: target.NewVpaTargetSelectorFetcher(rc, kube, factory, ctx.Done())}
+	one, err := logic.NewUpdater(kube, vpas, factory, pods, c.MinReplicas, c.EvictionRateLimit, c.EvictionRateBurst, c.EvictionToleranceFraction,
+		c.UseAdmissionControllerStatus, c.InPlaceSkipDisruptionBudget, c.DefaultUpdateThreshold, c.PodLifetimeUpdateThreshold, c.EvictAfterOOMThreshold,
+		c.AdmissionControllerStatusLeaseName, statusNamespace(c.AdmissionControllerStatusLeaseNamespace, c.Namespace), c.AdmissionControllerStatusLeaseTimeout,
+		capping, priority.NewScalingDirectionPodEvictionAdmission(), selector,
+		fetcher.NewControllerFetcher(rc, kube, factory, scaleFreshness, scaleLifetime, scaleJitter, ctx.Done()),
+		priority.NewProcessor(), namespace, strings.Split(c.CommonFlags.IgnoredVpaObjectNamespaces, ","), calculators(recommendation.NewProvider(ranges, capping)))
+	if err != nil {
+		return nil, err
+	}
+	follow, err := newFollower(rc, namespace, factory)
+	if err != nil {
+		return nil, err
+	}
+	if err := follow.add(podResource, updaterPods, pods); err != nil {
+		return nil, err
+	}
+	return &updater{Updater: one, follow: follow, selector: selector, vpas: vpas}, errors.Join(synced(ctx, factory), synced(ctx, pods))
+}
+
+// calculators returns what a resize in place changes: resources, the annotation of the update, that of the boost.
+func calculators(p recommendation.Provider) []patch.Calculator {
+	return []patch.Calculator{inplace.NewResourceInPlaceUpdatesCalculator(p), inplace.NewInPlaceUpdatedCalculator(), inplace.NewUnboostAnnotationCalculator()}
+}
+
+// statusNamespace returns the namespace of the lease by which the admission controller shows that it runs.
+func statusNamespace(lease, pod string) string {
+	for _, ns := range []string{lease, pod} {
+		if ns != "" {
+			return ns
+		}
+	}
+	return status.AdmissionControllerStatusNamespace
+}
+
+// boosts takes CPU startup boosts back, where the feature is on, until the function that it returns is called.
+func (u *updater) boosts(ctx context.Context, workers int) (stop func()) {
+	if !features.Enabled(features.CPUStartupBoost) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() { wait.UntilWithContext(ctx, u.RunBoostWorker, time.Second) })
+	}
+	return func() {
+		cancel()
+		u.ShutDown()
+		all.Wait()
+	}
+}
+
+// step runs one loop on the cluster as it is now.
+func (u *updater) step(ctx context.Context) (Reply, error) {
+	evicted, resized := counted()
+	if err := u.follow.wait(ctx); err != nil {
+		return Reply{}, err
+	}
+	if err := u.seeAutoscalers(ctx); err != nil {
+		return Reply{}, err
+	}
+	u.RunOnce(ctx)
+	e, r := counted()
+	return Reply{Evicted: e - evicted, Resized: r - resized}, nil
+}
+
+// seeAutoscalers returns when the updater's own list of autoscalers, which it shows to no one, has what the API
+// server has: a loop asks for the selector of each autoscaler that it acts on, and with none it does nothing.
+func (u *updater) seeAutoscalers(ctx context.Context) error {
+	for {
+		list, err := u.vpas.AutoscalingV1().VerticalPodAutoscalers(u.follow.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("list autoscalers: %w", err)
+		}
+		want := versions{}
+		for i := range list.Items {
+			if a := &list.Items[i]; acted(a) {
+				want[a.UID] = a.ResourceVersion
+			}
+		}
+		if u.selector.probe(func() { u.RunOnce(ctx) }).equal(want) {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("the updater's list of autoscalers stays behind: %w", err)
+		}
+	}
+}
+
+// acted reports whether a loop looks at the pods of an autoscaler.
+func acted(a *types.VerticalPodAutoscaler) bool {
+	mode := vpautil.GetUpdateMode(a)
+	return mode != types.UpdateModeOff && mode != types.UpdateModeInitial || vpautil.HasStartupBoost(a)
+}
+
+var errProbe = errors.New("a probe of the list of autoscalers")
+
+// probedSelector is upstream's fetcher of selectors, which during a probe notes for which autoscalers it is asked.
+type probedSelector struct {
+	target.VpaTargetSelectorFetcher
+	mu    sync.Mutex
+	asked versions // nil: no probe
+}
+
+func (s *probedSelector) probe(loop func()) versions {
+	s.set(versions{})
+	loop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	return asked
+}
+
+func (s *probedSelector) set(v versions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = v
+}
+
+// Fetch implements [target.VpaTargetSelectorFetcher].
+func (s *probedSelector) Fetch(ctx context.Context, a *types.VerticalPodAutoscaler) (labels.Selector, error) {
+	s.mu.Lock()
+	if s.asked != nil {
+		s.asked[a.UID] = a.ResourceVersion
+		s.mu.Unlock()
+		return nil, errProbe
+	}
+	s.mu.Unlock()
+	return s.VpaTargetSelectorFetcher.Fetch(ctx, a)
+}
+
+// counted returns how many pods upstream's metrics count as evicted and as resized in place.
+func counted() (evicted, resized int) {
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		return 0, 0
+	}
+	for _, f := range families {
+		var into *int
+		switch f.GetName() {
+		case "vpa_updater_evicted_pods_total":
+			into = &evicted
+		case "vpa_updater_in_place_updated_pods_total":
+			into = &resized
+		default:
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			*into += int(m.GetCounter().GetValue())
+		}
+	}
+	return evicted, resized
+}
