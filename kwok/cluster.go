@@ -20,14 +20,14 @@ import (
 const (
 	callTimeout   = 30 * time.Second // of a call; one takes 1 to 5 ms on an idle machine
 	deleteTimeout = 2 * time.Minute  // of a DeleteCollection; 5,000 pods take 7 s on an idle machine
-	patience      = 30 * time.Second // until one more object is as predicted; KWOK takes 3 ms for a pod on an idle machine
+	patience      = 30 * time.Second // for one more object to match its prediction; KWOK takes 3 ms for a pod on an idle machine
 )
 
 // Cluster is a [cluster.Cluster] on an API server. It connects, and makes its namespace, at the
 // first Reset, Apply or Advance. Open makes one.
 type Cluster struct {
 	server    *server
-	state     *cluster.State // what the API's objects are predicted to be
+	state     *cluster.State // prediction of the API's objects
 	client    kubernetes.Interface
 	namespace string // "": not connected
 	view      *view
@@ -35,14 +35,14 @@ type Cluster struct {
 	stop      context.CancelFunc // ends the watchers
 	watching  sync.WaitGroup
 	patience  time.Duration
-	broken    error // why the cluster must be Reset; nil while it need not
+	broken    error // why the cluster must be Reset, or nil
 
 	podNames []string // in the API, by index
 	named    int      // names given so far
 
 	tasks     []task
 	last      map[key]int   // the last task of tasks for each object
-	touched   map[key]int32 // objects whose prediction has changed: their indices
+	touched   map[key]int32 // indices of objects with a changed prediction
 	refusedMu sync.Mutex
 	refused   []int32 // pods that could not be resized in place
 }
@@ -72,8 +72,8 @@ func (c *Cluster) State() *cluster.State { return c.state }
 // kubernasium.io/environment; "" before the first use.
 func (c *Cluster) Namespace() string { return c.namespace }
 
-// Reset implements [cluster.Cluster]. After an error it looks at the API server anew, so that it
-// recovers from whatever happened there.
+// Reset implements [cluster.Cluster]. After an error it lists the API server's objects again, so
+// that it recovers whatever happened there.
 func (c *Cluster) Reset(ctx context.Context) error {
 	c.state.Reset()
 	c.podNames = c.podNames[:0]
@@ -89,7 +89,7 @@ func (c *Cluster) reset(ctx context.Context) error {
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
-	if c.broken != nil { // what the view has may be out of date, and the connection too
+	if c.broken != nil { // view and connection may be out of date
 		c.unwatch()
 		var err error
 		if c.client, err = c.server.reconnect(ctx, c.client); err != nil {
@@ -113,7 +113,7 @@ func (c *Cluster) reset(ctx context.Context) error {
 	return c.view.wait(ctx, c.patience)
 }
 
-// connect makes the namespace and starts the watches, the first time.
+// connect makes the namespace and starts the watches, if it has not done so before.
 func (c *Cluster) connect(ctx context.Context) error {
 	if c.namespace != "" {
 		return nil
@@ -136,8 +136,8 @@ func (c *Cluster) connect(ctx context.Context) error {
 	return c.watch(ctx)
 }
 
-// ensureNamespace makes the namespace again if it is gone, as after a control plane's restart, or when it is: in one
-// that is being deleted nothing can be created.
+// ensureNamespace makes the namespace again if it is gone, as after a restart of the control plane.
+// If it is being deleted, nothing can be created in it, so ensureNamespace waits until it is gone.
 func (c *Cluster) ensureNamespace(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
@@ -176,7 +176,7 @@ func (c *Cluster) unwatch() {
 	}
 }
 
-// now deletes without a period of grace: nothing runs in simulated pods.
+// now is the option to delete without a grace period: nothing runs in simulated pods.
 func now() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
 
 // deleteAll deletes the pods and nodes of the environment.
@@ -190,9 +190,9 @@ func (c *Cluster) deleteAll(ctx context.Context) error {
 	return wrapAPI("delete nodes", err)
 }
 
-// Apply implements [cluster.Cluster]. Ops on different objects are carried out at the same time.
-// An error that is no [*cluster.OpError] wraps [cluster.ErrUnavailable] or [ErrDiverged], or says
-// what the API server refused; the cluster must then be Reset.
+// Apply implements [cluster.Cluster]. It carries out ops on different objects at the same time. An
+// error that is no [*cluster.OpError] wraps [cluster.ErrUnavailable] or [ErrDiverged], or gives the
+// reason for which the API server rejected a call; the cluster must then be Reset.
 func (c *Cluster) Apply(ctx context.Context, ops []cluster.Op) error {
 	if err := c.ready(ctx); err != nil {
 		return err
@@ -241,7 +241,7 @@ type ending struct {
 	pod int32
 }
 
-// endings returns the pods that complete until then, in the order of time, then of index.
+// endings returns the pods that complete up to a time, in the order of time, then of index.
 func (c *Cluster) endings(until time.Duration) []ending {
 	var list []ending
 	for i := range c.state.Pods {
@@ -253,7 +253,7 @@ func (c *Cluster) endings(until time.Duration) []ending {
 	return list
 }
 
-// ready connects and says whether the cluster may be used.
+// ready connects, and returns an error if the cluster must be Reset.
 func (c *Cluster) ready(ctx context.Context) error {
 	if c.broken != nil {
 		return fmt.Errorf("kwok: the cluster must be reset after an error: %w", c.broken)

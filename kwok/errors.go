@@ -10,12 +10,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// ErrDiverged is wrapped by errors of a Cluster whose objects are not what its ops have made of
-// them: somebody else changed them, or a controller does not do its part. Reset recovers.
+// ErrDiverged is wrapped by errors of a Cluster whose objects do not match the effect of its ops:
+// another client changed them, or a controller does not do its part. Reset recovers.
 var ErrDiverged = errors.New("kwok: the API server's objects differ from what was predicted")
 
-// wrapAPI says what was asked of the API server when it failed. Where it did not answer, or said
-// that it cannot now, the error wraps [cluster.ErrUnavailable].
+// wrapAPI adds the failed call to an error of the API server. If the server did not answer, or
+// cannot serve now, the error wraps [cluster.ErrUnavailable].
 func wrapAPI(what string, err error) error {
 	switch {
 	case err == nil:
@@ -28,7 +28,7 @@ func wrapAPI(what string, err error) error {
 	return fmt.Errorf("kwok: %s: %w", what, err)
 }
 
-// unavailable reports whether err came from no API server, or from one that cannot serve now.
+// unavailable reports whether err means that no API server answered, or that it cannot serve now.
 func unavailable(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

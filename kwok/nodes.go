@@ -45,8 +45,8 @@ func (n Nodes) node(i int) *corev1.Node {
 	}
 }
 
-// CreateNodes creates node-1 to node-N. Those that are there already, in a state that was kept, stay
-// as they are. With wait it returns when all are ready.
+// CreateNodes creates node-1 to node-N. Nodes that exist already, in a kept state, stay as they
+// are. With wait it returns when all are ready.
 func CreateNodes(ctx context.Context, client kubernetes.Interface, n Nodes, wait bool) error {
 	group, ctxAll := errgroup.WithContext(ctx)
 	group.SetLimit(createNodesAtOnce)

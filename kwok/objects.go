@@ -31,11 +31,11 @@ const (
 	annotationRunTime  = "kubernasium.io/run-time"  // of pods: how long they run by the environment's clock, such as 90s
 
 	// annotationComplete is read by KWOK's stage pod-complete-after: how long the pod runs by
-	// KWOK's clock. It is set when the environment's clock says that the pod's time is over.
+	// KWOK's clock. The Cluster sets it when the pod's time is over by the environment's clock.
 	annotationComplete = stages.Duration
 	completeNow        = "0s"
 
-	// Usage, as KWOK's resource metrics and metrics.k8s.io read it.
+	// Usage, which KWOK's resource metrics and metrics.k8s.io read.
 	annotationUsageCPU    = metricsapi.AnnotationCPU
 	annotationUsageMemory = metricsapi.AnnotationMemory
 )
@@ -46,7 +46,7 @@ const (
 	noPodLimit    = math.MaxInt32 // pods of a node without a limit
 )
 
-// A record is what of an object is compared: a podRecord or a nodeRecord.
+// A record is the part of an object that is compared: a podRecord or a nodeRecord.
 type record any
 
 type podRecord struct {
@@ -68,7 +68,7 @@ type nodeRecord struct {
 	Properties     string // labels, taints, GPU model
 }
 
-// wantPod returns what pod i should look like, or nil if it should not be there. Eviction
+// wantPod returns the expected record of pod i, or nil if the pod should not exist. Eviction
 // removes a pod from the API, and so do the deletion of its node and garbage collection.
 func (c *Cluster) wantPod(i int32) record {
 	s := c.state
@@ -96,7 +96,7 @@ func (c *Cluster) wantPod(i int32) record {
 	return r
 }
 
-// wantNode returns what node i should look like, or nil if it should not be there.
+// wantNode returns the expected record of node i, or nil if the node should not exist.
 func (c *Cluster) wantNode(i int32) record {
 	n := &c.state.Nodes[i]
 	if n.Removed {
@@ -109,8 +109,7 @@ func (c *Cluster) wantNode(i int32) record {
 	}
 }
 
-// podOf returns the manifest of pod i as it now is in the State. A pod that runs is bound from
-// the start.
+// podOf returns the manifest of pod i in its present state. A running pod is bound from the start.
 func (c *Cluster) podOf(i int32) *corev1.Pod {
 	s := c.state
 	p := &s.Pods[i]
@@ -198,7 +197,7 @@ func amounts(r cluster.Resources) corev1.ResourceList {
 	}
 }
 
-// requirements returns requests, zeros too, and the limits that there are.
+// requirements returns the requests, zeros included, and the limits that are set.
 func requirements(p *cluster.Pod) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{Requests: amounts(p.Requests), Limits: amounts(p.Limits)}
 	if p.Limits.MilliCPU == 0 {
@@ -217,7 +216,7 @@ func usage(u cluster.Resources) map[string]string {
 	}
 }
 
-// runTime is the duration of a pod as an annotation; one that runs for ever has none.
+// runTime formats a pod's duration as an annotation, "" for a pod that runs for ever.
 func runTime(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -225,7 +224,7 @@ func runTime(d time.Duration) string {
 	return d.String()
 }
 
-// deviceList returns the indices of the bits that are set, with commas.
+// deviceList returns the indices of the bits that are set, joined by commas.
 func deviceList(devices uint64) string {
 	var list []string
 	for b := devices; b != 0; b &= b - 1 {
@@ -234,7 +233,7 @@ func deviceList(devices uint64) string {
 	return strings.Join(list, ",")
 }
 
-// havePod returns the record of a pod as the API shows it.
+// havePod returns the record of a pod in the API.
 func havePod(p *corev1.Pod) podRecord {
 	r := podRecord{Phase: p.Status.Phase, Node: p.Spec.NodeName, Devices: p.Annotations[annotationDevices], RunTime: p.Annotations[annotationRunTime]}
 	for i := range p.Spec.Containers {
@@ -263,8 +262,7 @@ func havePod(p *corev1.Pod) podRecord {
 	return r
 }
 
-// haveNode returns the record of a node as the API shows it. Taints that controllers give
-// to nodes do not count.
+// haveNode returns the record of a node in the API. Taints that controllers add do not count.
 func haveNode(n *corev1.Node) nodeRecord {
 	r := nodeRecord{
 		Allocatable: listed(n.Status.Allocatable), Pods: n.Status.Allocatable.Pods().Value(), Unschedulable: n.Spec.Unschedulable,
@@ -299,7 +297,7 @@ func sum(a, b cluster.Resources) cluster.Resources {
 	return cluster.Resources{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
 }
 
-// quantity reads an annotation; what is no quantity is 0, which then differs from what is wanted.
+// quantity reads an annotation. Invalid text gives 0, which then differs from the expected amount.
 func quantity(text string) *resource.Quantity {
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
@@ -324,7 +322,7 @@ func properties(labels []cluster.Label, taints []cluster.Taint, model string) st
 	return fmt.Sprint(sortedBy(labels), sortedBy(taints), model)
 }
 
-// sortedBy returns a copy of a in the order of its elements' text.
+// sortedBy returns a copy of a, sorted by the elements' text.
 func sortedBy[E any](a []E) []E {
 	a = slices.Clone(a)
 	slices.SortFunc(a, func(x, y E) int { return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y)) })

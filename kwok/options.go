@@ -22,22 +22,22 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// KubeconfigVariable names the environment variable with the file that says how to reach the
-// control plane, where the option kubeconfig is empty. In a pod without it, the pod's service account
-// is used. KUBECONFIG is not looked at: it may name a cluster on which people depend.
+// KubeconfigVariable names the environment variable with the path of the kubeconfig that is used
+// when the option kubeconfig is empty. In a pod without it, the pod's service account is used.
+// KUBECONFIG is ignored: it may name a cluster that people depend on.
 const KubeconfigVariable = "KUBERNASIUM_KUBECONFIG"
 
-// Options say which control plane to use. They are options of each twin.
+// Options choose the control plane. They are options of each twin.
 type Options struct {
 	Kubeconfig     string `opt:"kubeconfig,file" doc:"file that says how to reach the control plane; empty takes that of KUBERNASIUM_KUBECONFIG, or in a pod its service account"`
 	AllowRealNodes bool   `opt:"allow_real_nodes" doc:"use a control plane that has nodes which are not KWOK's"`
 }
 
-// nodeAnnotation marks the nodes that KWOK plays.
+// nodeAnnotation marks the nodes that KWOK manages.
 const nodeAnnotation = stages.Node
 
-// server is the connection that the clusters of equal options share. It connects at its first
-// use, so that environments can be described without a control plane.
+// server is the connection that clusters with equal options share. It connects at first use, so
+// that environments can be described without a control plane.
 type server struct {
 	opts Options
 	wrap func(*rest.Config) // changes the connection; for tests
@@ -55,7 +55,7 @@ func newServer(o Options) (*server, error) {
 	return &server{opts: o}, nil
 }
 
-// connect returns the client of the control plane, whose nodes and version it checks the first time.
+// connect returns the client of the control plane. The first call checks its nodes and version.
 func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,11 +84,11 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// inCluster returns how a pod reaches the API server; a variable for tests, since its files have
-// fixed paths.
+// inCluster returns a pod's configuration for the API server. It is a variable for tests, since its
+// files have fixed paths.
 var inCluster = rest.InClusterConfig
 
-// config returns how to reach the control plane: by the kubeconfig, or in a pod by its service
+// config returns the configuration for the API server: from the kubeconfig, or from a pod's service
 // account.
 func (s *server) config() (*rest.Config, error) {
 	if s.opts.Kubeconfig != "" {
@@ -107,8 +107,8 @@ func (s *server) config() (*rest.Config, error) {
 	return rc, nil
 }
 
-// reconnect reads the kubeconfig again, unless somebody has since old was the client: a control
-// plane that was started anew may have another address.
+// reconnect reads the kubeconfig again, unless another caller has done so since old was the client.
+// A restarted control plane may have another address.
 func (s *server) reconnect(ctx context.Context, old kubernetes.Interface) (kubernetes.Interface, error) {
 	s.mu.Lock()
 	if s.client == old {
@@ -118,7 +118,8 @@ func (s *server) reconnect(ctx context.Context, old kubernetes.Interface) (kuber
 	return s.connect(ctx)
 }
 
-// tune lets the server set the pace, and speaks protobuf, which costs both sides less than JSON.
+// tune removes the client's rate limit, since the server sets the pace, and selects protobuf, which
+// costs both sides less than JSON.
 func tune(rc *rest.Config) {
 	rc.QPS = -1
 	rc.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
@@ -130,13 +131,13 @@ func tune(rc *rest.Config) {
 }
 
 const (
-	firstPause = 10 * time.Millisecond // before a request that was refused is repeated; doubled up to lastPause
+	firstPause = 10 * time.Millisecond // before a rejected request is retried; doubled up to lastPause
 	lastPause  = time.Second
 )
 
-// patient repeats requests that the API server refuses because it has too many, until their
-// context ends. client-go gives up after ten, each a second after the last: of many requests at a
-// time that return together, some are refused every time.
+// patient retries requests that the API server rejects as too many, until their context ends.
+// client-go gives up after ten retries, each a second after the last; if many requests return
+// together, some are rejected every time.
 type patient struct{ next http.RoundTripper }
 
 func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -145,7 +146,7 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || resp.StatusCode != http.StatusTooManyRequests || r.Body != nil && r.GetBody == nil {
 			return resp, err
 		}
-		_ = resp.Body.Close() // what it says is known
+		_ = resp.Body.Close() // its content is known
 		select {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
@@ -160,7 +161,7 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// refuseRealNodes returns an error if some node of the control plane is not KWOK's.
+// refuseRealNodes returns an error if a node of the control plane is not KWOK's.
 func refuseRealNodes(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -175,7 +176,7 @@ func refuseRealNodes(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// Simulated reports whether KWOK plays the node.
+// Simulated reports whether KWOK manages the node.
 func Simulated(n *corev1.Node) bool { return n.Annotations[nodeAnnotation] != "" }
 
 func realNodes(nodes []corev1.Node) []string {

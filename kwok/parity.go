@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// ParityConfig says what [Parity] plays.
+// ParityConfig holds the arguments of [Parity].
 type ParityConfig struct {
 	Env       string         // id of the environment or of its twin
 	Episodes  int            // of seeds from Seed on
@@ -23,7 +23,7 @@ type ParityConfig struct {
 	Server    Options        // of the twin
 }
 
-// ParityReport is what [Parity] found.
+// ParityReport is the result of [Parity].
 type ParityReport struct {
 	Env         string       `json:"env"`
 	Twin        string       `json:"twin"`
@@ -34,7 +34,7 @@ type ParityReport struct {
 	Seconds     float64      `json:"seconds"`     // on the API server
 }
 
-// Difference is something that the backends do not agree in after a decision.
+// Difference is a difference between the backends after a decision.
 type Difference struct {
 	Episode  int    `json:"episode"`
 	Decision int    `json:"decision"` // 0 is the reset
@@ -43,8 +43,8 @@ type Difference struct {
 }
 
 // Parity plays random permitted actions in an environment, in memory and on an API server, and
-// compares after every decision. An episode ends at its first difference. If ctx ends, it returns the
-// report of what was compared beside the error.
+// compares after every decision. An episode ends at its first difference. If ctx ends, Parity
+// returns the report so far beside the error.
 func Parity(ctx context.Context, c ParityConfig) (*ParityReport, error) {
 	original, twin, err := Original(c.Env)
 	if err != nil {
@@ -65,7 +65,7 @@ func Parity(ctx context.Context, c ParityConfig) (*ParityReport, error) {
 	}
 	for e := range c.Episodes {
 		if err := p.episode(ctx, c.Seed+uint64(e), c.Decisions); err != nil {
-			_ = p.kwok.Close() // the first error is the one to tell
+			_ = p.kwok.Close() // report the first error
 			return &p.ParityReport, fmt.Errorf("episode %d: %w", e, err)
 		}
 		p.Episodes++
@@ -113,7 +113,7 @@ func (p *parity) timed(f func() (*envs.Batch, error)) (*envs.Batch, error) {
 	return f()
 }
 
-// compare reports whether everything is equal after decision d, and notes what is not.
+// compare reports whether everything is equal after decision d, and records the differences.
 func (p *parity) compare(d int, a, b *envs.Batch) bool {
 	before := len(p.Differences)
 	differ := func(what, detail string) {

@@ -20,11 +20,11 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
 )
 
-// inFlight is the most calls at a time. With 32 the API server is the limit.
+// inFlight bounds the concurrent calls. With 32 the API server is the limit.
 const inFlight = 32
 
-// A task is a call of the API, to be made when those before it on the same objects are done. It
-// returns the version that it wrote, or "" where the call does not say.
+// A task is a call of the API, made after earlier tasks on the same objects. It returns the
+// resource version that it wrote, or "" if the call does not return one.
 type task struct {
 	what  string // what it does, for errors
 	key   key
@@ -32,8 +32,8 @@ type task struct {
 	call  func(ctx context.Context) (version string, err error)
 }
 
-// add appends a task on k, the node or pod of index i, which comes after the earlier ones on k and
-// on also.
+// add appends a task on k, the node or pod of index i. It comes after the earlier tasks on k and on
+// also.
 func (c *Cluster) add(what string, i int32, k key, call func(ctx context.Context) (string, error), also ...key) {
 	t := task{what: what + " " + k.String(), key: k, call: call}
 	for _, o := range append(also, k) {
@@ -49,14 +49,14 @@ func (c *Cluster) add(what string, i int32, k key, call func(ctx context.Context
 func (c *Cluster) podKey(i int32) key  { return key{kindPod, c.podNames[i]} }
 func (c *Cluster) nodeKey(i int32) key { return key{kindNode, c.nodeName(i)} }
 
-// nodeName returns the name of node i in the API, where other environments have nodes too.
+// nodeName returns the name of node i in the API, which other environments' nodes share.
 func (c *Cluster) nodeName(i int32) string { return c.namespace + "." + c.state.NodeName(i) }
 
 // maxPrefix bounds the part of a pod's name that is its metadata's; the API takes 253 bytes.
 const maxPrefix = 200
 
-// namePod gives pod i a name that no pod of this Cluster has had: KWOK, which plays the deletion
-// of a pod a little later, would delete another that has taken the name.
+// namePod gives pod i a name that no pod of this Cluster has had. KWOK carries out the deletion of
+// a pod a little later, and would delete a new pod of the same name.
 func (c *Cluster) namePod(i int32) {
 	prefix := c.state.Meta(c.state.Pods[i].Meta).Name
 	prefix = strings.TrimRight(prefix[:min(len(prefix), maxPrefix)], ".-")
@@ -64,10 +64,10 @@ func (c *Cluster) namePod(i int32) {
 	c.podNames[i] = fmt.Sprintf("%s-%d-%d", prefix, i, c.named)
 }
 
-// plan applies a legal op to the State and adds the tasks that bring the API's objects there.
+// plan applies a legal op to the State and adds the tasks that make the same change in the API.
 func (c *Cluster) plan(op *cluster.Op) error {
 	s := c.state
-	var lost []int32 // pods that go from the API
+	var lost []int32 // pods that the API removes
 	switch op.Kind {
 	case cluster.RemoveNode:
 		for i := range s.Pods {
@@ -135,7 +135,7 @@ func (c *Cluster) cordon(i int32) {
 	})
 }
 
-// deleteNode deletes a node when its pods, which go with it, are gone.
+// deleteNode deletes a node after its pods, which are deleted with it, are gone.
 func (c *Cluster) deleteNode(i int32, pods []key) {
 	name := c.nodeName(i)
 	c.add("delete", i, c.nodeKey(i), func(ctx context.Context) (string, error) {
@@ -156,7 +156,7 @@ func (c *Cluster) createPod(i int32) {
 	})
 }
 
-// bind binds pod i by the binding subresource, whose annotations go to the pod.
+// bind binds pod i by the binding subresource, which copies its annotations to the pod.
 func (c *Cluster) bind(i int32) {
 	p := &c.state.Pods[i]
 	b := &corev1.Binding{
@@ -186,12 +186,12 @@ func (c *Cluster) deletePod(i int32) {
 	})
 }
 
-// resize changes pod i in place by the resize subresource. The API refuses what would change the
-// pod's QoS class or take a limit away, and where the pod's status does not tell its resources;
-// such pods are created anew: see recreate.
+// resize changes pod i in place by the resize subresource. The API rejects a change of the pod's
+// QoS class, the removal of a limit, and pods whose status does not report their resources;
+// recreate replaces such pods.
 func (c *Cluster) resize(i int32) {
 	pod := c.podOf(i)
-	limits := map[string]any{"cpu": nil, "memory": nil} // null takes away
+	limits := map[string]any{"cpu": nil, "memory": nil} // null removes a limit
 	for name, q := range pod.Spec.Containers[0].Resources.Limits {
 		limits[string(name)] = q
 	}
@@ -214,15 +214,15 @@ func (c *Cluster) resize(i int32) {
 	})
 }
 
-// refuse notes that pod i cannot be resized in place.
+// refuse records that pod i cannot be resized in place.
 func (c *Cluster) refuse(i int32) {
 	c.refusedMu.Lock()
 	defer c.refusedMu.Unlock()
 	c.refused = append(c.refused, i)
 }
 
-// recreate plans to replace the pods that could not be resized in place, as they now are in the
-// State, on their nodes. It reports whether there are any.
+// recreate plans to replace the pods that could not be resized in place by new ones of the same
+// state on the same nodes. It reports whether there are any.
 func (c *Cluster) recreate() bool {
 	any := false
 	slices.Sort(c.refused)
@@ -252,7 +252,7 @@ func (c *Cluster) annotate(i int32, annotations map[string]string) {
 	})
 }
 
-// carryOut makes the calls that were planned and waits until the watches show what they lead to.
+// carryOut makes the planned calls and waits until the watches show their effect.
 func (c *Cluster) carryOut(ctx context.Context) error {
 	c.expectTouched()
 	err := c.call(ctx)
@@ -271,7 +271,7 @@ func (c *Cluster) carryOut(ctx context.Context) error {
 	return err
 }
 
-// expectTouched tells the view what the touched objects should be.
+// expectTouched sets the view's expectations for the touched objects.
 func (c *Cluster) expectTouched() {
 	for k, i := range c.touched {
 		var want record
@@ -285,8 +285,8 @@ func (c *Cluster) expectTouched() {
 	}
 }
 
-// call makes the calls of all tasks. Tasks are taken in their order, so that those that one
-// waits for are never behind it.
+// call makes the calls of all tasks. It takes tasks in their order, so a task never waits for one
+// behind it.
 func (c *Cluster) call(ctx context.Context) error {
 	defer func() {
 		clear(c.tasks) // for the garbage collector

@@ -16,8 +16,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// The workload of [RunSim], that of the earlier project: see package podsched/balance, which plays
-// it as an environment.
+// Sizes of the workload of [RunSim], the earlier project's. Package podsched/balance plays it as an
+// environment.
 const (
 	simReplicasMin, simReplicasMax = 5, 15
 	simMilliCPU                    = 1000
@@ -31,15 +31,15 @@ const (
 // labelRunSim marks the deployments, pods and nodes of RunSim.
 const labelRunSim = "kubernasium.io/runsim"
 
-// SimConfig says what [RunSim] deploys.
+// SimConfig holds the arguments of [RunSim].
 type SimConfig struct {
 	Server        Options
 	Namespace     string
-	Nodes         int     // to create beside those that there are, unless runsim's are there already
+	Nodes         int     // to create beside existing ones, unless runsim's exist already
 	CPULoad       float64 // requested part of the nodes' CPU at which the cluster counts as filled
 	MemoryLoad    float64 // likewise of memory
 	PodLoad       float64 // likewise of pods
-	Resets        int     // how often it is filled and emptied
+	Resets        int     // how often the cluster is filled and emptied
 	Interval      time.Duration
 	SchedulerName string
 	Patience      time.Duration // how long pods may be pending
@@ -55,9 +55,9 @@ type SimDeployment struct {
 	Placed   float64   `json:"placed_s"` // from its creation until all its pods were bound
 }
 
-// RunSim deploys a workload for a scheduler that runs elsewhere: deployments of 5 to 15 equal pods
-// one after the other, each when none is pending, until CPU, memory or pods reach a load; then it
-// deletes them, and begins again. It calls done after each deployment.
+// RunSim deploys a workload for a scheduler that runs elsewhere. It creates deployments of 5 to 15
+// equal pods one after another, each when no pod is pending, until CPU, memory or pods reach a
+// load. Then it deletes them, and starts again. It calls done after each deployment.
 func RunSim(ctx context.Context, c SimConfig, done func(SimDeployment, Load)) ([]SimDeployment, error) {
 	s, err := connectSim(ctx, c)
 	if err != nil {
@@ -125,7 +125,7 @@ func connectSim(ctx context.Context, c SimConfig) (*simulation, error) {
 	return s, nil
 }
 
-// deploy creates a deployment of pods of a size, for nodes with the labels only.
+// deploy creates a deployment of pods of one size, for nodes with the given labels only.
 func (s *simulation) deploy(ctx context.Context, d SimDeployment, requests cluster.Resources, only map[string]string) error {
 	labels, replicas, grace := map[string]string{labelRunSim: d.Name}, int32(d.Replicas), int64(0)
 	size := amounts(requests)
@@ -167,8 +167,8 @@ func (s *simulation) load(ctx context.Context) (Load, error) {
 	return Total(usage), err
 }
 
-// Clean deletes the deployments and pods of a namespace that RunSim made, or with all every one,
-// and waits until they are gone.
+// Clean deletes the deployments and pods in a namespace that RunSim made, or all of them if all is
+// set, and waits until they are gone.
 func Clean(ctx context.Context, o Options, namespace string, all bool) error {
 	client, err := Connect(ctx, o)
 	if err != nil {
@@ -205,7 +205,8 @@ func background() metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &policy}
 }
 
-// until polls met until it says so or fails, and after patience returns what it says is missing.
+// until polls met until it returns true or an error. After patience it returns an error with what
+// met says is missing.
 func until(ctx context.Context, patience time.Duration, met func() (ok bool, missing string, err error)) error {
 	for begin := time.Now(); ; {
 		ok, missing, err := met()

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
-	_ "github.com/kubernasium/kubernasium/envs/all" // what has twins
+	_ "github.com/kubernasium/kubernasium/envs/all" // the environments to register twins of
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
@@ -32,7 +32,7 @@ func TwinID(id string) string {
 	return id[:i] + suffix + id[i:]
 }
 
-// Original returns the environment that id is, or is the twin of, and the twin.
+// Original returns the environment that has the id or whose twin has it, and the twin.
 func Original(id string) (original, twin *envs.Spec, err error) {
 	s, err := envs.Lookup(id)
 	if err != nil {
@@ -50,7 +50,7 @@ func Original(id string) (original, twin *envs.Spec, err error) {
 	return s, twin, err
 }
 
-// twin returns the environment of s on an API server: the same tasks, by another backend.
+// twin returns the environment of s on an API server: the same tasks on another backend.
 func twin(s *envs.Spec) *envs.Spec {
 	t := *s
 	t.ID = TwinID(s.ID)
@@ -79,7 +79,7 @@ func twin(s *envs.Spec) *envs.Spec {
 	return &t
 }
 
-// bothOptions returns a pointer to a struct with the options of the environment and ours.
+// bothOptions returns a pointer to a struct with the environment's options and Options.
 func bothOptions(of any) any {
 	const squash = `opt:",squash"`
 	fields := []reflect.StructField{{Name: "Server", Type: reflect.TypeFor[Options](), Tag: squash}}
@@ -92,7 +92,7 @@ func bothOptions(of any) any {
 	return both.Interface()
 }
 
-// split checks the options of the twin of s, and returns ours and those of the environment.
+// split checks the options of the twin of s, and returns Options and the environment's options.
 func split(s *envs.Spec, opts map[string]any) (own Options, rest map[string]any, err error) {
 	if err := envs.DecodeOptions(opts, bothOptions(s.Options)); err != nil {
 		return own, nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// NodeUsage is what the pods of a node request.
+// NodeUsage sums the requests of a node's pods.
 type NodeUsage struct {
 	Name        string            `json:"name"`
 	Ready       bool              `json:"ready"`
@@ -23,15 +23,15 @@ type NodeUsage struct {
 	MaxPods     int64             `json:"max_pods"`
 }
 
-// Load is the requested part of a cluster's CPU, memory and pods.
+// Load is the requested share of a cluster's CPU, memory and pods.
 type Load struct {
 	CPU    float64 `json:"cpu"`
 	Memory float64 `json:"memory"`
 	Pods   float64 `json:"pods"`
 }
 
-// Connect returns a client of the control plane that o names. It logs a warning if the control plane is of a
-// version of Kubernetes that is not supported; see [CheckVersion].
+// Connect returns a client of the control plane that o names. It logs a warning if the control
+// plane runs an unsupported version of Kubernetes; see [CheckVersion].
 func Connect(ctx context.Context, o Options) (kubernetes.Interface, error) {
 	server, err := newServer(o)
 	if err != nil {
@@ -40,13 +40,14 @@ func Connect(ctx context.Context, o Options) (kubernetes.Interface, error) {
 	return server.connect(ctx)
 }
 
-// RESTConfig returns how to reach the control plane that o names, for clients of other APIs.
+// RESTConfig returns the configuration for the control plane that o names, for clients of other
+// APIs.
 func RESTConfig(ctx context.Context, o Options) (*rest.Config, error) {
 	server, err := newServer(o)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := server.connect(ctx); err != nil { // refuses real nodes
+	if _, err := server.connect(ctx); err != nil { // rejects real nodes
 		return nil, err
 	}
 	rc, err := server.config()
@@ -57,7 +58,7 @@ func RESTConfig(ctx context.Context, o Options) (*rest.Config, error) {
 	return rc, nil
 }
 
-// Usage returns what is requested of each node by its pods that have not ended, by name.
+// Usage returns the requests of each node's pods that have not ended, by name.
 func Usage(ctx context.Context, client kubernetes.Interface) ([]NodeUsage, error) {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -86,7 +87,8 @@ func Usage(ctx context.Context, client kubernetes.Interface) ([]NodeUsage, error
 	return all, nil
 }
 
-// Total returns the load of nodes taken together; 0 of what there is none.
+// Total returns the load of nodes taken together. A share is 0 if the nodes have none of the
+// resource.
 func Total(nodes []NodeUsage) Load {
 	var requested, allocatable cluster.Resources
 	var pods, most int64

@@ -12,18 +12,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Versions of Kubernetes that are supported: that of our Kubernetes modules, and the next, because a
+// Supported versions of Kubernetes: the version of our Kubernetes modules, and the next, because a
 // component may be one minor version older than the API server.
 const (
 	OldestMinor = 36 // of 1.36
 	NewestMinor = 37
 )
 
-// ErrVersion says that an API server is of a version that is not supported. CheckVersion returns it.
+// ErrVersion is wrapped by the error of CheckVersion about an unsupported version.
 var ErrVersion = fmt.Errorf("kwok: unsupported version of Kubernetes, want 1.%d to 1.%d", OldestMinor, NewestMinor)
 
-// CheckVersion returns an error that wraps [ErrVersion] unless v, which an API server reports, is of a
-// supported version.
+// CheckVersion returns an error that wraps [ErrVersion] unless an API server's version v is
+// supported.
 func CheckVersion(v apiversion.Info) error {
 	major, _ := strconv.Atoi(v.Major)
 	minor, _ := strconv.Atoi(strings.TrimSuffix(v.Minor, "+")) // providers append a plus sign
@@ -36,8 +36,8 @@ func CheckVersion(v apiversion.Info) error {
 	return fmt.Errorf("%w: the API server has %s", ErrVersion, v.GitVersion)
 }
 
-// warnOfVersion logs a warning if the API server is of a version that is not supported, or does not report
-// one. It is no error: much works on others, and a server that does not answer fails the next call.
+// warnOfVersion logs a warning if the API server's version is unsupported or missing. It is no
+// error: much works on other versions, and a server that does not answer fails the next call.
 func warnOfVersion(ctx context.Context, client kubernetes.Interface) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -28,21 +28,21 @@ const (
 // version is a resource version. Kubernetes lets clients compare those of one kind of object.
 type version uint64
 
-// seen is an object as the watch showed it.
+// seen is an object as a watch reported it.
 type seen struct {
 	record  record
 	version version
 }
 
-// A view is the objects of one environment, as they were watched, beside what they should be.
-// Watches write it while the Cluster waits.
+// A view holds the objects of one environment, as watches reported them, and their expected
+// records. Watches write to it while the Cluster waits.
 type view struct {
 	mu      sync.Mutex
-	want    map[key]record  // nil records are objects to be absent
+	want    map[key]record  // a nil record means that the object should be absent
 	least   map[key]version // of the last write
 	have    map[key]seen
 	differ  map[key]struct{}
-	failing map[string]error // by kind: why there is no watch; absent while there is
+	failing map[string]error // by kind: why its watch fails; absent while it works
 	changed chan struct{}    // closed at each change
 }
 
@@ -53,7 +53,7 @@ func newView() *view {
 	}
 }
 
-// expect sets what an object should be; a nil record wants it absent.
+// expect sets the expected record of an object; nil means that it should be absent.
 func (v *view) expect(k key, r record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -61,7 +61,7 @@ func (v *view) expect(k key, r record) {
 	v.compare(k)
 }
 
-// written notes that an object was written with that version, which the view must reach.
+// written records the version of a write, which the view must reach.
 func (v *view) written(k key, at version) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -69,7 +69,7 @@ func (v *view) written(k key, at version) {
 	v.compare(k)
 }
 
-// forget wants every object absent.
+// forget expects every object to be absent.
 func (v *view) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,7 +81,7 @@ func (v *view) forget() {
 	}
 }
 
-// compare updates differ. It holds mu.
+// compare updates differ. The caller holds mu.
 func (v *view) compare(k key) {
 	have, there := v.have[k]
 	want := v.want[k]
@@ -92,13 +92,13 @@ func (v *view) compare(k key) {
 	}
 }
 
-// changes tells whoever waits. It holds mu.
+// changes wakes all waiters. The caller holds mu.
 func (v *view) changes() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
 
-// show takes an object as a watch shows it.
+// show records an object that a watch reported.
 func (v *view) show(k key, s seen) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -107,7 +107,7 @@ func (v *view) show(k key, s seen) {
 	v.changes()
 }
 
-// gone takes the deletion of an object.
+// gone records the deletion of an object.
 func (v *view) gone(k key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -116,7 +116,7 @@ func (v *view) gone(k key) {
 	v.changes()
 }
 
-// replace takes all objects of a kind, as a list shows them.
+// replace records all objects of a kind from a list.
 func (v *view) replace(kind string, all map[key]seen) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,7 +133,7 @@ func (v *view) replace(kind string, all map[key]seen) {
 	v.changes()
 }
 
-// watching notes that the watch of a kind runs, or why it does not.
+// watching records that the watch of a kind works, or why it does not.
 func (v *view) watching(kind string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -152,8 +152,8 @@ func (v *view) present() bool {
 	return len(v.have) > 0
 }
 
-// synced reports whether all objects are as they should be. If not, it returns a channel that
-// the next change closes. A pod that is not the environment's is an error at once.
+// synced reports whether all objects match their expected records. If not, it returns a channel
+// that the next change closes. A pod that is not the environment's is an error at once.
 func (v *view) synced() (ok bool, changed <-chan struct{}, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -165,8 +165,9 @@ func (v *view) synced() (ok bool, changed <-chan struct{}, err error) {
 	return len(v.differ) == 0, v.changed, nil
 }
 
-// wait waits until the view is synced. When no object has become so for patience, it returns an error that prints what
-// differs, or that wraps [cluster.ErrUnavailable] if the API server cannot be watched.
+// wait waits until the view is synced. If for patience no further object has matched, it returns an
+// error that prints the differences, or one that wraps [cluster.ErrUnavailable] if the API server
+// cannot be watched.
 func (v *view) wait(ctx context.Context, patience time.Duration) error {
 	return v.until(ctx, patience, v.synced)
 }
@@ -180,7 +181,8 @@ func (v *view) listed(ctx context.Context, patience time.Duration) error {
 	})
 }
 
-// until waits until met, which returns a channel that the next change closes, says so or fails.
+// until waits until met returns true or an error. If met returns false, it also returns a channel
+// that the next change closes.
 func (v *view) until(ctx context.Context, patience time.Duration, met func() (bool, <-chan struct{}, error)) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -213,27 +215,27 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 	}
 }
 
-// blindness is how long the API server may be out of reach before a wait ends.
+// blindness is how long the API server may be unreachable before a wait ends.
 const blindness = 3 * time.Second
 
-// differing returns how many objects are not as they should be.
+// differing returns the number of objects that do not match their expected records.
 func (v *view) differing() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.differ)
 }
 
-// down reports whether some watch cannot be had.
+// down reports whether a watch fails.
 func (v *view) down() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.failing) > 0
 }
 
-// maxPrinted bounds how many objects an error prints.
+// maxPrinted bounds the objects that an error prints.
 const maxPrinted = 5
 
-// difference returns what differs, or why nothing is seen.
+// difference returns an error with the differing objects, or with the reason that a watch fails.
 func (v *view) difference(patience time.Duration) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	firstRetry = 20 * time.Millisecond // of a watch that cannot be had; doubled up to lastRetry
+	firstRetry = 20 * time.Millisecond // of a watch that fails; doubled up to lastRetry
 	lastRetry  = time.Second
 )
 
-// A watcher keeps the part of a view that one kind of object is. A watch that ends is resumed
-// from the last version seen, at once: a fresh API server drops watchers that are slow for its
-// small first cache, many times in a burst. Where a resumption is refused, the watcher lists anew.
+// A watcher maintains one kind of objects in a view. It resumes a watch that ends from the last
+// version seen, at once: a fresh API server drops slow watchers because of its small first cache,
+// many times in a burst. If the server rejects the resumption, the watcher lists again.
 type watcher struct {
 	kind  string
 	list  func(ctx context.Context) (all map[key]seen, at string, err error)
@@ -32,7 +32,7 @@ type watcher struct {
 	lists, resumed atomic.Int64 // how often
 }
 
-// run keeps the view until ctx ends.
+// run maintains the view until ctx ends.
 func (w *watcher) run(ctx context.Context) {
 	retry := firstRetry
 	for ctx.Err() == nil {
@@ -69,7 +69,7 @@ func (w *watcher) relist(ctx context.Context) (at string, err error) {
 	return at, nil
 }
 
-// follow watches from a version on, through as many watches as it takes, until one is refused.
+// follow watches from a version on, through any number of watches, until the server rejects one.
 func (w *watcher) follow(ctx context.Context, from string) error {
 	for {
 		events, err := w.watch(ctx, from)
@@ -85,7 +85,7 @@ func (w *watcher) follow(ctx context.Context, from string) error {
 	}
 }
 
-// consume shows events to the view until the watch ends, and returns the last version seen.
+// consume passes events to the view until the watch ends, and returns the last version seen.
 func (w *watcher) consume(events watch.Interface, from string) (string, error) {
 	for e := range events.ResultChan() {
 		if e.Type == watch.Error {
@@ -117,7 +117,7 @@ func observe(o runtime.Object) (k key, s seen, at string) {
 	return key{}, seen{}, ""
 }
 
-// parseVersion returns a resource version as a number; 0 if it is none, which delays nothing.
+// parseVersion returns a resource version as a number, or 0 if it is none; 0 delays nothing.
 func parseVersion(text string) version {
 	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -126,7 +126,7 @@ func parseVersion(text string) version {
 	return version(v)
 }
 
-// watchers returns those of the pods and of the nodes of an environment.
+// watchers returns the watchers of the pods and nodes of an environment.
 func watchers(client kubernetes.Interface, namespace string, v *view) []*watcher {
 	ofEnvironment := labelEnvironment + "=" + namespace
 	pods, nodes := client.CoreV1().Pods(namespace), client.CoreV1().Nodes()

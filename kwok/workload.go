@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Workload is nodes, and deployments that come one after the other.
+// Workload is a set of nodes, and deployments that arrive one after another.
 type Workload struct {
 	Nodes       []WorkloadNode
 	Deployments []WorkloadDeployment
@@ -40,11 +40,11 @@ type WorkloadDeployment struct {
 	Requests cluster.Resources
 }
 
-// Placements are the pods of each deployment on each node, by their indices in a Workload.
+// Placements counts the pods of each deployment on each node, by their indices in a Workload.
 type Placements [][]int
 
-// WorkloadOf returns the workload of an episode, and where its pods went. Pods that follow each
-// other and have one name are a deployment. Those that are not bound any more count nowhere.
+// WorkloadOf returns the workload of an episode and its placements. Consecutive pods with the same
+// name form a deployment. Pods that are no longer bound do not count.
 func WorkloadOf(s *cluster.State) (*Workload, Placements) {
 	w, placed := &Workload{}, Placements{}
 	for i := range s.Nodes {
@@ -78,9 +78,10 @@ func (p Placements) Pods() (pods int) {
 	return pods
 }
 
-// Imbalance returns how evenly the nodes are filled: the population standard deviation over nodes
-// of the number of pods; and the mean of those of the requested shares of CPU and of memory, in
-// percent, which is the cost of the objective balance of k8s/PodBalance-v0.
+// Imbalance returns two measures of how evenly the nodes are filled: the population standard
+// deviation over nodes of the number of pods; and the mean of the standard deviations of the
+// requested shares of CPU and of memory, in percent, which is the cost of the objective balance of
+// k8s/PodBalance-v0.
 func (w *Workload) Imbalance(p Placements) (sdPods, percent float64) {
 	pods, cpu, memory := make([]float64, len(w.Nodes)), make([]float64, len(w.Nodes)), make([]float64, len(w.Nodes))
 	for d, nodes := range p {
@@ -93,13 +94,13 @@ func (w *Workload) Imbalance(p Placements) (sdPods, percent float64) {
 	return stat.PopStdDev(pods, nil), 100 * (stat.PopStdDev(cpu, nil) + stat.PopStdDev(memory, nil)) / 2
 }
 
-// labelWorkload is of the nodes and pods of a Workload; its value is their namespace.
+// labelWorkload labels the nodes and pods of a Workload; its value is their namespace.
 const labelWorkload = "kubernasium.io/workload"
 
-// Deploy creates the nodes, and the deployments one after the other, each when every pod of the one
-// before has a node; a scheduler that runs elsewhere places them on these nodes. Then it deletes
-// all. Pods that have no node after patience are an error. Each of seen waits, before the first
-// deployment, until somebody who watches knows the nodes.
+// Deploy creates the nodes, and the deployments one after another, each when every pod of the one
+// before has a node. A scheduler that runs elsewhere places them on these nodes. Then it deletes
+// everything. Pods without a node after patience are an error. Before the first deployment, Deploy
+// waits for each of seen, so that watchers know the nodes.
 func (w *Workload) Deploy(ctx context.Context, client kubernetes.Interface, scheduler string, patience time.Duration, seen ...func(ctx context.Context, nodes []string) error) (p Placements, err error) {
 	ns, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "workload-"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -147,7 +148,7 @@ func createNode(ctx context.Context, client kubernetes.Interface, namespace stri
 	return wrapAPI("create node "+node.Name, err)
 }
 
-// ready waits until all nodes are ready, and seen to be.
+// ready waits until all nodes are ready, and until seen returns.
 func (w *Workload) ready(ctx context.Context, client kubernetes.Interface, namespace string, most time.Duration, seen []func(context.Context, []string) error) error {
 	err := until(ctx, patience, func() (bool, string, error) {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labelWorkload + "=" + namespace})
@@ -199,7 +200,7 @@ func (w *Workload) nodesOf(ctx context.Context, client kubernetes.Interface, nam
 	return counts, nil
 }
 
-// clean deletes what Deploy has created.
+// clean deletes everything that Deploy created.
 func (w *Workload) clean(client kubernetes.Interface, namespace string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package registry registers everything that the programs of this module play: the environments, their
-// twins on an API server, and the readers of files that options name. The trainer, the server and
-// their tests import it, so that equal options work in all of them.
+// Package registry registers everything that the programs of this module play: the environments,
+// their twins on an API server, and the readers of files that options name. The trainer, the server
+// and their tests import it, so that equal options work in all of them.
 package registry
 
 import (

@@ -1,4 +1,4 @@
-// Package version names the build of a program.
+// Package version identifies the build of a program.
 package version
 
 import (
@@ -11,7 +11,7 @@ import (
 // github.com/kubernasium/kubernasium/version.Number=1.2.3".
 var Number = "0.1.0-dev"
 
-// Text returns what the flag --version prints: a line each with the program and its release, its
+// Text returns the output of the flag --version: a line each with the program and its release, its
 // module and the module's version, the commit and its date, and the version of Go.
 func Text(program string) string {
 	info, ok := debug.ReadBuildInfo()

@@ -13,13 +13,13 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/jobs"
 )
 
-// clockPath is where a control plane with a stepped clock answers for it.
+// clockPath is the path at which a control plane serves its stepped clock.
 const clockPath = "/kubernasium.io/clock"
 
-// ErrRealClock says that the control plane's clock cannot be stepped. Start returns it.
+// ErrRealClock is returned by Start if the control plane's clock cannot be stepped.
 var ErrRealClock = errors.New("bsp: the control plane's clock is real: start it with --clock=stepped (trainer kwok up -- --clock stepped)")
 
-// clock is KWOK's stepped clock of a control plane, which has no other user.
+// clock is KWOK's stepped clock in a control plane without other users.
 type clock struct {
 	api rest.Interface
 	now time.Time
@@ -34,7 +34,7 @@ func newClock(ctx context.Context, api rest.Interface) (*clock, error) {
 	return c, err
 }
 
-// advanceTo steps the clock to a time that it has not passed.
+// advanceTo steps the clock to a time in its future, or its present.
 func (c *clock) advanceTo(ctx context.Context, to time.Time) error {
 	if !to.After(c.now) {
 		return nil

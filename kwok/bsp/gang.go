@@ -1,19 +1,19 @@
 // Package bsp runs a bulk-synchronous job on an API server whose nodes KWOK simulates: the tasks of
 // a superstep are batch/v1 Jobs, and the barrier is a watch on their completion.
 //
-// The pods of a superstep's Jobs, one for each task, start and wait. Then the shares may be planned
-// anew, while they wait: the pods are resized in place, or the Jobs are deleted and created again.
-// When all run, all are released together: each pod gets the time of its end as the annotation of
-// KWOK's stage pod-complete-after. The clock is stepped from end to end, and when all Jobs are
-// complete, those of the next superstep are created.
+// The pods of a superstep's Jobs, one for each task, start and wait. While they wait, the shares may
+// be planned again: the pods are resized in place, or the Jobs are deleted and created again. When all
+// run, all are released together: each pod gets the time of its end as the annotation of KWOK's stage
+// pod-complete-after. The clock is stepped from end to end. When all Jobs are complete, those of the
+// next superstep are created.
 //
 // # Time
 //
-// The clock is KWOK's own, of a control plane that runs with --clock=stepped and has no other user.
-// A pod's end is a point of it, not a time from when KWOK has seen the pod; and the clock stands
-// still until the pods that end there have ended. So supersteps have the durations that they were
-// given, to the nanosecond, however slow the machine. What a re-planning costs the episode is
-// stepped, too; what it takes on the wall is measured beside it.
+// The clock is KWOK's, in a control plane that runs with --clock=stepped and has no other user. A
+// pod's end is an instant of this clock, not a duration since KWOK has seen the pod, and the clock
+// stands still until the pods that end there have ended. So supersteps have exact durations, to the
+// nanosecond, however slow the machine is. The clock also steps by a re-planning's cost in the
+// episode; its wall time is measured beside it.
 package bsp
 
 import (
@@ -45,12 +45,12 @@ const (
 	labelSuperstep = "kubernasium.io/superstep"
 	labelTask      = "kubernasium.io/task" // its index
 
-	// nudge is how long a pod may still run at the time of its end before it is told to end at once.
-	// KWOK reads the clock twice when it schedules an end: a step in between puts the end off.
+	// nudge is how long a pod may still run at its end before it is ordered to end at once. KWOK
+	// reads the clock twice when it schedules an end, and a step in between delays the end.
 	nudge = 2 * time.Second
 )
 
-// Method is how the shares of tasks are changed.
+// Method is a way to change the shares of tasks.
 type Method string
 
 // Methods of re-planning.
@@ -60,7 +60,7 @@ const (
 	RecreateChanged Method = "recreate_changed" // those whose shares change
 )
 
-// Config says what [Start] starts.
+// Config holds the arguments of [Start].
 type Config struct {
 	Server   kwok.Options
 	Tasks    []string // names
@@ -69,21 +69,21 @@ type Config struct {
 	Method   Method
 }
 
-// Superstep is one to execute.
+// Superstep holds the durations and shares of one superstep.
 type Superstep struct {
-	Shares    []int64         // planned anew; nil keeps those in force
-	Penalty   time.Duration   // what that costs the episode
+	Shares    []int64         // new shares; nil keeps those in force
+	Penalty   time.Duration   // cost of the new shares in the episode
 	Durations []time.Duration // of each task
 }
 
-// Replanning is what a re-planning took.
+// Replanning reports a change of shares.
 type Replanning struct {
 	Changed  int           // tasks whose shares changed
-	Modelled time.Duration // what it cost the episode
+	Modelled time.Duration // its cost in the episode
 	Wall     time.Duration // from the first call until all tasks ran with their shares
 }
 
-// Gang is a bulk-synchronous job. It is used by one goroutine at a time.
+// Gang is a bulk-synchronous job. One goroutine at a time may use it.
 type Gang struct {
 	conf   Config
 	space  *jobs.Space
@@ -110,7 +110,7 @@ func Start(ctx context.Context, c Config) (_ *Gang, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = g.space.Close() // the first error is the one to tell
+			_ = g.space.Close() // report the first error
 		}
 	}()
 	if g.clock, err = newClock(ctx, g.space.Client().CoreV1().RESTClient()); err != nil {
@@ -131,7 +131,7 @@ func Start(ctx context.Context, c Config) (_ *Gang, err error) {
 // Namespace returns the namespace of the Jobs.
 func (g *Gang) Namespace() string { return g.space.Namespace() }
 
-// Jobs returns how many Jobs have been created.
+// Jobs returns the number of Jobs created.
 func (g *Gang) Jobs() int { return g.made }
 
 // Elapsed returns the time since the start, by the clock of the episode.
@@ -140,8 +140,9 @@ func (g *Gang) Elapsed() time.Duration { return g.clock.now.Sub(g.begin) }
 // Close deletes everything.
 func (g *Gang) Close() error { return g.space.Close() }
 
-// Step plans anew if s says so, executes a superstep, and unless it is the last creates the Jobs of the
-// next one. It returns the duration of the superstep, by the clock, and the re-planning or nil.
+// Step changes the shares if s has new ones, executes a superstep and, unless it is the last,
+// creates the Jobs of the next. It returns the duration of the superstep, by the clock, and the
+// re-planning or nil.
 func (g *Gang) Step(ctx context.Context, s Superstep, last bool) (time.Duration, *Replanning, error) {
 	if len(s.Durations) != len(g.names) || s.Shares != nil && len(s.Shares) != len(g.names) {
 		return 0, nil, fmt.Errorf("bsp: %d durations and %d shares for %d tasks", len(s.Durations), len(s.Shares), len(g.names))
@@ -195,7 +196,7 @@ func (g *Gang) execute(ctx context.Context, durations []time.Duration) error {
 	return g.space.Complete(ctx, g.names...)
 }
 
-// endAt says when, or after how long, the pod of task k ends.
+// endAt sets the time, or the delay, of the end of task k's pod.
 func (g *Gang) endAt(ctx context.Context, k int, when string) error {
 	for _, p := range g.space.Pods(g.names[k]) {
 		if err := g.space.PatchPod(ctx, p.Name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{stages.Duration: when}}}); err != nil {
@@ -231,7 +232,7 @@ func (g *Gang) ended(ctx context.Context, k int) error {
 	return g.space.Wait(ctx, succeeded)
 }
 
-// replan changes the shares of the waiting tasks, and waits until all run with theirs.
+// replan changes the shares of the waiting tasks, and waits until all run with their new shares.
 func (g *Gang) replan(ctx context.Context, shares []int64) (*Replanning, error) {
 	var changed []int
 	for k, s := range shares {
@@ -254,8 +255,8 @@ func (g *Gang) replan(ctx context.Context, shares []int64) (*Replanning, error) 
 	return &Replanning{Changed: len(changed), Wall: time.Since(begin)}, err
 }
 
-// recreate deletes Jobs, waits until they are gone, since the node has room for one of each only, and
-// creates them again.
+// recreate deletes Jobs, waits until they are gone, since the node has room for only one of each,
+// and creates them again.
 func (g *Gang) recreate(ctx context.Context, tasks []int) error {
 	old := make([]string, len(tasks))
 	for i, k := range tasks {
@@ -274,7 +275,7 @@ func (g *Gang) recreate(ctx context.Context, tasks []int) error {
 	return err
 }
 
-// resize resizes pods in place, those that shrink first, and waits until they report their new shares.
+// resize resizes pods in place, shrinking ones first, and waits until they report their new shares.
 func (g *Gang) resize(ctx context.Context, tasks []int, before []int64) error {
 	for _, grow := range []bool{false, true} {
 		for _, k := range tasks {

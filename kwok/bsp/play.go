@@ -11,15 +11,15 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 )
 
-// methods by the environment's option penalty_model, which says what a reconfiguration does.
+// methods maps the environment's option penalty_model to the corresponding method.
 var methods = map[string]Method{
 	gang.PenaltyConstant: RecreateAll,
 	gang.PenaltyPerTask:  RecreateChanged,
 	gang.PenaltyResize:   Resize,
 }
 
-// Report is what [Play] measured. Seconds of the clock are the episode's; seconds of wall are what
-// the API server took, which is no cost in the episode.
+// Report is the result of [Play]. Seconds of the clock are the episode's; wall seconds are the time
+// that the API server took, which costs the episode nothing.
 type Report struct {
 	Env        string       `json:"env"`
 	Seed       uint64       `json:"seed"`
@@ -51,9 +51,9 @@ type ReplanReport struct {
 	Wall     float64 `json:"wall_s"`
 }
 
-// Play plays an episode of k8s/GangWindow-v0 in v, a vector of one without autoreset, with the
-// decisions of act, and executes each of them on the API server. done, unless nil, is called after
-// each superstep.
+// Play plays an episode of k8s/GangWindow-v0 in v, a vector of one environment without autoreset,
+// with the decisions of act, and executes each on the API server. If done is not nil, Play calls it
+// after each superstep.
 func Play(ctx context.Context, server kwok.Options, v *envs.Vec, act func(b *envs.Batch, action []float32) error, seed uint64, done func(StepReport)) (_ *Report, err error) {
 	t, ok := v.Env(0).Task().(*gang.Task)
 	if !ok || v.NumEnvs() != 1 || v.Autoreset() != envs.Disabled {
@@ -109,7 +109,7 @@ func Play(ctx context.Context, server kwok.Options, v *envs.Vec, act func(b *env
 	return r, nil
 }
 
-// player translates what the environment has just played.
+// player translates the environment's last step for the gang.
 type player struct {
 	task  *gang.Task
 	model *profile.Model

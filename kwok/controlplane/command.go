@@ -80,7 +80,7 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// token returns what clients have to show, or nothing if it is to be made.
+// token returns the bearer token of clients, or "" if one is to be generated.
 func (o *options) token() (string, error) {
 	if o.tokenFile == "" {
 		return os.Getenv(tokenEnv), nil
@@ -96,7 +96,7 @@ func (o *options) token() (string, error) {
 	return token, nil
 }
 
-// complete checks the flags and sets what follows from them.
+// complete checks the flags and sets derived values.
 func (o *options) complete() error {
 	var err error
 	if o.plane.Token, err = o.token(); err != nil {
@@ -152,7 +152,7 @@ func (o *options) complete() error {
 	return nil
 }
 
-// ready is the line that tells the parent process what runs.
+// ready is the line for the parent process when the control plane is ready.
 type ready struct {
 	URL        string            `json:"url"`        // of the API server, from this machine
 	Kubeconfig string            `json:"kubeconfig"` // file, which holds the token
@@ -186,7 +186,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if o.exitWithStdin {
 		// The goroutine ends with the process: a read of stdin cannot be interrupted.
 		go func() {
-			_, _ = io.Copy(io.Discard, stdin) // its end is all that matters
+			_, _ = io.Copy(io.Discard, stdin) // only its end matters
 			cancel()
 		}()
 	}
@@ -214,8 +214,8 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	return errors.Join(err, p.Stop())
 }
 
-// logger makes our log, and lets Kubernetes' components speak at level debug only: they report
-// their clients' ends and our stop as errors. What ends the process is always told.
+// logger returns our logger. Messages of Kubernetes' components appear at level debug only: they
+// report their clients' ends and our stop as errors. Errors that end the process always appear.
 func (o *options) logger(stderr io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -233,8 +233,8 @@ func (o *options) logger(stderr io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})), nil
 }
 
-// versionText returns what --version prints: the module, its commit and the date of that, Go, and
-// the components.
+// versionText returns the output of --version: the module, its commit with date, Go, and the
+// components.
 func versionText() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -259,7 +259,7 @@ func versionText() string {
 	return text
 }
 
-// versions tells what this binary was built from.
+// versions returns the versions that this binary was built from.
 func versions() map[string]string {
 	of := map[string]string{"k8s.io/kubernetes": "kubernetes", "go.etcd.io/etcd/server/v3": "etcd", "sigs.k8s.io/kwok": "kwok"}
 	found := map[string]string{}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// newHealth returns the command that asks a running control plane whether it is ready: images
-// FROM scratch have no other program for a health check.
+// newHealth returns the command that checks whether a running control plane is ready: images FROM
+// scratch have no other program for a health check.
 func newHealth() *cobra.Command {
 	var kubeconfig, server string
 	var timeout time.Duration
@@ -38,6 +38,6 @@ func newHealth() *cobra.Command {
 	f.StringVar(&kubeconfig, "kubeconfig", "", "file that the control plane wrote")
 	f.StringVar(&server, "server", "", "URL of the API server, instead of the kubeconfig's")
 	f.DurationVar(&timeout, "timeout", 5*time.Second, "time for the answer")
-	_ = cmd.MarkFlagRequired("kubeconfig") // fails only for a flag that is not there
+	_ = cmd.MarkFlagRequired("kubeconfig") // fails only for an unknown flag
 	return cmd
 }

@@ -3,7 +3,7 @@
 //
 // Usage: controlplane [flags]
 //
-// When it is ready, it prints one line of JSON on stdout: url, kubeconfig, data_dir, pid,
+// When ready, it prints one line of JSON on stdout: url, kubeconfig, data_dir, pid,
 // components, clock, versions and seconds. It logs to stderr. It stops on SIGTERM and SIGINT,
 // and, with --exit-with-stdin, at the end of stdin; a second signal ends it at once.
 package main

@@ -1,5 +1,6 @@
-// Package extension serves what an API server calls, such as an aggregated API or an admission
-// webhook: HTTPS with a certificate made at the start, for whose authority the API server is told.
+// Package extension serves the calls of an API server to an extension, such as an aggregated API or
+// an admission webhook. It uses HTTPS with a certificate made at the start; the API server gets its
+// authority.
 package extension
 
 import (
@@ -25,15 +26,15 @@ const (
 	closeTimeout  = 5 * time.Second           // for requests under way
 )
 
-// Config says what to serve.
+// Config configures a Server.
 type Config struct {
 	Listen    string         // default: 127.0.0.1 and a free port
-	Names     []string       // host names and addresses by which the API server calls
+	Names     []string       // host names and addresses that the API server calls
 	ClientCAs *x509.CertPool // of the certificates that callers must have; nil asks for none
 	Handler   http.Handler
 }
 
-// A Server is one that runs.
+// A Server is a running server.
 type Server struct {
 	CABundle []byte // PEM: the authority of its certificate
 	Port     int
@@ -81,7 +82,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// certificate returns a certificate for the names, which signs itself, and its PEM.
+// certificate returns a self-signed certificate for the names, and its PEM.
 func certificate(names []string) (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package health answers /livez and /readyz of a program that runs for long, as Kubernetes'
-// components do.
+// Package health serves /livez and /readyz of a long-running program, as Kubernetes' components do.
 package health
 
 import (
@@ -9,18 +8,18 @@ import (
 	"strings"
 )
 
-// A Check is one that has to hold.
+// A Check is a named condition.
 type Check struct {
 	Name string
 	Err  func() error // nil while it holds
 }
 
-// ErrUnsynced says that the caches do not hold the API server's objects yet.
+// ErrUnsynced is returned by checks while the caches do not hold the API server's objects yet.
 var ErrUnsynced = errors.New("the API server's objects are not listed yet")
 
-// Register adds GET /livez and /readyz to mux. The status is 200 while all checks hold, otherwise
-// 500, by which Kubernetes starts a container anew or sends it no requests. With ?verbose, and where one fails,
-// one line reports each check: [+]NAME ok, or [-]NAME failed: REASON.
+// Register adds GET /livez and /readyz to mux. The status is 200 while all checks hold, and
+// otherwise 500; then Kubernetes restarts the container, or sends it no requests. With ?verbose,
+// and if a check fails, the body has a line for each check: [+]NAME ok, or [-]NAME failed: REASON.
 func Register(mux *http.ServeMux, live, ready []Check) {
 	mux.HandleFunc("GET /livez", answer("livez", live))
 	mux.HandleFunc("GET /readyz", answer("readyz", ready))

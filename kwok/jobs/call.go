@@ -27,7 +27,7 @@ func (s *Space) Create(ctx context.Context, j *batchv1.Job) error {
 	})
 }
 
-// Delete deletes Jobs, and lets the garbage collector delete their pods: see [Space.Gone].
+// Delete deletes Jobs; the garbage collector deletes their pods: see [Space.Gone].
 func (s *Space) Delete(ctx context.Context, names ...string) error {
 	background := metav1.DeletePropagationBackground
 	for _, name := range names {
@@ -45,7 +45,7 @@ func (s *Space) Delete(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// PatchPod changes a pod, or a subresource of it, by a strategic merge patch.
+// PatchPod changes a pod, or one of its subresources, with a strategic merge patch.
 func (s *Space) PatchPod(ctx context.Context, name string, patch any, subresources ...string) error {
 	body, err := json.Marshal(patch)
 	if err != nil {
@@ -57,10 +57,10 @@ func (s *Space) PatchPod(ctx context.Context, name string, patch any, subresourc
 	})
 }
 
-// call makes a request, and again while the API server is there but cannot serve it, as when its etcd
-// is too slow on a busy machine. An error wraps [cluster.ErrUnavailable] if there is no API server.
-// When ctx ends, call returns after the reply: a request that is abandoned may be carried out later,
-// when what it makes was already looked for in vain.
+// call makes a request, and retries while the API server exists but cannot serve it, such as when
+// its etcd is too slow on a busy machine. An error wraps [cluster.ErrUnavailable] if there is no
+// API server. When ctx ends, call returns only after the reply: an abandoned request may be carried
+// out later, after its result was looked for in vain.
 func call(ctx context.Context, what string, request func(ctx context.Context, again bool) error) error {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -80,13 +80,13 @@ func call(ctx context.Context, what string, request func(ctx context.Context, ag
 		case <-time.After(pause):
 		case <-asking.Done():
 			return err
-		case <-ctx.Done(): // said above
+		case <-ctx.Done(): // see above
 		}
 	}
 }
 
-// Unavailable returns an error that wraps [cluster.ErrUnavailable] too if err, of a request with ctx,
-// is no answer of an API server.
+// Unavailable returns an error that also wraps [cluster.ErrUnavailable] if err, of a request with
+// ctx, is no reply of an API server.
 func Unavailable(ctx context.Context, err error) error {
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) || ctx.Err() != nil {

@@ -26,12 +26,12 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// LabelSpace is the label of the namespaces that this package makes, of the nodes that it adds, and
-// the key of these nodes' taints. Its value on nodes is the namespace.
+// LabelSpace is the label of this package's namespaces and nodes, and the key of these nodes'
+// taints. Its value on nodes is the namespace.
 const LabelSpace = "kubernasium.io/jobs"
 
-// Hold is the value of the annotation [stages.Duration] of a pod that is to run until it is told
-// otherwise: a century.
+// Hold is the value of the annotation [stages.Duration] of a pod that runs until the annotation
+// changes: a century.
 const Hold = "876000h"
 
 const (
@@ -42,21 +42,20 @@ const (
 	goneEvery       = 100 * time.Millisecond // how often to look whether a namespace is gone
 )
 
-// ErrTimeout is wrapped by errors of waits that took longer than a Space's Patience.
+// ErrTimeout is wrapped by errors of waits that exceed a Space's Patience.
 var ErrTimeout = errors.New("jobs: it takes too long")
 
 // ErrFailed is wrapped by errors of waits for a Job that has failed.
 var ErrFailed = errors.New("jobs: a job failed")
 
-// A Space is a namespace with Jobs, which it watches. Its methods may be called by several
-// goroutines.
+// A Space is a namespace with Jobs, which it watches. Several goroutines may call its methods.
 type Space struct {
-	// Patience is how long a wait may take; default 5 minutes.
+	// Patience bounds a wait; default 5 minutes.
 	Patience time.Duration
 
 	client    kubernetes.Interface
 	namespace string
-	made      bool // the namespace, by this package
+	made      bool // this package made the namespace
 	factory   informers.SharedInformerFactory
 	jobs      batchlisters.JobNamespaceLister
 	pods      corelisters.PodNamespaceLister
@@ -64,11 +63,11 @@ type Space struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
-	failing error         // of a watch; nil while all go well
+	failing error         // of a watch; nil while all work
 }
 
-// Open watches the Jobs and pods of a namespace, which it makes if it is not there; "" makes one with
-// a new name that begins with prefix.
+// Open watches the Jobs and pods of a namespace, which it makes if it does not exist. With
+// namespace "" it makes one with a new name that begins with prefix.
 func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space, error) {
 	client, err := kwok.Connect(ctx, o)
 	if err != nil {
@@ -79,7 +78,7 @@ func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space
 		return nil, err
 	}
 	if err := s.watch(ctx); err != nil {
-		if namespace == "" { // nobody else knows its name
+		if namespace == "" { // nothing else uses it
 			err = errors.Join(err, s.Close())
 		}
 		return nil, err
@@ -111,8 +110,8 @@ func (s *Space) watch(ctx context.Context) error {
 	return nil
 }
 
-// ensureNamespace makes the namespace unless it is there; one that is being deleted is waited for.
-// As in call, requests outlive ctx: one that is abandoned may make a namespace of which nobody knows.
+// ensureNamespace makes the namespace unless it exists, and waits for the end of one that is being
+// deleted. As in call, requests outlive ctx: an abandoned one could leave a namespace behind.
 func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) error {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -144,7 +143,7 @@ func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) e
 	}
 }
 
-// follow lets waits know of every change that an informer sees, and of its failures.
+// follow wakes waits at every change that an informer sees, and at its failures.
 func (s *Space) follow(i cache.SharedIndexInformer) error {
 	note := func() {
 		s.mu.Lock()
@@ -187,8 +186,8 @@ func (s *Space) Namespace() string { return s.namespace }
 // Client returns the client of the API server.
 func (s *Space) Client() kubernetes.Interface { return s.client }
 
-// AddNode adds a node that KWOK plays, for pods of this space only: those that [Space.Place] has
-// prepared. A node of that name that the space has added before is kept.
+// AddNode adds a node that KWOK manages, for pods of this space only: those that [Space.Place] has
+// prepared. It keeps a node of that name that the space has added before.
 func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Resources, pods int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -217,7 +216,7 @@ func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Re
 	return nil
 }
 
-// Place lets pods be scheduled to one node, be it of this space or not, whatever else they want.
+// Place restricts pods to one node, of this space or not, in addition to their other constraints.
 func (s *Space) Place(spec *corev1.PodSpec, node string) {
 	if spec.Affinity == nil {
 		spec.Affinity = &corev1.Affinity{}
@@ -229,7 +228,7 @@ func (s *Space) Place(spec *corev1.PodSpec, node string) {
 	if *wanted == nil {
 		*wanted = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 	}
-	for i := range (*wanted).NodeSelectorTerms { // of which one has to fit
+	for i := range (*wanted).NodeSelectorTerms { // one of them must match
 		term := &(*wanted).NodeSelectorTerms[i]
 		term.MatchFields = append(term.MatchFields, corev1.NodeSelectorRequirement{
 			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
@@ -240,11 +239,11 @@ func (s *Space) Place(spec *corev1.PodSpec, node string) {
 	})
 }
 
-// Job returns a Job as it was seen last, or nil. It must not be changed.
+// Job returns a Job as last seen, or nil. The caller must not change it.
 func (s *Space) Job(name string) *batchv1.Job {
 	j, err := s.jobs.Get(name)
 	if err != nil {
-		return nil // the lister's only error is that it is not there
+		return nil // the lister's only error is NotFound
 	}
 	return j
 }
@@ -253,7 +252,7 @@ func (s *Space) Job(name string) *batchv1.Job {
 func (s *Space) Names(label string) []string {
 	selector, err := labels.Parse(label)
 	if err != nil {
-		panic(err) // a label of the caller's code that is none
+		panic(err) // the caller's label is invalid
 	}
 	all, _ := s.jobs.List(selector) // a list from memory does not fail
 	var names []string
@@ -263,14 +262,14 @@ func (s *Space) Names(label string) []string {
 	return names
 }
 
-// Pods returns the pods of a Job as they were seen last. They must not be changed.
+// Pods returns the pods of a Job as last seen. The caller must not change them.
 func (s *Space) Pods(job string) []*corev1.Pod {
 	pods, _ := s.pods.List(labels.SelectorFromSet(labels.Set{batchv1.JobNameLabel: job})) // as in Names
 	return pods
 }
 
-// Close ends the watches and deletes the space's nodes and, if this package made it, the
-// namespace with all that is in it.
+// Close ends the watches, and deletes the space's nodes and, if this package made it, the namespace
+// with its contents.
 func (s *Space) Close() error {
 	s.unwatch()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

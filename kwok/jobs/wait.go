@@ -64,7 +64,7 @@ func (s *Space) Complete(ctx context.Context, names ...string) error {
 	})
 }
 
-// Gone waits until the Jobs and their pods are not there.
+// Gone waits until the Jobs and their pods no longer exist.
 func (s *Space) Gone(ctx context.Context, names ...string) error {
 	return s.Wait(ctx, func() (string, error) {
 		for _, name := range names {
@@ -79,22 +79,23 @@ func (s *Space) Gone(ctx context.Context, names ...string) error {
 	})
 }
 
-// probeEvery is how often a wait asks whether the API server is there; maxProbes of them may fail.
+// probeEvery is the interval at which a wait checks that the API server exists; maxProbes checks
+// may fail.
 const (
 	probeEvery = 3 * time.Second
 	maxProbes  = 2
 )
 
-// Wait waits until met, which is asked after every change, names nothing that is missing, or
-// returns an error. It gives up, with ErrTimeout, after Patience, and with [cluster.ErrUnavailable]
-// when the API server is gone.
+// Wait waits until met, called after every change, names nothing that is missing or returns an
+// error. It fails with ErrTimeout after Patience, and with [cluster.ErrUnavailable] when the API
+// server is gone.
 func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)) error {
 	timer, ticker := time.NewTimer(s.Patience), time.NewTicker(probeEvery)
 	defer timer.Stop()
 	defer ticker.Stop()
 	for probes := 0; ; {
 		s.mu.Lock()
-		changed := s.changed // taken before met looks, so that no change is missed
+		changed := s.changed // read before the call of met, so that no change is missed
 		s.mu.Unlock()
 		missing, err := met()
 		if missing == "" || err != nil {
@@ -116,7 +117,7 @@ func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)
 	}
 }
 
-// probe asks the API server something that is quickly answered.
+// probe sends the API server a cheap request.
 func (s *Space) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -155,7 +156,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// waiting says why a pod does not run.
+// waiting returns why a pod does not run.
 func waiting(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// Names by which objects speak of GPUs.
+// Names of GPUs in objects.
 const (
 	nvidiaGPU     = "nvidia.com/gpu"
 	nvidiaProduct = "nvidia.com/gpu.product"
@@ -24,17 +24,17 @@ const (
 	openbModel    = "alibabacloud.com/gpu-card-model"
 	openbIndex    = "alibabacloud.com/gpu-index"
 
-	// As package kwok writes them.
+	// The names that package kwok writes.
 	ownCount   = "kubernasium.io/gpus"
 	ownMilli   = "kubernasium.io/milli-gpu"
 	ownModel   = "kubernasium.io/gpu-model"
 	ownDevices = "kubernasium.io/devices"
 )
 
-// defaultMaxPods is the kubelet's.
+// defaultMaxPods is kubelet's default.
 const defaultMaxPods = 110
 
-// Capacity is what a node has for pods.
+// Capacity is a node's capacity for pods.
 type Capacity struct {
 	cluster.Resources
 	MaxPods int // most pods; 0 is none
@@ -42,7 +42,7 @@ type Capacity struct {
 	Model   string
 }
 
-// Allocatable reads what a node has: status.allocatable, or else status.capacity.
+// Allocatable reads a node's capacity from status.allocatable, or else from status.capacity.
 func Allocatable(n *corev1.Node) (Capacity, error) {
 	have := n.Status.Allocatable
 	if len(have) == 0 {
@@ -84,9 +84,10 @@ func devicesOf(n *corev1.Node, have corev1.ResourceList) (int64, error) {
 	return count.Value(), nil
 }
 
-// Requests returns the CPU and memory that a pod's containers request, and the same as the score
-// of NodeResourcesFit counts them: with what it takes for containers that state none. Of a container that is being
-// resized it is the most of what is asked for, allocated and in force, as kube-scheduler counts it.
+// Requests returns the CPU and memory that a pod's containers request, and the amounts that the
+// score of NodeResourcesFit counts, with its defaults for containers that request none. For a
+// container that is being resized it takes the maximum of the desired, allocated and actual
+// requests, as kube-scheduler does.
 func Requests(p *corev1.Pod) (stated, counted cluster.Resources) {
 	amounts := func(missing corev1.ResourceList) cluster.Resources {
 		r := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: missing, UseStatusResources: true})
@@ -98,8 +99,8 @@ func Requests(p *corev1.Pod) (stated, counted cluster.Resources) {
 	})
 }
 
-// GPUs reads how many GPUs a pod requests, how many thousandths of each, and of which models,
-// joined by "|"; "" is any.
+// GPUs returns the number of GPUs that a pod requests, the thousandths of each, and the accepted
+// models, joined by "|"; "" accepts any.
 func GPUs(p *corev1.Pod) (gpus, milli int32, models string, err error) {
 	for _, names := range []struct{ milli, count, models, join string }{
 		{ownMilli, ownCount, ownModel, ","}, {openbMilli, openbCount, openbModel, "|"},
@@ -130,7 +131,7 @@ func GPUs(p *corev1.Pod) (gpus, milli int32, models string, err error) {
 	return 0, 0, "", nil
 }
 
-// Devices reads which devices of its node a bound pod has; nil if it does not say.
+// Devices returns the devices of its node that a bound pod has, or nil if it does not state them.
 func Devices(p *corev1.Pod) ([]int, error) {
 	for _, names := range []struct{ key, join string }{{ownDevices, ","}, {openbIndex, "-"}} {
 		text := p.Annotations[names.key]
@@ -150,8 +151,8 @@ func Devices(p *corev1.Pod) ([]int, error) {
 	return nil, nil
 }
 
-// DeviceAnnotation returns the annotation by which a pod's binding tells its devices: in the form
-// in which the pod requests them.
+// DeviceAnnotation returns the annotation that a binding uses to state the pod's devices, in the
+// notation of the pod's request.
 func DeviceAnnotation(p *corev1.Pod, devices []int) (key, value string) {
 	key, join := ownDevices, ","
 	if _, ok := p.Annotations[openbMilli]; ok {

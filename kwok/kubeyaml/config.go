@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// An extension point of the scheduling framework that matters here, as a set of bits.
+// points is a set of extension points of the scheduling framework, of those that matter here.
 type points uint8
 
 const (
@@ -44,21 +44,21 @@ func (p points) String() string {
 
 // known is a plugin that a configuration may name.
 type known struct {
-	does    points // where it does something
-	needs   points // where it must be enabled if it is at score
+	does    points // where the plugin acts
+	needs   points // where it must be enabled if it is enabled at score
 	why     string
 	weight  int32 // by default; 0 is not a default plugin at score
 	policy  bool  // one of gpushare.PolicyNames
-	ignored bool  // it decides nothing here
+	ignored bool  // it has no effect here
 
-	as       string             // name of the plugin of package gpu, where it has another
-	strategy *gpushare.Strategy // of NodeResourcesFit, for a plugin that became one
+	as       string             // name of the plugin in package gpu, if it differs
+	strategy *gpushare.Strategy // of NodeResourcesFit, for a plugin that is now one of its strategies
 	refused  bool               // it may be disabled only
 }
 
 const gpuShare = "GpuShare"
 
-// plugins are all that are known.
+// plugins maps the names of all known plugins.
 var plugins = knownPlugins()
 
 func knownPlugins() map[string]known {
@@ -95,7 +95,7 @@ func knownPlugins() map[string]known {
 	return all
 }
 
-// Config is what a KubeSchedulerConfiguration says that matters here.
+// Config holds the settings of a KubeSchedulerConfiguration that matter here.
 type Config struct {
 	schedulers map[string]scheduler
 	names      []string
@@ -106,12 +106,12 @@ type scheduler struct {
 	reserve string // the plugin that chooses devices, or ""
 }
 
-// ReadConfig reads a KubeSchedulerConfiguration of the version v1, or of v1beta1, in which Simon's
-// are. Plugins are those of kube-scheduler that are on by default in that version, the policies of
-// package gpu by their names, and Simon's.
+// ReadConfig reads a KubeSchedulerConfiguration of the version v1, or of v1beta1, which Simon uses.
+// It knows kube-scheduler's plugins that are on by default in that version, the policies of package
+// gpu by name, and Simon's plugins.
 //
-// It is an error if a plugin is unknown, or is enabled at score but not at an extension point
-// that it needs: kube-scheduler would run and place nothing.
+// It is an error if a plugin is unknown, or is enabled at score but not at an extension point that
+// it needs: kube-scheduler would run and place nothing.
 func ReadConfig(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -171,7 +171,7 @@ type enabled struct {
 	weight int32
 }
 
-// profileState are the plugins of a profile, in the order in which they run.
+// profileState lists the plugins of a profile in the order in which they run.
 type profileState []enabled
 
 func (s profileState) find(name string) int {
@@ -256,7 +256,7 @@ func parseProfile(p *configv1.KubeSchedulerProfile, old bool) (scheduler, error)
 	return s.scheduler(p.PluginConfig)
 }
 
-// apply disables and enables what a set says. Filters decide what is possible and stay on.
+// apply disables and enables plugins by a set. Filters decide what is possible and stay on.
 func (s *profileState) apply(set *configv1.PluginSet, at points) error {
 	for _, d := range set.Disabled {
 		if at == filter && d.Name != "*" {
@@ -274,7 +274,7 @@ func (s *profileState) apply(set *configv1.PluginSet, at points) error {
 	return nil
 }
 
-// scheduler checks that plugins have what they need.
+// scheduler checks that plugins are enabled where they need to be.
 func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error) {
 	out := scheduler{profile: gpushare.Profile{Devices: "BestFit"}}
 	strategy, err := fitStrategy(args)
@@ -311,7 +311,8 @@ func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error)
 	return out, nil
 }
 
-// fitStrategy reads the arguments of NodeResourcesFit, which alone of kube-scheduler's are simulated.
+// fitStrategy reads the arguments of NodeResourcesFit, the only arguments of kube-scheduler's
+// plugins that are simulated.
 func fitStrategy(args []configv1.PluginConfig) (*gpushare.Strategy, error) {
 	var out *gpushare.Strategy
 	for _, a := range args {
@@ -356,13 +357,13 @@ func fitStrategy(args []configv1.PluginConfig) (*gpushare.Strategy, error) {
 	return out, nil
 }
 
-// Profiles returns the profile of each scheduler that the pods of w ask for. It is an error if
-// there is none, and if pods request GPUs and no plugin chooses their devices.
+// Profiles returns the profile of each scheduler that the pods of w name. It is an error if a
+// scheduler has no profile, or if pods request GPUs and no plugin chooses their devices.
 func (c *Config) Profiles(w *Workload) ([]gpushare.Profile, error) {
 	var profiles []gpushare.Profile
 	for _, name := range w.Schedulers {
 		s, ok := c.schedulers[name]
-		if !ok && name == corev1.DefaultSchedulerName { // Simon gives pods that name none its own
+		if !ok && name == corev1.DefaultSchedulerName { // Simon sets its own scheduler for pods that name none
 			s, ok = c.schedulers[simonScheduler]
 		}
 		if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// constraints reads what a pod thinks of each node.
+// constraints reads a pod's constraints on each node.
 func (c *converter) constraints(p *corev1.Pod, r *gpushare.Request) error {
 	terms, err := ReadTerms(p)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *converter) constraints(p *corev1.Pod, r *gpushare.Request) error {
 	return c.spread(p, r)
 }
 
-// Terms are what a pod demands and wishes of nodes.
+// Terms are a pod's requirements and preferences for nodes.
 type Terms struct {
 	pod       *corev1.Pod
 	required  nodeaffinity.RequiredNodeAffinity
@@ -62,7 +62,7 @@ func ReadTerms(p *corev1.Pod) (*Terms, error) {
 	return t, nil
 }
 
-// Refusal returns why a node is closed to the pod, whatever is free there, or "".
+// Refusal returns why a node cannot run the pod, whatever is free there, or "".
 func (t *Terms) Refusal(n *corev1.Node) (string, error) {
 	match, err := t.required.Match(n)
 	switch {
@@ -81,7 +81,7 @@ func (t *Terms) Refusal(n *corev1.Node) (string, error) {
 	return "", nil
 }
 
-// Taints returns the number of the node's taints PreferNoSchedule that the pod does not tolerate.
+// Taints counts the node's taints PreferNoSchedule that the pod does not tolerate.
 func (t *Terms) Taints(n *corev1.Node) (count int64) {
 	for i := range n.Spec.Taints {
 		if taint := &n.Spec.Taints[i]; taint.Effect == corev1.TaintEffectPreferNoSchedule && !t.tolerates(taint) {
@@ -109,7 +109,7 @@ func (t *Terms) Affinity(n *corev1.Node) int64 {
 	return t.preferred.Score(n)
 }
 
-// Images returns the scores of the nodes by ImageLocality; nil where all are 0.
+// Images returns the nodes' scores of ImageLocality, or nil if all are 0.
 func Images(p *corev1.Pod, nodes []*corev1.Node) []int64 {
 	spec := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
 	var have [][]kubescore.Image // by node
@@ -142,7 +142,7 @@ func Images(p *corev1.Pod, nodes []*corev1.Node) []int64 {
 	return scores
 }
 
-// imageName adds the tag that a name without one stands for.
+// imageName adds the default tag to a name without one.
 func imageName(name string) string {
 	if strings.LastIndex(name, ":") <= strings.LastIndex(name, "/") {
 		return name + ":latest"
@@ -150,8 +150,8 @@ func imageName(name string) string {
 	return name
 }
 
-// spread reads the topology spread constraints, or for a replica without any those that
-// kube-scheduler has by default.
+// spread reads the topology spread constraints. A replica without any gets kube-scheduler's
+// defaults.
 func (c *converter) spread(p *corev1.Pod, r *gpushare.Request) error {
 	ns := cmp.Or(p.Namespace, corev1.NamespaceDefault)
 	for k := range c.selectors {

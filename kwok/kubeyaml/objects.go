@@ -20,27 +20,26 @@ const (
 	bytesMiB = 1 << 20
 )
 
-// Workload is what gpushare.Simulate takes, but for profiles.
+// Workload holds the arguments of gpushare.Simulate except profiles.
 type Workload struct {
 	Nodes []gpushare.Node
 	Pods  []gpushare.Request // by priority, then in the order of the files
 	// Objects are the Pods' own objects, those of workloads too, with the requests that limits give.
 	Objects []*corev1.Pod
-	// Schedulers are the names of the schedulers that the pods ask for; Request.Profile is an
-	// index here.
+	// Schedulers lists the schedulers that the pods name; Request.Profile is an index here.
 	Schedulers []string
-	// Types are the pods that are typical of what is to come, where the objects say; see SimulationOptions.
+	// Types are the typical pods of the future, if the objects state them; see SimulationOptions.
 	Types []gpushare.Pod
 }
 
-// HasGPU reports whether a pod requests one.
+// HasGPU reports whether a pod requests a GPU.
 func (w *Workload) HasGPU() bool {
 	return slices.ContainsFunc(w.Pods, func(p gpushare.Request) bool { return p.GPUs > 0 })
 }
 
-// Workload turns the objects into what is simulated: its Pods, and those that its Deployments,
-// ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and DaemonSets want. Pods that
-// have succeeded or failed are left out.
+// Workload converts the objects for the simulation: its Pods, and the pods of its Deployments,
+// ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and DaemonSets. Pods that have
+// succeeded or failed are left out.
 func (o *Objects) Workload() (*Workload, error) {
 	if len(o.Nodes) == 0 {
 		return nil, errors.New("no Node")
@@ -85,7 +84,7 @@ func (o *Objects) Workload() (*Workload, error) {
 	return c.w, nil
 }
 
-// defaulted returns a copy of p with what the API server sets by default: a UID, and the limits as requests.
+// defaulted returns a copy of p with the API server's defaults: a UID, and requests from limits.
 func defaulted(p *corev1.Pod) *corev1.Pod {
 	p = p.DeepCopy()
 	if p.UID == "" {
@@ -144,7 +143,7 @@ type converter struct {
 	byKey     map[string]int32
 }
 
-// counter is a set of pods that a constraint spreads.
+// counter is a set of pods that a spread constraint counts.
 type counter struct {
 	namespace, owner string
 	selector         labels.Selector
@@ -168,7 +167,7 @@ func owner(p *corev1.Pod) string {
 	return ""
 }
 
-// collect enters the counters of a pod's constraints, and refuses what is not simulated.
+// collect adds the counters of a pod's constraints, and rejects constraints that are not simulated.
 func (c *converter) collect(p *corev1.Pod) error {
 	if a := p.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return errors.New("inter-pod affinity is not simulated")
@@ -227,7 +226,7 @@ func (c *converter) pod(p *corev1.Pod) (gpushare.Request, error) {
 	return r, c.group(p, &r)
 }
 
-// profile returns the index of the scheduler that p asks for.
+// profile returns the index of the scheduler that p names.
 func (c *converter) profile(p *corev1.Pod) int {
 	name := cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	i := slices.Index(c.w.Schedulers, name)
@@ -248,7 +247,7 @@ func (c *converter) requests(p *corev1.Pod, r *gpushare.Request) {
 // mebibytes rounds up.
 func mebibytes(n int64) int64 { return (n + bytesMiB - 1) / bytesMiB }
 
-// group gives pods that are alike to the scheduler the same key.
+// group gives pods that the scheduler cannot distinguish the same key.
 func (c *converter) group(p *corev1.Pod, r *gpushare.Request) error {
 	alike := *r
 	alike.Name, alike.Node, alike.Devices = "", 0, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// Objects are the Nodes, Pods and workloads of some files, in the order in which they stand there.
+// Objects holds the Nodes, Pods and workloads of some files, in their order there.
 type Objects struct {
 	Nodes     []corev1.Node
 	Pods      []corev1.Pod
@@ -32,7 +32,7 @@ type Objects struct {
 }
 
 // Read reads a file, or every .yaml, .yml and .json file below a folder in the order of their
-// names. Documents of several objects and lists are taken apart.
+// names. It splits lists and documents of several objects.
 func Read(path string) (*Objects, error) {
 	var files []string
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
@@ -81,7 +81,7 @@ func (o *Objects) parse(data []byte) error {
 	}
 }
 
-// add adds an object, or those of a list; of is the kind of an object that states none.
+// add adds an object, or the objects of a list; of is the kind of an object that states none.
 func (o *Objects) add(text []byte, of string) error {
 	var head struct {
 		Kind  string            `json:"kind"`

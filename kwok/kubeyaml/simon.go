@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// Simon is Alibaba's open-simulator, and the simulator of FGD that was made of it.
+// Names of Alibaba's open-simulator (Simon), and of FGD's simulator, which derives from it.
 const (
 	simonScheduler = "simon-scheduler" // of pods that name none
 	openGPUShare   = "Open-Gpu-Share"  // filters by GPUs and chooses devices
@@ -20,13 +20,13 @@ const (
 	v1beta1 = "kubescheduler.config.k8s.io/v1beta1"
 )
 
-// simonPlugins are Simon's score plugins with the names that package gpu has for them.
+// simonPlugins maps Simon's score plugins to their names in package gpu.
 var simonPlugins = map[string]string{
 	"Simon": "Simon", "RandomScore": "Random", "DotProductScore": "DotProd", "GpuClusteringScore": "GpuClustering",
 	"GpuPackingScore": "GpuPacking", "BestFitScore": "BestFit", "FGDScore": "FGD",
 }
 
-// simonRefused are Simon's other plugins. Its configurations disable each that they do not use.
+// simonRefused lists Simon's other plugins, which its configurations disable.
 var simonRefused = []string{
 	"GpuFragScore", "GpuFragBellmanScore", "GpuFragSimScore", "GpuShareFragScore", "GpuShareFragExtendScore",
 	"GpuShareFragExtendSimScore", "GpuShareFragLinearNormScore", "GpuShareFragSimScore", "GpuShareFragSimLinearNormScore",
@@ -36,9 +36,7 @@ var simonRefused = []string{
 	"SelectorSpread", "NodeResourcesMostAllocated", "RequestedToCapacityRatio", // kube-scheduler's, off by default in v1beta1
 }
 
-// v1beta1Plugins are the score plugins that kube-scheduler 1.20 has on by default.
-//
-// Source: getDefaultPlugins of its pkg/scheduler/algorithmprovider.
+// v1beta1Plugins are the score plugins that kube-scheduler 1.20 enables by default.
 var v1beta1Plugins = []gpushare.ScorePlugin{
 	{Name: "NodeResourcesBalancedAllocation", Weight: 1},
 	{Name: "ImageLocality", Weight: 1},
@@ -48,7 +46,7 @@ var v1beta1Plugins = []gpushare.ScorePlugin{
 	{Name: "TaintToleration", Weight: 1},
 }
 
-// addSimon adds what configurations of Simon name.
+// addSimon adds the plugins of Simon's configurations.
 func addSimon(all map[string]known) {
 	all[openGPUShare] = known{does: filter | reserve}
 	for name, as := range simonPlugins {
@@ -71,8 +69,8 @@ type gpuArgs struct {
 	GpuSelMethod string `json:"gpuSelMethod"` // of Open-Gpu-Share: how devices are chosen
 }
 
-// simonArgs reads the arguments of Simon's plugins and returns how Open-Gpu-Share chooses devices, as
-// [gpushare.Profile] names it.
+// simonArgs reads the arguments of Simon's plugins and returns how Open-Gpu-Share chooses devices,
+// by a name of [gpushare.Profile].
 func simonArgs(args []configv1.PluginConfig) (devices string, err error) {
 	devices = "BestFit"
 	for _, a := range args {
@@ -96,7 +94,7 @@ func simonArgs(args []configv1.PluginConfig) (devices string, err error) {
 	return devices, nil
 }
 
-// check refuses what is not simulated. DotProductScore alone looks at dimensions and norms.
+// check rejects arguments that are not simulated. Only DotProductScore reads dimensions and norms.
 func (g *gpuArgs) check(plugin string) error {
 	for _, one := range []struct {
 		key, value string
@@ -119,7 +117,8 @@ func (g *gpuArgs) check(plugin string) error {
 	return nil
 }
 
-// devices returns the choice of devices that gpuSelMethod names: best, worst, random, or a score plugin of Simon.
+// devices returns the choice of devices that gpuSelMethod names: best, worst, random, or a score
+// plugin of Simon.
 func (g *gpuArgs) devices() (string, error) {
 	methods := map[string]string{"": "BestFit", "best": "BestFit", "worst": gpushare.WorstFit, "random": "Random"}
 	for name, as := range simonPlugins {

@@ -19,7 +19,8 @@ const (
 	labelSimonApp = "simon/app-name" // of the pods of an application
 )
 
-// SimonConfig is what a Config of Simon, which its simulators take as -f, says that matters here.
+// SimonConfig holds the settings of a Config of Simon, which its simulators take as -f, that matter
+// here.
 type SimonConfig struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -65,7 +66,7 @@ type simonTypical struct {
 	IsConsideredGpuResWeight bool    `json:"isConsideredGpuResWeight"`
 }
 
-// typicalOfTable is how the published table chooses typical pods, and how this package does.
+// typicalOfTable is how the published table, and this package, choose typical pods.
 var typicalOfTable = simonTypical{IsInvolvedCPUPods: true, PodPopularityThreshold: 95, PodIncreaseStep: 1}
 
 // ReadSimon reads a Config of Simon. It returns nil if the file at path is a folder or holds something else.
@@ -92,7 +93,7 @@ func ReadSimon(path string) (*SimonConfig, error) {
 	return c, nil
 }
 
-// check refuses what is not simulated.
+// check rejects settings that are not simulated.
 func (c *SimonConfig) check() error {
 	custom := &c.Spec.CustomConfig
 	switch {
@@ -113,7 +114,7 @@ func (c *SimonConfig) check() error {
 	return nil
 }
 
-// Notes say what of the configuration has no effect.
+// Notes lists the settings that have no effect.
 func (c *SimonConfig) Notes() (notes []string) {
 	if c.Spec.NewNode != "" {
 		notes = append(notes, "newNode has no effect: no node is added")
@@ -127,13 +128,13 @@ func (c *SimonConfig) Notes() (notes []string) {
 	return notes
 }
 
-// Objects reads the cluster and the applications. The pods come as Simon lets them come: those of the cluster,
-// those of its workloads too, in the order of their names, or shuffled, and tuned to a part of the cluster's
-// GPUs; then those of each application, first those with tolerations, then those with a node selector or an
-// affinity. Nodes are in the order in which Simon breaks ties between them. Paths are relative to the working
-// folder.
+// Objects reads the cluster and the applications. Pods arrive in Simon's order: first those of the
+// cluster and its workloads, sorted by name or shuffled, and tuned to a part of the cluster's GPUs;
+// then those of each application, first those with tolerations, then those with a node selector or
+// an affinity. Nodes are in the order in which Simon breaks ties between them. Paths are relative
+// to the working folder.
 //
-// The draws are those of [gpushare.ReferenceWorkload].
+// Random draws are those of [gpushare.ReferenceWorkload].
 func (c *SimonConfig) Objects() (*Objects, error) {
 	o, err := Read(c.Spec.Cluster.CustomConfig)
 	if err != nil {
@@ -168,7 +169,7 @@ func (c *SimonConfig) Objects() (*Objects, error) {
 	return o, nil
 }
 
-// all returns the pods, those of workloads too.
+// all returns the pods, with those of workloads.
 func (o *Objects) all() ([]corev1.Pod, error) {
 	pods, err := o.expand()
 	all := make([]corev1.Pod, len(pods))
@@ -178,7 +179,7 @@ func (o *Objects) all() ([]corev1.Pod, error) {
 	return all, err
 }
 
-// urgency is higher for the pods of an application that come first.
+// urgency is higher for the pods of an application that arrive earlier.
 func urgency(p *corev1.Pod) (u int) {
 	if p.Spec.Tolerations != nil {
 		u += 2
@@ -229,7 +230,7 @@ func (c *SimonConfig) arrange(o *Objects) error {
 	return nil
 }
 
-// shapeOf reads what a pod asks for.
+// shapeOf reads a pod's requests.
 func shapeOf(p *corev1.Pod) (s gpushare.Shape, err error) {
 	stated, _ := Requests(defaulted(p))
 	s.MilliCPU, s.MemoryMiB = stated.MilliCPU, mebibytes(stated.MemoryBytes)

@@ -11,12 +11,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// AnnotationUnscheduled marks pods of a snapshot that fitted no node, as Simon does.
+// AnnotationUnscheduled marks pods of a snapshot that fit no node, as Simon does.
 const AnnotationUnscheduled = "simon/pod-unscheduled"
 
-// WriteSnapshot writes the cluster at the present moment of a simulation of w as YAML: the Nodes of
-// o as they are, then the Pods of w, those of workloads too. Pods that are placed have their node
-// and their devices, the others neither. [Read] reads it, and its simulation continues as s would.
+// WriteSnapshot writes the present cluster of a simulation of w as YAML: the Nodes of o, then the
+// Pods of w, with those of workloads. Placed pods have their node and devices, others neither.
+// [Read] reads the snapshot, and its simulation continues as s would.
 func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpushare.Simulation) error {
 	for i := range o.Nodes {
 		n := o.Nodes[i].DeepCopy()

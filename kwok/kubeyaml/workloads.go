@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Workloads are objects that stand for pods.
+// Workloads holds objects that create pods.
 type Workloads struct {
 	Deployments            []appsv1.Deployment
 	ReplicaSets            []appsv1.ReplicaSet
@@ -27,14 +27,14 @@ type Workloads struct {
 	DaemonSets             []appsv1.DaemonSet
 }
 
-// Annotations by which a pod tells of its workload, as Alibaba's open-simulator (Simon) writes them.
+// Annotations that name a pod's workload, as Alibaba's open-simulator (Simon) writes them.
 const (
 	AnnotationWorkloadKind      = "simon/workload-kind"
 	AnnotationWorkloadName      = "simon/workload-name"
 	AnnotationWorkloadNamespace = "simon/workload-namespace"
 )
 
-// Digits of the hashes in names: of workloads that workloads make, and of pods; and in UIDs.
+// Lengths of the hashes in names of workloads' workloads and pods, and in UIDs.
 const (
 	workloadDigits = 10
 	podDigits      = 5
@@ -44,8 +44,9 @@ const (
 // maxReplicas bounds the pods of one workload.
 const maxReplicas = 100_000
 
-// expand returns the pods of o and those that its workloads still want, in Simon's order: pods, then
-// those of each kind as [Workloads] lists them. What a workload owns in o counts towards it.
+// expand returns the pods of o and those that its workloads still want, in Simon's order: pods,
+// then those of each kind as [Workloads] lists them. Objects in o that a workload owns count
+// towards it.
 func (o *Objects) expand() ([]*corev1.Pod, error) {
 	e := &expander{objects: o}
 	for i := range o.Pods {
@@ -81,7 +82,7 @@ func (o *Objects) expand() ([]*corev1.Pod, error) {
 	return e.pods, e.err
 }
 
-// expander adds pods to those of objects, until its first error.
+// expander adds the pods of objects, until its first error.
 type expander struct {
 	objects *Objects
 	pods    []*corev1.Pod
@@ -104,7 +105,7 @@ func (p parent) controls(m *metav1.ObjectMeta) bool {
 	return ref != nil && ref.Kind == p.kind && ref.Name == p.meta.Name && cmp.Or(m.Namespace, corev1.NamespaceDefault) == p.namespace()
 }
 
-// active reports whether a pod takes room or wants it.
+// active reports whether a pod uses or wants resources.
 func active(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
@@ -134,7 +135,7 @@ func (e *expander) count(p parent, wanted *int32) int {
 	return n
 }
 
-// replicas adds pods with hashes as names.
+// replicas adds pods with hashes in their names.
 func (e *expander) replicas(p parent, template *corev1.PodTemplateSpec, wanted *int32) {
 	for i := range e.count(p, wanted) - len(e.owned(p)) {
 		e.pods = append(e.pods, p.pod(template, p.meta.Name+"-"+hash(podDigits, p, i)))
@@ -170,7 +171,7 @@ func (e *expander) replicaSet(r *appsv1.ReplicaSet) {
 	e.replicas(parent{"apps/v1", "ReplicaSet", &r.ObjectMeta}, &r.Spec.Template, r.Spec.Replicas)
 }
 
-// statefulSet adds pods by their ordinals.
+// statefulSet adds pods with ordinals in their names.
 func (e *expander) statefulSet(s *appsv1.StatefulSet) {
 	p := parent{"apps/v1", "StatefulSet", &s.ObjectMeta}
 	have := e.owned(p)
@@ -186,7 +187,7 @@ func (e *expander) statefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// job adds the pods of all completions that are due, as if they ran at once.
+// job adds the pods of all remaining completions, as if they ran at once.
 func (e *expander) job(j *batchv1.Job) {
 	if j.Spec.Suspend != nil && *j.Spec.Suspend {
 		return
@@ -219,7 +220,7 @@ func (e *expander) cronJob(c *batchv1.CronJob) {
 	e.job(&batchv1.Job{ObjectMeta: *p.child(c.Name + "-" + hash(workloadDigits, p, 0)), Spec: c.Spec.JobTemplate.Spec})
 }
 
-// daemonTolerations are what the DaemonSet controller adds to its pods.
+// daemonTolerations are the tolerations that the DaemonSet controller adds to its pods.
 var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
@@ -229,7 +230,8 @@ var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// daemonSet adds a pod for each node whose taints it tolerates and that its node selector and affinity match.
+// daemonSet adds a pod for each node that its node selector and affinity match and whose taints it
+// tolerates.
 func (e *expander) daemonSet(d *appsv1.DaemonSet) {
 	p := parent{"apps/v1", "DaemonSet", &d.ObjectMeta}
 	have := map[string]bool{}
@@ -255,7 +257,7 @@ func (e *expander) daemonSet(d *appsv1.DaemonSet) {
 	}
 }
 
-// bindTo adds that a pod may run on one node only, as the DaemonSet controller does.
+// bindTo restricts a pod to one node, as the DaemonSet controller does.
 func bindTo(spec *corev1.PodSpec, node string) {
 	field := []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}
 	if spec.Affinity == nil {
@@ -273,14 +275,15 @@ func bindTo(spec *corev1.PodSpec, node string) {
 	}
 }
 
-// child returns the metadata of a workload that p makes.
+// child returns the metadata of a workload that p creates.
 func (p parent) child(name string) *metav1.ObjectMeta {
 	m := p.meta.DeepCopy()
 	m.Name, m.Namespace, m.OwnerReferences = name, p.namespace(), []metav1.OwnerReference{p.reference()}
 	return m
 }
 
-// pod returns a pod of p. Labels and annotations are the workload's, as Simon has them, with the template's over them.
+// pod returns a pod of p. Labels and annotations are the workload's, as in Simon, overridden by the
+// template's.
 func (p parent) pod(template *corev1.PodTemplateSpec, name string) *corev1.Pod {
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -311,7 +314,8 @@ func (p parent) reference() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: p.apiVersion, Kind: p.kind, Name: p.meta.Name, UID: cmp.Or(p.meta.UID, types.UID(hash(uidDigits, p, 0))), Controller: &yes, BlockOwnerDeletion: &yes}
 }
 
-// hash returns digits that tell the n-th pod or workload of p from others: equal in each run, where Simon draws them.
+// hash returns digits that identify the n-th pod or workload of p. They are equal in each run;
+// Simon draws them.
 func hash(digits int, p parent, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", p, n))
 	return hex.EncodeToString(sum[:])[:digits]

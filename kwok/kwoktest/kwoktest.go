@@ -18,7 +18,7 @@ import (
 
 const readyTimeout = 2 * time.Minute // a start takes 2 s on an idle machine
 
-// ControlPlane is a control plane that runs.
+// ControlPlane is a running control plane.
 type ControlPlane struct {
 	*launch.ControlPlane
 	log    buffer
@@ -32,8 +32,8 @@ var (
 	sharedErr  error
 )
 
-// Shared returns the control plane that the tests of a package share. It is started at the first
-// call, with that call's further flags, and [Main] stops it. Without a binary the test is skipped.
+// Shared returns the control plane that the tests of a package share. The first call starts it,
+// with that call's further flags, and [Main] stops it. Without a binary it skips the test.
 func Shared(t testing.TB, flags ...string) *ControlPlane {
 	t.Helper()
 	needBinary(t)
@@ -48,8 +48,8 @@ func Shared(t testing.TB, flags ...string) *ControlPlane {
 	return shared
 }
 
-// Main is for TestMain: it runs the tests, stops the control plane that they shared, and returns
-// the exit code.
+// Main is for TestMain: it runs the tests, stops the shared control plane, and returns the exit
+// code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	if sharedDir != "" {
@@ -64,7 +64,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Start starts a control plane of the test's own, with further flags, and stops it at its end.
+// Start starts a control plane for one test, with further flags, and stops it at the test's end.
 func Start(t testing.TB, flags ...string) *ControlPlane {
 	t.Helper()
 	needBinary(t)
@@ -83,8 +83,8 @@ func Start(t testing.TB, flags ...string) *ControlPlane {
 	return p
 }
 
-// needBinary skips the test unless the binary is named: one that lies in bin would make `go test
-// ./...` take minutes.
+// needBinary skips the test unless the environment names the binary: with one in bin, `go test
+// ./...` would take minutes.
 func needBinary(t testing.TB) {
 	t.Helper()
 	if os.Getenv(launch.BinaryEnv) == "" {
@@ -109,7 +109,7 @@ func start(dir string, flags ...string) (*ControlPlane, error) {
 	return p, nil
 }
 
-// Kill ends the control plane as a crash does, and returns when it has ended.
+// Kill ends the control plane as a crash would, and returns when it has ended.
 func (p *ControlPlane) Kill() error {
 	p.killed = true
 	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {

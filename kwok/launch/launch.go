@@ -1,6 +1,6 @@
-// Package launch starts the control plane of kwok/controlplane as a process of its own and
-// stops it. That program is a module apart: it compiles Kubernetes' servers, and what imports
-// this package does not.
+// Package launch starts the control plane of kwok/controlplane as a separate process and stops it.
+// That program is a separate module: it compiles Kubernetes' servers, and importers of this package
+// do not.
 package launch
 
 import (
@@ -24,7 +24,7 @@ const (
 	stopTimeout = 60 * time.Second // 30 × what a stop takes on an idle machine
 )
 
-// ErrNoBinary says that there is no binary of the control plane. Find returns it.
+// ErrNoBinary is returned by Find if there is no binary of the control plane.
 var ErrNoBinary = errors.New("launch: no control plane: run `make controlplane`, or set " + BinaryEnv + " to its binary")
 
 // Ready is the line that the control plane prints when it is ready.
@@ -39,7 +39,7 @@ type Ready struct {
 	Seconds    float64           `json:"seconds"`    // from its start until it was ready
 }
 
-// Options say what to start.
+// Options configure the control plane to start.
 type Options struct {
 	Binary string    // default: what Find finds
 	Args   []string  // flags of the control plane
@@ -55,7 +55,7 @@ type ControlPlane struct {
 	err   error // of the process's end; read after ended is closed
 }
 
-// Find returns the path of the control plane's binary: what the variable BinaryEnv says, or
+// Find returns the path of the control plane's binary: the value of the variable BinaryEnv, or
 // controlplane beside this program, or bin/controlplane in the working folder or one above it.
 func Find() (string, error) {
 	path, err := Locate(BinaryEnv, binary)
@@ -106,8 +106,8 @@ func executable(path string) error {
 	return nil
 }
 
-// Start starts a control plane and returns when it is ready. If ctx ends before, it is stopped.
-// It ends with this process, however that ends: its stdin is a pipe of ours.
+// Start starts a control plane and returns when it is ready. If ctx ends before, Start stops it.
+// The control plane ends with this process in any case, because its stdin is a pipe of ours.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if o.Binary == "" {
 		var err error
@@ -131,7 +131,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	p := &ControlPlane{stdin: stdin, cmd: cmd, ended: make(chan struct{})}
 	line := make(chan []byte, 1)
 	go func() {
-		text, _ := bufio.NewReader(stdout).ReadBytes('\n') // a short line is no JSON, which is told below
+		text, _ := bufio.NewReader(stdout).ReadBytes('\n') // a short line is no JSON; the error is below
 		line <- text
 		p.err = cmd.Wait()
 		close(p.ended)
@@ -147,7 +147,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	}
 }
 
-// Ended is closed when the process has ended, by Stop or by itself.
+// Ended is closed when the process has ended, by Stop or otherwise.
 func (p *ControlPlane) Ended() <-chan struct{} { return p.ended }
 
 // Stop stops the control plane and returns when its process has ended, with the error of its

@@ -13,21 +13,21 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// tolerance is how long after a lease has expired its holder may fail to notice, as with
+// tolerance is how long a holder may fail to notice that its lease has expired, as in
 // kube-scheduler.
 const tolerance = 20 * time.Second
 
-// Lease says how instances agree on the one that acts. Defaults are kube-scheduler's.
+// Lease configures the election among instances. Defaults are kube-scheduler's.
 type Lease struct {
 	Namespace string        // default kube-system
 	Name      string        // default: see SetDefaults
 	Identity  string        // of this instance; must be unique
-	Duration  time.Duration // how long a leader that is not heard of stays one; default 15 s
+	Duration  time.Duration // of a lease without renewal; default 15 s
 	Renew     time.Duration // how long the leader tries to renew before it gives up; default 10 s
 	Retry     time.Duration // between tries; default 2 s
 }
 
-// SetDefaults sets the fields that are zero, the lease's name to name.
+// SetDefaults sets zero fields to their defaults, and the lease's name to name.
 func (l *Lease) SetDefaults(name string) {
 	if l.Namespace == "" {
 		l.Namespace = metav1.NamespaceSystem
@@ -40,15 +40,15 @@ func (l *Lease) SetDefaults(name string) {
 	}
 }
 
-// NewWatchdog returns a check that fails when an instance takes itself for the leader although its
-// lease has run out 20 s ago or more: it hangs, and should be started anew.
+// NewWatchdog returns a check that fails when an instance acts as leader although its lease expired
+// 20 s ago or more: it hangs, and should be restarted.
 func NewWatchdog() *leaderelection.HealthzAdaptor {
 	return leaderelection.NewLeaderHealthzAdaptor(tolerance)
 }
 
-// Hold calls lead whenever this instance holds the lease, with a context that ends with that or
-// with ctx, until ctx ends. An instance that loses the lease stands again; one that ends gives the
-// lease back after lead has returned.
+// Hold calls lead whenever this instance holds the lease, until ctx ends. The context of lead ends
+// when the lease is lost or ctx ends. An instance that loses the lease tries again. At the end it
+// releases the lease after lead has returned.
 func Hold(ctx context.Context, client kubernetes.Interface, l Lease, watchdog *leaderelection.HealthzAdaptor, lead func(context.Context)) error {
 	if l.Identity == "" {
 		return errors.New("lease: no identity")

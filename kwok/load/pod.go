@@ -22,25 +22,25 @@ const (
 	shutdownTimeout = 5 * time.Second
 )
 
-// Loader carries out targets.
+// Loader uses CPU and memory according to targets.
 type Loader interface {
 	Set(t Target) error
-	Target() (Target, error) // in force, and what has gone wrong with it
+	Target() (Target, error) // the target in force, and its error
 }
 
 var _ Loader = (*Stress)(nil)
 
-// PodConfig says how a stress pod runs.
+// PodConfig configures a stress pod.
 type PodConfig struct {
 	Server   string // URL of the utilisation server
 	Hostname string // name by which it registers
 	Listen   string // address on which it takes targets
-	NamePort bool   // tell the server its port, so that it calls back at this address and not by the name
+	NamePort bool   // send the port, so that the server calls back at this address instead of the name
 	Load     Loader
 }
 
-// RunPod registers a stress pod, carries out the target of the current step, and those that follow
-// by GET /?ram=MiB&cpu=m, until ctx ends. It tries to register until the server answers.
+// RunPod registers a stress pod and carries out the target of the current step, and then targets
+// from GET /?ram=MiB&cpu=m, until ctx ends. It retries to register until the server answers.
 func RunPod(ctx context.Context, c PodConfig) error {
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
@@ -85,11 +85,11 @@ func RunPod(ctx context.Context, c PodConfig) error {
 	}
 }
 
-// errNoWorkload says that the server has none for the pod.
+// errNoWorkload is returned if the server has no workload for the pod.
 var errNoWorkload = errors.New("load: the server has no workload for this pod")
 
 // Register registers a pod and returns its target of the current step. With a port, the server
-// hands over targets there, at the address that the call comes from, below path.
+// sends targets to that port, at the address that the call comes from, below path.
 func Register(ctx context.Context, server, hostname string, port int, path string) (Target, error) {
 	address := strings.TrimSuffix(server, "/") + "/metrics/" + url.PathEscape(hostname) + "/"
 	if port > 0 {
@@ -119,8 +119,8 @@ func Register(ctx context.Context, server, hostname string, port int, path strin
 	return t, json.Unmarshal(text, &t)
 }
 
-// podHandler takes targets, and replies when they are carried out. GET / alone says which is in
-// force.
+// podHandler accepts targets, and replies when they are carried out. GET / alone returns the target
+// in force.
 func podHandler(l Loader) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +145,7 @@ func podHandler(l Loader) http.Handler {
 	return mux
 }
 
-// parseTarget reads the target of a hand-over.
+// parseTarget reads the target from a query.
 func parseTarget(q url.Values) (Target, error) {
 	ram, errRAM := strconv.ParseInt(q.Get("ram"), 10, 64)
 	cpu, errCPU := strconv.ParseInt(q.Get("cpu"), 10, 64)

@@ -1,24 +1,24 @@
-// Package load makes pods use what a workload says, step by step: a utilisation server hands each
-// registered stress pod its next CPU and memory target, and a stress pod carries it out, with
-// stress-ng, or for a simulated pod by its annotations.
+// Package load makes pods use the CPU and memory of a workload, step by step: a utilisation server
+// sends each registered stress pod its next target, and the stress pod carries it out with stress-ng,
+// or for a simulated pod by annotations.
 //
 // # Routes of the server
 //
 //	GET  /metrics/HOSTNAME/   registers a pod; the reply is its target of the current step
 //	GET  /status              step, length and pods
 //	PUT  /workloads           {"HOSTNAME": [{"ram": MiB, "cpu": millicores}, ...]}; * is for all others
-//	POST /step                goes on by one step, and replies when every pod has taken its target
+//	POST /step                advances by one step, and replies when every pod has taken its target
 //	POST /reset               back to step 0, likewise
 //
-// A target is {"ram": MiB, "cpu": millicores}. The server hands it over by GET /?ram=MiB&cpu=m, to
-// http://HOSTNAME.vpa.svc unless a pod registered with ?port=PORT&path=PATH, which are then those
-// at its own address. Steps come one by one, or with Config.Every by the clock, from the first
-// registration on. After its last step a workload begins anew.
+// A target is {"ram": MiB, "cpu": millicores}. The server sends it by GET /?ram=MiB&cpu=m to
+// http://HOSTNAME.vpa.svc, or to PORT and PATH at the pod's own address if the pod registered with
+// ?port=PORT&path=PATH. Steps follow requests or, with Config.Every, the clock from the first
+// registration on. After its last step a workload starts over.
 //
 // # Source
 //
 // The earlier project (github.com/saeid93/smart-vpa) has the first route, the targets and the
-// hand-over. Its steps came by the clock alone, and its workload was one for all pods.
+// sending of targets. Its steps follow the clock only, and it has one workload for all pods.
 package load
 
 import (
@@ -38,31 +38,31 @@ import (
 	"time"
 )
 
-// Target is what a pod is to use.
+// Target is the usage that a pod is to reach.
 type Target struct {
 	RAM int64 `json:"ram"` // MiB
 	CPU int64 `json:"cpu"` // millicores
 }
 
 const (
-	// All is the name of the workload of pods that have none of their own.
+	// All is the name of the workload of pods without their own.
 	All = "*"
 
-	handOver     = 3 * time.Second // that a pod has to take a target
-	mostFailures = 3               // one after the other, until a pod is forgotten
+	handOver     = 3 * time.Second // time for a pod to take a target
+	mostFailures = 3               // consecutive failures after which a pod is dropped
 	mostBody     = 64 << 20        // bytes of workloads
 	mostTarget   = 1 << 30         // MiB and millicores
 	inFlight     = 32              // pods that are called at a time
 )
 
-// Config says how to serve.
+// Config configures a Server.
 type Config struct {
 	PodURL string        // of pods that register without a port; {hostname} stands for their name; default http://{hostname}.vpa.svc
-	Token  string        // bearer token of whoever changes something; "" asks for none
+	Token  string        // bearer token for requests that change something; "" needs none
 	Every  time.Duration // between steps; 0: only POST /step
 }
 
-// A Server hands out targets. It is safe for concurrent use.
+// A Server sends targets to pods. It is safe for concurrent use.
 type Server struct {
 	config Config
 	client *http.Client
@@ -76,19 +76,19 @@ type Server struct {
 	once     sync.Once
 }
 
-// registered is a pod.
+// registered is a registered pod.
 type registered struct {
 	url      string
 	failures int
 }
 
-// PodStatus says of a pod what it was told last.
+// PodStatus is a pod's last target and its result.
 type PodStatus struct {
 	Target
 	Error string `json:"error,omitempty"` // why it did not take its target
 }
 
-// Status is what the server replies to steps.
+// Status is the reply to a step.
 type Status struct {
 	Step  int                  `json:"step"`
 	Steps int                  `json:"steps"` // of the longest workload
@@ -104,12 +104,12 @@ func NewServer(c Config, work map[string][]Target) (*Server, error) {
 	return s, s.SetWorkloads(work)
 }
 
-// newClient returns a client that leaves no connections open: pods come and go.
+// newClient returns a client that keeps no connections open, because pods come and go.
 func newClient(timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// SetWorkloads replaces the workloads and goes back to step 0; pods are told at the next step or
+// SetWorkloads replaces the workloads and returns to step 0; pods get targets at the next step or
 // reset. It returns an error for an empty workload or a target out of range.
 func (s *Server) SetWorkloads(work map[string][]Target) error {
 	for name, all := range work {
@@ -128,7 +128,7 @@ func (s *Server) SetWorkloads(work map[string][]Target) error {
 	return nil
 }
 
-// target returns what a pod is to use now, and false if there is no workload for it.
+// target returns a pod's present target, and false if there is no workload for the pod.
 func (s *Server) target(name string) (Target, bool) {
 	all, ok := s.work[name]
 	if !ok {
@@ -141,7 +141,7 @@ func (s *Server) target(name string) (Target, bool) {
 }
 
 // Run makes a step at each interval of Config.Every, from the first registration on, until ctx
-// ends. Without an interval it waits for that.
+// ends. Without an interval it only waits for that.
 func (s *Server) Run(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -164,29 +164,29 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// Step goes on by so many steps and tells every pod its target; 0 tells them again. It returns when
-// all have taken it or failed to. One that fails keeps no other waiting for longer than that, and
-// is forgotten when it says that it is gone, or the third time.
+// Step advances by so many steps and sends every pod its target; 0 sends them again. It returns
+// when all pods have taken it or failed. A failing pod delays the others by no more than its own
+// timeout. The server drops it when it reports that it is gone, or at the third failure.
 func (s *Server) Step(ctx context.Context, by int) Status {
 	s.stepping.Lock()
 	defer s.stepping.Unlock()
 	s.mu.Lock()
 	s.at += by
 	s.mu.Unlock()
-	return s.tell(ctx)
+	return s.send(ctx)
 }
 
-// Reset goes back to step 0, and tells every pod.
+// Reset returns to step 0, and sends every pod its target.
 func (s *Server) Reset(ctx context.Context) Status {
 	s.stepping.Lock()
 	defer s.stepping.Unlock()
 	s.mu.Lock()
 	s.at = 0
 	s.mu.Unlock()
-	return s.tell(ctx)
+	return s.send(ctx)
 }
 
-// Status returns what the pods are to use now.
+// Status returns the pods' present targets.
 func (s *Server) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,11 +204,11 @@ func (s *Server) Status() Status {
 	return st
 }
 
-// errGone says that a pod is no more.
+// errGone is a pod's reply that it no longer exists.
 var errGone = errors.New("gone")
 
-// tell hands each pod its target.
-func (s *Server) tell(ctx context.Context) Status {
+// send sends each pod its target.
+func (s *Server) send(ctx context.Context) Status {
 	st := s.Status()
 	names := slices.Sorted(maps.Keys(st.Pods))
 	errs := make([]error, len(names))
@@ -221,7 +221,7 @@ func (s *Server) tell(ctx context.Context) Status {
 		target := st.Pods[name].Target
 		room <- struct{}{}
 		wg.Go(func() {
-			errs[i] = s.tellPod(ctx, name, target)
+			errs[i] = s.sendTo(ctx, name, target)
 			<-room
 		})
 	}
@@ -234,7 +234,7 @@ func (s *Server) tell(ctx context.Context) Status {
 	return st
 }
 
-func (s *Server) tellPod(ctx context.Context, name string, t Target) error {
+func (s *Server) sendTo(ctx context.Context, name string, t Target) error {
 	s.mu.Lock()
 	p := s.pods[name]
 	s.mu.Unlock()
@@ -297,7 +297,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// permitted lets in whoever has the token, where there is one.
+// permitted passes requests with the token, or all if there is none, to next.
 func (s *Server) permitted(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -330,8 +330,8 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	reply(w, t)
 }
 
-// address returns where a pod takes its targets: nowhere but at the address that it calls from,
-// or by its name.
+// address returns the URL for a pod's targets: at the address that the pod calls from, or by its
+// name.
 func (s *Server) address(name string, r *http.Request) (string, error) {
 	if name == All || strings.ContainsAny(name, "/?#@:") || len(name) > 253 {
 		return "", fmt.Errorf("%q is no name of a pod", name)

@@ -19,7 +19,7 @@ import (
 
 const mib = 1 << 20
 
-// SimulatedConfig says for which simulated pods to register.
+// SimulatedConfig selects the simulated pods to register.
 type SimulatedConfig struct {
 	Client    kubernetes.Interface
 	Server    string // URL of the utilisation server
@@ -29,8 +29,8 @@ type SimulatedConfig struct {
 	Listen    string           // default: 127.0.0.1 and a free port
 }
 
-// Simulated is the stress pods of pods that KWOK simulates: their usage becomes annotations, which
-// metrics.k8s.io shows, as far as their CPU and memory limits permit.
+// Simulated acts as the stress pods of pods that KWOK simulates: it writes their usage to
+// annotations, which metrics.k8s.io serves, within their CPU and memory limits.
 type Simulated struct {
 	config SimulatedConfig
 	port   int
@@ -41,7 +41,7 @@ type Simulated struct {
 	known map[string]string // UIDs by name
 }
 
-// StartSimulated takes targets until Close.
+// StartSimulated accepts targets until Close.
 func StartSimulated(c SimulatedConfig) (*Simulated, error) {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
@@ -61,8 +61,8 @@ func StartSimulated(c SimulatedConfig) (*Simulated, error) {
 	return s, nil
 }
 
-// Sync registers the pods that run and have not been registered, and lets them use their target of
-// the current step. It returns how many pods run.
+// Sync registers the running pods that are not registered yet, and applies their target of the
+// current step. It returns the number of running pods.
 func (s *Simulated) Sync(ctx context.Context) (int, error) {
 	list, err := s.config.Client.CoreV1().Pods(s.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: s.config.Selector})
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Simulated) Sync(ctx context.Context) (int, error) {
 	return len(running), errors.Join(errs...)
 }
 
-// take is how the server hands over a target.
+// take handles a target from the server.
 func (s *Simulated) take(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	t, err := parseTarget(r.URL.Query())
@@ -124,7 +124,7 @@ func (s *Simulated) take(w http.ResponseWriter, r *http.Request) {
 	reply(w, t)
 }
 
-// use sets the annotations of a pod.
+// use sets the usage annotations of a pod.
 func (s *Simulated) use(ctx context.Context, name string, t Target) error {
 	p, err := s.config.Client.CoreV1().Pods(s.config.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Simulated) use(ctx context.Context, name string, t Target) error {
 	return metricsapi.SetUsage(ctx, s.config.Client, s.config.Namespace, name, milli, bytes, s.config.Now())
 }
 
-// Close ends it; the pods keep the usage that they have.
+// Close stops accepting targets; the pods keep their usage.
 func (s *Simulated) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()

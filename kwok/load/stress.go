@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// stopPatience is how long a stress-ng has to end before it is killed: it ends its workers itself.
+// stopPatience is the time for a stress-ng to stop its workers and end before it is killed.
 const stopPatience = 2 * time.Second
 
-// Stress runs stress-ng so that it uses what a target says. It is safe for concurrent use.
+// Stress runs stress-ng so that its usage meets a target. It is safe for concurrent use.
 type Stress struct {
 	Path   string    // of stress-ng; default: as found
 	Output io.Writer // default: none
@@ -25,7 +25,7 @@ type Stress struct {
 	parts  map[string]*part // by what they do
 }
 
-// part is one stress-ng that runs.
+// part is one running stress-ng.
 type part struct {
 	args  []string
 	cmd   *exec.Cmd
@@ -33,7 +33,7 @@ type part struct {
 }
 
 // partsOf returns the arguments of each stress-ng for a target: one that holds the memory, one with
-// a worker for each whole core, and one for the rest of a core, whose load is a percentage.
+// a worker for each whole core, and one for a fraction of a core, whose load is a percentage.
 func partsOf(t Target) map[string][]string {
 	all := map[string][]string{}
 	if t.RAM > 0 {
@@ -48,8 +48,8 @@ func partsOf(t Target) map[string][]string {
 	return all
 }
 
-// Set goes over to a target: what stays the same is left running, so that usage does not fall to
-// nothing at each step; the rest is stopped and started anew.
+// Set changes to a target. It keeps unchanged parts running, so that usage does not fall to nothing
+// at each step, and restarts the others.
 func (s *Stress) Set(t Target) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,20 +91,20 @@ func (s *Stress) start(args []string) (*part, error) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
-	// A group of its own, so that its workers can be ended with it; and it ends with us.
+	// A process group, so that the workers can be ended with it. It ends with this process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("load: start stress-ng: %w", err)
 	}
 	p := &part{args: args, cmd: cmd, ended: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how it ended is told by its output
+		_ = cmd.Wait() // its output shows how it ended
 		close(p.ended)
 	}()
 	return p, nil
 }
 
-// over reports whether it has ended by itself, such as by an OOM kill.
+// over reports whether the part has ended by itself, such as by an OOM kill.
 func (p *part) over() bool {
 	select {
 	case <-p.ended:
@@ -124,7 +124,7 @@ func (p *part) stop() {
 	<-p.ended
 }
 
-// Target returns the target in force, and an error if a stress-ng of it has ended by itself.
+// Target returns the target in force, and an error if one of its stress-ng has ended by itself.
 func (s *Stress) Target() (Target, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

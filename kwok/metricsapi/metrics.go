@@ -1,12 +1,12 @@
-// Package metricsapi serves metrics.k8s.io, as metrics-server does, with what simulated pods use, and
-// records what any server of it gives ([Record]).
+// Package metricsapi serves metrics.k8s.io, as metrics-server does, with the usage of simulated pods,
+// and records the metrics of any server of this API ([Record]).
 //
-// Usage is what the annotations of the pods say at the time of the request: those that KWOK's
-// metrics read too, kwok.x-k8s.io/usage-cpu and usage-memory. Environments and load generators set
-// them step by step, so that a client sees the usage of the current step and no average of it. The
-// annotation kubernasium.io/usage-time has the time of the sample; without it that is the time of
-// the request. A pod that does not run, that has no such annotations or that uses no memory has no
-// metrics; each container of a pod uses what the annotations say, as with KWOK.
+// Usage comes from the pods' annotations at the time of the request: kwok.x-k8s.io/usage-cpu and
+// usage-memory, which KWOK's own metrics read too. Environments and load generators set them step by
+// step, so that a client sees the usage of the current step, not an average. The annotation
+// kubernasium.io/usage-time has the time of the sample, by default the time of the request. A pod
+// that does not run, has no such annotations or uses no memory has no metrics. Each container of a
+// pod uses the annotated amounts, as with KWOK.
 package metricsapi
 
 import (
@@ -29,7 +29,7 @@ const (
 	AnnotationTime   = "kubernasium.io/usage-time" // of the sample, in RFC 3339
 )
 
-// podMetrics returns the metrics of a pod, and whether it has some.
+// podMetrics returns the metrics of a pod, and whether it has any.
 func podMetrics(p *corev1.Pod, window time.Duration, now time.Time) (v1beta1.PodMetrics, bool) {
 	cpu, okCPU := quantity(p, AnnotationCPU)
 	memory, okMemory := quantity(p, AnnotationMemory)
@@ -85,7 +85,8 @@ func (s *Server) pods(ctx context.Context, namespace string, o metav1.ListOption
 	return list, nil
 }
 
-// nodes returns the metrics of nodes: what their pods use together, at the time of the last sample.
+// nodes returns the metrics of nodes: the sums of their pods' usage, at the time of the last
+// sample.
 func (s *Server) nodes(ctx context.Context, o metav1.ListOptions) (*v1beta1.NodeMetricsList, error) {
 	nodes, err := s.client.CoreV1().Nodes().List(ctx, o)
 	if err != nil {
@@ -135,7 +136,7 @@ func (s *Server) nodes(ctx context.Context, o metav1.ListOptions) (*v1beta1.Node
 	return list, nil
 }
 
-// SetUsage lets a running pod use so much, from a sample at that time on.
+// SetUsage sets a running pod's usage, from a sample at the given time on.
 func SetUsage(ctx context.Context, client kubernetes.Interface, namespace, pod string, milliCPU, memoryBytes int64, at time.Time) error {
 	return annotate(ctx, client, namespace, pod, map[string]string{
 		AnnotationCPU:    resource.NewMilliQuantity(milliCPU, resource.DecimalSI).String(),

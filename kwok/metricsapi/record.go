@@ -15,7 +15,7 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 )
 
-// RecordConfig says what [Record] keeps.
+// RecordConfig holds the arguments of [Record].
 type RecordConfig struct {
 	REST      *rest.Config // of an API server that serves metrics.k8s.io
 	Namespace string       // "": all
@@ -23,27 +23,28 @@ type RecordConfig struct {
 	Interval  time.Duration
 	Samples   int // to take; 0: until the context ends
 
-	// Warn is told of a sample that could not be taken and of containers whose requests are unknown.
+	// Warn is called with the error of each failed sample, and about containers with unknown
+	// requests.
 	Warn func(error)
 }
 
-// Recording is what [Record] has kept.
+// Recording is the result of [Record].
 type Recording struct {
-	Samples    int       `json:"samples"`    // lists that were kept
-	Failed     int       `json:"failed"`     // that could not be had
+	Samples    int       `json:"samples"`    // lists written
+	Failed     int       `json:"failed"`     // failed samples
 	Containers int       `json:"containers"` // different ones in them
-	Readings   int       `json:"readings"`   // of one container each; what the server repeats counts again
+	Readings   int       `json:"readings"`   // of single containers; repeated ones count again
 	First      time.Time `json:"first"`      // of their times
 	Last       time.Time `json:"last"`
 }
 
-// Record asks metrics-server's API for the usage of pods at an interval and writes each reply to out as a
-// line of JSON, a PodMetricsList. Before it, where containers are new, it writes a PodList with their
-// requests and limits, and no more of them, if it may list pods. Each line is one Write. Package
+// Record asks metrics-server's API for the usage of pods at an interval and writes each reply to
+// out as a line of JSON, a PodMetricsList. If containers are new, and Record may list pods, it
+// first writes a PodList that holds only their requests and limits. Each line is one Write. Package
 // workload reads such files.
 //
-// The first reply must come; later ones may fail, of which Warn is told. If ctx ends before all samples are taken,
-// the error is ctx's, and the recording holds what was kept.
+// The first request must succeed. Later ones may fail; Warn gets their errors. If ctx ends before
+// all samples are taken, the error is ctx's, and the recording holds what was written.
 func Record(ctx context.Context, out io.Writer, c RecordConfig) (Recording, error) {
 	r := &recorder{config: c, out: out, known: map[string]bool{}}
 	if c.Interval <= 0 || c.Samples < 0 {
@@ -81,10 +82,10 @@ type recorder struct {
 	client  kubernetes.Interface
 	out     io.Writer
 	known   map[string]bool // containers that were seen
-	mute    bool            // pods cannot be listed, which was said
+	mute    bool            // pods cannot be listed, and Warn was called
 }
 
-// sample takes one list.
+// sample takes one sample.
 func (r *recorder) sample(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -132,7 +133,7 @@ func (r *recorder) count(list *v1beta1.PodMetricsList) (news bool) {
 	return news
 }
 
-// requests writes what the containers of the recorded pods request.
+// requests writes the requests of the recorded pods' containers.
 func (r *recorder) requests(ctx context.Context) error {
 	pods, err := r.client.CoreV1().Pods(r.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: r.config.Selector})
 	if err != nil {

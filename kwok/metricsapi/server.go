@@ -35,17 +35,17 @@ const (
 	availableTimeout = 60 * time.Second // the API server looks at once, and again after seconds
 	availablePoll    = 50 * time.Millisecond
 	callTimeout      = 30 * time.Second
-	keepPoll         = time.Second // of the look whether the registration is still there
+	keepPoll         = time.Second // between checks of the registration
 )
 
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// Config says how metrics are served.
+// Config configures a Server.
 type Config struct {
 	REST   *rest.Config  // of the API server
 	Listen string        // default: 127.0.0.1 and a free port
 	Host   string        // name by which the API server reaches us; default: localhost
-	Window time.Duration // that a sample is of; default: 1 min
+	Window time.Duration // of a sample; default: 1 min
 }
 
 // A Server serves metrics.k8s.io through an API server.
@@ -57,8 +57,8 @@ type Server struct {
 	serving *extension.Server
 }
 
-// Start serves metrics.k8s.io and registers it: an APIService that names a Service of type
-// ExternalName. It returns when the API server answers for it. An older registration is replaced.
+// Start serves metrics.k8s.io and registers it with an APIService that names a Service of type
+// ExternalName. It returns when the API server serves it. It replaces an older registration.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	if c.Host == "" {
 		c.Host = "localhost"
@@ -91,8 +91,8 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// aggregator returns the authority of the certificate with which the API server calls, which it
-// publishes, and notes the names that it may have.
+// aggregator returns the authority of the certificate with which the API server calls, as the API
+// server publishes it, and records the permitted names.
 func (s *Server) aggregator(ctx context.Context) (*x509.CertPool, error) {
 	const name = "extension-apiserver-authentication"
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -109,7 +109,7 @@ func (s *Server) aggregator(ctx context.Context) (*x509.CertPool, error) {
 		if !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("metricsapi: config map %s: %w", name, err)
 		}
-		if err := pause(ctx); err != nil { // a fresh API server writes it after it is ready
+		if err := pause(ctx); err != nil { // a fresh API server writes it only after it is ready
 			return nil, fmt.Errorf("metricsapi: config map %s: %w", name, err)
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Server) register(ctx context.Context) error {
 	}
 	var last error
 	for {
-		// What clients ask; the condition Available may still be that of an older registration.
+		// Ask as clients do: the condition Available may still be that of an older registration.
 		_, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
 		if err == nil {
 			return nil
@@ -164,8 +164,8 @@ func (s *Server) register(ctx context.Context) error {
 	}
 }
 
-// Keep registers again whenever another server that replaced the registration has taken its own
-// back, until ctx ends.
+// Keep registers the server again whenever another server replaces the registration and then
+// removes its own, until ctx ends.
 func (s *Server) Keep(ctx context.Context) error {
 	for {
 		select {
@@ -189,7 +189,8 @@ func transient(err error) bool {
 	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
 
-// bundle is the authority of our certificate as objects hold it: base64, which JSON makes of bytes.
+// bundle is the authority of our certificate in the form of API objects: base64, JSON's form of
+// bytes.
 func (s *Server) bundle() string {
 	text, err := json.Marshal(s.serving.CABundle)
 	if err != nil {
@@ -198,7 +199,7 @@ func (s *Server) bundle() string {
 	return string(bytes.Trim(text, `"`))
 }
 
-// Close takes the registration back, unless another has replaced it, and stops serving.
+// Close removes the registration, unless another server has replaced it, and stops serving.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -221,7 +222,7 @@ func (s *Server) Close() error {
 	return errors.Join(append(errs, s.serving.Close())...)
 }
 
-// handler answers what the API server passes on.
+// handler serves the requests that the API server forwards.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	const root = "/apis/metrics.k8s.io"
@@ -272,7 +273,7 @@ func (s *Server) handler() http.Handler {
 	return s.guarded(mux)
 }
 
-// guarded lets only the API server in: others may have a certificate of the same authority.
+// guarded admits only the API server: other clients may have a certificate of the same authority.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.TLS.PeerCertificates[0].Subject.CommonName

@@ -1,10 +1,9 @@
-// Package profile collects profiles of long-running applications that interfere: it launches
-// combinations of containers on a node as batch/v1 Jobs, lets them warm up, loads them, collects what
-// each achieves, tears them down and goes on with the next.
+// Package profile collects profiles of long-running applications that interfere: it launches a
+// combination of containers on a node as batch/v1 Jobs, lets them warm up, loads them, measures their
+// throughput, tears them down and continues with the next combination.
 //
-// What is measured is kept in a state file, and a collection that was interrupted, in whatever way,
-// goes on where it was: what is in the file is not measured again, and what was launched and not torn
-// down is removed first.
+// A state file keeps the measurements. An interrupted collection resumes: it first removes what was
+// launched and not torn down, and does not repeat measurements in the file.
 package profile
 
 import (
@@ -33,14 +32,14 @@ import (
 const (
 	containerMilliCPU    = 2000
 	containerMemoryBytes = 8 << 30
-	attempts             = 3 // at a measurement that fails
+	attempts             = 3 // of a measurement that fails
 	tearDownTimeout      = 5 * time.Minute
 )
 
 // labelApp marks Jobs and pods of a collection; its value is the application.
 const labelApp = "kubernasium.io/profile-app"
 
-// Config says what [Collect] collects.
+// Config holds the arguments of [Collect].
 type Config struct {
 	Server       kwok.Options
 	Namespace    string                            // of the Jobs; "" makes one for the time of the collection
@@ -52,10 +51,10 @@ type Config struct {
 	WarmUp       time.Duration                     // between the start of the containers and the load
 	Load         Load
 	StateFile    string
-	Done         func(Progress) // unless nil called after each measurement
+	Done         func(Progress) // called after each measurement, unless nil
 }
 
-// Progress is how far a collection is.
+// Progress is the progress of a collection.
 type Progress struct {
 	Counts   lra.Counts
 	Err      error // why the combination could not be measured
@@ -63,7 +62,7 @@ type Progress struct {
 	Of       int   // to measure in all
 }
 
-// Result is what [Collect] has collected.
+// Result is the result of [Collect].
 type Result struct {
 	Profile  []throughput.Measurement
 	Resumed  int          // measurements that were there before
@@ -71,10 +70,10 @@ type Result struct {
 	Failed   []lra.Counts // combinations that could not be measured; the next collection tries again
 }
 
-// Collect measures what is not measured yet, and returns the profile of everything in the state file.
-// A combination that cannot be measured is left out; an application that cannot be measured alone is an
-// error, since all its throughputs are multiples of that. So are errors of the API server and of
-// ctx, which is returned when the containers are torn down.
+// Collect makes the missing measurements, and returns the profile of everything in the state file.
+// It leaves out a combination that cannot be measured. An application that cannot be measured alone
+// is an error, since all its throughputs are relative to that. So are errors of the API server and
+// of ctx; Collect returns them when the containers are torn down.
 func Collect(ctx context.Context, c Config) (_ *Result, err error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -136,14 +135,14 @@ type collector struct {
 	total  int
 }
 
-// key is what is measured once.
+// key identifies a measurement.
 type key struct {
 	counts lra.Counts
 	try    int
 }
 
-// prepare notes the namespace before anything is launched in it, removes what an earlier collection
-// left there, and makes nodes.
+// prepare records the namespace before anything is launched in it, removes what an earlier
+// collection left there, and makes nodes.
 func (k *collector) prepare(ctx context.Context) error {
 	k.state.Namespace = k.space.Namespace()
 	if err := k.state.write(k.StateFile); err != nil {
@@ -170,7 +169,7 @@ func (k *collector) prepare(ctx context.Context) error {
 	return nil
 }
 
-// close removes the namespace if it is the collection's own, and then forgets it.
+// close removes the namespace if the collection made it, and then forgets it.
 func (k *collector) close() error {
 	if err := k.space.Close(); err != nil || k.Namespace != "" {
 		return err
@@ -223,7 +222,7 @@ type loadError struct{ err error }
 func (e *loadError) Error() string { return e.err.Error() }
 func (e *loadError) Unwrap() error { return e.err }
 
-// tries measures a combination, and again if the load fails.
+// tries measures a combination, and retries if the load fails.
 func (k *collector) tries(ctx context.Context, node string, t key) (m measurement, err error) {
 	for range attempts {
 		m, err = k.measure(ctx, node, t)
@@ -234,7 +233,7 @@ func (k *collector) tries(ctx context.Context, node string, t key) (m measuremen
 	return m, err
 }
 
-// note enters a measurement in the state file, or a failure in the result.
+// note adds a measurement to the state file, or a failure to the result.
 func (k *collector) note(ctx context.Context, t key, m measurement, err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -257,7 +256,7 @@ func (k *collector) note(ctx context.Context, t key, m measurement, err error) e
 	return nil
 }
 
-// measure launches a combination, lets it warm up, loads it, and tears it down whatever happened.
+// measure launches a combination, lets it warm up, loads it, and always tears it down.
 func (k *collector) measure(ctx context.Context, node string, t key) (m measurement, err error) {
 	var names, apps []string
 	for a, n := range t.counts {
@@ -325,7 +324,7 @@ func summarize(t key, containers []Container, answers []Answer) measurement {
 	return m
 }
 
-// jobName names the Job of an application of a combination: a digit for each application.
+// jobName names the Job of an application in a combination, with a digit for each application.
 func jobName(t key, app string) string {
 	digits := strings.Trim(strings.ReplaceAll(fmt.Sprint(t.counts), " ", ""), "[]")
 	return fmt.Sprintf("%s-%s-%d", app, digits, t.try)
@@ -353,7 +352,7 @@ func (k *collector) job(name, app, node string, c lra.Counts) *batchv1.Job {
 	template.Labels[labelApp] = app
 	template.Annotations[stages.Duration] = jobs.Hold
 	if template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
-		template.Spec.RestartPolicy = corev1.RestartPolicyNever // Always is for no Job
+		template.Spec.RestartPolicy = corev1.RestartPolicyNever // a Job may not have Always
 	}
 	k.space.Place(&template.Spec, node)
 	var n int32

@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// Command loads each container by a process of its own, all at the same time.
+// Command loads each container with a separate process, all at the same time.
 type Command struct {
 	text     string
 	template *template.Template
@@ -26,7 +26,7 @@ type Command struct {
 	timeout  time.Duration
 }
 
-// commandFields are what a command's template may name.
+// commandFields are the fields for a command's template.
 type commandFields struct {
 	Container
 	Duration time.Duration // of the load, such as 5m0s
@@ -36,10 +36,10 @@ type commandFields struct {
 // killDelay is how long a killed process may keep its output open.
 const killDelay = 5 * time.Second
 
-// NewCommand returns the load of a command line that sh runs. It is a template of package
-// text/template with the fields of [Container], .Duration and .Seconds; how long to load is up to the
-// command, and after the timeout it is killed. It prints one JSON object and nothing else on standard
-// output: {"rps": NUMBER, "rt50": SECONDS, "rt99": SECONDS}, the latter two at will.
+// NewCommand returns the load of a command line for sh. It is a template of package text/template
+// with the fields of [Container], .Duration and .Seconds. The command decides how long to load;
+// after the timeout it is killed. It must print one JSON object and nothing else on standard
+// output: {"rps": NUMBER, "rt50": SECONDS, "rt99": SECONDS}, the latter two optional.
 func NewCommand(text string, duration, timeout time.Duration) (*Command, error) {
 	t, err := template.New("load").Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Command) one(ctx context.Context, of Container) (Answer, error) {
 		return Answer{}, err
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to kill what the shell has started, too
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to kill the shell's children, too
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = killDelay
 	var stdout, stderr bytes.Buffer
@@ -100,7 +100,7 @@ func (c *Command) one(ctx context.Context, of Container) (Answer, error) {
 	return parseAnswer(stdout.Bytes())
 }
 
-// parseAnswer reads what a command has printed.
+// parseAnswer reads a command's output.
 func parseAnswer(text []byte) (Answer, error) {
 	var a struct {
 		RPS  *float64 `json:"rps"`
@@ -116,11 +116,11 @@ func parseAnswer(text []byte) (Answer, error) {
 	return Answer{*a.RPS, a.RT50, a.RT99}, nil
 }
 
-// lastLine returns the last line that says something.
+// lastLine returns the last line that is not empty.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return shorten(lines[len(lines)-1])
 }
 
-// shorten bounds what messages quote.
+// shorten bounds quotations in messages.
 func shorten(text string) string { return text[:min(len(text), 200)] }

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// A Container is one that runs and is to be loaded.
+// A Container is a running container to load.
 type Container struct {
 	App       string // name, one of [lra.Apps]
 	Pod       string
@@ -19,25 +19,25 @@ type Container struct {
 	Address   string // IP of the pod
 }
 
-// An Answer is what a container achieved under load.
+// An Answer is a container's result under load.
 type Answer struct {
-	RPS  float64 // requests a second, or any unit that is the same whenever the application is measured
-	RT50 float64 // seconds of the median response; 0 where not measured
-	RT99 float64 // seconds of the 99th percentile; 0 where not measured
+	RPS  float64 // requests per second, or another unit that is the same in all measurements of the application
+	RT50 float64 // median response time in seconds; 0 if not measured
+	RT99 float64 // 99th percentile in seconds; 0 if not measured
 }
 
-// A Load loads the containers of a node and measures them. It is used by several goroutines, one for
-// each node.
+// A Load loads the containers of a node and measures them. Several goroutines use it, one for each
+// node.
 type Load interface {
 	// Measure loads all containers at the same time and returns an answer for each. The containers
-	// are those of a combination, application by application; it is measured for the try-th time,
-	// from 0. An error is of this measurement only, which may be repeated.
+	// are those of a combination, application by application. try counts the measurements of a
+	// combination, from 0. An error concerns this measurement only, which may be repeated.
 	Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error)
-	// Setting describes the load: measurements of different settings are not put together.
+	// Setting describes the load. Measurements of different settings do not mix.
 	Setting() string
 }
 
-// Law answers with what a table says, where nothing runs that could be loaded: on KWOK's nodes.
+// Law answers from a table, for KWOK's nodes, on which nothing runs.
 type Law struct {
 	Table *lra.Table
 	Noise float64 // standard deviation of the logarithm of a container's throughput
@@ -45,8 +45,8 @@ type Law struct {
 	Name  string  // of the table
 }
 
-// A simulated container serves clients that each wait for an answer before they ask again; alone on
-// its node it serves one request a second. Response times are exponential.
+// A simulated container serves clients that each wait for a response before the next request; alone
+// on its node it serves one request per second. Response times are exponential.
 const clients = 4
 
 // Measure implements [Load].

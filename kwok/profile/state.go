@@ -14,11 +14,11 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// stateVersion is that of the file's layout.
+// stateVersion is the version of the file's layout.
 const stateVersion = 1
 
-// state is what a collection has measured so far, and what it needs to go on. Its file is replaced as
-// a whole after each measurement, so that it is that of some moment however the process ends.
+// state holds the measurements of a collection, and what it needs to resume. Its file is replaced
+// as a whole after each measurement, so that it is consistent however the process ends.
 type state struct {
 	Version   int      `json:"version"`
 	Apps      []string `json:"apps"`    // in the order of all numbers
@@ -28,8 +28,8 @@ type state struct {
 	Measurements []measurement `json:"measurements"`
 }
 
-// measurement is of one combination. Throughputs are as the load gave them, means over the
-// containers of an application.
+// measurement is the result of one combination. Throughputs are the load's answers, averaged over
+// the containers of an application.
 type measurement struct {
 	Counts lra.Counts           `json:"counts"`
 	Try    int                  `json:"try"`
@@ -38,7 +38,7 @@ type measurement struct {
 	RT99   [lra.NumApps]float64 `json:"rt99"`
 }
 
-// openState reads the file of a collection with a setting, or begins one.
+// openState reads the file of a collection with a setting, or starts one.
 func openState(path, setting string) (*state, error) {
 	s := &state{Version: stateVersion, Apps: lra.Apps[:], Setting: setting, Measurements: []measurement{}}
 	text, err := os.ReadFile(path)
@@ -73,8 +73,8 @@ func (s *state) write(path string) error {
 	})
 }
 
-// profile returns the measurements as multiples of the mean of the same application alone, in the
-// order of states and tries.
+// profile returns the measurements relative to the mean of the same application alone, in the order
+// of states and tries.
 func (s *state) profile() ([]throughput.Measurement, error) {
 	var sum, number [lra.NumApps]float64
 	for _, m := range s.Measurements {

@@ -1,6 +1,5 @@
-// Package stages holds KWOK's stages that the environments on an API server want, as YAML: nodes
-// that are ready and pods that run at once, report what they were resized to, and complete after
-// the duration that an annotation gives.
+// Package stages holds the KWOK stages of environments on an API server, as YAML: nodes are ready and
+// pods run at once, report their resized resources, and complete after an annotated duration.
 //
 // A control plane takes them as files (`controlplane --stages`), another KWOK cluster as objects
 // (`kubectl apply`).
@@ -17,7 +16,7 @@ import (
 	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 )
 
-// Annotations that KWOK and the stages look at.
+// Annotations that KWOK and the stages read.
 const (
 	Node     = "kwok.x-k8s.io/node"      // of nodes that KWOK plays
 	Duration = "kubernasium.io/duration" // of pods, for pod-complete-after: a Go duration such as 90s, or a time in RFC 3339

@@ -1,6 +1,6 @@
-// Command benchkwok measures the environments on a real API server and prints one table: what
-// was asked for, what was measured, and the CPU time of both sides, which other work on the
-// machine changes little. It starts control planes of its own.
+// Command benchkwok measures the environments on a real API server and prints one table: the
+// target, the measurement, and the CPU time of both sides, which other work on the machine changes
+// little. It starts its own control planes.
 //
 // Usage: make bench-kwok, or go run ./tools/benchkwok [flags] [-- flags of the control plane]
 package main
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// bench is a run.
+// bench is one run of the benchmark.
 type bench struct {
 	soaking  time.Duration
 	episodes int
@@ -51,12 +51,12 @@ type row struct {
 	format   string // of got
 	target   string
 	met      bool
-	ours     float64 // CPU seconds of this process; 0 with theirs: not told
+	ours     float64 // CPU seconds of this process
 	theirs   float64 // CPU seconds of the control plane
 	spending bool    // whether the CPU seconds belong to the row
 }
 
-// atMost and atLeast note a measurement and what was asked for.
+// atMost and atLeast record a measurement with its target.
 func (b *bench) atMost(what, format string, got, limit float64) *row {
 	return b.add(row{what: what, got: got, format: format, target: "≤ " + fmt.Sprintf(format, limit), met: got <= limit})
 }
@@ -108,8 +108,7 @@ func (b *bench) print(w io.Writer) {
 	}
 }
 
-// parity plays every environment and its twin on a control plane of its own, and fails if they
-// differ.
+// parity plays every environment and its twin on its own control plane, and fails if they differ.
 func (b *bench) parity(ctx context.Context, w io.Writer) error {
 	if b.episodes == 0 {
 		return nil

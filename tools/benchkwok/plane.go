@@ -27,7 +27,7 @@ const (
 	ticks          = 100 // of a second in /proc, on every architecture that Go has
 )
 
-// A plane is a control plane that runs, with all components.
+// A plane is a running control plane.
 type plane struct {
 	*launch.ControlPlane
 	api    rest.Interface
@@ -35,8 +35,8 @@ type plane struct {
 	log    bytes.Buffer
 }
 
-// startPlane starts a control plane, with further flags. Its log is told only if it fails: KWOK
-// reports each pod that it plays twice, as it does when a fresh API server drops its watch.
+// startPlane starts a control plane with further flags. It shows the log only if the start fails:
+// KWOK logs each pod that it plays twice, as happens when a fresh API server drops its watch.
 func startPlane(ctx context.Context, flags []string) (*plane, error) {
 	dir, err := os.MkdirTemp("", "benchkwok")
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *plane) Stop() error {
 
 func (p *plane) options() kwok.Options { return kwok.Options{Kubeconfig: p.Kubeconfig} }
 
-// residentBytes reads how much memory the process has.
+// residentBytes returns the resident memory of the process.
 func (p *plane) residentBytes() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
@@ -89,14 +89,14 @@ func (p *plane) residentBytes() (float64, error) {
 	return 0, fmt.Errorf("no VmRSS in /proc/%d/status", p.PID)
 }
 
-// cpuSeconds reads how much CPU time the process has taken.
+// cpuSeconds returns the CPU time of the process.
 func (p *plane) cpuSeconds() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err != nil {
 		return 0, err
 	}
-	// After the name, which may hold anything and ends with the last bracket: fields 14 and 15 of
-	// proc(5), of which the first two are cut off.
+	// After the name, which may hold anything and ends with the last bracket, the text has fields 3
+	// and following of proc(5). Fields 14 and 15 are the CPU times.
 	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(f) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat is cut short: %q", p.PID, text)
@@ -106,8 +106,8 @@ func (p *plane) cpuSeconds() (float64, error) {
 	return (user + system) / ticks, errors.Join(err, err2)
 }
 
-// live collects garbage in the control plane, and returns the bytes of its heap that are in use and
-// those of etcd's database.
+// live collects garbage in the control plane, and returns the bytes in use of its heap and of
+// etcd's database.
 func (p *plane) live(ctx context.Context) (heap, database float64, err error) {
 	if _, err := p.api.Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx); err != nil {
 		return 0, 0, err
@@ -135,7 +135,7 @@ func metric(text, name string) (float64, error) {
 	return 0, fmt.Errorf("the control plane's metrics have no %s", name)
 }
 
-// folderBytes adds up what the files of the data folder take.
+// folderBytes sums the sizes of the files in the data folder.
 func (p *plane) folderBytes() (float64, error) {
 	var sum int64
 	err := filepath.WalkDir(p.DataDir, func(path string, d fs.DirEntry, err error) error {
@@ -191,7 +191,7 @@ func (t *stopwatch) add(u stopwatch) {
 	t.wall, t.ours, t.theirs = t.wall+u.wall, t.ours+u.ours, t.theirs+u.theirs
 }
 
-// spent notes the CPU time in a row.
+// spent records the CPU time in a row.
 func (r *row) spent(t stopwatch) { r.ours, r.theirs, r.spending = t.ours, t.theirs, true }
 
 // ownSeconds returns the CPU time of this process.

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 )
 
-// Sizes of what is measured, and how often.
+// Sizes and repetitions of the measurements.
 const (
 	bulkPods   = 1000
 	bulkNodes  = 100
@@ -23,7 +23,7 @@ const (
 	mega       = 1e6
 )
 
-// startSeconds returns the median time of a control plane's start, by the clock of who starts it.
+// startSeconds returns the median time of a control plane's start, by the caller's clock.
 func startSeconds(ctx context.Context, flags []string) (float64, error) {
 	var all []float64
 	for range repeats {
@@ -63,7 +63,7 @@ func (b *bench) speed(ctx context.Context, p *plane) error {
 	return c.Close()
 }
 
-// oneByOne places pods each after the other: created, bound, and seen to run.
+// oneByOne places pods one after another: it creates and binds each, and waits until it runs.
 func (b *bench) oneByOne(ctx context.Context, p *plane, c *kwok.Cluster) error {
 	s := c.State()
 	if err := c.Apply(ctx, nodeOps(s, 10)); err != nil {
@@ -171,15 +171,14 @@ type round struct {
 	seconds  float64 // of the round
 }
 
-// The soak has at least so many rounds. The API server compacts etcd every minute, so a soak of
-// minutes shows what stays.
+// leastRounds is the least number of rounds of the soak. The API server compacts etcd every minute,
+// so a soak of minutes shows what stays.
 const leastRounds = 12
 
-// growth is how much more there may be at the most in the last third of the rounds than in the
-// middle one.
+// growth bounds the ratio of the last third of the rounds to the middle third.
 const growth = 1.25
 
-// soak plays rounds of pods and resets in one control plane, and looks at what it keeps.
+// soak plays rounds of pods and resets in one control plane, and measures what it retains.
 func (b *bench) soak(ctx context.Context, p *plane) ([]round, error) {
 	c, err := kwok.Open(p.options())
 	if err != nil {
@@ -221,7 +220,7 @@ func (b *bench) soak(ctx context.Context, p *plane) ([]round, error) {
 	return rounds, c.Close()
 }
 
-// soakRound places pods, resets, and tells what there is then.
+// soakRound places pods, resets, and returns the measurements.
 func soakRound(ctx context.Context, p *plane, c *kwok.Cluster) (r round, err error) {
 	begin := time.Now()
 	if err := c.Apply(ctx, nodeOps(c.State(), bulkNodes)); err != nil {

@@ -1,5 +1,5 @@
-// Command benchtrainers trains as the trainer does, for a given number of steps, and prints
-// what it took as one line of JSON: the half of tools/bench_trainers.py that is ours.
+// Command benchtrainers trains as the trainer does, for a given number of steps, and prints its
+// speed as one line of JSON. tools/bench_trainers.py runs it and the other libraries.
 //
 // Usage: go run ./tools/benchtrainers --algo ppo --env classic/CartPole-v1 --steps 100000
 package main
@@ -25,7 +25,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// report is what is printed.
+// report is the printed document.
 type report struct {
 	Steps   int     `json:"steps"`
 	Updates int     `json:"updates,omitempty"`

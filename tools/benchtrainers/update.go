@@ -12,7 +12,7 @@ import (
 )
 
 // updates makes n updates of batch rows: forward, the gradient of an actor-critic loss, backward,
-// clip and Adam, with the network of PPO's defaults for 32 numbers and 8 actions.
+// clipping and Adam, with the network of PPO's defaults for 32 numbers and 8 actions.
 func updates(n, batch int) (report, error) {
 	const inputs, actions = 32, 8
 	rng := rand.New(pcg.New(1))

@@ -16,10 +16,10 @@ type link struct {
 	anchor string
 }
 
-// inline finds links and pictures; inline code is taken out of a text before.
+// inline finds links and pictures; inline code must be removed from the text first.
 var inline = regexp.MustCompile(`\]\(\s*<?([^()\s<>]+)>?(?:\s+"[^"]*")?\s*\)`)
 
-// blocks calls f with each line of text that is no code, and its number.
+// blocks calls f with each line of text outside code blocks, and its number.
 func blocks(text string, f func(n int, line string)) {
 	fence, n, blank, code := "", 0, true, false
 	for line := range strings.Lines(text) {
@@ -96,7 +96,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// links checks that relative links name a file of the repository, and anchors a heading of it.
+// links checks that relative links name a file of the repository, and anchors one of its headings.
 func links(docs map[string]string, repo fs.FS) (bad []string) {
 	for _, p := range sorted(docs) {
 		for _, l := range linksOf(docs[p]) {

@@ -1,6 +1,6 @@
 // Command doccheck checks the documents of this repository: docs/architecture.md names every
 // package, the environments' READMEs have the same sections, README files are short, figures of a
-// README stand on its page of results, relative links lead somewhere, and tests that a text names exist.
+// README are also on its page of results, relative links resolve, and tests named in a text exist.
 //
 // Usage: go run ./tools/doccheck
 package main
@@ -68,7 +68,7 @@ func check(repo fs.FS) ([]string, error) {
 	return append(bad, tests(docs, code)...), nil
 }
 
-// list returns the folders of this module that go list prints by a template.
+// list returns the folders of this module that go list prints with a template.
 func list(pattern, format string) ([]string, error) {
 	out, err := exec.Command("go", "list", "-f", format, pattern).Output()
 	if err != nil {
@@ -83,7 +83,7 @@ func list(pattern, format string) ([]string, error) {
 	return folders, nil
 }
 
-// files returns the text of each file of the repository whose name ends so, by its path.
+// files returns the text of each file of the repository whose name has the given ending, by path.
 func files(repo fs.FS, end string) (map[string]string, error) {
 	all := map[string]string{}
 	err := fs.WalkDir(repo, ".", func(p string, d fs.DirEntry, err error) error {
@@ -104,8 +104,8 @@ func files(repo fs.FS, end string) (map[string]string, error) {
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
-// architecture compares the packages of text, the code spans in the first column of the table
-// under "## Packages", with those that there are.
+// architecture compares the packages in text, the code spans in the first column of the table under
+// "## Packages", with the packages of the module.
 func architecture(text string, packages []string, repo fs.FS) (bad []string) {
 	_, table, _ := strings.Cut(text, "\n## Packages\n")
 	table, _, _ = strings.Cut(table, "\n## ")
@@ -133,7 +133,7 @@ func architecture(text string, packages []string, repo fs.FS) (bad []string) {
 	return bad
 }
 
-// elsewhere reports whether folder is there and its Go files, if any, are not of this module.
+// elsewhere reports whether folder exists and its Go files, if any, belong to another module.
 func elsewhere(repo fs.FS, folder string) bool {
 	entries, err := fs.ReadDir(repo, folder)
 	if err != nil {
@@ -166,9 +166,9 @@ func lengths(docs map[string]string) (bad []string) {
 	return bad
 }
 
-// environmentREADMEs checks that each environment has a README, in its folder or above, with the
-// sections of one and the figures of its page of results; and that other READMEs below envs have
-// what they have of these sections in the same order.
+// environmentREADMEs checks that each environment has a README, in its folder or above, with all
+// sections and with the figures of its page of results; and that the sections of other READMEs
+// below envs have the same order.
 func environmentREADMEs(docs map[string]string, environments []string) (bad []string) {
 	whole := map[string]bool{} // READMEs of environments
 	for _, folder := range environments {
@@ -201,7 +201,7 @@ func environmentREADMEs(docs map[string]string, environments []string) (bad []st
 	return bad
 }
 
-// readmeOf returns the README of folder, or the nearest one above it below envs; "" if there is none.
+// readmeOf returns the README of folder, or the nearest one above it below envs, or "".
 func readmeOf(folder string, docs map[string]string) string {
 	for ; strings.HasPrefix(folder, "envs/"); folder = path.Dir(folder) {
 		if _, ok := docs[folder+"/README.md"]; ok {
@@ -213,8 +213,8 @@ func readmeOf(folder string, docs map[string]string) string {
 
 var figure = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// figures checks that each number in the tables of the section Results of p stands on a page of
-// docs/results that the section links, too.
+// figures checks that each number in the tables of p's section Results is also on a page of
+// docs/results that the section links.
 func figures(p string, docs map[string]string) (bad []string) {
 	_, text, _ := strings.Cut(docs[p], "\n## Results\n")
 	text, _, _ = strings.Cut(text, "\n## ")
@@ -249,7 +249,7 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
 )
 
-// tests checks that the tests and benchmarks that texts name in code spans are in the code.
+// tests checks that the code has the tests and benchmarks that texts name in code spans.
 func tests(docs, code map[string]string) (bad []string) {
 	known := map[string]bool{}
 	for _, text := range code {

@@ -1,6 +1,6 @@
-// Command importcheck sees that the packages of this module import only what the architecture
-// allows (docs/architecture.md, "Imports"): edges point downwards, Gorgonia lives in one
-// folder, and environments compile neither Kubernetes nor sockets.
+// Command importcheck checks that the packages of this module import only what the architecture
+// permits (docs/architecture.md, "Imports"): edges point downwards, Gorgonia lives in one folder,
+// and environments compile neither Kubernetes nor sockets.
 //
 // Usage: go run ./tools/importcheck
 package main
@@ -18,10 +18,10 @@ import (
 
 const module = "github.com/kubernasium/kubernasium/"
 
-// A rule says what the packages under a folder may import of this module, besides each other
-// where they stand in one folder, and which outside modules they may not.
+// A rule lists what the packages under a folder may import of this module, besides each other in
+// the same folder, and which outside modules they may not.
 type rule struct {
-	under string   // folder; the longest that fits a package is its rule
+	under string   // folder; the longest match applies to a package
 	own   []string // folders of this module that it may import
 	not   []string // prefixes of import paths that it may not
 }
@@ -30,7 +30,7 @@ var (
 	noGorgonia   = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
 	noKubernetes = []string{"k8s.io/", "sigs.k8s.io/", "net", "net/http", "github.com/gorilla/"}
 	core         = append(slices.Clone(noGorgonia), noKubernetes...)
-	noFlags      = append(slices.Clone(noGorgonia), "github.com/spf13/") // the command decides, and gives values
+	noFlags      = append(slices.Clone(noGorgonia), "github.com/spf13/") // the command reads flags, and passes values
 )
 
 // rules lists the folders from the bottom to the top.
@@ -97,8 +97,8 @@ var siblings = map[string][]string{
 	"trainer/command": {},
 }
 
-// above are the packages that may know their siblings: lists of all, what reads models of any algorithm, and
-// shared code of tests.
+// above lists the packages that may import their siblings: lists of all, readers of models of any
+// algorithm, and shared code of tests.
 var above = []string{"envs/all", "envs/lra/lratest", "agents/algorithms", "agents/live", "agents/subscheduler"}
 
 type pkg struct {

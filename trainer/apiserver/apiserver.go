@@ -1,4 +1,5 @@
-// Package apiserver gives commands a Kubernetes API server: by flags, or a control plane of their own.
+// Package apiserver connects commands to a Kubernetes API server: one that flags name, or a control
+// plane that they start.
 package apiserver
 
 import (
@@ -14,13 +15,13 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// Flags adds the flags that say which control plane to use.
+// Flags adds the flags that choose a control plane.
 func Flags(cmd *cobra.Command, o *kwok.Options) {
 	cmd.Flags().StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the control plane (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
 	cmd.Flags().BoolVar(&o.AllowRealNodes, "allow-real-nodes", false, "use a control plane that has nodes which are not KWOK's")
 }
 
-// Start starts a control plane with our stages, unless the options name others.
+// Start starts a control plane with the stages of package stages, unless the options name others.
 func Start(ctx context.Context, o launch.Options) (*launch.ControlPlane, error) {
 	if slices.ContainsFunc(o.Args, func(a string) bool { return strings.HasPrefix(a, "--stages") }) {
 		return launch.Start(ctx, o)

@@ -1,4 +1,4 @@
-// Package hyperparams holds the hyperparameters that the trainer ships.
+// Package hyperparams holds the trainer's hyperparameter files.
 package hyperparams
 
 import "embed"

@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// CompareConfig says what plays in a comparison.
+// CompareConfig lists what plays in a comparison.
 type CompareConfig struct {
 	Spec      *envs.Spec
 	Trained   map[string]any // options of the models' training, to which the held-out part is added
@@ -42,9 +42,9 @@ type Comparison struct {
 	BestBaseline string         `json:"best_baseline"`
 	Rows         []Row          `json:"rows"` // best first
 	Verdict      []string       `json:"verdict"`
-	LeftOut      []string       `json:"left_out,omitempty"` // baselines that cannot serve these options, and why
+	LeftOut      []string       `json:"left_out,omitempty"` // baselines that do not support these options, with the reason
 
-	// Policies that an interrupt left no time for.
+	// Policies that did not play because of an interrupt.
 	NotPlayed []string `json:"not_played,omitempty"`
 
 	// With two or more models, such as the same training with several seeds: the mean over
@@ -77,15 +77,15 @@ type Estimate struct {
 	High float64 `json:"high"`
 }
 
-// The kinds of policies in a Row.
+// Kinds of policies in a Row.
 const (
 	KindModel    = "model"
 	KindBaseline = "baseline"
 	KindOracle   = "oracle" // a baseline that knows what no agent can
 )
 
-// EnvOf returns the id given or else that of the first model's environment, and the options that
-// the first model was trained with, as that environment takes them.
+// EnvOf returns the given id, or else that of the first model's environment, and the options that
+// the first model was trained with, in the form that this environment takes.
 func EnvOf(id string, paths []string) (string, map[string]any, error) {
 	trained := map[string]any{}
 	if len(paths) > 0 {
@@ -107,7 +107,7 @@ func EnvOf(id string, paths []string) (string, map[string]any, error) {
 	return id, trained, nil
 }
 
-// Compare plays every policy on the same episodes and ranks them. Interrupted, it returns the
+// Compare plays every policy on the same episodes and ranks them. If interrupted, it returns the
 // ranking of those that have played, with an error that wraps cli.ErrInterrupted.
 func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 	if c.Episodes < 2 {
@@ -155,11 +155,11 @@ func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 // player is a policy of a comparison.
 type player struct {
 	name, kind string
-	optional   bool // left out if it cannot serve the options of the environment
+	optional   bool // left out if it does not support the environment's options
 	play       func() (*evaluation.Result, error)
 }
 
-// players are the policies to compare in v: models, and then baselines.
+// players returns the policies to compare in v: models, then baselines.
 func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, error) {
 	var all []player
 	seeds := evaluation.Seeds(c.Seed, c.Episodes)
@@ -196,7 +196,7 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 	return all, nil
 }
 
-// baselineNames are those given, or all, and random actions.
+// baselineNames returns the given names, or all baselines and random actions.
 func (c *CompareConfig) baselineNames() []string {
 	if c.Baselines != nil {
 		return c.Baselines
@@ -211,8 +211,8 @@ func (c *CompareConfig) baselineNames() []string {
 	return names
 }
 
-// ModelName names a model by its algorithm and its file, or its log folder if it is the best
-// of one; alone, or if its file has that name, it has the algorithm's name.
+// ModelName names a model by its algorithm and its file, or its log folder if it is the best of
+// one. A single model, or one whose file has the algorithm's name, has just that name.
 func ModelName(path, algo string, alone bool) string {
 	if alone {
 		return algo
@@ -281,8 +281,8 @@ func (res *Comparison) rank() {
 	}
 }
 
-// judge says in words how a model compares with the best baseline. What has a sign has that of the
-// table: of the model's mean less the baseline's.
+// judge compares a model with the best baseline in words. Signed numbers have the table's sign: the
+// model's mean less the baseline's.
 func (res *Comparison) judge(row, best *Row) string {
 	d := *row.Difference
 	better, worse := d.Low > 0, d.High < 0
@@ -299,7 +299,7 @@ func (res *Comparison) judge(row, best *Row) string {
 	return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %+.2f %% is within its 95 %% interval", row.Policy, best.Policy, percent)
 }
 
-// Better says which direction of the metric is.
+// Better names the better direction of the metric.
 func (res *Comparison) Better() string {
 	if res.Lower {
 		return "lower"

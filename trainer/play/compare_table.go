@@ -52,7 +52,7 @@ func (res *Comparison) otherMetrics() []string {
 	return names
 }
 
-// Print writes the table, with what was played before it and the verdict after it.
+// Print writes the table, with a line about the episodes before it and the verdict after it.
 func (res *Comparison) Print(w io.Writer) error {
 	where := ""
 	if len(res.URLs) > 0 {
@@ -75,8 +75,8 @@ func (res *Comparison) Print(w io.Writer) error {
 	return nil
 }
 
-// hopeless is how many times as far from the best as the median a policy must be to be left
-// out of the plot, which it would flatten.
+// hopeless is the ratio to the median's distance from the best at which a policy is left out of the
+// plot, since it would flatten the others.
 const hopeless = 8
 
 // Draw writes the comparison as a PNG file of bars.

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// follower is environments on servers that a baseline plays there, which is its policy. A step
-// names the baseline, which may choose more than its actions say.
+// follower lets a baseline play environments on servers; it is both the environments and the
+// policy. A step names the baseline, whose plans may exceed its actions.
 type follower struct {
 	envs.VecEnv
 	ctx      context.Context // of the requests of Act, whose interface has none
@@ -21,8 +21,8 @@ type follower struct {
 
 var _ agents.Policy = (*follower)(nil)
 
-// Follow returns v as the environments of a follower if it is on servers and a baseline is to
-// play, and else as it is.
+// Follow returns v as the environments of a follower if v is on servers and a baseline plays, and
+// otherwise v itself.
 func (c *Config) Follow(ctx context.Context, v envs.VecEnv) envs.VecEnv {
 	if c.Model != "" {
 		return v
@@ -33,7 +33,8 @@ func (c *Config) Follow(ctx context.Context, v envs.VecEnv) envs.VecEnv {
 	return v
 }
 
-// follow returns v as the environments of a follower of the baseline, or nil if v is in this process.
+// follow returns v as the environments of a follower of the baseline, or nil if v is in this
+// process.
 func follow(ctx context.Context, v envs.VecEnv, name string, seed uint64) *follower {
 	f := &follower{VecEnv: v, ctx: ctx}
 	switch v := v.(type) {

@@ -10,13 +10,13 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// HeldOut returns the options of an environment for evaluation: those of a training, the
-// environment's held-out part, and what was asked for, which wins over both.
+// HeldOut returns the options of an environment for evaluation: those of the training, then the
+// environment's held-out part, then those given. Later ones win.
 func HeldOut(spec *envs.Spec, trained map[string]any, given ...map[string]any) map[string]any {
 	return cli.MergeKwargs(append([]map[string]any{trained, spec.HeldOut}, given...)...)
 }
 
-// EpisodesText says how many episodes were played, and of which instances if those are not the
+// EpisodesText states how many episodes were played, and which instances if they are not the
 // held-out ones.
 func EpisodesText(spec *envs.Spec, kwargs map[string]any, n int) string {
 	for _, name := range slices.Sorted(maps.Keys(spec.HeldOut)) {

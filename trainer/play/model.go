@@ -26,8 +26,8 @@ func ReadModel(path string) (*Model, error) {
 	return loadModel(path, func(*models.File) error { return nil })
 }
 
-// ReadModelFor reads the policy at path for the environments of v. One over nodes may have been
-// trained with another number of them.
+// ReadModelFor reads the policy at path for the environments of v. A policy over nodes may have
+// been trained with another number of nodes.
 func ReadModelFor(path string, v envs.VecEnv) (*Model, error) {
 	obs, act := v.Spaces()
 	return readModelOf(path, v.Spec().ID, obs, act)
@@ -55,7 +55,7 @@ func readModelOf(path, env string, obs, act space.Space) (*Model, error) {
 	})
 }
 
-// loadModel reads the policy at path, whose description adapt may check and change.
+// loadModel reads the policy at path. adapt may check and change its description.
 func loadModel(path string, adapt func(f *models.File) error) (*Model, error) {
 	f, err := models.ReadFile(path)
 	if err != nil {

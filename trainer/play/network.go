@@ -13,13 +13,13 @@ import (
 // learner, which has the same seed. Its value is arbitrary.
 const NetworkStream = 0x6b75_6265
 
-// The engines of networks.
+// Engines of networks.
 const (
 	EngineFused    = "fused"    // explicit kernels: the default
 	EngineGorgonia = "gorgonia" // automatic differentiation: the oracle of the other
 )
 
-// Network is a network of either engine. Who makes it closes it.
+// Network is a network of either engine. The caller that makes it closes it.
 type Network interface {
 	models.Network
 	Close() error

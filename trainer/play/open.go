@@ -1,5 +1,5 @@
-// Package play opens environments and policies, here and on servers, and lets policies play: one for eval
-// and enjoy, all of them on the same episodes for compare.
+// Package play opens environments and policies, in this process and on servers, and lets policies
+// play: one for eval and enjoy, all of them on the same episodes for compare.
 package play
 
 import (
@@ -12,14 +12,14 @@ import (
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
-	_ "github.com/kubernasium/kubernasium/registry" // whatever opens environments has them all
+	_ "github.com/kubernasium/kubernasium/registry" // registers all environments
 )
 
 // TokenVariable names the environment variable with the bearer token of the servers.
 const TokenVariable = "KUBERNASIUM_TOKEN"
 
-// Lookup returns the environment of that id: as it is registered here or, if it is not and
-// there are urls, as the first server has it.
+// Lookup returns the environment with the given id: as registered in this process, or else as the
+// first of urls describes it.
 func Lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
 	spec, err := envs.Lookup(id)
 	if err == nil || len(urls) == 0 {
@@ -32,10 +32,10 @@ func Lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
 	return v.Spec(), v.Close()
 }
 
-// warned are the notes that were logged.
+// warned holds the notes that were logged.
 var warned sync.Map
 
-// WarnOnce logs what is to be known of data, each note once in a process.
+// WarnOnce logs notes about data, each once in a process.
 func WarnOnce(notes []string) {
 	for _, note := range notes {
 		if _, again := warned.LoadOrStore(note, true); !again {
@@ -44,8 +44,8 @@ func WarnOnce(notes []string) {
 	}
 }
 
-// OpenEnvs makes n environments in this process or, with urls, on those servers, as one vector
-// of which each server has an equal part.
+// OpenEnvs makes n environments in this process or, with urls, an equal part on each of those
+// servers, as one vector.
 func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
 	if len(urls) == 0 {
 		v, err := envs.NewVec(spec, n, opts)

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Config says which policy plays in which environment.
+// Config names a policy and the environment in which it plays.
 type Config struct {
 	Model, Baseline string         // one of them
 	Env             string         // default: the model's
@@ -19,7 +19,7 @@ type Config struct {
 	URLs            []string // of servers to play on; nil is in this process
 }
 
-// Check reports a configuration that does not name exactly one policy.
+// Check returns an error unless the configuration names exactly one policy.
 func (c *Config) Check() error {
 	if (c.Model == "") == (c.Baseline == "") {
 		return errors.New("want one of --model and --baseline")
@@ -27,7 +27,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// PlayedEnv returns the environment that is played, and its options: of held-out episodes, unless
+// PlayedEnv returns the environment and its options for playing: those of held-out episodes, unless
 // others were given.
 func (c *Config) PlayedEnv(ctx context.Context) (*envs.Spec, map[string]any, error) {
 	spec, trained, err := c.TrainedEnv(ctx)
@@ -69,8 +69,8 @@ func OpenPolicy(ctx context.Context, v envs.VecEnv, c Config) (name string, p ag
 }
 
 // PlayEpisode lets the policy play an episode in the only environment of v, whose mode must be
-// Disabled, and returns its last batch. seen, unless it is nil, is called with each batch and the
-// action that led to it, the first with none.
+// Disabled, and returns its last batch. If seen is not nil, PlayEpisode calls it with each batch
+// and the action that led to it; the first batch has none.
 func PlayEpisode(ctx context.Context, v envs.VecEnv, policy agents.Policy, reset envs.VecResetOptions, seen func(b *envs.Batch, action []float32) error) (*envs.Batch, error) {
 	b, err := v.Reset(ctx, reset)
 	if err != nil {

@@ -50,7 +50,7 @@ func SchedulerPolicy(path, baseline, env string, given map[string]any) (*schedul
 	return p, m.Net.Close()
 }
 
-// nodeAgent is a model as a scheduler's agent.
+// nodeAgent is a model that acts as a scheduler's agent.
 type nodeAgent struct {
 	agents.Scorer
 	m *Model

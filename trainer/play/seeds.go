@@ -1,8 +1,8 @@
 package play
 
-// Seeds of episodes. Training seeds are the user's, from 0 up; those of the evaluations during
-// a training, which choose the best model, and those of comparisons are others, so that no
-// reported figure was selected on the episodes that it is measured on.
+// Seeds of episodes. Training seeds are the user's, from 0 up. The evaluations during a training,
+// which choose the best model, have others, and so have comparisons: no reported figure is selected
+// on the episodes that it is measured on.
 const (
 	EvalSeed    = 1_000_000_000
 	CompareSeed = 2_000_000_000

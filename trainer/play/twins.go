@@ -7,10 +7,10 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 )
 
-// An environment and its twin on an API server are one environment for models: the twin plays the
-// same tasks, and its own options only say where its world is.
+// For models, an environment and its twin on an API server are one environment: the twin plays the
+// same tasks, and its own options only locate the API server.
 
-// SimulatedID returns the id of the environment of which id is the twin, or id itself.
+// SimulatedID returns the id of the environment that id is the twin of, or id itself.
 func SimulatedID(id string) string {
 	if original, _, err := kwok.Original(id); err == nil {
 		return original.ID
@@ -18,7 +18,7 @@ func SimulatedID(id string) string {
 	return id
 }
 
-// Simulated returns the environment of which spec is the twin, or spec itself, and its options.
+// Simulated returns the environment that spec is the twin of, or spec itself, with its options.
 func Simulated(spec *envs.Spec, kwargs map[string]any) (*envs.Spec, map[string]any) {
 	original, _, err := kwok.Original(spec.ID)
 	if err != nil { // it has no twin
@@ -27,8 +27,8 @@ func Simulated(spec *envs.Spec, kwargs map[string]any) (*envs.Spec, map[string]a
 	return original, optionsFor(original.ID, spec.ID, kwargs)
 }
 
-// optionsFor returns the options of the environment trained as the environment id takes them: of a
-// twin's, one in the simulator takes none that says where the API server is.
+// optionsFor converts the options of the environment trained to those of the environment id: an
+// environment in the simulator has no options that locate an API server.
 func optionsFor(id, trained string, kwargs map[string]any) map[string]any {
 	if SimulatedID(trained) == trained || SimulatedID(id) != id {
 		return kwargs

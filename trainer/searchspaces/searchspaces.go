@@ -3,7 +3,7 @@ package searchspaces
 
 import "embed"
 
-// Files holds the search space of each algorithm, <algo>.yml. Their form is described in ppo.yml.
+// Files holds the search space of each algorithm, <algo>.yml. ppo.yml describes their form.
 //
 //go:embed *.yml
 var Files embed.FS

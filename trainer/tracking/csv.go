@@ -18,7 +18,7 @@ const (
 	sheetStep    = "timesteps"
 )
 
-// orCreate returns what resume gave, or what create gives where there is nothing to resume.
+// orCreate returns the sheet of a resume, or creates one if there was nothing to resume.
 func orCreate(s *sheet, err error, create func() (*sheet, error)) (*sheet, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader) {
 		return create()

@@ -22,7 +22,7 @@ const (
 	histoBucket     = protowire.Number(7)
 )
 
-// A Histogram counts values in buckets, as TensorBoard's tab of that name shows them.
+// A Histogram counts values in buckets, for TensorBoard's tab Histograms.
 type Histogram struct {
 	Min, Max        float64
 	Num             float64 // of values
@@ -34,8 +34,8 @@ type Histogram struct {
 // continuousBuckets is TensorBoard's own default.
 const continuousBuckets = 30
 
-// IntegerHistogram counts whole numbers: each from the least to the greatest has a bucket that
-// it is in the middle of.
+// IntegerHistogram counts whole numbers. Each number from the least to the greatest has a bucket
+// centred on it.
 func IntegerHistogram(values []float64) Histogram {
 	h := newHistogram(values)
 	if len(values) == 0 {
@@ -88,8 +88,8 @@ func newHistogram(values []float64) Histogram {
 	return h
 }
 
-// Histograms writes one event with the histograms at the timestep step, tags in sorted order.
-// Those of no values are left out.
+// Histograms writes one event with the histograms at the timestep step, tags in sorted order. It
+// leaves out empty histograms.
 func (w *EventWriter) Histograms(step int64, values map[string]Histogram) error {
 	var summary []byte
 	for _, tag := range slices.Sorted(maps.Keys(values)) {

@@ -23,8 +23,8 @@ var ErrNoData = errors.New("tracking: no data to plot")
 
 const plotDPI = 150
 
-// palette is Okabe and Ito's, which the colour-blind tell apart, without its yellow, which is
-// faint on white. Source: https://jfly.uni-koeln.de/color/.
+// palette is Okabe and Ito's, which colour-blind people can distinguish, without its yellow, which
+// is faint on white. Source: https://jfly.uni-koeln.de/color/.
 var palette = []color.NRGBA{
 	{0x00, 0x72, 0xb2, 0xff}, // blue
 	{0xd5, 0x5e, 0x00, 0xff}, // vermillion
@@ -100,11 +100,11 @@ func niceTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// minus sets the sign of a negative number as a minus, which a hyphen is too short for.
+// minus writes the sign of a negative number as a minus instead of the shorter hyphen.
 func minus(s string) string { return strings.Replace(s, "-", "−", 1) }
 
-// drawTitle writes the title across the top of c, smaller if it is too wide, and returns the
-// rest of c.
+// drawTitle writes the title across the top of c, in a smaller font if it is too wide, and returns
+// the rest of c.
 func drawTitle(c draw.Canvas, title string) draw.Canvas {
 	style := plot.New().Title.TextStyle
 	style.Font = sans(15)
@@ -117,7 +117,7 @@ func drawTitle(c draw.Canvas, title string) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, -vg.Points(30))
 }
 
-// shorten cuts a name that would leave the plot no room.
+// shorten cuts a long name, which would leave the plot no room.
 func shorten(name string) string {
 	const most = 40 // characters, a third of a plot's width
 	if r := []rune(name); len(r) > most {

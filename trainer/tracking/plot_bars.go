@@ -25,14 +25,14 @@ type Bar struct {
 	Mean      float64
 	Low       float64
 	High      float64
-	Highlight bool // draw in a colour of its own, as the policy that the comparison is about
+	Highlight bool // draw in another colour, for the policy that the comparison is about
 }
 
-// Bars writes to path a PNG, 1350 pixels wide and as high as the rows need: a point for the
-// mean and a bar for the 95 % interval of each row, the first on top, and their numbers beside
-// them. The axis is labelled unit; it need not begin at zero, since position tells the value,
-// not length. Bars returns ErrNoData for no rows, and an error that names the row for a mean
-// that is not finite or an interval that does not hold it.
+// Bars writes to path a PNG, 1350 pixels wide and as high as the rows need. Each row, the first on
+// top, has a point for the mean, a bar for the 95 % interval, and their numbers on the right. The
+// axis has the label unit. It need not begin at zero, since position shows the value, not length.
+// Bars returns ErrNoData for no rows, and an error that names the row for a mean that is not finite
+// or an interval that does not contain it.
 func Bars(path, title, unit string, rows []Bar) error {
 	if err := checkBars(rows); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
@@ -104,7 +104,7 @@ func drawWithNumbers(p *plot.Plot, c draw.Canvas, rows []Bar) {
 	}
 }
 
-// numbers returns the mean and, if there is one, the interval.
+// numbers returns the mean and, if it exists, the interval as text.
 func numbers(r Bar, decimals int) string {
 	text := func(v float64) string { return minus(strconv.FormatFloat(v, 'f', decimals, 64)) }
 	if !finite(r.Low) {

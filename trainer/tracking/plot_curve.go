@@ -40,8 +40,8 @@ func LearningCurve(path, title string, series []Series, hlines []HLine) error {
 	return Curves(path, title, "timesteps", "mean return", series, hlines)
 }
 
-// Curves is LearningCurve with other labels of the axes; the steps of its series are what the
-// first label says.
+// Curves is LearningCurve with other labels of the axes; the first label names the unit of the
+// series' steps.
 func Curves(path, title, x, y string, series []Series, hlines []HLine) error {
 	if err := checkCurve(series, hlines); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
@@ -119,8 +119,8 @@ func bandColor(i int) color.NRGBA {
 	return c
 }
 
-// addLevels adds a dashed line across the whole width for each level. Their patterns tell
-// them apart, and after the last pattern their colours do.
+// addLevels adds a dashed line across the whole width for each level. Their patterns distinguish
+// them, and after the last pattern their colours.
 func addLevels(p *plot.Plot, legend *plot.Legend, used int, hlines []HLine) {
 	for i, h := range hlines {
 		c := color.Color(ink)

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Panel is quantities of one unit over time.
+// Panel shows quantities of one unit over time.
 type Panel struct {
 	YLabel string
 	Lines  []PanelLine
@@ -31,14 +31,14 @@ type Events struct {
 
 const panelHeightInches = 3
 
-// eventShapes tell events apart from each other, and from lines of the same colour.
+// eventShapes distinguish events from each other, and from lines of the same colour.
 var eventShapes = []draw.GlyphDrawer{draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CircleGlyph{}}
 
-// Timeline writes to path a PNG 1350 pixels wide: panels one below the other over the same x,
-// and events as marks along the top of each. Lines and marks have the colours of their place in
-// the list, so that panels with the same quantities share the legend, which is beside the
-// first. It returns ErrNoData if x or panels are empty, and an error for lengths that differ, an x
-// that does not ascend, or a y that is infinite or below 0.
+// Timeline writes to path a PNG 1350 pixels wide: panels above one another over the same x, with
+// events as marks along the top of each. The colours of lines and marks follow their place in the
+// list, so that panels with the same quantities share the legend beside the first. Timeline returns
+// ErrNoData if x or panels are empty, and an error for lengths that differ, an x that does not
+// ascend, or a y that is infinite or below 0.
 func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []Events) error {
 	if err := checkTimeline(x, panels); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
@@ -71,7 +71,7 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 	}
 	box := legend.Rectangle(all)
 	column := box.Max.X - box.Min.X + vg.Points(6)
-	// Aligned, so that an instant is at the same place in all panels.
+	// The panels are aligned, so that an instant is at the same place in all of them.
 	left := draw.Crop(all, 0, -column-vg.Points(14), 0, 0)
 	for i, c := range plot.Align(plots, draw.Tiles{Rows: len(plots), Cols: 1}, left) {
 		plots[i][0].Draw(c[0])

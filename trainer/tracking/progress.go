@@ -19,7 +19,7 @@ const (
 	barWidth       = 20  // characters; narrower where the terminal is
 )
 
-// ProgressBarConfig says what a ProgressBar shows and where.
+// ProgressBarConfig configures a ProgressBar.
 type ProgressBarConfig struct {
 	Out      io.Writer        // default os.Stderr
 	Total    int64            // timesteps of the whole run; 0 if unknown
@@ -29,12 +29,12 @@ type ProgressBarConfig struct {
 	Now      func() time.Time // default time.Now
 }
 
-// ProgressBar shows how far training is: timesteps done and in all, timesteps per second, the
-// mean return of the last 100 episodes, and the time left. On a terminal it is one line that
-// is redrawn; elsewhere it is a plain line every ten seconds. It is safe for concurrent use.
+// ProgressBar shows a training's progress: timesteps done and in all, timesteps per second, the
+// mean return of the last 100 episodes, and the time left. On a terminal it redraws one line;
+// elsewhere it prints a plain line every ten seconds. It is safe for concurrent use.
 //
-// A ProgressBar is also an io.Writer that puts what is written above the bar, so that a log to
-// the same terminal does not break the line. Errors of Out are ignored, except in Write.
+// A ProgressBar is also an io.Writer that prints above the bar, so that a log to the same terminal
+// does not break the line. It ignores errors of Out, except in Write.
 type ProgressBar struct {
 	cfg ProgressBarConfig
 
@@ -87,7 +87,7 @@ func (p *ProgressBar) Episode(ret float64) {
 	p.count++
 }
 
-// Update sets the timesteps done, Start included, and shows them if it is time to.
+// Update sets the timesteps done, Start included, and shows them when a redraw is due.
 func (p *ProgressBar) Update(step int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +119,7 @@ func (p *ProgressBar) Close() error {
 	return nil
 }
 
-// Write writes b, which should be whole lines, and draws the bar anew below it.
+// Write writes b, which should be whole lines, and redraws the bar below it.
 func (p *ProgressBar) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +148,7 @@ func (p *ProgressBar) draw() {
 	_ = p.bar.Set64(min(p.step, p.cfg.Total))
 }
 
-// status returns the line of text; the percentage is left to the bar where there is one.
+// status returns the line of text. percent is false if the bar shows the percentage.
 func (p *ProgressBar) status(percent bool) string {
 	var b strings.Builder
 	b.WriteString(shortCount(p.step))

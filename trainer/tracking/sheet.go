@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// errNoHeader is returned by openSheet for a file that ends before its header does, as a crash
-// right after its creation leaves it.
+// errNoHeader is returned by openSheet for a file that ends before its header does, as after a
+// crash right after its creation.
 var errNoHeader = errors.New("no header")
 
 // sheet is a CSV file to which rows are appended and whose header grows as columns appear.
@@ -46,8 +46,7 @@ func createSheet(path, preamble string, columns []string) (*sheet, error) {
 }
 
 // resumeSheet opens an existing file and drops the rows whose cell in the column stepColumn is
-// above step. It returns an error that is fs.ErrNotExist or errNoHeader where there is nothing
-// to resume.
+// above step. If there is nothing to resume, its error is fs.ErrNotExist or errNoHeader.
 func resumeSheet(path, stepColumn string, step int64) (*sheet, error) {
 	old, err := openSheet(path)
 	if err != nil {
@@ -114,8 +113,7 @@ func (s *sheet) append(columns, cells []string) error {
 	return nil
 }
 
-// grow adds to the header those of columns that it lacks, and an empty cell for each to every
-// row so far.
+// grow adds the missing columns to the header, and an empty cell for each to every row.
 func (s *sheet) grow(columns []string) error {
 	grown := slices.Clone(s.columns)
 	for _, c := range columns {
@@ -149,8 +147,8 @@ func (s *sheet) grow(columns []string) error {
 	return err
 }
 
-// replace writes a file of the sheet's header and the rows that body writes beside the old
-// file, renames it over the old one, and goes on appending to it.
+// replace writes a file with the sheet's header and the rows that body writes, renames it over the
+// old file, and appends to it from then on.
 func (s *sheet) replace(body func(*csv.Writer) error) error {
 	temp := s.path + ".tmp"
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -195,7 +193,7 @@ func (s *sheet) fill(file *os.File, body func(*csv.Writer) error) error {
 // Close closes the file.
 func (s *sheet) Close() error { return s.file.Close() }
 
-// oldSheet is a sheet's file that is being read.
+// oldSheet reads the file of a sheet.
 type oldSheet struct {
 	file     *os.File
 	preamble string
@@ -203,8 +201,8 @@ type oldSheet struct {
 	rows     *csv.Reader
 }
 
-// openSheet opens a file and reads its preamble and header. A last line without a newline is
-// left out: it is a row cut short by a crash, and might parse as other numbers.
+// openSheet opens a file and reads its preamble and header. It drops a last line without a newline:
+// a crash cut that row short, and it might parse as other numbers.
 func openSheet(path string) (*oldSheet, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -275,8 +273,8 @@ func completeLength(file *os.File) (int64, error) {
 	return 0, nil
 }
 
-// formatCell writes whole numbers without an exponent, and what is not a number as pandas
-// reads it.
+// formatCell formats whole numbers without an exponent, and NaN and infinities as pandas reads
+// them.
 func formatCell(v float64) string {
 	switch {
 	case math.IsNaN(v):

@@ -56,8 +56,8 @@ func StudentT(x []float64) Estimate {
 	return Estimate{mean, mean - half, mean + half}
 }
 
-// PairedDifference returns the mean of a[i]-b[i] with its 95 % interval by Student's t. Pairs
-// are of episodes with the same seed, so that what both policies share cancels. It panics if
+// PairedDifference returns the mean of a[i]-b[i] with its 95 % interval by Student's t. a[i] and
+// b[i] are of episodes with the same seed, so that influences on both policies cancel. It panics if
 // the lengths differ.
 func PairedDifference(a, b []float64) Estimate { return StudentT(differences(a, b)) }
 
@@ -72,8 +72,8 @@ func differences(a, b []float64) []float64 {
 	return d
 }
 
-// Deviation is the standard deviation with divisor n, which is 0 for one episode, as NumPy's
-// and so Stable-Baselines3's.
+// Deviation returns the standard deviation with divisor n, as NumPy and Stable-Baselines3 do; it is
+// 0 for one episode.
 func Deviation(x []float64) float64 {
 	mean, sum := Mean(x), 0.0
 	for _, v := range x {

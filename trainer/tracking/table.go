@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Align is the side of a column at which its cells stand.
+// Align is the alignment of a column's cells.
 type Align int
 
 const (
@@ -28,8 +28,8 @@ type Table struct {
 	Rows    [][]string // each of len(Columns) cells
 }
 
-// NewTable returns a table without rows. A name that begins with ">" makes a column that
-// aligns right, without the ">".
+// NewTable returns a table without rows. A name that begins with ">" stands for a right-aligned
+// column, whose name lacks the ">".
 func NewTable(names ...string) *Table {
 	t := &Table{}
 	for _, name := range names {
@@ -42,7 +42,7 @@ func NewTable(names ...string) *Table {
 	return t
 }
 
-// Append adds a row. It panics if the number of cells is not that of the columns.
+// Append adds a row. It panics if the number of cells differs from the number of columns.
 func (t *Table) Append(cells ...string) {
 	if len(cells) != len(t.Columns) {
 		panic(fmt.Sprintf("tracking: row of %d cells in a table of %d columns", len(cells), len(t.Columns)))
@@ -69,13 +69,13 @@ func (t *Table) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteMarkdown writes the table as GitHub Flavored Markdown, whose columns are padded so that
-// the source reads well too. A line break in a cell becomes <br>, a bar is escaped.
+// WriteMarkdown writes the table as GitHub Flavored Markdown. It pads the columns, so that the
+// source is readable too. A line break in a cell becomes <br>, a bar is escaped.
 func (t *Table) WriteMarkdown(w io.Writer) error {
 	escape := strings.NewReplacer("|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
 	names, rows, widths := t.layout(escape)
 	for i := range widths {
-		widths[i] = max(widths[i], 3) // three dashes make a rule everywhere
+		widths[i] = max(widths[i], 3) // every parser accepts three dashes
 	}
 	var b strings.Builder
 	t.markdownLine(&b, names, widths)
@@ -94,7 +94,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// WriteCSV writes the table as RFC 4180 has it, though with bare newlines, header first.
+// WriteCSV writes the table by RFC 4180, though with bare newlines, header first.
 func (t *Table) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(t.names()); err != nil {

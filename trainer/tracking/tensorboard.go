@@ -44,11 +44,11 @@ const (
 
 var (
 	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
-	writerCount atomic.Int64 // sets apart the files that one process opens
+	writerCount atomic.Int64 // distinguishes the files of one process
 )
 
-// EventWriter writes scalars to a TensorBoard event file. It is not safe for concurrent use.
-// What it has written reaches the file on Flush and Close, and whenever its buffer is full.
+// EventWriter writes scalars to a TensorBoard event file. It is not safe for concurrent use. Flush
+// and Close write its buffer to the file, and so does a full buffer.
 type EventWriter struct {
 	file *os.File
 	w    *bufio.Writer
@@ -56,8 +56,8 @@ type EventWriter struct {
 	buf  []byte
 }
 
-// NewEventWriter creates a new event file in folder, which it makes if need be. now gives the
-// wall time of each event and of the file's name; nil stands for time.Now.
+// NewEventWriter creates a new event file in folder, and the folder if need be. now gives the wall
+// time of each event and of the file's name; nil means time.Now.
 func NewEventWriter(folder string, now func() time.Time) (*EventWriter, error) {
 	if now == nil {
 		now = time.Now
@@ -89,9 +89,9 @@ func NewEventWriter(folder string, now func() time.Time) (*EventWriter, error) {
 	return w, nil
 }
 
-// ResumeEventWriter is NewEventWriter for a run that continues from a checkpoint at timestep
-// step: its file begins with the mark by which TensorBoard discards the points that the
-// folder's earlier files hold for later timesteps.
+// ResumeEventWriter is NewEventWriter for a run that resumes from a checkpoint at timestep step.
+// Its file begins with a mark that makes TensorBoard discard points of later timesteps in the
+// folder's earlier files.
 func ResumeEventWriter(folder string, step int64, now func() time.Time) (*EventWriter, error) {
 	w, err := NewEventWriter(folder, now)
 	if err != nil {
@@ -109,8 +109,8 @@ func ResumeEventWriter(folder string, step int64, now func() time.Time) (*EventW
 	return w, nil
 }
 
-// nextStamp returns unix, or one more than the greatest stamp among folder's event files where
-// that is not less: TensorBoard reads the files of a folder in the order of their names.
+// nextStamp returns unix or, if that is larger, one more than the greatest stamp among folder's
+// event files: TensorBoard reads the files of a folder in the order of their names.
 func nextStamp(folder string, unix int64) (int64, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -153,7 +153,7 @@ func (w *EventWriter) Scalars(step int64, values map[string]float64) error {
 	return w.end(event)
 }
 
-// Flush hands what is buffered to the file.
+// Flush writes the buffer to the file.
 func (w *EventWriter) Flush() error {
 	if err := w.w.Flush(); err != nil {
 		return fmt.Errorf("flush %s: %w", w.file.Name(), err)
@@ -179,7 +179,7 @@ func (w *EventWriter) begin(step int64) []byte {
 	return protowire.AppendVarint(b, uint64(step))
 }
 
-// end writes the event, whose memory it keeps for the next one.
+// end writes the event and keeps its memory for the next one.
 func (w *EventWriter) end(event []byte) error {
 	w.buf = event
 	if err := writeRecord(w.w, event); err != nil {

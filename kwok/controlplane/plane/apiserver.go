@@ -25,8 +25,8 @@ const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 )
 
-// leanAdmission lists the admission plugins that are off: each costs time on every request, or
-// wants a controller that does not run by default. Config.Admission puts them on again.
+// leanAdmission lists the disabled admission plugins: each costs time on every request, or needs a
+// controller that does not run by default. Config.Admission enables them.
 var leanAdmission = []string{
 	"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest",
 	"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger",
@@ -38,7 +38,7 @@ var leanAdmission = []string{
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
 }
 
-// apiServerFlags returns what differs from kube-apiserver's defaults.
+// apiServerFlags returns the flags that differ from kube-apiserver's defaults.
 func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, c Config) []string {
 	mode, admission := "AlwaysAllow", c.Admission
 	if c.RBAC {
@@ -48,7 +48,7 @@ func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, c Config) []strin
 		"--etcd-servers=" + etcdURL,
 		"--bind-address=" + addr.IP.String(),
 		fmt.Sprintf("--secure-port=%d", addr.Port),
-		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", // works with no network at all
+		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", // works without a network
 		"--tls-cert-file=" + p.serverCert(), "--tls-private-key-file=" + p.serverKey(),
 		"--token-auth-file=" + p.tokenFile(), "--anonymous-auth=false", "--authorization-mode=" + mode,
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -84,9 +84,9 @@ func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, c Config) []strin
 	return flags
 }
 
-// runAPIServer starts kube-apiserver on l, with clock at ClockPath unless it is nil. Its connections
+// runAPIServer starts kube-apiserver on l, with clock at ClockPath unless clock is nil. Connections
 // to nodes, whatever their addresses, go to the unix socket kubelet unless it is empty. The channel
-// receives when it has ended.
+// receives when the server has ended.
 func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock http.Handler, kubelet string) (<-chan error, error) {
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -96,7 +96,7 @@ func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock htt
 	if err := fs.Parse(flags); err != nil {
 		return nil, err
 	}
-	s.SecureServing.Listener = l // open already: nobody can take the port in between
+	s.SecureServing.Listener = l // already open: no other process can take the port in between
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock htt
 	return done, nil
 }
 
-// clientConfig is for our own components: protobuf, and no limit of their rate.
+// clientConfig is the configuration of our own components: protobuf, and no rate limit.
 func (p *pki) clientConfig(host string) *rest.Config {
 	return &rest.Config{
 		Host:            host,

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ClockPath is where the API server answers for a SteppedClock: GET tells the time, POST with
+// ClockPath is where the API server serves a SteppedClock: GET returns the time, POST with
 // {"advance": "5s"} steps it. Both reply {"now": "<RFC 3339>"}.
 const ClockPath = "/kubernasium.io/clock"
 
@@ -18,11 +18,11 @@ const ClockPath = "/kubernasium.io/clock"
 // clock and its wait.
 const recheck = 20 * time.Millisecond
 
-// A SteppedClock stands still until it is stepped. It is KWOK's clock when stages are to take
-// simulated time. Its methods may be called by several goroutines.
+// A SteppedClock stands still until it is stepped. It is KWOK's clock when stages take simulated
+// time. Several goroutines may call its methods.
 //
-// Waiting on it (After, Sleep, timers) may end early, at most every 20 ms and at every step:
-// KWOK's queues then look at the time again. NewTimer, NewTicker and Tick keep real time.
+// Waits on it (After, Sleep, timers) may end early, at most every 20 ms and at every step: KWOK's
+// queues then read the time again. NewTimer, NewTicker and Tick keep real time.
 type SteppedClock struct {
 	clock.RealClock
 
@@ -48,7 +48,7 @@ func (c *SteppedClock) Now() time.Time {
 // Since returns the simulated time since t.
 func (c *SteppedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// Step advances the clock by d and wakes everyone who waits. It panics if d is negative.
+// Step advances the clock by d and wakes all waiters. It panics if d is negative.
 func (c *SteppedClock) Step(d time.Duration) time.Time {
 	if d < 0 {
 		panic(fmt.Sprintf("plane: step by %v", d))
@@ -81,7 +81,7 @@ func (c *SteppedClock) After(d time.Duration) <-chan time.Time {
 // Sleep waits as After does.
 func (c *SteppedClock) Sleep(d time.Duration) { <-c.After(d) }
 
-// ServeHTTP answers at ClockPath.
+// ServeHTTP serves ClockPath.
 func (c *SteppedClock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := c.Now()
 	switch r.Method {

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DefaultControllers lists the controllers of kube-controller-manager that run unless Config
-// says otherwise: those of workloads, and those that clean up. node-lifecycle-controller is not
-// among them: simulated nodes send no heartbeat when their clock stands still.
+// DefaultControllers lists the controllers of kube-controller-manager that run by default: those of
+// workloads, and those that clean up. node-lifecycle-controller is not among them: simulated nodes
+// send no heartbeat when their clock stands still.
 var DefaultControllers = []string{
 	"cronjob-controller", "daemonset-controller", "deployment-controller", "disruption-controller",
 	"garbage-collector-controller", "job-controller", "namespace-controller", "persistentvolume-binder-controller",
@@ -58,8 +58,8 @@ func runControllerManager(ctx context.Context, kubeconfig string, keys *pki, con
 	return done, nil
 }
 
-// runScheduler starts kube-scheduler. config is a file with a KubeSchedulerConfiguration, or
-// empty; dir is where its completed copy is written. The channel receives when it has ended.
+// runScheduler starts kube-scheduler. config is a file with a KubeSchedulerConfiguration, or empty;
+// its completed copy goes to dir. The channel receives when the scheduler has ended.
 func runScheduler(ctx context.Context, dir, kubeconfig, config string, extra []string) (<-chan error, error) {
 	file, err := schedulerConfig(dir, kubeconfig, config)
 	if err != nil {
@@ -86,8 +86,8 @@ func runScheduler(ctx context.Context, dir, kubeconfig, config string, extra []s
 	return done, nil
 }
 
-// schedulerConfig writes the user's configuration of the scheduler, or an empty one, with how
-// to reach the API server: kube-scheduler ignores its flags for that beside a file.
+// schedulerConfig writes the user's configuration of the scheduler, or an empty one, with the
+// connection to the API server: with a file, kube-scheduler ignores its flags for the connection.
 func schedulerConfig(dir, kubeconfig, file string) (string, error) {
 	conf := map[string]any{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 	if file != "" {

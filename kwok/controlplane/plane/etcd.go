@@ -17,11 +17,11 @@ const (
 
 // startEtcd runs a store with one member and returns the URL for clients.
 //
-// It listens on unix sockets in sockets, a folder that only its owner enters: there is no port
-// to race for, and no other user gets at the store, which asks nobody who they are.
+// It listens on unix sockets in sockets, a folder that only its owner may enter. So there is no
+// race for a port, and no other user can reach the store, which authenticates nobody.
 func startEtcd(ctx context.Context, dir, sockets string, fsync bool) (clientURL string, e *embed.Etcd, err error) {
 	client := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}
-	// etcd reads only the host of this one: with the name in Path, it would open an abstract
+	// etcd reads only the host of this URL: with the name in Path, it would open an abstract
 	// socket, which every local user may connect to.
 	peer := url.URL{Scheme: "unix", Host: filepath.Join(sockets, "peer.sock")}
 

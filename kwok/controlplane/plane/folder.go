@@ -18,15 +18,16 @@ const (
 	young    = time.Minute // age below which a control plane may be about to take a folder's lock
 )
 
-// A folder holds the state of one control plane. Its locks are held for as long as it is in use.
+// A folder holds the state of one control plane. The process holds its locks while it uses the
+// folder.
 type folder struct {
 	path  string // keys, database, configuration: temp, or what the user named
 	temp  string // etcd's sockets, whose names have 107 bytes at most
 	locks []*os.File
 }
 
-// openFolder makes a temporary folder, in memory where the system has /dev/shm, and locks it.
-// If path is not empty, data goes there instead, and stays.
+// openFolder makes a temporary folder, in memory if the system has /dev/shm, and locks it. If path
+// is not empty, data goes to path instead, and stays.
 func openFolder(path string) (f *folder, err error) {
 	base := os.TempDir()
 	if inMemory(shm) {
@@ -62,7 +63,7 @@ func (f *folder) lock(dir string) error {
 	return nil
 }
 
-// close removes what is temporary and releases the locks.
+// close removes temporary data and releases the locks.
 func (f *folder) close() error {
 	err := os.RemoveAll(f.temp)
 	for _, l := range f.locks {
@@ -71,10 +72,10 @@ func (f *folder) close() error {
 	return err
 }
 
-// errLocked says that another process holds a lock.
+// errLocked is returned if another process holds a lock.
 var errLocked = errors.New("in use by another control plane")
 
-// lock takes the lock of a file, which ends with the process.
+// lock takes the lock of a file; the lock ends with the process.
 func lock(file string) (*os.File, error) {
 	l, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -90,7 +91,7 @@ func lock(file string) (*os.File, error) {
 	return l, nil
 }
 
-// sweep removes the temporary folders of this user's control planes that were killed.
+// sweep removes the temporary folders of this user's killed control planes.
 func sweep(base string) {
 	left, err := filepath.Glob(filepath.Join(base, prefix+"*"))
 	if err != nil {

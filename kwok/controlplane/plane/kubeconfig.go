@@ -10,10 +10,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName is that of the cluster, the user and the context in a kubeconfig of ours.
+// contextName names the cluster, the user and the context in our kubeconfigs.
 const contextName = "kubernasium"
 
-// writeKubeconfig writes the client configuration, which holds the token, for its owner's eyes.
+// writeKubeconfig writes the client configuration, which holds the token, readable by its owner
+// only.
 func writeKubeconfig(file, url string, keys *pki) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters[contextName] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: keys.ca}
@@ -24,7 +25,7 @@ func writeKubeconfig(file, url string, keys *pki) error {
 	if err != nil {
 		return err
 	}
-	// Another file, renamed: a reader sees the old one or the new one, and the mode is ours.
+	// A renamed file: readers see the old one or the new one, and we set its mode.
 	next := file + ".new"
 	if err := os.WriteFile(next, text, 0o600); err != nil {
 		return err
@@ -32,7 +33,7 @@ func writeKubeconfig(file, url string, keys *pki) error {
 	return os.Rename(next, file)
 }
 
-// ours returns an error if there is a kubeconfig in file that names other clusters than ours.
+// ours returns an error if file is a kubeconfig that names other clusters than ours.
 func ours(file string) error {
 	c, err := clientcmd.LoadFromFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

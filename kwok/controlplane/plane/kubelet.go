@@ -29,12 +29,13 @@ const (
 	kubeletHeaders = 10 * time.Second
 )
 
-// A kubelet answers what the API server asks of nodes: logs, exec, attach and port-forward. What it
-// answers is KWOK's: objects of its kinds say which file has a pod's logs, or where a command runs.
+// A kubelet serves the API server's requests to nodes: logs, exec, attach and port-forward. The
+// answers are KWOK's: objects of its kinds name the file with a pod's logs, or the place where a
+// command runs.
 //
-// KWOK's own server listens on a port and asks nobody who he is, which lets every user of the
-// machine run commands as ours. So only its methods are used, behind a socket in a folder
-// that only its owner may enter, to which the API server's connections to nodes are led.
+// KWOK's own server listens on a port without authentication, so every user of the machine could
+// run commands as us. So kubelet uses only the server's methods, behind a socket in a folder that
+// only its owner may enter. The API server's connections to nodes go to this socket.
 type kubelet struct {
 	kwok *server.Server
 	crds []string
@@ -61,7 +62,7 @@ func runKubelet(ctx context.Context, l net.Listener, keys *pki, k kubelet, log *
 	return done
 }
 
-// handler has the paths of a kubelet.
+// handler serves the paths of a kubelet.
 func (k kubelet) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.logs)
@@ -97,7 +98,7 @@ func streams(w http.ResponseWriter, r *http.Request) *remotecommand.Options {
 	return o
 }
 
-// podOf returns a request's pod as KWOK's methods want it: NAME/NAMESPACE.
+// podOf returns a request's pod in the form of KWOK's methods: NAME/NAMESPACE.
 func podOf(r *http.Request) string { return r.PathValue("pod") + "/" + r.PathValue("namespace") }
 
 // logs answers with a container's logs. The API server passes the text of status 400 on.
@@ -114,7 +115,7 @@ func (k kubelet) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begun is a writer that knows whether anything was written.
+// begun is a writer that records whether anything was written.
 type begun struct {
 	io.Writer
 	yes bool
@@ -125,8 +126,8 @@ func (b *begun) Write(p []byte) (int, error) {
 	return b.Writer.Write(p)
 }
 
-// ExecInContainer implements [remotecommand.Executor]. The status of a command that fails is the
-// client's.
+// ExecInContainer implements [remotecommand.Executor]. The client gets the status of a failed
+// command.
 func (k kubelet) ExecInContainer(ctx context.Context, name, uid, container string, cmd []string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, timeout time.Duration) error {
 	err := k.kwok.ExecInContainer(ctx, name, uid, container, cmd, in, out, errOut, tty, resize, timeout)
 	var exit *exec.ExitError
@@ -148,8 +149,8 @@ func (k kubelet) PortForward(ctx context.Context, name, uid string, port int32, 
 	return k.explained(err, v1alpha1.PortForwardKind, v1alpha1.ClusterPortForwardKind)
 }
 
-// explained adds to an error what would help: an object of one of the kinds, which the control plane
-// has to serve.
+// explained adds a hint to an error: an object of one of the kinds, which the control plane must
+// serve.
 func (k kubelet) explained(err error, kinds ...string) error {
 	if err == nil {
 		return nil

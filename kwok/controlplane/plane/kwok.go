@@ -21,14 +21,14 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/gotpl"
 )
 
-// How many stages KWOK plays at once. 32 workers were no faster than 16.
+// Numbers of stages that KWOK plays at once. 32 workers were no faster than 16.
 const (
 	podWorkers  = 16
 	nodeWorkers = 8
 )
 
 // startKWOK starts KWOK's controllers of nodes and pods, which end with ctx. They manage every
-// node. Times that stages write come from c.
+// node. Stages write times of c.
 func startKWOK(ctx context.Context, rc *rest.Config, stages []*internalversion.Stage, c clock.Clock) error {
 	ctx = log.NewContext(ctx, log.NewLogger(os.Stderr, log.LevelError)) // a line for each patch otherwise
 	conf := controllers.Config{

@@ -22,16 +22,16 @@ import (
 
 const certYears = 10 // validity of certificates
 
-// pki is the set of keys and certificates of a control plane, as files. Authorities, the
-// service accounts' key and a token of our own making stay as they are when a kept folder is
-// used again, so that its kubeconfig stays good; the other certificates are made anew.
+// pki is the set of keys and certificates of a control plane, as files. In a kept folder,
+// authorities, the service accounts' key and a generated token stay the same, so that its
+// kubeconfig stays valid; the other certificates are made again.
 type pki struct {
 	dir   string
 	ca    []byte // PEM
 	token string
 }
 
-// The files of a pki.
+// Files of a pki.
 func (p *pki) caCert() string     { return filepath.Join(p.dir, "ca.crt") }
 func (p *pki) serverCert() string { return filepath.Join(p.dir, "apiserver.crt") }
 func (p *pki) serverKey() string  { return filepath.Join(p.dir, "apiserver.key") }
@@ -41,8 +41,8 @@ func (p *pki) proxyKey() string   { return filepath.Join(p.dir, "front-proxy-cli
 func (p *pki) accountKey() string { return filepath.Join(p.dir, "sa.key") }
 func (p *pki) tokenFile() string  { return filepath.Join(p.dir, "tokens.csv") }
 
-// newPKI writes what is missing in dir. The serving certificate names the loopback addresses
-// and hosts; token is the bearer token, made or kept if empty.
+// newPKI writes the missing files in dir. The serving certificate names the loopback addresses and
+// hosts. token is the bearer token; an empty one is generated or kept.
 func newPKI(dir string, hosts []string, token string) (*pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -69,7 +69,8 @@ func newPKI(dir string, hosts []string, token string) (*pki, error) {
 	if err := ca.issue(dir, "apiserver", server); err != nil {
 		return nil, err
 	}
-	// The aggregator shows this one to API servers behind an APIService, such as metrics.k8s.io.
+	// The aggregator presents this certificate to API servers behind an APIService, such as
+	// metrics.k8s.io.
 	front, err := newAuthority(dir, "front-proxy-ca")
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func newPKI(dir string, hosts []string, token string) (*pki, error) {
 	return p, p.keepToken()
 }
 
-// keepToken writes the file of tokens, which the API server reads, unless there is one and none
+// keepToken writes the file of tokens, which the API server reads, unless it exists and no token
 // was given.
 func (p *pki) keepToken() error {
 	if p.token == "" {
@@ -113,7 +114,7 @@ type authority struct {
 	pem  []byte
 }
 
-// newAuthority reads the authority NAME.crt, NAME.key of dir, or makes it.
+// newAuthority reads the authority NAME.crt, NAME.key in dir, or makes it.
 func newAuthority(dir, name string) (*authority, error) {
 	key, err := keptKey(filepath.Join(dir, name+".key"))
 	if err != nil {
@@ -170,7 +171,7 @@ func template(t *x509.Certificate) *x509.Certificate {
 	return t
 }
 
-// keptKey reads the key of a file, or makes it.
+// keptKey reads the key in a file, or makes it.
 func keptKey(file string) (crypto.Signer, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -28,17 +28,17 @@ const (
 	ControllerManager = "kube-controller-manager"
 )
 
-// Components lists those that may be off; etcd and kube-apiserver always run.
+// Components lists the components that may be off; etcd and kube-apiserver always run.
 var Components = []string{KWOK, Scheduler, ControllerManager}
 
 const (
 	readyTimeout  = 2 * time.Minute // of the API server; it takes 1 to 2 s on an idle machine
 	stopTimeout   = 10 * time.Second
 	pollReady     = 20 * time.Millisecond
-	answerTimeout = 2 * time.Second // of one question whether it is ready
+	answerTimeout = 2 * time.Second // of one readiness check
 )
 
-// Config says what to run.
+// Config configures a Plane.
 type Config struct {
 	Listener        net.Listener        // of the API server; the plane closes it
 	Hosts           []string            // names and addresses that clients use beside the loopback ones; the first is the kubeconfig's
@@ -67,19 +67,19 @@ type Plane struct {
 	folder *folder
 	client *rest.Config
 	keys   *pki
-	failed chan error // receives when a component ends that should not
+	failed chan error // receives when a component ends unexpectedly
 	parts  []part     // in the order of their start
 	log    *slog.Logger
 }
 
-// A part is a component that runs.
+// A part is a running component.
 type part struct {
 	name string
 	stop func() error // returns when it has ended
 }
 
-// Start starts a control plane and returns when it is ready. If ctx ends before, or anything
-// fails, what has started is stopped. The plane itself outlives ctx: stop it with Stop.
+// Start starts a control plane and returns when it is ready. If ctx ends before, or anything fails,
+// it stops what has started. The plane itself outlives ctx; Stop stops it.
 func Start(ctx context.Context, c Config) (p *Plane, err error) {
 	p = &Plane{failed: make(chan error, len(Components)+1), log: c.Log}
 	defer func() {
@@ -115,7 +115,7 @@ func Start(ctx context.Context, c Config) (p *Plane, err error) {
 			return p, err
 		}
 	}
-	for _, name := range Components { // KWOK first: the scheduler wants its nodes
+	for _, name := range Components { // KWOK first: the scheduler needs its nodes
 		if !slices.Contains(c.Components, name) {
 			continue
 		}
@@ -170,7 +170,7 @@ func (p *Plane) startServer(ctx context.Context, c Config, clockHandler http.Han
 	return writeKubeconfig(p.Kubeconfig, url, keys)
 }
 
-// kubeletSocket returns the socket of what answers for kubelets, or nothing if KWOK does not run.
+// kubeletSocket returns the socket of the kubelet, or "" if KWOK does not run.
 func (p *Plane) kubeletSocket(c Config) string {
 	if !slices.Contains(c.Components, KWOK) {
 		return ""
@@ -178,7 +178,7 @@ func (p *Plane) kubeletSocket(c Config) string {
 	return filepath.Join(p.folder.temp, kubeletSocket)
 }
 
-// startKubelet starts what answers for kubelets.
+// startKubelet starts the kubelet.
 func (p *Plane) startKubelet(crds []string) error {
 	return p.run("kubelet", func(ctx context.Context) (<-chan error, error) {
 		k, err := newKubelet(ctx, p.client, crds)
@@ -193,7 +193,7 @@ func (p *Plane) startKubelet(crds []string) error {
 	})
 }
 
-// run starts a component whose end before Stop is a failure, unless it returns no channel.
+// run starts a component. Its end before Stop is a failure, unless start returns no channel.
 func (p *Plane) run(name string, start func(context.Context) (<-chan error, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done, err := start(ctx)
@@ -224,7 +224,7 @@ func (p *Plane) run(name string, start func(context.Context) (<-chan error, erro
 	return nil
 }
 
-// waitReady waits until the API server says that it is ready and has its first namespace.
+// waitReady waits until the API server reports that it is ready and has its first namespace.
 func (p *Plane) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("kube-apiserver not ready after %v", readyTimeout))
 	defer cancel()
@@ -251,7 +251,7 @@ func (p *Plane) waitReady(ctx context.Context) error {
 	return nil
 }
 
-// answers returns nil if url is answered with status 200.
+// answers returns nil if url replies with status 200.
 func answers(ctx context.Context, hc *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -273,7 +273,7 @@ func answers(ctx context.Context, hc *http.Client, url string) error {
 // Failed receives an error when a component ends by itself.
 func (p *Plane) Failed() <-chan error { return p.failed }
 
-// Stop ends the components, the last started first, and removes what is temporary.
+// Stop ends the components, the last started first, and removes temporary data.
 func (p *Plane) Stop() error {
 	var errs []error
 	for _, part := range slices.Backward(p.parts) {
@@ -289,8 +289,8 @@ func (p *Plane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// localHost returns the address by which this machine reaches a listener on ip. Go listens on
-// [::] for 0.0.0.0 too, which takes IPv4, and a container may have no ::1.
+// localHost returns the address with which this machine reaches a listener on ip. For 0.0.0.0 Go
+// listens on [::], which accepts IPv4, but a container may have no ::1.
 func localHost(ip net.IP) string {
 	if ip.IsUnspecified() {
 		return "127.0.0.1"

@@ -20,7 +20,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// sharePods gives the API server the pods' watch cache of sharedPods, unless it is to have none.
+// sharePods installs the pods' watch cache of sharedPods in the API server, unless watch caches are
+// off.
 func sharePods(c *server.Config, etcd *options.EtcdOptions) error {
 	sizes, err := options.ParseWatchCacheSizes(etcd.WatchCacheSizes)
 	if err != nil {
@@ -32,10 +33,10 @@ func sharePods(c *server.Config, etcd *options.EtcdOptions) error {
 	return nil
 }
 
-// sharedPods gives pods a watch cache whose versions of a pod share what is equal in them.
+// sharedPods gives pods a watch cache in which the versions of a pod share equal parts.
 //
-// The API server keeps every version of the last 75 s, each decoded by itself. Most of a pod is the
-// same in all of them, and at some hundred pods a second that is half a GB.
+// The API server keeps every version of the last 75 s, each decoded separately. Most of a pod is
+// equal in all of them; at some hundred pods per second that is half a GB.
 type sharedPods struct{ generic.RESTOptionsGetter }
 
 func (g sharedPods) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
@@ -46,8 +47,8 @@ func (g sharedPods) GetRESTOptions(resource schema.GroupResource, example runtim
 	return o, err
 }
 
-// cachePods is a [generic.StorageDecorator] as StorageWithCacher of apiserver's package registry, but
-// for the watch by which the cache learns of changes.
+// cachePods is a [generic.StorageDecorator] like StorageWithCacher of apiserver's package registry,
+// except for the watch that feeds the cache.
 func cachePods(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 	newObject, newList func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {

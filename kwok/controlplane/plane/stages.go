@@ -18,38 +18,38 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DurationAnnotation on a pod says how long it runs: a Go duration, or a time in RFC 3339.
+// DurationAnnotation on a pod sets how long it runs: a Go duration, or a time in RFC 3339.
 const DurationAnnotation = "kubernasium.io/duration"
 
 //go:embed stages/pod-complete-after.yaml
 var podCompleteAfter string
 
-// defaultStages returns what plays a kubelet: KWOK's own stages, by which nodes are ready, pods
-// run, Jobs' pods succeed and deleted pods go at once, and ours of DurationAnnotation.
+// defaultStages returns the stages that stand in for a kubelet: KWOK's own, which make nodes ready,
+// run pods, complete Jobs' pods and remove deleted pods at once, and ours of DurationAnnotation.
 func defaultStages() ([]*internalversion.Stage, error) {
 	stages, err := decodeStages(strings.Join([]string{
 		nodefast.DefaultNodeInit, podfast.DefaultPodReady, podfast.DefaultPodDelete, podfast.DefaultPodComplete, podCompleteAfter,
 	}, "\n---\n"))
 	for _, s := range stages {
 		switch s.Name {
-		case "pod-complete": // with a duration, a Job's pod is ours
+		case "pod-complete": // a Job's pod with a duration is for our stage
 			narrow(s, fmt.Sprintf(".metadata.annotations[%q]", DurationAnnotation), "DoesNotExist")
-		case "pod-delete": // the API server deletes it itself; KWOK, a little later, would delete its namesake
+		case "pod-delete": // the API server deletes it itself; KWOK, a little later, would delete a new pod of the same name
 			narrow(s, ".metadata.deletionGracePeriodSeconds == 0", "NotIn", "true")
 		}
 	}
 	return stages, err
 }
 
-// narrow adds a condition to those under which a stage is played.
+// narrow adds a condition to a stage.
 func narrow(s *internalversion.Stage, key string, op internalversion.SelectorOperator, values ...string) {
 	s.Spec.Selector.MatchExpressions = append(s.Spec.Selector.MatchExpressions, internalversion.MatchExpression{
 		JQ: &internalversion.SelectorJQ{Key: key, Operator: op, Values: values},
 	})
 }
 
-// readStages reads all stages of the files, and of the *.yaml of folders. They replace the
-// default ones; without any, it returns those.
+// readStages reads the stages of files, and of the *.yaml of folders. They replace the default
+// stages, which readStages returns if there are no files.
 func readStages(paths []string) ([]*internalversion.Stage, error) {
 	if len(paths) == 0 {
 		return defaultStages()
@@ -57,7 +57,7 @@ func readStages(paths []string) ([]*internalversion.Stage, error) {
 	var files []string
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			files = append(files, path) // reading it tells what is wrong
+			files = append(files, path) // reading it gives the error
 			continue
 		}
 		inside, err := filepath.Glob(filepath.Join(path, "*.yaml"))
@@ -87,7 +87,7 @@ func readStages(paths []string) ([]*internalversion.Stage, error) {
 	return all, nil
 }
 
-// decodeStages decodes YAML documents with a Stage each; empty ones count for nothing.
+// decodeStages decodes YAML documents with a Stage each, and skips empty ones.
 func decodeStages(text string) ([]*internalversion.Stage, error) {
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	var stages []*internalversion.Stage

@@ -1,5 +1,5 @@
-// Package trackingtest reads TensorBoard's event files in tests. It knows their format from TensorFlow's
-// definitions and shares no code with what writes them.
+// Package trackingtest reads TensorBoard's event files in tests. It follows TensorFlow's
+// definitions and shares no code with the writer.
 package trackingtest
 
 import (
@@ -50,8 +50,8 @@ const (
 type Event struct {
 	WallTime     float64 // seconds since the Unix epoch
 	Step         int64   // timesteps
-	FileVersion  string  // set in a file's first event alone
-	SessionStart bool    // whether points of this step and later in earlier files are void
+	FileVersion  string  // in a file's first event only
+	SessionStart bool    // discards points of this step and later in earlier files
 	Scalars      []Scalar
 	Histograms   []TaggedHistogram
 }
@@ -77,9 +77,9 @@ type Scalar struct {
 	Value float32
 }
 
-// ReadEvents reads an event file to its end. It skips fields that Event does not have. On an
-// error it returns the events before it as well: io.ErrUnexpectedEOF for a record cut short, as
-// a crash leaves it, and ErrCorrupt for one that is wrong.
+// ReadEvents reads an event file to its end. It skips fields that Event does not have. With an
+// error it also returns the events before it. The error is io.ErrUnexpectedEOF for a truncated
+// record, as after a crash, and ErrCorrupt for an invalid one.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	var events []Event
 	for {
@@ -98,7 +98,7 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 	}
 }
 
-// ReadRecord reads one TFRecord; it returns io.EOF where r ends before the record begins.
+// ReadRecord reads one TFRecord. It returns io.EOF if r ends before the record begins.
 func ReadRecord(r io.Reader) ([]byte, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -111,7 +111,7 @@ func ReadRecord(r io.Reader) ([]byte, error) {
 	if length > maxRecord {
 		return nil, fmt.Errorf("%w: record of %d bytes, want at most %d", ErrCorrupt, length, maxRecord)
 	}
-	// The buffer grows with what is really there, not with what the length claims.
+	// The buffer grows with the data read, not with the claimed length.
 	var body bytes.Buffer
 	if _, err := io.CopyN(&body, r, int64(length)+4); err == io.EOF {
 		return nil, io.ErrUnexpectedEOF
@@ -188,8 +188,8 @@ func parseEvent(b []byte) (Event, error) {
 	return e, err
 }
 
-// parseSummary appends the scalars and histograms of a Summary to e; values of another kind are
-// left out.
+// parseSummary appends the scalars and histograms of a Summary to e and skips values of other
+// kinds.
 func parseSummary(b []byte, e *Event) error {
 	return eachField(b, func(f field) error {
 		if f.num != summaryValue || f.typ != protowire.BytesType {
