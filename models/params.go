@@ -30,11 +30,10 @@ func ParamLayout(s Spec) []ParamInfo {
 }
 
 // A parameter is a ParamInfo with its initialization: orthogonal with a gain, uniform in ±bound, or
-// all value. inputs is the number of inputs of a dense, SAGE or GCN layer, else 0.
+// all value.
 type parameter struct {
 	ParamInfo
 	bound, value float64
-	inputs       int
 }
 
 // layout is ParamLayout with the initialization.
@@ -78,11 +77,7 @@ func (l *parameters) constant(name string, n int, value float64) {
 }
 
 func (l *parameters) weight(name string, in, out int, gain float64) {
-	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{in, out}, Gain: gain}, inputs: in})
-}
-
-func (l *parameters) bias(name string, in, out int) {
-	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{out}}, inputs: in})
+	*l = append(*l, parameter{ParamInfo: ParamInfo{Name: name, Shape: []int{in, out}, Gain: gain}})
 }
 
 func (l *parameters) uniform(name string, bound float64, shape ...int) {
@@ -96,7 +91,7 @@ var layers = map[string]func(l *parameters, name string, in, out int, gain float
 
 func (l *parameters) dense(name string, in, out int, gain float64) {
 	l.weight(name+".weight", in, out, gain)
-	l.bias(name+".bias", in, out)
+	l.constant(name+".bias", out, 0)
 }
 
 func (l *parameters) sage(name string, in, out int, gain float64) {
@@ -106,7 +101,7 @@ func (l *parameters) sage(name string, in, out int, gain float64) {
 
 func (l *parameters) gcn(name string, in, out int, gain float64) {
 	l.weight(name+".lin.weight", in, out, gain)
-	l.bias(name+".bias", in, out)
+	l.constant(name+".bias", out, 0)
 }
 
 // lstm appends the parameters of an LSTM with PyTorch's initialization, which sb3-contrib keeps:
@@ -161,17 +156,6 @@ func Init(params []Param, s Spec, rng *rand.Rand) {
 		} else {
 			p.fill(params[i].Value, rng)
 		}
-	}
-}
-
-// InitUniform is Init, but the weights and biases of layers are uniform in ±1/√inputs, the
-// default of torch.nn.Linear, which Stable-Baselines3 leaves for DQN.
-func InitUniform(params []Param, s Spec, rng *rand.Rand) {
-	for i, p := range layout(s) {
-		if p.inputs > 0 {
-			p.bound = 1 / math.Sqrt(float64(p.inputs))
-		}
-		p.fill(params[i].Value, rng)
 	}
 }
 

@@ -3,7 +3,6 @@ package models
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -166,33 +165,6 @@ func checkInit(t *testing.T, s Spec) {
 	}
 	if len(constants)+len(bounds) > 0 {
 		t.Errorf("no parameters %v, %v", constants, bounds)
-	}
-}
-
-// Weights and biases of layers are within 1/√inputs, all else is as Init leaves it.
-func TestInitUniform(t *testing.T) {
-	s := GaussianActorCritic(16, 2, []int{25}, Tanh, -0.5)
-	s.Towers[0].LayerNorm = true
-	params := NewParams(s)
-	InitUniform(params, s, rand.New(rand.NewPCG(1, 2)))
-	bounds := map[string]float64{
-		"mlp_extractor.policy_net.0.weight": 0.25, "mlp_extractor.policy_net.0.bias": 0.25, "mlp_extractor.value_net.0.weight": 0.25,
-		"mlp_extractor.value_net.0.bias": 0.25, "action_net.weight": 0.2, "action_net.bias": 0.2, "value_net.weight": 0.2, "value_net.bias": 0.2,
-	}
-	constants := map[string]float32{"log_std": -0.5, "mlp_extractor.policy_net.1.weight": 1, "mlp_extractor.policy_net.1.bias": 0}
-	for _, p := range params {
-		want, constant := constants[p.Name]
-		top := 0.0
-		for _, v := range p.Value {
-			if constant && v != want {
-				t.Errorf("%s = %v, want %v", p.Name, p.Value, want)
-			}
-			top = max(top, math.Abs(float64(v)))
-		}
-		// The largest of 25 or more is above half the bound but for 2^-25.
-		if bound := bounds[p.Name]; !constant && (top > bound || top == 0 || len(p.Value) >= 25 && top < bound/2) {
-			t.Errorf("%s has size %v, want nearly %v", p.Name, top, bound)
-		}
 	}
 }
 

@@ -240,11 +240,11 @@ func runUntil(ctx context.Context, args []string, text string) error {
 			cancel()
 		}
 	})
-	root := newRoot()
-	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(out)
-	err := root.ExecuteContext(ctx)
+	cmd := root()
+	cmd.SetArgs(args)
+	cmd.SetOut(out)
+	cmd.SetErr(out)
+	err := cmd.ExecuteContext(ctx)
 	if text != "" && strings.Contains(out.String(), text) {
 		return nil // what it says of being stopped is no matter
 	}

@@ -180,7 +180,7 @@ func commandsOf(t *testing.T, s script) []documented {
 			continue
 		}
 		args = withoutEllipses(args[1:])
-		path, _, err := newRoot().Find(args)
+		path, _, err := root().Find(args)
 		if err == nil && s.span && len(args) < len(strings.Fields(path.CommandPath())) {
 			return nil // the command's name in a sentence
 		}
@@ -234,7 +234,7 @@ func allDocumented(t *testing.T) map[string]documented {
 			walk(sub)
 		}
 	}
-	walk(newRoot())
+	walk(root())
 	all := map[string]documented{}
 	for _, s := range pieces {
 		for _, d := range commandsOf(t, s) {
@@ -343,7 +343,7 @@ func TestDocumentedFlags(t *testing.T) {
 			continue // TestCommandsAreListed says so
 		}
 		args, _ := substituted(d.args, words[1:])
-		cmd, rest, err := newRoot().Find(args)
+		cmd, rest, err := root().Find(args)
 		if err != nil {
 			t.Errorf("%s: %s: %v", d.where, key, err)
 			continue

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -9,17 +8,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
-func TestMain(m *testing.M) { clitest.Main(m, newRoot) }
+func TestMain(m *testing.M) { root.Main(m) }
 
-func execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	return clitest.Execute(t, ctx, newRoot(), args...)
-}
+var root = clitest.Root(newRoot)
 
-func mustExecute(t *testing.T, args ...string) string {
-	t.Helper()
-	return clitest.MustExecute(t, newRoot(), args...)
-}
+var execute, mustExecute = root.Execute, root.MustExecute
 
 // TestHelpNamesTheAlgorithms: --help lists the algorithms of the table.
 func TestHelpNamesTheAlgorithms(t *testing.T) {

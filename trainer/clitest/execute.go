@@ -13,10 +13,14 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// Execute runs the command line root with args and returns what it prints.
-func Execute(t *testing.T, ctx context.Context, root *cobra.Command, args ...string) (stdout, stderr string, err error) {
+// Root makes the command line that the tests of a package run.
+type Root func() *cobra.Command
+
+// Execute runs the command line with args and returns what it prints.
+func (r Root) Execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errOut bytes.Buffer
+	root := r()
 	root.SetArgs(args)
 	root.SetOut(&out)
 	root.SetErr(&errOut)
@@ -24,11 +28,10 @@ func Execute(t *testing.T, ctx context.Context, root *cobra.Command, args ...str
 	return out.String(), errOut.String(), err
 }
 
-// MustExecute runs the command line root with args, which must not fail, and returns its standard
-// output.
-func MustExecute(t *testing.T, root *cobra.Command, args ...string) string {
+// MustExecute runs the command line with args, which must not fail, and returns its standard output.
+func (r Root) MustExecute(t *testing.T, args ...string) string {
 	t.Helper()
-	out, stderr, err := Execute(t, context.Background(), root, args...)
+	out, stderr, err := r.Execute(t, context.Background(), args...)
 	if err != nil {
 		t.Fatalf("trainer %s: %v\n%s", strings.Join(args, " "), err, stderr)
 	}

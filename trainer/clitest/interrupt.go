@@ -1,18 +1,14 @@
 package clitest
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
@@ -40,15 +36,11 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// Interrupted runs the command line of root until ctx ends it. Its error must be an interrupt's and match
-// the pattern, whose groups Interrupted returns, with the output.
-func Interrupted(t *testing.T, ctx context.Context, root *cobra.Command, pattern string, args ...string) (groups []string, stdout string) {
+// Interrupted runs the command line until ctx ends it. Its error must be an interrupt's and match the pattern,
+// whose groups Interrupted returns, with the standard output.
+func (r Root) Interrupted(t *testing.T, ctx context.Context, pattern string, args ...string) (groups []string, stdout string) {
 	t.Helper()
-	var out bytes.Buffer
-	root.SetArgs(args)
-	root.SetOut(&out)
-	root.SetErr(io.Discard)
-	err := cli.Execute(ctx, root)
+	stdout, _, err := r.Execute(t, ctx, args...)
 	if !errors.Is(err, cli.ErrInterrupted) {
 		t.Fatalf("trainer %s: %v, want an interrupt", strings.Join(args, " "), err)
 	}
@@ -56,7 +48,7 @@ func Interrupted(t *testing.T, ctx context.Context, root *cobra.Command, pattern
 	if groups == nil || strings.Contains(err.Error(), "context canceled") {
 		t.Fatalf("trainer %s: %q, want %s and nothing of a context", strings.Join(args, " "), err, pattern)
 	}
-	return groups, out.String()
+	return groups, stdout
 }
 
 // WithEpisodes returns how many trainings in the folder have finished an episode.

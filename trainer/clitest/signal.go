@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
@@ -25,14 +23,14 @@ const ChildVariable = "KUBERNASIUM_TRAINER_CHILD"
 // that a test can send one again and again once the process has said that it is patient.
 const PatientVariable = "KUBERNASIUM_TRAINER_PATIENT"
 
-// Main runs the tests of a package, or in the process of a child the command line of newRoot.
-func Main(m *testing.M, newRoot func() *cobra.Command) {
+// Main runs the tests of a package, or in the process of a child the command line.
+func (r Root) Main(m *testing.M) {
 	if os.Getenv(PatientVariable) != "" {
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 		fmt.Println("patient")
 	}
 	if os.Getenv(ChildVariable) != "" {
-		os.Exit(cli.Main(newRoot()))
+		os.Exit(cli.Main(r()))
 	}
 	os.Exit(runTests(m))
 }

@@ -129,9 +129,6 @@ func nextStamp(folder string, unix int64) (int64, error) {
 	return unix, nil
 }
 
-// Path returns the path of the event file.
-func (w *EventWriter) Path() string { return w.file.Name() }
-
 // Scalars writes one event with the scalars at the timestep step, tags in sorted order. Values
 // are stored as float32, as the format has it. An empty map writes nothing.
 func (w *EventWriter) Scalars(step int64, values map[string]float64) error {

@@ -59,7 +59,7 @@ func TestEventBytes(t *testing.T) {
 	w := newWriter(t, t.TempDir())
 	writeScalars(t, w, 300, map[string]float64{"b": 1, "a": -2})
 	closeWriter(t, w)
-	file, err := os.Open(w.Path())
+	file, err := os.Open(w.file.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +89,11 @@ func TestEventsRoundTrip(t *testing.T) {
 	writeScalars(t, w, 7, nil)
 	closeWriter(t, w)
 
-	name := filepath.Base(w.Path())
+	name := filepath.Base(w.file.Name())
 	if !regexp.MustCompile(`^events\.out\.tfevents\.1704067200\..+\.\d+\.\d+$`).MatchString(name) {
 		t.Errorf("file name %s, want events.out.tfevents.1704067200.<host>.<pid>.<n>", name)
 	}
-	data, err := os.ReadFile(w.Path())
+	data, err := os.ReadFile(w.file.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,10 +122,10 @@ func TestResumeEventWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeWriter(t, second)
-	if a, b := filepath.Base(first.Path()), filepath.Base(second.Path()); a >= b {
+	if a, b := filepath.Base(first.file.Name()), filepath.Base(second.file.Name()); a >= b {
 		t.Errorf("resumed file %s does not sort after %s", b, a)
 	}
-	data, err := os.ReadFile(second.Path())
+	data, err := os.ReadFile(second.file.Name())
 	if err != nil {
 		t.Fatal(err)
 	}

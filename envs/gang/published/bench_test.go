@@ -125,7 +125,7 @@ func BenchmarkDynamicMPC(b *testing.B) {
 // BenchmarkCompatibleStep is one step of a prepared environment with its observation.
 func BenchmarkCompatibleStep(b *testing.B) {
 	in := benchmarkInstance(b, 3, 6)
-	c := published.DefaultCompatible()
+	c := defaultCompatible
 	in.Prepare(c.First, c.Steps+1)
 	levels := make([]uint16, in.Trace().Tasks)
 	obs := make([]float32, c.Actions*c.Columns)

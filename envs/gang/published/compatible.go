@@ -20,11 +20,6 @@ type Compatible struct {
 	Steps         int     // steps of an episode; default 400
 }
 
-// DefaultCompatible returns the defaults of Compatible's fields.
-func DefaultCompatible() Compatible {
-	return Compatible{Actions: 4, Columns: 6, Low: 75, High: 150, Penalty: planner.DefaultPenalty, First: 200, Steps: 400}
-}
-
 // Validate reports whether an instance has what an episode needs: the table for its
 // windows and columns, and a step after the last, which is observed but not executed.
 func (c *Compatible) Validate(in *planner.Instance) error {

@@ -11,6 +11,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/published"
 )
 
+// defaultCompatible has the defaults of Compatible's fields.
+var defaultCompatible = published.Compatible{Actions: 4, Columns: 6, Low: 75, High: 150, Penalty: planner.DefaultPenalty, First: 200, Steps: 400}
+
 func compatibleInstance(tb testing.TB) (*published.Dataset, *planner.Instance) {
 	tb.Helper()
 	data, err := published.ReadDataset(envstest.Data(tb, "gang", gangtest.ProfileFile))
@@ -26,7 +29,7 @@ func compatibleInstance(tb testing.TB) (*published.Dataset, *planner.Instance) {
 
 func TestReferenceRollout(t *testing.T) {
 	_, in := compatibleInstance(t)
-	c := published.DefaultCompatible()
+	c := defaultCompatible
 	if err := c.Validate(in); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +60,7 @@ func TestReferenceRollout(t *testing.T) {
 // TestReferenceSteps for the tolerance.
 func TestReferenceReturns(t *testing.T) {
 	_, in := compatibleInstance(t)
-	c := published.DefaultCompatible()
+	c := defaultCompatible
 	levels := make([]uint16, in.Trace().Tasks)
 	for _, test := range []struct {
 		name      string

@@ -25,21 +25,6 @@ func Normalize(scores []int64, reverse bool) {
 	}
 }
 
-// NormalizeMinMax scales raw scores of the feasible nodes in place to 0 at the lowest and 100
-// at the highest; all are 0 where they do not differ. InterPodAffinity is scored so.
-func NormalizeMinMax(scores []int64) {
-	lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, s := range scores {
-		lo, hi = min(lo, s), max(hi, s)
-	}
-	for i, s := range scores {
-		scores[i] = 0
-		if hi > lo {
-			scores[i] = int64(MaxNodeScore * (float64(s-lo) / float64(hi-lo)))
-		}
-	}
-}
-
 // Maximal skews of the constraints that PodTopologySpread applies by default, to pods of a
 // Service, ReplicaSet or StatefulSet that state none.
 const (

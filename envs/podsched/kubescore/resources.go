@@ -29,17 +29,6 @@ func MostAllocated(resources ...Resource) int64 {
 	})
 }
 
-// MostAllocatedV120 is MostAllocated as it was in v1.20, where a resource with more requested
-// than there is counts 0.
-func MostAllocatedV120(resources ...Resource) int64 {
-	return weightedMean(resources, func(r *Resource) int64 {
-		if r.Requested > r.Allocatable {
-			return 0
-		}
-		return r.Requested * MaxNodeScore / r.Allocatable
-	})
-}
-
 func weightedMean(resources []Resource, score func(r *Resource) int64) int64 {
 	var sum, weights int64
 	for i := range resources {
@@ -97,24 +86,6 @@ func fraction(r *Resource) (f float64, ok bool) {
 		return 0, false
 	}
 	return min(float64(r.Requested)/float64(r.Allocatable), 1), true
-}
-
-// BalancedAllocationV120 is BalancedAllocation as it was in v1.20, for CPU and memory:
-// 100*(1-|difference of the fractions|), truncated, and 0 if either is full.
-func BalancedAllocationV120(cpu, memory Resource) int64 {
-	c, m := fractionV120(cpu), fractionV120(memory)
-	if c >= 1 || m >= 1 {
-		return 0
-	}
-	return int64((1 - math.Abs(c-m)) * MaxNodeScore)
-}
-
-// fractionV120 takes a resource that the node has none of as full.
-func fractionV120(r Resource) float64 {
-	if r.Allocatable == 0 {
-		return 1
-	}
-	return float64(r.Requested) / float64(r.Allocatable)
 }
 
 // ShapePoint is one point of the broken line of RequestedToCapacityRatio.

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -10,19 +9,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
-func TestMain(m *testing.M) { clitest.Main(m, newRoot) }
+func TestMain(m *testing.M) { root.Main(m) }
 
-// newRoot returns the command line that the tests run.
-func newRoot() *cobra.Command {
+// root is the command line that the tests run.
+var root = clitest.Root(func() *cobra.Command {
 	return cli.NewRoot(Commands()...)
-}
+})
 
-func execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	return clitest.Execute(t, ctx, newRoot(), args...)
-}
-
-func mustExecute(t *testing.T, args ...string) string {
-	t.Helper()
-	return clitest.MustExecute(t, newRoot(), args...)
-}
+var execute, mustExecute = root.Execute, root.MustExecute

@@ -15,7 +15,7 @@ import (
 // parseTraining returns the command train with these flags and those of its file.
 func parseTraining(t *testing.T, args ...string) (*cobra.Command, error) {
 	t.Helper()
-	cmd, _, err := newRoot().Find([]string{"train"})
+	cmd, _, err := root().Find([]string{"train"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,11 +32,11 @@ func TestKwokUp(t *testing.T) {
 				args = append([]string{"--json"}, args...)
 			}
 			out := clitest.NewUntilText(text, cancel)
-			root := newRoot()
-			root.SetArgs(args)
-			root.SetOut(out)
-			root.SetErr(io.Discard)
-			if err := root.ExecuteContext(ctx); err != nil {
+			cmd := root()
+			cmd.SetArgs(args)
+			cmd.SetOut(out)
+			cmd.SetErr(io.Discard)
+			if err := cmd.ExecuteContext(ctx); err != nil {
 				t.Fatalf("trainer %s: %v", strings.Join(args, " "), err)
 			}
 			if !strings.Contains(out.String(), text) {

@@ -1,7 +1,6 @@
 package kwok
 
 import (
-	"context"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -12,19 +11,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/command/lra"
 )
 
-func TestMain(m *testing.M) { clitest.Main(m, newRoot) }
+func TestMain(m *testing.M) { root.Main(m) }
 
-// newRoot returns the command line that the tests run: `lra predict` makes a table of a collected profile.
-func newRoot() *cobra.Command {
+// root is the command line that the tests run: `lra predict` makes a table of a collected profile.
+var root = clitest.Root(func() *cobra.Command {
 	return cli.NewRoot(append(core.Commands(), lra.New(), New())...)
-}
+})
 
-func execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	return clitest.Execute(t, ctx, newRoot(), args...)
-}
-
-func mustExecute(t *testing.T, args ...string) string {
-	t.Helper()
-	return clitest.MustExecute(t, newRoot(), args...)
-}
+var execute, mustExecute = root.Execute, root.MustExecute

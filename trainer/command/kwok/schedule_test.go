@@ -31,7 +31,7 @@ import (
 func startSchedule(t *testing.T, args ...string) (url string, stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := newRoot()
+	cmd := root()
 	cmd.SetArgs(append([]string{"kwok", "schedule", "--listen", "127.0.0.1:0"}, args...))
 	var stdout bytes.Buffer
 	stderr, w := io.Pipe()

@@ -34,12 +34,12 @@ func startUp(t *testing.T, args ...string) (r upReport, stop func()) {
 			close(ready)
 		}
 	})
-	root := newRoot()
-	root.SetArgs(append([]string{"--json", "kwok", "up"}, args...))
-	root.SetOut(out)
+	cmd := root()
+	cmd.SetArgs(append([]string{"--json", "kwok", "up"}, args...))
+	cmd.SetOut(out)
 	stderr := clitest.NewUntilText("\x00", func() {})
-	root.SetErr(stderr)
-	go func() { ended <- root.ExecuteContext(ctx) }()
+	cmd.SetErr(stderr)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	stop = func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -29,7 +29,7 @@ func batchFile(t *testing.T) string {
 func TestInterruptLRATrainSub(t *testing.T) {
 	folder, table := t.TempDir(), generatedTable(t)
 	ctx := clitest.CancelWhen(t, func() bool { return clitest.WithEpisodes(folder) > 0 })
-	m, _ := clitest.Interrupted(t, ctx, newRoot(), `interrupted at (\d+) timesteps; go on with --resume (\S+) of trainer train, and compare its model with --model`,
+	m, _ := root.Interrupted(t, ctx, `interrupted at (\d+) timesteps; go on with --resume (\S+) of trainer train, and compare its model with --model`,
 		"lra", "train-sub", "--node-table", table, "--imitate", "", "--n-timesteps", "1000000000", "-f", folder, "--json")
 	f, err := models.ReadFile(m[2])
 	if err != nil || strconv.FormatInt(f.Meta.Timesteps, 10) != m[1] {
@@ -42,7 +42,7 @@ func TestInterruptLRATrainSub(t *testing.T) {
 	}
 	const rows = 5
 	out := t.TempDir()
-	m, text := clitest.Interrupted(t, clitest.EndsAfter(t, 3*rows-1), newRoot(), `interrupted: (\d+) of 216 numbers of containers are compared; --model (\S+) compares`,
+	m, text := root.Interrupted(t, clitest.EndsAfter(t, 3*rows-1), `interrupted: (\d+) of 216 numbers of containers are compared; --model (\S+) compares`,
 		"lra", "train-sub", "--node-table", table, "--model", m[2], "--rows", strconv.Itoa(rows), "--out", out, "--json")
 	if n := len(clitest.Decode[lraSubResult](t, text).Counts); n != 2 || m[1] != "2" {
 		t.Errorf("%d numbers of containers are printed and %s told of, want the 2 that were compared", n, m[1])
@@ -56,7 +56,7 @@ func TestInterruptLRATrainSub(t *testing.T) {
 func TestInterruptLRATrain(t *testing.T) {
 	out := t.TempDir()
 	args := []string{"lra", "train-high", "--node-table", generatedTable(t), "--batches", batchFile(t), "--subscheduler", "greedy", "--budget", "1h", "--episodes", "1000000", "--out", out, "--json"}
-	m, text := clitest.Interrupted(t, clitest.EndsAfter(t, 3), newRoot(), `interrupted after (\d+) of 1000000 episodes: .* the model is in (\S+);`, args...)
+	m, text := root.Interrupted(t, clitest.EndsAfter(t, 3), `interrupted after (\d+) of 1000000 episodes: .* the model is in (\S+);`, args...)
 	r := clitest.Decode[lraResult](t, text)
 	if fmt.Sprint(r.Episodes) != m[1] || r.Episodes == 0 || r.Throughput <= 0 || m[2] != out {
 		t.Errorf("%d episodes, throughput %v, model in %s; want %s episodes and %s", r.Episodes, r.Throughput, m[2], m[1], out)

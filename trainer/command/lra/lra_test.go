@@ -29,10 +29,10 @@ func metisData(t *testing.T) string {
 func lraJSON(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	var out bytes.Buffer
-	root := newRoot()
-	root.SetOut(&out)
-	root.SetArgs(append(args, "--json"))
-	if err := root.Execute(); err != nil {
+	cmd := root()
+	cmd.SetOut(&out)
+	cmd.SetArgs(append(args, "--json"))
+	if err := cmd.Execute(); err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
 	var doc map[string]any
@@ -82,9 +82,9 @@ func TestLRAMethodWrites(t *testing.T) {
 
 func TestLRAInterferenceIsPublished(t *testing.T) {
 	dir, out := metisData(t), t.TempDir()
-	root := newRoot()
-	root.SetArgs([]string{"lra", "interference", "--data", dir, "--out", out})
-	if err := root.Execute(); err != nil {
+	cmd := root()
+	cmd.SetArgs([]string{"lra", "interference", "--data", dir, "--out", out})
+	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"interference_applist.csv", "interference_rpslist.csv"} {
@@ -131,10 +131,10 @@ func generatedTable(t *testing.T) string {
 func TestLRALearned(t *testing.T) {
 	model := filepath.Join("..", "..", "..", "models", "pretrained", "k8s-LRAPricing-v0", "ppo.safetensors")
 	var out bytes.Buffer
-	root := newRoot()
-	root.SetOut(&out)
-	root.SetArgs([]string{"lra", "learned", "--policy", model, "--containers", "600", "--rows", "6", "--milp-nodes", "0", "--node-table", generatedTable(t), "--json"})
-	if err := root.Execute(); err != nil {
+	cmd := root()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"lra", "learned", "--policy", model, "--containers", "600", "--rows", "6", "--milp-nodes", "0", "--node-table", generatedTable(t), "--json"})
+	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
 	var all []lraScores

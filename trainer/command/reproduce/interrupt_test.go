@@ -25,7 +25,7 @@ func TestInterruptReproduceFGD(t *testing.T) {
 	}
 	args := []string{"reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json"}
 	const seeds = 10 // that each list is played with
-	_, text := clitest.Interrupted(t, clitest.EndsAfter(t, seeds+2), newRoot(), `interrupted: 1 of 2 lists are complete; .*--list`, args...)
+	_, text := root.Interrupted(t, clitest.EndsAfter(t, seeds+2), `interrupted: 1 of 2 lists are complete; .*--list`, args...)
 	rows, whole := clitest.Decode[[]published.Row](t, text), clitest.Decode[[]published.Row](t, mustExecute(t, args...))
 	if len(rows) != 1 || len(whole) != 2 || rows[0].List != "one" || rows[0].Mean != whole[0].Mean || len(rows[0].Runs) != seeds {
 		t.Errorf("%+v, want the first row of %+v", rows, whole)
