@@ -27,6 +27,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -90,9 +91,9 @@ type Demonstrator func(episode int, obs []float32, mask []bool) int
 
 // Learner learns from whole episodes. It is not safe for concurrent use.
 type Learner struct {
-	*onpolicy.Actor
-	cfg  Config
-	demo Demonstrator
+	actor *onpolicy.Actor // network, optimizer, distribution of actions, random numbers, counters
+	cfg   Config
+	demo  Demonstrator
 
 	best   float64
 	leader *episode // with the return best
@@ -130,11 +131,14 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, spec models.Spec, d
 		return nil, err
 	}
 	a.Optimizer = optim.NewAdam(a.Params, optim.DefaultAdam())
-	l := &Learner{Actor: a, cfg: cfg, demo: demo, best: math.Inf(-1), bestOf: math.Inf(-1), width: replayRange}
+	l := &Learner{actor: a, cfg: cfg, demo: demo, best: math.Inf(-1), bestOf: math.Inf(-1), width: replayRange}
 	l.obs, l.dOut = make([]float32, chunkRows*env.Obs.Size()), make([]float32, chunkRows*spec.Outputs())
 	l.gradient = onpolicy.NewGradientSum(a.Params)
 	return l, nil
 }
+
+// Save writes a checkpoint, which package reinforce reads.
+func (l *Learner) Save(w io.Writer) error { return l.actor.Save(w) }
 
 // chunkRows is the number of rows that go through the network at once.
 const chunkRows = 256
@@ -174,20 +178,20 @@ func (l *Learner) Run(ctx context.Context, v *envs.Vec, episodes int, budget tim
 // play plays one episode in each environment.
 func (l *Learner) play(ctx context.Context, v *envs.Vec, better func(env int, ret float64)) ([]*episode, error) {
 	n := v.NumEnvs()
-	seed := l.Seed + uint64(l.played)
+	seed := l.actor.Seed + uint64(l.played)
 	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
 	if err != nil {
 		return nil, err
 	}
-	obsSize, actSize, maskSize := len(b.Obs)/n, l.Env.Act.Size(), space.MaskSize(l.Env.Act)
+	obsSize, actSize, maskSize := len(b.Obs)/n, l.actor.Env.Act.Size(), space.MaskSize(l.actor.Env.Act)
 	some, over := make([]*episode, n), make([]bool, n)
 	for i := range some {
 		some[i] = &episode{}
 	}
-	k := l.Spec().Outputs()
+	k := l.actor.Spec().Outputs()
 	actions := make([]float32, n*actSize)
 	for left := n; left > 0; {
-		out, err := l.Net.Forward(b.Obs, n)
+		out, err := l.actor.Net.Forward(b.Obs, n)
 		if err != nil {
 			return nil, fmt.Errorf("metis: act: %w", err)
 		}
@@ -200,8 +204,8 @@ func (l *Learner) play(ctx context.Context, v *envs.Vec, better func(env int, re
 			case l.repeats(len(e.action), mask):
 				action[0] = l.leader.action[len(e.action)]
 			default:
-				l.Dist.Condition(out[i*k:(i+1)*k], mask)
-				l.Dist.Sample(l.Rng, action)
+				l.actor.Dist.Condition(out[i*k:(i+1)*k], mask)
+				l.actor.Dist.Sample(l.actor.Rng, action)
 			}
 			if !over[i] {
 				e.obs, e.mask, e.action = append(e.obs, obs...), append(e.mask, mask...), append(e.action, action...)
@@ -210,7 +214,7 @@ func (l *Learner) play(ctx context.Context, v *envs.Vec, better func(env int, re
 		if b, err = v.Step(ctx, actions); err != nil {
 			return nil, err
 		}
-		if err := l.CheckRewards(b.Reward); err != nil {
+		if err := l.actor.CheckRewards(b.Reward); err != nil {
 			return nil, err
 		}
 		for i, e := range some {
@@ -219,7 +223,7 @@ func (l *Learner) play(ctx context.Context, v *envs.Vec, better func(env int, re
 			}
 			over[i], e.ret = true, b.EpisodeReturn[i]
 			left--
-			l.Advance(len(e.action) / actSize)
+			l.actor.Advance(len(e.action) / actSize)
 			l.keep(e, l.played+i < l.cfg.Demonstrations, func() { better(i, e.ret) })
 		}
 		if left > 0 && left < n {
@@ -237,7 +241,7 @@ func (l *Learner) play(ctx context.Context, v *envs.Vec, better func(env int, re
 
 // repeats reports whether a step does what the best episode did [7].
 func (l *Learner) repeats(step int, mask []bool) bool {
-	return l.leader != nil && l.cfg.Explore < 1 && mask[int(l.leader.action[step])] && l.Rng.Float64() >= l.cfg.Explore
+	return l.leader != nil && l.cfg.Explore < 1 && mask[int(l.leader.action[step])] && l.actor.Rng.Float64() >= l.cfg.Explore
 }
 
 // keep adds an episode to those that later updates learn from again.
@@ -263,14 +267,14 @@ func (l *Learner) keep(e *episode, demo bool, better func()) {
 func (l *Learner) learn(some []*episode) error {
 	if len(l.demos) > 0 && l.bestOf > demoWorth*l.best { // [4]
 		for range min(demosAgain, len(l.demos)) {
-			some = append(some[:len(some):len(some)], l.demos[l.Rng.IntN(len(l.demos))])
+			some = append(some[:len(some):len(some)], l.demos[l.actor.Rng.IntN(len(l.demos))])
 		}
 	}
 	if len(l.kept) <= replayAgain { // [5]
 		some = append(some[:len(some):len(some)], l.kept...)
 	} else {
 		for range replayAgain {
-			some = append(some[:len(some):len(some)], l.kept[l.Rng.IntN(len(l.kept))])
+			some = append(some[:len(some):len(some)], l.kept[l.actor.Rng.IntN(len(l.kept))])
 		}
 	}
 	mean, square, steps := 0.0, 0.0, 0
@@ -294,32 +298,32 @@ func (l *Learner) learn(some []*episode) error {
 		}
 	}
 	l.gradient.Set()
-	l.Optimizer.Step(l.cfg.LearningRate)
-	l.NUpdates++
+	l.actor.Optimizer.Step(l.cfg.LearningRate)
+	l.actor.NUpdates++
 	return nil
 }
 
 // add adds an episode's part of the gradient of mean(−log π(a|o)·advantage) − ent_coef·H [1].
 func (l *Learner) add(e *episode, advantage, weight float64) error {
-	rows, k, obsSize, maskSize := len(e.action), l.Spec().Outputs(), l.Env.Obs.Size(), space.MaskSize(l.Env.Act)
+	rows, k, obsSize, maskSize := len(e.action), l.actor.Spec().Outputs(), l.actor.Env.Obs.Size(), space.MaskSize(l.actor.Env.Act)
 	for from := 0; from < rows; from += chunkRows {
 		n := min(chunkRows, rows-from)
 		copy(l.obs, e.obs[from*obsSize:(from+n)*obsSize])
 		clear(l.obs[n*obsSize:])
 		clear(l.dOut)
-		out, err := l.Net.Forward(l.obs, chunkRows)
+		out, err := l.actor.Net.Forward(l.obs, chunkRows)
 		if err != nil {
 			return fmt.Errorf("metis: update: %w", err)
 		}
 		for i := range n {
 			r := from + i
-			l.Dist.Condition(out[i*k:(i+1)*k], e.mask[r*maskSize:(r+1)*maskSize])
-			l.Dist.Grad(l.dOut[i*k:(i+1)*k], e.action[r:r+1], -weight*advantage, -weight*l.cfg.EntCoef)
+			l.actor.Dist.Condition(out[i*k:(i+1)*k], e.mask[r*maskSize:(r+1)*maskSize])
+			l.actor.Dist.Grad(l.dOut[i*k:(i+1)*k], e.action[r:r+1], -weight*advantage, -weight*l.cfg.EntCoef)
 		}
-		if err := l.Net.Backward(l.dOut); err != nil {
+		if err := l.actor.Net.Backward(l.dOut); err != nil {
 			return fmt.Errorf("metis: update: %w", err)
 		}
-		for _, p := range l.Params {
+		for _, p := range l.actor.Params {
 			for _, g := range p.Grad {
 				if g-g != 0 {
 					return fmt.Errorf("metis: gradient %v of %s after %d episodes", g, p.Name, l.played)

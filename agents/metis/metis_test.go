@@ -145,7 +145,6 @@ func TestDemonstrations(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	l, _, _ := setup(t, metis.Vanilla(), nil, 1)
 	for _, change := range []struct {
 		want   string
 		change func(c *metis.Config)
@@ -156,7 +155,7 @@ func TestRefuses(t *testing.T) {
 	} {
 		cfg := metis.Vanilla()
 		change.change(&cfg)
-		if _, err := metis.New(cfg, l.Env, l.Net, l.Spec(), nil, 1); err == nil || !strings.Contains(err.Error(), change.want) {
+		if _, err := metis.New(cfg, agents.EnvInfo{}, nil, models.Spec{}, nil, 1); err == nil || !strings.Contains(err.Error(), change.want) {
 			t.Errorf("New: %v, want an error with %q", err, change.want)
 		}
 	}

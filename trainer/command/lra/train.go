@@ -14,11 +14,9 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/metis"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -188,45 +186,13 @@ func (o *lraTrainFlags) learner(v *envs.Vec, how lraTraining, kwargs map[string]
 	}
 	var demo metis.Demonstrator
 	if how.high {
-		demo = equalSplit(obs, o.seed)
+		demo = metis.EqualSplit(obs, o.seed)
 	} else if o.config.Demonstrations > 0 {
 		return nil, nil, fmt.Errorf("--demonstrations of %s, whose heuristic is that of sub-clusters", how.name)
 	}
 	env := agents.EnvInfo{ID: how.env, Kwargs: kwargs, Obs: obs, Act: act, NumEnvs: updateEpisodes}
 	l, err := metis.New(o.config, env, net, spec, demo, o.seed)
 	return l, net, err
-}
-
-// equalSplit returns Metis's demonstration: the sub-cluster with the fewest containers, of these
-// that with the fewest of the application, and of these a random one; in the first episode the
-// first.
-func equalSplit(obs space.Space, seed uint64) metis.Demonstrator {
-	shape := obs.(space.Dict).Fields[0].Space.Describe().Shape
-	fan, features := shape[0], shape[1]
-	rng := rand.New(pcg.New(seed))
-	return func(episode int, obs []float32, mask []bool) int {
-		app, batch := 0, obs[fan*features:]
-		for batch[app] == 0 {
-			app++
-		}
-		best, ties := -1, 0
-		for c := range fan {
-			if !mask[c] {
-				continue
-			}
-			row := obs[c*features:]
-			free, same := row[lra.NumApps], row[app]
-			switch {
-			case best < 0 || free > obs[best*features+lra.NumApps] || free == obs[best*features+lra.NumApps] && same < obs[best*features+app]:
-				best, ties = c, 1
-			case free == obs[best*features+lra.NumApps] && same == obs[best*features+app]:
-				if ties++; episode > 0 && rng.IntN(ties) == 0 {
-					best = c
-				}
-			}
-		}
-		return best
-	}
 }
 
 // writeTraining writes the model and the learning curve.
