@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"strconv"
 
 	"github.com/kubernasium/kubernasium/envs/dataset"
@@ -65,8 +66,11 @@ func ReadProfile(name string, r io.Reader) ([]throughput.Measurement, error) {
 	}
 }
 
-// ReadProfileFile is [ReadProfile] for a file.
+// ReadProfileFile is [ReadProfile] for a file, or [ReadProfileNPZ] if its name ends in .npz.
 func ReadProfileFile(path string) ([]throughput.Measurement, error) {
+	if filepath.Ext(path) == ".npz" {
+		return ReadProfileNPZ(path)
+	}
 	return readFile(path, ReadProfile)
 }
 

@@ -75,6 +75,21 @@ func TestWriteTable(t *testing.T) {
 	}
 }
 
+// TestWriteBatches: what is written is read as it was.
+func TestWriteBatches(t *testing.T) {
+	batches := []lra.Counts{{1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 0, 300}}
+	var b bytes.Buffer
+	if err := files.WriteBatches(&b, batches); err != nil {
+		t.Fatal(err)
+	}
+	if want := header + "\n1,2,3,4,5,6,7\n0,0,0,0,0,0,300\n"; b.String() != want {
+		t.Errorf("written %q, want %q", b.String(), want)
+	}
+	if again, err := files.ReadBatches("f", &b); err != nil || cmp.Diff(batches, again) != "" {
+		t.Errorf("read again %v, %v; want %v", again, err, batches)
+	}
+}
+
 // TestWriteProfile: what is written is read as it was, to the last bit.
 func TestWriteProfile(t *testing.T) {
 	profile := []throughput.Measurement{
@@ -111,7 +126,7 @@ func TestProfileNPZ(t *testing.T) {
 	alloc := mat.NewDense(2, 9, []float64{1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0})
 	rps := mat.NewDense(2, 9, []float64{.5, 2.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, .9, 0, 0})
 	write(map[string]any{"alloc": alloc, "rps": rps})
-	got, err := files.ReadProfileNPZ(path)
+	got, err := files.ReadProfileFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
@@ -157,6 +159,22 @@ func ReadBatches(name string, r io.Reader) ([]lra.Counts, error) {
 
 // ReadBatchesFile is [ReadBatches] for a file.
 func ReadBatchesFile(path string) ([]lra.Counts, error) { return readFile(path, ReadBatches) }
+
+// WriteBatches writes what [ReadBatches] reads.
+func WriteBatches(w io.Writer, batches []lra.Counts) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, strings.Join(lra.Apps[:], ","))
+	for _, counts := range batches {
+		for a, k := range counts {
+			if a > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(strconv.Itoa(k))
+		}
+		b.WriteByte('\n')
+	}
+	return b.Flush()
+}
 
 // WriteTable writes what [ReadTable] reads, with six digits after the point, state by state.
 func WriteTable(w io.Writer, t *lra.Table) error {

@@ -93,14 +93,15 @@ func (p *Problem) Random(rng *rand.Rand) Chooser {
 	}
 }
 
-// GreedyLocalSearch returns the greedy placement in [AppOrder], improved by [Problem.LocalSearch].
+// GreedyLocalSearch returns the greedy placement in [AppOrder], improved by [Problem.LocalSearch], or
+// the error of ctx when that ends.
 func (p *Problem) GreedyLocalSearch(ctx context.Context) (Placement, error) {
 	x, err := p.Place(AppOrder(p.Batch), Until(ctx, p.Greedy))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(ctx.Err(), err)
 	}
 	p.LocalSearch(ctx, x)
-	return x, nil
+	return x, ctx.Err()
 }
 
 // Until returns choose until ctx ends, and then finds no node.

@@ -2,25 +2,20 @@ package lra
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/baseline"
-	"github.com/kubernasium/kubernasium/agents/evaluation"
+	"github.com/kubernasium/kubernasium/agents/pricing"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
-	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -73,7 +68,11 @@ and the bound is that of the mean mix of containers; mean_values are prices with
 			if o.online {
 				play = o.arrivals
 			}
-			all, err := play(cmd.Context())
+			player, table, err := o.player()
+			if err != nil {
+				return err
+			}
+			all, err := play(cmd.Context(), player, table)
 			if err != nil {
 				return err
 			}
@@ -106,11 +105,6 @@ and the bound is that of the mean mix of containers; mean_values are prices with
 	return cmd
 }
 
-const (
-	pricingID  = "k8s/LRAPricing-v0"
-	meanValues = "mean_values" // its baseline that has learned nothing
-)
-
 // summarise compares each method with the reference, which is the first if it is not named; the
 // last is the bound.
 func summarise(all []lraScores, reference string) error {
@@ -134,217 +128,79 @@ func summarise(all []lraScores, reference string) error {
 	return nil
 }
 
-// meanOf returns the mean of the policies.
-func meanOf(policies []lraScores) lraScores {
-	m := lraScores{Method: fmt.Sprintf("mean of %d policies", len(policies)), Each: make([]float64, len(policies[0].Each))}
-	for _, p := range policies {
-		m.DecisionMicros += p.DecisionMicros / float64(len(policies))
-		for k, v := range p.Each {
-			m.Each[k] += v / float64(len(policies))
-		}
-	}
-	return m
-}
-
-// batch plays batches.
-func (o *lraLearnedFlags) batch(ctx context.Context) ([]lraScores, error) {
-	nodes, err := o.nodes()
-	if err != nil {
-		return nil, err
-	}
-	path, err := o.nodeTable()
-	if err != nil {
-		return nil, err
-	}
-	table, err := files.ReadTableFile(path)
-	if err != nil {
-		return nil, err
-	}
+// batch plays batches by methods that know the batch, and by prices.
+func (o *lraLearnedFlags) batch(ctx context.Context, p *pricing.Player, table *lra.Table) ([]lraScores, error) {
 	batches := planner.DrawBatches(o.containers, o.rows, o.seed)
-	fixed, err := o.solve(ctx, table, nodes, batches)
+	trial := planner.Trial{
+		Plan: table, Score: table, Nodes: p.Nodes, Batches: batches, Now: time.Now,
+		Rand: func(int) *rand.Rand { return rand.New(pcg.New(o.seed)) },
+	}
+	methods := []planner.Method{planner.BestGreedy("greedy, best of 21", 20), planner.Greedy(), planner.LocalSearch()}
+	if o.milp > 0 {
+		methods = append(methods, planner.Program(fmt.Sprintf("milp, %d nodes", o.milp), "", o.milp))
+	}
+	fixed, err := trial.Run(ctx, methods)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "lra")
+	played, err := p.Batches(ctx, batches, o.containers)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "batches.csv")
-	rows := make([][]string, len(batches))
-	for i, b := range batches {
-		for _, k := range b {
-			rows[i] = append(rows[i], strconv.Itoa(k))
-		}
+	var all []lraScores
+	for _, r := range fixed[:len(methods)] {
+		all = append(all, lraScores{Method: r.Method, Each: r.Throughput, DecisionMicros: r.DecisionMicros})
 	}
-	if err := cli.WriteCSV(file, lra.Apps[:], rows); err != nil {
-		return nil, err
-	}
-	policies := make([]lraScores, len(o.policies))
-	unlearned := lraScores{Method: meanValues}
-	for row := range batches {
-		kwargs := map[string]any{"table": path, "nodes": nodes, "batches": file, "batch": row}
-		scores, micros, err := o.play(ctx, kwargs, 1)
-		if err != nil {
-			return nil, err
-		}
-		s, took, err := o.playBaseline(ctx, pricingID, meanValues, kwargs, 1)
-		if err != nil {
-			return nil, err
-		}
-		unlearned.Each = append(unlearned.Each, s[0])
-		unlearned.DecisionMicros += took / float64(o.containers*o.rows)
-		for k := range policies {
-			policies[k].Method = o.policies[k]
-			policies[k].Each = append(policies[k].Each, scores[k][0])
-			policies[k].DecisionMicros += micros[k] / float64(o.containers*o.rows)
-		}
-	}
-	last := len(fixed) - 1
-	all := append(append(fixed[:last:last], unlearned), policies...)
-	return append(all, meanOf(policies), fixed[last]), nil
-}
-
-// solve plays the methods that know the batch; the last is the bound.
-func (o *lraLearnedFlags) solve(ctx context.Context, table *lra.Table, nodes int, batches []lra.Counts) ([]lraScores, error) {
-	methods := []struct {
-		name  string
-		place func(p *planner.Problem) (planner.Placement, error)
-	}{
-		{"greedy, best of 21", func(p *planner.Problem) (planner.Placement, error) {
-			return p.BestGreedy(ctx, 20, rand.New(pcg.New(o.seed)))
-		}},
-		{"greedy", func(p *planner.Problem) (planner.Placement, error) {
-			return p.Place(planner.AppOrder(p.Batch), p.Greedy)
-		}},
-		{"local-search", func(p *planner.Problem) (planner.Placement, error) { return localSearch(ctx, p) }},
-		{fmt.Sprintf("milp, %d nodes", o.milp), func(p *planner.Problem) (planner.Placement, error) {
-			return solve(ctx, p, planner.SolveOptions{Nodes: o.milp})
-		}},
-	}
-	if o.milp == 0 {
-		methods = methods[:3]
-	}
-	all := make([]lraScores, len(methods)+1)
-	for _, b := range batches {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		p, err := planner.NewProblem(table, nodes, b)
-		if err != nil {
-			return nil, err
-		}
-		for k, m := range methods {
-			start := time.Now()
-			x, err := m.place(p)
-			if err != nil {
-				return nil, err
-			}
-			all[k].Method = m.name
-			all[k].DecisionMicros += time.Since(start).Seconds() * 1e6 / float64(o.containers*o.rows)
-			all[k].Each = append(all[k].Each, p.Average(x))
-		}
-		bound, err := p.Bound()
-		if err != nil {
-			return nil, err
-		}
-		last := &all[len(methods)]
-		last.Method = "linear bound"
-		last.Each = append(last.Each, bound.Value/float64(o.containers))
-	}
-	return all, nil
-}
-
-// play lets every policy play n episodes at once and returns their throughputs and the
-// microseconds that the policy took with its environments.
-func (o *lraLearnedFlags) play(ctx context.Context, kwargs map[string]any, n int) (scores [][]float64, micros []float64, err error) {
-	spec, err := envs.Lookup(pricingID)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := envs.NewVec(spec, n, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer v.Close()
-	for _, path := range o.policies {
-		m, err := play.ReadModelFor(path, v)
-		if err != nil {
-			return nil, nil, err
-		}
-		s, took, err := throughputs(ctx, v, m, evaluation.Seeds(o.seed, n))
-		if err := errors.Join(err, m.Net.Close()); err != nil {
-			return nil, nil, err
-		}
-		scores, micros = append(scores, s), append(micros, took)
-	}
-	return scores, micros, nil
-}
-
-// playBaseline is play for a baseline of an environment.
-func (o *lraLearnedFlags) playBaseline(ctx context.Context, env, name string, kwargs map[string]any, n int) (scores []float64, micros float64, err error) {
-	v, err := envs.Make(env, n, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
-	if err != nil {
-		return nil, 0, err
-	}
-	p, err := baseline.New(v, name, o.seed)
-	if err == nil {
-		scores, micros, err = throughputs(ctx, v, p, evaluation.Seeds(o.seed, n))
-	}
-	return scores, micros, errors.Join(err, v.Close())
-}
-
-// throughputs plays an episode in each environment.
-func throughputs(ctx context.Context, v *envs.Vec, p agents.Policy, seeds []uint64) ([]float64, float64, error) {
-	start := time.Now()
-	r, err := evaluation.Play(ctx, v, p, seeds)
-	if err != nil {
-		return nil, 0, err
-	}
-	return r.Column(v.Spec().Column("throughput")), time.Since(start).Seconds() * 1e6, nil
+	all = append(all, scoresOf(played, len(played)-len(o.policies))...)
+	bound := fixed[len(methods)]
+	return append(all, lraScores{Method: bound.Method, Each: bound.Throughput}), nil
 }
 
 // arrivals plays episodes in which containers come and go.
-func (o *lraLearnedFlags) arrivals(ctx context.Context) ([]lraScores, error) {
-	nodes, err := o.nodes()
+func (o *lraLearnedFlags) arrivals(ctx context.Context, p *pricing.Player, table *lra.Table) ([]lraScores, error) {
+	played, err := p.Arrivals(ctx, o.rows, o.containers, o.load)
 	if err != nil {
 		return nil, err
+	}
+	bound, err := planner.MeanMixBound(table, p.Nodes, o.load)
+	if err != nil {
+		return nil, err
+	}
+	return append(scoresOf(played, len(played)-len(o.policies)), lraScores{
+		Method: "linear bound of the mean mix", Each: slices.Repeat([]float64{bound}, o.rows),
+	}), nil
+}
+
+// scoresOf returns the scores of baselines and policies, and the mean of the policies, which begin at
+// first.
+func scoresOf(played []pricing.Score, first int) []lraScores {
+	played = append(played, pricing.Mean(fmt.Sprintf("mean of %d policies", len(played)-first), played[first:]))
+	all := make([]lraScores, len(played))
+	for i, s := range played {
+		all[i] = lraScores{Method: s.Method, Each: s.Throughput, DecisionMicros: s.DecisionMicros}
+	}
+	return all
+}
+
+// player returns what plays the policies, and the node table.
+func (o *lraLearnedFlags) player() (*pricing.Player, *lra.Table, error) {
+	nodes, err := o.nodes()
+	if err != nil {
+		return nil, nil, err
 	}
 	path, err := o.nodeTable()
 	if err != nil {
-		return nil, err
-	}
-	kwargs := map[string]any{"table": path, "nodes": nodes, "arrivals": world.ArrivalsOnline, "load": o.load, "containers": o.containers}
-	decisions := float64(o.containers * o.rows)
-	var all []lraScores
-	for _, of := range []struct{ env, baseline string }{
-		{"k8s/LRAPlacement-v0", "greedy"}, {"k8s/LRAPlacement-v0", "least_loaded"}, {pricingID, meanValues},
-	} {
-		s, micros, err := o.playBaseline(ctx, of.env, of.baseline, kwargs, o.rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, lraScores{Method: of.baseline, Each: s, DecisionMicros: micros / decisions})
-	}
-	scores, micros, err := o.play(ctx, kwargs, o.rows)
-	if err != nil {
-		return nil, err
-	}
-	var policies []lraScores
-	for k, s := range scores {
-		policies = append(policies, lraScores{Method: o.policies[k], Each: s, DecisionMicros: micros[k] / decisions})
+		return nil, nil, err
 	}
 	table, err := files.ReadTableFile(path)
-	if err != nil {
-		return nil, err
-	}
-	bound, err := planner.MeanMixBound(table, nodes, o.load)
-	if err != nil {
-		return nil, err
-	}
-	last := lraScores{Method: "linear bound of the mean mix"}
-	for range o.rows {
-		last.Each = append(last.Each, bound)
-	}
-	return append(append(all, policies...), meanOf(policies), last), nil
+	return &pricing.Player{
+		Table: path, Nodes: nodes, Policies: o.policies, Seed: o.seed, Now: time.Now,
+		Open: func(name string, v *envs.Vec) (agents.Policy, io.Closer, error) {
+			m, err := play.ReadModelFor(name, v)
+			if err != nil {
+				return nil, nil, err
+			}
+			return m, m.Net, nil
+		},
+	}, table, err
 }

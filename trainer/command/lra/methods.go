@@ -3,7 +3,6 @@
 package lra
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -31,7 +30,7 @@ func New() *cobra.Command {
   trainer lra medea --batch-set-size 300 --verbose --out logs/medea
   trainer lra interference --out logs/interference`,
 	}
-	for _, m := range lraMethods {
+	for _, m := range planner.Methods {
 		cmd.AddCommand(newLRAMethod(m))
 	}
 	for _, t := range lraTrainings {
@@ -39,76 +38,6 @@ func New() *cobra.Command {
 	}
 	cmd.AddCommand(newLRATrainSub(), newLRAInterference(), newLRATable(), newLRALearned(), newLRAPredict())
 	return cmd
-}
-
-// lraMethod is a planner of whole batches as a command.
-type lraMethod struct {
-	name, doc string
-	solve     func(ctx context.Context, p *planner.Problem, constraints []interference.Constraint, rng *rand.Rand) (planner.Placement, error)
-	ruled     bool // by constraints
-}
-
-// place is a method that takes one container after the other.
-func place(choose func(p *planner.Problem, c []interference.Constraint, rng *rand.Rand) planner.Chooser) func(context.Context, *planner.Problem, []interference.Constraint, *rand.Rand) (planner.Placement, error) {
-	return func(_ context.Context, p *planner.Problem, c []interference.Constraint, rng *rand.Rand) (planner.Placement, error) {
-		return p.Place(planner.AppOrder(p.Batch), choose(p, c, rng))
-	}
-}
-
-// localSearch improves the greedy placement by the best moves and swaps.
-func localSearch(ctx context.Context, p *planner.Problem) (planner.Placement, error) {
-	x, err := p.Place(planner.AppOrder(p.Batch), p.Greedy)
-	if err != nil {
-		return nil, err
-	}
-	p.LocalSearch(ctx, x)
-	return x, ctx.Err() // a search that was cut short is not the method
-}
-
-// solve returns the best placement that the integer program finds.
-func solve(ctx context.Context, p *planner.Problem, o planner.SolveOptions) (planner.Placement, error) {
-	s, err := p.Solve(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s.Placement, nil
-}
-
-var lraMethods = []lraMethod{
-	{"random", "Draw among the nodes with room", place(func(p *planner.Problem, _ []interference.Constraint, rng *rand.Rand) planner.Chooser {
-		return p.Random(rng)
-	}), false},
-	{"round-robin", "Take the nodes in turn", place(func(p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) planner.Chooser {
-		return p.RoundRobin()
-	}), false},
-	{"least-loaded", "Take the node with the fewest containers, then the fewest of the application", place(func(p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) planner.Chooser {
-		return p.LeastLoaded
-	}), false},
-	{"greedy", "Take the node whose throughput grows most, in the order of applications", place(func(p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) planner.Chooser { return p.Greedy }), false},
-	{"greedy-shuffled", "Greedy in one random order, as of arrival", func(_ context.Context, p *planner.Problem, _ []interference.Constraint, rng *rand.Rand) (planner.Placement, error) {
-		order := planner.AppOrder(p.Batch)
-		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		return p.Place(order, p.Greedy)
-	}, false},
-	{"local-search", "Greedy, improved by the best moves and swaps", func(ctx context.Context, p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) (planner.Placement, error) {
-		return localSearch(ctx, p)
-	}, false},
-	{"milp", "Solve the integer program over states of nodes, to a relative gap of 5e-5", func(ctx context.Context, p *planner.Problem, _ []interference.Constraint, _ *rand.Rand) (planner.Placement, error) {
-		return solve(ctx, p, planner.SolveOptions{})
-	}, false},
-	{"medea", "Medea: the fewest weighted violations of constraints", func(ctx context.Context, p *planner.Problem, c []interference.Constraint, _ *rand.Rand) (planner.Placement, error) {
-		s, err := p.Medea(ctx, c, 0)
-		if err != nil {
-			return nil, err
-		}
-		return s.Placement, nil
-	}, true},
-	{"paragon", "Paragon as published: what containers cause and tolerate is kept apart", place(func(p *planner.Problem, c []interference.Constraint, rng *rand.Rand) planner.Chooser {
-		return p.Paragon(c, rng)
-	}), true},
-	{"paragon-as-coded", "Paragon as the Metis artefact codes it", place(func(p *planner.Problem, c []interference.Constraint, rng *rand.Rand) planner.Chooser {
-		return p.ParagonAsCoded(c, rng)
-	}), true},
 }
 
 // lraFlags select a batch, nodes and tables.
@@ -221,21 +150,21 @@ func (o *lraFlags) load() (plan, score *planner.Problem, constraints []interfere
 	return plan, score, constraints, err
 }
 
-func newLRAMethod(m lraMethod) *cobra.Command {
+func newLRAMethod(m planner.Method) *cobra.Command {
 	var o lraFlags
 	cmd := &cobra.Command{
-		Use: m.name, Short: m.doc, Args: cobra.NoArgs,
+		Use: m.Name, Short: m.Doc, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			plan, score, constraints, err := o.load()
 			if err != nil {
 				return err
 			}
 			start := time.Now()
-			x, err := m.solve(cmd.Context(), plan, constraints, rand.New(pcg.New(o.seed)))
+			x, err := m.Solve(cmd.Context(), plan, constraints, rand.New(pcg.New(o.seed)))
 			if err != nil {
 				return err
 			}
-			r, err := newLRAResult(m.name, plan, score, constraints, x, time.Since(start))
+			r, err := newLRAResult(m.Name, plan, score, constraints, x, time.Since(start))
 			if err != nil {
 				return err
 			}

@@ -53,7 +53,7 @@ func TestPredictWarns(t *testing.T) {
 			t.Errorf("standard error lacks %q:\n%s", want, warnings)
 		}
 	}
-	var result lraPrediction
+	var result throughput.Prediction
 	if err := json.Unmarshal([]byte(doc), &result); err != nil || len(result.Clipped) != lra.NumApps || len(result.Extrapolated) != lra.NumApps*throughput.NumFeatures {
 		t.Errorf("%d clipped, %d extrapolated, %v; want all 7 applications and their 8 features", len(result.Clipped), len(result.Extrapolated), err)
 	}

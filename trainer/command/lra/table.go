@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,74 +80,25 @@ func newLRATable() *cobra.Command {
 
 // lraMeans plays all methods on all batches; the last row is the bound.
 func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []interference.Constraint, nodes int, batches []lra.Counts, seed uint64) ([]lraMean, error) {
-	means := make([]lraMean, len(lraMethods)+1)
-	n := float64(len(batches))
-	for i, batch := range batches {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	trial := planner.Trial{
+		Plan: plan, Score: score, Constraints: constraints, Nodes: nodes, Batches: batches, Now: time.Now,
+		Rand: func(batch int) *rand.Rand { return rand.New(pcg.New(seed + uint64(batch))) },
+	}
+	results, err := trial.Run(ctx, planner.Methods)
+	if err != nil {
+		return nil, err
+	}
+	means := make([]lraMean, len(results))
+	for i, r := range results {
+		means[i] = lraMean{Method: r.Method, Violations: r.Violations, DecisionMicros: r.DecisionMicros}
+		for _, v := range r.Throughput {
+			means[i].Throughput += v / float64(len(batches))
 		}
-		p, err := planner.NewProblem(plan, nodes, batch)
-		if err != nil {
-			return nil, err
-		}
-		q, err := planner.NewProblem(score, nodes, batch)
-		if err != nil {
-			return nil, err
-		}
-		containers := float64(batch.Total())
-		for k, m := range lraMethods {
-			start := time.Now()
-			x, err := m.solve(ctx, p, constraints, rand.New(pcg.New(seed+uint64(i))))
-			if err != nil {
-				return nil, fmt.Errorf("%s on batch %d: %w", m.name, i, err)
-			}
-			means[k].DecisionMicros += time.Since(start).Seconds() * 1e6 / containers / n
-			means[k].Method = m.name
-			means[k].Throughput += q.Average(x) / n
-			for _, s := range x {
-				means[k].Violations += interference.Violations(constraints, s) / n
-			}
-		}
-		start := time.Now()
-		b, err := q.Bound()
-		if err != nil {
-			return nil, err
-		}
-		last := &means[len(lraMethods)]
-		last.Method = "linear bound"
-		last.Throughput += b.Value / containers / n
-		last.DecisionMicros += time.Since(start).Seconds() * 1e6 / containers / n
 	}
 	for i := range means {
-		means[i].OfBound = means[i].Throughput / means[len(lraMethods)].Throughput
+		means[i].OfBound = means[i].Throughput / means[len(means)-1].Throughput
 	}
 	return means, nil
-}
-
-// lraPrediction is the error of a predicted table.
-type lraPrediction struct {
-	Measured int                    `json:"measured_states"`
-	HeldOut  *throughput.TableError `json:"held_out"` // of the states that were not measured; nil without --truth
-
-	Extrapolated []throughput.Extrapolation `json:"extrapolated"` // where the profile tells nothing near
-	Clipped      []throughput.Clipping      `json:"clipped"`      // predictions moved to the measured range
-}
-
-// warn says what of a prediction is not to be relied on.
-func (p *lraPrediction) warn(w io.Writer) {
-	features := map[string][]string{}
-	for _, e := range p.Extrapolated {
-		features[e.App] = append(features[e.App], e.String())
-	}
-	for _, app := range lra.Apps {
-		if f := features[app]; len(f) > 0 {
-			fmt.Fprintf(w, "warning: throughputs of %s are extrapolated: %s\n", app, strings.Join(f, "; "))
-		}
-	}
-	for _, c := range p.Clipped {
-		fmt.Fprintf(w, "warning: %d throughputs of %s, predicted as %.3g to %.3g, are clipped to the measured %.3g to %.3g\n",
-			c.States, c.App, c.Lowest, c.Most, c.Low, c.High)
-	}
 }
 
 func newLRAPredict() *cobra.Command {
@@ -166,32 +115,22 @@ reach, and one if predictions were clipped; --json has the same as "extrapolated
     --truth ../shared/data/metis/node_table_true_6435.csv --out p20.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			read := files.ReadProfileFile
-			if filepath.Ext(profile) == ".npz" {
-				read = files.ReadProfileNPZ
-			}
-			measured, err := read(profile)
+			measured, err := files.ReadProfileFile(profile)
 			if err != nil {
 				return err
 			}
-			r, err := throughput.FitRegressor(measured)
-			if err != nil {
-				return err
-			}
-			table, result := r.Table(), lraPrediction{Extrapolated: r.Extrapolations(), Clipped: r.Clippings()}
-			result.warn(cmd.ErrOrStderr())
-			for _, ok := range r.Measured {
-				if ok {
-					result.Measured++
-				}
-			}
+			var complete *lra.Table
 			if truth != "" {
-				t, err := files.ReadTableFile(truth)
-				if err != nil {
+				if complete, err = files.ReadTableFile(truth); err != nil {
 					return err
 				}
-				e := throughput.Compare(table, t, func(s lra.State) bool { return !r.Measured[s] })
-				result.HeldOut = &e
+			}
+			table, result, err := throughput.Predict(measured, complete)
+			if err != nil {
+				return err
+			}
+			for _, w := range result.Warnings() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
 			}
 			if out != "" {
 				if err := cli.WriteTo(out, func(w io.Writer) error { return files.WriteTable(w, table) }); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,36 +13,20 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/subscheduler"
-	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
-	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
-	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// maxSubcluster is the number of containers that a sub-cluster has room for.
-const maxSubcluster = subcluster.Nodes * lra.MaxSlots
-
 // lraSubResult is what a sub-scheduler reaches by the number of containers.
 type lraSubResult struct {
-	Model   string        `json:"model"`
-	Seconds float64       `json:"seconds"` // of the training
-	Counts  []lraSubCount `json:"counts"`
-	Worse   []int         `json:"worse"` // counts at which round-robin is better
-}
-
-// lraSubCount is the mean over random batches of a number of containers.
-type lraSubCount struct {
-	Containers int     `json:"containers"`
-	Learned    float64 `json:"learned"`
-	RoundRobin float64 `json:"roundrobin"`
-	Greedy     float64 `json:"greedy"`
-	GreedyBoth float64 `json:"greedy_both_orders"` // the better of the orders that the sub-scheduler takes
-	Bound      float64 `json:"lp_bound"`
+	Model   string               `json:"model"`
+	Seconds float64              `json:"seconds"` // of the training
+	Counts  []subcluster.Quality `json:"counts"`
+	Worse   []int                `json:"worse"` // counts at which round-robin is better
 }
 
 func newLRATrainSub() *cobra.Command {
@@ -62,6 +45,9 @@ rounds, one of each in turn, and keeps the better. With --model nothing is train
   trainer lra train-high --subscheduler logs/ppo/k8s-LRASubcluster-v0_1/best_model.safetensors`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rows < 1 {
+				return fmt.Errorf("--rows %d, want at least 1", rows)
+			}
 			table, err := o.nodeTable()
 			if err != nil {
 				return err
@@ -80,7 +66,7 @@ rounds, one of each in turn, and keeps the better. With --model nothing is train
 				return err
 			}
 			if err != nil {
-				return fmt.Errorf("%w: %d of %d numbers of containers are compared; --model %s compares them again", cli.ErrInterrupted, len(r.Counts), maxSubcluster, r.Model)
+				return fmt.Errorf("%w: %d of %d numbers of containers are compared; --model %s compares them again", cli.ErrInterrupted, len(r.Counts), subcluster.Slots, r.Model)
 			}
 			return nil
 		},
@@ -116,7 +102,7 @@ func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps in
 	}
 	t, err := run.New(cmd.Context(), spec, run.Config{
 		Algo: ppo.Algo, Env: subscheduler.ID, Engine: play.EngineFused, Params: params, Seed: seed, Quiet: cli.WantJSON(cmd),
-		EnvKwargs: map[string]any{"table": table, "containers": maxSubcluster, "min_containers": 1},
+		EnvKwargs: map[string]any{"table": table, "containers": subcluster.Slots, "min_containers": 1},
 		Imitate:   run.Imitation{Baseline: imitate, Steps: 60000, Epochs: 5},
 		EvalFreq:  max(1, params.NTimesteps/run.CurvePoints), EvalEpisodes: 40, LogFolder: folder, Command: cli.CommandLine(cmd),
 	}, cmd.ErrOrStderr())
@@ -139,9 +125,6 @@ func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps in
 
 // compare plays batches of every number of containers.
 func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed uint64) error {
-	if rows < 1 {
-		return fmt.Errorf("--rows %d, want at least 1", rows)
-	}
 	table, err := files.ReadTableFile(path)
 	if err != nil {
 		return err
@@ -150,59 +133,13 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 	if err != nil {
 		return err
 	}
-	rng := rand.New(pcg.New(seed))
-	p, err := planner.NewProblem(table, subcluster.Nodes, lra.Counts{1})
-	if err != nil {
-		return err
-	}
-	x := make(planner.Placement, subcluster.Nodes)
-	for n := 1; n <= maxSubcluster; n++ {
-		c := lraSubCount{Containers: n}
-		for range rows {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p.Batch = planner.DrawBatch(rng, n)
-			if err := sub.Fill(p, x); err != nil {
-				return err
-			}
-			c.Learned += p.Average(x) / float64(rows)
-			if err := c.add(p, 1/float64(rows)); err != nil {
-				return err
-			}
-			b, err := p.Bound()
-			if err != nil {
-				return err
-			}
-			c.Bound += b.Value / float64(n) / float64(rows)
+	r.Counts, err = subcluster.Compare(ctx, table, sub, rows, seed)
+	for _, q := range r.Counts {
+		if q.Learned < q.RoundRobin {
+			r.Worse = append(r.Worse, q.Containers)
 		}
-		if c.Learned < c.RoundRobin {
-			r.Worse = append(r.Worse, n)
-		}
-		r.Counts = append(r.Counts, c)
 	}
-	return nil
-}
-
-// add plays the baselines, each with the weight of a batch.
-func (c *lraSubCount) add(p *planner.Problem, weight float64) error {
-	var average [3]float64
-	for i, m := range []struct {
-		order  []int
-		choose planner.Chooser
-	}{
-		{planner.AppOrder(p.Batch), p.RoundRobin()}, {planner.AppOrder(p.Batch), p.Greedy}, {planner.RoundsOrder(p.Batch), p.Greedy},
-	} {
-		x, err := p.Place(m.order, m.choose)
-		if err != nil {
-			return err
-		}
-		average[i] = p.Average(x)
-	}
-	c.RoundRobin += weight * average[0]
-	c.Greedy += weight * average[1]
-	c.GreedyBoth += weight * max(average[1], average[2])
-	return nil
+	return err
 }
 
 // report writes the file that the flags ask for, and prints the comparison.
@@ -229,14 +166,14 @@ func (r *lraSubResult) print(cmd *cobra.Command, verbose bool) error {
 	fmt.Fprintf(w, "model %s\nround-robin is better at %d of %d numbers of containers %v\n\n", r.Model, len(r.Worse), len(r.Counts), r.Worse)
 	t := tracking.NewTable(">containers", ">learned", ">round-robin", ">greedy", ">greedy, both orders", ">linear bound")
 	for _, c := range r.Counts {
-		if verbose || c.Containers%20 == 10 || c.Containers == maxSubcluster {
-			t.Append(c.row()...)
+		if verbose || c.Containers%20 == 10 || c.Containers == subcluster.Slots {
+			t.Append(qualityRow(c)...)
 		}
 	}
 	return t.WriteText(w)
 }
 
-func (c lraSubCount) row() []string {
+func qualityRow(c subcluster.Quality) []string {
 	row := []string{strconv.Itoa(c.Containers)}
 	for _, v := range []float64{c.Learned, c.RoundRobin, c.Greedy, c.GreedyBoth, c.Bound} {
 		row = append(row, fmt.Sprintf("%.4f", v))
@@ -247,7 +184,7 @@ func (c lraSubCount) row() []string {
 func (r *lraSubResult) write(path string) error {
 	rows := make([][]string, len(r.Counts))
 	for i, c := range r.Counts {
-		rows[i] = c.row()
+		rows[i] = qualityRow(c)
 	}
 	return cli.WriteCSV(path, []string{"containers", "learned", "roundrobin", "greedy", "greedy_both_orders", "lp_bound"}, rows)
 }

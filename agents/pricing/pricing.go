@@ -1,0 +1,156 @@
+// Package pricing plays policies of k8s/LRAPricing-v0 beside baselines that learn nothing, on equal batches
+// or arrivals.
+package pricing
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/agents/evaluation"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+)
+
+const (
+	id          = "k8s/LRAPricing-v0"
+	placementID = "k8s/LRAPlacement-v0"
+)
+
+// MeanValues is the baseline whose prices have learned nothing.
+const MeanValues = "mean_values"
+
+// A Player plays policies and baselines on the nodes of one table.
+type Player struct {
+	Table    string // CSV file of the node table
+	Nodes    int
+	Policies []string // names for Open
+	Seed     uint64   // of the first episode
+	Now      func() time.Time
+
+	// Open makes the policy of a name for v. The Player closes the Closer after the episodes.
+	Open func(name string, v *envs.Vec) (agents.Policy, io.Closer, error)
+}
+
+// Score is what a policy or a baseline reaches.
+type Score struct {
+	Method         string
+	Throughput     []float64 // of a container, in each episode
+	DecisionMicros float64   // of a container; mean over episodes
+}
+
+// Batches plays each batch, which has so many containers. The first score is of [MeanValues], the others
+// are of the policies.
+func (p *Player) Batches(ctx context.Context, batches []lra.Counts, containers int) ([]Score, error) {
+	dir, err := os.MkdirTemp("", "lra")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "batches.csv")
+	if err := writeBatches(file, batches); err != nil {
+		return nil, err
+	}
+	var all []Score
+	for row := range batches {
+		kwargs := map[string]any{"table": p.Table, "nodes": p.Nodes, "batches": file, "batch": row}
+		scores, err := p.play(ctx, kwargs, 1, containers, []rival{{id, MeanValues}})
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = make([]Score, len(scores))
+		}
+		for k, s := range scores {
+			all[k].Method = s.Method
+			all[k].Throughput = append(all[k].Throughput, s.Throughput...)
+			all[k].DecisionMicros += s.DecisionMicros / float64(len(batches))
+		}
+	}
+	return all, nil
+}
+
+func writeBatches(path string, batches []lra.Counts) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(files.WriteBatches(f, batches), f.Close())
+}
+
+// Arrivals plays n episodes of so many placements in which containers come and go at a load. The first
+// scores are of the baselines greedy, least_loaded and [MeanValues], the others are of the policies.
+func (p *Player) Arrivals(ctx context.Context, n, containers int, load float64) ([]Score, error) {
+	kwargs := map[string]any{"table": p.Table, "nodes": p.Nodes, "arrivals": world.ArrivalsOnline, "load": load, "containers": containers}
+	return p.play(ctx, kwargs, n, containers, []rival{{placementID, "greedy"}, {placementID, "least_loaded"}, {id, MeanValues}})
+}
+
+// rival is a baseline of an environment.
+type rival struct{ env, baseline string }
+
+// play plays n episodes at once by each rival and each policy.
+func (p *Player) play(ctx context.Context, kwargs map[string]any, n, containers int, rivals []rival) ([]Score, error) {
+	var all []Score
+	decisions := float64(n * containers)
+	for _, r := range rivals {
+		v, err := envs.Make(r.env, n, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
+		if err != nil {
+			return nil, err
+		}
+		policy, err := baseline.New(v, r.baseline, p.Seed)
+		var s Score
+		if err == nil {
+			s, err = p.episodes(ctx, r.baseline, v, policy, decisions)
+		}
+		if err := errors.Join(err, v.Close()); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	v, err := envs.Make(id, n, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	for _, name := range p.Policies {
+		policy, closer, err := p.Open(name, v)
+		if err != nil {
+			return nil, err
+		}
+		s, err := p.episodes(ctx, name, v, policy, decisions)
+		if err := errors.Join(err, closer.Close()); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// episodes plays an episode in each environment.
+func (p *Player) episodes(ctx context.Context, method string, v *envs.Vec, policy agents.Policy, decisions float64) (Score, error) {
+	start := p.Now()
+	r, err := evaluation.Play(ctx, v, policy, evaluation.Seeds(p.Seed, v.NumEnvs()))
+	if err != nil {
+		return Score{}, err
+	}
+	return Score{method, r.Column(v.Spec().Column("throughput")), p.Now().Sub(start).Seconds() * 1e6 / decisions}, nil
+}
+
+// Mean returns the mean of policies, under the name method.
+func Mean(method string, policies []Score) Score {
+	m := Score{Method: method, Throughput: make([]float64, len(policies[0].Throughput))}
+	for _, p := range policies {
+		m.DecisionMicros += p.DecisionMicros / float64(len(policies))
+		for k, v := range p.Throughput {
+			m.Throughput[k] += v / float64(len(policies))
+		}
+	}
+	return m
+}
