@@ -1,0 +1,134 @@
+package clustertrace
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// nobodys is the name that environments give to pods without a controller.
+const nobodys = "pod"
+
+// WriteState writes the history of a simulated cluster, as its state tells it at the end: its nodes, and each pod
+// with its times. Pods of one name are replicas, but for those named "pod". A pod that was deleted after it
+// ended is told as ended. The state knows no earlier requests of a pod that was resized, and not when a
+// node was added or removed: nodes are there from the beginning, and one that was removed is an error.
+func WriteState(w *Writer, s *cluster.State) error {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Removed {
+			return fmt.Errorf("clustertrace: node %s was removed, and the state does not say when", s.NodeName(int32(i)))
+		}
+		if err := w.Write(&Event{Kind: AddNode, Info: nodeOf(s, n)}); err != nil {
+			return err
+		}
+	}
+	numbers := make([]int32, len(s.Pods)) // in the recording
+	for _, m := range momentsOf(s) {
+		at := m.at.Truncate(time.Millisecond)
+		e := Event{At: at, Pod: numbers[m.pod]}
+		p := &s.Pods[m.pod]
+		switch m.kind {
+		case AddPod:
+			var err error
+			if e.Template, err = w.Template(at, templateOf(s, p)); err != nil {
+				return err
+			}
+			e.Name = s.PodName(m.pod)
+		case BindPod:
+			e.Node = p.Node
+			for d := p.Devices; d != 0; d &= d - 1 {
+				e.Devices = append(e.Devices, bits.TrailingZeros64(d))
+			}
+		case FinishPod:
+			e.Phase = map[cluster.Phase]Phase{cluster.Succeeded: Succeeded, cluster.Failed: Failed}[p.Phase]
+		}
+		e.Kind = m.kind
+		if err := w.Write(&e); err != nil {
+			return err
+		}
+		if m.kind == AddPod {
+			numbers[m.pod] = e.Pod
+		}
+	}
+	return nil
+}
+
+func nodeOf(s *cluster.State, n *cluster.Node) *Node {
+	meta := s.Meta(n.Meta)
+	node := &Node{
+		Name: meta.Name, MilliCPU: n.Allocatable.MilliCPU, MemoryBytes: n.Allocatable.MemoryBytes, Pods: n.MaxPods,
+		GPUs: n.NumDevices, MilliGPU: n.MilliGPU, GPUModel: meta.GPUModel, Unschedulable: n.Unschedulable,
+	}
+	for _, l := range meta.Labels {
+		if node.Labels == nil {
+			node.Labels = map[string]string{}
+		}
+		node.Labels[l.Key] = l.Value
+	}
+	for _, t := range meta.Taints {
+		node.Taints = append(node.Taints, Taint{t.Key, t.Value, string(t.Effect)})
+	}
+	return node
+}
+
+func templateOf(s *cluster.State, p *cluster.Pod) *Template {
+	meta := s.Meta(p.Meta)
+	t := &Template{
+		Namespace: "default", MilliCPU: p.Requests.MilliCPU, MemoryBytes: p.Requests.MemoryBytes,
+		GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: meta.GPUModels,
+	}
+	if meta.Name != nobodys {
+		t.Owner = "ReplicaSet/" + meta.Name
+	}
+	for _, l := range meta.NodeSelector {
+		if t.NodeSelector == nil {
+			t.NodeSelector = map[string]string{}
+		}
+		t.NodeSelector[l.Key] = l.Value
+	}
+	for _, tol := range meta.Tolerations {
+		t.Tolerations = append(t.Tolerations, Toleration{tol.Key, string(tol.Operator), tol.Value, string(tol.Effect)})
+	}
+	return t
+}
+
+// moment is an event of a pod's life.
+type moment struct {
+	at   time.Duration
+	kind Kind
+	pod  int32
+}
+
+// momentsOf returns those of all pods in the order of time: at one time ends come first, and then pods in their
+// order.
+func momentsOf(s *cluster.State) []moment {
+	var all []moment
+	for i := range s.Pods {
+		p, pod := &s.Pods[i], int32(i)
+		all = append(all, moment{p.Created, AddPod, pod})
+		if p.Node >= 0 {
+			all = append(all, moment{p.Started, BindPod, pod})
+		}
+		switch p.Phase {
+		case cluster.Succeeded, cluster.Failed:
+			all = append(all, moment{p.Ended, FinishPod, pod})
+		case cluster.Deleted:
+			all = append(all, moment{p.Ended, DeletePod, pod})
+		}
+	}
+	rank := func(m moment) int {
+		if p := &s.Pods[m.pod]; m.kind != AddPod && m.kind != BindPod && p.Ended > p.Created && p.Ended > p.Started {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b moment) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.pod, b.pod))
+	})
+	return all
+}
