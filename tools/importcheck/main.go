@@ -91,7 +91,7 @@ var rules = []rule{
 // know another, nor one algorithm or command another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
-	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation"},
+	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation", "live"},
 	"envs/lra":        {"files", "interference", "planner", "subcluster", "throughput", "world"},
 	"envs/podsched":   {"gpushare", "kubescore", "topology"},
 	"trainer/command": {},

@@ -1,0 +1,262 @@
+package shadow
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+)
+
+// come lets a pod wait to be placed, or its gates hold it back.
+func (w *world) come(p int32) error {
+	q, t := &w.pods[p], w.of(p)
+	for _, name := range w.history.pods[p].claims {
+		if c := w.claims[t.Namespace+"/"+name]; c != nil && len(c.Nodes) > 0 {
+			q.bound = append(q.bound, c.Nodes)
+		}
+	}
+	w.count(t, 1)
+	if len(t.Gates) > 0 {
+		q.phase = gated
+		return nil
+	}
+	return w.wait(p)
+}
+
+// count counts a pod among its owner's.
+func (w *world) count(t *clustertrace.Template, sign int) {
+	key := owner(t)
+	if key == "" {
+		return
+	}
+	if w.owners[key] == nil {
+		w.owners[key] = &replicas{}
+	}
+	w.owners[key].present += sign
+}
+
+// wait enters a pod into the queue and shows it as pending.
+func (w *world) wait(p int32) error {
+	q := &w.pods[p]
+	q.phase, q.since, q.node, q.devices, q.ends = waiting, w.now, -1, 0, never
+	w.enqueue(p)
+	return w.show(p)
+}
+
+// start runs a pod on a node. If the node has no room for it, it is more than full from now on.
+func (w *world) start(p, n int32, devices uint64) error {
+	q, t := &w.pods[p], w.of(p)
+	if q.phase == waiting {
+		w.dequeue(p)
+		w.meter.waited(q, w.now)
+	}
+	if q.phase == absent {
+		w.count(t, 1)
+	}
+	q.phase, q.node, q.started, q.placed = running, n, w.now, true
+	if key := owner(t); key != "" {
+		w.owners[key].running = append(w.owners[key].running, p)
+	}
+	w.account(p, t, 1)
+	return w.hold(p, devices)
+}
+
+// end ends a pod, whatever it does.
+func (w *world) end(p int32) error {
+	q, t := &w.pods[p], w.of(p)
+	switch q.phase {
+	case absent, gone:
+		q.phase = gone
+		return nil
+	case waiting:
+		w.dequeue(p)
+		w.meter.waited(q, w.now)
+	case running:
+		w.release(p)
+	}
+	if key := owner(t); key != "" {
+		w.owners[key].present--
+	}
+	q.phase = gone
+	return w.drop(p)
+}
+
+// displace takes a running pod from its node.
+func (w *world) displace(p int32) error {
+	w.release(p)
+	w.pods[p].phase = absent
+	return w.drop(p)
+}
+
+// release gives back what a running pod has of its node.
+func (w *world) release(p int32) {
+	t := w.of(p)
+	if o := w.owners[owner(t)]; o != nil {
+		o.running = slices.DeleteFunc(o.running, func(r int32) bool { return r == p })
+	}
+	w.account(p, t, -1)
+	w.freed++
+}
+
+// resize makes a pod ask for what another template says. With force it happens whether its node has room
+// or not. It reports whether it happened.
+func (w *world) resize(p, template int32, force bool) (bool, error) {
+	q := &w.pods[p]
+	from, to := w.of(p), w.templates[template]
+	same := func() { q.template = template }
+	if q.phase != running {
+		same()
+		if q.phase == waiting {
+			w.dequeue(p)
+			w.enqueue(p) // its priority may be another
+			if err := w.drop(p); err != nil {
+				return true, err
+			}
+			return true, w.show(p)
+		}
+		return true, nil
+	}
+	if n := &w.nodes[q.node]; !force && n.info != nil {
+		more := cluster.Resources{MilliCPU: to.MilliCPU - from.MilliCPU, MemoryBytes: to.MemoryBytes - from.MemoryBytes}
+		if more.MilliCPU > 0 && n.used.MilliCPU+more.MilliCPU > n.info.MilliCPU || more.MemoryBytes > 0 && n.used.MemoryBytes+more.MemoryBytes > n.info.MemoryBytes {
+			return false, nil
+		}
+	}
+	w.account(p, from, -1)
+	devices := q.devices
+	if err := w.drop(p); err != nil {
+		return true, err
+	}
+	same()
+	w.account(p, to, 1)
+	w.freed++
+	return true, w.hold(p, devices)
+}
+
+// account adds what a pod asks for to its node, or takes it away.
+func (w *world) account(p int32, t *clustertrace.Template, sign int64) {
+	w.meter.dirty = true
+	n := &w.nodes[w.pods[p].node]
+	if n.info == nil {
+		return
+	}
+	n.used.MilliCPU += sign * t.MilliCPU
+	n.used.MemoryBytes += sign * t.MemoryBytes
+	n.gpu += sign * int64(t.GPUs) * int64(t.MilliGPU)
+	n.extra.MilliCPU += sign * t.ExtraMilliCPU
+	n.extra.MemoryBytes += sign * t.ExtraMemoryBytes
+	n.pods += int32(sign)
+	if decided(t, nil) {
+		n.own += int32(sign)
+	}
+	for name, amount := range t.Other {
+		if n.other == nil {
+			n.other = map[string]int64{}
+		}
+		n.other[name] += sign * amount
+	}
+	for _, port := range t.HostPorts {
+		if n.ports == nil {
+			n.ports = map[string]int{}
+		}
+		n.ports[port] += int(sign)
+	}
+}
+
+// show enters a waiting pod into state.
+func (w *world) show(p int32) error {
+	t := w.of(p)
+	op := cluster.Op{
+		Kind: cluster.AddPod, Meta: w.state.Intern(cluster.Meta{Name: "pod", GPUModels: t.GPUModels}),
+		Resources: cluster.Resources{MilliCPU: t.MilliCPU, MemoryBytes: t.MemoryBytes}, GPUs: uint8(t.GPUs), MilliGPU: t.MilliGPU,
+	}
+	if err := w.state.Apply(&op); err != nil {
+		return fmt.Errorf("shadow: pod %s: %w", w.history.pods[p].name, err)
+	}
+	w.pods[p].slot = int32(len(w.who))
+	w.who = append(w.who, p)
+	return nil
+}
+
+// hold shows a running pod on its node. A node with more CPU or memory on it than it has shows as full. A pod
+// that finds no devices, or no place, is hidden, and its node closed.
+func (w *world) hold(p int32, devices uint64) error {
+	q := &w.pods[p]
+	n := &w.nodes[q.node]
+	if n.info == nil {
+		return w.drop(p)
+	}
+	if q.slot < 0 {
+		if err := w.show(p); err != nil {
+			return err
+		}
+	}
+	pod := &w.state.Pods[q.slot]
+	w.state.Nodes[n.index].Unschedulable = false
+	free := w.state.Free(n.index)
+	fitted := cluster.Resources{MilliCPU: min(pod.Requests.MilliCPU, free.MilliCPU), MemoryBytes: min(pod.Requests.MemoryBytes, free.MemoryBytes)}
+	if fitted != pod.Requests {
+		op := cluster.Op{Kind: cluster.Resize, Pod: q.slot, Resources: fitted}
+		if err := w.state.Apply(&op); err != nil {
+			return fmt.Errorf("shadow: pod %s: %w", w.history.pods[p].name, err)
+		}
+	}
+	devices, ok := w.devices(q.slot, n.index, devices)
+	op := cluster.Op{Kind: cluster.Bind, Pod: q.slot, Node: n.index, Devices: devices}
+	if !ok || w.state.Apply(&op) != nil {
+		err := w.drop(p)
+		q.hidden = true
+		n.hidden++
+		return err
+	}
+	q.devices = devices
+	if w.history.fragments != nil {
+		q.class = w.classes[q.template]
+		w.fragments.Place(&w.catalogue.Classes[q.class], n.index, devices)
+	}
+	return nil
+}
+
+// devices returns those that a pod takes: those given where they are free, and else the first that are.
+func (w *world) devices(slot, index int32, given uint64) (uint64, bool) {
+	p, free := &w.state.Pods[slot], w.state.NodeDevices(index)
+	if p.GPUs == 0 {
+		return 0, true
+	}
+	ok := bits.OnesCount64(given) == int(p.GPUs) && given>>len(free) == 0
+	for d := given; ok && d != 0; d &= d - 1 {
+		ok = free[bits.TrailingZeros64(d)].Free >= p.MilliGPU
+	}
+	if ok {
+		return given, true
+	}
+	return w.state.PickDevices(slot, index)
+}
+
+// drop takes a pod out of state. The last one takes its index, so that state holds present pods only.
+func (w *world) drop(p int32) error {
+	q := &w.pods[p]
+	if q.hidden {
+		w.nodes[q.node].hidden--
+		q.hidden = false
+	}
+	if q.slot < 0 {
+		return nil
+	}
+	if q.class >= 0 {
+		w.fragments.Remove(&w.catalogue.Classes[q.class], w.nodes[q.node].index, q.devices)
+		q.class = -1
+	}
+	op := cluster.Op{Kind: cluster.Delete, Pod: q.slot}
+	if err := w.state.Apply(&op); err != nil {
+		return fmt.Errorf("shadow: pod %s: %w", w.history.pods[p].name, err)
+	}
+	last := len(w.who) - 1
+	moved := w.who[last]
+	w.state.Pods[q.slot], w.who[q.slot], w.pods[moved].slot = w.state.Pods[last], moved, q.slot
+	w.state.Pods, w.who = w.state.Pods[:last], w.who[:last]
+	q.slot = -1
+	return nil
+}

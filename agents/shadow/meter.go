@@ -1,0 +1,147 @@
+package shadow
+
+import (
+	"math"
+	"time"
+)
+
+// Metric describes a quantity of a [Report].
+type Metric struct {
+	Name    string `json:"name"`
+	Unit    string `json:"unit"`
+	Better  string `json:"better"` // lower or higher
+	Meaning string `json:"meaning"`
+}
+
+// Means over time come first; pending_time is a mean over pods.
+const (
+	cpuAllocated = iota
+	memoryAllocated
+	gpuAllocated
+	fragmentation
+	imbalance
+	nodesInUse
+	pendingPods
+	pendingTime
+	numMetrics
+)
+
+const (
+	lower  = "lower"
+	higher = "higher"
+)
+
+var metrics = [numMetrics]Metric{
+	cpuAllocated:    {"cpu_allocated", "%", higher, "CPU that running pods request, of what the nodes have"},
+	memoryAllocated: {"memory_allocated", "%", higher, "memory that running pods request, of what the nodes have"},
+	gpuAllocated:    {"gpu_allocated", "%", higher, "GPUs that running pods hold, of those that the nodes have"},
+	fragmentation:   {"fragmentation", "%", lower, "GPUs that are free and that a typical pod cannot use, as FGD defines them, of those that the nodes have"},
+	imbalance:       {"imbalance", "%", lower, "standard deviation over nodes of the requested part of their CPU, and the same of memory: the mean of both"},
+	nodesInUse:      {"nodes_in_use", "nodes", lower, "nodes that run a pod of no DaemonSet"},
+	pendingPods:     {"pending_pods", "pods", lower, "pods that wait for a node"},
+	pendingTime:     {"pending_time", "s", lower, "time from a pod's creation, or the removal of its last gate, until it is bound, deleted or the recording ends"},
+}
+
+// meter measures a world by blocks of time.
+type meter struct {
+	from, block time.Duration
+	paused      bool // nothing is recorded
+	ratios      [numMetrics]ratio
+	present     [numMetrics]float64
+	dirty       bool // present is of before the last change
+	decisions   int
+	displaced   int // pods whose node was removed
+	deferred    int // resizes that had to wait for room
+}
+
+func newMeter(from, end, block time.Duration) *meter {
+	m := &meter{from: from, block: block, dirty: true}
+	blocks := max(1, int((end-from+block-1)/block))
+	for i := range m.ratios {
+		m.ratios[i] = ratio{make([]float64, blocks), make([]float64, blocks)}
+	}
+	return m
+}
+
+// elapse adds the time until t, in which the world stays as it is.
+func (m *meter) elapse(w *world, t time.Duration) {
+	begin := max(w.now, m.from)
+	if m.paused || t <= begin {
+		return
+	}
+	if m.dirty {
+		w.measure(&m.present)
+		m.dirty = false
+	}
+	for begin < t {
+		b := int((begin - m.from) / m.block)
+		until := min(t, m.from+time.Duration(b+1)*m.block)
+		seconds := (until - begin).Seconds()
+		for i := range pendingTime {
+			m.ratios[i].num[b] += m.present[i] * seconds
+			m.ratios[i].den[b] += seconds
+		}
+		begin = until
+	}
+}
+
+// waited adds the time that a pod has waited, in the block in which it began. A pod that waits again, for
+// its node was removed, counts once.
+func (m *meter) waited(q *placement, until time.Duration) {
+	since := q.since
+	if since < m.from {
+		return
+	}
+	r := &m.ratios[pendingTime]
+	b := min(int((since-m.from)/m.block), len(r.num)-1)
+	r.num[b] += (until - since).Seconds()
+	if q.remains == 0 {
+		r.den[b]++
+	}
+}
+
+// measure writes the quantities that are means over time, as they now are.
+func (w *world) measure(v *[numMetrics]float64) {
+	*v = [numMetrics]float64{}
+	var cpu, memory, gpu, allCPU, allMemory, allGPU int64
+	for _, n := range w.order {
+		node := &w.nodes[n]
+		cpu, memory, gpu = cpu+node.used.MilliCPU, memory+node.used.MemoryBytes, gpu+node.gpu
+		allCPU, allMemory = allCPU+node.info.MilliCPU, allMemory+node.info.MemoryBytes
+		allGPU += int64(node.info.GPUs) * int64(node.info.MilliGPU)
+		if node.own > 0 {
+			v[nodesInUse]++
+		}
+	}
+	v[cpuAllocated], v[memoryAllocated], v[gpuAllocated] = percent(cpu, allCPU), percent(memory, allMemory), percent(gpu, allGPU)
+	if w.history.fragments != nil && allGPU > 0 {
+		v[fragmentation] = 100 * w.history.fragments.Amount(w.fragments.Wasted) / float64(allGPU)
+	}
+	v[imbalance] = (w.deviation(func(n *node) float64 { return percent(n.used.MilliCPU, n.info.MilliCPU) }) +
+		w.deviation(func(n *node) float64 { return percent(n.used.MemoryBytes, n.info.MemoryBytes) })) / 2
+	v[pendingPods] = float64(len(w.queue))
+}
+
+func percent(part, all int64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(all)
+}
+
+// deviation returns the population standard deviation of a quantity over the nodes.
+func (w *world) deviation(of func(*node) float64) float64 {
+	if len(w.order) == 0 {
+		return 0
+	}
+	var sum, squares float64
+	for _, n := range w.order {
+		sum += of(&w.nodes[n])
+	}
+	mean := sum / float64(len(w.order))
+	for _, n := range w.order {
+		d := of(&w.nodes[n]) - mean
+		squares += d * d
+	}
+	return math.Sqrt(squares / float64(len(w.order)))
+}

@@ -1,0 +1,302 @@
+package shadow
+
+import (
+	"container/heap"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+)
+
+// replayRecorded replays the cluster as it was. Before each bind it asks the choosers what they would do.
+func replayRecorded(ctx context.Context, h *history, m *meter, voters []*voter) (*world, error) {
+	w := newWorld(h, m)
+	for i := range h.Events {
+		e := &h.Events[i]
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m.paused = e.Kind == clustertrace.Gap
+		w.advance(e.At)
+		if err := w.happen(ctx, e, voters); err != nil {
+			return nil, err
+		}
+	}
+	w.finish()
+	return w, nil
+}
+
+// happen applies an event as it was recorded.
+func (w *world) happen(ctx context.Context, e *clustertrace.Event, voters []*voter) error {
+	given := int(e.Pod) < len(w.pods) && w.history.pods[e.Pod].given
+	switch e.Kind {
+	case clustertrace.AddPod:
+		if !given {
+			return w.come(e.Pod)
+		}
+	case clustertrace.BindPod:
+		if !given {
+			if err := w.vote(ctx, e, voters); err != nil {
+				return err
+			}
+		}
+		return w.start(e.Pod, e.Node, w.history.pods[e.Pod].devices)
+	case clustertrace.UpdatePod:
+		return w.update(e.Pod, e.Template, true)
+	case clustertrace.FinishPod, clustertrace.DeletePod:
+		return w.end(e.Pod)
+	case clustertrace.RemoveNode:
+		return w.dropNode(e.Node)
+	default:
+		return w.note(e)
+	}
+	return nil
+}
+
+// note applies an event that is the same in all worlds.
+func (w *world) note(e *clustertrace.Event) error {
+	switch e.Kind {
+	case clustertrace.AddNode, clustertrace.UpdateNode:
+		return w.setNode(e.Node, e.Info)
+	case clustertrace.AddClaim:
+		w.claims[e.Claim.Namespace+"/"+e.Claim.Name] = e.Claim
+	}
+	return nil
+}
+
+// update gives a pod another template: it may be resized, or lose its last gate.
+func (w *world) update(p, template int32, force bool) error {
+	done, err := w.resize(p, template, force)
+	if err != nil {
+		return err
+	}
+	if !done {
+		w.deferred[p] = template
+		w.meter.deferred++
+	} else {
+		delete(w.deferred, p)
+	}
+	if w.pods[p].phase == gated && len(w.of(p).Gates) == 0 {
+		return w.wait(p)
+	}
+	return nil
+}
+
+// voter is a policy that is asked about the decisions of the recorded scheduler.
+type voter struct {
+	chooser Chooser
+	agreed  ratio
+	asked   int
+}
+
+// vote asks what would be done with a pod that is about to be bound. A pod that fits no node by the rules
+// that worlds know is not asked about.
+func (w *world) vote(ctx context.Context, e *clustertrace.Event, voters []*voter) error {
+	if w.pods[e.Pod].phase != waiting || w.now < w.meter.from {
+		return nil
+	}
+	d, ok := w.decision(e.Pod)
+	if !ok {
+		return nil
+	}
+	for _, v := range voters {
+		choice, err := w.choose(ctx, v.chooser, e.Pod, d)
+		if err != nil {
+			return err
+		}
+		b := min(int((w.now-w.meter.from)/w.meter.block), len(v.agreed.den)-1)
+		v.asked++
+		v.agreed.den[b]++
+		if w.order[choice.Node] == e.Node {
+			v.agreed.num[b]++
+		}
+	}
+	return nil
+}
+
+// replayPolicy lets a policy place the pods of the recording.
+func replayPolicy(ctx context.Context, h *history, m *meter, c Chooser) (*world, error) {
+	w := newWorld(h, m)
+	for i := 0; i < len(h.Events); {
+		t := h.Events[i].At
+		m.paused = h.Events[i].Kind == clustertrace.Gap
+		for len(w.ends) > 0 && w.ends[0].at < t {
+			if err := w.settle(ctx, c, w.ends[0].at); err != nil {
+				return nil, err
+			}
+		}
+		w.advance(t)
+		if err := w.endDue(t); err != nil {
+			return nil, err
+		}
+		for ; i < len(h.Events) && h.Events[i].At == t; i++ {
+			if err := w.play(&h.Events[i]); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.settle(ctx, c, t); err != nil {
+			return nil, err
+		}
+	}
+	w.finish()
+	return w, nil
+}
+
+// settle ends the pods whose time has come, and uses the room.
+func (w *world) settle(ctx context.Context, c Chooser, t time.Duration) error {
+	w.advance(t)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.endDue(t); err != nil {
+			return err
+		}
+		if err := w.retryResizes(); err != nil {
+			return err
+		}
+		if err := w.schedule(ctx, c); err != nil {
+			return err
+		}
+		if len(w.ends) == 0 || w.ends[0].at > t { // a pod may have ended as it started
+			return nil
+		}
+	}
+}
+
+// endDue ends the pods whose time has come.
+func (w *world) endDue(t time.Duration) error {
+	for len(w.ends) > 0 && w.ends[0].at <= t {
+		e := heap.Pop(&w.ends).(ending)
+		if q := &w.pods[e.pod]; q.phase != running || q.ends != e.at {
+			continue // it was displaced
+		}
+		if err := w.end(e.pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retryResizes resizes the pods that wait for room on their nodes.
+func (w *world) retryResizes() error {
+	if len(w.deferred) == 0 || w.freed == w.passed {
+		return nil
+	}
+	for _, p := range slices.Sorted(maps.Keys(w.deferred)) {
+		done, err := w.resize(p, w.deferred[p], false)
+		if err != nil {
+			return err
+		}
+		if done {
+			delete(w.deferred, p)
+		}
+	}
+	return nil
+}
+
+// play applies an event to the policy's cluster.
+func (w *world) play(e *clustertrace.Event) error {
+	if e.Kind == clustertrace.RemoveNode {
+		return w.loseNode(e.Node)
+	}
+	switch e.Kind {
+	case clustertrace.AddPod, clustertrace.BindPod, clustertrace.UpdatePod, clustertrace.FinishPod, clustertrace.DeletePod:
+	default:
+		return w.note(e)
+	}
+	p := &w.history.pods[e.Pod]
+	switch {
+	case p.given:
+		return w.happen(context.Background(), e, nil)
+	case e.Kind == clustertrace.AddPod:
+		return w.come(e.Pod)
+	case e.Kind == clustertrace.UpdatePod:
+		return w.update(e.Pod, e.Template, false)
+	case e.Kind != clustertrace.BindPod && p.bound == never:
+		return w.end(e.Pod) // deleted before it ran
+	}
+	return nil
+}
+
+// loseNode removes a node. Pods that ran on it in the recording too are lost: it tells what came in their
+// place. Others wait anew.
+func (w *world) loseNode(n int32) error {
+	var displaced []int32
+	for p := range w.pods {
+		q, was := &w.pods[p], &w.history.pods[p]
+		if q.phase != running || q.node != n || was.given {
+			continue
+		}
+		if was.node == n && was.bound <= w.now && was.ended >= w.now {
+			if err := w.end(int32(p)); err != nil {
+				return err
+			}
+			continue
+		}
+		q.remains = q.ends
+		if q.ends != never {
+			q.remains = max(1, q.ends-w.now)
+		}
+		if err := w.displace(int32(p)); err != nil {
+			return err
+		}
+		displaced = append(displaced, int32(p))
+	}
+	if err := w.dropNode(n); err != nil {
+		return err
+	}
+	for _, p := range displaced {
+		if err := w.wait(p); err != nil {
+			return err
+		}
+	}
+	w.meter.displaced += len(displaced)
+	return nil
+}
+
+// finish counts the pods that wait at the end of the recording.
+func (w *world) finish() {
+	for _, p := range w.queue {
+		w.meter.waited(&w.pods[p], w.now)
+	}
+}
+
+// ending is the planned end of a pod.
+type ending struct {
+	at  time.Duration
+	pod int32
+}
+
+// endings is a heap, the first to end on top.
+type endings []ending
+
+func (h endings) Len() int { return len(h) }
+func (h endings) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].pod < h[j].pod
+}
+func (h endings) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *endings) Push(x any)   { *h = append(*h, x.(ending)) }
+func (h *endings) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+// planEnd sets when a pod that has just started ends by itself: after its recorded lifetime, or the rest of
+// it. One that was never bound in the recording ends when it did there.
+func (w *world) planEnd(p int32) {
+	q := &w.pods[p]
+	lifetime := w.history.pods[p].lifetime()
+	if q.remains > 0 {
+		lifetime = q.remains
+	}
+	if lifetime == never {
+		return
+	}
+	q.ends = q.started + lifetime
+	heap.Push(&w.ends, ending{q.ends, p})
+}

@@ -1,0 +1,378 @@
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+)
+
+// DefaultBlock is the default length of the blocks of time of intervals.
+const DefaultBlock = time.Hour
+
+// Choice is the node of a pod, with its devices.
+type Choice = live.Choice
+
+// Chooser chooses a node for the pod of d among those of s that the pod fits, of which there is one at
+// least. Nodes that are closed to the pod are cordoned. [live.Policy] is one.
+type Chooser interface {
+	Choose(ctx context.Context, s *cluster.State, d envs.Decision) (Choice, error)
+}
+
+var _ Chooser = (*live.Policy)(nil)
+
+// Policy is a policy to compare with the recorded scheduler.
+type Policy struct {
+	Name string
+	// Open returns a new chooser and a function that frees it. It is called twice: one chooser is asked about the
+	// recorded scheduler's decisions, the other makes its own.
+	Open func() (Chooser, func() error, error)
+}
+
+// Options are the options of [Run].
+type Options struct {
+	Policies   []Policy
+	Schedulers []string      // whose pods the policies place; nil is all
+	Since      time.Duration // since the recording's start: what is before does not count, but is simulated
+	Block      time.Duration // of time, for the intervals; 0 is [DefaultBlock]
+}
+
+// Number is a float64 that is null in JSON where it is not finite.
+type Number float64
+
+// MarshalJSON implements [json.Marshaler].
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *Number) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(n))
+}
+
+// Estimate is a value with its 95 % interval, whose bounds are NaN where there are too few blocks of time.
+type Estimate struct {
+	Value Number `json:"value"`
+	Low   Number `json:"low"`
+	High  Number `json:"high"`
+}
+
+// Verdicts on differences.
+const (
+	Better       = "better"
+	Worse        = "worse"
+	NoDifference = "no difference shown" // the interval contains 0, or there is none
+)
+
+// Difference is that of a policy's cluster to the recorded one.
+type Difference struct {
+	Estimate
+	Verdict string `json:"verdict"`
+}
+
+// Report compares a recorded cluster with those of policies. Lists by metric are in the order of Metrics.
+type Report struct {
+	Source       string    `json:"source,omitempty"`
+	Start        time.Time `json:"start"` // of what counts
+	End          time.Time `json:"end"`
+	BlockSeconds float64   `json:"block_s"`
+	Blocks       int       `json:"blocks"`
+	Nodes        int       `json:"nodes"` // in all
+	Pods         int       `json:"pods"`  // for the policies to place
+	Given        int       `json:"given_pods"`
+	Metrics      []Metric  `json:"metrics"`
+	Recorded     Cluster   `json:"recorded"`
+	Policies     []Cluster `json:"policies"`
+	Unplaced     []Waiting `json:"placed_by_nobody"`
+	NotModelled  []string  `json:"not_modelled"`
+}
+
+// Cluster is a cluster of a report.
+type Cluster struct {
+	Name        string       `json:"name"`
+	Placed      int          `json:"placed_pods"`
+	Values      []Estimate   `json:"values"`                // by metric
+	Differences []Difference `json:"differences,omitempty"` // by metric; of a policy
+	Series      [][]Number   `json:"series"`                // by metric, by block
+
+	// Of a policy.
+	Agreement *Estimate `json:"agreement,omitempty"` // percent of the recorded decisions that it would have made
+	Asked     int       `json:"asked,omitempty"`     // of them, those that it was asked about
+	Displaced int       `json:"displaced,omitempty"` // pods that waited anew, for their node was removed
+	Deferred  int       `json:"deferred_resizes,omitempty"`
+	Only      []Waiting `json:"not_placed_here,omitempty"` // pods that the recorded scheduler placed, and this policy did not
+}
+
+// Waiting is a pod that was not placed.
+type Waiting struct {
+	Pod         string    `json:"pod"`
+	Created     time.Time `json:"created"`
+	MilliCPU    int64     `json:"milli_cpu"`
+	MemoryBytes int64     `json:"memory_bytes"`
+	GPUs        int32     `json:"gpus,omitempty"`
+	MilliGPU    int32     `json:"milli_gpu,omitempty"`
+}
+
+// Read reads a recording. If it is cut, Read returns what is readable and an error that wraps
+// [clustertrace.ErrCut].
+func Read(r *clustertrace.Reader) (*Recording, error) {
+	rec := &Recording{Header: r.Header}
+	for {
+		e, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return rec, nil
+		case errors.Is(err, clustertrace.ErrCut):
+			return rec, err
+		case err != nil:
+			return nil, err
+		}
+		rec.Events = append(rec.Events, e)
+	}
+}
+
+// Run compares policies with a recording. Equal recordings and policies give equal reports.
+func Run(ctx context.Context, r *Recording, o Options) (*Report, error) {
+	h, err := read(r, o.Schedulers)
+	if err != nil {
+		return nil, err
+	}
+	o.Block = cmp.Or(o.Block, DefaultBlock)
+	switch {
+	case o.Block < 0:
+		return nil, fmt.Errorf("shadow: blocks of %v, want more than 0", o.Block)
+	case o.Since < 0 || o.Since >= h.end:
+		return nil, fmt.Errorf("shadow: since %v, want 0 to less than the recording's %v", o.Since, h.end)
+	}
+	run := &run{history: h, o: o, since: o.Since}
+	if err := run.recorded(ctx); err != nil {
+		return nil, err
+	}
+	for i := range o.Policies {
+		if err := run.policy(ctx, &o.Policies[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Policies[i].Name, err)
+		}
+	}
+	return run.report(), nil
+}
+
+// run is a run of Run.
+type run struct {
+	*history
+	o        Options
+	since    time.Duration
+	voters   []*voter
+	worlds   []*world // the recorded one, and those of the policies
+	blocks   int
+	policies []Cluster
+}
+
+func (r *run) newMeter() *meter { return newMeter(r.since, r.end, r.o.Block) }
+
+func (r *run) recorded(ctx context.Context) (err error) {
+	m := r.newMeter()
+	r.blocks = len(m.ratios[0].num)
+	for i := range r.o.Policies {
+		c, closeChooser, err := r.o.Policies[i].Open()
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.o.Policies[i].Name, err)
+		}
+		defer func() { err = errors.Join(err, closeChooser()) }()
+		r.voters = append(r.voters, &voter{chooser: c, agreed: ratio{make([]float64, r.blocks), make([]float64, r.blocks)}})
+	}
+	w, err := replayRecorded(ctx, r.history, m, r.voters)
+	r.worlds = append(r.worlds, w)
+	return err
+}
+
+func (r *run) policy(ctx context.Context, p *Policy) (err error) {
+	c, closeChooser, err := p.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeChooser()) }()
+	w, err := replayPolicy(ctx, r.history, r.newMeter(), c)
+	r.worlds = append(r.worlds, w)
+	return err
+}
+
+// shown returns the metrics of the report: those of GPUs only where there are some.
+func (r *run) shown() (all []int) {
+	for i := range numMetrics {
+		if r.fragments != nil || i != gpuAllocated && i != fragmentation {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func (r *run) report() *Report {
+	rep := &Report{
+		Source: r.Header.Source, Start: r.Header.Start.Add(r.since), End: r.Header.Start.Add(r.end), BlockSeconds: r.o.Block.Seconds(),
+		Blocks: r.blocks, Nodes: len(r.nodes), Unplaced: []Waiting{}, NotModelled: r.notModelled(),
+	}
+	for i := range r.pods {
+		if r.pods[i].given {
+			rep.Given++
+		} else {
+			rep.Pods++
+		}
+	}
+	for _, i := range r.shown() {
+		rep.Metrics = append(rep.Metrics, metrics[i])
+	}
+	all := r.estimates()
+	for k, w := range r.worlds {
+		c := Cluster{Name: "recorded", Values: all[k].values, Differences: all[k].differences}
+		for _, i := range r.shown() {
+			c.Series = append(c.Series, series(w.meter.ratios[i]))
+		}
+		for p := range w.pods {
+			switch {
+			case r.pods[p].given:
+			case w.pods[p].placed:
+				c.Placed++
+			case k > 0 && r.pods[p].bound != never:
+				c.Only = append(c.Only, r.waiting(p))
+			}
+		}
+		if k == 0 {
+			rep.Recorded = c
+			continue
+		}
+		v := r.voters[k-1]
+		c.Name, c.Agreement, c.Asked = r.o.Policies[k-1].Name, &all[k].agreement, v.asked
+		c.Displaced, c.Deferred = w.meter.displaced, w.meter.deferred
+		rep.Policies = append(rep.Policies, c)
+	}
+	for p := range r.pods {
+		if !r.pods[p].given && !slices.ContainsFunc(r.worlds, func(w *world) bool { return w.pods[p].placed }) {
+			rep.Unplaced = append(rep.Unplaced, r.waiting(p))
+		}
+	}
+	return rep
+}
+
+func (r *run) waiting(p int) Waiting {
+	t := r.templates[r.pods[p].template]
+	return Waiting{
+		Pod: r.pods[p].name, Created: r.Header.Start.Add(r.pods[p].created), MilliCPU: t.MilliCPU, MemoryBytes: t.MemoryBytes,
+		GPUs: t.GPUs, MilliGPU: t.MilliGPU,
+	}
+}
+
+func series(r ratio) []Number {
+	all := make([]Number, len(r.num))
+	for b := range all {
+		all[b] = Number(r.num[b] / r.den[b]) // NaN where nothing was measured
+	}
+	return all
+}
+
+// estimates of a cluster, by metric that is shown.
+type estimates struct {
+	values      []Estimate
+	differences []Difference
+	agreement   Estimate
+}
+
+// estimates returns those of all worlds. All intervals come from the same draws of blocks.
+func (r *run) estimates() []estimates {
+	var ratios []ratio
+	var scales []float64
+	add := func(x ratio, scale float64) { ratios, scales = append(ratios, x), append(scales, scale) }
+	for k, w := range r.worlds {
+		for _, i := range r.shown() {
+			add(w.meter.ratios[i], 1)
+			if k > 0 {
+				add(w.meter.ratios[i].minus(r.worlds[0].meter.ratios[i]), 1)
+			}
+		}
+		if k > 0 {
+			add(r.voters[k-1].agreed, 100)
+		}
+	}
+	intervals := make([]interval, len(ratios))
+	for i := range intervals {
+		intervals[i] = interval{math.NaN(), math.NaN()}
+	}
+	if r.blocks >= minBlocks {
+		intervals = bootstrap(ratios, r.blocks)
+	}
+	next := 0
+	take := func() Estimate {
+		x, in, scale := ratios[next], intervals[next], scales[next]
+		next++
+		return Estimate{Number(scale * x.value()), Number(scale * in.low), Number(scale * in.high)}
+	}
+	all := make([]estimates, len(r.worlds))
+	for k := range r.worlds {
+		for _, i := range r.shown() {
+			all[k].values = append(all[k].values, take())
+			if k > 0 {
+				d := take()
+				all[k].differences = append(all[k].differences, Difference{d, verdict(d, metrics[i].Better)})
+			}
+		}
+		if k > 0 {
+			all[k].agreement = take()
+		}
+	}
+	return all
+}
+
+// verdict judges a difference by its interval.
+func verdict(d Estimate, better string) string {
+	var wanted bool
+	switch {
+	case d.Low > 0:
+		wanted = better == higher
+	case d.High < 0:
+		wanted = better == lower
+	default:
+		return NoDifference
+	}
+	if wanted {
+		return Better
+	}
+	return Worse
+}
+
+// notModelled says what the policies' clusters leave out of what the recording has.
+func (r *run) notModelled() []string {
+	var between, soft int
+	for i := range r.pods {
+		t := r.templates[r.pods[i].template]
+		if t.PodAffinity != nil || t.PodAntiAffinity != nil || t.Spread != nil {
+			between++
+		}
+		if len(t.Preferred) > 0 {
+			soft++
+		}
+	}
+	all := []string{"preemption: no policy evicts a pod"}
+	if between > 0 {
+		all = append(all, fmt.Sprintf("affinity, anti-affinity and topology spread between pods, which %d pods ask for", between))
+	}
+	if soft > 0 {
+		all = append(all, fmt.Sprintf("preferred node affinity, which %d pods ask for", soft))
+	}
+	return all
+}
