@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/server/host"
@@ -184,6 +186,16 @@ func writeInputs(t *testing.T) {
 		"laws.json":      `{}`,
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"day.jsonl.zst", "openb.jsonl.zst"} {
+		w, err := clustertrace.Create(name, clustertrace.Header{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		law := clustertrace.Synthetic{Nodes: 20, Pods: 300, Span: 24 * time.Hour, Load: 0.5, GPUNodes: 0.3}
+		if err := errors.Join(clustertrace.Synthesize(w, law, rand.New(rand.NewPCG(0, 0))), w.Close(law.Span)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,6 +22,7 @@ func New() *cobra.Command {
 	cmd.AddCommand(newKwokSchedule())
 	cmd.AddCommand(newKwokExtenderConfig())
 	cmd.AddCommand(newKwokQuality())
+	cmd.AddCommand(newKwokShadow())
 	cmd.AddCommand(newKwokProfile())
 	cmd.AddCommand(newKwokLoad())
 	return cmd

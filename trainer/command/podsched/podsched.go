@@ -19,6 +19,7 @@ func New(train func() (*cobra.Command, *run.Config)) *cobra.Command {
 	cmd.AddCommand(newPodschedExplain())
 	cmd.AddCommand(newPodschedSimulate())
 	cmd.AddCommand(newPodschedSynthesize())
+	cmd.AddCommand(newPodschedRecord())
 	for _, a := range podschedAgents {
 		cmd.AddCommand(newPodschedAgent(a, train))
 	}

@@ -1,0 +1,252 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/agents/shadow"
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// shadowFlags are the arguments of `kwok shadow`.
+type shadowFlags struct {
+	trace, html, since string
+	models, policies   []string
+	env                string
+	kwargs             map[string]any
+	o                  shadow.Options
+}
+
+func newKwokShadow() *cobra.Command {
+	var c shadowFlags
+	var kwargs []string
+	cmd := &cobra.Command{
+		Use:   "shadow",
+		Short: "Report whether a policy would have scheduled a cluster better than its scheduler did",
+		Long: `Report whether a policy would have scheduled a cluster better than its scheduler did.
+
+The command reads a recording of the cluster and simulates a second cluster beside it for each policy:
+the same nodes, and the same pods at the same times, placed by the policy. A pod that fits nowhere
+waits until there is room; each runs as long as it did in the recording. The report compares what
+happened with what would have happened: allocated CPU, memory and GPUs, fragmentation, imbalance, nodes
+in use, pending pods and the time that pods wait. 95 % intervals are from a bootstrap over blocks of
+time.`,
+		Example: `  trainer kwok shadow --trace day.jsonl.zst --policy Greedy
+  trainer kwok shadow --trace day.jsonl.zst --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy KubeDefault --html report.html
+  trainer kwok shadow --trace day.jsonl.zst --env k8s/GPUPodScheduling-v0 --policy FGD --since 6h --block 30m --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.kwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
+				return err
+			}
+			if err := c.check(); err != nil {
+				return err
+			}
+			r, err := c.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return c.print(cmd, r)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.trace, "trace", "", "recording of the cluster")
+	f.StringArrayVar(&c.models, "model", nil, "model file, of an environment of nodes (repeat)")
+	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
+	f.StringVar(&c.env, "env", live.DefaultEnv, "environment of the baselines; a model says its own")
+	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	f.StringArrayVar(&c.o.Schedulers, "scheduler-name", nil, "schedulerName of the pods that the policies place (repeat; default: all)")
+	f.StringVar(&c.since, "since", "", "when the comparison begins: a time such as 2026-03-01T06:00:00Z, or a duration since the recording's start; what is before is simulated and does not count")
+	f.DurationVar(&c.o.Block, "block", shadow.DefaultBlock, "length of the blocks of time of the intervals")
+	f.StringVar(&c.html, "html", "", "file to write the report to as a page, with plots")
+	return cmd
+}
+
+func (c *shadowFlags) check() error {
+	switch {
+	case c.trace == "":
+		return errors.New("no recording: give --trace")
+	case len(c.models)+len(c.policies) == 0:
+		return errors.New("want --model or --policy")
+	case c.o.Block <= 0:
+		return fmt.Errorf("--block is %v, want more than 0", c.o.Block)
+	}
+	return nil
+}
+
+// run reads the recording and compares.
+func (c *shadowFlags) run(ctx context.Context, stderr io.Writer) (*shadow.Report, error) {
+	if err := c.openPolicies(); err != nil {
+		return nil, err
+	}
+	r, err := readRecording(c.trace)
+	if errors.Is(err, clustertrace.ErrCut) {
+		fmt.Fprintf(stderr, "%v; the report is of what is readable\n", err)
+	} else if err != nil {
+		return nil, err
+	}
+	if c.o.Since, err = parseSince(c.since, r.Header.Start); err != nil {
+		return nil, err
+	}
+	return shadow.Run(ctx, r, c.o)
+}
+
+func readRecording(path string) (*shadow.Recording, error) {
+	f, err := clustertrace.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := shadow.Read(f)
+	return r, errors.Join(err, f.Close())
+}
+
+// parseSince reads the flag --since.
+func parseSince(text string, start time.Time) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, fmt.Errorf("--since %q, want a duration such as 6h or a time such as 2026-03-01T06:00:00Z", text)
+	}
+	return t.Sub(start), nil
+}
+
+// openPolicies checks that each policy can be opened, and names it.
+func (c *shadowFlags) openPolicies() error {
+	open := func(name string, args live.Args) error {
+		p, err := live.Open(args, 1)
+		if err != nil {
+			return err
+		}
+		if args.Model != "" {
+			name = play.ModelName(args.Model, p.Name(), len(c.models) == 1)
+		}
+		c.o.Policies = append(c.o.Policies, shadow.Policy{Name: name, Open: func() (shadow.Chooser, func() error, error) {
+			p, err := live.Open(args, 1)
+			if err != nil {
+				return nil, nil, err
+			}
+			return p, p.Close, nil
+		}})
+		return p.Close()
+	}
+	for _, path := range c.models {
+		if err := open("", live.Args{Model: path, Options: c.kwargs}); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.policies {
+		if err := open(name, live.Args{Baseline: name, Env: c.env, Options: c.kwargs}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print writes the report in the forms that were asked for.
+func (c *shadowFlags) print(cmd *cobra.Command, r *shadow.Report) error {
+	if c.html != "" {
+		if err := cli.WriteTo(c.html, r.WriteHTML); err != nil {
+			return err
+		}
+	}
+	if cli.WantJSON(cmd) {
+		return cli.PrintJSON(cmd, r)
+	}
+	return printShadow(cmd.OutOrStdout(), r)
+}
+
+// mostListed is how many pods the text lists that nobody placed.
+const mostListed = 20
+
+// printShadow writes the report as text.
+func printShadow(w io.Writer, r *shadow.Report) error {
+	const layout = "2006-01-02 15:04"
+	fmt.Fprintf(w, "%s to %s UTC: %d nodes, %d pods to place, %d others\n\n", r.Start.UTC().Format(layout), r.End.UTC().Format(layout), r.Nodes, r.Pods, r.Given)
+	names := []string{"metric", ">recorded"}
+	for _, p := range r.Policies {
+		names = append(names, ">"+p.Name, ">difference", "95 % interval", "")
+	}
+	t := tracking.NewTable(names...)
+	for i, m := range r.Metrics {
+		cells := []string{fmt.Sprintf("%s (%s)", m.Name, m.Unit), shadow.FormatNumber(float64(r.Recorded.Values[i].Value))}
+		for _, p := range r.Policies {
+			d := p.Differences[i]
+			verdict := d.Verdict
+			if verdict == shadow.NoDifference {
+				verdict = ""
+			}
+			cells = append(cells, shadow.FormatNumber(float64(p.Values[i].Value)), shadow.FormatNumber(float64(d.Value)), shadow.FormatInterval(d.Low, d.High), verdict)
+		}
+		t.Append(cells...)
+	}
+	cells := []string{"pods placed", strconv.Itoa(r.Recorded.Placed)}
+	for _, p := range r.Policies {
+		cells = append(cells, strconv.Itoa(p.Placed), strconv.Itoa(p.Placed-r.Recorded.Placed), "", "")
+	}
+	t.Append(cells...)
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, p := range r.Policies {
+		printPolicy(w, &p)
+	}
+	return printUnplaced(w, r)
+}
+
+func printPolicy(w io.Writer, p *shadow.Cluster) {
+	fmt.Fprintf(w, "%s agrees with %s %% of %d recorded decisions", p.Name, shadow.FormatNumber(float64(p.Agreement.Value)), p.Asked)
+	if in := shadow.FormatInterval(p.Agreement.Low, p.Agreement.High); in != "" {
+		fmt.Fprintf(w, ", 95 %% interval %s", in)
+	}
+	fmt.Fprintln(w)
+	if p.Displaced+p.Deferred > 0 {
+		fmt.Fprintf(w, "  %d pods waited anew, for their node was removed; %d resizes waited for room\n", p.Displaced, p.Deferred)
+	}
+}
+
+// printUnplaced lists the pods that nobody placed, and what the simulation leaves out.
+func printUnplaced(w io.Writer, r *shadow.Report) error {
+	if n := len(r.Unplaced); n > 0 {
+		fmt.Fprintf(w, "\n%d pods that nobody placed", n)
+		if n > mostListed {
+			fmt.Fprintf(w, ", of which the first %d; --json and --html list all", mostListed)
+		}
+		fmt.Fprintln(w)
+		t := tracking.NewTable("pod", "created", ">CPU", ">memory, MiB", ">GPUs")
+		for _, p := range r.Unplaced[:min(n, mostListed)] {
+			t.Append(p.Pod, p.Created.UTC().Format(time.RFC3339), number(float64(p.MilliCPU)/1000), number(math.Round(float64(p.MemoryBytes)/(1<<20))), number(float64(p.GPUs)*float64(p.MilliGPU)/1000))
+		}
+		if err := t.WriteText(w); err != nil {
+			return err
+		}
+	}
+	for i, what := range r.NotModelled {
+		if i == 0 {
+			fmt.Fprintln(w, "\nNot modelled:")
+		}
+		if _, err := fmt.Fprintf(w, "  %s\n", what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -1,0 +1,128 @@
+package kwok
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/agents/shadow"
+)
+
+// twoNodes is the recording of package agents/shadow's TestHandWorked: two pods of 2 cores run on one node each until
+// 10 h, one of 4 cores waits from 1 h to 10 h and runs until 12 h.
+const twoNodes = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T00:00:00Z"}
+{"k":"node","node":{"name":"n0","milli_cpu":4000,"memory_bytes":4294967296,"pods":110}}
+{"k":"node","n":1,"node":{"name":"n1","milli_cpu":4000,"memory_bytes":4294967296,"pods":110}}
+{"k":"template","template":{"namespace":"default","milli_cpu":2000}}
+{"k":"template","template":{"namespace":"default","milli_cpu":4000}}
+{"k":"pod","name":"a"}
+{"k":"pod","p":1,"name":"b"}
+{"k":"bind"}
+{"k":"bind","p":1,"n":1}
+{"k":"pod","t":3600000,"p":2,"tpl":1,"name":"c"}
+{"k":"finish","t":32400000,"phase":"Succeeded"}
+{"k":"finish","p":1,"phase":"Succeeded"}
+{"k":"bind","p":2}
+{"k":"finish","t":7200000,"p":2,"phase":"Succeeded"}
+`
+
+func writeTrace(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "two.jsonl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestShadow(t *testing.T) {
+	trace := writeTrace(t, twoNodes+`{"k":"end"}`+"\n")
+	page := filepath.Join(t.TempDir(), "report.html")
+	out := mustExecute(t, "kwok", "shadow", "--trace", trace, "--policy", "First", "--policy", "Greedy", "--html", page)
+	for _, want := range []string{
+		"2026-03-01 00:00 to 2026-03-01 12:00 UTC: 2 nodes, 3 pods to place, 0 others",
+		"nodes_in_use (nodes)     1.833  1.000      −0.833", // 22/12 and 12/12: hand-worked in agents/shadow
+		"First agrees with 66.67 % of 3 recorded decisions",
+		"Greedy agrees with 100.0 % of 3 recorded decisions",
+		"preemption",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report lacks %q:\n%s", want, out)
+		}
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<svg") || !strings.Contains(string(text), "Greedy") {
+		t.Errorf("page: %v, %d bytes, want plots and both policies", err, len(text))
+	}
+	var r shadow.Report
+	out = mustExecute(t, "kwok", "shadow", "--trace", trace, "--policy", "First", "--json", "--since", "2026-03-01T03:00:00Z", "--block", "30m")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Blocks != 18 || !r.Start.Equal(time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)) {
+		t.Errorf("JSON: %v, %d blocks from %v, want 18 from 03:00", err, r.Blocks, r.Start)
+	}
+	model := "../../../models/pretrained/k8s-PodBalance-v0/ppo.safetensors"
+	if out := mustExecute(t, "kwok", "shadow", "--trace", trace, "--model", model, "--since", "3h"); !strings.Contains(out, "2026-03-01 03:00 to") || !strings.Contains(out, "ppo agrees with") {
+		t.Errorf("with a model since 3 h:\n%s", out)
+	}
+}
+
+// TestShadowListsPods: of the pods that nobody placed the text lists the first twenty.
+func TestShadowListsPods(t *testing.T) {
+	text := strings.Join(strings.SplitAfter(twoNodes, "\n")[:4], "") // of pods with 2 cores
+	text = strings.ReplaceAll(text, `"milli_cpu":2000`, `"milli_cpu":99000,"memory_bytes":1073741824,"gpus":1,"milli_gpu":500`)
+	for i := range 21 {
+		text += `{"k":"pod","p":` + jsonOf(t, i) + `,"name":"huge-` + jsonOf(t, i) + "\"}\n"
+	}
+	out := mustExecute(t, "kwok", "shadow", "--trace", writeTrace(t, text+`{"k":"end","t":3600000}`+"\n"), "--policy", "First")
+	for _, want := range []string{"21 pods that nobody placed, of which the first 20", "default/huge-19  2026-03-01T00:00:00Z   99         1024   0.5"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report lacks %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "huge-20") {
+		t.Errorf("the report lists a twenty-first pod:\n%s", out)
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestShadowOfACutRecording: what is readable is reported, and the end is said to be missing.
+func TestShadowOfACutRecording(t *testing.T) {
+	out, stderr, err := execute(t, t.Context(), "kwok", "shadow", "--trace", writeTrace(t, twoNodes), "--policy", "First")
+	if err != nil || !strings.Contains(stderr, "the recording is cut") || !strings.Contains(stderr, "two.jsonl:14") || !strings.Contains(out, "3 pods to place") {
+		t.Errorf("error %v, on stderr %q, want a report and a warning that names the line:\n%s", err, stderr, out)
+	}
+}
+
+func TestShadowErrors(t *testing.T) {
+	trace := writeTrace(t, twoNodes+`{"k":"end"}`+"\n")
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no recording", []string{"--policy", "First"}, "give --trace"},
+		{"no policy", []string{"--trace", trace}, "want --model or --policy"},
+		{"no file", []string{"--trace", "missing.jsonl", "--policy", "First"}, "missing.jsonl"},
+		{"unknown baseline", []string{"--trace", trace, "--policy", "Best"}, "Best"},
+		{"oracle", []string{"--trace", trace, "--policy", "Exact"}, "Exact"},
+		{"block", []string{"--trace", trace, "--policy", "First", "--block", "-1h"}, "--block is -1h"},
+		{"since", []string{"--trace", trace, "--policy", "First", "--since", "noon"}, "--since \"noon\""},
+		{"since the end", []string{"--trace", trace, "--policy", "First", "--since", "12h"}, "since 12h0m0s"},
+		{"no GPUs", []string{"--trace", trace, "--policy", "FGD", "--env", "k8s/GPUPodScheduling-v0"}, "none of the 2 nodes has a GPU"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, _, err := execute(t, t.Context(), append([]string{"kwok", "shadow"}, tc.args...)...); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
