@@ -19,8 +19,8 @@ COMMON = {
     "batch_size": 8, "learning_starts": 30, "train_freq": 16, "gradient_steps": 8, "target_update_interval": 10,
     "exploration_fraction": 0.5, "exploration_final_eps": 0.1, "buffer_size": 1000, "gamma": 0.9,
 }
-# Past the last timestep, which a whole rollout may be, a falling rate is negative in Stable-Baselines3
-# but for the max() here.
+# Past the last timestep, as in a last whole rollout, a rate proportional to the remaining progress is negative
+# without the max() here.
 CASES = {
     "one environment": (1, {"learning_rate": 0.02}),
     "two environments": (2, {"learning_rate": 0.02}),
