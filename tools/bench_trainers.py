@@ -241,7 +241,7 @@ def markdown(rows: list[dict[str, Any]], rounds: int) -> str:
         f"({torch.backends.cpu.get_cpu_capability()}); {N_ENVS} environments; median of {rounds} interleaved rounds. "
         "Steps per second of wall time, and per second of processor time.",
         "",
-        "| what | algorithm | threads | ours | theirs | factor | wanted | ours/CPU-s | theirs/CPU-s |",
+        "| training | algorithm | threads | ours | theirs | factor | target | ours/CPU-s | theirs/CPU-s |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for r in rows:
