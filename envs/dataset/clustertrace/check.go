@@ -92,7 +92,7 @@ func (c *checker) addTemplate(e *Event) error {
 	case len(c.templates) == MaxTemplates:
 		return fmt.Errorf("more than %d templates", MaxTemplates)
 	}
-	if err := e.Spec.check(); err != nil {
+	if err := e.Spec.Check(); err != nil {
 		return err
 	}
 	e.Template = int32(len(c.templates))
@@ -119,7 +119,7 @@ func (c *checker) admitNode(e *Event) error {
 	if e.Info == nil {
 		return fmt.Errorf("no node")
 	}
-	if err := e.Info.check(); err != nil {
+	if err := e.Info.Check(); err != nil {
 		return err
 	}
 	name := e.Info.Name
@@ -213,7 +213,8 @@ func index(what string, i int32, n int) error {
 	return nil
 }
 
-func (n *Node) check() error {
+// Check reports what no node can have.
+func (n *Node) Check() error {
 	switch {
 	case n.Name == "":
 		return fmt.Errorf("node without a name")
@@ -235,7 +236,8 @@ func (n *Node) check() error {
 	return nil
 }
 
-func (t *Template) check() error {
+// Check reports what no pod can ask for.
+func (t *Template) Check() error {
 	if err := amounts(t.MilliCPU, t.MemoryBytes, t.Other); err != nil {
 		return err
 	}

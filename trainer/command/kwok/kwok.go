@@ -25,5 +25,7 @@ func New() *cobra.Command {
 	cmd.AddCommand(newKwokShadow())
 	cmd.AddCommand(newKwokProfile())
 	cmd.AddCommand(newKwokLoad())
+	cmd.AddCommand(newKwokRecord())
+	cmd.AddCommand(newKwokReplay())
 	return cmd
 }

@@ -1,0 +1,394 @@
+package trace
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+)
+
+// Sink gets the events of a recording: a [*clustertrace.Writer], or what looks at events as they come.
+type Sink interface {
+	// Template returns the number of a template, as [clustertrace.Writer.Template] does.
+	Template(at time.Duration, t *clustertrace.Template) (int32, error)
+	// Write takes an event, and numbers what it adds, as [clustertrace.Writer.Write] does.
+	Write(e *clustertrace.Event) error
+	// Flush is called from time to time.
+	Flush() error
+}
+
+var _ Sink = (*clustertrace.Writer)(nil)
+
+// Options say how to record.
+type Options struct {
+	Start  time.Time           // of the recording: Header.Start
+	Salt   []byte              // hides names and labels; nil keeps them
+	Before *clustertrace.Trace // what a recording that is continued holds; nil begins one
+	Synced func()              // called when all that is there at the beginning has been recorded; may be nil
+	Log    *slog.Logger        // nil discards
+}
+
+// flushEvery bounds what a recorder that is killed loses.
+const flushEvery = 5 * time.Second
+
+// Record writes what happens in the cluster to sink until ctx ends, and then returns nil. It lists and
+// watches, and changes nothing. A watch that ends is resumed; what happened meanwhile is recorded when it is
+// known. A right that is missing at the beginning is an error that names it.
+func Record(ctx context.Context, client kubernetes.Interface, sink Sink, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := newRecorder(sink, o)
+	if o.Before != nil {
+		if err := r.resume(o.Before); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watches{ctx: ctx, ch: make(chan func() error, 1024), fail: make(chan error, 1), log: o.Log}
+	w.factory = informers.NewSharedInformerFactory(client, 0)
+	var wait sync.WaitGroup
+	wait.Go(func() { w.start(r, o) })
+	err := r.run(ctx, w)
+	cancel()
+	w.factory.Shutdown()
+	wait.Wait()
+	return err
+}
+
+// run carries out what the watches ask for, one after the other.
+func (r *recorder) run(ctx context.Context, w *watches) error {
+	flush := time.NewTicker(flushEvery)
+	defer flush.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-w.fail:
+			return err
+		case <-flush.C:
+			if err := r.sink.Flush(); err != nil {
+				return err
+			}
+		case do := <-w.ch:
+			if err := do(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// watches are the informers of a recording. Their handlers send to ch what the recorder is to do.
+type watches struct {
+	ctx     context.Context
+	factory informers.SharedInformerFactory
+	ch      chan func() error
+	fail    chan error
+	log     *slog.Logger
+}
+
+func (w *watches) send(do func() error) {
+	select {
+	case w.ch <- do:
+	case <-w.ctx.Done():
+	}
+}
+
+// start starts the watches one after the other, so that what pods refer to is known before them.
+func (w *watches) start(r *recorder, o Options) {
+	core := w.factory.Core().V1()
+	for _, one := range []struct {
+		kind     string
+		informer func() cache.SharedIndexInformer // which the factory starts next
+		handlers cache.ResourceEventHandler
+	}{
+		{"nodes", core.Nodes().Informer, handlers(w, r.node, r.nodeGone)},
+		{"priorityclasses", w.factory.Scheduling().V1().PriorityClasses().Informer, handlers(w, r.class, func(*schedulingv1.PriorityClass) error { return nil })},
+		{"persistentvolumes", core.PersistentVolumes().Informer, handlers(w, r.volume, r.volumeGone)},
+		{"persistentvolumeclaims", core.PersistentVolumeClaims().Informer, handlers(w, r.claim, r.claimGone)},
+		{"pods", core.Pods().Informer, handlers(w, r.pod, r.podGone)},
+	} {
+		if !w.startOne(one.kind, one.informer(), one.handlers) {
+			return
+		}
+	}
+	w.send(func() error {
+		if err := r.synced(); err != nil {
+			return err
+		}
+		if o.Synced != nil {
+			o.Synced()
+		}
+		return nil
+	})
+}
+
+// startOne starts a watch and waits until the recorder has been sent what is there.
+func (w *watches) startOne(kind string, informer cache.SharedIndexInformer, h cache.ResourceEventHandler) bool {
+	for _, err := range []error{
+		informer.SetTransform(strip),
+		informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+			if (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) && !informer.HasSynced() {
+				select {
+				case w.fail <- fmt.Errorf("trace: record: list and watch %s: %w", kind, err):
+				default:
+				}
+				return
+			}
+			w.log.Warn("watch ended; it is resumed", "kind", kind, "error", err)
+		}),
+	} {
+		if err != nil { // of an informer that runs already, and this one is new
+			w.fail <- err
+			return false
+		}
+	}
+	registration, err := informer.AddEventHandler(h)
+	if err != nil {
+		w.fail <- err
+		return false
+	}
+	w.factory.StartWithContext(w.ctx)
+	return cache.WaitForCacheSync(w.ctx.Done(), registration.HasSynced)
+}
+
+// strip drops what no recording has, so that a large cluster fits into memory.
+func strip(v any) (any, error) {
+	if o, err := meta.Accessor(v); err == nil {
+		o.SetManagedFields(nil)
+	}
+	return v, nil
+}
+
+// handlers sends objects of one kind to the recorder.
+func handlers[T any](w *watches, seen, gone func(T) error) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(v any) {
+			if o, ok := v.(T); ok {
+				w.send(func() error { return seen(o) })
+			}
+		},
+		UpdateFunc: func(_, v any) {
+			if o, ok := v.(T); ok {
+				w.send(func() error { return seen(o) })
+			}
+		},
+		DeleteFunc: func(v any) {
+			if last, ok := v.(cache.DeletedFinalStateUnknown); ok {
+				v = last.Obj
+			}
+			if o, ok := v.(T); ok {
+				w.send(func() error { return gone(o) })
+			}
+		},
+	}
+}
+
+// recorder turns objects into events. One goroutine uses it at a time.
+type recorder struct {
+	names
+	sink  Sink
+	start time.Time
+	last  time.Duration
+	log   *slog.Logger
+	now   func() time.Time
+
+	nodes   map[string]*recordedNode // by recorded name
+	pods    map[podKey]*recordedPod
+	awaited map[string]map[podKey]*corev1.Pod // bound to a node that has not been seen
+	classes map[string]clustertrace.PriorityClass
+	volumes map[string]*corev1.PersistentVolume
+	pvcs    map[string]*corev1.PersistentVolumeClaim // by the volume that they are bound to
+	claims  map[string]clustertrace.Claim
+}
+
+type recordedNode struct {
+	number int32
+	info   *clustertrace.Node
+	seen   bool // since the recorder started
+}
+
+// podKey is a pod as the recording names it.
+type podKey struct{ namespace, name string }
+
+type recordedPod struct {
+	uid                        string
+	number, template           int32
+	bound, ran, finished, seen bool
+}
+
+func newRecorder(sink Sink, o Options) *recorder {
+	return &recorder{
+		names: names{o.Salt}, sink: sink, start: o.Start, log: o.Log, now: time.Now,
+		nodes: map[string]*recordedNode{}, pods: map[podKey]*recordedPod{}, awaited: map[string]map[podKey]*corev1.Pod{},
+		classes: map[string]clustertrace.PriorityClass{}, volumes: map[string]*corev1.PersistentVolume{},
+		pvcs: map[string]*corev1.PersistentVolumeClaim{}, claims: map[string]clustertrace.Claim{},
+	}
+}
+
+// resume enters what a recording holds, and writes that there is a gap after it.
+func (r *recorder) resume(t *clustertrace.Trace) error {
+	r.last = t.End
+	for i := range t.Nodes {
+		if n := &t.Nodes[i]; n.Removed == clustertrace.Never {
+			r.nodes[n.Last().Name] = &recordedNode{number: int32(i), info: n.Last()}
+		}
+	}
+	for i := range t.Pods {
+		if p := &t.Pods[i]; p.Deleted == clustertrace.Never {
+			r.pods[podKey{t.Templates[p.Template].Namespace, p.Name}] = &recordedPod{
+				uid: p.UID, number: int32(i), template: p.Last(), bound: p.Bound != clustertrace.Never,
+				ran: p.Started != clustertrace.Never, finished: p.Finished != clustertrace.Never,
+			}
+		}
+	}
+	r.classes = t.Classes
+	for _, c := range t.Claims {
+		r.claims[c.Namespace+"/"+c.Name] = c
+	}
+	return r.write(&clustertrace.Event{Kind: clustertrace.Gap})
+}
+
+// synced removes what a recording that is continued holds and the cluster no longer has.
+func (r *recorder) synced() error {
+	for key, p := range r.pods {
+		if p.seen {
+			continue
+		}
+		if err := r.deletePod(key, p); err != nil {
+			return err
+		}
+	}
+	for name, n := range r.nodes {
+		if n.seen {
+			continue
+		}
+		delete(r.nodes, name)
+		if err := r.write(&clustertrace.Event{Kind: clustertrace.RemoveNode, Node: n.number}); err != nil {
+			return err
+		}
+	}
+	return r.sink.Flush()
+}
+
+// at returns the present time of the recording, which never goes back.
+func (r *recorder) at() time.Duration {
+	r.last = max(r.last, r.now().Sub(r.start))
+	return r.last
+}
+
+func (r *recorder) write(e *clustertrace.Event) error {
+	e.At = r.at()
+	return r.sink.Write(e)
+}
+
+// late is from when on the API server's time of something counts, which has whole seconds, and not that at
+// which the recorder saw it.
+const late = 5 * time.Second
+
+// ago returns how long ago something happened, or 0 where that is not known or not long.
+func (r *recorder) ago(when time.Time) time.Duration {
+	if when.IsZero() {
+		return 0
+	}
+	if d := r.start.Add(r.at()).Sub(when); d > late {
+		return d
+	}
+	return 0
+}
+
+func (r *recorder) node(o *corev1.Node) error {
+	info, err := r.names.node(o)
+	if err != nil {
+		r.log.Warn("node is recorded without what it has", "error", err)
+	}
+	if err := info.Check(); err != nil {
+		r.log.Warn("node is not recorded", "error", err)
+		return nil
+	}
+	n := r.nodes[info.Name]
+	e := clustertrace.Event{Kind: clustertrace.AddNode, Info: info}
+	if n != nil {
+		n.seen = true
+		if reflect.DeepEqual(n.info, info) {
+			return nil
+		}
+		e.Kind, e.Node = clustertrace.UpdateNode, n.number
+	} else {
+		e.Ago = r.ago(o.CreationTimestamp.Time)
+	}
+	if err := r.write(&e); err != nil {
+		return err
+	}
+	r.nodes[info.Name] = &recordedNode{number: e.Node, info: info, seen: true}
+	held := r.awaited[info.Name]
+	delete(r.awaited, info.Name)
+	for _, p := range held {
+		if err := r.pod(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recorder) nodeGone(o *corev1.Node) error {
+	name := r.hash(o.Name)
+	n := r.nodes[name]
+	if n == nil {
+		return nil
+	}
+	delete(r.nodes, name)
+	return r.write(&clustertrace.Event{Kind: clustertrace.RemoveNode, Node: n.number})
+}
+
+func (r *recorder) class(o *schedulingv1.PriorityClass) error {
+	c := r.priorityClass(o)
+	if r.classes[c.Name] == *c {
+		return nil
+	}
+	r.classes[c.Name] = *c
+	return r.write(&clustertrace.Event{Kind: clustertrace.AddClass, Class: c})
+}
+
+func (r *recorder) volume(o *corev1.PersistentVolume) error {
+	r.volumes[o.Name] = o
+	if c := r.pvcs[o.Name]; c != nil {
+		return r.claim(c)
+	}
+	return nil
+}
+
+func (r *recorder) volumeGone(o *corev1.PersistentVolume) error {
+	delete(r.volumes, o.Name)
+	return nil
+}
+
+func (r *recorder) claim(o *corev1.PersistentVolumeClaim) error {
+	if o.Spec.VolumeName != "" {
+		r.pvcs[o.Spec.VolumeName] = o
+	}
+	c := r.names.claim(o, r.volumes[o.Spec.VolumeName])
+	key := c.Namespace + "/" + c.Name
+	if reflect.DeepEqual(r.claims[key], *c) {
+		return nil
+	}
+	r.claims[key] = *c
+	return r.write(&clustertrace.Event{Kind: clustertrace.AddClaim, Claim: c})
+}
+
+func (r *recorder) claimGone(o *corev1.PersistentVolumeClaim) error {
+	delete(r.pvcs, o.Spec.VolumeName)
+	return nil
+}

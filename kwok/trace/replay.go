@@ -1,0 +1,355 @@
+package trace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/stages"
+)
+
+// ReplayOptions say how to replay.
+type ReplayOptions struct {
+	Speed     float64 // times that of the recording; 0 waits for nothing
+	Scheduler string  // that places the pods; empty binds them where they were
+	Log       *slog.Logger
+}
+
+// Report says what a replay has done.
+type Report struct {
+	Nodes    int     `json:"nodes"` // added
+	Pods     int     `json:"pods"`  // created
+	Bound    int     `json:"bound"`
+	Finished int     `json:"finished"`
+	Deleted  int     `json:"deleted"`
+	Skipped  int     `json:"skipped"` // events that the API server refused; the log says why
+	LateS    float64 `json:"late_s"`  // most that an event came too late
+	Seconds  float64 `json:"seconds"`
+}
+
+const (
+	nobody     = "kubernasium-replay" // scheduler of pods that Replay binds
+	sweepEvery = 10 * time.Second
+	startWait  = 30 * time.Second // of KWOK's, for a pod to run
+)
+
+// Replay carries out a recording on a control plane whose nodes KWOK plays. It creates nodes, priority classes,
+// namespaces and pods, and binds the pods where they were. With a scheduler it does not bind: a pod then ends
+// as long after its start as in the recording, and finished pods are deleted. Persistent volumes are not
+// replayed. Replay plays a recording that is cut as far as it is readable, and then returns an error that
+// wraps [clustertrace.ErrCut].
+func Replay(ctx context.Context, client kubernetes.Interface, path string, o ReplayOptions) (Report, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Scheduler != "" && o.Speed == 0 {
+		return Report{}, errors.New("trace: replay for a scheduler needs a speed: pods that run for no time tell nothing")
+	}
+	whole, err := clustertrace.Load(path)
+	if whole == nil {
+		return Report{}, err
+	}
+	r, err := clustertrace.Open(path)
+	if err != nil {
+		return Report{}, err
+	}
+	p := &player{ReplayOptions: o, client: client, trace: whole, reader: r, made: map[string]bool{}, begin: time.Now(), swept: time.Now()}
+	err = errors.Join(p.play(ctx), r.Close())
+	p.report.Seconds = time.Since(p.begin).Seconds()
+	return p.report, err
+}
+
+// player carries out one recording.
+type player struct {
+	ReplayOptions
+	client kubernetes.Interface
+	trace  *clustertrace.Trace
+	reader *clustertrace.Reader
+	report Report
+	made   map[string]bool // namespaces and priority classes that are there
+	begin  time.Time
+	swept  time.Time
+}
+
+func (p *player) play(ctx context.Context) error {
+	for {
+		e, err := p.reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.wait(ctx, e.At); err != nil {
+			return err
+		}
+		if p.Scheduler != "" && time.Since(p.swept) > sweepEvery {
+			if err := p.sweep(ctx); err != nil {
+				return err
+			}
+		}
+		if err := p.do(ctx, &e); err != nil {
+			if status := apierrors.APIStatus(nil); !errors.As(err, &status) || ctx.Err() != nil {
+				return fmt.Errorf("trace: replay line %d: %w", p.reader.Line(), err)
+			}
+			p.report.Skipped++
+			p.Log.Warn("event is not replayed", "line", p.reader.Line(), "kind", e.Kind, "error", err)
+		}
+	}
+}
+
+// wait waits until the time of an event.
+func (p *player) wait(ctx context.Context, at time.Duration) error {
+	if p.Speed == 0 {
+		return ctx.Err()
+	}
+	due := p.begin.Add(time.Duration(float64(at) / p.Speed))
+	left := time.Until(due)
+	if left <= 0 {
+		p.report.LateS = max(p.report.LateS, -left.Seconds())
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(left):
+		return nil
+	}
+}
+
+// do carries out an event.
+func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
+	switch e.Kind {
+	case clustertrace.AddClass:
+		return p.class(ctx, e.Class)
+	case clustertrace.AddNode:
+		_, err := p.client.CoreV1().Nodes().Create(ctx, nodeObject(e.Info), metav1.CreateOptions{})
+		if err == nil {
+			p.report.Nodes++
+		}
+		return err
+	case clustertrace.UpdateNode:
+		return p.updateNode(ctx, e.Info)
+	case clustertrace.RemoveNode:
+		return p.client.CoreV1().Nodes().Delete(ctx, p.trace.Nodes[e.Node].Last().Name, metav1.DeleteOptions{})
+	case clustertrace.AddPod:
+		return p.create(ctx, e)
+	case clustertrace.UpdatePod:
+		return p.update(ctx, e)
+	case clustertrace.BindPod:
+		if p.Scheduler != "" {
+			return nil
+		}
+		return p.bind(ctx, e)
+	case clustertrace.FinishPod:
+		if p.Scheduler != "" {
+			return nil // KWOK completes the pod when its time is over
+		}
+		return p.finish(ctx, e)
+	case clustertrace.DeletePod:
+		return p.delete(ctx, e)
+	}
+	return nil
+}
+
+// pod returns the namespace and the name of a pod.
+func (p *player) pod(i int32) (namespace, name string) {
+	pod := &p.trace.Pods[i]
+	if namespace = p.trace.Templates[pod.Template].Namespace; namespace == "" {
+		namespace = corev1.NamespaceDefault
+	}
+	return namespace, pod.Name
+}
+
+// once makes an object that may be there already.
+func (p *player) once(key string, create func() error) error {
+	if p.made[key] {
+		return nil
+	}
+	if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	p.made[key] = true
+	return nil
+}
+
+func (p *player) class(ctx context.Context, c *clustertrace.PriorityClass) error {
+	return p.once("class/"+c.Name, func() error {
+		_, err := p.client.SchedulingV1().PriorityClasses().Create(ctx, classObject(c), metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (p *player) create(ctx context.Context, e *clustertrace.Event) error {
+	t := p.trace.Templates[e.Template]
+	scheduler := p.Scheduler
+	if scheduler == "" {
+		scheduler = nobody
+	}
+	o, err := podObject(e.Name, t, scheduler)
+	if err != nil {
+		return err
+	}
+	if life := &p.trace.Pods[e.Pod]; p.Scheduler != "" && life.Finished != clustertrace.Never && life.Bound != clustertrace.Never {
+		from := min(life.Started, life.Finished)
+		if life.Started == clustertrace.Never {
+			from = life.Bound
+		}
+		o.Annotations[stages.Duration] = time.Duration(float64(life.Finished-from) / p.Speed).String()
+	}
+	if err := p.once("namespace/"+o.Namespace, func() error {
+		_, err := p.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Namespace}}, metav1.CreateOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	if name := classOf(t); name != t.PriorityClass {
+		if err := p.class(ctx, &clustertrace.PriorityClass{Name: name, Value: t.Priority}); err != nil {
+			return err
+		}
+	}
+	if _, err = p.client.CoreV1().Pods(o.Namespace).Create(ctx, o, metav1.CreateOptions{}); err == nil {
+		p.report.Pods++
+	}
+	return err
+}
+
+func (p *player) bind(ctx context.Context, e *clustertrace.Event) error {
+	namespace, name := p.pod(e.Pod)
+	b := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: p.trace.Nodes[e.Node].Last().Name},
+	}
+	if len(e.Devices) > 0 {
+		key, value := kubeyaml.DeviceAnnotation(&corev1.Pod{}, e.Devices)
+		b.Annotations = map[string]string{key: value}
+	}
+	err := p.client.CoreV1().Pods(namespace).Bind(ctx, b, metav1.CreateOptions{})
+	if err == nil {
+		p.report.Bound++
+	}
+	return err
+}
+
+// finish ends a pod: KWOK completes it, and one that failed is set so once it runs.
+func (p *player) finish(ctx context.Context, e *clustertrace.Event) error {
+	namespace, name := p.pod(e.Pod)
+	if e.Phase == clustertrace.Succeeded && p.trace.Pods[e.Pod].Bound != clustertrace.Never {
+		err := p.patch(ctx, namespace, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{stages.Duration: "0s"}}})
+		if err == nil {
+			p.report.Finished++
+		}
+		return err
+	}
+	if p.trace.Pods[e.Pod].Bound != clustertrace.Never {
+		if err := p.running(ctx, namespace, name); err != nil {
+			return err
+		}
+	}
+	err := p.patch(ctx, namespace, name, map[string]any{"status": map[string]any{"phase": e.Phase}}, "status")
+	if err == nil {
+		p.report.Finished++
+	}
+	return err
+}
+
+// running waits until KWOK has started a pod, which would else overwrite how it ended.
+func (p *player) running(ctx context.Context, namespace, name string) error {
+	for begin := time.Now(); ; {
+		o, err := p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || o.Status.Phase != corev1.PodPending || time.Since(begin) > startWait {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (p *player) delete(ctx context.Context, e *clustertrace.Event) error {
+	if p.Scheduler != "" && p.trace.Pods[e.Pod].Finished != clustertrace.Never {
+		return nil // sweep deletes it when it has finished here, too
+	}
+	namespace, name := p.pod(e.Pod)
+	now := int64(0)
+	err := p.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	if err == nil {
+		p.report.Deleted++
+	}
+	return err
+}
+
+// sweep deletes the pods that have finished.
+func (p *player) sweep(ctx context.Context) error {
+	p.swept = time.Now()
+	now := int64(0)
+	for _, key := range slices.Sorted(maps.Keys(p.made)) {
+		name, ok := strings.CutPrefix(key, "namespace/")
+		if !ok {
+			continue
+		}
+		if err := p.client.CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now},
+			metav1.ListOptions{FieldSelector: "status.phase=" + string(corev1.PodSucceeded)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// update gives a pod other labels and resizes it.
+func (p *player) update(ctx context.Context, e *clustertrace.Event) error {
+	namespace, name := p.pod(e.Pod)
+	t := p.trace.Templates[e.Template]
+	if err := p.patch(ctx, namespace, name, map[string]any{"metadata": map[string]any{"labels": t.Labels}}); err != nil {
+		return err
+	}
+	resources := containers(t)[0].Resources
+	return p.patch(ctx, namespace, name, map[string]any{"spec": map[string]any{"containers": []any{
+		map[string]any{"name": "main", "resources": resources},
+	}}}, "resize")
+}
+
+func (p *player) patch(ctx context.Context, namespace, name string, v any, subresource ...string) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = p.client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, text, metav1.PatchOptions{}, subresource...)
+	return err
+}
+
+// updateNode makes a node what it is from now on.
+func (p *player) updateNode(ctx context.Context, n *clustertrace.Node) error {
+	nodes, want := p.client.CoreV1().Nodes(), nodeObject(n)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // KWOK writes the node's status, too
+		have, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		have.Labels, have.Annotations, have.Spec.Taints, have.Spec.Unschedulable = want.Labels, want.Annotations, want.Spec.Taints, want.Spec.Unschedulable
+		if have, err = nodes.Update(ctx, have, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+		have.Status.Allocatable, have.Status.Capacity = want.Status.Allocatable, want.Status.Capacity
+		_, err = nodes.UpdateStatus(ctx, have, metav1.UpdateOptions{})
+		return err
+	})
+}
