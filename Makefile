@@ -57,6 +57,24 @@ test-controlplane: controlplane ## the control plane: starts, stops, restarts, r
 	$(CONTROLPLANE_GO) test -count=1 ./...
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer/command/kwok
 
+HELM                := $(abspath bin)/helm
+PROMETHEUS_OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0
+DEPLOY_PROGRAMS     := $(abspath $(CACHE))/deploy
+
+bin/helm: tools/helm/go.mod tools/helm/go.sum
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) -C tools/helm build -trimpath -buildvcs=false -o $(HELM) helm.sh/helm/v4/cmd/helm
+
+test-deploy: controlplane bin/helm ## the Helm chart on a control plane with roles: objects, programs, and each right of theirs
+	@mkdir -p $(DEPLOY_PROGRAMS)
+	$(GO) -C tools/helm mod tidy -diff
+	$(GO) build -o $(DEPLOY_PROGRAMS)/ ./server ./trainer
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
+		export PROMETHEUS_OPERATOR=$$($(GO) mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
+		$(GO) test -count=1 -v ./deploy > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
+	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
+	@grep -e '^ok' $(CACHE)/test-deploy.log
+
 images: controlplane image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
 	cp bin/controlplane $(CACHE)/images/controlplane/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
@@ -119,7 +137,7 @@ test: ## every test
 	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
 
 lane-go: STAGES := test-race test-full test-oracle
-lane-servers: STAGES := test-python test-recipes test-controlplane test-kwok
+lane-servers: STAGES := test-python test-recipes test-controlplane test-kwok test-deploy
 lane-go lane-servers:
 	@for stage in $(STAGES); do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \

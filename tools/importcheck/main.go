@@ -82,6 +82,7 @@ var rules = []rule{
 	{"kwok/mirror", []string{"envs", "agents/live", "kwok"}, noGorgonia},
 	{"kwok/profile", []string{"envs", "models", "kwok"}, noGorgonia}, // models for atomic files
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
+	{"deploy", nil, core},
 	{"tools", nil, core},
 	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},

@@ -1,0 +1,243 @@
+package deploy
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// A program runs as a container of the chart would: the arguments of the container, the files of its volumes,
+// the token of its service account; addresses are free ports of the loopback interface.
+type program struct {
+	cmd   *exec.Cmd
+	log   safeBuffer
+	ended chan struct{}
+	ports map[int32]string // address by the container's port
+	pod   *corev1.PodSpec
+}
+
+// binaries maps a repository of the chart's images to the program that the image starts.
+var binaries = map[string]string{
+	"kubernasium/server": "server", "kubernasium/trainer": "trainer", "kubernasium/scheduler": "kubernasium-scheduler",
+}
+
+// run starts the container of a component's Deployment and stops it at the test's end.
+func (c *cluster) run(t *testing.T, ns, component string) *program {
+	t.Helper()
+	d, err := c.client.AppsV1().Deployments(ns).Get(t.Context(), "kubernasium-"+component, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.start(t, d)
+}
+
+func (c *cluster) start(t *testing.T, d *appsv1.Deployment) *program {
+	t.Helper()
+	folder := os.Getenv(programsEnv)
+	if folder == "" {
+		t.Skipf("needs the programs of the images: `make test-deploy` builds them and runs this; or set %s to their folder", programsEnv)
+	}
+	p := &program{pod: &d.Spec.Template.Spec, ended: make(chan struct{}), ports: map[int32]string{}}
+	container := p.pod.Containers[0]
+	repository, _, _ := strings.Cut(container.Image, ":")
+	files := c.mount(t, d.Namespace, p.pod)
+	var args []string
+	for _, a := range container.Args {
+		for _, port := range container.Ports {
+			suffix := fmt.Sprintf(":%d", port.ContainerPort)
+			if flag, ok := strings.CutSuffix(a, suffix); ok {
+				p.ports[port.ContainerPort] = freeAddress(t)
+				a = flag + p.ports[port.ContainerPort]
+			}
+			if flag, ok := strings.CutSuffix(a, fmt.Sprintf("-port=%d", port.ContainerPort)); ok {
+				p.ports[port.ContainerPort] = freeAddress(t)
+				_, number, _ := net.SplitHostPort(p.ports[port.ContainerPort])
+				a = flag + "-port=" + number
+			}
+		}
+		args = append(args, files.Replace(a))
+	}
+	p.cmd = exec.Command(filepath.Join(folder, binaries[repository]), args...)
+	p.cmd.Env = []string{"HOSTNAME=test"}
+	if slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "api-access" }) {
+		p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+c.account(t, d.Namespace, p.pod.ServiceAccountName))
+	}
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait() // the log says what was wrong
+	}()
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			log := p.log.String()
+			t.Logf("log of %s:\n%s", p.cmd.Path, log[max(0, len(log)-4000):])
+		}
+	})
+	return p
+}
+
+// stop ends the program as a kubelet does.
+func (p *program) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	<-p.ended
+}
+
+// mount writes the volumes of a pod to folders, and returns what replaces paths in the container by those.
+func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec) *strings.Replacer {
+	t.Helper()
+	models, err := filepath.Abs("../models/pretrained")
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := []string{"/models/pretrained", models}
+	for _, v := range pod.Volumes {
+		dir := t.TempDir()
+		content := map[string][]byte{}
+		switch {
+		case v.Secret != nil:
+			s, err := c.client.CoreV1().Secrets(ns).Get(t.Context(), v.Secret.SecretName, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			content = s.Data
+		case v.ConfigMap != nil:
+			m, err := c.client.CoreV1().ConfigMaps(ns).Get(t.Context(), v.ConfigMap.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range m.Data {
+				content[name] = []byte(strings.ReplaceAll(text, "/models/pretrained", models))
+			}
+		default:
+			continue
+		}
+		for name, data := range content {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if m.Name == v.Name {
+				places = append(places, m.MountPath, dir)
+			}
+		}
+	}
+	return strings.NewReplacer(places...)
+}
+
+// account returns a kubeconfig with a token of the service account.
+func (c *cluster) account(t *testing.T, ns, name string) string {
+	t.Helper()
+	token, err := c.client.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: c.rest.Host, CertificateAuthorityData: c.rest.CAData, CertificateAuthority: c.rest.CAFile}
+	config.AuthInfos["a"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "a", Namespace: ns}
+	config.CurrentContext = "x"
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// freeAddress returns a free port of the loopback interface.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// get requests a path of one of the container's ports as a probe does, with a token if it is not empty.
+func (p *program) get(scheme string, port int32, path, token string) (int, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // as the kubelet
+	r, err := http.NewRequest(http.MethodGet, strings.ToLower(scheme)+"://"+p.ports[port]+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// wantProbes waits until the program answers liveness and readiness probe of its container.
+func (p *program) wantProbes(t *testing.T) {
+	t.Helper()
+	container := p.pod.Containers[0]
+	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
+		port := slices.IndexFunc(container.Ports, func(c corev1.ContainerPort) bool { return c.Name == probe.HTTPGet.Port.StrVal })
+		if port < 0 {
+			t.Fatalf("the probe's port %s is none of %v", probe.HTTPGet.Port.StrVal, container.Ports)
+		}
+		p.eventually(t, "probe "+probe.HTTPGet.Path, func() bool {
+			status, err := p.get(string(probe.HTTPGet.Scheme), container.Ports[port].ContainerPort, probe.HTTPGet.Path, "")
+			return err == nil && status == http.StatusOK
+		})
+	}
+}
+
+// eventually waits until done reports true, and fails if the program ends before.
+func (p *program) eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	eventually(t, what, func() bool {
+		select {
+		case <-p.ended:
+			if !done() {
+				t.Fatalf("%s: the program ended\n%s", what, p.log.String())
+			}
+		default:
+		}
+		return done()
+	})
+}
+
+// safeBuffer is a log that may be read while it is written.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
