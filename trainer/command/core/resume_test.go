@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
@@ -68,56 +67,6 @@ func timestepsOf(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	return int(f.Meta.Timesteps)
-}
-
-// TestResumeIsExact resumes a training of each algorithm from each of its checkpoints and compares
-// what it leaves with what the uninterrupted training left, byte for byte.
-func TestResumeIsExact(t *testing.T) {
-	for _, algo := range algorithms.Names(nil) {
-		t.Run(algo, func(t *testing.T) {
-			folder := t.TempDir()
-			mustExecute(t, exactArgs(algo, folder)...)
-			dir := filepath.Join(folder, algo, "classic-CartPole-v1_1")
-			names := []string{"classic-CartPole-v1.safetensors", "best_model.safetensors", "evaluations.csv"} // others hold wall-clock times
-			want := map[string]string{}
-			for _, name := range names {
-				want[name] = clitest.Read(t, filepath.Join(dir, name))
-			}
-			end := timestepsOf(t, filepath.Join(dir, names[0]))
-			for _, checkpoint := range checkpoints(t, dir, end) {
-				// Resuming must not depend on what came after the checkpoint.
-				if err := os.Remove(filepath.Join(dir, names[0])); err != nil {
-					t.Fatal(err)
-				}
-				mustExecute(t, "train", "--resume", checkpoint, "--json") // the file says what it is
-				for _, name := range names {
-					if clitest.Read(t, filepath.Join(dir, name)) != want[name] {
-						t.Errorf("resumed from %s, %s is not that of the uninterrupted training", filepath.Base(checkpoint), name)
-					}
-				}
-			}
-		})
-	}
-}
-
-// TestResumeKeepsTheBest: the first evaluation of a training whose episodes all have the same return
-// is its best, after a resumption, too.
-func TestResumeKeepsTheBest(t *testing.T) {
-	folder := t.TempDir()
-	args := brokenArgs("ppo", folder, "-n", "256", "--eval-freq", "64", "--eval-episodes", "2")
-	mustExecute(t, args...)
-	dir := filepath.Join(folder, "ppo", "test-Broken-v0_1")
-	best := filepath.Join(dir, "best_model.safetensors")
-	if n := timestepsOf(t, best); n != 64 {
-		t.Fatalf("the best model has %d timesteps, want 64", n)
-	}
-	mustExecute(t, append(args, "--resume", filepath.Join(dir, "rl_model_128_steps.safetensors"))...)
-	if n := timestepsOf(t, best); n != 64 {
-		t.Errorf("after a resumption the best model has %d timesteps, want 64", n)
-	}
-	if diff := cmp.Diff(5, strings.Count(clitest.Read(t, filepath.Join(dir, "evaluations.csv")), "\n")); diff != "" {
-		t.Errorf("lines of evaluations.csv, with the header (-want +got):\n%s", diff)
-	}
 }
 
 // trainedIn returns the folder of a training by exactArgs.
@@ -250,84 +199,18 @@ func TestResumeRecordsChanges(t *testing.T) {
 	}
 }
 
-// TestResumeWithoutReplayBuffer: a DQN that cannot be resumed exactly is refused with what to do, or, if
-// that is what was asked for, says that it is not exact.
-func TestResumeWithoutReplayBuffer(t *testing.T) {
-	dir := trainedIn(t, "dqn")
-	best := filepath.Join(dir, "best_model.safetensors")
-	_, _, err := execute(t, context.Background(), "train", "--resume", best)
-	for _, want := range []string{"has no replay buffer", "rl_model_<n>_steps.safetensors", "--params checkpoint_replay_buffer:false"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("resumed from the best model: %v, want %q in it", err, want)
-		}
-	}
-	_, stderr, err := execute(t, context.Background(), "train", "--resume", best, "--params", "checkpoint_replay_buffer:false", "--json")
-	if err != nil || !strings.Contains(stderr, "the result is not that of an uninterrupted training") {
-		t.Errorf("%v, want a training that says that it is not exact:\n%s", err, stderr)
-	}
-}
-
-// TestReplayBufferIsTold: a training says once how large the buffer in its checkpoints is.
-func TestReplayBufferIsTold(t *testing.T) {
-	args := slices.DeleteFunc(exactArgs("dqn", t.TempDir()), func(arg string) bool { return arg == "--json" })
-	_, stderr, err := execute(t, context.Background(), args...)
-	if n := strings.Count(stderr, "rl_model_128_steps.safetensors: its replay buffer takes 0.0 MB; --params checkpoint_replay_buffer:false"); err != nil || n != 1 {
-		t.Errorf("%v, the buffer's size is told %d times, want once:\n%s", err, n, stderr)
-	}
-}
-
-// TestResumeSeeds resumes trainings of which one is at its end, one is not and one has no checkpoint.
-func TestResumeSeeds(t *testing.T) {
+// TestResumeFolderOfSeeds: --resume with the folder of --seeds trains those that are missing.
+func TestResumeFolderOfSeeds(t *testing.T) {
 	folder := t.TempDir()
-	args := append(withoutSeed(exactArgs("a2c", folder)), "--seeds", "1..3", "--n-jobs", "1")
-	mustExecute(t, args...)
+	mustExecute(t, append(withoutSeed(exactArgs("a2c", folder)), "--seeds", "1,2")...)
 	dir := filepath.Join(folder, "a2c", "classic-CartPole-v1_1")
-	const name = "classic-CartPole-v1.safetensors"
-	want := map[int]string{}
-	for seed := 1; seed <= 3; seed++ {
-		want[seed] = clitest.Read(t, filepath.Join(dir, "seed_"+strconv.Itoa(seed), name))
-	}
-	done, err := os.Stat(filepath.Join(dir, "seed_1", name))
-	if err != nil {
+	second := filepath.Join(dir, "seed_2", "classic-CartPole-v1.safetensors")
+	want := clitest.Read(t, second)
+	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
 	}
-	second := checkpoints(t, filepath.Join(dir, "seed_2"), 384)
-	for _, path := range append(checkpoints(t, filepath.Join(dir, "seed_3"), 1<<30), second[len(second)-1],
-		filepath.Join(dir, "seed_2", name), filepath.Join(dir, "seed_3", name)) {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, path := range checkpoints(t, filepath.Join(dir, "seed_2"), 1<<30) {
-		if timestepsOf(t, path) >= 384 {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if _, _, err := execute(t, context.Background(), "train", "--resume", dir, "--seeds", "2..3"); err == nil || !strings.Contains(err.Error(), "--seeds 2..3 lacks 1") {
-		t.Errorf("with fewer seeds: %v", err)
-	}
-	if _, _, err := execute(t, context.Background(), "train", "--resume", dir, "--params", "gamma:0.5"); err == nil || !strings.Contains(err.Error(), "gamma is 0.5, but") {
-		t.Errorf("with another gamma: %v", err)
-	}
-	mustExecute(t, "train", "--resume", dir, "--seeds", "1..4", "--n-jobs", "1", "--json")
-	for seed := 1; seed <= 3; seed++ {
-		if clitest.Read(t, filepath.Join(dir, "seed_"+strconv.Itoa(seed), name)) != want[seed] {
-			t.Errorf("the last model of seed %d is not that of the uninterrupted training", seed)
-		}
-	}
-	if again, err := os.Stat(filepath.Join(dir, "seed_1", name)); err != nil || !again.ModTime().Equal(done.ModTime()) {
-		t.Errorf("the finished model of seed 1 was written again: %v", err)
-	}
-	if n := timestepsOf(t, filepath.Join(dir, "seed_4", name)); n < 384 {
-		t.Errorf("seed 4 has %d timesteps, want at least 384", n)
-	}
-	a, err := run.ReadArgs(dir)
-	if diff := cmp.Diff([]uint64{1, 2, 3, 4}, a.Seeds); err != nil || diff != "" || len(a.Resumed) != 1 {
-		t.Errorf("args.yml: %v, resumed %v; seeds (-want +got):\n%s", err, a.Resumed, diff)
-	}
-	if lines := strings.Count(clitest.Read(t, filepath.Join(dir, "seeds.csv")), "\n"); lines != 5 {
-		t.Errorf("seeds.csv has %d lines, want a header and 4", lines)
+	res := clitest.Decode[run.SeedsResult](t, mustExecute(t, "train", "--resume", dir, "--json"))
+	if len(res.Seeds) != 2 || res.Folder != dir || clitest.Read(t, second) != want {
+		t.Errorf("%+v, want two seeds in %s and the model of the second again", res, dir)
 	}
 }

@@ -4,56 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
-
-// TestTrainSeeds: three trainings at a time are those that --seed gives one by one, and the
-// table has the mean of their means with Student's interval.
-func TestTrainSeeds(t *testing.T) {
-	folder := t.TempDir()
-	args := withoutSeed(small(folder, "-n", "256", "--json"))
-	var res run.SeedsResult
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--seeds", "4..6", "--n-jobs", "3")...)), &res); err != nil {
-		t.Fatal(err)
-	}
-	var mean float64
-	for i, s := range res.Seeds {
-		if s.Seed != uint64(4+i) || s.Timesteps != 256 || s.Error != "" {
-			t.Errorf("seed %d: %+v", i, s)
-		}
-		mean += s.EvalMean / 3
-	}
-	var square float64
-	for _, s := range res.Seeds {
-		square += (s.EvalMean - mean) * (s.EvalMean - mean)
-	}
-	half := 4.302652729911275 * math.Sqrt(square/2/3) // t(0.975) with 2 degrees of freedom
-	if math.Abs(res.Eval.Mean-mean) > 1e-9 || math.Abs(res.Eval.High-mean-half) > 1e-6 || math.Abs(mean-res.Eval.Low-half) > 1e-6 {
-		t.Errorf("over the seeds %+v, want %v ± %v", res.Eval, mean, half)
-	}
-	alone := t.TempDir()
-	mustExecute(t, small(alone, "-n", "256", "--json")...) // seed 5
-	for _, name := range []string{"k8s-GangWindow-v0.safetensors", "best_model.safetensors", "evaluations.csv"} {
-		want := clitest.Read(t, filepath.Join(alone, "ppo", "k8s-GangWindow-v0_1", name))
-		if got := clitest.Read(t, filepath.Join(res.Folder, "seed_5", name)); got != want {
-			t.Errorf("%s of seed 5 is not that of the training alone", name)
-		}
-	}
-	if lines := strings.Count(clitest.Read(t, filepath.Join(res.Folder, "seeds.csv")), "\n"); lines != 4 {
-		t.Errorf("seeds.csv has %d lines, want a header and 3", lines)
-	}
-	if len(clitest.Read(t, filepath.Join(res.Folder, "learning_curve.png"))) == 0 {
-		t.Error("no learning curve")
-	}
-}
 
 // TestSeedThatFails: others are trained to their end, and the error names the seed.
 func TestSeedThatFails(t *testing.T) {
