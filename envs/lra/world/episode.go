@@ -33,7 +33,7 @@ type Episode struct {
 	mask []bool    // which nodes permit the container to place
 	open int       // how many do
 
-	running *departures // nil with a batch
+	running *cluster.Departures // nil with a batch
 	times   averages
 
 	meta []int32 // of the nodes, then of the applications
@@ -50,7 +50,7 @@ func NewEpisode(src *Source) *Episode {
 	}
 	e.rng = rand.New(e.own)
 	if src.Options.Arrivals == ArrivalsOnline {
-		e.running = &departures{}
+		e.running = &cluster.Departures{}
 	}
 	return e
 }

@@ -35,53 +35,6 @@ func (a *averages) of(src *Source) (throughput, objective float64) {
 	return throughput, objective
 }
 
-// departure is the end of a running pod.
-type departure struct {
-	at   time.Duration
-	pod  int32
-	node int32
-}
-
-func (d departure) before(e departure) bool { return d.at < e.at || d.at == e.at && d.pod < e.pod }
-
-// departures is a heap with the first departure at index 0.
-type departures []departure
-
-func (h *departures) push(d departure) {
-	a := append(*h, d)
-	*h = a
-	for i := len(a) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !a[i].before(a[parent]) {
-			break
-		}
-		a[i], a[parent] = a[parent], a[i]
-		i = parent
-	}
-}
-
-func (h *departures) pop() departure {
-	a := *h
-	first, last := a[0], len(a)-1
-	a[0] = a[last]
-	a = a[:last]
-	*h = a
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			return first
-		}
-		if child+1 < last && a[child+1].before(a[child]) {
-			child++
-		}
-		if !a[child].before(a[i]) {
-			return first
-		}
-		a[i], a[child] = a[child], a[i]
-		i = child
-	}
-}
-
 // beginOnline starts with the mean number of containers, at random on nodes meant for them, and
 // waits for the first arrival.
 func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
@@ -98,7 +51,7 @@ func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
 		life := e.exponential(e.times.life)
 		e.ops = append(e.ops, e.addPod(len(e.queue), app, life),
 			cluster.Op{Kind: cluster.Bind, Pod: int32(len(e.queue)), Node: int32(node)})
-		e.running.push(departure{life, int32(len(e.queue)), int32(node)})
+		e.running.Push(cluster.Departure{At: life, Pod: int32(len(e.queue)), Node: int32(node)})
 		e.queue = append(e.queue, uint8(app))
 		e.set(node, e.kind(node).Plan.Next[e.x[node]][app])
 	}
@@ -136,10 +89,10 @@ func (e *Episode) arrive(ctx context.Context, c cluster.Cluster) error {
 	for {
 		until := e.times.now + e.exponential(interarrival.Seconds())
 		before := e.times.now
-		for len(*e.running) > 0 && (*e.running)[0].at <= until {
-			d := e.running.pop()
-			e.pass(d.at)
-			e.set(int(d.node), e.x[d.node].Remove(int(e.queue[d.pod])))
+		for len(*e.running) > 0 && (*e.running)[0].At <= until {
+			d := e.running.Pop()
+			e.pass(d.At)
+			e.set(int(d.Node), e.x[d.Node].Remove(int(e.queue[d.Pod])))
 		}
 		e.pass(until)
 		if err := c.Advance(ctx, until-before); err != nil {
@@ -178,7 +131,7 @@ func (e *Episode) placeOnline(ctx context.Context, c cluster.Cluster, node int) 
 		return 0, false, err
 	}
 	if p := &c.State().Pods[e.next]; p.Phase == cluster.Running {
-		e.running.push(departure{p.Started + p.Duration, int32(e.next), int32(node)})
+		e.running.Push(cluster.Departure{At: p.Started + p.Duration, Pod: int32(e.next), Node: int32(node)})
 	}
 	e.next++
 	before := e.times.value - e.times.dues

@@ -25,8 +25,8 @@ func baselines() []envs.Baseline {
 			var rule gpushare.Placer
 			var reserve *gpushare.Reserve
 			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
-				if first || rule == nil || reserve != t.in.outlook.reserve { // a running cluster's outlook is another at each decision
-					reserve = t.in.outlook.reserve
+				if first || rule == nil || reserve != t.in.Outlook.Reserve { // a running cluster's outlook is another at each decision
+					reserve = t.in.Outlook.Reserve
 					rule = p.New(&t.inventory, reserve, t.drawer())
 				}
 				if t.current < 0 {
@@ -54,5 +54,5 @@ func (t *Task) placer(name string) (gpushare.Placer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.New(&t.inventory, t.in.outlook.reserve, t.drawer()), nil
+	return p.New(&t.inventory, t.in.Outlook.Reserve, t.drawer()), nil
 }

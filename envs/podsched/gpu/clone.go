@@ -11,10 +11,10 @@ import (
 // Clone implements [envs.Cloner]. What the copy remembers of placements it finds out anew.
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
-	c.in.nodes, c.in.arrivals = slices.Clone(t.in.nodes), slices.Clone(t.in.arrivals)
+	c.in.Nodes, c.in.Arrivals = slices.Clone(t.in.Nodes), slices.Clone(t.in.Arrivals)
 	c.nodes = slices.Clone(t.nodes)
 	c.inventory = t.inventory.Clone()
-	c.table = placements{b: &c.inventory, devices: t.table.devices}
+	c.table = t.table.Of(&c.inventory)
 	if t.curve != nil {
 		c.curve = t.curve.Clone()
 	}

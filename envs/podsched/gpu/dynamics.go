@@ -14,7 +14,7 @@ import (
 // arrive adds the next pod to the cluster.
 func (t *Task) arrive(s *cluster.State) int32 {
 	pod := int32(t.next)
-	a, c := &t.in.arrivals[pod], t.class(pod)
+	a, c := &t.in.Arrivals[pod], t.class(pod)
 	t.next++
 	t.arrived += c.TotalMilliGPU()
 	meta, ok := t.podMetas[c.Models]
@@ -23,7 +23,7 @@ func (t *Task) arrive(s *cluster.State) int32 {
 		t.podMetas[c.Models] = meta
 	}
 	t.ops = append(t.ops, cluster.Op{
-		Kind: cluster.AddPod, Pod: pod, Meta: meta, GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU, Duration: a.duration,
+		Kind: cluster.AddPod, Pod: pod, Meta: meta, GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU, Duration: a.Duration,
 		Resources: cluster.Resources{MilliCPU: c.MilliCPU, MemoryBytes: c.MemoryMiB * gpushare.BytesMiB},
 	})
 	return pod
@@ -31,15 +31,15 @@ func (t *Task) arrive(s *cluster.State) int32 {
 
 // bind places a pod.
 func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
-	a := &t.in.arrivals[pod]
+	a := &t.in.Arrivals[pod]
 	t.inventory.Place(t.class(pod), node, devices)
 	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
 	t.placedPods++
-	wait := (s.Now - a.at).Seconds()
+	wait := (s.Now - a.At).Seconds()
 	t.waited += wait
-	t.completed += wait + a.duration.Seconds()
-	if a.duration > 0 {
-		t.running.push(departure{s.Now + a.duration, pod, node, devices})
+	t.completed += wait + a.Duration.Seconds()
+	if a.Duration > 0 {
+		t.running.Push(cluster.Departure{At: s.Now + a.Duration, Pod: pod, Node: node, Devices: devices})
 	}
 }
 
@@ -81,7 +81,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	case int(node) == len(t.nodes) && t.mayDefer():
 		t.putOff(pod)
 	case int(node) < len(t.nodes) && t.inventory.Fits(t.class(pod), node):
-		devices := t.table.row(t.class(pod))[node].devices
+		devices := t.table.Row(t.class(pod))[node].Devices
 		if t.planned == node {
 			devices = t.devices
 		}
@@ -110,9 +110,9 @@ func (t *Task) possible(c *gpushare.Class) bool {
 	if t.blocked[c.ID] == t.freed+1 {
 		return false
 	}
-	row := t.table.row(c)
+	row := t.table.Row(c)
 	for i := range row {
-		if row[i].fits {
+		if row[i].Fits {
 			return true
 		}
 	}
@@ -137,12 +137,12 @@ func (t *Task) advance(ctx context.Context, c cluster.Cluster) error {
 // take returns the next pod of time-free dynamics: one that was put off and is due, or the next
 // arrival; -1 if none is left.
 func (t *Task) take(s *cluster.State) int32 {
-	if len(t.queue) > 0 && (t.due[0] <= t.next || t.next == len(t.in.arrivals)) {
+	if len(t.queue) > 0 && (t.due[0] <= t.next || t.next == len(t.in.Arrivals)) {
 		pod := t.queue[0]
 		t.queue, t.due = slices.Delete(t.queue, 0, 1), slices.Delete(t.due, 0, 1)
 		return pod
 	}
-	if t.next < len(t.in.arrivals) {
+	if t.next < len(t.in.Arrivals) {
 		return t.arrive(s)
 	}
 	return -1
@@ -154,7 +154,7 @@ func (t *Task) mayDefer() bool {
 	case !t.opts.Defer || t.current < 0:
 		return false
 	case t.timed():
-		return t.next < len(t.in.arrivals) || len(t.running) > 0 // or else nothing would ever change
+		return t.next < len(t.in.Arrivals) || len(t.running) > 0 // or else nothing would ever change
 	}
 	return int(t.defers[t.current]) < t.opts.MaxDefers
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
 // Explain describes the coming decision, a row for each
@@ -15,7 +16,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	columns = []string{"node", "model", "devices"}
 	var scores []func(c *gpushare.Class, nodes []int32, scores []int64)
 	for i := range gpushare.Policies {
-		if of := gpushare.Policies[i].Scores(&t.inventory, t.outlook().reserve); of != nil {
+		if of := gpushare.Policies[i].Scores(&t.inventory, t.outlook().Reserve); of != nil {
 			columns, scores = append(columns, gpushare.Policies[i].Name), append(scores, of)
 		}
 	}
@@ -24,14 +25,14 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 		return columns, nil
 	}
 	c := t.class(t.current)
-	table := t.table.row(c)
+	table := t.table.Row(c)
 	var fitting []int32
 	for i := range table {
 		row := make([]string, len(columns))
 		row[0], row[1] = s.NodeName(int32(i)), t.nodes[i].Model
-		if table[i].fits {
+		if table[i].Fits {
 			fitting = append(fitting, int32(i))
-			row[2] = formatDevices(table[i].devices)
+			row[2] = formatDevices(table[i].Devices)
 		} else {
 			row[len(row)-1] = t.inventory.Refusal(c, int32(i))
 		}
@@ -48,11 +49,11 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 }
 
 // outlook returns the outlook of the episode; before the first episode an empty one.
-func (t *Task) outlook() *outlook {
-	if t.in.outlook == nil {
-		return &outlook{frag: &gpushare.Fragmenter{}, reserve: &gpushare.Reserve{}}
+func (t *Task) outlook() *gpuworkload.Outlook {
+	if t.in.Outlook == nil {
+		return &gpuworkload.Outlook{Frag: &gpushare.Fragmenter{}, Reserve: &gpushare.Reserve{}}
 	}
-	return t.in.outlook
+	return t.in.Outlook
 }
 
 // formatDevices joins the indices of devices by dashes, as their annotation does.

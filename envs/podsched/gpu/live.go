@@ -8,6 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
 var _ envs.Live = (*Task)(nil)
@@ -25,7 +26,7 @@ func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 	if o.Defer {
 		return nil, fmt.Errorf("%w: option \"defer\" is true: in a running cluster pods that fit no node wait, and others are not put off", envs.ErrInvalidOption)
 	}
-	return newTask(&source{opts: o, cat: &gpushare.Catalogue{}}), nil
+	return newTask(&source{o, gpuworkload.NewLive(nodes)}), nil
 }
 
 // Attend implements [envs.Live]. It expects pods to come that are like those of s.
@@ -96,24 +97,24 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 	if err != nil {
 		return err
 	}
-	o := newOutlook(pods, cat)
-	t.src.cat, t.in = cat, instance{outlook: &o}
-	t.inventory.Reset(t.nodes, cat, o.frag)
+	o := gpuworkload.NewOutlook(pods, cat)
+	t.src.Catalogue, t.in = cat, gpuworkload.Instance{Outlook: &o}
+	t.inventory.Reset(t.nodes, cat, o.Frag)
 	t.reset()
 	t.blocked = make([]int, len(cat.Classes))
 	t.defers = make([]uint8, len(s.Pods))
 	for i := range s.Pods {
-		a := arrival{at: s.Now}
+		a := gpuworkload.Arrival{At: s.Now}
 		if s.Pods[i].Phase != cluster.Deleted {
-			a.class = cat.Of[shapeOf(s, int32(i))]
+			a.Class = cat.Of[shapeOf(s, int32(i))]
 		}
 		if t.timed() && int32(i) == d.Pod {
-			a.at -= d.Waited
+			a.At -= d.Waited
 		}
-		t.in.arrivals = append(t.in.arrivals, a)
+		t.in.Arrivals = append(t.in.Arrivals, a)
 		switch p := &s.Pods[i]; {
 		case p.Phase == cluster.Running:
-			t.inventory.Place(&cat.Classes[a.class], p.Node, p.Devices)
+			t.inventory.Place(&cat.Classes[a.Class], p.Node, p.Devices)
 		case p.Phase == cluster.Pending && t.timed():
 			t.queue = append(t.queue, int32(i))
 		}
@@ -144,5 +145,5 @@ func (t *Task) Devices(node int32) uint64 {
 	if t.planned == node {
 		return t.devices
 	}
-	return t.table.row(t.class(t.current))[node].devices
+	return t.table.Row(t.class(t.current))[node].Devices
 }

@@ -31,7 +31,7 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 	decisions := 0
 	for ; !b.Terminated[0] && task.failed == 0; decisions++ {
 		s := v.Env(0).State().Clone()
-		for i := task.next; i < len(task.in.arrivals); i++ { // the pods to come
+		for i := task.next; i < len(task.in.Arrivals); i++ { // the pods to come
 			c := task.class(int32(i))
 			op := cluster.Op{
 				Kind: cluster.AddPod, Meta: s.Intern(cluster.Meta{Name: "pod", GPUModels: gpushare.SplitModels(c.Models)}), GPUs: uint8(c.GPUs), MilliGPU: c.MilliGPU,

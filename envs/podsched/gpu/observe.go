@@ -173,33 +173,33 @@ func (t *Task) viewNode(i int32, row []float32) {
 // number of nodes where the pod fits.
 func (t *Task) observePlacements(obs []float32, mask []bool) (fitting int) {
 	c := t.class(t.current)
-	table := t.table.row(c)
+	table := t.table.Row(c)
 	v := &t.watch
 	if len(v.pressure) != len(t.inventory.FreeOf) {
 		v.pressure = make([]float64, len(t.inventory.FreeOf))
 	}
-	t.in.outlook.reserve.Pressure(&t.inventory, c, v.pressure)
+	t.in.Outlook.Reserve.Pressure(&t.inventory, c, v.pressure)
 	free := t.inventory.Size.MilliGPU - t.inventory.Used.MilliGPU
 	features := t.nodeFeatures()
 	nodes := t.inventory.Nodes[:len(table)]
 	for i := range nodes {
 		n, p := &nodes[i], &table[i]
 		row := obs[i*features:][:features]
-		mask[i] = p.fits
+		mask[i] = p.Fits
 		row[nodeFits] = 0
-		if p.fits {
+		if p.Fits {
 			row[nodeFits] = 1
 			fitting++
 		}
 		row[nodeCPUTaken], row[nodeGPUTaken] = part(c.MilliCPU, n.CPU), part(c.TotalMilliGPU(), n.GPU)
-		row[nodeLeft] = p.left
+		row[nodeLeft] = p.Left
 		row[nodePressure], row[nodeSupply] = 0, 0
 		if n.Model >= 0 {
 			row[nodePressure] = float32(v.pressure[n.Model]) * (1. / gpushare.MaxPressure)
 			row[nodeSupply] = part(t.inventory.FreeOf[n.Model], free)
 		}
 		if t.opts.Scores {
-			row[nodeGain], row[nodeFGD], row[nodeBestFit] = p.gain, p.fgd, p.bestFit
+			row[nodeGain], row[nodeFGD], row[nodeBestFit] = p.Gain, p.FGD, p.BestFit
 		}
 	}
 	return fitting
@@ -226,14 +226,14 @@ func (t *Task) observePod(s *cluster.State, fitting int, obs []float32) {
 		obs[podAccessible] = part(accessible, b.Size.MilliGPU-b.Used.MilliGPU)
 		obs[podFitting] = part(int64(fitting), int64(len(b.Nodes)))
 		obs[podDeferred] = part(int64(t.defers[t.current]), 10)
-		obs[podWaited] = clip(float32((s.Now - t.in.arrivals[t.current].at).Hours() / 24))
+		obs[podWaited] = clip(float32((s.Now - t.in.Arrivals[t.current].At).Hours() / 24))
 	}
 	obs[clusterArrived] = part(t.arrived, 2*b.Size.MilliGPU)
 	obs[clusterAlloc] = part(b.Used.MilliGPU, b.Size.MilliGPU)
 	obs[clusterFrag] = clip(float32(b.Frag.Amount(b.Wasted) / float64(b.Size.MilliGPU)))
 	obs[clusterCPU], obs[clusterMemory] = part(b.Used.MilliCPU, b.Size.MilliCPU), part(b.Used.MemoryMiB, b.Size.MemoryMiB)
 	obs[clusterQueue] = part(int64(len(t.queue)), 100)
-	for k, x := range t.in.outlook.kinds {
+	for k, x := range t.in.Outlook.Kinds {
 		obs[outlookCPUOnly+k] = clip(float32(x))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
 // Values of the options of [Options].
@@ -70,9 +71,10 @@ type Options struct {
 
 // DefaultOptions returns the defaults.
 func DefaultOptions() Options {
+	law := gpuworkload.PublishedLaw()
 	return Options{
 		ReferenceSeed: -1, Split: SplitTrain, NumNodes: 64, LoadEnd: gpushare.DefaultRatio, Prefill: "FGD",
-		ConstrainedLow: 0, ConstrainedHigh: 0.4, CPUOnly: publishedCPUOnly, Sharing: publishedSharing, MultiGPU: publishedMultiGPU,
+		ConstrainedLow: law.ConstrainedLow, ConstrainedHigh: law.ConstrainedHigh, CPUOnly: law.CPUOnly, Sharing: law.Sharing, MultiGPU: law.MultiGPU,
 		Dynamics: DynamicsTimeFree, NumPods: 2000, Load: 0.9, MaxDuration: 3600,
 		MaxDefers: 3, DeferPods: 10,
 		Reward: RewardAllocation, AllocWeight: 1, FragWeight: 0.1, ScarcityWeight: 0.1,
@@ -125,6 +127,19 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w: reference_seed is of one pod list, given %d in pods", envs.ErrInvalidOption, len(o.Pods))
 	case o.Dynamics != DynamicsTimeFree:
 		return fmt.Errorf("%w: reference_seed needs dynamics %s", envs.ErrInvalidOption, DynamicsTimeFree)
+	}
+	return nil
+}
+
+// deviceRule returns the rule of the option devices.
+func deviceRule(name string) func(b *gpushare.Inventory, c *gpushare.Class, i int32) uint64 {
+	switch name {
+	case DevicesBest:
+		return (*gpushare.Inventory).Tightest
+	case DevicesFirst:
+		return func(b *gpushare.Inventory, c *gpushare.Class, i int32) uint64 {
+			return gpushare.FirstFit(b.DevicesOf(i), c)
+		}
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ var (
 func (t *Task) RenderRGB(*cluster.State) *image.RGBA {
 	b := &t.inventory
 	const cells = 3 + maxNodeGPUs
-	n := t.src.size()
+	n := t.src.Size()
 	columns := (n + imageHeight - 1) / imageHeight
 	img := image.NewRGBA(image.Rect(0, 0, 2*imageMargin+columns*(cells+colourRight)*cellSize, 2*imageMargin+min(n, imageHeight)*cellSize))
 	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)

@@ -33,7 +33,7 @@ func (t *Task) measure() measures {
 		m.frag = t.percent(t.inventory.Frag.Amount(t.inventory.Wasted))
 	}
 	if t.weights.scarcity != 0 {
-		m.shortage = t.percent(t.in.outlook.reserve.Shortage(&t.inventory))
+		m.shortage = t.percent(t.in.Outlook.Reserve.Shortage(&t.inventory))
 	}
 	return m
 }

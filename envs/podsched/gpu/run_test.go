@@ -5,15 +5,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
 // TestRun: heuristics played decision by decision in the environment report what Reproduce
 // reports of them, which is compared with the published tables.
 func TestRun(t *testing.T) {
-	nodes := GenerateNodes()[500:700]
-	lines, shapes := "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n", generatedShapes()
+	nodes := gpuworkload.GenerateNodes()[500:700]
+	lines, shapes := "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n", gpuworkload.Shapes()
 	for i := range 400 {
 		s := shapes[i*i%len(shapes)]
 		lines += fmt.Sprintf("p%04d,%d,%d,%d,%d,%s\n", i, s.MilliCPU, s.MemoryMiB, s.GPUs, s.MilliGPU, s.Models)

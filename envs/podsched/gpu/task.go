@@ -4,6 +4,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -16,11 +17,11 @@ type Task struct {
 	opts    *Options
 	weights rewardWeights
 	seed    uint64 // of the episode
-	in      instance
+	in      gpuworkload.Instance
 	nodes   []gpushare.Node
 
 	inventory gpushare.Inventory
-	table     placements
+	table     gpushare.Outcomes
 	curve     *gpushare.Curve
 	watch     views // what observations show of nodes
 
@@ -32,7 +33,7 @@ type Task struct {
 	defers  []uint8 // by pod
 	blocked []int   // by class: t.freed plus one when it was found to fit nowhere
 	freed   int     // departures
-	running departures
+	running cluster.Departures
 
 	arrived                 int64 // thousandths of a GPU
 	placedPods, failed      int
@@ -56,9 +57,9 @@ var (
 
 func newTask(src *source) *Task {
 	t := &Task{src: src, opts: &src.opts, weights: src.opts.weights(), current: -1, podMetas: map[string]int32{}}
-	t.table = placements{b: &t.inventory, devices: deviceRule(src.opts.Devices)}
-	t.blocked = make([]int, len(src.cat.Classes))
-	t.metas = make([]int32, len(src.nodes))
+	t.table = gpushare.NewOutcomes(&t.inventory, deviceRule(src.opts.Devices))
+	t.blocked = make([]int, len(src.Catalogue.Classes))
+	t.metas = make([]int32, len(src.Nodes))
 	for i := range t.metas {
 		t.metas[i] = -1
 	}
@@ -69,7 +70,7 @@ func (t *Task) timed() bool { return t.opts.Dynamics == DynamicsTimed }
 
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {
-	n := t.src.size()
+	n := t.src.Size()
 	actions := n
 	if t.opts.Defer {
 		actions++
@@ -87,4 +88,6 @@ func (t *Task) Spaces() (obs, act space.Space) {
 }
 
 // class returns the class of a pod.
-func (t *Task) class(pod int32) *gpushare.Class { return &t.src.cat.Classes[t.in.arrivals[pod].class] }
+func (t *Task) class(pod int32) *gpushare.Class {
+	return &t.src.Catalogue.Classes[t.in.Arrivals[pod].Class]
+}

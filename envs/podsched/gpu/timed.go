@@ -20,7 +20,7 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 		}
 		t.current = -1
 		at, ok := t.nextEvent()
-		if len(t.queue) == 0 && t.next == len(t.in.arrivals) {
+		if len(t.queue) == 0 && t.next == len(t.in.Arrivals) {
 			return c.Apply(ctx, t.ops) // all are placed
 		}
 		if !ok {
@@ -39,11 +39,11 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 
 // nextEvent returns when the next pod arrives or departs.
 func (t *Task) nextEvent() (at time.Duration, ok bool) {
-	if t.next < len(t.in.arrivals) {
-		at, ok = t.in.arrivals[t.next].at, true
+	if t.next < len(t.in.Arrivals) {
+		at, ok = t.in.Arrivals[t.next].At, true
 	}
-	if len(t.running) > 0 && (!ok || t.running[0].at < at) {
-		at, ok = t.running[0].at, true
+	if len(t.running) > 0 && (!ok || t.running[0].At < at) {
+		at, ok = t.running[0].At, true
 	}
 	return at, ok
 }
@@ -57,15 +57,15 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 		return err
 	}
 	s := c.State()
-	for len(t.running) > 0 && t.running[0].at <= at {
-		e := t.running.pop()
-		if p := s.Pods[e.pod].Phase; p != cluster.Succeeded {
-			return fmt.Errorf("pod %s is %v at %v, want Succeeded", s.PodName(e.pod), p, at)
+	for len(t.running) > 0 && t.running[0].At <= at {
+		e := t.running.Pop()
+		if p := s.Pods[e.Pod].Phase; p != cluster.Succeeded {
+			return fmt.Errorf("pod %s is %v at %v, want Succeeded", s.PodName(e.Pod), p, at)
 		}
-		t.inventory.Remove(t.class(e.pod), e.node, e.devices)
+		t.inventory.Remove(t.class(e.Pod), e.Node, e.Devices)
 		t.freed++
 	}
-	for t.next < len(t.in.arrivals) && t.in.arrivals[t.next].at <= at {
+	for t.next < len(t.in.Arrivals) && t.in.Arrivals[t.next].At <= at {
 		if pod := t.arrive(s); t.hopeful(t.class(pod)) {
 			t.queue = append(t.queue, pod)
 			t.note()
@@ -85,52 +85,4 @@ func (t *Task) hopeful(c *gpushare.Class) bool {
 		}
 	}
 	return false
-}
-
-// departure is a running pod.
-type departure struct {
-	at      time.Duration
-	pod     int32
-	node    int32
-	devices uint64
-}
-
-// departures is a heap of running pods, the first to end on top.
-type departures []departure
-
-func (h departures) before(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].pod < h[j].pod
-}
-
-func (h *departures) push(d departure) {
-	*h = append(*h, d)
-	for i := len(*h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.before(i, up) {
-			return
-		}
-		(*h)[i], (*h)[up] = (*h)[up], (*h)[i]
-		i = up
-	}
-}
-
-func (h *departures) pop() departure {
-	old := *h
-	top := old[0]
-	last := len(old) - 1
-	old[0] = old[last]
-	*h = old[:last]
-	for i := 0; ; {
-		least := i
-		for _, k := range []int{2*i + 1, 2*i + 2} {
-			if k < last && h.before(k, least) {
-				least = k
-			}
-		}
-		if least == i {
-			return top
-		}
-		old[i], old[least] = old[least], old[i]
-		i = least
-	}
 }

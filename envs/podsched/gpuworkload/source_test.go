@@ -1,16 +1,19 @@
-package gpu
+package gpuworkload_test
 
 import (
 	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
 // TestGenerated draws default instances and compares their composition with the published one:
 // parts of 20,000 pods within five standard deviations, and the counts of the node list.
 func TestGenerated(t *testing.T) {
-	nodes := GenerateNodes()
+	nodes := gpuworkload.GenerateNodes()
 	gpus := map[string]int{}
 	for i := range nodes {
 		gpus[nodes[i].Model] += nodes[i].GPUs
@@ -19,18 +22,18 @@ func TestGenerated(t *testing.T) {
 	if d := cmp.Diff(want, gpus); d != "" || len(nodes) != 1213 {
 		t.Errorf("%d nodes, want 1213; GPUs (-want +got):\n%s", len(nodes), d)
 	}
-	o := DefaultOptions()
-	o.NumNodes, o.ConstrainedLow, o.ConstrainedHigh = 0, 0.2, 0.2
-	src, err := newSource(o)
+	law := gpuworkload.PublishedLaw()
+	law.ConstrainedLow, law.ConstrainedHigh = 0.2, 0.2
+	src, err := gpuworkload.New(gpuworkload.Config{ReferenceSeed: -1, LoadEnd: gpushare.DefaultRatio, Law: law})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in instance
+	var in gpuworkload.Instance
 	var n, cpu, sharing, multi, bound float64
 	for seed := range uint64(2) {
-		src.draw(seed, &in)
-		for _, a := range in.arrivals {
-			c := &src.cat.Classes[a.class]
+		src.Draw(seed, &in)
+		for _, a := range in.Arrivals {
+			c := &src.Catalogue.Classes[a.Class]
 			n++
 			switch {
 			case c.GPUs == 0:

@@ -1,4 +1,4 @@
-package gpu
+package gpuworkload
 
 import (
 	"fmt"
@@ -60,12 +60,21 @@ const (
 	numPodKinds
 )
 
-// Parts of the default list.
-const (
-	publishedCPUOnly  = 0.1335 // 1088 of 8152 pods
-	publishedSharing  = 0.4357 // 3078 of 7064 pods with GPUs
-	publishedMultiGPU = 0.0106 // 75 of 7064
-)
+// Law says what part of generated pods is of each kind.
+type Law struct {
+	CPUOnly                         float64 // of the pods: without GPUs
+	Sharing, MultiGPU               float64 // of the pods with GPUs: sharing one; with two or more
+	ConstrainedLow, ConstrainedHigh float64 // of the pods with GPUs, bound to models; each list draws a part between
+}
+
+// PublishedLaw returns the parts of the default list, where as many as 0.4 are bound to models.
+func PublishedLaw() Law {
+	return Law{
+		CPUOnly: 0.1335,                   // 1088 of 8152 pods
+		Sharing: 0.4357, MultiGPU: 0.0106, // 3078 and 75 of 7064 pods with GPUs
+		ConstrainedHigh: 0.4,
+	}
+}
 
 type weightedShape struct {
 	weight float64
@@ -133,14 +142,14 @@ const (
 
 // generator draws pods.
 type generator struct {
-	opts    *Options
+	law     Law
 	ids     [numPodKinds][]int32   // classes of the shapes in a catalogue
 	bound   [numPodKinds][][]int32 // … bound to each of modelSets
 	weights [numPodKinds]cumulative
 }
 
-// shapes returns every shape that a generator may draw.
-func generatedShapes() []gpushare.Shape {
+// Shapes returns every shape that is generated.
+func Shapes() []gpushare.Shape {
 	var all []gpushare.Shape
 	for _, shapes := range publishedShapes {
 		for _, w := range shapes {
@@ -156,8 +165,8 @@ func generatedShapes() []gpushare.Shape {
 	return all
 }
 
-func newGenerator(o *Options, cat *gpushare.Catalogue) *generator {
-	g := &generator{opts: o}
+func newGenerator(law Law, cat *gpushare.Catalogue) *generator {
+	g := &generator{law: law}
 	for kind, shapes := range publishedShapes {
 		g.bound[kind] = make([][]int32, len(modelSets))
 		var weights []float64
@@ -186,7 +195,7 @@ type list struct {
 
 // list draws a law. Pods are bound only to models of which usable has one.
 func (g *generator) list(rng *rand.Rand, usable func(models string) bool) *list {
-	o := g.opts
+	o := g.law
 	l := &list{generator: g, constrained: o.ConstrainedLow + rng.Float64()*(o.ConstrainedHigh-o.ConstrainedLow)}
 	withGPU := 1 - o.CPUOnly
 	l.kinds = newCumulative([]float64{o.CPUOnly, withGPU * o.Sharing, withGPU * (1 - o.Sharing - o.MultiGPU), withGPU * o.MultiGPU})

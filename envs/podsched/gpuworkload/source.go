@@ -1,0 +1,312 @@
+// Package gpuworkload draws what GPU scheduling is played on: nodes, and pods that arrive and may depart,
+// from files of the published layout or by laws fitted to the published trace.
+package gpuworkload
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+)
+
+// MaxNodeGPUs is the most devices that a node may have.
+const MaxNodeGPUs = 8
+
+// Config describes instances.
+type Config struct {
+	Nodes         string   // file of the node list; empty takes a cluster composed as the published one
+	Pods          []string // files of pod lists, of which each instance draws one; empty generates pods
+	ReferenceSeed int      // plays the reference's workload of this random seed on all nodes; -1 draws a workload for each instance
+	HeldOut       bool     // episodes that no training sees
+	NumNodes      int      // nodes drawn for each instance; 0 takes all
+	LoadEnd       float64  // GPUs requested by the pods that stay, over those of the nodes
+	Law           Law      // of generated pods
+
+	Timed             bool    // pods arrive in time and depart
+	NumPods           int     // of a timed instance
+	Load, MaxDuration float64 // GPU time requested over what the nodes have while pods arrive; most seconds that a pod runs
+}
+
+// NewLive returns the source of a running cluster with so many nodes, which draws nothing.
+func NewLive(nodes int) *Source {
+	return &Source{config: Config{NumNodes: nodes, ReferenceSeed: -1}, Catalogue: &gpushare.Catalogue{}}
+}
+
+// Source draws the instances of episodes. It is read-only.
+type Source struct {
+	Nodes     []gpushare.Node // from which instances draw theirs
+	Catalogue *gpushare.Catalogue
+
+	config Config
+	lists  []podList  // of files; empty generates
+	gen    *generator // nil with files
+	fixed  *Instance  // with a reference seed
+}
+
+// podList is a file of pods.
+type podList struct {
+	classes   []int32
+	durations []time.Duration
+	outlook   Outlook
+}
+
+// Outlook is what policies know of the pods to come.
+type Outlook struct {
+	Frag    *gpushare.Fragmenter
+	Reserve *gpushare.Reserve
+	Kinds   [3]float64 // parts of the pods: without GPUs, sharing one, bound to models
+}
+
+// Instance is what an episode is played on.
+type Instance struct {
+	Nodes    []int32 // of [Source.Nodes], in the order of the cluster
+	Arrivals []Arrival
+	Outlook  *Outlook
+}
+
+// Arrival is a pod of an instance.
+type Arrival struct {
+	Class    int32 // of the catalogue
+	At       time.Duration
+	Duration time.Duration // 0 is for ever
+}
+
+var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+
+// New loads the files of a configuration. Its errors wrap envs.ErrInvalidOption where the configuration
+// is to blame.
+func New(c Config) (*Source, error) {
+	s := &Source{config: c, Nodes: GenerateNodes()}
+	if c.Nodes != "" {
+		var err error
+		if s.Nodes, err = gpushare.ReadNodes(c.Nodes); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.checkNodes(); err != nil {
+		return nil, err
+	}
+	if c.ReferenceSeed >= 0 {
+		return s, s.loadReference()
+	}
+	if len(c.Pods) > 0 {
+		return s, s.loadLists()
+	}
+	var pods []gpushare.Pod
+	for _, shape := range Shapes() {
+		pods = append(pods, gpushare.Pod{Shape: shape})
+	}
+	var err error
+	if s.Catalogue, err = gpushare.NewCatalogue(s.Nodes, pods); err != nil {
+		return nil, err
+	}
+	s.gen = newGenerator(c.Law, s.Catalogue)
+	return s, nil
+}
+
+func (s *Source) checkNodes() error {
+	if n := s.config.NumNodes; n > len(s.Nodes) && s.config.ReferenceSeed < 0 {
+		return fmt.Errorf("%w: num_nodes is %d, and there are %d", envs.ErrInvalidOption, n, len(s.Nodes))
+	}
+	gpus := 0
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.GPUs > MaxNodeGPUs {
+			return fmt.Errorf("gpu: node %s has %d GPUs, want at most %d", n.Name, n.GPUs, MaxNodeGPUs)
+		}
+		if !nodeName.MatchString(n.Name) {
+			return fmt.Errorf("gpu: node %q: want a name of lower-case letters, digits, dashes and dots", n.Name)
+		}
+		gpus += n.GPUs
+	}
+	if gpus == 0 {
+		return fmt.Errorf("gpu: none of the %d nodes has a GPU", len(s.Nodes))
+	}
+	return nil
+}
+
+// Size returns the number of nodes of an episode.
+func (s *Source) Size() int {
+	if s.config.NumNodes == 0 || s.config.ReferenceSeed >= 0 {
+		return len(s.Nodes)
+	}
+	return s.config.NumNodes
+}
+
+func (s *Source) loadReference() error {
+	pods, err := gpushare.ReadPods(s.config.Pods[0])
+	if err != nil {
+		return err
+	}
+	w := gpushare.ReferenceWorkload(s.Nodes, pods, int64(s.config.ReferenceSeed), s.config.LoadEnd)
+	s.Nodes = w.Nodes
+	if s.Catalogue, err = gpushare.NewCatalogue(s.Nodes, w.Arrivals); err != nil {
+		return err
+	}
+	o := NewOutlook(w.Types, s.Catalogue)
+	s.fixed = &Instance{Outlook: &o}
+	for i := range s.Nodes {
+		s.fixed.Nodes = append(s.fixed.Nodes, int32(i))
+	}
+	for i := range w.Arrivals {
+		s.fixed.Arrivals = append(s.fixed.Arrivals, Arrival{Class: s.Catalogue.Of[w.Arrivals[i].Shape]})
+	}
+	return nil
+}
+
+func (s *Source) loadLists() error {
+	var all []gpushare.Pod
+	var lists [][]gpushare.Pod
+	for _, path := range s.config.Pods {
+		pods, err := gpushare.ReadPods(path)
+		if err != nil {
+			return err
+		}
+		if gpushare.RequestedMilliGPU(pods) == 0 {
+			return fmt.Errorf("gpu: %s: no pod requests a GPU", path)
+		}
+		lists, all = append(lists, pods), append(all, pods...)
+	}
+	var err error
+	if s.Catalogue, err = gpushare.NewCatalogue(s.Nodes, all); err != nil {
+		return err
+	}
+	for k, pods := range lists {
+		l := podList{outlook: NewOutlook(pods, s.Catalogue)}
+		for i := range pods {
+			if s.config.Timed && pods[i].Duration == 0 {
+				continue
+			}
+			l.classes = append(l.classes, s.Catalogue.Of[pods[i].Shape])
+			l.durations = append(l.durations, pods[i].Duration)
+		}
+		if len(l.classes) == 0 {
+			return fmt.Errorf("gpu: %s: no pod has a creation_time and a later deletion_time, which timed dynamics need", s.config.Pods[k])
+		}
+		s.lists = append(s.lists, l)
+	}
+	return nil
+}
+
+// NewOutlook describes pods.
+func NewOutlook(pods []gpushare.Pod, cat *gpushare.Catalogue) Outlook {
+	o := Outlook{Frag: gpushare.NewFragmenter(gpushare.TypicalPods(pods), len(pods), &cat.Models), Reserve: gpushare.NewReserve(pods, &cat.Models)}
+	for i := range pods {
+		s := &pods[i].Shape
+		for k, is := range []bool{s.GPUs == 0, s.Sharing(), s.Models != ""} {
+			if is {
+				o.Kinds[k] += 1 / float64(len(pods))
+			}
+		}
+	}
+	return o
+}
+
+// heldOutStream keeps the episodes of the held-out split apart from those of the training split
+// even for equal seeds. Its value is arbitrary.
+const heldOutStream = 0x6a09e667f3bcc908
+
+// Draw makes the instance of an episode in in and reuses its memory.
+func (s *Source) Draw(seed uint64, in *Instance) {
+	if s.fixed != nil {
+		*in = *s.fixed
+		return
+	}
+	if s.config.HeldOut {
+		seed ^= heldOutStream
+	}
+	rng := rand.New(pcg.New(seed))
+	models := s.drawNodes(rng, in)
+	in.Arrivals = in.Arrivals[:0]
+	if len(s.lists) > 0 {
+		l := &s.lists[rng.IntN(len(s.lists))]
+		in.Outlook = &l.outlook
+		s.fill(in, func() Arrival {
+			k := rng.IntN(len(l.classes))
+			return Arrival{Class: l.classes[k], Duration: l.durations[k]}
+		})
+	} else {
+		law := s.gen.list(rng, func(spec string) bool { return hasModel(spec, models) })
+		s.fill(in, func() Arrival { return Arrival{Class: law.draw(rng), Duration: gpushare.Seconds(duration(rng))} })
+		pods := make([]gpushare.Pod, len(in.Arrivals))
+		for i, a := range in.Arrivals {
+			pods[i].Shape = s.Catalogue.Classes[a.Class].Shape
+		}
+		o := NewOutlook(pods, s.Catalogue)
+		in.Outlook = &o
+	}
+	if s.config.Timed {
+		s.schedule(rng, in)
+		return
+	}
+	for i := range in.Arrivals {
+		in.Arrivals[i].Duration = 0
+	}
+}
+
+// drawNodes draws the nodes, at least one of them with a GPU, and returns their models.
+func (s *Source) drawNodes(rng *rand.Rand, in *Instance) map[string]bool {
+	for {
+		in.Nodes = in.Nodes[:0]
+		models, gpus := map[string]bool{}, 0
+		for _, i := range rng.Perm(len(s.Nodes))[:s.Size()] {
+			in.Nodes = append(in.Nodes, int32(i))
+			gpus += s.Nodes[i].GPUs
+			if m := s.Nodes[i].Model; m != "" && s.Nodes[i].GPUs > 0 {
+				models[m] = true
+			}
+		}
+		if gpus > 0 {
+			return models
+		}
+	}
+}
+
+// fill draws pods until they are as many, or request as much, as the options say.
+func (s *Source) fill(in *Instance, draw func() Arrival) {
+	if s.config.Timed {
+		for range s.config.NumPods {
+			in.Arrivals = append(in.Arrivals, draw())
+		}
+		return
+	}
+	var size int64
+	for _, i := range in.Nodes {
+		size += int64(s.Nodes[i].GPUs) * gpushare.WholeGPU
+	}
+	for target, total := s.config.LoadEnd*float64(size), int64(0); ; {
+		a := draw()
+		if total += s.Catalogue.Classes[a.Class].TotalMilliGPU(); float64(total) > target && len(in.Arrivals) > 0 {
+			return
+		}
+		in.Arrivals = append(in.Arrivals, a)
+	}
+}
+
+// schedule gives the pods their times of arrival: uniform over as long as the cluster needs to
+// serve them at the given load.
+func (s *Source) schedule(rng *rand.Rand, in *Instance) {
+	work, size := 0.0, 0.0
+	for i := range in.Arrivals {
+		a := &in.Arrivals[i]
+		a.Duration = min(max(a.Duration, time.Second), gpushare.Seconds(s.config.MaxDuration))
+		work += a.Duration.Seconds() * float64(s.Catalogue.Classes[a.Class].TotalMilliGPU())
+	}
+	for _, i := range in.Nodes {
+		size += float64(s.Nodes[i].GPUs) * gpushare.WholeGPU
+	}
+	span := work / (size * s.config.Load)
+	times := make([]time.Duration, len(in.Arrivals))
+	for i := range times {
+		times[i] = gpushare.Seconds(span * rng.Float64())
+	}
+	slices.Sort(times)
+	for i := range times {
+		in.Arrivals[i].At = times[i]
+	}
+}
