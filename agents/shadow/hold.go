@@ -193,30 +193,42 @@ func (w *world) hold(p int32, devices uint64) error {
 			return err
 		}
 	}
-	pod := &w.state.Pods[q.slot]
-	w.state.Nodes[n.index].Unschedulable = false
-	free := w.state.Free(n.index)
-	fitted := cluster.Resources{MilliCPU: min(pod.Requests.MilliCPU, free.MilliCPU), MemoryBytes: min(pod.Requests.MemoryBytes, free.MemoryBytes)}
-	if fitted != pod.Requests {
-		op := cluster.Op{Kind: cluster.Resize, Pod: q.slot, Resources: fitted}
-		if err := w.state.Apply(&op); err != nil {
-			return fmt.Errorf("shadow: pod %s: %w", w.history.pods[p].name, err)
-		}
-	}
+	shown := &w.state.Nodes[n.index]
+	shown.Unschedulable, shown.Requested = false, cluster.Resources{} // it runs there, whatever has room
 	devices, ok := w.devices(q.slot, n.index, devices)
-	op := cluster.Op{Kind: cluster.Bind, Pod: q.slot, Node: n.index, Devices: devices}
-	if !ok || w.state.Apply(&op) != nil {
+	bind := cluster.Op{Kind: cluster.Bind, Pod: q.slot, Node: n.index, Devices: devices}
+	if !ok || w.state.Apply(&bind) != nil {
 		err := w.drop(p)
 		q.hidden = true
 		n.hidden++
+		w.sync(q.node)
 		return err
 	}
+	usage := cluster.Op{Kind: cluster.SetUsage, Pod: q.slot, Resources: w.state.Pods[q.slot].Requests}
+	if err := w.state.Apply(&usage); err != nil {
+		return fmt.Errorf("shadow: pod %s: %w", w.history.pods[p].name, err)
+	}
+	w.sync(q.node)
 	q.devices = devices
 	if w.history.fragments != nil {
 		q.class = w.classes[q.template]
 		w.fragments.Place(&w.catalogue.Classes[q.class], n.index, devices)
 	}
 	return nil
+}
+
+// sync shows what the pods of a node request, up to what it has. Nothing is known of their usage, so that it is the
+// same.
+func (w *world) sync(n int32) {
+	node := &w.nodes[n]
+	if node.info == nil {
+		return
+	}
+	shown := &w.state.Nodes[node.index]
+	shown.Requested = cluster.Resources{
+		MilliCPU: min(node.used.MilliCPU, shown.Allocatable.MilliCPU), MemoryBytes: min(node.used.MemoryBytes, shown.Allocatable.MemoryBytes),
+	}
+	shown.Usage = shown.Requested
 }
 
 // devices returns those that a pod takes: those given where they are free, and else the first that are.
@@ -241,6 +253,7 @@ func (w *world) drop(p int32) error {
 	if q.hidden {
 		w.nodes[q.node].hidden--
 		q.hidden = false
+		w.sync(q.node)
 	}
 	if q.slot < 0 {
 		return nil
@@ -258,5 +271,8 @@ func (w *world) drop(p int32) error {
 	w.state.Pods[q.slot], w.who[q.slot], w.pods[moved].slot = w.state.Pods[last], moved, q.slot
 	w.state.Pods, w.who = w.state.Pods[:last], w.who[:last]
 	q.slot = -1
+	if q.node >= 0 {
+		w.sync(q.node)
+	}
 	return nil
 }

@@ -49,9 +49,8 @@ type meter struct {
 	ratios      [numMetrics]ratio
 	present     [numMetrics]float64
 	dirty       bool // present is of before the last change
-	decisions   int
-	displaced   int // pods whose node was removed
-	deferred    int // resizes that had to wait for room
+	displaced   int  // pods whose node was removed
+	deferred    int  // resizes that had to wait for room
 }
 
 func newMeter(from, end, block time.Duration) *meter {

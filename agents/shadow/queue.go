@@ -50,7 +50,6 @@ func (w *world) schedule(ctx context.Context, c Chooser) error {
 		if err != nil {
 			return err
 		}
-		w.meter.decisions++
 		if err := w.start(p, w.order[choice.Node], choice.Devices); err != nil {
 			return err
 		}

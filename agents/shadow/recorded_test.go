@@ -163,30 +163,6 @@ func TestInterruptedRecording(t *testing.T) {
 	}
 }
 
-// TestInvariants: whatever a policy does, pods are neither lost nor invented: over a recording in which all wait and
-// end, both clusters place the same pods, and the work that they hold is the same.
-func TestInvariants(t *testing.T) {
-	for seed := range uint64(4) {
-		r := synthetic(t, busy, seed)
-		placed := map[string]int{}
-		o := shadow.Options{Policies: []shadow.Policy{first, last, baseline("k8s/PodBalance-v0", "Greedy"), baseline("k8s/GPUPodScheduling-v0", "FGD")}}
-		rep := run(t, r, o)
-		for _, c := range append(rep.Policies, rep.Recorded) {
-			placed[c.Name] = c.Placed
-			for i, m := range rep.Metrics {
-				if v := float64(c.Values[i].Value); v < 0 || m.Unit == "%" && v > 100 {
-					t.Errorf("seed %d, %s: %s is %v", seed, c.Name, m.Name, v)
-				}
-			}
-		}
-		for name, n := range placed {
-			if n+len(rep.Unplaced) < rep.Pods-30 {
-				t.Errorf("seed %d: %s placed %d of %d pods", seed, name, n, rep.Pods)
-			}
-		}
-	}
-}
-
 // TestPacksBetter: a policy that fills the fullest node first uses fewer nodes than the recorded scheduler, which
 // prefers the emptiest of those that it draws.
 func TestPacksBetter(t *testing.T) {

@@ -10,22 +10,21 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// replayRecorded replays the cluster as it was. Before each bind it asks the choosers what they would do.
-func replayRecorded(ctx context.Context, h *history, m *meter, voters []*voter) (*world, error) {
-	w := newWorld(h, m)
-	for i := range h.Events {
-		e := &h.Events[i]
+// happenAll replays the cluster as it was. Before each bind it asks the voters what they would do.
+func (w *world) happenAll(ctx context.Context, voters []*voter) error {
+	for i := range w.Events {
+		e := &w.Events[i]
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		m.paused = e.Kind == clustertrace.Gap
+		w.meter.paused = e.Kind == clustertrace.Gap
 		w.advance(e.At)
 		if err := w.happen(ctx, e, voters); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	w.finish()
-	return w, nil
+	return nil
 }
 
 // happen applies an event as it was recorded.
@@ -116,32 +115,31 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, voters []*voter
 	return nil
 }
 
-// replayPolicy lets a policy place the pods of the recording.
-func replayPolicy(ctx context.Context, h *history, m *meter, c Chooser) (*world, error) {
-	w := newWorld(h, m)
-	for i := 0; i < len(h.Events); {
-		t := h.Events[i].At
-		m.paused = h.Events[i].Kind == clustertrace.Gap
+// playAll lets a policy place the pods of the recording.
+func (w *world) playAll(ctx context.Context, c Chooser) error {
+	for i := 0; i < len(w.Events); {
+		t := w.Events[i].At
+		w.meter.paused = w.Events[i].Kind == clustertrace.Gap
 		for len(w.ends) > 0 && w.ends[0].at < t {
 			if err := w.settle(ctx, c, w.ends[0].at); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		w.advance(t)
 		if err := w.endDue(t); err != nil {
-			return nil, err
+			return err
 		}
-		for ; i < len(h.Events) && h.Events[i].At == t; i++ {
-			if err := w.play(&h.Events[i]); err != nil {
-				return nil, err
+		for ; i < len(w.Events) && w.Events[i].At == t; i++ {
+			if err := w.play(&w.Events[i]); err != nil {
+				return err
 			}
 		}
 		if err := w.settle(ctx, c, t); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	w.finish()
-	return w, nil
+	return nil
 }
 
 // settle ends the pods whose time has come, and uses the room.

@@ -176,12 +176,11 @@ func Run(ctx context.Context, r *Recording, o Options) (*Report, error) {
 // run is a run of Run.
 type run struct {
 	*history
-	o        Options
-	since    time.Duration
-	voters   []*voter
-	worlds   []*world // the recorded one, and those of the policies
-	blocks   int
-	policies []Cluster
+	o      Options
+	since  time.Duration
+	voters []*voter
+	worlds []*world // the recorded one, and those of the policies
+	blocks int
 }
 
 func (r *run) newMeter() *meter { return newMeter(r.since, r.end, r.o.Block) }
@@ -197,9 +196,9 @@ func (r *run) recorded(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, closeChooser()) }()
 		r.voters = append(r.voters, &voter{chooser: c, agreed: ratio{make([]float64, r.blocks), make([]float64, r.blocks)}})
 	}
-	w, err := replayRecorded(ctx, r.history, m, r.voters)
+	w := newWorld(r.history, m)
 	r.worlds = append(r.worlds, w)
-	return err
+	return w.happenAll(ctx, r.voters)
 }
 
 func (r *run) policy(ctx context.Context, p *Policy) (err error) {
@@ -208,9 +207,9 @@ func (r *run) policy(ctx context.Context, p *Policy) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeChooser()) }()
-	w, err := replayPolicy(ctx, r.history, r.newMeter(), c)
+	w := newWorld(r.history, r.newMeter())
 	r.worlds = append(r.worlds, w)
-	return err
+	return w.playAll(ctx, c)
 }
 
 // shown returns the metrics of the report: those of GPUs only where there are some.

@@ -104,8 +104,8 @@ type moment struct {
 	pod  int32
 }
 
-// momentsOf returns those of all pods in the order of time: at one time ends come first, and then pods in their
-// order.
+// momentsOf returns those of all pods in the order of time. At one time pods end, then others come, and then they are
+// bound, so that who reads the recording knows all replicas of a controller as the first of them is bound.
 func momentsOf(s *cluster.State) []moment {
 	var all []moment
 	for i := range s.Pods {
@@ -122,10 +122,15 @@ func momentsOf(s *cluster.State) []moment {
 		}
 	}
 	rank := func(m moment) int {
-		if p := &s.Pods[m.pod]; m.kind != AddPod && m.kind != BindPod && p.Ended > p.Created && p.Ended > p.Started {
+		switch p := &s.Pods[m.pod]; {
+		case m.kind == AddPod:
+			return 1
+		case m.kind == BindPod:
+			return 2
+		case p.Ended > p.Created && (p.Node < 0 || p.Ended > p.Started):
 			return 0
 		}
-		return 1
+		return 3 // it ended as it came
 	}
 	slices.SortStableFunc(all, func(a, b moment) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.pod, b.pod))

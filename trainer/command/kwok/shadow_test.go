@@ -8,7 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kubernasium/kubernasium/agents/shadow"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/command/core"
+	"github.com/kubernasium/kubernasium/trainer/command/podsched"
 )
 
 // twoNodes is the recording of package agents/shadow's TestHandWorked: two pods of 2 cores run on one node each until
@@ -124,5 +130,30 @@ func TestShadowErrors(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// both is a command line that records episodes too.
+var both = clitest.Root(func() *cobra.Command { return cli.NewRoot(podsched.New(core.TrainCommand), New()) })
+
+// TestShadowOfAModelsEpisode: an episode that a model has played in the simulator is a recording, and the same model in
+// the shadow of it decides all of it alike: it is shown what it was shown in the episode.
+func TestShadowOfAModelsEpisode(t *testing.T) {
+	model, trace := "../../../models/pretrained/k8s-PodBalance-v0/ppo.safetensors", filepath.Join(t.TempDir(), "episode.jsonl")
+	both.MustExecute(t, "podsched", "record", "--model", model, "--env-kwargs", "lifetime:600", "--env-kwargs", "steps:400",
+		"--env-kwargs", "pods:mixed", "--env-kwargs", "node_types:mixed", "--out", trace)
+	var r shadow.Report
+	out := mustExecute(t, "kwok", "shadow", "--trace", trace, "--model", model, "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	p := r.Policies[0]
+	if p.Agreement.Value != 100 || p.Asked < 300 {
+		t.Errorf("agreement %v %% of %d, want all", p.Agreement.Value, p.Asked)
+	}
+	for i, d := range p.Differences {
+		if d.Value != 0 {
+			t.Errorf("%s: difference %v, want 0", r.Metrics[i].Name, d.Value)
+		}
 	}
 }
