@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"strconv"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/agents/shadow"
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -22,6 +26,8 @@ import (
 // shadowFlags are the arguments of `kwok shadow`.
 type shadowFlags struct {
 	trace, html, since string
+	recorder           recordFlags   // with a file to write it records while it compares
+	every              time.Duration // between pages while it records
 	models, policies   []string
 	env                string
 	kwargs             map[string]any
@@ -36,13 +42,17 @@ func newKwokShadow() *cobra.Command {
 		Short: "Report whether a policy would have scheduled a cluster better than its scheduler did",
 		Long: `Report whether a policy would have scheduled a cluster better than its scheduler did.
 
-The command reads a recording of the cluster and simulates a second cluster beside it for each policy:
-the same nodes, and the same pods at the same times, placed by the policy. A pod that fits nowhere
-waits until there is room; each runs as long as it did in the recording. The report compares what
-happened with what would have happened: allocated CPU, memory and GPUs, fragmentation, imbalance, nodes
-in use, pending pods and the time that pods wait. 95 % intervals are from a bootstrap over blocks of
-time.`,
-		Example: `  trainer kwok shadow --trace day.jsonl.zst --policy Greedy
+The command reads a recording of the cluster, or with --record makes one until Ctrl-C: it lists and watches, and
+changes nothing. It simulates a second cluster for each policy: the same nodes, and the same pods at the same
+times, placed by the policy. A pod that fits nowhere waits until there is room; each runs as long as it did in
+the recording. The report compares what happened with what would have happened: allocated CPU, memory and
+GPUs, fragmentation, imbalance, nodes in use, pending pods and the time that pods wait. 95 % intervals are
+from a bootstrap over blocks of time.
+
+The recording is all that is kept. With --record and a file that is there the recording goes on, and the report
+is of all of it.`,
+		Example: `  trainer kwok shadow --record cluster.jsonl.zst --policy Greedy --html report.html
+  trainer kwok shadow --trace day.jsonl.zst --policy Greedy
   trainer kwok shadow --trace day.jsonl.zst --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy KubeDefault --html report.html
   trainer kwok shadow --trace day.jsonl.zst --env k8s/GPUPodScheduling-v0 --policy FGD --since 6h --block 30m --json`,
 		Args: cobra.NoArgs,
@@ -51,10 +61,17 @@ time.`,
 			if c.kwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
 				return err
 			}
-			if err := c.check(); err != nil {
+			if err := errors.Join(c.check(), c.openPolicies()); err != nil {
 				return err
 			}
-			r, err := c.run(cmd.Context(), cmd.ErrOrStderr())
+			ctx := cmd.Context()
+			if c.recorder.out != "" {
+				if err := c.record(cmd); err != nil {
+					return err
+				}
+				c.trace, ctx = c.recorder.out, context.WithoutCancel(ctx) // Ctrl-C has ended the recording, not the report
+			}
+			r, err := c.run(ctx, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -63,6 +80,10 @@ time.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.trace, "trace", "", "recording of the cluster")
+	f.StringVar(&c.recorder.out, "record", "", "record the cluster to this file, or continue the recording in it, and then report")
+	f.DurationVar(&c.recorder.last, "for", 0, "how long to record; 0 is until Ctrl-C")
+	f.DurationVar(&c.every, "every", 10*time.Minute, "how often --html is written anew while the command records")
+	f.StringVar(&c.recorder.server.Kubeconfig, "kubeconfig", "", "how to reach the cluster (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
 	f.StringArrayVar(&c.models, "model", nil, "model file, of an environment of nodes (repeat)")
 	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
 	f.StringVar(&c.env, "env", live.DefaultEnv, "environment of the baselines; a model says its own")
@@ -76,8 +97,10 @@ time.`,
 
 func (c *shadowFlags) check() error {
 	switch {
-	case c.trace == "":
-		return errors.New("no recording: give --trace")
+	case (c.trace == "") == (c.recorder.out == ""):
+		return errors.New("want one of --trace and --record")
+	case c.every <= 0:
+		return fmt.Errorf("--every is %v, want more than 0", c.every)
 	case len(c.models)+len(c.policies) == 0:
 		return errors.New("want --model or --policy")
 	case c.o.Block <= 0:
@@ -88,11 +111,8 @@ func (c *shadowFlags) check() error {
 
 // run reads the recording and compares.
 func (c *shadowFlags) run(ctx context.Context, stderr io.Writer) (*shadow.Report, error) {
-	if err := c.openPolicies(); err != nil {
-		return nil, err
-	}
 	r, err := readRecording(c.trace)
-	if errors.Is(err, clustertrace.ErrCut) {
+	if r != nil && errors.Is(err, clustertrace.ErrCut) {
 		fmt.Fprintf(stderr, "%v; the report is of what is readable\n", err)
 	} else if err != nil {
 		return nil, err
@@ -101,6 +121,44 @@ func (c *shadowFlags) run(ctx context.Context, stderr io.Writer) (*shadow.Report
 		return nil, err
 	}
 	return shadow.Run(ctx, r, c.o)
+}
+
+// record records the cluster until the command is interrupted or its time is over. Meanwhile it writes pages.
+func (c *shadowFlags) record(cmd *cobra.Command) error {
+	switch _, err := os.Stat(c.recorder.out); {
+	case err == nil:
+		c.recorder.proceed = true
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	recorder, ended := c.recorder, make(chan error, 1)
+	go func() {
+		_, err := recorder.record(cmd)
+		ended <- err
+	}()
+	if c.html == "" {
+		return <-ended
+	}
+	ticks := time.NewTicker(c.every)
+	defer ticks.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-ticks.C:
+			c.writePage(cmd.Context())
+		}
+	}
+}
+
+// writePage writes the page of what has been recorded so far. What keeps it from that is no reason to stop recording; the
+// report at the end says it.
+func (c *shadowFlags) writePage(ctx context.Context) {
+	now := *c
+	now.trace = c.recorder.out
+	if r, err := now.run(ctx, io.Discard); err == nil {
+		_ = models.WriteFileAtomic(c.html, r.WriteHTML)
+	}
 }
 
 func readRecording(path string) (*shadow.Recording, error) {
@@ -162,7 +220,7 @@ func (c *shadowFlags) openPolicies() error {
 // print writes the report in the forms that were asked for.
 func (c *shadowFlags) print(cmd *cobra.Command, r *shadow.Report) error {
 	if c.html != "" {
-		if err := cli.WriteTo(c.html, r.WriteHTML); err != nil {
+		if err := models.WriteFileAtomic(c.html, r.WriteHTML); err != nil {
 			return err
 		}
 	}

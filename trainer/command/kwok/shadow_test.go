@@ -1,9 +1,11 @@
 package kwok
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/shadow"
+	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/command/core"
@@ -106,6 +109,69 @@ func TestShadowOfACutRecording(t *testing.T) {
 	if err != nil || !strings.Contains(stderr, "the recording is cut") || !strings.Contains(stderr, "two.jsonl:14") || !strings.Contains(out, "3 pods to place") {
 		t.Errorf("error %v, on stderr %q, want a report and a warning that names the line:\n%s", err, stderr, out)
 	}
+	if _, _, err := execute(t, t.Context(), "kwok", "shadow", "--trace", writeTrace(t, ""), "--policy", "First"); err == nil || !strings.Contains(err.Error(), "no header") {
+		t.Errorf("an empty file: %v, want an error", err)
+	}
+}
+
+// TestKwokShadow shadows kube-scheduler: it records while pods are placed, writes pages meanwhile, is interrupted, and
+// goes on.
+func TestKwokShadow(t *testing.T) {
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	dir := t.TempDir()
+	file, page := filepath.Join(dir, "cluster.jsonl.zst"), filepath.Join(dir, "report.html")
+	shadowed := func(during func()) shadow.Report {
+		t.Helper()
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		go func() {
+			defer interrupt()
+			during()
+		}()
+		out, stderr, err := execute(t, ctx, "kwok", "shadow", "--record", file, "--policy", "First", "--policy", "LeastAllocated", "--html", page,
+			"--every", "500ms", "--block", "1s", "--kubeconfig", kubeconfig, "--json")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, stderr)
+		}
+		return clitest.Decode[shadow.Report](t, out)
+	}
+	sim := func() {
+		mustExecute(t, "kwok", "runsim", "--scheduler_name", "default-scheduler", "--interval", "200ms", "--node_count", "3", "--cluster_resets", "1",
+			"--cpu_load", "0.3", "--mem_load", "0.3", "--pod_load", "0.3", "--kubeconfig", kubeconfig)
+	}
+	r := shadowed(func() {
+		sim()
+		until(t, "a page while recording", func() bool { _, err := os.Stat(page); return err == nil })
+	})
+	first, least := r.Policies[0], r.Policies[1]
+	if r.Pods < 50 || r.Nodes != 3 || r.Recorded.Placed != r.Pods || first.Placed != r.Pods || first.Asked != r.Pods || len(r.Unplaced) != 0 {
+		t.Errorf("%d pods on %d nodes, placed %d and %d, asked about %d, unplaced %d; want some 60 on 3, all placed by both",
+			r.Pods, r.Nodes, r.Recorded.Placed, first.Placed, first.Asked, len(r.Unplaced))
+	}
+	// kube-scheduler spreads over three equal nodes, as LeastAllocated does; First fills the first of them.
+	nodes := slices.IndexFunc(r.Metrics, func(m shadow.Metric) bool { return m.Name == "nodes_in_use" })
+	imbalance := slices.IndexFunc(r.Metrics, func(m shadow.Metric) bool { return m.Name == "imbalance" })
+	if first.Differences[nodes].Value > -0.5 || first.Differences[imbalance].Value < 1 {
+		t.Errorf("First: nodes in use %+v, imbalance %+v; want fewer and more", first.Differences[nodes], first.Differences[imbalance])
+	}
+	if d := float64(least.Differences[imbalance].Value); d < -1 || d > 1 {
+		t.Errorf("LeastAllocated: imbalance %v of kube-scheduler's, want about 0", d)
+	}
+	again := shadowed(sim)
+	if again.Pods <= r.Pods || !again.Start.Equal(r.Start) || again.Blocks <= r.Blocks {
+		t.Errorf("resumed: %d pods in %d blocks since %v, want more than %d in %d, since %v", again.Pods, again.Blocks, again.Start, r.Pods, r.Blocks, r.Start)
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, met func() bool) {
+	for range 600 {
+		if met() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("no %s", what)
 }
 
 func TestShadowErrors(t *testing.T) {
@@ -115,8 +181,10 @@ func TestShadowErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no recording", []string{"--policy", "First"}, "give --trace"},
+		{"no recording", []string{"--policy", "First"}, "want one of --trace and --record"},
 		{"no policy", []string{"--trace", trace}, "want --model or --policy"},
+		{"two recordings", []string{"--trace", trace, "--record", "other.jsonl", "--policy", "First"}, "want one of --trace and --record"},
+		{"every", []string{"--trace", trace, "--policy", "First", "--every", "0s"}, "--every is 0s"},
 		{"no file", []string{"--trace", "missing.jsonl", "--policy", "First"}, "missing.jsonl"},
 		{"unknown baseline", []string{"--trace", trace, "--policy", "Best"}, "Best"},
 		{"oracle", []string{"--trace", trace, "--policy", "Exact"}, "Exact"},
