@@ -4,8 +4,8 @@
 # evaluated, the server plays, TensorBoard shows the run, ports are on loopback only. It does so
 # with `docker compose` and with docker-compose, where both are there.
 #
-# Usage: make test-compose. TensorBoard's base image cannot be pulled everywhere: without it, and
-# without an image kubernasium/tensorboard, tools/tensorboard/from_debian.sh makes one.
+# Usage: make test-compose. The base of the images of TensorBoard and JupyterLab cannot be pulled
+# everywhere: without it and without these images, tools/python_base.sh makes another base.
 # With KWOK_CLUSTER_BASE=IMAGE, upstream's cluster image or one like it, the variant of
 # compose.kwok.yaml is brought up too, and not only read.
 set -euo pipefail
@@ -41,22 +41,22 @@ trainer() { .cache/images/trainer/trainer train --algo ppo --env classic/CartPol
 
 images() {
 	"${compose[@]}" "${all[@]}" build controlplane server trainer >"$log" 2>&1 || { cat "$log" >&2; fail "the images cannot be built"; }
-	docker image inspect kubernasium/tensorboard >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build tensorboard >"$log" 2>&1 || {
-		echo "TensorBoard's base image cannot be had: $(tail -1 "$log"); making one of Debian's packages"
-		tools/tensorboard/from_debian.sh
-	}
-	train_services=() # all of the profile
-	docker image inspect kubernasium/jupyter >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build jupyter >"$log" 2>&1 || {
-		echo "JupyterLab's base image cannot be had: $(tail -1 "$log"); going on without it"
-		train_services=(controlplane server trainer tensorboard)
-	}
+	for service in tensorboard jupyter; do
+		docker image inspect "kubernasium/$service" >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build "$service" >"$log" 2>&1 || {
+			echo "the base image of $service cannot be had: $(tail -1 "$log"); making one of Debian's packages"
+			docker image inspect kubernasium/python >/dev/null 2>&1 || tools/python_base.sh
+			"${compose[@]}" "${all[@]}" build --build-arg BASE=kubernasium/python "$service" >"$log" 2>&1 || { cat "$log" >&2; fail "the image of $service cannot be built"; }
+		}
+	done
 }
 
 # The profile without the images that need Python: nothing asks for them.
 without_python() {
 	echo "== train with PYTHON_PROFILES=no-"
-	PYTHON_PROFILES=no- "${compose[@]}" --profile train config --services | sort | tr '\n' ' ' >"$log"
+	PYTHON_PROFILES=no- "${compose[@]}" --profile train up --no-build --no-start >"$log" 2>&1 || { cat "$log" >&2; fail "profile train does not come up"; }
+	docker ps --all --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" --format '{{.Label "com.docker.compose.service"}}' | sort | tr '\n' ' ' >"$log"
 	want '^controlplane server trainer $' "the profile train wants more than our own images"
+	down
 }
 
 # What the host needs for kubectl, as the service prints it.
@@ -67,7 +67,6 @@ kubeconfig() {
 }
 
 jupyter() {
-	if [ ${#train_services[@]} -gt 0 ]; then return; fi
 	echo "== JupyterLab"
 	for ((i = 0; i < 60; i++)); do curl -fsS "http://127.0.0.1:$JUPYTER_PORT/api/status?token=$KUBERNASIUM_TOKEN" >"$log" 2>/dev/null && break || sleep 1; done
 	want kernels "JupyterLab does not answer with the token"
@@ -81,7 +80,7 @@ print("tensorboard", urllib.request.urlopen(os.environ["TENSORBOARD_URL"]).statu
 
 train() {
 	echo "== train"
-	up train "${train_services[@]}"
+	up train
 	local id
 	id=$("${compose[@]}" --profile train ps --all --quiet trainer)
 	[ "$(timeout 600 docker wait "$id")" = 0 ] || fail "the trainer failed"
