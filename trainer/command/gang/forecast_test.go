@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -57,6 +58,10 @@ func TestGangForecast(t *testing.T) {
 	if len(rows) != 1+20*len(all) {
 		t.Fatalf("%d rows, want a header and 20 of each of %d", len(rows), len(all))
 	}
+	lines := map[string]bool{}
+	for line := range strings.Lines(text) {
+		lines[strings.Join(strings.Fields(line), " ")] = true
+	}
 	drawn, mean := 0, map[string]float64{}
 	for i, e := range all {
 		for h, want := range e.RMSE {
@@ -64,6 +69,10 @@ func TestGangForecast(t *testing.T) {
 			if got, err := strconv.ParseFloat(row[5], 64); err != nil || got != want || row[0] != e.Series || row[2] != e.Forecaster || row[3] != strconv.Itoa(h+1) {
 				t.Fatalf("row %v, want %s of %s, %d ahead: %v", row, e.Forecaster, e.Series, h+1, want)
 			}
+		}
+		want := fmt.Sprintf("%s %d %s %.2f %.2f %.2f %.2f %s", e.Series, e.Count, e.Forecaster, e.RMSE[0], e.RMSE[4], e.RMSE[9], e.RMSE[19], fitText(e.Fits))
+		if !lines[strings.TrimSpace(want)] {
+			t.Errorf("no line %q in\n%s", want, text)
 		}
 		if e.Forecaster == series.Persistence {
 			drawn += e.Count
@@ -90,6 +99,23 @@ func TestGangForecast(t *testing.T) {
 	}
 	if !strings.Contains(text, "mean of the above") || strings.Contains(text, "file") {
 		t.Errorf("want means over generated series, and none of a file:\n%s", text)
+	}
+}
+
+func TestFitText(t *testing.T) {
+	half := series.Predictor{Period: 48, Fade: 0.5}
+	for _, tc := range []struct {
+		fits []series.Predictor
+		want string
+	}{
+		{nil, ""},
+		{[]series.Predictor{{}}, "the last value"},
+		{[]series.Predictor{half}, "period 48, fade 0.50"},
+		{[]series.Predictor{half, {Period: 7, Fade: 1}, {}, {Period: 48, Fade: 0.7}}, "the last value (1); period 7, fade 1.00 (1); period 48, fade 0.60 (2)"},
+	} {
+		if got := fitText(tc.fits); got != tc.want {
+			t.Errorf("%v: %q, want %q", tc.fits, got, tc.want)
+		}
 	}
 }
 

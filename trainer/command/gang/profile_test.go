@@ -68,6 +68,49 @@ func TestGangProfileOfData(t *testing.T) {
 	}
 }
 
+// TestGangProfileText: what is printed tells what the JSON does.
+func TestGangProfileText(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "p.csv")
+	args := []string{"gang", "profile", "--out", out}
+	text := mustExecute(t, args...)
+	r := gangProfileOf(t, args[2:]...)
+	lines := map[string]bool{}
+	for line := range strings.Lines(text) {
+		lines[strings.Join(strings.Fields(line), " ")] = true
+	}
+	n, m := len(r.Sizes), len(r.Shares)
+	want := []string{
+		fmt.Sprintf("%d tasks at %d sizes from %v to %v and %d shares from %v to %v millicores", len(r.Tasks), n, r.Sizes[0], r.Sizes[n-1], m, r.Shares[0], r.Shares[m-1]),
+		fmt.Sprintf("Seconds for size %v, by millicores", r.Size),
+		fmt.Sprintf("%s is written; play it with --env-kwargs profile:%s", out, out),
+	}
+	for task, seconds := range r.Durations {
+		for _, s := range seconds {
+			task += fmt.Sprintf(" %.1f", s)
+		}
+		want = append(want, task)
+	}
+	for _, x := range r.Windows {
+		row := strconv.Itoa(x.Window)
+		for _, s := range x.Seconds {
+			row += fmt.Sprintf(" %.2f", s)
+		}
+		row += " " + strconv.Itoa(x.Interval)
+		if x.Interval == len(x.Seconds) {
+			row += " or more"
+		}
+		want = append(want, row+fmt.Sprintf(" %.2f", x.PerSuperstep))
+	}
+	for _, w := range want {
+		if !lines[w] {
+			t.Errorf("no line %q in\n%s", w, text)
+		}
+	}
+	if len(r.Windows) == 0 || len(r.Durations) == 0 {
+		t.Errorf("%d windows, %d tasks; want some", len(r.Windows), len(r.Durations))
+	}
+}
+
 // TestGangProfileWithoutALaw: no power of the size is a law of points of size 0.
 func TestGangProfileWithoutALaw(t *testing.T) {
 	text := "Task Name,Workload Size,CPU Shares,Duration\n"
