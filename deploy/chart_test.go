@@ -21,7 +21,7 @@ import (
 
 // everything switches on what the chart has, but for what only some clusters serve.
 var (
-	everything = []string{"recommender.enabled=true", "recommender.checkpoints=true", "server.tls.secret=tls", "server.token.value=t"}
+	everything = []string{"recommender.enabled=true", "recommender.checkpoints=true", "shadow.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
 	supported  = fmt.Sprintf("1.%d.0", kwok.OldestMinor)
 )
 
@@ -62,6 +62,7 @@ func TestRefusedValues(t *testing.T) {
 		"scheduler2.enabled=true":                "'scheduler2' not allowed",
 		"imagePullPolicy=Sometimes":              "/imagePullPolicy",
 		"recommender.name=Not_A_Name":            "/recommender/name",
+		"shadow.enabled=true,shadow.models=null": "at least one",
 		"recommender.interval=soon":              "/recommender/interval",
 		"server.image.digest=latest":             "/server/image/digest",
 		"server.networkPolicy.from=null":         "/server/networkPolicy",
@@ -104,8 +105,8 @@ func TestRestricted(t *testing.T) {
 			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
 				t.Errorf("%s: resources %v, want requests of CPU and memory and a limit of memory", d.Name, c.Resources)
 			}
-			if c.LivenessProbe == nil || c.ReadinessProbe == nil {
-				t.Errorf("%s: no probes", d.Name)
+			if probed := c.LivenessProbe != nil && c.ReadinessProbe != nil; probed == (c.Name == "recorder") {
+				t.Errorf("%s: probes: %v; want them in all but the recorder, which has no endpoint", d.Name, probed)
 			}
 		}
 	}

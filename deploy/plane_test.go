@@ -72,6 +72,7 @@ type cluster struct {
 	*kwoktest.ControlPlane
 	rest   *rest.Config
 	client kubernetes.Interface
+	home   string // folder of the test, which has one for each claim
 }
 
 var oneNode sync.Once
@@ -79,7 +80,7 @@ var oneNode sync.Once
 func openCluster(t *testing.T) *cluster {
 	t.Helper()
 	helmCommand(t) // skips where there is none
-	c := &cluster{ControlPlane: kwoktest.Shared(t, "--authorization=rbac", "--admission=PodSecurity,ResourceQuota,LimitRanger")}
+	c := &cluster{ControlPlane: kwoktest.Shared(t, "--authorization=rbac", "--admission=PodSecurity,ResourceQuota,LimitRanger"), home: t.TempDir()}
 	var err error
 	if c.rest, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,25 +38,26 @@ var binaries = map[string]string{
 }
 
 // run starts the container of a component's Deployment and stops it at the test's end.
-func (c *cluster) run(t *testing.T, ns, component string) *program {
+func (c *cluster) run(t *testing.T, ns, component string, env ...string) *program {
 	t.Helper()
 	d, err := c.client.AppsV1().Deployments(ns).Get(t.Context(), "kubernasium-"+component, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.start(t, d)
+	return c.start(t, ns, &d.Spec.Template.Spec, env...)
 }
 
-func (c *cluster) start(t *testing.T, d *appsv1.Deployment) *program {
+// start starts the container of a pod.
+func (c *cluster) start(t *testing.T, ns string, pod *corev1.PodSpec, env ...string) *program {
 	t.Helper()
 	folder := os.Getenv(programsEnv)
 	if folder == "" {
 		t.Skipf("needs the programs of the images: `make test-deploy` builds them and runs this; or set %s to their folder", programsEnv)
 	}
-	p := &program{pod: &d.Spec.Template.Spec, ended: make(chan struct{}), ports: map[int32]string{}}
-	container := p.pod.Containers[0]
+	p := &program{pod: pod, ended: make(chan struct{}), ports: map[int32]string{}}
+	container := pod.Containers[0]
 	repository, _, _ := strings.Cut(container.Image, ":")
-	files := c.mount(t, d.Namespace, p.pod)
+	files := c.mount(t, ns, pod)
 	var args []string
 	for _, a := range container.Args {
 		for _, port := range container.Ports {
@@ -75,9 +75,9 @@ func (c *cluster) start(t *testing.T, d *appsv1.Deployment) *program {
 		args = append(args, files.Replace(a))
 	}
 	p.cmd = exec.Command(filepath.Join(folder, binaries[repository]), args...)
-	p.cmd.Env = []string{"HOSTNAME=test"}
+	p.cmd.Env = append(env, "HOSTNAME=test")
 	if slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "api-access" }) {
-		p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+c.account(t, d.Namespace, p.pod.ServiceAccountName))
+		p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+c.account(t, ns, pod.ServiceAccountName))
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
@@ -113,8 +113,13 @@ func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec) *strings.R
 	places := []string{"/models/pretrained", models}
 	for _, v := range pod.Volumes {
 		dir := t.TempDir()
-		content := map[string][]byte{}
+		var content map[string][]byte
 		switch {
+		case v.PersistentVolumeClaim != nil:
+			dir = c.claim(ns, v.PersistentVolumeClaim.ClaimName)
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
 		case v.Secret != nil:
 			s, err := c.client.CoreV1().Secrets(ns).Get(t.Context(), v.Secret.SecretName, metav1.GetOptions{})
 			if err != nil {
@@ -126,6 +131,7 @@ func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec) *strings.R
 			if err != nil {
 				t.Fatal(err)
 			}
+			content = map[string][]byte{}
 			for name, text := range m.Data {
 				content[name] = []byte(strings.ReplaceAll(text, "/models/pretrained", models))
 			}
@@ -145,6 +151,9 @@ func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec) *strings.R
 	}
 	return strings.NewReplacer(places...)
 }
+
+// claim returns the folder that stands for the volume of a claim.
+func (c *cluster) claim(ns, name string) string { return filepath.Join(c.home, ns, name) }
 
 // account returns a kubeconfig with a token of the service account.
 func (c *cluster) account(t *testing.T, ns, name string) string {

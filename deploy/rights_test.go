@@ -139,7 +139,11 @@ func (c *cluster) wantEachRight(t *testing.T, ns, component string, prepare func
 				defer c.grant(t, role, role.rights)
 				eventually(t, "the right is gone", func() bool { return !c.may(t, account, role.namespace, missing) })
 				prepare(t)
-				p := c.run(t, ns, component)
+				var env []string
+				if missing.verb == "list" {
+					env = append(env, "KUBE_FEATURE_WatchListClient=false") // as where the API server does not stream lists
+				}
+				p := c.run(t, ns, component, env...)
 				eventually(t, "the log has "+missing.refusal(), func() bool {
 					return strings.Contains(strings.ReplaceAll(p.log.String(), `\"`, `"`), missing.refusal()) // slog quotes errors
 				})

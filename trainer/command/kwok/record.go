@@ -77,7 +77,7 @@ names.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "file to write, *.jsonl.zst, *.jsonl.gz or *.jsonl")
-	flags.BoolVar(&f.proceed, "append", false, "continue the recording in the file")
+	flags.BoolVar(&f.proceed, "append", false, "continue the recording in the file, if there is one")
 	flags.BoolVar(&f.anonymize, "anonymize", false, "hide names and labels")
 	flags.DurationVar(&f.last, "for", 0, "how long to record; 0 is until Ctrl-C")
 	flags.StringVar(&f.server.Kubeconfig, "kubeconfig", "", "how to reach the cluster (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
@@ -117,7 +117,7 @@ func (f *recordFlags) record(cmd *cobra.Command) (recorded, error) {
 // open begins or continues the recording.
 func (f *recordFlags) open() (*clustertrace.Writer, trace.Options, error) {
 	var o trace.Options
-	if !f.proceed {
+	if _, err := os.Stat(f.out); !f.proceed || errors.Is(err, fs.ErrNotExist) {
 		if f.anonymize {
 			salt, err := newSalt(f.out + saltSuffix)
 			if err != nil {

@@ -122,7 +122,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* Traffic to the pods on port. With egress, connections to API server, DNS and Prometheus go out; else none. */}}
+{{/* Traffic to the pods on port, or none. With egress, connections to API server, DNS and Prometheus go out; else none. */}}
 {{- define "kubernasium.networkPolicy" -}}
 {{- if .values.networkPolicy.enabled }}
 apiVersion: networking.k8s.io/v1
@@ -134,10 +134,14 @@ spec:
     matchLabels:
       {{- include "kubernasium.selectorLabels" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
+  {{- if .port }}
   ingress:
     - from:
         {{- toYaml .values.networkPolicy.from | nindent 8 }}
       ports: [{protocol: TCP, port: {{ .port }}}]
+  {{- else }}
+  ingress: []
+  {{- end }}
   {{- if .egress }}
   egress:
     {{- toYaml .values.networkPolicy.egress | nindent 4 }}
