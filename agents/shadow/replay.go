@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// happenAll replays the cluster as it was. Before each bind it asks the voters what they would do.
-func (w *world) happenAll(ctx context.Context, voters []*voter) error {
+// happenAll replays the cluster as it was. Before each bind it asks the policies of the poll what they would do.
+func (w *world) happenAll(ctx context.Context, poll *poll) error {
 	for i := range w.Events {
 		e := &w.Events[i]
 		if err := ctx.Err(); err != nil {
@@ -19,7 +19,7 @@ func (w *world) happenAll(ctx context.Context, voters []*voter) error {
 		}
 		w.meter.paused = e.Kind == clustertrace.Gap
 		w.advance(e.At)
-		if err := w.happen(ctx, e, voters); err != nil {
+		if err := w.happen(ctx, e, poll); err != nil {
 			return err
 		}
 	}
@@ -28,7 +28,7 @@ func (w *world) happenAll(ctx context.Context, voters []*voter) error {
 }
 
 // happen applies an event as it was recorded.
-func (w *world) happen(ctx context.Context, e *clustertrace.Event, voters []*voter) error {
+func (w *world) happen(ctx context.Context, e *clustertrace.Event, poll *poll) error {
 	given := int(e.Pod) < len(w.pods) && w.history.pods[e.Pod].given
 	switch e.Kind {
 	case clustertrace.AddPod:
@@ -37,7 +37,7 @@ func (w *world) happen(ctx context.Context, e *clustertrace.Event, voters []*vot
 		}
 	case clustertrace.BindPod:
 		if !given {
-			if err := w.vote(ctx, e, voters); err != nil {
+			if err := w.vote(ctx, e, poll); err != nil {
 				return err
 			}
 		}
@@ -83,6 +83,12 @@ func (w *world) update(p, template int32, force bool) error {
 	return nil
 }
 
+// poll asks policies about the decisions of the recorded scheduler.
+type poll struct {
+	voters  []*voter
+	decided func(Decision) error // may be nil
+}
+
 // voter is a policy that is asked about the decisions of the recorded scheduler.
 type voter struct {
 	chooser Chooser
@@ -92,7 +98,7 @@ type voter struct {
 
 // vote asks what would be done with a pod that is about to be bound. A pod that fits no node by the rules
 // that worlds know is not asked about.
-func (w *world) vote(ctx context.Context, e *clustertrace.Event, voters []*voter) error {
+func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) error {
 	if w.pods[e.Pod].phase != waiting || w.now < w.meter.from {
 		return nil
 	}
@@ -100,7 +106,8 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, voters []*voter
 	if !ok {
 		return nil
 	}
-	for _, v := range voters {
+	one := Decision{At: w.Header.Start.Add(w.now), Pod: w.history.pods[e.Pod].name, Node: w.nodes[e.Node].name()}
+	for _, v := range poll.voters {
 		choice, err := w.choose(ctx, v.chooser, e.Pod, d)
 		if err != nil {
 			return err
@@ -108,11 +115,16 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, voters []*voter
 		b := min(int((w.now-w.meter.from)/w.meter.block), len(v.agreed.den)-1)
 		v.asked++
 		v.agreed.den[b]++
-		if w.order[choice.Node] == e.Node {
+		n := w.order[choice.Node]
+		if n == e.Node {
 			v.agreed.num[b]++
 		}
+		one.Choices = append(one.Choices, w.nodes[n].name())
 	}
-	return nil
+	if poll.decided == nil {
+		return nil
+	}
+	return poll.decided(one)
 }
 
 // playAll lets a policy place the pods of the recording.

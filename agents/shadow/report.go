@@ -45,6 +45,17 @@ type Options struct {
 	Schedulers []string      // whose pods the policies place; nil is all
 	Since      time.Duration // since the recording's start: what is before does not count, but is simulated
 	Block      time.Duration // of time, for the intervals; 0 is [DefaultBlock]
+
+	// Decided gets each recorded decision with what the policies would have done in its place; may be nil.
+	Decided func(Decision) error
+}
+
+// Decision is a decision of the recorded scheduler.
+type Decision struct {
+	At      time.Time
+	Pod     string   // namespace/name
+	Node    string   // that the pod was bound to; "" is one that was not there any more
+	Choices []string // nodes that the policies would have chosen at that moment of the recorded cluster
 }
 
 // Number is a float64 that is null in JSON where it is not finite.
@@ -198,7 +209,7 @@ func (r *run) recorded(ctx context.Context) (err error) {
 	}
 	w := newWorld(r.history, m)
 	r.worlds = append(r.worlds, w)
-	return w.happenAll(ctx, r.voters)
+	return w.happenAll(ctx, &poll{r.voters, r.o.Decided})
 }
 
 func (r *run) policy(ctx context.Context, p *Policy) (err error) {

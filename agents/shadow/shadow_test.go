@@ -1,10 +1,13 @@
 package shadow_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/shadow"
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
@@ -58,6 +61,29 @@ func TestHandWorked(t *testing.T) {
 	if !slices.ContainsFunc(r.Metrics, func(m shadow.Metric) bool { return m.Name == "imbalance" }) ||
 		slices.ContainsFunc(r.Metrics, func(m shadow.Metric) bool { return m.Name == "fragmentation" }) {
 		t.Errorf("metrics %v, want none of GPUs in a cluster without", r.Metrics)
+	}
+}
+
+// TestDecisions: what is told of each recorded decision. The policies look at the recorded cluster, in which b could share
+// a's node, and c could have either.
+func TestDecisions(t *testing.T) {
+	var got []shadow.Decision
+	run(t, spread(t), shadow.Options{Policies: []shadow.Policy{first, last}, Decided: func(d shadow.Decision) error {
+		got = append(got, d)
+		return nil
+	}})
+	ten := start.Add(10 * time.Hour)
+	want := []shadow.Decision{
+		{At: start, Pod: "default/a", Node: "n0", Choices: []string{"n0", "n1"}},
+		{At: start, Pod: "default/b", Node: "n1", Choices: []string{"n0", "n1"}},
+		{At: ten, Pod: "default/c", Node: "n0", Choices: []string{"n0", "n1"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("decisions (-want +got):\n%s", diff)
+	}
+	broken := errors.New("broken")
+	if _, err := shadow.Run(t.Context(), spread(t), shadow.Options{Decided: func(shadow.Decision) error { return broken }}); !errors.Is(err, broken) {
+		t.Errorf("error %v, want that of Decided", err)
 	}
 }
 

@@ -57,6 +57,14 @@ type node struct {
 	ports  map[string]int
 }
 
+// name returns the name of a node; "" is that of one which is not there.
+func (n *node) name() string {
+	if n.info == nil {
+		return ""
+	}
+	return n.info.Name
+}
+
 // replicas are the present pods of one owner.
 type replicas struct {
 	running []int32

@@ -214,7 +214,7 @@ func TestWorldEqualsOneMadeAnew(t *testing.T) {
 		}
 		was := newWorld(h, newMeter(0, h.end, time.Hour))
 		c := &checked{t: t, w: was, rng: rand.New(rand.NewPCG(seed, 2))}
-		if err := was.happenAll(t.Context(), []*voter{{chooser: c, agreed: ratio{make([]float64, 24), make([]float64, 24)}}}); err != nil {
+		if err := was.happenAll(t.Context(), &poll{voters: []*voter{{chooser: c, agreed: ratio{make([]float64, 24), make([]float64, 24)}}}}); err != nil {
 			t.Fatal(err)
 		}
 		w := newWorld(h, newMeter(0, h.end, time.Hour))

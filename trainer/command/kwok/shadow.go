@@ -26,6 +26,7 @@ import (
 // shadowFlags are the arguments of `kwok shadow`.
 type shadowFlags struct {
 	trace, html, since string
+	decisions          string
 	recorder           recordFlags   // with a file to write it records while it compares
 	every              time.Duration // between pages while it records
 	models, policies   []string
@@ -71,11 +72,7 @@ is of all of it.`,
 				}
 				c.trace, ctx = c.recorder.out, context.WithoutCancel(ctx) // Ctrl-C has ended the recording, not the report
 			}
-			r, err := c.run(ctx, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return c.print(cmd, r)
+			return c.report(ctx, cmd)
 		},
 	}
 	f := cmd.Flags()
@@ -91,6 +88,7 @@ is of all of it.`,
 	f.StringArrayVar(&c.o.Schedulers, "scheduler-name", nil, "schedulerName of the pods that the policies place (repeat; default: all)")
 	f.StringVar(&c.since, "since", "", "when the comparison begins: a time such as 2026-03-01T06:00:00Z, or a duration since the recording's start; what is before is simulated and does not count")
 	f.DurationVar(&c.o.Block, "block", shadow.DefaultBlock, "length of the blocks of time of the intervals")
+	f.StringVar(&c.decisions, "decisions", "", "CSV file to write the recorded decisions to, with what the policies would have done in their place")
 	f.StringVar(&c.html, "html", "", "file to write the report to as a page, with plots")
 	return cmd
 }
@@ -215,6 +213,31 @@ func (c *shadowFlags) openPolicies() error {
 		}
 	}
 	return nil
+}
+
+// report compares, and writes the report.
+func (c *shadowFlags) report(ctx context.Context, cmd *cobra.Command) error {
+	var rows [][]string
+	if c.decisions != "" {
+		c.o.Decided = func(d shadow.Decision) error {
+			rows = append(rows, append([]string{d.At.UTC().Format("2006-01-02T15:04:05.000Z"), d.Pod, d.Node}, d.Choices...))
+			return nil
+		}
+	}
+	r, err := c.run(ctx, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if c.decisions != "" {
+		header := []string{"time", "pod", "recorded"}
+		for _, p := range c.o.Policies {
+			header = append(header, p.Name)
+		}
+		if err := cli.WriteCSV(c.decisions, header, rows); err != nil {
+			return err
+		}
+	}
+	return c.print(cmd, r)
 }
 
 // print writes the report in the forms that were asked for.

@@ -65,6 +65,12 @@ func TestShadow(t *testing.T) {
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<svg") || !strings.Contains(string(text), "Greedy") {
 		t.Errorf("page: %v, %d bytes, want plots and both policies", err, len(text))
 	}
+	decisions := filepath.Join(t.TempDir(), "decisions.csv")
+	mustExecute(t, "kwok", "shadow", "--trace", trace, "--policy", "First", "--policy", "Greedy", "--decisions", decisions)
+	want := "time,pod,recorded,First,Greedy\n2026-03-01T00:00:00.000Z,default/a,n0,n0,n0\n2026-03-01T00:00:00.000Z,default/b,n1,n0,n1\n2026-03-01T10:00:00.000Z,default/c,n0,n0,n0\n"
+	if got := clitest.Read(t, decisions); got != want {
+		t.Errorf("decisions:\n%s\nwant:\n%s", got, want)
+	}
 	var r shadow.Report
 	out = mustExecute(t, "kwok", "shadow", "--trace", trace, "--policy", "First", "--json", "--since", "2026-03-01T03:00:00Z", "--block", "30m")
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Blocks != 18 || !r.Start.Equal(time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)) {
