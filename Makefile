@@ -172,6 +172,9 @@ KWOK_COMMANDS := ./trainer ./trainer/command/core ./trainer/command/gang ./train
 
 test-kwok: controlplane vpa-upstream ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
+	$(VPA_UPSTREAM_GO) mod tidy -diff
+	$(VPA_UPSTREAM_GO) vet ./...
+	$(VPA_UPSTREAM_GO) test ./...
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_VPA_UPSTREAM=$(abspath bin/vpa-upstream); \
 		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -p 1 -run '^TestKwok' $(KWOK_COMMANDS); } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }

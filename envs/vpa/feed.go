@@ -118,10 +118,28 @@ func (f *upstreamFeed) follow(l *Live) {
 	f.r = r
 }
 
+// resume loads what l has restored and recalled. A pod that l looks at goes on with its window of memory.
 func (f *upstreamFeed) resume(l *Live) {
 	if l.restored != nil {
 		_ = f.state.Load(l.restored) // Restore has tried it
 	}
+	gone := map[string]*upstream.Container{}
+	for _, s := range l.recalled {
+		c := gone[s.Pod]
+		if k := slices.Index(l.ids, s.Pod); k >= 0 {
+			c = &f.containers[k]
+		} else if c == nil {
+			c = &upstream.Container{}
+			gone[s.Pod] = c
+		}
+		at := time.Duration(s.At.UnixNano())
+		if s.Memory {
+			c.AddMemory(f.state, at, s.Amount)
+		} else {
+			c.AddCPU(f.state, at, s.Amount)
+		}
+	}
+	l.recalled = nil
 }
 
 // askUpstream feeds upstream's recommender, if it runs, with the last step or the history.

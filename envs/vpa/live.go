@@ -39,6 +39,7 @@ type Live struct {
 	config   LiveConfig
 	fed      *upstreamFeed // the feed of the upstream recommender in use; nil without one
 	restored *upstream.Checkpoint
+	recalled []Sample // until the first look
 }
 
 // LiveConfig describes to a Live the controller and its policy.
@@ -188,6 +189,24 @@ func (l *Live) Restore(c *upstream.Checkpoint) error {
 		return err
 	}
 	l.restored = c
+	return nil
+}
+
+// A Sample is the usage of the container of a pod at an instant before the first look.
+type Sample struct {
+	Pod    string // its ID; a pod that is gone has any other
+	At     time.Time
+	Memory bool  // Amount is in bytes, else in millicores
+	Amount int64 // used
+}
+
+// Recall gives upstream's recommender, if it is used, samples from before the first Look, those of a pod in the order
+// of time. It returns an error after the first Look.
+func (l *Live) Recall(samples []Sample) error {
+	if l.looks > 0 {
+		return errors.New("vpa: samples are recalled before the first look")
+	}
+	l.recalled = samples
 	return nil
 }
 

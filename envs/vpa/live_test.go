@@ -360,3 +360,47 @@ func TestLiveRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveRecalls: what a pod that lives and one that is gone have used before the first look counts as if it had been
+// looked at.
+func TestLiveRecalls(t *testing.T) {
+	const bytes = 5_242_880_000
+	request := cluster.Resources{MilliCPU: 100, MemoryBytes: 100 * mib}
+	pod := LivePod{ID: "b", Requests: request, Used: request, Sampled: true, Scheduled: true, Running: true, Serving: true}
+	recommend := func(samples ...Sample) Recommendation {
+		t.Helper()
+		task := newTaskOf(t, false, nil)
+		l, err := NewLive(task, LiveConfig{Requests: request, Containers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Recall(samples); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Look(monday, 1, []LivePod{pod}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := l.Next(upstreamPolicy(t, task))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Recall(nil); err == nil {
+			t.Error("Recall after a look: no error")
+		}
+		return r
+	}
+	var samples []Sample
+	for h := range 48 {
+		for _, id := range []string{"gone", "b"} {
+			at := monday.Add(-time.Duration(48-h) * time.Hour)
+			samples = append(samples, Sample{Pod: id, At: at, Amount: 1000}, Sample{Pod: id, At: at, Memory: true, Amount: bytes})
+		}
+	}
+	// 1 core ends in bucket 36 at 1.01628 cores, and 15 % more is 1168 m; 5000 MiB likewise: 6117462922 bytes.
+	if got, want := recommend(samples...).Target, (cluster.Resources{MilliCPU: 1168, MemoryBytes: 6_117_462_922}); got != want {
+		t.Errorf("with samples of two days the target is %v, want %v", got, want)
+	}
+	if got := recommend().Target; got.MilliCPU >= 200 {
+		t.Errorf("without samples the target is %v, want one near the pod's 100 m", got)
+	}
+}

@@ -28,6 +28,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	env "github.com/kubernasium/kubernasium/envs/vpa"
 	"github.com/kubernasium/kubernasium/kwok/lease"
+	"github.com/kubernasium/kubernasium/kwok/vpa/history"
 )
 
 // A Model decides for one container of the pods of one autoscaler.
@@ -43,9 +44,12 @@ type Config struct {
 	Name        string       // of the recommender: it serves the autoscalers that name it
 	Namespace   string       // of the autoscalers; "" is all
 	Open        func() (Model, error)
-	Upstream    *Upstream    // acts on the recommendations, at the end of each step; nil: another does
-	Checkpoints bool         // store what upstream's recommender has learned, and go on from there after a restart
-	Log         *slog.Logger // default: none
+	Upstream    *Upstream // acts on the recommendations, at the end of each step; nil: another does
+	Checkpoints bool      // store what upstream's recommender has learned, and go on from there after a restart
+	// History reads what containers used before the first step; nil: nothing is known. A step that cannot read it
+	// recommends nothing, and the next one tries again.
+	History func(context.Context) (map[history.Pod]*history.PodHistory, error)
+	Log     *slog.Logger // default: none
 }
 
 // Report counts what a Step did.
@@ -73,6 +77,7 @@ type Recommender struct {
 	metrics metrics.MetricsV1beta1Interface
 	log     *slog.Logger
 	known   map[string]*autoscaler // by UID
+	past    map[history.Pod]*history.PodHistory
 	loop    loop
 }
 
@@ -147,6 +152,13 @@ func (r *Recommender) Step(ctx context.Context) (Report, error) {
 	list, err := r.list(ctx)
 	if err != nil {
 		return report, err
+	}
+	if r.config.History != nil && r.past == nil {
+		if r.past, err = r.config.History(ctx); err != nil {
+			r.past = nil
+			return report, fmt.Errorf("vpa: %w", err)
+		}
+		r.log.Info("history", "pods", len(r.past))
 	}
 	r.loop.list()
 	report.Autoscalers = len(list)
@@ -270,7 +282,7 @@ func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscale
 		known := one.containers[c.Name]
 		if known == nil {
 			var err error
-			if known, err = r.open(ctx, a, c.Name, config); err != nil {
+			if known, err = r.open(ctx, a, t, c.Name, config); err != nil {
 				return err
 			}
 			one.containers[c.Name] = known
@@ -312,8 +324,8 @@ func (one *autoscaler) drop(a *Autoscaler, t *target) error {
 }
 
 // open makes the model of a container: from where it was before a restart, as far as the API
-// server knows.
-func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, config env.LiveConfig) (*container, error) {
+// server knows, or with the history.
+func (r *Recommender) open(ctx context.Context, a *Autoscaler, t *target, name string, config env.LiveConfig) (*container, error) {
 	m, err := r.config.Open()
 	if err != nil {
 		return nil, err
@@ -331,9 +343,10 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, name string, conf
 		}
 	}
 	if r.config.Checkpoints {
-		if err := r.restore(ctx, a, name, live); err != nil {
-			return nil, errors.Join(err, m.Close())
-		}
+		err = r.restore(ctx, a, name, live)
+	}
+	if err = errors.Join(err, r.recall(ctx, a, t, name, live)); err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return one, nil
 }

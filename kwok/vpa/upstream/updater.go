@@ -85,7 +85,7 @@ type updater struct {
 	logic.Updater
 	follow   *follower
 	selector *probedSelector
-	vpas     clientset.Interface
+	vpas     *clientset.Clientset
 }
 
 func newUpdater(ctx context.Context, rc *rest.Config, c *config.UpdaterConfig) (*updater, error) {
@@ -102,18 +102,8 @@ func newUpdater(ctx context.Context, rc *rest.Config, c *config.UpdaterConfig) (
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, resyncPeriod, bare...)
 	pods := informers.NewSharedInformerFactoryWithOptions(kube, resyncPeriod,
 		append(bare, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = updaterPods }))...)
-	ranges, err := limitrange.NewLimitsRangeCalculator(factory)
-	if err != nil {
-		return nil, err
-	}
-	capping := vpautil.NewCappingRecommendationProcessor(ranges)
 	selector := &probedSelector{VpaTargetSelectorFetcher: target.NewVpaTargetSelectorFetcher(rc, kube, factory, ctx.Done())}
-	one, err := logic.NewUpdater(kube, vpas, factory, pods, c.MinReplicas, c.EvictionRateLimit, c.EvictionRateBurst, c.EvictionToleranceFraction,
-		c.UseAdmissionControllerStatus, c.InPlaceSkipDisruptionBudget, c.DefaultUpdateThreshold, c.PodLifetimeUpdateThreshold, c.EvictAfterOOMThreshold,
-		c.AdmissionControllerStatusLeaseName, statusNamespace(c.AdmissionControllerStatusLeaseNamespace, c.Namespace), c.AdmissionControllerStatusLeaseTimeout,
-		capping, priority.NewScalingDirectionPodEvictionAdmission(), selector,
-		fetcher.NewControllerFetcher(rc, kube, factory, scaleFreshness, scaleLifetime, scaleJitter, ctx.Done()),
-		priority.NewProcessor(), namespace, strings.Split(c.CommonFlags.IgnoredVpaObjectNamespaces, ","), calculators(recommendation.NewProvider(ranges, capping)))
+	one, err := assemble(kube, vpas, factory, pods, selector, fetcher.NewControllerFetcher(rc, kube, factory, scaleFreshness, scaleLifetime, scaleJitter, ctx.Done()), c)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +115,21 @@ func newUpdater(ctx context.Context, rc *rest.Config, c *config.UpdaterConfig) (
 		return nil, err
 	}
 	return &updater{Updater: one, follow: follow, selector: selector, vpas: vpas}, errors.Join(synced(ctx, factory), synced(ctx, pods))
+}
+
+// assemble returns upstream's updater by c, on two sets of caches: of controllers, and of the pods that it looks at.
+func assemble(kube kubernetes.Interface, vpas *clientset.Clientset, factory, pods informers.SharedInformerFactory,
+	selector target.VpaTargetSelectorFetcher, controllers fetcher.ControllerFetcher, c *config.UpdaterConfig) (logic.Updater, error) {
+	ranges, err := limitrange.NewLimitsRangeCalculator(factory)
+	if err != nil {
+		return nil, err
+	}
+	capping := vpautil.NewCappingRecommendationProcessor(ranges)
+	return logic.NewUpdater(kube, vpas, factory, pods, c.MinReplicas, c.EvictionRateLimit, c.EvictionRateBurst, c.EvictionToleranceFraction,
+		c.UseAdmissionControllerStatus, c.InPlaceSkipDisruptionBudget, c.DefaultUpdateThreshold, c.PodLifetimeUpdateThreshold, c.EvictAfterOOMThreshold,
+		c.AdmissionControllerStatusLeaseName, statusNamespace(c.AdmissionControllerStatusLeaseNamespace, c.Namespace), c.AdmissionControllerStatusLeaseTimeout,
+		capping, priority.NewScalingDirectionPodEvictionAdmission(), selector, controllers, priority.NewProcessor(),
+		c.CommonFlags.VpaObjectNamespace, strings.Split(c.CommonFlags.IgnoredVpaObjectNamespaces, ","), calculators(recommendation.NewProvider(ranges, capping)))
 }
 
 // calculators returns what a resize in place changes: resources, the annotation of the update, that of the boost.

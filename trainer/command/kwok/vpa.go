@@ -113,7 +113,8 @@ func openModel(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c pl
 func newKwokVPA() *cobra.Command {
 	var c recommenderFlags
 	var interval time.Duration
-	var metrics, checkpoints, once bool
+	var metrics, once bool
+	var storage storageFlags
 	var listen, leaseNamespace string
 	var elect bool
 	cmd := &cobra.Command{
@@ -126,6 +127,10 @@ those of the cluster or, on a control plane without them, --updater and --admiss
 packages (bin/vpa-upstream) in step with the recommender. The definitions of the objects are installed where
 they are missing.
 
+--storage keeps what the recommender has learned over a restart, by upstream's values and flags: checkpoint stores the
+histograms of upstream's recommender as VerticalPodAutoscalerCheckpoint, prometheus reads the usage of the last days
+from a Prometheus server at the start. Both serve upstream's recommender, whether it decides or is observed.
+
 With --leader-elect, of several instances with one name the one that holds the lease recommends. With
 --listen, /livez and /readyz tell whether it hangs and whether it has listed the autoscalers.`,
 		Example: `  trainer kwok up -- --admission=MutatingAdmissionWebhook
@@ -137,11 +142,15 @@ With --leader-elect, of several instances with one name the one that holds the l
 				return fmt.Errorf("--interval is %v, want more than 0", interval)
 			}
 			ctx := cmd.Context()
+			kept := vpa.Config{Namespace: c.upstream.Namespace}
+			if err := storage.apply(&kept); err != nil {
+				return err
+			}
 			config, err := c.open(ctx)
 			if err != nil {
 				return err
 			}
-			config.Checkpoints, config.Namespace = checkpoints, c.upstream.Namespace
+			config.Namespace, config.Checkpoints, config.History = kept.Namespace, kept.Checkpoints, kept.History
 			config.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			if err := vpa.Install(ctx, config.REST); err != nil {
 				return err
@@ -195,7 +204,7 @@ With --leader-elect, of several instances with one name the one that holds the l
 	f.BoolVar(&c.upstream.Updater, "updater", false, "run upstream's updater: it resizes and evicts pods, and takes startup boosts back")
 	f.BoolVar(&c.upstream.Admission, "admission", false, "run upstream's admission controller: new pods get the target and their startup boost, by a webhook on loopback; the API server must call webhooks")
 	f.BoolVar(&metrics, "metrics", false, "serve metrics.k8s.io with the usage in the pods' annotations; without it, another must")
-	f.BoolVar(&checkpoints, "checkpoints", false, "store what upstream's recommender has learned as VerticalPodAutoscalerCheckpoint")
+	storage.add(cmd)
 	f.BoolVar(&once, "once", false, "look once and end")
 	f.IntVar(&c.upstream.MinReplicas, "min-replicas", 2, "fewer live pods are left alone by --updater, where an autoscaler does not say")
 	f.StringVar(&c.upstream.Namespace, "namespace", "", "namespace of the autoscalers (default: all)")

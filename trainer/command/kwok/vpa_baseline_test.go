@@ -177,7 +177,7 @@ func TestKwokVPABaselines(t *testing.T) {
 func TestKwokVPABaselineUpdates(t *testing.T) {
 	w := newVPAWorld(t)
 	w.autoscaler("ours", "InPlaceOrRecreate")
-	report := w.recommend("--baseline", "moving_window", "--recommender-name", "ours", "--updater", "--admission", "--checkpoints", "--min-replicas", "1")
+	report := w.recommend("--baseline", "moving_window", "--recommender-name", "ours", "--updater", "--admission", "--storage", "checkpoint", "--min-replicas", "1")
 	if report.Recommended != 1 || report.Resized != 1 {
 		t.Errorf("%+v, want a recommendation and a pod resized", report)
 	}

@@ -65,7 +65,7 @@ func TestKwokVPA(t *testing.T) {
 		t.Logf("%s: %d decisions, %d pods changed", filepath.Base(tc.model), steps, changes)
 	}
 	// Without autoscalers there is nothing to do, and the webhook and the metrics come and go.
-	out, stderr, err := execute(t, context.Background(), "kwok", "vpa", "--baseline", "upstream", "--updater", "--admission", "--metrics", "--checkpoints", "--once", "--json")
+	out, stderr, err := execute(t, context.Background(), "kwok", "vpa", "--baseline", "upstream", "--updater", "--admission", "--metrics", "--storage", "checkpoint", "--once", "--json")
 	var report vpa.Report
 	if err != nil || json.Unmarshal([]byte(out), &report) != nil || report != (vpa.Report{}) {
 		t.Errorf("kwok vpa --once: %+v, %v\n%s%s", report, err, out, stderr)
@@ -137,6 +137,9 @@ func TestKwokVPAArguments(t *testing.T) {
 		{[]string{"--baseline", "nonesuch"}, "nonesuch"},
 		{[]string{"--baseline", "Greedy", "--env", "k8s/PodBalance-v0"}, "want k8s/VerticalPodAutoscaler-v0"},
 		{[]string{"--baseline", "upstream", "--interval", "0s"}, "--interval is 0s"},
+		{[]string{"--baseline", "upstream", "--storage", "nonesuch"}, `--storage "nonesuch", want checkpoint or prometheus`},
+		{[]string{"--baseline", "upstream", "--storage", "prometheus", "--history-length", "long"}, `length "long"`},
+		{[]string{"--baseline", "upstream", "--storage", "prometheus", "--prometheus-address", "prometheus:9090"}, "want a URL"},
 		{[]string{"demo", "--baseline", "upstream", "--replicas", "0"}, "--replicas 0"},
 		{[]string{"demo", "--baseline", "upstream", "--data", "no such file"}, "no such file"},
 		{[]string{"demo", "--baseline", "upstream", "--workload", "nonesuch"}, "nonesuch"},

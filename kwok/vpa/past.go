@@ -1,0 +1,46 @@
+package vpa
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	env "github.com/kubernasium/kubernasium/envs/vpa"
+)
+
+// recall gives a new model the history of a container: that of the pods whose last labels match the target's
+// selector, and of those that live. Prometheus does not know every label by its name, but pods by theirs.
+func (r *Recommender) recall(ctx context.Context, a *Autoscaler, t *target, container string, live *env.Live) error {
+	if len(r.past) == 0 {
+		return nil
+	}
+	pods, err := r.pods(ctx, a.Namespace, t.selector)
+	if err != nil {
+		return err
+	}
+	ids := map[string]string{} // of live pods, by name
+	for i := range pods {
+		ids[pods[i].Name] = string(pods[i].UID)
+	}
+	var samples []env.Sample
+	for pod, p := range r.past {
+		id, lives := ids[pod.Name]
+		used := p.Containers[container]
+		if used == nil || pod.Namespace != a.Namespace || !lives && !t.selector.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		id = cmp.Or(id, pod.Namespace+"/"+pod.Name)
+		for _, s := range used.CPU {
+			samples = append(samples, env.Sample{Pod: id, At: s.At, Amount: s.Amount})
+		}
+		for _, s := range used.Memory {
+			samples = append(samples, env.Sample{Pod: id, At: s.At, Memory: true, Amount: s.Amount})
+		}
+	}
+	slices.SortStableFunc(samples, func(a, b env.Sample) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod, b.Pod)) // pods are in random order
+	})
+	return live.Recall(samples)
+}
