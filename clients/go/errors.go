@@ -48,40 +48,30 @@ func (e *Error) Error() string {
 // Unwrap returns the corresponding error, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
+// causes are the errors that correspond to the reasons of the wire.
+var causes = map[wire.Reason]error{
+	wire.InvalidAction:   envs.ErrInvalidAction,
+	wire.ResetNeeded:     envs.ErrResetNeeded,
+	wire.InvalidOption:   envs.ErrInvalidOption,
+	wire.UnknownBaseline: envs.ErrUnknownBaseline,
+	wire.BaselineFails:   envs.ErrBaseline,
+	wire.CannotClone:     envs.ErrCannotClone,
+	wire.UnknownSnap:     ErrUnknownSnapshot,
+	wire.Deadline:        context.DeadlineExceeded,
+	wire.WasCancelled:    context.Canceled,
+	wire.UnknownEID:      envs.ErrClosed,
+	wire.Draining:        ErrUnavailable,
+	wire.BackendDown:     cluster.ErrUnavailable,
+}
+
 // refusal converts the message err to an Error.
 func refusal(e wire.Error, id string) error {
-	err := &Error{Code: e.Code, Reason: e.Reason, Msg: e.Msg, RetryAfterMS: e.RetryAfterMS}
-	switch e.Reason {
-	case wire.InvalidAction:
-		err.cause = envs.ErrInvalidAction
-	case wire.ResetNeeded:
-		err.cause = envs.ErrResetNeeded
-	case wire.InvalidOption:
-		err.cause = envs.ErrInvalidOption
-	case wire.UnknownBaseline:
-		err.cause = envs.ErrUnknownBaseline
-	case wire.BaselineFails:
-		err.cause = envs.ErrBaseline
-	case wire.CannotClone:
-		err.cause = envs.ErrCannotClone
-	case wire.UnknownSnap:
-		err.cause = ErrUnknownSnapshot
-	case wire.UnknownEnv:
-		err.cause = &envs.UnknownIDError{ID: id}
-	case wire.Deadline:
-		err.cause = context.DeadlineExceeded
-	case wire.WasCancelled:
-		err.cause = context.Canceled
-	case wire.UnknownEID:
-		err.cause = envs.ErrClosed
-	case wire.Draining:
-		err.cause = ErrUnavailable
-	case wire.BackendDown:
-		err.cause = cluster.ErrUnavailable
-	default:
-		if e.Code == wire.ResourceExhausted {
-			err.cause = ErrBusy
-		}
+	cause := causes[e.Reason]
+	switch {
+	case e.Reason == wire.UnknownEnv:
+		cause = &envs.UnknownIDError{ID: id}
+	case cause == nil && e.Code == wire.ResourceExhausted:
+		cause = ErrBusy
 	}
-	return err
+	return &Error{Code: e.Code, Reason: e.Reason, Msg: e.Msg, RetryAfterMS: e.RetryAfterMS, cause: cause}
 }

@@ -49,7 +49,7 @@ type Comparison struct {
 
 	// With two or more models, such as the same training with several seeds: the mean over
 	// models of their differences to the best baseline, and its interval over models.
-	Models *Estimate `json:"models,omitempty"`
+	Models *tracking.Estimate `json:"models,omitempty"`
 
 	Metrics []envs.Metric `json:"-"` // the first is Metric
 	columns []int         // of info, likewise
@@ -63,18 +63,11 @@ type Row struct {
 	Mean       float64            `json:"mean"` // of the metric
 	Low        float64            `json:"low"`  // 95 % interval of the mean
 	High       float64            `json:"high"`
-	Difference *Estimate          `json:"difference,omitempty"` // to the best baseline, pair by pair
+	Difference *tracking.Estimate `json:"difference,omitempty"` // to the best baseline, pair by pair
 	MeanReturn float64            `json:"mean_return"`
 	Metrics    map[string]float64 `json:"metrics,omitempty"` // means of all metrics
 
 	Values []float64 `json:"-"` // of the episodes
-}
-
-// Estimate is a mean with its 95 % interval.
-type Estimate struct {
-	Mean float64 `json:"mean"`
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
 }
 
 // Kinds of policies in a Row.
@@ -267,7 +260,7 @@ func (res *Comparison) rank() {
 			continue
 		}
 		d := tracking.PairedDifference(row.Values, best.Values)
-		row.Difference = &Estimate{d.Mean, d.Low, d.High}
+		row.Difference = &d
 		if row.Kind == KindModel {
 			res.Verdict = append(res.Verdict, res.judge(row, &best))
 			ofModels = append(ofModels, d.Mean)
@@ -275,7 +268,7 @@ func (res *Comparison) rank() {
 	}
 	if len(ofModels) > 1 {
 		e := tracking.StudentT(ofModels)
-		res.Models = &Estimate{e.Mean, e.Low, e.High}
+		res.Models = &e
 		res.Verdict = append(res.Verdict, fmt.Sprintf("%d models: mean difference to %s %+.2f, 95 %% interval over models %s",
 			len(ofModels), best.Policy, e.Mean, cli.Interval(e.Low, e.High)))
 	}

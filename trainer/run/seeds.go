@@ -18,18 +18,17 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/trainer/cli"
-	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
 // SeedsResult is the document of `train --seeds --json`.
 type SeedsResult struct {
-	Algo    string         `json:"algo"`
-	Env     string         `json:"env"`
-	Folder  string         `json:"folder"`
-	Seconds float64        `json:"seconds"`   // of all trainings together
-	Eval    *play.Estimate `json:"eval_mean"` // over the seeds that were trained to their end, with its 95 % interval; null if none was
-	Seeds   []SeedResult   `json:"seeds"`
+	Algo    string             `json:"algo"`
+	Env     string             `json:"env"`
+	Folder  string             `json:"folder"`
+	Seconds float64            `json:"seconds"`   // of all trainings together
+	Eval    *tracking.Estimate `json:"eval_mean"` // over the seeds that were trained to their end, with its 95 % interval; null if none was
+	Seeds   []SeedResult       `json:"seeds"`
 }
 
 // SeedResult is the training with one seed.
@@ -212,7 +211,7 @@ func (res *SeedsResult) estimate() {
 	if len(means) == 0 {
 		return
 	}
-	e := play.Estimate(tracking.StudentT(means))
+	e := tracking.StudentT(means)
 	if len(means) < 2 { // no interval, which JSON could not say
 		e.Low, e.High = e.Mean, e.Mean
 	}

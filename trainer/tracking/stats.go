@@ -12,9 +12,9 @@ const Level = 0.95
 
 // Estimate is a mean with its 95 % confidence interval.
 type Estimate struct {
-	Mean float64
-	Low  float64 // NaN where the sample is too small for an interval
-	High float64 // NaN where the sample is too small for an interval
+	Mean float64 `json:"mean"`
+	Low  float64 `json:"low"`  // NaN where the sample is too small for an interval
+	High float64 `json:"high"` // likewise
 }
 
 // Mean returns the arithmetic mean of x, NaN if x is empty.

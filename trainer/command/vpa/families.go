@@ -31,16 +31,16 @@ type familiesConfig struct {
 // familyResult is a row of the table, which `vpa families --json` prints: the models' figures are
 // means over the models.
 type familyResult struct {
-	Workload   string           `json:"workload"`
-	Baseline   families.Figures `json:"baseline"`
-	Models     families.Figures `json:"models"`
-	Difference play.Estimate    `json:"difference"`      // of the models' mean cost to the baseline's, paired by episode
-	OverModels *play.Estimate   `json:"over_models"`     // the same with the interval over models; null for one
-	Better     int              `json:"better"`          // models whose own paired interval excludes 0 in their favour
-	MostOOMs   float64          `json:"most_ooms"`       // kills in all episodes of the model that has most
-	MostBound  float64          `json:"most_ooms_upper"` // its upper 95 % bound of kills in an episode
-	BaseBound  float64          `json:"baseline_ooms_upper"`
-	OK         bool             `json:"ok"` // cheaper, and the bound of kills is no higher
+	Workload   string             `json:"workload"`
+	Baseline   families.Figures   `json:"baseline"`
+	Models     families.Figures   `json:"models"`
+	Difference tracking.Estimate  `json:"difference"`      // of the models' mean cost to the baseline's, paired by episode
+	OverModels *tracking.Estimate `json:"over_models"`     // the same with the interval over models; null for one
+	Better     int                `json:"better"`          // models whose own paired interval excludes 0 in their favour
+	MostOOMs   float64            `json:"most_ooms"`       // kills in all episodes of the model that has most
+	MostBound  float64            `json:"most_ooms_upper"` // its upper 95 % bound of kills in an episode
+	BaseBound  float64            `json:"baseline_ooms_upper"`
+	OK         bool               `json:"ok"` // cheaper, and the bound of kills is no higher
 }
 
 func newVPAFamilies() *cobra.Command {
@@ -144,7 +144,7 @@ func summarize(kind string, res *play.Comparison) (familyResult, error) {
 	mean := families.Mean(models)
 	worst := slices.MaxFunc(models, func(a, b families.Plays) int { return cmp.Compare(a.Kills(), b.Kills()) })
 	d := tracking.PairedDifference(mean.Costs, base.Costs)
-	r.Baseline, r.Models, r.Difference = base.Figures, mean.Figures, play.Estimate(d)
+	r.Baseline, r.Models, r.Difference = base.Figures, mean.Figures, d
 	r.MostOOMs, r.MostBound, r.BaseBound = worst.Kills(), worst.KillsUpper(), base.KillsUpper()
 	r.OK = d.High < 0 && r.MostBound <= r.BaseBound
 	return r, nil

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/trainer/play"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
 // TestSummarize: hand-worked, two models of three episodes.
@@ -13,7 +14,7 @@ func TestSummarize(t *testing.T) {
 			Metrics: map[string]float64{"slack_pct": 10 * cost, "throttled_pct": 0, "ooms": ooms, "evictions": 1}}
 	}
 	first, second := row(play.KindModel, 2, 0, 1, 2, 3), row(play.KindModel, 4, 1./3, 3, 4, 5)
-	first.Difference, second.Difference = &play.Estimate{Mean: -3, Low: -4, High: -2}, &play.Estimate{Mean: -1, Low: -2, High: 0.5}
+	first.Difference, second.Difference = &tracking.Estimate{Mean: -3, Low: -4, High: -2}, &tracking.Estimate{Mean: -1, Low: -2, High: 0.5}
 	base := row(play.KindBaseline, 5, 0, 4, 5, 6)
 	r, err := summarize("azure", &play.Comparison{Episodes: 3, Rows: []play.Row{first, second, base}})
 	if err != nil {
