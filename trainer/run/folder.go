@@ -58,7 +58,7 @@ func (r *Run) openFolder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.logs, err = createLogs(r.Folder, r.spec.ID); err != nil {
+	if r.logs, err = openLogs(r.Folder, r.spec.ID, tracking.Anew); err != nil {
 		return err
 	}
 	return r.writeConfig(r.Folder, nil, 0)
@@ -95,7 +95,7 @@ func (r *Run) openResumed() error {
 		return err
 	}
 	r.solved = r.Threshold != nil && r.best >= *r.Threshold
-	if r.logs, err = resumeLogs(r.Folder, r.spec.ID, int64(r.First)); err != nil {
+	if r.logs, err = openLogs(r.Folder, r.spec.ID, int64(r.First)); err != nil {
 		return err
 	}
 	return r.writeConfig(r.Folder, nil, r.First)

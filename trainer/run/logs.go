@@ -22,37 +22,25 @@ type logs struct {
 	evaluations *tracking.EvaluationsCSV
 }
 
-func createLogs(folder, env string) (l *logs, err error) {
+// openLogs opens the logs of a training that resumes at step, and drops what was logged after that. Those of
+// step tracking.Anew begin.
+func openLogs(folder, env string, step int64) (l *logs, err error) {
 	l = &logs{}
-	if l.events, err = tracking.NewEventWriter(folder, nil); err != nil {
+	if step == tracking.Anew {
+		l.events, err = tracking.NewEventWriter(folder, nil)
+	} else {
+		l.events, err = tracking.ResumeEventWriter(folder, step, nil)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if l.progress, err = tracking.CreateProgressCSV(filepath.Join(folder, "progress.csv")); err != nil {
+	if l.progress, err = tracking.OpenProgressCSV(filepath.Join(folder, "progress.csv"), step); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	if l.monitor, err = tracking.CreateMonitorCSV(filepath.Join(folder, "monitor.csv"), env, time.Now()); err != nil {
+	if l.monitor, err = tracking.OpenMonitorCSV(filepath.Join(folder, "monitor.csv"), env, time.Now(), step); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	if l.evaluations, err = tracking.CreateEvaluationsCSV(filepath.Join(folder, "evaluations.csv")); err != nil {
-		return nil, errors.Join(err, l.close())
-	}
-	return l, nil
-}
-
-// resumeLogs opens the logs of a training that resumes at step, and drops what was logged after
-// step.
-func resumeLogs(folder, env string, step int64) (l *logs, err error) {
-	l = &logs{}
-	if l.events, err = tracking.ResumeEventWriter(folder, step, nil); err != nil {
-		return nil, err
-	}
-	if l.progress, err = tracking.ResumeProgressCSV(filepath.Join(folder, "progress.csv"), step); err != nil {
-		return nil, errors.Join(err, l.close())
-	}
-	if l.monitor, err = tracking.ResumeMonitorCSV(filepath.Join(folder, "monitor.csv"), env, time.Now(), step); err != nil {
-		return nil, errors.Join(err, l.close())
-	}
-	if l.evaluations, err = tracking.ResumeEvaluationsCSV(filepath.Join(folder, "evaluations.csv"), step); err != nil {
+	if l.evaluations, err = tracking.OpenEvaluationsCSV(filepath.Join(folder, "evaluations.csv"), step); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil

@@ -18,32 +18,33 @@ const (
 	sheetStep    = "timesteps"
 )
 
-// orCreate returns the sheet of a resume, or creates one if there was nothing to resume.
-func orCreate(s *sheet, err error, create func() (*sheet, error)) (*sheet, error) {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader) {
-		return create()
+// Anew is the timestep to open a log at that begins: no earlier row is kept.
+const Anew = -1
+
+// openRows opens a sheet without a preamble and drops the rows after step. It creates the file if there is
+// nothing to resume, and empties it for the step Anew.
+func openRows(path, stepColumn string, columns []string, step int64) (*sheet, error) {
+	if step != Anew {
+		s, err := resumeSheet(path, stepColumn, step)
+		if !nothingToResume(err) {
+			return s, err
+		}
 	}
-	return s, err
+	return createSheet(path, "", columns)
+}
+
+func nothingToResume(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader)
 }
 
 // ProgressCSV writes progress.csv: one row for each dump of the logger, one column for each
 // key seen so far. Each row reaches the file at once. It is not safe for concurrent use.
 type ProgressCSV struct{ sheet *sheet }
 
-// CreateProgressCSV creates the file at path, or empties it.
-func CreateProgressCSV(path string) (*ProgressCSV, error) {
-	s, err := createSheet(path, "", []string{progressStep})
-	if err != nil {
-		return nil, err
-	}
-	return &ProgressCSV{s}, nil
-}
-
-// ResumeProgressCSV opens the file at path and drops the rows after timestep step. It creates
+// OpenProgressCSV opens the file at path and drops the rows after timestep step, all for Anew. It creates
 // the file if there is none.
-func ResumeProgressCSV(path string, step int64) (*ProgressCSV, error) {
-	s, err := resumeSheet(path, progressStep, step)
-	s, err = orCreate(s, err, func() (*sheet, error) { return createSheet(path, "", []string{progressStep}) })
+func OpenProgressCSV(path string, step int64) (*ProgressCSV, error) {
+	s, err := openRows(path, progressStep, []string{progressStep}, step)
 	if err != nil {
 		return nil, err
 	}
@@ -82,29 +83,16 @@ type monitorHead struct {
 	EnvID string  `json:"env_id"`
 }
 
-// CreateMonitorCSV creates the file at path, or empties it. start is when the run began.
-func CreateMonitorCSV(path, envID string, start time.Time) (*MonitorCSV, error) {
-	id, err := json.Marshal(envID)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", path, err)
+// OpenMonitorCSV opens the file at path and drops the episodes that ended after timestep step, all for
+// Anew. A resumed file keeps its t_start; it is an error if it is of another environment. OpenMonitorCSV
+// creates the file if there is none. start is when the run began.
+func OpenMonitorCSV(path, envID string, start time.Time, step int64) (*MonitorCSV, error) {
+	if step == Anew {
+		return createMonitorCSV(path, envID, start)
 	}
-	seconds := float64(start.UnixNano()) / 1e9
-	// The spaces are those of Python's json.dumps.
-	head := fmt.Sprintf("#{\"t_start\": %s, \"env_id\": %s}\n", strconv.FormatFloat(seconds, 'f', -1, 64), id)
-	s, err := createSheet(path, head, monitorColumns)
-	if err != nil {
-		return nil, err
-	}
-	return &MonitorCSV{sheet: s, start: seconds}, nil
-}
-
-// ResumeMonitorCSV opens the file at path and drops the episodes that ended after timestep
-// step; the file keeps its t_start. It is an error if the file is of another environment.
-// Where there is no file, ResumeMonitorCSV creates one with start as its t_start.
-func ResumeMonitorCSV(path, envID string, start time.Time, step int64) (*MonitorCSV, error) {
 	head, err := readMonitorHead(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader) {
-		return CreateMonitorCSV(path, envID, start)
+	if nothingToResume(err) {
+		return createMonitorCSV(path, envID, start)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("resume %s: %w", path, err)
@@ -121,6 +109,21 @@ func ResumeMonitorCSV(path, envID string, start time.Time, step int64) (*Monitor
 		return nil, errors.Join(err, s.Close())
 	}
 	return &MonitorCSV{sheet: s, start: head.Start}, nil
+}
+
+func createMonitorCSV(path, envID string, start time.Time) (*MonitorCSV, error) {
+	id, err := json.Marshal(envID)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	seconds := float64(start.UnixNano()) / 1e9
+	// The spaces are those of Python's json.dumps.
+	head := fmt.Sprintf("#{\"t_start\": %s, \"env_id\": %s}\n", strconv.FormatFloat(seconds, 'f', -1, 64), id)
+	s, err := createSheet(path, head, monitorColumns)
+	if err != nil {
+		return nil, err
+	}
+	return &MonitorCSV{sheet: s, start: seconds}, nil
 }
 
 func readMonitorHead(path string) (monitorHead, error) {
@@ -168,20 +171,10 @@ type EvaluationsCSV struct{ sheet *sheet }
 
 var evaluationColumns = []string{sheetStep, "mean", "std", "episodes"}
 
-// CreateEvaluationsCSV creates the file at path, or empties it.
-func CreateEvaluationsCSV(path string) (*EvaluationsCSV, error) {
-	s, err := createSheet(path, "", evaluationColumns)
-	if err != nil {
-		return nil, err
-	}
-	return &EvaluationsCSV{s}, nil
-}
-
-// ResumeEvaluationsCSV opens the file at path and drops the evaluations after timestep step.
-// It creates the file if there is none.
-func ResumeEvaluationsCSV(path string, step int64) (*EvaluationsCSV, error) {
-	s, err := resumeSheet(path, sheetStep, step)
-	s, err = orCreate(s, err, func() (*sheet, error) { return createSheet(path, "", evaluationColumns) })
+// OpenEvaluationsCSV opens the file at path and drops the evaluations after timestep step, all for Anew. It
+// creates the file if there is none.
+func OpenEvaluationsCSV(path string, step int64) (*EvaluationsCSV, error) {
+	s, err := openRows(path, sheetStep, evaluationColumns, step)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func wantFile(t *testing.T, path string, lines ...string) {
 
 func TestProgressCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "progress.csv")
-	p := must[*ProgressCSV](t)(CreateProgressCSV(path))
+	p := must[*ProgressCSV](t)(OpenProgressCSV(path, Anew))
 	check(t, p.Write(100, map[string]float64{"time/fps": 1e6, "rollout/ep_rew_mean": -0.125}))
 	check(t, p.Write(200, map[string]float64{"time/fps": 2.5, "time/total_timesteps": 999}))
 	check(t, p.Write(300, map[string]float64{"train/loss": math.NaN(), "a,b": math.Inf(1), "time/fps": math.Inf(-1)}))
@@ -82,14 +82,14 @@ func TestProgressCSVResume(t *testing.T) {
 	}
 	folder := t.TempDir()
 	whole, parts := filepath.Join(folder, "whole.csv"), filepath.Join(folder, "parts.csv")
-	write(must[*ProgressCSV](t)(CreateProgressCSV(whole)), 100, 500)
-	write(must[*ProgressCSV](t)(CreateProgressCSV(parts)), 100, 300)
+	write(must[*ProgressCSV](t)(OpenProgressCSV(whole, Anew)), 100, 500)
+	write(must[*ProgressCSV](t)(OpenProgressCSV(parts, Anew)), 100, 300)
 	file, err := os.OpenFile(parts, os.O_WRONLY|os.O_APPEND, 0)
 	check(t, err)
 	_, err = file.WriteString("4") // of 400; taken for a row it would be kept
 	check(t, err)
 	check(t, file.Close())
-	write(must[*ProgressCSV](t)(ResumeProgressCSV(parts, 200)), 300, 500)
+	write(must[*ProgressCSV](t)(OpenProgressCSV(parts, 200)), 300, 500)
 
 	want, err := os.ReadFile(whole)
 	check(t, err)
@@ -99,8 +99,8 @@ func TestProgressCSVResume(t *testing.T) {
 func TestCreateEmptiesAndResumeCreates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.csv")
 	for _, open := range []func() (*ProgressCSV, error){
-		func() (*ProgressCSV, error) { return ResumeProgressCSV(path, 100) },
-		func() (*ProgressCSV, error) { return CreateProgressCSV(path) },
+		func() (*ProgressCSV, error) { return OpenProgressCSV(path, 100) },
+		func() (*ProgressCSV, error) { return OpenProgressCSV(path, Anew) },
 	} {
 		p := must[*ProgressCSV](t)(open())
 		check(t, p.Write(100, nil))
@@ -108,7 +108,7 @@ func TestCreateEmptiesAndResumeCreates(t *testing.T) {
 		wantFile(t, path, "time/total_timesteps", "100")
 	}
 	check(t, os.WriteFile(path, []byte("time/total_ti"), 0o644)) // crashed in its creation
-	p := must[*ProgressCSV](t)(ResumeProgressCSV(path, 100))
+	p := must[*ProgressCSV](t)(OpenProgressCSV(path, 100))
 	check(t, p.Close())
 	wantFile(t, path, "time/total_timesteps")
 }
@@ -125,7 +125,7 @@ func TestResumeErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "progress.csv")
 			check(t, os.WriteFile(path, []byte(tt.text), 0o644))
-			_, err := ResumeProgressCSV(path, 100)
+			_, err := OpenProgressCSV(path, 100)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
@@ -134,21 +134,21 @@ func TestResumeErrors(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(file, nil, 0o644))
-	if _, err := CreateProgressCSV(filepath.Join(file, "progress.csv")); err == nil {
-		t.Error("CreateProgressCSV below a file: no error")
+	if _, err := OpenProgressCSV(filepath.Join(file, "progress.csv"), Anew); err == nil {
+		t.Error("OpenProgressCSV below a file: no error")
 	}
 	if err := os.Mkdir(file+".dir", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := CreateProgressCSV(file + ".dir"); err == nil {
-		t.Error("CreateProgressCSV in a folder's place: no error")
+	if _, err := OpenProgressCSV(file+".dir", Anew); err == nil {
+		t.Error("OpenProgressCSV in a folder's place: no error")
 	}
 }
 
 func TestMonitorCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "monitor.csv")
 	start := fixedClock()
-	m := must[*MonitorCSV](t)(CreateMonitorCSV(path, "k8s/Test-v0", start))
+	m := must[*MonitorCSV](t)(OpenMonitorCSV(path, "k8s/Test-v0", start, Anew))
 	check(t, m.Episode(20, 1.23456789, 20, start.Add(1500*time.Millisecond)))
 	check(t, m.Episode(50, -3, 30, start.Add(2*time.Second)))
 	check(t, m.Episode(90, 0.5, 40, start.Add(3*time.Second)))
@@ -157,19 +157,19 @@ func TestMonitorCSV(t *testing.T) {
 	wantFile(t, path, append(head, `1.234568,20,1.5,20`, `-3,30,2,50`, `0.5,40,3,90`)...)
 
 	later := start.Add(time.Hour)
-	m = must[*MonitorCSV](t)(ResumeMonitorCSV(path, "k8s/Test-v0", later, 50))
+	m = must[*MonitorCSV](t)(OpenMonitorCSV(path, "k8s/Test-v0", later, 50))
 	check(t, m.Episode(90, 7, 40, later))
 	check(t, m.Close())
 	wantFile(t, path, append(head, `1.234568,20,1.5,20`, `-3,30,2,50`, `7,40,3600,90`)...)
 
-	if _, err := ResumeMonitorCSV(path, "k8s/Other-v0", later, 50); err == nil || !strings.Contains(err.Error(), `want "k8s/Other-v0"`) {
+	if _, err := OpenMonitorCSV(path, "k8s/Other-v0", later, 50); err == nil || !strings.Contains(err.Error(), `want "k8s/Other-v0"`) {
 		t.Errorf("other environment: error %v", err)
 	}
 }
 
 func TestMonitorCSVResumeNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "monitor.csv")
-	m := must[*MonitorCSV](t)(ResumeMonitorCSV(path, `a "quoted" id`, fixedClock(), 50))
+	m := must[*MonitorCSV](t)(OpenMonitorCSV(path, `a "quoted" id`, fixedClock(), 50))
 	check(t, m.Close())
 	wantFile(t, path, `#{"t_start": 1704067200.5, "env_id": "a \"quoted\" id"}`, `r,l,t,timesteps`)
 }
@@ -185,7 +185,7 @@ func TestMonitorCSVResumeErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "monitor.csv")
 			check(t, os.WriteFile(path, []byte(tt.text), 0o644))
-			_, err := ResumeMonitorCSV(path, "e", fixedClock(), 50)
+			_, err := OpenMonitorCSV(path, "e", fixedClock(), 50)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
@@ -195,11 +195,11 @@ func TestMonitorCSVResumeErrors(t *testing.T) {
 
 func TestEvaluationsCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "evaluations.csv")
-	e := must[*EvaluationsCSV](t)(CreateEvaluationsCSV(path))
+	e := must[*EvaluationsCSV](t)(OpenEvaluationsCSV(path, Anew))
 	check(t, e.Write(0, []float64{4}))
 	check(t, e.Write(1000, []float64{1, 3, 5})) // mean 3, variance (4+0+4)/2
 	check(t, e.Close())
-	e = must[*EvaluationsCSV](t)(ResumeEvaluationsCSV(path, 999))
+	e = must[*EvaluationsCSV](t)(OpenEvaluationsCSV(path, 999))
 	check(t, e.Write(1000, []float64{2, 2}))
 	check(t, e.Close())
 	wantFile(t, path,
@@ -208,14 +208,14 @@ func TestEvaluationsCSV(t *testing.T) {
 		`1000,2,0,2,2,2,`,
 	)
 	path = filepath.Join(filepath.Dir(path), "new.csv")
-	e = must[*EvaluationsCSV](t)(ResumeEvaluationsCSV(path, 999))
+	e = must[*EvaluationsCSV](t)(OpenEvaluationsCSV(path, 999))
 	check(t, e.Close())
 	wantFile(t, path, `timesteps,mean,std,episodes`)
 }
 
 func TestSheetMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.csv")
-	p := must[*ProgressCSV](t)(CreateProgressCSV(path))
+	p := must[*ProgressCSV](t)(OpenProgressCSV(path, Anew))
 	check(t, p.Close())
 	info, err := os.Stat(path)
 	check(t, err)
@@ -247,13 +247,13 @@ func FuzzResumeMonitorCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(t.TempDir(), "monitor.csv")
 		check(t, os.WriteFile(path, []byte(text), 0o644))
-		m, err := ResumeMonitorCSV(path, "e", fixedClock(), 50)
+		m, err := OpenMonitorCSV(path, "e", fixedClock(), 50)
 		if err != nil {
 			return
 		}
 		check(t, m.Episode(60, 1, 2, fixedClock()))
 		check(t, m.Close())
-		m, err = ResumeMonitorCSV(path, "e", fixedClock(), 60)
+		m, err = OpenMonitorCSV(path, "e", fixedClock(), 60)
 		check(t, err) // what was resumed once can be resumed again
 		check(t, m.Close())
 	})
