@@ -23,7 +23,7 @@ var mostLines = map[string]int{
 	"lra/placement":    410,
 	"lra/hierarchical": 480,
 	"lra/pricing":      460,
-	"podsched/balance": 1950,
+	"podsched/balance": 1700,
 	"podsched/gpu":     1520,
 }
 

@@ -87,7 +87,7 @@ func newRoundRobin(*Task) chooser {
 const randomStream = 0x52616e646f6d
 
 func newRandom(t *Task) chooser {
-	rng := rand.New(pcg.New(t.in.seed ^ randomStream))
+	rng := rand.New(pcg.New(t.in.Seed ^ randomStream))
 	return func(_ *Task, _ *cluster.State, mask []bool) int {
 		permitted := 0
 		for _, ok := range mask {

@@ -25,7 +25,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 			out.Reward = t.original.Score(t.scratch.cpu, node)
 		}
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node)},
-			cluster.Op{Kind: cluster.SetUsage, Pod: t.pod, Resources: t.spec.usage})
+			cluster.Op{Kind: cluster.SetUsage, Pod: t.pod, Resources: t.spec.Usage})
 	} else {
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: t.pod})
 	}
@@ -58,13 +58,13 @@ func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bo
 		}
 		s := c.State()
 		t.pod = int32(len(s.Pods))
-		if t.spec.replica == 0 || t.phasePods == 0 {
+		if t.spec.Replica == 0 || t.phasePods == 0 {
 			t.first = t.pod
 		}
 		t.phasePods++
-		t.offered.MilliCPU += t.spec.requests.MilliCPU
-		t.offered.MemoryBytes += t.spec.requests.MemoryBytes
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: t.metaOf(s), Resources: t.spec.requests, Duration: t.spec.lifetime})
+		t.offered.MilliCPU += t.spec.Requests.MilliCPU
+		t.offered.MemoryBytes += t.spec.Requests.MemoryBytes
+		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: t.metaOf(s), Resources: t.spec.Requests, Duration: t.spec.Lifetime})
 		if err := c.Apply(ctx, t.ops); err != nil {
 			return failed, false, err
 		}
@@ -87,9 +87,9 @@ func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bo
 func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err error) {
 	last := t.spec
 	t.cur++
-	spec, more := t.in.pod(t.cur)
+	spec, more := t.in.Pod(t.cur)
 	if t.cur > 0 {
-		deploymentEnds := last.replica == last.replicas-1
+		deploymentEnds := last.Replica == last.Replicas-1
 		phaseEnds := !more || t.phaseEnds(deploymentEnds)
 		if deploymentEnds || phaseEnds {
 			t.stats.endDeployment(t)
@@ -157,14 +157,14 @@ func (t *Task) fitsSome(s *cluster.State) bool {
 
 // metaOf returns the metadata of the current pod, which is that of its deployment.
 func (t *Task) metaOf(s *cluster.State) int32 {
-	for d := len(t.podMeta); d <= int(t.spec.deployment); d++ {
+	for d := len(t.podMeta); d <= int(t.spec.Index); d++ {
 		name := "deployment-" + strconv.Itoa(d)
-		if t.in.file != nil {
-			name = t.in.file[d].name
+		if t.src.File != nil {
+			name = t.src.File[d].Name
 		}
 		t.podMeta = append(t.podMeta, s.Intern(cluster.Meta{Name: name}))
 	}
-	return t.podMeta[t.spec.deployment]
+	return t.podMeta[t.spec.Index]
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -147,7 +147,7 @@ func (t *Task) redundant(s *cluster.State, node int) bool {
 	}
 	for i := range node {
 		m := &s.Nodes[i]
-		if m.NumPods == 0 && t.in.nodes[i] == t.in.nodes[node] &&
+		if m.NumPods == 0 && t.in.Nodes[i] == t.in.Nodes[node] &&
 			(t.opts.Objective == ObjectiveBalance || t.rackOf[i] == t.rackOf[node]) {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
@@ -37,7 +38,7 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 		return err
 	}
 	for i := range s.Nodes {
-		t.in.nodes[i] = s.Nodes[i].Allocatable
+		t.in.Nodes[i] = s.Nodes[i].Allocatable
 	}
 	t.noteSizes()
 	clear(t.onNode)
@@ -50,7 +51,7 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	clear(t.extra)
 	copy(t.extra, d.Extra)
 	replicas := max(d.Replicas, len(d.Siblings)+1)
-	t.attended = podSpec{requests: s.Pods[d.Pod].Requests, usage: s.Pods[d.Pod].Requests, extra: d.PodExtra, replica: int32(len(d.Siblings)), replicas: int32(replicas)}
+	t.attended = deployments.Pod{Requests: s.Pods[d.Pod].Requests, Usage: s.Pods[d.Pod].Requests, Extra: d.PodExtra, Replica: int32(len(d.Siblings)), Replicas: int32(replicas)}
 	t.spec, t.pod, t.world = &t.attended, d.Pod, s
 	t.stats.decisions++ // so that baselines that take turns continue
 	return nil

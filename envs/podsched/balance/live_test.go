@@ -40,7 +40,7 @@ func attendEpisode(t *testing.T, opts map[string]any) {
 	decisions := 0
 	for ; !b.Terminated[0]; decisions++ {
 		s := v.Env(0).State().Clone()
-		d := envs.Decision{Pod: task.pod, Replicas: int(task.spec.replicas), Racks: racks}
+		d := envs.Decision{Pod: task.pod, Replicas: int(task.spec.Replicas), Racks: racks}
 		for i := task.first; i < task.pod; i++ {
 			if s.Pods[i].Phase == cluster.Running {
 				d.Siblings = append(d.Siblings, i)

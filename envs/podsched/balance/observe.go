@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 )
 
 // Numbers of features, of a node and of the pod.
@@ -29,7 +30,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	ended := t.pod == noPod
 	p := *t.spec
 	if ended {
-		p = podSpec{replicas: 1}
+		p = deployments.Pod{Replicas: 1}
 		for i := range mask {
 			mask[i] = true
 		}
@@ -38,7 +39,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	}
 	cpu, memory := t.shares(s, &p)
 	n := len(s.Nodes)
-	invReplicas := 1 / float64(p.replicas)
+	invReplicas := 1 / float64(p.Replicas)
 	for i := range s.Nodes {
 		row := obs[i*nodeFeatures:][:nodeFeatures:nodeFeatures]
 		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
@@ -53,7 +54,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 
 // shares writes to scratch the shares that the nodes would have with the pod, as the objective
 // balance measures them, and the racks' requested CPU; it returns the ranges of the shares.
-func (t *Task) shares(s *cluster.State, p *podSpec) (cpu, memory interval) {
+func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory interval) {
 	w := &t.scratch
 	clear(w.rackCPU)
 	cpu, memory = interval{math.Inf(1), math.Inf(-1)}, interval{math.Inf(1), math.Inf(-1)}
@@ -64,7 +65,7 @@ func (t *Task) shares(s *cluster.State, p *podSpec) (cpu, memory interval) {
 		if t.opts.Measure == MeasureUsage {
 			amount = n.Usage
 		}
-		amount, taken := plus(amount, t.extra[i]), p.counted()
+		amount, taken := plus(amount, t.extra[i]), p.Counted()
 		w.cpu[i] = float64(amount.MilliCPU+taken.MilliCPU) * t.invCPU[i]
 		w.memory[i] = float64(amount.MemoryBytes+taken.MemoryBytes) * t.invMemory[i]
 		cpu.include(w.cpu[i])
@@ -87,9 +88,9 @@ func (r *interval) position(x float64) float32 {
 	return 0
 }
 
-func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *podSpec, invReplicas float64, fits bool) {
+func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *deployments.Pod, invReplicas float64, fits bool) {
 	cpu, memory, rack := t.invCPU[i], t.invMemory[i], t.rackOf[i]
-	requested, taken := plus(n.Requested, t.extra[i]), p.counted()
+	requested, taken := plus(n.Requested, t.extra[i]), p.Counted()
 	row[0] = share(float64(requested.MilliCPU) * cpu)
 	row[1] = share(float64(requested.MemoryBytes) * memory)
 	row[2] = share(float64(n.Usage.MilliCPU) * cpu)
@@ -97,8 +98,8 @@ func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *podSpec, in
 	row[4] = share(float64(n.NumPods) / maxPods)
 	row[5] = share(float64(taken.MilliCPU) * cpu)
 	row[6] = share(float64(taken.MemoryBytes) * memory)
-	row[7] = share(float64(t.in.nodes[i].MilliCPU) / float64(t.largest.MilliCPU))
-	row[8] = share(float64(t.in.nodes[i].MemoryBytes) / float64(t.largest.MemoryBytes))
+	row[7] = share(float64(t.in.Nodes[i].MilliCPU) / float64(t.largest.MilliCPU))
+	row[8] = share(float64(t.in.Nodes[i].MemoryBytes) / float64(t.largest.MemoryBytes))
 	row[9] = share(float64(t.onNode[i]) * invReplicas)
 	row[10] = share(float64(t.onRack[rack]) * invReplicas)
 	row[11] = share(t.scratch.rackCPU[rack] / t.scratch.rackCapacity[rack])
@@ -111,13 +112,13 @@ func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *podSpec, in
 	}
 }
 
-func (t *Task) observePod(s *cluster.State, row []float32, p *podSpec, ended bool) {
+func (t *Task) observePod(s *cluster.State, row []float32, p *deployments.Pod, ended bool) {
 	cpu, memory, pods := t.loads(s, true)
-	taken := p.counted()
+	taken := p.Counted()
 	row[0] = share(float64(taken.MilliCPU) / float64(t.largest.MilliCPU))
 	row[1] = share(float64(taken.MemoryBytes) / float64(t.largest.MemoryBytes))
-	row[2] = share(float64(p.replicas) / float64(t.maxReplicas))
-	row[3] = share(float64(p.replica) / float64(p.replicas))
+	row[2] = share(float64(p.Replicas) / float64(t.maxReplicas))
+	row[3] = share(float64(p.Replica) / float64(p.Replicas))
 	row[4], row[5], row[6] = share(cpu), share(memory), share(pods)
 	if ended {
 		row[2] = 0

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 )
 
 // Values of the options of [Options].
@@ -29,7 +30,6 @@ const (
 // Limits of the options.
 const (
 	maxNodes    = 5000
-	maxReplicas = 1000
 	maxLifetime = 1000 // in intervals, so that an overloaded cluster has room again before long
 )
 
@@ -113,8 +113,8 @@ func (o *Options) checkNumbers() error {
 		envs.Between("nodes", o.Nodes, 1, maxNodes),
 		envs.Between("servers_per_rack", o.ServersPerRack, 1, maxNodes),
 		envs.Between("memory_heavy", o.MemoryHeavy, 0, 1),
-		envs.Between("replicas_min", o.ReplicasMin, 1, maxReplicas),
-		envs.Between("replicas_max", o.ReplicasMax, o.ReplicasMin, maxReplicas),
+		envs.Between("replicas_min", o.ReplicasMin, 1, deployments.MaxReplicas),
+		envs.Between("replicas_max", o.ReplicasMax, o.ReplicasMin, deployments.MaxReplicas),
 		envs.Between("cpu_load", o.CPULoad, positive, 1),
 		envs.Between("memory_load", o.MemoryLoad, positive, 1),
 		envs.Between("pod_load", o.PodLoad, positive, 1),

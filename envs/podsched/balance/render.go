@@ -24,8 +24,8 @@ func (t *Task) RenderANSI(s *cluster.State) string {
 	if t.pod == noPod {
 		b.WriteString("no pod to place: the episode has ended\n")
 	} else {
-		fmt.Fprintf(&b, "to place: replica %d of %d of %s, %v\n", t.spec.replica+1, t.spec.replicas,
-			s.Meta(s.Pods[t.pod].Meta).Name, t.spec.requests)
+		fmt.Fprintf(&b, "to place: replica %d of %d of %s, %v\n", t.spec.Replica+1, t.spec.Replicas,
+			s.Meta(s.Pods[t.pod].Meta).Name, t.spec.Requests)
 	}
 	fmt.Fprintf(&b, "%-12s %-9s %-*s  %-*s  %4s  %s\n", "node", "rack", barWidth+7, "cpu", barWidth+7, "memory", "pods", "fits")
 	for i := range s.Nodes {

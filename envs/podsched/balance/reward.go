@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 )
 
 // sd returns the population standard deviation of x, which is not empty.
@@ -42,16 +42,16 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	clear(w.rackInUse)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		amount, add := n.Requested, p.requests
+		amount, add := n.Requested, p.Requests
 		if t.opts.Measure == MeasureUsage {
-			amount, add = n.Usage, p.usage
+			amount, add = n.Usage, p.Usage
 		}
 		num := n.NumPods
 		if i == node {
 			num++
 			amount = plus(amount, add)
 			if counted {
-				amount = plus(amount, p.extra)
+				amount = plus(amount, p.Extra)
 			}
 		}
 		if counted {
@@ -80,7 +80,7 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 // spread returns the mean of two population standard deviations, in percent: over racks, and
 // over servers, of the part of the deployment's replicas that run there.
 func (t *Task) spread(node int) float64 {
-	inv := 1 / float64(t.spec.replicas)
+	inv := 1 / float64(t.spec.Replicas)
 	for i, k := range t.onNode {
 		t.scratch.onNode[i] = float64(k) * inv
 	}
@@ -127,18 +127,6 @@ func (t *Task) costIf(s *cluster.State, node int) float64 {
 	return t.objective.cost(t.measure(s, node, true))
 }
 
-// extraOf returns what kube-scheduler's scores count for a pod beyond its requests, where it has
-// none of a resource.
-func extraOf(requests cluster.Resources) (extra cluster.Resources) {
-	if requests.MilliCPU == 0 {
-		extra.MilliCPU = kubescore.DefaultMilliCPURequest
-	}
-	if requests.MemoryBytes == 0 {
-		extra.MemoryBytes = kubescore.DefaultMemoryRequestBytes
-	}
-	return extra
-}
-
 func plus(a, b cluster.Resources) cluster.Resources {
 	return cluster.Resources{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
 }
@@ -150,7 +138,7 @@ func (t *Task) countPods(s *cluster.State) {
 		clear(t.extra)
 		for i := range s.Pods {
 			if p := &s.Pods[i]; p.Phase == cluster.Running {
-				t.extra[p.Node] = plus(t.extra[p.Node], extraOf(p.Requests))
+				t.extra[p.Node] = plus(t.extra[p.Node], deployments.Extra(p.Requests))
 			}
 		}
 	}

@@ -10,9 +10,9 @@ import (
 // resources returns CPU and memory of node i as plugins see them, with the current pod on it:
 // requested, or counted as NodeResourcesFit counts them.
 func (t *Task) resources(s *cluster.State, i int, counted bool) (cpu, memory kubescore.Resource) {
-	capacity, r := t.in.nodes[i], plus(s.Nodes[i].Requested, t.spec.requests)
+	capacity, r := t.in.Nodes[i], plus(s.Nodes[i].Requested, t.spec.Requests)
 	if counted {
-		r = plus(r, plus(t.extra[i], t.spec.extra))
+		r = plus(r, plus(t.extra[i], t.spec.Extra))
 	}
 	return kubescore.Resource{Requested: r.MilliCPU, Allocatable: capacity.MilliCPU, Weight: 1},
 		kubescore.Resource{Requested: r.MemoryBytes, Allocatable: capacity.MemoryBytes, Weight: 1}
@@ -74,7 +74,7 @@ func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	kubescore.NormalizeSpread(k.spread)
 	for j, i := range k.nodes {
 		total := kubescore.PodTopologySpreadWeight*k.spread[j] + kubescore.NodeResourcesFitWeight*leastAllocated(t, s, i)
-		if t.spec.requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
+		if t.spec.Requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
 			total += kubescore.BalancedAllocationWeight * balancedAllocation(t, s, i)
 		}
 		k.total = append(k.total, total)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -21,13 +22,13 @@ type Task struct {
 	src       *source
 	opts      *Options // of src
 	objective objective
-	in        *instance
+	in        *deployments.Stream
 	original  *OriginalReward // nil with the sound reward
 
-	spec  *podSpec // of the pod to place
-	cur   int      // its index in the workload
-	pod   int32    // its index in the cluster, or noPod
-	first int32    // index in the cluster of its deployment's first replica
+	spec  *deployments.Pod // of the pod to place
+	cur   int              // its index in the workload
+	pod   int32            // its index in the cluster, or noPod
+	first int32            // index in the cluster of its deployment's first replica
 
 	phase     int               // of opts.Resets fillings
 	phasePods int               // pods that came in this phase, placed or not
@@ -49,7 +50,7 @@ type Task struct {
 	stats       stats
 
 	// While a running cluster is attended: what spec points to, and the cluster.
-	attended podSpec
+	attended deployments.Pod
 	world    *cluster.State
 
 	nodeMeta, podMeta []int32
@@ -71,9 +72,9 @@ var (
 )
 
 func newTask(src *source) *Task {
-	o, file, n := &src.opts, src.file, src.opts.Nodes
+	o, file, n := &src.opts, src.File, src.opts.Nodes
 	t := &Task{
-		src: src, opts: o, objective: objectives[o.Objective], in: newInstance(src), pod: noPod,
+		src: src, opts: o, objective: objectives[o.Objective], in: deployments.NewStream(&src.Config), pod: noPod,
 		onNode: make([]int32, n), rackOf: make([]int32, n), extra: make([]cluster.Resources, n),
 		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
 	}
@@ -85,8 +86,8 @@ func newTask(src *source) *Task {
 	}
 	t.sizeRacks(topology.NumRacks(n, o.ServersPerRack))
 	if file != nil {
-		t.hasExtra = slices.ContainsFunc(file, func(d deployment) bool { return extraOf(d.requests) != cluster.Resources{} })
-		t.maxReplicas = slices.MaxFunc(file, func(a, b deployment) int { return a.replicas - b.replicas }).replicas
+		t.hasExtra = slices.ContainsFunc(file, func(d deployments.Deployment) bool { return deployments.Extra(d.Requests) != cluster.Resources{} })
+		t.maxReplicas = slices.MaxFunc(file, func(a, b deployments.Deployment) int { return a.Replicas - b.Replicas }).Replicas
 	}
 	if o.Reward == RewardOriginal {
 		t.original = NewOriginalReward(n)

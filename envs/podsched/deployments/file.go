@@ -1,4 +1,5 @@
-package balance
+// Package deployments draws streams of deployments and the nodes for them, or reads them from a file.
+package deployments
 
 import (
 	"encoding/csv"
@@ -14,19 +15,22 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// deployment is a number of equal pods that arrive together.
-type deployment struct {
-	name     string
-	replicas int
-	requests cluster.Resources
+// MaxReplicas is the most replicas of a deployment.
+const MaxReplicas = 1000
+
+// Deployment is a number of equal pods that arrive together.
+type Deployment struct {
+	Name     string
+	Replicas int
+	Requests cluster.Resources
 }
 
 // deploymentColumns are the columns that a file must have, in any order and among others.
 var deploymentColumns = []string{"name", "pod_count", "cpu_request", "mem_request"}
 
-// readDeployments reads the file of a run of the source: CSV with a header, one deployment a
+// Read reads the file of a run of the source: CSV with a header, one deployment a
 // row, amounts in the notation of Kubernetes ("1000m", "2.0Gi"). Its errors name the line.
-func readDeployments(path string) ([]deployment, error) {
+func Read(path string) ([]Deployment, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("balance: deployments: %w", err)
@@ -39,7 +43,7 @@ func readDeployments(path string) ([]deployment, error) {
 	return list, nil
 }
 
-func parseDeployments(r io.Reader) ([]deployment, error) {
+func parseDeployments(r io.Reader) ([]Deployment, error) {
 	rows := csv.NewReader(r)
 	rows.TrimLeadingSpace = true
 	header, err := rows.Read()
@@ -54,7 +58,7 @@ func parseDeployments(r io.Reader) ([]deployment, error) {
 		}
 		at = append(at, i)
 	}
-	var list []deployment
+	var list []Deployment
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
@@ -76,16 +80,16 @@ func parseDeployments(r io.Reader) ([]deployment, error) {
 	return list, nil
 }
 
-func parseDeployment(name, count, cpu, memory string) (deployment, error) {
-	d := deployment{name: name}
+func parseDeployment(name, count, cpu, memory string) (Deployment, error) {
+	d := Deployment{Name: name}
 	var err error
-	if d.replicas, err = strconv.Atoi(count); err != nil || d.replicas < 1 || d.replicas > maxReplicas {
-		return d, fmt.Errorf("pod_count is %q, want 1 to %d", count, maxReplicas)
+	if d.Replicas, err = strconv.Atoi(count); err != nil || d.Replicas < 1 || d.Replicas > MaxReplicas {
+		return d, fmt.Errorf("pod_count is %q, want 1 to %d", count, MaxReplicas)
 	}
-	if d.requests.MilliCPU, err = parseQuantity(cpu, core); err != nil {
+	if d.Requests.MilliCPU, err = parseQuantity(cpu, core); err != nil {
 		return d, fmt.Errorf("cpu_request: %w", err)
 	}
-	if d.requests.MemoryBytes, err = parseQuantity(memory, 1); err != nil {
+	if d.Requests.MemoryBytes, err = parseQuantity(memory, 1); err != nil {
 		return d, fmt.Errorf("mem_request: %w", err)
 	}
 	return d, nil

@@ -1,4 +1,4 @@
-package balance
+package deployments
 
 import (
 	"strings"
@@ -15,11 +15,11 @@ func TestParseDeployments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []deployment{
+	want := []Deployment{
 		{"a", 8, cluster.Resources{MilliCPU: 1000, MemoryBytes: 2 << 30}},
 		{"b", 1, cluster.Resources{MilliCPU: 500, MemoryBytes: 512 << 20}},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(deployment{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("deployments (-want +got):\n%s", diff)
 	}
 	for _, tc := range []struct{ text, want string }{
@@ -44,8 +44,8 @@ func FuzzDeployments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := parseDeployments(strings.NewReader(text))
 		for _, d := range list {
-			if err != nil || d.replicas < 1 || d.replicas > maxReplicas || d.requests.MilliCPU < 0 || d.requests.MemoryBytes < 0 ||
-				d.requests.MilliCPU > cluster.MaxAmount || d.requests.MemoryBytes > cluster.MaxAmount {
+			if err != nil || d.Replicas < 1 || d.Replicas > MaxReplicas || d.Requests.MilliCPU < 0 || d.Requests.MemoryBytes < 0 ||
+				d.Requests.MilliCPU > cluster.MaxAmount || d.Requests.MemoryBytes > cluster.MaxAmount {
 				t.Errorf("%q gives %+v, %v", text, d, err)
 			}
 		}
