@@ -75,14 +75,16 @@ test-deploy: controlplane bin/helm ## the Helm chart on a control plane with rol
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' $(CACHE)/test-deploy.log
 
-images: controlplane image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
+images: controlplane vpa-upstream image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
 	cp bin/controlplane $(CACHE)/images/controlplane/
+	cp bin/vpa-upstream $(CACHE)/images/vpa-upstream/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
 
 image-folders: ## what these folders hold beside the programs: Dockerfiles, stages, pretrained models
 	@rm -rf $(CACHE)/images
-	@mkdir -p $(CACHE)/images/controlplane/state $(CACHE)/images/controlplane/stages $(CACHE)/images/server $(CACHE)/images/trainer/logs
+	@mkdir -p $(CACHE)/images/controlplane/state $(CACHE)/images/controlplane/stages $(CACHE)/images/server $(CACHE)/images/trainer/logs $(CACHE)/images/vpa-upstream
+	cp kwok/vpa/upstream/Dockerfile $(CACHE)/images/vpa-upstream/
 	cp kwok/controlplane/Dockerfile $(CACHE)/images/controlplane/
 	cp kwok/stages/*.yaml $(CACHE)/images/controlplane/stages/
 	cp server/Dockerfile $(CACHE)/images/server/

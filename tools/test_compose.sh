@@ -21,7 +21,7 @@ if command -v docker-compose >/dev/null; then variants+=(docker-compose); fi
 KUBERNASIUM_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export KUBERNASIUM_TOKEN TRAIN_TIMESTEPS=256 EPISODES=2
 export CONTROLPLANE_PORT=${CONTROLPLANE_PORT:-16443} SERVER_PORT=${SERVER_PORT:-18765} TENSORBOARD_PORT=${TENSORBOARD_PORT:-16006} SCHEDULER_PORT=${SCHEDULER_PORT:-20359} JUPYTER_PORT=${JUPYTER_PORT:-18888}
-all=(--profile train --profile serve --profile evaluate --profile schedule)
+all=(--profile train --profile serve --profile evaluate --profile schedule --profile autoscale)
 scratch=$(mktemp -d)
 log=$scratch/log
 compose=() # the command with its files, of the variant that runs
@@ -40,7 +40,7 @@ up() { "${compose[@]}" --profile "$1" up --no-build --detach "${@:2}" >"$log" 2>
 trainer() { .cache/images/trainer/trainer train --algo ppo --env classic/CartPole-v1 --url "ws://127.0.0.1:$SERVER_PORT" -f "$scratch/logs" "$@"; }
 
 images() {
-	"${compose[@]}" "${all[@]}" build controlplane server trainer >"$log" 2>&1 || { cat "$log" >&2; fail "the images cannot be built"; }
+	"${compose[@]}" "${all[@]}" build controlplane server trainer updater >"$log" 2>&1 || { cat "$log" >&2; fail "the images cannot be built"; }
 	for service in tensorboard jupyter; do
 		docker image inspect "kubernasium/$service" >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build "$service" >"$log" 2>&1 || {
 			echo "the base image of $service cannot be had: $(tail -1 "$log"); making one of Debian's packages"
@@ -135,6 +135,20 @@ schedule() {
 	if curl -fsS "http://127.0.0.1:$SCHEDULER_PORT/metrics" >/dev/null 2>&1; then fail "the scheduler's metrics answer without a token"; fi
 }
 
+# What the recommender, and the admission controller once it is called, have registered at the API server.
+autoscale() {
+	echo "== autoscale"
+	up autoscale
+	local path
+	for path in apis/metrics.k8s.io/v1beta1/pods apis/autoscaling.k8s.io/v1/verticalpodautoscalers apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/vpa-webhook-config \
+		apis/coordination.k8s.io/v1/namespaces/kube-system/leases/vpa-admission-controller; do
+		for ((i = 0; i < 60; i++)); do
+			curl -fsSk -H "Authorization: Bearer $KUBERNASIUM_TOKEN" "https://127.0.0.1:$CONTROLPLANE_PORT/$path" >"$log" 2>/dev/null && break || sleep 1
+		done
+		want apiVersion "the API server does not serve $path"
+	done
+}
+
 isolation() {
 	echo "== isolation"
 	for service in "$@"; do
@@ -159,6 +173,7 @@ for variant in "${variants[@]}"; do
 	evaluate
 	serve
 	schedule
+	autoscale
 	isolation controlplane server scheduler tensorboard
 	down
 

@@ -46,6 +46,7 @@ func TestComposeProfiles(t *testing.T) {
 		{"train", "no-", "controlplane server trainer"},
 		{"evaluate", "no-", "controlplane evaluate server"},
 		{"schedule", "", "controlplane scheduler"},
+		{"autoscale", "", "admission-controller controlplane recommender updater"},
 		{"serve", "", "server"},
 	} {
 		if got := strings.Join(profiles(t, tc.profile, tc.python), " "); got != tc.want {
