@@ -120,14 +120,14 @@ func must(t *testing.T) func(b *envs.Batch, err error) []any {
 
 // What a vector returns after Load, after Fork and in another vector after Restore is what it
 // returned the first time: of rows in the middle of an episode, at its end, and after it.
-func TestMomentsComeBack(t *testing.T) {
+func TestSavedStatesReturn(t *testing.T) {
 	for _, mode := range []envs.AutoresetMode{envs.NextStep, envs.SameStep} {
-		for moment := 4; moment <= 6; moment++ { // the episodes end with step 5
+		for step := 4; step <= 6; step++ { // the episodes end with step 5
 			opts := envs.VecOptions{Autoreset: mode, Log: true, Shards: 7}
 			v, ok := walks(t, 3, opts), must(t)
 			seed := uint64(9)
 			ok(v.Reset(ctx, envs.VecResetOptions{Seed: &seed}))
-			for range moment {
+			for range step {
 				ok(v.Step(ctx, []float32{0, 3, 0}))
 			}
 			saved, err := v.Save(ctx)
@@ -147,10 +147,10 @@ func TestMomentsComeBack(t *testing.T) {
 			}
 			want := play(v)
 			if d := cmp.Diff(now, ok(v.Load(saved))); d != "" {
-				t.Errorf("%v, moment %d, Load (-want +got):\n%s", mode, moment, d)
+				t.Errorf("%v, step %d, Load (-want +got):\n%s", mode, step, d)
 			}
 			if d := cmp.Diff(want, play(v)); d != "" {
-				t.Errorf("%v, moment %d, steps after Load (-want +got):\n%s", mode, moment, d)
+				t.Errorf("%v, step %d, steps after Load (-want +got):\n%s", mode, step, d)
 			}
 			other := walks(t, 3, opts)
 			restored := ok(other.Restore(ctx, data))
@@ -158,10 +158,10 @@ func TestMomentsComeBack(t *testing.T) {
 				restored[final], now[final] = nil, nil
 			}
 			if d := cmp.Diff(now, restored); d != "" {
-				t.Errorf("%v, moment %d, Restore (-want +got):\n%s", mode, moment, d)
+				t.Errorf("%v, step %d, Restore (-want +got):\n%s", mode, step, d)
 			}
 			if d := cmp.Diff(want[len(want)-1][:4], play(other)[len(want)-1][:4]); d != "" {
-				t.Errorf("%v, moment %d, steps after Restore (-want +got):\n%s", mode, moment, d)
+				t.Errorf("%v, step %d, steps after Restore (-want +got):\n%s", mode, step, d)
 			}
 			// A fork is a copy in a snapshot, too.
 			ok(v.Load(saved))
@@ -170,11 +170,11 @@ func TestMomentsComeBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, want := ok(other.Restore(ctx, data))[0].([]float32), record(v.Last())[0].([]float32); !cmp.Equal(got, want) || got[0] != got[2] {
-				t.Errorf("%v, moment %d: observations %v of a restored fork, want %v", mode, moment, got, want)
+				t.Errorf("%v, step %d: observations %v of a restored fork, want %v", mode, step, got, want)
 			}
 			rewards := ok(other.Step(ctx, []float32{0, 0, 0}))[3].([]float64)
 			if rewards[0] != rewards[2] {
-				t.Errorf("%v, moment %d: rewards %v after a restored fork, want the first and the last equal", mode, moment, rewards)
+				t.Errorf("%v, step %d: rewards %v after a restored fork, want the first and the last equal", mode, step, rewards)
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func TestEnvCloses(t *testing.T) {
 	}
 }
 
-// What a vector refuses: a number below 1, another's moment, a moment after Close.
+// A vector rejects a number below 1, another vector's state, and calls after Close.
 func TestVecRefusals(t *testing.T) {
 	if v, err := envs.NewVec(walkSpec(nil), 0, envs.VecOptions{}); err == nil || v != nil {
 		t.Errorf("a vector of 0: %v, %v; want an error", v, err)
@@ -311,7 +311,7 @@ func TestVecRefusals(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("Load of another vector's moment does not panic")
+				t.Error("Load of another vector's state does not panic")
 			}
 		}()
 		_, _ = walks(t, 2, envs.VecOptions{}).Load(saved)

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// moment is one step of one environment as it happened.
-type moment struct {
+// transition is one step of one environment as it happened.
+type transition struct {
 	obs, final            float32 // the latter where truncated
 	mask, finalMask       [2]bool
 	action                float32
@@ -19,14 +19,14 @@ type moment struct {
 
 // TestAgainstBruteForce plays random steps, ends and masks in three environments and compares
 // everything that can be sampled with returns computed from the whole history. Observations are
-// unlike each other, so that one tells the moment.
+// distinct, so that each identifies its transition.
 func TestAgainstBruteForce(t *testing.T) {
 	const n, gamma = 3, 0.75
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		nSteps, masked := 1+rng.IntN(4), seed%2 == 1
 		b := New(Config{Size: n * (3 + rng.IntN(20)), NumEnvs: n, ObsSize: 1, MaskSize: 2, NSteps: nSteps, Gamma: gamma})
-		history := make([][]moment, n)
+		history := make([][]transition, n)
 		serial := float32(0)
 		fresh := func() float32 { serial++; return serial }
 		randomMask := func() [2]bool { return [2]bool{true, !masked || rng.IntN(2) == 0} }
@@ -40,7 +40,7 @@ func TestAgainstBruteForce(t *testing.T) {
 			var m, nextMask, finalMasks []bool
 			next := &envs.Batch{}
 			for i := range n {
-				x := moment{obs[i], fresh(), mask[i], randomMask(), float32(rng.IntN(2)), rng.Float64(), rng.IntN(6) == 0, rng.IntN(6) == 0}
+				x := transition{obs[i], fresh(), mask[i], randomMask(), float32(rng.IntN(2)), rng.Float64(), rng.IntN(6) == 0, rng.IntN(6) == 0}
 				history[i] = append(history[i], x)
 				o, m, actions = append(o, x.obs), append(m, x.mask[:]...), append(actions, x.action)
 				obs[i], mask[i] = fresh(), randomMask()
@@ -56,7 +56,7 @@ func TestAgainstBruteForce(t *testing.T) {
 	}
 }
 
-func checkAll(t *testing.T, b *Buffer, history [][]moment, open [3]float32, openMask [3][2]bool, nSteps int, gamma float64) {
+func checkAll(t *testing.T, b *Buffer, history [][]transition, open [3]float32, openMask [3][2]bool, nSteps int, gamma float64) {
 	t.Helper()
 	seen := map[float32]bool{}
 	out, rng := b.NewBatch(400), rand.New(rand.NewPCG(5, 6))
@@ -104,7 +104,7 @@ func checkAll(t *testing.T, b *Buffer, history [][]moment, open [3]float32, open
 }
 
 // find returns the environment and step of an observation.
-func find(history [][]moment, obs float32) (env, k int) {
+func find(history [][]transition, obs float32) (env, k int) {
 	for env, h := range history {
 		for k, x := range h {
 			if x.obs == obs {

@@ -10,8 +10,8 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/all"
 )
 
-// tellsOfFiles finds options that read files by what they say of themselves.
-var tellsOfFiles = regexp.MustCompile(`\b(files?|folder)\b`)
+// mentionsFiles finds options that read files by their descriptions.
+var mentionsFiles = regexp.MustCompile(`\b(files?|folder)\b`)
 
 // noFiles are options that speak of files and name none.
 var noFiles = []string{"forecaster", "format"}
@@ -25,7 +25,7 @@ func TestFileOptions(t *testing.T) {
 			continue
 		}
 		for _, o := range envs.DescribeOptions(spec.Options) {
-			if want := tellsOfFiles.MatchString(o.Doc) && !slices.Contains(noFiles, o.Name); o.File != want {
+			if want := mentionsFiles.MatchString(o.Doc) && !slices.Contains(noFiles, o.Name); o.File != want {
 				t.Errorf("%s: option %s (%s) is marked as naming files: %v, want %v", spec.ID, o.Name, o.Doc, o.File, want)
 			}
 			for _, w := range o.Words {

@@ -51,7 +51,7 @@ func content(m cluster.Meta) string {
 }
 
 // Metadata has the index of another one exactly if their contents are equal.
-func TestInternTellsApart(t *testing.T) {
+func TestInternDistinguishes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		s, indices, contents := cluster.NewState(), map[string]int32{}, map[int32]string{}

@@ -66,7 +66,7 @@ func (c *checker) checkClones(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Save: %v", err)
 		}
-		moment := recordedBatch(b)
+		state := recordedBatch(b)
 		actions, want := play(c.opts.Steps / 10)
 		play(7) // elsewhere
 		for range 2 {
@@ -74,8 +74,8 @@ func (c *checker) checkClones(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Load: %v", err)
 			}
-			if !reflect.DeepEqual(*b, moment) {
-				t.Fatalf("%v: the batch after Load is %+v, want %+v", mode, *b, moment)
+			if !reflect.DeepEqual(*b, state) {
+				t.Fatalf("%v: the batch after Load is %+v, want %+v", mode, *b, state)
 			}
 			for k, got := range replay(t, v, actions) {
 				if !reflect.DeepEqual(got, want[k]) {

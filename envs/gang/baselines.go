@@ -39,7 +39,7 @@ func plannerBaselines() []envs.Baseline {
 	)
 }
 
-// planBy returns the maker of the rule that follows a planner, which is made anew for each
+// planBy returns the maker of the policy that follows a planner, which is made anew for each
 // episode.
 func planBy(cfg planner.Config) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {

@@ -71,8 +71,8 @@ func finish(t *testing.T, s *gpushare.Simulation, decisions int) {
 	}
 }
 
-// where says for each pod its node and devices.
-func where(w *Workload, s *gpushare.Simulation) map[string]string {
+// nodeOfPods returns each pod's phase, node and devices.
+func nodeOfPods(w *Workload, s *gpushare.Simulation) map[string]string {
 	all := map[string]string{}
 	for i, p := range w.Pods {
 		phase, node, devices := s.Pod(i)
@@ -108,7 +108,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 					t.Fatalf("after %d decisions (-simulated +read):\n%s", at, d)
 				}
 				finish(t, s2, s2.Pending())
-				if d := cmp.Diff(where(w, whole), where(again, s2)); d != "" {
+				if d := cmp.Diff(nodeOfPods(w, whole), nodeOfPods(again, s2)); d != "" {
 					t.Fatalf("from the snapshot after %d decisions on (-uninterrupted +resumed):\n%s", at, d)
 				}
 				if d := cmp.Diff(whole.Usage(), s2.Usage()); d != "" {

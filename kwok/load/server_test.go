@@ -109,7 +109,7 @@ func TestLockStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last.Step == 3 && last.Pods["broken"].Error == "" {
-			t.Error("a pod that fails was not told of")
+			t.Error("the failure of a pod was not reported")
 		}
 	}
 	want := Status{Step: 4, Steps: 3, Pods: map[string]PodStatus{"a": {Target: Target{2500, 500}}, "own": {Target: Target{2, 2}}}}
@@ -131,19 +131,19 @@ func TestLockStep(t *testing.T) {
 	}
 }
 
-// TestSlowPod: pods are told at the same time, so that one that does not reply costs its time once. None of these
-// replies before all have been told.
+// TestSlowPod: pods are called at the same time, so that one that does not reply costs its time once. None of these
+// replies before all have been called.
 func TestSlowPod(t *testing.T) {
 	const pods = 8
 	s, u := serve(t, Config{}, map[string][]Target{All: {{1, 1}}})
 	s.client = newClient(20 * time.Second) // which a busy machine may need
-	var told sync.WaitGroup
-	told.Add(pods)
+	var called sync.WaitGroup
+	called.Add(pods)
 	for i := range pods {
 		p := newFakePod(t)
 		p.before = func() {
-			told.Done()
-			told.Wait()
+			called.Done()
+			called.Wait()
 		}
 		ask(t, "GET", u+fmt.Sprintf("/metrics/p%d/?port=%s", i, p.port()), "", "")
 	}
@@ -154,7 +154,7 @@ func TestSlowPod(t *testing.T) {
 		}
 	}
 	if len(st.Pods) != pods {
-		t.Errorf("a step told %d pods, want %d", len(st.Pods), pods)
+		t.Errorf("a step called %d pods, want %d", len(st.Pods), pods)
 	}
 }
 

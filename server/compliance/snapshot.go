@@ -56,14 +56,14 @@ func (s *suite) checkSnapshot(t *testing.T) {
 			played = append(played, fmt.Sprint(step()))
 		}
 		for range 2 {
-			moment := ask("restore", message{"snap": uint64(snap)})
-			p.want(moment, "restore.ok")
-			run, _ := moment["run"].(message)
+			state := ask("restore", message{"snap": uint64(snap)})
+			p.want(state, "restore.ok")
+			run, _ := state["run"].(message)
 			if l, _ := run["l"].(array); !slices.Equal(l.data, []float64{1, 1}) {
 				t.Errorf("run.l after restore is %v, want [1 1]", run["l"])
 			}
 			for _, key := range []string{"obs", "r", "te", "tr", "inv", "mask", "info"} {
-				if got, want := fmt.Sprint(moment[key]), fmt.Sprint(last[key]); got != want {
+				if got, want := fmt.Sprint(state[key]), fmt.Sprint(last[key]); got != want {
 					t.Errorf("%s after restore is %s, want %s", key, got, want)
 				}
 			}

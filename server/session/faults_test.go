@@ -47,7 +47,7 @@ func faultOf(t *testing.T, name string, report bool) (got m, log string) {
 }
 
 // A server that only this machine reaches reports to a client why an environment failed.
-func TestCausesAreTold(t *testing.T) {
+func TestCausesAreReported(t *testing.T) {
 	for name := range faults {
 		if got, _ := faultOf(t, name, true); !strings.Contains(got["msg"].(string), "secret") {
 			t.Errorf("%s: %v, want the cause", name, got)
@@ -78,12 +78,12 @@ func TestCausesAreInTheLog(t *testing.T) {
 	}
 }
 
-// A panic of the server itself, here of a callback, is told like a failure of an environment.
+// A panic of the server itself, here of a callback, is reported like a failure of an environment.
 func TestCauseOfAPanic(t *testing.T) {
-	for _, tell := range []bool{false, true} {
+	for _, report := range []bool{false, true} {
 		var log bytes.Buffer
 		cfg := newConfig()
-		cfg.ReportCauses, cfg.Log = tell, slog.New(slog.NewTextHandler(&log, nil))
+		cfg.ReportCauses, cfg.Log = report, slog.New(slog.NewTextHandler(&log, nil))
 		cfg.OnStep = func(time.Duration) { panic("a secret of the server") }
 		s := newSession(t, cfg)
 		play(t, s, []line{
@@ -93,8 +93,8 @@ func TestCauseOfAPanic(t *testing.T) {
 		})
 		got := handle(t, s, m{"t": "step", "id": 4, "eid": 1, "a": 0})
 		msg, _ := got["msg"].(string)
-		if got["reason"] != string(wire.ServerFault) || strings.Contains(msg, "secret") != tell || strings.Contains(msg, "error_id=") == tell {
-			t.Errorf("with causes %v: %v", tell, got)
+		if got["reason"] != string(wire.ServerFault) || strings.Contains(msg, "secret") != report || strings.Contains(msg, "error_id=") == report {
+			t.Errorf("with causes %v: %v", report, got)
 		}
 		if !strings.Contains(log.String(), "secret") || !strings.Contains(log.String(), "TestCauseOfAPanic") {
 			t.Errorf("the log has not cause and stack:\n%s", log.String())

@@ -161,8 +161,8 @@ func (r *Run) write(path string, save func(io.Writer) error) error {
 	if err := models.WriteFile(path, f); err != nil {
 		return err
 	}
-	if size := replay.CompressedBytes(f); size > 0 && !r.toldBuffer {
-		r.toldBuffer = true
+	if size := replay.CompressedBytes(f); size > 0 && !r.printedSize {
+		r.printedSize = true
 		r.say("%s: its replay buffer takes %.1f MB; --params checkpoint_replay_buffer:false leaves it out, and then no resumed training is exact", path, float64(size)/1e6)
 	}
 	return nil

@@ -82,8 +82,8 @@ func TestResumeWithoutReplayBuffer(t *testing.T) {
 // inexact is what a resumed training says that is not that of an uninterrupted one.
 const inexact = "the result is not that of an uninterrupted training"
 
-// TestReplayBufferIsTold: a training says once how large the buffer in its checkpoints is.
-func TestReplayBufferIsTold(t *testing.T) {
+// TestReplayBufferSizeIsPrinted: a training says once how large the buffer in its checkpoints is.
+func TestReplayBufferSizeIsPrinted(t *testing.T) {
 	c, params := exact(t, "dqn")
 	r := mustTrain(t, c, params)
 	if n := strings.Count(r.printed, "rl_model_128_steps.safetensors: its replay buffer takes 0.0 MB; --params checkpoint_replay_buffer:false"); n != 1 {

@@ -45,9 +45,9 @@ type Run struct {
 	rollouts int
 	saved    string // last checkpoint written, or the one resumed from
 
-	inexact    bool // the resumed training differs from an uninterrupted one
-	toldBuffer bool // how large the replay buffer is in checkpoints
-	solved     bool // the reward threshold is reached
+	inexact     bool // the resumed training differs from an uninterrupted one
+	printedSize bool // how large the replay buffer is in checkpoints
+	solved      bool // the reward threshold is reached
 }
 
 // logEvery is the least number of environment steps between two rows of the logs: some algorithms

@@ -48,12 +48,12 @@ func TestContractOnData(t *testing.T) {
 		"subscheduler": filepath.Join(dir, "metis_subscheduler_weights.npz")}})
 }
 
-// TestAskedOnTheWayDown: a rule that was asked at the root of one choice is asked again half-way down
+// TestAskedOnTheWayDown: a policy that was asked at the root of one choice is asked again half-way down
 // another, where what it took before is full by now. Sub-cluster 0 has the fewest containers at first.
 func TestAskedOnTheWayDown(t *testing.T) {
 	const baseline = "equal_split"
 	v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"nodes": 9 * 27, "tree": true, "containers": 400, "subscheduler": "least_loaded"}})
-	rules, err := envs.NewPolicies(v, baseline, 0)
+	policies, err := envs.NewPolicies(v, baseline, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +63,13 @@ func TestAskedOnTheWayDown(t *testing.T) {
 			t.Fatalf("%s: %v: the first leaf is not full at %v", id, b.Mask, b.EpisodeLength)
 		}
 		if b.EpisodeLength[0] == 0 {
-			if err := rules.Act(ctx, action); err != nil || action[0] != 0 {
+			if err := policies.Act(ctx, action); err != nil || action[0] != 0 {
 				t.Fatalf("%s: %s takes %v first, %v; want 0", id, baseline, action, err)
 			}
 		}
 		b = envstest.Step(t, v, 0)
 	}
-	if err := rules.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
+	if err := policies.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
 		t.Errorf("%s: %s takes %v, %v, where %v is permitted", id, baseline, action, err, b.Mask)
 	}
 }

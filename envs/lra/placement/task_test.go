@@ -73,12 +73,12 @@ func TestContractOnData(t *testing.T) {
 	}
 }
 
-// TestAskedOnTheWayDown: a rule that was asked at the root of one choice is asked again half-way down
+// TestAskedOnTheWayDown: a policy that was asked at the root of one choice is asked again half-way down
 // another, where what it took before is full by now. Node 0 has the fewest containers at first.
 func TestAskedOnTheWayDown(t *testing.T) {
 	const baseline = "least_loaded"
 	v := envstest.Open(t, subclusterID, 1, envs.VecOptions{Options: map[string]any{"nodes": 9, "containers": 40}})
-	rules, err := envs.NewPolicies(v, baseline, 0)
+	policies, err := envs.NewPolicies(v, baseline, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,13 +88,13 @@ func TestAskedOnTheWayDown(t *testing.T) {
 			t.Fatalf("%s: %v: the first leaf is not full at %v", subclusterID, b.Mask, b.EpisodeLength)
 		}
 		if b.EpisodeLength[0] == 0 {
-			if err := rules.Act(ctx, action); err != nil || action[0] != 0 {
+			if err := policies.Act(ctx, action); err != nil || action[0] != 0 {
 				t.Fatalf("%s: %s takes %v first, %v; want 0", subclusterID, baseline, action, err)
 			}
 		}
 		b = envstest.Step(t, v, 0)
 	}
-	if err := rules.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
+	if err := policies.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
 		t.Errorf("%s: %s takes %v, %v, where %v is permitted", subclusterID, baseline, action, err, b.Mask)
 	}
 }
@@ -107,11 +107,11 @@ func TestPlannersEnd(t *testing.T) {
 	cancel()
 	action := make([]float32, 1)
 	for _, name := range []string{"greedy_app_order", "greedy_best_of_21", "greedy_local_search", "medea", "milp"} {
-		rule := envstest.Policy(t, v, name)
-		if err := rule(ended, v.Env(0).State(), true, action); !errors.Is(err, context.Canceled) {
+		policy := envstest.Policy(t, v, name)
+		if err := policy(ended, v.Env(0).State(), true, action); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s with an ended context: %v, want Canceled", name, err)
 		}
-		if err := rule(ctx, v.Env(0).State(), true, action); err != nil {
+		if err := policy(ctx, v.Env(0).State(), true, action); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

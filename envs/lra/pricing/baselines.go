@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// pricing wraps a way to set prices as a rule.
+// pricing wraps a way to set prices as a policy.
 func pricing(set func(t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)

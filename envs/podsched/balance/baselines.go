@@ -17,26 +17,26 @@ type chooser func(t *Task, s *cluster.State, mask []bool) int
 // baselines in the order in which they are reported. Those named after plugins of kube-scheduler
 // score as it does, and break ties by the node's index.
 var baselines = []envs.Baseline{
-	{Name: "Random", Doc: "Any node that fits, uniformly.", New: ruleOf(newRandom)},
-	{Name: "RoundRobin", Doc: "The next node that fits, in turn.", New: ruleOf(newRoundRobin)},
-	{Name: "First", Doc: "The first node that fits.", New: ruleOf(func(*Task) chooser { return first })},
+	{Name: "Random", Doc: "Any node that fits, uniformly.", New: policyOf(newRandom)},
+	{Name: "RoundRobin", Doc: "The next node that fits, in turn.", New: policyOf(newRoundRobin)},
+	{Name: "First", Doc: "The first node that fits.", New: policyOf(func(*Task) chooser { return first })},
 	{Name: "LeastAllocated", Doc: "kube-scheduler's strategy of that name: the highest mean of free CPU and memory.",
-		New: ruleOf(scored(leastAllocated))},
+		New: policyOf(scored(leastAllocated))},
 	{Name: "MostAllocated", Doc: "kube-scheduler's strategy of that name: the highest mean of requested CPU and memory.",
-		New: ruleOf(scored(mostAllocated))},
+		New: policyOf(scored(mostAllocated))},
 	{Name: "BalancedAllocation", Doc: "kube-scheduler's plugin of that name: CPU and memory of the node requested in equal parts.",
-		New: ruleOf(scored(balancedAllocation))},
+		New: policyOf(scored(balancedAllocation))},
 	{Name: "KubeDefault", Doc: "kube-scheduler as it comes: all its score plugins with their default weights.",
-		New: ruleOf(func(*Task) chooser { return newKube(false) })},
+		New: policyOf(func(*Task) chooser { return newKube(false) })},
 	{Name: "KubeRackSpread", Doc: "KubeDefault for pods that ask for topology spread over racks, maxSkew 1, ScheduleAnyway.",
-		New: ruleOf(func(*Task) chooser { return newKube(true) })},
-	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: ruleOf(func(*Task) chooser { return greedy })},
+		New: policyOf(func(*Task) chooser { return newKube(true) })},
+	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: policyOf(func(*Task) chooser { return greedy })},
 	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: newExact},
 }
 
-// ruleOf returns the maker of rules that choose as the chooser does that newChooser gives, which is
+// policyOf returns the maker of policies that choose as the chooser does that newChooser gives, which is
 // made anew for each episode.
-func ruleOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, error) {
+func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {

@@ -54,10 +54,10 @@ func TestFirstChoices(t *testing.T) {
 func placements(t *testing.T, baseline string, seed uint64, opts map[string]any) (nodes [3]int32) {
 	t.Helper()
 	v := open(t, 1, opts)
-	rule := envstest.Policy(t, v, baseline)
+	policy := envstest.Policy(t, v, baseline)
 	i := 0
 	envstest.Play(t, v, func(_ context.Context, s *cluster.State, first bool, action []float32) error {
-		err := rule(ctx, s, first, action)
+		err := policy(ctx, s, first, action)
 		nodes[i] = int32(action[0])
 		i++
 		return err

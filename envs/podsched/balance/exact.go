@@ -15,7 +15,7 @@ import (
 // maxPlacements is how many placements Exact may have to try, which takes a second.
 const maxPlacements = 500_000
 
-// newExact returns the rule that plans the whole episode when it is first asked and then follows
+// newExact returns the policy that plans the whole episode when it is first asked and then follows
 // the plan; where that was not followed, it takes the first node that fits instead of one that
 // does not.
 func newExact(task envs.Task) (envs.Policy, error) {

@@ -35,7 +35,7 @@ func attendEpisode(t *testing.T, opts map[string]any) {
 	racks := slices.Clone(task.rackOf)
 	obs, mask := make([]float32, len(b.Obs)), make([]bool, len(b.Mask))
 	names := []string{"Greedy", "KubeDefault", "KubeRackSpread", "RoundRobin"}
-	rules, liveRules := rulesOf(t, v.Spec(), task, names), rulesOf(t, v.Spec(), live, names)
+	policies, livePolicies := policiesOf(t, v.Spec(), task, names), policiesOf(t, v.Spec(), live, names)
 	action, liveAction := make([]float32, 1), make([]float32, 1)
 	decisions := 0
 	for ; !b.Terminated[0]; decisions++ {
@@ -53,18 +53,18 @@ func attendEpisode(t *testing.T, opts map[string]any) {
 		if !slices.Equal(obs, b.Obs) || !slices.Equal(mask, b.Mask) {
 			t.Fatalf("decision %d: attended\n%v %v\nwant, as in the episode,\n%v %v", decisions, obs, mask, b.Obs, b.Mask)
 		}
-		for k := range rules {
-			if err := rules[k](t.Context(), v.Env(0).State(), false, action); err != nil {
+		for k := range policies {
+			if err := policies[k](t.Context(), v.Env(0).State(), false, action); err != nil {
 				t.Fatal(err)
 			}
-			if err := liveRules[k](t.Context(), s, false, liveAction); err != nil {
+			if err := livePolicies[k](t.Context(), s, false, liveAction); err != nil {
 				t.Fatal(err)
 			}
 			if liveAction[0] != action[0] {
 				t.Fatalf("decision %d: attended, %s chooses node %v, want %v as in the episode", decisions, names[k], liveAction[0], action[0])
 			}
 		}
-		if err := rules[0](t.Context(), v.Env(0).State(), false, action); err != nil {
+		if err := policies[0](t.Context(), v.Env(0).State(), false, action); err != nil {
 			t.Fatal(err)
 		}
 		b = envstest.Step(t, v, action...)
@@ -74,12 +74,12 @@ func attendEpisode(t *testing.T, opts map[string]any) {
 	}
 }
 
-func rulesOf(t *testing.T, spec *envs.Spec, task envs.Task, names []string) (rules []envs.Policy) {
+func policiesOf(t *testing.T, spec *envs.Spec, task envs.Task, names []string) (policies []envs.Policy) {
 	t.Helper()
 	for _, name := range names {
-		rules = append(rules, envstest.PolicyOf(t, spec, task, name))
+		policies = append(policies, envstest.PolicyOf(t, spec, task, name))
 	}
-	return rules
+	return policies
 }
 
 // A cordoned node is closed; racks may be of any size; what cannot be is an error.

@@ -22,10 +22,10 @@ func playFile(t *testing.T, baseline string, nodes int, rows string) ([]int, *en
 	}
 	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Autoreset: envs.Disabled, Options: map[string]any{"nodes": nodes, "deployments": path}})
 	b := envstest.Reset(t, v, 1)
-	rule := envstest.PolicyOf(t, v.Spec(), v.Env(0).Task(), baseline)
+	policy := envstest.PolicyOf(t, v.Spec(), v.Env(0).Task(), baseline)
 	var placed []int
 	for action := make([]float32, 1); !b.Terminated[0]; {
-		if err := rule(t.Context(), v.Env(0).State(), b.Begins(0), action); err != nil {
+		if err := policy(t.Context(), v.Env(0).State(), b.Begins(0), action); err != nil {
 			t.Fatal(err)
 		}
 		placed = append(placed, int(action[0]))
@@ -101,7 +101,7 @@ func TestAttendCountsContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rule := envstest.PolicyOf(t, &envs.Spec{ID: "k8s/PodBalance-v0", Baselines: baselines}, live, "Greedy")
+	policy := envstest.PolicyOf(t, &envs.Spec{ID: "k8s/PodBalance-v0", Baselines: baselines}, live, "Greedy")
 	for _, tc := range []struct {
 		onA  int64 // containers without requests on a
 		want float32
@@ -111,7 +111,7 @@ func TestAttendCountsContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		action := make([]float32, 1)
-		if err := rule(t.Context(), s, true, action); err != nil || action[0] != tc.want {
+		if err := policy(t.Context(), s, true, action); err != nil || action[0] != tc.want {
 			t.Errorf("with %d containers on a: node %v, %v; want %v", tc.onA, action[0], err, tc.want)
 		}
 		obs, mask := make([]float32, 2*nodeFeatures+podFeatures), make([]bool, 2)

@@ -165,11 +165,11 @@ func permitted(rng *rand.Rand, mask []bool) float32 {
 func TestEveryPolicySeesTheSamePods(t *testing.T) {
 	requests := func(baseline string) string {
 		v := open(t, 1, map[string]any{"pods": "mixed", "cpu_load": 0.5, "memory_load": 0.5, "resets": 1})
-		rule := envstest.Policy(t, v, baseline)
+		policy := envstest.Policy(t, v, baseline)
 		seen := ""
 		envstest.Play(t, v, func(_ context.Context, s *cluster.State, first bool, action []float32) error {
 			seen += fmt.Sprintln(s.Pods[len(s.Pods)-1].Requests)
-			return rule(ctx, s, first, action)
+			return policy(ctx, s, first, action)
 		}, 5)
 		return seen
 	}

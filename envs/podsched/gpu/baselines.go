@@ -22,17 +22,17 @@ func baselines() []envs.Baseline {
 			if !ok {
 				return nil, fmt.Errorf("gpu: baseline %s cannot play %T", p.Name, task)
 			}
-			var rule gpushare.Placer
+			var policy gpushare.Placer
 			var reserve *gpushare.Reserve
 			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
-				if first || rule == nil || reserve != t.in.Outlook.Reserve { // a running cluster's outlook is another at each decision
+				if first || policy == nil || reserve != t.in.Outlook.Reserve { // a running cluster's outlook is another at each decision
 					reserve = t.in.Outlook.Reserve
-					rule = p.New(&t.inventory, reserve, t.drawer())
+					policy = p.New(&t.inventory, reserve, t.drawer())
 				}
 				if t.current < 0 {
 					return fmt.Errorf("gpu: %s: no pod is left", p.Name)
 				}
-				node, devices := rule.Choose(t.class(t.current))
+				node, devices := policy.Choose(t.class(t.current))
 				if node < 0 {
 					return fmt.Errorf("gpu: %s: pod %d fits no node", p.Name, t.current)
 				}

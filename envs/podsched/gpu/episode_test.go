@@ -206,12 +206,12 @@ func TestLoadStart(t *testing.T) {
 func TestGoldenEpisode(t *testing.T) {
 	v, task := open(t, map[string]any{"num_nodes": 8, "load_end": 0.8})
 	reset(t, v, 1)
-	rule := envstest.Policy(t, v, "FGD")
+	policy := envstest.Policy(t, v, "FGD")
 	var out strings.Builder
 	action := []float32{0}
 	for k, ended := 0, false; !ended; k++ {
 		pod := task.current
-		if err := rule(t.Context(), v.Env(0).State(), k == 0, action); err != nil {
+		if err := policy(t.Context(), v.Env(0).State(), k == 0, action); err != nil {
 			t.Fatal(err)
 		}
 		b := step(t, v, action[0])

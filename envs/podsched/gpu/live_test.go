@@ -22,9 +22,9 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rules, liveRules []envs.Policy
+	var policies, livePolicies []envs.Policy
 	for _, name := range []string{"WeightedFGD", "FGD", "BestFit", "KubeDefault", "DotProd"} {
-		rules, liveRules = append(rules, envstest.Policy(t, v, name)), append(liveRules, envstest.PolicyOf(t, v.Spec(), live, name))
+		policies, livePolicies = append(policies, envstest.Policy(t, v, name)), append(livePolicies, envstest.PolicyOf(t, v.Spec(), live, name))
 	}
 	obs, mask := make([]float32, len(b.Obs)), make([]bool, len(b.Mask))
 	action, liveAction := make([]float32, 1), make([]float32, 1)
@@ -53,12 +53,12 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 				t.Fatalf("decision %d: attended observation [%d] is %v, want %v as in the episode", decisions, i, obs[i], b.Obs[i])
 			}
 		}
-		for k := len(rules) - 1; k >= 0; k-- { // the first one plays
-			if err := rules[k](t.Context(), v.Env(0).State(), decisions == 0, action); err != nil {
+		for k := len(policies) - 1; k >= 0; k-- { // the first one plays
+			if err := policies[k](t.Context(), v.Env(0).State(), decisions == 0, action); err != nil {
 				t.Fatal(err)
 			}
 			planned := task.devices
-			if err := liveRules[k](t.Context(), s, true, liveAction); err != nil {
+			if err := livePolicies[k](t.Context(), s, true, liveAction); err != nil {
 				t.Fatal(err)
 			}
 			if liveAction[0] != action[0] || live.Devices(int32(liveAction[0])) != planned {

@@ -93,7 +93,7 @@ func newEnjoy() *cobra.Command {
 	return cmd
 }
 
-// enjoy plays episode after episode and shows each moment on w.
+// enjoy plays episode after episode and shows each step on w.
 func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error) {
 	spec, kwargs, err := c.PlayedEnv(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 	if !c.noRender && !slices.Contains(spec.RenderModes, modeANSI) {
 		return nil, fmt.Errorf("%s has the render modes %v, not %s: --no-render plays it unseen", spec.ID, spec.RenderModes, modeANSI)
 	}
-	// Without autoreset, so that the last moment of an episode can be seen.
+	// Without autoreset, so that the last state of an episode is visible.
 	v, err := play.OpenEnvs(ctx, spec, 1, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled}, c.URLs)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 	for k, seed := range evaluation.Seeds(c.Seed, c.Episodes) {
 		title := fmt.Sprintf("%s on %s, episode %d of %d, seed %d", name, spec.ID, k+1, c.Episodes, seed)
 		b, err := play.PlayEpisode(ctx, v, policy, envs.VecResetOptions{Seeds: []uint64{seed}}, func(b *envs.Batch, action []float32) error {
-			return s.show(ctx, r, title+"\n"+moment(b, action))
+			return s.show(ctx, r, title+"\n"+outcome(b, action))
 		})
 		if err != nil {
 			return nil, err
@@ -133,8 +133,8 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 	return res, nil
 }
 
-// moment says what an action led to, or that there was none yet.
-func moment(b *envs.Batch, action []float32) string {
+// outcome returns the result of an action as text, or that there was none yet.
+func outcome(b *envs.Batch, action []float32) string {
 	if action == nil {
 		return "start"
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 )
 
-// TestEnjoy shows every moment of two episodes of four steps, the first and the last included.
+// TestEnjoy shows every step of two episodes of four steps, the first and the last included.
 func TestEnjoy(t *testing.T) {
 	out := mustExecute(t, "enjoy", "--env", "k8s/GangWindow-v0", "--baseline", "static_2", "--env-kwargs", "steps:4",
 		"--episodes", "2", "--fps", "0", "--seed", "3")

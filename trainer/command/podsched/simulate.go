@@ -33,7 +33,7 @@ type simulateFlags struct {
 	scorerTimeout    time.Duration
 	deschedule       gpushare.DescheduleOptions
 	snapshots        []string
-	moments          []snapshotMoment
+	moments          []snapshotRequest
 	objects          *kubeyaml.Objects
 	w                *kubeyaml.Workload
 }
@@ -165,16 +165,16 @@ func (o *simulateFlags) read(cmd *cobra.Command) error {
 		o.deschedule.Policy, o.deschedule.Ratio = custom.DescheduleConfig.Policy, custom.DescheduleConfig.Ratio
 	}
 	if prefix := custom.ExportConfig.PodSnapshotYamlFilePrefix; prefix != "" {
-		stages := map[string]string{momentScheduled: "InitSchedule"}
+		stages := map[string]string{atScheduled: "InitSchedule"}
 		if o.deschedule.Policy != "" {
-			stages[momentEnd] = "PostDeschedule"
+			stages[atEnd] = "PostDeschedule"
 		}
 		for moment, stage := range stages {
 			dir := filepath.Join(prefix, stage)
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			o.moments = append(o.moments, snapshotMoment{name: moment, file: filepath.Join(dir, "pod-snapshot.yaml")})
+			o.moments = append(o.moments, snapshotRequest{name: moment, file: filepath.Join(dir, "pod-snapshot.yaml")})
 		}
 	}
 	o.objects, err = simon.Objects()
@@ -214,7 +214,7 @@ func (o *simulateFlags) simulate(ctx context.Context, profiles []gpushare.Profil
 		}
 	}
 	for n := 0; ; n++ {
-		if err := o.snapshot(s, snapshotMoment{decisions: n}); err != nil {
+		if err := o.snapshot(s, snapshotRequest{decisions: n}); err != nil {
 			return nil, err
 		}
 		if s.Pending() == 0 {
@@ -224,46 +224,46 @@ func (o *simulateFlags) simulate(ctx context.Context, profiles []gpushare.Profil
 			return nil, err
 		}
 	}
-	if err := o.snapshot(s, snapshotMoment{name: momentScheduled}); err != nil {
+	if err := o.snapshot(s, snapshotRequest{name: atScheduled}); err != nil {
 		return nil, err
 	}
 	if o.deschedule.Policy != "" {
-		o.deschedule.Evicted = func() error { return o.snapshot(s, snapshotMoment{name: momentEvicted}) }
+		o.deschedule.Evicted = func() error { return o.snapshot(s, snapshotRequest{name: atEvicted}) }
 		if _, err := s.Deschedule(ctx, o.deschedule); err != nil {
 			return nil, err
 		}
 	}
-	return s.Report(), o.snapshot(s, snapshotMoment{name: momentEnd})
+	return s.Report(), o.snapshot(s, snapshotRequest{name: atEnd})
 }
 
-// Moments of --snapshot that have names.
+// Named points of --snapshot.
 const (
-	momentScheduled = "scheduled"
-	momentEvicted   = "evicted"
-	momentEnd       = "end"
+	atScheduled = "scheduled"
+	atEvicted   = "evicted"
+	atEnd       = "end"
 )
 
-// snapshotMoment is a moment of a simulation.
-type snapshotMoment struct {
+// snapshotRequest names a point of a simulation at which to write a file.
+type snapshotRequest struct {
 	name      string // "": after so many decisions
 	decisions int
 	file      string // to write then
 }
 
-func (o *simulateFlags) parseSnapshots() ([]snapshotMoment, error) {
-	var all []snapshotMoment
+func (o *simulateFlags) parseSnapshots() ([]snapshotRequest, error) {
+	var all []snapshotRequest
 	for _, text := range o.snapshots {
-		m := snapshotMoment{name: momentEnd, file: text}
+		m := snapshotRequest{name: atEnd, file: text}
 		if moment, file, ok := strings.Cut(text, "="); ok {
-			m = snapshotMoment{name: moment, file: file}
+			m = snapshotRequest{name: moment, file: file}
 		}
 		switch n, err := strconv.Atoi(m.name); {
 		case err == nil && n >= 0:
 			m.name, m.decisions = "", n
-		case m.name == momentEvicted && o.deschedule.Policy == "":
+		case m.name == atEvicted && o.deschedule.Policy == "":
 			return nil, fmt.Errorf("--snapshot %s: nothing is evicted without --deschedule-policy", text)
-		case !slices.Contains([]string{momentScheduled, momentEvicted, momentEnd}, m.name):
-			return nil, fmt.Errorf("--snapshot %s: moment %q, want a number of decisions, %s, %s or %s", text, m.name, momentScheduled, momentEvicted, momentEnd)
+		case !slices.Contains([]string{atScheduled, atEvicted, atEnd}, m.name):
+			return nil, fmt.Errorf("--snapshot %s: moment %q, want a number of decisions, %s, %s or %s", text, m.name, atScheduled, atEvicted, atEnd)
 		}
 		if m.file == "" {
 			return nil, fmt.Errorf("--snapshot %s: no file", text)
@@ -273,8 +273,8 @@ func (o *simulateFlags) parseSnapshots() ([]snapshotMoment, error) {
 	return all, nil
 }
 
-// snapshot writes the files that are due at a moment.
-func (o *simulateFlags) snapshot(s *gpushare.Simulation, now snapshotMoment) error {
+// snapshot writes the files that are due at a point of the simulation.
+func (o *simulateFlags) snapshot(s *gpushare.Simulation, now snapshotRequest) error {
 	for _, m := range o.moments {
 		if m.name != now.name || m.decisions != now.decisions {
 			continue

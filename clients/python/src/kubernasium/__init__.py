@@ -9,7 +9,7 @@ Importing this package registers its environments with Gymnasium:
     envs = gymnasium.make_vec("k8s/GangWindow-v0", num_envs=64)
 
 The environments run in a server written in Go. Without the environment variable
-KUBERNASIUM_URL the package starts the one that it holds and stops it at exit.
+KUBERNASIUM_URL the package starts its bundled server and stops it at exit.
 
 `kubernasium.sb3` has a VecEnv for Stable-Baselines3, and `kubernasium.protocol`, which needs
 neither Gymnasium nor the bundled server, speaks the wire protocol.
@@ -51,7 +51,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what needs Gymnasium at its first use."""
+    """Imports names that need Gymnasium at their first use."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,7 +24,7 @@ def main(args: list[str] | None = None) -> int:
         args: of the command line, without the program's name; by default this process's.
 
     Returns:
-        The exit status: 1 for what the server refuses, 2 for arguments that argparse refuses.
+        The exit status: 1 for an error of the server, 2 for invalid arguments.
     """
     args = sys.argv[1:] if args is None else args
     parser = argparse.ArgumentParser(
@@ -93,7 +93,7 @@ def list_envs(text: str, as_json: bool) -> int:
 
 
 def describe_env(env_id: str, options: dict[str, Any]) -> int:
-    """Prints what an environment, made with options, says of itself."""
+    """Prints the description of an environment with the given options."""
     with open_connection() as connection:
         vector = Vector(connection, env_id, options=options)
         info = spec_info(vector)

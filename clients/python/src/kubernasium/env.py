@@ -22,7 +22,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
 
     `gymnasium.make("k8s/GangWindow-v0")` makes one, with Gymnasium's wrappers around it. All
     keyword arguments that are not named below are options of the environment. The environment
-    has a session of its own at the server, so that several of them do not wait for each other.
+    has its own session at the server, so several environments do not wait for each other.
 
     `info` holds the environment's diagnostics, `action_mask` (int8 of shape (A,), 1 for a
     permitted action) if the action space has masks, and `invalid: True` after a step whose
@@ -132,9 +132,9 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         return obs, values[0], terminated, truncated, info
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
-        """Returns the action that a baseline takes in this state. That changes nothing.
+        """Returns a baseline's action in this state, without changing anything.
 
-        Some baselines choose more than an action says; `step(policy=name)` carries all of it out.
+        Some baselines choose more than an action expresses; `step(policy=name)` carries out all of it.
         Through wrappers, both are `env.unwrapped`'s.
 
         Args:
@@ -152,7 +152,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         return pick(self.vector.policy(name, seed=seed), 0)
 
     def snapshot(self) -> int:
-        """Has the server keep the state, the random generator included.
+        """Saves the state at the server, with its random generator.
 
         Returns:
             Its number, for `restore` and `forget`.
@@ -166,8 +166,8 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
     def restore(self, snapshot: int) -> tuple[Any, dict[str, Any]]:
         """Returns the environment to the state of a snapshot, which is kept.
 
-        From there equal actions lead to equal results, to the last bit. Wrappers around the
-        environment, such as Gymnasium's TimeLimit, do not come back.
+        From there equal actions lead to equal results, to the last bit. The state of wrappers
+        around the environment, such as Gymnasium's TimeLimit, is not restored.
 
         Returns:
             The observation of that state, and its infos.
@@ -206,7 +206,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
 
 
 class _Row:
-    """Where the values of the only environment stand in replies of one layout.
+    """The positions of the only environment's values in replies of one layout.
 
     Attributes:
         unpack: reads the reward, the flags that are there, and the info columns at once.
@@ -259,7 +259,7 @@ def _dict_reader(parts: dict[str, Any]) -> Any:
 
 
 class UnlimitedEnv(Env):
-    """What `gymnasium.make` makes of an environment with a time limit.
+    """The class that `gymnasium.make` uses for an environment with a time limit.
 
     Gymnasium's TimeLimit wrapper truncates its episodes, so that the argument
     `max_episode_steps` of `make` works in either direction. Without the wrapper there is no

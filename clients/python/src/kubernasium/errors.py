@@ -1,8 +1,8 @@
 """Exceptions of the package.
 
-Every refusal of a server is a `KubernasiumError` of the class that stands for its code and
-reason. Where Gymnasium has an exception for the same mistake, the class is derived from that
-one too, so that code written for Gymnasium catches it.
+Every error reply of a server becomes a `KubernasiumError` of the class for its code and reason. If
+Gymnasium has an exception for the same mistake, the class also derives from that one, so that code
+written for Gymnasium catches it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KubernasiumError(Exception):
     """A request that failed.
 
     Attributes:
-        code: name of the gRPC code, such as `"INVALID_ARGUMENT"`; "" if no server said it.
+        code: name of the gRPC code, such as `"INVALID_ARGUMENT"`; "" if it comes from no server.
         reason: the finer reason of the protocol, such as `"INVALID_OPTION"`.
         eid: number of the vector that it is about, or None.
         row: index of the environment that it is about, or None.
@@ -60,7 +60,7 @@ class KubernasiumError(Exception):
 
 
 class InvalidArgumentError(KubernasiumError, ValueError):
-    """A request that the server cannot take: INVALID_ARGUMENT."""
+    """An invalid request: INVALID_ARGUMENT."""
 
 
 class InvalidActionError(InvalidArgumentError, _gym.InvalidAction):
@@ -74,11 +74,11 @@ class InvalidOptionError(InvalidArgumentError):
 class UnknownOptionError(InvalidOptionError, TypeError):
     """An option that the environment does not have.
 
-    Options are keyword arguments of `gymnasium.make`, so the message is worded as Python words an
+    Options are keyword arguments of `gymnasium.make`, so the message resembles Python's for an
     unexpected one, and code that expects Python's TypeError catches it.
 
     Attributes:
-        option: its name, if the server said it.
+        option: its name, if the server states it.
     """
 
     reason = "INVALID_OPTION"  # also where Gymnasium raises the error anew with a longer message
@@ -97,7 +97,7 @@ class UnknownOptionError(InvalidOptionError, TypeError):
 
 
 class NotFoundError(KubernasiumError, LookupError):
-    """No such thing at the server: NOT_FOUND."""
+    """The server does not have the named object: NOT_FOUND."""
 
 
 class UnknownEnvError(NotFoundError, _gym.UnregisteredEnv):
@@ -113,7 +113,7 @@ class ResetNeededError(FailedPreconditionError, _gym.ResetNeeded):
 
 
 class UnknownBaselineError(NotFoundError):
-    """The environment has no baseline of that name; the message lists those that there are."""
+    """The environment has no baseline of that name; the message lists its baselines."""
 
 
 class BaselineError(FailedPreconditionError):
@@ -121,11 +121,11 @@ class BaselineError(FailedPreconditionError):
 
 
 class UnknownSnapshotError(NotFoundError):
-    """A snapshot that is not of the vector, or was forgotten."""
+    """A snapshot of another vector, or a forgotten one."""
 
 
 class NoCopiesError(FailedPreconditionError):
-    """The environment cannot be copied, so that there are no snapshots and no forks of it."""
+    """The environment cannot be copied, so it has no snapshots and no forks."""
 
 
 class BusyError(KubernasiumError):
@@ -141,7 +141,7 @@ class UnimplementedError(KubernasiumError, NotImplementedError):
 
 
 class UnsupportedRenderError(UnimplementedError, _gym.UnsupportedMode):
-    """The environment has not that render mode."""
+    """The environment lacks that render mode."""
 
 
 class ServerFaultError(KubernasiumError):
@@ -153,7 +153,7 @@ class ServerFaultError(KubernasiumError):
 
 
 class UnavailableError(KubernasiumError, ConnectionError):
-    """The server stops: UNAVAILABLE or CANCELLED."""
+    """The server is stopping: UNAVAILABLE or CANCELLED."""
 
 
 class UnauthenticatedError(KubernasiumError, PermissionError):
@@ -177,7 +177,7 @@ class NotCopiedError(KubernasiumError, TypeError):
 
 
 class ProtocolError(KubernasiumError):
-    """The server sent what the protocol does not allow."""
+    """The server broke the protocol."""
 
 
 class ClosedError(KubernasiumError, _gym.ClosedEnvironmentError):

@@ -56,7 +56,7 @@ def find_server() -> Path:
 
 
 class Server:
-    """A server process of this process's own, on a unix socket in a private folder.
+    """A server process for this process, on a unix socket in a private folder.
 
     The server's standard input is a pipe from this process. When the pipe closes, also
     because this process was killed, the server stops.
@@ -90,7 +90,7 @@ class Server:
         self._log = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         weakref.finalize(self, os.close, self._log)
         try:
-            # In a session of its own, so that Ctrl-C reaches Python only.
+            # In a separate session, so that Ctrl-C reaches Python only.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, start_new_session=True
             )
@@ -102,7 +102,7 @@ class Server:
         self.ws_url: str = self._wait_until_ready()["url"]
 
     def _wait_until_ready(self) -> dict[str, Any]:
-        """Returns what the server says, in one line of JSON, when it listens."""
+        """Returns the server's line of JSON, which it writes when it listens."""
         stdout = self._process.stdout
         assert stdout is not None
         line = b""

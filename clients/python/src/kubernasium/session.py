@@ -1,4 +1,4 @@
-"""What `Env`, `VectorEnv` and the VecEnv of `sb3` share: a vector at a server, which is made again if it is lost."""
+"""The common part of `Env`, `VectorEnv` and the VecEnv of `sb3`: a vector at a server, made again if it is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_LIMIT = 1 << 31  # steps: a time limit that no episode reaches
 
 
 class Session:
-    """Where a vector is and how it was made."""
+    """The address of a vector and the arguments that made it."""
 
     def __init__(
         self, url: str | None, timeout: float | None, env_id: str, num_envs: int = 1, **arguments: Any
@@ -36,7 +36,7 @@ class Session:
             render_mode: how it is to be rendered, or None.
 
         Raises:
-            InvalidOptionError: the environment has not that render mode.
+            InvalidOptionError: the environment lacks that render mode.
         """
         connection = open_connection(self._url, timeout=self._timeout)
         try:
@@ -82,7 +82,7 @@ class Session:
 
 
 class AtServer:
-    """What the environments of each interface share.
+    """The common part of the environments of each interface.
 
     Attributes:
         vector: the environments in terms of the protocol.
@@ -106,7 +106,7 @@ class AtServer:
         return spec_info(self.vector)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Is refused."""
+        """Raises the error of `pickle` and `copy`."""
         raise _not_copied(self)
 
     def __enter__(self: T) -> T:

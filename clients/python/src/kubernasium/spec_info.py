@@ -1,4 +1,4 @@
-"""What an environment says of itself: options, diagnostics, baselines, names of its observations' elements."""
+"""The description of an environment: options, diagnostics, baselines, names of its observations' elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpecInfo:
-    """An environment as it was made.
+    """The description of an environment with its options.
 
     Attributes:
         id: its full id.
@@ -25,8 +25,8 @@ class SpecInfo:
         info: columns of `info`: maps of `name`, `dtype` and `doc`.
         metrics: columns of `info` that hold an episode's outcome at its last step: maps of
             `column`, `unit` and `lower` (lower is better).
-        baselines: policies of the environment: maps of `name`, `doc` and `oracle` (knows what
-            no agent can).
+        baselines: policies of the environment: maps of `name`, `doc` and `oracle` (uses knowledge
+            that no agent has).
         feature_names: a name for each element of an observation, as an array of str of the
             observation's shape; of a Dict, a dict of such arrays. None if the server names none.
     """
@@ -50,7 +50,7 @@ class SpecInfo:
 
 
 def spec_info(vector: Vector) -> SpecInfo:
-    """Returns what the server said when it made vector."""
+    """Returns the server's description of vector."""
     spec = vector.spec
     return SpecInfo(
         id=spec["id"],

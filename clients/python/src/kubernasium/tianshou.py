@@ -1,7 +1,7 @@
 """Action masks for Tianshou 2.
 
-Tianshou's DQN family reads `obs.mask` by itself, so `make` is all that it needs. Actors of
-policy-gradient algorithms do not: `MaskedActor` and `Unmasked` go around actor and critic.
+Tianshou's DQN family reads `obs.mask` by itself, so it needs `make` only. Actors of
+policy-gradient algorithms do not: wrap actor and critic in `MaskedActor` and `Unmasked`.
 
 from kubernasium.tianshou import MaskedActor, Unmasked, make
 
@@ -33,7 +33,7 @@ def make(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
 
 
 class MaskedActor(AbstractDiscreteActor):
-    """An actor that gives a masked action the least probability there is."""
+    """An actor that gives masked actions the least possible probability."""
 
     def __init__(self, actor: AbstractDiscreteActor) -> None:
         """Wraps actor, which returns logits (`softmax_output=False`) of a flat observation."""
@@ -60,5 +60,5 @@ class Unmasked(nn.Module):
         self.network = network
 
     def forward(self, obs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns what the network makes of the observation."""
+        """Returns the network's output for the observation."""
         return self.network(obs.obs, *args, **kwargs)

@@ -145,9 +145,9 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.vector.step_async(actions, policy=policy, seed=seed)
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
-        """Returns the actions that a baseline takes in this state. That changes nothing.
+        """Returns a baseline's actions in this state, without changing anything.
 
-        Some baselines choose more than an action says; `step(policy=name)` carries all of it out.
+        Some baselines choose more than an action expresses; `step(policy=name)` carries out all of it.
 
         Args:
             name: one of `vector.spec["baselines"]`, or `"random"`.
@@ -223,7 +223,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         )
 
     def snapshot(self) -> int:
-        """Has the server keep the state of all environments, random generators included.
+        """Saves the state of all environments at the server, with their random generators.
 
         Returns:
             Its number, for `restore` and `forget`.
@@ -237,8 +237,8 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     def restore(self, snapshot: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Returns all environments to the state of a snapshot, which is kept.
 
-        From there equal actions lead to equal results, to the last bit. Wrappers around the
-        environments do not come back.
+        From there equal actions lead to equal results, to the last bit. The state of wrappers
+        around the environments is not restored.
 
         Returns:
             What the last step before the snapshot returned, without `final_obs` and
@@ -397,9 +397,9 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
 
 
 def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv:
-    """Is `gymnasium.make_vec` for environments at a server, with the type of what it makes.
+    """Is `gymnasium.make_vec` for environments at a server, with a precise return type.
 
-    Gymnasium's own function says that it returns a `gymnasium.vector.VectorEnv`, in which type
+    The return type of Gymnasium's own function is `gymnasium.vector.VectorEnv`, in which type
     checkers and editors find no `policy`, `rollout`, `snapshot` or `fork`.
 
     Args:
@@ -415,7 +415,7 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv:
 
 
 def _check_reset_mask(mask: Any, n: int) -> None:
-    """Refuses what Gymnasium's vector environments refuse."""
+    """Rejects what Gymnasium's vector environments reject."""
     if not isinstance(mask, np.ndarray):
         raise TypeError(f"options['reset_mask'] is a {type(mask).__name__}, want a NumPy array")
     if mask.shape != (n,):
