@@ -21,7 +21,7 @@ import (
 
 // everything switches on what the chart has, but for what only some clusters serve.
 var (
-	everything = []string{"recommender.enabled=true", "recommender.checkpoints=true", "shadow.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
+	everything = []string{"recommender.enabled=true", "recommender.storage=checkpoint", "shadow.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
 	supported  = fmt.Sprintf("1.%d.0", kwok.OldestMinor)
 )
 
@@ -57,17 +57,19 @@ func TestLint(t *testing.T) {
 // TestRefusedValues: values of a wrong type or name are refused, with their path.
 func TestRefusedValues(t *testing.T) {
 	for set, want := range map[string]string{
-		"server.replicas=many":                   "/server/replicas",
-		"server.replica=2":                       "'replica' not allowed",
-		"scheduler2.enabled=true":                "'scheduler2' not allowed",
-		"imagePullPolicy=Sometimes":              "/imagePullPolicy",
-		"recommender.name=Not_A_Name":            "/recommender/name",
-		"shadow.enabled=true,shadow.models=null": "at least one",
-		"recommender.interval=soon":              "/recommender/interval",
-		"server.image.digest=latest":             "/server/image/digest",
-		"server.networkPolicy.from=null":         "/server/networkPolicy",
-		"server.serviceMonitor.enabled=true":     "--api-versions monitoring.coreos.com/v1",
-		"server.podDisruptionBudget.enabled=yes": "/server/podDisruptionBudget/enabled",
+		"server.replicas=many":                                    "/server/replicas",
+		"server.replica=2":                                        "'replica' not allowed",
+		"scheduler2.enabled=true":                                 "'scheduler2' not allowed",
+		"imagePullPolicy=Sometimes":                               "/imagePullPolicy",
+		"recommender.name=Not_A_Name":                             "/recommender/name",
+		"shadow.enabled=true,shadow.models=null":                  "at least one",
+		"recommender.storage=disk":                                "/recommender/storage",
+		"recommender.enabled=true,recommender.storage=prometheus": "prometheusAddress",
+		"recommender.interval=soon":                               "/recommender/interval",
+		"server.image.digest=latest":                              "/server/image/digest",
+		"server.networkPolicy.from=null":                          "/server/networkPolicy",
+		"server.serviceMonitor.enabled=true":                      "--api-versions monitoring.coreos.com/v1",
+		"server.podDisruptionBudget.enabled=yes":                  "/server/podDisruptionBudget/enabled",
 	} {
 		_, err := tryHelm(t, "template", "kubernasium", chart, "--kube-version", supported, "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -32,9 +32,11 @@ type program struct {
 	pod   *corev1.PodSpec
 }
 
+const schedulerImage = "kubernasium/scheduler"
+
 // binaries maps a repository of the chart's images to the program that the image starts.
 var binaries = map[string]string{
-	"kubernasium/server": "server", "kubernasium/trainer": "trainer", "kubernasium/scheduler": "kubernasium-scheduler",
+	"kubernasium/server": "server", "kubernasium/trainer": "trainer", schedulerImage: "kubernasium-scheduler",
 }
 
 // run starts the container of a component's Deployment and stops it at the test's end.
@@ -57,7 +59,11 @@ func (c *cluster) start(t *testing.T, ns string, pod *corev1.PodSpec, env ...str
 	p := &program{pod: pod, ended: make(chan struct{}), ports: map[int32]string{}}
 	container := pod.Containers[0]
 	repository, _, _ := strings.Cut(container.Image, ":")
-	files := c.mount(t, ns, pod)
+	account := ""
+	if slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "api-access" }) {
+		account = c.account(t, ns, pod.ServiceAccountName)
+	}
+	files := c.mount(t, ns, pod, account)
 	var args []string
 	for _, a := range container.Args {
 		for _, port := range container.Ports {
@@ -74,10 +80,13 @@ func (c *cluster) start(t *testing.T, ns string, pod *corev1.PodSpec, env ...str
 		}
 		args = append(args, files.Replace(a))
 	}
+	if repository == schedulerImage { // in a pod, the account is the default of these flags
+		args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+account, "--authorization-kubeconfig="+account)
+	}
 	p.cmd = exec.Command(filepath.Join(folder, binaries[repository]), args...)
 	p.cmd.Env = append(env, "HOSTNAME=test")
-	if slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "api-access" }) {
-		p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+c.account(t, ns, pod.ServiceAccountName))
+	if account != "" {
+		p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+account)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
@@ -103,8 +112,9 @@ func (p *program) stop() {
 	<-p.ended
 }
 
-// mount writes the volumes of a pod to folders, and returns what replaces paths in the container by those.
-func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec) *strings.Replacer {
+// mount writes the volumes of a pod to folders, and returns what replaces paths in the container by those. A
+// scheduler's configuration gets the kubeconfig of the account, which a pod takes by default.
+func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec, account string) *strings.Replacer {
 	t.Helper()
 	models, err := filepath.Abs("../models/pretrained")
 	if err != nil {
@@ -133,7 +143,7 @@ func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec) *strings.R
 			}
 			content = map[string][]byte{}
 			for name, text := range m.Data {
-				content[name] = []byte(strings.ReplaceAll(text, "/models/pretrained", models))
+				content[name] = []byte(strings.NewReplacer("/models/pretrained", models, "clientConnection: {", "clientConnection: {kubeconfig: "+account+", ").Replace(text))
 			}
 		default:
 			continue

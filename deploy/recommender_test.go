@@ -2,7 +2,11 @@ package deploy
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -113,6 +117,13 @@ func (a *application) target(t *testing.T) string {
 func TestRecommender(t *testing.T) {
 	c := openCluster(t)
 	a := c.application(t)
+	var queries atomic.Int64
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		queries.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status": "success", "data": {"resultType": "matrix", "result": []}}`) // no history
+	}))
+	defer prometheus.Close()
 	for _, tc := range []struct {
 		name string
 		set  []string
@@ -121,7 +132,8 @@ func TestRecommender(t *testing.T) {
 		{"model", nil, ""},
 		// By hand: of 300m, the histogram's bucket of upstream ends at 0.01 (1.05^19 - 1) / 0.05 cores = 305.4m,
 		// which is kept as 305m; 15 % more are 350.75m, truncated.
-		{"upstream", []string{"recommender.baseline=upstream", "recommender.checkpoints=true"}, "350m"},
+		{"upstream", []string{"recommender.baseline=upstream", "recommender.storage=checkpoint"}, "350m"},
+		{"prometheus", []string{"recommender.baseline=upstream", "recommender.storage=prometheus", "recommender.prometheusAddress=" + prometheus.URL}, "350m"},
 		{"one namespace", []string{"recommender.namespace=" + a.namespace}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -143,13 +155,16 @@ func TestRecommender(t *testing.T) {
 			}
 		})
 	}
+	if queries.Load() == 0 {
+		t.Error("with storage prometheus nothing asked for history")
+	}
 }
 
 // TestRecommenderRights: each right of the recommender is needed, and named where it is missing.
 func TestRecommenderRights(t *testing.T) {
 	c := openCluster(t)
 	a := c.application(t)
-	ns := c.install(t, "server.enabled=false", "recommender.enabled=true", "recommender.interval=1s", "recommender.baseline=upstream", "recommender.checkpoints=true")
+	ns := c.install(t, "server.enabled=false", "recommender.enabled=true", "recommender.interval=1s", "recommender.baseline=upstream", "recommender.storage=checkpoint")
 	c.wantEachRight(t, ns, "recommender", func(t *testing.T) {
 		a.autoscale(t)
 		checkpoints, err := dynamic.NewForConfig(c.rest)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -79,7 +80,9 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 			return nil, err
 		}
 	}
-	warnOfVersion(ctx, client)
+	if err := CheckServer(ctx, client); err != nil {
+		slog.Warn("version of the API server", "err", err)
+	}
 	s.client = client
 	return client, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 
@@ -36,20 +35,18 @@ func CheckVersion(v apiversion.Info) error {
 	return fmt.Errorf("%w: the API server has %s", ErrVersion, v.GitVersion)
 }
 
-// warnOfVersion logs a warning if the API server's version is unsupported or missing. It is no
-// error: much works on other versions, and a server that does not answer fails the next call.
-func warnOfVersion(ctx context.Context, client kubernetes.Interface) {
+// CheckServer asks an API server for its version, and returns what [CheckVersion] says of it, or why there is
+// no answer. Much works on other versions: programs warn.
+func CheckServer(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var v apiversion.Info
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
-	if err == nil {
-		err = json.Unmarshal(text, &v)
-	}
-	if err == nil {
-		err = CheckVersion(v)
-	}
 	if err != nil {
-		slog.Warn("version of the API server", "err", err)
+		return wrapAPI("get the version", err)
 	}
+	var v apiversion.Info
+	if err := json.Unmarshal(text, &v); err != nil {
+		return fmt.Errorf("kwok: version of the API server: %w", err)
+	}
+	return CheckVersion(v)
 }
