@@ -123,6 +123,9 @@ func (o *Objects) add(text []byte, of string) error {
 	case "DaemonSet":
 		return decode(text, kind, &w.DaemonSets)
 	case "":
+		if ok, err := o.addExport(text); ok {
+			return err
+		}
 		return errors.New("an object has no kind")
 	}
 	o.Ignored[kind]++

@@ -46,7 +46,7 @@ func newPodschedSimulate() *cobra.Command {
 		Long: `Place the pods of Kubernetes YAML onto its nodes by a scheduler configuration, a model or an HTTP scorer.
 
 Nodes and Pods are read from a file or a folder, by priority, then in the order in which they
-stand there. Deployments, ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and
+stand there; an export of kube-scheduler-simulator is read as well. Deployments, ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and
 DaemonSets become pods as in Alibaba's open-simulator (Simon), after the Pods. A Config of Simon is
 read, too: its cluster and applications, the order and the tuning of the workload, descheduling and
 snapshots of pods. Who chooses nodes is one of
