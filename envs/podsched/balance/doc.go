@@ -66,12 +66,14 @@
 //
 // Empty nodes; the first pod is to be placed. Nodes, deployments, lifetimes and usage are drawn,
 // or deployments come from a file. No draw depends on placements: all policies see the same pods.
+// Option trace plays a recording of a cluster: see package recorded for its nodes and pods. With
+// steps the episode begins at a drawn pod, and pods that ran then are where they were.
 //
 // # End
 //
 // Terminated when the cluster has been filled resets times: when a deployment is complete with
 // which the requests of all pods of this filling, placed or not, reach cpu_load, memory_load or
-// pod_load; or after reset_pods. Truncated after steps decisions, which is how an episode with
+// pod_load; or after reset_pods; or at the end of a file or a recording. Truncated after steps decisions, which is how an episode with
 // lifetimes ends.
 //
 // # Options

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 )
 
 // Apply implements [envs.Task]: it binds the pod to the node. A node that was masked out leaves
@@ -24,7 +25,8 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 			t.measure(s, noNode, false) // for the shares before the bind
 			out.Reward = t.original.Score(t.scratch.cpu, node)
 		}
-		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node)},
+		devices, _ := s.PickDevices(t.pod, int32(node)) // none of a pod that wants none
+		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node), Devices: devices},
 			cluster.Op{Kind: cluster.SetUsage, Pod: t.pod, Resources: t.spec.Usage})
 	} else {
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: t.pod})
@@ -64,7 +66,7 @@ func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bo
 		t.phasePods++
 		t.offered.MilliCPU += t.spec.Requests.MilliCPU
 		t.offered.MemoryBytes += t.spec.Requests.MemoryBytes
-		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: t.metaOf(s), Resources: t.spec.Requests, Duration: t.spec.Lifetime})
+		t.ops = append(t.ops[:0], t.addPod(s, t.spec, t.spec.Lifetime))
 		if err := c.Apply(ctx, t.ops); err != nil {
 			return failed, false, err
 		}
@@ -89,7 +91,7 @@ func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err e
 	t.cur++
 	spec, more := t.in.Pod(t.cur)
 	if t.cur > 0 {
-		deploymentEnds := last.Replica == last.Replicas-1
+		deploymentEnds := last.Replica >= last.Replicas-1
 		phaseEnds := !more || t.phaseEnds(deploymentEnds)
 		if deploymentEnds || phaseEnds {
 			t.stats.endDeployment(t)
@@ -102,6 +104,10 @@ func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err e
 			t.stats.endPhase()
 			t.phase, t.phasePods, t.offered = t.phase+1, 0, cluster.Resources{}
 			if err := t.empty(ctx, c); err != nil {
+				return false, err
+			}
+		case t.src.Recorded != nil:
+			if err := t.until(ctx, c, spec); err != nil {
 				return false, err
 			}
 		case deploymentEnds:
@@ -122,7 +128,7 @@ func (t *Task) phaseEnds(deploymentEnds bool) bool {
 	switch {
 	case len(o.ResetPods) > 0:
 		return t.phasePods == o.ResetPods[t.phase]
-	case o.Lifetime > 0 || !deploymentEnds:
+	case o.Lifetime > 0 || o.Trace != "" || !deploymentEnds:
 		return false
 	}
 	return float64(t.offered.MilliCPU) >= o.CPULoad*float64(t.capacity.MilliCPU) ||
@@ -155,16 +161,28 @@ func (t *Task) fitsSome(s *cluster.State) bool {
 	return false
 }
 
-// metaOf returns the metadata of the current pod, which is that of its deployment.
-func (t *Task) metaOf(s *cluster.State) int32 {
-	for d := len(t.podMeta); d <= int(t.spec.Index); d++ {
-		name := "deployment-" + strconv.Itoa(d)
-		if t.src.File != nil {
-			name = t.src.File[d].Name
-		}
-		t.podMeta = append(t.podMeta, s.Intern(cluster.Meta{Name: name}))
+// addPod returns the op that adds a pod, which runs for the lifetime.
+func (t *Task) addPod(s *cluster.State, p *deployments.Pod, lifetime time.Duration) cluster.Op {
+	op := cluster.Op{Kind: cluster.AddPod, Meta: t.metaOf(s, p.Index), Resources: p.Requests, Duration: lifetime}
+	if p.Recorded != nil {
+		op.GPUs, op.MilliGPU = uint8(p.Recorded.GPUs), p.Recorded.MilliGPU
 	}
-	return t.podMeta[t.spec.Index]
+	return op
+}
+
+// metaOf returns the metadata of the pods of a deployment.
+func (t *Task) metaOf(s *cluster.State, deployment int32) int32 {
+	for d := len(t.podMeta); d <= int(deployment); d++ {
+		m := cluster.Meta{Name: "deployment-" + strconv.Itoa(d)}
+		switch w := t.src.Recorded; {
+		case t.src.File != nil:
+			m.Name = t.src.File[d].Name
+		case w != nil:
+			m.NodeSelector = w.Rules[w.Groups[d].Rule].NodeSelector
+		}
+		t.podMeta = append(t.podMeta, s.Intern(m))
+	}
+	return t.podMeta[deployment]
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -167,4 +168,9 @@ func (t *Task) copyInto(dst *Task) {
 	copy(dst.invMemory, t.invMemory)
 	copy(dst.scratch.rackCapacity, t.scratch.rackCapacity)
 	dst.podMeta = append(dst.podMeta[:0], t.podMeta...)
+	dst.active = append(dst.active[:0], t.active...)
+	dst.members = maps.Clone(t.members)
+	for group, pods := range dst.members {
+		dst.members[group] = slices.Clone(pods)
+	}
 }

@@ -28,6 +28,9 @@ func newSource(o Options) (*source, error) {
 		Nodes: o.Nodes, MixedNodes: o.NodeTypes == KindMixed, MixedPods: o.Pods == KindMixed, MemoryHeavy: o.MemoryHeavy,
 		ReplicasMin: o.ReplicasMin, ReplicasMax: o.ReplicasMax, Lifetime: o.Lifetime, UsageMin: o.UsageMin, UsageMax: o.UsageMax,
 	}}
+	if o.Trace != "" {
+		return src, src.loadTrace()
+	}
 	if o.Deployments == "" {
 		return src, nil
 	}
@@ -52,6 +55,11 @@ func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
 	if err := t.addNodes(ctx, c); err != nil {
 		return err
 	}
+	if t.src.Recorded != nil {
+		if err := t.seat(ctx, c); err != nil {
+			return err
+		}
+	}
 	t.cur = noPod
 	_, _, err := t.next(ctx, c)
 	return err
@@ -61,7 +69,12 @@ func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
 func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
 	if t.nodeMeta == nil {
 		for i := range t.in.Nodes {
-			t.nodeMeta = append(t.nodeMeta, c.State().Intern(nodeMeta(i, t.opts.ServersPerRack)))
+			m := nodeMeta(i, t.opts.ServersPerRack)
+			if t.src.Recorded != nil {
+				n := &t.src.Recorded.Nodes[i]
+				m.Name, m.Labels = n.Unique, append(m.Labels, n.Rules...)
+			}
+			t.nodeMeta = append(t.nodeMeta, c.State().Intern(m))
 		}
 	}
 	t.noteSizes()
@@ -71,6 +84,10 @@ func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
 		if t.opts.Overcommit {
 			op.Resources = cluster.Resources{MilliCPU: cluster.MaxAmount, MemoryBytes: cluster.MaxAmount}
 			op.MaxPods = 0
+		}
+		if t.src.Recorded != nil {
+			n := &t.src.Recorded.Nodes[i]
+			op.MaxPods, op.GPUs, op.MilliGPU = n.Pods, uint8(n.GPUs), n.MilliGPU
 		}
 		t.ops = append(t.ops, op)
 	}

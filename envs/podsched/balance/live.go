@@ -18,7 +18,7 @@ func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 	if err := envs.DecodeOptions(opts, &o); err != nil {
 		return nil, err
 	}
-	o.Nodes, o.Deployments = nodes, ""
+	o.Nodes, o.Deployments, o.Trace = nodes, "", ""
 	src, err := newSource(o)
 	if err != nil {
 		return nil, err

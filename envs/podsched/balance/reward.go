@@ -134,6 +134,10 @@ func plus(a, b cluster.Resources) cluster.Resources {
 // countPods counts the replicas of the current pod's deployment that run on each node and in each
 // rack, and what scores count for running pods beyond their requests.
 func (t *Task) countPods(s *cluster.State) {
+	if t.src.Recorded != nil {
+		t.countRecorded(s)
+		return
+	}
 	if t.hasExtra {
 		clear(t.extra)
 		for i := range s.Pods {

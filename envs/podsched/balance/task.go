@@ -53,6 +53,11 @@ type Task struct {
 	attended deployments.Pod
 	world    *cluster.State
 
+	// While a recording is played: pods in the cluster that ran when they were last counted, all and
+	// by their group.
+	active  []int32
+	members map[int32][]int32
+
 	nodeMeta, podMeta []int32
 	ops               []cluster.Op
 }
@@ -88,6 +93,9 @@ func newTask(src *source) *Task {
 	if file != nil {
 		t.hasExtra = slices.ContainsFunc(file, func(d deployments.Deployment) bool { return deployments.Extra(d.Requests) != cluster.Resources{} })
 		t.maxReplicas = slices.MaxFunc(file, func(a, b deployments.Deployment) int { return a.Replicas - b.Replicas }).Replicas
+	}
+	if src.Recorded != nil {
+		t.playRecording(src.Recorded)
 	}
 	if o.Reward == RewardOriginal {
 		t.original = NewOriginalReward(n)

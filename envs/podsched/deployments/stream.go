@@ -8,6 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+	"github.com/kubernasium/kubernasium/envs/podsched/recorded"
 )
 
 const (
@@ -41,6 +42,7 @@ type Pod struct {
 	Index           int32             // of the deployment, in the order of arrival
 	Replica         int32             // of it, from 0
 	Replicas        int32
+	Recorded        *recorded.Pod // nil: drawn, or of a file of deployments
 }
 
 // Counted returns the requests as scores count them.
@@ -60,6 +62,9 @@ type Config struct {
 	UsageMin, UsageMax       float64 // of a pod, over its requests; 1 and more is all
 
 	File []Deployment // to play in order; nil draws
+
+	Recorded *recorded.Workload // to play; nil draws
+	Window   int                // pods of an episode of it, which begins at a drawn one; 0 is all
 }
 
 // Stream holds the nodes of an episode, and its pods in the order of arrival.
@@ -67,6 +72,7 @@ type Config struct {
 type Stream struct {
 	Nodes []cluster.Resources
 	Seed  uint64
+	Begin int // pod of the recording with which the episode begins
 
 	config *Config
 	src    *pcg.Source
@@ -87,6 +93,10 @@ func (in *Stream) Draw(seed uint64) {
 	in.Seed = seed
 	in.src.Seed(seed)
 	in.pods, in.next = in.pods[:0], 0
+	if in.config.Recorded != nil {
+		in.drawWindow()
+		return
+	}
 	for i := range in.Nodes {
 		in.Nodes[i] = equalNode
 		if in.config.MixedNodes {
@@ -98,6 +108,12 @@ func (in *Stream) Draw(seed uint64) {
 // Pod returns pod i of the stream; ok is false if there are fewer.
 func (in *Stream) Pod(i int) (p *Pod, ok bool) {
 	for i >= len(in.pods) {
+		if in.config.Recorded != nil {
+			if !in.nextRecorded() {
+				return nil, false
+			}
+			continue
+		}
 		if in.config.File != nil && int(in.next) == len(in.config.File) {
 			return nil, false
 		}
@@ -120,9 +136,7 @@ func (in *Stream) drawDeployment() {
 			p.Lifetime = max(1, time.Duration(o.Lifetime*in.rng.ExpFloat64()*float64(time.Second)))
 		}
 		if o.UsageMin < 1 {
-			part := o.UsageMin + float64((o.UsageMax-o.UsageMin)*in.rng.Float64())
-			p.Usage.MilliCPU = int64(part * float64(d.Requests.MilliCPU))
-			p.Usage.MemoryBytes = int64(part * float64(d.Requests.MemoryBytes))
+			p.Usage = in.drawUsage(in.rng, d.Requests)
 		}
 		in.pods = append(in.pods, p)
 	}

@@ -1,0 +1,144 @@
+package balance_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
+)
+
+// handTrace has two nodes, one more that goes at once, a pod that runs before, and three that come.
+const handTrace = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":4000,"memory_bytes":8589934592,"pods":10,"gpus":1,"milli_gpu":1000,"gpu_model":"T4","labels":{"zone":"z1"}}}
+{"k":"node","node":{"name":"b","milli_cpu":4000,"memory_bytes":8589934592,"pods":10,"labels":{"zone":"z2"}}}
+{"k":"node","node":{"name":"c","milli_cpu":4000,"memory_bytes":8589934592,"pods":10}}
+{"k":"template","template":{"owner":"Job/x","milli_cpu":1000,"memory_bytes":1073741824}}
+{"k":"template","template":{"owner":"Job/y","milli_cpu":1000,"memory_bytes":1073741824,"node_selector":{"zone":"z1"},"gpus":1,"milli_gpu":500}}
+{"k":"template","template":{"owner":"Job/z","milli_cpu":2000,"memory_bytes":1073741824}}
+{"k":"template","template":{"owner":"Job/z","milli_cpu":4000,"memory_bytes":1073741824}}
+{"k":"pod","ago":10000,"name":"p0"}
+{"k":"bind","ago":10000,"n":1}
+{"k":"run","ago":10000}
+{"k":"remove_node","t":1000,"n":2}
+{"k":"pod","t":4000,"tpl":1,"name":"p1"}
+{"k":"bind","p":1,"gpus":[0]}
+{"k":"run","p":1}
+{"k":"pod","t":1000,"tpl":2,"name":"p2"}
+{"k":"finish","t":9000,"p":1,"phase":"Succeeded"}
+{"k":"delete","t":5000}
+{"k":"pod","t":10000,"tpl":3,"name":"p3"}
+{"k":"end","t":10000}
+`
+
+// TestRecordingPlayed follows handTrace: times count from the first pod that comes, at 5 s.
+func TestRecordingPlayed(t *testing.T) {
+	path := envstest.TempFile(t, "hand.jsonl", handTrace)
+	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: map[string]any{"trace": path}, Autoreset: envs.Disabled})
+	s := v.Env(0).State()
+	look := func(b *envs.Batch, now time.Duration, mask []bool, cpu ...int64) {
+		t.Helper()
+		var have []int64
+		for i := range s.Nodes {
+			have = append(have, s.Nodes[i].Requested.MilliCPU)
+		}
+		if s.Now != now || !slices.Equal(b.Mask, mask) || !slices.Equal(have, cpu) {
+			t.Errorf("at %v with mask %v and CPU %v, want %v, %v and %v", s.Now, b.Mask, have, now, mask, cpu)
+		}
+	}
+	look(envstest.Reset(t, v, 0), 0, []bool{true, false}, 0, 1000) // p0 runs on b; p1 may run on a alone
+	look(envstest.Step(t, v, 0), time.Second, []bool{true, true}, 1000, 1000)
+	if d := s.NodeDevices(0)[0].Free; d != 500 {
+		t.Errorf("the GPU has %d thousandths free, want 500", d)
+	}
+	// p1 ends at 10 s and p0 at 15 s, so that p3 fits the empty node a, but not b, where p2 is.
+	look(envstest.Step(t, v, 1), 25*time.Second, []bool{true, false}, 0, 2000)
+	b := envstest.Step(t, v, 0)
+	if !b.Terminated[0] || envstest.Column(t, v, b, "placed") != 3 || envstest.Column(t, v, b, "failed") != 0 {
+		t.Errorf("terminated %v, placed %v, failed %v, want an end with three placed", b.Terminated[0], envstest.Column(t, v, b, "placed"), envstest.Column(t, v, b, "failed"))
+	}
+}
+
+// TestRecordingWindow: with steps the seed draws where the episode begins, and it has so many decisions.
+func TestRecordingWindow(t *testing.T) {
+	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: map[string]any{"trace": syntheticTrace(t), "steps": 20}, Autoreset: envs.Disabled})
+	running := map[int]bool{}
+	for seed := range uint64(6) {
+		b := envstest.Play(t, v, envstest.Policy(t, v, "LeastAllocated"), seed)
+		if n := envstest.Column(t, v, b, "placed"); n > 20 || n < 10 {
+			t.Errorf("seed %d: %v pods placed in 20 steps", seed, n)
+		}
+		envstest.Reset(t, v, seed)
+		n := 0
+		for _, p := range v.Env(0).State().Pods {
+			if p.Phase == cluster.Running {
+				n++
+			}
+		}
+		running[n] = true
+	}
+	if len(running) < 3 {
+		t.Errorf("episodes begin with %v running pods, want different ones", running)
+	}
+}
+
+// syntheticTrace writes a small synthetic recording.
+func syntheticTrace(tb testing.TB) string {
+	return writeSynthetic(tb, clustertrace.Synthetic{Nodes: 8, Pods: 150, Span: time.Hour, Load: 0.6, GPUNodes: 0.25})
+}
+
+func writeSynthetic(tb testing.TB, law clustertrace.Synthetic) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "synthetic.jsonl.zst")
+	w, err := clustertrace.Create(path, clustertrace.Header{})
+	if err == nil {
+		err = errors.Join(clustertrace.Synthesize(w, law, rand.New(rand.NewPCG(1, 0))), w.Close(law.Span))
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// TestRecordingContract plays windows: a whole recording is the same for all seeds.
+func TestRecordingContract(t *testing.T) {
+	path := syntheticTrace(t)
+	for name, opts := range map[string]map[string]any{
+		"windows, graph": {"trace": path, "steps": 40, "edges": "rack", "objective": "spread"},
+		"usage":          {"trace": path, "steps": 40, "usage_min": 0.3, "measure": "usage"},
+	} {
+		t.Run(name, func(t *testing.T) { envcheck.Run(t, spec(t), envcheck.Options{Options: opts}) })
+	}
+}
+
+func TestInvalidRecordings(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"{}\n", "the first line is no header"},
+		{handTrace[:160], "no node is there for half of the recording"},
+	} {
+		_, err := spec(t).Open(map[string]any{"trace": envstest.TempFile(t, "bad.jsonl", tc.text)})
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("Open = %v, want an error with %q", err, tc.want)
+		}
+	}
+	envstest.CheckInvalid(t, "k8s/PodBalance-v0", map[string]any{"trace": "x", "lifetime": 3.0, "steps": 3}, "say what trace says")
+}
+
+// BenchmarkReplayDay plays a day of 1,000 nodes and 100,000 pods, from the file to the last pod.
+func BenchmarkReplayDay(b *testing.B) {
+	path := writeSynthetic(b, clustertrace.Synthetic{Nodes: 1000, Pods: 100_000, Span: 24 * time.Hour, Load: 0.6, GPUNodes: 0.2})
+	for b.Loop() {
+		v := envstest.Open(b, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: map[string]any{"trace": path}, Autoreset: envs.Disabled})
+		last := envstest.Play(b, v, envstest.Policy(b, v, "LeastAllocated"), 0)
+		b.ReportMetric(envstest.Column(b, v, last, "placed"), "placed")
+		b.ReportMetric(envstest.Column(b, v, last, "failed"), "failed")
+	}
+}
