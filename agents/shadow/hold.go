@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -79,8 +80,29 @@ func (w *world) end(p int32) error {
 	if key := owner(t); key != "" {
 		w.owners[key].present--
 	}
+	held := q.phase == running
 	q.phase = gone
-	return w.drop(p)
+	if err := w.drop(p); err != nil {
+		return err
+	}
+	if held && w.nodes[q.node].hidden > 0 {
+		return w.unhide(q.node)
+	}
+	return nil
+}
+
+// unhide shows the pods that their nodes have room for by now.
+func (w *world) unhide(n int32) error {
+	for p := range w.pods {
+		q := &w.pods[p]
+		if q.phase != running || q.node != n || !q.hidden {
+			continue
+		}
+		if err := errors.Join(w.drop(int32(p)), w.hold(int32(p), q.devices)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // displace takes a running pod from its node.

@@ -240,7 +240,7 @@ func (w *world) loseNode(n int32) error {
 		if q.phase != running || q.node != n || was.given {
 			continue
 		}
-		if was.node == n && was.bound <= w.now && was.ended >= w.now {
+		if was.node == n && was.ended >= w.now {
 			if err := w.end(int32(p)); err != nil {
 				return err
 			}

@@ -67,7 +67,7 @@ func TestRemovedNode(t *testing.T) {
 	s.bind(a, n0)
 	s.bind(b, n1)
 	s.at(4).add(clustertrace.Event{Kind: clustertrace.RemoveNode, Node: n0})
-	s.deletePod(a)
+	s.at(5).deletePod(a) // which is when the garbage collector sees it
 	s.at(10).finish(b)
 	r := run(t, s.end(12), withFirst())
 	wantMetric(t, r, "nodes_in_use", (4*2+6*1)/12.0, (4*1+6*1)/12.0)
@@ -75,6 +75,60 @@ func TestRemovedNode(t *testing.T) {
 	wantMetric(t, r, "pending_time", 0, 0)
 	if p := r.Policies[0]; p.Displaced != 1 || p.Placed != 2 {
 		t.Errorf("%d pods displaced, %d placed, want 1 and 2", p.Displaced, p.Placed)
+	}
+}
+
+// TestDisplacedPodsWait: the last node that fits gets the pods, so that those recorded on n0 are on n2 and n1, and the
+// others on n0. e waits. When n0 goes at 4 h, b and c have to wait, too, until a and x end with their recorded
+// lifetimes a hundredth of an hour later. Then e, which waits longest, gets n2, b gets n1 for the 2 h that it
+// has left, and c, for which 6 h are left, waits for them.
+func TestDisplacedPodsWait(t *testing.T) {
+	s := newScript(t)
+	n0, n1, n2 := s.node("n0", 4), s.node("n1", 2), s.node("n2", 2)
+	two := s.cores(2)
+	a, x, b, c := s.pod("a", two), s.pod("x", two), s.pod("b", two), s.pod("c", two)
+	s.bind(a, n0)
+	s.bind(x, n0)
+	s.bind(b, n1)
+	s.bind(c, n2)
+	e := s.pod("e", two)
+	s.at(4).add(clustertrace.Event{Kind: clustertrace.RemoveNode, Node: n0})
+	s.at(4.01).deletePod(a)
+	s.deletePod(x)
+	s.at(6).finish(b)
+	s.bind(e, n1)
+	s.at(8).finish(e)
+	s.at(10).finish(c)
+	r := run(t, s.end(14), shadow.Options{Policies: []shadow.Policy{last}})
+	wantMetric(t, r, "pending_time", 3600*6/5.0, 3600*(4.01+0.01+2.01)/5) // each of the five pods counts once
+	wantMetric(t, r, "nodes_in_use", (4*3+4*2+2*1)/14.0, (4*3+2.01*2+6*1)/14)
+	if got := r.Policies[0].Displaced; got != 2 {
+		t.Errorf("%d pods displaced, want 2", got)
+	}
+}
+
+// TestOverfullGPUs: a DaemonSet's pod comes to the node whose GPU the policy has given away. The node is closed until the
+// GPU is free again, though it has CPU left.
+func TestOverfullGPUs(t *testing.T) {
+	s := newScript(t)
+	n0 := s.nodeOf(clustertrace.Node{Name: "n0", MilliCPU: 8000, MemoryBytes: gi, Pods: 110, GPUs: 1, MilliGPU: 1000, GPUModel: "T4"})
+	n1 := s.nodeOf(clustertrace.Node{Name: "n1", MilliCPU: 8000, MemoryBytes: gi, Pods: 110, GPUs: 1, MilliGPU: 1000, GPUModel: "T4"})
+	job := s.template(clustertrace.Template{MilliCPU: 1000, GPUs: 1, MilliGPU: 1000})
+	agent := s.template(clustertrace.Template{MilliCPU: 1000, GPUs: 1, MilliGPU: 500, Owner: "DaemonSet/agent"})
+	one := s.cores(1)
+	a := s.pod("a", job)
+	s.bind(a, n1)
+	s.at(1).bind(s.pod("agent", agent), n0)
+	s.at(2).bind(s.pod("b", one), n1)
+	s.at(3).finish(a)
+	s.at(4).bind(s.pod("c", one), n1)
+	var chosen []string
+	run(t, s.end(8), shadow.Options{Since: 7 * time.Hour, Policies: []shadow.Policy{policyOf("first", func(s *cluster.State, _ envs.Decision, fitting []int32) int32 {
+		chosen = append(chosen, s.NodeName(fitting[0]))
+		return fitting[0]
+	})}})
+	if want := []string{"n0", "n1", "n0"}; !slices.Equal(chosen, want) {
+		t.Errorf("a, b and c go to %v, want %v", chosen, want)
 	}
 }
 
@@ -269,6 +323,10 @@ func TestDecisionsShown(t *testing.T) {
 		s.at(float64(i))
 		s.bind(s.pod(fmt.Sprint("p", i), template), int32(i))
 	}
+	s.at(3)
+	huge := s.pod("huge", s.cores(6)) // until there is a node for it
+	s.at(5).nodeOf(clustertrace.Node{Name: "n3", MilliCPU: 8000, MemoryBytes: gi, Pods: 110})
+	s.at(6).bind(huge, 3)
 	var seen []envs.Decision
 	run(t, s.end(8), shadow.Options{Since: 7 * time.Hour, Policies: []shadow.Policy{policyOf("first", func(s *cluster.State, d envs.Decision, fitting []int32) int32 {
 		d.Pod = int32(len(s.Pods))
@@ -281,6 +339,7 @@ func TestDecisionsShown(t *testing.T) {
 		{Pod: 1, Replicas: 1, Racks: racks, PodExtra: extra},
 		{Pod: 2, Replicas: 1, Racks: racks, Extra: []cluster.Resources{extra, {}, {}}},
 		{Pod: 3, Replicas: 2, Racks: racks, Siblings: []int32{0}, Extra: []cluster.Resources{extra, {}, {}}, PodExtra: extra},
+		{Pod: 4, Replicas: 1, Waited: 2 * time.Hour, Extra: []cluster.Resources{{MilliCPU: 200, MemoryBytes: 400}, {}, {}, {}}}, // a node has no rack
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
