@@ -258,6 +258,10 @@ func TestClosedNodes(t *testing.T) {
 		{name: "taint", n0: clustertrace.Node{Taints: []clustertrace.Taint{{Key: "gpu", Effect: "NoSchedule"}}}},
 		{name: "selector", template: clustertrace.Template{NodeSelector: map[string]string{"disk": "ssd"}}},
 		{name: "further resource", template: clustertrace.Template{Other: map[string]int64{"example.com/fpga": 2}}},
+		{name: "further resource in use", template: clustertrace.Template{Other: map[string]int64{"example.com/fpga": 1}}, before: func(s *script) {
+			agent := s.template(clustertrace.Template{Owner: "DaemonSet/agent", Other: map[string]int64{"example.com/fpga": 1}})
+			s.bind(s.pod("agent", agent), 0)
+		}},
 		{name: "volume", before: disk, claims: []string{"disk"}},
 		{name: "volume of another", before: disk, claims: []string{"other"}, want: 12.5},
 		{name: "host port", template: clustertrace.Template{HostPorts: []string{"TCP/0.0.0.0:80"}}, before: func(s *script) {

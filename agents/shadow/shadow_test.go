@@ -26,6 +26,7 @@ func spread(t *testing.T) *shadow.Recording {
 	c := s.pod("c", four)
 	s.at(10).finish(a, b)
 	s.bind(c, n0)
+	s.at(11).deletePod(a) // which had ended
 	s.at(12).finish(c)
 	return s.end(12)
 }
