@@ -54,7 +54,7 @@ func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more in
 	w.Str("obs")
 	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
 	w.Str("r")
-	putFloat64s(w.Array(Float64, l.N), r.Reward)
+	putAll(w.Array(Float64, l.N), r.Reward)
 	l.writeFlags(w, "te", te, r.Terminated)
 	l.writeFlags(w, "tr", tr, r.Truncated)
 	l.writeFlags(w, "inv", inv, r.Invalid)
@@ -88,9 +88,9 @@ func (l *Layout) writeRun(w *Writer, r *Rows) {
 	w.Str("run")
 	w.Map(2)
 	w.Str("r")
-	putFloat64s(w.Array(Float64, l.N), r.EpisodeReturn)
+	putAll(w.Array(Float64, l.N), r.EpisodeReturn)
 	w.Str("l")
-	putInt64s(w.Array(Int64, l.N), r.EpisodeLength)
+	putAll(w.Array(Int64, l.N), r.EpisodeLength)
 }
 
 func count(conds ...bool) int {
@@ -117,14 +117,14 @@ func (l *Layout) done(r *Rows) []int32 {
 func (l *Layout) writeFlags(w *Writer, key string, any bool, flags []bool) {
 	if any {
 		w.Str(key)
-		putBools(w.Array(Bool, l.N), flags)
+		putAll(w.Array(Bool, l.N), flags)
 	}
 }
 
 func (l *Layout) writeMask(w *Writer, any bool, mask []bool) {
 	if any {
 		w.Str("mask")
-		putBools(w.Array(Int8, l.N, l.Mask), mask)
+		putAll(w.Array(Int8, l.N, l.Mask), mask)
 	}
 }
 
@@ -144,7 +144,7 @@ func (l *Layout) writeFinal(w *Writer, r *Rows) {
 		w.Str("mask")
 		dst := w.Array(Int8, len(l.idx), l.Mask)
 		for j, i := range l.idx {
-			putBools(dst[j*l.Mask:(j+1)*l.Mask], r.FinalMask[int(i)*l.Mask:(int(i)+1)*l.Mask])
+			putAll(dst[j*l.Mask:(j+1)*l.Mask], r.FinalMask[int(i)*l.Mask:(int(i)+1)*l.Mask])
 		}
 	}
 	l.writeInfo(w, r.FinalInfo, l.idx)

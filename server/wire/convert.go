@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -10,50 +11,29 @@ import (
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // bytesOf returns the memory of s.
-func bytesOf[T float32 | float64 | bool](s []T) []byte {
+func bytesOf[T float32 | float64 | int32 | int64 | bool](s []T) []byte {
 	var zero T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
 }
 
-func putFloat32s(dst []byte, src []float32) {
+// putAll writes src in the wire's byte order.
+func putAll[T float32 | float64 | int32 | int64 | bool](dst []byte, src []T) {
+	copy(dst, bytesOf(src))
 	if littleEndian {
-		copy(dst, bytesOf(src))
 		return
 	}
-	for i, x := range src {
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x))
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	for i := range src {
+		slices.Reverse(dst[i*size : (i+1)*size])
 	}
 }
-
-func putFloat64s(dst []byte, src []float64) {
-	if littleEndian {
-		copy(dst, bytesOf(src))
-		return
-	}
-	for i, x := range src {
-		binary.LittleEndian.PutUint64(dst[8*i:], math.Float64bits(x))
-	}
-}
-
-func putInt64s(dst []byte, src []int64) {
-	for i, x := range src {
-		binary.LittleEndian.PutUint64(dst[8*i:], uint64(x))
-	}
-}
-
-func putInt32s(dst []byte, src []int32) {
-	for i, x := range src {
-		binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
-	}
-}
-
-func putBools(dst []byte, src []bool) { copy(dst, bytesOf(src)) }
 
 // put writes numbers as elements of dt: float32, float64 or an integer.
 func put(dst []byte, dt DType, src []float32) {
 	switch dt {
 	case Float32:
-		putFloat32s(dst, src)
+		putAll(dst, src)
 	case Int64:
 		for i, x := range src {
 			binary.LittleEndian.PutUint64(dst[8*i:], uint64(int64(x)))

@@ -48,7 +48,7 @@ func zeros(dt DType, shape ...int) func(w *Writer) {
 }
 
 func rowNumbers(rows ...int32) func(w *Writer) {
-	return func(w *Writer) { putInt32s(w.Array(Int32, len(rows)), rows) }
+	return func(w *Writer) { putAll(w.Array(Int32, len(rows)), rows) }
 }
 
 func number1(w *Writer) { w.Uint(1) }

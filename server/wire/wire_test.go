@@ -139,8 +139,8 @@ func TestDecodeActions(t *testing.T) {
 		"uint16":  array(Uint16, func(b []byte) { le.PutUint16(b, 2); le.PutUint16(b[2:], 100) }),
 		"int8":    array(Int8, func(b []byte) { b[0], b[1] = 2, 100 }),
 		"uint8":   array(Uint8, func(b []byte) { b[0], b[1] = 2, 100 }),
-		"float32": array(Float32, func(b []byte) { putFloat32s(b, []float32{2, 100}) }),
-		"float64": array(Float64, func(b []byte) { putFloat64s(b, []float64{2, 100}) }),
+		"float32": array(Float32, func(b []byte) { putAll(b, []float32{2, 100}) }),
+		"float64": array(Float64, func(b []byte) { putAll(b, []float64{2, 100}) }),
 		"plain":   func(w *Writer) { w.List(2); w.Uint(2); w.Float(100) },
 	} {
 		got := make([]float32, 2)
@@ -413,6 +413,6 @@ func TestReasonsHaveCodes(t *testing.T) {
 		t.Errorf("an unknown reason has code %s, want %s", c, Internal)
 	}
 	if unsafe.Sizeof(true) != 1 {
-		t.Error("a bool takes more than the byte that putBools counts on")
+		t.Error("a bool takes more than the byte that putAll counts on")
 	}
 }
