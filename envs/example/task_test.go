@@ -31,14 +31,14 @@ func TestGolden(t *testing.T) {
 // requests returns the episode's pods, in halves of a core and GiB, by playing it.
 func requests(t *testing.T, v *envs.Vec, seed uint64) (cpu, memory []int64) {
 	t.Helper()
-	b := envstest.Reset(t, v, seed)
+	envstest.Reset(t, v, seed)
 	for {
 		pods := v.Env(0).State().Pods
 		if len(pods) > len(cpu) {
 			r := pods[len(pods)-1].Requests
 			cpu, memory = append(cpu, r.MilliCPU/500), append(memory, r.MemoryBytes>>30)
 		}
-		if b = envstest.Step(t, v, 0); b.Done(0) {
+		if envstest.Step(t, v, 0).Done(0) {
 			return cpu, memory
 		}
 	}

@@ -2,9 +2,11 @@ package gang
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
@@ -130,3 +132,27 @@ func (t *Task) change(ctx context.Context, c cluster.Cluster, changed int) error
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// Apply implements [envs.Task]: action 0 keeps the configuration, action w changes to the one
+// that the resource configuration algorithm gives for the next w supersteps; then the
+// superstep is executed.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	if t.step == t.opts.Steps {
+		return envs.Outcome{}, fmt.Errorf("the instance ends after %d steps; option steps makes longer ones", t.opts.Steps)
+	}
+	now := t.Step()
+	t.window, t.penalty, t.changed = int(action[0]), 0, 0
+	if t.window > 0 && !t.planned {
+		copy(t.next, t.in.Config(now, t.window))
+	}
+	t.since = min(t.since, math.MaxInt-1) + 1
+	if t.window > 0 || t.planned {
+		if err := t.reconfigure(ctx, c); err != nil {
+			return envs.Outcome{}, err
+		}
+	}
+	t.duration, t.bottleneck = t.execute(now)
+	t.total += t.duration + t.penalty
+	t.step++
+	return envs.Outcome{Reward: t.reward()}, c.Advance(ctx, seconds(t.duration))
+}

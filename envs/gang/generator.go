@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 	"github.com/kubernasium/kubernasium/envs/gang/published"
@@ -263,4 +265,22 @@ func (s *source) make(seed uint64) (*planner.Instance, error) {
 // fit fits scaler and forecaster on the first train values of a series.
 func (s *source) fit(raw series.Raw, train int) (series.Scaled, error) {
 	return series.Fit(s.opts.Forecaster, raw, train, [2]float64{s.opts.SizeLow, s.opts.SizeHigh})
+}
+
+// Begin implements [envs.Task].
+func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	var err error
+	if t.in, err = t.src.draw(rng); err != nil {
+		return err
+	}
+	t.rng = rng
+	t.first = 0
+	if t.compatible() {
+		t.first = t.opts.First
+	}
+	t.step, t.since, t.planned = 0, math.MaxInt, false
+	t.window, t.bottleneck, t.checkpoints = 0, 0, 0
+	t.duration, t.penalty, t.total = 0, 0, 0
+	clear(t.levels)
+	return t.create(ctx, c)
 }

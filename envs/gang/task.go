@@ -1,8 +1,6 @@
 package gang
 
 import (
-	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -121,46 +119,4 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	span := t.opts.DurationHigh - t.opts.DurationLow
 	low, high := -t.opts.DurationLow/span, (t.src.model.MaxDuration()-t.opts.DurationLow)/span
 	return space.NewBox(float32(low), float32(math.Ceil(high)), t.opts.Windows+1, t.opts.Horizon), act
-}
-
-// Begin implements [envs.Task].
-func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
-	var err error
-	if t.in, err = t.src.draw(rng); err != nil {
-		return err
-	}
-	t.rng = rng
-	t.first = 0
-	if t.compatible() {
-		t.first = t.opts.First
-	}
-	t.step, t.since, t.planned = 0, math.MaxInt, false
-	t.window, t.bottleneck, t.checkpoints = 0, 0, 0
-	t.duration, t.penalty, t.total = 0, 0, 0
-	clear(t.levels)
-	return t.create(ctx, c)
-}
-
-// Apply implements [envs.Task]: action 0 keeps the configuration, action w changes to the one
-// that the resource configuration algorithm gives for the next w supersteps; then the
-// superstep is executed.
-func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	if t.step == t.opts.Steps {
-		return envs.Outcome{}, fmt.Errorf("the instance ends after %d steps; option steps makes longer ones", t.opts.Steps)
-	}
-	now := t.Step()
-	t.window, t.penalty, t.changed = int(action[0]), 0, 0
-	if t.window > 0 && !t.planned {
-		copy(t.next, t.in.Config(now, t.window))
-	}
-	t.since = min(t.since, math.MaxInt-1) + 1
-	if t.window > 0 || t.planned {
-		if err := t.reconfigure(ctx, c); err != nil {
-			return envs.Outcome{}, err
-		}
-	}
-	t.duration, t.bottleneck = t.execute(now)
-	t.total += t.duration + t.penalty
-	t.step++
-	return envs.Outcome{Reward: t.reward()}, c.Advance(ctx, seconds(t.duration))
 }
