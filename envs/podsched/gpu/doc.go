@@ -106,6 +106,7 @@
 // # Options
 //
 // See [Options]. reference_seed with files plays the published workload of that random seed.
+// trace plays the nodes and pods of a recorded cluster; the last fifth of its pods is the split heldout.
 //
 // # Baselines
 //

@@ -27,7 +27,7 @@ func newSource(o Options) (*source, error) {
 		return nil, err
 	}
 	src, err := gpuworkload.New(gpuworkload.Config{
-		Nodes: o.Nodes, Pods: o.Pods, ReferenceSeed: o.ReferenceSeed, HeldOut: o.Split == SplitHeldOut, NumNodes: o.NumNodes, LoadEnd: o.LoadEnd,
+		Nodes: o.Nodes, Pods: o.Pods, Trace: o.Trace, ReferenceSeed: o.ReferenceSeed, HeldOut: o.Split == SplitHeldOut, NumNodes: o.NumNodes, LoadEnd: o.LoadEnd,
 		Law: gpuworkload.Law{
 			CPUOnly: o.CPUOnly, Sharing: o.Sharing, MultiGPU: o.MultiGPU, ConstrainedLow: o.ConstrainedLow, ConstrainedHigh: o.ConstrainedHigh,
 		},

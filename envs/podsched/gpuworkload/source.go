@@ -21,6 +21,7 @@ const MaxNodeGPUs = 8
 type Config struct {
 	Nodes         string   // file of the node list; empty takes a cluster composed as the published one
 	Pods          []string // files of pod lists, of which each instance draws one; empty generates pods
+	Trace         string   // recording of a cluster, whose nodes and pods are played in place of Nodes and Pods
 	ReferenceSeed int      // plays the reference's workload of this random seed on all nodes; -1 draws a workload for each instance
 	HeldOut       bool     // episodes that no training sees
 	NumNodes      int      // nodes drawn for each instance; 0 takes all
@@ -46,6 +47,8 @@ type Source struct {
 	lists  []podList  // of files; empty generates
 	gen    *generator // nil with files
 	fixed  *Instance  // with a reference seed
+
+	recorded *recording // of a trace
 }
 
 // podList is a file of pods.
@@ -82,6 +85,10 @@ var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 // is to blame.
 func New(c Config) (*Source, error) {
 	s := &Source{config: c, Nodes: GenerateNodes()}
+	if c.Trace != "" {
+		s.config.NumNodes = 0
+		return s, s.loadTrace()
+	}
 	if c.Nodes != "" {
 		var err error
 		if s.Nodes, err = gpushare.ReadNodes(c.Nodes); err != nil {
@@ -221,6 +228,10 @@ func (s *Source) Draw(seed uint64, in *Instance) {
 		seed ^= heldOutStream
 	}
 	rng := rand.New(pcg.New(seed))
+	if s.recorded != nil {
+		s.drawRecorded(rng, in)
+		return
+	}
 	models := s.drawNodes(rng, in)
 	in.Arrivals = in.Arrivals[:0]
 	if len(s.lists) > 0 {

@@ -1,0 +1,81 @@
+package gpu
+
+import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
+)
+
+// handTrace has a node with a T4 and one without GPU; pods come at 5, 6 and 30 s.
+const handTrace = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":4000,"memory_bytes":8589934592,"pods":10,"gpus":1,"milli_gpu":1000,"gpu_model":"T4"}}
+{"k":"node","node":{"name":"b","milli_cpu":4000,"memory_bytes":8589934592,"pods":10}}
+{"k":"template","template":{"milli_cpu":1000,"memory_bytes":1073741825,"gpus":1,"milli_gpu":500,"gpu_models":["T4"]}}
+{"k":"pod","t":5000,"name":"p1"}
+{"k":"bind","t":100,"gpus":[0]}
+{"k":"run","t":900}
+{"k":"pod","name":"p2"}
+{"k":"finish","t":9000,"phase":"Succeeded"}
+{"k":"pod","t":15000,"name":"p3"}
+{"k":"end","t":10000}
+`
+
+// TestRecordingPlayed: times count from the first pod played, and durations from a pod's start.
+func TestRecordingPlayed(t *testing.T) {
+	path := write(t, "hand.jsonl", handTrace)
+	_, task := open(t, map[string]any{"trace": path, "dynamics": "timed", "num_pods": 3})
+	src, in := task.src, &task.in
+	if n := src.Nodes; len(n) != 2 || n[0].Model != "T4" || n[0].MaxPods != 10 || n[1].GPUs != 0 || n[1].MemoryMiB != 8192 {
+		t.Errorf("nodes %+v, want a with a T4 and b without", n)
+	}
+	src.Draw(0, in)
+	// Of three pods the last fifth is none, so that training sees all. The first ran from 6 s to 15 s.
+	if a := in.Arrivals; len(a) != 3 || a[1].At != time.Second || a[2].At != 25*time.Second || a[0].Duration != 9*time.Second || a[1].Duration != 0 {
+		t.Errorf("arrivals %+v, want pods at 0, 1 and 25 s, the first for 9 s", a)
+	}
+	if c := src.Catalogue.Classes[in.Arrivals[0].Class]; c.MemoryMiB != 1025 || c.Models != "T4" || c.MilliGPU != 500 {
+		t.Errorf("class %+v, want 1025 MiB, rounded up, and half a T4", c)
+	}
+	envstest.CheckInvalid(t, "k8s/GPUPodScheduling-v0", map[string]any{"trace": path, "nodes": path}, "say what trace says")
+}
+
+func TestRecordingContract(t *testing.T) {
+	law := clustertrace.Synthetic{Nodes: 10, Pods: 300, Span: time.Hour, Load: 0.6, GPUNodes: 0.4}
+	path := filepath.Join(t.TempDir(), "day.jsonl.gz")
+	w, err := clustertrace.Create(path, clustertrace.Header{})
+	if err == nil {
+		err = errors.Join(clustertrace.Synthesize(w, law, rand.New(rand.NewPCG(1, 0))), w.Close(law.Span))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string]map[string]any{
+		"time-free": {"trace": path},
+		"timed":     {"trace": path, "dynamics": "timed", "num_pods": 60, "reward": "waiting"},
+		"held out":  {"trace": path, "dynamics": "timed", "num_pods": 20, "split": "heldout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			envcheck.Run(t, envstest.Spec(t, "k8s/GPUPodScheduling-v0"), envcheck.Options{Options: opts})
+		})
+	}
+	v, task := open(t, map[string]any{"trace": path, "dynamics": "timed", "num_pods": 60})
+	for b := reset(t, v, 3); !b.Done(0); b = step(t, v, float32(firstTrue(b))) {
+		checkWorld(t, task, v.Env(0).State())
+	}
+}
+
+func firstTrue(b *envs.Batch) int {
+	for i, ok := range b.Mask {
+		if ok {
+			return i
+		}
+	}
+	return 0
+}

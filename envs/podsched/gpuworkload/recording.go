@@ -1,0 +1,107 @@
+package gpuworkload
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/podsched/recorded"
+)
+
+// recording is the pods of a recorded cluster, in the order of their creation.
+type recording struct {
+	arrivals []Arrival // times are since the recording's start
+	first    int       // that came while it lasted
+	outlook  Outlook
+}
+
+// heldOutShare is the part of a recording, its end, that no training sees.
+const heldOutShare = 0.2
+
+// loadTrace reads a recording's nodes and pods. Amounts of memory become whole MiB: less of nodes, more of pods.
+func (s *Source) loadTrace() error {
+	w, err := recorded.Read(s.config.Trace)
+	if err != nil {
+		return err
+	}
+	s.Nodes = nil
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		s.Nodes = append(s.Nodes, gpushare.Node{
+			Name: n.Unique, MilliCPU: n.MilliCPU, MemoryMiB: n.MemoryBytes / gpushare.BytesMiB, GPUs: int(n.GPUs),
+			Model: cmp.Or(n.GPUModel, "GPU"), MaxPods: int(n.Pods),
+		})
+		if n.GPUs == 0 {
+			s.Nodes[i].Model = ""
+		}
+	}
+	if err := s.checkNodes(); err != nil {
+		return err
+	}
+	var pods []gpushare.Pod
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		pods = append(pods, gpushare.Pod{Created: p.Created, Duration: p.Duration, Shape: gpushare.Shape{
+			MilliCPU: p.MilliCPU, MemoryMiB: (p.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB,
+			GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(p.GPUModels, "|"),
+		}})
+	}
+	if gpushare.RequestedMilliGPU(pods) == 0 {
+		return fmt.Errorf("gpu: %s: no pod requests a GPU", s.config.Trace)
+	}
+	if s.Catalogue, err = gpushare.NewCatalogue(s.Nodes, pods); err != nil {
+		return err
+	}
+	r := &recording{first: w.First(), outlook: NewOutlook(pods, s.Catalogue)}
+	if r.first == len(pods) {
+		return fmt.Errorf("%w: no pod comes while the recording %s lasts", envs.ErrInvalidOption, s.config.Trace)
+	}
+	for i := range pods {
+		r.arrivals = append(r.arrivals, Arrival{Class: s.Catalogue.Of[pods[i].Shape], At: pods[i].Created, Duration: pods[i].Duration})
+	}
+	s.recorded = r
+	return nil
+}
+
+// drawRecorded plays pods in their order from a drawn one on, at their times.
+func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
+	r := s.recorded
+	in.Nodes, in.Arrivals, in.Outlook = in.Nodes[:0], in.Arrivals[:0], &r.outlook
+	for i := range s.Nodes {
+		in.Nodes = append(in.Nodes, int32(i))
+	}
+	from, to := r.first, len(r.arrivals)
+	if split := to - int(heldOutShare*float64(to-from)); s.config.HeldOut {
+		from = min(split, to-1)
+	} else {
+		to = max(split, from+1)
+	}
+	next := from + rng.IntN(to-from)
+	if s.config.Timed { // so that all of its pods come, where there are so many
+		next = from + rng.IntN(max(1, to-from-s.config.NumPods+1))
+	}
+	begin := r.arrivals[next].At
+	var size, total int64
+	for i := range s.Nodes {
+		size += int64(s.Nodes[i].GPUs) * gpushare.WholeGPU
+	}
+	for ; next < to; next++ {
+		a := r.arrivals[next]
+		a.At -= begin
+		if !s.config.Timed { // pods stay
+			a.At, a.Duration = 0, 0
+		}
+		total += s.Catalogue.Classes[a.Class].TotalMilliGPU()
+		full := len(in.Arrivals) == s.config.NumPods
+		if !s.config.Timed {
+			full = float64(total) > s.config.LoadEnd*float64(size) && len(in.Arrivals) > 0
+		}
+		if full {
+			return
+		}
+		in.Arrivals = append(in.Arrivals, a)
+	}
+}
