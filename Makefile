@@ -31,8 +31,13 @@ build: ## compile trainer and server into bin/
 CONTROLPLANE     := kwok/controlplane
 CONTROLPLANE_GO  := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false $(CONTROLPLANE_GOFLAGS)' $(GO) -C $(CONTROLPLANE)
 K8S_VERSION      := k8s.io/component-base/version
+SCHEDULER        := kwok/scheduler
+SCHEDULER_GO     := $(subst -C $(CONTROLPLANE),-C $(SCHEDULER),$(CONTROLPLANE_GO))
+# What of the main module the plugin is built from: the environments, the models and the mirror.
+PLUGIN_SRC       := $(shell find $(SCHEDULER) agents envs models kwok/mirror kwok/kubeyaml kwok/scorer kwok/schedulerconfig -name '*.go' -not -name '*_test.go') \
+	$(SCHEDULER)/go.mod $(SCHEDULER)/go.sum
 CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
-	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum
+	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum $(PLUGIN_SRC)
 
 controlplane: bin/controlplane ## compile etcd, Kubernetes' servers and KWOK into bin/controlplane: minutes at first, seconds later
 
@@ -51,6 +56,22 @@ bin/vpa-upstream: $(wildcard $(VPA_UPSTREAM)/*.go kwok/extension/*.go) $(VPA_UPS
 	@mkdir -p bin
 	$(VPA_UPSTREAM_GO) build -o $(abspath $@) -ldflags '-s -w' .
 
+scheduler: bin/kubernasium-scheduler ## compile kube-scheduler with the policy's plugin into bin/kubernasium-scheduler
+
+bin/kubernasium-scheduler: $(PLUGIN_SRC)
+	@mkdir -p bin
+	@start=$$SECONDS; version=$$($(SCHEDULER_GO) list -m -f '{{.Version}}' k8s.io/kubernetes); \
+		$(SCHEDULER_GO) build -buildvcs=auto -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
+		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
+
+test-scheduler: ## the plugin of kube-scheduler: arguments, preferences, scores, state
+	$(SCHEDULER_GO) mod tidy -diff
+	$(SCHEDULER_GO) vet ./...
+	$(SCHEDULER_GO) test -count=1 ./...
+
+bench-scheduler: ## decisions of the plugin at 100 and 1,000 nodes: the table of docs/scheduler.md
+	$(SCHEDULER_GO) test -run '^$$' -bench Decision ./plugin
+
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
 	$(CONTROLPLANE_GO) mod tidy -diff
 	$(CONTROLPLANE_GO) vet ./...
@@ -65,21 +86,24 @@ bin/helm: tools/helm/go.mod tools/helm/go.sum
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) -C tools/helm build -trimpath -buildvcs=false -o $(HELM) helm.sh/helm/v4/cmd/helm
 
-test-deploy: controlplane bin/helm ## the Helm chart on a control plane with roles: objects, programs, and each right of theirs
+test-deploy: controlplane scheduler bin/helm ## the Helm chart on a control plane with roles: objects, programs, and each right of theirs
 	@mkdir -p $(DEPLOY_PROGRAMS)
 	$(GO) -C tools/helm mod tidy -diff
 	$(GO) build -o $(DEPLOY_PROGRAMS)/ ./server ./trainer
+	cp bin/kubernasium-scheduler $(DEPLOY_PROGRAMS)/
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
 		export PROMETHEUS_OPERATOR=$$($(GO) mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
 		$(GO) test -count=1 -v ./deploy > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' $(CACHE)/test-deploy.log
 
-images: controlplane vpa-upstream image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
+images: controlplane scheduler vpa-upstream image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
 	cp bin/controlplane $(CACHE)/images/controlplane/
+	cp bin/kubernasium-scheduler $(CACHE)/images/scheduler/
 	cp bin/vpa-upstream $(CACHE)/images/vpa-upstream/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
+	cp $(CACHE)/images/trainer/trainer $(CACHE)/images/scheduler/
 
 image-folders: ## what these folders hold beside the programs: Dockerfiles, stages, pretrained models
 	@rm -rf $(CACHE)/images
@@ -90,6 +114,9 @@ image-folders: ## what these folders hold beside the programs: Dockerfiles, stag
 	cp server/Dockerfile $(CACHE)/images/server/
 	cp trainer/Dockerfile $(CACHE)/images/trainer/
 	cp -r models/pretrained $(CACHE)/images/trainer/
+	@mkdir -p $(CACHE)/images/scheduler
+	cp kwok/scheduler/Dockerfile $(CACHE)/images/scheduler/
+	cp -r models/pretrained $(CACHE)/images/scheduler/
 	@mkdir -p $(CACHE)/images/jupyter/notebooks
 	cp tools/jupyter/Dockerfile tools/jupyter/requirements.txt $(CACHE)/images/jupyter/
 	cp clients/python/examples/*.ipynb clients/python/examples/*.py $(CACHE)/images/jupyter/notebooks/
@@ -139,7 +166,7 @@ test: ## every test
 	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
 
 lane-go: STAGES := test-race test-full test-oracle
-lane-servers: STAGES := test-python test-recipes test-controlplane test-kwok test-deploy
+lane-servers: STAGES := test-python test-recipes test-controlplane test-scheduler test-kwok test-deploy
 lane-go lane-servers:
 	@for stage in $(STAGES); do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
@@ -164,20 +191,20 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
 	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client
 
-ORACLES := envs/vpa/recommender/oracle kwok/filters/oracle
+ORACLES := envs/vpa/recommender/oracle
 
-test-oracle: ## the VPA recommender and the scheduler's filters against upstream's packages: Kubernetes is compiled, minutes at first
+test-oracle: ## the VPA recommender against upstream's packages
 	@set -x; for module in $(ORACLES); do $(GO) -C $$module vet ./... && $(GO) -C $$module test ./... || exit 1; done
 
 # The packages of trainer with tests on a control plane.
 KWOK_COMMANDS := ./trainer ./trainer/command/core ./trainer/command/gang ./trainer/command/kwok
 
-test-kwok: controlplane vpa-upstream ## the environments on a real API server with KWOK's nodes, and parity with the simulator
+test-kwok: controlplane scheduler vpa-upstream ## the environments on a real API server with KWOK's nodes, and parity with the simulator
 	@mkdir -p $(CACHE)
 	$(VPA_UPSTREAM_GO) mod tidy -diff
 	$(VPA_UPSTREAM_GO) vet ./...
 	$(VPA_UPSTREAM_GO) test ./...
-	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_VPA_UPSTREAM=$(abspath bin/vpa-upstream); \
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_SCHEDULER=$(abspath bin/kubernasium-scheduler) KUBERNASIUM_VPA_UPSTREAM=$(abspath bin/vpa-upstream); \
 		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -p 1 -run '^TestKwok' $(KWOK_COMMANDS); } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \

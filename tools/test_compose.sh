@@ -40,7 +40,7 @@ up() { "${compose[@]}" --profile "$1" up --no-build --detach "${@:2}" >"$log" 2>
 trainer() { .cache/images/trainer/trainer train --algo ppo --env classic/CartPole-v1 --url "ws://127.0.0.1:$SERVER_PORT" -f "$scratch/logs" "$@"; }
 
 images() {
-	"${compose[@]}" "${all[@]}" build controlplane server trainer updater >"$log" 2>&1 || { cat "$log" >&2; fail "the images cannot be built"; }
+	"${compose[@]}" "${all[@]}" build controlplane server trainer scheduler updater >"$log" 2>&1 || { cat "$log" >&2; fail "the images cannot be built"; }
 	for service in tensorboard jupyter; do
 		docker image inspect "kubernasium/$service" >/dev/null 2>&1 || "${compose[@]}" "${all[@]}" build "$service" >"$log" 2>&1 || {
 			echo "the base image of $service cannot be had: $(tail -1 "$log"); making one of Debian's packages"
@@ -131,7 +131,7 @@ schedule() {
 	"${compose[@]}" --profile schedule run --rm scheduler kwok runsim --interval 0s --node_count 3 --cluster_resets 1 >"$log" 2>&1 || { cat "$log" >&2; fail "the scheduler placed nothing"; }
 	grep 'pods placed after' "$log" | tail -1
 	curl -fsS -H "Authorization: Bearer $KUBERNASIUM_TOKEN" "http://127.0.0.1:$SCHEDULER_PORT/metrics" >"$log" 2>&1 || true
-	want 'kubernasium_scheduler_schedule_attempts_total{result="scheduled"}' "the scheduler counted no placement"
+	want 'kubernasium_decisions_total{profile="custom-scheduler",result="policy"}' "the scheduler counted no placement"
 	if curl -fsS "http://127.0.0.1:$SCHEDULER_PORT/metrics" >/dev/null 2>&1; then fail "the scheduler's metrics answer without a token"; fi
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -113,9 +114,9 @@ func readCompose(t *testing.T) (map[string]composeService, image) {
 // which it finds in the image's folder, and with a model of the volume, which it does not.
 func TestComposeTakesPretrainedModels(t *testing.T) {
 	services, m := readCompose(t)
-	for _, name := range []string{"evaluate", "scheduler"} {
-		if got := services[name].Build; got != ".cache/images/trainer" {
-			t.Errorf("service %s is built from %q, want the trainer's folder", name, got)
+	for name, want := range map[string]string{"evaluate": "trainer", "scheduler": "scheduler"} {
+		if got := services[name].Build; got != ".cache/images/"+want {
+			t.Errorf("service %s is built from %q, want the folder of the %s", name, got, want)
 		}
 	}
 	all, err := filepath.Glob("../models/pretrained/*/*.safetensors")
@@ -144,6 +145,7 @@ func TestComposeTakesPretrainedModels(t *testing.T) {
 	scheduler := services["scheduler"]
 	args = scheduler.arguments(m, map[string]string{"SCHEDULE_BY": "--model=" + pretrained})
 	t.Setenv(play.TokenVariable, "secret")
+	t.Setenv(launch.SchedulerEnv, "/bin/true") // found beside the trainer in the image
 	if _, _, err := execute(t, context.Background(), args...); err == nil || !strings.Contains(err.Error(), kwok.KubeconfigVariable) {
 		t.Errorf("schedule: %v, want an error about the control plane alone", err)
 	}

@@ -19,13 +19,20 @@ import (
 // BinaryEnv names the environment variable with the path of the control plane's binary.
 const BinaryEnv = "KUBERNASIUM_CONTROLPLANE"
 
+// SchedulerEnv names the environment variable with the path of the scheduler's binary.
+const SchedulerEnv = "KUBERNASIUM_SCHEDULER"
+
 const (
 	binary      = "controlplane"
+	scheduler   = "kubernasium-scheduler"
 	stopTimeout = 60 * time.Second // 30 × what a stop takes on an idle machine
 )
 
 // ErrNoBinary is returned by Find if there is no binary of the control plane.
 var ErrNoBinary = errors.New("launch: no control plane: run `make controlplane`, or set " + BinaryEnv + " to its binary")
+
+// ErrNoScheduler is returned by FindScheduler if there is no binary of the scheduler.
+var ErrNoScheduler = errors.New("launch: no scheduler: run `make scheduler`, or set " + SchedulerEnv + " to its binary")
 
 // Ready is the line that the control plane prints when it is ready.
 type Ready struct {
@@ -61,6 +68,16 @@ func Find() (string, error) {
 	path, err := Locate(BinaryEnv, binary)
 	if errors.Is(err, os.ErrNotExist) && os.Getenv(BinaryEnv) == "" {
 		return "", ErrNoBinary
+	}
+	return path, err
+}
+
+// FindScheduler returns the path of the scheduler's binary: the value of the variable SchedulerEnv, or
+// kubernasium-scheduler where Find looks.
+func FindScheduler() (string, error) {
+	path, err := Locate(SchedulerEnv, scheduler)
+	if errors.Is(err, os.ErrNotExist) && os.Getenv(SchedulerEnv) == "" {
+		return "", ErrNoScheduler
 	}
 	return path, err
 }

@@ -124,8 +124,9 @@ func (m *Mirror) Forget(uid types.UID) {
 	m.awaiting[uid] = nil
 }
 
-// Nodes returns the names of the state's nodes, in its order.
-func (m *Mirror) Nodes() []string { return m.set.names }
+// Nodes returns the names of the state's nodes in its order, and their indices. Neither changes: after
+// a Sync that finds other nodes there are others.
+func (m *Mirror) Nodes() (names []string, index map[string]int32) { return m.set.names, m.set.index }
 
 // Sync makes the state that of the source. After an error the next Sync begins anew.
 func (m *Mirror) Sync(src Source) error {

@@ -273,7 +273,11 @@ func TestMirrorEqualsRebuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(withGPUs(madeNode("n1", 4000, 8192, 6), "2"), madeNode("n2", 8000, 8192, 6), withGPUs(madeNode("n10", 4000, 16384, 3), "1"))
 		next, waiting := 100, map[types.UID]*corev1.Pod{}
@@ -353,8 +357,9 @@ func TestSync(t *testing.T) {
 	m := New(nil)
 	m.Await(madePod("waits", 1000, 1024))
 	mustSync(t, m, w)
-	if !slices.Equal(m.Nodes(), []string{"n1", "n2", "n10"}) || !slices.Equal(m.set.racks, []int32{0, 1, 0}) {
-		t.Errorf("nodes %v in racks %v, want n1, n2, n10 in 0, 1, 0", m.Nodes(), m.set.racks)
+	names, index := m.Nodes()
+	if !slices.Equal(names, []string{"n1", "n2", "n10"}) || index["n10"] != 2 || !slices.Equal(m.set.racks, []int32{0, 1, 0}) {
+		t.Errorf("nodes %v in racks %v, want n1, n2, n10 in 0, 1, 0", names, m.set.racks)
 	}
 	if n := m.state.Nodes[0]; n.Requested.MilliCPU != 4000 || n.NumPods != 2 {
 		t.Errorf("n1 has %d pods with %d milli-CPU, want it full: 2 and 4000", n.NumPods, n.Requested.MilliCPU)
@@ -436,5 +441,31 @@ func TestSyncAfterError(t *testing.T) {
 	mustSync(t, anew, w)
 	if d := cmp.Diff(pictureOf(anew), pictureOf(m)); d != "" {
 		t.Errorf("after an error (-anew +followed):\n%s", d)
+	}
+}
+
+// TestDevicesOf: hand-worked as in TestSync: the pods leave 400 and 300 of the devices.
+func TestDevicesOf(t *testing.T) {
+	n := withGPUs(madeNode("n2", 4000, 8192, 10), "2")
+	pods := []*corev1.Pod{onGPU(madePod("says", 1000, 1024), "700", "1"), onGPU(madePod("reserved", 1000, 1024), "600", "")}
+	d, err := DevicesOf(n, slices.Values(pods), func(uid types.UID) uint64 { return map[types.UID]uint64{"reserved": 1}[uid] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := onGPU(madePod("p", 1, 1), "300", "")
+	two.Annotations["kubernasium.io/gpus"] = "2"
+	other := onGPU(madePod("p", 1, 1), "300", "")
+	other.Annotations["kubernasium.io/gpu-model"] = "P100"
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want uint64
+		ok   bool
+	}{
+		"first": {onGPU(madePod("p", 1, 1), "300", ""), 1, true}, "too much": {onGPU(madePod("p", 1, 1), "500", ""), 0, false},
+		"both": {two, 3, true}, "none wanted": {madePod("p", 1, 1), 0, true}, "other model": {other, 0, false},
+	} {
+		if got, ok := d.Pick(tc.pod); got != tc.want || ok != tc.ok {
+			t.Errorf("%s: %b, %v, want %b, %v", name, got, ok, tc.want, tc.ok)
+		}
 	}
 }

@@ -80,6 +80,7 @@ var rules = []rule{
 	{"server/host", []string{"envs", "server"}, noGorgonia},
 	{"kwok", []string{"envs"}, noGorgonia},
 	{"kwok/mirror", []string{"envs", "agents/live", "kwok"}, noGorgonia},
+	{"kwok/schedulerconfig", []string{"agents/live"}, noGorgonia},
 	{"kwok/profile", []string{"envs", "models", "kwok"}, noGorgonia}, // models for atomic files
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"deploy", nil, core},

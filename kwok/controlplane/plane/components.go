@@ -13,6 +13,8 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/kwok/scheduler/plugin"
 )
 
 // DefaultControllers lists the controllers of kube-controller-manager that run by default: those of
@@ -77,7 +79,7 @@ func runScheduler(ctx context.Context, dir, kubeconfig, config string, extra []s
 	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, err
 	}
-	cc, sched, err := scheduler.Setup(ctx, o)
+	cc, sched, err := scheduler.Setup(ctx, o, scheduler.WithPlugin(plugin.Name, plugin.New))
 	if err != nil {
 		return nil, err
 	}

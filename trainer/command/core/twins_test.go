@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
@@ -73,17 +73,14 @@ func TestModelsOfTwins(t *testing.T) {
 	} {
 		mustExecute(t, args...)
 	}
-	scheduled, err := play.SchedulerPolicy(path, "", "", nil)
-	if err != nil || scheduled.Env.ID != env || scheduled.Options["kubeconfig"] != nil {
-		t.Fatalf("schedule: %+v, %v; want %s without options of the twin", scheduled, err, env)
-	}
-	task, err := scheduled.Env.Live(scheduled.Options, 5)
+	scheduled, err := live.Open(live.Args{Model: path}, 5)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("schedule: %v", err)
 	}
-	if agent, err := scheduled.Agent(task.Spaces()); err != nil {
-		t.Errorf("schedule: %v", err)
-	} else if err := agent.(io.Closer).Close(); err != nil {
+	if _, ok := scheduled.Options()["kubeconfig"]; ok || scheduled.Env().ID != env {
+		t.Errorf("schedule: %s with %v, want %s without options of the twin", scheduled.Env().ID, scheduled.Options(), env)
+	}
+	if err := scheduled.Close(); err != nil {
 		t.Error(err)
 	}
 	// Another environment is refused as before, by its own name.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/kubernasium/kubernasium/kwok/health"
@@ -52,4 +54,10 @@ func (s *healthServer) Close() error {
 		err = errors.Join(err, end)
 	}
 	return err
+}
+
+// identity returns a name of this process that no other has.
+func identity() (string, error) {
+	host, err := os.Hostname()
+	return host + "_" + strconv.Itoa(os.Getpid()) + "_" + strconv.FormatInt(time.Now().UnixNano(), 36), err
 }

@@ -20,7 +20,6 @@ func New() *cobra.Command {
 	cmd.AddCommand(newKwokKubeconfig())
 	cmd.AddCommand(newKwokVPA())
 	cmd.AddCommand(newKwokSchedule())
-	cmd.AddCommand(newKwokExtenderConfig())
 	cmd.AddCommand(newKwokQuality())
 	cmd.AddCommand(newKwokShadow())
 	cmd.AddCommand(newKwokProfile())

@@ -1,27 +1,31 @@
 package kwok
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
-	"github.com/kubernasium/kubernasium/kwok/lease"
-	"github.com/kubernasium/kubernasium/kwok/scheduler"
+	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -35,12 +39,13 @@ const qualityEnv = "k8s/PodBalance-v0"
 // quality.
 const qualityBudget = 3 * time.Second
 
+const metricsPoll = 50 * time.Millisecond
+
 // Ways to place an episode.
 const (
 	bySimulator = "simulator"
 	byKube      = "kube-scheduler"
-	bySecond    = "custom-scheduler"
-	byExtender  = "extender"
+	byPlugin    = "plugin"
 )
 
 // qualityConfig are the arguments of a comparison of placements.
@@ -70,8 +75,8 @@ func newKwokQuality() *cobra.Command {
 		Use:   "quality",
 		Short: "Compare how kube-scheduler and ours place an episode's pods on an API server",
 		Long: `Compare how kube-scheduler and ours place the pods of an episode of ` + qualityEnv + ` on an API
-server: kube-scheduler alone, and each model and baseline in the simulator, as a second scheduler,
-and as kube-scheduler's extender. It starts control planes of its own.`,
+server: kube-scheduler alone, and each model and baseline in the simulator and as kube-scheduler's
+plugin. It starts a control plane of its own.`,
 		Example: `  trainer kwok quality --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy Greedy \
     --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs cpu_load:0.6 --env-kwargs memory_load:0.6`,
 		Args: cobra.NoArgs,
@@ -93,7 +98,7 @@ and as kube-scheduler's extender. It starts control planes of its own.`,
 				}
 			}
 			if err != nil {
-				return fmt.Errorf("%w: %d of %d ways have placed the episode; the same command starts over", cli.ErrInterrupted, len(rows), 1+3*(len(c.models)+len(c.policies)))
+				return fmt.Errorf("%w: %d of %d ways have placed the episode; the same command starts over", cli.ErrInterrupted, len(rows), 1+2*(len(c.models)+len(c.policies)))
 			}
 			return nil
 		},
@@ -124,9 +129,10 @@ func printQuality(cmd *cobra.Command, rows []qualityRow) error {
 
 // contender is a policy of ours with what it does in the simulator.
 type contender struct {
-	*scheduler.Policy
-	load   *kwok.Workload
-	placed kwok.Placements
+	name, profile string
+	args          live.Args
+	load          *kwok.Workload
+	placed        kwok.Placements
 }
 
 // quality places the episode in all ways. With an error it returns the rows until then.
@@ -144,7 +150,7 @@ func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityR
 		}
 		r.SDPods, r.Imbalance = all[0].load.Imbalance(placed)
 		if p != nil {
-			r.Policy = p.Name
+			r.Policy = p.name
 			if by != bySimulator {
 				equal := reflect.DeepEqual(placed, p.placed)
 				r.Equal = &equal
@@ -156,44 +162,30 @@ func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityR
 	for i := range all {
 		note(bySimulator, &all[i], all[i].placed, 0)
 	}
-	if err := onControlPlane(ctx, "", func(o kwok.Options) error {
-		placed, _, err := c.deploy(ctx, o, &all[0], corev1.DefaultSchedulerName, nil, nil)
+	return rows, c.onControlPlane(ctx, all, func(o kwok.Options, metrics string) error {
+		client, err := kwok.Connect(ctx, o)
+		if err != nil {
+			return err
+		}
+		placed, err := all[0].load.Deploy(ctx, client, corev1.DefaultSchedulerName, c.patience)
 		if err != nil {
 			return fmt.Errorf("%s: %w", byKube, err)
 		}
 		note(byKube, nil, placed, 0)
 		for i := range all {
-			placed, fallbacks, err := c.deploy(ctx, o, &all[i], "custom-scheduler", all[i].Policy, nil)
+			p := &all[i]
+			knows := func(ctx context.Context, nodes []string) error { return knowsNodes(ctx, metrics, len(nodes)) }
+			placed, err := p.load.Deploy(ctx, client, p.profile, c.patience, knows)
 			if err != nil {
-				return fmt.Errorf("%s %s: %w", bySecond, all[i].Name, err)
+				return fmt.Errorf("%s %s: %w", byPlugin, p.name, err)
 			}
-			note(bySecond, &all[i], placed, fallbacks)
+			fallbacks, err := fallbacksOf(ctx, metrics, p.profile)
+			if err != nil {
+				return err
+			}
+			note(byPlugin, p, placed, fallbacks)
 		}
 		return nil
-	}); err != nil {
-		return rows, err
-	}
-	for i := range all {
-		if err := c.extend(ctx, &all[i], note); err != nil {
-			return rows, fmt.Errorf("%s %s: %w", byExtender, all[i].Name, err)
-		}
-	}
-	return rows, nil
-}
-
-// extend lets kube-scheduler place the episode with the policy as its extender.
-func (c *qualityConfig) extend(ctx context.Context, p *contender, note func(string, *contender, kwok.Placements, int)) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	return onControlPlane(ctx, "http://"+l.Addr().String(), func(o kwok.Options) error {
-		placed, fallbacks, err := c.deploy(ctx, o, p, corev1.DefaultSchedulerName, p.Policy, l)
-		if err == nil {
-			note(byExtender, p, placed, fallbacks)
-		}
-		return err
 	})
 }
 
@@ -206,18 +198,20 @@ func (c *qualityConfig) contenders(ctx context.Context) ([]contender, error) {
 		if i >= len(c.models) {
 			path, rule = "", name
 		}
-		p, err := play.SchedulerPolicy(path, rule, qualityEnv, kwargs)
+		p, err := live.Open(live.Args{Model: path, Baseline: rule, Options: kwargs}, 1)
 		if err != nil {
 			return nil, err
 		}
-		if p.Env.ID != qualityEnv {
-			return nil, fmt.Errorf("%s is of %s, want one of %s", name, p.Env.ID, qualityEnv)
+		if err := p.Close(); err != nil {
+			return nil, err
 		}
+		if p.Env().ID != qualityEnv {
+			return nil, fmt.Errorf("%s is of %s, want one of %s", name, p.Env().ID, qualityEnv)
+		}
+		one := contender{name: p.Name(), profile: fmt.Sprintf("contender-%d", i), args: live.Args{Model: path, Baseline: rule, Options: kwargs}}
 		if len(c.models) > 1 && path != "" {
-			p.Name = play.ModelName(path, p.Name, false)
+			one.name = play.ModelName(path, p.Name(), false)
 		}
-		p.Options = kwargs // those that a model was trained with say nothing of the episode
-		one := contender{Policy: p}
 		if one.load, one.placed, err = c.simulate(ctx, path, rule, kwargs); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -245,67 +239,101 @@ func (c *qualityConfig) simulate(ctx context.Context, path, rule string, kwargs 
 	return load, placed, nil
 }
 
-// onControlPlane starts a control plane, with an extender at url unless that is empty, for f.
-func onControlPlane(ctx context.Context, url string, f func(kwok.Options) error) (err error) {
+// onControlPlane starts a control plane whose kube-scheduler has a profile for each contender, for f,
+// with the address of its metrics.
+func (c *qualityConfig) onControlPlane(ctx context.Context, all []contender, f func(o kwok.Options, metrics string) error) (err error) {
 	dir, err := os.MkdirTemp("", "kubernasium-quality")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	var args []string
-	if url != "" {
-		config := filepath.Join(dir, "scheduler.yaml")
-		if err := os.WriteFile(config, scheduler.ExtenderConfig(url, true), 0o600); err != nil {
-			return err
-		}
-		args = append(args, "--scheduler-config="+config)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
 	}
-	p, err := apiserver.Start(ctx, launch.Options{Args: args})
+	address := l.Addr().String() // free, until the scheduler takes it
+	if err := l.Close(); err != nil {
+		return err
+	}
+	config := schedulerconfig.Config{Default: true}
+	for i, p := range all {
+		args := schedulerconfig.Args{Args: p.args}
+		if args.Model != "" {
+			if args.Model, err = filepath.Abs(args.Model); err != nil {
+				return err
+			}
+		}
+		args.Budget.Duration = qualityBudget
+		if i == 0 {
+			args.Serve.Listen = address
+		}
+		config.Profiles = append(config.Profiles, schedulerconfig.Profile{Name: p.profile, Args: args})
+	}
+	text, err := config.YAML()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "scheduler.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	p, err := apiserver.Start(ctx, launch.Options{Args: []string{"--scheduler-config=" + file}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
-	return f(kwok.Options{Kubeconfig: p.Kubeconfig})
+	return f(kwok.Options{Kubeconfig: p.Kubeconfig}, "http://"+address+"/metrics")
 }
 
-// deploy places the workload on the API server, with a scheduler of ours running if p is not nil:
-// as second scheduler of that name, or at l as extender.
-func (c *qualityConfig) deploy(ctx context.Context, o kwok.Options, load *contender, name string, p *scheduler.Policy, l net.Listener) (placed kwok.Placements, fallbacks int, err error) {
-	client, err := kwok.Connect(ctx, o)
-	if err != nil {
-		return nil, 0, err
-	}
-	var seen []func(context.Context, []string) error
-	if p != nil {
-		id, err := identity()
-		if err != nil {
-			return nil, 0, err
+// knowsNodes waits until kube-scheduler's cache has so many nodes: it watches pods apart, so that it
+// could place one before it knows an older node.
+func knowsNodes(ctx context.Context, metrics string, nodes int) error {
+	for {
+		have, err := metricOf(ctx, metrics, func(line string) bool { return strings.HasPrefix(line, `scheduler_cache_size{type="nodes"}`) })
+		if err != nil || int(have) == nodes {
+			return err
 		}
-		cfg := scheduler.Config{Name: "custom-scheduler", Policy: p, Budget: qualityBudget, Lease: lease.Lease{Identity: id}}
-		s, err := scheduler.New(client, cfg)
-		if err != nil {
-			return nil, 0, err
-		}
-		running, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		if l != nil {
-			go func() { ended <- serveScheduler(running, s, l) }()
-		} else {
-			go func() { ended <- s.Run(running) }()
-		}
-		defer func() {
-			stop()
-			err = errors.Join(err, <-ended)
-			fallbacks = s.Fallbacks()
-		}()
 		select {
-		case <-s.Watching(): // or else kube-scheduler would place the first pods without its extender
-		case err := <-ended:
-			ended <- nil // for the deferred function
-			return nil, 0, errors.Join(errors.New("the scheduler ended before it watched"), err)
+		case <-ctx.Done():
+			return fmt.Errorf("kube-scheduler knows %v of %d nodes: %w", have, nodes, context.Cause(ctx))
+		case <-time.After(metricsPoll):
 		}
-		seen = append(seen, s.Knows)
 	}
-	placed, err = load.load.Deploy(ctx, client, name, c.patience, seen...)
-	return placed, 0, err
+}
+
+// fallbacksOf returns how many decisions of a profile kube-scheduler's own scores made.
+func fallbacksOf(ctx context.Context, metrics, profile string) (int, error) {
+	n, err := metricOf(ctx, metrics, func(line string) bool {
+		return strings.HasPrefix(line, `kubernasium_decisions_total{profile="`+profile+`"`) && !strings.Contains(line, `result="policy"`)
+	})
+	return int(n), err
+}
+
+// metricOf returns the sum of the metrics whose lines match.
+func metricOf(ctx context.Context, url string, match func(line string) bool) (sum float64, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Authorization", "Bearer "+os.Getenv(play.TokenVariable))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("GET %s: status %s", url, resp.Status)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if !match(lines.Text()) {
+			continue
+		}
+		v, err := strconv.ParseFloat(lines.Text()[strings.LastIndexByte(lines.Text(), ' ')+1:], 64)
+		if err != nil {
+			return 0, fmt.Errorf("metric %s: %w", lines.Text(), err)
+		}
+		sum += v
+	}
+	return sum, lines.Err()
 }

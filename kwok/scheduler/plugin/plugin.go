@@ -1,0 +1,402 @@
+// Package plugin is the plugin Kubernasium of kube-scheduler: a trained model or a baseline chooses
+// among the nodes that kube-scheduler's filters have left. GPUs that pods share are filtered, reserved
+// and bound here, too.
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/envs"
+	_ "github.com/kubernasium/kubernasium/envs/all" // the environments of models
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/mirror"
+	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
+)
+
+// Name is the plugin's in the configuration of kube-scheduler.
+const Name = schedulerconfig.Plugin
+
+// Plugin chooses nodes by a policy. [New] makes one for each profile.
+type Plugin struct {
+	handle       fwk.Handle
+	args         schedulerconfig.Args
+	selector     labels.Selector
+	reload       *reloader
+	preferences  framework.Framework // scores what goes before the policy; nil with [schedulerconfig.OrderPolicy]
+	replicaSets  appslisters.ReplicaSetLister
+	statefulSets appslisters.StatefulSetLister
+	score        *scoreService // nil without one
+
+	busy    chan struct{} // held while the policy is asked, possibly for an answer that comes too late: guards policy and mirror
+	policy  *live.Policy
+	mirror  *mirror.Mirror
+	source  snapshot
+	devices sync.Map // of nodes by name: *nodeDevices
+}
+
+var (
+	_ fwk.PreFilterPlugin = (*Plugin)(nil)
+	_ fwk.FilterPlugin    = (*Plugin)(nil)
+	_ fwk.PreScorePlugin  = (*Plugin)(nil)
+	_ fwk.ScorePlugin     = (*Plugin)(nil)
+	_ fwk.ReservePlugin   = (*Plugin)(nil)
+	_ fwk.BindPlugin      = (*Plugin)(nil)
+	_ fwk.PostBindPlugin  = (*Plugin)(nil)
+)
+
+// New is the factory for app.WithPlugin(plugin.Name, plugin.New). What it starts ends with ctx. An error
+// names what of the arguments is wrong, or is that of the model's file.
+func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, selector, err := readArgs(obj)
+	if err != nil {
+		return nil, err
+	}
+	registerMetrics()
+	p := &Plugin{handle: h, args: args, selector: selector, busy: make(chan struct{}, 1), mirror: mirror.New(selector)}
+	if p.policy, err = live.Open(args.Args, 1); err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	if p.preferences, err = newPreferences(ctx, args.Order, h); err != nil {
+		return nil, fmt.Errorf("%s: order %s: %w", Name, args.Order, err)
+	}
+	apps := h.SharedInformerFactory().Apps().V1()
+	p.replicaSets, p.statefulSets = apps.ReplicaSets().Lister(), apps.StatefulSets().Lister()
+	if args.Serve.Listen != "" {
+		if p.score, err = newScoreService(ctx, p); err != nil {
+			return nil, fmt.Errorf("%s: score: %w", Name, err)
+		}
+	}
+	if p.reload, err = newReloader(ctx, args); err != nil {
+		return nil, err
+	}
+	return p, p.inform()
+}
+
+// Name implements [fwk.Plugin].
+func (p *Plugin) Name() string { return Name }
+
+// mirrors returns all mirrors of the cluster.
+func (p *Plugin) mirrors() []*mirror.Mirror {
+	if p.score == nil {
+		return []*mirror.Mirror{p.mirror}
+	}
+	return []*mirror.Mirror{p.mirror, p.score.mirror}
+}
+
+// inform lets the mirrors follow the pods that wait for this profile.
+func (p *Plugin) inform() error {
+	seen := func(obj any) {
+		pod := obj.(*corev1.Pod)
+		if pod.Spec.SchedulerName != p.handle.ProfileName() {
+			return
+		}
+		for _, m := range p.mirrors() {
+			if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending {
+				m.Await(pod)
+			} else {
+				m.Forget(pod.UID)
+			}
+		}
+	}
+	_, err := p.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: seen, UpdateFunc: func(_, obj any) { seen(obj) },
+		DeleteFunc: func(obj any) {
+			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = d.Obj
+			}
+			if pod, ok := obj.(*corev1.Pod); ok {
+				for _, m := range p.mirrors() {
+					m.Forget(pod.UID)
+					m.Release(pod.UID)
+				}
+			}
+		},
+	})
+	return err
+}
+
+// decision is what PreScore leaves in the cycle's state.
+type decision struct {
+	node      string
+	devices   uint64
+	index     map[string]int32 // of nodes in scores
+	scores    []int64
+	imbalance float64 // of the cluster with the pod, in percent
+}
+
+// Clone implements [fwk.StateData].
+func (d *decision) Clone() fwk.StateData { return d }
+
+// PreScore asks the policy. Where it fails, or does not answer in time, Skip leaves the choice to the
+// profile's other score plugins.
+func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo) *fwk.Status {
+	begin := time.Now()
+	open, err := p.preferred(ctx, pod, feasible)
+	var d *decision
+	if err == nil {
+		d, err = p.decide(ctx, pod, open)
+	}
+	if err != nil {
+		reason := reasonOf(err)
+		decisions.WithLabelValues(p.handle.ProfileName(), reason).Inc()
+		klog.FromContext(ctx).Info("kube-scheduler's own scores decide", "pod", klog.KObj(pod), "reason", reason, "err", err)
+		return fwk.NewStatus(fwk.Skip)
+	}
+	decisions.WithLabelValues(p.handle.ProfileName(), resultPolicy).Inc()
+	duration.WithLabelValues(p.handle.ProfileName()).Observe(time.Since(begin).Seconds())
+	state.Write(Name, d)
+	return nil
+}
+
+// decide lets the policy choose among the nodes, within the budget.
+func (p *Plugin) decide(ctx context.Context, pod *corev1.Pod, open []string) (*decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.args.Budget.Duration)
+	defer cancel()
+	select {
+	case p.busy <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: the policy still works on another pod: %w", Name, ctx.Err())
+	}
+	// The snapshot may only be read during the cycle: the mirror follows it here, not in the goroutine.
+	if err := p.sync(); err != nil {
+		<-p.busy
+		return nil, err
+	}
+	q := mirror.Question{Pod: pod, Open: open, Replicas: p.replicas(ctx, pod), Now: time.Now()}
+	type answer struct {
+		*decision
+		error
+	}
+	answers := make(chan answer, 1)
+	go func() { // it may outlive the cycle, and the next one waits for its end
+		d, err := p.choose(ctx, q)
+		<-p.busy
+		answers <- answer{d, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.decision, a.error
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: no answer within %v: %w", Name, p.args.Budget.Duration, ctx.Err())
+	}
+}
+
+// sync brings policy and mirror up to date; the caller holds busy.
+func (p *Plugin) sync() error {
+	if fresh := p.reload.take(); fresh != nil {
+		old := p.policy
+		p.policy = fresh
+		if err := old.Close(); err != nil {
+			return err
+		}
+	}
+	all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return err
+	}
+	p.source = all
+	return p.mirror.Sync(p.source)
+}
+
+// choose asks the policy; the caller holds busy.
+func (p *Plugin) choose(ctx context.Context, q mirror.Question) (*decision, error) {
+	d := &decision{}
+	_, d.index = p.mirror.Nodes()
+	var err error
+	d.node, d.devices, err = p.mirror.Ask(q, func(s *cluster.State, ask envs.Decision) (int32, uint64, error) {
+		c, err := p.policy.Choose(ctx, s, ask)
+		if err != nil {
+			return 0, 0, err
+		}
+		d.scores = ranked(c)
+		d.imbalance = imbalance(s.Nodes, c.Node, s.Pods[ask.Pod].Requests)
+		return c.Node, c.Devices, nil
+	})
+	return d, err
+}
+
+// Score implements [fwk.ScorePlugin]: 100 for the policy's choice and less for all others. With a weight
+// above the sum of the other plugins' nothing but the choice can win, and there is no tie.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, n fwk.NodeInfo) (int64, *fwk.Status) {
+	d, err := state.Read(Name)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	of := d.(*decision)
+	i, ok := of.index[n.Node().Name]
+	if !ok {
+		return 0, nil
+	}
+	return of.scores[i], nil
+}
+
+// ScoreExtensions implements [fwk.ScorePlugin]: scores are normal as they are.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// replicas returns how many pods the controller of a pod wants, and 1 where that is not known. A
+// controller that the informers do not have yet is asked for.
+func (p *Plugin) replicas(ctx context.Context, pod *corev1.Pod) int {
+	ref := metav1.GetControllerOf(pod)
+	if ref == nil {
+		return 1
+	}
+	var wanted *int32
+	apps := p.handle.ClientSet().AppsV1()
+	switch ref.Kind {
+	case "ReplicaSet":
+		r, err := p.replicaSets.ReplicaSets(pod.Namespace).Get(ref.Name)
+		if err != nil {
+			r, err = apps.ReplicaSets(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		}
+		if err == nil {
+			wanted = r.Spec.Replicas
+		}
+	case "StatefulSet":
+		r, err := p.statefulSets.StatefulSets(pod.Namespace).Get(ref.Name)
+		if err != nil {
+			r, err = apps.StatefulSets(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		}
+		if err == nil {
+			wanted = r.Spec.Replicas
+		}
+	}
+	if wanted == nil {
+		return 1
+	}
+	return max(1, int(*wanted))
+}
+
+// PreFilter skips Filter for pods without GPUs where every node counts.
+func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	gpus, milli, _, err := kubeyaml.GPUs(pod)
+	switch {
+	case err != nil:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	case gpus > 0 && (milli < 1 || milli > cluster.MaxMilliGPU):
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("pod requests %d thousandths of each GPU, want 1 to %d", milli, cluster.MaxMilliGPU))
+	case gpus == 0 && p.selector.Empty():
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions implements [fwk.PreFilterPlugin].
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter rejects nodes that do not count, and those without the devices. The node may be one that
+// preemption has changed.
+func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n fwk.NodeInfo) *fwk.Status {
+	if !p.selector.Matches(labels.Set(n.Node().Labels)) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) did not match the scheduler's node selector")
+	}
+	if gpus, _, _, err := kubeyaml.GPUs(pod); err == nil && gpus == 0 {
+		return nil
+	}
+	devices, err := p.devicesOf(n)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if _, ok := devices.Pick(pod); !ok {
+		return fwk.NewStatus(fwk.Unschedulable, "Insufficient GPU")
+	}
+	return nil
+}
+
+// nodeDevices are the devices of a node at a generation.
+type nodeDevices struct {
+	generation int64
+	mirror.Devices
+}
+
+// devicesOf returns what is free of a node's devices, read once for each generation.
+func (p *Plugin) devicesOf(n fwk.NodeInfo) (mirror.Devices, error) {
+	name, generation := n.Node().Name, n.GetGeneration()
+	if known, ok := p.devices.Load(name); ok && known.(*nodeDevices).generation == generation {
+		return known.(*nodeDevices).Devices, nil
+	}
+	d, err := mirror.DevicesOf(n.Node(), podsOf(n), p.mirror.Reserved)
+	if err == nil {
+		p.devices.Store(name, &nodeDevices{generation, d})
+	}
+	return d, err
+}
+
+// Reserve notes the devices: those that the policy chose if its node was taken, and else its choice
+// on this node, or the first that fit. With one feasible node there is no PreScore.
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if gpus, _, _, err := kubeyaml.GPUs(pod); err != nil || gpus == 0 {
+		return nil
+	}
+	var devices uint64
+	if d, err := state.Read(Name); err == nil && d.(*decision).node == node {
+		devices = d.(*decision).devices
+	} else if d, err := p.decide(ctx, pod, []string{node}); err == nil {
+		devices = d.devices
+	} else {
+		n, err := p.handle.SnapshotSharedLister().NodeInfos().Get(node)
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+		free, err := p.devicesOf(n)
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+		var ok bool
+		if devices, ok = free.Pick(pod); !ok {
+			return fwk.NewStatus(fwk.Unschedulable, "Insufficient GPU")
+		}
+	}
+	for _, m := range p.mirrors() {
+		m.Reserve(pod.UID, devices)
+	}
+	return nil
+}
+
+// Unreserve gives the devices back: the pod waits again.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	for _, m := range p.mirrors() {
+		m.Release(pod.UID)
+		m.Await(pod)
+	}
+}
+
+// Bind binds pods with devices, which the binding carries; the others are left to DefaultBinder.
+func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	devices := p.mirror.Reserved(pod.UID)
+	if devices == 0 {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	var list []int
+	for d := devices; d != 0; d &= d - 1 {
+		list = append(list, bits.TrailingZeros64(d))
+	}
+	key, value := kubeyaml.DeviceAnnotation(pod, list)
+	b := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: map[string]string{key: value}},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	return fwk.AsStatus(p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, b, metav1.CreateOptions{}))
+}
+
+// PostBind notes the imbalance of the cluster.
+func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node string) {
+	if d, err := state.Read(Name); err == nil && d.(*decision).node == node {
+		imbalancePercent.WithLabelValues(p.handle.ProfileName()).Set(d.(*decision).imbalance)
+	}
+}

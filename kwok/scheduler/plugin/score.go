@@ -1,0 +1,321 @@
+package plugin
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/mirror"
+	"github.com/kubernasium/kubernasium/kwok/scorer"
+)
+
+const (
+	maxBody       = 32 << 20 // of a request: 5,000 Nodes of a few KiB each, as JSON
+	tokenVariable = "KUBERNASIUM_TOKEN"
+	reserveFor    = 30 * time.Second // a reservation that the API server does not show by then ends
+)
+
+// scoreService answers POST /score: what the policy would choose now. It sees nodes and pods as the
+// informers show them, not by the snapshot of a scheduling cycle.
+type scoreService struct {
+	plugin *Plugin
+	token  string
+	nodes  corelisters.NodeLister
+	pods   corelisters.PodLister
+	synced []cache.InformerSynced
+
+	mu         sync.Mutex
+	policy     *live.Policy
+	mirror     *mirror.Mirror
+	generation int64
+	reserved   map[types.UID]reservation
+	reload     *reloader
+}
+
+// reservation is a pod that a client will bind.
+type reservation struct {
+	pod   *corev1.Pod
+	node  string
+	until time.Time
+}
+
+// newScoreService listens, and serves until ctx ends.
+func newScoreService(ctx context.Context, p *Plugin) (*scoreService, error) {
+	core := p.handle.SharedInformerFactory().Core().V1()
+	s := &scoreService{
+		plugin: p, nodes: core.Nodes().Lister(), pods: core.Pods().Lister(), mirror: mirror.New(p.selector), reserved: map[types.UID]reservation{},
+		synced: []cache.InformerSynced{core.Nodes().Informer().HasSynced, core.Pods().Informer().HasSynced},
+	}
+	s.token = os.Getenv(tokenVariable)
+	if file := p.args.Serve.TokenFile; file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if s.token = strings.TrimSpace(string(b)); s.token == "" {
+			return nil, fmt.Errorf("%s holds no token", file)
+		}
+	}
+	host, _, err := net.SplitHostPort(p.args.Serve.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if ip := net.ParseIP(host); s.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("%s reaches beyond the loopback interface and needs a token: tokenFile or %s", p.args.Serve.Listen, tokenVariable)
+	}
+	if s.policy, err = live.Open(p.args.Args, 1); err != nil {
+		return nil, err
+	}
+	if s.reload, err = newReloader(ctx, p.args); err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.args.Serve.Listen)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /score", s)
+	mux.Handle("GET /metrics", s.authorized(legacyregistry.Handler()))
+	mux.HandleFunc("GET /healthz", s.health)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	context.AfterFunc(ctx, func() { _ = server.Close() }) // dry runs may be cut off
+	go func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			klog.FromContext(ctx).Error(err, "the score service has ended")
+		}
+	}()
+	return s, nil
+}
+
+// httpError is an error with a status.
+type httpError struct {
+	status int
+	error
+}
+
+func refuse(status int, format string, args ...any) error {
+	return httpError{status, fmt.Errorf(format, args...)}
+}
+
+// ServeHTTP answers a [scorer.Request]. A request that cannot be answered has the body {"error": "..."}
+// and the status 400 if it is malformed, 401 without the token, 413 if it is too large, 422 if the
+// policy cannot choose, and 503 until the informers have listed nodes and pods.
+func (s *scoreService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var reply any
+	scores, err := s.answer(w, r)
+	status := http.StatusOK
+	if reply = (scorer.Reply{Scores: scores}); err != nil {
+		status = http.StatusUnprocessableEntity
+		var h httpError
+		if errors.As(err, &h) {
+			status = h.status
+		}
+		reply = map[string]string{"error": err.Error()}
+	}
+	requests.WithLabelValues(strconv.Itoa(status)).Inc()
+	w.Header().Set("Content-Type", "application/json")
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(reply) // the client may be gone
+}
+
+func (s *scoreService) answer(w http.ResponseWriter, r *http.Request) (map[string]int64, error) {
+	if !s.permits(r) {
+		return nil, refuse(http.StatusUnauthorized, "a bearer token is needed")
+	}
+	if !s.listed() {
+		return nil, refuse(http.StatusServiceUnavailable, "nodes and pods are not listed yet")
+	}
+	var q scorer.Request
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&q)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", large.Limit)
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, "the body: %w", err)
+	case q.Pod == nil || q.Pod.Name == "" || q.Pod.UID == "":
+		return nil, refuse(http.StatusBadRequest, "no pod with a name and a UID")
+	case len(q.Nodes) == 0:
+		return nil, refuse(http.StatusBadRequest, "pod %s/%s: no nodes", q.Pod.Namespace, q.Pod.Name)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.plugin.args.Budget.Duration)
+	defer cancel()
+	return s.choose(ctx, &q)
+}
+
+// permits reports whether a request has the token.
+func (s *scoreService) permits(r *http.Request) bool {
+	given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	// Hashes have one length, so that the comparison takes the same time for every token.
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.token))
+	return s.token == "" || subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// authorized lets requests with the token through.
+func (s *scoreService) authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.permits(r) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// listed reports whether the informers have listed nodes and pods.
+func (s *scoreService) listed() bool {
+	return !slices.ContainsFunc(s.synced, func(synced cache.InformerSynced) bool { return !synced() })
+}
+
+// health answers GET /healthz: 503 until the informers have listed nodes and pods.
+func (s *scoreService) health(w http.ResponseWriter, _ *http.Request) {
+	if !s.listed() {
+		http.Error(w, "nodes and pods are not listed yet", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n")) // the client may be gone
+}
+
+// choose asks the policy about the cluster as the informers show it.
+func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[string]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fresh := s.reload.take(); fresh != nil {
+		old := s.policy
+		s.policy = fresh
+		if err := old.Close(); err != nil {
+			return nil, err
+		}
+	}
+	delete(s.reserved, q.Pod.UID) // it would not be asked about if it had a node
+	view, err := s.view()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.mirror.Sync(view); err != nil {
+		return nil, err
+	}
+	question := mirror.Question{Pod: q.Pod, Replicas: s.plugin.replicas(ctx, q.Pod), Now: time.Now()}
+	if question.Open, err = openTo(q); err != nil {
+		return nil, err
+	}
+	var ranks []int64
+	node, devices, err := s.mirror.Ask(question, func(state *cluster.State, d envs.Decision) (int32, uint64, error) {
+		c, err := s.policy.Choose(ctx, state, d)
+		if err == nil {
+			ranks = ranked(c)
+		}
+		return c.Node, c.Devices, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
+	}
+	if q.Reserve {
+		s.reserved[q.Pod.UID] = reservation{q.Pod, node, time.Now().Add(reserveFor)}
+		if devices != 0 {
+			s.mirror.Reserve(q.Pod.UID, devices)
+		}
+	}
+	_, index := s.mirror.Nodes()
+	scores := map[string]int64{}
+	for i := range q.Nodes {
+		name := q.Nodes[i].Name
+		scores[name] = 0
+		if k, ok := index[name]; ok {
+			scores[name] = ranks[k]
+		}
+	}
+	return scores, nil
+}
+
+// openTo returns the nodes of a request that the pod's selector, affinity and tolerations leave open.
+func openTo(q *scorer.Request) (open []string, err error) {
+	terms, err := kubeyaml.ReadTerms(q.Pod)
+	if err != nil {
+		return nil, err
+	}
+	for i := range q.Nodes {
+		why, err := terms.Refusal(&q.Nodes[i])
+		if err != nil {
+			return nil, err
+		}
+		if why == "" {
+			open = append(open, q.Nodes[i].Name)
+		}
+	}
+	return open, nil
+}
+
+// view is a cluster as the informers show it, with reservations.
+type view struct {
+	nodes      []*corev1.Node
+	pods       map[string][]*corev1.Pod // by node
+	generation int64                    // another for each view: what has not changed is read from the mirror's notes
+}
+
+var _ mirror.Source = (*view)(nil)
+
+func (s *scoreService) view() (*view, error) {
+	nodes, err := s.nodes.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	pods, err := s.pods.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	s.generation++
+	v := &view{nodes: nodes, pods: map[string][]*corev1.Pod{}, generation: s.generation}
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			v.pods[p.Spec.NodeName] = append(v.pods[p.Spec.NodeName], p)
+			delete(s.reserved, p.UID)
+		}
+	}
+	for uid, r := range s.reserved {
+		if time.Now().After(r.until) {
+			delete(s.reserved, uid)
+			s.mirror.Release(uid)
+			continue
+		}
+		v.pods[r.node] = append(v.pods[r.node], r.pod)
+	}
+	return v, nil
+}
+
+// Len implements [mirror.Source].
+func (v *view) Len() int { return len(v.nodes) }
+
+// Node implements [mirror.Source].
+func (v *view) Node(i int) (*corev1.Node, int64) { return v.nodes[i], v.generation }
+
+// Pods implements [mirror.Source].
+func (v *view) Pods(i int) iter.Seq[*corev1.Pod] { return slices.Values(v.pods[v.nodes[i].Name]) }

@@ -1,0 +1,154 @@
+// Package schedulerconfig writes the KubeSchedulerConfiguration of a kube-scheduler that has the plugin
+// Kubernasium (module kwok/scheduler), and holds the plugin's arguments.
+package schedulerconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	componentconfig "k8s.io/component-base/config/v1alpha1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/agents/live"
+)
+
+// Plugin is the plugin's name in profiles.
+const Plugin = "Kubernasium"
+
+// Weight is the plugin's in profiles. All default score plugins together sum to at most 1,300, so that
+// only the policy's choice can win.
+const Weight = 2000
+
+// Requests to the API server. A binding is one; kube-scheduler's default of 50 a second would bound it to
+// as many pods.
+const (
+	qps   = 1000
+	burst = 2000
+)
+
+// Orders of what decides first.
+const (
+	OrderRespect  = "respect"  // the policy chooses among the nodes that fit what users have stated they prefer
+	OrderPolicy   = "policy"   // the policy chooses among all nodes
+	OrderTiebreak = "tiebreak" // the policy chooses among the nodes that kube-scheduler's default scores rate best
+)
+
+// DefaultMargin is a tenth of the score of a preference that is met or not: NodeAffinity's 100 with weight 2.
+const DefaultMargin = 20
+
+// Args are the arguments of the plugin, in pluginConfig of a profile.
+type Args struct {
+	live.Args // model or baseline, env, options
+
+	Budget       metav1.Duration `json:"budget,omitzero"`        // of a decision, after which kube-scheduler's scores decide; default 100ms
+	Order        string          `json:"order,omitempty"`        // of users' preferences and the policy; default OrderRespect
+	Margin       *int64          `json:"margin,omitempty"`       // by how much a score may be below the best with OrderRespect; default DefaultMargin
+	NodeSelector string          `json:"nodeSelector,omitempty"` // label selector of the nodes that pods may go to and the policy sees; default all
+	ReloadEvery  metav1.Duration `json:"reloadEvery,omitzero"`   // how often the model file is looked at; default 5s
+	Serve        Serve           `json:"serve,omitzero"`
+}
+
+// Serve are the arguments of the plugin's endpoints: POST /score, GET /healthz and /metrics.
+type Serve struct {
+	Listen    string `json:"listen,omitempty"`    // address; default: no endpoints
+	TokenFile string `json:"tokenFile,omitempty"` // file with the bearer token of requests; default: the variable KUBERNASIUM_TOKEN, if set. Beyond loopback one is needed
+}
+
+// Profile is a scheduler name and the policy that places its pods.
+type Profile struct {
+	Name string
+	Args Args
+}
+
+// Lease is the lease by which one of several instances schedules.
+type Lease struct {
+	Namespace, Name string
+	Duration        time.Duration
+}
+
+// Config describes a kube-scheduler.
+type Config struct {
+	Kubeconfig string // file; empty is the pod's service account
+	Lease      *Lease // nil: no other instance runs
+	Profiles   []Profile
+	Default    bool // a profile default-scheduler without the plugin, too
+}
+
+// YAML returns the KubeSchedulerConfiguration.
+func (c *Config) YAML() ([]byte, error) {
+	all := int32(100)
+	k := configv1.KubeSchedulerConfiguration{
+		TypeMeta:                 metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
+		ClientConnection:         componentconfig.ClientConnectionConfiguration{Kubeconfig: c.Kubeconfig, QPS: qps, Burst: burst},
+		LeaderElection:           componentconfig.LeaderElectionConfiguration{LeaderElect: new(bool)},
+		PercentageOfNodesToScore: &all, // the policy sees every feasible node
+	}
+	if c.Lease != nil {
+		*k.LeaderElection.LeaderElect = true
+		k.LeaderElection.ResourceNamespace, k.LeaderElection.ResourceName = c.Lease.Namespace, c.Lease.Name
+		// As kube-scheduler's 15, 10 and 2 s.
+		k.LeaderElection.LeaseDuration.Duration, k.LeaderElection.RenewDeadline.Duration = c.Lease.Duration, c.Lease.Duration*2/3
+		k.LeaderElection.RetryPeriod.Duration = c.Lease.Duration * 2 / 15
+	}
+	if c.Default {
+		name := "default-scheduler"
+		k.Profiles = append(k.Profiles, configv1.KubeSchedulerProfile{SchedulerName: &name})
+	}
+	for i := range c.Profiles {
+		p := &c.Profiles[i]
+		args, err := json.Marshal(p.Args)
+		if err != nil {
+			return nil, fmt.Errorf("schedulerconfig: profile %s: %w", p.Name, err)
+		}
+		weight := int32(Weight)
+		k.Profiles = append(k.Profiles, configv1.KubeSchedulerProfile{
+			SchedulerName: &p.Name,
+			Plugins: &configv1.Plugins{
+				MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: Plugin, Weight: &weight}}},
+				// Before DefaultBinder: only the plugin's binding says the devices of a pod.
+				Bind: configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "*"}}, Enabled: []configv1.Plugin{{Name: Plugin}, {Name: "DefaultBinder"}}},
+			},
+			PluginConfig: []configv1.PluginConfig{{Name: Plugin, Args: runtime.RawExtension{Raw: args}}},
+		})
+	}
+	return marshal(k)
+}
+
+// marshal writes what is set: the versioned types have fields that are written empty.
+func marshal(k configv1.KubeSchedulerConfiguration) ([]byte, error) {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return nil, err
+	}
+	var fields any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	prune(fields)
+	return yaml.Marshal(fields)
+}
+
+// prune removes empty objects, texts and "0s", which stand for defaults.
+func prune(v any) (empty bool) {
+	switch x := v.(type) {
+	case map[string]any:
+		for key, value := range x {
+			if prune(value) {
+				delete(x, key)
+			}
+		}
+		return len(x) == 0
+	case []any:
+		for _, value := range x {
+			prune(value)
+		}
+		return len(x) == 0
+	case string:
+		return x == "" || x == "0s"
+	}
+	return v == nil
+}
