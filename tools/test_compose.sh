@@ -26,11 +26,13 @@ scratch=$(mktemp -d)
 log=$scratch/log
 compose=() # the command with its files, of the variant that runs
 
-down() { if [ ${#compose[@]} -gt 0 ]; then "${compose[@]}" "${all[@]}" down --volumes --timeout 20 >/dev/null 2>&1; fi; }
+down() { # docker-compose 1 gives an engine that deletes slowly 60 s
+	COMPOSE_HTTP_TIMEOUT=300 "${compose[@]}" "${all[@]}" down --volumes --timeout 20 >"$log" 2>&1 || { cat "$log" >&2; fail "what ran cannot be removed"; }
+}
 cleanup() {
 	local rc=$?
 	if [ $rc != 0 ] && [ ${#compose[@]} -gt 0 ]; then "${compose[@]}" "${all[@]}" logs --no-color >&2 || true; fi
-	down || true
+	if [ ${#compose[@]} -gt 0 ]; then (down) || true; fi
 	rm -rf "$scratch"
 	exit $rc
 }
