@@ -43,7 +43,7 @@ type Options struct {
 	ReplicasMin    int     `opt:"replicas_min" doc:"least replicas of a deployment"`
 	ReplicasMax    int     `opt:"replicas_max" doc:"most replicas of a deployment, at most 1000"`
 	Deployments    string  `opt:"deployments,file" doc:"CSV file of deployments to play in its order, in place of drawn ones"`
-	Trace          string  `opt:"trace,file" doc:"recording of a cluster, whose nodes and pods are played as they came and ended, in place of drawn ones"`
+	Trace          string  `opt:"trace,file" doc:"file with a recording of a cluster, whose nodes and pods are played as they came and ended, in place of drawn ones"`
 
 	CPULoad    float64 `opt:"cpu_load" doc:"part of the cluster's CPU at which it counts as filled"`
 	MemoryLoad float64 `opt:"memory_load" doc:"likewise of its memory"`

@@ -35,7 +35,7 @@ const (
 type Options struct {
 	Nodes         string   `opt:"nodes,file" doc:"file of the node list; empty takes a cluster composed as the published one"`
 	Pods          []string `opt:"pods,file" doc:"files of pod lists, of which each episode draws one; empty generates pods"`
-	Trace         string   `opt:"trace,file" doc:"recording of a cluster, whose nodes, all of them, and pods are played in place of lists or drawn ones: from a drawn pod on, with their times and durations in timed dynamics"`
+	Trace         string   `opt:"trace,file" doc:"file with a recording of a cluster, whose nodes, all of them, and pods are played in place of lists or drawn ones: from a drawn pod on, with their times and durations in timed dynamics"`
 	ReferenceSeed int      `opt:"reference_seed" doc:"plays the reference's workload of this random seed on all nodes; -1 draws a workload for each episode"`
 	Split         string   `opt:"split" doc:"train, or heldout: episodes that no training sees"`
 	NumNodes      int      `opt:"num_nodes" doc:"nodes drawn for each episode; 0 takes all"`
