@@ -21,7 +21,7 @@ import (
 
 // everything switches on what the chart has, but for what only some clusters serve.
 var (
-	everything = []string{"recommender.enabled=true", "recommender.storage=checkpoint", "shadow.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
+	everything = []string{"recommender.enabled=true", "recommender.storage=checkpoint", "shadow.enabled=true", "scheduler.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
 	supported  = fmt.Sprintf("1.%d.0", kwok.OldestMinor)
 )
 
@@ -62,6 +62,8 @@ func TestRefusedValues(t *testing.T) {
 		"scheduler2.enabled=true":                                 "'scheduler2' not allowed",
 		"imagePullPolicy=Sometimes":                               "/imagePullPolicy",
 		"recommender.name=Not_A_Name":                             "/recommender/name",
+		"scheduler.schedulerName=default-scheduler":               "/scheduler/schedulerName",
+		"scheduler.order=random":                                  "/scheduler/order",
 		"shadow.enabled=true,shadow.models=null":                  "at least one",
 		"recommender.storage=disk":                                "/recommender/storage",
 		"recommender.enabled=true,recommender.storage=prometheus": "prometheusAddress",
@@ -124,7 +126,7 @@ func TestRestricted(t *testing.T) {
 // TestImages: each component runs an image that this repository builds, as the user of that image, with a model
 // that the image has.
 func TestImages(t *testing.T) {
-	folders := map[string]string{"kubernasium/server": "../server", "kubernasium/trainer": "../trainer"}
+	folders := map[string]string{"kubernasium/server": "../server", "kubernasium/trainer": "../trainer", schedulerImage: "../kwok/scheduler"}
 	model := regexp.MustCompile(`/models/pretrained/[\w./-]+`)
 	for _, d := range render(t, everything...) {
 		repository, tag, _ := strings.Cut(d.Spec.Template.Spec.Containers[0].Image, ":")
