@@ -47,12 +47,12 @@ type Choice struct {
 
 // Policy chooses nodes. [Open] makes one. It is not safe for concurrent use.
 type Policy struct {
-	name    string
-	spec    *envs.Spec
-	options map[string]any
-	file    *models.File // nil for a baseline
-	rule    *envs.Baseline
-	seat    *seat
+	name     string
+	spec     *envs.Spec
+	options  map[string]any
+	file     *models.File // nil for a baseline
+	baseline *envs.Baseline
+	instance *instance
 }
 
 // Open opens the policy for clusters of the given number of nodes. Choose follows when that
@@ -74,7 +74,7 @@ func Open(args Args, nodes int) (*Policy, error) {
 		return nil, err
 	}
 	var err error
-	if p.seat, err = p.open(nodes); err != nil && p.file != nil {
+	if p.instance, err = p.open(nodes); err != nil && p.file != nil {
 		err = fmt.Errorf("%s: %w", args.Model, err)
 	}
 	return p, err
@@ -110,7 +110,7 @@ func (p *Policy) findEnv(args Args) error {
 		p.options = own
 	}
 	if p.file == nil {
-		if p.rule, err = p.spec.Baseline(args.Baseline); err == nil && p.rule.Oracle {
+		if p.baseline, err = p.spec.Baseline(args.Baseline); err == nil && p.baseline.Oracle {
 			err = fmt.Errorf("live: baseline %s of %s knows the future, want one that does not", args.Baseline, p.spec.ID)
 		}
 	}
@@ -133,7 +133,7 @@ func (p *Policy) Choose(ctx context.Context, s *cluster.State, d envs.Decision) 
 	if len(s.Nodes) == 0 {
 		return Choice{}, ErrUnschedulable
 	}
-	if n := len(s.Nodes); p.seat == nil || p.seat.nodes != n {
+	if n := len(s.Nodes); p.instance == nil || p.instance.nodes != n {
 		fresh, err := p.open(n)
 		if err != nil {
 			return Choice{}, err
@@ -141,33 +141,33 @@ func (p *Policy) Choose(ctx context.Context, s *cluster.State, d envs.Decision) 
 		if err := p.Close(); err != nil {
 			return Choice{}, errors.Join(err, fresh.close())
 		}
-		p.seat = fresh
+		p.instance = fresh
 	}
-	return p.seat.choose(ctx, s, d)
+	return p.instance.choose(ctx, s, d)
 }
 
 // Close frees the network. A Choose after it opens another.
 func (p *Policy) Close() error {
-	s := p.seat
-	p.seat = nil
+	s := p.instance
+	p.instance = nil
 	return s.close()
 }
 
-// seat is the policy among a number of nodes.
-type seat struct {
-	nodes  int
-	task   envs.Live
-	rule   envs.Policy   // of a baseline, or nil
-	asked  bool          // the rule has decided before
-	policy agents.Scorer // of a model, or nil
-	net    *fused.Network
-	batch  envs.Batch
-	action []float32
-	logits []float32
-	scores []float64
+// instance is the policy among a number of nodes.
+type instance struct {
+	nodes    int
+	task     envs.Live
+	baseline envs.Policy   // or nil
+	asked    bool          // the baseline has decided before
+	policy   agents.Scorer // of a model, or nil
+	net      *fused.Network
+	batch    envs.Batch
+	action   []float32
+	logits   []float32
+	scores   []float64
 }
 
-func (p *Policy) open(nodes int) (*seat, error) {
+func (p *Policy) open(nodes int) (*instance, error) {
 	if nodes < 1 {
 		return nil, fmt.Errorf("live: %d nodes, want 1 at least", nodes)
 	}
@@ -176,7 +176,7 @@ func (p *Policy) open(nodes int) (*seat, error) {
 		return nil, err
 	}
 	obs, act := task.Spaces()
-	s := &seat{nodes: nodes, task: task, action: make([]float32, 1), scores: make([]float64, nodes)}
+	s := &instance{nodes: nodes, task: task, action: make([]float32, 1), scores: make([]float64, nodes)}
 	s.batch = envs.Batch{
 		Obs: make([]float32, obs.Size()), Mask: make([]bool, space.MaskSize(act)), Reward: make([]float64, 1),
 		Terminated: make([]bool, 1), Truncated: make([]bool, 1), EpisodeLength: make([]int64, 1),
@@ -185,15 +185,15 @@ func (p *Policy) open(nodes int) (*seat, error) {
 		return nil, fmt.Errorf("live: %s has %d actions in a cluster of %d nodes, want one for each node", p.spec.ID, len(s.batch.Mask), nodes)
 	}
 	s.logits = make([]float32, nodes)
-	if p.rule != nil {
-		s.rule, err = p.rule.New(task)
+	if p.baseline != nil {
+		s.baseline, err = p.baseline.New(task)
 		return s, err
 	}
 	s.policy, s.net, err = readPolicy(*p.file, p.spec.ID, obs, act)
 	return s, err
 }
 
-func (s *seat) close() error {
+func (s *instance) close() error {
 	if s == nil || s.net == nil {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (s *seat) close() error {
 }
 
 // choose asks the policy.
-func (s *seat) choose(ctx context.Context, state *cluster.State, d envs.Decision) (Choice, error) {
+func (s *instance) choose(ctx context.Context, state *cluster.State, d envs.Decision) (Choice, error) {
 	if err := s.task.Attend(state, d); err != nil {
 		return Choice{}, err
 	}
@@ -218,7 +218,7 @@ func (s *seat) choose(ctx context.Context, state *cluster.State, d envs.Decision
 	}
 	c := Choice{Scores: s.scores}
 	var err error
-	if s.rule != nil {
+	if s.baseline != nil {
 		c.Node, err = s.follow(ctx, state)
 	} else {
 		c.Node, err = s.rate(state)
@@ -231,8 +231,8 @@ func (s *seat) choose(ctx context.Context, state *cluster.State, d envs.Decision
 }
 
 // follow returns the node that the baseline chooses.
-func (s *seat) follow(ctx context.Context, state *cluster.State) (int32, error) {
-	if err := s.rule(ctx, state, !s.asked, s.action); err != nil {
+func (s *instance) follow(ctx context.Context, state *cluster.State) (int32, error) {
+	if err := s.baseline(ctx, state, !s.asked, s.action); err != nil {
 		return 0, err
 	}
 	s.asked = true
@@ -245,7 +245,7 @@ func (s *seat) follow(ctx context.Context, state *cluster.State) (int32, error) 
 }
 
 // rate returns the node of the highest score, of equal ones the first.
-func (s *seat) rate(state *cluster.State) (int32, error) {
+func (s *instance) rate(state *cluster.State) (int32, error) {
 	s.task.Observe(state, s.batch.Obs, s.batch.Mask)
 	if err := s.policy.Scores(&s.batch, s.logits); err != nil {
 		return 0, err

@@ -152,7 +152,7 @@ func mustSync(t *testing.T, m *Mirror, src Source) {
 }
 
 // event changes the world, and tells the mirrors what their callers would.
-func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.Pod, tell func(func(m *Mirror))) {
+func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.Pod, update func(func(m *Mirror))) {
 	node := func() string { return w.nodes[rng.IntN(len(w.nodes))].Name }
 	fresh := func() *corev1.Pod {
 		*next++
@@ -190,7 +190,7 @@ func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.P
 	case 1: // a node goes, with its pods
 		if len(w.nodes) > 2 {
 			for _, p := range w.pods[name] {
-				tell(func(m *Mirror) { m.Forget(p.UID) })
+				update(func(m *Mirror) { m.Forget(p.UID) })
 			}
 			w.nodes = slices.DeleteFunc(w.nodes, func(n *corev1.Node) bool { return n.Name == name })
 			delete(w.pods, name)
@@ -217,7 +217,7 @@ func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.P
 		}
 	case 4, 5: // a pod ends
 		if i, ok := pick(name); ok {
-			tell(func(m *Mirror) { m.Forget(w.pods[name][i].UID) })
+			update(func(m *Mirror) { m.Forget(w.pods[name][i].UID) })
 			w.pods[name] = slices.Delete(slices.Clone(w.pods[name]), i, i+1)
 			w.touch(name)
 		}
@@ -237,33 +237,41 @@ func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.P
 	case 7, 8: // a pod waits
 		p := fresh()
 		waiting[p.UID] = p
-		tell(func(m *Mirror) { m.Await(p) })
+		update(func(m *Mirror) { m.Await(p) })
 	case 9: // one of them is deleted
-		for _, uid := range slices.Sorted(maps.Keys(waiting)) {
+		if uid, ok := first(waiting); ok {
 			delete(waiting, uid)
-			tell(func(m *Mirror) { m.Forget(uid) })
-			break
+			update(func(m *Mirror) { m.Forget(uid) })
 		}
 	case 10, 11: // one of them is placed, with reserved devices
-		for _, uid := range slices.Sorted(maps.Keys(waiting)) {
-			p := waiting[uid]
-			delete(waiting, uid)
-			if rng.IntN(2) == 0 {
-				devices := uint64(1) << rng.IntN(2)
-				tell(func(m *Mirror) { m.Reserve(uid, devices) })
-			}
-			w.place(p, name)
-			i := slices.IndexFunc(w.nodes, func(n *corev1.Node) bool { return n.Name == name })
-			if _, skipped := w.nodes[i].Labels["skip"]; skipped || rng.IntN(2) == 0 { // informers may say so later
-				tell(func(m *Mirror) { m.Forget(uid) })
-			}
+		uid, ok := first(waiting)
+		if !ok {
 			break
+		}
+		p := waiting[uid]
+		delete(waiting, uid)
+		if rng.IntN(2) == 0 {
+			devices := uint64(1) << rng.IntN(2)
+			update(func(m *Mirror) { m.Reserve(uid, devices) })
+		}
+		w.place(p, name)
+		i := slices.IndexFunc(w.nodes, func(n *corev1.Node) bool { return n.Name == name })
+		if _, skipped := w.nodes[i].Labels["skip"]; skipped || rng.IntN(2) == 0 { // informers may say so later
+			update(func(m *Mirror) { m.Forget(uid) })
 		}
 	case 12: // the snapshot has another order
 		rng.Shuffle(len(w.nodes), func(i, j int) { w.nodes[i], w.nodes[j] = w.nodes[j], w.nodes[i] })
 	default: // a pod that another scheduler placed
 		w.place(fresh(), name)
 	}
+}
+
+// first returns the least UID of the pods, if there are any.
+func first(pods map[types.UID]*corev1.Pod) (types.UID, bool) {
+	if len(pods) == 0 {
+		return "", false
+	}
+	return slices.Min(slices.Collect(maps.Keys(pods))), true
 }
 
 // TestMirrorEqualsRebuild: after any sequence of events the mirror that has followed them equals one
@@ -282,13 +290,13 @@ func TestMirrorEqualsRebuild(t *testing.T) {
 		w := newWorld(withGPUs(madeNode("n1", 4000, 8192, 6), "2"), madeNode("n2", 8000, 8192, 6), withGPUs(madeNode("n10", 4000, 16384, 3), "1"))
 		next, waiting := 100, map[types.UID]*corev1.Pod{}
 		m := New(selector)
-		var rules []*live.Policy
+		var policies []*live.Policy
 		for _, args := range []live.Args{{Baseline: "Greedy"}, {Baseline: "FGD", Env: "k8s/GPUPodScheduling-v0"}} {
 			p, err := live.Open(args, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules = append(rules, p)
+			policies = append(policies, p)
 		}
 		asked := 0
 		for step := range 300 {
@@ -313,11 +321,11 @@ func TestMirrorEqualsRebuild(t *testing.T) {
 			for _, n := range w.nodes {
 				q.Open = append(q.Open, n.Name)
 			}
-			for i, rule := range rules {
+			for i, policy := range policies {
 				var names []string
 				for _, on := range []*Mirror{anew, m} {
 					name, devices, err := on.Ask(q, func(s *cluster.State, d envs.Decision) (int32, uint64, error) {
-						c, err := rule.Choose(t.Context(), s, d)
+						c, err := policy.Choose(t.Context(), s, d)
 						return c.Node, c.Devices, err
 					})
 					names = append(names, fmt.Sprint(name, devices, err))

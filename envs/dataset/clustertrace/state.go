@@ -15,7 +15,7 @@ const nobodys = "pod"
 
 // WriteState writes the history of a simulated cluster, as its state tells it at the end: its nodes, and each pod
 // with its times. Pods of one name are replicas, but for those named "pod". A pod that was deleted after it
-// ended is told as ended. The state knows no earlier requests of a pod that was resized, and not when a
+// ended is written as ended. The state knows no earlier requests of a pod that was resized, and not when a
 // node was added or removed: nodes are there from the beginning, and one that was removed is an error.
 func WriteState(w *Writer, s *cluster.State) error {
 	for i := range s.Nodes {
@@ -28,7 +28,7 @@ func WriteState(w *Writer, s *cluster.State) error {
 		}
 	}
 	numbers := make([]int32, len(s.Pods)) // in the recording
-	for _, m := range momentsOf(s) {
+	for _, m := range lifeEvents(s) {
 		at := m.at.Truncate(time.Millisecond)
 		e := Event{At: at, Pod: numbers[m.pod]}
 		p := &s.Pods[m.pod]
@@ -97,31 +97,31 @@ func templateOf(s *cluster.State, p *cluster.Pod) *Template {
 	return t
 }
 
-// moment is an event of a pod's life.
-type moment struct {
+// lifeEvent is an event of a pod's life.
+type lifeEvent struct {
 	at   time.Duration
 	kind Kind
 	pod  int32
 }
 
-// momentsOf returns those of all pods in the order of time. At one time pods end, then others come, and then they are
+// lifeEvents returns those of all pods in the order of time. At one time pods end, then others come, and then they are
 // bound, so that who reads the recording knows all replicas of a controller as the first of them is bound.
-func momentsOf(s *cluster.State) []moment {
-	var all []moment
+func lifeEvents(s *cluster.State) []lifeEvent {
+	var all []lifeEvent
 	for i := range s.Pods {
 		p, pod := &s.Pods[i], int32(i)
-		all = append(all, moment{p.Created, AddPod, pod})
+		all = append(all, lifeEvent{p.Created, AddPod, pod})
 		if p.Node >= 0 {
-			all = append(all, moment{p.Started, BindPod, pod})
+			all = append(all, lifeEvent{p.Started, BindPod, pod})
 		}
 		switch p.Phase {
 		case cluster.Succeeded, cluster.Failed:
-			all = append(all, moment{p.Ended, FinishPod, pod})
+			all = append(all, lifeEvent{p.Ended, FinishPod, pod})
 		case cluster.Deleted:
-			all = append(all, moment{p.Ended, DeletePod, pod})
+			all = append(all, lifeEvent{p.Ended, DeletePod, pod})
 		}
 	}
-	rank := func(m moment) int {
+	rank := func(m lifeEvent) int {
 		switch p := &s.Pods[m.pod]; {
 		case m.kind == AddPod:
 			return 1
@@ -132,7 +132,7 @@ func momentsOf(s *cluster.State) []moment {
 		}
 		return 3 // it ended as it came
 	}
-	slices.SortStableFunc(all, func(a, b moment) int {
+	slices.SortStableFunc(all, func(a, b lifeEvent) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.pod, b.pod))
 	})
 	return all
