@@ -34,7 +34,7 @@ K8S_VERSION      := k8s.io/component-base/version
 SCHEDULER        := kwok/scheduler
 SCHEDULER_GO     := $(subst -C $(CONTROLPLANE),-C $(SCHEDULER),$(CONTROLPLANE_GO))
 # What of the main module the plugin is built from: the environments, the models and the mirror.
-PLUGIN_SRC       := $(shell find $(SCHEDULER) agents envs models kwok/mirror kwok/kubeyaml kwok/scorer kwok/schedulerconfig -name '*.go' -not -name '*_test.go') \
+PLUGIN_SRC       := $(shell find $(SCHEDULER) agents envs models kwok/mirror kwok/kubeyaml kwok/scorer kwok/schedulerconfig kwok/k8sversion -name '*.go' -not -name '*_test.go') \
 	$(SCHEDULER)/go.mod $(SCHEDULER)/go.sum
 CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
 	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum $(PLUGIN_SRC)

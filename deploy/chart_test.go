@@ -16,13 +16,13 @@ import (
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/k8sversion"
 )
 
 // everything switches on what the chart has, but for what only some clusters serve.
 var (
 	everything = []string{"recommender.enabled=true", "recommender.storage=checkpoint", "shadow.enabled=true", "scheduler.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
-	supported  = fmt.Sprintf("1.%d.0", kwok.OldestMinor)
+	supported  = fmt.Sprintf("1.%d.0", k8sversion.OldestMinor)
 )
 
 // render returns the chart's Deployments for a supported cluster.
@@ -82,13 +82,13 @@ func TestRefusedValues(t *testing.T) {
 
 // TestKubeVersion: the chart takes the versions of Kubernetes that the programs take.
 func TestKubeVersion(t *testing.T) {
-	for minor := kwok.OldestMinor - 2; minor <= kwok.NewestMinor+2; minor++ {
+	for minor := k8sversion.OldestMinor - 2; minor <= k8sversion.NewestMinor+2; minor++ {
 		v := fmt.Sprintf("1.%d.3", minor)
-		want := kwok.CheckVersion(apiversion.Info{Major: "1", Minor: fmt.Sprint(minor), GitVersion: "v" + v}) == nil
+		want := k8sversion.Check(apiversion.Info{Major: "1", Minor: fmt.Sprint(minor), GitVersion: "v" + v}) == nil
 		for _, suffix := range []string{"", "-gke.1200"} { // as providers name them
 			_, err := tryHelm(t, "template", "kubernasium", chart, "--kube-version", v+suffix)
 			if got := err == nil; got != want || err != nil && !strings.Contains(err.Error(), "kubeVersion") {
-				t.Errorf("Helm takes %s%s: %v (%v), CheckVersion: %v", v, suffix, got, err, want)
+				t.Errorf("Helm takes %s%s: %v (%v), Check: %v", v, suffix, got, err, want)
 			}
 		}
 	}

@@ -51,15 +51,15 @@ func TestVersionWarning(t *testing.T) {
 	c := openCluster(t)
 	c.application(t)
 	c.volume(t)
-	ns := c.install(t, "server.enabled=false", "recommender.enabled=true", "recommender.interval=1s", "shadow.enabled=true")
+	ns := c.install(t, "server.enabled=false", "recommender.enabled=true", "recommender.interval=1s", "shadow.enabled=true", "scheduler.enabled=true")
 	const want = "want 1.36 to 1.37: the API server has v1.35.9"
-	for component, works := range map[string]string{"recommender": "leading", "recorder": "recording to"} {
+	for component, works := range map[string]string{"recommender": "leading", "recorder": "recording to", "scheduler": "successfully acquired lease"} {
 		t.Run(component, func(t *testing.T) {
 			p := c.reporting(t, 35).run(t, ns, component)
 			p.eventually(t, "a warning", func() bool { return strings.Contains(p.log.String(), want) })
 			p.stop()
 			p = c.reporting(t, 37).run(t, ns, component)
-			p.eventually(t, "works", func() bool { return strings.Contains(p.log.String(), works) })
+			p.eventually(t, "works", func() bool { return strings.Contains(strings.ToLower(p.log.String()), works) })
 			p.stop()
 			if log := p.log.String(); strings.Contains(log, "unsupported version") {
 				t.Errorf("on 1.37:\n%s", log)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/kwok/k8sversion"
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
@@ -80,7 +81,7 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 			return nil, err
 		}
 	}
-	if err := CheckServer(ctx, client); err != nil {
+	if err := k8sversion.CheckServer(ctx, client); err != nil {
 		slog.Warn("version of the API server", "err", err)
 	}
 	s.client = client

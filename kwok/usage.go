@@ -31,7 +31,7 @@ type Load struct {
 }
 
 // Connect returns a client of the control plane that o names. It logs a warning if the control
-// plane runs an unsupported version of Kubernetes; see [CheckVersion].
+// plane runs an unsupported version of Kubernetes; see package k8sversion.
 func Connect(ctx context.Context, o Options) (kubernetes.Interface, error) {
 	server, err := newServer(o)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/all" // the environments of models
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/k8sversion"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
@@ -68,6 +69,9 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 		return nil, err
 	}
 	registerMetrics()
+	if err := k8sversion.CheckServer(ctx, h.ClientSet()); err != nil {
+		klog.FromContext(ctx).Info("Version of the API server", "err", err) // much works on others
+	}
 	p := &Plugin{handle: h, args: args, selector: selector, busy: make(chan struct{}, 1), mirror: mirror.New(selector)}
 	if p.policy, err = live.Open(args.Args, 1); err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)

@@ -1,4 +1,5 @@
-package kwok
+// Package k8sversion says which versions of Kubernetes are supported.
+package k8sversion
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
@@ -18,12 +20,14 @@ const (
 	NewestMinor = 37
 )
 
-// ErrVersion is wrapped by the error of CheckVersion about an unsupported version.
-var ErrVersion = fmt.Errorf("kwok: unsupported version of Kubernetes, want 1.%d to 1.%d", OldestMinor, NewestMinor)
+const timeout = 30 * time.Second // of the request
 
-// CheckVersion returns an error that wraps [ErrVersion] unless an API server's version v is
+// ErrVersion is wrapped by the error of Check about an unsupported version.
+var ErrVersion = fmt.Errorf("k8sversion: unsupported version of Kubernetes, want 1.%d to 1.%d", OldestMinor, NewestMinor)
+
+// Check returns an error that wraps [ErrVersion] unless an API server's version v is
 // supported.
-func CheckVersion(v apiversion.Info) error {
+func Check(v apiversion.Info) error {
 	major, _ := strconv.Atoi(v.Major)
 	minor, _ := strconv.Atoi(strings.TrimSuffix(v.Minor, "+")) // providers append a plus sign
 	if major == 1 && minor >= OldestMinor && minor <= NewestMinor {
@@ -35,18 +39,18 @@ func CheckVersion(v apiversion.Info) error {
 	return fmt.Errorf("%w: the API server has %s", ErrVersion, v.GitVersion)
 }
 
-// CheckServer asks an API server for its version, and returns what [CheckVersion] says of it, or why there is
+// CheckServer asks an API server for its version, and returns what [Check] says of it, or why there is
 // no answer. Much works on other versions: programs warn.
 func CheckServer(ctx context.Context, client kubernetes.Interface) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
-		return wrapAPI("get the version", err)
+		return fmt.Errorf("k8sversion: get the version: %w", err)
 	}
 	var v apiversion.Info
 	if err := json.Unmarshal(text, &v); err != nil {
-		return fmt.Errorf("kwok: version of the API server: %w", err)
+		return fmt.Errorf("k8sversion: version of the API server: %w", err)
 	}
-	return CheckVersion(v)
+	return Check(v)
 }
