@@ -69,8 +69,9 @@ test-scheduler: ## the plugin of kube-scheduler: arguments, preferences, scores,
 	$(SCHEDULER_GO) vet ./...
 	$(SCHEDULER_GO) test -count=1 ./...
 
-bench-scheduler: ## decisions of the plugin at 100 and 1,000 nodes: the table of docs/scheduler.md
+bench-scheduler: controlplane ## decisions of the plugin, and pods a second beside default-scheduler: the tables of docs/scheduler.md
 	$(SCHEDULER_GO) test -run '^$$' -bench Decision ./plugin
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -run '^$$' -bench Bulk -benchtime 5x ./kwok/schedulerconfig
 
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
 	$(CONTROLPLANE_GO) mod tidy -diff

@@ -63,7 +63,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-func pretrained(t *testing.T, name string) string {
+func pretrained(t testing.TB, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "models", "pretrained", name+".safetensors"))
 	if err != nil {

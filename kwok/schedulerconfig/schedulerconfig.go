@@ -82,10 +82,9 @@ type Config struct {
 func (c *Config) YAML() ([]byte, error) {
 	all := int32(100)
 	k := configv1.KubeSchedulerConfiguration{
-		TypeMeta:                 metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
-		ClientConnection:         componentconfig.ClientConnectionConfiguration{Kubeconfig: c.Kubeconfig, QPS: qps, Burst: burst},
-		LeaderElection:           componentconfig.LeaderElectionConfiguration{LeaderElect: new(bool)},
-		PercentageOfNodesToScore: &all, // the policy sees every feasible node
+		TypeMeta:         metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
+		ClientConnection: componentconfig.ClientConnectionConfiguration{Kubeconfig: c.Kubeconfig, QPS: qps, Burst: burst},
+		LeaderElection:   componentconfig.LeaderElectionConfiguration{LeaderElect: new(bool)},
 	}
 	if c.Lease != nil {
 		*k.LeaderElection.LeaderElect = true
@@ -106,7 +105,8 @@ func (c *Config) YAML() ([]byte, error) {
 		}
 		weight := int32(Weight)
 		k.Profiles = append(k.Profiles, configv1.KubeSchedulerProfile{
-			SchedulerName: &p.Name,
+			SchedulerName:            &p.Name,
+			PercentageOfNodesToScore: &all, // the policy sees every feasible node
 			Plugins: &configv1.Plugins{
 				MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: Plugin, Weight: &weight}}},
 				// Before DefaultBinder: only the plugin's binding says the devices of a pod.

@@ -35,7 +35,7 @@ type world struct {
 }
 
 // start starts a control plane with these profiles beside default-scheduler.
-func start(t *testing.T, profiles ...schedulerconfig.Profile) *world {
+func start(t testing.TB, profiles ...schedulerconfig.Profile) *world {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -103,8 +103,21 @@ func (p *Plugin) mirrors() []*mirror.Mirror {
 	return []*mirror.Mirror{p.mirror, p.score.mirror}
 }
 
-// inform lets the mirrors follow the pods that wait for this profile.
+// inform lets the mirrors follow the pods that wait for this profile, and forgets the devices of nodes that go.
 func (p *Plugin) inform() error {
+	_, err := p.handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: func(obj any) {
+			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = d.Obj
+			}
+			if n, ok := obj.(*corev1.Node); ok {
+				p.devices.Delete(n.Name)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
 	seen := func(obj any) {
 		pod := obj.(*corev1.Pod)
 		if pod.Spec.SchedulerName != p.handle.ProfileName() {
@@ -118,7 +131,7 @@ func (p *Plugin) inform() error {
 			}
 		}
 	}
-	_, err := p.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = p.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: seen, UpdateFunc: func(_, obj any) { seen(obj) },
 		DeleteFunc: func(obj any) {
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
