@@ -56,7 +56,7 @@ func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
 		return err
 	}
 	if t.src.Recorded != nil {
-		if err := t.seat(ctx, c); err != nil {
+		if err := t.placeRunning(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -39,8 +39,8 @@ func (t *Task) playRecording(w *recorded.Workload) {
 	t.maxReplicas = slices.MaxFunc(w.Groups, func(a, b recorded.Group) int { return a.Pods - b.Pods }).Pods
 }
 
-// seat places the pods that ran when the episode begins where they were, for what remained of their time.
-func (t *Task) seat(ctx context.Context, c cluster.Cluster) error {
+// placeRunning places the pods that ran when the episode begins where they were, for what remained of their time.
+func (t *Task) placeRunning(ctx context.Context, c cluster.Cluster) error {
 	w, s := t.src.Recorded, c.State()
 	t.active = t.active[:0]
 	clear(t.members)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/kwok"
@@ -39,6 +41,8 @@ type scheduleConfig struct {
 	margin  int64
 	config  string // file to write
 	print   bool
+
+	tensorboard string // folder; empty is none
 }
 
 func newKwokSchedule() *cobra.Command {
@@ -61,6 +65,7 @@ with tiebreak those that kube-scheduler's default scores rate best. A decision t
 prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kube-scheduler.`,
 		Example: `  trainer kwok schedule --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors
   trainer kwok schedule --policy Greedy --scheduler-name custom-scheduler --kubeconfig FILE
+  trainer kwok schedule --policy Greedy --tensorboard logs/schedule    # then: tensorboard --logdir logs
   trainer kwok schedule --policy Greedy --print-config > scheduler.yaml
   trainer kwok schedule --policy Greedy -- --v=2 --secure-port=10259`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,6 +96,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 	f.StringVar(&c.lease.Name, "lease-name", "", "name of the lease (default: the scheduler's)")
 	f.DurationVar(&c.lease.Duration, "lease-duration", 15*time.Second, "how long a leader that is not heard of stays one")
 	f.StringVar(&c.config, "config", "", "file to write the configuration to (default: a temporary one)")
+	f.StringVar(&c.tensorboard, "tensorboard", "", "folder to write TensorBoard's tags to: placements by node, the cluster's imbalance")
 	f.BoolVar(&c.print, "print-config", false, "print the configuration and end")
 	apiserver.Flags(cmd, &c.server)
 	return cmd
@@ -110,7 +116,8 @@ func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := kwok.Connect(cmd.Context(), c.server); err != nil { // refuses nodes that are not KWOK's
+	client, err := kwok.Connect(cmd.Context(), c.server) // refuses nodes that are not KWOK's
+	if err != nil {
 		return err
 	}
 	if c.config == "" {
@@ -125,7 +132,30 @@ func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s by %s; %s\n", c.profile.Name, cmp.Or(c.profile.Args.Model, c.profile.Args.Baseline), c.endpoints())
-	return runScheduler(cmd.Context(), binary, append([]string{"--config=" + c.config, "--secure-port=0"}, args...), cmd.ErrOrStderr())
+	return c.logged(cmd.Context(), client, func(ctx context.Context) error {
+		return runScheduler(ctx, binary, append([]string{"--config=" + c.config, "--secure-port=0"}, args...), cmd.ErrOrStderr())
+	})
+}
+
+// logged calls run, and writes TensorBoard's tags meanwhile if they are asked for.
+func (c *scheduleConfig) logged(ctx context.Context, client kubernetes.Interface, run func(context.Context) error) error {
+	if c.tensorboard == "" {
+		return run(ctx)
+	}
+	selector, err := labels.Parse(c.profile.Args.NodeSelector)
+	if err != nil {
+		return fmt.Errorf("--node-selector: %w", err)
+	}
+	log, err := newPlacementLog(c.tensorboard)
+	if err != nil {
+		return err
+	}
+	following, stop := context.WithCancel(ctx)
+	followed := make(chan error, 1)
+	go func() { followed <- kwok.FollowPlacements(following, client, c.profile.Name, selector, log.add) }()
+	err = run(ctx)
+	stop()
+	return errors.Join(err, <-followed, log.close())
 }
 
 func (c *scheduleConfig) endpoints() string {

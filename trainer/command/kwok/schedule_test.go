@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,7 +104,8 @@ func TestKwokSchedule(t *testing.T) {
 	needScheduler(t)
 	kubeconfig := kwoktest.Start(t).Kubeconfig
 	t.Setenv(play.TokenVariable, "")
-	url, stop := startSchedule(t, "--model", pretrainedModel("k8s-PodBalance-v0/ppo"), "--kubeconfig", kubeconfig, "--budget", "1m")
+	events := t.TempDir()
+	url, stop := startSchedule(t, "--model", pretrainedModel("k8s-PodBalance-v0/ppo"), "--kubeconfig", kubeconfig, "--budget", "1m", "--tensorboard", events)
 	_, stderr, err := execute(t, context.Background(), "kwok", "runsim", "--scheduler_name", "custom-scheduler", "--interval", "0s", "--node_count", "3",
 		"--cluster_resets", "1", "--kubeconfig", kubeconfig)
 	if err != nil {
@@ -127,7 +131,42 @@ func TestKwokSchedule(t *testing.T) {
 	if err != nil || !told || imbalance > 5 {
 		t.Errorf("imbalance %v %%, %v, %v, want it told, and that of equal pods on equal nodes: less than 5", imbalance, told, err)
 	}
+	n := int(count(`kubernasium_decisions_total{profile="custom-scheduler",result="policy"}`))
+	waitFor(t, "the log has all placements", func() bool { // what is seen of them may lag behind
+		imbalances, _ := placementsLogged(t, events)
+		return len(imbalances) >= n
+	})
 	stop()
+	imbalances, onNodes := placementsLogged(t, events)
+	// The workload's pods are equal: 1 CPU of 64 and 2 Gi of 256.
+	want := 100 * stat.PopStdDev(onNodes[:], nil) * (1./64 + 2./256) / 2
+	if last := imbalances[len(imbalances)-1]; len(imbalances) != n || floats.Sum(onNodes[:]) != float64(n) || math.Abs(last-want) > 1e-5 {
+		t.Errorf("logged %d placements, on nodes %v in histograms, and at last an imbalance of %v %%; want %d, and %v %%", len(imbalances), onNodes, last, n, want)
+	}
+}
+
+// placementsLogged reads TensorBoard's tags of a scheduler of three nodes: the imbalance after each
+// placement, and the placements on each node by the histograms, whose limits are half above whole numbers.
+func placementsLogged(t *testing.T, folder string) (imbalances []float64, onNodes [3]float64) {
+	t.Helper()
+	for _, e := range clitest.Events(t, folder) {
+		for _, h := range e.Histograms {
+			if h.Tag != "scheduler/placements_by_node" || h.Min < 0 || h.Max > 2 {
+				t.Errorf("histogram %s of nodes %v to %v, want 0 to 2", h.Tag, h.Min, h.Max)
+			}
+			for i, n := range h.Counts {
+				if n > 0 {
+					onNodes[int(math.Round(h.Limits[i]-0.5))] += n
+				}
+			}
+		}
+		for _, s := range e.Scalars {
+			if s.Tag == "scheduler/imbalance" {
+				imbalances = append(imbalances, float64(s.Value))
+			}
+		}
+	}
+	return imbalances, onNodes
 }
 
 // TestKwokScheduleRivals: of two schedulers one holds the lease; when it is killed the other goes on.

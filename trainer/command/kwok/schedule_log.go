@@ -1,0 +1,57 @@
+package kwok
+
+import (
+	"errors"
+
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// placementsOfHistogram is how many placements a histogram of a scheduler is of.
+const placementsOfHistogram = 50
+
+// placementLog writes what a scheduler does as TensorBoard's tags, by the number of pods that it
+// has placed: scheduler/imbalance of each, and histograms of scheduler/placements_by_node.
+type placementLog struct {
+	events *tracking.EventWriter
+	placed int64
+	nodes  []float64 // since the last histogram
+	err    error     // the first one
+}
+
+func newPlacementLog(folder string) (*placementLog, error) {
+	w, err := tracking.NewEventWriter(folder, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &placementLog{events: w}, nil
+}
+
+// add takes a placement into account.
+func (l *placementLog) add(p kwok.Placement) {
+	l.placed++
+	l.nodes = append(l.nodes, float64(p.Node))
+	l.note(l.events.Scalars(l.placed, map[string]float64{"scheduler/imbalance": p.Imbalance}))
+	if len(l.nodes) >= placementsOfHistogram {
+		l.histogram()
+	}
+	l.note(l.events.Flush())
+}
+
+func (l *placementLog) histogram() {
+	l.note(l.events.Histograms(l.placed, map[string]tracking.Histogram{"scheduler/placements_by_node": tracking.IntegerHistogram(l.nodes)}))
+	l.nodes = l.nodes[:0]
+}
+
+// note keeps the first error: a scheduler does not end for its log.
+func (l *placementLog) note(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// close writes what is left and returns the first error.
+func (l *placementLog) close() error {
+	l.histogram()
+	return errors.Join(l.err, l.events.Close())
+}
