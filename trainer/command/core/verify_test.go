@@ -2,8 +2,12 @@ package core
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -42,9 +46,9 @@ func init() {
 
 // TestVerifyFindsDifferences: eval --verify fails where an episode over the wire is not that in process.
 func TestVerifyFindsDifferences(t *testing.T) {
-	url := hosttest.Start(t).WS
-	args := []string{"eval", "--env", "test/Drifting-v0", "--baseline", "random", "--episodes", "1", "--url", url}
-	if out := mustExecute(t, args...); strings.Contains(out, "bit for bit") || !strings.Contains(out, url) {
+	server := hosttest.Start(t).WS
+	args := []string{"eval", "--env", "test/Drifting-v0", "--baseline", "random", "--episodes", "1", "--url", server}
+	if out := mustExecute(t, args...); strings.Contains(out, "bit for bit") || !strings.Contains(out, server) {
 		t.Errorf("eval without --verify says that returns were compared, or not on which server:\n%s", out)
 	}
 	_, _, err := execute(t, t.Context(), append(args, "--verify")...)
@@ -54,5 +58,47 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	args[2] = "classic/CartPole-v1"
 	if out := mustExecute(t, append(args, "--verify")...); !strings.Contains(out, "every return is equal to that in process, bit for bit") {
 		t.Errorf("eval --verify of equal episodes does not say so:\n%s", out)
+	}
+}
+
+// TestVerifyPlaysInProcess: what eval --verify compares with is played without the server.
+func TestVerifyPlaysInProcess(t *testing.T) {
+	target, err := url.Parse(hosttest.Start(t).WS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := target.Host
+	var connections atomic.Int64
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			go func() {
+				defer from.Close()
+				to, err := net.Dial("tcp", server)
+				if err != nil {
+					return // the command fails, too
+				}
+				defer to.Close()
+				go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+				_, _ = io.Copy(from, to)
+			}()
+		}
+	}()
+	target.Host = l.Addr().String()
+	args := []string{"eval", "--env", "classic/CartPole-v1", "--baseline", "random", "--episodes", "1", "--url", target.String()}
+	mustExecute(t, args...)
+	plain := connections.Load()
+	mustExecute(t, append(args, "--verify")...)
+	if verified := connections.Load() - plain; plain == 0 || verified != plain {
+		t.Errorf("%d connections without --verify and %d with it, want as many", plain, verified)
 	}
 }
