@@ -102,6 +102,28 @@ func TestLearningMissed(t *testing.T) {
 	}
 }
 
+// TestResultsOfLearning: means over seeds are of the last policies, and the table has every seed's.
+func TestResultsOfLearning(t *testing.T) {
+	curve := func(last ...float64) []run.Evaluation {
+		return []run.Evaluation{{Step: 100, Returns: []float64{500}}, {Step: 200, Returns: last}}
+	}
+	runs := [][]learned{{{curve: curve(470, 490), train: 400, seconds: 2}, {curve: curve(500), train: 300, seconds: 4}}}
+	results := resultsOf([]gate{{name: "A2C", bar: noBar}}, runs)
+	want := []learningResult{{Training: "A2C", Timesteps: 200, Returns: []float64{480, 500}, Mean: 490, TrainMean: 350, Seconds: 3, Reached: results[0].Reached, OK: true, Comparison: true}}
+	if d := cmp.Diff(want, results); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	var text strings.Builder
+	if err := resultTable(results).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, cell := range []string{"480 500", "490", "350", "3.0", ", for comparison"} {
+		if !strings.Contains(text.String(), cell) {
+			t.Errorf("no %q in\n%s", cell, text.String())
+		}
+	}
+}
+
 // TestGatesOwnSeeds: a gate with seeds of its own is trained with them unless the user names others.
 func TestGatesOwnSeeds(t *testing.T) {
 	old := gates
