@@ -29,6 +29,29 @@ func small(folder string, more ...string) []string {
 		"--eval-freq", "128", "--eval-episodes", "3", "--save-freq", "128", "--seed", "5"}, more...)
 }
 
+// TestTrainReport: the last lines of a training name its score and the files that there are, which
+// make run reads.
+func TestTrainReport(t *testing.T) {
+	folder := t.TempDir()
+	out := mustExecute(t, small(folder, "-n", "256")...)
+	if !regexp.MustCompile(`(?m)^ppo on k8s/GangWindow-v0: 256 steps in \d+ s, mean return -?[\d.]+ ± [\d.]+ over 3 held-out episodes`).MatchString(out) {
+		t.Errorf("no line with the score:\n%s", out)
+	}
+	for _, what := range []string{"best model", "last model", "logs", "learning curve"} {
+		found := regexp.MustCompile(`(?m)^` + what + ` +(/.*)$`).FindStringSubmatch(out)
+		if found == nil || !strings.HasPrefix(found[1], folder) {
+			t.Errorf("no %s below %s:\n%s", what, folder, out)
+			continue
+		}
+		if _, err := os.Stat(found[1]); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if regexp.MustCompile(`(?m)^comparison`).MatchString(out) {
+		t.Errorf("a comparison that was not made:\n%s", out)
+	}
+}
+
 func TestTrainJSON(t *testing.T) {
 	folder := t.TempDir()
 	out := mustExecute(t, small(folder, "-n", "256", "--json")...)
