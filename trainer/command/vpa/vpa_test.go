@@ -77,8 +77,47 @@ func TestVPAWorkloadConfig(t *testing.T) {
 	if string(data) != want {
 		t.Errorf("series.csv:\n%swant:\n%s", data, want)
 	}
-	if got := workloads(t, "--workload-type", "borg", "--draw", "--count", "3", "--timesteps", "5", "--out", dir); len(got) != 3 || got[0].Max == got[1].Max {
-		t.Errorf("three drawn workloads: %+v", got)
+	if mean := (usage{750, 3932160000}); infos[0].Mean != mean || infos[0].Max != (usage{1000, 5242880000}) || infos[0].TimeInterval != 60 {
+		t.Errorf("%+v, want samples of a minute with mean %v", infos[0], mean)
+	}
+	if got := workloads(t, "--config", path, "--time-interval", "30", "--out", dir)[0].TimeInterval; got != 30 {
+		t.Errorf("%v s between samples, want 30", got)
+	}
+	if _, _, err := execute(t, context.Background(), "vpa", "workload", "--config", path, "--workload-type", "step", "--out", dir); err == nil ||
+		!strings.Contains(err.Error(), `type "low_high", but --workload-type is "step"`) {
+		t.Errorf("another type than the file's: %v", err)
+	}
+	plain := workloads(t, "--workload-type", "borg", "--count", "3", "--timesteps", "5", "--out", dir)
+	drawn := workloads(t, "--workload-type", "borg", "--draw", "--count", "3", "--timesteps", "5", "--out", dir)
+	for i := range drawn {
+		if want := fmt.Sprintf("borg-%d", 42+i); len(plain) != 3 || len(drawn) != 3 || plain[i].ID != want || drawn[i].ID != want {
+			t.Fatalf("%+v and drawn %+v, want three of seeds from 42 on", plain, drawn)
+		}
+		one, other := *plain[i].Config, *drawn[i].Config
+		if one == other || i > 0 && (one.Seed != 42+uint64(i) || plain[i].Max == plain[0].Max || drawn[i].Max == drawn[0].Max) {
+			t.Errorf("workload %d: %+v, drawn %+v; want other parameters, and other samples than those of workload 0", i, one, other)
+		}
+	}
+}
+
+// TestVPAWorkloadNames: pods whose names are equal as folders' names have a folder each.
+func TestVPAWorkloadNames(t *testing.T) {
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "usage.csv")
+	if err := os.WriteFile(trace, []byte("pod,time_s,cpu_m,mem_b\na/b,0,100,1000\na/b,60,100,1000\na-b,0,200,1000\na-b,60,200,1000\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mean := map[string]int64{}
+	for _, info := range workloads(t, "--data", trace, "--out", dir) {
+		mean[info.Folder] = info.Mean.MilliCPU
+	}
+	if len(mean) != 2 {
+		t.Errorf("folders %v, want two", mean)
+	}
+	for folder := range mean {
+		if _, err := os.Stat(filepath.Join(folder, "series.csv")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
