@@ -134,12 +134,18 @@ func (r *lraSubResult) compare(ctx context.Context, path string, rows int, seed 
 		return err
 	}
 	r.Counts, err = subcluster.Compare(ctx, table, sub, rows, seed)
-	for _, q := range r.Counts {
+	r.Worse = worse(r.Counts)
+	return err
+}
+
+// worse returns the numbers of containers at which round-robin is better.
+func worse(counts []subcluster.Quality) (containers []int) {
+	for _, q := range counts {
 		if q.Learned < q.RoundRobin {
-			r.Worse = append(r.Worse, q.Containers)
+			containers = append(containers, q.Containers)
 		}
 	}
-	return err
+	return containers
 }
 
 // report writes the file that the flags ask for, and prints the comparison.
