@@ -202,8 +202,22 @@ func TestKwokScheduleRivals(t *testing.T) {
 			waitFor(t, "a leader", func() bool { return holder(ctx, client) != "" })
 		}
 	}
+	bindings := func() map[string]int {
+		events, err := client.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := map[string]int{}
+		for i := range events.Items {
+			if e := &events.Items[i]; e.Reason == "Scheduled" {
+				bound[e.Regarding.Name]++
+			}
+		}
+		return bound
+	}
 	first := holder(ctx, client)
 	schedulePod(t, client, "one")
+	waitFor(t, "the event of pod one", func() bool { return bindings()["one"] > 0 }) // it comes after the binding
 	if err := rivals[0].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -211,16 +225,8 @@ func TestKwokScheduleRivals(t *testing.T) {
 	if second := holder(ctx, client); second == first || second == "" {
 		t.Errorf("the lease is held by %q after %q was killed, want the other", second, first)
 	}
-	events, err := client.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bound := map[string]int{}
-	for i := range events.Items {
-		if e := &events.Items[i]; e.Reason == "Scheduled" {
-			bound[e.Regarding.Name]++
-		}
-	}
+	waitFor(t, "the event of pod two", func() bool { return bindings()["two"] > 0 })
+	bound := bindings()
 	if bound["one"] != 1 || bound["two"] != 1 {
 		t.Errorf("pods were bound %v times, want each once", bound)
 	}
