@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -16,38 +17,58 @@ import (
 // at an episode's first decision.
 type recommender func(t *Task, first bool) (Recommendation, bool)
 
-// baselines are the recommenders as policies for both environments.
-var baselines = []envs.Baseline{
-	{Name: "static", Doc: "Keeps the requests of the start.", New: policyOf(func() recommender { return static })},
-	{Name: "moving_window", Doc: "CPU at the 95th percentile and memory at the peak of the last 24 hours, plus 15 %, each hour.",
-		New: policyOf(func() recommender { return hourly(movingWindow) })},
-	{Name: "seasonal_naive", Doc: "The peak of the coming hour as it was a day ago, plus 15 %, each hour.",
-		New: policyOf(func() recommender { return hourly(seasonalNaive) })},
-	{Name: "upstream", Doc: "The recommender of the Kubernetes vertical pod autoscaler with its defaults, each step.",
-		New: policyOf(newUpstream)},
-	{Name: "goldilocks_guaranteed", Doc: "Goldilocks: request and limit at upstream's target, set once a day.",
-		New: policyOf(func() recommender { return goldilocks(upstream.GuaranteedFrom) })},
-	{Name: "goldilocks_burstable", Doc: "Goldilocks: request at upstream's lower bound and limit at its upper bound, set once a day.",
-		New: policyOf(func() recommender { return goldilocks(upstream.BurstableFrom) })},
-	{Name: "krr_simple", Doc: "KRR's strategy simple: CPU at the 95th percentile without a limit, memory request and limit at the peak plus 15 %, each hour.",
-		New: policyOf(func() recommender { return krr(upstream.KRRConfig.Simple) })},
-	{Name: "krr_simple_limit", Doc: "KRR's strategy simple_limit: CPU request at the 66th and limit at the 96th percentile, memory as krr_simple.",
-		New: policyOf(func() recommender { return krr(upstream.KRRConfig.SimpleLimit) })},
-	{Name: "hindsight_max", Doc: "The largest demand of the episode that is to come, for all of it.", Oracle: true,
-		New: policyOf(func() recommender { return hindsightMax })},
-	{Name: "hindsight_static", Doc: "The cheapest requests for all of the episode that is to come that let no container be killed.", Oracle: true,
-		New: policyOf(func() recommender { return hindsightStatic })},
+// rule is a recommender under the name of its baseline.
+type rule struct {
+	name, doc string
+	oracle    bool
+	make      func() recommender
 }
 
-// policyOf returns a function that makes the policy of a recommender. On the continuous environment
+// rules are the recommenders that have no parameters.
+var rules = []rule{
+	{"static", "Keeps the requests of the start.", false, func() recommender { return static }},
+	{"moving_window", "CPU at the 95th percentile and memory at the peak of the last 24 hours, plus 15 %, each hour.", false,
+		func() recommender { return hourly(movingWindow) }},
+	{"seasonal_naive", "The peak of the coming hour as it was a day ago, plus 15 %, each hour.", false,
+		func() recommender { return hourly(seasonalNaive) }},
+	{"upstream", "The recommender of the Kubernetes vertical pod autoscaler with its defaults, each step.", false, newUpstream},
+	{"goldilocks_guaranteed", "Goldilocks: request and limit at upstream's target, set once a day.", false,
+		func() recommender { return goldilocks(upstream.GuaranteedFrom) }},
+	{"goldilocks_burstable", "Goldilocks: request at upstream's lower bound and limit at its upper bound, set once a day.", false,
+		func() recommender { return goldilocks(upstream.BurstableFrom) }},
+	{"krr_simple", "KRR's strategy simple: CPU at the 95th percentile without a limit, memory request and limit at the peak plus 15 %, each hour.", false,
+		func() recommender { return krr(upstream.KRRConfig.Simple) }},
+	{"krr_simple_limit", "KRR's strategy simple_limit: CPU request at the 66th and limit at the 96th percentile, memory as krr_simple.", false,
+		func() recommender { return krr(upstream.KRRConfig.SimpleLimit) }},
+	{"hindsight_max", "The largest demand of the episode that is to come, for all of it.", true,
+		func() recommender { return hindsightMax }},
+	{"hindsight_static", "The cheapest requests for all of the episode that is to come that let no container be killed.", true,
+		func() recommender { return hindsightStatic }},
+}
+
+// baselinesOf returns the baselines of rules. With exact, their names end in _exact and they set
+// their amounts on the discrete environment too.
+func baselinesOf(rules []rule, exact bool) []envs.Baseline {
+	all := make([]envs.Baseline, len(rules))
+	for i, r := range rules {
+		all[i] = envs.Baseline{Name: r.name, Doc: r.doc, Oracle: r.oracle, New: follow(r.make, exact)}
+		if exact {
+			all[i].Name, all[i].Doc = r.name+"_exact", strings.TrimSuffix(r.doc, ".")+"; sets its amounts as they are."
+		}
+	}
+	return all
+}
+
+// discreteBaselines returns each rule twice: by the factors of the discrete environment, and with
+// exact amounts. Keeping the first requests is exact as it is.
+func discreteBaselines() []envs.Baseline {
+	return slices.Concat(baselinesOf(rules, false), baselinesOf(rules[1:], true))
+}
+
+// follow returns a function that makes the policy of a recommender. On the continuous environment
 // the policy leaves a plan with the exact recommendation beside the nearest action. On the discrete
-// one it takes the action of [encodeDiscrete] alone. If an action holds for several steps, the plan
-// calls the recommender again at each.
-func policyOf(make func() recommender) func(envs.Task) (envs.Policy, error) {
-	return follow(make, false)
-}
-
-// follow is policyOf; exact sets recommendations on the discrete environment too.
+// one it takes the action of [encodeDiscrete] alone, unless exact. If an action holds for several
+// steps, the plan calls the recommender again at each.
 func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
@@ -79,14 +100,6 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 			return nil
 		}, nil
 	}
-}
-
-// discreteBaselines adds upstream with its exact amounts to the baselines of the discrete environment.
-func discreteBaselines() []envs.Baseline {
-	return append(slices.Clone(baselines), envs.Baseline{
-		Name: "upstream_exact", Doc: "The recommender upstream with its amounts set as they are, as on the continuous environment.",
-		New: follow(newUpstream, true),
-	})
 }
 
 func static(t *Task, _ bool) (Recommendation, bool) {

@@ -87,7 +87,8 @@
 // static, moving_window, seasonal_naive, upstream, goldilocks_guaranteed, goldilocks_burstable,
 // krr_simple, krr_simple_limit; and with knowledge of the future, hindsight_max and
 // hindsight_static. On the continuous environment they set amounts exactly, beside the action;
-// on the discrete one they take the nearest action that does not go below.
+// on the discrete one they take the nearest action that does not go below, and the same name with
+// _exact sets amounts exactly there too.
 //
 // # Versions
 //

@@ -162,7 +162,7 @@ func TestLiveEqualsEpisode(t *testing.T) {
 	path := walk(t, steps+1)
 	policy := func(name string) func(*Task) Policy {
 		return func(task *Task) Policy {
-			for _, b := range baselines {
+			for _, b := range baselinesOf(rules, false) {
 				if b.Name == name {
 					r, err := b.New(task)
 					if err != nil {
@@ -232,7 +232,7 @@ func TestLiveEqualsEpisode(t *testing.T) {
 // upstreamPolicy asks upstream's recommender, as the baseline does.
 func upstreamPolicy(t *testing.T, task *Task) Policy {
 	t.Helper()
-	r, err := policyOf(newUpstream)(task)
+	r, err := follow(newUpstream, false)(task)
 	if err != nil {
 		t.Fatal(err)
 	}

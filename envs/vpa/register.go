@@ -8,7 +8,7 @@ func init() {
 		discrete  bool
 		baselines []envs.Baseline
 	}{
-		{"k8s/VerticalPodAutoscaler-v0", "Which CPU and memory a pod requests: bounds and targets, as a recommender gives them.", false, baselines},
+		{"k8s/VerticalPodAutoscaler-v0", "Which CPU and memory a pod requests: bounds and targets, as a recommender gives them.", false, baselinesOf(rules, false)},
 		{"k8s/VerticalPodAutoscalerDiscrete-v0", "Which CPU and memory a pod requests: by which factor to scale each.", true, discreteBaselines()},
 	} {
 		envs.Register(&envs.Spec{

@@ -19,9 +19,10 @@ import (
 func play(t *testing.T, task *Task, name string, steps int, each func(step int)) {
 	t.Helper()
 	var base *envs.Baseline
-	for i := range baselines {
-		if baselines[i].Name == name {
-			base = &baselines[i]
+	all := baselinesOf(rules, false)
+	for i := range all {
+		if all[i].Name == name {
+			base = &all[i]
 		}
 	}
 	policy, err := base.New(task)
@@ -193,7 +194,7 @@ func BenchmarkUpstream(b *testing.B) {
 		b.Fatal(err)
 	}
 	task, c, ctx := newTask(src), sim.New(), context.Background()
-	policy, err := policyOf(newUpstream)(task)
+	policy, err := follow(newUpstream, false)(task)
 	if err != nil {
 		b.Fatal(err)
 	}
