@@ -24,16 +24,14 @@ const (
 	placementID = "k8s/LRAPlacement-v0"
 )
 
-// MeanValues is the baseline whose prices have learned nothing.
-const MeanValues = "mean_values"
-
 // A Player plays policies and baselines on the nodes of one table.
 type Player struct {
-	Table    string // CSV file of the node table
-	Nodes    int
-	Policies []string // names for Open
-	Seed     uint64   // of the first episode
-	Now      func() time.Time
+	Table     string // CSV file of the node table
+	Nodes     int
+	Baselines []string // of k8s/LRAPricing-v0
+	Policies  []string // names for Open
+	Seed      uint64   // of the first episode
+	Now       func() time.Time
 
 	// Open makes the policy of a name for v. The Player closes the Closer after the episodes.
 	Open func(name string, v *envs.Vec) (agents.Policy, io.Closer, error)
@@ -46,8 +44,8 @@ type Score struct {
 	DecisionMicros float64   // of a container; mean over episodes
 }
 
-// Batches plays each batch, which has so many containers. The first score is of [MeanValues], the others
-// are of the policies.
+// Batches plays each batch, which has so many containers. The scores of the baselines precede those of the
+// policies.
 func (p *Player) Batches(ctx context.Context, batches []lra.Counts, containers int) ([]Score, error) {
 	dir, err := os.MkdirTemp("", "lra")
 	if err != nil {
@@ -61,7 +59,7 @@ func (p *Player) Batches(ctx context.Context, batches []lra.Counts, containers i
 	var all []Score
 	for row := range batches {
 		kwargs := map[string]any{"table": p.Table, "nodes": p.Nodes, "batches": file, "batch": row}
-		scores, err := p.play(ctx, kwargs, 1, containers, []rival{{id, MeanValues}})
+		scores, err := p.play(ctx, kwargs, 1, containers, p.rivals())
 		if err != nil {
 			return nil, err
 		}
@@ -86,14 +84,22 @@ func writeBatches(path string, batches []lra.Counts) error {
 }
 
 // Arrivals plays n episodes of so many placements in which containers come and go at a load. The first
-// scores are of the baselines greedy, least_loaded and [MeanValues], the others are of the policies.
+// scores are of greedy and least_loaded of k8s/LRAPlacement-v0, then come the baselines and the policies.
 func (p *Player) Arrivals(ctx context.Context, n, containers int, load float64) ([]Score, error) {
 	kwargs := map[string]any{"table": p.Table, "nodes": p.Nodes, "arrivals": world.ArrivalsOnline, "load": load, "containers": containers}
-	return p.play(ctx, kwargs, n, containers, []rival{{placementID, "greedy"}, {placementID, "least_loaded"}, {id, MeanValues}})
+	return p.play(ctx, kwargs, n, containers, p.rivals(rival{placementID, "greedy"}, rival{placementID, "least_loaded"}))
 }
 
 // rival is a baseline of an environment.
 type rival struct{ env, baseline string }
+
+// rivals appends the baselines to all.
+func (p *Player) rivals(all ...rival) []rival {
+	for _, name := range p.Baselines {
+		all = append(all, rival{id, name})
+	}
+	return all
+}
 
 // play plays n episodes at once by each rival and each policy.
 func (p *Player) play(ctx context.Context, kwargs map[string]any, n, containers int, rivals []rival) ([]Score, error) {

@@ -44,7 +44,7 @@ func player(t *testing.T, closed *int) *pricing.Player {
 	}
 	clock := time.Time{}
 	return &pricing.Player{
-		Table: path, Nodes: 4, Policies: []string{"a", "b"}, Seed: 1,
+		Table: path, Nodes: 4, Baselines: []string{"mean_values", "duals"}, Policies: []string{"a", "b"}, Seed: 1,
 		Now: func() time.Time { // a millisecond passes between two readings
 			clock = clock.Add(time.Millisecond)
 			return clock
@@ -58,13 +58,16 @@ func TestBatches(t *testing.T) {
 	closed := 0
 	batches := []lra.Counts{{3, 3, 3, 3, 3, 3, 2}, {0, 0, 0, 0, 0, 0, 20}}
 	all, err := player(t, &closed).Batches(t.Context(), batches, 20)
-	if err != nil || len(all) != 3 || closed != 4 {
-		t.Fatalf("%d scores, %d policies closed, %v; want the baseline and two policies, closed after each batch", len(all), closed, err)
+	if err != nil || len(all) != 4 || closed != 4 {
+		t.Fatalf("%d scores, %d policies closed, %v; want two baselines and two policies, closed after each batch", len(all), closed, err)
 	}
-	for k, name := range []string{pricing.MeanValues, "a", "b"} {
+	for k, name := range []string{"mean_values", "duals", "a", "b"} {
 		s := all[k]
-		if s.Method != name || len(s.Throughput) != 2 || !slices.Equal(s.Throughput, all[0].Throughput) {
-			t.Errorf("%s reaches %v, want %s and %v", s.Method, s.Throughput, name, all[0].Throughput)
+		if s.Method != name || len(s.Throughput) != 2 {
+			t.Errorf("%s reaches %v, want %s and two throughputs", s.Method, s.Throughput, name)
+		}
+		if equal := slices.Equal(s.Throughput, all[0].Throughput); equal != (name != "duals") {
+			t.Errorf("%s reaches %v, equal to those of mean_values: %v", name, s.Throughput, equal)
 		}
 		if s.DecisionMicros < 49.99 || s.DecisionMicros > 50.01 { // a millisecond for 20 containers
 			t.Errorf("%s: %v µs a decision, want 50", s.Method, s.DecisionMicros)
@@ -88,7 +91,7 @@ func TestArrivals(t *testing.T) {
 			t.Errorf("%s has %d episodes, want 2", s.Method, len(s.Throughput))
 		}
 	}
-	if want := []string{"greedy", "least_loaded", pricing.MeanValues, "a", "b"}; !slices.Equal(names, want) || closed != 2 {
+	if want := []string{"greedy", "least_loaded", "mean_values", "duals", "a", "b"}; !slices.Equal(names, want) || closed != 2 {
 		t.Errorf("methods %v, %d policies closed; want %v and 2", names, closed, want)
 	}
 }

@@ -25,7 +25,7 @@ import (
 // lraLearnedFlags say what learned prices are compared on.
 type lraLearnedFlags struct {
 	lraFlags
-	policies               []string
+	policies, baselines    []string
 	containers, rows, milp int
 	online                 bool
 	load                   float64
@@ -53,13 +53,14 @@ func newLRALearned() *cobra.Command {
 
 Batches of equally likely applications are drawn by --seed. The reference is the best of greedy
 in the order of applications and in 20 random ones; with --online, greedy on the same arrivals,
-and the bound is that of the mean mix of containers; mean_values are prices without learning.`,
+and the bound is that of the mean mix of containers. --baseline names baselines of k8s/LRAPricing-v0,
+which set prices without learning.`,
 		Example: `  trainer lra learned --policy A.safetensors --policy B.safetensors --containers 600 --seed 2026 --node-table FILE
   trainer lra learned --policy A.safetensors --online --load 0.9 --containers 3000 --node-table FILE`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.rows < 2 || len(o.policies) == 0 {
-				return fmt.Errorf("--rows %d and %d policies, want at least 2 and 1", o.rows, len(o.policies))
+			if o.rows < 2 {
+				return fmt.Errorf("--rows %d, want at least 2", o.rows)
 			}
 			if o.containers < 1 || o.milp < 0 {
 				return fmt.Errorf("--containers %d, --milp-nodes %d: want at least 1 and 0", o.containers, o.milp)
@@ -95,12 +96,13 @@ and the bound is that of the mean mix of containers; mean_values are prices with
 	f.StringVar(&o.table, "node-table", "", "CSV file of the node table (default: node_table_rf_p20.csv in --data)")
 	f.StringVar(&o.size, "size", "medium", "medium: 81 nodes; large: 729")
 	f.StringArrayVar(&o.policies, "policy", nil, "model of k8s/LRAPricing-v0 (repeat)")
+	f.StringArrayVar(&o.baselines, "baseline", []string{"mean_values", "duals"}, "baseline of k8s/LRAPricing-v0 (repeat)")
 	f.IntVar(&o.containers, "containers", 600, "of a batch; with --online, placements of an episode")
 	f.IntVar(&o.rows, "rows", 30, "batches, or episodes")
 	f.IntVar(&o.milp, "milp-nodes", 300, "nodes of branch and bound of the integer program; 0 leaves it out")
 	f.Uint64Var(&o.seed, "seed", 2026, "random seed of the batches, or of the first episode")
 	f.BoolVar(&o.online, "online", false, "containers come and go")
-	f.StringVar(&o.reference, "reference", "", "method that the others are compared with, such as mean_values with --online (default: the first)")
+	f.StringVar(&o.reference, "reference", "", "method that the others are compared with, such as duals (default: the first)")
 	f.Float64Var(&o.load, "load", 0.9, "share of the slots in use on average, with --online")
 	return cmd
 }
@@ -171,10 +173,12 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context, p *pricing.Player, table
 	}), nil
 }
 
-// scoresOf returns the scores of baselines and policies, and the mean of the policies, which begin at
-// first.
+// scoresOf returns the scores of baselines and policies, and the mean of the policies, if there are any;
+// they begin at first.
 func scoresOf(played []pricing.Score, first int) []lraScores {
-	played = append(played, pricing.Mean(fmt.Sprintf("mean of %d policies", len(played)-first), played[first:]))
+	if first < len(played) {
+		played = append(played, pricing.Mean(fmt.Sprintf("mean of %d policies", len(played)-first), played[first:]))
+	}
 	all := make([]lraScores, len(played))
 	for i, s := range played {
 		all[i] = lraScores{Method: s.Method, Each: s.Throughput, DecisionMicros: s.DecisionMicros}
@@ -194,7 +198,7 @@ func (o *lraLearnedFlags) player() (*pricing.Player, *lra.Table, error) {
 	}
 	table, err := files.ReadTableFile(path)
 	return &pricing.Player{
-		Table: path, Nodes: nodes, Policies: o.policies, Seed: o.seed, Now: time.Now,
+		Table: path, Nodes: nodes, Baselines: o.baselines, Policies: o.policies, Seed: o.seed, Now: time.Now,
 		Open: func(name string, v *envs.Vec) (agents.Policy, io.Closer, error) {
 			m, err := play.ReadModelFor(name, v)
 			if err != nil {
