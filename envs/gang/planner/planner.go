@@ -46,6 +46,10 @@ type Config struct {
 	Window     int     // window of static, horizon of the dynamic ones, 1 … the trace's Columns; unused by the others
 	Lambda     float64 // factor per superstep by which dynamic controllers distrust a predicted duration, > 0; unused by the others
 	MaxWindow  int     // longest window that a dynamic controller or one_time chooses, ≥ 1; 0 stands for DefaultMaxWindow
+
+	// PenaltyFactor scales the penalty that dynamic controllers plan with, > 0; 0 stands for 1. The
+	// episode still charges its own. Above 1, a planner reconfigures less often.
+	PenaltyFactor float64
 }
 
 // Episode is the part of an instance's trace that is played, and the cost of reconfigurations.
@@ -78,6 +82,9 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 	if cfg.MaxWindow == 0 {
 		cfg.MaxWindow = DefaultMaxWindow
 	}
+	if cfg.PenaltyFactor == 0 {
+		cfg.PenaltyFactor = 1
+	}
 	p := planner{cfg: cfg, in: in, ep: ep}
 	switch cfg.Controller {
 	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow:
@@ -94,6 +101,9 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 		if cfg.MaxWindow < 1 {
 			return nil, fmt.Errorf("gang: MaxWindow %d of controller %s, want at least 1", cfg.MaxWindow, cfg.Controller)
 		}
+	}
+	if !(cfg.PenaltyFactor > 0) || math.IsInf(cfg.PenaltyFactor, 0) {
+		return nil, fmt.Errorf("gang: PenaltyFactor %v of controller %s, want a finite number > 0", cfg.PenaltyFactor, cfg.Controller)
 	}
 	switch cfg.Controller {
 	case ControllerStatic:
@@ -135,6 +145,9 @@ func (p *planner) Name() string {
 
 // left returns how many steps of the episode are left at step t, that one included.
 func (p *planner) left(t int) int { return p.ep.First + p.ep.Steps - t }
+
+// penalty returns the seconds that the dynamic controllers expect a reconfiguration to cost.
+func (p *planner) penalty() float64 { return p.cfg.PenaltyFactor * p.ep.Penalty }
 
 // load prepares the allocator for the sizes that the planner sees at step t.
 func (p *planner) load(t int) {
@@ -192,8 +205,8 @@ type mpcPlanner struct {
 func (p *mpcPlanner) Plan(t int, current, next []uint16) int {
 	left, charge := p.left(t), p.ep.charges(t)
 	p.load(t)
-	p.seg.solve(left, p.ep.Penalty, charge)
-	if p.seg.keep(left, p.ep.Penalty, current) < p.seg.cost[0]*(1-tieMargin) {
+	p.seg.solve(left, p.penalty(), charge)
+	if p.seg.keep(left, p.penalty(), current) < p.seg.cost[0]*(1-tieMargin) {
 		return 0
 	}
 	copy(next, p.seg.first)
@@ -214,7 +227,7 @@ func (p *windowPlanner) Plan(t int, _, next []uint16) int {
 		return 0
 	}
 	p.load(t)
-	p.seg.solve(p.left(t), p.ep.Penalty, p.ep.charges(t))
+	p.seg.solve(p.left(t), p.penalty(), p.ep.charges(t))
 	copy(next, p.seg.first)
 	p.due = t + p.seg.window[0]
 	return p.seg.window[0]

@@ -181,6 +181,28 @@ func TestExactMinMaxBoundsControllers(t *testing.T) {
 	}
 }
 
+// A planner with a PenaltyFactor takes the decisions of one whose episode has the greater penalty,
+// but pays its own.
+func TestPenaltyFactor(t *testing.T) {
+	in := gangtest.LawInstance(t, 51, 60, 8, 8, false)
+	charged, dear := planner.Episode{Steps: 40, Penalty: 15}, planner.Episode{Steps: 40, Penalty: 60}
+	for _, controller := range []string{planner.ControllerDynamicMPC, planner.ControllerDynamicWindow} {
+		cfg := planner.Config{Controller: controller, Window: 8, Lambda: 1}
+		plain, want := gangtest.Simulate(t, cfg, in, charged), gangtest.Simulate(t, cfg, in, dear)
+		cfg.PenaltyFactor = 4
+		got := gangtest.Simulate(t, cfg, in, charged)
+		if diff := cmp.Diff(want.Steps, got.Steps); diff != "" {
+			t.Errorf("%s: steps differ from those of penalty 60 (-want +got):\n%s", controller, diff)
+		}
+		if got.Checkpoints >= plain.Checkpoints {
+			t.Errorf("%s: %d checkpoints, want fewer than the %d without the factor", controller, got.Checkpoints, plain.Checkpoints)
+		}
+		if want := got.Duration + 15*float64(got.Checkpoints); got.Total != want {
+			t.Errorf("%s: total %v, want %v", controller, got.Total, want)
+		}
+	}
+}
+
 func TestNewPlannerErrors(t *testing.T) {
 	in := gangtest.LawInstance(t, 1, 10, 4, 3, true)
 	ok := planner.Episode{Steps: 10}
@@ -195,6 +217,7 @@ func TestNewPlannerErrors(t *testing.T) {
 		{planner.Config{Controller: planner.ControllerDynamicWindow, Window: 4}, ok, "gang: Lambda 0 of controller dynamic_window, want a finite number > 0"},
 		{planner.Config{Controller: planner.ControllerOneTime, Lambda: math.NaN()}, ok, "gang: Lambda NaN of controller one_time, want a finite number > 0"},
 		{planner.Config{Controller: planner.ControllerOneTime, Lambda: 1, MaxWindow: -1}, ok, "gang: MaxWindow -1 of controller one_time, want at least 1"},
+		{planner.Config{Controller: planner.ControllerDynamicMPC, Window: 4, Lambda: 1, PenaltyFactor: -1}, ok, "gang: PenaltyFactor -1 of controller dynamic_mpc, want a finite number > 0"},
 		{planner.Config{Controller: planner.ControllerNever}, planner.Episode{}, "gang: episode of 0 steps from 0, want 1 or more within the trace's 10"},
 		{planner.Config{Controller: planner.ControllerNever}, planner.Episode{First: 1, Steps: 10}, "gang: episode of 10 steps from 1, want 1 or more within the trace's 10"},
 		{planner.Config{Controller: planner.ControllerNever}, planner.Episode{Steps: 10, Penalty: -1}, "gang: Penalty -1, want a finite number ≥ 0"},
