@@ -3,6 +3,8 @@ package shadow_test
 import (
 	"context"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,5 +177,13 @@ func wantVerdict(t *testing.T, r *shadow.Report, metric, want string) {
 	d := r.Policies[0].Differences[index(t, r, metric)]
 	if d.Verdict != want {
 		t.Errorf("%s: %+v, want verdict %q", metric, d, want)
+	}
+}
+
+// wantNotModelled looks for a part of what the report says is left out.
+func wantNotModelled(t *testing.T, r *shadow.Report, part string) {
+	t.Helper()
+	if !slices.ContainsFunc(r.NotModelled, func(s string) bool { return strings.Contains(s, part) }) {
+		t.Errorf("not modelled: %q, want %q", r.NotModelled, part)
 	}
 }

@@ -28,6 +28,8 @@ type history struct {
 	nodes     []*clustertrace.Node // at first, by number
 	pods      []pod
 	end       time.Duration // of the recording
+	between   []*between    // by template; nil: it has no rules about other pods
+	ruled     bool          // some template has required ones
 
 	fragments *gpushare.Fragmenter // nil without GPUs
 	catalogue *gpushare.Catalogue
@@ -89,6 +91,9 @@ func read(r *Recording, schedulers []string) (*history, error) {
 	}
 	if len(h.nodes) == 0 {
 		return nil, fmt.Errorf("shadow: the recording has no node")
+	}
+	if err := h.readBetween(); err != nil {
+		return nil, err
 	}
 	return h, h.readGPUs()
 }

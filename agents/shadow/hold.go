@@ -61,6 +61,9 @@ func (w *world) start(p, n int32, devices uint64) error {
 		w.owners[key].running = append(w.owners[key].running, p)
 	}
 	w.account(p, t, 1)
+	if w.hopeful > 0 {
+		w.freed++
+	}
 	return w.hold(p, devices)
 }
 
@@ -129,9 +132,11 @@ func (w *world) resize(p, template int32, force bool) (bool, error) {
 	from, to := w.of(p), w.templates[template]
 	same := func() { q.template = template }
 	if q.phase != running {
-		same()
 		if q.phase == waiting {
 			w.dequeue(p)
+		}
+		same()
+		if q.phase == waiting {
 			w.enqueue(p) // its priority may be another
 			if err := w.drop(p); err != nil {
 				return true, err
@@ -166,6 +171,9 @@ func (w *world) account(p int32, t *clustertrace.Template, sign int64) {
 	}
 	n.used.MilliCPU += sign * t.MilliCPU
 	n.used.MemoryBytes += sign * t.MemoryBytes
+	if w.where != nil {
+		w.move(w.pods[p].template, w.pods[p].node, int(sign))
+	}
 	n.gpu += sign * int64(t.GPUs) * int64(t.MilliGPU)
 	n.extra.MilliCPU += sign * t.ExtraMilliCPU
 	n.extra.MemoryBytes += sign * t.ExtraMemoryBytes

@@ -15,18 +15,29 @@ func (w *world) enqueue(p int32) {
 	at, _ := slices.BinarySearchFunc(w.queue, p, w.before)
 	w.queue = slices.Insert(w.queue, at, p)
 	w.fresh = append(w.fresh, p)
+	w.hopeful += w.hopes(p)
 	w.meter.dirty = true
 }
 
 func (w *world) dequeue(p int32) {
 	at := slices.Index(w.queue, p)
 	w.queue = slices.Delete(w.queue, at, at+1)
+	w.hopeful -= w.hopes(p)
 	w.meter.dirty = true
 }
 
-// schedule tries the pods that wait. Where nothing has made room since the last time, only those that
-// have come since then can fit.
+// schedule tries the pods that wait, again and again while a start opens nodes to others.
 func (w *world) schedule(ctx context.Context, c Chooser) error {
+	for {
+		if err := w.tryAll(ctx, c); err != nil || w.freed == w.passed {
+			return err
+		}
+	}
+}
+
+// tryAll tries each waiting pod. Where nothing has made room since the last time, only those that
+// have come since then can fit.
+func (w *world) tryAll(ctx context.Context, c Chooser) error {
 	tried := w.fresh
 	if w.freed != w.passed {
 		tried = w.queue
@@ -35,7 +46,7 @@ func (w *world) schedule(ctx context.Context, c Chooser) error {
 	w.passed, w.fresh = w.freed, w.fresh[:0]
 	for _, p := range tried {
 		q := &w.pods[p]
-		plain := len(q.bound) == 0
+		plain := len(q.bound) == 0 && w.hopes(p) == 0
 		if q.phase != waiting || plain && w.full[q.template] == w.freed {
 			continue
 		}

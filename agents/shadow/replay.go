@@ -87,6 +87,8 @@ func (w *world) update(p, template int32, force bool) error {
 type poll struct {
 	voters  []*voter
 	decided func(Decision) error // may be nil
+	left    int                  // decisions that nobody was asked about
+	soft    int                  // decisions of pods with preferences that policies do not see
 }
 
 // voter is a policy that is asked about the decisions of the recorded scheduler.
@@ -96,17 +98,21 @@ type voter struct {
 	asked   int
 }
 
-// vote asks what would be done with a pod that is about to be bound. A pod that fits no node by the rules
-// that worlds know is not asked about.
+// vote asks what would be done with a pod that is about to be bound. Nobody is asked about a pod that fits no node
+// by the rules that worlds know.
 func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) error {
 	if w.pods[e.Pod].phase != waiting || w.now < w.meter.from {
 		return nil
 	}
+	one := Decision{At: w.Header.Start.Add(w.now), Pod: w.history.pods[e.Pod].name, Node: w.nodes[e.Node].name()}
 	d, ok := w.decision(e.Pod)
 	if !ok {
-		return nil
+		poll.left++
+		return poll.tell(one)
 	}
-	one := Decision{At: w.Header.Start.Add(w.now), Pod: w.history.pods[e.Pod].name, Node: w.nodes[e.Node].name()}
+	if w.history.prefers(w.pods[e.Pod].template) {
+		poll.soft++
+	}
 	for _, v := range poll.voters {
 		choice, err := w.choose(ctx, v.chooser, e.Pod, d)
 		if err != nil {
@@ -121,10 +127,14 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) err
 		}
 		one.Choices = append(one.Choices, w.nodes[n].name())
 	}
-	if poll.decided == nil {
+	return poll.tell(one)
+}
+
+func (p *poll) tell(d Decision) error {
+	if p.decided == nil {
 		return nil
 	}
-	return poll.decided(one)
+	return p.decided(d)
 }
 
 // playAll lets a policy place the pods of the recording.

@@ -55,7 +55,7 @@ type Decision struct {
 	At      time.Time
 	Pod     string   // namespace/name
 	Node    string   // that the pod was bound to; "" is one that was not there any more
-	Choices []string // nodes that the policies would have chosen at that moment of the recorded cluster
+	Choices []string // nodes that the policies would have chosen at that moment of the recorded cluster; nil: the pod fits none, and nobody was asked
 }
 
 // Number is a float64 that is null in JSON where it is not finite.
@@ -111,6 +111,7 @@ type Report struct {
 	Metrics      []Metric  `json:"metrics"`
 	Recorded     Cluster   `json:"recorded"`
 	Policies     []Cluster `json:"policies"`
+	LeftOut      int       `json:"left_out"` // recorded decisions that the policies were not asked about: the pod fits no node by the rules known here
 	Unplaced     []Waiting `json:"placed_by_nobody"`
 	NotModelled  []string  `json:"not_modelled"`
 }
@@ -189,7 +190,7 @@ type run struct {
 	*history
 	o      Options
 	since  time.Duration
-	voters []*voter
+	poll   *poll
 	worlds []*world // the recorded one, and those of the policies
 	blocks int
 }
@@ -199,17 +200,18 @@ func (r *run) newMeter() *meter { return newMeter(r.since, r.end, r.o.Block) }
 func (r *run) recorded(ctx context.Context) (err error) {
 	m := r.newMeter()
 	r.blocks = len(m.ratios[0].num)
+	r.poll = &poll{decided: r.o.Decided}
 	for i := range r.o.Policies {
 		c, closeChooser, err := r.o.Policies[i].Open()
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.o.Policies[i].Name, err)
 		}
 		defer func() { err = errors.Join(err, closeChooser()) }()
-		r.voters = append(r.voters, &voter{chooser: c, agreed: ratio{make([]float64, r.blocks), make([]float64, r.blocks)}})
+		r.poll.voters = append(r.poll.voters, &voter{chooser: c, agreed: ratio{make([]float64, r.blocks), make([]float64, r.blocks)}})
 	}
 	w := newWorld(r.history, m)
 	r.worlds = append(r.worlds, w)
-	return w.happenAll(ctx, &poll{r.voters, r.o.Decided})
+	return w.happenAll(ctx, r.poll)
 }
 
 func (r *run) policy(ctx context.Context, p *Policy) (err error) {
@@ -236,7 +238,7 @@ func (r *run) shown() (all []int) {
 func (r *run) report() *Report {
 	rep := &Report{
 		Source: r.Header.Source, Start: r.Header.Start.Add(r.since), End: r.Header.Start.Add(r.end), BlockSeconds: r.o.Block.Seconds(),
-		Blocks: r.blocks, Nodes: len(r.nodes), Unplaced: []Waiting{}, NotModelled: r.notModelled(),
+		Blocks: r.blocks, Nodes: len(r.nodes), LeftOut: r.poll.left, Unplaced: []Waiting{}, NotModelled: r.notModelled(),
 	}
 	for i := range r.pods {
 		if r.pods[i].given {
@@ -267,7 +269,7 @@ func (r *run) report() *Report {
 			rep.Recorded = c
 			continue
 		}
-		v := r.voters[k-1]
+		v := r.poll.voters[k-1]
 		c.Name, c.Agreement, c.Asked = r.o.Policies[k-1].Name, &all[k].agreement, v.asked
 		c.Displaced, c.Deferred = w.meter.displaced, w.meter.deferred
 		rep.Policies = append(rep.Policies, c)
@@ -316,7 +318,7 @@ func (r *run) estimates() []estimates {
 			}
 		}
 		if k > 0 {
-			add(r.voters[k-1].agreed, 100)
+			add(r.poll.voters[k-1].agreed, 100)
 		}
 	}
 	intervals := make([]interval, len(ratios))
@@ -367,22 +369,22 @@ func verdict(d Estimate, better string) string {
 
 // notModelled says what the policies' clusters leave out of what the recording has.
 func (r *run) notModelled() []string {
-	var between, soft int
+	var soft, spaces int
 	for i := range r.pods {
-		t := r.templates[r.pods[i].template]
-		if t.PodAffinity != nil || t.PodAntiAffinity != nil || t.Spread != nil {
-			between++
-		}
-		if len(t.Preferred) > 0 {
+		t := r.pods[i].template
+		if r.prefers(t) {
 			soft++
+		}
+		if b := r.between[t]; b != nil && b.Unknown {
+			spaces++
 		}
 	}
 	all := []string{"preemption: no policy evicts a pod"}
-	if between > 0 {
-		all = append(all, fmt.Sprintf("affinity, anti-affinity and topology spread between pods, which %d pods ask for", between))
+	if spaces > 0 {
+		all = append(all, fmt.Sprintf("required affinity to pods of namespaces that are selected by labels, which %d pods ask for", spaces))
 	}
 	if soft > 0 {
-		all = append(all, fmt.Sprintf("preferred node affinity, which %d pods ask for", soft))
+		all = append(all, fmt.Sprintf("preferred affinity and topology spread with ScheduleAnyway, which %d pods ask for: policies were asked about %d recorded decisions without it", soft, r.poll.soft))
 	}
 	return all
 }

@@ -35,6 +35,8 @@ type world struct {
 	passed  int                            // freed when the whole queue was last tried
 	fresh   []int32                        // pods that have come to wait since then
 	full    map[int32]int                  // by template: freed when one of it, without claims, fitted nowhere
+	where   []map[int32]int                // by template: its running pods by node; nil without rules between pods
+	hopeful int                            // waiting pods to which the start of another may open a node
 
 	ends     endings         // planned ends of pods; those of pods that were displaced are stale
 	deferred map[int32]int32 // by pod: the template to resize it to
@@ -107,6 +109,9 @@ func newWorld(h *history, m *meter) *world {
 		w.pods[i] = placement{template: h.pods[i].template, node: -1, slot: -1, class: -1, ends: never}
 	}
 	w.state = cluster.NewState()
+	if h.ruled {
+		w.where = make([]map[int32]int, len(h.templates))
+	}
 	return w
 }
 
@@ -124,9 +129,9 @@ func (w *world) advance(t time.Duration) {
 // ok is false where it fits no node.
 func (w *world) decision(p int32) (d envs.Decision, ok bool) {
 	t, q := w.of(p), &w.pods[p]
-	closed := w.closed(q.template)
+	closed, kept := w.closed(q.template), w.kept(q.template)
 	for i, n := range w.order {
-		shut := closed[n] || w.nodes[n].hidden > 0 || w.lacks(p, t, n)
+		shut := closed[n] || w.nodes[n].hidden > 0 || w.lacks(p, t, n) || kept != nil && kept(n)
 		w.state.Nodes[i].Unschedulable = shut
 		ok = ok || !shut && w.state.Fits(q.slot, int32(i))
 	}

@@ -20,11 +20,8 @@ func (t *Template) Refusal(n *Node) string {
 	if n.NotReady && !t.tolerates(cluster.Taint{Key: "node.kubernetes.io/not-ready", Effect: cluster.NoSchedule}) {
 		return "node not ready"
 	}
-	for _, taint := range n.Taints {
-		one := cluster.Taint{Key: taint.Key, Value: taint.Value, Effect: cluster.TaintEffect(taint.Effect)}
-		if one.Effect != cluster.PreferNoSchedule && !t.tolerates(one) {
-			return "untolerated taint " + taint.Key
-		}
+	if key := t.repelled(n); key != "" {
+		return "untolerated taint " + key
 	}
 	for key, value := range t.NodeSelector {
 		if have, ok := n.Labels[key]; !ok || have != value {
@@ -36,6 +33,20 @@ func (t *Template) Refusal(n *Node) string {
 	}
 	if len(t.GPUModels) > 0 && !slices.Contains(t.GPUModels, n.GPUModel) {
 		return "other GPU model"
+	}
+	return ""
+}
+
+// Tolerates reports whether a pod of template t tolerates all taints of n that keep pods away.
+func (t *Template) Tolerates(n *Node) bool { return t.repelled(n) == "" }
+
+// repelled returns the key of the first taint that keeps pods of the template away, or "".
+func (t *Template) repelled(n *Node) string {
+	for _, taint := range n.Taints {
+		one := cluster.Taint{Key: taint.Key, Value: taint.Value, Effect: cluster.TaintEffect(taint.Effect)}
+		if one.Effect != cluster.PreferNoSchedule && !t.tolerates(one) {
+			return taint.Key
+		}
 	}
 	return ""
 }

@@ -220,7 +220,8 @@ func (c *shadowFlags) report(ctx context.Context, cmd *cobra.Command) error {
 	var rows [][]string
 	if c.decisions != "" {
 		c.o.Decided = func(d shadow.Decision) error {
-			rows = append(rows, append([]string{d.At.UTC().Format("2006-01-02T15:04:05.000Z"), d.Pod, d.Node}, d.Choices...))
+			row := append([]string{d.At.UTC().Format("2006-01-02T15:04:05.000Z"), d.Pod, d.Node}, d.Choices...)
+			rows = append(rows, append(row, make([]string, 3+len(c.o.Policies)-len(row))...))
 			return nil
 		}
 	}
@@ -318,6 +319,9 @@ func printUnplaced(w io.Writer, r *shadow.Report) error {
 		if err := t.WriteText(w); err != nil {
 			return err
 		}
+	}
+	if r.LeftOut > 0 {
+		fmt.Fprintf(w, "\n%d recorded decisions put a pod on a node though it fits none by the rules known here; no policy was asked about them\n", r.LeftOut)
 	}
 	for i, what := range r.NotModelled {
 		if i == 0 {

@@ -1,0 +1,209 @@
+package clustertrace
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Between are a template's rules about other pods, read from the JSON of the Kubernetes API.
+type Between struct {
+	Near   []PodTerm // required affinity: a pod that all terms select shares each term's domain
+	Apart  []PodTerm // required anti-affinity: no pod that a term selects shares its domain
+	Spread []Skew    // topology spread with DoNotSchedule
+
+	Soft    bool // it has preferred affinity or anti-affinity, or topology spread with ScheduleAnyway
+	Unknown bool // a required term selects namespaces by their labels, which recordings lack; it is left out
+}
+
+// PodTerm selects pods, and names the label of nodes by which domains are told apart.
+type PodTerm struct {
+	Topology string
+	selector *Selector
+	spaces   []string // nil is every namespace
+}
+
+// Skew is a topology spread constraint.
+type Skew struct {
+	MaxSkew     int32
+	MinDomains  int32 // at least 1
+	Topology    string
+	HonorNodes  bool // nodes that the pod's node selector or affinity closes do not count
+	HonorTaints bool // nodes with taints that the pod does not tolerate do not count
+	selector    *Selector
+	space       string
+}
+
+// Selector selects labels as metav1.LabelSelector does; nil selects nothing.
+type Selector struct {
+	MatchLabels      map[string]string `json:"matchLabels"`
+	MatchExpressions []Requirement     `json:"matchExpressions"`
+}
+
+// Matches reports whether labels meet all of the selector's requirements.
+func (s *Selector) Matches(labels map[string]string) bool {
+	if s == nil {
+		return false
+	}
+	for key, value := range s.MatchLabels {
+		if have, ok := labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.MatchExpressions, func(r Requirement) bool {
+		value, ok := labels[r.Key]
+		return !r.holds(value, ok)
+	})
+}
+
+func (s *Selector) check() error {
+	if s == nil {
+		return nil
+	}
+	for i := range s.MatchExpressions {
+		r := &s.MatchExpressions[i]
+		if r.Operator == "Gt" || r.Operator == "Lt" {
+			return fmt.Errorf("requirement on %q with operator %s, want In, NotIn, Exists or DoesNotExist", r.Key, r.Operator)
+		}
+		if err := r.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Selects reports whether the term selects pods of a template.
+func (p *PodTerm) Selects(t *Template) bool {
+	return (p.spaces == nil || slices.Contains(p.spaces, t.Namespace)) && p.selector.Matches(t.Labels)
+}
+
+// Counts reports whether pods of a template count on the nodes.
+func (s *Skew) Counts(t *Template) bool {
+	// An empty selector counts no pod, as countPodsMatchSelector of kube-scheduler does.
+	return t.Namespace == s.space && s.selector != nil && len(s.selector.MatchLabels)+len(s.selector.MatchExpressions) > 0 && s.selector.Matches(t.Labels)
+}
+
+// Adds returns 1 if a pod of a template counts in its own constraint, otherwise 0.
+func (s *Skew) Adds(t *Template) int {
+	if s.selector.Matches(t.Labels) {
+		return 1
+	}
+	return 0
+}
+
+// apiTerm is corev1.PodAffinityTerm. The API server has merged matchLabelKeys into the selector.
+type apiTerm struct {
+	LabelSelector     *Selector `json:"labelSelector"`
+	Namespaces        []string  `json:"namespaces"`
+	NamespaceSelector *Selector `json:"namespaceSelector"`
+	TopologyKey       string    `json:"topologyKey"`
+}
+
+// apiAffinity is corev1.PodAffinity, or PodAntiAffinity.
+type apiAffinity struct {
+	Required  []apiTerm         `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+	Preferred []json.RawMessage `json:"preferredDuringSchedulingIgnoredDuringExecution"`
+}
+
+// apiSpread is corev1.TopologySpreadConstraint.
+type apiSpread struct {
+	MaxSkew            int32     `json:"maxSkew"`
+	TopologyKey        string    `json:"topologyKey"`
+	WhenUnsatisfiable  string    `json:"whenUnsatisfiable"`
+	LabelSelector      *Selector `json:"labelSelector"`
+	MinDomains         *int32    `json:"minDomains"`
+	NodeAffinityPolicy string    `json:"nodeAffinityPolicy"`
+	NodeTaintsPolicy   string    `json:"nodeTaintsPolicy"`
+	MatchLabelKeys     []string  `json:"matchLabelKeys"`
+}
+
+// Between reads the template's rules about other pods. It returns nil if there are none.
+//
+// Source: plugins InterPodAffinity and PodTopologySpread of kube-scheduler.
+func (t *Template) Between() (*Between, error) {
+	b := &Between{}
+	for _, part := range []struct {
+		name string
+		text json.RawMessage
+		out  *[]PodTerm
+	}{{"pod_affinity", t.PodAffinity, &b.Near}, {"pod_anti_affinity", t.PodAntiAffinity, &b.Apart}} {
+		if part.text == nil {
+			continue
+		}
+		var a apiAffinity
+		if err := json.Unmarshal(part.text, &a); err != nil {
+			return nil, fmt.Errorf("clustertrace: %s: %w", part.name, err)
+		}
+		b.Soft = b.Soft || len(a.Preferred) > 0
+		for i := range a.Required {
+			if err := b.addTerm(t, &a.Required[i], part.out); err != nil {
+				return nil, fmt.Errorf("clustertrace: %s: %w", part.name, err)
+			}
+		}
+	}
+	if err := b.addSpread(t); err != nil {
+		return nil, fmt.Errorf("clustertrace: topology_spread: %w", err)
+	}
+	if !b.Soft && !b.Unknown && !b.Required() {
+		return nil, nil
+	}
+	return b, nil
+}
+
+// Required reports whether some rule closes nodes.
+func (b *Between) Required() bool { return b != nil && len(b.Near)+len(b.Apart)+len(b.Spread) > 0 }
+
+func (b *Between) addTerm(t *Template, a *apiTerm, out *[]PodTerm) error {
+	if err := a.LabelSelector.check(); err != nil {
+		return err
+	}
+	term := PodTerm{Topology: a.TopologyKey, selector: a.LabelSelector, spaces: a.Namespaces}
+	switch s := a.NamespaceSelector; {
+	case s == nil && len(a.Namespaces) == 0:
+		term.spaces = []string{t.Namespace}
+	case s == nil:
+	case len(s.MatchLabels)+len(s.MatchExpressions) == 0:
+		term.spaces = nil
+	default:
+		b.Unknown = true
+		return nil
+	}
+	*out = append(*out, term)
+	return nil
+}
+
+func (b *Between) addSpread(t *Template) error {
+	var all []apiSpread
+	if t.Spread == nil {
+		return nil
+	}
+	if err := json.Unmarshal(t.Spread, &all); err != nil {
+		return err
+	}
+	for i := range all {
+		c := &all[i]
+		if c.WhenUnsatisfiable != "DoNotSchedule" {
+			b.Soft = true
+			continue
+		}
+		if err := c.LabelSelector.check(); err != nil {
+			return err
+		}
+		s := Skew{
+			MaxSkew: c.MaxSkew, MinDomains: 1, Topology: c.TopologyKey, HonorNodes: c.NodeAffinityPolicy != "Ignore",
+			HonorTaints: c.NodeTaintsPolicy == "Honor", selector: c.LabelSelector, space: t.Namespace,
+		}
+		if c.MinDomains != nil {
+			s.MinDomains = *c.MinDomains
+		}
+		if s.selector != nil {
+			for _, key := range c.MatchLabelKeys {
+				if value, ok := t.Labels[key]; ok {
+					s.selector.MatchExpressions = append(s.selector.MatchExpressions, Requirement{key, "In", []string{value}})
+				}
+			}
+		}
+		b.Spread = append(b.Spread, s)
+	}
+	return nil
+}
