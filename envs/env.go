@@ -111,25 +111,6 @@ type ChartEvents struct {
 	X    []float64
 }
 
-// A Baseline is a heuristic, an exact solver or a bound that an environment's agents are
-// compared with. It chooses from the true state of a task that it knows, not from the
-// observation.
-type Baseline struct {
-	Name   string
-	Doc    string // one sentence
-	Oracle bool   // it uses knowledge that no agent has, such as the future: a bound, not a competitor
-	// New returns a policy for the episodes of t. It fails if the baseline does not know t's type
-	// or does not support t's options. Each Task needs a policy of its own.
-	New func(t Task) (Policy, error)
-}
-
-// A Policy writes the action of a [Baseline] for the current state of its Task. first is true at
-// the first call in an episode, which need not be the episode's first decision: a caller may skip
-// decisions, and may take other actions than the policy chose. A policy changes nothing in the
-// Task, except that it may leave a plan ([Planner]). A policy that may take long returns an error
-// when ctx ends.
-type Policy func(ctx context.Context, s *cluster.State, first bool, action []float32) error
-
 var (
 	// ErrResetNeeded is returned by Step before the first Reset and after an episode's end.
 	ErrResetNeeded = errors.New("envs: reset needed")

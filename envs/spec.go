@@ -100,22 +100,6 @@ func (s *Spec) Ranking(opts map[string]any) []Metric {
 	return slices.Concat(s.Metrics[i:i+1], s.Metrics[:i], s.Metrics[i+1:])
 }
 
-// Baseline returns the baseline called name, or an error that wraps [ErrUnknownBaseline] and
-// lists the names.
-func (s *Spec) Baseline(name string) (*Baseline, error) {
-	names := make([]string, len(s.Baselines))
-	for i := range s.Baselines {
-		if s.Baselines[i].Name == name {
-			return &s.Baselines[i], nil
-		}
-		names[i] = s.Baselines[i].Name
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%w: %s has no baselines, so none called %q", ErrUnknownBaseline, s.ID, name)
-	}
-	return nil, fmt.Errorf("%w: %s has no baseline %q; it has %s", ErrUnknownBaseline, s.ID, name, strings.Join(names, ", "))
-}
-
 var (
 	idPattern = regexp.MustCompile(`^(?:([\w:.-]+)/)?([\w:.-]+?)(?:-v(\d+))?$`)
 

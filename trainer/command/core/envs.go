@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,9 @@ type baselineDoc struct {
 	Name   string `json:"name"`
 	Doc    string `json:"doc"`
 	Oracle bool   `json:"oracle"`
+
+	StandsFor  string         `json:"stands_for,omitempty"` // with tuned values: the name with parameters
+	Parameters []parameterDoc `json:"parameters,omitempty"`
 }
 
 type infoDoc struct {
@@ -109,7 +113,7 @@ func describeEnv(s *envs.Spec) (envDescription, error) {
 		d.Features = append(d.Features, featureDoc(f))
 	}
 	for _, b := range s.Baselines {
-		d.Baselines = append(d.Baselines, baselineDoc{b.Name, b.Doc, b.Oracle})
+		d.Baselines = append(d.Baselines, baselineDoc{b.Name, b.Doc, b.Oracle, b.StandsFor, parameterDocs(&b)})
 	}
 	for _, c := range s.Info {
 		d.Info = append(d.Info, infoDoc(c))
@@ -144,11 +148,58 @@ func printEnv(cmd *cobra.Command, d envDescription) error {
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
+	if err := printParameters(w, d.Baselines); err != nil {
+		return err
+	}
 	fmt.Fprintln(w, "\nInfo")
 	t = tracking.NewTable("name", "dtype", "what")
 	for _, c := range d.Info {
 		t.Append(c.Name, c.DType, c.Doc)
 	}
+	return t.WriteText(w)
+}
+
+// parameterDoc describes a parameter of a baseline.
+type parameterDoc struct {
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`
+	Default any      `json:"default"`
+	Doc     string   `json:"doc"`
+	Low     *float64 `json:"low,omitempty"` // where tuning searches
+	High    *float64 `json:"high,omitempty"`
+	Log     bool     `json:"log,omitempty"`
+	Choices []string `json:"choices,omitempty"`
+}
+
+func parameterDocs(b *envs.Baseline) []parameterDoc {
+	var docs []parameterDoc
+	for _, p := range b.Parameters() {
+		d := parameterDoc{Name: p.Name, Type: p.Type, Default: p.Default, Doc: p.Doc, Log: p.Log, Choices: p.Choices}
+		if p.Low < p.High {
+			d.Low, d.High = &p.Low, &p.High
+		}
+		docs = append(docs, d)
+	}
+	return docs
+}
+
+// printParameters lists the parameters of baselines that have some.
+func printParameters(w io.Writer, baselines []baselineDoc) error {
+	t, any := tracking.NewTable("baseline", "parameter", "type", "default", "tuned in", "what"), false
+	for _, b := range baselines {
+		for _, p := range b.Parameters {
+			where := strings.Join(p.Choices, ", ")
+			if p.Low != nil {
+				where = fmt.Sprintf("%v to %v", *p.Low, *p.High)
+			}
+			t.Append(b.Name, p.Name, p.Type, fmt.Sprint(p.Default), where, p.Doc)
+			any = true
+		}
+	}
+	if !any {
+		return nil
+	}
+	fmt.Fprintln(w, "\nParameters of baselines (name:parameter=value,…)")
 	return t.WriteText(w)
 }
 

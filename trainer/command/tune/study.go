@@ -2,6 +2,7 @@ package tune
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -199,4 +200,27 @@ func promote(results []rungResult, reduction int) []int {
 // byMean orders the best first, and the first of equals.
 func byMean(a, b rungResult) int {
 	return cmp.Or(cmp.Compare(b.Mean, a.Mean), cmp.Compare(a.Trial, b.Trial))
+}
+
+// checkStudy checks what a journal holds so far.
+func checkStudy(s *study, results []rungResult) error {
+	if len(s.Rungs) == 0 {
+		return errors.New("a study without rungs, of an older trainer, whose trials of a rung were not trained for as long: begin it anew")
+	}
+	if n := len(results); n > 0 && (results[n-1].Trial < 0 || results[n-1].Trial >= s.Trials) {
+		return fmt.Errorf("trial %d of %d", results[n-1].Trial, s.Trials)
+	}
+	return nil
+}
+
+// find returns the result of a trial at a rung, if it is on record.
+func (t *tuner) find(trial, rung int) (rungResult, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.results {
+		if r.Trial == trial && r.Rung == rung {
+			return r, true
+		}
+	}
+	return rungResult{}, false
 }

@@ -40,7 +40,7 @@ type tuneResult struct {
 
 // tuner carries a study out.
 type tuner struct {
-	*journal
+	*journal[study, rungResult]
 	spec   *envs.Spec
 	space  searchSpace
 	folder string
@@ -55,10 +55,12 @@ func New() *cobra.Command {
 	var kwargs, evalKwargs, params []string
 	var conf, spaceFile, logFolder, resume string
 	var jobs int
+	var base string
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "Search for hyperparameters: random trials with successive halving",
-		Long: `Search for hyperparameters: random trials with successive halving.
+		Short: "Search for hyperparameters of an algorithm, or for parameters of a baseline",
+		Long: `Search for hyperparameters: random trials with successive halving. With --baseline, search for a
+baseline's parameters, so that agents are compared with baselines tuned as hard as they are.
 
 All trials are trained for a short time; of each rung the best 1/reduction-factor go on where
 they stopped, reduction-factor times as long, and the last are trained to --n-timesteps. A rung is
@@ -70,9 +72,17 @@ episodes that are under way.
 
 Search spaces are data: trainer/searchspaces has those built in, which --search-space replaces.
 What --params or --conf-file sets is not searched. Source: Jamieson and Talwalkar,
-"Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016.`,
+"Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016.
+
+With --baseline, CMA-ES searches the ranges of its parameters, which ` + "`trainer envs ID`" + ` lists; those that
+the name gives, as in dynamic_mpc:lambda=1, are kept. All candidates of a generation play the same
+episodes, of training seeds and of the environment's options as --env-kwargs gives them: none that
+evaluations hold out. The search ends when the candidates have played --n-timesteps steps, by default as
+many as ppo is trained for. Then the best of the last generations and of all play on validation seeds beside
+the given baseline, and the best of these is the tuned one.`,
 		Example: `  trainer tune --algo ppo --env classic/CartPole-v1 --n-trials 16
   trainer tune --algo a2c --env k8s/GangWindow-v0 -n 200000 --n-trials 27 --reduction-factor 3 --params n_envs:16
+  trainer tune --baseline dynamic_mpc --env k8s/GangWindow-v0 -n 100000
   trainer tune --resume logs/tune/ppo/classic-CartPole-v1_1          # after Ctrl-C or a crash
   trainer train --algo ppo --env classic/CartPole-v1 --conf-file logs/tune/ppo/classic-CartPole-v1_1/best.yml --seeds 1..5`,
 		Args: cobra.NoArgs,
@@ -83,6 +93,13 @@ What --params or --conf-file sets is not searched. Source: Jamieson and Talwalka
 			if jobs < 1 {
 				return fmt.Errorf("--n-jobs %d, want at least 1", jobs)
 			}
+			if t, folder, err := baselineTunerOf(cmd, base, kwargs, &s, logFolder, resume); t != nil || err != nil {
+				if err != nil {
+					return err
+				}
+				defer t.close()
+				return t.tuneAndReport(cmd, folder)
+			}
 			t := &tuner{jobs: jobs, out: cmd.ErrOrStderr()}
 			var err error
 			if resume != "" {
@@ -90,7 +107,7 @@ What --params or --conf-file sets is not searched. Source: Jamieson and Talwalka
 					return err
 				}
 				t.folder = resume
-				t.journal, err = resumeJournal(resume)
+				t.journal, err = resumeJournal(resume, journalName, checkStudy)
 			} else if err = s.parse(kwargs, evalKwargs, params, conf, spaceFile); err == nil {
 				t.folder, t.journal, err = newStudy(logFolder, s)
 			}
@@ -103,13 +120,14 @@ What --params or --conf-file sets is not searched. Source: Jamieson and Talwalka
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.Algo, "algo", "ppo", "algorithm: "+strings.Join(algorithms.Names(nil), ", "))
+	f.StringVar(&base, "baseline", "", "baseline whose parameters are searched, in place of an algorithm's")
 	f.StringVar(&s.Env, "env", "k8s/GangWindow-v0", "id of the environment")
 	f.StringVar(&s.Engine, "engine", play.EngineFused, "engine of the networks: fused, or gorgonia")
-	f.IntVarP(&s.Timesteps, "n-timesteps", "n", 0, "environment steps of the last rung (default: the tuned number)")
+	f.IntVarP(&s.Timesteps, "n-timesteps", "n", 0, "environment steps of the last rung, or of all candidates of a baseline (default: those of the tuned training)")
 	f.IntVar(&s.Trials, "n-trials", 16, "trials of the first rung")
 	f.IntVar(&s.Reduction, "reduction-factor", 4, "of a rung, one trial in this many goes on")
 	f.IntVar(&s.MinResource, "min-resource", 1000, "environment steps of the first rung at least")
-	f.IntVar(&s.EvalEpisodes, "eval-episodes", 20, "held-out episodes by which a rung is judged")
+	f.IntVar(&s.EvalEpisodes, "eval-episodes", 20, "held-out episodes by which a rung is judged, or training episodes of a baseline's candidate")
 	f.Uint64Var(&s.Seed, "seed", 0, "random seed of the search and of all trainings")
 	f.IntVar(&jobs, "n-jobs", 0, "trials at one time (default: the number of cores)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
@@ -122,13 +140,39 @@ What --params or --conf-file sets is not searched. Source: Jamieson and Talwalka
 	return cmd
 }
 
+// baselineTunerOf returns the tuner and the folder of a search for a baseline's parameters, or nil if
+// the command line asks for a study of an algorithm.
+func baselineTunerOf(cmd *cobra.Command, base string, kwargs []string, s *study, logFolder, resume string) (*baselineTuner, string, error) {
+	if resume != "" {
+		if _, err := os.Stat(filepath.Join(resume, searchName)); err != nil {
+			return nil, "", nil // the study reports what is wrong
+		}
+		if err := onlyFlags(cmd, "resume", "json"); err != nil {
+			return nil, "", err
+		}
+		t, err := resumeSearch(resume)
+		return t, resume, err
+	}
+	if base == "" {
+		return nil, "", nil
+	}
+	if err := onlyFlags(cmd, "baseline", "env", "env-kwargs", "n-timesteps", "eval-episodes", "seed", "log-folder", "json"); err != nil {
+		return nil, "", err
+	}
+	options, err := cli.ParseKwargs("env-kwargs", kwargs)
+	if err != nil {
+		return nil, "", err
+	}
+	return search{Baseline: base, Env: s.Env, EnvKwargs: options, Seed: s.Seed, Timesteps: s.Timesteps, Episodes: s.EvalEpisodes}.begin(logFolder)
+}
+
 // newStudy makes the folder and the journal of a study.
-func newStudy(logFolder string, s study) (string, *journal, error) {
+func newStudy(logFolder string, s study) (string, *journal[study, rungResult], error) {
 	folder, err := run.NewFolder(filepath.Join(logFolder, "tune", s.Algo), run.EnvName(s.Env))
 	if err != nil {
 		return "", nil, err
 	}
-	j, err := createJournal(folder, s)
+	j, err := createJournal[study, rungResult](folder, journalName, s)
 	return folder, j, err
 }
 
@@ -138,7 +182,7 @@ func onlyFlags(cmd *cobra.Command, names ...string) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !slices.Contains(names, f.Name) {
-			err = fmt.Errorf("--%s goes on with a study as it was begun: --%s has no effect", names[0], f.Name)
+			err = fmt.Errorf("with --%s, --%s has no effect; it takes --%s", names[0], f.Name, strings.Join(names[1:], ", --"))
 		}
 	})
 	return err

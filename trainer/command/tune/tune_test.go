@@ -155,7 +155,7 @@ func TestTuneEqualRungs(t *testing.T) {
 			}
 			res := tuneResultOf(t, "tune", "--algo", tc.algo, "--env", "classic/CartPole-v1", "--n-trials", "9", "--reduction-factor", "2", "-n", "2000",
 				"--min-resource", "500", "--eval-episodes", "1", "--params", "n_envs:2", "--params", "net_arch:[4]", "--search-space", space, "-f", t.TempDir(), "--json")
-			j, err := resumeJournal(res.Folder)
+			j, err := resumeJournal(res.Folder, journalName, checkStudy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestTune(t *testing.T) {
 	for _, algo := range algorithms.Names(nil) {
 		t.Run(algo, func(t *testing.T) {
 			res := tuneResultOf(t, tuneArgs(algo, t.TempDir())...)
-			j, err := resumeJournal(res.Folder)
+			j, err := resumeJournal(res.Folder, journalName, checkStudy)
 			if err != nil {
 				t.Fatal(err)
 			}
