@@ -114,7 +114,8 @@
 // KubeResources, kube-scheduler's scores of CPU and memory; KubeDefault, all of kube-scheduler's
 // default scores, where pods of equal shape are replicas of one controller; ScarcityFGD, FGD
 // that keeps models free for the pods that can run on no other; WeightedFGD, FGD that weighs
-// such scarcity, and how well the pod fits, against fragmentation. They choose devices as they
+// such scarcity, and how well the pod fits, against fragmentation; RolloutWeightedFGD, which improves
+// it by rollouts into futures drawn from the pods that have arrived. They choose devices as they
 // were published, which no action can.
 //
 // # Versions

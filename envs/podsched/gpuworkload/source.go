@@ -33,11 +33,6 @@ type Config struct {
 	Load, MaxDuration float64 // GPU time requested over what the nodes have while pods arrive; most seconds that a pod runs
 }
 
-// NewLive returns the source of a running cluster with so many nodes, which draws nothing.
-func NewLive(nodes int) *Source {
-	return &Source{config: Config{NumNodes: nodes, ReferenceSeed: -1}, Catalogue: &gpushare.Catalogue{}}
-}
-
 // Source draws the instances of episodes. It is read-only.
 type Source struct {
 	Nodes     []gpushare.Node // from which instances draw theirs

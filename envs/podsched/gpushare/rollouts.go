@@ -1,0 +1,139 @@
+package gpushare
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/envs/pcg"
+)
+
+// RolloutConfig are the settings of [Rollouts].
+type RolloutConfig struct {
+	Nodes      int     // k: nodes tried, the best by WeightedFGD's value
+	Futures    int     // M: futures for each
+	Confidence float64 // standard errors by which a node must be better in the mean than WeightedFGD's
+	From       float64 // GPUs requested, over the cluster's, from which it looks ahead
+	Until      float64 // likewise, where futures end
+	Seed       uint64
+}
+
+// DefaultRollouts are the settings of the baseline RolloutWeightedFGD, but for Until.
+var DefaultRollouts = RolloutConfig{Nodes: 6, Futures: 12, Confidence: 1, From: 0.3}
+
+// Rollouts improves on WeightedFGD by one step: it tries a pod on several nodes, lets WeightedFGD play
+// the same sampled futures after each, and takes the node whose futures end with the most GPUs
+// allocated. It deviates from WeightedFGD only where the mean gain less Confidence standard errors is
+// above 0. Pods stay for ever.
+//
+// It knows the pods that have arrived, and draws futures from them. Its decision depends on these and
+// on the inventory alone.
+//
+// Source: Tesauro and Galperin, "On-line Policy Improvement using Monte-Carlo Search", NeurIPS 1996.
+type Rollouts struct {
+	look   *Lookahead
+	config RolloutConfig
+	past   func() (classes []int32, milliGPU int64)
+	tried  []candidate
+	gains  []gain
+	future []int32
+}
+
+// NewRollouts returns the policy that looks ahead by l. past returns the classes of the pods that have
+// arrived, the one to place included, and the thousandths of a GPU that they requested.
+func NewRollouts(l *Lookahead, config RolloutConfig, past func() (classes []int32, milliGPU int64)) *Rollouts {
+	return &Rollouts{look: l, config: config, past: past}
+}
+
+var _ Placer = (*Rollouts)(nil)
+
+// Choose implements [Placer].
+func (r *Rollouts) Choose(c *Class) (node int32, devices uint64) {
+	classes, arrived := r.past()
+	size := float64(r.look.b.Size.MilliGPU)
+	if a := float64(arrived); a < r.config.From*size || a >= r.config.Until*size || arrived == 0 {
+		return r.look.weights.Choose(c)
+	}
+	r.look.begin()
+	r.tried = r.look.candidates(r.tried[:0], c, r.config.Nodes)
+	switch len(r.tried) {
+	case 0:
+		return -1, 0
+	case 1:
+		return r.tried[0].node, r.tried[0].devices
+	}
+	best := &r.tried[r.compare(c, classes, arrived)]
+	return best.node, best.devices
+}
+
+// compare returns the index of the best candidate.
+func (r *Rollouts) compare(c *Class, past []int32, arrived int64) (best int) {
+	rng := rand.New(pcg.New(r.seed(past)))
+	end := int64(r.config.Until * float64(r.look.b.Size.MilliGPU))
+	r.gains = append(r.gains[:0], make([]gain, len(r.tried))...)
+	for range r.config.Futures {
+		r.future = r.look.cat.Resample(r.future[:0], past, end-arrived, rng)
+		base := r.look.play(c, r.tried[0].node, r.future)
+		for i := 1; i < len(r.tried); i++ {
+			r.gains[i].add(float64(r.look.play(c, r.tried[i].node, r.future) - base))
+		}
+	}
+	most := 0.0
+	for i := 1; i < len(r.tried); i++ {
+		if v := r.gains[i].bound(float64(r.config.Futures), r.config.Confidence); v > most {
+			best, most = i, v
+		}
+	}
+	return best
+}
+
+// seed returns a seed that depends on the decision and on the pods until then, so that a policy decides
+// the same whenever it is asked.
+func (r *Rollouts) seed(past []int32) uint64 {
+	h := fnv.New64a()
+	var word [8]byte
+	write := func(x uint64) {
+		binary.LittleEndian.PutUint64(word[:], x)
+		h.Write(word[:])
+	}
+	write(r.config.Seed)
+	write(uint64(r.look.b.Used.MilliGPU))
+	for _, class := range past {
+		write(uint64(class))
+	}
+	return h.Sum64()
+}
+
+// Resample appends to dst classes drawn with replacement from past, which has one with GPUs, as long
+// as they request no more than the given thousandths of a GPU.
+func (cat *Catalogue) Resample(dst, past []int32, milliGPU int64, rng *rand.Rand) []int32 {
+	for {
+		class := past[rng.IntN(len(past))]
+		if milliGPU -= cat.Classes[class].TotalMilliGPU(); milliGPU < 0 {
+			return dst
+		}
+		dst = append(dst, class)
+	}
+}
+
+// gain sums the gains of a node over WeightedFGD's, in thousandths of a GPU.
+type gain struct{ sum, squares float64 }
+
+func (g *gain) add(x float64) {
+	g.sum += x
+	g.squares += x * x
+}
+
+// bound returns the mean of n gains less z standard errors. The error of a single gain is unknown, so
+// that its bound is −∞ unless z is 0.
+func (g *gain) bound(n, z float64) float64 {
+	mean := g.sum / n
+	switch {
+	case z == 0:
+		return mean
+	case n < 2:
+		return math.Inf(-1)
+	}
+	return mean - z*math.Sqrt(max(0, g.squares/n-mean*mean)/(n-1))
+}
