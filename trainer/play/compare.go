@@ -66,8 +66,17 @@ type Row struct {
 	Difference *tracking.Estimate `json:"difference,omitempty"` // to the best baseline, pair by pair
 	MeanReturn float64            `json:"mean_return"`
 	Metrics    map[string]float64 `json:"metrics,omitempty"` // means of all metrics
+	Episodes   EpisodeValues      `json:"episodes"`
 
-	Values []float64 `json:"-"` // of the episodes
+	Values []float64 `json:"-"` // of the metric, episode by episode
+}
+
+// EpisodeValues holds what a policy reached in each episode, in the order of the seeds, which follow
+// one another from the comparison's first.
+type EpisodeValues struct {
+	Returns []float64            `json:"returns"`
+	Lengths []int64              `json:"lengths"`
+	Metrics map[string][]float64 `json:"metrics,omitempty"` // by column
 }
 
 // Kinds of policies in a Row.
@@ -226,13 +235,14 @@ func (res *Comparison) play(p player) error {
 	if err != nil {
 		return err
 	}
-	row := Row{Policy: p.name, Kind: p.kind, MeanReturn: tracking.Mean(r.Returns), Values: r.Returns}
+	row := Row{Policy: p.name, Kind: p.kind, MeanReturn: tracking.Mean(r.Returns), Values: r.Returns,
+		Episodes: EpisodeValues{Returns: r.Returns, Lengths: r.Lengths}}
 	for i, m := range res.Metrics {
 		values := r.Column(res.columns[i])
 		if row.Metrics == nil {
-			row.Metrics, row.Values = map[string]float64{}, values
+			row.Metrics, row.Episodes.Metrics, row.Values = map[string]float64{}, map[string][]float64{}, values
 		}
-		row.Metrics[m.Column] = tracking.Mean(values)
+		row.Metrics[m.Column], row.Episodes.Metrics[m.Column] = tracking.Mean(values), values
 	}
 	e := tracking.StudentT(row.Values)
 	row.Mean, row.Low, row.High = e.Mean, e.Low, e.High

@@ -329,7 +329,7 @@ func (r *Run) supersede() error {
 	if is, err := later(r.LastModel()); err != nil {
 		return err
 	} else if is {
-		stale = append(stale, r.LastModel(), r.path("learning_curve.png"), r.path("comparison.png"), r.path("comparison.csv"))
+		stale = append(stale, r.LastModel(), r.path("learning_curve.png"), r.path("comparison.png"), r.path("comparison.csv"), r.path("comparison_episodes.csv"))
 	}
 	if r.inexact || len(r.changes) > 0 {
 		if is, err := later(r.BestModel()); err != nil {

@@ -13,7 +13,8 @@ import (
 
 func newCompare() *cobra.Command {
 	var c play.CompareConfig
-	var env, plot, csv string
+	var env string
+	var files comparisonFiles
 	var kwargs, evalKwargs []string
 	cmd := &cobra.Command{
 		Use:   "compare",
@@ -26,6 +27,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
   trainer compare --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --plot comparison.png
   trainer compare --env k8s/GangWindow-v0 --baseline dynamic_mpc --baseline static_2 --env-kwargs penalty:45
   trainer compare --env k8s/GangWindow-v0 --env-kwargs split:train            # on the instances of trainings
+  trainer compare --env k8s/GangWindow-v0 --csv-episodes episodes.csv         # every episode of every policy
   trainer compare --model FILE --url ws://127.0.0.1:8765                      # on a server`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +42,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 			if c.Spec, err = play.Lookup(cmd.Context(), id, c.URLs); err != nil {
 				return err
 			}
-			return compare(cmd, c, plot, csv, nil)
+			return compare(cmd, c, files, nil)
 		},
 	}
 	f := cmd.Flags()
@@ -52,32 +54,49 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 	f.IntVar(&c.Episodes, "episodes", 40, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
-	f.StringVar(&plot, "plot", "", "PNG file to draw")
-	f.StringVar(&csv, "csv", "", "CSV file to write")
+	f.StringVar(&files.plot, "plot", "", "PNG file to draw")
+	f.StringVar(&files.csv, "csv", "", "CSV file to write, a row for each policy")
+	f.StringVar(&files.episodes, "csv-episodes", "", "CSV file to write, a row for each episode of each policy")
 	return cmd
 }
 
-// compare compares, writes the files that are not "", and prints the table, or JSON. trained is the
+// comparisonFiles names the files to write; those that are "" are not written.
+type comparisonFiles struct{ plot, csv, episodes string }
+
+// write writes the files.
+func (f comparisonFiles) write(res *play.Comparison) error {
+	for _, file := range []struct {
+		path  string
+		write func(string) error
+	}{
+		{f.plot, res.Draw},
+		{f.csv, func(path string) error { return cli.WriteTo(path, res.Table().WriteCSV) }},
+		{f.episodes, res.WriteEpisodes},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if err := file.write(file.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare compares, writes the files, and prints the table, or JSON. trained is the
 // result of a training before it, to which JSON adds the comparison, or nil. Of an interrupted
 // comparison it reports the policies that have played, and returns the interrupt.
-func compare(cmd *cobra.Command, c play.CompareConfig, plot, csv string, trained any) error {
+func compare(cmd *cobra.Command, c play.CompareConfig, files comparisonFiles, trained any) error {
 	res, err := play.Compare(cmd.Context(), c)
 	if err != nil && (res == nil || len(res.Rows) == 0) {
 		return err
 	}
-	return errors.Join(reportComparison(cmd, res, plot, csv, trained), err)
+	return errors.Join(reportComparison(cmd, res, files, trained), err)
 }
 
-func reportComparison(cmd *cobra.Command, res *play.Comparison, plot, csv string, trained any) error {
-	if plot != "" {
-		if err := res.Draw(plot); err != nil {
-			return err
-		}
-	}
-	if csv != "" {
-		if err := cli.WriteTo(csv, res.Table().WriteCSV); err != nil {
-			return err
-		}
+func reportComparison(cmd *cobra.Command, res *play.Comparison, files comparisonFiles, trained any) error {
+	if err := files.write(res); err != nil {
+		return err
 	}
 	switch {
 	case !cli.WantJSON(cmd):

@@ -62,7 +62,9 @@ func train(cmd *cobra.Command, spec *envs.Spec, c run.Config, compare int) error
 // state. Its files go to the folder.
 func compareTrained(cmd *cobra.Command, spec *envs.Spec, c run.Config, models []string, episodes int, folder string, trained any) error {
 	return compare(cmd, play.CompareConfig{Spec: spec, Trained: c.EnvKwargs, Given: c.EvalEnvKwargs, Models: models, Episodes: episodes, Seed: play.CompareSeed},
-		filepath.Join(folder, "comparison.png"), filepath.Join(folder, "comparison.csv"), trained)
+		comparisonFiles{
+			plot: filepath.Join(folder, "comparison.png"), csv: filepath.Join(folder, "comparison.csv"), episodes: filepath.Join(folder, "comparison_episodes.csv"),
+		}, trained)
 }
 
 // printFiles lists the files of a training.
