@@ -73,21 +73,6 @@ func TestAdamComplement(t *testing.T) {
 	}
 }
 
-// Hand-worked with momentum 0.5 and gradients 2, then 1: b = 2, then 0.5·2+1 = 2.
-func TestSGD(t *testing.T) {
-	p := param([3]float32{10}, [3]float32{2})
-	sgd := NewSGD(p, 0.5)
-	sgd.Step(0.25)
-	if got := p[0].Value[0]; got != 9.5 {
-		t.Errorf("value after one step = %v, want 9.5", got)
-	}
-	p[0].Grad[0] = 1
-	sgd.Step(0.5)
-	if got := p[0].Value[0]; got != 8.5 {
-		t.Errorf("value after two steps = %v, want 8.5", got)
-	}
-}
-
 func TestClipGradNorm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		max, want float64 // want: the first gradient
@@ -112,8 +97,8 @@ func TestClipGradNorm(t *testing.T) {
 // A run that is saved to a file and loaded in the middle ends with the same bits.
 func TestResume(t *testing.T) {
 	for name, make := range map[string]func([]models.Param) Optimizer{
-		"Adam": func(p []models.Param) Optimizer { return NewAdam(p, DefaultAdam()) },
-		"SGD":  func(p []models.Param) Optimizer { return NewSGD(p, 0.9) },
+		"Adam":    func(p []models.Param) Optimizer { return NewAdam(p, DefaultAdam()) },
+		"RMSprop": func(p []models.Param) Optimizer { return NewRMSprop(p, RMSpropConfig{Alpha: 0.99, Eps: 1e-8}) },
 	} {
 		run := func(p []models.Param, o Optimizer, from, to int) {
 			for k := from; k < to; k++ {
@@ -184,10 +169,9 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestConstantsOutOfRange(t *testing.T) {
 	for name, make := range map[string]func(){
-		"beta1":    func() { NewAdam(nil, AdamConfig{Beta1: 1}) },
-		"beta2":    func() { NewAdam(nil, AdamConfig{Beta2: -0.1}) },
-		"eps":      func() { NewAdam(nil, AdamConfig{Eps: math.NaN()}) },
-		"momentum": func() { NewSGD(nil, 1) },
+		"beta1": func() { NewAdam(nil, AdamConfig{Beta1: 1}) },
+		"beta2": func() { NewAdam(nil, AdamConfig{Beta2: -0.1}) },
+		"eps":   func() { NewAdam(nil, AdamConfig{Eps: math.NaN()}) },
 	} {
 		func() {
 			defer func() {

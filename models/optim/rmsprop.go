@@ -9,12 +9,9 @@ import (
 
 // RMSpropConfig holds RMSprop's constants.
 type RMSpropConfig struct {
-	Alpha float64 // decay of the mean of squared gradients, in [0, 1); default 0.99
-	Eps   float64 // added to the root, at least 0; default 1e-8, in Stable-Baselines3's A2C 1e-5
+	Alpha float64 // decay of the mean of squared gradients, in [0, 1); torch.optim.RMSprop has 0.99
+	Eps   float64 // added to the root, at least 0; torch.optim.RMSprop has 1e-8, Stable-Baselines3's A2C 1e-5
 }
-
-// DefaultRMSprop returns the defaults of torch.optim.RMSprop.
-func DefaultRMSprop() RMSpropConfig { return RMSpropConfig{Alpha: 0.99, Eps: 1e-8} }
 
 // RMSprop keeps a running mean v of the squared gradients, which starts at 0 and has no
 // correction for it, and changes a parameter by lr·g/(√v+eps). TensorFlow's variant starts v
