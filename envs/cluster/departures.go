@@ -2,7 +2,7 @@ package cluster
 
 import "time"
 
-// Departure is the end of a running pod, for tasks that keep count beside a State.
+// Departure is the end of a running pod.
 type Departure struct {
 	At        time.Duration
 	Pod, Node int32

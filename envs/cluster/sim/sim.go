@@ -20,7 +20,7 @@ type Cluster struct {
 	// events holds a completion for each bound pod that has a duration. Events of pods that were
 	// stopped stay until their time. A pod is bound at most once, so its phase shows that they are
 	// void.
-	events heap
+	events cluster.Departures
 }
 
 // New returns an empty cluster at time zero.
@@ -42,7 +42,7 @@ func (c *Cluster) Apply(_ context.Context, ops []cluster.Op) error {
 		}
 		if op.Kind == cluster.Bind {
 			if at, ok := c.state.Pods[op.Pod].EndsAt(); ok {
-				c.events.push(event{at, op.Pod})
+				c.events.Push(cluster.Departure{At: at, Pod: op.Pod})
 			}
 		}
 	}
@@ -57,13 +57,13 @@ func (c *Cluster) Advance(_ context.Context, d time.Duration) error {
 		return err
 	}
 	until := s.Now + d
-	for len(c.events) > 0 && c.events[0].at <= until {
-		e := c.events.pop()
-		if s.Pods[e.pod].Phase != cluster.Running {
+	for len(c.events) > 0 && c.events[0].At <= until {
+		e := c.events.Pop()
+		if s.Pods[e.Pod].Phase != cluster.Running {
 			continue
 		}
-		s.Now = e.at
-		if err := s.Complete(e.pod); err != nil {
+		s.Now = e.At
+		if err := s.Complete(e.Pod); err != nil {
 			return err
 		}
 	}
