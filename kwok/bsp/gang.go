@@ -128,9 +128,6 @@ func Start(ctx context.Context, c Config) (_ *Gang, err error) {
 	return g, err
 }
 
-// Namespace returns the namespace of the Jobs.
-func (g *Gang) Namespace() string { return g.space.Namespace() }
-
 // Jobs returns the number of Jobs created.
 func (g *Gang) Jobs() int { return g.made }
 

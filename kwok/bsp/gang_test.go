@@ -46,7 +46,7 @@ func testMethod(t *testing.T, server kwok.Options, m Method) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	seen.in(g.Namespace())
+	seen.in(g.space.Namespace())
 	first := g.present()
 	supersteps := []Superstep{
 		{Durations: []time.Duration{3 * time.Second, time.Hour + 1, 2500 * time.Millisecond}},
@@ -197,7 +197,7 @@ func testPodLost(t *testing.T, server kwok.Options) {
 	}
 	defer g.Close()
 	pod := g.space.Pods(g.names[1])[0].Name
-	if err := g.space.Client().CoreV1().Pods(g.Namespace()).Delete(ctx, pod, metav1.DeleteOptions{}); err != nil {
+	if err := g.space.Client().CoreV1().Pods(g.space.Namespace()).Delete(ctx, pod, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.space.Wait(ctx, func() (string, error) {

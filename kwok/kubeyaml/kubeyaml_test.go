@@ -1,6 +1,7 @@
 package kubeyaml
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,21 @@ func simulate(t *testing.T, cluster, config string) (*gpushare.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gpushare.Simulate(w.Nodes, w.Pods, profiles, 0)
+	return playAll(w, profiles)
+}
+
+// playAll plays a workload to its end.
+func playAll(w *Workload, profiles []gpushare.Profile) (*gpushare.Report, error) {
+	s, err := gpushare.NewSimulation(w.Nodes, w.Pods, profiles, gpushare.SimulationOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for s.Pending() > 0 {
+		if err := s.Step(context.Background()); err != nil {
+			return nil, err
+		}
+	}
+	return s.Report(), nil
 }
 
 func read(t *testing.T, name string) string {
@@ -228,7 +243,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if profiles, err := c.Profiles(w); err == nil {
-			_, _ = gpushare.Simulate(w.Nodes, w.Pods, profiles, 0)
+			_, _ = playAll(w, profiles)
 		}
 	})
 }

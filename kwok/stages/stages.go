@@ -7,13 +7,9 @@ package stages
 
 import (
 	"embed"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 )
 
 // Annotations that KWOK and the stages read.
@@ -42,35 +38,4 @@ func Write(dir string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// All decodes every stage, in the order of the files' names. Unknown fields are errors.
-func All() ([]v1alpha1.Stage, error) {
-	names, err := fs.Glob(files, "*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var all []v1alpha1.Stage
-	for _, name := range names {
-		text, err := files.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		s, err := decode(text)
-		if err != nil {
-			return nil, fmt.Errorf("stages: %s: %w", name, err)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-func decode(text []byte) (s v1alpha1.Stage, err error) {
-	if err := yaml.UnmarshalStrict(text, &s); err != nil {
-		return s, err
-	}
-	if s.Kind != v1alpha1.StageKind || s.APIVersion != v1alpha1.GroupVersion.String() {
-		return s, fmt.Errorf("kind %s of %s, want %s of %s", s.Kind, s.APIVersion, v1alpha1.StageKind, v1alpha1.GroupVersion)
-	}
-	return s, nil
 }

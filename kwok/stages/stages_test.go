@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
@@ -28,12 +29,23 @@ var update = flag.Bool("update", false, "rewrite testdata/*.golden.yaml")
 var ctx = context.Background()
 
 func TestDecode(t *testing.T) {
-	all, err := stages.All()
+	files, err := stages.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, s := range all {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s v1alpha1.Stage
+		if err := yaml.UnmarshalStrict(text, &s); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if s.Kind != v1alpha1.StageKind || s.APIVersion != v1alpha1.GroupVersion.String() {
+			t.Errorf("%s: kind %s of %s, want %s of %s", file, s.Kind, s.APIVersion, v1alpha1.StageKind, v1alpha1.GroupVersion)
+		}
 		names = append(names, s.Name)
 		if s.Spec.ResourceRef.Kind != "Pod" && s.Spec.ResourceRef.Kind != "Node" {
 			t.Errorf("stage %s is for %s, want Pod or Node", s.Name, s.Spec.ResourceRef.Kind)

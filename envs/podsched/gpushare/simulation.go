@@ -114,20 +114,6 @@ func NewSimulation(nodes []Node, pods []Request, profiles []Profile, o Simulatio
 	return sim, nil
 }
 
-// Simulate plays a simulation to its end.
-func Simulate(nodes []Node, pods []Request, profiles []Profile, seed int64) (*Report, error) {
-	s, err := NewSimulation(nodes, pods, profiles, SimulationOptions{Seed: seed})
-	if err != nil {
-		return nil, err
-	}
-	for len(s.queue) > 0 {
-		if err := s.Step(context.Background()); err != nil {
-			return nil, err
-		}
-	}
-	return s.Report(), nil
-}
-
 // Pending returns the number of pods that wait for their turn.
 func (s *Simulation) Pending() int { return len(s.queue) }
 
