@@ -171,7 +171,7 @@ func highestVersion(name string) *Spec {
 	var best *Spec
 	bestVersion := -1
 	for _, s := range Specs() {
-		base, v, _ := cutVersion(s.ID)
+		base, v := cutVersion(s.ID)
 		if base == name && v > bestVersion {
 			best, bestVersion = s, v
 		}
@@ -179,16 +179,14 @@ func highestVersion(name string) *Spec {
 	return best
 }
 
-func cutVersion(id string) (base string, version int, ok bool) {
-	i := strings.LastIndex(id, "-v")
-	if i < 0 {
-		return id, 0, false
+// cutVersion splits an id into its name and its version; an id without a version has 0.
+func cutVersion(id string) (base string, version int) {
+	if i := strings.LastIndex(id, "-v"); i >= 0 {
+		if v, err := strconv.Atoi(id[i+2:]); err == nil {
+			return id[:i], v
+		}
 	}
-	v, err := strconv.Atoi(id[i+2:])
-	if err != nil {
-		return id, 0, false
-	}
-	return id[:i], v, true
+	return id, 0
 }
 
 // suggestions returns the ids that differ from id in at most a third of its letters. It ignores the
@@ -198,7 +196,7 @@ func suggestions(id string) []string {
 		if i := strings.LastIndex(s, "/"); i >= 0 {
 			s = s[i+1:]
 		}
-		s, _, _ = cutVersion(s)
+		s, _ = cutVersion(s)
 		return strings.ToLower(s)
 	}
 	type scored struct {

@@ -189,17 +189,14 @@ func (c *converter) collect(p *corev1.Pod) error {
 	return nil
 }
 
-func (c *converter) counter(key string, k counter) int32 {
+func (c *converter) counter(key string, k counter) {
 	if c.byKey == nil {
 		c.byKey = map[string]int32{}
 	}
-	i, ok := c.byKey[key]
-	if !ok {
-		i = int32(len(c.selectors))
-		c.byKey[key] = i
+	if _, ok := c.byKey[key]; !ok {
+		c.byKey[key] = int32(len(c.selectors))
 		c.selectors = append(c.selectors, k)
 	}
-	return i
 }
 
 // pod reads a pod.
@@ -223,7 +220,7 @@ func (c *converter) pod(p *corev1.Pod) (gpushare.Request, error) {
 	if err := c.constraints(p, &r); err != nil {
 		return r, err
 	}
-	return r, c.group(p, &r)
+	return r, c.group(&r)
 }
 
 // profile returns the index of the scheduler that p names.
@@ -248,7 +245,7 @@ func (c *converter) requests(p *corev1.Pod, r *gpushare.Request) {
 func mebibytes(n int64) int64 { return (n + bytesMiB - 1) / bytesMiB }
 
 // group gives pods that the scheduler cannot distinguish the same key.
-func (c *converter) group(p *corev1.Pod, r *gpushare.Request) error {
+func (c *converter) group(r *gpushare.Request) error {
 	alike := *r
 	alike.Name, alike.Node, alike.Devices = "", 0, nil
 	key, err := json.Marshal(alike)

@@ -278,7 +278,7 @@ func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscale
 		if policy.off {
 			continue
 		}
-		config := r.liveConfig(a, t, c, policy)
+		config := r.liveConfig(t, c, policy)
 		known := one.containers[c.Name]
 		if known == nil {
 			var err error

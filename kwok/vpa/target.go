@@ -215,7 +215,7 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 
 // liveConfig returns what a model is told of the controller. A resource that is not controlled is
 // held at what the template requests.
-func (r *Recommender) liveConfig(a *Autoscaler, t *target, c *corev1.Container, p containerPolicy) env.LiveConfig {
+func (r *Recommender) liveConfig(t *target, c *corev1.Container, p containerPolicy) env.LiveConfig {
 	config := env.LiveConfig{
 		Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits), Min: p.min, Max: p.max,
 		RequestsOnly: p.requestsOnly, Containers: len(t.template.Spec.Containers),

@@ -2,6 +2,7 @@ package compliance
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -140,21 +141,12 @@ func row(v any, i, n int) []float64 {
 		return v.data[i*k : (i+1)*k]
 	case message:
 		var all []float64
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			all = append(all, row(v[key], i, n)...)
 		}
 		return all
 	}
 	return nil
-}
-
-func sortedKeys(m message) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // flag returns element i of a column of truth values, which is absent if all are false.

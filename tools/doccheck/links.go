@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -98,7 +100,7 @@ func anchors(text string) map[string]bool {
 
 // links checks that relative links name a file of the repository, and anchors one of its headings.
 func links(docs map[string]string, repo fs.FS) (bad []string) {
-	for _, p := range sorted(docs) {
+	for _, p := range slices.Sorted(maps.Keys(docs)) {
 		for _, l := range linksOf(docs[p]) {
 			to := p
 			if l.target != "" {

@@ -8,6 +8,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -151,7 +152,7 @@ func elsewhere(repo fs.FS, folder string) bool {
 
 // lengths checks that README files are short.
 func lengths(docs map[string]string) (bad []string) {
-	for _, p := range sorted(docs) {
+	for _, p := range slices.Sorted(maps.Keys(docs)) {
 		limit := folderLines
 		switch {
 		case p == "README.md":
@@ -178,7 +179,7 @@ func environmentREADMEs(docs map[string]string, environments []string) (bad []st
 			bad = append(bad, folder+": no README.md in this folder or above")
 		}
 	}
-	for _, p := range sorted(docs) {
+	for _, p := range slices.Sorted(maps.Keys(docs)) {
 		if path.Base(p) != "README.md" || !strings.HasPrefix(p, "envs/") {
 			continue
 		}
@@ -257,7 +258,7 @@ func tests(docs, code map[string]string) (bad []string) {
 			known[m[1]] = true
 		}
 	}
-	for _, p := range sorted(docs) {
+	for _, p := range slices.Sorted(maps.Keys(docs)) {
 		for _, m := range namedTest.FindAllStringSubmatch(docs[p], -1) {
 			if !known[m[1]] {
 				bad = append(bad, p+": no test "+m[1])
@@ -265,13 +266,4 @@ func tests(docs, code map[string]string) (bad []string) {
 		}
 	}
 	return bad
-}
-
-func sorted(docs map[string]string) []string {
-	names := make([]string, 0, len(docs))
-	for p := range docs {
-		names = append(names, p)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -44,7 +44,7 @@ const (
 )
 
 // openFolder creates a new log folder, or opens the checkpoint's.
-func (r *Run) openFolder(ctx context.Context) error {
+func (r *Run) openFolder() error {
 	if r.Resume != "" {
 		r.Folder = filepath.Dir(r.Resume)
 		return r.openResumed()

@@ -229,10 +229,7 @@ func FieldNames(cfg any) []string {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil
 	}
-	names := []string{"n_envs", "n_timesteps"}
-	for name := range m {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq([]string{"n_envs", "n_timesteps"}, maps.Keys(m))
 	slices.Sort(names)
 	return names
 }

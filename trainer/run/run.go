@@ -76,7 +76,7 @@ func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, e
 	obs, act := r.v.Spaces()
 	r.Learner, err = NewLearner(c.Algo, c.Params, agents.EnvInfo{ID: spec.ID, Kwargs: c.EnvKwargs, Obs: obs, Act: act, NumEnvs: c.Params.NEnvs}, c.Engine, c.Seed)
 	if err == nil {
-		err = r.openFolder(ctx)
+		err = r.openFolder()
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
