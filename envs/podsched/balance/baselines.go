@@ -31,6 +31,8 @@ var baselines = []envs.Baseline{
 	{Name: "KubeRackSpread", Doc: "KubeDefault for pods that ask for topology spread over racks, maxSkew 1, ScheduleAnyway.",
 		New: policyOf(func(*Task) chooser { return newKube(true) })},
 	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: policyOf(func(*Task) chooser { return greedy })},
+	{Name: "GreedyLifetime", Doc: "The node of lowest cost after the bind and, by hints of lifetimes, later.",
+		New: newGreedyLifetime(lifetimeWeights{After10: 0.8, After25: 0.25, After50: 0.2, After100: 0.15})},
 	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: newExact},
 }
 

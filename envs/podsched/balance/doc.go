@@ -39,6 +39,19 @@
 //	3      part of them that came before it                              0  1
 //	4…6    requested part of the cluster's CPU, memory and pods          0  1
 //
+// With hints:lifetime a node has 29 features and the pod 12. These forecast shares of nodes at four horizons,
+// 10, 25, 50 and 100 % of the mean lifetime from now, by predictions of how long pods run. A prediction is wrong by a
+// factor, whose logarithm is uniform within ± log hint_error; what a pod has run corrects it.
+//
+//	nodes 16…23  expected share of CPU and of memory, of the pods that    0  1
+//	             run now, at each horizon
+//	nodes 24…28  excess now and at each horizon: the cost of binding the  0  1
+//	             pod to the node above that of the cheapest node that
+//	             the mask permits, over the largest excess
+//	pod 7…10     probability that the pod, bound now, runs at each        0  1
+//	             horizon
+//	pod 11       the largest excess, over 10 %                            0  1
+//
 // With edges:rack, "edges" of shape (E, 2) are source and target of a directed edge from each
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
 // has ended, the elements of the pod are 0.
@@ -84,7 +97,8 @@
 //
 // Random, RoundRobin, First, Greedy; LeastAllocated, MostAllocated and BalancedAllocation of
 // kube-scheduler; KubeDefault, all its plugins with today's weights, and KubeRackSpread, the same
-// for pods that ask for spread over racks; and, for small instances, the oracle Exact.
+// for pods that ask for spread over racks; with hints GreedyLifetime, which weighs the costs forecast for later
+// against the cost after the bind; and, for small instances, the oracle Exact.
 //
 // # Versions
 //

@@ -164,6 +164,9 @@ func (t *Task) copyInto(dst *Task) {
 	copy(dst.onNode, t.onNode)
 	copy(dst.onRack, t.onRack)
 	copy(dst.extra, t.extra)
+	if t.forecasts != nil {
+		dst.forecasts.copyFrom(t.forecasts)
+	}
 	copy(dst.invCPU, t.invCPU)
 	copy(dst.invMemory, t.invMemory)
 	copy(dst.scratch.rackCapacity, t.scratch.rackCapacity)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
+	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
@@ -28,6 +29,9 @@ func newSource(o Options) (*source, error) {
 		Nodes: o.Nodes, MixedNodes: o.NodeTypes == KindMixed, MixedPods: o.Pods == KindMixed, MemoryHeavy: o.MemoryHeavy,
 		ReplicasMin: o.ReplicasMin, ReplicasMax: o.ReplicasMax, Lifetime: o.Lifetime, UsageMin: o.UsageMin, UsageMax: o.UsageMax,
 	}}
+	if o.Hints == HintsLifetime {
+		src.HintError = o.HintError
+	}
 	if o.Trace != "" {
 		return src, src.loadTrace()
 	}
@@ -37,6 +41,22 @@ func newSource(o Options) (*source, error) {
 	var err error
 	src.File, err = deployments.Read(o.Deployments)
 	return src, err
+}
+
+// meanLifetime returns the mean time that a pod runs, of those that end.
+func (src *source) meanLifetime() time.Duration {
+	if src.Recorded == nil {
+		return seconds(src.opts.Lifetime)
+	}
+	var sum time.Duration
+	num := 0
+	for i := range src.Recorded.Pods {
+		if d := src.Recorded.Pods[i].Duration; d > 0 {
+			sum += d / time.Duration(len(src.Recorded.Pods)) // divided first, so that it cannot overflow
+			num++
+		}
+	}
+	return time.Duration(float64(sum) * float64(len(src.Recorded.Pods)) / float64(max(num, 1)))
 }
 
 // Begin implements [envs.Task].
@@ -51,6 +71,9 @@ func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
 	t.stats = stats{}
 	if t.original != nil {
 		t.original.Reset()
+	}
+	if t.forecasts != nil {
+		t.forecasts.clear()
 	}
 	if err := t.addNodes(ctx, c); err != nil {
 		return err

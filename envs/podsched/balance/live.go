@@ -19,6 +19,9 @@ func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 		return nil, err
 	}
 	o.Nodes, o.Deployments, o.Trace = nodes, "", ""
+	if o.Hints != HintsNone {
+		return nil, fmt.Errorf("%w: hints %s, want %s: a running cluster does not tell how long its pods run", envs.ErrInvalidOption, o.Hints, HintsNone)
+	}
 	src, err := newSource(o)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 )
 
-// Numbers of features, of a node and of the pod.
+// Numbers of features, of a node and of the pod, without hints.
 const (
 	nodeFeatures = 16
 	podFeatures  = 7
@@ -38,17 +38,20 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 		s.FitMask(t.pod, mask)
 	}
 	cpu, memory := t.shares(s, &p)
-	n := len(s.Nodes)
+	n, width, podWidth := len(s.Nodes), len(t.nodeNames()), len(t.podNames())
 	invReplicas := 1 / float64(p.Replicas)
 	for i := range s.Nodes {
-		row := obs[i*nodeFeatures:][:nodeFeatures:nodeFeatures]
+		row := obs[i*width:][:width:width]
 		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
 		row[14], row[15] = cpu.position(t.scratch.cpu[i]), memory.position(t.scratch.memory[i])
 	}
-	rest := obs[n*nodeFeatures:]
-	t.observePod(s, rest[:podFeatures:podFeatures], &p, ended)
-	if len(rest) > podFeatures {
-		t.observeEdges(rest[podFeatures:])
+	rest := obs[n*width:]
+	t.observePod(s, rest[:podWidth:podWidth], &p, ended)
+	if t.forecasts != nil {
+		t.forecasts.observe(obs[:n*width], rest[:podWidth], mask, ended)
+	}
+	if len(rest) > podWidth {
+		t.observeEdges(rest[podWidth:])
 	}
 }
 

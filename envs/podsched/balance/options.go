@@ -25,6 +25,9 @@ const (
 
 	EdgesNone = "none"
 	EdgesRack = "rack"
+
+	HintsNone     = "none"
+	HintsLifetime = "lifetime"
 )
 
 // Limits of the options.
@@ -57,11 +60,14 @@ type Options struct {
 	UsageMin float64 `opt:"usage_min" doc:"least part of its requests that a pod uses"`
 	UsageMax float64 `opt:"usage_max" doc:"most; each pod draws its part uniformly"`
 
-	Objective  string `opt:"objective" doc:"balance, spread or pack"`
-	Measure    string `opt:"measure" doc:"requests or usage: which shares of the nodes balance compares"`
-	Reward     string `opt:"reward" doc:"sound, or original: that of the source, for comparison with its runs"`
-	Overcommit bool   `opt:"overcommit" doc:"nodes take pods beyond their capacity, as the source's do; with the original reward only"`
-	Edges      string `opt:"edges" doc:"none, or rack: the observation has the graph of nodes that share a rack"`
+	Objective  string  `opt:"objective" doc:"balance, spread or pack"`
+	Measure    string  `opt:"measure" doc:"requests or usage: which shares of the nodes balance compares"`
+	Reward     string  `opt:"reward" doc:"sound, or original: that of the source, for comparison with its runs"`
+	Overcommit bool    `opt:"overcommit" doc:"nodes take pods beyond their capacity, as the source's do; with the original reward only"`
+	Hints      string  `opt:"hints" doc:"none, or lifetime: pods come with a prediction of how long they run; the observation forecasts by it"`
+	HintError  float64 `opt:"hint_error" doc:"greatest factor between a prediction and the truth, with hints; its logarithm is drawn uniformly"`
+
+	Edges string `opt:"edges" doc:"none, or rack: the observation has the graph of nodes that share a rack"`
 }
 
 // DefaultOptions returns the setting of the source.
@@ -70,6 +76,7 @@ func DefaultOptions() Options {
 		Nodes: 10, NodeTypes: KindEqual, ServersPerRack: 4, Pods: KindEqual, ReplicasMin: 5, ReplicasMax: 15,
 		CPULoad: 0.2, MemoryLoad: 0.2, PodLoad: 0.2, Resets: 2, Interval: 40, UsageMin: 1, UsageMax: 1,
 		Objective: ObjectiveBalance, Measure: MeasureRequests, Reward: RewardSound, Edges: EdgesNone,
+		Hints: HintsNone, HintError: 2,
 	}
 }
 
@@ -82,6 +89,7 @@ func (o *Options) complete() error {
 		envs.OneOf("measure", o.Measure, MeasureRequests, MeasureUsage),
 		envs.OneOf("reward", o.Reward, RewardSound, RewardOriginal),
 		envs.OneOf("edges", o.Edges, EdgesNone, EdgesRack),
+		envs.OneOf("hints", o.Hints, HintsNone, HintsLifetime),
 	); err != nil {
 		return err
 	}
@@ -99,6 +107,10 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%w: steps is 0 with lifetime %v, want more: where pods end, nothing else ends the episode", envs.ErrInvalidOption, o.Lifetime)
 	case o.Lifetime > maxLifetime*o.Interval:
 		return fmt.Errorf("%w: lifetime is %v with interval %v, want at most %d times that", envs.ErrInvalidOption, o.Lifetime, o.Interval, maxLifetime)
+	case o.Hints == HintsLifetime && o.Lifetime == 0 && o.Trace == "":
+		return fmt.Errorf("%w: hints %s without lifetime or trace, want pods that end", envs.ErrInvalidOption, o.Hints)
+	case o.Hints == HintsLifetime && o.Objective != ObjectiveBalance:
+		return fmt.Errorf("%w: hints %s with the objective %s, want %s, whose shares they forecast", envs.ErrInvalidOption, o.Hints, o.Objective, ObjectiveBalance)
 	case o.Overcommit && o.Reward != RewardOriginal:
 		return fmt.Errorf("%w: overcommit with the %s reward, want reward %s", envs.ErrInvalidOption, o.Reward, RewardOriginal)
 	case o.Reward == RewardOriginal && o.Measure != MeasureRequests:
@@ -126,6 +138,7 @@ func (o *Options) checkNumbers() error {
 		envs.Between("steps", o.Steps, 0, 1e6),
 		envs.Between("interval", o.Interval, 0, 1e6),
 		envs.Between("lifetime", o.Lifetime, 0, 1e9),
+		envs.Between("hint_error", o.HintError, 1, 1000),
 		envs.Between("usage_min", o.UsageMin, 0, 1),
 		envs.Between("usage_max", o.UsageMax, o.UsageMin, 1),
 	}

@@ -56,6 +56,9 @@ func (t *Task) placeRunning(ctx context.Context, c cluster.Cluster) error {
 		t.ops = append(t.ops, t.addPod(s, &spec, lifetime),
 			cluster.Op{Kind: cluster.Bind, Pod: pod, Node: p.Node, Devices: p.Devices},
 			cluster.Op{Kind: cluster.SetUsage, Pod: pod, Resources: spec.Usage})
+		if t.forecasts != nil {
+			t.forecasts.note(t, s, &spec, pod, p.Started-at)
+		}
 		t.active = append(t.active, pod)
 		t.members[p.Group] = append(t.members[p.Group], pod)
 	}

@@ -47,6 +47,7 @@ type Task struct {
 	maxReplicas int               // of a deployment
 	capacity    cluster.Resources // of all nodes
 	scratch     scratch
+	forecasts   *forecasts // by hints; nil without
 	stats       stats
 
 	// While a running cluster is attended: what spec points to, and the cluster.
@@ -97,6 +98,9 @@ func newTask(src *source) *Task {
 	if src.Recorded != nil {
 		t.playRecording(src.Recorded)
 	}
+	if o.Hints == HintsLifetime {
+		t.forecasts = newForecasts(o, src.meanLifetime())
+	}
 	if o.Reward == RewardOriginal {
 		t.original = NewOriginalReward(n)
 	}
@@ -137,8 +141,8 @@ func (t *Task) loads(s *cluster.State, counted bool) (cpu, memory, pods float64)
 func (t *Task) Spaces() (obs, act space.Space) {
 	n := t.opts.Nodes
 	d := space.Dict{Fields: []space.Field{
-		{Key: "nodes", Space: space.NewBox(0, 1, n, nodeFeatures)},
-		{Key: "pod", Space: space.NewBox(0, 1, podFeatures)},
+		{Key: "nodes", Space: space.NewBox(0, 1, n, len(t.nodeNames()))},
+		{Key: "pod", Space: space.NewBox(0, 1, len(t.podNames()))},
 	}}
 	if e := t.numEdges(); e > 0 {
 		d.Fields = append(d.Fields,

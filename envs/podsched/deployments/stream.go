@@ -39,6 +39,7 @@ type Pod struct {
 	Requests, Usage cluster.Resources
 	Extra           cluster.Resources // see [Extra]
 	Lifetime        time.Duration     // 0 is for ever
+	Hint            time.Duration     // of the lifetime; 0 is none
 	Index           int32             // of the deployment, in the order of arrival
 	Replica         int32             // of it, from 0
 	Replicas        int32
@@ -60,6 +61,7 @@ type Config struct {
 	ReplicasMin, ReplicasMax int     // of a deployment
 	Lifetime                 float64 // mean seconds of a pod; 0 is for ever
 	UsageMin, UsageMax       float64 // of a pod, over its requests; 1 and more is all
+	HintError                float64 // greatest factor between hints and lifetimes; 0 is no hints
 
 	File []Deployment // to play in order; nil draws
 
@@ -134,6 +136,7 @@ func (in *Stream) drawDeployment() {
 		p := Pod{Requests: d.Requests, Usage: d.Requests, Extra: Extra(d.Requests), Index: in.next, Replica: int32(i), Replicas: int32(d.Replicas)}
 		if o.Lifetime > 0 {
 			p.Lifetime = max(1, time.Duration(o.Lifetime*in.rng.ExpFloat64()*float64(time.Second)))
+			p.Hint = in.hint(len(in.pods), p.Lifetime)
 		}
 		if o.UsageMin < 1 {
 			p.Usage = in.drawUsage(in.rng, d.Requests)
