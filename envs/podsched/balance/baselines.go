@@ -30,11 +30,20 @@ var baselines = []envs.Baseline{
 		New: policyOf(func(*Task) chooser { return newKube(false) })},
 	{Name: "KubeRackSpread", Doc: "KubeDefault for pods that ask for topology spread over racks, maxSkew 1, ScheduleAnyway.",
 		New: policyOf(func(*Task) chooser { return newKube(true) })},
+	weightedScores,
 	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: policyOf(func(*Task) chooser { return greedy })},
-	{Name: "GreedyLifetime", Doc: "The node of lowest cost after the bind and, by hints of lifetimes, later.",
-		New: newGreedyLifetime(lifetimeWeights{After10: 0.8, After25: 0.25, After50: 0.2, After100: 0.15})},
+	greedyLifetime,
 	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: newExact},
 }
+
+var weightedScores = envs.Parametric(
+	envs.Baseline{Name: "WeightedScores", Doc: "A weighted sum of kube-scheduler's scores and of the cost after the bind, from 100 for the cheapest node to 0 for the dearest."},
+	scoreWeights{LeastAllocated: 1, BalancedAllocation: 1, HostSpread: 1, RackSpread: 1, Cost: 1},
+	func(w scoreWeights) func(envs.Task) (envs.Policy, error) { return policyOf(w.newChooser) })
+
+var greedyLifetime = envs.Parametric(
+	envs.Baseline{Name: "GreedyLifetime", Doc: "The lowest weighted sum of the cost after the bind, which weighs 1, and of the costs that hints of lifetimes let expect later."},
+	lifetimeWeights{After10: 1, After25: 1, After50: 1, After100: 1}, newGreedyLifetime)
 
 // policyOf returns the maker of policies that choose as the chooser does that newChooser gives, which is
 // made anew for each episode.

@@ -95,7 +95,7 @@
 //
 // # Baselines
 //
-// Random, RoundRobin, First, Greedy; LeastAllocated, MostAllocated and BalancedAllocation of
+// Random, RoundRobin, First, Greedy; WeightedScores, a mix of all scores; LeastAllocated, MostAllocated and BalancedAllocation of
 // kube-scheduler; KubeDefault, all its plugins with today's weights, and KubeRackSpread, the same
 // for pods that ask for spread over racks; with hints GreedyLifetime, which weighs the costs forecast for later
 // against the cost after the bind; and, for small instances, the oracle Exact.

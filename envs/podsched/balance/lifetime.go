@@ -12,10 +12,10 @@ import (
 // lifetimeWeights are the weights of GreedyLifetime: of the cost that hints let expect at each later
 // horizon, beside the cost after the bind, whose weight is 1.
 type lifetimeWeights struct {
-	After10  float64
-	After25  float64
-	After50  float64
-	After100 float64
+	After10  float64 `opt:"after_10" doc:"weight of the cost expected after 10 % of the mean lifetime" range:"0.01,3,log"`
+	After25  float64 `opt:"after_25" doc:"after 25 %" range:"0.01,3,log"`
+	After50  float64 `opt:"after_50" doc:"after 50 %" range:"0.01,3,log"`
+	After100 float64 `opt:"after_100" doc:"after 100 %" range:"0.01,3,log"`
 }
 
 // newGreedyLifetime returns the maker of policies that take the node of the lowest weighted sum of costs.

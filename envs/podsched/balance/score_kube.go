@@ -64,12 +64,7 @@ func newKube(rackSpread bool) chooser {
 
 // score scores the nodes permitted.
 func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
-	k.nodes, k.spread, k.total = k.nodes[:0], k.spread[:0], k.total[:0]
-	for i, ok := range mask {
-		if ok {
-			k.nodes = append(k.nodes, i)
-		}
-	}
+	k.permit(mask)
 	k.spreadScores(t)
 	kubescore.NormalizeSpread(k.spread)
 	for j, i := range k.nodes {
@@ -78,6 +73,16 @@ func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 			total += kubescore.BalancedAllocationWeight * balancedAllocation(t, s, i)
 		}
 		k.total = append(k.total, total)
+	}
+}
+
+// permit sets the nodes permitted, without scores.
+func (k *kube) permit(mask []bool) {
+	k.nodes, k.spread, k.total = k.nodes[:0], k.spread[:0], k.total[:0]
+	for i, ok := range mask {
+		if ok {
+			k.nodes = append(k.nodes, i)
+		}
 	}
 }
 
