@@ -30,6 +30,7 @@ type history struct {
 	end       time.Duration // of the recording
 	between   []*between    // by template; nil: it has no rules about other pods
 	ruled     bool          // some template has required ones
+	lowest    int32         // priority of a template
 
 	fragments *gpushare.Fragmenter // nil without GPUs
 	catalogue *gpushare.Catalogue
@@ -67,6 +68,9 @@ func read(r *Recording, schedulers []string) (*history, error) {
 		h.end = max(h.end, e.At)
 		switch e.Kind {
 		case clustertrace.AddTemplate:
+			if h.templates == nil || e.Spec.Priority < h.lowest {
+				h.lowest = e.Spec.Priority
+			}
 			h.templates = append(h.templates, e.Spec)
 		case clustertrace.AddNode:
 			h.nodes = append(h.nodes, e.Info)

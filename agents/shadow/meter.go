@@ -13,7 +13,7 @@ type Metric struct {
 	Meaning string `json:"meaning"`
 }
 
-// Means over time come first; pending_time is a mean over pods.
+// Means over time come first; pending_time is a mean over pods, and preemptions is a rate.
 const (
 	cpuAllocated = iota
 	memoryAllocated
@@ -23,6 +23,7 @@ const (
 	nodesInUse
 	pendingPods
 	pendingTime
+	preemptions
 	numMetrics
 )
 
@@ -40,6 +41,7 @@ var metrics = [numMetrics]Metric{
 	nodesInUse:      {"nodes_in_use", "nodes", lower, "nodes that run a pod of no DaemonSet"},
 	pendingPods:     {"pending_pods", "pods", lower, "pods that wait for a node"},
 	pendingTime:     {"pending_time", "s", lower, "time from a pod's creation, or the removal of its last gate, until it is bound, deleted or the recording ends"},
+	preemptions:     {"preemptions", "pods/h", lower, "pods that were evicted to make room for a pod of higher priority"},
 }
 
 // meter measures a world by blocks of time.
@@ -80,8 +82,18 @@ func (m *meter) elapse(w *world, t time.Duration) {
 			m.ratios[i].num[b] += m.present[i] * seconds
 			m.ratios[i].den[b] += seconds
 		}
+		m.ratios[preemptions].den[b] += seconds / 3600
 		begin = until
 	}
+}
+
+// preempted counts a pod that was evicted at time t.
+func (m *meter) preempted(t time.Duration) {
+	if t < m.from {
+		return
+	}
+	r := &m.ratios[preemptions]
+	r.num[min(int((t-m.from)/m.block), len(r.num)-1)]++
 }
 
 // waited adds the time that a pod has waited, in the block in which it began. A pod that waits again, for

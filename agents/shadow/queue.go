@@ -52,10 +52,20 @@ func (w *world) tryAll(ctx context.Context, c Chooser) error {
 		}
 		d, ok := w.decision(p)
 		if !ok {
-			if plain {
-				w.full[q.template] = w.freed
+			evicted, err := w.preempt(p)
+			if err != nil {
+				return err
 			}
-			continue
+			if !evicted {
+				if plain {
+					w.full[q.template] = w.freed
+				}
+				continue
+			}
+			d, ok = w.decision(p)
+			if err := w.mustFit(p, ok); err != nil {
+				return err
+			}
 		}
 		choice, err := w.choose(ctx, c, p, d)
 		if err != nil {

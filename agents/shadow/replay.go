@@ -45,6 +45,9 @@ func (w *world) happen(ctx context.Context, e *clustertrace.Event, poll *poll) e
 	case clustertrace.UpdatePod:
 		return w.update(e.Pod, e.Template, true)
 	case clustertrace.FinishPod, clustertrace.DeletePod:
+		if e.Preempted && w.pods[e.Pod].phase == running {
+			w.meter.preempted(w.now)
+		}
 		return w.end(e.Pod)
 	case clustertrace.RemoveNode:
 		return w.dropNode(e.Node)
@@ -256,11 +259,7 @@ func (w *world) loseNode(n int32) error {
 			}
 			continue
 		}
-		q.remains = q.ends
-		if q.ends != never {
-			q.remains = max(1, q.ends-w.now)
-		}
-		if err := w.displace(int32(p)); err != nil {
+		if err := w.evict(int32(p)); err != nil {
 			return err
 		}
 		displaced = append(displaced, int32(p))

@@ -25,7 +25,7 @@ func withFirst() shadow.Options { return shadow.Options{Policies: []shadow.Polic
 func TestQueueByPriority(t *testing.T) {
 	s := newScript(t)
 	n := s.node("n0", 4)
-	low, high := s.cores(4), s.template(clustertrace.Template{MilliCPU: 4000, Priority: 5})
+	low, high := s.cores(4), s.template(clustertrace.Template{MilliCPU: 4000, Priority: 5, PreemptionPolicy: "Never"})
 	a := s.pod("a", low)
 	s.bind(a, n)
 	s.at(1)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -225,12 +227,21 @@ func (r *run) policy(ctx context.Context, p *Policy) (err error) {
 	return w.playAll(ctx, c)
 }
 
-// shown returns the metrics of the report: those of GPUs only where there are some.
+// shown returns the metrics of the report: those of GPUs and preemptions only where there are some.
 func (r *run) shown() (all []int) {
+	evicted := slices.ContainsFunc(r.worlds, func(w *world) bool { return floats.Sum(w.meter.ratios[preemptions].num) > 0 })
 	for i := range numMetrics {
-		if r.fragments != nil || i != gpuAllocated && i != fragmentation {
-			all = append(all, i)
+		switch i {
+		case gpuAllocated, fragmentation:
+			if r.fragments == nil {
+				continue
+			}
+		case preemptions:
+			if !evicted {
+				continue
+			}
 		}
+		all = append(all, i)
 	}
 	return all
 }
@@ -379,7 +390,7 @@ func (r *run) notModelled() []string {
 			spaces++
 		}
 	}
-	all := []string{"preemption: no policy evicts a pod"}
+	all := []string{"disruption budgets: policies evict pods of lower priority without regard to them"}
 	if spaces > 0 {
 		all = append(all, fmt.Sprintf("required affinity to pods of namespaces that are selected by labels, which %d pods ask for", spaces))
 	}

@@ -170,15 +170,8 @@ func (w *world) closed(template int32) []bool {
 // the volumes that were bound when the pod came.
 func (w *world) lacks(p int32, t *clustertrace.Template, n int32) bool {
 	node := &w.nodes[n]
-	for name, amount := range t.Other {
-		if amount > node.info.Other[name]-node.other[name] {
-			return true
-		}
-	}
-	for _, port := range t.HostPorts {
-		if node.ports[port] > 0 {
-			return true
-		}
+	if node.lacks(t) {
+		return true
 	}
 	for _, terms := range w.pods[p].bound {
 		if !clustertrace.Reaches(terms, node.info) {
@@ -186,6 +179,16 @@ func (w *world) lacks(p int32, t *clustertrace.Template, n int32) bool {
 		}
 	}
 	return false
+}
+
+// lacks reports whether further resources or host ports that a template asks for are taken.
+func (n *node) lacks(t *clustertrace.Template) bool {
+	for name, amount := range t.Other {
+		if amount > n.info.Other[name]-n.other[name] {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.HostPorts, func(port string) bool { return n.ports[port] > 0 })
 }
 
 // racks numbers the racks of state's nodes by their label; nil if one has none.

@@ -267,7 +267,7 @@ func (r *recorder) synced() error {
 		if p.seen {
 			continue
 		}
-		if err := r.deletePod(key, p); err != nil {
+		if err := r.deletePod(key, p, false); err != nil {
 			return err
 		}
 	}

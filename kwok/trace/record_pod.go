@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ func (r *recorder) pod(o *corev1.Pod) error {
 	key, uid := r.key(o), r.uid(string(o.UID))
 	p := r.pods[key]
 	if p != nil && p.uid != uid { // another of that name, whose end the watch did not show
-		if err := r.deletePod(key, p); err != nil {
+		if err := r.deletePod(key, p, false); err != nil {
 			return err
 		}
 		p = nil
@@ -96,7 +97,7 @@ func (r *recorder) progress(o *corev1.Pod, key podKey, p *recordedPod, done bool
 		p.ran = true
 	}
 	if done && !p.finished {
-		e := clustertrace.Event{Kind: clustertrace.FinishPod, Ago: r.ago(ended), Pod: p.number, Phase: clustertrace.Phase(o.Status.Phase)}
+		e := clustertrace.Event{Kind: clustertrace.FinishPod, Ago: r.ago(ended), Pod: p.number, Phase: clustertrace.Phase(o.Status.Phase), Preempted: preempted(o)}
 		if err := r.write(&e); err != nil {
 			return err
 		}
@@ -111,15 +112,22 @@ func (r *recorder) podGone(o *corev1.Pod) error {
 	if p == nil || p.uid != r.uid(string(o.UID)) {
 		return nil
 	}
-	return r.deletePod(key, p)
+	return r.deletePod(key, p, preempted(o))
 }
 
-func (r *recorder) deletePod(key podKey, p *recordedPod) error {
+func (r *recorder) deletePod(key podKey, p *recordedPod, preempted bool) error {
 	delete(r.pods, key)
 	for _, held := range r.awaited {
 		delete(held, key)
 	}
-	return r.write(&clustertrace.Event{Kind: clustertrace.DeletePod, Pod: p.number})
+	return r.write(&clustertrace.Event{Kind: clustertrace.DeletePod, Pod: p.number, Preempted: preempted})
+}
+
+// preempted reports whether a scheduler has evicted the pod to make room for another.
+func preempted(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
+	})
 }
 
 // boundAt returns when the pod was bound; zero if it does not say.

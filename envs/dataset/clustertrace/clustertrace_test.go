@@ -27,7 +27,7 @@ const sample = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-
 {"k":"template","template":{"namespace":"default","owner":"Job/train","milli_cpu":2000,"gpus":1,"milli_gpu":500}}
 {"k":"update_pod","p":1,"tpl":1}
 {"k":"finish","t":60000,"phase":"Succeeded"}
-{"k":"delete","t":5}
+{"k":"delete","t":5,"preempted":true}
 {"k":"update_node","t":1,"node":{"name":"a","milli_cpu":8000,"memory_bytes":34359738368,"pods":110,"unschedulable":true}}
 {"k":"end","t":1}
 `

@@ -36,8 +36,8 @@ const (
 	UpdatePod    Kind = "update_pod"     // Pod, Template: resized, or otherwise changed
 	BindPod      Kind = "bind"           // Pod, Node, Devices
 	RunPod       Kind = "run"            // Pod: its containers have started
-	FinishPod    Kind = "finish"         // Pod, Phase: its containers have ended, what it requested is free
-	DeletePod    Kind = "delete"         // Pod: it is gone from the API server
+	FinishPod    Kind = "finish"         // Pod, Phase, Preempted: its containers have ended, what it requested is free
+	DeletePod    Kind = "delete"         // Pod, Preempted: it is gone from the API server
 	Gap          Kind = "gap"            // nothing was recorded since the event before
 	EndOfSegment Kind = "end"            // the recorder was stopped; a Gap may follow
 )
@@ -65,6 +65,8 @@ type Event struct {
 	Claims   []string // of a pod: names of persistent volume claims in its namespace
 	Devices  []int    // of a bound pod: its GPUs, by index; nil where nobody says
 	Phase    Phase
+
+	Preempted bool // of a pod that ends: a scheduler evicted it to make room
 
 	Spec  *Template
 	Info  *Node

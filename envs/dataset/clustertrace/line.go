@@ -22,6 +22,8 @@ type line struct {
 	Devices  []int    `json:"gpus,omitempty"`
 	Phase    Phase    `json:"phase,omitempty"`
 
+	Preempted bool `json:"preempted,omitempty"`
+
 	Spec  *Template      `json:"template,omitempty"`
 	Info  *Node          `json:"node,omitempty"`
 	Class *PriorityClass `json:"priority_class,omitempty"`
@@ -42,8 +44,10 @@ func lineOf(e *Event, before time.Duration) line {
 	case BindPod:
 		l.Pod, l.Node, l.Devices = e.Pod, e.Node, e.Devices
 	case FinishPod:
-		l.Pod, l.Phase = e.Pod, e.Phase
-	case RunPod, DeletePod:
+		l.Pod, l.Phase, l.Preempted = e.Pod, e.Phase, e.Preempted
+	case DeletePod:
+		l.Pod, l.Preempted = e.Pod, e.Preempted
+	case RunPod:
 		l.Pod = e.Pod
 	case UpdateNode, RemoveNode:
 		l.Node = e.Node
@@ -56,7 +60,7 @@ func (l *line) event(before time.Duration) Event {
 	return Event{
 		Kind: l.Kind, At: before + time.Duration(l.After)*time.Millisecond, Ago: time.Duration(l.Ago) * time.Millisecond,
 		Pod: l.Pod, Node: l.Node, Template: l.Template, Name: l.Name, UID: l.UID, Claims: l.Claims, Devices: l.Devices, Phase: l.Phase,
-		Spec: l.Spec, Info: l.Info, Class: l.Class, Claim: l.Claim,
+		Preempted: l.Preempted, Spec: l.Spec, Info: l.Info, Class: l.Class, Claim: l.Claim,
 	}
 }
 

@@ -56,7 +56,7 @@ func TestShadow(t *testing.T) {
 		"nodes_in_use (nodes)     1.833  1.000      −0.833", // 22/12 and 12/12: hand-worked in agents/shadow
 		"First agrees with 66.67 % of 3 recorded decisions",
 		"Greedy agrees with 100.0 % of 3 recorded decisions",
-		"preemption",
+		"disruption budgets",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)

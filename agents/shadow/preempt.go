@@ -1,0 +1,184 @@
+package shadow
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+)
+
+// preempt evicts pods of lower priority from the node where that costs least, so that a waiting pod fits there. It
+// reports whether it did. Evicted pods wait anew for the rest of their lifetimes.
+//
+// Source: plugin DefaultPreemption of kube-scheduler, without disruption budgets, which recordings lack.
+func (w *world) preempt(p int32) (bool, error) {
+	t := w.of(p)
+	if t.PreemptionPolicy == "Never" || t.Priority <= w.history.lowest {
+		return false, nil
+	}
+	lower, closed := w.lower(t.Priority), w.closed(w.pods[p].template)
+	var best *eviction
+	for _, n := range w.order {
+		if len(lower[n]) == 0 || closed[n] || w.nodes[n].hidden > 0 {
+			continue
+		}
+		if e := w.victims(p, n, lower[n]); e != nil && (best == nil || e.compare(best) < 0) {
+			best = e
+		}
+	}
+	if best == nil {
+		return false, nil
+	}
+	for _, v := range best.pods {
+		if err := w.evict(v); err != nil {
+			return false, err
+		}
+		if err := w.wait(v); err != nil {
+			return false, err
+		}
+		w.meter.preempted(w.now)
+	}
+	return true, nil
+}
+
+// lower returns by node the pods whose priority is below one, without those that the policy does not place.
+func (w *world) lower(priority int32) map[int32][]int32 {
+	all := map[int32][]int32{}
+	for _, p := range w.who {
+		if q := &w.pods[p]; q.phase == running && !w.history.pods[p].given && w.of(p).Priority < priority {
+			all[q.node] = append(all[q.node], p)
+		}
+	}
+	return all
+}
+
+// eviction is the pods to evict from a node, and what it costs.
+type eviction struct {
+	pods          []int32
+	highest       int32         // priority
+	sum           int64         // of priorities, each made positive
+	earliestStart time.Duration // of the pods of the highest priority
+}
+
+// compare orders evictions as kube-scheduler's pickOneNodeForPreemption does.
+func (e *eviction) compare(other *eviction) int {
+	return cmp.Or(
+		cmp.Compare(e.highest, other.highest), cmp.Compare(e.sum, other.sum), cmp.Compare(len(e.pods), len(other.pods)),
+		cmp.Compare(other.earliestStart, e.earliestStart),
+	)
+}
+
+// victims returns which of the pods on a node must go so that pod p fits; nil if it does not fit without all of them.
+// The most important are spared first.
+func (w *world) victims(p, n int32, pods []int32) *eviction {
+	slices.SortFunc(pods, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(w.of(b).Priority, w.of(a).Priority), cmp.Compare(w.pods[a].started, w.pods[b].started), cmp.Compare(a, b))
+	})
+	gone := slices.Clone(pods)
+	if !w.fitsWithout(p, n, gone) {
+		return nil
+	}
+	for _, v := range pods {
+		without := slices.DeleteFunc(slices.Clone(gone), func(u int32) bool { return u == v })
+		if w.fitsWithout(p, n, without) {
+			gone = without
+		}
+	}
+	if len(gone) == 0 {
+		return nil // it fits as it is
+	}
+	e := &eviction{pods: gone, highest: w.of(gone[0]).Priority, earliestStart: w.pods[gone[0]].started}
+	for _, v := range gone {
+		e.sum += int64(w.of(v).Priority) + math.MaxInt32 + 1
+	}
+	return e
+}
+
+// fitsWithout reports whether pod p fits a node that is open to its template, once some pods are gone from there.
+func (w *world) fitsWithout(p, n int32, gone []int32) bool {
+	t, node := w.of(p), w.nodes[n] // a copy, from which pods are taken
+	node.other, node.ports = nil, nil
+	other, ports := map[string]int64{}, map[string]int{}
+	for name := range t.Other {
+		other[name] = w.nodes[n].other[name]
+	}
+	for _, port := range t.HostPorts {
+		ports[port] = w.nodes[n].ports[port]
+	}
+	free := slices.Clone(w.state.NodeDevices(node.index))
+	for _, v := range gone {
+		of := w.of(v)
+		node.used.MilliCPU -= of.MilliCPU
+		node.used.MemoryBytes -= of.MemoryBytes
+		node.pods--
+		for name := range other {
+			other[name] -= of.Other[name]
+		}
+		for _, port := range of.HostPorts {
+			ports[port]--
+		}
+		for d := range free {
+			if w.pods[v].devices>>d&1 != 0 {
+				free[d].Free += of.MilliGPU
+			}
+		}
+	}
+	node.other, node.ports = other, ports
+	if !node.holds(t, free) || slices.ContainsFunc(w.pods[p].bound, func(terms []clustertrace.Term) bool { return !clustertrace.Reaches(terms, node.info) }) {
+		return false
+	}
+	return !w.keptWithout(p, n, gone)
+}
+
+// holds reports whether a node has room for a pod: amounts, pods, host ports and devices.
+func (n *node) holds(t *clustertrace.Template, free []cluster.Device) bool {
+	if t.MilliCPU > max(0, n.info.MilliCPU-n.used.MilliCPU) || t.MemoryBytes > max(0, n.info.MemoryBytes-n.used.MemoryBytes) ||
+		n.info.Pods > 0 && n.pods >= n.info.Pods || n.lacks(t) {
+		return false
+	}
+	devices := int32(0)
+	for _, d := range free {
+		if d.Free >= t.MilliGPU {
+			devices++
+		}
+	}
+	return devices >= t.GPUs
+}
+
+// keptWithout reports whether rules between pods keep pod p from a node, once some pods are gone from there.
+func (w *world) keptWithout(p, n int32, gone []int32) bool {
+	if w.where == nil {
+		return false
+	}
+	count := func(by int) {
+		for _, v := range gone {
+			w.move(w.pods[v].template, n, by)
+		}
+	}
+	count(-1)
+	defer count(1)
+	kept := w.kept(w.pods[p].template)
+	return kept != nil && kept(n)
+}
+
+// evict takes a running pod from its node. It keeps what is left of its lifetime.
+func (w *world) evict(p int32) error {
+	q := &w.pods[p]
+	q.remains = q.ends
+	if q.ends != never {
+		q.remains = max(1, q.ends-w.now)
+	}
+	return w.displace(p)
+}
+
+// mustFit returns an error for a pod that fits no node, though room was made for it.
+func (w *world) mustFit(p int32, ok bool) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("shadow: pod %s fits no node after an eviction", w.history.pods[p].name)
+}

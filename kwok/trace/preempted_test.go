@@ -1,0 +1,72 @@
+package trace_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+)
+
+// TestPreempted: the end of a pod that a scheduler evicted says so; other ends do not.
+func TestPreempted(t *testing.T) {
+	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("10")}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: size}}
+	pod := func(name, reason string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+		p.Spec.NodeName = "n"
+		p.Status.Phase = corev1.PodRunning
+		if reason != "" {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
+		}
+		return p
+	}
+	client := fake.NewClientset(node, pod("evicted", corev1.PodReasonPreemptionByScheduler), pod("drained", "EvictionByEvictionAPI"), pod("failed", corev1.PodReasonPreemptionByScheduler), pod("done", ""))
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	stop := recording(t, client, path, nil)
+	for _, name := range []string{"evicted", "drained"} {
+		if err := client.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, phase := range map[string]corev1.PodPhase{"failed": corev1.PodFailed, "done": corev1.PodSucceeded} {
+		p, err := client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Status.Phase = phase
+		if _, err := client.CoreV1().Pods("default").UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	r, err := clustertrace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	var names []string
+	ends := map[string]bool{}
+	for {
+		e, err := r.Next()
+		if err != nil {
+			break
+		}
+		switch e.Kind {
+		case clustertrace.AddPod:
+			names = append(names, e.Name)
+		case clustertrace.FinishPod, clustertrace.DeletePod:
+			ends[names[e.Pod]] = e.Preempted
+		}
+	}
+	for name, want := range map[string]bool{"evicted": true, "drained": false, "failed": true, "done": false} {
+		if got, ok := ends[name]; !ok || got != want {
+			t.Errorf("%s: preempted %v, %v, want %v", name, got, ok, want)
+		}
+	}
+}
