@@ -95,7 +95,7 @@ var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
 	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation", "live"},
 	"envs/lra":        {"files", "interference", "planner", "subcluster", "throughput", "world"},
-	"envs/podsched":   {"deployments", "gpushare", "gpuworkload", "kubescore", "recorded", "topology"},
+	"envs/podsched":   {"deployments", "gpushare", "gpuworkload", "imbalance", "kubescore", "lifetimes", "recorded", "topology"},
 	"trainer/command": {},
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
+	"github.com/kubernasium/kubernasium/envs/podsched/lifetimes"
 )
 
 // A chooser returns the node for the current pod among those that mask permits.
@@ -43,7 +45,7 @@ var weightedScores = envs.Parametric(
 
 var greedyLifetime = envs.Parametric(
 	envs.Baseline{Name: "GreedyLifetime", Doc: "The lowest weighted sum of the cost after the bind, which weighs 1, and of the costs that hints of lifetimes let expect later."},
-	lifetimeWeights{After10: 1, After25: 1, After50: 1, After100: 1}, newGreedyLifetime)
+	lifetimes.Weights{After10: 1, After25: 1, After50: 1, After100: 1}, newGreedyLifetime)
 
 // policyOf returns the maker of policies that choose as the chooser does that newChooser gives, which is
 // made anew for each episode.
@@ -119,62 +121,17 @@ func newRandom(t *Task) chooser {
 	}
 }
 
-// rounding is by how much costs, in percent, may differ and still be equal.
-const rounding = 1e-9
-
-// greedy takes time in proportion to the nodes with the objective balance: it estimates each cost from the
-// sums that the pod changes, and compares exactly, in their order, the nodes that may be cheapest. Nodes that
-// are equal to the objective cost the same: it looks at the first of them.
+// greedy takes time in proportion to the nodes with the objective balance: it compares exactly, in their
+// order, the nodes that may be cheapest.
 func greedy(t *Task, s *cluster.State, mask []bool) int {
 	if t.opts.Objective != ObjectiveBalance {
 		return cheapest(t, s, mask)
 	}
 	t.measure(s, noNode, true) // for the shares
-	added := plus(t.spec.Requests, t.spec.Extra)
-	if t.opts.Measure == MeasureUsage {
-		added = plus(t.spec.Usage, t.spec.Extra)
-	}
-	w, n := &t.scratch, len(s.Nodes)
-	cpu, memory := newMoments(w.cpu), newMoments(w.memory)
-	keys, costs, lowest := make([][4]float64, n), make([]float64, n), math.Inf(1)
-	for i, ok := range mask {
-		if ok {
-			keys[i] = [4]float64{w.cpu[i], w.memory[i], t.invCPU[i], t.invMemory[i]}
-			costs[i] = percent * (cpu.sdWith(w.cpu[i], float64(added.MilliCPU)*t.invCPU[i]) + memory.sdWith(w.memory[i], float64(added.MemoryBytes)*t.invMemory[i])) / 2
-			lowest = min(lowest, costs[i])
-		}
-	}
-	candidates, seen := make([]bool, n), map[[4]float64]bool{}
-	for i, ok := range mask {
-		if ok && costs[i] <= lowest+estimate && !seen[keys[i]] {
-			candidates[i], seen[keys[i]] = true, true
-		}
-	}
-	return cheapest(t, s, candidates)
-}
-
-// estimate is by how much an estimated cost, in percent, may be wrong: 1,000 × rounding.
-const estimate = 1000 * rounding
-
-// moments are sums over numbers.
-type moments struct{ n, mean, squares float64 } // squares of differences from the mean
-
-func newMoments(x []float64) moments {
-	m := moments{n: float64(len(x))}
-	for _, v := range x {
-		m.mean += v
-	}
-	m.mean /= m.n
-	for _, v := range x {
-		m.squares += (v - m.mean) * (v - m.mean)
-	}
-	return m
-}
-
-// sdWith returns the population standard deviation with d added to x, one of the numbers.
-func (m moments) sdWith(x, d float64) float64 {
-	// Σ(v−μ−d/n)² with x+d in place of x, expanded about the old mean μ.
-	return math.Sqrt(max(0, m.squares+2*d*(x-m.mean)+d*d-d*d/m.n) / m.n)
+	added := t.spec.Compared(t.opts.Measure == MeasureUsage)
+	return cheapest(t, s, imbalance.Candidates(mask,
+		imbalance.Resource{Shares: t.scratch.cpu, Added: float64(added.MilliCPU), Inverse: t.invCPU},
+		imbalance.Resource{Shares: t.scratch.memory, Added: float64(added.MemoryBytes), Inverse: t.invMemory}))
 }
 
 // cheapest returns the node of lowest cost; of equal ones the first.
@@ -182,7 +139,7 @@ func cheapest(t *Task, s *cluster.State, mask []bool) int {
 	best, lowest := 0, math.Inf(1)
 	for i, ok := range mask {
 		if ok {
-			if cost := t.costIf(s, i); cost < lowest-rounding {
+			if cost := t.costIf(s, i); cost < lowest-imbalance.Rounding {
 				best, lowest = i, cost
 			}
 		}

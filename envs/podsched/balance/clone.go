@@ -17,7 +17,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 		c.spec = &spec
 	}
 	if t.original != nil {
-		c.original.count, c.original.last = slices.Clone(t.original.count), t.original.last
+		c.original.CopyFrom(t.original)
 	}
 	c.nodeMeta = slices.Clone(t.nodeMeta)
 	return c

@@ -72,7 +72,7 @@
 //	                   the same over nodes) / 2
 //	pack     unit 100  (part of the nodes that run a pod + part of the racks that do) / 2
 //
-// reward:original is that of the source, see [OriginalReward]; its returns are comparable with
+// reward:original is that of the source, see [imbalance.OriginalReward]; its returns are comparable with
 // recorded runs and say little about balance.
 //
 // # Start

@@ -35,8 +35,8 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		return out, err
 	}
 	t.countPods(s)
-	if placed && t.forecasts != nil {
-		t.forecasts.note(t, s, t.spec, t.pod, s.Now)
+	if placed {
+		t.noteBound(s, t.spec, t.pod, s.Now)
 	}
 	m := t.measure(s, noNode, false)
 	cost := t.objective.cost(m)
@@ -75,9 +75,7 @@ func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bo
 		}
 		t.countPods(s)
 		if t.fitsSome(s) {
-			if t.forecasts != nil {
-				t.forecasts.update(t, s)
-			}
+			t.updateForecast(s)
 			return failed, false, nil
 		}
 		t.ops = append(t.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: t.pod})

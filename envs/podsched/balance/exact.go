@@ -164,8 +164,8 @@ func (t *Task) copyInto(dst *Task) {
 	copy(dst.onNode, t.onNode)
 	copy(dst.onRack, t.onRack)
 	copy(dst.extra, t.extra)
-	if t.forecasts != nil {
-		dst.forecasts.copyFrom(t.forecasts)
+	if t.forecast != nil {
+		dst.forecast.CopyFrom(t.forecast)
 	}
 	copy(dst.invCPU, t.invCPU)
 	copy(dst.invMemory, t.invMemory)

@@ -1,11 +1,15 @@
 package balance
 
-import "github.com/kubernasium/kubernasium/envs"
+import (
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/podsched/lifetimes"
+)
 
 var _ envs.FeatureNamer = (*Task)(nil)
 
-// Names of what Observe writes, in its order. Hints add some, of forecasts for
-// 10, 25, 50 and 100 % of the mean lifetime from now.
+// Names of what Observe writes, in its order, without hints.
 var (
 	nodeNames = [nodeFeatures]string{
 		"requested_cpu", "requested_memory", "used_cpu", "used_memory", "pods", "pod_cpu", "pod_memory",
@@ -15,31 +19,21 @@ var (
 	podNames = [podFeatures]string{
 		"cpu", "memory", "replicas", "replicas_before", "cluster_requested_cpu", "cluster_requested_memory", "cluster_pods",
 	}
-	hintedNodeNames = append(nodeNames[:nodeFeatures:nodeFeatures],
-		"cpu_after_10", "memory_after_10", "cpu_after_25", "memory_after_25", "cpu_after_50", "memory_after_50", "cpu_after_100", "memory_after_100",
-		"excess", "excess_after_10", "excess_after_25", "excess_after_50", "excess_after_100")
-	hintedPodNames = append(podNames[:podFeatures:podFeatures], "runs_after_10", "runs_after_25", "runs_after_50", "runs_after_100", "largest_excess")
 )
 
-// nodeNames returns the names of a node's features.
-func (t *Task) nodeNames() []string {
-	if t.forecasts != nil {
-		return hintedNodeNames
-	}
-	return nodeNames[:]
-}
+// featureNames are the names of a task's features; hints add those of package lifetimes.
+type featureNames struct{ node, pod []string }
 
-// podNames returns the names of the pod's features.
-func (t *Task) podNames() []string {
-	if t.forecasts != nil {
-		return hintedPodNames
+func newFeatureNames(o *Options) featureNames {
+	if o.Hints == HintsNone {
+		return featureNames{nodeNames[:], podNames[:]}
 	}
-	return podNames[:]
+	return featureNames{slices.Concat(nodeNames[:], lifetimes.NodeNames), slices.Concat(podNames[:], lifetimes.PodNames)}
 }
 
 // Features implements [envs.FeatureNamer].
 func (t *Task) Features() []envs.Features {
-	f := []envs.Features{{Part: "nodes", Row: "node", Names: t.nodeNames()}, {Part: "pod", Names: t.podNames()}}
+	f := []envs.Features{{Part: "nodes", Row: "node", Names: t.names.node}, {Part: "pod", Names: t.names.pod}}
 	if t.numEdges() > 0 {
 		f = append(f, envs.Features{Part: "edges", Row: "edge", Names: []string{"source", "target"}},
 			envs.Features{Part: "edge_mask", Row: "edge", Names: []string{"exists"}})

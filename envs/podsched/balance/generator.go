@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
-	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
@@ -43,22 +42,6 @@ func newSource(o Options) (*source, error) {
 	return src, err
 }
 
-// meanLifetime returns the mean time that a pod runs, of those that end.
-func (src *source) meanLifetime() time.Duration {
-	if src.Recorded == nil {
-		return seconds(src.opts.Lifetime)
-	}
-	var sum time.Duration
-	num := 0
-	for i := range src.Recorded.Pods {
-		if d := src.Recorded.Pods[i].Duration; d > 0 {
-			sum += d / time.Duration(len(src.Recorded.Pods)) // divided first, so that it cannot overflow
-			num++
-		}
-	}
-	return time.Duration(float64(sum) * float64(len(src.Recorded.Pods)) / float64(max(num, 1)))
-}
-
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.in.Draw(rng.Uint64())
@@ -72,8 +55,8 @@ func (t *Task) begin(ctx context.Context, c cluster.Cluster) error {
 	if t.original != nil {
 		t.original.Reset()
 	}
-	if t.forecasts != nil {
-		t.forecasts.clear()
+	if t.forecast != nil {
+		t.forecast.Clear()
 	}
 	if err := t.addNodes(ctx, c); err != nil {
 		return err

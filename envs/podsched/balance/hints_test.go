@@ -13,37 +13,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/podsched/lifetimes"
 )
-
-// TestRemains has probabilities worked by hand: with a factor of 2 and a hint of 100 s the logarithm of the
-// true time is uniform from log 50 to log 200, so that a quarter is longer than 100·√2 = 141.421 s.
-func TestRemains(t *testing.T) {
-	second := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	for _, tc := range []struct {
-		name                  string
-		factor, hint, age, in float64 // seconds
-		want                  float64
-	}{
-		{"now", 2, 100, 0, 0, 1},
-		{"within the shortest", 2, 100, 0, 49, 1},
-		{"the hint", 2, 100, 0, 100, 0.5},
-		{"a quarter is longer", 2, 100, 0, 141.421356, 0.25},
-		{"the longest", 2, 100, 0, 201, 0},
-		{"age corrects: a half of the half", 2, 100, 100, 41.421356, 0.5},
-		{"age below the shortest says nothing", 2, 100, 40, 60, 0.5},
-		{"older than the longest, by rounding", 2, 100, 201, 1, 0},
-		{"exact, before", 1, 100, 30, 69, 1},
-		{"exact, at its end", 1, 100, 30, 70, 0},
-		{"no hint", 2, 0, 50, 1e6, 1},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f := newForecasts(&Options{Nodes: 1, HintError: tc.factor}, time.Second)
-			if got := f.remains(second(tc.hint), second(tc.age), second(tc.in)); math.Abs(got-tc.want) > 1e-6 {
-				t.Errorf("remains(%v s, age %v s, %v s more) = %v, want %v", tc.hint, tc.age, tc.in, got, tc.want)
-			}
-		})
-	}
-}
 
 // handTask starts an episode of the pods of a file of deployments, whose lifetimes are set to whole seconds, on two nodes
 // of 64 CPU and 256 Gi. The mean lifetime counts as 100 s, and the hints are exact.
@@ -124,46 +95,30 @@ func TestGreedyLifetimeByHand(t *testing.T) {
 	bind(t, task, c, 0, 0, 1)
 	for _, tc := range []struct {
 		name string
-		w    lifetimeWeights
+		w    lifetimes.Weights
 		want int
 	}{
-		{"as Greedy", lifetimeWeights{}, 1},
-		{"later horizons outweigh", lifetimeWeights{After50: 0.6, After100: 0.6}, 0},
-		{"the last alone", lifetimeWeights{After100: 1.1}, 0},
-		{"the fourth alone", lifetimeWeights{After50: 1.1}, 0},
-		{"too little", lifetimeWeights{After50: 0.4, After100: 0.4}, 1},
-		{"outweighed by the second", lifetimeWeights{After10: 0.3, After50: 0.6, After100: 0.6}, 1},
-		{"outweighed by the third", lifetimeWeights{After25: 0.3, After50: 0.6, After100: 0.6}, 1},
+		{"as Greedy", lifetimes.Weights{}, 1},
+		{"later horizons outweigh", lifetimes.Weights{After50: 0.6, After100: 0.6}, 0},
+		{"the last alone", lifetimes.Weights{After100: 1.1}, 0},
+		{"the fourth alone", lifetimes.Weights{After50: 1.1}, 0},
+		{"too little", lifetimes.Weights{After50: 0.4, After100: 0.4}, 1},
+		{"outweighed by the second", lifetimes.Weights{After10: 0.3, After50: 0.6, After100: 0.6}, 1},
+		{"outweighed by the third", lifetimes.Weights{After25: 0.3, After50: 0.6, After100: 0.6}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tc.w.choose(task, c.State(), []bool{true, true}); got != tc.want {
+			if got := task.forecast.Cheapest(tc.w, []bool{true, true}); got != tc.want {
 				t.Errorf("%+v chooses node %d, want %d", tc.w, got, tc.want)
 			}
 		})
 	}
-	if got := (lifetimeWeights{}).choose(task, c.State(), []bool{true, false}); got != 0 {
+	if got := task.forecast.Cheapest(lifetimes.Weights{}, []bool{true, false}); got != 0 {
 		t.Errorf("node %d, want 0, which alone is permitted", got)
 	}
 }
 
 func mixedWithHints(factor float64) map[string]any {
 	return map[string]any{"node_types": "mixed", "pods": "mixed", "memory_heavy": 0.25, "lifetime": 600.0, "steps": 300, "hints": "lifetime", "hint_error": factor}
-}
-
-// TestForecastsAreIncremental: adding each bound pod gives the same bits as counting all pods anew.
-func TestForecastsAreIncremental(t *testing.T) {
-	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: mixedWithHints(2), Autoreset: envs.Disabled})
-	task := v.Env(0).Task().(*Task)
-	anew := newForecasts(task.opts, seconds(task.opts.Lifetime))
-	for b := envstest.Reset(t, v, 3); !b.Done(0); b = envstest.Step(t, v, float32(greedy(task, v.Env(0).State(), b.Mask))) {
-		f := task.forecasts
-		anew.copyFrom(f)
-		anew.at = never
-		anew.update(task, v.Env(0).State())
-		if diff := cmp.Diff([]any{f.cpu, f.memory, f.cost, f.runs}, []any{anew.cpu, anew.memory, anew.cost, anew.runs}); diff != "" {
-			t.Fatalf("decision %d (-incremental +anew):\n%s", task.stats.decisions, diff)
-		}
-	}
 }
 
 // TestHintsChangeNoPods: the episode of a seed is the same with hints, and its observations begin alike.
@@ -213,10 +168,14 @@ func TestHintsAreLogUniform(t *testing.T) {
 		return logs
 	}
 	logs := draw(1)
-	m := newMoments(logs)
+	sum, squares := 0.0, 0.0
+	for _, x := range logs {
+		sum += x
+		squares += x * x
+	}
 	// Standard errors: 0.634/√n = 0.0045 of the mean; of the standard deviation less.
-	if got := math.Sqrt(m.squares / n); math.Abs(m.mean) > 0.02 || math.Abs(got-0.634) > 0.02 {
-		t.Errorf("logarithms have mean %v and standard deviation %v, want 0 and 0.634", m.mean, got)
+	if got := math.Sqrt(squares/n - sum/n*sum/n); math.Abs(sum/n) > 0.02 || math.Abs(got-0.634) > 0.02 {
+		t.Errorf("logarithms have mean %v and standard deviation %v, want 0 and 0.634", sum/n, got)
 	}
 	if low, high := slices.Min(logs), slices.Max(logs); low < -math.Log(3)-1e-6 || high > math.Log(3)+1e-6 {
 		t.Errorf("logarithms from %v to %v, want within ±%v", low, high, math.Log(3))

@@ -1,10 +1,10 @@
 package balance
 
 import (
-	"math"
-
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
+	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
 // Numbers of features, of a node and of the pod, without hints.
@@ -19,9 +19,7 @@ func (t *Task) numEdges() int {
 	if t.opts.Edges == EdgesNone {
 		return 0
 	}
-	size := min(t.opts.ServersPerRack, t.opts.Nodes)
-	whole, rest := t.opts.Nodes/size, t.opts.Nodes%size
-	return whole*size*(size-1) + rest*(rest-1)
+	return topology.NumEdges(t.opts.Nodes, t.opts.ServersPerRack)
 }
 
 // Observe implements [envs.Task]. At the end of an episode there is no pod: its elements are
@@ -38,17 +36,17 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 		s.FitMask(t.pod, mask)
 	}
 	cpu, memory := t.shares(s, &p)
-	n, width, podWidth := len(s.Nodes), len(t.nodeNames()), len(t.podNames())
+	n, width, podWidth := len(s.Nodes), len(t.names.node), len(t.names.pod)
 	invReplicas := 1 / float64(p.Replicas)
 	for i := range s.Nodes {
 		row := obs[i*width:][:width:width]
 		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
-		row[14], row[15] = cpu.position(t.scratch.cpu[i]), memory.position(t.scratch.memory[i])
+		row[14], row[15] = share(cpu.Position(t.scratch.cpu[i])), share(memory.Position(t.scratch.memory[i]))
 	}
 	rest := obs[n*width:]
 	t.observePod(s, rest[:podWidth:podWidth], &p, ended)
-	if t.forecasts != nil {
-		t.forecasts.observe(obs[:n*width], rest[:podWidth], mask, ended)
+	if t.forecast != nil {
+		t.forecast.Observe(obs[:n*width], rest[:podWidth], mask, ended)
 	}
 	if len(rest) > podWidth {
 		t.observeEdges(rest[podWidth:])
@@ -57,10 +55,10 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 
 // shares writes to scratch the shares that the nodes would have with the pod, as the objective
 // balance measures them, and the racks' requested CPU; it returns the ranges of the shares.
-func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory interval) {
+func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalance.Range) {
 	w := &t.scratch
 	clear(w.rackCPU)
-	cpu, memory = interval{math.Inf(1), math.Inf(-1)}, interval{math.Inf(1), math.Inf(-1)}
+	cpu, memory = imbalance.NewRange(), imbalance.NewRange()
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		w.rackCPU[t.rackOf[i]] += float64(n.Requested.MilliCPU + t.extra[i].MilliCPU)
@@ -71,24 +69,10 @@ func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory interva
 		amount, taken := plus(amount, t.extra[i]), p.Counted()
 		w.cpu[i] = float64(amount.MilliCPU+taken.MilliCPU) * t.invCPU[i]
 		w.memory[i] = float64(amount.MemoryBytes+taken.MemoryBytes) * t.invMemory[i]
-		cpu.include(w.cpu[i])
-		memory.include(w.memory[i])
+		cpu.Include(w.cpu[i])
+		memory.Include(w.memory[i])
 	}
 	return cpu, memory
-}
-
-// interval is a range of shares.
-type interval struct{ low, high float64 }
-
-func (r *interval) include(x float64) { r.low, r.high = min(r.low, x), max(r.high, x) }
-
-// position returns where x lies in the range: 0 at its low end, 1 at its high end, 0 if there is
-// no more than rounding between them.
-func (r *interval) position(x float64) float32 {
-	if width := r.high - r.low; width > rounding {
-		return share((x - r.low) / width)
-	}
-	return 0
 }
 
 func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *deployments.Pod, invReplicas float64, fits bool) {
@@ -130,20 +114,10 @@ func (t *Task) observePod(s *cluster.State, row []float32, p *deployments.Pod, e
 
 // observeEdges writes the edges, source and target, and that all of them are there.
 func (t *Task) observeEdges(dst []float32) {
-	e, k := t.numEdges(), t.opts.ServersPerRack
-	edges, present := dst[:2*e], dst[2*e:]
-	at := 0
-	for i := range t.rackOf {
-		first := int(t.rackOf[i]) * k
-		for j := first; j < min(first+k, len(t.rackOf)); j++ {
-			if j != i {
-				edges[at], edges[at+1] = float32(i), float32(j)
-				at += 2
-			}
-		}
-	}
-	for i := range present {
-		present[i] = 1
+	e := t.numEdges()
+	topology.WriteEdges(dst[:2*e], t.opts.Nodes, t.opts.ServersPerRack)
+	for i := range dst[2*e:] {
+		dst[2*e+i] = 1
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/envs/podsched/balance"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
 
 // TestOriginalRewardChecks has the two worked checks of the source's logs: the first pod is worth
@@ -22,7 +22,7 @@ func TestOriginalRewardChecks(t *testing.T) {
 		second int
 		want   float64
 	}{{1, 0.9911}, {0, -0.9911}} {
-		r := balance.NewOriginalReward(10)
+		r := imbalance.NewOriginalReward(10)
 		if got := r.Score(empty, 0); got != 1 {
 			t.Errorf("first pod: %v, want 1", got)
 		}
@@ -138,7 +138,7 @@ func TestReplayedReturnsAtRandom(t *testing.T) {
 	r := run315(t)
 	rng := rand.New(pcg.New(1))
 	play := func(choose func(pods []int) int) float64 {
-		reward, sum := balance.NewOriginalReward(10), 0.0
+		reward, sum := imbalance.NewOriginalReward(10), 0.0
 		for _, k := range r.pods {
 			pods, shares := make([]int, 10), make([]float64, 10)
 			for range k.(int) {
@@ -188,7 +188,7 @@ func TestEnvironmentEqualsReplay(t *testing.T) {
 	for i, r := range recordedRuns(t) {
 		v := original(t, r, false)
 		b := reset(t, v, uint64(i))
-		rng, reward := rand.New(pcg.New(7)), balance.NewOriginalReward(10)
+		rng, reward := rand.New(pcg.New(7)), imbalance.NewOriginalReward(10)
 		for _, k := range r.pods {
 			shares := make([]float64, 10)
 			for range k.(int) {
@@ -220,7 +220,7 @@ func TestRecordedRewards(t *testing.T) {
 				shares[k] = number(t, row["cpu_usage_node_"+strconv.Itoa(k)])
 			}
 			count[row["action"]]++
-			d := math.Abs(balance.OriginalBase(shares)/count[row["action"]] - number(t, row["reward"]))
+			d := math.Abs(imbalance.OriginalBase(shares)/count[row["action"]] - number(t, row["reward"]))
 			if d <= 0.0001001 { // shares are rounded to four decimals, and so is the reward
 				exact++
 			} else if i < 90 || d > 0.0008 {

@@ -56,13 +56,17 @@ func (t *Task) placeRunning(ctx context.Context, c cluster.Cluster) error {
 		t.ops = append(t.ops, t.addPod(s, &spec, lifetime),
 			cluster.Op{Kind: cluster.Bind, Pod: pod, Node: p.Node, Devices: p.Devices},
 			cluster.Op{Kind: cluster.SetUsage, Pod: pod, Resources: spec.Usage})
-		if t.forecasts != nil {
-			t.forecasts.note(t, s, &spec, pod, p.Started-at)
-		}
 		t.active = append(t.active, pod)
 		t.members[p.Group] = append(t.members[p.Group], pod)
 	}
-	return c.Apply(ctx, t.ops)
+	if err := c.Apply(ctx, t.ops); err != nil {
+		return err
+	}
+	for pod, i := range w.Running(t.in.Begin) {
+		spec := t.in.PodOf(i)
+		t.noteBound(s, &spec, int32(pod), w.Pods[i].Started-at)
+	}
+	return nil
 }
 
 // until advances the clock to the arrival of a pod.

@@ -1,24 +1,10 @@
 package balance
 
 import (
-	"math"
-
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
-
-// sd returns the population standard deviation of x, which is not empty.
-func sd(x []float64) float64 {
-	var sum, squares float64
-	for _, v := range x {
-		sum += v
-	}
-	mean := sum / float64(len(x))
-	for _, v := range x {
-		squares += float64((v - mean) * (v - mean))
-	}
-	return math.Sqrt(squares / float64(len(x)))
-}
 
 // measures are the inputs of objectives and diagnostics for one state of the cluster. All but
 // sdPods are in percent.
@@ -69,7 +55,7 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	for _, used := range w.rackInUse {
 		racks += int(used)
 	}
-	m := measures{sdPods: sd(w.pods), sdCPU: percent * sd(w.cpu), sdMemory: percent * sd(w.memory)}
+	m := measures{sdPods: imbalance.SD(w.pods), sdCPU: percent * imbalance.SD(w.cpu), sdMemory: percent * imbalance.SD(w.memory)}
 	m.imbalance = (m.sdCPU + m.sdMemory) / 2
 	m.spread = t.spread(node)
 	m.nodesInUse = percent * float64(inUse) / float64(len(s.Nodes))
@@ -91,7 +77,7 @@ func (t *Task) spread(node int) float64 {
 		t.scratch.onNode[node] += inv
 		t.scratch.onRack[t.rackOf[node]] += inv
 	}
-	return percent * (sd(t.scratch.onRack) + sd(t.scratch.onNode)) / 2
+	return percent * (imbalance.SD(t.scratch.onRack) + imbalance.SD(t.scratch.onNode)) / 2
 }
 
 // rackSkew returns how many replicas of the deployment the fullest rack has more than the

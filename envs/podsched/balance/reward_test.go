@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/podsched/balance"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
 
 // after returns the cost of the objective as the README defines it, from the state alone: it is
@@ -131,7 +132,7 @@ func TestBetterPlacementIsWorthMore(t *testing.T) {
 // a full and an empty node are worth the same to the original.
 func TestOriginalRewardIgnoresTheNode(t *testing.T) {
 	shares := []float64{0.9, 0, 0.5}
-	reward := func(node int) float64 { return balance.NewOriginalReward(3).Score(shares, node) }
+	reward := func(node int) float64 { return imbalance.NewOriginalReward(3).Score(shares, node) }
 	if reward(0) != reward(1) {
 		t.Errorf("rewards %v on the fullest node and %v on the empty one, want equal", reward(0), reward(1))
 	}

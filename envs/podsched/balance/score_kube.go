@@ -1,7 +1,7 @@
 package balance
 
 import (
-	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
@@ -45,28 +45,20 @@ type kube struct {
 	nodes      []int   // permitted
 	spread     []int64 // their scores of PodTopologySpread
 	total      []int64 // their final scores
-	seenRack   []bool
 }
 
 func newKube(rackSpread bool) chooser {
 	k := &kube{rackSpread: rackSpread}
 	return func(t *Task, s *cluster.State, mask []bool) int {
 		k.score(t, s, mask)
-		best := 0
-		for j, v := range k.total {
-			if v > k.total[best] {
-				best = j
-			}
-		}
-		return k.nodes[best]
+		return k.nodes[slices.Index(k.total, slices.Max(k.total))]
 	}
 }
 
 // score scores the nodes permitted.
 func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
-	k.permit(mask)
-	k.spreadScores(t)
-	kubescore.NormalizeSpread(k.spread)
+	k.spreadScores(t, mask)
+	k.total = k.total[:0]
 	for j, i := range k.nodes {
 		total := kubescore.PodTopologySpreadWeight*k.spread[j] + kubescore.NodeResourcesFitWeight*leastAllocated(t, s, i)
 		if t.spec.Requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
@@ -76,37 +68,18 @@ func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	}
 }
 
-// permit sets the nodes permitted, without scores.
-func (k *kube) permit(mask []bool) {
-	k.nodes, k.spread, k.total = k.nodes[:0], k.spread[:0], k.total[:0]
+// spreadScores sets the nodes permitted, and their scores of PodTopologySpread. Constraints that a pod states
+// replace the default ones.
+func (k *kube) spreadScores(t *Task, mask []bool) {
+	k.nodes = k.nodes[:0]
 	for i, ok := range mask {
 		if ok {
 			k.nodes = append(k.nodes, i)
 		}
 	}
-}
-
-// spreadScores writes the raw scores of PodTopologySpread. Constraints that a pod states
-// replace the default ones.
-func (k *kube) spreadScores(t *Task) {
-	racks := 0
 	if k.rackSpread {
-		if len(k.seenRack) != len(t.onRack) {
-			k.seenRack = make([]bool, len(t.onRack))
-		}
-		clear(k.seenRack)
-		for _, i := range k.nodes {
-			if r := t.rackOf[i]; !k.seenRack[r] {
-				k.seenRack[r] = true
-				racks++
-			}
-		}
-	}
-	for _, i := range k.nodes {
-		raw := kubescore.SpreadTerm(int64(t.onNode[i]), len(k.nodes), kubescore.DefaultHostnameMaxSkew)
-		if k.rackSpread {
-			raw = kubescore.SpreadTerm(int64(t.onRack[t.rackOf[i]]), racks, rackMaxSkew)
-		}
-		k.spread = append(k.spread, int64(math.Round(raw)))
+		k.spread = kubescore.Spread(k.spread[:0], k.nodes, t.onRack, t.rackOf, rackMaxSkew)
+	} else {
+		k.spread = kubescore.Spread(k.spread[:0], k.nodes, t.onNode, nil, kubescore.DefaultHostnameMaxSkew)
 	}
 }

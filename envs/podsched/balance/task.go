@@ -7,6 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
+	"github.com/kubernasium/kubernasium/envs/podsched/lifetimes"
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -23,7 +25,7 @@ type Task struct {
 	opts      *Options // of src
 	objective objective
 	in        *deployments.Stream
-	original  *OriginalReward // nil with the sound reward
+	original  *imbalance.OriginalReward // nil with the sound reward
 
 	spec  *deployments.Pod // of the pod to place
 	cur   int              // its index in the workload
@@ -47,7 +49,8 @@ type Task struct {
 	maxReplicas int               // of a deployment
 	capacity    cluster.Resources // of all nodes
 	scratch     scratch
-	forecasts   *forecasts // by hints; nil without
+	names       featureNames
+	forecast    *lifetimes.Forecast // by hints; nil without
 	stats       stats
 
 	// While a running cluster is attended: what spec points to, and the cluster.
@@ -83,6 +86,7 @@ func newTask(src *source) *Task {
 		src: src, opts: o, objective: objectives[o.Objective], in: deployments.NewStream(&src.Config), pod: noPod,
 		onNode: make([]int32, n), rackOf: make([]int32, n), extra: make([]cluster.Resources, n),
 		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
+		names: newFeatureNames(o),
 	}
 	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
 		*s = make([]float64, n)
@@ -95,14 +99,16 @@ func newTask(src *source) *Task {
 		t.hasExtra = slices.ContainsFunc(file, func(d deployments.Deployment) bool { return deployments.Extra(d.Requests) != cluster.Resources{} })
 		t.maxReplicas = slices.MaxFunc(file, func(a, b deployments.Deployment) int { return a.Replicas - b.Replicas }).Replicas
 	}
+	mean := seconds(o.Lifetime)
 	if src.Recorded != nil {
+		mean = src.Recorded.MeanDuration()
 		t.playRecording(src.Recorded)
 	}
 	if o.Hints == HintsLifetime {
-		t.forecasts = newForecasts(o, src.meanLifetime())
+		t.forecast = lifetimes.New(n, mean, o.HintError)
 	}
 	if o.Reward == RewardOriginal {
-		t.original = NewOriginalReward(n)
+		t.original = imbalance.NewOriginalReward(n)
 	}
 	return t
 }
@@ -141,8 +147,8 @@ func (t *Task) loads(s *cluster.State, counted bool) (cpu, memory, pods float64)
 func (t *Task) Spaces() (obs, act space.Space) {
 	n := t.opts.Nodes
 	d := space.Dict{Fields: []space.Field{
-		{Key: "nodes", Space: space.NewBox(0, 1, n, len(t.nodeNames()))},
-		{Key: "pod", Space: space.NewBox(0, 1, len(t.podNames()))},
+		{Key: "nodes", Space: space.NewBox(0, 1, n, len(t.names.node))},
+		{Key: "pod", Space: space.NewBox(0, 1, len(t.names.pod))},
 	}}
 	if e := t.numEdges(); e > 0 {
 		d.Fields = append(d.Fields,

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
 
 // scoreWeights are the weights of WeightedScores. Each score is from 0 to 100.
@@ -16,41 +16,26 @@ type scoreWeights struct {
 	Cost               float64 `opt:"cost" doc:"weight of the objective's cost after the bind" range:"0,2"`
 }
 
-// weighing is a chooser by scoreWeights, with its scratch memory.
-type weighing struct {
-	weights    scoreWeights
-	host, rack kube
-	costs      []float64
-}
-
+// newChooser returns a chooser by the weights.
 func (w scoreWeights) newChooser(*Task) chooser {
-	c := weighing{weights: w, rack: kube{rackSpread: true}}
-	return c.choose
-}
-
-func (c *weighing) choose(t *Task, s *cluster.State, mask []bool) int {
-	for _, k := range []*kube{&c.host, &c.rack} {
-		k.permit(mask)
-		k.spreadScores(t)
-		kubescore.NormalizeSpread(k.spread)
-	}
-	c.costs = c.costs[:0]
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, i := range c.host.nodes {
-		cost := t.costIf(s, i)
-		low, high = min(low, cost), max(high, cost)
-		c.costs = append(c.costs, cost)
-	}
-	best, highest := 0, math.Inf(-1)
-	for j, i := range c.host.nodes {
-		v := c.weights.LeastAllocated*float64(leastAllocated(t, s, i)) + c.weights.BalancedAllocation*float64(balancedAllocation(t, s, i)) +
-			c.weights.HostSpread*float64(c.host.spread[j]) + c.weights.RackSpread*float64(c.rack.spread[j])
-		if high-low > rounding {
-			v += c.weights.Cost * percent * (high - c.costs[j]) / (high - low)
+	host, rack, costs := kube{}, kube{rackSpread: true}, []float64{}
+	return func(t *Task, s *cluster.State, mask []bool) int {
+		host.spreadScores(t, mask)
+		rack.spreadScores(t, mask)
+		costs = costs[:0]
+		all := imbalance.NewRange()
+		for _, i := range host.nodes {
+			costs = append(costs, t.costIf(s, i))
+			all.Include(costs[len(costs)-1])
 		}
-		if v > highest+rounding {
-			best, highest = i, v
+		best, highest := 0, math.Inf(-1)
+		for j, i := range host.nodes {
+			v := w.LeastAllocated*float64(leastAllocated(t, s, i)) + w.BalancedAllocation*float64(balancedAllocation(t, s, i)) +
+				w.HostSpread*float64(host.spread[j]) + w.RackSpread*float64(rack.spread[j]) + w.Cost*percent*(1-all.Position(costs[j]))
+			if v > highest+imbalance.Rounding {
+				best, highest = i, v
+			}
 		}
+		return best
 	}
-	return best
 }

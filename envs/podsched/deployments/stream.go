@@ -51,6 +51,14 @@ func (p *Pod) Counted() cluster.Resources {
 	return cluster.Resources{MilliCPU: p.Requests.MilliCPU + p.Extra.MilliCPU, MemoryBytes: p.Requests.MemoryBytes + p.Extra.MemoryBytes}
 }
 
+// Compared returns what objectives compare, requests or usage, with what scores count beyond requests.
+func (p *Pod) Compared(usage bool) cluster.Resources {
+	if usage {
+		return cluster.Resources{MilliCPU: p.Usage.MilliCPU + p.Extra.MilliCPU, MemoryBytes: p.Usage.MemoryBytes + p.Extra.MemoryBytes}
+	}
+	return p.Counted()
+}
+
 // Config says what a stream draws.
 type Config struct {
 	Nodes       int     // number of nodes

@@ -39,6 +39,32 @@ func SpreadTerm(count int64, domains, maxSkew int) float64 {
 	return float64(count)*math.Log(float64(domains+2)) + float64(maxSkew-1)
 }
 
+// Spread appends to scores those of PodTopologySpread for the feasible nodes, by one constraint: count tells the
+// matching pods in each domain, and domainOf the domain of each node, or nil if each is one by itself.
+func Spread(scores []int64, nodes []int, count, domainOf []int32, maxSkew int) []int64 {
+	domains := len(nodes)
+	if domainOf != nil {
+		seen := make([]bool, len(count))
+		domains = 0
+		for _, i := range nodes {
+			if d := domainOf[i]; !seen[d] {
+				seen[d] = true
+				domains++
+			}
+		}
+	}
+	from := len(scores)
+	for _, i := range nodes {
+		d := int32(i)
+		if domainOf != nil {
+			d = domainOf[i]
+		}
+		scores = append(scores, int64(math.Round(SpreadTerm(int64(count[d]), domains, maxSkew))))
+	}
+	NormalizeSpread(scores[from:])
+	return scores
+}
+
 // SpreadIgnored marks, in the raw scores for [NormalizeSpread], a node without one of the keys.
 const SpreadIgnored = -1
 

@@ -60,6 +60,17 @@ func (p *Pod) Freed() time.Duration {
 	return p.Started + p.Duration
 }
 
+// MeanDuration returns the mean duration of the pods whose end is known, or 0 if there are none.
+func (w *Workload) MeanDuration() time.Duration {
+	sum, num := 0.0, 0
+	for i := range w.Pods {
+		if d := w.Pods[i].Duration; d > 0 {
+			sum, num = sum+float64(d), num+1
+		}
+	}
+	return time.Duration(sum / float64(max(num, 1)))
+}
+
 // Rule says where pods may run.
 type Rule struct {
 	Allowed      []bool          // by node; nil is everywhere

@@ -27,3 +27,24 @@ func RackName(i, serversPerRack int) string {
 func ServerName(i, serversPerRack int) string {
 	return RackName(i, serversPerRack) + "-srv-" + strconv.Itoa(i%serversPerRack)
 }
+
+// NumEdges returns the number of directed edges from each of n nodes to each other of its rack.
+func NumEdges(n, serversPerRack int) int {
+	size := min(serversPerRack, n)
+	whole, rest := n/size, n%size
+	return whole*size*(size-1) + rest*(rest-1)
+}
+
+// WriteEdges writes source and target of each of these edges to dst.
+func WriteEdges(dst []float32, n, serversPerRack int) {
+	at := 0
+	for i := range n {
+		first := Rack(i, serversPerRack) * serversPerRack
+		for j := first; j < min(first+serversPerRack, n); j++ {
+			if j != i {
+				dst[at], dst[at+1] = float32(i), float32(j)
+				at += 2
+			}
+		}
+	}
+}

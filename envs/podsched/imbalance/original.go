@@ -1,4 +1,4 @@
-package balance
+package imbalance
 
 import "math"
 
@@ -31,6 +31,12 @@ func (r *OriginalReward) Reset() {
 	r.last = -1
 }
 
+// CopyFrom makes r, the reward for a cluster of as many workers, equal to from.
+func (r *OriginalReward) CopyFrom(from *OriginalReward) {
+	copy(r.count, from.count)
+	r.last = from.last
+}
+
 // Score returns the reward of binding the next pod to node, where shares are the parts of the
 // workers' CPU that are requested before the bind. It allocates nothing once called.
 func (r *OriginalReward) Score(shares []float64, node int) float64 {
@@ -48,6 +54,6 @@ func (r *OriginalReward) Score(shares []float64, node int) float64 {
 // OriginalBase returns 1 − 2q with q = s/(1+s) and s the population standard deviation of the
 // shares of all nodes.
 func OriginalBase(shares []float64) float64 {
-	s := sd(shares)
+	s := SD(shares)
 	return 1 - 2*s/(1+s)
 }

@@ -1,0 +1,100 @@
+// Package imbalance measures how far the shares of nodes in use are from equal, and what one more pod makes of
+// them.
+package imbalance
+
+import "math"
+
+// Rounding is by how much costs, in percent, may differ and still be equal.
+const Rounding = 1e-9
+
+// SD returns the population standard deviation of x, which is not empty.
+func SD(x []float64) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += v
+	}
+	mean := sum / float64(len(x))
+	for _, v := range x {
+		squares += float64((v - mean) * (v - mean))
+	}
+	return math.Sqrt(squares / float64(len(x)))
+}
+
+// Moments are sums over numbers.
+type Moments struct{ n, mean, squares float64 } // squares of differences from the mean
+
+// NewMoments returns the moments of x, which is not empty.
+func NewMoments(x []float64) Moments {
+	m := Moments{n: float64(len(x))}
+	for _, v := range x {
+		m.mean += v
+	}
+	m.mean /= m.n
+	for _, v := range x {
+		m.squares += (v - m.mean) * (v - m.mean)
+	}
+	return m
+}
+
+// SDWith returns the population standard deviation with d added to x, one of the numbers.
+func (m Moments) SDWith(x, d float64) float64 {
+	// Σ(v−μ−d/n)² with x+d in place of x, expanded about the old mean μ.
+	return math.Sqrt(max(0, m.squares+2*d*(x-m.mean)+d*d-d*d/m.n) / m.n)
+}
+
+// Resource is what nodes use of a resource, and what a pod adds to the node that it is bound to.
+type Resource struct {
+	Shares  []float64 // by node
+	Added   float64
+	Inverse []float64 // by node, 1 over its capacity
+}
+
+// Costs writes to dst, for each node, half of the sum over both resources of the standard deviation of the shares
+// in percent, with the pod on that node.
+func Costs(dst []float64, cpu, memory Resource) {
+	c, m := NewMoments(cpu.Shares), NewMoments(memory.Shares)
+	for i := range dst {
+		dst[i] = 100 * (c.SDWith(cpu.Shares[i], cpu.Added*cpu.Inverse[i]) + m.SDWith(memory.Shares[i], memory.Added*memory.Inverse[i])) / 2
+	}
+}
+
+// estimate is by how much a cost of [Costs] may be wrong.
+const estimate = 1000 * Rounding
+
+// Candidates returns which of the nodes that mask permits may have the lowest of [Costs]. Of nodes that are equal
+// in everything it returns the first.
+func Candidates(mask []bool, cpu, memory Resource) []bool {
+	costs, lowest := make([]float64, len(mask)), math.Inf(1)
+	Costs(costs, cpu, memory)
+	for i, ok := range mask {
+		if ok {
+			lowest = min(lowest, costs[i])
+		}
+	}
+	candidates, seen := make([]bool, len(mask)), map[[4]float64]bool{}
+	for i, ok := range mask {
+		key := [4]float64{cpu.Shares[i], memory.Shares[i], cpu.Inverse[i], memory.Inverse[i]}
+		if ok && costs[i] <= lowest+estimate && !seen[key] {
+			candidates[i], seen[key] = true, true
+		}
+	}
+	return candidates
+}
+
+// Range is a range of shares.
+type Range struct{ low, high float64 }
+
+// NewRange returns a range of nothing.
+func NewRange() Range { return Range{math.Inf(1), math.Inf(-1)} }
+
+// Include widens the range to x.
+func (r *Range) Include(x float64) { r.low, r.high = min(r.low, x), max(r.high, x) }
+
+// Position returns where x lies in the range: 0 at its low end, 1 at its high end, 0 if there is no more than
+// [Rounding] between them.
+func (r *Range) Position(x float64) float64 {
+	if width := r.high - r.low; width > Rounding {
+		return (x - r.low) / width
+	}
+	return 0
+}
