@@ -144,7 +144,7 @@ func (h *history) readGPUs() error {
 	for i := range shapes {
 		h.classes = append(h.classes, h.catalogue.Of[shapes[i].Shape])
 	}
-	h.fragments = gpushare.NewFragmenter(gpushare.TypicalPods(pods), len(pods), &h.catalogue.Models)
+	h.fragments = gpushare.NewFragmenter(gpushare.TypicalPods(gpushare.Kinds(pods)), len(pods), &h.catalogue.Models)
 	return nil
 }
 

@@ -8,6 +8,6 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/lra/placement"    // k8s/LRAPlacement-v0, k8s/LRASubcluster-v0
 	_ "github.com/kubernasium/kubernasium/envs/lra/pricing"      // k8s/LRAPricing-v0
 	_ "github.com/kubernasium/kubernasium/envs/podsched/balance" // k8s/PodBalance-v0
-	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"     // k8s/GPUPodScheduling-v0
+	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"     // k8s/GPUPodScheduling-v0 and -v1
 	_ "github.com/kubernasium/kubernasium/envs/vpa"              // k8s/VerticalPodAutoscaler-v0 and …Discrete-v0
 )

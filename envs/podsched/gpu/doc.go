@@ -1,5 +1,5 @@
 // Package gpu is the problem of placing pods onto nodes whose GPUs can be shared:
-// k8s/GPUPodScheduling-v0.
+// k8s/GPUPodScheduling-v0 and -v1.
 //
 // Pods come one at a time, and each asks for CPU, memory and a part of a GPU, whole GPUs or
 // none, perhaps of certain models only. The agent chooses the node. GPUs are fragmented when
@@ -120,7 +120,12 @@
 //
 // # Versions
 //
-// v0: first version.
+// v1: what is known of the pods to come (fragmentation, pressure on models, elements 17 to 19 of pod) is
+// the law from which they are drawn, and of a recording the part that is not held out. Instances are
+// those of v0.
+//
+// v0: first version. Of generated pods and of recordings, it is known what parts of the very pods that
+// come want what, which no scheduler knows.
 //
 // # Source
 //

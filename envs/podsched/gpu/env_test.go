@@ -33,6 +33,10 @@ func TestContract(t *testing.T) {
 	}
 }
 
+func TestContractOfVersion1(t *testing.T) {
+	envcheck.Run(t, envstest.Spec(t, "k8s/GPUPodScheduling-v1"), envcheck.Options{Options: map[string]any{"num_nodes": 12}})
+}
+
 // TestNodesWithoutModel: a list of nodes need not say of which model its GPUs are, and a draw of
 // one of them has one with a GPU.
 func TestNodesWithoutModel(t *testing.T) {

@@ -101,23 +101,21 @@ func TestMaskedOut(t *testing.T) {
 	}
 }
 
-// TestRings: nodes a and c, of G2, and b and d, of T4 and P100, in turn. Each of a ring has an edge
-// to the next; what is alone has one to itself that does not count.
-func TestRings(t *testing.T) {
-	for _, tc := range []struct {
-		models []int8
-		want   []float32
-	}{
-		{[]int8{0, 1, 0, 2}, []float32{0, 2, 1, 1, 2, 0, 3, 3, 1, 0, 1, 0}},
-		{[]int8{-1, 0, -1, -1}, []float32{0, 2, 1, 1, 2, 3, 3, 0, 1, 0, 1, 1}},
-		{[]int8{5}, []float32{0, 0, 0}},
-	} {
-		nodes := make([]gpushare.NodeState, len(tc.models))
-		for i, m := range tc.models {
-			nodes[i].Model = m
+// TestVersion1 plays the instances of version 0 for equal seeds. Only what is known of the pods to come
+// differs.
+func TestVersion1(t *testing.T) {
+	_, zero := open(t, nil)
+	v := envstest.Open(t, "k8s/GPUPodScheduling-v1", 1, envs.VecOptions{})
+	one := v.Env(0).Task().(*Task)
+	for seed := range uint64(3) {
+		zero.src.Draw(seed, &zero.in)
+		one.src.Draw(seed, &one.in)
+		if d := cmp.Diff(zero.in.Nodes, one.in.Nodes) + cmp.Diff(zero.in.Arrivals, one.in.Arrivals); d != "" {
+			t.Errorf("seed %d: instances differ (-v0 +v1):\n%s", seed, d)
 		}
-		if d := cmp.Diff(tc.want, rings(nil, nodes)); d != "" {
-			t.Errorf("rings of %v (-want +got):\n%s", tc.models, d)
+		if zero.in.Outlook.Kinds == one.in.Outlook.Kinds || math.Abs(one.in.Outlook.Kinds[0]-1088./8152) > 1e-4 {
+			t.Errorf("seed %d: outlooks %v and %v, want one of the pods themselves and one of the law, of which 1,088 in 8,152 want no GPU",
+				seed, zero.in.Outlook.Kinds, one.in.Outlook.Kinds)
 		}
 	}
 }

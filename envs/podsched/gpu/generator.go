@@ -22,12 +22,17 @@ type source struct {
 }
 
 // newSource checks the options and loads the files that they name.
-func newSource(o Options) (*source, error) {
+func newSource(o Options) (*source, error) { return loadSource(o, false) }
+
+// newDeclaredSource is newSource for version 1.
+func newDeclaredSource(o Options) (*source, error) { return loadSource(o, true) }
+
+func loadSource(o Options, declared bool) (*source, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	src, err := gpuworkload.New(gpuworkload.Config{
-		Nodes: o.Nodes, Pods: o.Pods, Trace: o.Trace, ReferenceSeed: o.ReferenceSeed, HeldOut: o.Split == SplitHeldOut, NumNodes: o.NumNodes, LoadEnd: o.LoadEnd,
+		Nodes: o.Nodes, Pods: o.Pods, Trace: o.Trace, Declared: declared, ReferenceSeed: o.ReferenceSeed, HeldOut: o.Split == SplitHeldOut, NumNodes: o.NumNodes, LoadEnd: o.LoadEnd,
 		Law: gpuworkload.Law{
 			CPUOnly: o.CPUOnly, Sharing: o.Sharing, MultiGPU: o.MultiGPU, ConstrainedLow: o.ConstrainedLow, ConstrainedHigh: o.ConstrainedHigh,
 		},
@@ -62,7 +67,7 @@ func (t *Task) reset() {
 	t.curve.Reset(t.inventory.Size.MilliGPU)
 	t.watch.reset(t.nodeFeatures(), len(t.nodes))
 	if t.opts.Edges == EdgesModel {
-		t.watch.edges = rings(t.watch.edges[:0], t.inventory.Nodes)
+		t.watch.edges = gpushare.Rings(t.watch.edges[:0], t.inventory.Nodes)
 	}
 	t.next, t.current, t.pos, t.freed = 0, -1, 0, 0
 	t.queue, t.due, t.running = t.queue[:0], t.due[:0], t.running[:0]

@@ -124,34 +124,6 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	copy(rest[numPodFeatures:], v.edges)
 }
 
-// rings appends to dst an edge from each node to the next of the same GPU model, after the last
-// the first, and then which edges count: all but those of nodes that have no other.
-func rings(dst []float32, nodes []gpushare.NodeState) []float32 {
-	var first, last [gpushare.MaxModels + 1]int // by model, after nodes without one; plus 1, so that 0 is none
-	next := make([]int, len(nodes))
-	for i := range nodes {
-		m := nodes[i].Model + 1
-		if first[m] == 0 {
-			first[m] = i + 1
-		} else {
-			next[last[m]-1] = i
-		}
-		last[m] = i + 1
-	}
-	for m, l := range last {
-		if l > 0 {
-			next[l-1] = first[m] - 1
-		}
-	}
-	for i, j := range next {
-		dst = append(dst, float32(i), float32(j))
-	}
-	for i, j := range next {
-		dst = append(dst, bit(i != j))
-	}
-	return dst
-}
-
 // viewNode writes the columns of a node alone.
 func (t *Task) viewNode(i int32, row []float32) {
 	n := &t.inventory.Nodes[i]

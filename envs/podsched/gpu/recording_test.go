@@ -2,8 +2,11 @@ package gpu
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +47,24 @@ func TestRecordingPlayed(t *testing.T) {
 		t.Errorf("class %+v, want 1025 MiB, rounded up, and half a T4", c)
 	}
 	envstest.CheckInvalid(t, "k8s/GPUPodScheduling-v0", map[string]any{"trace": path, "nodes": path}, "say what trace says")
+}
+
+// TestRecordedOutlook: of five pods the last one, held out, wants no GPU. Version 1 knows nothing of it.
+func TestRecordedOutlook(t *testing.T) {
+	pod, last, _ := strings.Cut(handTrace, `{"k":"pod","t":5000,"name":"p1"}`)
+	_, last, _ = strings.Cut(last, `{"k":"end"`)
+	for i := range 4 {
+		pod += fmt.Sprintf("{\"k\":\"pod\",\"t\":1000,\"name\":\"p%d\"}\n", i)
+	}
+	pod += `{"k":"template","template":{"milli_cpu":1000,"memory_bytes":1073741825}}` + "\n"
+	path := write(t, "five.jsonl", pod+`{"k":"pod","t":1000,"name":"p4","tpl":1}`+"\n"+`{"k":"end"`+last)
+	for id, want := range map[string]float64{"k8s/GPUPodScheduling-v0": 0.2, "k8s/GPUPodScheduling-v1": 0} {
+		v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"trace": path}})
+		reset(t, v, 0)
+		if got := v.Env(0).Task().(*Task).in.Outlook.Kinds[0]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: of the pods to come %v want no GPU, want %v", id, got, want)
+		}
+	}
 }
 
 func TestRecordingContract(t *testing.T) {

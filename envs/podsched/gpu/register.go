@@ -3,10 +3,15 @@ package gpu
 import "github.com/kubernasium/kubernasium/envs"
 
 func init() {
+	register("k8s/GPUPodScheduling-v0", "Place pods one at a time onto nodes with GPUs that can be shared.", newSource)
+	register("k8s/GPUPodScheduling-v1", "Place pods one at a time onto nodes with GPUs that can be shared; of the pods to come, their law is known.", newDeclaredSource)
+}
+
+func register(id, doc string, load func(Options) (*source, error)) {
 	envs.Register(&envs.Spec{
-		ID:          "k8s/GPUPodScheduling-v0",
-		Doc:         "Place pods one at a time onto nodes with GPUs that can be shared.",
-		Open:        envs.Open(DefaultOptions, newSource, newTask),
+		ID:          id,
+		Doc:         doc,
+		Open:        envs.Open(DefaultOptions, load, newTask),
 		Live:        newLive,
 		Options:     new(DefaultOptions()),
 		HeldOut:     map[string]any{"split": SplitHeldOut},

@@ -14,33 +14,47 @@ type TypicalPod struct {
 	Count int // pods of this kind
 }
 
-// TypicalPods groups pods by everything but memory and returns the most frequent groups that
-// together hold at least 95 % of the pods, most frequent first. Of equal counts, those that ask
-// for more come first.
-//
-// Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 3.
-func TypicalPods(pods []Pod) []TypicalPod {
+// Kinds groups pods by everything but memory, in no order.
+func Kinds(pods []Pod) []TypicalPod {
 	counts := map[Shape]int{}
 	for i := range pods {
 		s := pods[i].Shape
 		s.MemoryMiB = 0
 		counts[s]++
 	}
-	groups := make([]TypicalPod, 0, len(counts))
+	kinds := make([]TypicalPod, 0, len(counts))
 	for s, n := range counts {
-		groups = append(groups, TypicalPod{s, n})
+		kinds = append(kinds, TypicalPod{s, n})
 	}
-	slices.SortFunc(groups, func(a, b TypicalPod) int {
+	return kinds
+}
+
+// TypicalPods returns the most frequent kinds that together hold at least 95 % of the pods, most
+// frequent first. Of equal counts, those that ask for more come first. It sorts kinds, which are those
+// of [Kinds].
+//
+// Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 3.
+func TypicalPods(kinds []TypicalPod) []TypicalPod {
+	slices.SortFunc(kinds, func(a, b TypicalPod) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.MilliCPU, a.MilliCPU), cmp.Compare(b.MilliGPU, a.MilliGPU),
 			cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.Models, a.Models))
 	})
-	kept := 0
-	for i := range groups {
-		if kept += groups[i].Count; 100*kept >= typicalPercent*len(pods) {
-			return groups[:i+1]
+	kept, all := 0, TotalCount(kinds)
+	for i := range kinds {
+		if kept += kinds[i].Count; 100*kept >= typicalPercent*all {
+			return kinds[:i+1]
 		}
 	}
-	return groups
+	return kinds
+}
+
+// TotalCount returns the number of pods of all kinds.
+func TotalCount(kinds []TypicalPod) int {
+	all := 0
+	for i := range kinds {
+		all += kinds[i].Count
+	}
+	return all
 }
 
 // Fragmenter measures fragmentation: F of a node is the expected free share of GPUs that a

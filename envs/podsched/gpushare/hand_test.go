@@ -22,7 +22,7 @@ func openbInventory(t *testing.T, nodes ...Node) (*Inventory, *Catalogue) {
 		t.Fatal(err)
 	}
 	b := &Inventory{}
-	b.Reset(nodes, cat, NewFragmenter(TypicalPods(pods), len(pods), &cat.Models))
+	b.Reset(nodes, cat, NewFragmenter(TypicalPods(Kinds(pods)), len(pods), &cat.Models))
 	return b, cat
 }
 
@@ -71,7 +71,7 @@ func TestTypicalPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := len(TypicalPods(pods)); got != 35 {
+	if got := len(TypicalPods(Kinds(pods))); got != 35 {
 		t.Errorf("%d typical pods, want 35", got)
 	}
 }
@@ -219,8 +219,8 @@ func TestReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &Inventory{}
-	b.Reset(nodes, cat, NewFragmenter(TypicalPods(pods), len(pods), &cat.Models))
-	r := NewReserve(pods, &cat.Models)
+	b.Reset(nodes, cat, NewFragmenter(TypicalPods(Kinds(pods)), len(pods), &cat.Models))
+	r := NewReserve(Kinds(pods), &cat.Models)
 	if got := r.sets[0].pressure(b, 0); got != 2 {
 		t.Errorf("pressure %v, want 4/2", got)
 	}
@@ -256,7 +256,7 @@ func TestRandomIsUniform(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &Inventory{}
-	b.Reset(nodes, cat, NewFragmenter(TypicalPods(pods), 1, &cat.Models))
+	b.Reset(nodes, cat, NewFragmenter(TypicalPods(Kinds(pods)), 1, &cat.Models))
 	p := newRandom(b, w.rng.Intn)
 	counts := map[[2]uint64]int{}
 	const n = 4000

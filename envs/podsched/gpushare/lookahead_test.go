@@ -44,8 +44,8 @@ func drawnCluster(t *testing.T, rng *rand.Rand) (*Inventory, *Reserve, *Catalogu
 		pods, arrivals = append(pods, p), append(arrivals, cat.Of[p.Shape])
 	}
 	b := &Inventory{}
-	b.Reset(nodes, cat, NewFragmenter(TypicalPods(pods), len(pods), &cat.Models))
-	return b, NewReserve(pods, &cat.Models), cat, arrivals
+	b.Reset(nodes, cat, NewFragmenter(TypicalPods(Kinds(pods)), len(pods), &cat.Models))
+	return b, NewReserve(Kinds(pods), &cat.Models), cat, arrivals
 }
 
 // TestLookaheadIsWeightedFGD: from any state, into any future, a look-ahead ends where the policy

@@ -62,13 +62,13 @@ func NewReplay(w *Workload, policy string) (*Replay, error) {
 		return nil, err
 	}
 	s := &Replay{}
-	f := NewFragmenter(TypicalPods(w.Types), len(w.Types), &cat.Models)
+	f := NewFragmenter(TypicalPods(Kinds(w.Types)), len(w.Types), &cat.Models)
 	s.inventory.Reset(w.Nodes, cat, f)
 	p, err := PolicyByName(policy)
 	if err != nil {
 		return nil, err
 	}
-	s.placer = p.New(&s.inventory, NewReserve(w.Types, &cat.Models), w.rng.Intn)
+	s.placer = p.New(&s.inventory, NewReserve(Kinds(w.Types), &cat.Models), w.rng.Intn)
 	for i := range w.Arrivals {
 		s.Classes = append(s.Classes, cat.Classes[cat.Of[w.Arrivals[i].Shape]])
 	}

@@ -20,12 +20,12 @@ type reservedSet struct {
 	part   float64 // of the GPUs requested by all pods, that of pods constrained to these models or fewer
 }
 
-// NewReserve returns the reserve for pods to come that are like the given ones.
-func NewReserve(pods []Pod, m *ModelTable) *Reserve {
+// NewReserve returns the reserve for pods to come of the given kinds, in the proportions of their counts.
+func NewReserve(pods []TypicalPod, m *ModelTable) *Reserve {
 	by := map[uint64]float64{}
 	total := 0.0
 	for i := range pods {
-		gpus := float64(pods[i].TotalMilliGPU())
+		gpus := float64(pods[i].TotalMilliGPU() * int64(pods[i].Count))
 		total += gpus
 		if pods[i].Models != "" && gpus > 0 {
 			by[m.set(pods[i].Models)] += gpus

@@ -32,9 +32,9 @@ func newScheduler(nodes []Node, pods []Request, types []Pod, profiles []Profile,
 			types[i].Shape = pods[i].Shape
 		}
 	}
-	s.inventory.Reset(nodes, s.cat, NewFragmenter(TypicalPods(types), len(types), &s.cat.Models))
+	s.inventory.Reset(nodes, s.cat, NewFragmenter(TypicalPods(Kinds(types)), len(types), &s.cat.Models))
 	rng := rand.New(rand.NewSource(seed))
-	reserve := NewReserve(types, &s.cat.Models)
+	reserve := NewReserve(Kinds(types), &s.cat.Models)
 	for _, p := range profiles {
 		placer, err := s.placer(p, reserve, rng.Intn)
 		if err != nil {

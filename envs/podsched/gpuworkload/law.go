@@ -227,6 +227,40 @@ func (l *list) draw(rng *rand.Rand) int32 {
 	return l.ids[kind][k]
 }
 
+// declaredPods is the number of pods that a declared law is counted out to.
+const declaredPods = 1_000_000
+
+// declared returns the kinds of pods of the law and how many of each there are among declaredPods, rounded.
+func (l *list) declared(cat *gpushare.Catalogue) []gpushare.TypicalPod {
+	parts := map[gpushare.Shape]float64{}
+	add := func(class int32, part float64) {
+		s := cat.Classes[class].Shape
+		s.MemoryMiB = 0
+		parts[s] += part
+	}
+	for kind := range numPodKinds {
+		for k, id := range l.ids[kind] {
+			part, bound := l.kinds.part(kind)*l.weights[kind].part(k), l.constrained
+			if kind == kindCPU {
+				bound = 0
+			}
+			add(id, part*(1-bound))
+			for set := range l.sets {
+				if bound > 0 {
+					add(l.bound[kind][set][k], part*bound*l.sets.part(set))
+				}
+			}
+		}
+	}
+	var kinds []gpushare.TypicalPod
+	for s, part := range parts {
+		if n := int(math.Round(declaredPods * part)); n > 0 {
+			kinds = append(kinds, gpushare.TypicalPod{Shape: s, Count: n})
+		}
+	}
+	return kinds
+}
+
 // duration draws how many seconds a pod runs.
 func duration(rng *rand.Rand) float64 {
 	return durationMedian * math.Exp(durationSpread*rng.NormFloat64())
@@ -253,6 +287,15 @@ func (c cumulative) draw(rng *rand.Rand) int {
 		}
 	}
 	return len(c) - 1
+}
+
+// part returns the probability of index i.
+func (c cumulative) part(i int) float64 {
+	before := 0.0
+	if i > 0 {
+		before = c[i-1]
+	}
+	return (c[i] - before) / c[len(c)-1]
 }
 
 // hasModel reports whether one of the models of a gpu_spec is among names.

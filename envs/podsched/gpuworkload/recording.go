@@ -21,6 +21,9 @@ type recording struct {
 // heldOutShare is the part of a recording, its end, that no training sees.
 const heldOutShare = 0.2
 
+// split returns the first of n pods that no training sees.
+func (r *recording) split(n int) int { return n - int(heldOutShare*float64(n-r.first)) }
+
 // loadTrace reads a recording's nodes and pods. Amounts of memory become whole MiB: less of nodes, more of pods.
 func (s *Source) loadTrace() error {
 	w, err := recorded.Read(s.config.Trace)
@@ -55,10 +58,15 @@ func (s *Source) loadTrace() error {
 	if s.Catalogue, err = gpushare.NewCatalogue(s.Nodes, pods); err != nil {
 		return err
 	}
-	r := &recording{first: w.First(), outlook: NewOutlook(pods, s.Catalogue)}
+	r := &recording{first: w.First()}
 	if r.first == len(pods) {
 		return fmt.Errorf("%w: no pod comes while the recording %s lasts", envs.ErrInvalidOption, s.config.Trace)
 	}
+	known := pods
+	if s.config.Declared {
+		known = pods[:max(r.split(len(pods)), r.first+1)]
+	}
+	r.outlook = NewOutlook(known, s.Catalogue)
 	for i := range pods {
 		r.arrivals = append(r.arrivals, Arrival{Class: s.Catalogue.Of[pods[i].Shape], At: pods[i].Created, Duration: pods[i].Duration})
 	}
@@ -74,7 +82,7 @@ func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
 		in.Nodes = append(in.Nodes, int32(i))
 	}
 	from, to := r.first, len(r.arrivals)
-	if split := to - int(heldOutShare*float64(to-from)); s.config.HeldOut {
+	if split := r.split(to); s.config.HeldOut {
 		from = min(split, to-1)
 	} else {
 		to = max(split, from+1)
