@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +39,17 @@ func NewTable(reader, name string, r io.Reader) *Table {
 	t.csv.TrimLeadingSpace = true
 	t.csv.ReuseRecord = true
 	return t
+}
+
+// ReadFile opens the file at path for read, which gets the path as the name.
+func ReadFile[T any](path string, read func(name string, r io.Reader) (T, error)) (T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	return read(path, f)
 }
 
 // Open returns the table of r after its header line; see [NewTable].
@@ -75,6 +88,18 @@ func (t *Table) Next() ([]string, error) {
 		return nil, t.Errorf("%d fields, want the header's %d", len(row), t.Fields)
 	}
 	return nil, t.Errorf("%d fields, want %d", len(row), t.Fields)
+}
+
+// Rows returns the rows that are left, each valid until the following one. An error is the last pair.
+func (t *Table) Rows() iter.Seq2[[]string, error] {
+	return func(yield func([]string, error) bool) {
+		for {
+			row, err := t.Next()
+			if errors.Is(err, io.EOF) || !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 func (t *Table) read() ([]string, error) {
@@ -117,6 +142,16 @@ func (t *Table) Number(what, field string) (float64, error) {
 		return 0, t.Errorf("%s %q is not finite", what, field)
 	}
 	return v, nil
+}
+
+// Numbers parses the fields of a row at index as finite numbers; the messages call them by the header.
+func (t *Table) Numbers(dst []float64, row []string, index []int) (err error) {
+	for i, at := range index {
+		if dst[i], err = t.Number(t.Header[at], row[at]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Place returns the file and the line of the row that was read last.

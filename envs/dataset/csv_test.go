@@ -3,6 +3,8 @@ package dataset
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,17 +58,42 @@ func read(text string) error {
 	if err != nil {
 		return err
 	}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return err
 		}
-		if _, err := t.Number("b", row[at[0]]); err != nil {
+		if err := t.Numbers(make([]float64, 1), row, at); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func TestReadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.csv")
+	if err := os.WriteFile(path, []byte("a,b\n1,2\n3,4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parse := func(name string, r io.Reader) (sums []float64, err error) {
+		table, err := Open("p: ", name, r)
+		if err != nil {
+			return nil, err
+		}
+		for row, err := range table.Rows() {
+			var v [2]float64
+			if err := errors.Join(err, table.Numbers(v[:], row, []int{1, 0})); err != nil {
+				return nil, err
+			}
+			sums = append(sums, 10*v[0]+v[1])
+		}
+		return sums, nil
+	}
+	got, err := ReadFile(path, parse)
+	if diff := cmp.Diff([]float64{21, 43}, got); diff != "" || err != nil {
+		t.Errorf("ReadFile: %v (-want +got):\n%s", err, diff)
+	}
+	if _, err := ReadFile(path+".no", parse); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("ReadFile of a missing file: %v, want %v", err, os.ErrNotExist)
 	}
 }
 

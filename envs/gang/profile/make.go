@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
@@ -28,16 +27,7 @@ type Filled struct {
 // task needs at least three points, of two sizes and two shares. Errors name the file and the line,
 // as those of [Parse].
 func Fill(path string, sizes, shares []float64, smooth bool) (*Filled, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("gang: read profile: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	t, err := dataset.Open("gang: ", path, f)
-	if err != nil {
-		return nil, err
-	}
-	g, err := readGrid(t)
+	g, err := dataset.ReadFile(path, readGrid)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +37,7 @@ func Fill(path string, sizes, shares []float64, smooth bool) (*Filled, error) {
 	for _, v := range shares {
 		g.shares = insertSorted(g.shares, v)
 	}
-	if err := g.checkAxes(t); err != nil {
+	if err := g.checkAxes(); err != nil {
 		return nil, err
 	}
 	p := &Filled{Profile: &Profile{Tasks: g.tasks, Sizes: g.sizes, Shares: g.shares}, Measured: len(g.points)}
@@ -177,18 +167,14 @@ func checkGrid(p *Profile) error {
 // ReadLaws reads a JSON list of laws, with the keys of [Law]'s fields. rms and worst, which are of a
 // fit, may be left out.
 func ReadLaws(path string) ([]Law, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("gang: read laws: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	dec := json.NewDecoder(f)
-	dec.DisallowUnknownFields()
-	var laws []Law
-	if err := dec.Decode(&laws); err != nil {
-		return nil, fmt.Errorf("gang: %s: %w", path, err)
-	}
-	return laws, nil
+	return dataset.ReadFile(path, func(name string, r io.Reader) (laws []Law, err error) {
+		dec := json.NewDecoder(r)
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&laws); err != nil {
+			return nil, fmt.Errorf("gang: %s: %w", name, err)
+		}
+		return laws, nil
+	})
 }
 
 // Write writes p as [Parse] reads it, task by task, share by share.

@@ -1,10 +1,8 @@
 package profile
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/dataset"
@@ -31,33 +29,23 @@ func (p *Profile) Duration(task, size, share int) float64 {
 }
 
 // Read reads the profile file at path; see Parse.
-func Read(path string) (*Profile, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("gang: read profile: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	return Parse(path, f)
-}
+func Read(path string) (*Profile, error) { return dataset.ReadFile(path, Parse) }
 
 // Parse reads a profile from CSV with the columns Task Name, Workload Size, CPU
 // Shares and Duration, in any order of columns and rows. The grid must be complete and
 // free of duplicates, with at least 4 sizes and 4 shares; durations are positive. Errors
 // name the file, which name stands for, and the line.
 func Parse(name string, r io.Reader) (*Profile, error) {
-	t, err := dataset.Open("gang: ", name, r)
+	g, err := readGrid(name, r)
 	if err != nil {
 		return nil, err
 	}
-	g, err := readGrid(t)
-	if err != nil {
-		return nil, err
-	}
-	return g.profile(t)
+	return g.profile()
 }
 
 // grid collects the points of a profile before its extent is known.
 type grid struct {
+	table  *dataset.Table
 	tasks  []string
 	sizes  []float64
 	shares []float64
@@ -73,37 +61,36 @@ type gridPoint struct {
 	size, share float64
 }
 
-func readGrid(t *dataset.Table) (*grid, error) {
+// readGrid reads the file of [Parse], whose grid may have holes.
+func readGrid(name string, r io.Reader) (*grid, error) {
+	t, err := dataset.Open("gang: ", name, r)
+	if err != nil {
+		return nil, err
+	}
 	index, err := t.Columns(profileColumns...)
 	if err != nil {
 		return nil, err
 	}
-	g := &grid{points: make(map[gridPoint]float64)}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return g, nil
-		}
+	g := &grid{table: t, points: make(map[gridPoint]float64)}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
-		if err := g.add(t, row, index); err != nil {
+		if err := g.add(row, index); err != nil {
 			return nil, err
 		}
 	}
+	return g, nil
 }
 
-func (g *grid) add(t *dataset.Table, row []string, index []int) error {
-	task := row[index[0]]
+func (g *grid) add(row []string, index []int) error {
+	t, task := g.table, row[index[0]]
 	if task == "" {
 		return t.Errorf("%s is empty", profileColumns[0])
 	}
 	var v [3]float64
-	for i := range v {
-		var err error
-		if v[i], err = t.Number(profileColumns[i+1], row[index[i+1]]); err != nil {
-			return err
-		}
+	if err := t.Numbers(v[:], row, index[1:]); err != nil {
+		return err
 	}
 	if v[1] <= 0 {
 		return t.Errorf("%s %v, want > 0", profileColumns[2], v[1])
@@ -141,8 +128,8 @@ func insertSorted(values []float64, v float64) []float64 {
 }
 
 // profile checks that the grid is complete before it allocates an array of its extent.
-func (g *grid) profile(t *dataset.Table) (*Profile, error) {
-	if err := g.checkAxes(t); err != nil {
+func (g *grid) profile() (*Profile, error) {
+	if err := g.checkAxes(); err != nil {
 		return nil, err
 	}
 	p := &Profile{Tasks: g.tasks, Sizes: g.sizes, Shares: g.shares}
@@ -152,7 +139,7 @@ func (g *grid) profile(t *dataset.Table) (*Profile, error) {
 				point := gridPoint{task, size, share}
 				d, ok := g.points[point]
 				if !ok {
-					return nil, t.Errorf("hole in the grid at the end of the file: no row for %s", point)
+					return nil, g.table.Errorf("hole in the grid at the end of the file: no row for %s", point)
 				}
 				p.Durations = append(p.Durations, d)
 			}
@@ -162,16 +149,16 @@ func (g *grid) profile(t *dataset.Table) (*Profile, error) {
 }
 
 // checkAxes reports an axis of the grid with too few points.
-func (g *grid) checkAxes(t *dataset.Table) error {
+func (g *grid) checkAxes() error {
 	if len(g.points) == 0 {
-		return t.Errorf("no rows after the header")
+		return g.table.Errorf("no rows after the header")
 	}
 	for _, axis := range []struct {
 		name string
 		n    int
 	}{{"workload sizes", len(g.sizes)}, {"CPU shares", len(g.shares)}} {
 		if axis.n < minKnots {
-			return t.Errorf("%d distinct %s at the end of the file, want at least %d for the cubic spline", axis.n, axis.name, minKnots)
+			return g.table.Errorf("%d distinct %s at the end of the file, want at least %d for the cubic spline", axis.n, axis.name, minKnots)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package published
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -62,19 +61,18 @@ var publishedFixes = map[Case]float64{
 // tables, and for cases of which no table is there, those that reference/totals.csv marks as
 // matching a published figure.
 func readPublished(dir string) (map[Case]float64, error) {
-	totals, err := readReference(filepath.Join(dir, "reference", "totals.csv"))
+	totals, err := dataset.ReadFile(filepath.Join(dir, "reference", "totals.csv"), parseReference)
+	if errors.Is(err, os.ErrNotExist) {
+		totals, err = make(map[Case]float64), nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range publishedFiles {
 		path := filepath.Join(dir, "published", file.name)
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("gang: read published results: %w", err)
-		}
-		err = file.parse(path, f, totals)
-		_ = f.Close() // only read
-		if err != nil {
+		if _, err := dataset.ReadFile(path, func(name string, r io.Reader) (any, error) {
+			return nil, file.parse(name, r, totals)
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -86,16 +84,11 @@ func (p publishedFile) parse(name string, r io.Reader, totals map[Case]float64) 
 	if err != nil {
 		return err
 	}
-	columns := []string{p.label, "Duration without Checkpoint Penalty", "Number of Checkpoints", "Total Duration"}
-	index, err := t.Columns(columns...)
+	index, err := t.Columns(p.label, "Duration without Checkpoint Penalty", "Number of Checkpoints", "Total Duration")
 	if err != nil {
 		return err
 	}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return err
 		}
@@ -104,10 +97,8 @@ func (p publishedFile) parse(name string, r io.Reader, totals map[Case]float64) 
 			return err
 		}
 		var v [3]float64
-		for i := range v {
-			if v[i], err = t.Number(columns[i+1], row[index[i+1]]); err != nil {
-				return err
-			}
+		if err := t.Numbers(v[:], row, index[1:]); err != nil {
+			return err
 		}
 		if n, ok := publishedFixes[c]; ok {
 			v[1], v[2] = n, v[0]+planner.DefaultPenalty*n
@@ -117,6 +108,7 @@ func (p publishedFile) parse(name string, r io.Reader, totals map[Case]float64) 
 		}
 		totals[c] = v[2]
 	}
+	return nil
 }
 
 // caseOf returns the case that a row's label stands for.
@@ -142,19 +134,10 @@ func (p publishedFile) caseOf(t *dataset.Table, label string) (Case, error) {
 	return Case{}, t.Errorf("%q is no known controller", label)
 }
 
-// readReference returns the totals that the file at path marks as published; none if there is
-// no such file.
-func readReference(path string) (map[Case]float64, error) {
+// parseReference returns the totals that a reference file marks as published.
+func parseReference(name string, r io.Reader) (map[Case]float64, error) {
 	totals := make(map[Case]float64)
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return totals, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("gang: read reference totals: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	t, err := dataset.Open("gang: ", path, f)
+	t, err := dataset.Open("gang: ", name, r)
 	if err != nil {
 		return nil, err
 	}
@@ -163,11 +146,7 @@ func readReference(path string) (map[Case]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return totals, nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -185,4 +164,5 @@ func readReference(path string) (map[Case]float64, error) {
 		}
 		totals[Case{row[index[1]], row[index[2]], int(v[0]), v[1], v[2], int(v[3])}] = v[4]
 	}
+	return totals, nil
 }

@@ -1,10 +1,8 @@
 package series
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -48,12 +46,7 @@ func (s *Series) Holes() string {
 
 // Read reads the series file at path; see Parse.
 func Read(path string, minRows int) (*Series, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("gang: read series: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	return Parse(path, f, minRows)
+	return dataset.ReadFile(path, func(name string, r io.Reader) (*Series, error) { return Parse(name, r, minRows) })
 }
 
 // Parse reads a series of at least minRows rows from CSV with the columns timestamp,
@@ -70,11 +63,7 @@ func Parse(name string, r io.Reader, minRows int) (*Series, error) {
 		return nil, err
 	}
 	s := &Series{Name: name}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -113,12 +102,7 @@ func (r *Rows) Len() int { return len(r.Values) / r.Columns }
 
 // ReadForecasts reads the forecast file at path; see ParseForecasts.
 func ReadForecasts(path string, minRows int) (*Rows, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("gang: read forecasts: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	return ParseForecasts(path, f, minRows)
+	return dataset.ReadFile(path, func(name string, r io.Reader) (*Rows, error) { return ParseForecasts(name, r, minRows) })
 }
 
 // ParseForecasts reads at least minRows rows of forecasts from CSV with the header
@@ -139,11 +123,7 @@ func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
 		}
 	}
 	rows := &Rows{Name: name, Columns: len(t.Header)}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}

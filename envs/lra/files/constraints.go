@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kubernasium/kubernasium/envs/dataset"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
 )
@@ -22,11 +23,7 @@ func ReadConstraints(name string, r io.Reader) ([]interference.Constraint, error
 		return nil, t.Errorf("columns %q, want %q", got, constraintHeader)
 	}
 	var all []interference.Constraint
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -42,11 +39,12 @@ func ReadConstraints(name string, r io.Reader) ([]interference.Constraint, error
 		}
 		all = append(all, interference.Constraint{Subject: v[0] - 1, Other: v[1] - 1, AtLeast: v[2] == 1, Threshold: v[3]})
 	}
+	return all, nil
 }
 
 // ReadConstraintsFile is [ReadConstraints] for a file.
 func ReadConstraintsFile(path string) ([]interference.Constraint, error) {
-	return readFile(path, ReadConstraints)
+	return dataset.ReadFile(path, ReadConstraints)
 }
 
 const constraintHeader = "app_s,app_c,less_or_lager,threshold"
@@ -143,8 +141,8 @@ func newPairRows(name string, r io.Reader) (rows, error) {
 
 // ReadPairsFiles is [ReadPairs] for files.
 func ReadPairsFiles(counts, rps string) (interference.Pairs, error) {
-	return readFile(counts, func(countsName string, countsReader io.Reader) (interference.Pairs, error) {
-		return readFile(rps, func(rpsName string, rpsReader io.Reader) (interference.Pairs, error) {
+	return dataset.ReadFile(counts, func(countsName string, countsReader io.Reader) (interference.Pairs, error) {
+		return dataset.ReadFile(rps, func(rpsName string, rpsReader io.Reader) (interference.Pairs, error) {
 			return ReadPairs(countsName, countsReader, rpsName, rpsReader)
 		})
 	})

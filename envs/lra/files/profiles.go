@@ -2,7 +2,6 @@ package files
 
 import (
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -32,11 +31,7 @@ func ReadProfile(name string, r io.Reader) ([]throughput.Measurement, error) {
 	rt50, has50 := t.columns("rt50_")
 	rt99, has99 := t.columns("rt99_")
 	var all []throughput.Measurement
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +59,7 @@ func ReadProfile(name string, r io.Reader) ([]throughput.Measurement, error) {
 		}
 		all = append(all, m)
 	}
+	return all, nil
 }
 
 // ReadProfileFile is [ReadProfile] for a file, or [ReadProfileNPZ] if its name ends in .npz.
@@ -71,7 +67,7 @@ func ReadProfileFile(path string) ([]throughput.Measurement, error) {
 	if filepath.Ext(path) == ".npz" {
 		return ReadProfileNPZ(path)
 	}
-	return readFile(path, ReadProfile)
+	return dataset.ReadFile(path, ReadProfile)
 }
 
 // WriteProfile writes what [ReadProfile] reads, with rt50_ and rt99_, measurement by measurement.

@@ -2,15 +2,14 @@ package files
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kubernasium/kubernasium/envs/dataset"
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
@@ -20,17 +19,6 @@ const maxContainers = 1 << 20
 // totalTolerance is by how much node_total of a file may differ from the sum of its row: the
 // published tables are rounded to six digits, and eight containers add up.
 const totalTolerance = 1e-5
-
-// readFile opens the file at path for read.
-func readFile[T any](path string, read func(name string, r io.Reader) (T, error)) (T, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	defer f.Close()
-	return read(path, f)
-}
 
 // ReadTable reads a node table: a header with the names of [lra.Apps], rps_ and those, and
 // node_total, and one row for each of the 6,435 states, in any order. Where node_total is
@@ -50,11 +38,7 @@ func ReadTable(name string, r io.Reader) (*lra.Table, error) {
 	}
 	total := slices.Index(t.Header, "node_total")
 	table, seen, left := &lra.Table{}, make([]bool, lra.NumStates), lra.NumStates
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +105,7 @@ func (t rows) fill(table *lra.Table, s lra.State, row []string, rps [lra.NumApps
 }
 
 // ReadTableFile is [ReadTable] for a file.
-func ReadTableFile(path string) (*lra.Table, error) { return readFile(path, ReadTable) }
+func ReadTableFile(path string) (*lra.Table, error) { return dataset.ReadFile(path, ReadTable) }
 
 // ReadBatches reads batches: a header with the names of [lra.Apps] and a row for each batch.
 func ReadBatches(name string, r io.Reader) ([]lra.Counts, error) {
@@ -134,11 +118,7 @@ func ReadBatches(name string, r io.Reader) ([]lra.Counts, error) {
 		return nil, err
 	}
 	var all []lra.Counts
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +138,7 @@ func ReadBatches(name string, r io.Reader) ([]lra.Counts, error) {
 }
 
 // ReadBatchesFile is [ReadBatches] for a file.
-func ReadBatchesFile(path string) ([]lra.Counts, error) { return readFile(path, ReadBatches) }
+func ReadBatchesFile(path string) ([]lra.Counts, error) { return dataset.ReadFile(path, ReadBatches) }
 
 // WriteBatches writes what [ReadBatches] reads.
 func WriteBatches(w io.Writer, batches []lra.Counts) error {

@@ -2,17 +2,14 @@
 package deployments
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // MaxReplicas is the most replicas of a deployment.
@@ -31,51 +28,31 @@ var deploymentColumns = []string{"name", "pod_count", "cpu_request", "mem_reques
 // Read reads the file of a run of the source: CSV with a header, one deployment a
 // row, amounts in the notation of Kubernetes ("1000m", "2.0Gi"). Its errors name the line.
 func Read(path string) ([]Deployment, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("balance: deployments: %w", err)
-	}
-	defer f.Close()
-	list, err := parseDeployments(f)
-	if err != nil {
-		return nil, fmt.Errorf("balance: deployments: %s: %w", path, err)
-	}
-	return list, nil
+	return dataset.ReadFile(path, parse)
 }
 
-func parseDeployments(r io.Reader) ([]Deployment, error) {
-	rows := csv.NewReader(r)
-	rows.TrimLeadingSpace = true
-	header, err := rows.Read()
+func parse(name string, r io.Reader) ([]Deployment, error) {
+	t, err := dataset.Open("deployments: ", name, r)
 	if err != nil {
-		return nil, fmt.Errorf("header: %w", err)
+		return nil, err
 	}
-	var at []int
-	for _, name := range deploymentColumns {
-		i := slices.Index(header, name)
-		if i < 0 {
-			return nil, fmt.Errorf("no column %q in the header", name)
-		}
-		at = append(at, i)
+	at, err := t.Columns(deploymentColumns...)
+	if err != nil {
+		return nil, err
 	}
 	var list []Deployment
-	for {
-		row, err := rows.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
-		line, _ := rows.FieldPos(0)
 		d, err := parseDeployment(row[at[0]], row[at[1]], row[at[2]], row[at[3]])
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
+			return nil, t.Errorf("%w", err)
 		}
 		list = append(list, d)
 	}
 	if len(list) == 0 {
-		return nil, errors.New("no deployment, want at least one")
+		return nil, t.Errorf("no deployment, want at least one")
 	}
 	return list, nil
 }

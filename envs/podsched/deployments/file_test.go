@@ -10,7 +10,7 @@ import (
 )
 
 func TestParseDeployments(t *testing.T) {
-	got, err := parseDeployments(strings.NewReader("name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\n" +
+	got, err := parse("f.csv", strings.NewReader("name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\n"+
 		"a,8,1000m,1000m,2.0Gi,2Gi,add\nb,1,0.5,1,512Mi,1Gi,add\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -26,13 +26,13 @@ func TestParseDeployments(t *testing.T) {
 		{"", "header"},
 		{"name,pod_count\n", `no column "cpu_request"`},
 		{"name,pod_count,cpu_request,mem_request\n", "no deployment"},
-		{"name,pod_count,cpu_request,mem_request\na,0,1,1\n", `line 2: pod_count is "0"`},
-		{"name,pod_count,cpu_request,mem_request\na,1,1,1\nb,1,one,1\n", `line 3: cpu_request: quantity "one"`},
+		{"name,pod_count,cpu_request,mem_request\na,0,1,1\n", `f.csv:2: pod_count is "0"`},
+		{"name,pod_count,cpu_request,mem_request\na,1,1,1\nb,1,one,1\n", `f.csv:3: cpu_request: quantity "one"`},
 		{"name,pod_count,cpu_request,mem_request\na,1,1,-1Gi\n", `mem_request: quantity "-1Gi"`},
 		{"name,pod_count,cpu_request,mem_request\na,1,1,NaN\n", `mem_request: quantity "NaN"`},
-		{"name,pod_count,cpu_request,mem_request\na,1,1\n", "wrong number of fields"},
+		{"name,pod_count,cpu_request,mem_request\na,1,1\n", "f.csv:2: 3 fields, want the header's 4"},
 	} {
-		if _, err := parseDeployments(strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := parse("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("parse %q: %v, want an error with %q", tc.text, err, tc.want)
 		}
 	}
@@ -42,7 +42,7 @@ func FuzzDeployments(f *testing.F) {
 	f.Add("name,pod_count,cpu_request,mem_request\na,8,1000m,2.0Gi\n")
 	f.Add("mem_request,cpu_request,pod_count,name\n1e3k,.5,1,\"b\"\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		list, err := parseDeployments(strings.NewReader(text))
+		list, err := parse("f.csv", strings.NewReader(text))
 		for _, d := range list {
 			if err != nil || d.Replicas < 1 || d.Replicas > MaxReplicas || d.Requests.MilliCPU < 0 || d.Requests.MemoryBytes < 0 ||
 				d.Requests.MilliCPU > cluster.MaxAmount || d.Requests.MemoryBytes > cluster.MaxAmount {

@@ -1,19 +1,17 @@
 package gpushare
 
 import (
-	"bufio"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // Node is one row of a node list.
@@ -62,21 +60,12 @@ const (
 // ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli,
 // memory_mib and gpu, and may have model, that of the GPUs: pods that are bound to models fit no
 // node without one. Further columns are ignored.
-func ReadNodes(path string) ([]Node, error) { return readFile(path, parseNodes) }
+func ReadNodes(path string) ([]Node, error) { return dataset.ReadFile(path, parseNodes) }
 
 // ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli,
 // memory_mib, num_gpu and gpu_milli, and may have gpu_spec, creation_time, deletion_time and
 // scheduled_time (in seconds). Further columns are ignored.
-func ReadPods(path string) ([]Pod, error) { return readFile(path, parsePods) }
-
-func readFile[T any](path string, parse func(name string, r io.Reader) ([]T, error)) ([]T, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("gpu: %w", err)
-	}
-	rows, err := parse(path, f)
-	return rows, errors.Join(err, f.Close())
-}
+func ReadPods(path string) ([]Pod, error) { return dataset.ReadFile(path, parsePods) }
 
 func parseNodes(name string, r io.Reader) ([]Node, error) {
 	t, err := newTable(name, r, "sn", "cpu_milli", "memory_mib", "gpu")
@@ -97,7 +86,7 @@ func parseNodes(name string, r io.Reader) ([]Node, error) {
 		if line, ok := seen[n.Name]; ok {
 			t.fail("node %s stands in line %d too", n.Name, line)
 		}
-		seen[n.Name] = t.line
+		_, seen[n.Name] = t.Place()
 		nodes = append(nodes, n)
 	}
 	if t.err == nil && len(nodes) == 0 {
@@ -148,40 +137,20 @@ func (s *Shape) Check() error {
 	return nil
 }
 
-// table reads a CSV file by the names of its columns. It keeps its first error, with file and
-// line.
+// table reads a CSV file by the names of its columns. It keeps its first error.
 type table struct {
-	name   string
-	csv    *csv.Reader
-	column map[string]int
-	row    []string
-	line   int
-	err    error
+	*dataset.Table
+	row []string
+	err error
 }
 
 func newTable(name string, r io.Reader, required ...string) (*table, error) {
-	b := bufio.NewReader(r)
-	if mark, err := b.Peek(3); err == nil && string(mark) == "\ufeff" {
-		_, _ = b.Discard(3) // cannot fail: the three bytes are in the buffer
+	t := &table{Table: dataset.NewTable("gpu: ", name, r)}
+	if err := t.ReadHeader(required...); err != nil {
+		return nil, err
 	}
-	t := &table{name: name, csv: csv.NewReader(b), column: map[string]int{}, line: 1}
-	t.csv.ReuseRecord = true
-	header, err := t.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("gpu: %s: empty file, want a header with the columns %s", name, strings.Join(required, ", "))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("gpu: %s: %w", name, err)
-	}
-	for i, c := range header {
-		t.column[strings.TrimSpace(c)] = i
-	}
-	for _, c := range required {
-		if _, ok := t.column[c]; !ok {
-			return nil, fmt.Errorf("gpu: %s: no column %q among %q", name, c, header)
-		}
-	}
-	return t, nil
+	_, err := t.Columns(required...)
+	return t, err
 }
 
 // next reads a row; it is false at the end and after an error.
@@ -189,26 +158,19 @@ func (t *table) next() bool {
 	if t.err != nil {
 		return false
 	}
-	row, err := t.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return false
+	if t.row, t.err = t.Next(); errors.Is(t.err, io.EOF) {
+		t.row, t.err = nil, nil
 	}
-	if err != nil {
-		t.err = fmt.Errorf("gpu: %s: %w", t.name, err)
-		return false
-	}
-	t.row = row
-	t.line, _ = t.csv.FieldPos(0)
-	return true
+	return t.row != nil
 }
 
 // text returns the field of a column, or "" where the file has no such column.
 func (t *table) text(column string) string {
-	i, ok := t.column[column]
-	if !ok {
+	i := slices.Index(t.Header, column)
+	if i < 0 {
 		return ""
 	}
-	return strings.Clone(strings.TrimSpace(t.row[i]))
+	return strings.Clone(t.row[i]) // without the rest of the row
 }
 
 // number returns the whole number in a column, from 0 to most.
@@ -248,7 +210,7 @@ func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 func (t *table) fail(format string, args ...any) {
 	if t.err == nil {
-		t.err = fmt.Errorf("gpu: %s:%d: "+format, append([]any{t.name, t.line}, args...)...)
+		t.err = t.Errorf(format, args...)
 	}
 }
 

@@ -33,10 +33,10 @@ func TestParsePods(t *testing.T) {
 func TestTraceErrors(t *testing.T) {
 	const pods, nodes = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n", "sn,cpu_milli,memory_mib,gpu,model\n"
 	for _, tc := range []struct{ text, want string }{
-		{"", "empty file, want a header with the columns name"},
+		{"", "f.csv:1: empty file, want a header line with name"},
 		{pods, "no pod"},
 		{"name,cpu_milli\n", `no column "memory_mib"`},
-		{pods + "p,1,2,0\n", "wrong number of fields"},
+		{pods + "p,1,2,0\n", "f.csv:2: 4 fields, want the header's 5"},
 		{pods + "p,one,2,0,0\n", `f.csv:2: cpu_milli is "one"`},
 		{pods + "p,-1,2,0,0\n", "want a whole number from 0"},
 		{pods + "p,1,2,1,1001\n", `gpu_milli is "1001"`},

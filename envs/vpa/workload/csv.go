@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"errors"
 	"io"
 )
 
@@ -33,19 +32,13 @@ func readUsage(name string, r io.Reader, g Grid, columns [3]string, must []strin
 	}
 	c := newCollector(g, true)
 	c.name = name
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, c.report, err
 		}
 		var v [3]float64
-		for i, column := range columns {
-			if v[i], err = t.Number(column, row[at[i]]); err != nil {
-				return nil, c.report, err
-			}
+		if err := t.Numbers(v[:], row, at[:3]); err != nil {
+			return nil, c.report, err
 		}
 		id := name
 		if at[3] >= 0 {

@@ -64,11 +64,7 @@ func readAzure(vms input, readings []input, g Grid) ([]Series, Report, error) {
 func azureSizes(vms input) (map[string]azureVM, error) {
 	t := newTable(vms.name, vms.r, 11)
 	size := map[string]azureVM{}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return size, nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -86,15 +82,12 @@ func azureSizes(vms input) (map[string]azureVM, error) {
 		}
 		size[row[0]] = azureVM{v[0], v[1]}
 	}
+	return size, nil
 }
 
 func azureReadings(in input, size map[string]azureVM, c *collector) error {
 	t := newTable(in.name, in.r, 5)
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return err
 		}
@@ -117,6 +110,7 @@ func azureReadings(in input, size map[string]azureVM, c *collector) error {
 			return t.Errorf("%w", err)
 		}
 	}
+	return nil
 }
 
 // AlibabaMemoryGiB is the assumed memory of the largest machine in Alibaba's trace, to which the
@@ -154,11 +148,7 @@ func readAlibaba(meta input, usage []input, g Grid) ([]Series, Report, error) {
 func alibabaContainers(in input) (map[string]alibabaMeta, error) {
 	t := newTable(in.name, in.r, 8)
 	of := map[string]alibabaMeta{}
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return of, nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return nil, err
 		}
@@ -173,15 +163,12 @@ func alibabaContainers(in input) (map[string]alibabaMeta, error) {
 		}
 		of[row[0]] = alibabaMeta{v[0] * 10, v[1] * 10, v[2] / 100 * AlibabaMemoryGiB * 1024 * mib}
 	}
+	return of, nil
 }
 
 func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 	t := newTable(in.name, in.r, 11)
-	for {
-		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for row, err := range t.Rows() {
 		if err != nil {
 			return err
 		}
@@ -213,6 +200,7 @@ func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 			return t.Errorf("%w", err)
 		}
 	}
+	return nil
 }
 
 // Assumed size of the largest machine in Google's trace, to which the trace normalises amounts.
