@@ -28,15 +28,28 @@ func plannerBaselines() []envs.Baseline {
 			New: planBy(planner.Config{Controller: planner.ControllerStatic, Window: w})})
 	}
 	return append(list,
-		envs.Baseline{Name: planner.ControllerDynamicWindow, Doc: "Chooses the best window of the next ten supersteps, waits until it has passed, chooses the next.",
-			New: planBy(planner.Config{Controller: planner.ControllerDynamicWindow, Window: planner.DefaultHorizon, Lambda: planner.DefaultLambda})},
-		envs.Baseline{Name: planner.ControllerDynamicMPC, Doc: "Solves at every step whether to keep the configuration, and for which window to change it, over ten supersteps.",
-			New: planBy(planner.Config{Controller: planner.ControllerDynamicMPC, Window: planner.DefaultHorizon, Lambda: planner.DefaultLambda})},
+		dynamic(planner.ControllerDynamicWindow, "Chooses the best window of the next supersteps, by default ten, waits until it has passed, chooses the next."),
+		dynamic(planner.ControllerDynamicMPC, "Solves at every step whether to keep the configuration, and for which window to change it, over the next supersteps, by default ten."),
 		envs.Baseline{Name: planner.ControllerExactMinMax, Doc: "Takes the shortest superstep that the cores allow at every step, knowing the true sizes and paying each time.", Oracle: true,
 			New: planBy(planner.Config{Controller: planner.ControllerExactMinMax})},
 		envs.Baseline{Name: planner.ControllerOneTime, Doc: "Plans all windows of the episode at once, knowing its true sizes.", Oracle: true,
 			New: planBy(planner.Config{Controller: planner.ControllerOneTime, Lambda: 1})},
 	)
+}
+
+// dynamicParameters are the parameters of the dynamic planners.
+type dynamicParameters struct {
+	Lambda        float64 `opt:"lambda" doc:"factor per superstep by which the planner distrusts a predicted duration" range:"0.96,1.04"`
+	PenaltyFactor float64 `opt:"penalty_factor" doc:"penalty that it plans with, as a multiple of the true one" range:"0.5,4,log"`
+	Horizon       int     `opt:"horizon" doc:"supersteps that it looks ahead, at most ten" range:"4,10"`
+}
+
+// dynamic returns a dynamic planner as a baseline with the constants of its source.
+func dynamic(controller, doc string) envs.Baseline {
+	source := dynamicParameters{Lambda: planner.DefaultLambda, PenaltyFactor: 1, Horizon: planner.DefaultHorizon}
+	return envs.Parametric(envs.Baseline{Name: controller, Doc: doc}, source, func(p dynamicParameters) func(envs.Task) (envs.Policy, error) {
+		return planBy(planner.Config{Controller: controller, Window: p.Horizon, Lambda: p.Lambda, PenaltyFactor: p.PenaltyFactor})
+	})
 }
 
 // planBy returns the maker of the policy that follows a planner, which is made anew for each

@@ -14,6 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/gangtest"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 )
 
@@ -31,10 +32,11 @@ var (
 // handData writes the data of the hand-worked episode of README.md: three tasks that all take
 // D(w, c) = w·(12 − c) seconds for size w on c cores, and series that are 0 or 40 in the
 // training part, so that a value v is the size 10 + v, and 10 throughout the held-out part.
-func handData(tb testing.TB) string { return handDataOf(tb, 1) }
+func handData(tb testing.TB) string { return handDataOf(tb, 1, 60) }
 
-// handDataOf is handData with sizes in a unit that is a part of that one.
-func handDataOf(tb testing.TB, parts int) string {
+// handDataOf is handData with sizes in a unit that is a part of that one, and with that many rows in the
+// training part.
+func handDataOf(tb testing.TB, parts, train int) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	var profile strings.Builder
@@ -50,9 +52,9 @@ func handDataOf(tb testing.TB, parts int) string {
 	var series strings.Builder
 	series.WriteString("timestamp,value\n")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 1019 + 60 {
+	for i := range 1019 + train {
 		value := 10
-		if i < 60 {
+		if i < train {
 			value = 40 * (i % 2)
 		}
 		fmt.Fprintf(&series, "%s,%d\n", start.Add(time.Duration(i)*time.Hour).Format(time.DateTime), value)
@@ -242,7 +244,7 @@ func TestFileForecastsAreThere(t *testing.T) {
 // half of the cores, of which a plan gives each task four: 20·(12 − 4) = 160 s.
 func TestOwnUnits(t *testing.T) {
 	v := open(t, 1, map[string]any{
-		"data": handDataOf(t, 10), "split": "heldout", "forecaster": "persistence", "steps": 3,
+		"data": handDataOf(t, 10, 60), "split": "heldout", "forecaster": "persistence", "steps": 3,
 		"size_low": 100.0, "size_high": 500.0, "total_cpu_m": 12000, "start_cpu_m": 2000, "increment_cpu_m": 500,
 	})
 	b := reset(t, v, 1)
@@ -302,6 +304,26 @@ func TestReportProfile(t *testing.T) {
 		opts := map[string]any{"duration_low": 50.0, "duration_high": 80.0, option: tc.value}
 		if notes := strings.Join(report(opts).Notes, "\n"); !strings.Contains(notes, tc.note) {
 			t.Errorf("%s %v: notes %q, want %q", option, tc.value, notes, tc.note)
+		}
+	}
+}
+
+// TestParametersOfPlanners: the names of planners carry their parameters, which reach the planner.
+func TestParametersOfPlanners(t *testing.T) {
+	v := open(t, 1, map[string]any{"steps": 40})
+	for name, cfg := range map[string]planner.Config{
+		"dynamic_mpc:lambda=0.99":            {Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 0.99},
+		"dynamic_mpc:penalty_factor=3":       {Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 1.02, PenaltyFactor: 3},
+		"dynamic_mpc:horizon=4":              {Controller: planner.ControllerDynamicMPC, Window: 4, Lambda: 1.02},
+		"dynamic_window:horizon=5,lambda=1":  {Controller: planner.ControllerDynamicWindow, Window: 5, Lambda: 1},
+		"dynamic_window:penalty_factor=0.25": {Controller: planner.ControllerDynamicWindow, Window: 10, Lambda: 1.02, PenaltyFactor: 0.25},
+	} {
+		reset(t, v, 5)
+		task := v.Env(0).Task().(*gang.Task)
+		want := gangtest.Simulate(t, cfg, task.Instance(), task.Episode())
+		b := envstest.Play(t, v, envstest.Policy(t, v, name), 5)
+		if got := b.FinalInfo[2]; math.Abs(got-want.Total) > 1e-6 || int(b.FinalInfo[3]) != want.Checkpoints {
+			t.Errorf("%s: total %v with %v checkpoints, the simulator's is %v with %d", name, got, b.FinalInfo[3], want.Total, want.Checkpoints)
 		}
 	}
 }
