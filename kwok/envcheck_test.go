@@ -10,6 +10,7 @@ import (
 
 // short are options that make an episode a few decisions long.
 var short = map[string]map[string]any{
+	"k8s/GangForecast-v0":                  {"steps": 2},
 	"k8s/GangWindow-v0":                    {"steps": 12},
 	"k8s/GPUPodScheduling-v0":              {"num_nodes": 8, "dynamics": "timed", "num_pods": 10},
 	"k8s/GPUPodScheduling-v1":              {"num_nodes": 8, "num_pods": 10, "load_end": 0.2},

@@ -22,6 +22,7 @@ type remoteBaseline interface {
 
 // small are options by which the episodes of an environment, or its solvers, end soon.
 var small = map[string]map[string]any{
+	"k8s/GangForecast-v0":                  {"steps": 2},
 	"k8s/GangWindow-v0":                    {"steps": 12, "noise": 1.0},
 	"k8s/VerticalPodAutoscaler-v0":         {"hold": 2},
 	"k8s/VerticalPodAutoscalerDiscrete-v0": {"hold": 2},

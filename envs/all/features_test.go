@@ -23,6 +23,7 @@ func TestFeatures(t *testing.T) {
 		{"classic/CartPole-v1", nil, []element{{0, 2, "pole_angle"}}},
 		{"k8s/GangWindow-v0", nil, []element{{0, 7, "duration_action_1_step_1"}, {0, 24, "size_task_0"}, {0, 39, "share_task_7"}, {0, 40, "steps_since_plan"}}},
 		{"k8s/GangWindow-v0", map[string]any{"windows": 5, "horizon": 2}, []element{{0, 12, "size_task_0"}}},
+		{"k8s/GangForecast-v0", nil, []element{{0, 7, "size_8_steps_ago"}, {0, 13, "forecast_step_5"}, {0, 14, "size_1_days_ago_step_-4"}, {0, 83, "size_7_days_ago_step_5"}, {0, 88, "steps_since_plan"}}},
 		{"k8s/PodBalance-v0", nil, []element{{0, 4, "pods"}, {0, 13, "fits"}, {1, 3, "replicas_before"}, {1, 6, "cluster_pods"}}},
 		{"k8s/PodBalance-v0", map[string]any{"edges": "rack"}, []element{{2, 1, "target"}, {3, 0, "exists"}}},
 		{"k8s/GPUPodScheduling-v0", map[string]any{"scores": true}, []element{{0, 15, "free_device_7"}, {0, 20, "model_pressure"}, {0, 23, "score_fgd"}, {1, 10, "hours_waited"}, {1, 19, "outlook_constrained"}}},

@@ -3,11 +3,15 @@ package gang
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 )
+
+// Baselines returns the planners as rules for an environment of this job.
+func Baselines() []envs.Baseline { return slices.Clone(baselines) }
 
 // baselines are the planners as rules for the environment. A configuration that no action
 // names is set by [Task.Plan], beside action 0, so that every planner plays undiminished.
@@ -52,12 +56,25 @@ func dynamic(controller, doc string) envs.Baseline {
 	})
 }
 
+// A Follower is an environment of this job that decides in another way than [Task], whose superstep it
+// executes. Planners decide in its place.
+type Follower interface {
+	Dynamics() *Task
+	Due() bool            // the next action is followed by a superstep
+	Plan(levels []uint16) // changes the configuration before it
+	Keep()                // keeps the configuration
+}
+
 // planBy returns the maker of the policy that follows a planner, which is made anew for each
 // episode.
 func planBy(cfg planner.Config) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
+		t, _ := task.(*Task)
+		follower, _ := task.(Follower)
+		if follower != nil {
+			t = follower.Dynamics()
+		}
+		if t == nil {
 			return nil, fmt.Errorf("gang: a planner for a task of type %T", task)
 		}
 		var p planner.Planner
@@ -69,8 +86,15 @@ func planBy(cfg planner.Config) func(envs.Task) (envs.Policy, error) {
 					return err
 				}
 			}
-			action[0] = 0
+			clear(action)
+			if follower != nil && !follower.Due() {
+				return nil
+			}
 			switch w := p.Plan(t.Step(), t.levels, next); {
+			case follower != nil && w == 0:
+				follower.Keep()
+			case follower != nil:
+				follower.Plan(next)
 			case w == 0:
 			case w > 0 && w <= t.opts.Windows:
 				action[0] = float32(w)

@@ -29,41 +29,8 @@ var (
 	write = envstest.Write
 )
 
-// handData writes the data of the hand-worked episode of README.md: three tasks that all take
-// D(w, c) = w·(12 − c) seconds for size w on c cores, and series that are 0 or 40 in the
-// training part, so that a value v is the size 10 + v, and 10 throughout the held-out part.
-func handData(tb testing.TB) string { return handDataOf(tb, 1, 60) }
-
-// handDataOf is handData with sizes in a unit that is a part of that one, and with that many rows in the
-// training part.
-func handDataOf(tb testing.TB, parts, train int) string {
-	tb.Helper()
-	dir := tb.TempDir()
-	var profile strings.Builder
-	profile.WriteString("Task Name, Workload Size, CPU Shares, Duration\n")
-	for _, task := range []string{"a", "b", "c"} {
-		for size := 10; size <= 50; size += 10 {
-			for cores := 1; cores <= 8; cores++ {
-				fmt.Fprintf(&profile, "%s, %d, %d, %d\n", task, parts*size, cores*1000, size*(12-cores))
-			}
-		}
-	}
-	write(tb, filepath.Join(dir, "profile", "workload_profiling.csv"), profile.String())
-	var series strings.Builder
-	series.WriteString("timestamp,value\n")
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 1019 + train {
-		value := 10
-		if i < train {
-			value = 40 * (i % 2)
-		}
-		fmt.Fprintf(&series, "%s,%d\n", start.Add(time.Duration(i)*time.Hour).Format(time.DateTime), value)
-	}
-	for _, name := range []string{"x", "y", "z"} {
-		write(tb, filepath.Join(dir, "series", name+".csv"), series.String())
-	}
-	return dir
-}
+// handData writes the data of the hand-worked episode of README.md.
+func handData(tb testing.TB) string { return gangtest.HandData(tb, 1, 60) }
 
 // TestHandWorkedEpisode plays the episode of README.md, section "An episode by hand".
 func TestHandWorkedEpisode(t *testing.T) {
@@ -244,7 +211,7 @@ func TestFileForecastsAreThere(t *testing.T) {
 // half of the cores, of which a plan gives each task four: 20·(12 − 4) = 160 s.
 func TestOwnUnits(t *testing.T) {
 	v := open(t, 1, map[string]any{
-		"data": handDataOf(t, 10, 60), "split": "heldout", "forecaster": "persistence", "steps": 3,
+		"data": gangtest.HandData(t, 10, 60), "split": "heldout", "forecaster": "persistence", "steps": 3,
 		"size_low": 100.0, "size_high": 500.0, "total_cpu_m": 12000, "start_cpu_m": 2000, "increment_cpu_m": 500,
 	})
 	b := reset(t, v, 1)

@@ -6,8 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -111,7 +109,7 @@ func (s *source) loadProfile() (*profile.Profile, error) {
 }
 
 func (s *source) loadSeries() error {
-	names, err := s.seriesNames()
+	names, err := published.SeriesNames(s.opts.Data, s.opts.Series)
 	if err != nil {
 		return err
 	}
@@ -123,32 +121,6 @@ func (s *source) loadSeries() error {
 		s.series = append(s.series, one)
 	}
 	return nil
-}
-
-// seriesNames returns the series asked for, or those of the source if all are there, or else
-// all that are there.
-func (s *source) seriesNames() ([]string, error) {
-	if len(s.opts.Series) > 0 {
-		return s.opts.Series, nil
-	}
-	files, err := filepath.Glob(filepath.Join(s.opts.Data, "series", "*.csv"))
-	if err != nil {
-		return nil, fmt.Errorf("gang: list series: %w", err)
-	}
-	var there, wanted []string
-	for _, f := range files {
-		there = append(there, strings.TrimSuffix(filepath.Base(f), ".csv"))
-	}
-	if len(there) == 0 {
-		return nil, fmt.Errorf("gang: no file *.csv in %s", filepath.Join(s.opts.Data, "series"))
-	}
-	for _, c := range published.Tasks {
-		if !slices.Contains(there, c.Series) {
-			return there, nil
-		}
-		wanted = append(wanted, c.Series)
-	}
-	return wanted, nil
 }
 
 func (s *source) loadOne(name string) (series.Scaled, error) {
@@ -250,6 +222,8 @@ func (s *source) make(seed uint64) (*planner.Instance, error) {
 			from, n := s.starts(&one)
 			first = from + rng.IntN(n)
 		}
+		tr.Day = append(tr.Day, one.Day)
+		tr.Past = append(tr.Past, one.Before(first, planner.PastSteps))
 		for t := range tr.Steps {
 			at := first + t
 			tr.True[t*tasks+k] = one.Size(one.Values[at])

@@ -1,32 +1,14 @@
 package gang
 
 import (
-	"slices"
-
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang/published"
 )
 
-// Clipped returns the part of the durations that plans of the episode predict for their first
-// superstep, all windows together, that observations clip, and the seconds between which all but
-// the lowest and the highest hundredth of them are: duration_low and duration_high that fit. It is
-// to be called after a reset.
+// Clipped returns the part of predicted durations that observations clip, and duration_low and
+// duration_high that fit, after a reset: see [planner.Instance.Outside].
 func (t *Task) Clipped() (part, low, high float64) {
-	var all []float64
-	ep := t.Episode()
-	for at := ep.First; at < ep.First+ep.Steps; at++ {
-		for w := 1; w <= t.in.Windows(); w++ {
-			all = append(all, t.in.Predicted(at, w)[0])
-		}
-	}
-	for _, d := range all {
-		if d < t.opts.DurationLow || d > t.opts.DurationHigh {
-			part += 1 / float64(len(all))
-		}
-	}
-	slices.Sort(all)
-	cut := len(all) / 100
-	return part, all[cut], all[len(all)-1-cut]
+	return t.in.Outside(t.Episode(), t.opts.DurationLow, t.opts.DurationHigh)
 }
 
 // sections returns the sizes of the parts of an observation of the sound dynamics.
@@ -57,7 +39,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		sizes[k] = float32((planned[k] - t.opts.SizeLow) / (t.opts.SizeHigh - t.opts.SizeLow))
 		shares[k] = float32(t.src.model.MilliCPU(int(l))) / float32(t.src.model.Config().TotalMilliCPU)
 	}
-	obs[durations+2*tasks] = float32(min(t.since, sinceScale)) / sinceScale
+	obs[durations+2*tasks] = t.SincePlan()
 }
 
 // scale maps durations to [0, 1].

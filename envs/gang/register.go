@@ -10,8 +10,8 @@ func init() {
 		Options:     new(DefaultOptions()),
 		HeldOut:     map[string]any{"split": SplitHeldOut},
 		RenderModes: []string{"ansi", "rgb_array"},
-		Info:        infoColumns,
-		Metrics:     []envs.Metric{{Column: "total_s", Unit: "s", Lower: true}, {Column: "checkpoints", Lower: true}},
+		Info:        InfoColumns,
+		Metrics:     Metrics,
 		Baselines:   baselines,
 	})
 }

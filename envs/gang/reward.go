@@ -21,7 +21,11 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 	dst[3], dst[4], dst[5] = float64(t.checkpoints), float64(t.window), float64(t.bottleneck)
 }
 
-var infoColumns = []envs.Column{
+// Metrics are the outcomes of an episode.
+var Metrics = []envs.Metric{{Column: "total_s", Unit: "s", Lower: true}, {Column: "checkpoints", Lower: true}}
+
+// InfoColumns are the columns of [Task.Info].
+var InfoColumns = []envs.Column{
 	{Name: "duration_s", DType: "float64", Doc: "true duration of the superstep"},
 	{Name: "penalty_s", DType: "float64", Doc: "cost of the reconfiguration before it"},
 	{Name: "total_s", DType: "float64", Doc: "durations and penalties since the reset: the job's completion time"},

@@ -45,6 +45,15 @@ var (
 	_ envs.Cloner     = (*Task)(nil)
 )
 
+// Open checks the options, loads the files that they name, and returns the maker of tasks, which share them.
+func Open(o Options) (func() *Task, error) {
+	src, err := newSource(o)
+	if err != nil {
+		return nil, err
+	}
+	return func() *Task { return newTask(src) }, nil
+}
+
 func newTask(src *source) *Task {
 	n := src.model.NumTasks()
 	return &Task{
@@ -66,6 +75,9 @@ func (t *Task) Step() int { return t.first + t.step }
 
 // Levels returns the configuration in force, which the caller must not change.
 func (t *Task) Levels() []uint16 { return t.levels }
+
+// SincePlan returns the part of 20 supersteps that has passed since the last plan, at most 1.
+func (t *Task) SincePlan() float32 { return float32(min(t.since, sinceScale)) / sinceScale }
 
 // Superstep is the outcome of a superstep.
 type Superstep struct {

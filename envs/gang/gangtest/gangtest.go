@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
@@ -56,6 +57,47 @@ var saturating = [][4]float64{
 	{11.209, 0.995, 0.977, 8.89},
 	{17.783, 0.991, 1.250, 8.16},
 	{14.187, 0.994, 1.242, 8.29},
+}
+
+// HandData writes a folder of data of three tasks that all take D(w, c) = w·(12 − c) seconds for size w
+// on c cores, and of hourly series whose values are 0 and 40 in turn in the training part, which has that
+// many rows, and 10 throughout the held-out part: sizes of 10, 50 and 20. The profile has sizes in a unit
+// that is a part of that one.
+func HandData(tb testing.TB, parts, train int) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	write := func(path, text string) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	var profile strings.Builder
+	profile.WriteString("Task Name, Workload Size, CPU Shares, Duration\n")
+	for _, task := range []string{"a", "b", "c"} {
+		for size := 10; size <= 50; size += 10 {
+			for cores := 1; cores <= 8; cores++ {
+				fmt.Fprintf(&profile, "%s, %d, %d, %d\n", task, parts*size, cores*1000, size*(12-cores))
+			}
+		}
+	}
+	write(filepath.Join(dir, "profile", "workload_profiling.csv"), profile.String())
+	var series strings.Builder
+	series.WriteString("timestamp,value\n")
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 1019 + train {
+		value := 10
+		if i < train {
+			value = 40 * (i % 2)
+		}
+		fmt.Fprintf(&series, "%s,%d\n", start.Add(time.Duration(i)*time.Hour).Format(time.DateTime), value)
+	}
+	for _, name := range []string{"x", "y", "z"} {
+		write(filepath.Join(dir, "series", name+".csv"), series.String())
+	}
+	return dir
 }
 
 // LawProfile returns a profile of n tasks that follow the law, in CSV and parsed. Every

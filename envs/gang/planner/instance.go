@@ -16,7 +16,14 @@ type Trace struct {
 	Tasks   int       // tasks
 	Planned []float64 // sizes that a planner sees, row-major of shape (Steps, Columns, Tasks): column h of step t predicts step t+h
 	True    []float64 // sizes that are executed, row-major of shape (Steps, Tasks)
+
+	// What is known before the first step, for learned forecasts; planners do not use it.
+	Past [][]float64 // by task: sizes before the first step, the latest last: PastSteps of them, or all there are; may be nil
+	Day  []int       // by task: steps of a day, 0 if unknown; nil if Past is
 }
+
+// PastSteps is the number of sizes before a trace that are kept: eight days of a step every ten minutes.
+const PastSteps = 8 * 144
 
 func (tr *Trace) validate(m *profile.Model) error {
 	switch {

@@ -50,6 +50,10 @@ type Config struct {
 	// PenaltyFactor scales the penalty that dynamic controllers plan with, > 0; 0 stands for 1. The
 	// episode still charges its own. Above 1, a planner reconfigures less often.
 	PenaltyFactor float64
+
+	// Planned returns the sizes that a dynamic controller sees at step t, row-major of shape
+	// (Window, task). It is for corrected forecasts; nil stands for those of the instance.
+	Planned func(t int) []float64
 }
 
 // Episode is the part of an instance's trace that is played, and the cost of reconfigurations.
@@ -151,7 +155,11 @@ func (p *planner) penalty() float64 { return p.cfg.PenaltyFactor * p.ep.Penalty 
 
 // load prepares the allocator for the sizes that the planner sees at step t.
 func (p *planner) load(t int) {
-	p.allocator.Load(p.in.Planned(t)[:p.cfg.Window*p.in.trace.Tasks])
+	sizes := p.cfg.Planned
+	if sizes == nil {
+		sizes = p.in.Planned
+	}
+	p.allocator.Load(sizes(t)[:p.cfg.Window*p.in.trace.Tasks])
 }
 
 type staticPlanner struct{ planner }

@@ -1,6 +1,9 @@
 package planner
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A Replanning measures how plans for a window of supersteps age, and so how long to keep them.
 type Replanning struct {
@@ -34,4 +37,24 @@ func (in *Instance) Replannings(ep Episode, ages int) []Replanning {
 		}
 	}
 	return all
+}
+
+// Outside returns the part of the durations that plans of the episode predict for their first superstep,
+// for all windows of the instance's table, that are below low or above high, and the seconds between which
+// all but the lowest and the highest hundredth of them are.
+func (in *Instance) Outside(ep Episode, low, high float64) (part, from, to float64) {
+	var all []float64
+	for t := ep.First; t < ep.First+ep.Steps; t++ {
+		for w := 1; w <= in.windows; w++ {
+			all = append(all, in.Predicted(t, w)[0])
+		}
+	}
+	for _, d := range all {
+		if d < low || d > high {
+			part += 1 / float64(len(all))
+		}
+	}
+	slices.Sort(all)
+	cut := len(all) / 100
+	return part, all[cut], all[len(all)-1-cut]
 }

@@ -3,6 +3,8 @@ package published
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
@@ -20,6 +22,32 @@ var Tasks = []struct{ Task, Series string }{
 	{"memcpy", "ambient_temperature_system_failure_1"},
 	{"vecmath", "ambient_temperature_system_failure_2"},
 	{"zero", "ambient_temperature_system_failure_3"},
+}
+
+// SeriesNames returns the given series. If none is given, it returns those of Tasks if all of them are in
+// dir, or else all that are there.
+func SeriesNames(dir string, given []string) ([]string, error) {
+	if len(given) > 0 {
+		return given, nil
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "series", "*.csv"))
+	if err != nil {
+		return nil, fmt.Errorf("gang: list series: %w", err)
+	}
+	var there, wanted []string
+	for _, f := range files {
+		there = append(there, strings.TrimSuffix(filepath.Base(f), ".csv"))
+	}
+	if len(there) == 0 {
+		return nil, fmt.Errorf("gang: no file *.csv in %s", filepath.Join(dir, "series"))
+	}
+	for _, c := range Tasks {
+		if !slices.Contains(there, c.Series) {
+			return there, nil
+		}
+		wanted = append(wanted, c.Series)
+	}
+	return wanted, nil
 }
 
 // Dataset is the public data of Kube_Gang_Scheduling (E. Wang, 2021).

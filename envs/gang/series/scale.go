@@ -44,6 +44,15 @@ func Fit(kind string, raw Raw, train int, sizes [2]float64) (Scaled, error) {
 	return one, nil
 }
 
+// Before returns the sizes of the last n values before row, or of all if there are fewer.
+func (s *Scaled) Before(row, n int) []float64 {
+	sizes := make([]float64, min(row, n))
+	for i := range sizes {
+		sizes[i] = s.Size(s.Values[row-len(sizes)+i])
+	}
+	return sizes
+}
+
 // Size maps a value to a workload size, within the range that was seen in training.
 func (s *Scaled) Size(v float64) float64 {
 	low, high := s.sizes[0], s.sizes[1]

@@ -1,0 +1,44 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/gang"
+)
+
+// baselines are rules for corrections, and the planners.
+var baselines = append([]envs.Baseline{
+	{Name: "uncorrected", Doc: "Corrects nothing: the planner with the environment's settings.",
+		New: correctBy(func(*Task, []float32) {})},
+	{Name: "true_sizes", Doc: "Corrects every forecast to the true size.", Oracle: true, New: correctBy(correctToTruth)},
+}, gang.Baselines()...)
+
+// correctToTruth sets the corrections that give the true sizes, as far as the trace goes.
+func correctToTruth(t *Task, action []float32) {
+	in, now, n := t.Instance(), t.Step(), t.tasks()
+	planned := in.Planned(now)
+	for h := range action {
+		if now+h < in.Trace().Steps {
+			off := in.True(now + h)[t.task] - planned[h*n+t.task]
+			action[h] = float32(min(max(off/t.opts.Correction, -1), 1))
+		}
+	}
+}
+
+// correctBy returns the maker of a policy that sets corrections, which are 0 before.
+func correctBy(rule func(t *Task, action []float32)) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
+		t, ok := task.(*Task)
+		if !ok {
+			return nil, fmt.Errorf("gang: corrections for a task of type %T", task)
+		}
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
+			clear(action)
+			rule(t, action)
+			return nil
+		}, nil
+	}
+}
