@@ -223,6 +223,24 @@ func TestToken(t *testing.T) {
 	_ = resp.Body.Close() // nothing of it is wanted
 }
 
+// TestRecordingsDenied: a server that others reach reads no recording for a client.
+func TestRecordingsDenied(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "day.jsonl")
+	if err := os.WriteFile(file, []byte("no recording\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(tokenEnv, "secret")
+	reached, local := start(t, "--listen", "0.0.0.0:0").ready.URL, start(t, "--listen", "127.0.0.1:0").ready.URL
+	for _, id := range []string{"k8s/PodBalance-v0", "k8s/GPUPodScheduling-v0"} {
+		for url, want := range map[string]string{reached: `option "trace" names a file and is not permitted`, local: "day.jsonl"} {
+			_, err := client.Dial(context.Background(), url, id, 1, client.Options{Token: "secret", Options: map[string]any{"trace": file}})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s on %s: %v, want an error with %q", id, url, err, want)
+			}
+		}
+	}
+}
+
 // A socket that a killed server left behind is replaced; another file is not.
 func TestListenUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")

@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/kwok/trace"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // interruptAfter runs a command whose context ends in the middle, and returns what it prints.
@@ -110,5 +113,39 @@ func TestKwokTopEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestKwokRecordEnds: an interrupt is how one ends a recording. What was recorded is whole.
+func TestKwokRecordEnds(t *testing.T) {
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	mustExecute(t, "kwok", "replay", writeTrace(t, small), "--speed", "max", "--kubeconfig", kubeconfig)
+	file := filepath.Join(t.TempDir(), "out.jsonl")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	cmd := root()
+	cmd.SetArgs([]string{"kwok", "record", "--out", file, "--kubeconfig", kubeconfig, "--json"})
+	cmd.SetOut(&out)
+	cmd.SetErr(cancelAt{"Ctrl-C ends it", cancel})
+	if err := cli.Execute(ctx, cmd); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clustertrace.Load(file) // without ErrCut
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := clitest.Decode[recorded](t, out.String()); len(got.Nodes) != 2 || len(got.Pods) != 1 || r.Events < 3 || r.File != file {
+		t.Errorf("%+v with %d nodes and %d pods, want the two nodes and the pod that runs", r, len(got.Nodes), len(got.Pods))
+	}
+}
+
+// TestKwokInterruptedReplay: replay prints what has been replayed.
+func TestKwokInterruptedReplay(t *testing.T) {
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	out, err := interruptAfter(t, 5*time.Second, "kwok", "replay", writeTrace(t, small), "--speed", "0.001", "--kubeconfig", kubeconfig, "--json") // "ends" would take 2,000 s
+	r := clitest.Decode[trace.Report](t, out)
+	if r.Nodes != 2 || r.Pods != 2 || r.Finished != 0 || !strings.Contains(fmt.Sprint(err), "what was replayed is on the control plane") {
+		t.Errorf("%+v, %v; want two nodes and two pods, none finished", r, err)
 	}
 }

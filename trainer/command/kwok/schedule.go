@@ -90,7 +90,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 	f.StringVar(&a.Order, "order", schedulerconfig.OrderRespect, "what decides first: respect (users' preferences), policy, or tiebreak (kube-scheduler's scores)")
 	f.Int64Var(&c.margin, "margin", schedulerconfig.DefaultMargin, "by how much a node's preference score may be below the best with --order respect; a preference that is met gives 200")
 	f.DurationVar(&a.ReloadEvery.Duration, "reload-every", 5*time.Second, "how often the model file is looked at")
-	f.StringVar(&a.Serve.Listen, "listen", "127.0.0.1:10359", "address of the HTTP endpoints; empty: none. Beyond loopback it needs a token")
+	f.StringVar(&a.Serve.Listen, "listen", "127.0.0.1:10359", "address of the HTTP endpoints; port 0 takes a free one, empty: none. Beyond loopback it needs a token")
 	f.StringVar(&a.Serve.TokenFile, "token-file", "", "file with the token of requests (default: "+play.TokenVariable+", if set)")
 	f.StringVar(&c.lease.Namespace, "lease-namespace", "kube-system", "namespace of the lease")
 	f.StringVar(&c.lease.Name, "lease-name", "", "name of the lease (default: the scheduler's)")
@@ -104,6 +104,11 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 
 // run writes the configuration and runs the scheduler until the command's context ends.
 func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
+	if listen := &c.profile.Args.Serve.Listen; !c.print {
+		if *listen, err = withPort(cmd.Context(), *listen); err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+	}
 	text, err := c.yaml()
 	if err != nil {
 		return err
@@ -211,6 +216,23 @@ func runScheduler(ctx context.Context, binary string, args []string, stderr io.W
 		err = errors.New("it has ended by itself")
 	}
 	return fmt.Errorf("%s: %w", filepath.Base(binary), err)
+}
+
+// withPort puts a free port in the place of port 0, so that the command can tell it.
+func withPort(ctx context.Context, address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if address == "" || err == nil && port != "0" {
+		return address, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return "", err
+	}
+	_, port, err = net.SplitHostPort(l.Addr().String())
+	return net.JoinHostPort(host, port), errors.Join(err, l.Close())
 }
 
 // checkListen refuses an address that others can reach without a token.

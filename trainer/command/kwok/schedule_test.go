@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,25 +28,13 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 func pretrainedModel(name string) string {
 	return filepath.Join("..", "..", "..", "models", "pretrained", name+".safetensors")
-}
-
-// freeAddress returns an address on loopback that nobody listens at.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
 }
 
 func needScheduler(t *testing.T) string {
@@ -55,20 +46,59 @@ func needScheduler(t *testing.T) string {
 	return path
 }
 
-// startSchedule runs the command until stop is called. It returns the address of the endpoints.
+// TestWithPort: port 0 becomes a free port of the same host, as the endpoints are told; other addresses stay.
+func TestWithPort(t *testing.T) {
+	for _, address := range []string{"", "127.0.0.1:10359", ":8080", "[::1]:80"} {
+		if got, err := withPort(t.Context(), address); got != address || err != nil {
+			t.Errorf("withPort(%q) = %q, %v, want the same", address, got, err)
+		}
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", ""} {
+		got, err := withPort(t.Context(), net.JoinHostPort(host, "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", got)
+		if err != nil {
+			t.Fatalf("withPort of %q gives %q: %v", host, got, err)
+		}
+		_ = l.Close() // nobody has called
+		if h, port, err := net.SplitHostPort(got); h != host || port == "0" || err != nil {
+			t.Errorf("withPort of %q gives %q, want a port of that host", host, got)
+		}
+	}
+	if _, err := withPort(t.Context(), "127.0.0.1"); err == nil {
+		t.Error("an address without port is accepted")
+	}
+}
+
+// endpoints finds what the command says of its endpoints.
+var endpoints = regexp.MustCompile(`(http://\S+)/healthz\n`)
+
+// startSchedule runs the command until stop is called. It returns the address of the endpoints, as the command tells it.
 func startSchedule(t *testing.T, args ...string) (url string, stop func()) {
 	t.Helper()
-	address := freeAddress(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	told := make(chan struct{})
+	stderr := clitest.NewUntilText("/healthz\n", sync.OnceFunc(func() { close(told) }))
+	cmd := root()
+	cmd.SetArgs(append([]string{"kwok", "schedule", "--listen", "127.0.0.1:0"}, args...))
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(stderr)
 	go func() {
-		_, stderr, err := execute(t, ctx, append([]string{"kwok", "schedule", "--listen", address}, args...)...)
+		err := cli.Execute(ctx, cmd)
 		if err != nil {
-			err = fmt.Errorf("%w\n%s", err, stderr)
+			err = fmt.Errorf("%w\n%s", err, stderr.String())
 		}
 		ended <- err
 	}()
-	url = "http://" + address
+	select {
+	case <-told:
+	case err := <-ended:
+		t.Fatalf("kwok schedule ended: %v", err)
+	}
+	url = endpoints.FindStringSubmatch(stderr.String())[1]
 	waitFor(t, "GET "+url+"/healthz", func() bool {
 		select {
 		case err := <-ended:
