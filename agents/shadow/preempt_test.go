@@ -100,7 +100,8 @@ func TestVictims(t *testing.T) {
 		},
 		"the older of two is spared":        {[]clustertrace.Template{priority(0, 2), priority(0, 2)}, []clustertrace.Template{priority(9, 4)}, priority(9, 2), "0: 1"},
 		"the lower priority":                {[]clustertrace.Template{priority(3, 4)}, []clustertrace.Template{priority(2, 4)}, priority(9, 4), "1: 1"},
-		"the smaller sum of priorities":     {[]clustertrace.Template{priority(3, 2), priority(3, 2)}, []clustertrace.Template{priority(3, 4)}, priority(9, 4), "1: 2"},
+		"fewer pods":                        {[]clustertrace.Template{priority(3, 4)}, []clustertrace.Template{priority(3, 2), priority(3, 2)}, priority(9, 4), "0: 0"},
+		"the smaller sum of priorities":     {[]clustertrace.Template{priority(3, 2), priority(1, 2)}, []clustertrace.Template{priority(3, 2), priority(2, 2)}, priority(9, 4), "0: 0 1"},
 		"the one that has started last":     {[]clustertrace.Template{priority(3, 4)}, []clustertrace.Template{priority(3, 4)}, priority(9, 4), "1: 1"},
 		"none of the same priority":         {[]clustertrace.Template{priority(9, 4)}, []clustertrace.Template{priority(9, 4)}, priority(9, 4), "waits"},
 		"none by a pod that never preempts": {[]clustertrace.Template{priority(0, 4)}, []clustertrace.Template{priority(0, 4)}, never, "waits"},
@@ -128,7 +129,7 @@ func TestVictims(t *testing.T) {
 			s.at(hours).pod("comes", s.template(tc.comes))
 			got, calls := "waits", 0
 			spy := policyOf("spy", func(state *cluster.State, d envs.Decision, fitting []int32) int32 {
-				if calls++; calls > placed {
+				if calls++; calls == placed+1 {
 					var waiting []int64
 					for i := range state.Pods {
 						if p := &state.Pods[i]; p.Phase == cluster.Pending && int32(i) != d.Pod {
