@@ -17,26 +17,54 @@ func baselines() []envs.Baseline {
 	var list []envs.Baseline
 	for i := range gpushare.Policies {
 		p := &gpushare.Policies[i]
-		list = append(list, baseline(p.Name, p.Doc, nil, func(t *Task) (gpushare.Placer, error) {
+		b := envs.Baseline{Name: p.Name, Doc: p.Doc}
+		if p.Name == "WeightedFGD" {
+			list = append(list, envs.Parametric(b, gpushare.DefaultWeights, weightedFGD))
+			continue
+		}
+		b.New = newPolicy(p.Name, func(t *Task) (gpushare.Placer, error) {
 			return p.New(&t.inventory, t.in.Outlook.Reserve, t.drawer()), nil
-		}))
+		})
+		list = append(list, b)
 	}
-	return append(list, baseline("RolloutWeightedFGD",
-		"WeightedFGD, improved by rollouts into futures drawn from the pods that have arrived.", rolloutsPlay, (*Task).rollouts))
+	return append(list, envs.Parametric(envs.Baseline{
+		Name: rolloutName, Doc: "WeightedFGD, improved by rollouts into futures drawn from the pods that have arrived.",
+	}, gpushare.DefaultRollouts, rollouts))
 }
 
-// baseline returns the baseline that places pods by the placers of make. check, unless nil, refuses
-// options.
-func baseline(name, doc string, check func(o *Options) error, make func(t *Task) (gpushare.Placer, error)) envs.Baseline {
-	return envs.Baseline{Name: name, Doc: doc, New: func(task envs.Task) (envs.Policy, error) {
+func weightedFGD(w gpushare.Weights) func(envs.Task) (envs.Policy, error) {
+	return newPolicy("WeightedFGD", func(t *Task) (gpushare.Placer, error) {
+		return gpushare.NewWeightedFGD(&t.inventory, t.in.Outlook.Reserve, w), nil
+	})
+}
+
+const rolloutName = "RolloutWeightedFGD"
+
+func rollouts(c gpushare.RolloutConfig) func(envs.Task) (envs.Policy, error) {
+	play := newPolicy(rolloutName, func(t *Task) (gpushare.Placer, error) {
+		c := c
+		if c.Until == 0 {
+			c.Until = t.opts.LoadEnd
+		}
+		return gpushare.NewRollouts(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue, c, t.past)
+	})
+	return func(task envs.Task) (envs.Policy, error) {
+		if t, ok := task.(*Task); ok && (t.timed() || t.opts.Defer) {
+			return nil, fmt.Errorf("gpu: %s plays dynamics %s without option defer", rolloutName, DynamicsTimeFree)
+		}
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
+		return play(task)
+	}
+}
+
+// newPolicy returns the policies of a baseline that places pods by the placers of make.
+func newPolicy(name string, make func(t *Task) (gpushare.Placer, error)) func(envs.Task) (envs.Policy, error) {
+	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, fmt.Errorf("gpu: baseline %s cannot play %T", name, task)
-		}
-		if check != nil {
-			if err := check(t.opts); err != nil {
-				return nil, err
-			}
 		}
 		var policy gpushare.Placer
 		var reserve *gpushare.Reserve
@@ -58,21 +86,7 @@ func baseline(name, doc string, check func(o *Options) error, make func(t *Task)
 			t.Plan(node, devices)
 			return nil
 		}, nil
-	}}
-}
-
-func rolloutsPlay(o *Options) error {
-	if o.Dynamics == DynamicsTimed || o.Defer {
-		return fmt.Errorf("gpu: RolloutWeightedFGD plays dynamics %s without option defer", DynamicsTimeFree)
 	}
-	return nil
-}
-
-func (t *Task) rollouts() (gpushare.Placer, error) {
-	look, err := gpushare.NewLookahead(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue)
-	c := gpushare.DefaultRollouts
-	c.Until = t.opts.LoadEnd
-	return gpushare.NewRollouts(look, c, t.past), err
 }
 
 // past returns the classes of the pods that have arrived, in new memory, and what they requested.

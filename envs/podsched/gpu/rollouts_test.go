@@ -2,11 +2,12 @@ package gpu
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // playTo lets a baseline play the first pods of an episode.
@@ -35,25 +36,17 @@ func decide(t *testing.T, task *Task, policy envs.Policy) (node float32, devices
 	return action[0], devices
 }
 
-// rolloutsFrom returns the policy of RolloutWeightedFGD with other settings.
-func rolloutsFrom(t *testing.T, task *Task, c gpushare.RolloutConfig) envs.Policy {
+// rolloutsOf returns the policy of RolloutWeightedFGD that looks ahead from the first pod on.
+func rolloutsOf(t *testing.T, v *envs.Vec, nodes, futures int) envs.Policy {
 	t.Helper()
-	c.Until = task.opts.LoadEnd
-	policy, err := baseline("", "", nil, func(t *Task) (gpushare.Placer, error) {
-		look, err := gpushare.NewLookahead(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue)
-		return gpushare.NewRollouts(look, c, t.past), err
-	}).New(task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy
+	return envstest.Policy(t, v, fmt.Sprintf("%s:nodes=%d,futures=%d,confidence=0,from=0", rolloutName, nodes, futures))
 }
 
 // TestRolloutsKnowNoFuture: whatever pods will come, RolloutWeightedFGD decides the same.
 func TestRolloutsKnowNoFuture(t *testing.T) {
 	v, task := open(t, map[string]any{"num_nodes": 16})
 	rng := rand.New(rand.NewPCG(1, 2))
-	policy := rolloutsFrom(t, task, gpushare.RolloutConfig{Nodes: 4, Futures: 3})
+	policy := rolloutsOf(t, v, 4, 3)
 	deviations := 0
 	for seed := range uint64(6) {
 		reset(t, v, seed)
@@ -86,7 +79,7 @@ func TestRolloutsKnowNoFuture(t *testing.T) {
 // TestOneNodeTriedIsWeightedFGD: without a second node to try, nothing changes.
 func TestOneNodeTriedIsWeightedFGD(t *testing.T) {
 	v, task := open(t, map[string]any{"num_nodes": 8})
-	policy := rolloutsFrom(t, task, gpushare.RolloutConfig{Nodes: 1, Futures: 2})
+	policy := rolloutsOf(t, v, 1, 2)
 	b := reset(t, v, 3)
 	weighted, err := envs.NewPolicies(v, "WeightedFGD", 0)
 	if err != nil {
@@ -136,10 +129,19 @@ func TestFuturesAreOfThePast(t *testing.T) {
 
 // TestRolloutsRefuse options under which futures or decisions would be others.
 func TestRolloutsRefuse(t *testing.T) {
-	for _, opts := range []map[string]any{{"dynamics": "timed", "num_pods": 10}, {"defer": true}} {
-		v, _ := open(t, opts)
-		if _, err := envs.NewPolicies(v, "RolloutWeightedFGD", 0); err == nil {
-			t.Errorf("%v: no error", opts)
+	for _, tc := range []struct {
+		parameters string
+		opts       map[string]any
+	}{
+		{"", map[string]any{"dynamics": "timed", "num_pods": 10}},
+		{"", map[string]any{"defer": true}},
+		{":nodes=0", nil},
+		{":futures=0", nil},
+		{":confidence=-1", nil},
+	} {
+		v, _ := open(t, tc.opts)
+		if _, err := envs.NewPolicies(v, rolloutName+tc.parameters, 0); err == nil {
+			t.Errorf("%s with %v: no error", tc.parameters, tc.opts)
 		}
 	}
 }

@@ -63,14 +63,14 @@ const (
 )
 
 // value returns what the node is worth to WeightedFGD, without the pressure on its model.
-func (e cell) value() float64 {
-	return float64(e.score-cellScore) + float64(bestFitWeight*float64(e.fit))
+func (l *Lookahead) value(e cell) float64 {
+	return float64(e.score-cellScore) + float64(l.weights.BestFit*float64(e.fit))
 }
 
-// NewLookahead returns the look-ahead for b. Classes are those of cat. Nodes with more than 8 devices
+// NewLookahead returns the look-ahead for b by WeightedFGD with weights w. Classes are those of cat. Nodes with more than 8 devices
 // are an error.
-func NewLookahead(b *Inventory, r *Reserve, cat *Catalogue) (*Lookahead, error) {
-	l := &Lookahead{b: b, cat: cat, weights: newWeighing(b, r), of: map[lookState]int32{}, full: make([]uint32, len(cat.Classes))}
+func NewLookahead(b *Inventory, r *Reserve, w Weights, cat *Catalogue) (*Lookahead, error) {
+	l := &Lookahead{b: b, cat: cat, weights: newWeighing(b, r, w), of: map[lookState]int32{}, full: make([]uint32, len(cat.Classes))}
 	for i := range cat.Classes {
 		l.kinds = max(l.kinds, int(cat.Classes[i].Kind)+1)
 	}
@@ -177,9 +177,9 @@ func (l *Lookahead) choose(c *Class) int32 {
 		if e.score == cellNoFit {
 			continue
 		}
-		v := e.value()
+		v := l.value(e)
 		if model >= 0 {
-			v -= float64(pressureWeight * pressure[model])
+			v -= float64(l.weights.Pressure * pressure[model])
 		}
 		if v > best {
 			node, best = int32(i), v
@@ -267,10 +267,10 @@ func (l *Lookahead) candidates(dst []candidate, c *Class, k int) []candidate {
 		if e.score == cellNoFit {
 			continue
 		}
-		n.devices, n.value = uint64(e.devices), e.value()
+		n.devices, n.value = uint64(e.devices), l.value(e)
 		slices.SortFunc(n.state.free[:], func(a, b int16) int { return int(b) - int(a) })
 		if m := n.state.model; m >= 0 {
-			n.value -= float64(pressureWeight * pressure[m])
+			n.value -= float64(l.weights.Pressure * pressure[m])
 		}
 		if !slices.ContainsFunc(dst[first:], func(o candidate) bool { return o.state == n.state && o.memory == n.memory && o.value >= n.value }) {
 			dst = append(dst, n)

@@ -52,12 +52,16 @@ func drawnCluster(t *testing.T, rng *rand.Rand) (*Inventory, *Reserve, *Catalogu
 // WeightedFGD ends. It leaves the inventory as it was.
 func TestLookaheadIsWeightedFGD(t *testing.T) {
 	for seed := range uint64(40) {
+		w := DefaultWeights
+		if seed%4 == 3 {
+			w = Weights{Pressure: 7, BestFit: 0.4}
+		}
 		b, r, cat, arrivals := drawnCluster(t, rand.New(rand.NewPCG(seed, 1)))
-		look, err := NewLookahead(b, r, cat)
+		look, err := NewLookahead(b, r, w, cat)
 		if err != nil {
 			t.Fatal(err)
 		}
-		weighted := newWeighing(b, r)
+		weighted := newWeighing(b, r, w)
 		for at, id := range arrivals {
 			c := &cat.Classes[id]
 			node, devices := weighted.Choose(c)
@@ -70,7 +74,7 @@ func TestLookaheadIsWeightedFGD(t *testing.T) {
 					t.Fatalf("seed %d, pod %d: first candidate is node %d with devices %b, WeightedFGD takes %d with %b", seed, at, first.node, first.devices, node, devices)
 				}
 				copied := b.Clone()
-				player := newWeighing(&copied, r)
+				player := newWeighing(&copied, r, w)
 				copied.Place(c, node, devices)
 				for _, id := range arrivals[at+1:] {
 					if n, d := player.Choose(&cat.Classes[id]); n >= 0 {
@@ -115,7 +119,7 @@ func TestLookaheadRefuses(t *testing.T) {
 	}
 	var b Inventory
 	b.Reset(nodes, cat, NewFragmenter(nil, 0, &cat.Models))
-	if _, err := NewLookahead(&b, NewReserve(nil, &cat.Models), cat); err == nil {
+	if _, err := NewLookahead(&b, NewReserve(nil, &cat.Models), DefaultWeights, cat); err == nil {
 		t.Error("a node with 9 devices is no error")
 	}
 }

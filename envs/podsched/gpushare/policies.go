@@ -29,7 +29,7 @@ var Policies = []Policy{
 	{"ScarcityFGD", "FGD that keeps GPU models free for the pods that can run on no other.", fgd,
 		func(b *Inventory, r *Reserve, _ Intn) Placer { return newReserving(b, r) }},
 	{"WeightedFGD", "FGD that weighs how scarce a GPU model is, and how well the pod fits, against fragmentation.", fgd,
-		func(b *Inventory, r *Reserve, _ Intn) Placer { return newWeighing(b, r) }},
+		func(b *Inventory, r *Reserve, _ Intn) Placer { return newWeighing(b, r, DefaultWeights) }},
 	byScore("MostAllocated", "kube-scheduler's bin packing of CPU and memory.", mostAllocated),
 	byScore("KubeResources", "kube-scheduler's LeastAllocated and BalancedAllocation of CPU and memory.", kubeResources),
 	{"KubeDefault", "kube-scheduler's default score plugins with today's weights; pods of equal shape are replicas of one controller.", kubeResources,

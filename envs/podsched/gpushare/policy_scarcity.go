@@ -62,19 +62,28 @@ func (r *reserving) Choose(c *Class) (node int32, devices uint64) {
 // weighing is FGD that weighs how scarce a model is against fragmentation, and of nodes that do
 // not differ much takes the one that BestFit would.
 //
-// The weights are in points of FGD's score, of 100. They were chosen on generated instances of
-// the training split, where 50 to 200 of pressure and 0.01 to 0.06 of BestFit do nearly equally
-// well. The weighed terms are columns of the observation, so that a node scorer can learn them.
+// The weighed terms are columns of the observation, so that a node scorer can learn them.
 type weighing struct {
 	*reserving
+	Weights
 }
 
-const (
-	pressureWeight = 50   // for a pressure of 1
-	bestFitWeight  = 0.03 // for each point of BestFit's
-)
+// Weights are those of WeightedFGD, with the tags of a baseline's parameters.
+type Weights struct {
+	Pressure float64 `opt:"pressure" doc:"points of FGD's score, of 100, for a pressure of 1 on the GPU model" range:"5,500,log"`
+	BestFit  float64 `opt:"best_fit" doc:"points for each point of BestFit's score" range:"0.003,1,log"`
+}
 
-func newWeighing(b *Inventory, r *Reserve) *weighing { return &weighing{newReserving(b, r)} }
+// DefaultWeights were chosen on generated instances of the training split, where 50 to 200 of pressure
+// and 0.01 to 0.06 of BestFit do nearly equally well.
+var DefaultWeights = Weights{Pressure: 50, BestFit: 0.03}
+
+// NewWeightedFGD returns the policy WeightedFGD with other weights.
+func NewWeightedFGD(b *Inventory, r *Reserve, w Weights) Placer { return newWeighing(b, r, w) }
+
+func newWeighing(b *Inventory, r *Reserve, w Weights) *weighing {
+	return &weighing{newReserving(b, r), w}
+}
 
 // Choose implements [Placer].
 func (w *weighing) Choose(c *Class) (node int32, devices uint64) {
@@ -99,9 +108,9 @@ func (w *weighing) Choose(c *Class) (node int32, devices uint64) {
 // value returns what node i is worth to a pod of class c, to which FGD gives the entry e.
 func (w *weighing) value(c *Class, i int32, e *entry) float64 {
 	fit, _ := BestFit(w.b, c, i)
-	v := float64(e.score) + float64(bestFitWeight*float64(fit))
+	v := float64(e.score) + float64(w.BestFit*float64(fit))
 	if m := w.b.Nodes[i].Model; m >= 0 {
-		v -= float64(pressureWeight * w.pressure[m])
+		v -= float64(w.Pressure * w.pressure[m])
 	}
 	return v
 }

@@ -165,7 +165,7 @@ func (s *scheduler) plugin(sp ScorePlugin, r *Reserve, draw Intn) (plugin, error
 	case "ScarcityFGD":
 		return &scarcityScores{newReserving(b, r)}, nil
 	case "WeightedFGD":
-		return stretched{&weighedScores{newWeighing(b, r)}}, nil
+		return stretched{&weighedScores{newWeighing(b, r, DefaultWeights)}}, nil
 	case "KubeDefault", "KubeResources":
 		return nil, fmt.Errorf("gpu: %s is no plugin but a set of kube-scheduler's: enable those", sp.Name)
 	case "Simon":

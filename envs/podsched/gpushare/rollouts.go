@@ -2,6 +2,7 @@ package gpushare
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -9,18 +10,29 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// RolloutConfig are the settings of [Rollouts].
+// RolloutConfig are the settings of [Rollouts], with the tags of a baseline's parameters.
 type RolloutConfig struct {
-	Nodes      int     // k: nodes tried, the best by WeightedFGD's value
-	Futures    int     // M: futures for each
-	Confidence float64 // standard errors by which a node must be better in the mean than WeightedFGD's
-	From       float64 // GPUs requested, over the cluster's, from which it looks ahead
-	Until      float64 // likewise, where futures end
-	Seed       uint64
+	Nodes      int     `opt:"nodes" doc:"nodes tried for each pod, the best by WeightedFGD's value" range:"2,12"`
+	Futures    int     `opt:"futures" doc:"futures played for each node" range:"2,48,log"`
+	Confidence float64 `opt:"confidence" doc:"standard errors by which a node must be better in the mean than WeightedFGD's" range:"0,2"`
+	From       float64 `opt:"from" doc:"GPUs requested, over those of the nodes, from which it looks ahead" range:"0,0.9"`
+	Until      float64 `opt:"until" doc:"GPUs requested, over those of the nodes, where futures end; 0 is the episode's end"`
+	Pressure   float64 `opt:"pressure" doc:"of WeightedFGD" range:"5,500,log"`
+	BestFit    float64 `opt:"best_fit" doc:"of WeightedFGD" range:"0.003,1,log"`
 }
 
-// DefaultRollouts are the settings of the baseline RolloutWeightedFGD, but for Until.
-var DefaultRollouts = RolloutConfig{Nodes: 6, Futures: 12, Confidence: 1, From: 0.3}
+// Check returns an error for settings out of range.
+func (c *RolloutConfig) Check() error {
+	if c.Nodes < 1 || c.Futures < 1 || c.Confidence < 0 {
+		return fmt.Errorf("gpu: rollouts with %d nodes, %d futures and a confidence of %v, want at least 1, 1 and 0", c.Nodes, c.Futures, c.Confidence)
+	}
+	return nil
+}
+
+// DefaultRollouts are the settings of the baseline RolloutWeightedFGD.
+var DefaultRollouts = RolloutConfig{
+	Nodes: 6, Futures: 12, Confidence: 1, From: 0.3, Pressure: DefaultWeights.Pressure, BestFit: DefaultWeights.BestFit,
+}
 
 // Rollouts improves on WeightedFGD by one step: it tries a pod on several nodes, lets WeightedFGD play
 // the same sampled futures after each, and takes the node whose futures end with the most GPUs
@@ -40,10 +52,14 @@ type Rollouts struct {
 	future []int32
 }
 
-// NewRollouts returns the policy that looks ahead by l. past returns the classes of the pods that have
-// arrived, the one to place included, and the thousandths of a GPU that they requested.
-func NewRollouts(l *Lookahead, config RolloutConfig, past func() (classes []int32, milliGPU int64)) *Rollouts {
-	return &Rollouts{look: l, config: config, past: past}
+// NewRollouts returns the policy for pods of the classes of cat. past returns the classes of the pods
+// that have arrived, the one to place included, and the thousandths of a GPU that they requested.
+func NewRollouts(b *Inventory, r *Reserve, cat *Catalogue, c RolloutConfig, past func() (classes []int32, milliGPU int64)) (*Rollouts, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	look, err := NewLookahead(b, r, Weights{c.Pressure, c.BestFit}, cat)
+	return &Rollouts{look: look, config: c, past: past}, err
 }
 
 var _ Placer = (*Rollouts)(nil)
@@ -97,7 +113,6 @@ func (r *Rollouts) seed(past []int32) uint64 {
 		binary.LittleEndian.PutUint64(word[:], x)
 		h.Write(word[:])
 	}
-	write(r.config.Seed)
 	write(uint64(r.look.b.Used.MilliGPU))
 	for _, class := range past {
 		write(uint64(class))
