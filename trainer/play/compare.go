@@ -1,11 +1,9 @@
 package play
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,9 +45,7 @@ type Comparison struct {
 	// Policies that did not play because of an interrupt.
 	NotPlayed []string `json:"not_played,omitempty"`
 
-	// With two or more models, such as the same training with several seeds: the mean over
-	// models of their differences to the best baseline, and its interval over models.
-	Models *tracking.Estimate `json:"models,omitempty"`
+	Trainings []Training `json:"trainings,omitempty"` // those of two or more seeds
 
 	Metrics []envs.Metric `json:"-"` // the first is Metric
 	columns []int         // of info, likewise
@@ -64,6 +60,8 @@ type Row struct {
 	Low        float64            `json:"low"`  // 95 % interval of the mean
 	High       float64            `json:"high"`
 	Difference *tracking.Estimate `json:"difference,omitempty"` // to the best baseline, pair by pair
+	Claim      *Claim             `json:"claim,omitempty"`      // of a model, corrected for the number of models
+	Training   string             `json:"training,omitempty"`   // of a model: models that differ in their seeds alone share it
 	MeanReturn float64            `json:"mean_return"`
 	Metrics    map[string]float64 `json:"metrics,omitempty"` // means of all metrics
 	Episodes   EpisodeValues      `json:"episodes"`
@@ -157,7 +155,8 @@ func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 // player is a policy of a comparison.
 type player struct {
 	name, kind string
-	optional   bool // left out if it does not support the environment's options
+	training   string // of a model
+	optional   bool   // left out if it does not support the environment's options
 	play       func() (*evaluation.Result, error)
 }
 
@@ -165,12 +164,14 @@ type player struct {
 func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, error) {
 	var all []player
 	seeds := evaluation.Seeds(c.Seed, c.Episodes)
+	var trained trainings
 	for _, path := range c.Models {
 		f, err := models.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, player{name: ModelName(path, f.Meta.Algo, len(c.Models) == 1), kind: KindModel, play: func() (*evaluation.Result, error) {
+		name := ModelName(path, f.Meta.Algo, len(c.Models) == 1)
+		all = append(all, player{name: name, kind: KindModel, training: trained.of(f.Meta), play: func() (*evaluation.Result, error) {
 			m, err := ReadModelFor(path, v)
 			if err != nil {
 				return nil, err
@@ -235,7 +236,7 @@ func (res *Comparison) play(p player) error {
 	if err != nil {
 		return err
 	}
-	row := Row{Policy: p.name, Kind: p.kind, MeanReturn: tracking.Mean(r.Returns), Values: r.Returns,
+	row := Row{Policy: p.name, Kind: p.kind, Training: p.training, MeanReturn: tracking.Mean(r.Returns), Values: r.Returns,
 		Episodes: EpisodeValues{Returns: r.Returns, Lengths: r.Lengths}}
 	for i, m := range res.Metrics {
 		values := r.Column(res.columns[i])
@@ -248,58 +249,6 @@ func (res *Comparison) play(p player) error {
 	row.Mean, row.Low, row.High = e.Mean, e.Low, e.High
 	res.Rows = append(res.Rows, row)
 	return nil
-}
-
-// rank sorts the rows, finds the best baseline and takes the differences to it.
-func (res *Comparison) rank() {
-	sign := -1.0
-	if res.Lower {
-		sign = 1
-	}
-	slices.SortStableFunc(res.Rows, func(a, b Row) int { return cmp.Compare(sign*a.Mean, sign*b.Mean) })
-	i := slices.IndexFunc(res.Rows, func(r Row) bool { return r.Kind == KindBaseline })
-	if i < 0 {
-		return
-	}
-	best := res.Rows[i]
-	res.BestBaseline = best.Policy
-	var ofModels []float64
-	for k := range res.Rows {
-		row := &res.Rows[k]
-		if k == i {
-			continue
-		}
-		d := tracking.PairedDifference(row.Values, best.Values)
-		row.Difference = &d
-		if row.Kind == KindModel {
-			res.Verdict = append(res.Verdict, res.judge(row, &best))
-			ofModels = append(ofModels, d.Mean)
-		}
-	}
-	if len(ofModels) > 1 {
-		e := tracking.StudentT(ofModels)
-		res.Models = &e
-		res.Verdict = append(res.Verdict, fmt.Sprintf("%d models: mean difference to %s %+.2f, 95 %% interval over models %s",
-			len(ofModels), best.Policy, e.Mean, cli.Interval(e.Low, e.High)))
-	}
-}
-
-// judge compares a model with the best baseline in words. Signed numbers have the table's sign: the
-// model's mean less the baseline's.
-func (res *Comparison) judge(row, best *Row) string {
-	d := *row.Difference
-	better, worse := d.Low > 0, d.High < 0
-	if res.Lower {
-		better, worse = worse, better
-	}
-	percent := 100 * d.Mean / math.Abs(best.Mean)
-	switch {
-	case better:
-		return fmt.Sprintf("%s is better than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, math.Abs(percent))
-	case worse:
-		return fmt.Sprintf("%s is worse than the best baseline, %s, by %.2f %% (the 95 %% interval of the paired difference excludes 0)", row.Policy, best.Policy, math.Abs(percent))
-	}
-	return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %+.2f %% is within its 95 %% interval", row.Policy, best.Policy, percent)
 }
 
 // Better names the better direction of the metric.

@@ -4,16 +4,22 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// Table returns the comparison as a table, a row for each policy.
+// Table returns the comparison as a table: a row for each policy and for each training of several
+// seeds, best first.
 func (res *Comparison) Table() *tracking.Table {
 	metrics := res.otherMetrics()
+	claims := slices.ContainsFunc(res.Rows, func(r Row) bool { return r.Claim != nil })
 	names := []string{"policy", ">mean " + res.Metric, ">95 % interval", ">difference to " + res.BestBaseline, ">95 % interval"}
+	if claims {
+		names = append(names, ">p (Holm)", "verdict")
+	}
 	for _, m := range metrics {
 		names = append(names, ">"+m)
 	}
@@ -21,7 +27,7 @@ func (res *Comparison) Table() *tracking.Table {
 		names = append(names, ">return")
 	}
 	t := tracking.NewTable(names...)
-	for _, r := range res.Rows {
+	for _, r := range res.withTrainings() {
 		name := r.Policy
 		if r.Kind == KindOracle {
 			name += " (oracle)"
@@ -29,6 +35,12 @@ func (res *Comparison) Table() *tracking.Table {
 		cells := []string{name, cli.Number(r.Mean), cli.Interval(r.Low, r.High), "", ""}
 		if r.Difference != nil {
 			cells[3], cells[4] = fmt.Sprintf("%+.2f", r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High)
+		}
+		switch {
+		case r.Claim != nil:
+			cells = append(cells, fmt.Sprintf("%.2g", r.Claim.Adjusted), r.Claim.Verdict)
+		case claims:
+			cells = append(cells, "", "")
 		}
 		for _, m := range metrics {
 			cells = append(cells, cli.Number(r.Metrics[m]))
@@ -39,6 +51,27 @@ func (res *Comparison) Table() *tracking.Table {
 		t.Append(cells...)
 	}
 	return t
+}
+
+// withTrainings returns the rows with one more for each training of several seeds, best first.
+func (res *Comparison) withTrainings() []Row {
+	rows := slices.Clone(res.Rows)
+	for _, t := range res.Trainings {
+		row := Row{Policy: t.String(), Kind: kindTraining, Mean: t.Mean.Mean, Low: t.Mean.Low, High: t.Mean.High,
+			Difference: t.Difference, Claim: t.Claim, Metrics: map[string]float64{}}
+		for _, r := range res.Rows {
+			if r.Kind != KindModel || r.Training != t.Name {
+				continue
+			}
+			row.MeanReturn += r.MeanReturn / float64(t.Seeds)
+			for name, x := range r.Metrics {
+				row.Metrics[name] += x / float64(t.Seeds)
+			}
+		}
+		rows = append(rows, row)
+	}
+	res.sort(rows)
+	return rows
 }
 
 // otherMetrics returns the names of the metrics after the first.

@@ -13,7 +13,7 @@ import (
 // TestPrint: the printed table says where and what was played, which direction is better, which policy
 // knows the future, every difference to the best baseline, the verdict, and who is missing. The
 // differences of 90, 92 and 88 to 100, 101 and 99 are -10, -9 and -11; Student's t of 4.303 for two degrees
-// of freedom makes their interval -10 ± 2.48.
+// of freedom makes their interval -10 ± 2.48, and the two-sided p-value of t = 10√3 is 0.00332.
 func TestPrint(t *testing.T) {
 	row := func(policy, kind string, values ...float64) Row {
 		return Row{Policy: policy, Kind: kind, Mean: tracking.Mean(values), Low: 1, High: 2, MeanReturn: -7, Metrics: map[string]float64{"moves": 3}, Values: values}
@@ -34,11 +34,11 @@ func TestPrint(t *testing.T) {
 	}
 	want := []string{
 		"k8s/X-v0 over [ws://a], 3 held-out episodes, lower is better",
-		"policy mean cost 95 % interval difference to rule 95 % interval moves return",
+		"policy mean cost 95 % interval difference to rule 95 % interval p (Holm) verdict moves return",
 		"bound (oracle) 80.00 [1.00, 2.00] -20.00 [-22.48, -17.52] 3.00 -7.00",
-		"ppo 90.00 [1.00, 2.00] -10.00 [-12.48, -7.52] 3.00 -7.00",
+		"ppo 90.00 [1.00, 2.00] -10.00 [-12.48, -7.52] 0.0033 better 3.00 -7.00",
 		"rule 100.00 [1.00, 2.00] 3.00 -7.00",
-		"ppo is better than the best baseline, rule, by 10.00 % (the 95 % interval of the paired difference excludes 0)",
+		"ppo is better than the best baseline, rule, by 10.00 % (difference -10.00, 95 % interval [-12.48, -7.52]; p = 0.0033)",
 		"left out: exact: too large",
 		"not played, because of an interrupt: slow, slower",
 	}

@@ -252,7 +252,8 @@ func (c *card) write(w io.Writer) error {
 	if len(res.Metrics) > 0 && res.Metrics[0].Unit != "" {
 		unit = " in " + res.Metrics[0].Unit
 	}
-	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n\n", res.Metric, unit, res.Episodes, res.Better())
+	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n"+
+		"Bold is what is better than every baseline that is no oracle ([method](../../../docs/results/method.md)).\n\n", res.Metric, unit, res.Episodes, res.Better())
 	if ew.err == nil {
 		ew.err = c.scores().WriteMarkdown(ew)
 	}
@@ -327,10 +328,10 @@ func (c *card) scores() *tracking.Table {
 	t := tracking.NewTable("policy", ">mean", ">std", ">95 % interval", ">difference to "+res.BestBaseline, ">95 % interval", ">return")
 	for _, r := range res.Rows {
 		name := r.Policy
-		switch r.Kind {
-		case play.KindModel:
+		switch {
+		case r.Claim.Better():
 			name = "**" + name + "**"
-		case play.KindOracle:
+		case r.Kind == play.KindOracle:
 			name += " (oracle)"
 		}
 		cells := []string{name, number(r.Mean), number(tracking.Deviation(r.Values)), interval(r.Low, r.High), "", "", number(r.MeanReturn)}

@@ -35,8 +35,8 @@ type familyResult struct {
 	Baseline   families.Figures   `json:"baseline"`
 	Models     families.Figures   `json:"models"`
 	Difference tracking.Estimate  `json:"difference"`      // of the models' mean cost to the baseline's, paired by episode
-	OverModels *tracking.Estimate `json:"over_models"`     // the same with the interval over models; null for one
-	Better     int                `json:"better"`          // models whose own paired interval excludes 0 in their favour
+	OverModels *tracking.Estimate `json:"over_models"`     // the same with the interval over seeds and episodes; null unless the models are one training of several seeds
+	Better     int                `json:"better"`          // models that are better, corrected for their number
 	MostOOMs   float64            `json:"most_ooms"`       // kills in all episodes of the model that has most
 	MostBound  float64            `json:"most_ooms_upper"` // its upper 95 % bound of kills in an episode
 	BaseBound  float64            `json:"baseline_ooms_upper"`
@@ -123,7 +123,10 @@ func (c *familiesConfig) family(ctx context.Context, kind string) (familyResult,
 
 // summarize makes a row of a comparison of models with one baseline.
 func summarize(kind string, res *play.Comparison) (familyResult, error) {
-	r := familyResult{Workload: kind, OverModels: res.Models}
+	r := familyResult{Workload: kind}
+	if len(res.Trainings) == 1 {
+		r.OverModels = res.Trainings[0].Difference
+	}
 	var base families.Plays
 	var models []families.Plays
 	for i := range res.Rows {
@@ -137,7 +140,7 @@ func summarize(kind string, res *play.Comparison) (familyResult, error) {
 			continue
 		}
 		models = append(models, p)
-		if row.Difference != nil && row.Difference.High < 0 {
+		if row.Claim.Better() {
 			r.Better++
 		}
 	}

@@ -15,6 +15,7 @@ func TestSummarize(t *testing.T) {
 	}
 	first, second := row(play.KindModel, 2, 0, 1, 2, 3), row(play.KindModel, 4, 1./3, 3, 4, 5)
 	first.Difference, second.Difference = &tracking.Estimate{Mean: -3, Low: -4, High: -2}, &tracking.Estimate{Mean: -1, Low: -2, High: 0.5}
+	first.Claim, second.Claim = &play.Claim{Verdict: play.VerdictBetter}, &play.Claim{Verdict: play.VerdictUndecided}
 	base := row(play.KindBaseline, 5, 0, 4, 5, 6)
 	r, err := summarize("azure", &play.Comparison{Episodes: 3, Rows: []play.Row{first, second, base}})
 	if err != nil {
