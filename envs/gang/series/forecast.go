@@ -29,10 +29,11 @@ type Predictor struct {
 	Fade   float64 `json:"fade"`   // part of a deviation that remains a step later, 0 to 1
 }
 
-// fitPredictor chooses the period and the fading of the seasonal forecaster that have the
-// least squared error over values, which are to be training data, for the next ten steps.
+// FitPredictor chooses the period and the fading of the seasonal forecaster that have the least
+// squared error over values, which are to be training data, for the next ten steps. day is the steps of
+// a day, or 0.
 // Repeating the last value is among the choices.
-func fitPredictor(values []float64, day int) Predictor {
+func FitPredictor(values []float64, day int) Predictor {
 	candidates := []Predictor{{}}
 	for _, period := range []int{day, 7 * day} {
 		if period > 0 && 2*period < len(values) {
@@ -72,7 +73,7 @@ func (p Predictor) error(values []float64, first int) float64 {
 	var row [fitHorizon]float64
 	sum, n := 0.0, 0
 	for t := first; t+fitHorizon <= len(values); t += fitStride {
-		p.predict(values, t, row[:])
+		p.Predict(values, t, row[:])
 		for h, v := range row {
 			d := v - values[t+h]
 			sum, n = sum+d*d, n+1
@@ -84,8 +85,8 @@ func (p Predictor) error(values []float64, first int) float64 {
 	return sum / float64(n)
 }
 
-// predict writes predictions of t, t+1, … made from values[:t]; t is at least history().
-func (p Predictor) predict(values []float64, t int, dst []float64) {
+// Predict writes predictions of t, t+1, … made from values[:t]; t is at least History.
+func (p Predictor) Predict(values []float64, t int, dst []float64) {
 	last := values[t-1]
 	if p.Period == 0 {
 		for h := range dst {
@@ -101,7 +102,7 @@ func (p Predictor) predict(values []float64, t int, dst []float64) {
 	}
 }
 
-// History returns how many values predict needs before t.
+// History returns how many values Predict needs before t.
 func (p Predictor) History() int { return p.Period + 1 }
 
 // Forecaster predicts one series.
@@ -115,7 +116,7 @@ func newForecaster(kind string, s Raw, train int) (Forecaster, error) {
 	f := Forecaster{Kind: kind}
 	switch kind {
 	case Seasonal:
-		f.Predictor = fitPredictor(s.Values[:train], s.Day)
+		f.Predictor = FitPredictor(s.Values[:train], s.Day)
 	case Persistence, Perfect:
 	case FromFile:
 		if s.File == nil {
@@ -137,6 +138,6 @@ func (f *Forecaster) Row(s *Raw, t int, dst []float64) {
 		i := t - (len(s.Values) - HeldOutRows)
 		copy(dst, s.File.Values[i*s.File.Columns:])
 	default:
-		f.predict(s.Values, t, dst)
+		f.Predict(s.Values, t, dst)
 	}
 }

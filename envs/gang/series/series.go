@@ -1,6 +1,7 @@
 package series
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"strconv"
@@ -141,13 +142,47 @@ func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
 	return rows, nil
 }
 
+// WriteForecasts writes forecasts as CSV that [ParseForecasts] reads, with six decimals.
+func (r *Rows) WriteForecasts(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	for h := range r.Columns {
+		if h == 0 {
+			out.WriteString("# t")
+		} else {
+			fmt.Fprintf(out, ", t+%d", h)
+		}
+	}
+	for i, v := range r.Values {
+		if i%r.Columns == 0 {
+			out.WriteByte('\n')
+		} else {
+			out.WriteByte(',')
+		}
+		out.Write(strconv.AppendFloat(out.AvailableBuffer(), v, 'f', 6, 64))
+	}
+	out.WriteByte('\n')
+	return out.Flush() // reports the first error
+}
+
+// Truth returns the true values of rows steps from first on, as forecasts of them would be written.
+func Truth(values []float64, first, rows, columns int) *Rows {
+	r := &Rows{Columns: columns}
+	for i := range rows {
+		r.Values = append(r.Values, values[first+i:first+i+columns]...)
+	}
+	return r
+}
+
+// Used returns the values of s that count: the first 5000.
+func (s *Series) Used() []float64 { return s.Values[:min(len(s.Values), seriesCap)] }
+
 // Actual returns the true values of each step of the forecasts made for s: row i holds the
 // values of the steps i … i+19 of the last 1000 for which 20 are known, out of the first
 // 5000 of the series. Like the earlier project's files it has values of float32 with six
 // decimals.
 func (s *Series) Actual() (*Rows, error) {
 	const span = ForecastRows + ForecastColumns - 1
-	values := s.Values[:min(len(s.Values), seriesCap)]
+	values := s.Used()
 	if len(values) < span {
 		return nil, fmt.Errorf("gang: series %s of %d rows, want at least %d", s.Name, len(values), span)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/agents/seriesforecast"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
 	"github.com/kubernasium/kubernasium/envs/gang/series"
@@ -24,6 +25,7 @@ type gangForecastConfig struct {
 	seed  uint64
 	csv   string
 	plot  string
+	train trainForecast
 }
 
 func newGangForecast() *cobra.Command {
@@ -38,12 +40,27 @@ option data it takes the series of that folder, with their own forecasts where t
 and else series as episodes generate them. Forecasts are made at every step of the held-out part, or
 by split:train of the training part, on which all is fitted. One step ahead is the present superstep.
 The table has root mean squares in workload sizes; --csv and --json have every step ahead, with mean
-absolute errors, biases, and root mean squares in units of the series.`,
+absolute errors, biases, and root mean squares in units of the series.
+
+With --train, it fits a forecaster to all but the last 1000 forecasts of each file of --series, and writes its
+forecasts of these to --out as NAME_forecasts.csv, which the environment reads from the folder forecasts of the
+option data. The model ridge is a regression of what the seasonal forecaster is off by, holt-winters exponential
+smoothing, lstm a network trained by gradient descent, and best the one of these that is best on the last quarter
+of the fitted part.`,
 		Example: `  trainer gang forecast
   trainer gang forecast --env-kwargs data:../shared/data/gang --plot forecast.png
+  trainer gang forecast --train --model lstm --series ../shared/data/gang/series/nyc_taxi_1.csv --out mine/forecasts
   trainer gang forecast --env-kwargs data:mine --env-kwargs 'series:[web, db]' --csv forecast.csv --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.train.on {
+				return c.train.run(cmd, c.seed, c.csv, c.plot)
+			}
+			for _, name := range []string{"model", "series", "out", "horizon"} {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s has no effect without --train", name)
+				}
+			}
 			all, err := cli.Computed(cmd.Context(), c.run)
 			if err != nil {
 				return err
@@ -67,9 +84,14 @@ absolute errors, biases, and root mean squares in units of the series.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment: data, series, split, size_low, size_high (repeat)")
 	f.IntVar(&c.draws, "draws", 60, "generated series, without data")
-	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first of them")
+	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first of them, or of the training of an LSTM")
 	f.StringVar(&c.csv, "csv", "", "file for all numbers, a row for each series, forecaster and step ahead")
 	f.StringVar(&c.plot, "plot", "", "PNG file: the mean over the series, and the band of them all")
+	f.BoolVar(&c.train.on, "train", false, "fit a forecaster to series, and write its forecasts")
+	f.StringVar(&c.train.model, "model", seriesforecast.Best, "with --train: "+strings.Join(seriesforecast.Names(), ", "))
+	f.StringArrayVar(&c.train.files, "series", nil, "with --train: CSV file with the columns timestamp and value (repeat)")
+	f.IntVar(&c.train.horizon, "horizon", series.ForecastColumns, "with --train: steps ahead; environments read files of at least 20")
+	f.StringVar(&c.train.out, "out", "", "with --train: folder to write forecasts to")
 	return cmd
 }
 
