@@ -92,6 +92,57 @@ func (c *checker) checkClones(t *testing.T) {
 		c.checkFork(t, mode)
 	}
 	c.checkPoliciesAfterLoad(t)
+	c.checkResample(t)
+}
+
+// checkResample draws the future anew, in v, in w after another future was drawn there, and in u from
+// another seed. The present stays, and from there v and w are equal, whereas u differs.
+func (c *checker) checkResample(t *testing.T) {
+	var all [3]*envs.Vec
+	for i := range all {
+		all[i] = c.local(t, 1, envs.VecOptions{})
+		reset(t, all[i], 14)
+	}
+	v, w, u := all[0], all[1], all[2]
+	if _, ok := v.Env(0).Task().(envs.Resampler); !ok {
+		return
+	}
+	b, p := v.Last(), newPlayer(v, 14)
+	differs := false
+	for step := range c.opts.Steps / 10 {
+		if step%10 == 5 && v.Decides(0) {
+			seed := uint64(step)
+			err := w.Env(0).Resample(seed + 1)
+			if errors.Is(err, envs.ErrCannotResample) {
+				t.Logf("not with these options: %v", err)
+				return
+			}
+			err = errors.Join(err, v.Env(0).Resample(seed), w.Env(0).Resample(seed))
+			if step == 5 {
+				err = errors.Join(err, u.Env(0).Resample(seed+1))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			obs, mask := make([]float32, len(b.Obs)), make([]bool, len(b.Mask))
+			if v.Env(0).Observe(obs, mask); !slices.Equal(obs, b.Obs) || !slices.Equal(mask, b.Mask) {
+				t.Fatalf("step %d: Resample changes the observation or the mask", step)
+			}
+		}
+		actions := slices.Clone(p.actions(b))
+		for _, x := range all {
+			if _, err := x.Step(ctx, actions); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+		}
+		if b = v.Last(); !reflect.DeepEqual(b, w.Last()) {
+			t.Fatalf("step %d: after Resample from equal seeds %+v, where another future was before %+v", step, b, w.Last())
+		}
+		differs = differs || !reflect.DeepEqual(b, u.Last())
+	}
+	if !differs {
+		t.Errorf("Resample from another seed changes nothing in %d steps", c.opts.Steps/10)
+	}
 }
 
 // checkFork copies one environment to another: from then on they are equal, and the others play as

@@ -46,7 +46,7 @@ func rollouts(c gpushare.RolloutConfig) func(envs.Task) (envs.Policy, error) {
 		if c.Until == 0 {
 			c.Until = t.opts.LoadEnd
 		}
-		return gpushare.NewRollouts(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue, c, t.past)
+		return gpushare.NewRollouts(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue, c, func() ([]int32, int64) { return t.in.Past(t.next), t.arrived })
 	})
 	return func(task envs.Task) (envs.Policy, error) {
 		if t, ok := task.(*Task); ok && (t.timed() || t.opts.Defer) {
@@ -87,16 +87,6 @@ func newPolicy(name string, make func(t *Task) (gpushare.Placer, error)) func(en
 			return nil
 		}, nil
 	}
-}
-
-// past returns the classes of the pods that have arrived, in new memory, and what they requested.
-func (t *Task) past() (classes []int32, milliGPU int64) {
-	for _, a := range t.in.Arrivals[:t.next] {
-		if a.Class >= 0 { // else it is gone from a running cluster
-			classes = append(classes, a.Class)
-		}
-	}
-	return classes, t.arrived
 }
 
 // drawer returns a generator for a policy that draws, of the episode's own.

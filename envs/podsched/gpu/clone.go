@@ -1,12 +1,16 @@
 package gpu
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
+
+var _ envs.Resampler = (*Task)(nil)
 
 // Clone implements [envs.Cloner]. What the copy remembers of placements it finds out anew.
 func (t *Task) Clone(*rand.Rand) envs.Task {
@@ -24,4 +28,17 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c.metas, c.podMetas = slices.Clone(t.metas), maps.Clone(t.podMetas)
 	c.ops = nil
 	return &c
+}
+
+// Resample implements [envs.Resampler] for time-free dynamics: pods to come are drawn with replacement
+// from those that have arrived, up to load_end. When running pods of timed dynamics will end cannot be
+// drawn, since the cluster holds it.
+func (t *Task) Resample(_ *cluster.State, rng *rand.Rand) error {
+	if t.timed() {
+		return fmt.Errorf("%w: option dynamics is %s", envs.ErrCannotResample, DynamicsTimed)
+	}
+	t.seed = rng.Uint64()
+	t.in.Resample(t.next, t.src.Catalogue, int64(t.opts.LoadEnd*float64(t.inventory.Size.MilliGPU))-t.arrived, rng)
+	t.defers = append(t.defers[:t.next], make([]uint8, len(t.in.Arrivals)-t.next)...)
+	return nil
 }

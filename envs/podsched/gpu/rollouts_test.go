@@ -112,7 +112,7 @@ func TestFuturesAreOfThePast(t *testing.T) {
 	}
 	end := int64(1.1 * float64(task.inventory.Size.MilliGPU))
 	rng := rand.New(rand.NewPCG(1, 2))
-	past, _ := task.past()
+	past := task.in.Past(task.next)
 	for range 20 {
 		arrived := task.arrived
 		for _, class := range task.src.Catalogue.Resample(nil, past, end-arrived, rng) {

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
@@ -68,7 +69,7 @@ var _ Placer = (*Rollouts)(nil)
 func (r *Rollouts) Choose(c *Class) (node int32, devices uint64) {
 	classes, arrived := r.past()
 	size := float64(r.look.b.Size.MilliGPU)
-	if a := float64(arrived); a < r.config.From*size || a >= r.config.Until*size || arrived == 0 {
+	if a := float64(arrived); a < r.config.From*size || a >= r.config.Until*size {
 		return r.look.weights.Choose(c)
 	}
 	r.look.begin()
@@ -120,9 +121,12 @@ func (r *Rollouts) seed(past []int32) uint64 {
 	return h.Sum64()
 }
 
-// Resample appends to dst classes drawn with replacement from past, which has one with GPUs, as long
-// as they request no more than the given thousandths of a GPU.
+// Resample appends to dst classes drawn with replacement from past, as long as they request no more
+// than the given thousandths of a GPU; none if no class of past requests any.
 func (cat *Catalogue) Resample(dst, past []int32, milliGPU int64, rng *rand.Rand) []int32 {
+	if !slices.ContainsFunc(past, func(class int32) bool { return cat.Classes[class].TotalMilliGPU() > 0 }) {
+		return dst
+	}
 	for {
 		class := past[rng.IntN(len(past))]
 		if milliGPU -= cat.Classes[class].TotalMilliGPU(); milliGPU < 0 {

@@ -1,0 +1,61 @@
+package search
+
+import (
+	"math"
+	"math/bits"
+)
+
+// A Phase visits a number of actions equally often.
+type Phase struct{ Actions, Visits int }
+
+// Halving returns the phases of sequential halving: of the given actions each is visited equally often,
+// then the better half of them, and so on until two are left, which share the rest of the simulations.
+// A last phase may end early, so that all phases have as many visits as there are simulations, or one
+// for each action if these are more.
+//
+// Source: Danihelka, Guez, Schrittwieser and Silver, "Policy improvement by planning with Gumbel", ICLR
+// 2022, Figure 1 and Appendix B; Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed
+// Bandits", ICML 2013.
+func Halving(actions, simulations int) []Phase {
+	if actions <= 1 {
+		return []Phase{{actions, simulations}}
+	}
+	rounds := bits.Len(uint(actions - 1)) // ⌈log2 actions⌉
+	var phases []Phase
+	for left := max(simulations, actions); left > 0; {
+		visits := max(1, simulations/(rounds*actions))
+		if visits*actions > left {
+			visits, actions = max(1, left/actions), min(actions, left)
+		}
+		phases = append(phases, Phase{actions, visits})
+		left -= visits * actions
+		actions = max(2, actions/2)
+	}
+	return phases
+}
+
+// Constants of σ, by the paper.
+const (
+	visitOffset = 50 // c_visit
+	valueScale  = 1  // c_scale
+)
+
+// sigma is σ(q) = (c_visit + max_b N(b)) · c_scale · q of the paper, with q in [0, 1].
+func sigma(q float64, mostVisits int) float64 {
+	return (visitOffset + float64(mostVisits)) * valueScale * q
+}
+
+// normalize maps values to [0, 1], the least to 0 and the greatest to 1; equal values to 0.
+func normalize(values []float64) []float64 {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		low, high = min(low, v), max(high, v)
+	}
+	out := make([]float64, len(values))
+	for i, v := range values {
+		if high > low {
+			out[i] = (v - low) / (high - low)
+		}
+	}
+	return out
+}
