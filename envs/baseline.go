@@ -98,9 +98,15 @@ func (b *Baseline) nameWith(values map[string]any) string {
 	return b.Name + ":" + strings.Join(words, ",")
 }
 
+// maxBaselineName bounds the length of a baseline's name with its parameters.
+const maxBaselineName = 4096
+
 // Baseline returns the baseline called name, which may give parameters: "mpc:lambda=1,penalty=25".
 // The error wraps [ErrUnknownBaseline] and lists the names, or the parameters.
 func (s *Spec) Baseline(name string) (*Baseline, error) {
+	if len(name) > maxBaselineName {
+		return nil, fmt.Errorf("%w: a name of %d bytes, want at most %d", ErrUnknownBaseline, len(name), maxBaselineName)
+	}
 	names := make([]string, len(s.Baselines))
 	plain, given, parametric := strings.Cut(name, ":")
 	for i := range s.Baselines {

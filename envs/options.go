@@ -170,7 +170,7 @@ type Check struct {
 
 // OneOf checks an option that must be one of a few words.
 func OneOf(name, value string, among ...string) Check {
-	return Check{name, strconv.Quote(value), fmt.Sprintf("one of %q", among), slices.Contains(among, value)}
+	return Check{name, quote(value), fmt.Sprintf("one of %q", among), slices.Contains(among, value)}
 }
 
 // Between checks an option that must be a number from low to high. NaN is in no range.
@@ -196,17 +196,32 @@ type UnknownOptionError struct {
 }
 
 func (e *UnknownOptionError) Error() string {
-	return fmt.Sprintf("%s: unknown option %q; %s", ErrInvalidOption, e.Name, e.hint)
+	return fmt.Sprintf("%s: unknown option %s; %s", ErrInvalidOption, quote(e.Name), e.hint)
 }
 
 // Unwrap returns [ErrInvalidOption].
 func (e *UnknownOptionError) Unwrap() error { return ErrInvalidOption }
+
+// maxName bounds the length of a name that is compared with others or repeated in an error. Clients
+// may send names of megabytes, whose distance to others takes seconds.
+const maxName = 200
+
+// quote returns s in quotes, cut if it is longer than any name.
+func quote(s string) string {
+	if len(s) <= maxName {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(strings.ToValidUTF8(s[:maxName], "")), len(s))
+}
 
 func unknownOption(name string, known []Option) error {
 	var names []string
 	best, bestDist := "", len(name)/2+1
 	for _, o := range known {
 		names = append(names, o.Name)
+		if len(name) > maxName {
+			continue
+		}
 		if d := levenshtein.ComputeDistance(name, o.Name); d < bestDist {
 			best, bestDist = o.Name, d
 		}

@@ -144,9 +144,9 @@ type UnknownIDError struct {
 
 func (e *UnknownIDError) Error() string {
 	if len(e.Suggestions) == 0 {
-		return fmt.Sprintf("envs: no environment %q is registered", e.ID)
+		return fmt.Sprintf("envs: no environment %s is registered", quote(e.ID))
 	}
-	return fmt.Sprintf("envs: no environment %q is registered; did you mean %s?", e.ID, strings.Join(e.Suggestions, " or "))
+	return fmt.Sprintf("envs: no environment %s is registered; did you mean %s?", quote(e.ID), strings.Join(e.Suggestions, " or "))
 }
 
 // Lookup returns the environment with the given id. An id without a version means the highest
@@ -157,6 +157,9 @@ func Lookup(id string) (*Spec, error) {
 	registryMu.RUnlock()
 	if ok {
 		return s, nil
+	}
+	if len(id) > maxName {
+		return nil, &UnknownIDError{ID: id}
 	}
 	m := idPattern.FindStringSubmatch(id)
 	if m != nil && m[3] == "" {

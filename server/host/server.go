@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,6 +94,17 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	return nil
 }
 
+// temporary reports whether accept may succeed later: a connection was cut before it was accepted, or no
+// descriptor or memory is left.
+func temporary(err error) bool {
+	for _, e := range []error{syscall.ECONNABORTED, syscall.EINTR, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
 // ServeUnix accepts connections that carry frames with their lengths, until Shutdown; then it
 // returns nil.
 func (s *Server) ServeUnix(l net.Listener) error {
@@ -103,14 +115,22 @@ func (s *Server) ServeUnix(l net.Listener) error {
 	}
 	s.unix = append(s.unix, l)
 	s.mu.Unlock()
+	var delay time.Duration
 	for {
 		nc, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
+		if temporary(err) { // as net/http's Serve does
+			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+			s.cfg.Log.Error("accept fails; it is tried again", "err", err, "after", delay)
+			time.Sleep(delay)
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		delay = 0
 		c := newConn(s, newUnixStream(nc, s.cfg.Limits.MsgIn))
 		if !s.add(c) {
 			c.close(0, "")

@@ -25,6 +25,9 @@ var sentinels = []struct {
 	{context.Canceled, wire.WasCancelled},
 }
 
+// maxOptionName bounds the length of the name of an unknown option that an error repeats.
+const maxOptionName = 200
+
 // wireError returns err in its wire form. A client learns why an environment or its backend failed
 // only if the server reports causes.
 func (s *Session) wireError(err error) *wire.Error {
@@ -39,7 +42,7 @@ func (s *Session) wireError(err error) *wire.Error {
 		if errors.Is(err, x.err) {
 			e := wire.Errorf(x.reason, "%s", err)
 			var unknown *envs.UnknownOptionError
-			if errors.As(err, &unknown) {
+			if errors.As(err, &unknown) && len(unknown.Name) <= maxOptionName {
 				e.Option = unknown.Name
 			}
 			return e

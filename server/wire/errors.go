@@ -1,6 +1,9 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Code is the class of an error: the name of one of gRPC's codes.
 type Code string
@@ -90,9 +93,16 @@ type Error struct {
 	Ver          []int   `json:"ver,omitempty"`
 }
 
-// Errorf returns an Error with a reason and a message for people.
+// maxMsg bounds the length of an error's message, which may repeat what a client has sent.
+const maxMsg = 3000
+
+// Errorf returns an Error with a reason and a message for people, of at most 3000 bytes.
 func Errorf(r Reason, format string, args ...any) *Error {
-	return &Error{T: TypeErr, Code: r.Code(), Reason: r, Msg: fmt.Sprintf(format, args...)}
+	msg := fmt.Sprintf(format, args...)
+	if len(msg) > maxMsg {
+		msg = strings.ToValidUTF8(msg[:maxMsg-len("…")], "") + "…"
+	}
+	return &Error{T: TypeErr, Code: r.Code(), Reason: r, Msg: msg}
 }
 
 // Error implements error.
