@@ -33,7 +33,8 @@
 // # Other recommenders
 //
 // [KRRConfig] has the strategies simple and simple_limit of Robusta KRR, as functions of a usage
-// history. [GuaranteedFrom] and [BurstableFrom] are the two variants of Fairwinds Goldilocks.
+// history. [GuaranteedFrom] and [BurstableFrom] are the two variants of Fairwinds Goldilocks. [Autopilot] is the
+// ensemble of models of Google's Autopilot.
 //
 // # Source
 //
