@@ -19,6 +19,7 @@ var short = map[string]map[string]any{
 	"k8s/LRAHierarchical-v0":               {"containers": 10},
 	"k8s/PodBalance-v0":                    {"reset_pods": []any{8, 4}},
 	"k8s/VerticalPodAutoscaler-v0":         {"steps": 12},
+	"k8s/VerticalPodAutoscaler-v1":         {"steps": 12},
 	"k8s/VerticalPodAutoscalerDiscrete-v0": {"steps": 12, "mode": "InPlaceOrRecreate"},
 }
 

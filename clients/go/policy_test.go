@@ -25,6 +25,7 @@ var small = map[string]map[string]any{
 	"k8s/GangForecast-v0":                  {"steps": 2},
 	"k8s/GangWindow-v0":                    {"steps": 12, "noise": 1.0},
 	"k8s/VerticalPodAutoscaler-v0":         {"hold": 2},
+	"k8s/VerticalPodAutoscaler-v1":         {"hold": 2},
 	"k8s/VerticalPodAutoscalerDiscrete-v0": {"hold": 2},
 }
 

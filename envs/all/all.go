@@ -10,5 +10,5 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/lra/pricing"      // k8s/LRAPricing-v0
 	_ "github.com/kubernasium/kubernasium/envs/podsched/balance" // k8s/PodBalance-v0
 	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"     // k8s/GPUPodScheduling-v0 and -v1
-	_ "github.com/kubernasium/kubernasium/envs/vpa"              // k8s/VerticalPodAutoscaler-v0 and …Discrete-v0
+	_ "github.com/kubernasium/kubernasium/envs/vpa"              // k8s/VerticalPodAutoscaler-v0, -v1 and …Discrete-v0
 )

@@ -34,6 +34,7 @@ func TestFeatures(t *testing.T) {
 		{"k8s/LRAPricing-v0", nil, []element{{0, 7, "remaining"}, {0, 9, "inverse_nodes_left"}}},
 		{"k8s/LRAPricing-v0", map[string]any{"arrivals": "online"}, []element{{0, 6, "running_isr"}, {0, 9, "cluster_value"}}},
 		{"k8s/VerticalPodAutoscaler-v0", nil, []element{{0, 2, "cpu_limit"}, {0, 15, "memory_used_over_requested"}, {0, 17, "cos_day"}, {0, 24, "oom_kills"}, {0, 28, "episode_over"}}},
+		{"k8s/VerticalPodAutoscaler-v1", map[string]any{"encoding": "residual"}, []element{{0, 29, "node_cpu"}, {0, 36, "room_memory"}, {0, 40, "qos_class"}, {0, 41, "cpu_used_over_base"}, {0, 48, "cpu_base_guard"}, {0, 49, "memory_used_over_base"}}},
 		{"k8s/VerticalPodAutoscalerDiscrete-v0", map[string]any{"safety": "memory"}, []element{{0, 36, "cpu_upstream_upper_bound_over_upstream_target"}, {0, 37, "memory_used_over_upstream_target"}}},
 	} {
 		t.Run(fmt.Sprint(tc.id, tc.options), func(t *testing.T) {

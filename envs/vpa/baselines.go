@@ -62,7 +62,27 @@ func baselinesOf(rules []rule, exact bool) []envs.Baseline {
 // discreteBaselines returns each rule twice: by the factors of the discrete environment, and with
 // exact amounts. Keeping the first requests is exact as it is.
 func discreteBaselines() []envs.Baseline {
-	return slices.Concat(baselinesOf(rules, false), baselinesOf(rules[1:], true))
+	return slices.Concat(baselinesOf(rules, false), baselinesOf(rules[1:], true), aloneParametric("", false), aloneParametric("_exact", true))
+}
+
+// continuousBaselines returns the baselines of the continuous environment.
+func continuousBaselines() []envs.Baseline {
+	return append(baselinesOf(rules, false), aloneParametric("", false)...)
+}
+
+// aloneParametric returns the baselines with parameters where pods have their node to themselves. Their names
+// end in suffix.
+func aloneParametric(suffix string, exact bool) []envs.Baseline {
+	q := quantileBaseline("quantile"+suffix, exact)
+	return []envs.Baseline{q, q.Tuned("quantile_tuned"+suffix, tunedAloneDoc, tunedAlone.values()), autopilotBaseline("autopilot"+suffix, exact)}
+}
+
+// sharedBaselines returns the baselines where pods share their node. Those that know the future of the
+// pods' own demand bound nothing there, and are left out.
+func sharedBaselines() []envs.Baseline {
+	competing := slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return r.oracle })
+	q := quantileBaseline("quantile", false)
+	return append(baselinesOf(competing, false), q, q.Tuned("quantile_tuned", tunedSharedDoc, tunedShared.values()), autopilotBaseline("autopilot", false))
 }
 
 // follow returns a function that makes the policy of a recommender. On the continuous environment
@@ -88,12 +108,15 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 		further := func() Recommendation { return next(false) }
 		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
 			r := next(first)
-			if t.src.discrete {
+			switch {
+			case t.dynamics.shared != nil:
+				t.codec.encodeSeparate(&r, t.admission.limitsFor(&r), t.base, action)
+			case t.src.discrete:
 				action[0] = float32(encodeDiscrete(&r, t.rec.Target))
 				if !exact {
 					return nil
 				}
-			} else {
+			default:
 				t.codec.encode(&r, t.references(), action)
 			}
 			t.plan = plan{given: r, use: true, follow: further}
@@ -191,22 +214,9 @@ func peakMemory(seen []cluster.Resources) float64 {
 	return float64(most)
 }
 
-// cpuQuantile returns the q-quantile of CPU usage with linear interpolation, as Prometheus'
-// quantile_over_time does.
+// cpuQuantile returns the q-quantile of CPU usage.
 func cpuQuantile(seen []cluster.Resources, q float64, scratch *[]float64) float64 {
-	if len(seen) == 0 {
-		return 0
-	}
-	v := (*scratch)[:0]
-	for _, u := range seen {
-		v = append(v, float64(u.MilliCPU))
-	}
-	slices.Sort(v)
-	*scratch = v
-	rank := q * float64(len(v)-1)
-	low := int(rank)
-	high := min(low+1, len(v)-1)
-	return v[low] + (v[high]-v[low])*(rank-float64(low))
+	return quantile(seen, q, scratch, func(u cluster.Resources) int64 { return u.MilliCPU })
 }
 
 // newUpstream recommends as the Kubernetes vertical pod autoscaler does with its defaults.

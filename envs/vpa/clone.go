@@ -11,9 +11,17 @@ import (
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.gen, c.in, c.metrics, c.dynamics = t.gen.clone(), t.in.clone(), t.metrics.clone(), t.dynamics.clone()
+	if c.dynamics.shared != nil {
+		c.dynamics.shared.in = &c.in
+	}
 	c.updater.candidates = nil
 	if t.feed != nil {
 		c.feed = t.feed.clone()
+	}
+	if t.base != nil {
+		b := *t.base
+		b.state.scratch = nil
+		c.base = &b
 	}
 	c.plan = plan{}
 	c.record = slices.Clone(t.record)

@@ -1,6 +1,7 @@
-// Package vpa implements vertical pod autoscaling, k8s/VerticalPodAutoscaler-v0 and
+// Package vpa implements vertical pod autoscaling, k8s/VerticalPodAutoscaler-v0, …-v1 and
 // k8s/VerticalPodAutoscalerDiscrete-v0: an agent sets the CPU and memory requests of a controller's
-// pods over time.
+// pods over time. In v1 the pods share their node with others and an agent sets their limits too; its
+// README, node/README.md, has the headings below for it.
 //
 // An agent takes the place of the recommender of the Kubernetes vertical pod autoscaler. Each
 // minute it observes the pods' usage and gives bounds and targets; an updater that follows
@@ -86,13 +87,13 @@
 //
 // static, moving_window, seasonal_naive, upstream, goldilocks_guaranteed, goldilocks_burstable,
 // krr_simple, krr_simple_limit; and with knowledge of the future, hindsight_max and
-// hindsight_static. On the continuous environment they set amounts exactly, beside the action;
+// hindsight_static. With parameters, which a name can give: quantile and autopilot. On the continuous environment they set amounts exactly, beside the action;
 // on the discrete one they take the nearest action that does not go below, and the same name with
 // _exact sets amounts exactly there too.
 //
 // # Versions
 //
-// v0: first version.
+// v0: first version. v1, continuous: a shared node, on which exceeding requests has a price.
 //
 // # Source
 //

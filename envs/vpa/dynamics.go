@@ -14,8 +14,9 @@ type dynamics struct {
 	timing         timing
 	resizeRestarts bool // a resize in place restarts the container
 	pods           []pod
-	last           interval // the last step
-	meta           [2]int32 // of the node and of the pods
+	last           interval    // the last step
+	meta           [3]int32    // of the node, of the pods and of their neighbours
+	shared         *sharedNode // nil if the pods have the node to themselves
 	ops            []cluster.Op
 }
 
@@ -30,6 +31,9 @@ func newDynamics(o *Options, step time.Duration) dynamics {
 func (d *dynamics) clone() dynamics {
 	c := *d
 	c.pods, c.ops = slices.Clone(d.pods), nil
+	if d.shared != nil {
+		c.shared = d.shared.clone()
+	}
 	return c
 }
 
@@ -40,12 +44,18 @@ func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, node cluster.Re
 	for i := range d.pods {
 		d.pods[i] = pod{share: in.shares[i]}
 	}
-	if d.meta == [2]int32{} {
-		d.meta = [2]int32{c.State().Intern(cluster.Meta{Name: "vpa-node"}), c.State().Intern(cluster.Meta{Name: "app"})}
+	if d.meta == [3]int32{} {
+		s := c.State()
+		d.meta = [3]int32{s.Intern(cluster.Meta{Name: "vpa-node"}), s.Intern(cluster.Meta{Name: "app"}), s.Intern(cluster.Meta{Name: "neighbour"})}
 	}
 	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddNode, Meta: d.meta[0], Resources: node})
 	if err := c.Apply(ctx, d.ops); err != nil {
 		return err
+	}
+	if d.shared != nil {
+		if err := d.beginNeighbours(ctx, c, in); err != nil {
+			return err
+		}
 	}
 	for i := range d.pods {
 		p := &d.pods[i]
@@ -164,8 +174,12 @@ func (d *dynamics) evict(ctx context.Context, c cluster.Cluster, p *pod, admitte
 // create makes a new pod in the place of p.
 func (d *dynamics) create(ctx context.Context, c cluster.Cluster, p *pod, requests, limits cluster.Resources) error {
 	now := c.State().Now
-	*p = pod{index: int32(len(c.State().Pods)), share: p.share, requests: requests, limits: limits, created: now}
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: d.meta[1], Resources: requests, Limits: limits})
+	*p = pod{index: int32(len(c.State().Pods)), share: p.share, neighbour: p.neighbour, requests: requests, limits: limits, created: now}
+	meta := d.meta[1]
+	if p.neighbour {
+		meta = d.meta[2]
+	}
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: meta, Resources: requests, Limits: limits})
 	if err := c.Apply(ctx, d.ops); err != nil {
 		return err
 	}
@@ -174,7 +188,7 @@ func (d *dynamics) create(ctx context.Context, c cluster.Cluster, p *pod, reques
 
 // schedule binds a pending pod if the node has room.
 func (d *dynamics) schedule(ctx context.Context, c cluster.Cluster, p *pod) error {
-	if p.scheduled || !c.State().Fits(p.index, 0) {
+	if p.scheduled || !c.State().Fits(p.index, 0) || d.shared.repels(p, c.State().Now) {
 		return nil
 	}
 	p.scheduled = true

@@ -35,5 +35,15 @@ func (t *Task) Features() []envs.Features {
 			}
 		}
 	}
+	if t.dynamics.shared != nil {
+		names = append(names, sharedNames[:]...)
+	}
+	if t.base != nil {
+		for _, resource := range []string{"cpu_", "memory_"} {
+			for _, name := range baseNames {
+				names = append(names, resource+name)
+			}
+		}
+	}
 	return []envs.Features{{Names: names}}
 }

@@ -16,6 +16,7 @@ import (
 // read it.
 type source struct {
 	opts     Options
+	shared   *SharedOptions // nil if the pods have their node to themselves
 	discrete bool
 	interval time.Duration
 	history  int               // samples before the episode, 1 or more
@@ -31,9 +32,26 @@ const heldOutEvery = 5
 
 // newSource checks the options and loads the files that they name.
 func newSource(o Options, discrete bool) (*source, error) {
+	if err := o.check(1, EncodingLog, EncodingRelative, EncodingUpstream); err != nil {
+		return nil, err
+	}
+	return load(o, discrete)
+}
+
+// newSharedSource is newSource for the environment whose pods share their node.
+func newSharedSource(o SharedOptions) (*source, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	s, err := load(o.Options, false)
+	if err == nil {
+		s.shared = &o
+	}
+	return s, err
+}
+
+// load makes the source of checked options.
+func load(o Options, discrete bool) (*source, error) {
 	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
 	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
 	var err error
@@ -87,6 +105,11 @@ type instance struct {
 	requests, limits cluster.Resources   // of a container, by the file; 0 where it has none
 	shares           []float64           // of the load, for each pod
 	factors          [2]float64          // CPU and memory requested at the start, over the history's peak
+
+	// Of a shared node only.
+	node       cluster.Resources // its capacity
+	neighbours []neighbour
+	faults     []fault
 }
 
 func (in *instance) past() []cluster.Resources   { return in.demand[:in.history] }
@@ -104,6 +127,10 @@ func (in *instance) greatestShare() float64 {
 func (in *instance) clone() instance {
 	c := *in
 	c.demand, c.shares = slices.Clone(in.demand), slices.Clone(in.shares)
+	c.neighbours, c.faults = slices.Clone(in.neighbours), slices.Clone(in.faults)
+	for i := range c.neighbours {
+		c.neighbours[i].demand = slices.Clone(c.neighbours[i].demand)
+	}
 	return c
 }
 
@@ -144,6 +171,9 @@ func (g *generator) draw(in *instance, rng *rand.Rand) {
 	}
 	for r := range in.factors {
 		in.factors[r] = o.InitialLow * math.Pow(o.InitialHigh/o.InitialLow, g.rng.Float64())
+	}
+	if g.src.shared != nil {
+		g.drawNode(in)
 	}
 }
 

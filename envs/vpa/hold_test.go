@@ -17,7 +17,7 @@ func drawn(t *testing.T, discrete bool, change func(*Options)) *Task {
 	o := DefaultOptions()
 	o.Steps = 300
 	change(&o)
-	if err := o.check(); err != nil {
+	if err := o.check(1, EncodingLog, EncodingRelative, EncodingUpstream); err != nil {
 		t.Fatal(err)
 	}
 	src, err := newSource(o, discrete)

@@ -115,6 +115,14 @@ func (w *window) max() float64 {
 	return w.ring[w.peaks[w.first]%len(w.ring)]
 }
 
+// last returns the number pushed last, or 0 if there is none.
+func (w *window) last() float64 {
+	if w.count == 0 {
+		return 0
+	}
+	return w.ring[(w.next+len(w.ring)-1)%len(w.ring)]
+}
+
 // mean returns the mean, or 0 if there is none.
 func (w *window) mean() float64 {
 	if w.count == 0 {

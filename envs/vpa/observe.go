@@ -68,13 +68,22 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	rest[10] = t.since(t.ledger.lastKill)
 	rest[11] = t.since(t.ledger.lastMove)
 	rest[12] = t.over()
+	more := obs[obsSize:]
 	if t.feed != nil {
-		most := obs[obsSize:]
+		most := more[:obsUpstream]
 		u := &t.feed.latest
 		t.observeUpstream(0, most[:obsUpstream/2], float64(u.Target.MilliCPU), float64(used.MilliCPU), float64(requests.MilliCPU)/n,
 			float64(t.rec.Target.MilliCPU), float64(u.Lower.MilliCPU), float64(u.Upper.MilliCPU))
 		t.observeUpstream(1, most[obsUpstream/2:obsUpstream], float64(u.Target.MemoryBytes), float64(used.MemoryBytes), float64(requests.MemoryBytes)/n,
 			float64(t.rec.Target.MemoryBytes), float64(u.Lower.MemoryBytes), float64(u.Upper.MemoryBytes))
+		more = more[obsUpstream:]
+	}
+	if s := t.dynamics.shared; s != nil {
+		s.observe(t, more[:obsShared])
+		more = more[obsShared:]
+	}
+	if t.base != nil {
+		t.observeBase(more)
 	}
 }
 

@@ -85,14 +85,14 @@ type Options struct {
 	RangeMemory    float64  `opt:"limit_range_default_memory_mib" doc:"LimitRange of containers: memory limit of one that has none, 0 is none"`
 	RangeRatio     float64  `opt:"limit_range_max_ratio" doc:"LimitRange of containers: greatest limit over request, 0 is none"`
 
-	NodeCPU    float64 `opt:"node_cpu_m" doc:"millicores of the node"`
-	NodeMemory float64 `opt:"node_memory_mib" doc:"memory of the node in MiB"`
+	NodeCPU    float64 `opt:"node_cpu_m" doc:"millicores of the node; 0, where other pods share it, goes by busy_cpu"`
+	NodeMemory float64 `opt:"node_memory_mib" doc:"memory of the node in MiB; 0, where other pods share it, goes by busy_memory"`
 	Startup    float64 `opt:"startup_s" doc:"seconds from the start of a container until it serves"`
 	Checkpoint float64 `opt:"checkpoint_s" doc:"seconds between a container's checkpoints; an OOM kill loses the work since the last"`
 
 	Weighting string `opt:"weighting" doc:"slack_heavy, equal or risk_heavy: the weights of the reward's terms"`
 	Hold      int    `opt:"hold" doc:"steps for which an action holds; baselines that are set exactly decide at each"`
-	Encoding  string `opt:"encoding" doc:"of continuous actions: log (amounts), relative (factors of the last hour's peak) or upstream (factors of what upstream's recommender gives)"`
+	Encoding  string `opt:"encoding" doc:"of continuous actions: log (amounts); in v0 relative (factors of the last hour's peak) or upstream (factors of what upstream's recommender gives), in v1 residual (corrections of quantile_tuned)"`
 	Safety    string `opt:"safety" doc:"none, or memory: an action's memory is raised to what upstream's recommender gives, and the last day's peak"`
 }
 
@@ -110,8 +110,9 @@ func DefaultOptions() Options {
 	}
 }
 
-// check checks the options.
-func (o *Options) check() error {
+// check checks the options. leastNode is the least size of the node, and encodings are those that the
+// environment has.
+func (o *Options) check(leastNode float64, encodings ...string) error {
 	if err := envs.CheckOptions(
 		envs.OneOf("workload", o.Workload, append([]string{WorkloadMixed}, workload.Types()...)...),
 		envs.OneOf("format", o.Format, append([]string{""}, workload.Formats()...)...),
@@ -121,18 +122,18 @@ func (o *Options) check() error {
 		envs.OneOf("controlled_values", o.Controlled, RequestsAndLimits, RequestsOnly),
 		envs.OneOf("resize_policy", o.ResizePolicy, ResizeNotRequired, ResizeRestartContainer),
 		envs.OneOf("weighting", o.Weighting, WeightingSlack, WeightingEqual, WeightingRisk),
-		envs.OneOf("encoding", o.Encoding, EncodingLog, EncodingRelative, EncodingUpstream),
+		envs.OneOf("encoding", o.Encoding, encodings...),
 		envs.OneOf("safety", o.Safety, SafetyNone, SafetyMemory),
 	); err != nil {
 		return err
 	}
-	if err := o.checkNumbers(); err != nil {
+	if err := o.checkNumbers(leastNode); err != nil {
 		return err
 	}
 	return o.checkLimits()
 }
 
-func (o *Options) checkNumbers() error {
+func (o *Options) checkNumbers(leastNode float64) error {
 	const most = 1e9 // millicores, or MiB
 	return envs.CheckOptions(
 		envs.Between("max_gap_s", o.MaxGap, 1, 1e9),
@@ -160,8 +161,8 @@ func (o *Options) checkNumbers() error {
 		envs.Between("limit_range_default_cpu_m", o.RangeCPU, 0, most),
 		envs.Between("limit_range_default_memory_mib", o.RangeMemory, 0, most),
 		envs.Between("limit_range_max_ratio", o.RangeRatio, 0, 1000),
-		envs.Between("node_cpu_m", o.NodeCPU, 1, most),
-		envs.Between("node_memory_mib", o.NodeMemory, 1, most),
+		envs.Between("node_cpu_m", o.NodeCPU, leastNode, most),
+		envs.Between("node_memory_mib", o.NodeMemory, leastNode, most),
 		envs.Between("startup_s", o.Startup, 0, 86400),
 		envs.Between("checkpoint_s", o.Checkpoint, 1, 1e9),
 	)

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"math"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -16,10 +17,11 @@ const (
 	resizeInProgress             // memory in use is above the new limit
 )
 
-// pod is one of the controller's pods, with its one container.
+// pod is one of the controller's pods, or a neighbour on its node, with its one container.
 type pod struct {
 	index     int32   // in the cluster
 	share     float64 // of the workload's demand
+	neighbour bool    // of another controller
 	scheduled bool    // bound to the node
 	began     bool    // its container has run, so that its phase is Running
 	requests  cluster.Resources
@@ -41,8 +43,18 @@ type pod struct {
 	used    cluster.Resources // in the last step
 	sampled bool              // it ran in the last step, so that there is a sample of its usage
 	oom     bool              // it was killed in the last step
+	claim   claim             // on the node, in this step
 	work    float64           // core-seconds since the last checkpoint
 	unsaved time.Duration     // running time since the last checkpoint
+}
+
+// claim is what a pod's node makes of its demand in a step.
+type claim struct {
+	shared bool    // other pods use the node, and granted applies
+	cpu    float64 // millicores granted
+	kill   bool    // the kernel kills the container, because the node is out of memory
+	spin   float64 // millicores that a fault burns, beside the demand
+	leak   int64   // bytes that a fault holds, beside the demand
 }
 
 // timing holds the durations of a step and of containers' phases.
@@ -60,7 +72,9 @@ type interval struct {
 	slackCPU, slackMem               float64 // requested and not used
 	overCPU, overMem                 float64 // used above the request
 	lost                             float64 // core-seconds that OOM kills lost
+	harm                             float64 // to neighbours, in core-hours at the prices of the pods' own
 	ooms, evictions, resizes         int
+	nodeEvictions                    int // by kubelet; they count as OOM kills and as evictions too
 	restarts                         int // of containers: OOM kills, evictions, and resizes with RestartContainer
 }
 
@@ -76,9 +90,11 @@ func (a *interval) add(s *interval) {
 	a.overCPU += s.overCPU
 	a.overMem += s.overMem
 	a.lost += s.lost
+	a.harm += s.harm
 	a.ooms += s.ooms
 	a.evictions += s.evictions
 	a.resizes += s.resizes
+	a.nodeEvictions += s.nodeEvictions
 	a.restarts += s.restarts
 }
 
@@ -103,7 +119,9 @@ func backOff(crashes int) time.Duration {
 func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *interval) {
 	end := now + t.step
 	up := p.upTime(now, end)
-	p.oom = up > 0 && p.limits.MemoryBytes > 0 && demand.MemoryBytes > p.limits.MemoryBytes
+	memory := demand.MemoryBytes + p.claim.leak
+	beyond := p.limits.MemoryBytes > 0 && memory > p.limits.MemoryBytes
+	p.oom = up > 0 && (beyond || p.claim.kill)
 	p.sampled = up > 0
 	if p.oom {
 		p.kill(t, max(now, p.ready), s)
@@ -111,19 +129,20 @@ func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *int
 	}
 	fraction := up.Seconds() / t.step.Seconds()
 	served := float64(demand.MilliCPU)
-	if l := p.limits.MilliCPU; l > 0 && demand.MilliCPU > l {
-		served = float64(l)
-	}
+	available := p.available()
+	served = min(served, available)
+	spun := min(p.claim.spin, available-served) * fraction // work comes first: the fault is one thread of many
 	s.demandCPU += float64(demand.MilliCPU)
 	s.throttledCPU += (float64(demand.MilliCPU) - served) * fraction
 	s.downCPU += float64(demand.MilliCPU) * (1 - fraction)
 	served *= fraction
-	p.used = cluster.Resources{MilliCPU: int64(served)}
+	used := served + spun
+	p.used = cluster.Resources{MilliCPU: int64(used)}
 	switch {
-	case p.oom:
+	case beyond && p.oom:
 		p.used.MemoryBytes = p.limits.MemoryBytes
-	case up > 0:
-		p.used.MemoryBytes = demand.MemoryBytes
+	case p.oom, up > 0:
+		p.used.MemoryBytes = memory
 	}
 	if up > 0 {
 		p.began = true
@@ -139,9 +158,22 @@ func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *int
 	s.requestCPU += requestCPU
 	s.requestMem += requestMem
 	s.slackCPU += max(requestCPU-served, 0)
-	s.overCPU += max(served-requestCPU, 0)
-	s.slackMem += max(requestMem-float64(p.used.MemoryBytes), 0)
+	s.overCPU += max(used-requestCPU, 0)
+	s.slackMem += max(requestMem-float64(min(p.used.MemoryBytes, demand.MemoryBytes)), 0)
 	s.overMem += max(float64(p.used.MemoryBytes)-requestMem, 0)
+}
+
+// available returns the millicores that the container can use: those within its limit, and on a
+// shared node those granted.
+func (p *pod) available() float64 {
+	most := math.Inf(1)
+	if p.limits.MilliCPU > 0 {
+		most = float64(p.limits.MilliCPU)
+	}
+	if p.claim.shared {
+		most = min(most, p.claim.cpu)
+	}
+	return most
 }
 
 // upTime returns how long the container serves within the step.

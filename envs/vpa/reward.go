@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -28,13 +29,15 @@ const (
 // leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
 const leastNorm = 0.01
 
-// costs are the terms of the reward, in hours of the workload's mean demand.
-type costs struct{ slack, overrun, change float64 }
+// costs are the terms of the reward, in hours of the workload's mean demand. harm, to neighbours, has
+// the weight of overrun.
+type costs struct{ slack, overrun, change, harm float64 }
 
 func (c *costs) add(d costs) {
 	c.slack += d.slack
 	c.overrun += d.overrun
 	c.change += d.change
+	c.harm += d.harm
 }
 
 // ledger adds up the events of an episode and their costs.
@@ -91,6 +94,7 @@ func (l *ledger) charge(s *interval, step time.Duration, n int) {
 			unmetPrice*((s.throttledCPU+s.downCPU)/1000*hours+s.lost/3600/l.norm) +
 			oomHours*float64(s.ooms)/pods,
 		change: (evictHours*float64(s.evictions) + resizeHours*float64(s.resizes)) / pods,
+		harm:   s.harm / l.norm,
 	}
 	l.action.add(now)
 	l.total.add(now)
@@ -98,7 +102,7 @@ func (l *ledger) charge(s *interval, step time.Duration, n int) {
 
 // weighted returns the weighted sum of c's terms.
 func (l *ledger) weighted(c *costs) float64 {
-	return l.weights.slack*c.slack + l.weights.overrun*c.overrun + l.weights.change*c.change
+	return l.weights.slack*c.slack + l.weights.overrun*(c.overrun+c.harm) + l.weights.change*c.change
 }
 
 // Info implements [envs.InfoWriter].
@@ -121,7 +125,11 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 		a.requestCPU / 1000 * hours, a.requestMem / gib * hours, a.lost / 3600,
 		number(t.flags.repaired), number(t.flags.capped), float64(down),
 	}
-	copy(dst, values[:])
+	n := copy(dst, values[:])
+	if s := t.dynamics.shared; s != nil {
+		copy(dst[n:], []float64{l.action.harm, l.total.harm, float64(a.nodeEvictions),
+			percent(s.stats.throttledCPU+s.stats.downCPU, s.stats.demandCPU), 100 * s.load[0].last(), 100 * s.load[1].last()})
+	}
 }
 
 func percent(part, whole float64) float64 {
@@ -141,7 +149,7 @@ func number(b bool) float64 {
 var infoColumns = []envs.Column{
 	{Name: "cost", DType: "float64", Doc: "weighted costs since the reset, in hours of the workload's mean demand: minus the return"},
 	{Name: "slack_pct", DType: "float64", Doc: "of what was requested since the reset, how much was not used, with memory at its price"},
-	{Name: "throttled_pct", DType: "float64", Doc: "of the CPU demanded since the reset, how much was refused at the limit"},
+	{Name: "throttled_pct", DType: "float64", Doc: "of the CPU demanded since the reset, how much was refused at the limit, or by a shared node"},
 	{Name: "ooms", DType: "int64", Doc: "OOM kills since the reset"},
 	{Name: "evictions", DType: "int64", Doc: "evictions since the reset"},
 	{Name: "resizes", DType: "int64", Doc: "resizes in place since the reset"},
@@ -164,3 +172,13 @@ var infoColumns = []envs.Column{
 	{Name: "capped", DType: "bool", Doc: "the last action's target lay outside policy or LimitRange"},
 	{Name: "down", DType: "int64", Doc: "pods that do not serve at the end of the step"},
 }
+
+// sharedColumns are the columns where the pods share their node.
+var sharedColumns = slices.Concat(infoColumns, []envs.Column{
+	{Name: "harm_cost", DType: "float64", Doc: "term of the step for harm to neighbours, unweighted, in hours of the mean demand"},
+	{Name: "harm_cost_total", DType: "float64", Doc: "sum of harm_cost since the reset"},
+	{Name: "node_evictions", DType: "int64", Doc: "evictions by kubelet since the reset; ooms and evictions count them too"},
+	{Name: "neighbours_unserved_pct", DType: "float64", Doc: "of the neighbours' CPU demand in the last step, how much was not served"},
+	{Name: "node_cpu_pct", DType: "float64", Doc: "of the node's CPU, how much was used in the last step"},
+	{Name: "node_memory_pct", DType: "float64", Doc: "of the node's memory, likewise"},
+})

@@ -24,6 +24,7 @@ type Task struct {
 	dynamics  dynamics
 	metrics   metrics
 	feed      *upstreamFeed // nil unless an option asks for upstream's recommender
+	base      *base         // what actions correct; nil unless encoding is residual
 	codec     codec
 	admission admission
 	updater   updater
@@ -71,6 +72,13 @@ func newTask(src *source) *Task {
 	if o.asksUpstream(src.discrete) {
 		t.feed = newFeed()
 	}
+	if src.shared != nil {
+		t.dynamics.shared = newSharedNode(src)
+		t.updater.limits = true
+	}
+	if o.Encoding == EncodingResidual {
+		t.base = &base{quantile: quantileRule{tunedShared}}
+	}
 	return t
 }
 
@@ -83,7 +91,16 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	if t.feed != nil {
 		n += obsUpstream
 	}
+	if t.dynamics.shared != nil {
+		n += obsShared
+	}
+	if t.base != nil {
+		n += obsBase
+	}
 	obs = space.NewBox(-1, 1, n)
+	if t.dynamics.shared != nil {
+		return obs, space.NewBox(-1, 1, separateElements)
+	}
 	if t.src.discrete {
 		return obs, space.Discrete{N: len(Factors) * len(Factors)}
 	}
@@ -129,11 +146,15 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	t.admission.begin(&t.in, t.metrics.seen)
 	t.rec = constant(t.admission.initial)
 	t.ledger.begin(&t.in)
-	err := t.dynamics.begin(ctx, c, amount(t.opts.NodeCPU, t.opts.NodeMemory), &t.in, &t.admission)
-	if err != nil {
+	size := amount(t.opts.NodeCPU, t.opts.NodeMemory)
+	if t.dynamics.shared != nil {
+		size = allocatable(t.in.node)
+	}
+	if err := t.dynamics.begin(ctx, c, size, &t.in, &t.admission); err != nil {
 		return err
 	}
 	t.askUpstream(true)
+	t.askBase(true)
 	return nil
 }
 
@@ -172,7 +193,7 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	if err := t.updater.update(ctx, c, d, &t.rec, &t.admission); err != nil {
 		return err
 	}
-	most, err := d.run(ctx, c, t.in.coming()[t.steps])
+	most, err := t.run(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -182,7 +203,20 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	t.note()
 	t.steps++
 	t.askUpstream(false)
+	t.askBase(false)
 	return c.Advance(ctx, t.Interval())
+}
+
+// run lets the pods run for a step and returns the largest usage.
+func (t *Task) run(ctx context.Context, c cluster.Cluster) (cluster.Resources, error) {
+	if t.dynamics.shared == nil {
+		return t.dynamics.run(ctx, c, t.in.coming()[t.steps])
+	}
+	if t.opts.Mode == ModeOff {
+		return t.dynamics.runShared(ctx, c, t.steps, nil)
+	}
+	admitted := t.admission.admit(t.rec)
+	return t.dynamics.runShared(ctx, c, t.steps, &admitted)
 }
 
 // decide sets the recommendation in force for the k-th step that the action holds.
@@ -199,12 +233,18 @@ func (t *Task) decide(action []float32, k int) {
 	case t.src.discrete:
 		r = decodeDiscrete(int(action[0]), t.rec.Target, t.admission.low, t.admission.high)
 		t.secure(&r)
+	case t.dynamics.shared != nil:
+		r = t.codec.decodeSeparate(action, t.base)
+		t.secure(&r)
 	default:
 		r = t.codec.decode(action, t.references())
 		t.secure(&r)
 	}
 	t.flags.repaired = r.repair()
 	t.flags.capped = t.admission.cap(&r)
+	if t.dynamics.shared != nil { // the updater compares limits too
+		r.Limits, r.SetLimits = t.admission.limitsFor(&r), true
+	}
 	t.rec = r
 }
 

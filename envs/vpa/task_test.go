@@ -17,6 +17,7 @@ var ctx = context.Background()
 const (
 	continuous = "k8s/VerticalPodAutoscaler-v0"
 	discrete   = "k8s/VerticalPodAutoscalerDiscrete-v0"
+	shared     = "k8s/VerticalPodAutoscaler-v1"
 )
 
 var spec = envstest.Spec
@@ -47,6 +48,25 @@ func TestContract(t *testing.T) {
 				envcheck.Run(t, spec(t, id), envcheck.Options{Options: tc.opts, Steps: 400})
 			})
 		}
+	}
+}
+
+// TestSharedContract checks the environment whose pods share their node.
+func TestSharedContract(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts map[string]any
+	}{
+		{"default", map[string]any{"steps": 120}},
+		{"many pods on a busy node", map[string]any{"pods": 3, "neighbours": 6, "steps": 90, "busy_cpu": 0.9, "busy_memory": 0.5, "faults_per_day": 20, "split": "heldout"}},
+		{"recreate, alone", map[string]any{"mode": "Recreate", "neighbours": 0, "steps": 60, "hold": 7}},
+		{"residual", map[string]any{"encoding": "residual", "hold": 5, "steps": 90, "safety": "memory"}},
+		{"off, small node", map[string]any{"mode": "Off", "steps": 60, "node_cpu_m": 500, "node_memory_mib": 700}},
+		{"in place", map[string]any{"mode": "InPlace", "steps": 60, "faults_per_day": 50}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			envcheck.Run(t, spec(t, shared), envcheck.Options{Options: tc.opts, Steps: 150})
+		})
 	}
 }
 

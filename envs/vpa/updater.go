@@ -30,6 +30,7 @@ type updater struct {
 	evictAfterOOM time.Duration
 	candidates    []candidate
 	budget        budget
+	limits        bool // limits that differ from the recommended ones are changed too
 }
 
 func newUpdater(src *source) updater {
@@ -84,7 +85,8 @@ func (u *updater) accept(p *pod, r *Recommendation, now time.Duration) (one cand
 		return one, usageOutside(p, r)
 	}
 	outside := p.requests.MilliCPU < r.Lower.MilliCPU || p.requests.MilliCPU > r.Upper.MilliCPU ||
-		p.requests.MemoryBytes < r.Lower.MemoryBytes || p.requests.MemoryBytes > r.Upper.MemoryBytes
+		p.requests.MemoryBytes < r.Lower.MemoryBytes || p.requests.MemoryBytes > r.Upper.MemoryBytes ||
+		u.limits && (limitOutside(p.limits.MilliCPU, r.Limits.MilliCPU) || limitOutside(p.limits.MemoryBytes, r.Limits.MemoryBytes))
 	accepted := now-p.created >= inRangeAge && one.diff >= updateThreshold
 	switch {
 	case outside:
@@ -93,6 +95,12 @@ func (u *updater) accept(p *pod, r *Recommendation, now time.Duration) (one cand
 		accepted = one.diff > 0
 	}
 	return one, accepted && u.admits(p.requests, r.Target)
+}
+
+// limitOutside reports whether a limit differs from the recommended one by more than the band around
+// targets, or one of them is none.
+func limitOutside(limit, want int64) bool {
+	return (limit == 0) != (want == 0) || float64(limit) < float64(want)/bandLow || float64(limit) > bandHigh*float64(want)
 }
 
 func difference(request, target int64) float64 {
@@ -205,9 +213,9 @@ func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
 			return keepPod // until some target is lower than the infeasible one
 		}
 	}
-	if guaranteed(p.requests, p.limits) != guaranteed(r.Target, r.Limits) {
+	if guaranteed(p.requests, p.limits) != guaranteed(r.Target, r.Limits) || u.limits && removes(p.limits, r.Limits) {
 		if stay {
-			return keepPod // the API rejects it: a resize may not change the QoS class
+			return keepPod // the API rejects it: a resize may neither change the QoS class nor remove a limit
 		}
 		return evict
 	}
@@ -215,6 +223,11 @@ func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
 		return keepPod
 	}
 	return resizePod
+}
+
+// removes reports whether a limit is gone in the other limits.
+func removes(limits, others cluster.Resources) bool {
+	return limits.MilliCPU > 0 && others.MilliCPU == 0 || limits.MemoryBytes > 0 && others.MemoryBytes == 0
 }
 
 // guaranteed reports whether a pod is of the QoS class Guaranteed.

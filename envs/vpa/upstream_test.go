@@ -57,7 +57,7 @@ func lowHigh(t *testing.T, change func(*Options)) *Task {
 	o := DefaultOptions()
 	o.Steps, o.History, o.InitialLow, o.InitialHigh = 1500, 0, 20, 20
 	change(&o)
-	if err := o.check(); err != nil {
+	if err := o.check(1, EncodingLog, EncodingRelative, EncodingUpstream); err != nil {
 		t.Fatal(err)
 	}
 	src, err := newSource(o, false)

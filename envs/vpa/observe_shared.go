@@ -1,0 +1,71 @@
+package vpa
+
+import (
+	"math"
+
+	"github.com/kubernasium/kubernasium/envs/vpa/node"
+)
+
+// Elements of an observation beside those of a node that the pods have to themselves.
+const (
+	obsShared = 12
+	obsBase   = 16   // more, where actions correct a recommendation: half of CPU, half of memory
+	obsLoad   = 1.25 // load of the node that is 1
+	obsRoom   = 4    // room on the node over the pod's request that is 1
+)
+
+// observe writes the elements of a shared node.
+func (s *sharedNode) observe(t *Task, obs []float32) {
+	for r := range s.load {
+		obs[r] = part(s.load[r].last(), obsLoad)
+		obs[2+r] = part(s.load[r].max(), obsLoad)
+		obs[4+r] = part(s.load[r].mean(), obsLoad)
+	}
+	size := allocatable(s.in.node)
+	cpu, mem := float64(size.MilliCPU), float64(size.MemoryBytes)
+	for k := range s.pods {
+		cpu -= float64(s.pods[k].requests.MilliCPU)
+		mem -= float64(s.pods[k].requests.MemoryBytes)
+	}
+	first := &t.dynamics.pods[0]
+	n := float64(s.own)
+	obs[6] = part(cpu, obsRoom*n*max(float64(first.requests.MilliCPU), 1))
+	obs[7] = part(mem, obsRoom*n*max(float64(first.requests.MemoryBytes), 1))
+	obs[8] = part(s.stats.throttledCPU+s.stats.downCPU, s.stats.demandCPU)
+	obs[9] = part(t.dynamics.last.harm, t.ledger.norm*t.Interval().Hours())
+	obs[10] = 0
+	if t.now() < s.pressure {
+		obs[10] = 1
+	}
+	obs[11] = float32(node.Class(first.requests, first.limits)) / float32(node.Guaranteed)
+}
+
+// observeBase writes the elements of the recommendation that actions correct: amounts over it, as
+// powers of two from a quarter, which is -1, to four times, and it itself.
+func (t *Task) observeBase(obs []float32) {
+	b, first := &t.base.latest, &t.dynamics.pods[0]
+	used := t.metrics.last()
+	for r := range 2 {
+		target, limit, request, now := b.Target.MilliCPU, b.Limits.MilliCPU, first.requests.MilliCPU, used.MilliCPU
+		if r == 1 {
+			target, limit, request, now = b.Target.MemoryBytes, b.Limits.MemoryBytes, first.requests.MemoryBytes, used.MemoryBytes
+		}
+		hour, day := &t.metrics.hour[r], &t.metrics.day[r]
+		at := obs[r*obsBase/2 : (r+1)*obsBase/2]
+		for i, v := range [...]float64{float64(now), hour.max(), hour.mean(), day.max(), day.mean(), float64(request)} {
+			at[i] = float32(min(max(math.Log2(max(v, 1)/float64(max(target, 1)))/2, -1), 1))
+		}
+		at[6] = onScale(r, float64(target))
+		at[7] = float32(guard(target, limit))
+	}
+}
+
+var (
+	sharedNames = [obsShared]string{
+		"node_cpu", "node_memory", "node_cpu_peak_hour", "node_memory_peak_hour", "node_cpu_mean_hour", "node_memory_mean_hour",
+		"room_cpu", "room_memory", "neighbours_unserved", "harm", "memory_pressure", "qos_class",
+	}
+	baseNames = [obsBase / 2]string{
+		"used_over_base", "peak_hour_over_base", "mean_hour_over_base", "peak_day_over_base", "mean_day_over_base", "requested_over_base", "base", "base_guard",
+	}
+)

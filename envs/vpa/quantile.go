@@ -1,0 +1,156 @@
+package vpa
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/workload"
+)
+
+// Modes of a limit of [Quantile].
+const (
+	LimitNone    = "none"
+	LimitRequest = "request" // equal to the request
+	LimitFactor  = "factor"  // the request times a factor
+	LimitPeak    = "peak"    // the window's peak times a factor, or the request if that is more
+)
+
+// Quantile are the parameters of the baseline quantile: requests are percentiles of the usage in a window,
+// times a margin, set each period.
+type Quantile struct {
+	CPU          float64 `opt:"cpu" doc:"quantile of CPU in the window" range:"0.3,1"`
+	CPUMargin    float64 `opt:"cpu_margin" doc:"factor of the quantile of CPU" range:"0.8,1.5"`
+	Memory       float64 `opt:"memory" doc:"quantile of memory in the window; 1 is the peak" range:"0.3,1"`
+	MemoryMargin float64 `opt:"memory_margin" doc:"factor of the quantile of memory" range:"0.8,1.5"`
+	Window       float64 `opt:"window_h" doc:"hours of the window" range:"1,48,log"`
+	Period       float64 `opt:"period_min" doc:"minutes between recommendations" range:"10,1440,log"`
+	Band         float64 `opt:"band" doc:"fraction by which requests may differ from the target until they are changed" range:"0,0.5"`
+	CPULimit     string  `opt:"cpu_limit" doc:"none, request, factor (of the request) or peak (of the window, times the factor)" range:"none|request|factor|peak"`
+	CPUFactor    float64 `opt:"cpu_factor" doc:"factor of the CPU limit" range:"1,4"`
+	MemoryLimit  string  `opt:"memory_limit" doc:"none, request, factor or peak" range:"none|request|factor|peak"`
+	MemoryFactor float64 `opt:"memory_factor" doc:"factor of the memory limit" range:"1,3"`
+	Bump         float64 `opt:"bump" doc:"least memory for a day after a kill, over the memory in use then" range:"1,2"`
+}
+
+// defaultQuantile has upstream's percentile and margin, KRR's limits and no band.
+var defaultQuantile = Quantile{CPU: 0.9, CPUMargin: 1.15, Memory: 1, MemoryMargin: 1.15, Window: 24, Period: 60, Band: 0.1,
+	CPULimit: LimitFactor, CPUFactor: 2, MemoryLimit: LimitFactor, MemoryFactor: 1.2, Bump: 1.2}
+
+// check checks the parameters.
+func (q *Quantile) check() error {
+	modes := []string{LimitNone, LimitRequest, LimitFactor, LimitPeak}
+	return envs.CheckOptions(
+		envs.Between("cpu", q.CPU, 0, 1), envs.Between("cpu_margin", q.CPUMargin, 0.01, 100),
+		envs.Between("memory", q.Memory, 0, 1), envs.Between("memory_margin", q.MemoryMargin, 0.01, 100),
+		envs.Between("window_h", q.Window, 0.01, 1e4), envs.Between("period_min", q.Period, 0.01, 1e6),
+		envs.Between("band", q.Band, 0, 100),
+		envs.OneOf("cpu_limit", q.CPULimit, modes...), envs.Between("cpu_factor", q.CPUFactor, 1, 1000),
+		envs.OneOf("memory_limit", q.MemoryLimit, modes...), envs.Between("memory_factor", q.MemoryFactor, 1, 1000),
+		envs.Between("bump", q.Bump, 1, 100),
+	)
+}
+
+// quantileRule recommends by the parameters of a Quantile.
+type quantileRule struct{ Quantile }
+
+// quantileState is what a quantileRule remembers.
+type quantileState struct {
+	floor   float64 // least memory
+	until   int     // step from which floor no longer applies
+	scratch []float64
+}
+
+// quantileBaseline returns the baseline quantile. With exact, it sets its amounts on the discrete environment
+// too.
+func quantileBaseline(name string, exact bool) envs.Baseline {
+	doc := "Requests at a quantile of the usage in a window, times a margin, each period; limits by mode."
+	return envs.Parametric(envs.Baseline{Name: name, Doc: doc}, defaultQuantile, func(q Quantile) func(envs.Task) (envs.Policy, error) {
+		if err := q.check(); err != nil {
+			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("quantile: %w", err) }
+		}
+		return follow(func() recommender {
+			rule, state := quantileRule{q}, quantileState{}
+			return func(t *Task, first bool) (Recommendation, bool) { return rule.recommend(t, first, &state) }
+		}, exact)
+	})
+}
+
+// recommend returns a recommendation at an episode's first decision, then each period and after each
+// kill.
+func (q *quantileRule) recommend(t *Task, first bool, s *quantileState) (Recommendation, bool) {
+	if first {
+		s.floor, s.until = 0, 0
+	}
+	killed := !first && q.noteKills(t, s)
+	if t.steps >= s.until {
+		s.floor = 0
+	}
+	if !first && !killed && t.steps%t.stepsIn(minutes(q.Period)) != 0 {
+		return Recommendation{}, false
+	}
+	seen := t.tail(seconds(q.Window * 3600))
+	peak := workload.Max(seen)
+	cpu := math.Ceil(q.CPUMargin * cpuQuantile(seen, q.CPU, &s.scratch))
+	mem := math.Ceil(max(q.MemoryMargin*memoryQuantile(seen, q.Memory, &s.scratch), s.floor))
+	at := func(f float64) cluster.Resources {
+		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
+	}
+	r := Recommendation{Lower: at(1 / (1 + q.Band)), Target: at(1), Upper: at(1 + q.Band), Uncapped: at(1), SetLimits: true}
+	r.Limits = cluster.Resources{
+		MilliCPU:    limitOf(q.CPULimit, q.CPUFactor, cpu, float64(peak.MilliCPU)),
+		MemoryBytes: limitOf(q.MemoryLimit, q.MemoryFactor, mem, max(float64(peak.MemoryBytes), s.floor)),
+	}
+	return r, true
+}
+
+// noteKills raises the floor of memory after kills, and reports whether there was one in the last step.
+func (q *quantileRule) noteKills(t *Task, s *quantileState) (killed bool) {
+	for i := range t.dynamics.pods {
+		if p := &t.dynamics.pods[i]; p.oom {
+			killed = true
+			s.floor, s.until = max(s.floor, q.Bump*float64(p.used.MemoryBytes)), t.steps+t.stepsIn(24*time.Hour)
+		}
+	}
+	return killed
+}
+
+// limitOf returns the limit of a resource by its mode, 0 for none.
+func limitOf(mode string, factor, request, peak float64) int64 {
+	switch mode {
+	case LimitRequest:
+		return int64(request)
+	case LimitFactor:
+		return int64(math.Ceil(factor * request))
+	case LimitPeak:
+		return int64(math.Ceil(max(factor*peak, request)))
+	}
+	return 0
+}
+
+func minutes(m float64) time.Duration { return seconds(60 * m) }
+
+// tunedAlone and tunedShared are the parameters of quantile_tuned, where the pods have their node to themselves and where
+// they share it. Residual actions correct tunedShared, so that other values are another environment.
+var (
+	tunedAlone = Quantile{CPU: 0.5, CPUMargin: 1, Memory: 0.5, MemoryMargin: 1, Window: 24, Period: 1440, Band: 0,
+		CPULimit: LimitNone, CPUFactor: 2, MemoryLimit: LimitNone, MemoryFactor: 1.2, Bump: 1.2}
+	tunedShared = Quantile{CPU: 0.65, CPUMargin: 1, Memory: 0.99, MemoryMargin: 1.02, Window: 24, Period: 480, Band: 0.2,
+		CPULimit: LimitPeak, CPUFactor: 1.2, MemoryLimit: LimitPeak, MemoryFactor: 1.05, Bump: 1.2}
+)
+
+const (
+	tunedAloneDoc  = "quantile at the median of the last day, without limits, set once a day."
+	tunedSharedDoc = "quantile with parameters searched on training episodes; `trainer tune --baseline quantile:cpu_limit=peak,memory_limit=peak,cpu_margin=1,memory=1,bump=1.2 -n 12000000` began it."
+)
+
+// values returns the parameters as a name of a baseline gives them.
+func (q *Quantile) values() map[string]any {
+	values := map[string]any{}
+	for _, o := range envs.DescribeOptions(q) {
+		values[o.Name] = o.Default
+	}
+	return values
+}

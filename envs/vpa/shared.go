@@ -1,0 +1,332 @@
+package vpa
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/node"
+)
+
+// pressureLasts is how long kubelet reports memory pressure after the last sign of it: its
+// eviction-pressure-transition-period. The scheduler keeps BestEffort pods off the node meanwhile.
+const pressureLasts = 5 * time.Minute
+
+// sharedNode is the node that the controller's pods share with neighbours. The first elements of its
+// slices are the controller's pods, and the others the neighbours.
+type sharedNode struct {
+	in       *instance
+	own      int           // the controller's pods
+	pods     []pod         // the neighbours
+	blamed   []bool        // neighbours that are down because the controller's pods exceeded their requests
+	pressure time.Duration // until which kubelet reports memory pressure
+
+	demand       []cluster.Resources
+	actual, kept division
+	stats        interval  // of the neighbours in the last step
+	load         [2]window // CPU and memory used of the node's, in the last hour
+}
+
+// division is what the node makes of the pods' claims in a step.
+type division struct {
+	claims  []node.Pod
+	fates   []fate
+	grants  []float64
+	scratch []float64
+}
+
+// fate is what becomes of a pod in a step.
+type fate uint8
+
+const (
+	runs    fate = iota
+	killed       // by the kernel, because the node was out of memory
+	evicted      // by kubelet, because the node was short of memory
+)
+
+func newSharedNode(src *source) *sharedNode {
+	own, n := src.opts.Pods, src.opts.Pods+src.shared.Neighbours
+	s := &sharedNode{own: own, pods: make([]pod, n-own), blamed: make([]bool, n-own), demand: make([]cluster.Resources, n)}
+	for _, d := range []*division{&s.actual, &s.kept} {
+		*d = division{claims: make([]node.Pod, n), fates: make([]fate, n), grants: make([]float64, n), scratch: make([]float64, 3*n+6)}
+	}
+	hour := max(1, int(3600/src.opts.Interval))
+	s.load = [2]window{newWindow(hour), newWindow(hour)}
+	return s
+}
+
+func (s *sharedNode) clone() *sharedNode {
+	c := *s
+	c.pods, c.blamed, c.demand = slices.Clone(s.pods), slices.Clone(s.blamed), slices.Clone(s.demand)
+	c.actual, c.kept = s.actual.clone(), s.kept.clone()
+	c.load = [2]window{s.load[0].clone(), s.load[1].clone()}
+	return &c
+}
+
+func (d *division) clone() division {
+	return division{slices.Clone(d.claims), slices.Clone(d.fates), slices.Clone(d.grants), slices.Clone(d.scratch)}
+}
+
+// allocatable returns what pods can request of a node: its capacity less the threshold of evictions.
+func allocatable(capacity cluster.Resources) cluster.Resources {
+	capacity.MemoryBytes = max(capacity.MemoryBytes-node.EvictionThreshold, 0)
+	return capacity
+}
+
+// beginNeighbours adds the neighbours to the cluster, as they have been running.
+func (d *dynamics) beginNeighbours(ctx context.Context, c cluster.Cluster, in *instance) error {
+	s := d.shared
+	s.in, s.pressure, s.stats = in, 0, interval{}
+	clear(s.blamed)
+	s.load[0].reset()
+	s.load[1].reset()
+	for k := range s.pods {
+		p, nb := &s.pods[k], &in.neighbours[k]
+		*p = pod{share: 1, neighbour: true}
+		if err := d.create(ctx, c, p, nb.requests, nb.limits); err != nil {
+			return err
+		}
+		p.ready, p.started, p.began = 0, 0, p.scheduled
+	}
+	return nil
+}
+
+// pod returns the i-th pod of the node.
+func (d *dynamics) pod(i int) *pod {
+	if i < len(d.pods) {
+		return &d.pods[i]
+	}
+	return &d.shared.pods[i-len(d.pods)]
+}
+
+// runShared schedules pending pods, runs every pod of the shared node for a step, and returns the
+// largest usage of the controller's pods. admitted are the requests and limits of new pods of the
+// controller; nil leaves them as they are.
+func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, admitted *Recommendation) (most cluster.Resources, err error) {
+	s, now := d.shared, c.State().Now
+	if err := d.scheduleShared(ctx, c, admitted); err != nil {
+		return most, err
+	}
+	d.claim(now, step)
+	blame := s.keep()
+	s.actual.divide(s.in.node, d.timing.step)
+	if blame {
+		s.kept.divide(s.in.node, d.timing.step)
+	}
+	s.stats = interval{}
+	for i := range s.actual.claims {
+		if err := d.runOne(ctx, c, now, i, blame, admitted); err != nil {
+			return most, err
+		}
+	}
+	d.ops = d.ops[:0]
+	used := cluster.Resources{}
+	for i := range s.actual.claims {
+		p := d.pod(i)
+		if i < s.own {
+			most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, p.used.MilliCPU), max(most.MemoryBytes, p.used.MemoryBytes)
+		}
+		used.MilliCPU, used.MemoryBytes = used.MilliCPU+p.used.MilliCPU, used.MemoryBytes+p.used.MemoryBytes
+		if p.scheduled {
+			d.ops = append(d.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
+		}
+	}
+	s.load[0].push(float64(used.MilliCPU) / float64(s.in.node.MilliCPU))
+	s.load[1].push(float64(used.MemoryBytes) / float64(s.in.node.MemoryBytes))
+	return most, c.Apply(ctx, d.ops)
+}
+
+// scheduleShared binds pending pods. A pending pod of the controller is created anew if another
+// recommendation is in force, since nothing runs that this would disturb.
+func (d *dynamics) scheduleShared(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
+	s := d.shared
+	for i := range s.actual.claims {
+		p := d.pod(i)
+		if p.scheduled {
+			continue
+		}
+		if i < s.own && admitted != nil && (p.requests != admitted.Target || p.limits != admitted.Limits) {
+			d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.index})
+			if err := c.Apply(ctx, d.ops); err != nil {
+				return err
+			}
+			if err := d.create(ctx, c, p, admitted.Target, admitted.Limits); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := d.schedule(ctx, c, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claim sets what every pod wants of the node in a step. A container whose own limit kills it frees its
+// memory and wants none of the node's.
+func (d *dynamics) claim(now time.Duration, step int) {
+	s := d.shared
+	for i := range s.actual.claims {
+		p := d.pod(i)
+		p.claim = claim{shared: true}
+		if i < s.own {
+			s.demand[i] = scaled(s.in.coming()[step], p.share)
+			d.fail(i, step)
+		} else {
+			s.demand[i] = s.in.neighbours[i-s.own].demand[s.in.history+step]
+		}
+		one := node.Pod{Class: node.Class(p.requests, p.limits), Requests: p.requests}
+		if p.upTime(now, now+d.timing.step) > 0 {
+			one.CPU = float64(s.demand[i].MilliCPU) + p.claim.spin
+			if l := p.limits.MilliCPU; l > 0 {
+				one.CPU = min(one.CPU, float64(l))
+			}
+			if mem := s.demand[i].MemoryBytes + p.claim.leak; p.limits.MemoryBytes == 0 || mem <= p.limits.MemoryBytes {
+				one.Memory = float64(mem)
+			}
+		}
+		s.actual.claims[i] = one
+	}
+}
+
+// fail adds the active faults of the i-th pod to its claim. A container that has started after a
+// fault began is free of it.
+func (d *dynamics) fail(i, step int) {
+	p := &d.pods[i]
+	for _, f := range d.shared.in.faults {
+		if f.pod == i && f.from <= step && step < f.to && p.started <= time.Duration(f.from)*d.timing.step {
+			p.claim.spin += f.spin
+			p.claim.leak += int64(f.leak * float64(step-f.from+1))
+		}
+	}
+}
+
+// repels reports whether the scheduler keeps p off the node at the given time.
+func (s *sharedNode) repels(p *pod, now time.Duration) bool {
+	return s != nil && now < s.pressure && node.Class(p.requests, p.limits) == node.BestEffort
+}
+
+// divide decides which pods lose their memory and how the others share the CPU.
+func (v *division) divide(capacity cluster.Resources, step time.Duration) {
+	clear(v.fates)
+	total := 0.0
+	for i := range v.claims {
+		total += v.claims[i].Memory
+	}
+	lose := func(i int, to fate) bool {
+		if i < 0 {
+			return false
+		}
+		v.fates[i] = to
+		total -= v.claims[i].Memory
+		v.claims[i].Memory = 0
+		return true
+	}
+	for total > float64(capacity.MemoryBytes) && lose(node.OOMVictim(v.claims, capacity.MemoryBytes), killed) {
+	}
+	threshold := float64(capacity.MemoryBytes - node.EvictionThreshold)
+	for range max(1, int(step.Minutes()*node.EvictionsInMinute)) {
+		if total <= threshold || !lose(node.EvictionVictim(v.claims), evicted) {
+			break
+		}
+	}
+	for i, f := range v.fates {
+		if f == evicted {
+			v.claims[i].CPU = 0
+		}
+	}
+	node.Share(v.claims, float64(capacity.MilliCPU), v.grants, v.scratch)
+}
+
+// keep sets in kept what the pods would claim if the controller's kept to their requests, and reports
+// whether that is something else.
+func (s *sharedNode) keep() (differs bool) {
+	copy(s.kept.claims, s.actual.claims)
+	for i := range s.own {
+		p := &s.kept.claims[i]
+		cpu, mem := min(p.CPU, float64(p.Requests.MilliCPU)), min(p.Memory, float64(p.Requests.MemoryBytes))
+		differs = differs || cpu != p.CPU || mem != p.Memory
+		p.CPU, p.Memory = cpu, mem
+	}
+	return differs
+}
+
+// runOne lets the i-th pod of the node run for a step with what the node grants it.
+func (d *dynamics) runOne(ctx context.Context, c cluster.Cluster, now time.Duration, i int, blame bool, admitted *Recommendation) error {
+	s, p := d.shared, d.pod(i)
+	stats, one := &d.last, interval{}
+	if i >= s.own {
+		stats = &one
+	}
+	fate, memory := s.actual.fates[i], s.demand[i].MemoryBytes+p.claim.leak
+	p.claim.cpu, p.claim.kill = s.actual.grants[i], fate == killed
+	if fate == evicted {
+		s.pressure = now + pressureLasts
+		if err := d.evictByNode(ctx, c, p, i < s.own, admitted, stats); err != nil {
+			return err
+		}
+	}
+	p.run(&d.timing, now, s.demand[i], stats)
+	if fate == evicted { // the metrics show what the pod used before
+		p.oom, p.sampled = true, true
+		p.used = cluster.Resources{MilliCPU: s.demand[i].MilliCPU, MemoryBytes: memory}
+	}
+	if i >= s.own {
+		s.charge(i, blame, stats, d.timing.step, &d.last)
+		s.stats.add(stats)
+		if p.serving(now + d.timing.step) {
+			s.blamed[i-s.own] = false
+		}
+	}
+	return nil
+}
+
+// evictByNode carries out an eviction by kubelet, which leaves the pod no time to save its work. The
+// pod's controller creates another, which serves from the next step on at the earliest.
+func (d *dynamics) evictByNode(ctx context.Context, c cluster.Cluster, p *pod, own bool, admitted *Recommendation, stats *interval) error {
+	stats.nodeEvictions++
+	stats.ooms++
+	stats.evictions++
+	stats.restarts++
+	stats.lost += p.work
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
+	if err := c.Apply(ctx, d.ops); err != nil {
+		return err
+	}
+	requests, limits := p.requests, p.limits
+	if own && admitted != nil {
+		requests, limits = admitted.Target, admitted.Limits
+	}
+	claim := p.claim
+	if err := d.create(ctx, c, p, requests, limits); err != nil {
+		return err
+	}
+	p.claim = claim
+	p.ready = max(p.ready, c.State().Now+d.timing.step)
+	p.started = p.ready
+	return nil
+}
+
+// charge adds to to.harm what the i-th pod, a neighbour, suffers because the controller's pods exceed their
+// requests: the difference to what it would suffer if they kept to them, and the time until it
+// serves again.
+func (s *sharedNode) charge(i int, blame bool, stats *interval, step time.Duration, to *interval) {
+	mean, hours := s.in.neighbours[i-s.own].mean, step.Hours()
+	if blame {
+		was, would := s.actual.fates[i], s.kept.fates[i]
+		switch {
+		case was == runs && would == runs:
+			to.harm += unmetPrice * max(s.kept.grants[i]-s.actual.grants[i], 0) / 1000 * hours
+		case was != runs && would == runs:
+			s.blamed[i-s.own] = true
+			to.harm += oomHours*mean + unmetPrice*stats.lost/3600
+			if was == evicted {
+				to.harm += evictHours * mean
+			}
+		}
+	}
+	if s.blamed[i-s.own] {
+		to.harm += unmetPrice * stats.downCPU / 1000 * hours
+	}
+}
