@@ -39,7 +39,7 @@
 //	3      part of them that came before it                              0  1
 //	4…6    requested part of the cluster's CPU, memory and pods          0  1
 //
-// With hints:lifetime a node has 29 features and the pod 12. These forecast shares of nodes at four horizons,
+// With hints:lifetime a node has 29 features and the pod 17. These forecast shares of nodes at four horizons,
 // 10, 25, 50 and 100 % of the mean lifetime from now, by predictions of how long pods run. A prediction is wrong by a
 // factor, whose logarithm is uniform within ± log hint_error; what a pod has run corrects it.
 //
@@ -51,6 +51,8 @@
 //	pod 7…10     probability that the pod, bound now, runs at each        0  1
 //	             horizon
 //	pod 11       the largest excess, over 10 %                            0  1
+//	pod 12…16    the cost of binding the pod to the cheapest node that    0  1
+//	             the mask permits, now and at each horizon, over 20 %
 //
 // With edges:rack, "edges" of shape (E, 2) are source and target of a directed edge from each
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode

@@ -62,7 +62,7 @@ func TestForecastsByHand(t *testing.T) {
 	task, c := handTask(t, "web,2,16,64Gi\ndb,1,32,32Gi\n", 30, 60, 1000)
 	look := func(want []float32) {
 		t.Helper()
-		obs, mask := make([]float32, 2*29+12), make([]bool, 2)
+		obs, mask := make([]float32, 2*29+17), make([]bool, 2)
 		task.Observe(c.State(), obs, mask)
 		got := slices.Concat(obs[16:29], obs[29+16:58], obs[58+7:])
 		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
@@ -74,16 +74,17 @@ func TestForecastsByHand(t *testing.T) {
 	// sd 25; on node 1 25 and 25: 0. After 50 s there is web 1 alone, so that both cost 12.5, and after 100 nothing.
 	look([]float32{.25, .25, .25, .25, 0, 0, 0, 0, 1, 1, 1, 0, 0,
 		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		1, 1, 1, 0, 1})
+		1, 1, 1, 0, 1, 0, 0, 0, 12.5 / 20, 0})
 	bind(t, task, c, 0)
 	// db comes 40 s later, when web 0 is gone and web 1 has 20 s left. On node 0 it makes CPU 75 and 0 % and memory
 	// 37.5 and 0: sd 37.5 and 18.75, mean 28.125. On node 1 CPU 25 and 50 and memory 25 and 12.5: 12.5 and 6.25, mean
-	// 9.375. From 25 s on it is alone, and both cost the same. The excess of node 0, 18.75 %, is the largest.
+	// 9.375. From 25 s on it is alone: CPU 50 and memory 12.5
+	// on either node, sd 25 and 6.25, mean 15.625. The excess of node 0, 18.75 %, is the largest.
 	look([]float32{.25, .25, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0,
 		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		1, 1, 1, 1, 1})
+		1, 1, 1, 1, 1, 9.375 / 20, 9.375 / 20, 15.625 / 20, 15.625 / 20, 15.625 / 20})
 	bind(t, task, c, 1)
-	look(make([]float32, 13+13+5)) // the end
+	look(make([]float32, 13+13+10)) // the end
 }
 
 // TestGreedyLifetimeByHand: of four pods of a quarter of a node each, two that run for 30 s are on node 0, and one that

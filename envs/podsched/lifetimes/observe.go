@@ -13,11 +13,17 @@ var (
 		"cpu_after_10", "memory_after_10", "cpu_after_25", "memory_after_25", "cpu_after_50", "memory_after_50", "cpu_after_100", "memory_after_100",
 		"excess", "excess_after_10", "excess_after_25", "excess_after_50", "excess_after_100",
 	}
-	PodNames = []string{"runs_after_10", "runs_after_25", "runs_after_50", "runs_after_100", "largest_excess"}
+	PodNames = []string{
+		"runs_after_10", "runs_after_25", "runs_after_50", "runs_after_100", "largest_excess",
+		"lowest_cost", "lowest_cost_after_10", "lowest_cost_after_25", "lowest_cost_after_50", "lowest_cost_after_100",
+	}
 )
 
-// maxExcess is the excess, in percent, from which the feature largest_excess is 1.
-const maxExcess = 10
+// Excess and costs, in percent, from which the features largest_excess and lowest_cost are 1.
+const (
+	maxExcess = 10
+	maxCost   = 20
+)
 
 // Observe writes features in [0, 1] to the last columns of each row of nodes and of pod. The excess of a node is
 // the cost of binding the pod to it above that of the cheapest node that the mask permits. All excesses are over
@@ -35,6 +41,9 @@ func (f *Forecast) Observe(nodes, pod []float32, mask []bool, noPod bool) {
 		pod[k] = unitFloat(p)
 	}
 	pod[NumHorizons-1] = unitFloat(largest / maxExcess)
+	for k, cost := range lowest {
+		pod[NumHorizons+k] = unitFloat(cost / maxCost)
+	}
 	for i := range mask {
 		row := nodes[(i+1)*width-len(NodeNames) : (i+1)*width]
 		for k := range Horizons {
