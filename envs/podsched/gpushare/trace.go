@@ -59,29 +59,36 @@ const (
 
 // ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli,
 // memory_mib and gpu, and may have model, that of the GPUs: pods that are bound to models fit no
-// node without one. Further columns are ignored.
+// node without one. Further columns are ignored. It also reads pai_machine_spec of Alibaba's GPU trace of 2020,
+// with its header line.
 func ReadNodes(path string) ([]Node, error) { return dataset.ReadFile(path, parseNodes) }
 
 // ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli,
 // memory_mib, num_gpu and gpu_milli, and may have gpu_spec, creation_time, deletion_time and
-// scheduled_time (in seconds). Further columns are ignored.
+// scheduled_time (in seconds). Further columns are ignored. It also reads pai_task_table of Alibaba's GPU trace of
+// 2020, with its header line, a pod for each instance.
 func ReadPods(path string) ([]Pod, error) { return dataset.ReadFile(path, parsePods) }
 
 func parseNodes(name string, r io.Reader) ([]Node, error) {
-	t, err := newTable(name, r, "sn", "cpu_milli", "memory_mib", "gpu")
+	t, err := newTable(name, r, machineColumns, "sn", "cpu_milli", "memory_mib", "gpu")
 	if err != nil {
 		return nil, err
 	}
 	var nodes []Node
 	seen := map[string]int{}
+	column, published := "sn", t.has(machineColumns)
+	if published {
+		column = "machine"
+	}
 	for t.next() {
-		n := Node{
-			Name: t.text("sn"), MilliCPU: t.number("cpu_milli", cluster.MaxAmount),
-			MemoryMiB: t.number("memory_mib", cluster.MaxAmount/BytesMiB),
-			GPUs:      int(t.number("gpu", cluster.MaxDevices)), Model: t.text("model"),
+		var n Node
+		if published {
+			n = t.machine()
+		} else {
+			n = t.node()
 		}
 		if n.Name == "" {
-			t.fail("sn is empty, want the node's name")
+			t.fail("%s is empty, want the node's name", column)
 		}
 		if line, ok := seen[n.Name]; ok {
 			t.fail("node %s stands in line %d too", n.Name, line)
@@ -95,12 +102,24 @@ func parseNodes(name string, r io.Reader) ([]Node, error) {
 	return nodes, t.err
 }
 
+// node returns the node of a row of a node list.
+func (t *table) node() Node {
+	return Node{
+		Name: t.text("sn"), MilliCPU: t.number("cpu_milli", cluster.MaxAmount),
+		MemoryMiB: t.number("memory_mib", cluster.MaxAmount/BytesMiB),
+		GPUs:      int(t.number("gpu", cluster.MaxDevices)), Model: t.text("model"),
+	}
+}
+
 func parsePods(name string, r io.Reader) ([]Pod, error) {
-	t, err := newTable(name, r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+	t, err := newTable(name, r, taskColumns, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 	if err != nil {
 		return nil, err
 	}
 	var pods []Pod
+	if t.has(taskColumns) {
+		pods = t.tasks()
+	}
 	for t.next() {
 		p := Pod{Name: t.text("name"), Shape: Shape{
 			MilliCPU: t.number("cpu_milli", cluster.MaxAmount), MemoryMiB: t.number("memory_mib", cluster.MaxAmount/BytesMiB),
@@ -144,10 +163,14 @@ type table struct {
 	err error
 }
 
-func newTable(name string, r io.Reader, required ...string) (*table, error) {
+// newTable returns the table of a file that has the required columns, or the others.
+func newTable(name string, r io.Reader, others []string, required ...string) (*table, error) {
 	t := &table{Table: dataset.NewTable("gpu: ", name, r)}
 	if err := t.ReadHeader(required...); err != nil {
 		return nil, err
+	}
+	if t.has(others) {
+		return t, nil
 	}
 	_, err := t.Columns(required...)
 	return t, err

@@ -67,6 +67,8 @@ func TestTraceErrors(t *testing.T) {
 func FuzzTrace(f *testing.F) {
 	f.Add("sn,cpu_milli,memory_mib,gpu,model\na,2000,8192,2,G2\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1024,1,500\n")
 	f.Add("sn,cpu_milli,memory_mib,gpu\na,2000,8192,2\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1000,1024,1,500,T4|\n")
+	f.Add("machine,gpu_type,cap_cpu,cap_mem,cap_gpu\na,T4,2,8,2\n",
+		"job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\nj,t,2.0,Terminated,1,2,100.0,1,50.0,T4\n")
 	f.Fuzz(func(t *testing.T, nodeText, podText string) {
 		nodes, err := parseNodes("nodes", strings.NewReader(nodeText))
 		if err != nil {
