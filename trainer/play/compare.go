@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/evaluation"
+	"github.com/kubernasium/kubernasium/agents/search"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -23,6 +25,7 @@ type CompareConfig struct {
 	Given     map[string]any // options that win over both
 	Models    []string
 	Baselines []string // nil: all, and random actions
+	Searches  []string // as [search.Parse] reads them
 	Episodes  int
 	Seed      uint64
 	URLs      []string // of servers to play on; nil is in this process
@@ -55,7 +58,7 @@ type Comparison struct {
 // Row is one policy.
 type Row struct {
 	Policy     string             `json:"policy"`
-	Kind       string             `json:"kind"` // "model", "baseline" or "oracle"
+	Kind       string             `json:"kind"` // "model", "baseline", "search" or "oracle"
 	Mean       float64            `json:"mean"` // of the metric
 	Low        float64            `json:"low"`  // 95 % interval of the mean
 	High       float64            `json:"high"`
@@ -81,7 +84,8 @@ type EpisodeValues struct {
 const (
 	KindModel    = "model"
 	KindBaseline = "baseline"
-	KindOracle   = "oracle" // a baseline that knows what no agent can
+	KindOracle   = "oracle" // a baseline or a search that knows what no agent can
+	KindSearch   = "search" // a search over a baseline, by package agents/search
 )
 
 // EnvOf returns the given id, or else that of the first model's environment, and the options that
@@ -196,7 +200,36 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 			return evaluation.Play(ctx, v, p, seeds)
 		}})
 	}
+	for _, text := range c.Searches {
+		p, err := searchPlayer(ctx, v, text, seeds)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
 	return all, nil
+}
+
+// searchPlayer returns the search of the text, which copies the environments of this process.
+func searchPlayer(ctx context.Context, v envs.VecEnv, text string, seeds []uint64) (player, error) {
+	config, err := search.Parse(text)
+	if err != nil {
+		return player{}, err
+	}
+	local, ok := v.(*envs.Vec)
+	if !ok {
+		return player{}, fmt.Errorf("--search %s: a search copies environments of this process, and plays none of a server", text)
+	}
+	config.Now = time.Now
+	p, err := search.New(ctx, local, config)
+	if err != nil {
+		return player{}, err
+	}
+	kind := KindSearch
+	if config.Clairvoyant {
+		kind = KindOracle
+	}
+	return player{name: text, kind: kind, play: func() (*evaluation.Result, error) { return evaluation.Play(ctx, v, p, seeds) }}, nil
 }
 
 // baselineNames returns the given names, or all baselines and random actions.

@@ -7,8 +7,8 @@ import (
 )
 
 // A Lookahead plays WeightedFGD from an inventory into given futures in which pods stay for ever. It
-// places each pod where WeightedFGD would, and takes 0.5 µs for it among 64 nodes: nodes that are in
-// equal states share one entry of a table, which remembers the scores of each kind of pod.
+// places each pod where WeightedFGD would. Nodes in equal states share one entry of a table, which
+// remembers the scores of each kind of pod.
 //
 // A Lookahead belongs to one catalogue, inventory and reserve, and only reads them. Requests beyond
 // those of classes (Class.ExtraCPU) do not count, nor in WeightedFGD.
@@ -33,7 +33,7 @@ type Lookahead struct {
 const lookDevices = 8
 
 // maxLookStates bounds the table between two decisions.
-const maxLookStates = 1 << 16
+const maxLookStates = 1 << 14
 
 // lookNode is a node.
 type lookNode struct {

@@ -7,7 +7,7 @@ import (
 )
 
 // drawnCluster returns an inventory of drawn nodes, some with few pods, and drawn classes.
-func drawnCluster(t *testing.T, rng *rand.Rand) (*Inventory, *Reserve, *Catalogue, []int32) {
+func drawnCluster(t testing.TB, rng *rand.Rand) (*Inventory, *Reserve, *Catalogue, []int32) {
 	t.Helper()
 	models := []string{"G2", "T4", "P100"}
 	var nodes []Node

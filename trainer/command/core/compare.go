@@ -28,6 +28,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
   trainer compare --env k8s/GangWindow-v0 --baseline dynamic_mpc --baseline static_2 --env-kwargs penalty:45
   trainer compare --env k8s/GangWindow-v0 --env-kwargs split:train            # on the instances of trainings
   trainer compare --env k8s/GangWindow-v0 --csv-episodes episodes.csv         # every episode of every policy
+  trainer compare --env k8s/GPUPodScheduling-v1 --baseline FGD --search rollout:base=FGD,k=3,m=4
   trainer compare --model FILE --url ws://127.0.0.1:8765                      # on a server`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,6 +52,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; wins over --env-kwargs (repeat)")
 	f.StringArrayVar(&c.Models, "model", nil, "model file (repeat)")
 	f.StringArrayVar(&c.Baselines, "baseline", nil, "baseline (repeat; default: all, and random actions)")
+	f.StringArrayVar(&c.Searches, "search", nil, "search over a baseline, such as rollout:base=FGD,k=6,m=12 or gumbel:base=FGD (repeat); see package agents/search")
 	f.IntVar(&c.Episodes, "episodes", 40, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")

@@ -168,3 +168,29 @@ func TestCompareTimed(t *testing.T) {
 		}
 	}
 }
+
+// TestCompareSearches plays searches beside a baseline. A clairvoyant one is an oracle, and none plays on
+// servers.
+func TestCompareSearches(t *testing.T) {
+	args := []string{"compare", "--env", "k8s/GPUPodScheduling-v1", "--env-kwargs", "num_nodes:6", "--env-kwargs", "load_end:0.6", "--episodes", "2",
+		"--baseline", "FGD", "--search", "rollout:base=FGD,k=2,m=2,horizon=3", "--search", "gumbel:base=FGD,k=2,m=1,horizon=2",
+		"--search", "rollout:base=FGD,k=2,m=1,horizon=3,clairvoyant=true", "--json"}
+	c := clitest.Decode[play.Comparison](t, mustExecute(t, args...))
+	kinds := map[string]string{}
+	for _, r := range c.Rows {
+		kinds[r.Policy] = r.Kind
+	}
+	want := map[string]string{
+		"FGD": play.KindBaseline, "rollout:base=FGD,k=2,m=2,horizon=3": play.KindSearch, "gumbel:base=FGD,k=2,m=1,horizon=2": play.KindSearch,
+		"rollout:base=FGD,k=2,m=1,horizon=3,clairvoyant=true": play.KindOracle,
+	}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	if _, _, err := execute(t, t.Context(), append(args, "--url", hosttest.Start(t).WS)...); err == nil || !strings.Contains(err.Error(), "of this process") {
+		t.Errorf("on a server: %v, want an error", err)
+	}
+	if _, _, err := execute(t, t.Context(), "compare", "--env", "k8s/GPUPodScheduling-v1", "--episodes", "2", "--search", "rollout:base=FGD,k=1"); err == nil {
+		t.Error("a search of one action is no error")
+	}
+}
