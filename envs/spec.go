@@ -43,6 +43,11 @@ type Spec struct {
 	// other seeds suffice.
 	HeldOut map[string]any
 
+	// Validation are options that select the instances of evaluations during a training, which choose
+	// its best model; they win over HeldOut. They are needed where other seeds draw from the same few
+	// held-out instances, and nil elsewhere.
+	Validation map[string]any
+
 	MaxEpisodeSteps  int     // time limit in steps; 0 is none. An option of the task may change it: see Limiter
 	RewardThreshold  float64 // mean return at which the task counts as solved; meaningful if HasThreshold
 	HasThreshold     bool

@@ -162,7 +162,10 @@ func (s *source) span() int { return s.opts.Steps + s.opts.columns() }
 // are there and, of a file, are made at rows that the file has.
 func (s *source) starts(one *series.Scaled) (first, n int) {
 	first, end := max(one.Forecaster.History(), 1), one.Train
-	if s.opts.Split == SplitHeldOut {
+	switch s.opts.Split {
+	case SplitValidation: // a third of the training's rows, or more if an episode needs more
+		first = max(first, end-max(s.span(), end/3))
+	case SplitHeldOut:
 		first, end = max(first, one.Train), len(one.Values)
 	}
 	if one.Forecaster.Kind == series.FromFile {
@@ -171,9 +174,12 @@ func (s *source) starts(one *series.Scaled) (first, n int) {
 	return first, end - s.span() + 1 - first
 }
 
-// splitStream keeps the instances of the held-out split apart from those of the training
-// split even for equal seeds. Its value is arbitrary.
-const splitStream = 0x9e3779b97f4a7c15
+// These keep the instances of the other splits apart from those of the training split even for equal
+// seeds. Their values are arbitrary.
+const (
+	splitStream      = 0x9e3779b97f4a7c15
+	validationStream = 0xd1b54a32d192ed03
+)
 
 // draw returns the instance of an episode.
 func (s *source) draw(rng *rand.Rand) (*planner.Instance, error) {
@@ -182,7 +188,7 @@ func (s *source) draw(rng *rand.Rand) (*planner.Instance, error) {
 		return s.fixed, nil
 	case len(s.pool) == 0:
 		seed := rng.Uint64()
-		if s.opts.Split == SplitHeldOut {
+		if s.opts.Split != SplitTrain { // validation and held-out episodes have other seeds
 			seed ^= splitStream
 		}
 		return s.make(seed)
@@ -191,7 +197,10 @@ func (s *source) draw(rng *rand.Rand) (*planner.Instance, error) {
 	p := &s.pool[i]
 	p.once.Do(func() {
 		seed := uint64(i)
-		if s.opts.Split == SplitHeldOut {
+		switch s.opts.Split {
+		case SplitValidation:
+			seed ^= validationStream
+		case SplitHeldOut:
 			seed ^= splitStream
 		}
 		p.instance, p.err = s.make(seed)

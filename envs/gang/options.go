@@ -15,8 +15,9 @@ const (
 	DynamicsSound      = "sound"
 	DynamicsCompatible = "compatible"
 
-	SplitTrain   = "train"
-	SplitHeldOut = "heldout"
+	SplitTrain      = "train"
+	SplitValidation = "validation"
+	SplitHeldOut    = "heldout"
 
 	PenaltyConstant = "constant" // a reconfiguration re-creates every task
 	PenaltyPerTask  = "per_task" // … only those whose shares change, each at its part of the penalty
@@ -29,7 +30,7 @@ type Options struct {
 	Data          string   `opt:"data,file" doc:"folder with profile, series and forecasts; empty generates instances"`
 	Profile       string   `opt:"profile,file" doc:"file of the profile, in place of the one in data or of the generated one"`
 	Series        []string `opt:"series" doc:"names of the series in data; empty takes all that the source uses, or else all there are"`
-	Split         string   `opt:"split" doc:"train, or heldout: the part of each series that no training sees"`
+	Split         string   `opt:"split" doc:"train; validation, the last part of the training's rows; or heldout: the part of each series that no training sees"`
 	Forecaster    string   `opt:"forecaster" doc:"what the planner sees: seasonal, persistence, perfect or file; empty is seasonal, in compatible dynamics file"`
 	Windows       int      `opt:"windows" doc:"longest window that an action plans for, 1 to 20"`
 	Horizon       int      `opt:"horizon" doc:"predicted supersteps in an observation, 1 to 20"`
@@ -78,7 +79,7 @@ func (o *Options) complete() error {
 	}
 	if err := envs.CheckOptions(
 		envs.OneOf("dynamics", o.Dynamics, DynamicsSound, DynamicsCompatible),
-		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
+		envs.OneOf("split", o.Split, SplitTrain, SplitValidation, SplitHeldOut),
 		envs.OneOf("penalty_model", o.PenaltyModel, PenaltyConstant, PenaltyPerTask, PenaltyResize),
 		envs.OneOf("forecaster", o.Forecaster, series.Seasonal, series.Persistence, series.Perfect, series.FromFile),
 	); err != nil {

@@ -9,6 +9,7 @@ func init() {
 		Open:        envs.Open(DefaultOptions, newSource, newTask),
 		Options:     new(DefaultOptions()),
 		HeldOut:     map[string]any{"split": SplitHeldOut},
+		Validation:  map[string]any{"split": SplitValidation},
 		RenderModes: []string{"ansi", "rgb_array"},
 		Info:        InfoColumns,
 		Metrics:     Metrics,

@@ -104,17 +104,36 @@ func TestNormalizedTrainings(t *testing.T) {
 			if f.Meta.Metadata["normalize"] == "" {
 				t.Error("no statistics in the checkpoint")
 			}
-			if mean := meanOf(t, often.Model, "classic/CartPole-v1"); mean != often.EvalMean {
+			if mean := meanOf(t, often.Model, "classic/CartPole-v1", nil); mean != often.EvalMean {
 				t.Errorf("mean %v of the file, %v of the training", mean, often.EvalMean)
 			}
 		})
 	}
 }
 
-// meanOf returns the mean return of a model over the two episodes of evaluations.
-func meanOf(t *testing.T, path, env string) float64 {
+// TestValidationChoosesModels: of a pool of one instance, which every seed draws, a training is evaluated on
+// the validation's. Options of the evaluation win.
+func TestValidationChoosesModels(t *testing.T) {
+	for _, given := range []map[string]any{nil, {"split": "heldout"}} {
+		r := mustTrain(t, run.Config{Algo: "ppo", Env: "k8s/GangWindow-v0", EnvKwargs: map[string]any{"instances": 1, "steps": 20}, EvalEnvKwargs: given,
+			EvalEpisodes: 2, LogFolder: t.TempDir()}, map[string]any{"n_timesteps": 64, "n_envs": 1, "n_steps": 64, "batch_size": 64, "n_epochs": 1})
+		mean := func(split string) float64 {
+			return meanOf(t, r.Model, "k8s/GangWindow-v0", map[string]any{"instances": 1, "steps": 20, "split": split})
+		}
+		want, other := mean("validation"), mean("heldout")
+		if given != nil {
+			want, other = other, want
+		}
+		if r.EvalMean != want || want == other {
+			t.Errorf("options %v: evaluations have the mean %v, want %v and not %v", given, r.EvalMean, want, other)
+		}
+	}
+}
+
+// meanOf returns the mean return of a model over the two episodes of evaluations with these options.
+func meanOf(t *testing.T, path, env string, options map[string]any) float64 {
 	t.Helper()
-	v, err := envs.Make(env, 2, envs.VecOptions{Autoreset: envs.SameStep})
+	v, err := envs.Make(env, 2, envs.VecOptions{Options: options, Autoreset: envs.SameStep})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, e
 	if err != nil {
 		return nil, err
 	}
-	r.evalV, err = play.OpenEnvs(ctx, spec, c.EvalEpisodes, envs.VecOptions{Options: play.HeldOut(spec, c.EnvKwargs, c.EvalEnvKwargs), Autoreset: envs.SameStep}, c.URLs)
+	r.evalV, err = play.OpenEnvs(ctx, spec, c.EvalEpisodes, envs.VecOptions{Options: play.Validation(spec, c.EnvKwargs, c.EvalEnvKwargs), Autoreset: envs.SameStep}, c.URLs)
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -291,7 +291,7 @@ func (r *Run) output() io.Writer {
 	return r.out
 }
 
-// evaluate plays the greedy policy on the held-out episodes and keeps the best model.
+// evaluate plays the greedy policy on the validation episodes and keeps the best model.
 func (r *Run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	res, err := evaluation.Play(ctx, r.evalV, r.Learner.Greedy(), evaluation.Seeds(play.EvalSeed, r.EvalEpisodes))
 	if err != nil {
@@ -361,7 +361,7 @@ func (r *Run) plot() error {
 		s.Steps = append(s.Steps, int64(c.Step))
 		s.Mean, s.Low, s.High = append(s.Mean, e.Mean), append(s.Low, e.Low), append(s.High, e.High)
 	}
-	return tracking.LearningCurve(r.path("learning_curve.png"), r.Algo+" on "+r.spec.ID+", held-out episodes", []tracking.Series{s}, nil)
+	return tracking.LearningCurve(r.path("learning_curve.png"), r.Algo+" on "+r.spec.ID+", episodes of evaluations", []tracking.Series{s}, nil)
 }
 
 // Close releases everything. It may be called at any time.

@@ -227,7 +227,7 @@ func (res *SeedsResult) write() error {
 	if len(s.Steps) == 0 {
 		return nil
 	}
-	title := fmt.Sprintf("%s on %s, held-out episodes, %d seeds", res.Algo, res.Env, len(res.Seeds))
+	title := fmt.Sprintf("%s on %s, episodes of evaluations, %d seeds", res.Algo, res.Env, len(res.Seeds))
 	return tracking.LearningCurve(filepath.Join(res.Folder, "learning_curve.png"), title, []tracking.Series{s}, nil)
 }
 

@@ -12,6 +12,7 @@ func init() {
 		Open:        envs.Open(DefaultOptions, newMaker, newTask),
 		Options:     new(DefaultOptions()),
 		HeldOut:     map[string]any{"split": gang.SplitHeldOut},
+		Validation:  map[string]any{"split": gang.SplitValidation},
 		RenderModes: []string{"ansi", "rgb_array"},
 		Info:        gang.InfoColumns,
 		Metrics:     gang.Metrics,

@@ -42,7 +42,7 @@ func train(cmd *cobra.Command, spec *envs.Spec, c run.Config, compare int) error
 			fmt.Fprintf(w, "stopped: the mean return of an evaluation, %.2f, reached the threshold %.2f\n", result.EvalMean, *c.Threshold)
 		}
 		fmt.Fprintf(w, "%s on %s: %d steps in %.0f s, mean return %.2f ± %.2f over %s\n",
-			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, play.EpisodesText(spec, play.HeldOut(spec, c.EnvKwargs, c.EvalEnvKwargs), result.EvalEpisodes))
+			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, play.EpisodesText(spec, play.Validation(spec, c.EnvKwargs, c.EvalEnvKwargs), result.EvalEpisodes))
 	}
 	if compare > 0 {
 		if err := compareTrained(cmd, spec, c, []string{r.BestModel()}, compare, r.Folder, &result); err != nil {
