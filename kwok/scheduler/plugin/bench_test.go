@@ -44,20 +44,20 @@ func BenchmarkDecision(b *testing.B) {
 		name string
 		args live.Args
 	}{{"ppo", live.Args{Model: model}}, {"Greedy", live.Args{Baseline: "Greedy"}}, {"FGD", live.Args{Baseline: "FGD", Env: "k8s/GPUPodScheduling-v0"}}} {
-		for _, size := range []struct{ nodes, pods int }{{100, 1000}, {1000, 10000}} {
+		for _, size := range []struct{ nodes, pods int }{{100, 1000}, {1000, 10000}, {5000, 30000}} {
 			b.Run(fmt.Sprintf("%s/nodes=%d/pods=%d", policy.name, size.nodes, size.pods), func(b *testing.B) {
 				p := &Plugin{mirror: mirror.New(nil)}
 				if p.policy, err = live.Open(policy.args, size.nodes); err != nil {
 					b.Fatal(err)
 				}
-				var infos snapshot
+				var infos []fwk.NodeInfo
 				var names []string
 				for i := range size.nodes {
 					n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}, Status: corev1.NodeStatus{Allocatable: sized(32000, 131072)}}
 					n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4")
 					info := framework.NewNodeInfo()
 					info.SetNode(n)
-					infos, names = append(infos, fwk.NodeInfo(info)), append(names, n.Name)
+					infos, names = append(infos, info), append(names, n.Name)
 				}
 				add := func(i int) {
 					info, err := framework.NewPodInfo(benchPod(i))
@@ -69,7 +69,7 @@ func BenchmarkDecision(b *testing.B) {
 				for i := range size.pods {
 					add(i)
 				}
-				if err := p.mirror.Sync(infos); err != nil {
+				if err := p.mirror.Sync(snapshot{infos: infos, groups: &p.groups}); err != nil {
 					b.Fatal(err)
 				}
 				asked := benchPod(-1)
@@ -77,7 +77,7 @@ func BenchmarkDecision(b *testing.B) {
 				for b.Loop() {
 					add(next)
 					next++
-					if err := p.mirror.Sync(infos); err != nil {
+					if err := p.mirror.Sync(snapshot{infos: infos, groups: &p.groups}); err != nil {
 						b.Fatal(err)
 					}
 					if _, err := p.choose(b.Context(), mirror.Question{Pod: asked, Open: names, Replicas: 1, Now: time.Unix(0, 0)}); err != nil {

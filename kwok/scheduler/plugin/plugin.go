@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -47,8 +48,8 @@ type Plugin struct {
 	busy    chan struct{} // held while the policy is asked, possibly for an answer that comes too late: guards policy and mirror
 	policy  *live.Policy
 	mirror  *mirror.Mirror
-	source  snapshot
 	devices sync.Map // of nodes by name: *nodeDevices
+	groups  groups
 }
 
 var (
@@ -112,6 +113,7 @@ func (p *Plugin) inform() error {
 			}
 			if n, ok := obj.(*corev1.Node); ok {
 				p.devices.Delete(n.Name)
+				p.groups.forget(n.Name)
 			}
 		},
 	})
@@ -191,7 +193,7 @@ func (p *Plugin) decide(ctx context.Context, pod *corev1.Pod, open []string) (*d
 		return nil, fmt.Errorf("%s: the policy still works on another pod: %w", Name, ctx.Err())
 	}
 	// The snapshot may only be read during the cycle: the mirror follows it here, not in the goroutine.
-	if err := p.sync(); err != nil {
+	if err := p.sync(pod.UID); err != nil {
 		<-p.busy
 		return nil, err
 	}
@@ -214,8 +216,8 @@ func (p *Plugin) decide(ctx context.Context, pod *corev1.Pod, open []string) (*d
 	}
 }
 
-// sync brings policy and mirror up to date; the caller holds busy.
-func (p *Plugin) sync() error {
+// sync brings policy and mirror up to date, without one pod; the caller holds busy.
+func (p *Plugin) sync(without types.UID) error {
 	if fresh := p.reload.take(); fresh != nil {
 		old := p.policy
 		p.policy = fresh
@@ -227,8 +229,7 @@ func (p *Plugin) sync() error {
 	if err != nil {
 		return err
 	}
-	p.source = all
-	return p.mirror.Sync(p.source)
+	return p.mirror.Sync(snapshot{infos: all, groups: &p.groups, without: without})
 }
 
 // choose asks the policy; the caller holds busy.
@@ -343,11 +344,11 @@ type nodeDevices struct {
 
 // devicesOf returns what is free of a node's devices, read once for each generation.
 func (p *Plugin) devicesOf(n fwk.NodeInfo) (mirror.Devices, error) {
-	name, generation := n.Node().Name, n.GetGeneration()
+	name, generation := n.Node().Name, p.groups.generation(n)
 	if known, ok := p.devices.Load(name); ok && known.(*nodeDevices).generation == generation {
 		return known.(*nodeDevices).Devices, nil
 	}
-	d, err := mirror.DevicesOf(n.Node(), podsOf(n), p.mirror.Reserved)
+	d, err := mirror.DevicesOf(n.Node(), podsOf(n, ""), p.mirror.Reserved)
 	if err == nil {
 		p.devices.Store(name, &nodeDevices{generation, d})
 	}
@@ -357,6 +358,9 @@ func (p *Plugin) devicesOf(n fwk.NodeInfo) (mirror.Devices, error) {
 // Reserve notes the devices: those that the policy chose if its node was taken, and else its choice
 // on this node, or the first that fit. With one feasible node there is no PreScore.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if state.IsPodGroupSchedulingCycle() {
+		defer p.groups.change(node)
+	}
 	if gpus, _, _, err := kubeyaml.GPUs(pod); err != nil || gpus == 0 {
 		return nil
 	}
@@ -370,7 +374,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		if err != nil {
 			return fwk.AsStatus(err)
 		}
-		free, err := p.devicesOf(n)
+		free, err := mirror.DevicesOf(n.Node(), podsOf(n, pod.UID), p.mirror.Reserved)
 		if err != nil {
 			return fwk.AsStatus(err)
 		}
@@ -386,7 +390,10 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 }
 
 // Unreserve gives the devices back: the pod waits again.
-func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	if state.IsPodGroupSchedulingCycle() {
+		p.groups.change(node)
+	}
 	for _, m := range p.mirrors() {
 		m.Release(pod.UID)
 		m.Await(pod)

@@ -3,9 +3,12 @@ package plugin
 import (
 	"iter"
 	"math"
+	"sync"
+	"sync/atomic"
 
 	"gonum.org/v1/gonum/stat"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/kubernasium/kubernasium/agents/live"
@@ -14,27 +17,65 @@ import (
 )
 
 // snapshot is kube-scheduler's.
-type snapshot []fwk.NodeInfo
+type snapshot struct {
+	infos   []fwk.NodeInfo
+	groups  *groups
+	without types.UID // a pod that does not count: the cycle of a pod group shows it on its node before its devices are chosen
+}
 
-var _ mirror.Source = snapshot(nil)
+var _ mirror.Source = snapshot{}
 
 // Len implements [mirror.Source].
-func (s snapshot) Len() int { return len(s) }
+func (s snapshot) Len() int { return len(s.infos) }
 
 // Node implements [mirror.Source].
-func (s snapshot) Node(i int) (*corev1.Node, int64) { return s[i].Node(), s[i].GetGeneration() }
+func (s snapshot) Node(i int) (*corev1.Node, int64) {
+	return s.infos[i].Node(), s.groups.generation(s.infos[i])
+}
 
 // Pods implements [mirror.Source].
-func (s snapshot) Pods(i int) iter.Seq[*corev1.Pod] { return podsOf(s[i]) }
+func (s snapshot) Pods(i int) iter.Seq[*corev1.Pod] { return podsOf(s.infos[i], s.without) }
 
-func podsOf(n fwk.NodeInfo) iter.Seq[*corev1.Pod] {
+// podsOf returns the pods of a node but one.
+func podsOf(n fwk.NodeInfo, without types.UID) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
 		for _, info := range n.GetPods() {
-			if !yield(info.GetPod()) {
+			if p := info.GetPod(); p.UID != without && !yield(p) {
 				return
 			}
 		}
 	}
+}
+
+// groups counts the changes that cycles of pod groups make to nodes of the snapshot. kube-scheduler assumes pods of a
+// group on nodes of the snapshot, and forgets them, without a new generation (Snapshot.AssumePod).
+type groups struct {
+	used    atomic.Bool
+	changes sync.Map // by name of the node: *atomic.Int64
+}
+
+// generationBits is how many bits generations take: kube-scheduler counts them from 1 on.
+const generationBits = 44
+
+// change notes that pods of a node have changed without a new generation.
+func (g *groups) change(node string) {
+	n, _ := g.changes.LoadOrStore(node, new(atomic.Int64))
+	n.(*atomic.Int64).Add(1)
+	g.used.Store(true)
+}
+
+func (g *groups) forget(node string) { g.changes.Delete(node) }
+
+// generation returns a number that differs whenever a node's pods have changed.
+func (g *groups) generation(n fwk.NodeInfo) int64 {
+	generation := n.GetGeneration()
+	if !g.used.Load() {
+		return generation
+	}
+	if c, ok := g.changes.Load(n.Node().Name); ok {
+		generation += c.(*atomic.Int64).Load() << generationBits
+	}
+	return generation
 }
 
 // ranked scales a choice's scores to 0 … 100. Only the chosen node has 100.
