@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 // Clone implements [envs.Cloner].
@@ -22,3 +23,6 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c.nodeMeta = slices.Clone(t.nodeMeta)
 	return c
 }
+
+// Resample implements [envs.Resampler].
+func (t *Task) Resample(_ *cluster.State, r *rand.Rand) error { return t.in.Resample(t.cur+1, r) }

@@ -1,0 +1,34 @@
+package deployments
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Resample draws anew what comes after the first n pods, the last of which is the present one. Of its
+// deployment the number of replicas is known, not what they will use. The error wraps
+// [envs.ErrCannotResample] for files and recordings, and where pods have lifetimes: the cluster knows
+// when they end.
+func (in *Stream) Resample(n int, rng *rand.Rand) error {
+	if c := in.config; c.Recorded != nil || c.File != nil || c.Lifetime > 0 {
+		return fmt.Errorf("%w: pods are of a file, or have lifetimes", envs.ErrCannotResample)
+	}
+	in.Seed = rng.Uint64()
+	in.src.Seed(in.Seed)
+	if n == 0 {
+		in.pods, in.next = nil, 0
+		return nil
+	}
+	present, end := in.pods[n-1].Index, n
+	for end < len(in.pods) && in.pods[end].Index == present {
+		end++
+	}
+	in.pods, in.next = slices.Clone(in.pods[:end]), present+1
+	for i := n; i < end && in.config.UsageMin < 1; i++ {
+		in.pods[i].Usage = in.drawUsage(in.rng, in.pods[i].Requests)
+	}
+	return nil
+}
