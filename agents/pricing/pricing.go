@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -28,9 +29,10 @@ const (
 type Player struct {
 	Table     string // CSV file of the node table
 	Nodes     int
-	Baselines []string // of k8s/LRAPricing-v0
-	Policies  []string // names for Open
-	Seed      uint64   // of the first episode
+	Options   map[string]any // further options of k8s/LRAPricing-v0
+	Baselines []string       // of k8s/LRAPricing-v0
+	Policies  []string       // names for Open
+	Seed      uint64         // of the first episode
 	Now       func() time.Time
 
 	// Open makes the policy of a name for v. The Player closes the Closer after the episodes.
@@ -106,7 +108,7 @@ func (p *Player) play(ctx context.Context, kwargs map[string]any, n, containers 
 	var all []Score
 	decisions := float64(n * containers)
 	for _, r := range rivals {
-		v, err := envs.Make(r.env, n, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
+		v, err := envs.Make(r.env, n, envs.VecOptions{Options: p.options(r.env, kwargs), Autoreset: envs.SameStep})
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +122,7 @@ func (p *Player) play(ctx context.Context, kwargs map[string]any, n, containers 
 		}
 		all = append(all, s)
 	}
-	v, err := envs.Make(id, n, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep})
+	v, err := envs.Make(id, n, envs.VecOptions{Options: p.options(id, kwargs), Autoreset: envs.SameStep})
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +139,19 @@ func (p *Player) play(ctx context.Context, kwargs map[string]any, n, containers 
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// options adds the further options to kwargs where env has them.
+func (p *Player) options(env string, kwargs map[string]any) map[string]any {
+	if env != id {
+		return kwargs
+	}
+	all := maps.Clone(p.Options)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, kwargs)
+	return all
 }
 
 // episodes plays an episode in each environment.

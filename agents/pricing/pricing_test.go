@@ -78,6 +78,25 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// TestOptions: with finish of all nodes the integer program fills them, whatever the prices of a baseline or policy.
+func TestOptions(t *testing.T) {
+	closed := 0
+	p := player(t, &closed)
+	p.Options = map[string]any{"finish": p.Nodes}
+	all, err := p.Batches(t.Context(), []lra.Counts{{3, 3, 3, 3, 3, 3, 2}}, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if !slices.Equal(s.Throughput, all[0].Throughput) {
+			t.Errorf("%s reaches %v, %s %v: want the same", s.Method, s.Throughput, all[0].Method, all[0].Throughput)
+		}
+	}
+	if _, err := p.Arrivals(t.Context(), 1, 10, 0.8); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("online arrivals with finish: %v, want %v", err, envs.ErrInvalidOption)
+	}
+}
+
 func TestArrivals(t *testing.T) {
 	closed := 0
 	all, err := player(t, &closed).Arrivals(t.Context(), 2, 30, 0.8)

@@ -197,6 +197,19 @@ func (s *LP) reduced(j int) float64 {
 // solution overwrites the slice.
 func (s *LP) Duals() []float64 { return s.pi }
 
+// Basic returns the column and the value of the basic variable of each row; the column of an artificial one
+// is -1.
+func (s *LP) Basic(row int) (column int, value float64) {
+	if j := int(s.basis[row]); j < s.n-s.m {
+		return j, s.x[row]
+	}
+	return -1, s.x[row]
+}
+
+// Sensitivity returns by how much each dual grows where the basic variable of a row is worth 1 more, as long
+// as the basis stays optimal. The next solution overwrites the slice.
+func (s *LP) Sensitivity(row int) []float64 { return s.inv[row*s.m : (row+1)*s.m] }
+
 // Pivots returns the number of pivots so far.
 func (s *LP) Pivots() int { return s.pivots }
 

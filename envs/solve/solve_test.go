@@ -41,6 +41,26 @@ func TestTextbook(t *testing.T) {
 			t.Errorf("Duals() = %v, want 0, 1.5, 1", p.Duals())
 		}
 	}
+	// With y worth 5 + d, the shadow prices solve 2·u + 2·1 = 5 + d: u = 1.5 + d/2 in row 2.
+	found := false
+	for row := range 3 {
+		column, value := p.Basic(row)
+		if column != 1 {
+			continue
+		}
+		found = true
+		if math.Abs(value-6) > 1e-9 {
+			t.Errorf("y is %v, want 6", value)
+		}
+		for i, want := range []float64{0, 0.5, 0} {
+			if got := p.Sensitivity(row)[i]; math.Abs(got-want) > 1e-9 {
+				t.Errorf("Sensitivity of y in row %d = %v, want %v", i, got, want)
+			}
+		}
+	}
+	if !found {
+		t.Error("y is not basic")
+	}
 }
 
 // Beale's example, on which the simplex method cycles by the usual rule: maximise

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,6 +108,43 @@ func (p *Problem) Bound() (Bound, error) {
 	}
 	pi := g.Duals()
 	return Bound{Value: g.Objective(), Apps: [lra.NumApps]float64(pi[:lra.NumApps]), Nodes: slices.Clone(pi[lra.NumApps:]), Pivot: g.Pivots()}, nil
+}
+
+// roundingStep is small beside differences of values, and large beside their rounding to float32.
+const roundingStep = 1e-5
+
+// RoundingPrices returns prices of the applications at which [Model.BestFill] takes the state that the
+// linear relaxation puts most nodes in. At the duals all states of its solution have the same surplus, even
+// those of which it has a small part of a node. RoundingPrices returns the duals as if that state were worth
+// a little less, so that the prices leave it the highest surplus. Where a state outside the solution then has
+// a higher one, the next of the solution takes its turn. Without any, RoundingPrices returns the duals.
+func (p *Problem) RoundingPrices() ([lra.NumApps]float64, error) {
+	g, err := p.program()
+	if err != nil {
+		return [lra.NumApps]float64{}, err
+	}
+	type part struct {
+		row, column int
+		nodes       float64
+	}
+	var parts []part
+	for row := range lra.NumApps + len(p.Models) {
+		if column, nodes := g.Basic(row); column >= 0 && nodes > roundingStep {
+			parts = append(parts, part{row, column, nodes})
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.nodes, a.nodes) })
+	duals := [lra.NumApps]float64(g.Duals()[:lra.NumApps])
+	for _, part := range parts {
+		pi := duals
+		for a, v := range g.Sensitivity(part.row)[:lra.NumApps] {
+			pi[a] -= roundingStep * v
+		}
+		if s := g.state[part.column]; p.Models[g.class[part.column]].BestFill(p.Batch, &pi, 0) == s {
+			return pi, nil
+		}
+	}
+	return duals, nil
 }
 
 // Solve finds a placement of the highest value by branch and bound over the linear relaxation.

@@ -4,7 +4,7 @@
 // # Action
 //
 // Box of 7 numbers from -1 to 1; the price of a container of an application is what one adds to a
-// node in the mean of all states, plus half the number. A batch is placed node by node (period of
+// node in the mean of all states, plus scale (half) times the number. A batch is placed node by node (period of
 // them for an action): the next takes, of the containers left, those whose value less their prices
 // is highest, so that the nodes after it have room for the rest. With online arrivals the Box has 9
 // numbers and the next period containers go where they raise the worth of a node most: what it will
@@ -47,7 +47,7 @@
 //
 // # Baselines
 //
-// mean_values, duals. The linear bound is [planner.Problem.Bound].
+// mean_values, duals, rounded, constant, constant_tuned. The linear bound is [planner.Problem.Bound].
 //
 // # Versions
 //

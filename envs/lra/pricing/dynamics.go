@@ -25,6 +25,9 @@ const (
 	moreSweeps  = 10
 )
 
+// finishBranches bounds branch and bound for the last nodes.
+const finishBranches = 300
+
 // applyArrivals places the next arrivals at the prices and the rates of an action.
 func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
 	sweeps := moreSweeps
@@ -74,7 +77,9 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		if t.node == len(t.ep.Placement()) || t.rest.Total() == 0 {
 			break
 		}
-		t.fillNode()
+		if err := t.fill(ctx); err != nil {
+			return envs.Outcome{}, err
+		}
 	}
 	if err := c.Apply(ctx, t.placed); err != nil {
 		return envs.Outcome{}, err
@@ -86,10 +91,32 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return t.outcome(before, end), nil
 }
 
-// fillNode fills the next node, so that the nodes after it have room for the rest.
-func (t *Task) fillNode() {
-	m := t.src.Kinds[0].Plan
-	s := m.BestFill(t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(len(t.ep.Placement())-t.node-1))
+// left returns the problem of the containers that are left, on the nodes to be filled.
+func (t *Task) left() *planner.Problem {
+	p := t.ep.Empty()
+	p.Class, p.Batch = p.Class[t.node:], t.rest
+	return p
+}
+
+// fill fills the next node, so that the nodes after it have room for the rest, or all of the last nodes.
+func (t *Task) fill(ctx context.Context) error {
+	nodes := len(t.ep.Placement()) - t.node
+	if nodes > t.src.finish {
+		t.fillNode(t.src.Kinds[0].Plan.BestFill(t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(nodes-1)))
+		return nil
+	}
+	plan, err := t.left().Solve(ctx, planner.SolveOptions{Nodes: finishBranches})
+	if err != nil {
+		return err
+	}
+	for _, s := range plan.Placement {
+		t.fillNode(s)
+	}
+	return nil
+}
+
+// fillNode puts the containers of state s on the next node.
+func (t *Task) fillNode(s lra.State) {
 	for a, k := range s.Counts() {
 		for range k {
 			t.placed = append(t.placed, cluster.Op{Kind: cluster.Bind, Pod: int32(t.first[a]), Node: int32(t.node)})

@@ -2,10 +2,8 @@ package pricing
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
@@ -16,19 +14,21 @@ import (
 type source struct {
 	*world.Source
 	period int
+	finish int
+	scale  float64              // throughput of a container that an action of 1 adds to a price
 	base   [lra.NumApps]float64 // prices at an action of 0
 }
 
 // newSource checks the options and reads the files that they name.
 func newSource(o Options) (*source, error) {
-	if o.Period < 0 || o.Period > world.MaxSteps {
-		return nil, fmt.Errorf("%w: period is %d, want 0 to %d", envs.ErrInvalidOption, o.Period, world.MaxSteps)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	src, err := world.NewSource(o.common())
 	if err != nil {
 		return nil, err
 	}
-	p := &source{Source: src, period: o.Period}
+	p := &source{Source: src, period: o.Period, finish: o.Finish, scale: o.Scale}
 	if p.period == 0 {
 		p.period = 1
 		if o.Arrivals == world.ArrivalsOnline {

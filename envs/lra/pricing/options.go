@@ -1,6 +1,11 @@
 package pricing
 
-import "github.com/kubernasium/kubernasium/envs/lra/world"
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra/world"
+)
 
 // Options are the options of k8s/LRAPricing-v0.
 type Options struct {
@@ -13,12 +18,14 @@ type Options struct {
 	Load            float64 `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
 	Reward          string  `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
 	Period          int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
+	Scale           float64 `opt:"scale" doc:"throughput of a container that an action of 1 adds to a price"`
+	Finish          int     `opt:"finish" doc:"with a batch, the last nodes, which the integer program fills together; 0 is none"`
 }
 
 // DefaultOptions returns the defaults of k8s/LRAPricing-v0.
 func DefaultOptions() Options {
 	o := world.DefaultOptions()
-	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward}
+	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward, Scale: priceScale}
 }
 
 // common returns the options as the world knows them.
@@ -27,4 +34,16 @@ func (o *Options) common() world.Options {
 	w.Table, w.Instances, w.Nodes, w.Containers, w.MinContainers = o.Table, o.Instances, o.Nodes, o.Containers, o.MinContainers
 	w.Arrivals, w.Load, w.Reward = o.Arrivals, o.Load, o.Reward
 	return w
+}
+
+// check checks the options that the world does not know.
+func (o *Options) check() error {
+	if o.Arrivals == world.ArrivalsOnline && o.Finish > 0 {
+		return fmt.Errorf("%w: finish is of batch arrivals only", envs.ErrInvalidOption)
+	}
+	return envs.CheckOptions(
+		envs.Between("period", o.Period, 0, world.MaxSteps),
+		envs.Between("scale", o.Scale, 0.001, 100),
+		envs.Between("finish", o.Finish, 0, world.MaxSteps),
+	)
 }

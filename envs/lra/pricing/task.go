@@ -12,7 +12,7 @@ import (
 // Sizes of the spaces of k8s/LRAPricing-v0.
 const (
 	maxPriceAction = 1   // bound of the actions
-	priceScale     = 0.5 // throughput of a container that an action of 1 adds to a price
+	priceScale     = 0.5 // default of scale
 	features       = lra.NumApps + 3
 	onlinePeriod   = 200 // containers that are placed at the same prices
 )
@@ -20,14 +20,14 @@ const (
 // prices sets pi to the prices that an action stands for.
 func (p *source) prices(pi *[lra.NumApps]float64, action []float32) {
 	for a := range pi {
-		pi[a] = p.base[a] + priceScale*float64(action[a])
+		pi[a] = p.base[a] + p.scale*float64(action[a])
 	}
 }
 
 // action is the inverse of prices, within the bounds of actions.
 func (p *source) action(dst []float32, pi *[lra.NumApps]float64) {
 	for a, v := range pi {
-		dst[a] = float32(min(max((v-p.base[a])/priceScale, -maxPriceAction), maxPriceAction))
+		dst[a] = float32(min(max((v-p.base[a])/p.scale, -maxPriceAction), maxPriceAction))
 	}
 }
 

@@ -18,12 +18,13 @@ func TestContract(t *testing.T) {
 	}{
 		{"pricing", map[string]any{"nodes": 12, "containers": 90, "min_containers": 60}},
 		{"pricing, online", map[string]any{"nodes": 12, "containers": 60, "arrivals": "online", "period": 7, "reward": "gap"}},
+		{"pricing, finish", map[string]any{"nodes": 12, "containers": 90, "finish": 4}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			steps := 600
 			if testing.Short() {
 				steps = 150
-				if tc.opts["arrivals"] == "online" { // a step takes sweeps over all states
+				if tc.opts["arrivals"] == "online" || tc.opts["finish"] != nil { // a step takes sweeps over all states, or branch and bound
 					steps = 20
 				}
 			}
@@ -35,6 +36,9 @@ func TestContract(t *testing.T) {
 func TestInvalidOptions(t *testing.T) {
 	envstest.CheckInvalid(t, id, map[string]any{"reward": "gap"}, "reward gap is of online arrivals only")
 	envstest.CheckInvalid(t, id, map[string]any{"period": -1}, "period is -1, want 0 to 1000000")
+	envstest.CheckInvalid(t, id, map[string]any{"scale": 0.0}, "scale is 0, want 0.001 to 100")
+	envstest.CheckInvalid(t, id, map[string]any{"finish": -1}, "finish is -1, want 0 to 1000000")
+	envstest.CheckInvalid(t, id, map[string]any{"arrivals": "online", "finish": 3}, "finish is of batch arrivals only")
 }
 
 // TestGoldenEpisodes pins episodes: a change of any law, draw or feature shows here and must be

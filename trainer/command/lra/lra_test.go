@@ -126,13 +126,13 @@ func generatedTable(t *testing.T) string {
 	return path
 }
 
-// TestLRALearnedBaselines compares baselines alone: nothing is averaged, and the one that solves a linear
-// program for each node is the best of dense batches.
+// TestLRALearnedBaselines compares baselines alone: nothing is averaged, and rounded, at a scale of
+// prices that holds its own, is the best of dense batches.
 func TestLRALearnedBaselines(t *testing.T) {
 	var out bytes.Buffer
 	cmd := root()
 	cmd.SetOut(&out)
-	cmd.SetArgs([]string{"lra", "learned", "--containers", "600", "--rows", "3", "--milp-nodes", "0", "--node-table", generatedTable(t), "--reference", "duals", "--json"})
+	cmd.SetArgs([]string{"lra", "learned", "--containers", "600", "--rows", "3", "--milp-nodes", "0", "--node-table", generatedTable(t), "--reference", "rounded", "--env-kwargs", "scale:1", "--json"})
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +140,12 @@ func TestLRALearnedBaselines(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 6 {
-		t.Fatalf("%d rows, want greedy twice, local search, mean_values, duals and the bound", len(all))
+	if len(all) != 7 {
+		t.Fatalf("%d rows, want greedy twice, local search, mean_values, duals, rounded and the bound", len(all))
 	}
-	for _, s := range all[:4] {
+	for _, s := range all[:5] {
 		if s.Gain >= 0 {
-			t.Errorf("%s gains %v over duals, want less than 0", s.Method, s.Gain)
+			t.Errorf("%s gains %v over rounded, want less than 0", s.Method, s.Gain)
 		}
 	}
 }
@@ -179,8 +179,8 @@ func TestLRALearned(t *testing.T) {
 			}
 		}
 	}
-	if len(all) != 8 {
-		t.Errorf("%d rows, want greedy twice, local search, prices without learning twice, the policy, the mean and the bound", len(all))
+	if len(all) != 9 {
+		t.Errorf("%d rows, want greedy twice, local search, prices without learning three times, the policy, the mean and the bound", len(all))
 	}
 }
 
