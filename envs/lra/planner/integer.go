@@ -110,6 +110,12 @@ func (p *Problem) Bound() (Bound, error) {
 	return Bound{Value: g.Objective(), Apps: [lra.NumApps]float64(pi[:lra.NumApps]), Nodes: slices.Clone(pi[lra.NumApps:]), Pivot: g.Pivots()}, nil
 }
 
+// Duals returns the duals of the linear relaxation as prices of the applications.
+func (p *Problem) Duals() ([lra.NumApps]float64, error) {
+	b, err := p.Bound()
+	return b.Apps, err
+}
+
 // roundingStep is small beside differences of values, and large beside their rounding to float32.
 const roundingStep = 1e-5
 

@@ -2,44 +2,20 @@ package pricing
 
 import (
 	"context"
-	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/prices"
 )
-
-// With online arrivals an action has two more numbers: the logarithms, in units of rateScale, of
-// two rates. Time is in mean lifetimes.
-const (
-	rateActions = 2
-	rateScale   = 1.5 // of the logarithm
-	offerRate   = 3.0 // at 0: how often a node is offered a container of each application
-	interest    = 1.0 // at 0: discount rate of the future
-)
-
-// Sweeps over the states of a node. After the first choice of an episode they start from the last result.
-const (
-	firstSweeps = 40
-	moreSweeps  = 10
-)
-
-// finishBranches bounds branch and bound for the last nodes.
-const finishBranches = 300
 
 // applyArrivals places the next arrivals at the prices and the rates of an action.
 func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
-	sweeps := moreSweeps
-	if t.ep.Decided() == 0 {
-		sweeps = firstSweeps
-	}
-	t.worth.Improve(t.src.Kinds[0].Plan, &planner.Offers{
-		Prices: t.pi, Rate: offerRate * math.Exp(rateScale*float64(rates[0])), Discount: interest * math.Exp(rateScale*float64(rates[1])),
-	}, sweeps)
+	prices.Improve(t.worth, t.src.Kinds[0].Plan, &t.pi, rates, t.ep.Decided() == 0)
 	var o envs.Outcome
 	for range t.src.period {
-		earned, end, err := t.ep.Place(ctx, c, t.bestNode())
+		earned, end, err := t.ep.Place(ctx, c, prices.BestNode(t.worth, t.ep.Placement(), t.ep.Mask(), t.ep.App()))
 		if err != nil {
 			return o, err
 		}
@@ -51,23 +27,9 @@ func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []flo
 	return o, nil
 }
 
-// bestNode returns the node that gains most in worth with the container to place.
-func (t *Task) bestNode() int {
-	best, bestGain, app := 0, math.Inf(-1), t.ep.App()
-	permits := t.ep.Mask()
-	for i, s := range t.ep.Placement() {
-		if next := s.Add(app); permits[i] {
-			if gain := t.worth[next] - t.worth[s]; gain > bestGain {
-				best, bestGain = i, gain
-			}
-		}
-	}
-	return best
-}
-
 // Apply implements [envs.Task].
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	t.src.prices(&t.pi, action)
+	t.src.scale.Prices(&t.pi, action)
 	if t.ep.Online() {
 		return t.applyArrivals(ctx, c, action[lra.NumApps:])
 	}
@@ -105,14 +67,11 @@ func (t *Task) fill(ctx context.Context) error {
 		t.fillNode(t.src.Kinds[0].Plan.BestFill(t.rest, &t.pi, t.rest.Total()-lra.MaxSlots*(nodes-1)))
 		return nil
 	}
-	plan, err := t.left().Solve(ctx, planner.SolveOptions{Nodes: finishBranches})
-	if err != nil {
-		return err
-	}
-	for _, s := range plan.Placement {
+	x, err := prices.Finish(ctx, t.left())
+	for _, s := range x {
 		t.fillNode(s)
 	}
-	return nil
+	return err
 }
 
 // fillNode puts the containers of state s on the next node.

@@ -7,6 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/prices"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -15,8 +16,7 @@ type source struct {
 	*world.Source
 	period int
 	finish int
-	scale  float64              // throughput of a container that an action of 1 adds to a price
-	base   [lra.NumApps]float64 // prices at an action of 0
+	scale  prices.Scale
 }
 
 // newSource checks the options and reads the files that they name.
@@ -28,14 +28,13 @@ func newSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &source{Source: src, period: o.Period, finish: o.Finish, scale: o.Scale}
+	p := &source{Source: src, period: o.Period, finish: o.Finish, scale: prices.Scale{Base: planner.MeanValues(src.Kinds[0].Plan), Unit: o.Scale}}
 	if p.period == 0 {
 		p.period = 1
 		if o.Arrivals == world.ArrivalsOnline {
 			p.period = onlinePeriod
 		}
 	}
-	p.base = planner.MeanValues(src.Kinds[0].Plan)
 	return p, nil
 }
 
@@ -46,7 +45,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	}
 	t.node, t.rest, t.reward = 0, lra.Counts{}, t.src.Options.NewReward()
 	if t.ep.Online() {
-		t.worth.Start(t.src.Kinds[0].Plan, interest)
+		t.worth.Start(t.src.Kinds[0].Plan, prices.Interest)
 		return nil
 	}
 	for pod, a := range t.ep.Queue() {

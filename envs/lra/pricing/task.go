@@ -5,31 +5,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/prices"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Sizes of the spaces of k8s/LRAPricing-v0.
 const (
-	maxPriceAction = 1   // bound of the actions
-	priceScale     = 0.5 // default of scale
-	features       = lra.NumApps + 3
-	onlinePeriod   = 200 // containers that are placed at the same prices
+	priceScale   = 0.5 // default of scale
+	features     = lra.NumApps + 3
+	onlinePeriod = 200 // containers that are placed at the same prices
 )
-
-// prices sets pi to the prices that an action stands for.
-func (p *source) prices(pi *[lra.NumApps]float64, action []float32) {
-	for a := range pi {
-		pi[a] = p.base[a] + p.scale*float64(action[a])
-	}
-}
-
-// action is the inverse of prices, within the bounds of actions.
-func (p *source) action(dst []float32, pi *[lra.NumApps]float64) {
-	for a, v := range pi {
-		dst[a] = float32(min(max((v-p.base[a])/p.scale, -maxPriceAction), maxPriceAction))
-	}
-}
 
 // Task is the environment of k8s/LRAPricing-v0: an action is a price of a container of
 // each application. A batch is placed node by node: the next gets the containers, of those left,
@@ -75,9 +61,9 @@ func (t *Task) MaxEpisodeSteps() int {
 func (t *Task) Spaces() (obs, act space.Space) {
 	actions := lra.NumApps
 	if t.ep.Online() {
-		actions += rateActions
+		actions += prices.RateActions
 	}
-	return space.NewBox(0, 1, features), space.NewBox(-maxPriceAction, maxPriceAction, actions)
+	return space.NewBox(0, 1, features), space.NewBox(-prices.MaxAction, prices.MaxAction, actions)
 }
 
 // Info implements [envs.InfoWriter].
