@@ -19,21 +19,21 @@ var baselines = plannerBaselines()
 
 func plannerBaselines() []envs.Baseline {
 	list := []envs.Baseline{
-		{Name: planner.ControllerNever, Doc: "Keeps the start configuration: the least for each task.",
-			New: planBy(planner.Config{Controller: planner.ControllerNever})},
-		{Name: planner.ControllerEqualSplit, Doc: "Divides the cores evenly once.",
-			New: planBy(planner.Config{Controller: planner.ControllerEqualSplit})},
-		{Name: planner.ControllerEXPPO, Doc: "Configures once for a mean workload, as EXPPO does.",
-			New: planBy(planner.Config{Controller: planner.ControllerEXPPO})},
+		{Name: planner.ControllerNever, Doc: "Keeps the start configuration: the least for each task.", New: planBy(planner.Config{Controller: planner.ControllerNever})},
+		{Name: planner.ControllerEqualSplit, Doc: "Divides the cores evenly once.", New: planBy(planner.Config{Controller: planner.ControllerEqualSplit})},
+		{Name: planner.ControllerEXPPO, Doc: "Configures once for a mean workload, as EXPPO does.", New: planBy(planner.Config{Controller: planner.ControllerEXPPO})},
 	}
 	for w := 1; w <= 9; w++ {
 		list = append(list, envs.Baseline{
 			Name: fmt.Sprintf("static_%d", w), Doc: fmt.Sprintf("Plans for the next %d supersteps after every %d.", w, w),
 			New: planBy(planner.Config{Controller: planner.ControllerStatic, Window: w})})
 	}
+	mpc := dynamic(planner.ControllerDynamicMPC, "Solves at every step whether to keep the configuration, and for which window to change it, over the next supersteps, by default ten.")
 	return append(list,
 		dynamic(planner.ControllerDynamicWindow, "Chooses the best window of the next supersteps, by default ten, waits until it has passed, chooses the next."),
-		dynamic(planner.ControllerDynamicMPC, "Solves at every step whether to keep the configuration, and for which window to change it, over the next supersteps, by default ten."),
+		mpc,
+		mpc.Tuned("dynamic_mpc_tuned", "dynamic_mpc with the constants that `trainer tune --baseline dynamic_mpc:horizon=6` led to (docs/results/gang.md).",
+			map[string]any{"lambda": 1.005, "penalty_factor": 1.8}),
 		envs.Baseline{Name: planner.ControllerExactMinMax, Doc: "Takes the shortest superstep that the cores allow at every step, knowing the true sizes and paying each time.", Oracle: true,
 			New: planBy(planner.Config{Controller: planner.ControllerExactMinMax})},
 		envs.Baseline{Name: planner.ControllerOneTime, Doc: "Plans all windows of the episode at once, knowing its true sizes.", Oracle: true,

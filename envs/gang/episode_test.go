@@ -282,6 +282,7 @@ func TestParametersOfPlanners(t *testing.T) {
 		"dynamic_mpc:lambda=0.99":            {Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 0.99},
 		"dynamic_mpc:penalty_factor=3":       {Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 1.02, PenaltyFactor: 3},
 		"dynamic_mpc:horizon=4":              {Controller: planner.ControllerDynamicMPC, Window: 4, Lambda: 1.02},
+		"dynamic_mpc_tuned":                  {Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 1.005, PenaltyFactor: 1.8},
 		"dynamic_window:horizon=5,lambda=1":  {Controller: planner.ControllerDynamicWindow, Window: 5, Lambda: 1},
 		"dynamic_window:penalty_factor=0.25": {Controller: planner.ControllerDynamicWindow, Window: 10, Lambda: 1.02, PenaltyFactor: 0.25},
 	} {
