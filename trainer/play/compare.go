@@ -29,6 +29,10 @@ type CompareConfig struct {
 	Episodes  int
 	Seed      uint64
 	URLs      []string // of servers to play on; nil is in this process
+
+	// Sealed is the file that records uses of the sealed block, whose episodes play instead of those from
+	// Seed on; "" plays others.
+	Sealed string
 }
 
 // Comparison is the document of `compare --json`.
@@ -43,6 +47,7 @@ type Comparison struct {
 	BestBaseline string         `json:"best_baseline"`
 	Rows         []Row          `json:"rows"` // best first
 	Verdict      []string       `json:"verdict"`
+	Sealed       string         `json:"sealed,omitempty"`   // a note on the use of the sealed block
 	LeftOut      []string       `json:"left_out,omitempty"` // baselines that do not support these options, with the reason
 
 	// Policies that did not play because of an interrupt.
@@ -117,6 +122,11 @@ func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 	if c.Episodes < 2 {
 		return nil, fmt.Errorf("--episodes %d, want at least 2 for an interval", c.Episodes)
 	}
+	if c.Sealed != "" {
+		c.Seed = SealedSeed
+	} else if err := CheckSeed(c.Seed, c.Episodes); err != nil {
+		return nil, err
+	}
 	kwargs := HeldOut(c.Spec, c.Trained, c.Given)
 	v, err := OpenEnvs(ctx, c.Spec, c.Episodes, envs.VecOptions{Options: kwargs, Autoreset: envs.SameStep}, c.URLs)
 	if err != nil {
@@ -134,6 +144,11 @@ func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 	todo, err := c.players(ctx, v)
 	if err != nil {
 		return nil, err
+	}
+	if c.Sealed != "" {
+		if res.Sealed, err = c.useSealed(c.Sealed, kwargs); err != nil {
+			return nil, err
+		}
 	}
 	for i, p := range todo {
 		err := res.play(p)

@@ -99,6 +99,9 @@ func (res *Comparison) Print(w io.Writer) error {
 	for _, v := range res.Verdict {
 		fmt.Fprintln(w, v)
 	}
+	if res.Sealed != "" {
+		fmt.Fprintln(w, res.Sealed)
+	}
 	for _, l := range res.LeftOut {
 		fmt.Fprintln(w, "left out:", l)
 	}

@@ -19,12 +19,13 @@ type Config struct {
 	URLs            []string // of servers to play on; nil is in this process
 }
 
-// Check returns an error unless the configuration names exactly one policy.
+// Check returns an error unless the configuration names exactly one policy, and seeds outside the
+// sealed block.
 func (c *Config) Check() error {
 	if (c.Model == "") == (c.Baseline == "") {
 		return errors.New("want one of --model and --baseline")
 	}
-	return nil
+	return CheckSeed(c.Seed, c.Episodes)
 }
 
 // PlayedEnv returns the environment and its options for playing: those of held-out episodes, unless

@@ -1,0 +1,96 @@
+package play
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// sealedHeader names the columns of the file that records uses of the sealed block.
+var sealedHeader = []string{"env", "options", "episodes", "policies", "digest"}
+
+// sealedUse is a use of the sealed block's episodes of an environment with some options.
+type sealedUse struct{ env, options, episodes, policies, digest string }
+
+// sealedUse describes the comparison with these options. Its digest is of the contents of models.
+func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
+	options, err := json.Marshal(kwargs)
+	if err != nil {
+		return sealedUse{}, err
+	}
+	u := sealedUse{env: c.Spec.ID, options: string(options), episodes: strconv.Itoa(c.Episodes)}
+	var policies []string
+	digest := sha256.New()
+	for _, path := range c.Models {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return u, err
+		}
+		f, err := models.ReadFile(path)
+		if err != nil {
+			return u, err
+		}
+		policies = append(policies, fmt.Sprintf("%s seed %d", f.Meta.Algo, f.Meta.Seed))
+		fmt.Fprintf(digest, "%x\n", sha256.Sum256(data))
+	}
+	policies = append(policies, append(c.baselineNames(), c.Searches...)...)
+	u.policies = strings.Join(policies, "; ")
+	fmt.Fprintln(digest, u.env, u.options, u.episodes, u.policies)
+	u.digest = fmt.Sprintf("%x", digest.Sum(nil)[:8])
+	return u, nil
+}
+
+// useSealed records in the file at path that the comparison plays the sealed block, before it does, and
+// returns a note for its output. Whoever sees a result can choose other policies because of it, so that
+// the block is used up for this environment with these options: only the same policies may play again,
+// which gives the same result. The file is under version control, so that a review sees lines removed.
+func (c *CompareConfig) useSealed(path string, kwargs map[string]any) (note string, err error) {
+	use, err := c.sealedUse(kwargs)
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	for i, row := range rows {
+		if len(row) != len(sealedHeader) {
+			return "", fmt.Errorf("%s: line %d has %d columns, want %d", path, i+1, len(row), len(sealedHeader))
+		}
+		if row[0] != use.env || row[1] != use.options {
+			continue
+		}
+		if row[4] == use.digest {
+			return fmt.Sprintf("sealed block: the same policies again as in line %d of %s", i+1, path), nil
+		}
+		return "", fmt.Errorf("the sealed block of %s with the options %s is used up: line %d of %s records a comparison of %s over %s episodes, and these are other policies or episodes",
+			use.env, use.options, i+1, path, row[3], row[2])
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return "", err
+	}
+	w := csv.NewWriter(f)
+	if len(rows) == 0 {
+		_ = w.Write(sealedHeader) // Flush keeps the error
+	}
+	_ = w.Write([]string{use.env, use.options, use.episodes, use.policies, use.digest})
+	w.Flush()
+	if err := errors.Join(w.Error(), f.Sync(), f.Close()); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("sealed block: used up for this environment with these options, as recorded in %s", path), nil
+}

@@ -1,0 +1,103 @@
+package play
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+func TestCheckSeed(t *testing.T) {
+	for _, tc := range []struct {
+		first  uint64
+		n      int
+		sealed bool
+	}{
+		{0, 100, false}, {CompareSeed, 1000, false}, {2_999_999_999, 1, false}, {2_999_999_999, 2, true}, {3_000_000_000, 1, true},
+		{3_999_999_999, 1, true}, {4_000_000_000, 5, false}, {1<<64 - 2, 2, false}, {1<<64 - 2, 3, true}, // seeds begin again at 0
+	} {
+		if err := CheckSeed(tc.first, tc.n); (err != nil) != tc.sealed {
+			t.Errorf("%d seeds from %d on: %v", tc.n, tc.first, err)
+		}
+	}
+	if err := (&Config{Baseline: "x", Seed: 3_000_000_007, Episodes: 1}).Check(); err == nil || !strings.Contains(err.Error(), "compare --sealed") {
+		t.Errorf("a policy with a sealed seed: %v", err)
+	}
+}
+
+// TestSealedOnce lets a toy environment's block be used: once by each set of policies. No registered
+// environment's block is played in tests.
+func TestSealedOnce(t *testing.T) {
+	cart, err := envs.Lookup("classic/CartPole-v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	toy := *cart
+	toy.ID = "toy/CartPole-v1"
+	ledger := filepath.Join(t.TempDir(), "sealed.csv")
+	one := CompareConfig{Spec: &toy, Baselines: []string{"random"}, Episodes: 3, Sealed: ledger}
+	first, err := Compare(t.Context(), one)
+	if err != nil || first.Seed != 3_000_000_000 || !strings.Contains(first.Sealed, "used up") {
+		t.Fatalf("%+v, %v; want seeds of the sealed block and a note", first, err)
+	}
+	text, err := os.ReadFile(ledger)
+	if lines := strings.Split(string(text), "\n"); err != nil || len(lines) != 3 || lines[0] != "env,options,episodes,policies,digest" || !strings.HasPrefix(lines[1], "toy/CartPole-v1,{},3,random,") {
+		t.Fatalf("%v: the file has\n%s", err, text)
+	}
+	again, err := Compare(t.Context(), one)
+	if err != nil || again.Rows[0].Mean != first.Rows[0].Mean || !strings.Contains(again.Sealed, "the same policies again as in line 2") {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	more, policies := one, one
+	more.Episodes = 4
+	policies.Baselines = []string{"random", "pole-angle"}
+	for _, c := range []CompareConfig{more, policies} {
+		if _, err := Compare(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is used up: line 2 of") {
+			t.Errorf("%d episodes of %v: %v, want it refused", c.Episodes, c.Baselines, err)
+		}
+	}
+	other := policies
+	other.Given = map[string]any{"sutton_barto_reward": true}
+	if _, err := Compare(t.Context(), other); err != nil {
+		t.Errorf("other options: %v", err)
+	}
+	if after, _ := os.ReadFile(ledger); strings.Count(string(after), "\n") != 3 {
+		t.Errorf("the file has\n%s, want two uses", after)
+	}
+	one.Sealed, one.Seed = "", 3_000_000_001
+	if _, err := Compare(t.Context(), one); err == nil || !strings.Contains(err.Error(), "sealed block") {
+		t.Errorf("a sealed seed without --sealed: %v", err)
+	}
+}
+
+// TestSealedModels: the digest is of a model's contents, not of its name.
+func TestSealedModels(t *testing.T) {
+	spec, err := envs.Lookup("k8s/GangWindow-v0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join("..", "..", "models", "pretrained", "k8s-GangWindow-v0")
+	digest := func(path string) string {
+		u, err := (&CompareConfig{Spec: spec, Models: []string{path}, Episodes: 3}).sealedUse(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.digest
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "ppo.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "other.safetensors")
+	if err := os.WriteFile(copied, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := digest(filepath.Join(folder, "ppo.safetensors")), digest(copied); a != b {
+		t.Errorf("digests %s and %s of equal files", a, b)
+	}
+	if a, b := digest(copied), digest(filepath.Join(folder, "a2c.safetensors")); a == b {
+		t.Errorf("digest %s of two models", a)
+	}
+}
