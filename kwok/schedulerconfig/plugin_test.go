@@ -57,7 +57,7 @@ func TestPlugin(t *testing.T) {
 	}{
 		{"preferred affinity", testAffinity}, {"PreferNoSchedule", testPreferNoSchedule}, {"soft spread", testSoftSpread}, {"tiebreak", testTiebreak},
 		{"budget", testBudget}, {"preemption", testPreemption}, {"PodScheduled", testPodScheduled}, {"GPUs", testGPUs}, {"one feasible node", testOneNode},
-		{"no requests", testNoRequests}, {"volume of the first consumer", testVolume}, {"claim of a device", testClaim}, {"score", testScore}, {"resize", testResize},
+		{"no requests", testNoRequests}, {"volume of the first consumer", testVolume}, {"claim of a device", testClaim}, {"slices of a GPU", testMIG}, {"score", testScore}, {"resize", testResize},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, w.room(t)) })
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +38,12 @@ type world struct {
 // start starts a control plane with these profiles beside default-scheduler.
 func start(t testing.TB, profiles ...schedulerconfig.Profile) *world {
 	t.Helper()
+	return startWith(t, nil, profiles...)
+}
+
+// startWith starts a control plane with further flags.
+func startWith(t testing.TB, flags []string, profiles ...schedulerconfig.Profile) *world {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +61,7 @@ func start(t testing.TB, profiles ...schedulerconfig.Profile) *world {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := kwoktest.Start(t, "--scheduler-config="+file)
+	p := kwoktest.Start(t, append(flags, "--scheduler-config="+file)...)
 	client, err := kwok.Connect(t.Context(), kwok.Options{Kubeconfig: p.Kubeconfig})
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +176,16 @@ func (r *room) placed(name string) (node string) {
 		return node != ""
 	})
 	return node
+}
+
+// refused waits until a pod is marked as unschedulable, for a reason that contains why.
+func (r *room) refused(name, why string) {
+	r.t.Helper()
+	r.until("PodScheduled of "+name+" is False: "+why, func() bool {
+		return slices.ContainsFunc(r.get(name).Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, why)
+		})
+	})
 }
 
 func (r *room) until(what string, met func() bool) {

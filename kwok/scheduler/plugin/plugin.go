@@ -6,7 +6,6 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"sync"
 	"time"
 
@@ -334,88 +333,6 @@ func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n 
 		return fwk.NewStatus(fwk.Unschedulable, "Insufficient GPU")
 	}
 	return nil
-}
-
-// nodeDevices are the devices of a node at a generation.
-type nodeDevices struct {
-	generation int64
-	mirror.Devices
-}
-
-// devicesOf returns what is free of a node's devices, read once for each generation.
-func (p *Plugin) devicesOf(n fwk.NodeInfo) (mirror.Devices, error) {
-	name, generation := n.Node().Name, p.groups.generation(n)
-	if known, ok := p.devices.Load(name); ok && known.(*nodeDevices).generation == generation {
-		return known.(*nodeDevices).Devices, nil
-	}
-	d, err := mirror.DevicesOf(n.Node(), podsOf(n, ""), p.mirror.Reserved)
-	if err == nil {
-		p.devices.Store(name, &nodeDevices{generation, d})
-	}
-	return d, err
-}
-
-// Reserve notes the devices: those that the policy chose if its node was taken, and else its choice
-// on this node, or the first that fit. With one feasible node there is no PreScore.
-func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if state.IsPodGroupSchedulingCycle() {
-		defer p.groups.change(node)
-	}
-	if gpus, _, _, err := kubeyaml.GPUs(pod); err != nil || gpus == 0 {
-		return nil
-	}
-	var devices uint64
-	if d, err := state.Read(Name); err == nil && d.(*decision).node == node {
-		devices = d.(*decision).devices
-	} else if d, err := p.decide(ctx, pod, []string{node}); err == nil {
-		devices = d.devices
-	} else {
-		n, err := p.handle.SnapshotSharedLister().NodeInfos().Get(node)
-		if err != nil {
-			return fwk.AsStatus(err)
-		}
-		free, err := mirror.DevicesOf(n.Node(), podsOf(n, pod.UID), p.mirror.Reserved)
-		if err != nil {
-			return fwk.AsStatus(err)
-		}
-		var ok bool
-		if devices, ok = free.Pick(pod); !ok {
-			return fwk.NewStatus(fwk.Unschedulable, "Insufficient GPU")
-		}
-	}
-	for _, m := range p.mirrors() {
-		m.Reserve(pod.UID, devices)
-	}
-	return nil
-}
-
-// Unreserve gives the devices back: the pod waits again.
-func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
-	if state.IsPodGroupSchedulingCycle() {
-		p.groups.change(node)
-	}
-	for _, m := range p.mirrors() {
-		m.Release(pod.UID)
-		m.Await(pod)
-	}
-}
-
-// Bind binds pods with devices, which the binding carries; the others are left to DefaultBinder.
-func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	devices := p.mirror.Reserved(pod.UID)
-	if devices == 0 {
-		return fwk.NewStatus(fwk.Skip)
-	}
-	var list []int
-	for d := devices; d != 0; d &= d - 1 {
-		list = append(list, bits.TrailingZeros64(d))
-	}
-	key, value := kubeyaml.DeviceAnnotation(pod, list)
-	b := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: map[string]string{key: value}},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-	}
-	return fwk.AsStatus(p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, b, metav1.CreateOptions{}))
 }
 
 // PostBind notes the imbalance of the cluster.

@@ -1,0 +1,120 @@
+package plugin
+
+import (
+	"context"
+	"math/bits"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/mirror"
+)
+
+// nodeDevices are the devices of a node at a generation.
+type nodeDevices struct {
+	generation int64
+	mirror.Devices
+}
+
+// devicesOf returns what is free of a node's devices, read once for each generation.
+func (p *Plugin) devicesOf(n fwk.NodeInfo) (mirror.Devices, error) {
+	name, generation := n.Node().Name, p.groups.generation(n)
+	if known, ok := p.devices.Load(name); ok && known.(*nodeDevices).generation == generation {
+		return known.(*nodeDevices).Devices, nil
+	}
+	d, err := mirror.DevicesOf(n.Node(), podsOf(n, ""), p.mirror.Reserved)
+	if err == nil {
+		p.devices.Store(name, &nodeDevices{generation, d})
+	}
+	return d, err
+}
+
+// Reserve notes the devices: those that the policy chose if its node was taken, and else its choice
+// on this node, or the first that fit. With one feasible node there is no PreScore.
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if state.IsPodGroupSchedulingCycle() {
+		defer p.groups.change(node)
+	}
+	if gpus, _, _, err := kubeyaml.GPUs(pod); err != nil || gpus == 0 {
+		return nil
+	}
+	devices, status := p.chosen(ctx, state, pod, node)
+	if !status.IsSuccess() {
+		return status
+	}
+	state.Write(devicesKey, &reserved{node, devices})
+	for _, m := range p.mirrors() {
+		m.Reserve(pod.UID, devices)
+	}
+	return nil
+}
+
+// devicesKey is the key of *reserved in the cycle's state. A pod of a group is reserved twice: in the group's cycle, and
+// before it is bound, when the snapshot no longer shows the group's other pods.
+const devicesKey = Name + "/devices"
+
+// reserved are the devices of a pod on a node.
+type reserved struct {
+	node    string
+	devices uint64
+}
+
+// Clone implements [fwk.StateData].
+func (r *reserved) Clone() fwk.StateData { return r }
+
+// chosen returns the devices that a pod with GPUs takes on a node.
+func (p *Plugin) chosen(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (uint64, *fwk.Status) {
+	if r, err := state.Read(devicesKey); err == nil && r.(*reserved).node == node {
+		return r.(*reserved).devices, nil
+	}
+	if d, err := state.Read(Name); err == nil && d.(*decision).node == node {
+		return d.(*decision).devices, nil
+	}
+	if d, err := p.decide(ctx, pod, []string{node}); err == nil {
+		return d.devices, nil
+	}
+	n, err := p.handle.SnapshotSharedLister().NodeInfos().Get(node)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	free, err := mirror.DevicesOf(n.Node(), podsOf(n, pod.UID), p.mirror.Reserved)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	devices, ok := free.Pick(pod)
+	if !ok {
+		return 0, fwk.NewStatus(fwk.Unschedulable, "Insufficient GPU")
+	}
+	return devices, nil
+}
+
+// Unreserve gives the devices back: the pod waits again.
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	if state.IsPodGroupSchedulingCycle() {
+		p.groups.change(node)
+	}
+	for _, m := range p.mirrors() {
+		m.Release(pod.UID)
+		m.Await(pod)
+	}
+}
+
+// Bind binds pods with devices, which the binding carries; the others are left to DefaultBinder.
+func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	devices := p.mirror.Reserved(pod.UID)
+	if devices == 0 {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	var list []int
+	for d := devices; d != 0; d &= d - 1 {
+		list = append(list, bits.TrailingZeros64(d))
+	}
+	key, value := kubeyaml.DeviceAnnotation(pod, list)
+	b := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: map[string]string{key: value}},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	return fwk.AsStatus(p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, b, metav1.CreateOptions{}))
+}
