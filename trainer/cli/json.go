@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -17,4 +19,20 @@ func PrintJSON(cmd *cobra.Command, v any) error {
 	enc := json.NewEncoder(cmd.OutOrStdout())
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
+}
+
+// Print writes the command's result: with --json v as its document, else what text writes.
+func Print(cmd *cobra.Command, v any, text func(io.Writer) error) error {
+	if WantJSON(cmd) {
+		return PrintJSON(cmd, v)
+	}
+	return text(cmd.OutOrStdout())
+}
+
+// Printf is Print with a text by a format.
+func Printf(cmd *cobra.Command, v any, format string, args ...any) error {
+	return Print(cmd, v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	})
 }

@@ -209,7 +209,7 @@ func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) 
 	return path, models.WriteFileAtomic(path, card.write)
 }
 
-// card is what a card says.
+// card holds the contents of a card.
 type card struct {
 	folder     string
 	spec       *envs.Spec

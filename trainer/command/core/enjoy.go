@@ -76,11 +76,7 @@ func newEnjoy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, res)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s on %s: mean return %.2f over %d episodes\n", res.Policy, res.Env, tracking.Mean(res.Returns), len(res.Returns))
-			return nil
+			return cli.Printf(cmd, res, "%s on %s: mean return %.2f over %d episodes\n", res.Policy, res.Env, tracking.Mean(res.Returns), len(res.Returns))
 		},
 	}
 	parse = addPolicyFlags(cmd, &c.Config)

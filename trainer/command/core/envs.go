@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// envDescription is what `trainer envs --json` says of an environment.
+// envDescription is an environment in the JSON of `trainer envs`.
 type envDescription struct {
 	ID               string            `json:"id"`
 	Doc              string            `json:"doc"`

@@ -64,11 +64,7 @@ Stable-Baselines3 loads model files themselves: python -m kubernasium.load_sb3 -
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, res)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: ONNX opset %d, %s -> %s\n", res.ONNX, res.Opset, strings.Join(res.Inputs, ", "), strings.Join(res.Outputs, ", "))
-			return nil
+			return cli.Printf(cmd, res, "%s: ONNX opset %d, %s -> %s\n", res.ONNX, res.Opset, strings.Join(res.Inputs, ", "), strings.Join(res.Outputs, ", "))
 		},
 	}
 	f := cmd.Flags()

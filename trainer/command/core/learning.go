@@ -125,7 +125,7 @@ func rowNames() string {
 	return strings.Join(names, ", ")
 }
 
-// learned is what became of one training.
+// learned is the result of one training.
 type learned struct {
 	seed    uint64
 	curve   []run.Evaluation

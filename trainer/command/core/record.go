@@ -72,11 +72,7 @@ next_observations, actions, rewards, terminations, truncations, action_masks, ne
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, res)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d transitions of %s in %s, %d episodes ended\n", res.File, res.Transitions, res.Policy, res.Env, res.Episodes)
-			return nil
+			return cli.Printf(cmd, res, "%s: %d transitions of %s in %s, %d episodes ended\n", res.File, res.Transitions, res.Policy, res.Env, res.Episodes)
 		},
 	}
 	f := cmd.Flags()

@@ -75,10 +75,7 @@ of the fitted part.`,
 					return err
 				}
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, all)
-			}
-			return forecastTable(all).WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, all, forecastTable(all).WriteText)
 		},
 	}
 	f := cmd.Flags()

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// gangEnv is what the commands of the group are about.
+// gangEnv is the environment of the commands of the group.
 const gangEnv = "k8s/GangWindow-v0"
 
 // New returns the command gang.

@@ -35,7 +35,7 @@ type gangProfileConfig struct {
 	plot   string
 }
 
-// gangProfile is what `gang profile --json` prints.
+// gangProfile is the JSON of `gang profile`.
 type gangProfile struct {
 	*gang.ProfileReport
 	Out string `json:"out,omitempty"`
@@ -67,10 +67,7 @@ profile how long a superstep takes under plans as they age, and so how long to k
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, r)
-			}
-			return r.print(cmd.OutOrStdout())
+			return cli.Print(cmd, r, r.print)
 		},
 	}
 	f := cmd.Flags()

@@ -50,7 +50,7 @@ func TestGangProfileOfData(t *testing.T) {
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "10 to 49") {
 		t.Errorf("notes %q, want that the profile's sizes end at 49", r.Notes)
 	}
-	// What is written is what was read.
+	// The command writes what it has read.
 	want, err := profile.Read(filepath.Join(dir, "profile", "workload_profiling.csv"))
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// gangResult is what `gang run --json` prints.
+// gangResult is the JSON of `gang run`.
 type gangResult struct {
 	Policy string `json:"policy"`
 	*bsp.Report
@@ -59,11 +59,7 @@ named must run with --clock=stepped and have no other user: its clock is one for
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				err = cli.PrintJSON(cmd, res)
-			} else {
-				err = res.print(cmd.OutOrStdout())
-			}
+			err = cli.Print(cmd, res, res.print)
 			if err == nil && res.Difference != 0 {
 				err = fmt.Errorf("the total by the clock, %v s, is not the simulator's %v s", res.Clock, res.Simulated)
 			}

@@ -32,7 +32,7 @@ type profileFlags struct {
 	duration, timeout                           time.Duration
 }
 
-// profileResult is what `kwok profile --json` prints.
+// profileResult is the JSON of `kwok profile`.
 type profileResult struct {
 	Out      string       `json:"out"`
 	State    string       `json:"state"`
@@ -90,11 +90,7 @@ a node table of it, which the environments play by their option table.`,
 				return err
 			}
 			res := profileResult{o.out, o.StateFile, len(r.Profile), r.Measured, r.Resumed, append([]lra.Counts{}, r.Failed...), time.Since(begin).Seconds()}
-			if cli.WantJSON(cmd) {
-				err = cli.PrintJSON(cmd, res)
-			} else {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d measurements, %d of them now, in %.1f s\n", res.Out, res.Rows, res.Measured, res.Seconds)
-			}
+			err = cli.Printf(cmd, res, "%s: %d measurements, %d of them now, in %.1f s\n", res.Out, res.Rows, res.Measured, res.Seconds)
 			if err == nil && len(r.Failed) > 0 {
 				err = fmt.Errorf("%d combinations could not be measured, the first of them %v; the same command tries again", len(r.Failed), r.Failed[0])
 			}

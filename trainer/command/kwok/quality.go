@@ -113,9 +113,6 @@ plugin. It starts a control plane of its own.`,
 }
 
 func printQuality(cmd *cobra.Command, rows []qualityRow) error {
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, rows)
-	}
 	t := tracking.NewTable("placed by", "policy", ">pods", ">placed", ">imbalance %", ">sd of pods", ">fallbacks", "as in the simulator")
 	for _, r := range rows {
 		equal := ""
@@ -124,7 +121,7 @@ func printQuality(cmd *cobra.Command, rows []qualityRow) error {
 		}
 		t.Append(r.By, r.Policy, fmt.Sprint(r.Pods), fmt.Sprint(r.Placed), fmt.Sprintf("%.3f", r.Imbalance), fmt.Sprintf("%.3f", r.SDPods), fmt.Sprint(r.Fallbacks), equal)
 	}
-	return t.WriteText(cmd.OutOrStdout())
+	return cli.Print(cmd, rows, t.WriteText)
 }
 
 // contender is a policy of ours with what it does in the simulator.

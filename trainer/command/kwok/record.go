@@ -29,7 +29,7 @@ type recordFlags struct {
 	server    kwok.Options
 }
 
-// recorded is what record prints as JSON.
+// recorded is the JSON of `kwok record`.
 type recorded struct {
 	File   string        `json:"file"`
 	Events int           `json:"events"`
@@ -68,11 +68,7 @@ names.`,
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, r)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d events in %v, %.1f MB\n", r.File, r.Events, r.Length.Round(time.Second), float64(r.Bytes)/1e6)
-			return err
+			return cli.Printf(cmd, r, "%s: %d events in %v, %.1f MB\n", r.File, r.Events, r.Length.Round(time.Second), float64(r.Bytes)/1e6)
 		},
 	}
 	flags := cmd.Flags()

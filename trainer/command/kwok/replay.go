@@ -72,10 +72,6 @@ func parseSpeed(text string, speed *float64) error {
 }
 
 func printReplay(cmd *cobra.Command, r trace.Report) error {
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, r)
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d pods in %.1f s: %d bound, %d finished, %d deleted; %d events skipped, at most %.1f s late\n",
+	return cli.Printf(cmd, r, "%d nodes and %d pods in %.1f s: %d bound, %d finished, %d deleted; %d events skipped, at most %.1f s late\n",
 		r.Nodes, r.Pods, r.Seconds, r.Bound, r.Finished, r.Deleted, r.Skipped, r.LateS)
-	return err
 }

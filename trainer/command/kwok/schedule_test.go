@@ -199,7 +199,7 @@ func placementsLogged(t *testing.T, folder string) (imbalances []float64, onNode
 	return imbalances, onNodes
 }
 
-// TestKwokScheduleRivals: of two schedulers one holds the lease; when it is killed the other goes on.
+// TestKwokScheduleRivals: of two schedulers one holds the lease; when it is killed the other takes over.
 func TestKwokScheduleRivals(t *testing.T) {
 	binary := needScheduler(t)
 	kubeconfig := kwoktest.Start(t).Kubeconfig

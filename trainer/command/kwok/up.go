@@ -189,7 +189,7 @@ func keepMetrics(ctx context.Context, kubeconfig string) error {
 	return errors.Join(s.Keep(ctx), s.Close())
 }
 
-// upReport is what `kwok up` prints as JSON.
+// upReport is the JSON of `kwok up`.
 type upReport struct {
 	launch.Ready
 	Context string `json:"context,omitempty"` // in the kubeconfig that kubectl uses

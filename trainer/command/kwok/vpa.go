@@ -190,12 +190,8 @@ With --leader-elect, of several instances with one name the one that holds the l
 			} else if err := runRecommender(ctx, r, elect, leaseNamespace, interval, &total); err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, total)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d autoscalers: %d recommendations, %d written, %d pods evicted, %d resized\n",
+			return cli.Printf(cmd, total, "%d autoscalers: %d recommendations, %d written, %d pods evicted, %d resized\n",
 				total.Autoscalers, total.Recommended, total.Written, total.Evicted, total.Resized)
-			return err
 		},
 	}
 	c.add(cmd)

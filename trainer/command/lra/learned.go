@@ -81,15 +81,12 @@ which set prices without learning.`,
 			if err := summarise(all, o.reference); err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, all)
-			}
 			t := tracking.NewTable("method", ">throughput", ">of the bound", ">over the reference", ">95 % interval", ">µs a decision")
 			for _, s := range all {
 				t.Append(s.Method, fmt.Sprintf("%.4f", s.Throughput), fmt.Sprintf("%.1f %%", 100*s.OfBound), fmt.Sprintf("%+.4f", s.Gain),
 					fmt.Sprintf("%+.4f to %+.4f", s.GainLow, s.GainHigh), fmt.Sprintf("%.1f", s.DecisionMicros))
 			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, all, t.WriteText)
 		},
 	}
 	f := cmd.Flags()

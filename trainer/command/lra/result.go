@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// lraResult is what a method reached on a batch.
+// lraResult holds the results of a method on a batch.
 type lraResult struct {
 	Method         string       `json:"method"`
 	Nodes          int          `json:"nodes"`

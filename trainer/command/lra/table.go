@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// lraMean is what a method reaches on average.
+// lraMean holds the means of a method.
 type lraMean struct {
 	Method         string  `json:"method"`
 	Throughput     float64 `json:"throughput"` // of a container
@@ -62,14 +62,11 @@ func newLRATable() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, means)
-			}
 			t := tracking.NewTable("method", ">throughput", ">of the bound", ">violations", ">µs a decision")
 			for _, m := range means {
 				t.Append(m.Method, fmt.Sprintf("%.4f", m.Throughput), fmt.Sprintf("%.1f %%", 100*m.OfBound), fmt.Sprintf("%.0f", m.Violations), fmt.Sprintf("%.2f", m.DecisionMicros))
 			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, means, t.WriteText)
 		},
 	}
 	o.add(cmd)
@@ -137,9 +134,6 @@ reach, and one if predictions were clipped; --json has the same as "extrapolated
 					return err
 				}
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, result)
-			}
 			t := tracking.NewTable("what", ">value")
 			t.Append("measured states", fmt.Sprint(result.Measured))
 			if e := result.HeldOut; e != nil {
@@ -148,7 +142,7 @@ reach, and one if predictions were clipped; --json has the same as "extrapolated
 				t.Append("their MAE", fmt.Sprintf("%.4f", e.MAE))
 				t.Append("of a node, for each container", fmt.Sprintf("%.4f", e.PerContainer))
 			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, result, t.WriteText)
 		},
 	}
 	f := cmd.Flags()

@@ -21,7 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// lraSubResult is what a sub-scheduler reaches by the number of containers.
+// lraSubResult holds the results of a sub-scheduler by the number of containers.
 type lraSubResult struct {
 	Model   string               `json:"model"`
 	Seconds float64              `json:"seconds"` // of the training

@@ -20,7 +20,7 @@ type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
 }
 
-// explanation is what explain prints as JSON.
+// explanation is the JSON of `podsched explain`.
 type explanation struct {
 	Env      string              `json:"env"`
 	Decision int                 `json:"decision"` // from 0
@@ -107,7 +107,7 @@ func newPodschedExplain() *cobra.Command {
 	return cmd
 }
 
-// playTo resets the environment of v and plays so many decisions by a baseline.
+// playTo resets the environment of v and plays the given number of decisions by a baseline.
 func playTo(cmd *cobra.Command, v *envs.Vec, name string, seed uint64, decisions int) error {
 	if decisions < 0 {
 		return fmt.Errorf("--decision is %d, want 0 or more", decisions)

@@ -245,7 +245,7 @@ const (
 
 // snapshotRequest names a point of a simulation at which to write a file.
 type snapshotRequest struct {
-	name      string // "": after so many decisions
+	name      string // "": after the number of decisions
 	decisions int
 	file      string // to write then
 }

@@ -37,7 +37,7 @@ func yamlFile(t *testing.T, text string) string {
 	return file
 }
 
-// webOnNodes is a Deployment of so many pods, and equal nodes with room for all of them.
+// webOnNodes is a Deployment with the given number of pods, and equal nodes with room for all of them.
 func webOnNodes(nodes, replicas int) string {
 	var b strings.Builder
 	for n := range nodes {
@@ -135,7 +135,7 @@ func TestSimulateDeschedule(t *testing.T) {
 	}
 }
 
-// TestSimulateSnapshot: from the cluster after two decisions the simulation goes on to the same end.
+// TestSimulateSnapshot: from the cluster after two decisions the simulation continues to the same end.
 func TestSimulateSnapshot(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "kwok", "kubeyaml", "testdata")
 	config := filepath.Join(dir, "scheduler.yaml")

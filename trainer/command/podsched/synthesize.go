@@ -2,7 +2,6 @@ package podsched
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// synthesized is what synthesize prints as JSON.
+// synthesized is the JSON of `podsched synthesize`.
 type synthesized struct {
 	File   string `json:"file"`
 	Events int    `json:"events"`
@@ -42,11 +41,7 @@ envs/dataset/clustertrace states the laws (type Synthetic). Equal seeds give equ
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, s)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d events, %.1f MB\n", s.File, s.Events, float64(s.Bytes)/1e6)
-			return err
+			return cli.Printf(cmd, s, "%s: %d events, %.1f MB\n", s.File, s.Events, float64(s.Bytes)/1e6)
 		},
 	}
 	f := cmd.Flags()

@@ -19,7 +19,7 @@ import (
 // hierSuffix ends the names, before the extension, of the files that topology writes.
 const hierSuffix = "-hier"
 
-// hierFile is what topology tells of one file that it wrote.
+// hierFile is the JSON of `podsched topology` for one file.
 type hierFile struct {
 	Source  string `json:"source"`
 	Written string `json:"written"`
@@ -60,14 +60,11 @@ numbers begin anew. Files *-hier.* are never read.`,
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, files)
-			}
 			t := tracking.NewTable("written", ">nodes", ">racks", ">pods")
 			for _, f := range files {
 				t.Append(f.Written, fmt.Sprint(f.Nodes), fmt.Sprint(f.Racks), fmt.Sprint(f.Pods))
 			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, files, t.WriteText)
 		},
 	}
 	f := cmd.Flags()

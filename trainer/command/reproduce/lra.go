@@ -49,9 +49,6 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, r)
-			}
 			out := tracking.NewTable("method", ">throughput of a container")
 			out.Append("round-robin", fmt.Sprintf("%.6f", r.RoundRobin))
 			out.Append("greedy", fmt.Sprintf("%.6f", r.Greedy))
@@ -60,7 +57,7 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
 			}
 			out.Append("integer optimum", fmt.Sprintf("%.6f", r.MILP))
 			out.Append("linear bound", fmt.Sprintf("%.6f", r.LPBound))
-			return out.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, r, out.WriteText)
 		},
 	}
 	f := cmd.Flags()

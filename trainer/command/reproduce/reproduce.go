@@ -58,9 +58,6 @@ window, lambda, penalty and steps select it.`,
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, results)
-			}
 			t := tracking.NewTable("mode", "controller", ">window", ">lambda", ">penalty", ">steps", ">duration", ">checkpoints", ">total", ">published", ">relative error")
 			for _, r := range results {
 				published, relative := "", ""
@@ -70,7 +67,7 @@ window, lambda, penalty and steps select it.`,
 				t.Append(r.Mode, r.Controller, fmt.Sprint(r.Window), fmt.Sprint(r.Lambda), fmt.Sprint(r.Penalty), fmt.Sprint(r.Steps),
 					fmt.Sprintf("%.6f", r.Duration), fmt.Sprint(r.Checkpoints), fmt.Sprintf("%.6f", r.Total), published, relative)
 			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, results, t.WriteText)
 		},
 	}
 	f := cmd.Flags()

@@ -89,9 +89,6 @@ func reproduceVPA(dir string) ([]recommender.Row, error) {
 }
 
 func printVPA(cmd *cobra.Command, rows []recommender.Row) error {
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, rows)
-	}
 	t := tracking.NewTable("scenario", ">samples", ">lower", ">target", ">upper", "upstream")
 	for _, r := range rows {
 		verdict := "no values"
@@ -102,7 +99,7 @@ func printVPA(cmd *cobra.Command, rows []recommender.Row) error {
 		}
 		t.Append(r.Scenario, fmt.Sprint(r.Samples), r.Lower.String(), r.Target.String(), r.Upper.String(), verdict)
 	}
-	return t.WriteText(cmd.OutOrStdout())
+	return cli.Print(cmd, rows, t.WriteText)
 }
 
 // differences returns an error if a row does not have the expected values.

@@ -86,10 +86,7 @@ most is no higher than the recommender's.`,
 					return err
 				}
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, rows)
-			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, rows, t.WriteText)
 		},
 	}
 	f := cmd.Flags()

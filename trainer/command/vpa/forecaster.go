@@ -30,7 +30,7 @@ type forecasterConfig struct {
 	out    string
 }
 
-// forecasterResult is what `vpa forecaster --json` prints.
+// forecasterResult is the JSON of `vpa forecaster`.
 type forecasterResult struct {
 	Model    string  `json:"model"`
 	Episodes int     `json:"episodes"`
@@ -65,12 +65,8 @@ The quantile that is requested is to fit the weighting: 0.2, 0.5, 0.8 for slack_
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, res)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d episodes: pinball loss %.4f in the first pass, %.4f in the last, %.4f on held-out workloads\n%s\n",
+			return cli.Printf(cmd, res, "%d episodes: pinball loss %.4f in the first pass, %.4f in the last, %.4f on held-out workloads\n%s\n",
 				res.Episodes, res.First, res.Last, res.HeldOut, res.Model)
-			return nil
 		},
 	}
 	f := cmd.Flags()

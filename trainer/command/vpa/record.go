@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// vpaRecording is what `vpa record` prints.
+// vpaRecording is the JSON of `vpa record`.
 type vpaRecording struct {
 	File string `json:"file"`
 	metricsapi.Recording
@@ -109,10 +109,7 @@ func apiServer(kubeconfig string) (*rest.Config, error) {
 }
 
 func printRecording(cmd *cobra.Command, r *vpaRecording) error {
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, r)
-	}
 	t := tracking.NewTable("file", ">samples", ">failed", ">containers", ">readings", "first", "last")
 	t.Append(r.File, fmt.Sprint(r.Samples), fmt.Sprint(r.Failed), fmt.Sprint(r.Containers), fmt.Sprint(r.Readings), r.First.Format(time.RFC3339), r.Last.Format(time.RFC3339))
-	return t.WriteText(cmd.OutOrStdout())
+	return cli.Print(cmd, r, t.WriteText)
 }

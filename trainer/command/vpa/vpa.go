@@ -46,7 +46,7 @@ type workloadConfig struct {
 	prometheus              prometheusConfig
 }
 
-// workloadInfo is what info.json says of a workload.
+// workloadInfo is the info.json of a workload.
 type workloadInfo struct {
 	ID           string           `json:"id"`
 	Type         string           `json:"type"`
@@ -134,15 +134,12 @@ func runWorkload(cmd *cobra.Command, c workloadConfig) error {
 	if err != nil {
 		return err
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, infos)
-	}
 	t := tracking.NewTable("id", "type", ">samples", ">interval", ">mean CPU", ">max CPU", ">mean memory", ">max memory", "folder")
 	for _, i := range infos {
 		t.Append(i.ID, i.Type, strconv.Itoa(i.Timesteps), fmt.Sprintf("%g s", i.TimeInterval), fmt.Sprintf("%d m", i.Mean.MilliCPU), fmt.Sprintf("%d m", i.Max.MilliCPU),
 			fmt.Sprintf("%.0f MiB", float64(i.Mean.MemoryBytes)/(1<<20)), fmt.Sprintf("%.0f MiB", float64(i.Max.MemoryBytes)/(1<<20)), i.Folder)
 	}
-	return t.WriteText(cmd.OutOrStdout())
+	return cli.Print(cmd, infos, t.WriteText)
 }
 
 // read writes the workloads of a trace, or of Prometheus.
