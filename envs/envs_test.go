@@ -167,7 +167,7 @@ func TestDecodeOptions(t *testing.T) {
 	}
 }
 
-// step is what a batch of one environment says.
+// step is a batch of one environment.
 type step struct {
 	Obs           float32
 	Reward        float64

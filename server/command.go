@@ -152,7 +152,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	return o.serve(ctx, s, stdout, log)
 }
 
-// ready is the line on stdout by which the parent process learns where the server listens.
+// ready is a line on stdout that tells the parent process where the server listens.
 type ready struct {
 	URL     string `json:"url"`
 	Unix    string `json:"unix"`

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// composeService is what the tests read of a service of compose.yaml.
+// composeService holds the fields of a service of compose.yaml that the tests read.
 type composeService struct {
 	Build      string   `yaml:"build"`
 	Command    []string `yaml:"command"`

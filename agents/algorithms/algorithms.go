@@ -158,7 +158,7 @@ func onPolicy[C any, P pointer[C], L Learner](name string, defaults func() C, ne
 	}
 }
 
-// offPolicy describes an algorithm with a target network beside that which learns.
+// offPolicy describes an algorithm with a target network beside the one that learns.
 func offPolicy[C any, P offPolicyPointer[C], L OffPolicyLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
 	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error),
 	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {

@@ -143,7 +143,7 @@ func TestDuelingValues(t *testing.T) {
 	}
 }
 
-// sb3Case is what testdata/sb3.py wrote of one configuration.
+// sb3Case is the output of testdata/sb3.py for one configuration.
 type sb3Case struct {
 	Loss   float64   `json:"loss"`
 	Params []float32 `json:"params"`

@@ -25,7 +25,7 @@ func recorded() replay.Transitions {
 // sampled is a transition as the replay buffer gives it.
 type sampled struct{ Obs, Action, Return, Discount, Next float32 }
 
-// TestRecord: what can be sampled is what was recorded. Of seven transitions two environments take
+// TestRecord: the buffer samples the recorded transitions. Of seven transitions two environments take
 // three each, and the last is left over. With returns of two steps (γ = 0.5) they are, by hand,
 //
 //	0: 1 + 0.5·2 to 2          3 | 10: 4 + 0.5·5 to 12, cut off

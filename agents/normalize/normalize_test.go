@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// step is what VecNormalize of Stable-Baselines3 2.9 gave (gamma 0.9, clip_obs 1.5,
+// step is the output of VecNormalize of Stable-Baselines3 2.9 (gamma 0.9, clip_obs 1.5,
 // clip_reward 2) for two environments k = 0, 1 with the observations (3k+t², t−2k) and the
 // rewards t·(1+k) at step t of episodes of three steps.
 type step struct {
@@ -73,8 +73,8 @@ func TestAsVecNormalize(t *testing.T) {
 	}
 }
 
-// TestLoadGoesOn saves after three steps and goes on with the copy.
-func TestLoadGoesOn(t *testing.T) {
+// TestLoadResumes saves after three steps and continues with the copy.
+func TestLoadResumes(t *testing.T) {
 	whole, z := New(settings, two, 2, 0.9), New(settings, two, 2, 0.9)
 	ignore := func(int, []float32, []float64) {}
 	play(whole, 0, 6, ignore)

@@ -213,7 +213,7 @@ func (c counter) ForwardSequence(obs []float32, steps, n int, state []float32, b
 // rollout of 8 steps, and compares the values of each observation and of what followed it, which
 // the count makes known: at step k of an episode, from 0, the value is 10·(k+1) + k/10. Episodes
 // of 3 steps are cut off: the value of a final observation counts one step more than that of the
-// last one, 40.3; the next rollout goes on in mid-episode.
+// last one, 40.3; the next rollout continues in mid-episode.
 func TestStates(t *testing.T) {
 	cfg := RecurrentConfig{Config: small(8, 8), LSTM: policies.LSTM{LSTMHiddenSize: 1, NLSTMLayers: 1, EnableCriticLSTM: true}}
 	cfg.Policy, cfg.NetArch, cfg.NEpochs = policies.MlpLSTM, nil, 1

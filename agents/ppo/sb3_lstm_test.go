@@ -11,7 +11,7 @@ import (
 
 // TestAgainstRecurrentPPO goes through two rollouts of 4 steps of 2 environments, with an update
 // after each, as RecurrentPPO of sb3-contrib 2.9.2 does with the same first parameters:
-// observations, rewards and ends are those of testdata/sb3_lstm.py. The second rollout goes on
+// observations, rewards and ends are those of testdata/sb3_lstm.py. The second rollout resumes
 // with the state of the first. A minibatch is the whole rollout, and the rotation of
 // sb3-contrib's rows is 0.
 func TestAgainstRecurrentPPO(t *testing.T) {

@@ -39,14 +39,14 @@ type Player struct {
 	Open func(name string, v *envs.Vec) (agents.Policy, io.Closer, error)
 }
 
-// Score is what a policy or a baseline reaches.
+// Score holds the results of a policy or a baseline.
 type Score struct {
 	Method         string
 	Throughput     []float64 // of a container, in each episode
 	DecisionMicros float64   // of a container; mean over episodes
 }
 
-// Batches plays each batch, which has so many containers. The scores of the baselines precede those of the
+// Batches plays each batch of the given number of containers. The scores of the baselines precede those of the
 // policies.
 func (p *Player) Batches(ctx context.Context, batches []lra.Counts, containers int) ([]Score, error) {
 	dir, err := os.MkdirTemp("", "lra")
@@ -85,7 +85,7 @@ func writeBatches(path string, batches []lra.Counts) error {
 	return errors.Join(files.WriteBatches(f, batches), f.Close())
 }
 
-// Arrivals plays n episodes of so many placements in which containers come and go at a load. The first
+// Arrivals plays n episodes of the given number of placements, in which containers come and go at a load. The first
 // scores are of greedy and least_loaded of k8s/LRAPlacement-v0, then come the baselines and the policies.
 func (p *Player) Arrivals(ctx context.Context, n, containers int, load float64) ([]Score, error) {
 	kwargs := map[string]any{"table": p.Table, "nodes": p.Nodes, "arrivals": world.ArrivalsOnline, "load": load, "containers": containers}

@@ -32,7 +32,7 @@ func through(t *testing.T, b *Buffer) models.File {
 }
 
 // TestSaveLoad breaks off after each number of steps, from none to three times round the ring,
-// and then goes on with the same steps and draws in the buffer and its copy.
+// and then continues with the same steps and draws in the buffer and its copy.
 func TestSaveLoad(t *testing.T) {
 	ends := []string{"", "L", "", "", "T", "", "TL", "L", "", ""}
 	for _, prioritized := range []bool{false, true} {

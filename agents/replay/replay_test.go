@@ -38,7 +38,7 @@ func (r *recorder) step(ends ...string) {
 	}
 }
 
-// row is what a transition becomes in a batch.
+// row is a transition as a batch holds it.
 type row struct {
 	Obs, Action, Return, Discount, NextObs float32
 	NextMask                               [2]bool

@@ -97,7 +97,7 @@ func TestGAEByHand(t *testing.T) {
 			[]float32{6, 4, 2}, []float32{7, 6, 5},
 		},
 		{
-			// Columns are the cases "goes on" and "terminated in the middle" side by side.
+			// Columns are the cases "episode continues" and "terminated in the middle" side by side.
 			"two environments do not mix",
 			rolled{2, []float32{1, 1, 2, 2, 3, 3}, []float32{2, 2, 3, 3, 4, 4}, []float64{1, 1, 1, 1, 1, 1}, at(6, 3), at(6)}, half, half,
 			[]float32{1.125, 0.75, 0.5, -1, 0, 0}, []float32{2.125, 1.75, 2.5, 1, 3, 3},

@@ -22,7 +22,7 @@ import (
 
 var ctx = context.Background()
 
-// spacedVec is what the tests play: *envs.Vec, *client.VecEnv or *client.Joined.
+// spacedVec is a vector that the tests play: *envs.Vec, *client.VecEnv or *client.Joined.
 type spacedVec interface {
 	envs.VecEnv
 	Autoreset() envs.AutoresetMode

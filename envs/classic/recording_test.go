@@ -12,7 +12,7 @@ import (
 
 var recordingPath = flag.String("recording", "testdata/cartpole.json.gz", "recording of Gymnasium by testdata/record.py to compare with")
 
-// recording is what testdata/record.py writes.
+// recording is the output of testdata/record.py.
 type recording struct {
 	MaxEpisodeSteps int     `json:"max_episode_steps"`
 	RewardThreshold float64 `json:"reward_threshold"`
@@ -23,7 +23,7 @@ type recording struct {
 	Runs            []recordedRun
 }
 
-// recordedRun is one environment; episodes after the first go on with its random stream.
+// recordedRun is one environment; episodes after the first continue its random stream.
 type recordedRun struct {
 	Name     string
 	Options  map[string]any

@@ -268,7 +268,7 @@ func TestStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// benchState returns 81 nodes of 8 GPUs and a pod that fits each and wants so many GPUs.
+// benchState returns 81 nodes of 8 GPUs and a pod that fits each and requests the given number of GPUs.
 func benchState(b *testing.B, gpus uint8) *cluster.State {
 	b.Helper()
 	s := cluster.NewState()

@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// capacity is what a node has.
+// capacity holds the resources of a node.
 var capacity = cluster.Resources{MilliCPU: 4000, MemoryBytes: 8 << 30}
 
 // Begin implements [envs.Task].

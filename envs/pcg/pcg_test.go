@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stream is what testdata/record.py recorded from NumPy for one seed.
+// stream is the stream of NumPy for one seed, as testdata/record.py recorded it.
 type stream struct {
 	Seed        uint64   `json:"seed,string"`
 	Words       []string `json:"words"`

@@ -21,7 +21,7 @@ type Options struct {
 	Round func(ctx context.Context, floor iter.Seq2[int, int]) float64
 }
 
-// Result is what [LP.Maximize] found.
+// Result is the result of [LP.Maximize].
 type Result struct {
 	Value   float64 // of the best solution; -Inf if none was found
 	Bound   float64 // no solution has more

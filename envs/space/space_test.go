@@ -147,7 +147,7 @@ func TestBoxBounds(t *testing.T) {
 	}
 }
 
-// TestDescribe compares with JSON written by hand: this is what clients read.
+// TestDescribe compares with JSON written by hand, which clients read.
 func TestDescribe(t *testing.T) {
 	for _, tc := range []struct {
 		name string

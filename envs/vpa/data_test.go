@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa"
 )
 
-// podsFile writes usage of so many pods, n minutes each; pod k uses 100·(k+1) m and more.
+// podsFile writes the usage of several pods, n minutes each; pod k uses 100·(k+1) m and more.
 func podsFile(tb testing.TB, pods, n int) string {
 	tb.Helper()
 	var text strings.Builder

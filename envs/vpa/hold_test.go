@@ -96,7 +96,7 @@ func TestHoldScalesOnce(t *testing.T) {
 	}
 }
 
-// TestUpstreamEncoding: an action of zeros is what upstream's recommender gives; 1 is four times
+// TestUpstreamEncoding: an action of zeros gives the requests of upstream's recommender; 1 is four times
 // as much.
 func TestUpstreamEncoding(t *testing.T) {
 	options := func(o *Options) { o.Encoding = EncodingUpstream }

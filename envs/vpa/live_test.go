@@ -239,7 +239,7 @@ func upstreamPolicy(t *testing.T, task *Task) Policy {
 	return policyFunc(func(b *envs.Batch, actions []float32) error { return r(t.Context(), nil, b.Begins(0), actions) })
 }
 
-// TestLivePodsComeAndGo: upstream's recommender goes on with the pods that stay, and from a
+// TestLivePodsComeAndGo: upstream's recommender keeps the pods that stay, and resumes from a
 // checkpoint after a restart.
 func TestLivePodsComeAndGo(t *testing.T) {
 	request := cluster.Resources{MilliCPU: 500, MemoryBytes: gib}

@@ -134,7 +134,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestInitialAdmits: in mode Initial the first action is what the pods are created with.
+// TestInitialAdmits: in mode Initial the pods are created with the first action.
 func TestInitialAdmits(t *testing.T) {
 	v := open(t, continuous, fixed(usageFile(t, flat(2)...), 2, map[string]any{"mode": "Initial"}))
 	reset(t, v, 1)

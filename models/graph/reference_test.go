@@ -20,7 +20,7 @@ func newNetwork(t testing.TB, spec models.Spec, seed uint64) *Network {
 	return n
 }
 
-// reference is what the oracle says of n rows.
+// reference returns the results of the oracle for n rows.
 func reference(spec models.Spec, params, obs []float64, n int) []float64 {
 	out, _ := oracle.New(spec, params).Forward(oracle.Batch{Steps: 1, N: n, Obs: obs})
 	return out

@@ -1,4 +1,4 @@
-"""`python -m kubernasium`, and what an old Gymnasium is told."""
+"""`python -m kubernasium`, and the message to users of an old Gymnasium."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ func TestCluster(t *testing.T) {
 	clustertest.Run(t, func(*testing.T) cluster.Cluster { return sim.New() })
 }
 
-// opsOf returns ops that add so many nodes of 64 cores, and so many pods of 100m that
+// opsOf returns ops that add the given numbers of nodes of 64 cores and of pods of 100m that
 // run for duration.
 func opsOf(c *sim.Cluster, nodes, pods int, duration time.Duration) []cluster.Op {
 	var ops []cluster.Op

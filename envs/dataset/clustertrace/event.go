@@ -74,7 +74,7 @@ type Event struct {
 	Claim *Claim
 }
 
-// Node is what pods see of a node.
+// Node holds the fields of a node that matter to pods.
 type Node struct {
 	Name          string            `json:"name"`
 	MilliCPU      int64             `json:"milli_cpu"`               // allocatable, as all amounts here
@@ -97,7 +97,7 @@ type Taint struct {
 	Effect string `json:"effect"`
 }
 
-// Template is what a pod asks for, and what its scheduler knows of it. Amounts are those of all
+// Template holds the requests of a pod, and what its scheduler knows of it. Amounts are those of all
 // its containers, as kube-scheduler sums them.
 type Template struct {
 	Namespace        string            `json:"namespace,omitempty"`

@@ -38,7 +38,7 @@ func (n *NodeLife) Added() time.Duration { return n.States[0].From }
 // Last returns the last state of the node.
 func (n *NodeLife) Last() *Node { return n.States[len(n.States)-1].Node }
 
-// NodeState is what a node was from a time on.
+// NodeState is the state of a node from a time on.
 type NodeState struct {
 	From time.Duration
 	Node *Node

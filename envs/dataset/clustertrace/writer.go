@@ -28,7 +28,7 @@ type Writer struct {
 	err    error // first of a write; all later ones return it
 }
 
-// packer is what zstd's and gzip's writers have in common.
+// packer is the common interface of zstd's and gzip's writers.
 type packer interface {
 	io.WriteCloser
 	Flush() error

@@ -32,7 +32,7 @@ func Table(tb testing.TB, name string) *lra.Table {
 	return t
 }
 
-// Batches reads the published batches of so many containers.
+// Batches reads the published batches of the given number of containers.
 func Batches(tb testing.TB, containers int) []lra.Counts {
 	tb.Helper()
 	name := fmt.Sprintf("batch_set_%d.csv", containers)

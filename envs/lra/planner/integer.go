@@ -35,7 +35,7 @@ type SolveOptions struct {
 // BaselineNodes bounds branch and bound in baselines of environments, which play many episodes.
 const BaselineNodes = 2000
 
-// Solution is what [Problem.Solve] found.
+// Solution is the result of [Problem.Solve].
 type Solution struct {
 	Placement Placement
 	Value     float64

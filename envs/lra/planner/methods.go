@@ -70,7 +70,7 @@ func LocalSearch() Method {
 		}}
 }
 
-// Program returns the method of [Problem.Solve] with so many nodes of branch and bound; 0 is its default.
+// Program returns the method of [Problem.Solve] with that number of nodes of branch and bound; 0 is its default.
 func Program(name, doc string, nodes int) Method {
 	return Method{name, doc, func(ctx context.Context, p *Problem, _ []interference.Constraint, _ *rand.Rand) (Placement, error) {
 		return placementOf(p.Solve(ctx, SolveOptions{Nodes: nodes}))
@@ -95,7 +95,7 @@ type Trial struct {
 	Now         func() time.Time           // a clock, for DecisionMicros
 }
 
-// Result is what a method reaches in a trial.
+// Result holds the results of a method in a trial.
 type Result struct {
 	Method         string
 	Throughput     []float64 // of a container, on each batch

@@ -23,7 +23,7 @@ type Quality struct {
 	Bound      float64 `json:"lp_bound"`
 }
 
-// Compare lets sub fill a sub-cluster with so many batches, rows, of each number of containers from 1 to
+// Compare lets sub fill a sub-cluster with rows batches of each number of containers from 1 to
 // [Slots], beside baselines. When ctx ends it returns what is complete, with the error of ctx.
 func Compare(ctx context.Context, table *lra.Table, sub Scheduler, rows int, seed uint64) ([]Quality, error) {
 	if rows < 1 {

@@ -9,7 +9,7 @@ type Reward struct {
 // NewReward returns the Reward of an episode.
 func (o *Options) NewReward() Reward { return Reward{terminal: o.Reward == RewardTerminal} }
 
-// Pay returns the reward of a step that earned so much.
+// Pay returns the reward of a step that earned the given amount.
 func (r *Reward) Pay(earned float64, end bool) float64 {
 	if !r.terminal {
 		return earned

@@ -21,7 +21,7 @@ import (
 //	node 0     (floor 50 + floor 62.5)/2 = 56      |50−37.5|/2 = 6.25 → 93   (50+37)/2 = 43
 //	node 1, 2  (75 + 75)/2 = 75                    0 → 100                   25
 //
-// so that MostAllocated stays on node 0, for good, and the others go to node 1. Then its like:
+// so that MostAllocated never leaves node 0, and the others go to node 1. Then its like:
 //
 //	node 0     56                                  93
 //	node 1     50                                  100

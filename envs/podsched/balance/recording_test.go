@@ -45,7 +45,7 @@ func TestRecordingPlayed(t *testing.T) {
 	}
 }
 
-// TestRecordingWindow: with steps the seed draws where the episode begins, and it has so many decisions.
+// TestRecordingWindow: with steps the seed draws where the episode begins, and steps is its number of decisions.
 func TestRecordingWindow(t *testing.T) {
 	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: map[string]any{"trace": syntheticTrace(t), "steps": 20}, Autoreset: envs.Disabled})
 	running := map[int]bool{}

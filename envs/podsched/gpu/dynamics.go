@@ -43,7 +43,7 @@ func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
 	}
 }
 
-// fail gives a pod up for good.
+// fail gives a pod up without a retry.
 func (t *Task) fail(pod int32) {
 	t.failed++
 	t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: pod})

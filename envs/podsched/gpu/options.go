@@ -11,7 +11,7 @@ import (
 
 // Values of the options of [Options].
 const (
-	DynamicsTimeFree = "time_free" // pods arrive one after the other and stay; each is placed or fails for good
+	DynamicsTimeFree = "time_free" // pods arrive one after the other and stay; each is placed or fails, without a retry
 	DynamicsTimed    = "timed"     // pods arrive in time, wait until they are placed, run, and depart
 
 	SplitTrain   = "train"

@@ -19,7 +19,7 @@ func (o *Options) weights() (w rewardWeights) {
 	return w
 }
 
-// measures are what rewards are made of.
+// measures are the parts of rewards.
 type measures struct{ alloc, frag, shortage, waiting float64 }
 
 // percent is of the cluster's GPUs.

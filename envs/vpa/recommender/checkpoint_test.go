@@ -77,7 +77,7 @@ func TestCheckpointLeavesOutOngoingPeak(t *testing.T) {
 	}
 }
 
-// After a restart from JSON, recommendations go on from where they were, up to the rounding of
+// After a restart from JSON, recommendations continue from where they were, up to the rounding of
 // weights to 1/10000.
 func TestRestore(t *testing.T) {
 	r := defaultRecommender(t)

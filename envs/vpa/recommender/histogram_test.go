@@ -114,7 +114,7 @@ func TestPercentiles(t *testing.T) {
 			}
 		})
 	}
-	// Three at once are what each is alone.
+	// Three at once give the same as each alone.
 	hist := build(same...)
 	var b [3]int
 	hist.percentiles(&[3]float64{0.1, 0.3, 0.9}, &b)

@@ -54,7 +54,7 @@ func TestLaws(t *testing.T) {
 		{`{"type":"low_high","timesteps":5,"period":2}`, amounts([2]int64{500, 2500}, [2]int64{500, 2500}, [2]int64{1000, 5000}, [2]int64{1000, 5000}, [2]int64{500, 2500})},
 		// θ is 0, π/2, π, 3π/2, 2π: half, full, half, none, half of the height.
 		{`{"type":"sinusoidal","timesteps":5,"num_peaks":2}`, amounts([2]int64{500, 2500}, [2]int64{1000, 5000}, [2]int64{500, 2500}, [2]int64{0, 0}, [2]int64{500, 2500})},
-		// No steps: half of the height for good.
+		// No steps: half of the height throughout.
 		{`{"type":"step","timesteps":2,"max_steps":[0,0]}`, amounts([2]int64{500, 2500}, [2]int64{500, 2500})},
 		// A law without noise: level 100, in bursts never.
 		{`{"type":"random_walk","timesteps":2,"law":{"cpu":100,"memory":10,"weekend":1,"fade_s":60,"burst_factor":1,"burst_s":60,"burst_memory":1}}`,

@@ -1,7 +1,7 @@
 """Fast reading of the replies that recur at every step.
 
 Two replies of one length to the same kind of request nearly always differ in the elements of
-their arrays and in their id only. A `Layout` is what they share. It is built once, by taking
+their arrays and in their id only. A `Layout` holds what they share. It is built once, by taking
 a frame apart; a later frame of that length is compared with it in one call, and its arrays
 are then views of the frame at known places.
 """
