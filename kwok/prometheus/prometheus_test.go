@@ -18,19 +18,20 @@ func TestQueryRange(t *testing.T) {
 		if auth := r.Header.Values("Authorization"); len(auth) != 0 {
 			t.Errorf("authorization %q without a token", auth)
 		}
-		fmt.Fprint(w, r.URL)
+		_ = r.ParseForm()
+		fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Form.Encode())
 	}))
 	defer server.Close()
 	c := Client{URL: server.URL + "/prefix/", Timeout: time.Minute}
 	got, err := c.QueryRange(t.Context(), "sum(up)", start, start.Add(2*time.Minute), 1500*time.Millisecond)
-	if want := "/prefix/api/v1/query_range?end=1700000120.5&query=sum%28up%29&start=1700000000.5&step=1.5"; err != nil || string(got) != want {
+	if want := "POST /prefix/api/v1/query_range end=1700000120.5&query=sum%28up%29&start=1700000000.5&step=1.5&timeout=1m0s"; err != nil || string(got) != want {
 		t.Errorf("asked for %s, %v; want %s", got, err, want)
 	}
 }
 
 func TestQueryRangeErrors(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Query().Get("query") {
+		switch r.FormValue("query") {
 		case "wrong":
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"status":"error","errorType":"bad_data","error":"parse error"}`)

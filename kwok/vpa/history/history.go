@@ -9,14 +9,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/kubernasium/kubernasium/kwok/prometheus"
 )
 
 // Config says where the history is and what its metrics and labels are called. The comments have upstream's flags.
@@ -58,7 +57,7 @@ func DefaultConfig() Config {
 // A Pod is named by its namespace and name.
 type Pod struct{ Namespace, Name string }
 
-// PodHistory is what is known of a pod.
+// PodHistory is the history of a pod.
 type PodHistory struct {
 	Labels     map[string]string            // the last; Prometheus knows their names with _ for other signs
 	Containers map[string]*ContainerHistory // by name
@@ -81,7 +80,7 @@ type Sample struct {
 // A Reader asks a Prometheus server.
 type Reader struct {
 	c                  Config
-	client             http.Client
+	client             prometheus.Client
 	length, resolution model.Duration
 }
 
@@ -98,38 +97,16 @@ func NewReader(c Config) (*Reader, error) {
 	if length == 0 || resolution == 0 || c.QueryTimeout <= 0 {
 		return nil, fmt.Errorf("history: length %q, resolution %q and a timeout of %v, want more than 0 of each", c.Length, c.Resolution, c.QueryTimeout)
 	}
-	if u, err := url.Parse(c.Address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("history: address %q, want a URL such as http://localhost:9090", c.Address)
+	client := prometheus.Client{URL: c.Address, Timeout: c.QueryTimeout, Token: c.BearerToken, Username: c.Username, Password: c.Password}
+	if err := client.Check(); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
 	}
-	return &Reader{c, http.Client{Transport: c.transport()}, length, resolution}, nil
-}
-
-// transport returns how requests are sent: with a bearer token, or else with name and password, if there are any.
-func (c *Config) transport() http.RoundTripper {
-	base := http.DefaultTransport.(*http.Transport).Clone()
 	if c.Insecure {
-		base.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+		client.HTTP = &http.Client{Transport: transport}
 	}
-	switch {
-	case c.BearerToken != "":
-		return authorized{base, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+c.BearerToken) }}
-	case c.Username != "" && c.Password != "":
-		return authorized{base, func(r *http.Request) { r.SetBasicAuth(c.Username, c.Password) }}
-	}
-	return base
-}
-
-// authorized adds credentials to requests.
-type authorized struct {
-	base http.RoundTripper
-	add  func(*http.Request)
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	a.add(r)
-	return a.base.RoundTrip(r)
+	return &Reader{c, client, length, resolution}, nil
 }
 
 // Read returns the history of the pods until now: usage by two range queries, and labels by a third query. Pods that
@@ -154,10 +131,8 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (map[Pod]*PodHistory, 
 
 // usage adds the samples of a query, whose values times unit are amounts.
 func (r *Reader) usage(ctx context.Context, now time.Time, all map[Pod]*PodHistory, query string, unit float64, of func(*ContainerHistory) *[]Sample) error {
-	series, err := r.ask(ctx, "query_range", url.Values{
-		"query": {query}, "start": {seconds(now.Add(-time.Duration(r.length)))}, "end": {seconds(now)},
-		"step": {strconv.FormatFloat(time.Duration(r.resolution).Seconds(), 'f', -1, 64)},
-	})
+	body, err := r.client.QueryRange(ctx, query, now.Add(-time.Duration(r.length)), now, time.Duration(r.resolution))
+	series, err := decode(query, body, err)
 	if err != nil {
 		return err
 	}
@@ -180,7 +155,8 @@ func (r *Reader) usage(ctx context.Context, now time.Time, all map[Pod]*PodHisto
 
 // labels adds the last labels of the pods.
 func (r *Reader) labels(ctx context.Context, now time.Time, all map[Pod]*PodHistory) error {
-	series, err := r.ask(ctx, "query", url.Values{"query": {r.c.PodLabelsMetric}, "time": {seconds(now)}})
+	body, err := r.client.Query(ctx, r.c.PodLabelsMetric, now)
+	series, err := decode(r.c.PodLabelsMetric, body, err)
 	if err != nil {
 		return err
 	}
@@ -202,60 +178,35 @@ func (r *Reader) labels(ctx context.Context, now time.Time, all map[Pod]*PodHist
 	return nil
 }
 
-// ask sends a query and returns the series of its reply; upstream's recommender refuses a vector, which has one
+// decode returns the series of the reply to a query; upstream's recommender refuses a vector, which has one
 // value of each.
-func (r *Reader) ask(ctx context.Context, path string, form url.Values) (series model.Matrix, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("history: %s %s: %w", path, form.Get("query"), err)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, r.c.QueryTimeout)
-	defer cancel()
-	form.Set("timeout", r.c.QueryTimeout.String())
-	to, err := url.JoinPath(r.c.Address, "api", "v1", path)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := r.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
+func decode(query string, body []byte, err error) (series model.Matrix, _ error) {
 	var reply struct {
-		Status, Error string
-		Data          struct {
+		Data struct {
 			ResultType model.ValueType
 			Result     json.RawMessage
 		}
 	}
-	switch err := json.NewDecoder(io.LimitReader(resp.Body, mostReply)).Decode(&reply); {
-	case reply.Error != "":
-		return nil, fmt.Errorf("%s: %s", resp.Status, reply.Error)
-	case resp.StatusCode != http.StatusOK:
-		return nil, errors.New(resp.Status)
+	if err == nil {
+		err = json.Unmarshal(body, &reply)
+	}
+	switch kind := reply.Data.ResultType; {
 	case err != nil:
-		return nil, err
-	case reply.Data.ResultType == model.ValVector:
+	case kind == model.ValVector:
 		var now model.Vector
-		err := json.Unmarshal(reply.Data.Result, &now)
+		err = json.Unmarshal(reply.Data.Result, &now)
 		for _, s := range now {
 			series = append(series, &model.SampleStream{Metric: s.Metric, Values: []model.SamplePair{{Timestamp: s.Timestamp, Value: s.Value}}})
 		}
-		return series, err
-	case reply.Data.ResultType != model.ValMatrix:
-		return nil, fmt.Errorf("a reply of type %q, want a matrix or a vector", reply.Data.ResultType)
+	case kind == model.ValMatrix:
+		err = json.Unmarshal(reply.Data.Result, &series)
+	default:
+		err = fmt.Errorf("a reply of type %q, want a matrix or a vector", kind)
 	}
-	return series, json.Unmarshal(reply.Data.Result, &series)
-}
-
-func seconds(t time.Time) string {
-	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
+	if err != nil {
+		return nil, fmt.Errorf("history: query %s: %w", query, err)
+	}
+	return series, nil
 }
 
 func named(m model.Metric, namespace, name string) (Pod, error) {
@@ -279,8 +230,6 @@ func (p *PodHistory) container(name string) *ContainerHistory {
 	}
 	return p.Containers[name]
 }
-
-const mostReply = 1 << 30 // bytes; eight days of 10,000 containers are about 200 MB
 
 // mostAmount is upstream's greatest amount, 1e14.
 const mostAmount = 1e14

@@ -150,7 +150,8 @@ func TestVPAWorkloadErrors(t *testing.T) {
 // TestVPAWorkloadPrometheus asks a server that answers as Prometheus does.
 func TestVPAWorkloadPrometheus(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
+		_ = r.ParseForm()
+		q := r.Form
 		if r.URL.Path != "/prefix/api/v1/query_range" || q.Get("start") != "1700000000" || q.Get("end") != "1700000120" || q.Get("step") != "60" ||
 			r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("asked for %v with %v", r.URL, r.Header)
