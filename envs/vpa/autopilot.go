@@ -136,3 +136,7 @@ func autopilotBaseline(name string, exact bool) envs.Baseline {
 		return follow(func() recommender { return newEnsembles(&p).recommend }, exact)
 	})
 }
+
+// tunedAutopilot are the parameters of autopilot_tuned where pods share their node.
+var tunedAutopilot = map[string]any{"cpu_overrun": 1.123, "memory_overrun": 42.51, "change": 0.01814, "fast_h": 0.5358, "slow_factor": 1.034,
+	"margin": 0.1793, "cpu_factor": 3.576, "memory_factor": 1.802}

@@ -80,9 +80,11 @@ func aloneParametric(suffix string, exact bool) []envs.Baseline {
 // sharedBaselines returns the baselines where pods share their node. Those that know the future of the
 // pods' own demand bound nothing there, and are left out.
 func sharedBaselines() []envs.Baseline {
+	a := autopilotBaseline("autopilot", false)
 	competing := slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return r.oracle })
 	q := quantileBaseline("quantile", false)
-	return append(baselinesOf(competing, false), q, q.Tuned("quantile_tuned", tunedSharedDoc, tunedShared.values()), autopilotBaseline("autopilot", false))
+	return append(baselinesOf(competing, false), q, q.Tuned("quantile_tuned", tunedSharedDoc, tunedShared.values()), a,
+		a.Tuned("autopilot_tuned", "autopilot with parameters that `trainer tune` found on training episodes.", tunedAutopilot))
 }
 
 // follow returns a function that makes the policy of a recommender. On the continuous environment
