@@ -30,6 +30,8 @@ type CompareConfig struct {
 	Seed      uint64
 	URLs      []string // of servers to play on; nil is in this process
 
+	Ablate bool // let each model play without its state, too
+
 	// Sealed is the file that records uses of the sealed block, whose episodes play instead of those from
 	// Seed on; "" plays others.
 	Sealed string
@@ -49,6 +51,8 @@ type Comparison struct {
 	Verdict      []string       `json:"verdict"`
 	Sealed       string         `json:"sealed,omitempty"`   // a note on the use of the sealed block
 	LeftOut      []string       `json:"left_out,omitempty"` // baselines that do not support these options, with the reason
+
+	States []StateTest `json:"states,omitempty"` // with Ablate
 
 	// Policies that did not play because of an interrupt.
 	NotPlayed []string `json:"not_played,omitempty"`
@@ -89,8 +93,9 @@ type EpisodeValues struct {
 const (
 	KindModel    = "model"
 	KindBaseline = "baseline"
-	KindOracle   = "oracle" // a baseline or a search that knows what no agent can
-	KindSearch   = "search" // a search over a baseline, by package agents/search
+	KindOracle   = "oracle"   // a baseline or a search that knows what no agent can
+	KindAblation = "ablation" // a model without its state
+	KindSearch   = "search"   // a search over a baseline, by package agents/search
 )
 
 // EnvOf returns the given id, or else that of the first model's environment, and the options that
@@ -198,6 +203,9 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 			r, err := evaluation.Play(ctx, v, m, seeds)
 			return r, errors.Join(err, m.Net.Close())
 		}})
+		if c.Ablate {
+			all = append(all, c.ablations(ctx, v, path, name)...)
+		}
 	}
 	for _, name := range c.baselineNames() {
 		kind := KindBaseline

@@ -127,6 +127,7 @@ func (res *Comparison) rank() {
 		}
 	}
 	res.rankTrainings(best)
+	res.testStates()
 }
 
 // rankTrainings estimates and judges the trainings of several seeds.

@@ -44,7 +44,7 @@ func newCard() *cobra.Command {
 		Long: `Publish models: without their training's state, with a card of their scores.
 
 Each model goes to DIR/<env>/<algo>.safetensors, in place of one that was there. Then all models
-of that folder and every baseline play the same held-out episodes, and card.md says how they did,
+of that folder, also without their state, and every baseline play the same held-out episodes, and card.md says how they did,
 how they were trained and on what data. make pretrained does it for models/pretrained.`,
 		Example: `  trainer card --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --model logs/a2c/classic-CartPole-v1_1/best_model.safetensors
   trainer eval --model models/pretrained/classic-CartPole-v1/ppo.safetensors`,
@@ -201,7 +201,7 @@ func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) 
 	if card.spec, err = envs.Lookup(id); err != nil {
 		return "", err
 	}
-	card.comparison, err = play.Compare(cmd.Context(), play.CompareConfig{Spec: card.spec, Trained: kwargs, Models: paths, Episodes: episodes, Seed: play.CompareSeed})
+	card.comparison, err = play.Compare(cmd.Context(), play.CompareConfig{Spec: card.spec, Trained: kwargs, Models: paths, Episodes: episodes, Seed: play.CompareSeed, Ablate: true})
 	if err != nil {
 		return "", err
 	}
@@ -259,6 +259,9 @@ func (c *card) write(w io.Writer) error {
 	}
 	ew.printf("\n")
 	for _, v := range res.Verdict[:len(c.models)] { // without their mean, as the algorithms differ
+		ew.printf("- %s\n", v)
+	}
+	for _, v := range res.Verdict[len(res.Verdict)-len(res.States):] {
 		ew.printf("- %s\n", v)
 	}
 	ew.printf("\n## Models\n\n")

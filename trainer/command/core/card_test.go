@@ -56,7 +56,7 @@ func TestCard(t *testing.T) {
 		}
 	}
 	card := clitest.Read(t, filepath.Join(folder, "card.md"))
-	for _, want := range []string{"# classic/CartPole-v1: pretrained models", "| **a2c**", "| **dqn**", "| pole-angle ", "| random ", "5 held-out episodes",
+	for _, want := range []string{"# classic/CartPole-v1: pretrained models", "| a2c  ", "| dqn  ", "| pole-angle ", "| random ", "| a2c (constant action) ", "| dqn (observations shuffled) ", "a2c does not show that it uses its state: difference to its own constant action", "5 held-out episodes",
 		"trainer train --algo a2c --env classic/CartPole-v1 ", "--params n_envs:2", "--seed 7", "--params 'net_arch:[16]'", "`dqn.safetensors`"} {
 		if !strings.Contains(card, want) {
 			t.Errorf("the card lacks %q:\n%s", want, card)
@@ -89,6 +89,21 @@ func TestCard(t *testing.T) {
 		if _, _, err := execute(t, context.Background(), tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("trainer %s: %v, want %q", strings.Join(tc.args, " "), err, tc.want)
 		}
+	}
+}
+
+// TestCardBold: a card prints bold what is better than every baseline that is no oracle, and nothing else.
+func TestCardBold(t *testing.T) {
+	c := &card{comparison: &play.Comparison{Rows: []play.Row{
+		{Policy: "bound", Kind: play.KindOracle}, {Policy: "ppo", Kind: play.KindModel, Claim: &play.Claim{Verdict: play.VerdictBetter}},
+		{Policy: "a2c", Kind: play.KindModel, Claim: &play.Claim{Verdict: play.VerdictUndecided}}, {Policy: "rule", Kind: play.KindBaseline},
+	}}}
+	var b strings.Builder
+	if err := c.scores().WriteMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "| **ppo** ") || strings.Count(b.String(), "**") != 2 {
+		t.Errorf("want ppo bold alone:\n%s", b.String())
 	}
 }
 

@@ -55,6 +55,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 	f.StringArrayVar(&c.Searches, "search", nil, "search over a baseline, such as rollout:base=FGD,k=6,m=12 or gumbel:base=FGD (repeat); see package agents/search")
 	f.IntVar(&c.Episodes, "episodes", 40, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
+	f.BoolVar(&c.Ablate, "ablate", false, "let each model also play with its own constant action, and on shuffled observations: does it use its state?")
 	f.StringVar(&c.Sealed, "sealed", "", "CSV file that records uses of the sealed block: play its episodes, once for each set of policies")
 	cmd.MarkFlagsMutuallyExclusive("seed", "sealed")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
