@@ -19,10 +19,6 @@ import (
 // Plugin is the plugin's name in profiles.
 const Plugin = "Kubernasium"
 
-// Weight is the plugin's in profiles. All default score plugins together sum to at most 1,300, so that
-// only the policy's choice can win.
-const Weight = 2000
-
 // Requests to the API server. A binding is one; kube-scheduler's default of 50 a second would bound it to
 // as many pods.
 const (
@@ -81,6 +77,7 @@ type Config struct {
 // YAML returns the KubeSchedulerConfiguration.
 func (c *Config) YAML() ([]byte, error) {
 	all := int32(100)
+	alone := configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "*"}}, Enabled: []configv1.Plugin{{Name: Plugin}}}
 	k := configv1.KubeSchedulerConfiguration{
 		TypeMeta:         metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
 		ClientConnection: componentconfig.ClientConnectionConfiguration{Kubeconfig: c.Kubeconfig, QPS: qps, Burst: burst},
@@ -103,14 +100,15 @@ func (c *Config) YAML() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("schedulerconfig: profile %s: %w", p.Name, err)
 		}
-		weight := int32(Weight)
 		k.Profiles = append(k.Profiles, configv1.KubeSchedulerProfile{
 			SchedulerName:            &p.Name,
 			PercentageOfNodesToScore: &all, // the policy sees every feasible node
 			Plugins: &configv1.Plugins{
-				MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: Plugin, Weight: &weight}}},
+				MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: Plugin}}},
+				// The plugin calls kube-scheduler's own score plugins, and only where they matter.
+				PreScore: alone, Score: alone,
 				// Before DefaultBinder: only the plugin's binding says the devices of a pod.
-				Bind: configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "*"}}, Enabled: []configv1.Plugin{{Name: Plugin}, {Name: "DefaultBinder"}}},
+				Bind: configv1.PluginSet{Disabled: alone.Disabled, Enabled: []configv1.Plugin{{Name: Plugin}, {Name: "DefaultBinder"}}},
 			},
 			PluginConfig: []configv1.PluginConfig{{Name: Plugin, Args: runtime.RawExtension{Raw: args}}},
 		})

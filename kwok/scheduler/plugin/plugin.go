@@ -40,6 +40,7 @@ type Plugin struct {
 	selector     labels.Selector
 	reload       *reloader
 	preferences  framework.Framework // scores what goes before the policy; nil with [schedulerconfig.OrderPolicy]
+	defaults     framework.Framework // kube-scheduler's default scores, where the policy does not decide
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
 	score        *scoreService // nil without one
@@ -76,7 +77,7 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	if p.policy, err = live.Open(args.Args, 1); err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)
 	}
-	if p.preferences, err = newPreferences(ctx, args.Order, h); err != nil {
+	if err := p.openScores(ctx); err != nil {
 		return nil, fmt.Errorf("%s: order %s: %w", Name, args.Order, err)
 	}
 	apps := h.SharedInformerFactory().Apps().V1()
@@ -161,8 +162,8 @@ type decision struct {
 // Clone implements [fwk.StateData].
 func (d *decision) Clone() fwk.StateData { return d }
 
-// PreScore asks the policy. Where it fails, or does not answer in time, Skip leaves the choice to the
-// profile's other score plugins.
+// PreScore asks the policy. Where it fails, or does not answer in time, kube-scheduler's scores decide: those of the
+// profile's other score plugins or, where it has none, the default ones.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo) *fwk.Status {
 	begin := time.Now()
 	open, err := p.preferred(ctx, pod, feasible)
@@ -174,7 +175,14 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 		reason := reasonOf(err)
 		decisions.WithLabelValues(p.handle.ProfileName(), reason).Inc()
 		klog.FromContext(ctx).Info("kube-scheduler's own scores decide", "pod", klog.KObj(pod), "reason", reason, "err", err)
-		return fwk.NewStatus(fwk.Skip)
+		if p.othersScore() {
+			return fwk.NewStatus(fwk.Skip)
+		}
+		if d, err = p.byDefault(ctx, pod, feasible); err != nil {
+			return fwk.AsStatus(err)
+		}
+		state.Write(Name, d)
+		return nil
 	}
 	decisions.WithLabelValues(p.handle.ProfileName(), resultPolicy).Inc()
 	duration.WithLabelValues(p.handle.ProfileName()).Observe(time.Since(begin).Seconds())

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 	corev1 "k8s.io/api/core/v1"
@@ -22,21 +23,30 @@ var (
 	own    = []config.Plugin{{Name: names.NodeResourcesFit, Weight: 1}, {Name: names.NodeResourcesBalancedAllocation, Weight: 1}, {Name: names.ImageLocality, Weight: 1}}
 )
 
-// newPreferences returns the scores that go before the policy: kube-scheduler's plugins themselves, over
-// its snapshot. It returns nil with [schedulerconfig.OrderPolicy].
-func newPreferences(ctx context.Context, order string, h fwk.Handle) (framework.Framework, error) {
-	if order == schedulerconfig.OrderPolicy {
-		return nil, nil
+// openScores opens the scores that go before the policy, and those that decide in its place.
+func (p *Plugin) openScores(ctx context.Context) (err error) {
+	if p.defaults, err = newScores(ctx, p.handle, slices.Concat(stated, own), true); err != nil {
+		return err
 	}
+	switch p.args.Order {
+	case schedulerconfig.OrderTiebreak:
+		p.preferences = p.defaults
+	case schedulerconfig.OrderRespect:
+		p.preferences, err = newScores(ctx, p.handle, stated, false)
+	}
+	return err
+}
+
+// newScores returns score plugins of kube-scheduler, over its snapshot. defaultSpread says whether pods that state no
+// topology spread have kube-scheduler's default one.
+func newScores(ctx context.Context, h fwk.Handle, scores []config.Plugin, defaultSpread bool) (framework.Framework, error) {
 	defaults, err := latest.Default()
 	if err != nil {
 		return nil, err
 	}
 	profile := config.KubeSchedulerProfile{SchedulerName: h.ProfileName(), PluginConfig: defaults.Profiles[0].PluginConfig}
-	set := config.PluginSet{Enabled: stated}
-	if order == schedulerconfig.OrderTiebreak {
-		set.Enabled = append(set.Enabled[:len(stated):len(stated)], own...)
-	} else {
+	set := config.PluginSet{Enabled: scores}
+	if !defaultSpread {
 		for i := range profile.PluginConfig { // kube-scheduler's default spreading is nobody's stated preference
 			if args, ok := profile.PluginConfig[i].Args.(*config.PodTopologySpreadArgs); ok {
 				args.DefaultingType = config.ListDefaulting
@@ -102,6 +112,37 @@ func (p *Plugin) prefer(ctx context.Context, pod *corev1.Pod, feasible []fwk.Nod
 	}
 	scores, s := p.preferences.RunScorePlugins(ctx, state, pod, feasible)
 	return scores, s.AsError()
+}
+
+// othersScore reports whether the profile has score plugins beside this one.
+func (p *Plugin) othersScore() bool {
+	of, ok := p.handle.(framework.Framework)
+	return ok && len(of.ListPlugins().Score.Enabled) > 1
+}
+
+// byDefault returns kube-scheduler's default scores as a decision without a node of the policy's: the nodes of the
+// best sum, and they alone, have 100, so that kube-scheduler chooses among these as without the plugin.
+func (p *Plugin) byDefault(ctx context.Context, pod *corev1.Pod, feasible []fwk.NodeInfo) (*decision, error) {
+	state := framework.NewCycleState()
+	if s := p.defaults.RunPreScorePlugins(ctx, state, pod, feasible); !s.IsSuccess() {
+		return nil, s.AsError()
+	}
+	scores, s := p.defaults.RunScorePlugins(ctx, state, pod, feasible)
+	if !s.IsSuccess() {
+		return nil, s.AsError()
+	}
+	best := int64(1)
+	for i := range scores {
+		best = max(best, scores[i].TotalScore)
+	}
+	d := &decision{index: make(map[string]int32, len(scores)), scores: make([]int64, len(scores))}
+	for i, n := range feasible {
+		d.index[n.Node().Name] = int32(i)
+		if d.scores[i] = fwk.MaxNodeScore; scores[i].TotalScore < best {
+			d.scores[i] = (fwk.MaxNodeScore - 1) * scores[i].TotalScore / best
+		}
+	}
+	return d, nil
 }
 
 // discouraging reports whether some node has a taint PreferNoSchedule.
