@@ -17,14 +17,14 @@ func baselines() []envs.Baseline {
 	var list []envs.Baseline
 	for i := range gpushare.Policies {
 		p := &gpushare.Policies[i]
-		b := envs.Baseline{Name: p.Name, Doc: p.Doc}
+		b := envs.Baseline{Name: p.Name, Doc: p.Doc, New: newPolicy(p.Name, func(t *Task) (gpushare.Placer, error) {
+			return p.New(&t.inventory, t.in.Outlook.Reserve, t.drawer()), nil
+		})}
 		if p.Name == "WeightedFGD" {
-			list = append(list, envs.Parametric(b, gpushare.DefaultWeights, weightedFGD))
+			b = envs.Parametric(b, gpushare.DefaultWeights, weightedFGD)
+			list = append(list, b, b.Tuned("WeightedFGDSharing", "WeightedFGD with weights for pods that all share GPUs: trainer tune -n 2000000 with sharing:1 and multi_gpu:0.", gpushare.SharingWeights))
 			continue
 		}
-		b.New = newPolicy(p.Name, func(t *Task) (gpushare.Placer, error) {
-			return p.New(&t.inventory, t.in.Outlook.Reserve, t.drawer()), nil
-		})
 		list = append(list, b)
 	}
 	return append(list, envs.Parametric(envs.Baseline{

@@ -68,8 +68,11 @@ func (l *Lookahead) value(e cell) float64 {
 }
 
 // NewLookahead returns the look-ahead for b by WeightedFGD with weights w. Classes are those of cat. Nodes with more than 8 devices
-// are an error.
+// are an error, as is a weight of KubeResources.
 func NewLookahead(b *Inventory, r *Reserve, w Weights, cat *Catalogue) (*Lookahead, error) {
+	if w.KubeResources != 0 {
+		return nil, fmt.Errorf("gpu: look-ahead with the weight %v of KubeResources, want 0", w.KubeResources)
+	}
 	l := &Lookahead{b: b, cat: cat, weights: newWeighing(b, r, w), of: map[lookState]int32{}, full: make([]uint32, len(cat.Classes))}
 	for i := range cat.Classes {
 		l.kinds = max(l.kinds, int(cat.Classes[i].Kind)+1)

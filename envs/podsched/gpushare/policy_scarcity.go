@@ -72,7 +72,13 @@ type weighing struct {
 type Weights struct {
 	Pressure float64 `opt:"pressure" doc:"points of FGD's score, of 100, for a pressure of 1 on the GPU model" range:"5,500,log"`
 	BestFit  float64 `opt:"best_fit" doc:"points for each point of BestFit's score" range:"0.003,1,log"`
+
+	// KubeResources is not in rollouts.
+	KubeResources float64 `opt:"kube_resources" doc:"points for each point of KubeResources' score, which spreads" range:"0,0.3"`
 }
+
+// SharingWeights are weights for pods of which all request at most one GPU, found by trainer tune on training seeds.
+var SharingWeights = map[string]any{"pressure": 84.12, "best_fit": 0.07502, "kube_resources": 0.03457}
 
 // DefaultWeights were chosen on generated instances of the training split, where 50 to 200 of pressure
 // and 0.01 to 0.06 of BestFit do nearly equally well.
@@ -111,6 +117,10 @@ func (w *weighing) value(c *Class, i int32, e *entry) float64 {
 	v := float64(e.score) + float64(w.BestFit*float64(fit))
 	if m := w.b.Nodes[i].Model; m >= 0 {
 		v -= float64(w.Pressure * w.pressure[m])
+	}
+	if w.KubeResources != 0 {
+		score, _ := kubeResources(w.b, c, i)
+		v += float64(w.KubeResources * float64(score))
 	}
 	return v
 }

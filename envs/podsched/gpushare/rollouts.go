@@ -59,7 +59,7 @@ func NewRollouts(b *Inventory, r *Reserve, cat *Catalogue, c RolloutConfig, past
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	look, err := NewLookahead(b, r, Weights{c.Pressure, c.BestFit}, cat)
+	look, err := NewLookahead(b, r, Weights{Pressure: c.Pressure, BestFit: c.BestFit}, cat)
 	return &Rollouts{look: look, config: c, past: past}, err
 }
 
