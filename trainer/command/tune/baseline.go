@@ -59,8 +59,9 @@ type baselineTuner struct {
 	column int // of the metric, -1 for the return
 	v      *envs.Vec
 	bar    *tracking.ProgressBar
-	steps  int // of the candidates so far
-	played int // candidates so far, some of them on record
+	steps  int         // of the candidates so far
+	played int         // candidates so far, some of them on record
+	points [][]float64 // where in the search space they are
 }
 
 // complete fills in defaults and checks the search.
@@ -138,6 +139,7 @@ func (t *baselineTuner) tune(ctx context.Context) error {
 			if failed != nil || t.steps >= t.study.Timesteps { // Status ends the search
 				return math.Inf(1)
 			}
+			t.points = append(t.points, slices.Clone(x))
 			c, err := t.next(ctx, t.at(x))
 			if failed = err; err != nil || c.Error != "" {
 				return math.Inf(1)
@@ -234,7 +236,8 @@ func (t *baselineTuner) better(a, b candidate) int {
 }
 
 // Of the candidates, these play on validation seeds: the best of each of the last generations and
-// the best of all. Each plays validationTimes as many episodes as before.
+// the best of all; and, since a candidate may be best by luck, the mean of the better half of each of the
+// last generations. Each plays validationTimes as many episodes as before.
 const (
 	lastGenerations = 5
 	bestOfAll       = 3
@@ -252,14 +255,33 @@ func (t *baselineTuner) finalists() []string {
 	}
 	all := slices.Clone(t.results[:t.played])
 	generations := slices.Collect(slices.Chunk(all, t.generation()))
-	for _, g := range generations[max(0, len(generations)-lastGenerations):] {
-		add(slices.MinFunc(g, t.better))
+	for k := max(0, len(generations)-lastGenerations); k < len(generations); k++ {
+		add(slices.MinFunc(generations[k], t.better))
+		add(candidate{Baseline: t.at(t.mean(k*t.generation(), generations[k]))})
 	}
 	slices.SortStableFunc(all, t.better)
 	for _, c := range all[:min(bestOfAll, len(all))] {
 		add(c)
 	}
 	return names
+}
+
+// mean returns the mean point of the better half of a generation, whose first candidate has the given
+// index.
+func (t *baselineTuner) mean(first int, generation []candidate) []float64 {
+	order := make([]int, len(generation))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return t.better(generation[i], generation[j]) })
+	half := order[:(len(order)+1)/2]
+	mean := make([]float64, len(t.space))
+	for _, i := range half {
+		for k, x := range t.points[first+i] {
+			mean[k] += reflected(x) / float64(len(half))
+		}
+	}
+	return mean
 }
 
 // validate lets the finalists play on validation seeds.

@@ -209,6 +209,16 @@ func TestTuneBaselineRefuses(t *testing.T) {
 	}
 }
 
+// TestMeanOfGeneration: by hand, the better two of (0.2, cost 5), (0.4, 1), (1.2, 2) and (0.9, failed) lie
+// at 0.4 and, reflected, 0.8.
+func TestMeanOfGeneration(t *testing.T) {
+	tuner := &baselineTuner{lower: true, space: make([]envs.Parameter, 1), points: [][]float64{{7}, {0.2}, {0.4}, {1.2}, {0.9}}}
+	got := tuner.mean(1, []candidate{{Mean: 5}, {Mean: 1}, {Mean: 2}, {Error: "failed"}})
+	if math.Abs(got[0]-0.6) > 1e-12 {
+		t.Errorf("mean %v, want 0.6", got)
+	}
+}
+
 // TestSpace maps the range of each type by hand, and reflects what is beyond.
 func TestSpace(t *testing.T) {
 	for _, tc := range []struct {

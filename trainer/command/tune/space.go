@@ -11,11 +11,17 @@ import (
 // digits is the number of significant digits of a float that tuning tries.
 const digits = 4
 
+// reflected returns x, reflected at 0 and 1 until it is between them.
+func reflected(x float64) float64 {
+	if x = math.Mod(math.Abs(x), 2); x > 1 {
+		return 2 - x
+	}
+	return x
+}
+
 // value returns the value of p at x, where 0 to 1 is its range. Beyond it, x is reflected.
 func value(p *envs.Parameter, x float64) any {
-	if x = math.Mod(math.Abs(x), 2); x > 1 {
-		x = 2 - x
-	}
+	x = reflected(x)
 	switch {
 	case p.Type == "bool":
 		return x >= 0.5
