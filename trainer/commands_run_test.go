@@ -46,7 +46,7 @@ func substituted(args, words []string) (out, more []string) {
 
 // shortEpisodes are the options that make an environment's episodes short.
 var shortEpisodes = []struct{ env, option string }{
-	{"GangWindow", "steps:10"}, {"PodBalance", "steps:10"}, {"VerticalPodAutoscaler", "steps:10"}, {"GPUPodScheduling", "num_pods:30"},
+	{"GangWindow", "steps:10"}, {"GangForecast", "steps:4"}, {"PodBalance", "steps:10"}, {"VerticalPodAutoscaler", "steps:10"}, {"GPUPodScheduling", "num_pods:30"},
 	{"LRAPlacement", "containers:30"}, {"LRAPricing", "containers:60"},
 }
 
