@@ -34,7 +34,7 @@ func small(folder string, more ...string) []string {
 func TestTrainReport(t *testing.T) {
 	folder := t.TempDir()
 	out := mustExecute(t, small(folder, "-n", "256")...)
-	if !regexp.MustCompile(`(?m)^ppo on k8s/GangWindow-v0: 256 steps in \d+ s, mean return -?[\d.]+ ± [\d.]+ over 3 held-out episodes`).MatchString(out) {
+	if !regexp.MustCompile(`(?m)^ppo on k8s/GangWindow-v0: 256 steps in \d+ s, mean return -?[\d.]+ ± [\d.]+ over 3 validation episodes`).MatchString(out) {
 		t.Errorf("no line with the score:\n%s", out)
 	}
 	for _, what := range []string{"best model", "last model", "logs", "learning curve"} {

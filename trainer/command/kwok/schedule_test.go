@@ -304,11 +304,8 @@ func TestSchedulePrintConfig(t *testing.T) {
 		Profiles         []struct {
 			SchedulerName string
 			Plugins       struct {
-				Bind, MultiPoint struct {
-					Enabled []struct {
-						Name   string
-						Weight int
-					}
+				Bind, MultiPoint, Score struct {
+					Enabled, Disabled []struct{ Name string }
 				}
 			}
 			PluginConfig []struct {
@@ -321,7 +318,8 @@ func TestSchedulePrintConfig(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	p := c.Profiles[0]
-	if c.Kind != "KubeSchedulerConfiguration" || c.ClientConnection.Kubeconfig != "/k" || p.SchedulerName != "mine" || p.Plugins.MultiPoint.Enabled[0].Weight != 2000 || p.Plugins.Bind.Enabled[0].Name != "Kubernasium" {
+	if c.Kind != "KubeSchedulerConfiguration" || c.ClientConnection.Kubeconfig != "/k" || p.SchedulerName != "mine" || p.Plugins.MultiPoint.Enabled[0].Name != "Kubernasium" || p.Plugins.Bind.Enabled[0].Name != "Kubernasium" ||
+		len(p.Plugins.Score.Enabled) != 1 || p.Plugins.Score.Enabled[0].Name != "Kubernasium" || p.Plugins.Score.Disabled[0].Name != "*" {
 		t.Errorf("configuration:\n%s", out)
 	}
 	if l := c.LeaderElection; l.ResourceName != "mine" || l.LeaseDuration != "30s" || l.RenewDeadline != "20s" || l.RetryPeriod != "4s" {
