@@ -112,7 +112,10 @@ func shortForm(args []string) (more []string) {
 			}
 		}
 	case "tune":
-		if !has("--resume") {
+		switch {
+		case has("--baseline"):
+			add("-n 20 --eval-episodes 2")
+		case !has("--resume"):
 			add("-n 512 --n-trials 3 --eval-episodes 2")
 			if has("--algo ppo") {
 				add("--params n_steps:32 --params batch_size:32 --params n_epochs:1")
