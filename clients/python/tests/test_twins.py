@@ -10,8 +10,8 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import gymnasium
