@@ -148,7 +148,7 @@ func validation(day int, train []float64) int {
 	return len(train) - min(n, len(train)/2)
 }
 
-// leastStd is what meanStd returns for equal values, so that one can divide by it.
+// leastStd is the least deviation that meanStd returns. Callers divide by it.
 const leastStd = 1e-9
 
 // meanStd returns mean and standard deviation, the latter at least leastStd.

@@ -99,8 +99,8 @@ func soft() clustertrace.Template {
 	})
 }
 
-// TestLeftOut: b is bound beside a, against a's rule. Nobody is asked about that decision; the report counts it, and
-// tells of it. Both decisions are of pods with preferences.
+// TestLeftOut: b is bound beside a, against a's rule. The policy is not asked about that decision. The report counts it and
+// names it. Both pods have preferences.
 func TestLeftOut(t *testing.T) {
 	s := newScript(t)
 	n := s.nodeOf(clustertrace.Node{Name: "n", MilliCPU: 4000, MemoryBytes: gi, Pods: 110, Labels: map[string]string{"host": "n"}})

@@ -48,7 +48,7 @@ type pod struct {
 	unsaved time.Duration     // running time since the last checkpoint
 }
 
-// claim is what a pod's node makes of its demand in a step.
+// claim holds the node's answer to a pod's demand in a step.
 type claim struct {
 	shared bool    // other pods use the node, and granted applies
 	cpu    float64 // millicores granted

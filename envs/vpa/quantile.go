@@ -56,7 +56,7 @@ func (q *Quantile) check() error {
 // quantileRule recommends by the parameters of a Quantile.
 type quantileRule struct{ Quantile }
 
-// quantileState is what a quantileRule remembers.
+// quantileState is the memory of a quantileRule.
 type quantileState struct {
 	floor   float64 // least memory
 	until   int     // step from which floor no longer applies

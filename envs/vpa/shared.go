@@ -28,7 +28,7 @@ type sharedNode struct {
 	load         [2]window // CPU and memory used of the node's, in the last hour
 }
 
-// division is what the node makes of the pods' claims in a step.
+// division holds the node's decisions on the pods' claims in a step.
 type division struct {
 	claims  []node.Pod
 	fates   []fate
@@ -36,7 +36,7 @@ type division struct {
 	scratch []float64
 }
 
-// fate is what becomes of a pod in a step.
+// fate is the outcome of a step for a pod.
 type fate uint8
 
 const (

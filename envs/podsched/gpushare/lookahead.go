@@ -42,7 +42,7 @@ type lookNode struct {
 	memory int64 // free
 }
 
-// lookState is what WeightedFGD scores of a node.
+// lookState holds the state of a node by which WeightedFGD scores it.
 type lookState struct {
 	cpu     int32
 	model   int8

@@ -54,7 +54,7 @@ type podList struct {
 	outlook   Outlook
 }
 
-// Outlook is what policies know of the pods to come: their proportions.
+// Outlook describes the pods to come to policies: their proportions.
 type Outlook struct {
 	Frag    *gpushare.Fragmenter
 	Reserve *gpushare.Reserve

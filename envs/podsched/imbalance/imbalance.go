@@ -42,7 +42,7 @@ func (m Moments) SDWith(x, d float64) float64 {
 	return math.Sqrt(max(0, m.squares+2*d*(x-m.mean)+d*d-d*d/m.n) / m.n)
 }
 
-// Resource is what nodes use of a resource, and what a pod adds to the node that it is bound to.
+// Resource holds the usage of a resource by nodes, and a pod's addition to the node that it is bound to.
 type Resource struct {
 	Shares  []float64 // by node
 	Added   float64

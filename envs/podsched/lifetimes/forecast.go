@@ -16,7 +16,7 @@ var Horizons = [...]float64{0, 0.1, 0.25, 0.5, 1}
 // NumHorizons is the number of [Horizons].
 const NumHorizons = len(Horizons)
 
-// Forecast is what hints tell about the shares of nodes at the horizons. A hint is the true lifetime times a
+// Forecast predicts the shares of nodes at the horizons by hints. A hint is the true lifetime times a
 // factor, whose logarithm is uniform within that of the greatest error.
 type Forecast struct {
 	ahead       [NumHorizons]time.Duration

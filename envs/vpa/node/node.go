@@ -27,7 +27,7 @@ func Class(requests, limits cluster.Resources) QoS {
 	return Burstable
 }
 
-// Pod is what one pod asks of its node in a step.
+// Pod is one pod's demand on its node in a step.
 type Pod struct {
 	Class    QoS
 	Requests cluster.Resources

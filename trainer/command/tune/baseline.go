@@ -38,7 +38,7 @@ type search struct {
 	Episodes  int            `json:"eval_episodes"` // of each candidate
 }
 
-// candidate is what a baseline with given parameters came to.
+// candidate is the result of a baseline with given parameters.
 type candidate struct {
 	Baseline   string    `json:"baseline"`
 	Validation bool      `json:"validation,omitempty"` // on validation seeds, as one of the finalists
@@ -191,8 +191,8 @@ func (t *baselineTuner) next(ctx context.Context, name string) (candidate, error
 	return c, nil
 }
 
-// play lets a candidate play so many times as many episodes as there are environments, from the
-// first seed on.
+// play plays one episode in each environment, the given number of times, with a candidate. Seeds
+// count from the first.
 func (t *baselineTuner) play(ctx context.Context, c *candidate, first uint64, times int) error {
 	c.Steps = 0
 	for k := range times {

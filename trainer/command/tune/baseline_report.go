@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// baselineResult is what `tune --baseline --json` prints.
+// baselineResult is the document of `tune --baseline --json`.
 type baselineResult struct {
 	Env        string             `json:"env"`
 	EnvKwargs  map[string]any     `json:"env_kwargs"`
