@@ -3,7 +3,6 @@ package gang
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,8 +26,8 @@ type trainForecast struct {
 	out     string
 }
 
-// trainedForecast is what `gang forecast --train --json` tells of a forecaster of a series: one that was
-// trained, or one to compare it with.
+// trainedForecast is a row of the document of `gang forecast --train --json`: a forecaster of a series that
+// was trained, or one to compare it with.
 type trainedForecast struct {
 	Series     string `json:"series"`
 	Forecaster string `json:"forecaster"`
@@ -67,7 +66,7 @@ func (c *trainForecast) run(cmd *cobra.Command, seed uint64, csv, plot string) e
 		}
 	}
 	if plot != "" {
-		if err := plotTrained(plot, all); err != nil {
+		if err := plotForecasts(plot, forecastErrors(all)); err != nil {
 			return err
 		}
 	}
@@ -151,33 +150,37 @@ func trainedTable(all []trainedForecast) *tracking.Table {
 		columns = append(columns, fmt.Sprintf(">in units at %d", h))
 	}
 	t := tracking.NewTable(append(columns, "fit")...)
-	sums, count, order := map[string][]float64{}, map[string]int{}, []string{}
 	for _, r := range all {
 		cells := []string{r.Series, r.Forecaster}
-		if sums[r.Forecaster] == nil {
-			sums[r.Forecaster] = make([]float64, len(ahead))
-			order = append(order, r.Forecaster)
-		}
-		count[r.Forecaster]++
-		for i, h := range ahead {
+		for _, h := range ahead {
 			cells = append(cells, fmt.Sprintf("%.2f", r.Sizes[h-1]))
-			sums[r.Forecaster][i] += r.Sizes[h-1]
 		}
 		for _, h := range ahead {
 			cells = append(cells, fmt.Sprintf("%.4g", r.Units[h-1]))
 		}
 		t.Append(append(cells, r.Fit)...)
 	}
-	for _, name := range order {
-		if n := count[name]; n > 1 && n == count[order[0]] {
-			cells := []string{fmt.Sprintf("mean of %d", n), name}
-			for _, sum := range sums[name] {
-				cells = append(cells, fmt.Sprintf("%.2f", sum/float64(n)))
-			}
-			t.Append(append(cells, make([]string, len(ahead)+1)...)...)
+	n, curves := series.ErrorCurves(forecastErrors(all))
+	if n < 2 {
+		return t
+	}
+	for _, c := range curves {
+		cells := []string{fmt.Sprintf("mean of %d", n), c.Forecaster}
+		for _, h := range ahead {
+			cells = append(cells, fmt.Sprintf("%.2f", c.Mean[h-1]))
 		}
+		t.Append(append(cells, make([]string, len(ahead)+1)...)...)
 	}
 	return t
+}
+
+// forecastErrors returns the errors in sizes in the form that plots and means take.
+func forecastErrors(all []trainedForecast) []series.ForecastError {
+	errors := make([]series.ForecastError, len(all))
+	for i, r := range all {
+		errors[i] = series.ForecastError{Series: r.Series, Forecaster: r.Forecaster, RMSE: r.Sizes}
+	}
+	return errors
 }
 
 // errorRows returns a row for each series, forecaster and step ahead.
@@ -190,36 +193,4 @@ func errorRows(all []trainedForecast) [][]string {
 		}
 	}
 	return rows
-}
-
-// plotTrained draws each forecaster's mean error over the series, with the band of them all.
-func plotTrained(path string, all []trainedForecast) error {
-	var curves []tracking.Series
-	for _, r := range all {
-		i := slices.IndexFunc(curves, func(s tracking.Series) bool { return s.Name == r.Forecaster })
-		if i < 0 {
-			i = len(curves)
-			curves = append(curves, tracking.Series{Name: r.Forecaster})
-		}
-		c := &curves[i]
-		for h, e := range r.Sizes {
-			if len(c.Mean) <= h {
-				c.Steps, c.Mean, c.Low, c.High = append(c.Steps, int64(h+1)), append(c.Mean, 0), append(c.Low, math.Inf(1)), append(c.High, 0)
-			}
-			c.Mean[h] += e
-			c.Low[h], c.High[h] = min(c.Low[h], e), max(c.High[h], e)
-		}
-	}
-	for i := range curves {
-		n := 0
-		for _, r := range all {
-			if r.Forecaster == curves[i].Name {
-				n++
-			}
-		}
-		for h := range curves[i].Mean {
-			curves[i].Mean[h] /= float64(n)
-		}
-	}
-	return tracking.Curves(path, "Error of forecasts: mean of the series, lowest to highest", "steps ahead", "RMSE in workload sizes", curves, nil)
 }
