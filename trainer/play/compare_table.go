@@ -28,11 +28,7 @@ func (res *Comparison) Table() *tracking.Table {
 	}
 	t := tracking.NewTable(names...)
 	for _, r := range res.withTrainings() {
-		name := r.Policy
-		if r.Kind == KindOracle {
-			name += " (oracle)"
-		}
-		cells := []string{name, cli.Number(r.Mean), cli.Interval(r.Low, r.High), "", ""}
+		cells := []string{r.label(), cli.Number(r.Mean), cli.Interval(r.Low, r.High), "", ""}
 		if r.Difference != nil {
 			cells[3], cells[4] = fmt.Sprintf("%+.2f", r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High)
 		}
@@ -111,18 +107,31 @@ func (res *Comparison) Print(w io.Writer) error {
 	return nil
 }
 
+// label names the row's policy, and marks oracles.
+func (r *Row) label() string {
+	if r.Kind == KindOracle {
+		return r.Policy + " (oracle)"
+	}
+	return r.Policy
+}
+
 // hopeless is the ratio to the median's distance from the best at which a policy is left out of the
 // plot, since it would flatten the others.
 const hopeless = 8
 
 // Draw writes the comparison as a PNG file of bars.
 func (res *Comparison) Draw(path string) error {
+	return tracking.Bars(path, res.Env+", "+res.played, res.Metric, res.bars())
+}
+
+// bars returns the bars of the plot, without those of hopeless policies.
+func (res *Comparison) bars() []tracking.Bar {
 	bound := hopeless * math.Abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
 	var bars []tracking.Bar
 	for _, r := range res.Rows {
 		if math.Abs(r.Mean-res.Rows[0].Mean) <= bound || r.Kind == KindModel {
-			bars = append(bars, tracking.Bar{Name: r.Policy, Mean: r.Mean, Low: r.Low, High: r.High, Highlight: r.Kind == KindModel})
+			bars = append(bars, tracking.Bar{Name: r.label(), Mean: r.Mean, Low: r.Low, High: r.High, Highlight: r.Kind == KindModel})
 		}
 	}
-	return tracking.Bars(path, res.Env+", "+res.played, res.Metric, bars)
+	return bars
 }

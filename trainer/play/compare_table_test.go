@@ -83,3 +83,19 @@ func TestCompareOfOne(t *testing.T) {
 		t.Errorf("neither an id nor a model: %v", err)
 	}
 }
+
+// TestBars: a plot marks oracles as the table does, and leaves out a policy that is more than eight
+// times as far from the best as the median, unless it is a model.
+func TestBars(t *testing.T) {
+	res := &Comparison{Rows: []Row{
+		{Policy: "sees", Kind: KindOracle, Mean: 10}, {Policy: "ppo", Kind: KindModel, Mean: 11}, {Policy: "rule", Kind: KindBaseline, Mean: 12},
+		{Policy: "never", Kind: KindBaseline, Mean: 29}, {Policy: "a2c", Kind: KindModel, Mean: 40},
+	}}
+	var got []string
+	for _, b := range res.bars() {
+		got = append(got, b.Name)
+	}
+	if want := "sees (oracle), ppo, rule, a2c"; strings.Join(got, ", ") != want {
+		t.Errorf("bars of %s, want %s", strings.Join(got, ", "), want)
+	}
+}
