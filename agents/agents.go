@@ -24,6 +24,14 @@ type Scorer interface {
 	Scores(b *envs.Batch, scores []float32) error
 }
 
+// A Valuer is a Scorer whose scores are logits, and that values observations.
+type Valuer interface {
+	Scorer
+
+	// Values writes the value of each row's observation to values.
+	Values(b *envs.Batch, values []float32) error
+}
+
 // A Learner is a Policy that improves from experience. Its Act explores; Greedy returns the
 // policy to evaluate and to ship. The trainer calls, in turn, Act, Observe and Update.
 // Environments must reset in the mode [envs.SameStep].

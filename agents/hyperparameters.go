@@ -15,9 +15,23 @@ func Above(name string, v, low float64) Hyperparameter {
 	return Hyperparameter{name, v, v > low, fmt.Sprintf("above %v", low)}
 }
 
-// AtLeast is a hyperparameter that must not be less than low.
+// maxCount bounds whole numbers: more of anything fits in no memory and ends in no time.
+const maxCount = 1_000_000_000
+
+// AtLeast is a hyperparameter that must not be less than low, and if it is a whole number not more than 10⁹.
 func AtLeast[T int | float64](name string, v, low T) Hyperparameter {
+	if n, ok := any(v).(int); ok && n > maxCount {
+		return Hyperparameter{name, v, false, fmt.Sprintf("at most %d", maxCount)}
+	}
 	return Hyperparameter{name, v, v >= low, fmt.Sprintf("at least %v", low)}
+}
+
+// Timesteps is a number of steps of a whole training.
+func Timesteps(name string, v int) Hyperparameter {
+	if v > maxCount*maxCount/1000 {
+		return Hyperparameter{name, v, false, "at most 10¹⁵"}
+	}
+	return Hyperparameter{name, v, v >= 1, "at least 1"}
 }
 
 // Fraction is a hyperparameter that must be in [0, 1].

@@ -167,8 +167,8 @@ func (b *Baseline) Parameters() []Parameter {
 		return nil
 	}
 	ranges := map[string]string{}
-	for t, i := reflect.TypeOf(b.params).Elem(), 0; i < t.NumField(); i++ {
-		ranges[t.Field(i).Tag.Get("opt")] = t.Field(i).Tag.Get("range")
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(b.params).Elem()) {
+		ranges[f.Tag.Get("opt")] = f.Tag.Get("range")
 	}
 	var list []Parameter
 	for _, o := range DescribeOptions(b.params) {

@@ -146,3 +146,22 @@ func TestRangesAreChecked(t *testing.T) {
 		}()
 	}
 }
+
+// embedded are parameters of which some are those of another baseline, too.
+type embedded struct {
+	settings `opt:",squash"`
+	More     int `opt:"more" doc:"A number." range:"2,4"`
+}
+
+// TestParametersOfEmbeddedStructs: their ranges count as well.
+func TestParametersOfEmbeddedStructs(t *testing.T) {
+	b := envs.Parametric(envs.Baseline{Name: "rule"}, embedded{settings: defaults}, func(embedded) func(envs.Task) (envs.Policy, error) { return nil })
+	got := map[string][2]float64{}
+	for _, p := range b.Parameters() {
+		got[p.Name] = [2]float64{p.Low, p.High}
+	}
+	want := map[string][2]float64{"share": {0.5, 2}, "window": {1, 9}, "mode": {}, "safe": {}, "fixed": {}, "more": {2, 4}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ranges (-want +got):\n%s", diff)
+	}
+}

@@ -457,11 +457,11 @@ func TestCheckOptions(t *testing.T) {
 		`envs: invalid option: y is 0, want 1 to 1000000`:      {envs.Between("x", 1, 1, 2), envs.Between("y", steps, 1, 1e6), envs.Between("z", 0, 1, 2)},
 		`envs: invalid option: x is NaN, want -1 to 0.5`:       {right, envs.Between("x", math.NaN(), -1, 0.5)},
 	} {
-		if err := envs.CheckOptions(checks...); !errors.Is(err, envs.ErrInvalidOption) || err.Error() != want {
+		if err := envs.CheckOptions(nil, checks...); !errors.Is(err, envs.ErrInvalidOption) || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := envs.CheckOptions(right, envs.Between("x", 2.0, 1, 2)); err != nil {
+	if err := envs.CheckOptions(nil, right, envs.Between("x", 2.0, 1, 2)); err != nil {
 		t.Errorf("what is right: %v", err)
 	}
 }

@@ -19,8 +19,11 @@ type Option struct {
 	Type    string   `json:"type"` // "string", "int", "float", "bool" or "list"
 	Default any      `json:"default"`
 	Doc     string   `json:"doc"`
-	File    bool     `json:"file,omitempty"` // its values name files or folders to read
-	Words   []string `json:"-"`              // values of such an option that name no file
+	File    bool     `json:"file,omitempty"`   // its values name files or folders to read
+	Words   []string `json:"-"`                // values of such an option that name no file
+	Min     *float64 `json:"min,omitempty"`    // least valid number, nil if other options bound it alone
+	Max     *float64 `json:"max,omitempty"`    // greatest
+	OneOf   []string `json:"one_of,omitempty"` // the valid words of a string, nil if any is
 }
 
 // NamesFile reports whether a value of the option names a file or a folder. If File is set, every
@@ -66,6 +69,14 @@ func resolve(value any, folder string) any {
 	return value
 }
 
+// Valid returns the values that o may have, as text; "" if other options bound it alone.
+func (o *Option) Valid() string {
+	if o.Min != nil {
+		return fmt.Sprintf("%v to %v", *o.Min, *o.Max)
+	}
+	return strings.Join(slices.DeleteFunc(slices.Clone(o.OneOf), func(w string) bool { return w == "" }), ", ")
+}
+
 // Marks follow the name in the tag `opt`.
 const (
 	fileMark   = "file"   // the option names a file or a folder
@@ -76,8 +87,9 @@ const (
 // name from the tag `opt`, the text from the tag `doc`, and the field's value as the default. The
 // tag of an option that names a file or folder is `opt:"name,file"`, so that a server can deny
 // others its files. Values of such an option that name no file stand in the tag `words`, separated
-// by blanks. For a struct field with the tag `opt:",squash"`, the fields of that struct are listed
-// in its place. A nil cfg has no options. DescribeOptions panics if a tag has another mark or two
+// by blanks. The tag `valid:"LOW,HIGH"` bounds a number or each number of a list, and `valid:"a|b|c"`
+// lists the words that a string may be; [CheckOptions] checks them. For a struct field with the tag `opt:",squash"`, the fields of that struct are listed
+// in its place. A nil cfg has no options. DescribeOptions panics if a tag is malformed or two
 // options share a name.
 func DescribeOptions(cfg any) []Option {
 	if cfg == nil {
@@ -107,18 +119,37 @@ func describeStruct(v reflect.Value) []Option {
 		default:
 			panic(fmt.Sprintf("envs: option %s has the mark %q, want %q, %q or none", name, mark, fileMark, squashMark))
 		}
-		opts = append(opts, Option{
+		o := Option{
 			Name:    name,
 			File:    mark == fileMark,
 			Type:    optionType(f.Type),
 			Default: v.Field(i).Interface(),
 			Doc:     f.Tag.Get("doc"),
-		})
-		if words := f.Tag.Get("words"); words != "" {
-			opts[len(opts)-1].Words = strings.Fields(words)
 		}
+		if words := f.Tag.Get("words"); words != "" {
+			o.Words = strings.Fields(words)
+		}
+		if valid, ok := f.Tag.Lookup("valid"); ok {
+			o.bound(valid)
+		}
+		opts = append(opts, o)
 	}
 	return opts
+}
+
+// bound reads the tag `valid`.
+func (o *Option) bound(valid string) {
+	if o.Type == "string" {
+		o.OneOf = strings.Split(valid, "|")
+		return
+	}
+	low, high, _ := strings.Cut(valid, ",")
+	least, errLow := strconv.ParseFloat(low, 64)
+	most, errHigh := strconv.ParseFloat(high, 64)
+	if errLow != nil || errHigh != nil || least > most || o.Type == "bool" {
+		panic(fmt.Sprintf("envs: option %s of type %s is valid in %q, want LOW,HIGH of a number", o.Name, o.Type, valid))
+	}
+	o.Min, o.Max = &least, &most
 }
 
 func optionType(t reflect.Type) string {
@@ -178,14 +209,43 @@ func Between[T int | float64](name string, value, low, high T) Check {
 	return Check{name, fmt.Sprint(value), fmt.Sprintf("%v to %v", low, high), value >= low && value <= high}
 }
 
-// CheckOptions reports the first invalid option. The error wraps [ErrInvalidOption].
-func CheckOptions(checks ...Check) error {
-	for _, c := range checks {
+// CheckOptions reports the first invalid value in the struct of options that cfg points to, by its
+// tags `valid` (see [DescribeOptions]) and then by checks, which hold what depends on other options.
+// The error wraps [ErrInvalidOption].
+func CheckOptions(cfg any, checks ...Check) error {
+	var valid []Check
+	for _, o := range DescribeOptions(cfg) {
+		valid = o.checks(valid)
+	}
+	for _, c := range append(valid, checks...) {
 		if !c.ok {
 			return fmt.Errorf("%w: %s is %s, want %s", ErrInvalidOption, c.name, c.given, c.want)
 		}
 	}
 	return nil
+}
+
+// checks appends to list whether the value of o, which Default holds, is valid.
+func (o *Option) checks(list []Check) []Check {
+	switch v := reflect.ValueOf(o.Default); {
+	case o.OneOf != nil:
+		return append(list, OneOf(o.Name, v.String(), o.OneOf...))
+	case o.Min == nil:
+	case o.Type == "list":
+		for i := range v.Len() {
+			list = append(list, o.between("each of "+o.Name, v.Index(i)))
+		}
+	default:
+		return append(list, o.between(o.Name, v))
+	}
+	return list
+}
+
+func (o *Option) between(name string, v reflect.Value) Check {
+	if v.CanFloat() {
+		return Between(name, v.Float(), *o.Min, *o.Max)
+	}
+	return Between(name, int(v.Int()), int(*o.Min), int(*o.Max))
 }
 
 // An UnknownOptionError is returned for an option that an environment does not have. It wraps

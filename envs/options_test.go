@@ -2,6 +2,8 @@ package envs_test
 
 import (
 	"errors"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +98,66 @@ func TestSquash(t *testing.T) {
 		shared `opt:",squash"`
 		Nodes  int `opt:"nodes"`
 	}{})
+}
+
+// TestValid: the tag `valid` bounds numbers and each number of a list, and lists words; values are
+// checked where they lie just inside and just outside, and NaN.
+func TestValid(t *testing.T) {
+	type numbers struct {
+		Count int     `opt:"count" valid:"1,1e6"`
+		Share float64 `opt:"share" valid:"0.25,1"`
+		Parts []int   `opt:"parts" valid:"1,3"`
+		Free  float64 `opt:"free"`
+	}
+	type options struct {
+		numbers `opt:",squash"`
+		Mode    string `opt:"mode" valid:"|slow|fast"`
+	}
+	o := options{numbers: numbers{Count: 1_000_000, Share: 0.25, Parts: []int{1, 3}, Free: math.Inf(1)}}
+	if err := envs.CheckOptions(&o); err != nil {
+		t.Errorf("valid options: %v", err)
+	}
+	for want, change := range map[string]func(*options){
+		"count is 1000001, want 1 to 1000000":            func(o *options) { o.Count = 1_000_001 },
+		"count is 0, want 1 to 1000000":                  func(o *options) { o.Count = 0 },
+		"share is 0.24, want 0.25 to 1":                  func(o *options) { o.Share = 0.24 },
+		"share is NaN, want 0.25 to 1":                   func(o *options) { o.Share = math.NaN() },
+		"each of parts is 4, want 1 to 3":                func(o *options) { o.Parts = []int{2, 4} },
+		`mode is "fest", want one of ["" "slow" "fast"]`: func(o *options) { o.Mode = "fest" },
+	} {
+		wrong := o
+		change(&wrong)
+		if err := envs.CheckOptions(&wrong); !errors.Is(err, envs.ErrInvalidOption) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("CheckOptions = %v, want %q", err, want)
+		}
+	}
+	var texts []string
+	for _, d := range envs.DescribeOptions(&o) {
+		texts = append(texts, d.Valid())
+	}
+	if diff := cmp.Diff([]string{"1 to 1e+06", "0.25 to 1", "1 to 3", "", "slow, fast"}, texts); diff != "" {
+		t.Errorf("Valid (-want +got):\n%s", diff)
+	}
+	for _, cfg := range []any{
+		&struct {
+			X int `opt:"x" valid:"1"`
+		}{},
+		&struct {
+			X float64 `opt:"x" valid:"2,1"`
+		}{},
+		&struct {
+			X bool `opt:"x" valid:"0,1"`
+		}{},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("DescribeOptions takes %T", cfg)
+				}
+			}()
+			envs.DescribeOptions(cfg)
+		}()
+	}
 }
 
 // TestOpen: options are decoded over fresh defaults each time, load runs once for all copies, and

@@ -22,6 +22,12 @@ type VecOptions struct {
 	Shards          int                             // goroutines to step with; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
 	Log             bool                            // record actions, so that Snapshot works
 	NewCluster      func() (cluster.Cluster, error) // default: by Spec.Backend, or sim.New
+
+	// Admit is asked before the second environment is made, with an estimate of the bytes that all take,
+	// see [Sized]. Its error is that of NewVec. Nil admits all.
+	Admit func(bytes int64) error
+	// Making ends NewVec when it ends; nil never does.
+	Making context.Context
 }
 
 // shardNanos is the work in nanoseconds that makes one more goroutine worth its hand-over, which
@@ -45,6 +51,7 @@ type Vec struct {
 	nAct   int
 	nMask  int
 	nInfo  int
+	bytes  int64 // estimated
 	closed bool
 
 	bounds []int           // shard k has rows bounds[k] … bounds[k+1]-1
@@ -83,7 +90,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	}
 	v := &Vec{spec: spec, mode: opts.Autoreset, done: make(chan struct{})}
 	for i := range n {
-		task, err := maker()
+		task, err := v.makeTask(maker, i, n, &opts)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("make environment %d of %s: %w", i, spec.ID, err), v.Close())
 		}
@@ -101,6 +108,27 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	v.startShards(opts.Shards)
 	return v, nil
 }
+
+// makeTask makes the task of environment i of n, unless opts forbid it.
+func (v *Vec) makeTask(maker Maker, i, n int, opts *VecOptions) (Task, error) {
+	if opts.Making != nil && opts.Making.Err() != nil {
+		return nil, opts.Making.Err()
+	}
+	task, err := maker()
+	if err != nil || i > 0 {
+		return task, err
+	}
+	v.bytes = estimate(task, n, len(v.spec.Info), v.mode)
+	if opts.Admit != nil {
+		if err := opts.Admit(v.bytes); err != nil {
+			return nil, errors.Join(err, closeTask(task))
+		}
+	}
+	return task, nil
+}
+
+// Bytes returns the estimate of the memory that the environments take, which [VecOptions.Admit] got.
+func (v *Vec) Bytes() int64 { return v.bytes }
 
 // backend returns a function that makes the cluster of an environment.
 func backend(spec *Spec, opts VecOptions) (func() (cluster.Cluster, error), error) {
@@ -187,7 +215,7 @@ func (v *Vec) Reset(ctx context.Context, opts VecResetOptions) (*Batch, error) {
 	return v.run()
 }
 
-// Step implements [VecEnv].
+// Step implements [VecEnv]. When ctx ends, environments that have not stepped yet do not.
 func (v *Vec) Step(ctx context.Context, actions []float32) (*Batch, error) {
 	if v.closed {
 		return nil, ErrClosed
@@ -240,10 +268,12 @@ func (v *Vec) runShard(k int) {
 		}
 	}()
 	for ; row < v.bounds[k+1]; row++ {
-		var err error
-		if v.job.actions == nil {
+		err := v.job.ctx.Err()
+		switch {
+		case err != nil:
+		case v.job.actions == nil:
 			err = v.resetRow(row)
-		} else {
+		default:
 			err = v.stepRow(row, v.job.actions[row*v.nAct:(row+1)*v.nAct])
 		}
 		if err != nil {

@@ -34,6 +34,15 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	return syncDir(dir)
 }
 
+// SweepTemporary removes what WriteFileAtomic left in a folder when its process was killed. Nobody may write there.
+func SweepTemporary(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
 // writeSync writes the file, syncs it to disk and closes it.
 func writeSync(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriter(f)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
@@ -113,7 +114,23 @@ func Read(r io.Reader) (File, error) {
 	if err := f.Meta.Spec.Validate(); err != nil {
 		return File{}, err
 	}
-	return f, nil
+	return f, f.checkFinite()
+}
+
+// checkFinite rejects parameters that are not finite: every output would be NaN.
+func (f *File) checkFinite() error {
+	for _, t := range f.Tensors {
+		data, ok := t.Data.([]float32)
+		if !ok || strings.HasPrefix(t.Name, "state.") {
+			continue
+		}
+		for i, v := range data {
+			if v-v != 0 { // of NaN and the infinities
+				return fmt.Errorf("%w: tensor %s has %v at %d, want finite numbers", ErrFormat, t.Name, v, i)
+			}
+		}
+	}
+	return nil
 }
 
 // WriteFile writes f to path as [WriteFileAtomic] does.
@@ -123,6 +140,9 @@ func WriteFile(path string, f File) error {
 
 // ReadFile reads the checkpoint at path. The error names the path.
 func ReadFile(path string) (File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe may block
+		return File{}, fmt.Errorf("read %s: it is no regular file", path)
+	}
 	r, err := os.Open(path)
 	if err != nil {
 		return File{}, err

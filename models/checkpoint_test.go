@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -293,5 +294,52 @@ func TestWriteFile(t *testing.T) {
 	}
 	if err := WriteFile(filepath.Join(dir, "none", "x"), first); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("WriteFile to no folder: %v, want %v", err, os.ErrNotExist)
+	}
+}
+
+// TestWeightsThatAreNotFinite: a file whose digest is right and whose weights are not finite is refused, and the tensor named.
+func TestWeightsThatAreNotFinite(t *testing.T) {
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		f := testFile()
+		for _, tensor := range f.Tensors {
+			data, ok := tensor.Data.([]float32)
+			if !ok {
+				continue
+			}
+			old := data[len(data)-1]
+			data[len(data)-1] = bad
+			if _, err := Read(bytes.NewReader(encode(t, f))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tensor.Name) {
+				t.Errorf("%v in %s: %v, want %v with the name", bad, tensor.Name, err, ErrFormat)
+			}
+			data[len(data)-1] = old
+		}
+	}
+}
+
+// TestSweepTemporary removes what a killed WriteFileAtomic left, and nothing else.
+func TestSweepTemporary(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".model.safetensors.123.tmp", "model.safetensors", "notes.tmp", ".hidden"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := SweepTemporary(dir); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{".hidden", "model.safetensors", "notes.tmp"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left are %v, %v; want %v", left, err, want)
+	}
+}
+
+// TestReadFileRefusesPipes: to open a pipe without a writer would block for ever.
+func TestReadFileRefusesPipes(t *testing.T) {
+	if _, err := ReadFile("/dev/zero"); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("ReadFile(/dev/zero) = %v", err)
 	}
 }

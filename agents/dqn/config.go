@@ -89,7 +89,7 @@ func (c *Config) validate(numEnvs int) error {
 		agents.AtLeast("prioritized_replay_alpha", c.PrioritizedReplayAlpha, 0),
 		agents.Fraction("prioritized_replay_beta0", c.PrioritizedReplayBeta0),
 		agents.Above("prioritized_replay_eps", c.PrioritizedReplayEps, 0),
-		agents.AtLeast("total_timesteps", c.TotalTimesteps, 1),
+		agents.Timesteps("total_timesteps", c.TotalTimesteps),
 	); err != nil {
 		return err
 	}

@@ -192,7 +192,7 @@ func TestUnschedulable(t *testing.T) {
 	}
 }
 
-// TestNotFinite: a model whose parameters are NaN chooses nothing.
+// TestNotFinite: a model whose scores overflow chooses nothing.
 func TestNotFinite(t *testing.T) {
 	f, err := models.ReadFile(pretrained("k8s-PodBalance-v0", "ppo"))
 	if err != nil {
@@ -202,7 +202,7 @@ func TestNotFinite(t *testing.T) {
 		if strings.HasPrefix(tensor.Name, "action_net") {
 			values := tensor.Data.([]float32)
 			for i := range values {
-				values[i] = float32(math.NaN())
+				values[i] = math.MaxFloat32
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func TestNotFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := clusterOf(t, []int64{4000, 4000}, small)
-	if _, err := mustOpen(t, live.Args{Model: path}, 2).Choose(t.Context(), s, last(s)); err == nil || !strings.Contains(err.Error(), "NaN") {
+	if _, err := mustOpen(t, live.Args{Model: path}, 2).Choose(t.Context(), s, last(s)); err == nil || !strings.Contains(err.Error(), "want a finite one") {
 		t.Errorf("%v, want the score named", err)
 	}
 }

@@ -239,7 +239,7 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	return g, nil
 }
 
-var _ agents.Scorer = (*greedy)(nil)
+var _ agents.Valuer = (*greedy)(nil)
 
 // greedy chooses the permitted action of the highest probability. With a recurrent network it must
 // act on every batch.
@@ -285,6 +285,20 @@ func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
 	from, actions := g.spec.Head(distribution.ActionHead)
 	for i := range b.Reward {
 		copy(scores[i*actions:(i+1)*actions], out[i*g.spec.Outputs()+from:])
+	}
+	return nil
+}
+
+// Values implements [agents.Valuer]. The values are those of normalized rewards if the learner
+// normalized them.
+func (g *greedy) Values(b *envs.Batch, values []float32) error {
+	out, err := g.forward(b)
+	if err != nil {
+		return fmt.Errorf("%s: values: %w", g.algo, err)
+	}
+	at, _ := g.spec.Head(valueHead)
+	for i := range b.Reward {
+		values[i] = out[i*g.spec.Outputs()+at]
 	}
 	return nil
 }

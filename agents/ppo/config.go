@@ -62,7 +62,7 @@ func (c *Config) validate(numEnvs int) error {
 		agents.AtLeast("vf_coef", c.VfCoef, 0),
 		agents.Above("max_grad_norm", c.MaxGradNorm, 0),
 		agents.AtLeast("target_kl", c.TargetKL, 0),
-		agents.AtLeast("total_timesteps", c.TotalTimesteps, 1),
+		agents.Timesteps("total_timesteps", c.TotalTimesteps),
 	); err != nil {
 		return err
 	}

@@ -44,6 +44,6 @@ func (c *Config) validate() error {
 		agents.AtLeast("ent_coef", c.EntCoef, 0),
 		agents.AtLeast("vf_coef", c.VfCoef, 0),
 		agents.Above("max_grad_norm", c.MaxGradNorm, 0),
-		agents.AtLeast("total_timesteps", c.TotalTimesteps, 1),
+		agents.Timesteps("total_timesteps", c.TotalTimesteps),
 	)
 }

@@ -82,7 +82,7 @@ func (m *lstm) features(past []float64) []float64 {
 
 // fitLSTM trains on all but the last part of train, on which it stops early.
 func fitLSTM(ctx context.Context, c Config, train []float64) (*lstm, error) {
-	m := &lstm{base: series.FitPredictor(train, c.Day), periods: seasons(c.Day, train), horizon: c.Horizon}
+	m := &lstm{base: series.FitPredictor(train, c.Day, false), periods: seasons(c.Day, train), horizon: c.Horizon}
 	split := validation(c.Day, train)
 	if m.start()+minTrain/2 > split {
 		return nil, fmt.Errorf("seriesforecast: %d training values, of which %d are for validation, want at least %d before them", len(train), len(train)-split, m.start()+minTrain/2)

@@ -133,7 +133,7 @@ func TestPlanningOnForecasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := planner.NewInstance(data.Model, trace, 0, 1)
+	in, err := planner.NewInstance(context.Background(), data.Model, trace, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

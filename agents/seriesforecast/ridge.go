@@ -34,7 +34,7 @@ type regression struct {
 }
 
 func fitRidge(c Config, train []float64) (*ridge, error) {
-	m := &ridge{base: series.FitPredictor(train, c.Day), periods: seasons(c.Day, train)}
+	m := &ridge{base: series.FitPredictor(train, c.Day, false), periods: seasons(c.Day, train)}
 	if m.start()+minTrain/2 > len(train) {
 		return nil, fmt.Errorf("seriesforecast: %d training values, want at least %d for a period of %d", len(train), m.start()+minTrain/2, longest(m.periods))
 	}

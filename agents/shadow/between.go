@@ -17,6 +17,9 @@ type between struct {
 	adds   []int     // what a pod adds to each constraint
 
 	shunned []shun                 // rules of others that keep pods of this template away
+	pulled  [][]int32              // templates that each term of Prefer selects
+	drawn   []draw                 // terms of others that pull pods of this template, or push them away
+	loose   [][]int32              // templates that count in each constraint of Loose
 	nodes   *clustertrace.Template // refuses nodes by node selector and node affinity alone
 }
 
@@ -24,6 +27,13 @@ type between struct {
 type shun struct {
 	by       int32
 	topology string
+}
+
+// draw is a term of affinity of a template's running pods.
+type draw struct {
+	by       int32
+	topology string
+	weight   int64
 }
 
 // readBetween reads the rules between pods of all templates.
@@ -36,7 +46,7 @@ func (h *history) readBetween() error {
 		}
 		if rules != nil {
 			h.between[i] = &between{Between: rules}
-			h.ruled = h.ruled || rules.Required()
+			h.ruled = h.ruled || rules.Required() || rules.Prefers()
 		}
 	}
 	for i, b := range h.between {
@@ -51,18 +61,25 @@ func (h *history) readBetween() error {
 			of := h.selected(b.Apart[k].Selects)
 			b.apart = append(b.apart, of)
 			for _, u := range of {
-				if h.between[u] == nil {
-					h.between[u] = &between{Between: &clustertrace.Between{}}
-				}
-				h.between[u].shunned = append(h.between[u].shunned, shun{int32(i), b.Apart[k].Topology})
+				v := h.rules(u)
+				v.shunned = append(v.shunned, shun{int32(i), b.Apart[k].Topology})
 			}
 		}
+		h.readPreferences(int32(i), b)
 		for k := range b.Spread {
 			b.counts = append(b.counts, h.selected(b.Spread[k].Counts))
 			b.adds = append(b.adds, b.Spread[k].Adds(t))
 		}
 	}
 	return nil
+}
+
+// rules returns the rules of a template, which may be none but those of others about it.
+func (h *history) rules(template int32) *between {
+	if h.between[template] == nil {
+		h.between[template] = &between{Between: &clustertrace.Between{}}
+	}
+	return h.between[template]
 }
 
 func selectsAll(terms []clustertrace.PodTerm, t *clustertrace.Template) bool {
@@ -157,7 +174,7 @@ func (w *world) skews(template int32, b *between) []skew {
 	for k := range all {
 		c, pods := &b.Spread[k], map[string]int{}
 		for _, n := range w.order {
-			if !w.spreads(template, b, c, n) {
+			if !w.spreads(template, b, b.Spread, c, n) {
 				continue
 			}
 			v := w.nodes[n].info.Labels[c.Topology]
@@ -177,19 +194,27 @@ func (w *world) skews(template int32, b *between) []skew {
 	return all
 }
 
-// spreads reports whether a node counts in a constraint: it has the labels of all of the template's constraints, and
-// the pod may be there as far as the constraint asks.
-func (w *world) spreads(template int32, b *between, c *clustertrace.Skew, n int32) bool {
+// spreads reports whether a node counts in a constraint: it has the labels of all of the constraints, and the pod may
+// be there as far as the constraint asks.
+func (w *world) spreads(template int32, b *between, all []clustertrace.Skew, c *clustertrace.Skew, n int32) bool {
 	info := w.nodes[n].info
-	for k := range b.Spread {
-		if _, ok := info.Labels[b.Spread[k].Topology]; !ok {
-			return false
-		}
+	if !labelled(info, all) {
+		return false
 	}
 	if c.HonorTaints && !w.templates[template].Tolerates(info) {
 		return false
 	}
 	return !c.HonorNodes || b.nodes.Refusal(info) == ""
+}
+
+// labelled reports whether a node has the labels of all constraints.
+func labelled(n *clustertrace.Node, all []clustertrace.Skew) bool {
+	for k := range all {
+		if _, ok := n.Labels[all[k].Topology]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // move counts pods of a template on a node.
@@ -208,10 +233,4 @@ func (w *world) hopes(p int32) int {
 		return 1
 	}
 	return 0
-}
-
-// prefers reports whether pods of a template prefer nodes.
-func (h *history) prefers(template int32) bool {
-	b := h.between[template]
-	return len(h.templates[template].Preferred) > 0 || b != nil && b.Soft
 }

@@ -31,6 +31,7 @@ type history struct {
 	between   []*between    // by template; nil: it has no rules about other pods
 	ruled     bool          // some template has required ones
 	lowest    int32         // priority of a template
+	extra     bool          // scores count more of some template's pods than they request
 
 	fragments *gpushare.Fragmenter // nil without GPUs
 	catalogue *gpushare.Catalogue
@@ -72,6 +73,7 @@ func read(r *Recording, schedulers []string) (*history, error) {
 				h.lowest = e.Spec.Priority
 			}
 			h.templates = append(h.templates, e.Spec)
+			h.extra = h.extra || e.Spec.ExtraMilliCPU != 0 || e.Spec.ExtraMemoryBytes != 0
 		case clustertrace.AddNode:
 			h.nodes = append(h.nodes, e.Info)
 		case clustertrace.AddPod:

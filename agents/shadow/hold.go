@@ -18,6 +18,7 @@ func (w *world) come(p int32) error {
 			q.bound = append(q.bound, c.Nodes)
 		}
 	}
+	w.born = max(w.born, p+1)
 	w.count(t, 1)
 	if len(t.Gates) > 0 {
 		q.phase = gated
@@ -54,6 +55,7 @@ func (w *world) start(p, n int32, devices uint64) error {
 		w.meter.waited(q, w.now)
 	}
 	if q.phase == absent {
+		w.born = max(w.born, p+1)
 		w.count(t, 1)
 	}
 	q.phase, q.node, q.started, q.placed = running, n, w.now, true
@@ -96,7 +98,7 @@ func (w *world) end(p int32) error {
 
 // unhide shows the pods that their nodes have room for by now.
 func (w *world) unhide(n int32) error {
-	for p := range w.pods {
+	for p := range w.pods[:w.born] {
 		q := &w.pods[p]
 		if q.phase != running || q.node != n || !q.hidden {
 			continue
@@ -169,6 +171,8 @@ func (w *world) account(p int32, t *clustertrace.Template, sign int64) {
 	if n.info == nil {
 		return
 	}
+	w.tally(w.pods[p].node, -1)
+	defer w.tally(w.pods[p].node, 1)
 	n.used.MilliCPU += sign * t.MilliCPU
 	n.used.MemoryBytes += sign * t.MemoryBytes
 	if w.where != nil {

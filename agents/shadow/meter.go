@@ -53,6 +53,7 @@ type meter struct {
 	dirty       bool // present is of before the last change
 	displaced   int  // pods whose node was removed
 	deferred    int  // resizes that had to wait for room
+	violations  int  // evictions that broke a disruption budget
 }
 
 func newMeter(from, end, block time.Duration) *meter {
@@ -114,22 +115,12 @@ func (m *meter) waited(q *placement, until time.Duration) {
 // measure writes the quantities that are means over time, as they now are.
 func (w *world) measure(v *[numMetrics]float64) {
 	*v = [numMetrics]float64{}
-	var cpu, memory, gpu, allCPU, allMemory, allGPU int64
-	for _, n := range w.order {
-		node := &w.nodes[n]
-		cpu, memory, gpu = cpu+node.used.MilliCPU, memory+node.used.MemoryBytes, gpu+node.gpu
-		allCPU, allMemory = allCPU+node.info.MilliCPU, allMemory+node.info.MemoryBytes
-		allGPU += int64(node.info.GPUs) * int64(node.info.MilliGPU)
-		if node.own > 0 {
-			v[nodesInUse]++
-		}
+	s := &w.sums
+	v[cpuAllocated], v[memoryAllocated], v[gpuAllocated] = percent(s.cpu, s.allCPU), percent(s.memory, s.allMemory), percent(s.gpu, s.allGPU)
+	if w.history.fragments != nil && s.allGPU > 0 {
+		v[fragmentation] = 100 * w.history.fragments.Amount(w.fragments.Wasted) / float64(s.allGPU)
 	}
-	v[cpuAllocated], v[memoryAllocated], v[gpuAllocated] = percent(cpu, allCPU), percent(memory, allMemory), percent(gpu, allGPU)
-	if w.history.fragments != nil && allGPU > 0 {
-		v[fragmentation] = 100 * w.history.fragments.Amount(w.fragments.Wasted) / float64(allGPU)
-	}
-	v[imbalance] = (w.deviation(func(n *node) float64 { return percent(n.used.MilliCPU, n.info.MilliCPU) }) +
-		w.deviation(func(n *node) float64 { return percent(n.used.MemoryBytes, n.info.MemoryBytes) })) / 2
+	v[imbalance], v[nodesInUse] = w.imbalance(), float64(s.inUse)
 	v[pendingPods] = float64(len(w.queue))
 }
 
@@ -140,19 +131,44 @@ func percent(part, all int64) float64 {
 	return 100 * float64(part) / float64(all)
 }
 
-// deviation returns the population standard deviation of a quantity over the nodes.
-func (w *world) deviation(of func(*node) float64) float64 {
+// sums are over the present nodes: what pods request, what nodes have, and how many run a pod of no DaemonSet.
+type sums struct {
+	cpu, memory, gpu, allCPU, allMemory, allGPU int64
+	inUse                                       int
+}
+
+// share holds the part of a node that its pods request, in percent.
+type share struct{ cpu, memory float64 }
+
+// tally adds a node to the sums, or takes it away before it changes.
+func (w *world) tally(n int32, sign int64) {
+	node := &w.nodes[n]
+	if node.info == nil {
+		return
+	}
+	s := &w.sums
+	s.cpu, s.memory, s.gpu = s.cpu+sign*node.used.MilliCPU, s.memory+sign*node.used.MemoryBytes, s.gpu+sign*node.gpu
+	s.allCPU, s.allMemory = s.allCPU+sign*node.info.MilliCPU, s.allMemory+sign*node.info.MemoryBytes
+	s.allGPU += sign * int64(node.info.GPUs) * int64(node.info.MilliGPU)
+	if node.own > 0 {
+		s.inUse += int(sign)
+	}
+	w.share[n] = share{percent(node.used.MilliCPU, node.info.MilliCPU), percent(node.used.MemoryBytes, node.info.MemoryBytes)}
+}
+
+// imbalance returns the mean of the population standard deviations over the nodes of their shares of CPU and memory.
+func (w *world) imbalance() float64 {
 	if len(w.order) == 0 {
 		return 0
 	}
-	var sum, squares float64
+	number := float64(len(w.order))
+	var sum, squares share
 	for _, n := range w.order {
-		sum += of(&w.nodes[n])
+		sum.cpu, sum.memory = sum.cpu+w.share[n].cpu, sum.memory+w.share[n].memory
 	}
-	mean := sum / float64(len(w.order))
 	for _, n := range w.order {
-		d := of(&w.nodes[n]) - mean
-		squares += d * d
+		cpu, memory := w.share[n].cpu-sum.cpu/number, w.share[n].memory-sum.memory/number
+		squares.cpu, squares.memory = squares.cpu+cpu*cpu, squares.memory+memory*memory
 	}
-	return math.Sqrt(squares / float64(len(w.order)))
+	return (math.Sqrt(squares.cpu/number) + math.Sqrt(squares.memory/number)) / 2
 }

@@ -14,25 +14,27 @@ import (
 // preempt evicts pods of lower priority from the node where that costs least, so that a waiting pod fits there. It
 // reports whether it did. Evicted pods wait anew for the rest of their lifetimes.
 //
-// Source: plugin DefaultPreemption of kube-scheduler, without disruption budgets, which recordings lack.
+// Source: plugin DefaultPreemption of kube-scheduler.
 func (w *world) preempt(p int32) (bool, error) {
 	t := w.of(p)
 	if t.PreemptionPolicy == "Never" || t.Priority <= w.history.lowest {
 		return false, nil
 	}
 	lower, closed := w.lower(t.Priority), w.closed(w.pods[p].template)
+	budgets := w.allowances()
 	var best *eviction
 	for _, n := range w.order {
 		if len(lower[n]) == 0 || closed[n] || w.nodes[n].hidden > 0 {
 			continue
 		}
-		if e := w.victims(p, n, lower[n]); e != nil && (best == nil || e.compare(best) < 0) {
+		if e := w.victims(p, n, lower[n], budgets); e != nil && (best == nil || e.compare(best) < 0) {
 			best = e
 		}
 	}
 	if best == nil {
 		return false, nil
 	}
+	w.meter.violations += best.violations
 	for _, v := range best.pods {
 		if err := w.evict(v); err != nil {
 			return false, err
@@ -59,6 +61,7 @@ func (w *world) lower(priority int32) map[int32][]int32 {
 // eviction is the pods to evict from a node, and what it costs.
 type eviction struct {
 	pods          []int32
+	violations    int           // pods whose eviction breaks a disruption budget
 	highest       int32         // priority
 	sum           int64         // of priorities, each made positive
 	earliestStart time.Duration // of the pods of the highest priority
@@ -67,31 +70,35 @@ type eviction struct {
 // compare orders evictions as kube-scheduler's pickOneNodeForPreemption does.
 func (e *eviction) compare(other *eviction) int {
 	return cmp.Or(
+		cmp.Compare(e.violations, other.violations),
 		cmp.Compare(e.highest, other.highest), cmp.Compare(e.sum, other.sum), cmp.Compare(len(e.pods), len(other.pods)),
 		cmp.Compare(other.earliestStart, e.earliestStart),
 	)
 }
 
 // victims returns which of the pods on a node must go so that pod p fits; nil if it does not fit without all of them.
-// The most important are spared first.
-func (w *world) victims(p, n int32, pods []int32) *eviction {
+// Those whose eviction breaks a disruption budget are spared first, and of these and the others the most important.
+func (w *world) victims(p, n int32, pods []int32, budgets []allowance) *eviction {
 	slices.SortFunc(pods, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(w.of(b).Priority, w.of(a).Priority), cmp.Compare(w.pods[a].started, w.pods[b].started), cmp.Compare(a, b))
 	})
-	gone := slices.Clone(pods)
+	gone, e := slices.Clone(pods), &eviction{}
 	if !w.fitsWithout(p, n, gone) {
 		return nil
 	}
-	for _, v := range pods {
+	violating, others := w.split(pods, budgets)
+	for i, v := range slices.Concat(violating, others) {
 		without := slices.DeleteFunc(slices.Clone(gone), func(u int32) bool { return u == v })
 		if w.fitsWithout(p, n, without) {
 			gone = without
+		} else if i < len(violating) {
+			e.violations++
 		}
 	}
 	if len(gone) == 0 {
 		return nil // it fits as it is
 	}
-	e := &eviction{pods: gone, highest: w.of(gone[0]).Priority, earliestStart: w.pods[gone[0]].started}
+	e.pods, e.highest, e.earliestStart = gone, w.of(gone[0]).Priority, w.pods[gone[0]].started
 	for _, v := range gone {
 		e.sum += int64(w.of(v).Priority) + math.MaxInt32 + 1
 	}

@@ -64,6 +64,8 @@ func (w *world) note(e *clustertrace.Event) error {
 		return w.setNode(e.Node, e.Info)
 	case clustertrace.AddClaim:
 		w.claims[e.Claim.Namespace+"/"+e.Claim.Name] = e.Claim
+	case clustertrace.AddBudget:
+		w.budgets[e.Budget.Namespace+"/"+e.Budget.Name] = w.guards(e.Budget)
 	}
 	return nil
 }
@@ -91,7 +93,6 @@ type poll struct {
 	voters  []*voter
 	decided func(Decision) error // may be nil
 	left    int                  // decisions that nobody was asked about
-	soft    int                  // decisions of pods with preferences that policies do not see
 }
 
 // voter is a policy that is asked about the decisions of the recorded scheduler.
@@ -112,9 +113,6 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) err
 	if !ok {
 		poll.left++
 		return poll.tell(one)
-	}
-	if w.history.prefers(w.pods[e.Pod].template) {
-		poll.soft++
 	}
 	for _, v := range poll.voters {
 		choice, err := w.choose(ctx, v.chooser, e.Pod, d)
@@ -248,7 +246,7 @@ func (w *world) play(e *clustertrace.Event) error {
 // place. Others wait anew.
 func (w *world) loseNode(n int32) error {
 	var displaced []int32
-	for p := range w.pods {
+	for p := range w.pods[:w.born] {
 		q, was := &w.pods[p], &w.history.pods[p]
 		if q.phase != running || q.node != n || was.given {
 			continue

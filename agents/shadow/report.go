@@ -127,11 +127,12 @@ type Cluster struct {
 	Series      [][]Number   `json:"series"`                // by metric, by block
 
 	// Of a policy.
-	Agreement *Estimate `json:"agreement,omitempty"` // percent of the recorded decisions that it would have made
-	Asked     int       `json:"asked,omitempty"`     // of them, those that it was asked about
-	Displaced int       `json:"displaced,omitempty"` // pods that waited anew, for their node was removed
-	Deferred  int       `json:"deferred_resizes,omitempty"`
-	Only      []Waiting `json:"not_placed_here,omitempty"` // pods that the recorded scheduler placed, and this policy did not
+	Agreement  *Estimate `json:"agreement,omitempty"` // percent of the recorded decisions that it would have made
+	Asked      int       `json:"asked,omitempty"`     // of them, those that it was asked about
+	Displaced  int       `json:"displaced,omitempty"` // pods that waited anew, for their node was removed
+	Deferred   int       `json:"deferred_resizes,omitempty"`
+	Violations int       `json:"budget_violations,omitempty"` // evictions that broke a disruption budget: no node had pods to evict without
+	Only       []Waiting `json:"not_placed_here,omitempty"`   // pods that the recorded scheduler placed, and this policy did not
 }
 
 // Waiting is a pod that was not placed.
@@ -282,7 +283,7 @@ func (r *run) report() *Report {
 		}
 		v := r.poll.voters[k-1]
 		c.Name, c.Agreement, c.Asked = r.o.Policies[k-1].Name, &all[k].agreement, v.asked
-		c.Displaced, c.Deferred = w.meter.displaced, w.meter.deferred
+		c.Displaced, c.Deferred, c.Violations = w.meter.displaced, w.meter.deferred, w.meter.violations
 		rep.Policies = append(rep.Policies, c)
 	}
 	for p := range r.pods {
@@ -380,22 +381,18 @@ func verdict(d Estimate, better string) string {
 
 // notModelled says what the policies' clusters leave out of what the recording has.
 func (r *run) notModelled() []string {
-	var soft, spaces int
+	spaces := 0
 	for i := range r.pods {
-		t := r.pods[i].template
-		if r.prefers(t) {
-			soft++
-		}
-		if b := r.between[t]; b != nil && b.Unknown {
+		if b := r.between[r.pods[i].template]; b != nil && b.Unknown {
 			spaces++
 		}
 	}
-	all := []string{"disruption budgets: policies evict pods of lower priority without regard to them"}
-	if spaces > 0 {
-		all = append(all, fmt.Sprintf("required affinity to pods of namespaces that are selected by labels, which %d pods ask for", spaces))
+	var all []string
+	if !slices.ContainsFunc(r.Events, func(e clustertrace.Event) bool { return e.Kind == clustertrace.AddBudget }) {
+		all = append(all, "disruption budgets: the recording has none, and policies evict pods of lower priority as if there were none")
 	}
-	if soft > 0 {
-		all = append(all, fmt.Sprintf("preferred affinity and topology spread with ScheduleAnyway, which %d pods ask for: policies were asked about %d recorded decisions without it", soft, r.poll.soft))
+	if spaces > 0 {
+		all = append(all, fmt.Sprintf("affinity to pods of namespaces that are selected by labels, which %d pods ask for", spaces))
 	}
 	return all
 }

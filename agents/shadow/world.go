@@ -27,15 +27,21 @@ type world struct {
 	state *cluster.State
 	order []int32 // nodes by their index in state
 	who   []int32 // pods by their index in state
+	born  int32   // pods below this number have come; the others are still to come
+	rack  []int32 // racks of state's nodes; nil if one has none
+	sums  sums    // over the nodes
+	share []share // of each node, by number
 
 	owners  map[string]*replicas
 	claims  map[string]*clustertrace.Claim // by namespace/name
+	budgets map[string]guard               // by namespace/name
 	refused map[int32][]bool               // by template: nodes that are closed to it by what they are
 	freed   int                            // changes that may have made room
 	passed  int                            // freed when the whole queue was last tried
 	fresh   []int32                        // pods that have come to wait since then
 	full    map[int32]int                  // by template: freed when one of it, without claims, fitted nowhere
 	where   []map[int32]int                // by template: its running pods by node; nil without rules between pods
+	frowned int                            // nodes with a taint PreferNoSchedule
 	hopeful int                            // waiting pods to which the start of another may open a node
 
 	ends     endings         // planned ends of pods; those of pods that were displaced are stale
@@ -102,8 +108,8 @@ const (
 
 func newWorld(h *history, m *meter) *world {
 	w := &world{
-		history: h, nodes: make([]node, len(h.nodes)), pods: make([]placement, len(h.pods)), owners: map[string]*replicas{},
-		claims: map[string]*clustertrace.Claim{}, refused: map[int32][]bool{}, full: map[int32]int{}, deferred: map[int32]int32{}, freed: 1, meter: m,
+		history: h, nodes: make([]node, len(h.nodes)), share: make([]share, len(h.nodes)), pods: make([]placement, len(h.pods)), owners: map[string]*replicas{},
+		claims: map[string]*clustertrace.Claim{}, budgets: map[string]guard{}, refused: map[int32][]bool{}, full: map[int32]int{}, deferred: map[int32]int32{}, freed: 1, meter: m,
 	}
 	for i := range w.pods {
 		w.pods[i] = placement{template: h.pods[i].template, node: -1, slot: -1, class: -1, ends: never}
@@ -130,16 +136,18 @@ func (w *world) advance(t time.Duration) {
 func (w *world) decision(p int32) (d envs.Decision, ok bool) {
 	t, q := w.of(p), &w.pods[p]
 	closed, kept := w.closed(q.template), w.kept(q.template)
+	plain := len(t.Other)+len(t.HostPorts)+len(q.bound) == 0
 	for i, n := range w.order {
-		shut := closed[n] || w.nodes[n].hidden > 0 || w.lacks(p, t, n) || kept != nil && kept(n)
+		shut := closed[n] || w.nodes[n].hidden > 0 || !plain && w.lacks(p, t, n) || kept != nil && kept(n)
 		w.state.Nodes[i].Unschedulable = shut
 		ok = ok || !shut && w.state.Fits(q.slot, int32(i))
 	}
 	if !ok {
 		return d, false
 	}
+	w.prefer(p)
 	d = envs.Decision{
-		Pod: q.slot, Replicas: 1, Waited: w.now - w.history.pods[p].created, Racks: w.racks(), Extra: w.extras(),
+		Pod: q.slot, Replicas: 1, Waited: w.now - w.history.pods[p].created, Racks: w.rack, Extra: w.extras(),
 		PodExtra: cluster.Resources{MilliCPU: t.ExtraMilliCPU, MemoryBytes: t.ExtraMemoryBytes},
 	}
 	if o := w.owners[owner(t)]; o != nil {
@@ -209,6 +217,9 @@ func (w *world) racks() []int32 {
 
 // extras returns what scores count on state's nodes beyond requests; nil if nothing.
 func (w *world) extras() []cluster.Resources {
+	if !w.history.extra {
+		return nil
+	}
 	var all []cluster.Resources
 	for i, n := range w.order {
 		if e := w.nodes[n].extra; e != (cluster.Resources{}) {
@@ -232,10 +243,14 @@ func owner(t *clustertrace.Template) string {
 // setNode adds a node, or changes it.
 func (w *world) setNode(n int32, info *clustertrace.Node) error {
 	before := w.nodes[n].info
+	w.tally(n, -1)
 	w.nodes[n].info = info
+	w.tally(n, 1)
+	w.frowned += frowns(info) - frowns(before)
 	w.changed()
 	if before != nil && before.MilliCPU == info.MilliCPU && before.MemoryBytes == info.MemoryBytes && before.Pods == info.Pods &&
 		before.GPUs == info.GPUs && before.MilliGPU == info.MilliGPU && before.GPUModel == info.GPUModel {
+		w.rack = w.racks()
 		return nil
 	}
 	if before == nil {
@@ -247,6 +262,8 @@ func (w *world) setNode(n int32, info *clustertrace.Node) error {
 
 // dropNode takes a node away. Pods that ran there keep it as a record, but hold nothing.
 func (w *world) dropNode(n int32) error {
+	w.tally(n, -1)
+	w.frowned -= frowns(w.nodes[n].info)
 	w.nodes[n] = node{}
 	w.order = slices.DeleteFunc(w.order, func(m int32) bool { return m == n })
 	w.changed()
@@ -282,7 +299,8 @@ func (w *world) rebuild() error {
 	if w.history.fragments != nil {
 		w.fragments.Reset(nodes, w.catalogue, w.history.fragments)
 	}
-	for p := range w.pods {
+	w.rack = w.racks()
+	for p := range w.pods[:w.born] {
 		q := &w.pods[p]
 		q.slot, q.class, q.hidden = -1, -1, false
 		var err error

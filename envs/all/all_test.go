@@ -1,6 +1,8 @@
 package all_test
 
 import (
+	"errors"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,5 +45,33 @@ func TestFileOptions(t *testing.T) {
 	}
 	if marked < 15 {
 		t.Errorf("%d options name files, want 15 at least", marked)
+	}
+}
+
+// TestOptionsAreBounded: each number says what is valid unless its bounds depend on other options, and
+// the greatest value is taken where the next one is refused. So a reader, a server and a client know
+// how large an environment can be asked for.
+func TestOptionsAreBounded(t *testing.T) {
+	depends := []string{
+		"start_cpu_m", "increment_cpu_m", "size_high", "duration_high", "replicas_max", "usage_max",
+		"load_start", "constrained_low", "multi_gpu", "hold", "initial_high", "max_allowed_cpu_m",
+		"max_allowed_memory_mib", "node_cpu_m", "node_memory_mib", "neighbour_size_high",
+	}
+	for _, spec := range envs.Specs() {
+		if strings.HasPrefix(spec.ID, "test/") {
+			continue
+		}
+		for _, o := range envs.DescribeOptions(spec.Options) {
+			number := o.Type == "int" || o.Type == "float"
+			switch {
+			case !number:
+			case o.Max == nil && !slices.Contains(depends, o.Name):
+				t.Errorf("%s: option %s does not say what is valid", spec.ID, o.Name)
+			case o.Max != nil:
+				if _, err := spec.Open(map[string]any{o.Name: *o.Max + max(1, math.Floor(*o.Max/1e6))}); !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), o.Name+" is") {
+					t.Errorf("%s: %s above %v gives %v, want an error that names it", spec.ID, o.Name, *o.Max, err)
+				}
+			}
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +33,7 @@ func NewTable(reader, name string, r io.Reader) *Table {
 	if mark, err := b.Peek(3); err == nil && string(mark) == "\ufeff" {
 		_, _ = b.Discard(3) // cannot fail: the three bytes are in the buffer
 	}
-	t := &Table{reader: reader, name: name, csv: csv.NewReader(b), line: 1}
+	t := &Table{reader: reader, name: name, csv: csv.NewReader(&rows{r: b}), line: 1}
 	t.csv.FieldsPerRecord = -1 // Next checks, and names the place
 	t.csv.TrimLeadingSpace = true
 	t.csv.ReuseRecord = true
@@ -43,7 +42,7 @@ func NewTable(reader, name string, r io.Reader) *Table {
 
 // ReadFile opens the file at path for read, which gets the path as the name.
 func ReadFile[T any](path string, read func(name string, r io.Reader) (T, error)) (T, error) {
-	f, err := os.Open(path)
+	f, err := OpenFile(path)
 	if err != nil {
 		var none T
 		return none, err

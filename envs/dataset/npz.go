@@ -3,7 +3,6 @@ package dataset
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/sbinet/npyio/npz"
@@ -19,7 +18,7 @@ type Arrays struct {
 
 // ReadNPZ opens the NPZ file at path for read. Messages begin with reader, such as "gang: ".
 func ReadNPZ[T any](reader, path string, read func(a *Arrays) (T, error)) (result T, err error) {
-	f, err := os.Open(path)
+	f, err := OpenFile(path)
 	if err != nil {
 		return result, err
 	}

@@ -57,7 +57,7 @@ func TestContractOnData(t *testing.T) {
 				steps = 20
 			}
 			tc.opts["steps"] = steps
-			envcheck.Run(t, spec(t), envcheck.Options{Options: tc.opts, OneEpisode: tc.one, SkipBaselines: tc.one})
+			envcheck.Run(t, spec(t), envcheck.Options{Options: tc.opts, OneEpisode: tc.one, SkipBaselines: tc.one || testing.Short()})
 		})
 	}
 }

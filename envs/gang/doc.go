@@ -55,7 +55,7 @@
 // # Baselines
 //
 // never_reconfigure_1000m, equal_3000m, exppo_static, static_1 … static_9, dynamic_window,
-// dynamic_mpc; and with knowledge of the true sizes, as bounds, oracle_per_step_exact_minmax
+// dynamic_mpc, rhc, afhc, chc, threshold; and with knowledge of the true sizes, as bounds, oracle_per_step_exact_minmax
 // and one_time. A planner's configuration need not be one that an action names: planners play
 // undiminished.
 //

@@ -16,7 +16,7 @@ func (t *Task) execute(now int) (duration float64, bottleneck int) {
 	sizes := t.in.True(now)
 	for k, l := range t.levels {
 		d := t.src.model.DurationAt(k, sizes[k], int(l))
-		if t.src.laws != nil {
+		if t.opts.Noise > 0 || t.opts.StragglerProb > 0 {
 			d *= math.Exp(t.residual(&t.src.laws[k]))
 		}
 		t.durations[k] = d
@@ -154,5 +154,8 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	t.duration, t.bottleneck = t.execute(now)
 	t.total += t.duration + t.penalty
 	t.step++
+	if err := t.prepare(ctx); err != nil {
+		return envs.Outcome{}, err
+	}
 	return envs.Outcome{Reward: t.reward()}, c.Advance(ctx, seconds(t.duration))
 }

@@ -139,10 +139,25 @@ func TestBaselinesEqualSimulator(t *testing.T) {
 		{Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 1.02},
 		{Controller: planner.ControllerDynamicWindow, Window: 10, Lambda: 1.02},
 		{Controller: planner.ControllerOneTime, Lambda: 1}, {Controller: planner.ControllerExactMinMax},
+		{Controller: planner.ControllerOneTime, Lambda: 1, LocalSearch: true},
+		{Controller: planner.ControllerCommitted, Window: 6, Lambda: 1, Commitment: 1},
+		{Controller: planner.ControllerCommitted, Window: 3, Lambda: 1, Commitment: 3},
+		{Controller: planner.ControllerCommitted, Window: 6, Lambda: 1, Commitment: 2},
+		{Controller: planner.ControllerThreshold, Window: 3, Saving: 1},
+		{Controller: planner.ControllerThreshold, Window: 1, Saving: 0.5, LocalSearch: true},
 	} {
 		name := cfg.Controller
-		if cfg.Controller == planner.ControllerStatic {
+		switch {
+		case cfg.Controller == planner.ControllerStatic:
 			name = fmt.Sprintf("static_%d", cfg.Window)
+		case cfg.Controller == planner.ControllerCommitted && cfg.Commitment == 1:
+			name = "rhc"
+		case cfg.Controller == planner.ControllerCommitted && cfg.Commitment == 3:
+			name = "afhc"
+		case cfg.Controller == planner.ControllerThreshold && cfg.LocalSearch:
+			name = "threshold:window=1,saving=0.5,local_search=true"
+		case cfg.LocalSearch:
+			name += ":local_search=true"
 		}
 		t.Run(name, func(t *testing.T) {
 			reset(t, v, 5)
@@ -293,5 +308,31 @@ func TestParametersOfPlanners(t *testing.T) {
 		if got := b.FinalInfo[2]; math.Abs(got-want.Total) > 1e-6 || int(b.FinalInfo[3]) != want.Checkpoints {
 			t.Errorf("%s: total %v with %v checkpoints, the simulator's is %v with %d", name, got, b.FinalInfo[3], want.Total, want.Checkpoints)
 		}
+	}
+}
+
+// TestWrongProfile: planners and observations see the wrong profile, which executes nothing: a job that keeps its
+// configuration takes as long as without errors. One that re-plans takes longer, and one that learns hardly any longer.
+func TestWrongProfile(t *testing.T) {
+	right := open(t, 1, map[string]any{"steps": 60})
+	wrong := open(t, 1, map[string]any{"steps": 60, "scale_error": 0.4, "exponent_error": 0.2})
+	if a, b := reset(t, right, 3), reset(t, wrong, 3); cmp.Equal(a.Obs, b.Obs) {
+		t.Errorf("the first observation is %v with the true profile and with a wrong one", a.Obs)
+	}
+	total := func(v *envs.Vec, name string) (sum float64) {
+		for seed := range uint64(2) {
+			sum += envstest.Play(t, v, envstest.Policy(t, v, name), 3+seed).FinalInfo[2]
+		}
+		return sum
+	}
+	for _, name := range []string{planner.ControllerEqualSplit, planner.ControllerExactMinMax, planner.ControllerOneTime} {
+		if got, want := total(wrong, name), total(right, name); got != want {
+			t.Errorf("%s: %v s, want the %v s of the true profile", name, got, want)
+		}
+	}
+	best, lost, learnt := total(right, "dynamic_mpc_tuned"), total(wrong, "dynamic_mpc_tuned"), total(wrong, "dynamic_mpc_online")
+	t.Logf("dynamic_mpc_tuned takes %.0f s with the true profile, %.0f s with a wrong one; dynamic_mpc_online %.0f s", best, lost, learnt)
+	if lost < 1.1*best || learnt-best > (lost-best)/10 {
+		t.Errorf("%v s with the true profile, %v s with a wrong one, %v s learning", best, lost, learnt)
 	}
 }

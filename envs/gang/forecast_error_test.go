@@ -157,6 +157,18 @@ func TestForecastErrorsOfGeneratedSeries(t *testing.T) {
 	if math.Abs(week.RMSERaw[0]-0.04*math.Sqrt2) > 0.003 {
 		t.Errorf("what was a week ago is off by %v, want %v", week.RMSERaw[0], 0.04*math.Sqrt2)
 	}
+	// Their training part has two weeks, which weekly repeats and seasonal does not.
+	weekly := found[[2]string{"generated, 48 steps a day", series.Weekly}]
+	for i, fit := range weekly.Fits {
+		if fit.Period != 7*48 || e.Fits[i].Period != 48 {
+			t.Errorf("series %d: weekly has a period of %d, seasonal of %d, want 336 and 48", i, fit.Period, e.Fits[i].Period)
+		}
+	}
+	t.Logf("off by %.2f one step ahead and %.2f ten steps ahead with weekly, %.2f and %.2f with seasonal, %.2f and %.2f a week ago",
+		weekly.RMSE[0], weekly.RMSE[9], e.RMSE[0], e.RMSE[9], week.RMSE[0], week.RMSE[9])
+	if len(weekly.Fits) != e.Count || weekly.RMSE[0] >= week.RMSE[0] || weekly.RMSE[9] > 1.02*week.RMSE[9] || weekly.RMSE[9] > e.RMSE[9]/2 {
+		t.Errorf("%d fits; errors %v, seasonal %v, a week ago %v", len(weekly.Fits), weekly.RMSE, e.RMSE, week.RMSE)
+	}
 }
 
 func TestForecastErrorsRefuses(t *testing.T) {

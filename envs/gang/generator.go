@@ -22,7 +22,7 @@ import (
 type source struct {
 	opts   Options
 	model  *profile.Model
-	laws   []profile.Law     // of the model's profile, for noise; nil without
+	laws   []profile.Law     // of the model's profile, for noise and errors; nil without
 	series []series.Scaled   // of files; empty generates
 	fixed  *planner.Instance // of compatible dynamics
 	pool   []pooled
@@ -31,9 +31,8 @@ type source struct {
 
 // pooled is an instance that is made when it is first drawn.
 type pooled struct {
-	once     sync.Once
+	mu       sync.Mutex
 	instance *planner.Instance
-	err      error
 }
 
 // newSource completes the options and loads the files that they name.
@@ -56,11 +55,11 @@ func newSource(o Options) (*source, error) {
 	if s.model, err = profile.NewModel(measured, o.modelConfig()); err != nil {
 		return nil, err
 	}
-	if o.Noise > 0 || o.StragglerProb > 0 {
+	if o.Noise > 0 || o.StragglerProb > 0 || o.wrong() {
 		for k := range measured.Tasks {
 			law := profile.FitLaw(measured, k)
 			if math.IsInf(law.RMS, 1) {
-				return nil, fmt.Errorf("%w: noise and straggler_prob are by the laws of the profile's tasks, and the points of %s determine none",
+				return nil, fmt.Errorf("%w: noise, straggler_prob, scale_error and exponent_error are by the laws of the profile's tasks, and the points of %s determine none",
 					envs.ErrInvalidOption, law.Task)
 			}
 			s.laws = append(s.laws, law)
@@ -82,7 +81,7 @@ func (s *source) loadCompatible() error {
 	if s.opts.Forecaster == series.Perfect {
 		trace = d.Actual
 	}
-	s.fixed, err = planner.NewInstance(d.Model, trace, s.opts.Windows, s.opts.Horizon)
+	s.fixed, err = planner.NewInstance(context.Background(), d.Model, trace, s.opts.Windows, s.opts.Horizon)
 	if err != nil {
 		return err
 	}
@@ -182,7 +181,7 @@ const (
 )
 
 // draw returns the instance of an episode.
-func (s *source) draw(rng *rand.Rand) (*planner.Instance, error) {
+func (s *source) draw(ctx context.Context, rng *rand.Rand) (*planner.Instance, error) {
 	switch {
 	case s.fixed != nil:
 		return s.fixed, nil
@@ -191,25 +190,32 @@ func (s *source) draw(rng *rand.Rand) (*planner.Instance, error) {
 		if s.opts.Split != SplitTrain { // validation and held-out episodes have other seeds
 			seed ^= splitStream
 		}
-		return s.make(seed)
+		return s.make(ctx, seed)
 	}
 	i := rng.IntN(len(s.pool))
 	p := &s.pool[i]
-	p.once.Do(func() {
-		seed := uint64(i)
-		switch s.opts.Split {
-		case SplitValidation:
-			seed ^= validationStream
-		case SplitHeldOut:
-			seed ^= splitStream
-		}
-		p.instance, p.err = s.make(seed)
-	})
-	return p.instance, p.err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.instance != nil {
+		return p.instance, nil
+	}
+	seed := uint64(i)
+	switch s.opts.Split {
+	case SplitValidation:
+		seed ^= validationStream
+	case SplitHeldOut:
+		seed ^= splitStream
+	}
+	var err error
+	p.instance, err = s.make(ctx, seed)
+	return p.instance, err
 }
 
-// make makes the instance of a seed.
-func (s *source) make(seed uint64) (*planner.Instance, error) {
+// checkEvery is the number of supersteps between looks at a context.
+const checkEvery = 1 << 12
+
+// make makes the instance of a seed. When ctx ends, its error is returned.
+func (s *source) make(ctx context.Context, seed uint64) (*planner.Instance, error) {
 	rng := rand.New(pcg.New(seed))
 	columns, tasks := s.opts.columns(), s.model.NumTasks()
 	tr := &planner.Trace{Steps: s.opts.Steps + 1, Columns: columns, Tasks: tasks}
@@ -234,6 +240,9 @@ func (s *source) make(seed uint64) (*planner.Instance, error) {
 		tr.Day = append(tr.Day, one.Day)
 		tr.Past = append(tr.Past, one.Before(first, planner.PastSteps))
 		for t := range tr.Steps {
+			if t%checkEvery == 0 && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			at := first + t
 			tr.True[t*tasks+k] = one.Size(one.Values[at])
 			one.Forecaster.Row(&one.Raw, at, row)
@@ -242,8 +251,22 @@ func (s *source) make(seed uint64) (*planner.Instance, error) {
 			}
 		}
 	}
-	return planner.NewInstance(s.model, tr, s.opts.Windows, s.opts.Horizon)
+	model := s.model
+	if s.opts.wrong() {
+		var err error
+		if model, err = profile.NewModel(profile.Wrong(model.Profile(), s.laws, s.opts.ScaleError, s.opts.ExponentError, rng), model.Config()); err != nil {
+			return nil, err
+		}
+	}
+	in, err := planner.NewInstance(ctx, model, tr, s.opts.Windows, s.opts.Horizon)
+	if err == nil {
+		in.ExecuteBy(s.model)
+	}
+	return in, err
 }
+
+// wrong reports whether planners and observations see another profile than the true one.
+func (o *Options) wrong() bool { return o.ScaleError > 0 || o.ExponentError > 0 }
 
 // fit fits scaler and forecaster on the first train values of a series.
 func (s *source) fit(raw series.Raw, train int) (series.Scaled, error) {
@@ -253,7 +276,7 @@ func (s *source) fit(raw series.Raw, train int) (series.Scaled, error) {
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	var err error
-	if t.in, err = t.src.draw(rng); err != nil {
+	if t.in, err = t.src.draw(ctx, rng); err != nil {
 		return err
 	}
 	t.rng = rng
@@ -265,5 +288,11 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	t.window, t.bottleneck, t.checkpoints = 0, 0, 0
 	t.duration, t.penalty, t.total = 0, 0, 0
 	clear(t.levels)
+	if err := t.prepare(ctx); err != nil {
+		return err
+	}
 	return t.create(ctx, c)
 }
+
+// prepare computes what the next observation shows, which has no context, while there is one.
+func (t *Task) prepare(ctx context.Context) error { return t.in.Prepare(ctx, t.Step(), 1) }

@@ -4,10 +4,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"unsafe"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	"github.com/kubernasium/kubernasium/envs/gang/rules"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -79,17 +81,9 @@ func (t *Task) Levels() []uint16 { return t.levels }
 // SincePlan returns the part of 20 supersteps that has passed since the last plan, at most 1.
 func (t *Task) SincePlan() float32 { return float32(min(t.since, sinceScale)) / sinceScale }
 
-// Superstep is the outcome of a superstep.
-type Superstep struct {
-	Replanned bool      // the shares were planned anew before it
-	Changed   int       // tasks with changed shares
-	Penalty   float64   // seconds that the plan cost
-	Durations []float64 // true seconds of each task; valid until the next step
-}
-
 // Last returns the outcome of the last superstep.
-func (t *Task) Last() Superstep {
-	return Superstep{Replanned: t.step > 0 && t.since == 0, Changed: t.changed, Penalty: t.penalty, Durations: t.durations}
+func (t *Task) Last() rules.Superstep {
+	return rules.Superstep{Replanned: t.step > 0 && t.since == 0, Changed: t.changed, Penalty: t.penalty, Durations: t.durations}
 }
 
 // Notes implements [envs.Noter]. It names the places where rows of series are missing.
@@ -131,4 +125,31 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	span := t.opts.DurationHigh - t.opts.DurationLow
 	low, high := -t.opts.DurationLow/span, (t.src.model.MaxDuration()-t.opts.DurationLow)/span
 	return space.NewBox(float32(low), float32(math.Ceil(high)), t.opts.Windows+1, t.opts.Horizon), act
+}
+
+// splines is what the profile and its fitted surfaces take.
+const splines = 300 << 10
+
+// Bytes implements [envs.Sized]: the instance, or all that are prepared, and in constant and per-task
+// penalties the pods that each plan makes anew.
+func (t *Task) Bytes() envs.Bytes {
+	o, tasks := t.opts, t.src.model.NumTasks()
+	instance := planner.InstanceBytes(o.Steps+1, o.columns(), tasks, o.Windows, o.Horizon)
+	if o.wrong() {
+		instance += splines + t.src.model.Bytes()
+	}
+	b := envs.Bytes{Shared: splines + t.src.model.Bytes() + int64(len(t.src.pool))*int64(unsafe.Sizeof(pooled{}))}
+	b.Each += int64(o.Steps) * int64(tasks) * 64 // what one_time keeps of each superstep
+	if o.PenaltyModel != PenaltyResize {
+		b.Each += int64(o.Steps) * int64(tasks) * envs.PodSize
+	}
+	switch {
+	case t.src.fixed != nil:
+		b.Shared += instance
+	case len(t.src.pool) > 0:
+		b.Shared += int64(len(t.src.pool)) * instance
+	default:
+		b.Each += instance
+	}
+	return b
 }

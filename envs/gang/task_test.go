@@ -28,6 +28,7 @@ func TestContract(t *testing.T) {
 	}{
 		{"generated", map[string]any{}},
 		{"held-out, longest windows", map[string]any{"split": "heldout", "windows": 20, "horizon": 20, "steps": 30}},
+		{"wrong profile", map[string]any{"scale_error": 0.4, "exponent_error": 0.2, "steps": 50}},
 		{"pool, noise, stragglers, per task", map[string]any{"instances": 4, "noise": 1.0, "straggler_prob": 0.01, "penalty_model": "per_task", "steps": 50}},
 		{"resize, persistence", map[string]any{"penalty_model": "resize", "forecaster": "persistence", "steps": 40, "windows": 1, "horizon": 1}},
 		{"perfect", map[string]any{"forecaster": "perfect", "steps": 40}},
@@ -52,12 +53,13 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"dynamics": "fast"}, `dynamics is "fast", want one of ["sound" "compatible"]`},
 		{map[string]any{"dynamics": "compatible"}, "compatible dynamics need data"},
 		{map[string]any{"forecaster": "file"}, "forecaster file needs data and the heldout split"},
+		{map[string]any{"scale_error": 2.5}, "scale_error is 2.5, want 0 to 2"},
 		{map[string]any{"straggler_prob": 1.5}, "straggler_prob is 1.5, want 0 to 1"},
 		{map[string]any{"penalty": math.NaN()}, "penalty is NaN"},
 		{map[string]any{"total_cpu_m": 7900}, "total_cpu_m is 7900, want start_cpu_m, 1000, for each of the profile's 8 tasks and a multiple of increment_cpu_m, 100, more"},
 		{map[string]any{"increment_cpu_m": 300}, "total_cpu_m is 24000, want"},
 		{map[string]any{"total_cpu_m": 100_000, "increment_cpu_m": 1}, "total_cpu_m is 100000, want start_cpu_m, 1000, for each of the profile's 8 tasks and a multiple of increment_cpu_m, 1, more, at most 65533 times it"},
-		{map[string]any{"noise": 1.0, "profile": envstest.TempFile(t, "p.csv", gangtest.WithSizeZero())}, "noise and straggler_prob are by the laws of the profile's tasks, and the points of a determine none"},
+		{map[string]any{"noise": 1.0, "profile": envstest.TempFile(t, "p.csv", gangtest.WithSizeZero())}, "noise, straggler_prob, scale_error and exponent_error are by the laws of the profile's tasks, and the points of a determine none"},
 		{map[string]any{"size_high": 10.0}, "size_high is 10, want"},
 		{map[string]any{"duration_low": 100.0, "duration_high": 50.0}, "duration_high is 50"},
 	} {

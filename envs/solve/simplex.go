@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"context"
 	"errors"
 	"math"
 )
@@ -68,14 +69,15 @@ func NewLP(b, c, a []float64) *LP {
 	return s
 }
 
-// Solve finds an optimum in two phases. Call it once, before the methods that report the optimum.
-func (s *LP) Solve() error {
+// Solve finds an optimum in two phases. Call it once, before the methods that report the optimum. When ctx
+// ends, its error is returned.
+func (s *LP) Solve(ctx context.Context) error {
 	cost := s.c
 	s.c = make([]float64, s.n)
 	for j := s.n - s.m; j < s.n; j++ {
 		s.c[j] = -1
 	}
-	err := s.primal()
+	err := s.primal(ctx)
 	s.c = cost
 	if err != nil {
 		return err
@@ -88,7 +90,7 @@ func (s *LP) Solve() error {
 	for j := s.n - s.m; j < s.n; j++ {
 		s.hi[j] = 0
 	}
-	return s.primal()
+	return s.primal(ctx)
 }
 
 // column returns column j.
@@ -228,12 +230,15 @@ func (s *LP) Objective() float64 {
 }
 
 // primal iterates from a feasible basis to an optimal one.
-func (s *LP) primal() error {
+func (s *LP) primal(ctx context.Context) error {
 	if err := s.factor(); err != nil {
 		return err
 	}
 	still := 0
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		enter, down := s.entering(still > stalled)
 		if enter < 0 {
 			return nil

@@ -30,7 +30,7 @@ func columns(rows ...[]float64) (a []float64) {
 func TestTextbook(t *testing.T) {
 	p := NewLP([]float64{4, 12, 18}, []float64{3, 5, 0, 0, 0}, columns(
 		[]float64{1, 0, 1, 0, 0}, []float64{0, 2, 0, 1, 0}, []float64{3, 2, 0, 0, 1}))
-	if err := p.Solve(); err != nil {
+	if err := p.Solve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if math.Abs(p.Objective()-36) > 1e-9 {
@@ -68,7 +68,7 @@ func TestTextbook(t *testing.T) {
 func TestDegenerate(t *testing.T) {
 	p := NewLP([]float64{0, 0, 1}, []float64{.75, -150, .02, -6, 0, 0, 0}, columns(
 		[]float64{.25, -60, -.04, 9, 1, 0, 0}, []float64{.5, -90, -.02, 3, 0, 1, 0}, []float64{0, 0, 1, 0, 0, 0, 1}))
-	if err := p.Solve(); err != nil || math.Abs(p.Objective()-.05) > 1e-9 {
+	if err := p.Solve(t.Context()); err != nil || math.Abs(p.Objective()-.05) > 1e-9 {
 		t.Errorf("Objective() = %v, %v, want 0.05", p.Objective(), err)
 	}
 }
@@ -82,7 +82,7 @@ func TestNoOptimum(t *testing.T) {
 		{"x = 1 and x = 2", []float64{1, 2}, []float64{1}, []float64{1, 1}, ErrInfeasible},
 		{"x - y = 1", []float64{1}, []float64{1, 0}, []float64{1, -1}, ErrUnbounded},
 	} {
-		if err := NewLP(tc.b, tc.c, tc.a).Solve(); !errors.Is(err, tc.want) {
+		if err := NewLP(tc.b, tc.c, tc.a).Solve(t.Context()); !errors.Is(err, tc.want) {
 			t.Errorf("%s: Solve() = %v, want %v", tc.name, err, tc.want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestAgainstGonum(t *testing.T) {
 			continue // of some of them gonum cannot find a first basis
 		}
 		p := NewLP(b, c, a)
-		if err := p.Solve(); err != nil {
+		if err := p.Solve(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if math.Abs(p.Objective()+want) > 1e-6 {
@@ -176,7 +176,7 @@ func TestKnapsack(t *testing.T) {
 			opts      Options
 		}{{false, Options{Whole: true}}, {true, Options{Whole: true}}, {true, Options{Gap: 1e-9}}} {
 			p := knapsack(weight, value, capacity)
-			if err := p.Solve(); err != nil {
+			if err := p.Solve(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			best := math.Inf(-1)
@@ -217,7 +217,7 @@ func TestLimits(t *testing.T) {
 	want := fill(weight, value, 200)
 	none := func(context.Context, iter.Seq2[int, int]) float64 { return 0 }
 	p := knapsack(weight, value, 200)
-	if err := p.Solve(); err != nil {
+	if err := p.Solve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r, err := p.Maximize(ctx, Options{Nodes: 1, Round: none})

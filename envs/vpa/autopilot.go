@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"time"
@@ -13,33 +14,22 @@ import (
 // Autopilot are the parameters of the baseline autopilot: an ensemble of models for each resource, after
 // [upstream.Autopilot]. Weights are relative to that of samples below the request.
 type Autopilot struct {
-	CPU          float64 `opt:"cpu_overrun" doc:"weight of CPU samples above the request" range:"0.3,30,log"`
-	Memory       float64 `opt:"memory_overrun" doc:"weight of memory samples above the request" range:"1,300,log"`
-	Change       float64 `opt:"change" doc:"weight of a change of the request, and of the model" range:"0.01,10,log"`
-	Fast         float64 `opt:"fast_h" doc:"half-life of the fastest models in hours; there are three for each resource" range:"0.5,12,log"`
-	Slow         float64 `opt:"slow_factor" doc:"half-life of the slowest models over that of the fastest" range:"1,16,log"`
-	Margin       float64 `opt:"margin" doc:"margin of the middle models; the others have none, and twice as much" range:"0,0.3"`
-	CPULimit     string  `opt:"cpu_limit" doc:"none, request or factor (of the request)" range:"none|request|factor"`
-	CPUFactor    float64 `opt:"cpu_factor" doc:"factor of the CPU limit" range:"1,4"`
-	MemoryLimit  string  `opt:"memory_limit" doc:"none, request or factor" range:"none|request|factor"`
-	MemoryFactor float64 `opt:"memory_factor" doc:"factor of the memory limit" range:"1,3"`
+	CPU          float64 `opt:"cpu_overrun" valid:"0,1e6" doc:"weight of CPU samples above the request" range:"0.3,30,log"`
+	Memory       float64 `opt:"memory_overrun" valid:"0,1e6" doc:"weight of memory samples above the request" range:"1,300,log"`
+	Change       float64 `opt:"change" valid:"0,1e6" doc:"weight of a change of the request, and of the model" range:"0.01,10,log"`
+	Fast         float64 `opt:"fast_h" valid:"0.01,1e4" doc:"half-life of the fastest models in hours; there are three for each resource" range:"0.5,12,log"`
+	Slow         float64 `opt:"slow_factor" valid:"1,1e3" doc:"half-life of the slowest models over that of the fastest" range:"1,16,log"`
+	Margin       float64 `opt:"margin" valid:"0,10" doc:"margin of the middle models; the others have none, and twice as much" range:"0,0.3"`
+	CPULimit     string  `opt:"cpu_limit" valid:"none|request|factor" doc:"none, request or factor (of the request)" range:"none|request|factor"`
+	CPUFactor    float64 `opt:"cpu_factor" valid:"1,1000" doc:"factor of the CPU limit" range:"1,4"`
+	MemoryLimit  string  `opt:"memory_limit" valid:"none|request|factor" doc:"none, request or factor" range:"none|request|factor"`
+	MemoryFactor float64 `opt:"memory_factor" valid:"1,1000" doc:"factor of the memory limit" range:"1,3"`
 }
 
 // defaultAutopilot weighs an overrun of CPU like the reward's equal weights do, and has the paper's hard
 // limit of memory.
 var defaultAutopilot = Autopilot{CPU: 10, Memory: 100, Change: 0.3, Fast: 3, Slow: 8, Margin: 0.1,
 	CPULimit: LimitFactor, CPUFactor: 2, MemoryLimit: LimitFactor, MemoryFactor: 1.2}
-
-// check checks the parameters.
-func (p *Autopilot) check() error {
-	modes := []string{LimitNone, LimitRequest, LimitFactor}
-	return envs.CheckOptions(
-		envs.Between("cpu_overrun", p.CPU, 0, 1e6), envs.Between("memory_overrun", p.Memory, 0, 1e6), envs.Between("change", p.Change, 0, 1e6),
-		envs.Between("fast_h", p.Fast, 0.01, 1e4), envs.Between("slow_factor", p.Slow, 1, 1e3), envs.Between("margin", p.Margin, 0, 10),
-		envs.OneOf("cpu_limit", p.CPULimit, modes...), envs.Between("cpu_factor", p.CPUFactor, 1, 1000),
-		envs.OneOf("memory_limit", p.MemoryLimit, modes...), envs.Between("memory_factor", p.MemoryFactor, 1, 1000),
-	)
-}
 
 // Windows and buckets of the ensembles: 5 minutes, and 5 % from 1 m and 1 MiB to more than 2000 cores and
 // 2 TiB.
@@ -75,7 +65,7 @@ func newEnsembles(p *Autopilot) *ensembles {
 
 // recommend adds the windows that are complete, with a killed container's memory raised by a fifth, as upstream
 // does, and returns a recommendation if there are any.
-func (e *ensembles) recommend(t *Task, first bool) (Recommendation, bool) {
+func (e *ensembles) recommend(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
 	if first {
 		e.cpu.Reset()
 		e.memory.Reset()
@@ -83,7 +73,7 @@ func (e *ensembles) recommend(t *Task, first bool) (Recommendation, bool) {
 	}
 	seen, n, news := t.metrics.seen, t.stepsIn(autopilotWindow), false
 	var cpu, mem float64
-	for ; e.next+n <= len(seen); e.next += n {
+	for ; e.next+n <= len(seen) && ctx.Err() == nil; e.next += n {
 		cpu, mem = e.window(seen[e.next : e.next+n])
 		news = true
 	}
@@ -130,7 +120,7 @@ func (e *ensembles) window(seen []cluster.Resources) (cpu, mem float64) {
 func autopilotBaseline(name string, exact bool) envs.Baseline {
 	doc := "After Google's Autopilot: of models with half-lives and margins the one with the least costs, each 5 minutes."
 	return envs.Parametric(envs.Baseline{Name: name, Doc: doc}, defaultAutopilot, func(p Autopilot) func(envs.Task) (envs.Policy, error) {
-		if err := p.check(); err != nil {
+		if err := envs.CheckOptions(&p); err != nil {
 			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("autopilot: %w", err) }
 		}
 		return follow(func() recommender { return newEnsembles(&p).recommend }, exact)

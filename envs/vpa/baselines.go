@@ -14,8 +14,8 @@ import (
 )
 
 // A recommender returns a recommendation at each step, or false to keep its last one. first is true
-// at an episode's first decision.
-type recommender func(t *Task, first bool) (Recommendation, bool)
+// at an episode's first decision. When ctx ends it returns early, and its result is not used.
+type recommender func(ctx context.Context, t *Task, first bool) (Recommendation, bool)
 
 // rule is a recommender under the name of its baseline.
 type rule struct {
@@ -99,17 +99,20 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 		}
 		recommend := make()
 		var last Recommendation
-		next := func(first bool) Recommendation {
-			if r, ok := recommend(t, first); ok {
+		next := func(ctx context.Context, first bool) Recommendation {
+			if r, ok := recommend(ctx, t, first); ok {
 				last = r
 			} else if first {
 				last = t.rec // the requests at the start
 			}
 			return last
 		}
-		further := func() Recommendation { return next(false) }
-		return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
-			r := next(first)
+		further := func(ctx context.Context) Recommendation { return next(ctx, false) }
+		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
+			r := next(ctx, first)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			switch {
 			case t.dynamics.shared != nil:
 				t.codec.encodeSeparate(&r, t.admission.limitsFor(&r), t.base, action)
@@ -127,7 +130,7 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 	}
 }
 
-func static(t *Task, _ bool) (Recommendation, bool) {
+func static(_ context.Context, t *Task, _ bool) (Recommendation, bool) {
 	return constant(t.admission.initial), true
 }
 
@@ -150,10 +153,10 @@ func banded(cpu, mem float64) Recommendation {
 // hourly returns a recommender that calls ask at the first step, once an hour and after an OOM kill.
 // For a day after a kill, its memory target is no less than upstream's bump: the larger of 1.2 times
 // the limit and the limit plus 100 MiB.
-func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
+func hourly(ask func(ctx context.Context, t *Task, scratch *[]float64) Recommendation) recommender {
 	var scratch []float64
 	floor, until := 0.0, 0
-	return func(t *Task, first bool) (Recommendation, bool) {
+	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
 		if first {
 			floor, until = 0, 0
 		}
@@ -170,7 +173,7 @@ func hourly(ask func(t *Task, scratch *[]float64) Recommendation) recommender {
 		if !first && !killed && t.steps%t.stepsIn(time.Hour) != 0 {
 			return Recommendation{}, false
 		}
-		r := ask(t, &scratch)
+		r := ask(ctx, t, &scratch)
 		if float64(r.Target.MemoryBytes) < floor {
 			atFloor := banded(0, floor)
 			r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes, r.Uncapped.MemoryBytes =
@@ -188,13 +191,13 @@ func (t *Task) tail(d time.Duration) []cluster.Resources {
 	return t.metrics.seen[max(0, len(t.metrics.seen)-t.stepsIn(d)):]
 }
 
-func movingWindow(t *Task, scratch *[]float64) Recommendation {
+func movingWindow(ctx context.Context, t *Task, scratch *[]float64) Recommendation {
 	seen := t.tail(24 * time.Hour)
-	return banded(margin*cpuQuantile(seen, 0.95, scratch), margin*peakMemory(seen))
+	return banded(margin*cpuQuantile(ctx, seen, 0.95, scratch), margin*peakMemory(seen))
 }
 
 // seasonalNaive falls back to the last hour where there is no day of history.
-func seasonalNaive(t *Task, _ *[]float64) Recommendation {
+func seasonalNaive(_ context.Context, t *Task, _ *[]float64) Recommendation {
 	day, hour := t.stepsIn(24*time.Hour), t.stepsIn(time.Hour)
 	from := len(t.metrics.seen) - day
 	coming := t.tail(time.Hour)
@@ -217,15 +220,15 @@ func peakMemory(seen []cluster.Resources) float64 {
 }
 
 // cpuQuantile returns the q-quantile of CPU usage.
-func cpuQuantile(seen []cluster.Resources, q float64, scratch *[]float64) float64 {
-	return quantile(seen, q, scratch, func(u cluster.Resources) int64 { return u.MilliCPU })
+func cpuQuantile(ctx context.Context, seen []cluster.Resources, q float64, scratch *[]float64) float64 {
+	return quantile(ctx, seen, q, scratch, func(u cluster.Resources) int64 { return u.MilliCPU })
 }
 
 // newUpstream recommends as the Kubernetes vertical pod autoscaler does with its defaults.
 func newUpstream() recommender {
 	f := newFeed()
-	return func(t *Task, first bool) (Recommendation, bool) {
-		f.observe(t, first)
+	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+		f.observe(ctx, t, first)
 		return f.recommend(), true
 	}
 }
@@ -233,8 +236,8 @@ func newUpstream() recommender {
 // goldilocks sets requests and limits once a day, as an operator does who reads its report.
 func goldilocks(from func(upstream.Bounds) upstream.Requests) recommender {
 	f := newFeed()
-	return func(t *Task, first bool) (Recommendation, bool) {
-		f.observe(t, first)
+	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+		f.observe(ctx, t, first)
 		if !first && t.steps%t.stepsIn(24*time.Hour) != 0 {
 			return Recommendation{}, false
 		}
@@ -263,7 +266,7 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 		h.MilliCPU[i] = append(h.MilliCPU[i], float64(u.MilliCPU))
 		h.MemoryBytes[i] = append(h.MemoryBytes[i], float64(u.MemoryBytes))
 	}
-	return func(t *Task, first bool) (Recommendation, bool) {
+	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
 		if first {
 			h = upstream.History{MilliCPU: make([][]float64, len(t.dynamics.pods)), MemoryBytes: make([][]float64, len(t.dynamics.pods))}
 		}
@@ -275,7 +278,10 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 			p := &t.dynamics.pods[i]
 			switch {
 			case first && t.live == nil:
-				for _, u := range t.in.past() {
+				for k, u := range t.in.past() {
+					if k%checkEvery == 0 && ctx.Err() != nil {
+						return Recommendation{}, false
+					}
 					push(i, scaled(u, t.in.shares[i]))
 				}
 			case p.sampled:

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -29,9 +30,9 @@ func newFeed() *upstreamFeed {
 
 // observe adds the samples of the last step, or those of the history at an episode's first
 // decision.
-func (f *upstreamFeed) observe(t *Task, first bool) {
+func (f *upstreamFeed) observe(ctx context.Context, t *Task, first bool) {
 	if first {
-		f.begin(t)
+		f.begin(ctx, t)
 		return
 	}
 	if len(t.dynamics.pods) != len(f.pods) {
@@ -70,7 +71,7 @@ func (f *upstreamFeed) align(t *Task) {
 	f.containers, f.pods = containers, pods
 }
 
-func (f *upstreamFeed) begin(t *Task) {
+func (f *upstreamFeed) begin(ctx context.Context, t *Task) {
 	if t.live != nil {
 		f.follow(t.live)
 	}
@@ -86,6 +87,9 @@ func (f *upstreamFeed) begin(t *Task) {
 		return
 	}
 	for k, u := range t.in.past() {
+		if k%checkEvery == 0 && ctx.Err() != nil {
+			return
+		}
 		for i := range t.dynamics.pods {
 			one := scaled(u, t.in.shares[i])
 			at := time.Duration(k+1) * t.Interval()
@@ -143,9 +147,9 @@ func (f *upstreamFeed) resume(l *Live) {
 }
 
 // askUpstream feeds upstream's recommender, if it runs, with the last step or the history.
-func (t *Task) askUpstream(first bool) {
+func (t *Task) askUpstream(ctx context.Context, first bool) {
 	if t.feed != nil {
-		t.feed.observe(t, first)
+		t.feed.observe(ctx, t, first)
 		t.feed.recommend()
 	}
 }

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -151,8 +152,8 @@ func (g *generator) clone() generator {
 	return generator{src: g.src, pcg: &p, rng: rand.New(&p)}
 }
 
-// draw overwrites in with an instance drawn from a seed that rng gives.
-func (g *generator) draw(in *instance, rng *rand.Rand) {
+// draw overwrites in with an instance drawn from a seed that rng gives. When ctx ends, it returns early.
+func (g *generator) draw(ctx context.Context, in *instance, rng *rand.Rand) {
 	o := &g.src.opts
 	// Train and held-out workloads have generators of their own: even and odd seeds.
 	seed := rng.Uint64() &^ 1
@@ -160,7 +161,10 @@ func (g *generator) draw(in *instance, rng *rand.Rand) {
 		seed |= 1
 	}
 	g.pcg.Seed(seed)
-	g.drawWorkload(in)
+	g.drawWorkload(ctx, in)
+	if ctx.Err() != nil {
+		return
+	}
 	in.shares = in.shares[:0]
 	for range o.Pods {
 		share := 1.0
@@ -173,11 +177,11 @@ func (g *generator) draw(in *instance, rng *rand.Rand) {
 		in.factors[r] = o.InitialLow * math.Pow(o.InitialHigh/o.InitialLow, g.rng.Float64())
 	}
 	if g.src.shared != nil {
-		g.drawNode(in)
+		g.drawNode(ctx, in)
 	}
 }
 
-func (g *generator) drawWorkload(in *instance) {
+func (g *generator) drawWorkload(ctx context.Context, in *instance) {
 	s := g.src
 	n := s.history + s.opts.Steps
 	in.history, in.demand = s.history, in.demand[:0]
@@ -195,7 +199,7 @@ func (g *generator) drawWorkload(in *instance) {
 		in.id = s.types[g.rng.IntN(len(s.types))]
 	}
 	c := workload.Draw(in.id, n, s.opts.Interval, g.rng)
-	in.demand = c.Append(in.demand, g.rng)
+	in.demand = c.Append(ctx, in.demand, g.rng)
 	in.startOfDay = c.Law.Start // 0 without a law
 	in.requests, in.limits = cluster.Resources{}, cluster.Resources{}
 }

@@ -1,13 +1,14 @@
 package vpa
 
 import (
+	"context"
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 // hindsightMax never throttles and never kills: limits are at least requests.
-func hindsightMax(t *Task, first bool) (Recommendation, bool) {
+func hindsightMax(_ context.Context, t *Task, first bool) (Recommendation, bool) {
 	if !first {
 		return Recommendation{}, false
 	}
@@ -27,11 +28,11 @@ const hindsightGrid = 400
 // the CPU with the least cost, and the memory with the least cost among those whose limit holds the
 // largest demand. It counts the demand of all pods and ignores the time that the change to these
 // requests takes.
-func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
+func hindsightStatic(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
 	if !first {
 		return Recommendation{}, false
 	}
-	most, _ := hindsightMax(t, true)
+	most, _ := hindsightMax(ctx, t, true)
 	best := most.Target
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for k := 1; k <= hindsightGrid; k++ {
@@ -41,7 +42,7 @@ func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 			MemoryBytes: max(1, int64(math.Ceil(f*float64(most.Target.MemoryBytes)))),
 		}}
 		limits := t.admission.limitsFor(&r)
-		cpu, mem := t.constantCost(r.Target, limits)
+		cpu, mem := t.constantCost(ctx, r.Target, limits)
 		if cpu < least[0] {
 			least[0], best.MilliCPU = cpu, r.Target.MilliCPU
 		}
@@ -54,13 +55,16 @@ func hindsightStatic(t *Task, first bool) (Recommendation, bool) {
 
 // constantCost returns the weighted cost of constant requests, in millicores and in bytes,
 // summed over steps and pods, without kills and changes.
-func (t *Task) constantCost(requests, limits cluster.Resources) (cpu, mem float64) {
+func (t *Task) constantCost(ctx context.Context, requests, limits cluster.Resources) (cpu, mem float64) {
 	w := t.ledger.weights
 	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
 	if lc == 0 {
 		lc = math.Inf(1)
 	}
 	for _, share := range t.in.shares {
+		if ctx.Err() != nil {
+			break
+		}
 		for _, u := range t.in.coming() {
 			d, m := float64(u.MilliCPU)*share, float64(u.MemoryBytes)*share
 			served := min(d, lc)

@@ -2,6 +2,7 @@ package vpa
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -247,7 +248,7 @@ func (l *Live) Next(p Policy) (Recommendation, error) {
 		}
 		l.batch.EpisodeLength[0]++
 	}
-	t.decide(l.action, l.held)
+	t.decide(context.Background(), l.action, l.held)
 	if l.held++; l.held == t.opts.Hold {
 		l.held, t.plan.follow = 0, nil
 	}

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -50,7 +51,7 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 		l.Adopt(constant(l.config.Requests))
 	}
 	l.looks++
-	t.askUpstream(first)
+	t.askUpstream(context.Background(), first)
 	return nil
 }
 

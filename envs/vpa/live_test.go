@@ -141,7 +141,7 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 			t.Fatal(err)
 		}
 		waiting := e.resizing()
-		e.decide(e.action, k)
+		e.decide(t.Context(), e.action, k)
 		if rec != e.rec {
 			t.Fatalf("step %d: recommendation %+v, in the episode %+v", e.steps, rec, e.rec)
 		}

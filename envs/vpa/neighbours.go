@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -44,7 +45,7 @@ const (
 )
 
 // drawNode draws the neighbours, the node's size and the faults of an episode.
-func (g *generator) drawNode(in *instance) {
+func (g *generator) drawNode(ctx context.Context, in *instance) {
 	o := g.src.shared
 	own, n := in.shareSum(), len(in.demand)
 	history := in.past()
@@ -59,12 +60,18 @@ func (g *generator) drawNode(in *instance) {
 		if c.Law != (workload.Law{}) {
 			c.Law.Start = in.startOfDay // all live in the same day
 		}
-		nb.demand = c.Append(nb.demand[:0], g.rng)
+		nb.demand = c.Append(ctx, nb.demand[:0], g.rng)
+		if ctx.Err() != nil {
+			return
+		}
 		g.size(nb, in.history, mean)
 		g.classify(nb, in.history)
 	}
 	totals := make([]cluster.Resources, in.history)
 	for i := range totals {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return
+		}
 		totals[i] = scaled(history[i], own)
 		for k := range in.neighbours {
 			totals[i].MilliCPU += in.neighbours[k].demand[i].MilliCPU
@@ -73,8 +80,8 @@ func (g *generator) drawNode(in *instance) {
 	}
 	var scratch []float64
 	in.node = cluster.Resources{
-		MilliCPU:    int64(math.Ceil(cpuQuantile(totals, 1-o.BusyCPU*g.rng.Float64(), &scratch))),
-		MemoryBytes: int64(memoryMargin*memoryQuantile(totals, 1-o.BusyMemory*g.rng.Float64(), &scratch)) + node.EvictionThreshold,
+		MilliCPU:    int64(math.Ceil(cpuQuantile(ctx, totals, 1-o.BusyCPU*g.rng.Float64(), &scratch))),
+		MemoryBytes: int64(memoryMargin*memoryQuantile(ctx, totals, 1-o.BusyMemory*g.rng.Float64(), &scratch)) + node.EvictionThreshold,
 	}
 	in.fit(cluster.Resources{
 		MilliCPU:    int64(ownRoom*own*float64(peak.MilliCPU)) + roomCPU,
@@ -196,13 +203,13 @@ func (g *generator) drawFaults(in *instance, mean [2]float64) {
 }
 
 // memoryQuantile returns the q-quantile of memory with linear interpolation.
-func memoryQuantile(seen []cluster.Resources, q float64, scratch *[]float64) float64 {
-	return quantile(seen, q, scratch, func(u cluster.Resources) int64 { return u.MemoryBytes })
+func memoryQuantile(ctx context.Context, seen []cluster.Resources, q float64, scratch *[]float64) float64 {
+	return quantile(ctx, seen, q, scratch, func(u cluster.Resources) int64 { return u.MemoryBytes })
 }
 
 // quantile returns the q-quantile of an amount with linear interpolation, as Prometheus'
-// quantile_over_time does; 0 of nothing.
-func quantile(seen []cluster.Resources, q float64, scratch *[]float64, of func(cluster.Resources) int64) float64 {
+// quantile_over_time does; 0 of nothing. When ctx ends, the result is of no use.
+func quantile(ctx context.Context, seen []cluster.Resources, q float64, scratch *[]float64, of func(cluster.Resources) int64) float64 {
 	if len(seen) == 0 {
 		return 0
 	}
@@ -210,10 +217,44 @@ func quantile(seen []cluster.Resources, q float64, scratch *[]float64, of func(c
 	for _, u := range seen {
 		v = append(v, float64(of(u)))
 	}
-	slices.Sort(v)
 	*scratch = v
 	rank := q * float64(len(v)-1)
 	low := int(rank)
-	high := min(low+1, len(v)-1)
-	return v[low] + (v[high]-v[low])*(rank-float64(low))
+	place(ctx, v, low)
+	next := v[low]
+	if low+1 < len(v) {
+		next = slices.Min(v[low+1:])
+	}
+	return v[low] + (next-v[low])*(rank-float64(low))
+}
+
+// place orders v so that v[k] is as if v were sorted, with nothing greater before and nothing less behind it.
+// Long histories have tens of millions of samples, and a sort could not end when ctx does.
+//
+// Source: C. A. R. Hoare, "Algorithm 65: Find", Communications of the ACM 4(7), 1961.
+func place(ctx context.Context, v []float64, k int) {
+	for len(v) > 1 && ctx.Err() == nil {
+		pivot := v[len(v)/2]
+		i, j := 0, len(v)-1
+		for i <= j {
+			for v[i] < pivot {
+				i++
+			}
+			for v[j] > pivot {
+				j--
+			}
+			if i <= j {
+				v[i], v[j] = v[j], v[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case k <= j:
+			v = v[:j+1]
+		case k >= i:
+			v, k = v[i:], k-i
+		default:
+			return
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"time"
@@ -21,37 +22,23 @@ const (
 // Quantile are the parameters of the baseline quantile: requests are percentiles of the usage in a window,
 // times a margin, set each period.
 type Quantile struct {
-	CPU          float64 `opt:"cpu" doc:"quantile of CPU in the window" range:"0.3,1"`
-	CPUMargin    float64 `opt:"cpu_margin" doc:"factor of the quantile of CPU" range:"0.8,1.5"`
-	Memory       float64 `opt:"memory" doc:"quantile of memory in the window; 1 is the peak" range:"0.3,1"`
-	MemoryMargin float64 `opt:"memory_margin" doc:"factor of the quantile of memory" range:"0.8,1.5"`
-	Window       float64 `opt:"window_h" doc:"hours of the window" range:"1,48,log"`
-	Period       float64 `opt:"period_min" doc:"minutes between recommendations" range:"10,1440,log"`
-	Band         float64 `opt:"band" doc:"fraction by which requests may differ from the target until they are changed" range:"0,0.5"`
-	CPULimit     string  `opt:"cpu_limit" doc:"none, request, factor (of the request) or peak (of the window, times the factor)" range:"none|request|factor|peak"`
-	CPUFactor    float64 `opt:"cpu_factor" doc:"factor of the CPU limit" range:"1,4"`
-	MemoryLimit  string  `opt:"memory_limit" doc:"none, request, factor or peak" range:"none|request|factor|peak"`
-	MemoryFactor float64 `opt:"memory_factor" doc:"factor of the memory limit" range:"1,3"`
-	Bump         float64 `opt:"bump" doc:"least memory for a day after a kill, over the memory in use then" range:"1,2"`
+	CPU          float64 `opt:"cpu" valid:"0,1" doc:"quantile of CPU in the window" range:"0.3,1"`
+	CPUMargin    float64 `opt:"cpu_margin" valid:"0.01,100" doc:"factor of the quantile of CPU" range:"0.8,1.5"`
+	Memory       float64 `opt:"memory" valid:"0,1" doc:"quantile of memory in the window; 1 is the peak" range:"0.3,1"`
+	MemoryMargin float64 `opt:"memory_margin" valid:"0.01,100" doc:"factor of the quantile of memory" range:"0.8,1.5"`
+	Window       float64 `opt:"window_h" valid:"0.01,1e4" doc:"hours of the window" range:"1,48,log"`
+	Period       float64 `opt:"period_min" valid:"0.01,1e6" doc:"minutes between recommendations" range:"10,1440,log"`
+	Band         float64 `opt:"band" valid:"0,100" doc:"fraction by which requests may differ from the target until they are changed" range:"0,0.5"`
+	CPULimit     string  `opt:"cpu_limit" valid:"none|request|factor|peak" doc:"none, request, factor (of the request) or peak (of the window, times the factor)" range:"none|request|factor|peak"`
+	CPUFactor    float64 `opt:"cpu_factor" valid:"1,1000" doc:"factor of the CPU limit" range:"1,4"`
+	MemoryLimit  string  `opt:"memory_limit" valid:"none|request|factor|peak" doc:"none, request, factor or peak" range:"none|request|factor|peak"`
+	MemoryFactor float64 `opt:"memory_factor" valid:"1,1000" doc:"factor of the memory limit" range:"1,3"`
+	Bump         float64 `opt:"bump" valid:"1,100" doc:"least memory for a day after a kill, over the memory in use then" range:"1,2"`
 }
 
 // defaultQuantile has upstream's percentile and margin, KRR's limits and no band.
 var defaultQuantile = Quantile{CPU: 0.9, CPUMargin: 1.15, Memory: 1, MemoryMargin: 1.15, Window: 24, Period: 60, Band: 0.1,
 	CPULimit: LimitFactor, CPUFactor: 2, MemoryLimit: LimitFactor, MemoryFactor: 1.2, Bump: 1.2}
-
-// check checks the parameters.
-func (q *Quantile) check() error {
-	modes := []string{LimitNone, LimitRequest, LimitFactor, LimitPeak}
-	return envs.CheckOptions(
-		envs.Between("cpu", q.CPU, 0, 1), envs.Between("cpu_margin", q.CPUMargin, 0.01, 100),
-		envs.Between("memory", q.Memory, 0, 1), envs.Between("memory_margin", q.MemoryMargin, 0.01, 100),
-		envs.Between("window_h", q.Window, 0.01, 1e4), envs.Between("period_min", q.Period, 0.01, 1e6),
-		envs.Between("band", q.Band, 0, 100),
-		envs.OneOf("cpu_limit", q.CPULimit, modes...), envs.Between("cpu_factor", q.CPUFactor, 1, 1000),
-		envs.OneOf("memory_limit", q.MemoryLimit, modes...), envs.Between("memory_factor", q.MemoryFactor, 1, 1000),
-		envs.Between("bump", q.Bump, 1, 100),
-	)
-}
 
 // quantileRule recommends by the parameters of a Quantile.
 type quantileRule struct{ Quantile }
@@ -68,19 +55,21 @@ type quantileState struct {
 func quantileBaseline(name string, exact bool) envs.Baseline {
 	doc := "Requests at a quantile of the usage in a window, times a margin, each period; limits by mode."
 	return envs.Parametric(envs.Baseline{Name: name, Doc: doc}, defaultQuantile, func(q Quantile) func(envs.Task) (envs.Policy, error) {
-		if err := q.check(); err != nil {
+		if err := envs.CheckOptions(&q); err != nil {
 			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("quantile: %w", err) }
 		}
 		return follow(func() recommender {
 			rule, state := quantileRule{q}, quantileState{}
-			return func(t *Task, first bool) (Recommendation, bool) { return rule.recommend(t, first, &state) }
+			return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+				return rule.recommend(ctx, t, first, &state)
+			}
 		}, exact)
 	})
 }
 
 // recommend returns a recommendation at an episode's first decision, then each period and after each
 // kill.
-func (q *quantileRule) recommend(t *Task, first bool, s *quantileState) (Recommendation, bool) {
+func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *quantileState) (Recommendation, bool) {
 	if first {
 		s.floor, s.until = 0, 0
 	}
@@ -93,8 +82,8 @@ func (q *quantileRule) recommend(t *Task, first bool, s *quantileState) (Recomme
 	}
 	seen := t.tail(seconds(q.Window * 3600))
 	peak := workload.Max(seen)
-	cpu := math.Ceil(q.CPUMargin * cpuQuantile(seen, q.CPU, &s.scratch))
-	mem := math.Ceil(max(q.MemoryMargin*memoryQuantile(seen, q.Memory, &s.scratch), s.floor))
+	cpu := math.Ceil(q.CPUMargin * cpuQuantile(ctx, seen, q.CPU, &s.scratch))
+	mem := math.Ceil(max(q.MemoryMargin*memoryQuantile(ctx, seen, q.Memory, &s.scratch), s.floor))
 	at := func(f float64) cluster.Resources {
 		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
 	}

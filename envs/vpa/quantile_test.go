@@ -44,7 +44,7 @@ func TestQuantile(t *testing.T) {
 		{"no limits, window of two samples", Quantile{CPU: 0, CPUMargin: 1, Memory: 0, MemoryMargin: 1, Window: 0.4, CPULimit: LimitNone, MemoryLimit: LimitNone},
 			Recommendation{Lower: at(400, 4), Target: at(400, 4), Upper: at(400, 4), Uncapped: at(400, 4), SetLimits: true}},
 	} {
-		got, ok := (&quantileRule{tc.q}).recommend(task, true, &quantileState{})
+		got, ok := (&quantileRule{tc.q}).recommend(t.Context(), task, true, &quantileState{})
 		if diff := cmp.Diff(tc.want, got); diff != "" || !ok {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
@@ -60,7 +60,7 @@ func TestQuantileAfterKill(t *testing.T) {
 	q, s := quantileRule{Quantile{CPU: 1, CPUMargin: 1, Memory: 1, MemoryMargin: 1, Window: 24, Period: 300, Bump: 2}}, quantileState{}
 	memory := func(step int, killed bool) float64 {
 		task.steps, task.dynamics.pods[0].oom, task.dynamics.pods[0].used = step, killed, amounts(0, 1.5)
-		r, ok := q.recommend(task, step == 0, &s)
+		r, ok := q.recommend(t.Context(), task, step == 0, &s)
 		if !ok {
 			return -1
 		}

@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"context"
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -28,11 +29,11 @@ type base struct {
 }
 
 // askBase updates the recommendation that actions correct, if there is one.
-func (t *Task) askBase(first bool) {
+func (t *Task) askBase(ctx context.Context, first bool) {
 	if t.base == nil {
 		return
 	}
-	if r, ok := t.base.quantile.recommend(t, first, &t.base.state); ok {
+	if r, ok := t.base.quantile.recommend(ctx, t, first, &t.base.state); ok {
 		t.base.latest = r
 	}
 }

@@ -11,12 +11,12 @@ const EncodingResidual = "residual"
 type SharedOptions struct {
 	Options `opt:",squash"`
 
-	Neighbours int     `opt:"neighbours" doc:"other pods on the node, 0 to 32"`
-	SizeLow    float64 `opt:"neighbour_size_low" doc:"mean usage of a neighbour over that of the controller's pods: least"`
+	Neighbours int     `opt:"neighbours" valid:"0,32" doc:"other pods on the node, 0 to 32"`
+	SizeLow    float64 `opt:"neighbour_size_low" valid:"0.01,100" doc:"mean usage of a neighbour over that of the controller's pods: least"`
 	SizeHigh   float64 `opt:"neighbour_size_high" doc:"… greatest"`
-	BusyCPU    float64 `opt:"busy_cpu" doc:"fraction of the history in which demand exceeds the node's CPU: an episode draws it from 0 to this"`
-	BusyMemory float64 `opt:"busy_memory" doc:"fraction of the history in which demand exceeds the node's memory: likewise"`
-	Faults     float64 `opt:"faults_per_day" doc:"mean number in a day of faults of the pods: a thread that spins, or a leak of memory, until the container restarts or the fault ends"`
+	BusyCPU    float64 `opt:"busy_cpu" valid:"0,1" doc:"fraction of the history in which demand exceeds the node's CPU: an episode draws it from 0 to this"`
+	BusyMemory float64 `opt:"busy_memory" valid:"0,1" doc:"fraction of the history in which demand exceeds the node's memory: likewise"`
+	Faults     float64 `opt:"faults_per_day" valid:"0,100" doc:"mean number in a day of faults of the pods: a thread that spins, or a leak of memory, until the container restarts or the fault ends"`
 }
 
 // DefaultSharedOptions returns the defaults.
@@ -32,12 +32,5 @@ func (o *SharedOptions) check() error {
 	if err := o.Options.check(0, EncodingLog, EncodingResidual); err != nil {
 		return err
 	}
-	return envs.CheckOptions(
-		envs.Between("neighbours", o.Neighbours, 0, 32),
-		envs.Between("neighbour_size_low", o.SizeLow, 0.01, 100),
-		envs.Between("neighbour_size_high", o.SizeHigh, o.SizeLow, 100),
-		envs.Between("busy_cpu", o.BusyCPU, 0, 1),
-		envs.Between("busy_memory", o.BusyMemory, 0, 1),
-		envs.Between("faults_per_day", o.Faults, 0, 100),
-	)
+	return envs.CheckOptions(o, envs.Between("neighbour_size_high", o.SizeHigh, o.SizeLow, 100))
 }

@@ -267,7 +267,7 @@ func TestNoHarmWithinRequests(t *testing.T) {
 		if err := task.Begin(ctx, c, rand.New(pcg.New(seed))); err != nil {
 			t.Fatal(err)
 		}
-		most, _ := hindsightMax(task, true)
+		most, _ := hindsightMax(t.Context(), task, true)
 		want := amounts(most.Target.MilliCPU, 0)
 		want.MemoryBytes = most.Target.MemoryBytes
 		if free := c.State().Free(0); free.MilliCPU+task.dynamics.pods[0].requests.MilliCPU < want.MilliCPU ||
@@ -307,7 +307,7 @@ func TestNodeSize(t *testing.T) {
 	var in instance
 	classes := map[node.QoS]int{}
 	for seed := range uint64(100) {
-		g.draw(&in, rand.New(pcg.New(seed)))
+		g.draw(t.Context(), &in, rand.New(pcg.New(seed)))
 		free := allocatable(in.node)
 		for _, nb := range in.neighbours {
 			classes[node.Class(nb.requests, nb.limits)]++

@@ -40,8 +40,8 @@ type Task struct {
 // function that returns those of further steps.
 type plan struct {
 	given  Recommendation
-	use    bool                  // given is to be used
-	follow func() Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
+	use    bool                                 // given is to be used
+	follow func(context.Context) Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
 }
 
 // Notes implements [envs.Noter]. It names the containers whose data misses samples.
@@ -59,6 +59,9 @@ var (
 	_ envs.Planner    = (*Task)(nil)
 	_ envs.Cloner     = (*Task)(nil)
 )
+
+// checkEvery is the number of samples between looks at a context.
+const checkEvery = 1 << 12
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
@@ -136,11 +139,17 @@ func (t *Task) History() int { return t.in.history }
 
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
-	t.gen.draw(&t.in, rng)
+	t.gen.draw(ctx, &t.in, rng)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	t.steps, t.plan, t.flags, t.record = 0, plan{}, flags{}, t.record[:0]
 	greatest := t.in.greatestShare()
 	t.metrics.reset()
-	for _, u := range t.in.past() {
+	for i, u := range t.in.past() {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		t.metrics.observe(scaled(u, greatest))
 	}
 	t.admission.begin(&t.in, t.metrics.seen)
@@ -153,9 +162,9 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	if err := t.dynamics.begin(ctx, c, size, &t.in, &t.admission); err != nil {
 		return err
 	}
-	t.askUpstream(true)
-	t.askBase(true)
-	return nil
+	t.askUpstream(ctx, true)
+	t.askBase(ctx, true)
+	return ctx.Err()
 }
 
 // Apply implements [envs.Task]. For each step that the action holds, it decodes the recommendation,
@@ -167,7 +176,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	t.ledger.action = costs{}
 	flags := flags{}
 	for k := range min(t.opts.Hold, t.opts.Steps-t.steps) {
-		t.decide(action, k)
+		t.decide(ctx, action, k)
 		flags.repaired, flags.capped = flags.repaired || t.flags.repaired, flags.capped || t.flags.capped
 		if err := t.act(ctx, c); err != nil {
 			return envs.Outcome{}, err
@@ -202,8 +211,8 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	t.ledger.charge(&d.last, t.Interval(), len(d.pods))
 	t.note()
 	t.steps++
-	t.askUpstream(false)
-	t.askBase(false)
+	t.askUpstream(ctx, false)
+	t.askBase(ctx, false)
 	return c.Advance(ctx, t.Interval())
 }
 
@@ -220,11 +229,11 @@ func (t *Task) run(ctx context.Context, c cluster.Cluster) (cluster.Resources, e
 }
 
 // decide sets the recommendation in force for the k-th step that the action holds.
-func (t *Task) decide(action []float32, k int) {
+func (t *Task) decide(ctx context.Context, action []float32, k int) {
 	var r Recommendation
 	switch {
 	case k > 0 && t.plan.follow != nil:
-		r = t.plan.follow()
+		r = t.plan.follow(ctx)
 	case t.plan.use:
 		r, t.plan.use = t.plan.given, false
 	case k > 0 && t.src.discrete: // its factors have been applied

@@ -254,13 +254,19 @@ func TestSteppedClock(t *testing.T) {
 			t.Fatalf("step by %s: %v", d, err)
 		}
 	}
+	// A pod that ends at once shows that KWOK has seen what came before it: that the first one runs, from which its
+	// hour counts, and the step.
+	seen := func(name string, end time.Time) {
+		t.Helper()
+		create(t, c, newPod(name, func(p *corev1.Pod) {
+			p.Spec.NodeName = "node-1"
+			p.Annotations = map[string]string{plane.DurationAnnotation: end.Format(time.RFC3339)}
+		}))
+		waitPhase(t, c, name, corev1.PodSucceeded)
+	}
+	seen("before", began)
 	step("59m")
-	// A second pod that ends at once shows that KWOK has seen the step.
-	create(t, c, newPod("short", func(p *corev1.Pod) {
-		p.Spec.NodeName = "node-1"
-		p.Annotations = map[string]string{plane.DurationAnnotation: began.Add(10 * time.Minute).Format(time.RFC3339)}
-	}))
-	waitPhase(t, c, "short", corev1.PodSucceeded)
+	seen("short", began.Add(10*time.Minute))
 	waitPhase(t, c, "hour", corev1.PodRunning)
 	step("1m")
 	ended := waitPhase(t, c, "hour", corev1.PodSucceeded).Status.ContainerStatuses[0].State.Terminated.FinishedAt.Time

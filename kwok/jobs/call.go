@@ -27,6 +27,20 @@ func (s *Space) Create(ctx context.Context, j *batchv1.Job) error {
 	})
 }
 
+// Resume lets suspended Jobs start.
+func (s *Space) Resume(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		err := call(ctx, "resume job "+name, func(ctx context.Context, _ bool) error {
+			_, err := s.client.BatchV1().Jobs(s.namespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Delete deletes Jobs; the garbage collector deletes their pods: see [Space.Gone].
 func (s *Space) Delete(ctx context.Context, names ...string) error {
 	background := metav1.DeletePropagationBackground

@@ -56,6 +56,7 @@ type Space struct {
 	client    kubernetes.Interface
 	namespace string
 	made      bool // this package made the namespace
+	nodes     bool // nodes were added
 	factory   informers.SharedInformerFactory
 	jobs      batchlisters.JobNamespaceLister
 	pods      corelisters.PodNamespaceLister
@@ -120,12 +121,9 @@ func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) e
 		meta.GenerateName = prefix
 	}
 	for {
-		ns, err := s.client.CoreV1().Namespaces().Create(asking, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			ns, err = s.client.CoreV1().Namespaces().Get(asking, namespace, metav1.GetOptions{})
-		}
+		ns, err := s.namespaceOf(asking, meta)
 		switch {
-		case apierrors.IsNotFound(err): // gone in between
+		case namespace != "" && apierrors.IsAlreadyExists(err): // made in between
 		case err != nil:
 			return fmt.Errorf("create namespace %s: %w", namespace, err)
 		case ns.DeletionTimestamp == nil:
@@ -141,6 +139,17 @@ func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) e
 			return fmt.Errorf("namespace %s is still being deleted after %v: %w", namespace, closeTimeout, ErrTimeout)
 		}
 	}
+}
+
+// namespaceOf returns the namespace, or makes it: those who may use it need not be permitted to make it.
+func (s *Space) namespaceOf(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Namespace, error) {
+	if meta.Name != "" {
+		ns, err := s.client.CoreV1().Namespaces().Get(ctx, meta.Name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return ns, err
+		}
+	}
+	return s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
 }
 
 // follow wakes waits at every change that an informer sees, and at its failures.
@@ -189,6 +198,9 @@ func (s *Space) Client() kubernetes.Interface { return s.client }
 // AddNode adds a node that KWOK manages, for pods of this space only: those that [Space.Place] has
 // prepared. It keeps a node of that name that the space has added before.
 func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Resources, pods int64) error {
+	s.mu.Lock()
+	s.nodes = true
+	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	amounts := corev1.ResourceList{
@@ -283,6 +295,8 @@ func (s *Space) Close() error {
 	if s.made {
 		ignore("delete namespace "+s.namespace, s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}))
 	}
-	ignore("delete nodes", s.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: LabelSpace + "=" + s.namespace}))
+	if s.nodes { // those who use nodes that exist need not be permitted to delete any
+		ignore("delete nodes", s.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: LabelSpace + "=" + s.namespace}))
+	}
 	return errors.Join(errs...)
 }

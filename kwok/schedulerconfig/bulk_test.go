@@ -2,6 +2,7 @@ package schedulerconfig_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,8 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 )
 
 const (
@@ -20,18 +25,60 @@ const (
 	bulkClients = 8 // that create pods side by side
 )
 
+// equalShares adds profiles to a configuration, so that each scheduler looks at all nodes, and at the share that
+// default-scheduler looks at by itself, which falls from 50 % at 100 nodes to 42 % at 1,000 and 10 % at 5,000.
+func equalShares(b *testing.B) func([]byte) []byte {
+	return func(text []byte) []byte {
+		b.Helper()
+		var k configv1.KubeSchedulerConfiguration
+		if err := yaml.Unmarshal(text, &k); err != nil {
+			b.Fatal(err)
+		}
+		all := int32(100)
+		for _, p := range slices.Clone(k.Profiles) {
+			name := *p.SchedulerName + "-all"
+			if p.PercentageOfNodesToScore == nil {
+				p.PercentageOfNodesToScore = &all
+			} else {
+				name, p.PercentageOfNodesToScore = *p.SchedulerName+"-share", nil
+			}
+			p.SchedulerName = &name
+			for i := range p.PluginConfig { // one profile alone listens
+				var args schedulerconfig.Args
+				if err := json.Unmarshal(p.PluginConfig[i].Args.Raw, &args); err != nil {
+					b.Fatal(err)
+				}
+				args.Serve.Listen = ""
+				raw, err := json.Marshal(args)
+				if err != nil {
+					b.Fatal(err)
+				}
+				p.PluginConfig = []configv1.PluginConfig{{Name: p.PluginConfig[i].Name, Args: runtime.RawExtension{Raw: raw}}}
+			}
+			k.Profiles = append(k.Profiles, p)
+		}
+		text, err := yaml.Marshal(k)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return text
+	}
+}
+
 // BenchmarkBulk measures pods a second from the creation of the first of 500 until all have nodes: an
 // iteration lets default-scheduler and two profiles with the plugin place them in turn, in one
-// kube-scheduler. It reports medians, and their ratios to default-scheduler's.
+// kube-scheduler, and all three again with the share of nodes of the others. It reports medians, and ratios to
+// default-scheduler's of the same share.
 func BenchmarkBulk(b *testing.B) {
-	w := start(b, profile("greedy", live.Args{Baseline: "Greedy"}), profile("ppo", live.Args{Model: pretrained(b, "k8s-PodBalance-v0/ppo")}))
-	schedulers := []string{"default-scheduler", "greedy", "ppo"}
+	w := startEdited(b, nil, equalShares(b), profile("greedy", live.Args{Baseline: "Greedy"}), profile("ppo", live.Args{Model: pretrained(b, "k8s-PodBalance-v0/ppo")}))
+	schedulers := []string{"default-scheduler", "greedy-share", "ppo-share", "default-scheduler-all", "greedy", "ppo"}
 	nodes := 0
-	for _, size := range []int{100, 1000} {
-		for ; nodes < size; nodes++ {
-			w.bulkNode(b, nodes)
-		}
+	for _, size := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", size), func(b *testing.B) {
+			for ; nodes < size; nodes++ {
+				w.bulkNode(b, nodes)
+			}
+			b.ResetTimer()
 			rates := map[string][]float64{}
 			w.bulk(b, schedulers[0]) // the first pods find caches empty
 			for range b.N {
@@ -43,9 +90,9 @@ func BenchmarkBulk(b *testing.B) {
 				slices.Sort(rates[name])
 				return rates[name][len(rates[name])/2]
 			}
-			for _, name := range schedulers {
+			for i, name := range schedulers {
 				b.ReportMetric(median(name), name+"_pods/s")
-				b.ReportMetric(median(name)/median(schedulers[0]), name+"_ratio")
+				b.ReportMetric(median(name)/median(schedulers[i/3*3]), name+"_ratio")
 			}
 			b.ReportMetric(0, "ns/op")
 		})

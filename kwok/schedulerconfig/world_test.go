@@ -44,6 +44,12 @@ func start(t testing.TB, profiles ...schedulerconfig.Profile) *world {
 // startWith starts a control plane with further flags.
 func startWith(t testing.TB, flags []string, profiles ...schedulerconfig.Profile) *world {
 	t.Helper()
+	return startEdited(t, flags, func(text []byte) []byte { return text }, profiles...)
+}
+
+// startEdited starts a control plane whose kube-scheduler has an edited configuration.
+func startEdited(t testing.TB, flags []string, edit func([]byte) []byte, profiles ...schedulerconfig.Profile) *world {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +64,7 @@ func startWith(t testing.TB, flags []string, profiles ...schedulerconfig.Profile
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := os.WriteFile(file, edit(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := kwoktest.Start(t, append(flags, "--scheduler-config="+file)...)

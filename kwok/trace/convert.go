@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -168,6 +169,27 @@ func (n names) priorityClass(c *schedulingv1.PriorityClass) *clustertrace.Priori
 	out := &clustertrace.PriorityClass{Name: n.class(c.Name), Value: c.Value, GlobalDefault: c.GlobalDefault}
 	if c.PreemptionPolicy != nil {
 		out.PreemptionPolicy = string(*c.PreemptionPolicy)
+	}
+	return out
+}
+
+// budget returns what a disruption budget demands. Its selector is that of the API in the fields of a recording.
+func (n names) budget(o *policyv1.PodDisruptionBudget) *clustertrace.Budget {
+	out := &clustertrace.Budget{Namespace: n.hash(o.Namespace), Name: n.hash(o.Name)}
+	if v := o.Spec.MinAvailable; v != nil {
+		out.MinAvailable = v.String()
+	}
+	if v := o.Spec.MaxUnavailable; v != nil {
+		out.MaxUnavailable = v.String()
+	}
+	if o.Spec.Selector == nil {
+		return out
+	}
+	selector := o.Spec.Selector.DeepCopy()
+	n.selector(selector)
+	out.Selector = &clustertrace.Selector{MatchLabels: selector.MatchLabels}
+	for _, r := range selector.MatchExpressions {
+		out.Selector.MatchExpressions = append(out.Selector.MatchExpressions, clustertrace.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values})
 	}
 	return out
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -116,6 +118,7 @@ func (w *watches) start(r *recorder, o Options) {
 	}{
 		{"nodes", core.Nodes().Informer, handlers(w, r.node, r.nodeGone)},
 		{"priorityclasses", w.factory.Scheduling().V1().PriorityClasses().Informer, handlers(w, r.class, func(*schedulingv1.PriorityClass) error { return nil })},
+		{"poddisruptionbudgets", w.factory.Policy().V1().PodDisruptionBudgets().Informer, handlers(w, r.budget, r.budgetGone)},
 		{"persistentvolumes", core.PersistentVolumes().Informer, handlers(w, r.volume, r.volumeGone)},
 		{"persistentvolumeclaims", core.PersistentVolumeClaims().Informer, handlers(w, r.claim, r.claimGone)},
 		{"pods", core.Pods().Informer, handlers(w, r.pod, r.podGone)},
@@ -212,6 +215,8 @@ type recorder struct {
 	volumes map[string]*corev1.PersistentVolume
 	pvcs    map[string]*corev1.PersistentVolumeClaim // by the volume that they are bound to
 	claims  map[string]clustertrace.Claim
+	budgets map[string]clustertrace.Budget // those that protect pods
+	stale   map[string]clustertrace.Budget // those of a recording that is continued, which have not been seen yet
 }
 
 type recordedNode struct {
@@ -234,7 +239,7 @@ func newRecorder(sink Sink, o Options) *recorder {
 		names: names{o.Salt}, sink: sink, start: o.Start, log: o.Log, now: time.Now,
 		nodes: map[string]*recordedNode{}, pods: map[podKey]*recordedPod{}, awaited: map[string]map[podKey]*corev1.Pod{},
 		classes: map[string]clustertrace.PriorityClass{}, volumes: map[string]*corev1.PersistentVolume{},
-		pvcs: map[string]*corev1.PersistentVolumeClaim{}, claims: map[string]clustertrace.Claim{},
+		pvcs: map[string]*corev1.PersistentVolumeClaim{}, claims: map[string]clustertrace.Claim{}, budgets: map[string]clustertrace.Budget{},
 	}
 }
 
@@ -258,6 +263,7 @@ func (r *recorder) resume(t *clustertrace.Trace) error {
 	for _, c := range t.Claims {
 		r.claims[c.Namespace+"/"+c.Name] = c
 	}
+	r.budgets, r.stale = t.Budgets, maps.Clone(t.Budgets)
 	return r.write(&clustertrace.Event{Kind: clustertrace.Gap})
 }
 
@@ -277,6 +283,11 @@ func (r *recorder) synced() error {
 		}
 		delete(r.nodes, name)
 		if err := r.write(&clustertrace.Event{Kind: clustertrace.RemoveNode, Node: n.number}); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.stale {
+		if err := r.putBudget(&clustertrace.Budget{Namespace: b.Namespace, Name: b.Name}); err != nil {
 			return err
 		}
 	}
@@ -360,6 +371,29 @@ func (r *recorder) class(o *schedulingv1.PriorityClass) error {
 	}
 	r.classes[c.Name] = *c
 	return r.write(&clustertrace.Event{Kind: clustertrace.AddClass, Class: c})
+}
+
+func (r *recorder) budget(o *policyv1.PodDisruptionBudget) error {
+	b := r.names.budget(o)
+	if err := b.Check(); err != nil {
+		r.log.Warn("budget is not recorded", "error", err)
+		return nil
+	}
+	return r.putBudget(b)
+}
+
+func (r *recorder) budgetGone(o *policyv1.PodDisruptionBudget) error {
+	return r.putBudget(&clustertrace.Budget{Namespace: r.hash(o.Namespace), Name: r.hash(o.Name)})
+}
+
+func (r *recorder) putBudget(b *clustertrace.Budget) error {
+	key := b.Namespace + "/" + b.Name
+	delete(r.stale, key)
+	if reflect.DeepEqual(r.budgets[key], *b) {
+		return nil
+	}
+	r.budgets[key] = *b
+	return r.write(&clustertrace.Event{Kind: clustertrace.AddBudget, Budget: b})
 }
 
 func (r *recorder) volume(o *corev1.PersistentVolume) error {

@@ -33,9 +33,16 @@ func (c *Cluster) Reset(context.Context) error {
 	return nil
 }
 
-// Apply implements [cluster.Cluster]. Its error is always an [*cluster.OpError].
-func (c *Cluster) Apply(_ context.Context, ops []cluster.Op) error {
+// checkEvery is the number of ops between looks at a context.
+const checkEvery = 1 << 12
+
+// Apply implements [cluster.Cluster]. Its error is an [*cluster.OpError], or that of ctx, which ends it before
+// the first op or between some thousands.
+func (c *Cluster) Apply(ctx context.Context, ops []cluster.Op) error {
 	for i := range ops {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		op := &ops[i]
 		if err := c.state.Apply(op); err != nil {
 			return &cluster.OpError{Index: i, Op: *op, Err: err}
@@ -50,8 +57,12 @@ func (c *Cluster) Apply(_ context.Context, ops []cluster.Op) error {
 }
 
 // Advance implements [cluster.Cluster]. For a negative d, or one that leads past
-// [cluster.MaxTime], it returns an error that wraps [cluster.ErrInvalid] and changes nothing.
-func (c *Cluster) Advance(_ context.Context, d time.Duration) error {
+// [cluster.MaxTime], it returns an error that wraps [cluster.ErrInvalid] and changes nothing; likewise when
+// ctx has ended.
+func (c *Cluster) Advance(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	s := c.state
 	if err := s.CheckAdvance(d); err != nil {
 		return err

@@ -12,8 +12,16 @@ type Between struct {
 	Apart  []PodTerm // required anti-affinity: no pod that a term selects shares its domain
 	Spread []Skew    // topology spread with DoNotSchedule
 
-	Soft    bool // it has preferred affinity or anti-affinity, or topology spread with ScheduleAnyway
-	Unknown bool // a required term selects namespaces by their labels, which recordings lack; it is left out
+	Prefer []WeightedTerm // preferred affinity, and with negative weights anti-affinity
+	Loose  []Skew         // topology spread with ScheduleAnyway
+
+	Unknown bool // a term selects namespaces by their labels, which recordings lack; it is left out
+}
+
+// WeightedTerm holds a term and the score that each pod it selects adds to the nodes of its domain.
+type WeightedTerm struct {
+	PodTerm
+	Weight int64
 }
 
 // PodTerm selects pods, and names the label of nodes by which domains are told apart.
@@ -101,8 +109,14 @@ type apiTerm struct {
 
 // apiAffinity is corev1.PodAffinity, or PodAntiAffinity.
 type apiAffinity struct {
-	Required  []apiTerm         `json:"requiredDuringSchedulingIgnoredDuringExecution"`
-	Preferred []json.RawMessage `json:"preferredDuringSchedulingIgnoredDuringExecution"`
+	Required  []apiTerm     `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+	Preferred []apiWeighted `json:"preferredDuringSchedulingIgnoredDuringExecution"`
+}
+
+// apiWeighted is corev1.WeightedPodAffinityTerm.
+type apiWeighted struct {
+	Weight int64   `json:"weight"`
+	Term   apiTerm `json:"podAffinityTerm"`
 }
 
 // apiSpread is corev1.TopologySpreadConstraint.
@@ -126,7 +140,8 @@ func (t *Template) Between() (*Between, error) {
 		name string
 		text json.RawMessage
 		out  *[]PodTerm
-	}{{"pod_affinity", t.PodAffinity, &b.Near}, {"pod_anti_affinity", t.PodAntiAffinity, &b.Apart}} {
+		sign int64
+	}{{"pod_affinity", t.PodAffinity, &b.Near, 1}, {"pod_anti_affinity", t.PodAntiAffinity, &b.Apart, -1}} {
 		if part.text == nil {
 			continue
 		}
@@ -134,17 +149,29 @@ func (t *Template) Between() (*Between, error) {
 		if err := json.Unmarshal(part.text, &a); err != nil {
 			return nil, fmt.Errorf("clustertrace: %s: %w", part.name, err)
 		}
-		b.Soft = b.Soft || len(a.Preferred) > 0
 		for i := range a.Required {
-			if err := b.addTerm(t, &a.Required[i], part.out); err != nil {
+			term, ok, err := b.term(t, &a.Required[i])
+			if err != nil {
 				return nil, fmt.Errorf("clustertrace: %s: %w", part.name, err)
+			}
+			if ok {
+				*part.out = append(*part.out, term)
+			}
+		}
+		for i := range a.Preferred {
+			term, ok, err := b.term(t, &a.Preferred[i].Term)
+			if err != nil {
+				return nil, fmt.Errorf("clustertrace: %s: %w", part.name, err)
+			}
+			if ok {
+				b.Prefer = append(b.Prefer, WeightedTerm{term, part.sign * a.Preferred[i].Weight})
 			}
 		}
 	}
 	if err := b.addSpread(t); err != nil {
 		return nil, fmt.Errorf("clustertrace: topology_spread: %w", err)
 	}
-	if !b.Soft && !b.Unknown && !b.Required() {
+	if !b.Prefers() && !b.Unknown && !b.Required() {
 		return nil, nil
 	}
 	return b, nil
@@ -153,11 +180,15 @@ func (t *Template) Between() (*Between, error) {
 // Required reports whether some rule closes nodes.
 func (b *Between) Required() bool { return b != nil && len(b.Near)+len(b.Apart)+len(b.Spread) > 0 }
 
-func (b *Between) addTerm(t *Template, a *apiTerm, out *[]PodTerm) error {
+// Prefers reports whether some rule scores nodes.
+func (b *Between) Prefers() bool { return b != nil && len(b.Prefer)+len(b.Loose) > 0 }
+
+// term reads a term of template t; ok is false for one that cannot be told.
+func (b *Between) term(t *Template, a *apiTerm) (term PodTerm, ok bool, err error) {
 	if err := a.LabelSelector.check(); err != nil {
-		return err
+		return term, false, err
 	}
-	term := PodTerm{Topology: a.TopologyKey, selector: a.LabelSelector, spaces: a.Namespaces}
+	term = PodTerm{Topology: a.TopologyKey, selector: a.LabelSelector, spaces: a.Namespaces}
 	switch s := a.NamespaceSelector; {
 	case s == nil && len(a.Namespaces) == 0:
 		term.spaces = []string{t.Namespace}
@@ -166,10 +197,9 @@ func (b *Between) addTerm(t *Template, a *apiTerm, out *[]PodTerm) error {
 		term.spaces = nil
 	default:
 		b.Unknown = true
-		return nil
+		return term, false, nil
 	}
-	*out = append(*out, term)
-	return nil
+	return term, true, nil
 }
 
 func (b *Between) addSpread(t *Template) error {
@@ -182,10 +212,6 @@ func (b *Between) addSpread(t *Template) error {
 	}
 	for i := range all {
 		c := &all[i]
-		if c.WhenUnsatisfiable != "DoNotSchedule" {
-			b.Soft = true
-			continue
-		}
 		if err := c.LabelSelector.check(); err != nil {
 			return err
 		}
@@ -203,7 +229,11 @@ func (b *Between) addSpread(t *Template) error {
 				}
 			}
 		}
-		b.Spread = append(b.Spread, s)
+		if c.WhenUnsatisfiable == "DoNotSchedule" {
+			b.Spread = append(b.Spread, s)
+		} else {
+			b.Loose = append(b.Loose, s)
+		}
 	}
 	return nil
 }

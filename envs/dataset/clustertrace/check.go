@@ -73,6 +73,11 @@ func (c *checker) admitKind(e *Event) error {
 			return fmt.Errorf("no claim with a name")
 		}
 		return checkTerms(e.Claim.Nodes)
+	case AddBudget:
+		if e.Budget == nil {
+			return fmt.Errorf("no budget")
+		}
+		return e.Budget.Check()
 	case AddNode, UpdateNode, RemoveNode:
 		return c.admitNode(e)
 	case AddPod:

@@ -29,6 +29,7 @@ const (
 	AddTemplate  Kind = "template"       // Spec; the template's number is the count of those before it
 	AddClass     Kind = "priority_class" // Class; one of the same name replaces it
 	AddClaim     Kind = "claim"          // Claim; one of the same namespace and name replaces it
+	AddBudget    Kind = "budget"         // Budget; one of the same namespace and name replaces it
 	AddNode      Kind = "node"           // Node, Info; numbered likewise
 	UpdateNode   Kind = "update_node"    // Node, Info: what it is from now on
 	RemoveNode   Kind = "remove_node"    // Node
@@ -72,6 +73,8 @@ type Event struct {
 	Info  *Node
 	Class *PriorityClass
 	Claim *Claim
+
+	Budget *Budget
 }
 
 // Node holds the fields of a node that matter to pods.
@@ -173,4 +176,14 @@ type Claim struct {
 	Bytes        int64  `json:"bytes,omitempty"`
 	Volume       string `json:"volume,omitempty"` // that it is bound to; empty is none
 	Nodes        []Term `json:"nodes,omitempty"`  // that reach the volume; none is every node
+}
+
+// Budget is a pod disruption budget. Its amounts are those of the Kubernetes API: a number, or a percentage such as 50%. One
+// without a selector, such as one that was deleted, protects no pod.
+type Budget struct {
+	Namespace      string    `json:"namespace,omitempty"`
+	Name           string    `json:"name"`
+	Selector       *Selector `json:"selector,omitempty"`
+	MinAvailable   string    `json:"min_available,omitempty"` // one of the two, or none
+	MaxUnavailable string    `json:"max_unavailable,omitempty"`
 }

@@ -28,13 +28,15 @@ type line struct {
 	Info  *Node          `json:"node,omitempty"`
 	Class *PriorityClass `json:"priority_class,omitempty"`
 	Claim *Claim         `json:"claim,omitempty"`
+
+	Budget *Budget `json:"budget,omitempty"`
 }
 
 // lineOf returns the line of an event that comes after the time before.
 func lineOf(e *Event, before time.Duration) line {
 	l := line{
 		Kind: e.Kind, After: (e.At - before).Milliseconds(), Ago: e.Ago.Milliseconds(),
-		Spec: e.Spec, Info: e.Info, Class: e.Class, Claim: e.Claim,
+		Spec: e.Spec, Info: e.Info, Class: e.Class, Claim: e.Claim, Budget: e.Budget,
 	}
 	switch e.Kind {
 	case AddPod: // its number is implied, as those of nodes and templates are
@@ -60,7 +62,7 @@ func (l *line) event(before time.Duration) Event {
 	return Event{
 		Kind: l.Kind, At: before + time.Duration(l.After)*time.Millisecond, Ago: time.Duration(l.Ago) * time.Millisecond,
 		Pod: l.Pod, Node: l.Node, Template: l.Template, Name: l.Name, UID: l.UID, Claims: l.Claims, Devices: l.Devices, Phase: l.Phase,
-		Preempted: l.Preempted, Spec: l.Spec, Info: l.Info, Class: l.Class, Claim: l.Claim,
+		Preempted: l.Preempted, Spec: l.Spec, Info: l.Info, Class: l.Class, Claim: l.Claim, Budget: l.Budget,
 	}
 }
 

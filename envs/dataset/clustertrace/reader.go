@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // ErrCut is returned by [Reader.Next], [Load] and [Append] for a recording that does not finish with a
@@ -37,7 +38,7 @@ type Reader struct {
 
 // Open opens a recording. Its first bytes say how it is compressed: with zstd, gzip, or not.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, err := dataset.OpenFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("clustertrace: %w", err)
 	}

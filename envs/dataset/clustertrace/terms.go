@@ -51,6 +51,19 @@ func (t *Template) repelled(n *Node) string {
 	return ""
 }
 
+// Discouraged returns how many taints PreferNoSchedule of n pods of template t do not tolerate.
+//
+// Source: the Score of plugin TaintToleration of kube-scheduler.
+func (t *Template) Discouraged(n *Node) (taints int64) {
+	for _, taint := range n.Taints {
+		one := cluster.Taint{Key: taint.Key, Value: taint.Value, Effect: cluster.TaintEffect(taint.Effect)}
+		if one.Effect == cluster.PreferNoSchedule && !t.tolerates(one) {
+			taints++
+		}
+	}
+	return taints
+}
+
 func (t *Template) tolerates(taint cluster.Taint) bool {
 	return slices.ContainsFunc(t.Tolerations, func(tol Toleration) bool {
 		same := cluster.Toleration{Key: tol.Key, Operator: cluster.TolerationOperator(tol.Operator), Value: tol.Value, Effect: cluster.TaintEffect(tol.Effect)}

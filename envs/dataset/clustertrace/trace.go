@@ -16,7 +16,8 @@ type Trace struct {
 	Header    Header
 	Templates []*Template
 	Classes   map[string]PriorityClass
-	Claims    []Claim // the last of each namespace and name
+	Claims    []Claim           // the last of each namespace and name
+	Budgets   map[string]Budget // the last of each namespace/name
 	Nodes     []NodeLife
 	Pods      []PodLife
 	Gaps      []Span
@@ -98,7 +99,7 @@ func Read(r *Reader) (*Trace, error) {
 }
 
 func read(r *Reader) (*Trace, error) {
-	t := &Trace{Header: r.Header, Classes: map[string]PriorityClass{}}
+	t := &Trace{Header: r.Header, Classes: map[string]PriorityClass{}, Budgets: map[string]Budget{}}
 	claims := map[podName]int{}
 	for {
 		e, err := r.Next()
@@ -128,6 +129,8 @@ func (t *Trace) add(e *Event) {
 	switch e.Kind {
 	case AddClass:
 		t.Classes[e.Class.Name] = *e.Class
+	case AddBudget:
+		t.Budgets[e.Budget.Namespace+"/"+e.Budget.Name] = *e.Budget
 	case AddNode:
 		t.Nodes = append(t.Nodes, NodeLife{States: []NodeState{{at, e.Info}}, Removed: Never})
 	case UpdateNode:

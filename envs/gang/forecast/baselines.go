@@ -6,7 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/envs/gang/rules"
 )
 
 // baselines are rules for corrections, and the planners.
@@ -14,7 +14,7 @@ var baselines = append([]envs.Baseline{
 	{Name: "uncorrected", Doc: "Corrects nothing: the planner with the environment's settings.",
 		New: correctBy(func(*Task, []float32) {})},
 	{Name: "true_sizes", Doc: "Corrects every forecast to the true size.", Oracle: true, New: correctBy(correctToTruth)},
-}, gang.Baselines()...)
+}, rules.Baselines()...)
 
 // correctToTruth sets the corrections that give the true sizes, as far as the trace goes.
 func correctToTruth(t *Task, action []float32) {

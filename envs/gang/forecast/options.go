@@ -10,9 +10,9 @@ import (
 // Options are the options of k8s/GangForecast-v0, with the defaults of [DefaultOptions].
 type Options struct {
 	gang.Options  `opt:",squash"`
-	Lambda        float64 `opt:"lambda" doc:"factor per superstep by which the planner distrusts a predicted duration"`
-	PenaltyFactor float64 `opt:"penalty_factor" doc:"penalty that the planner plans with, as a multiple of the true one"`
-	Correction    float64 `opt:"correction" doc:"change of a forecast, in workload sizes, that an action of 1 makes"`
+	Lambda        float64 `opt:"lambda" valid:"0.5,2" doc:"factor per superstep by which the planner distrusts a predicted duration"`
+	PenaltyFactor float64 `opt:"penalty_factor" valid:"0.01,100" doc:"penalty that the planner plans with, as a multiple of the true one"`
+	Correction    float64 `opt:"correction" valid:"1e-9,1e9" doc:"change of a forecast, in workload sizes, that an action of 1 makes"`
 }
 
 // DefaultOptions returns the defaults.
@@ -30,11 +30,7 @@ func newMaker(o Options) (m maker, err error) {
 	if o.Dynamics == gang.DynamicsCompatible {
 		return m, fmt.Errorf("%w: dynamics %s has no history to correct forecasts by; play k8s/GangWindow-v0", envs.ErrInvalidOption, o.Dynamics)
 	}
-	if err := envs.CheckOptions(
-		envs.Between("lambda", o.Lambda, 0.5, 2),
-		envs.Between("penalty_factor", o.PenaltyFactor, 0.01, 100),
-		envs.Between("correction", o.Correction, 1e-9, 1e9),
-	); err != nil {
+	if err := envs.CheckOptions(&o); err != nil {
 		return m, err
 	}
 	m.opts = o

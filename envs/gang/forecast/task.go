@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	"github.com/kubernasium/kubernasium/envs/gang/rules"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -35,7 +36,7 @@ var (
 	_ envs.Planner      = (*Task)(nil)
 	_ envs.Cloner       = (*Task)(nil)
 	_ envs.FeatureNamer = (*Task)(nil)
-	_ gang.Follower     = (*Task)(nil)
+	_ rules.Follower    = (*Task)(nil)
 )
 
 func newTask(m maker) *Task {
@@ -44,12 +45,12 @@ func newTask(m maker) *Task {
 	return t
 }
 
-// Dynamics implements [gang.Follower].
-func (t *Task) Dynamics() *gang.Task { return t.Task }
+// Dynamics implements [rules.Follower].
+func (t *Task) Dynamics() rules.Job { return t.Task }
 
 func (t *Task) tasks() int { return len(t.Levels()) }
 
-// Due implements [gang.Follower]: the next action corrects the last task's forecast.
+// Due implements [rules.Follower]: the next action corrects the last task's forecast.
 func (t *Task) Due() bool { return t.task == t.tasks()-1 }
 
 // Spaces implements [envs.Task].
@@ -93,7 +94,11 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	}
 	window := 0
 	if !t.decided {
-		if window = t.mpc.Plan(t.Step(), t.Levels(), t.next); window > 0 {
+		window = t.mpc.Plan(ctx, t.Step(), t.Levels(), t.next)
+		if err := ctx.Err(); err != nil {
+			return envs.Outcome{}, err
+		}
+		if window > 0 {
 			t.Task.Plan(t.next)
 		}
 	}

@@ -3,6 +3,7 @@
 package gangtest
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
@@ -218,7 +219,7 @@ func LawTrace(seed uint64, steps, columns, tasks int, exact bool) *planner.Trace
 // LawInstance returns an instance of a law model and a law trace.
 func LawInstance(tb testing.TB, seed uint64, steps, columns, tasks int, exact bool) *planner.Instance {
 	tb.Helper()
-	in, err := planner.NewInstance(LawModel(tb, tasks), LawTrace(seed, steps, columns, tasks, exact), min(3, columns), columns)
+	in, err := planner.NewInstance(context.Background(), LawModel(tb, tasks), LawTrace(seed, steps, columns, tasks, exact), min(3, columns), columns)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/bits"
@@ -29,6 +30,8 @@ type Allocator struct {
 	slowest    []uint64
 	gain       []float64
 	sum        []float64 // of gains by task, valid for the tasks in bottleneck
+
+	trial []uint16 // scratch of Search
 }
 
 // lanes is the number of keys that argmax compares at once.
@@ -50,6 +53,7 @@ func NewAllocator(m *profile.Model, columns int) *Allocator {
 		slowest:    make([]uint64, columns),
 		gain:       make([]float64, columns),
 		sum:        make([]float64, n),
+		trial:      make([]uint16, n),
 	}
 	for j := range a.discount {
 		a.discount[j] = math.Pow(m.Config().Discount, float64(j))
@@ -57,14 +61,23 @@ func NewAllocator(m *profile.Model, columns int) *Allocator {
 	return a
 }
 
+// SetModel changes the model, to one of as many tasks, from the next Load on.
+func (a *Allocator) SetModel(m *profile.Model) { a.m = m }
+
 // Load sets the predicted workload sizes, row-major of shape (column, task). It panics if
 // they are not whole columns or more than the allocator was made for.
-func (a *Allocator) Load(sizes []float64) {
+func (a *Allocator) Load(sizes []float64) { a.load(context.Background(), sizes) }
+
+// load is Load until ctx ends.
+func (a *Allocator) load(ctx context.Context, sizes []float64) {
 	if len(sizes)%a.n != 0 || len(sizes) > len(a.start) {
 		panic(fmt.Sprintf("gang: %d sizes for %d tasks and at most %d columns", len(sizes), a.n, len(a.discount)))
 	}
 	a.curves = a.curves[:len(sizes)]
 	for i, size := range sizes {
+		if i%checkEvery == checkEvery-1 && ctx.Err() != nil {
+			return
+		}
 		a.curves[i] = a.m.Curve(i%a.n, size)
 		a.start[i], a.start1[i] = a.curves[i].At(0), a.curves[i].At(1)
 	}

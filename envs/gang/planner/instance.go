@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
+
+// checkEvery is the number of sizes between looks at a context.
+const checkEvery = 1 << 16
 
 // Trace holds the workload of a job over time. It must not be changed once it is in use.
 type Trace struct {
@@ -25,7 +29,7 @@ type Trace struct {
 // PastSteps is the number of sizes before a trace that are kept: eight days of a step every ten minutes.
 const PastSteps = 8 * 144
 
-func (tr *Trace) validate(m *profile.Model) error {
+func (tr *Trace) validate(ctx context.Context, m *profile.Model) error {
 	switch {
 	case tr.Steps < 1 || tr.Columns < 1:
 		return fmt.Errorf("gang: trace of %d steps and %d columns, want at least 1 of each", tr.Steps, tr.Columns)
@@ -38,6 +42,9 @@ func (tr *Trace) validate(m *profile.Model) error {
 	}
 	for _, sizes := range [][]float64{tr.Planned, tr.True} {
 		for i, v := range sizes {
+			if i%checkEvery == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return fmt.Errorf("gang: trace with size %v at index %d, want finite sizes", v, i)
 			}
@@ -51,7 +58,8 @@ func (tr *Trace) validate(m *profile.Model) error {
 // when they are first asked for. An Instance is safe for concurrent use and is meant to be
 // shared by all environments and planners that play it.
 type Instance struct {
-	model   *profile.Model
+	model   *profile.Model // with which planners predict
+	truth   *profile.Model // which executes
 	trace   *Trace
 	windows int
 	columns int
@@ -66,9 +74,9 @@ type Instance struct {
 
 // NewInstance makes an instance whose table covers windows 1 … windows and holds, for each
 // configuration, the predicted durations of the next columns supersteps. Both are at most
-// the trace's Columns.
-func NewInstance(m *profile.Model, tr *Trace, windows, columns int) (*Instance, error) {
-	if err := tr.validate(m); err != nil {
+// the trace's Columns. When ctx ends, its error is returned.
+func NewInstance(ctx context.Context, m *profile.Model, tr *Trace, windows, columns int) (*Instance, error) {
+	if err := tr.validate(ctx, m); err != nil {
 		return nil, err
 	}
 	if windows < 0 || windows > tr.Columns {
@@ -79,6 +87,7 @@ func NewInstance(m *profile.Model, tr *Trace, windows, columns int) (*Instance, 
 	}
 	return &Instance{
 		model:     m,
+		truth:     m,
 		trace:     tr,
 		windows:   windows,
 		columns:   columns,
@@ -89,7 +98,18 @@ func NewInstance(m *profile.Model, tr *Trace, windows, columns int) (*Instance, 
 	}, nil
 }
 
-// Model returns the instance's model.
+// ExecuteBy sets the model of true durations, where it is not the one that planners have. It is to be called
+// before the instance is used, with a model of the same tasks, shares and increments.
+func (in *Instance) ExecuteBy(truth *profile.Model) { in.truth = truth }
+
+// InstanceBytes estimates the memory of an instance with its trace.
+func InstanceBytes(steps, columns, tasks, windows, predicted int) int64 {
+	const number, level, ready = 8, 2, 4
+	perStep := columns*tasks*number + tasks*number + windows*(tasks*level+predicted*number) + ready
+	return int64(steps)*int64(perStep) + PastSteps*int64(tasks)*number
+}
+
+// Model returns the model with which planners predict durations.
 func (in *Instance) Model() *profile.Model { return in.model }
 
 // Trace returns the instance's trace, which must not be changed.
@@ -101,17 +121,18 @@ func (in *Instance) Windows() int { return in.windows }
 // Columns returns the number of supersteps that the table predicts.
 func (in *Instance) Columns() int { return in.columns }
 
-// Prepare computes the rows of steps first … first+steps-1 ahead of their use.
-func (in *Instance) Prepare(first, steps int) {
+// Prepare computes the rows of steps first … first+steps-1 ahead of their use, until ctx ends.
+func (in *Instance) Prepare(ctx context.Context, first, steps int) error {
 	for t := first; t < first+steps; t++ {
-		in.row(t)
+		in.row(ctx, t)
 	}
+	return ctx.Err()
 }
 
 // Config returns the levels that Allocator.Configure gives at step t for a window that
 // begins there, 1 ≤ window ≤ Windows. The slice belongs to the instance.
 func (in *Instance) Config(t, window int) []uint16 {
-	in.row(t)
+	in.row(context.Background(), t)
 	n := in.trace.Tasks
 	i := (t*in.windows + window - 1) * n
 	return in.levels[i : i+n : i+n]
@@ -120,13 +141,13 @@ func (in *Instance) Config(t, window int) []uint16 {
 // Predicted returns the predicted durations in seconds of supersteps t … t+Columns-1 under
 // Config(t, window). The slice belongs to the instance.
 func (in *Instance) Predicted(t, window int) []float64 {
-	in.row(t)
+	in.row(context.Background(), t)
 	i := (t*in.windows + window - 1) * in.columns
 	return in.predicted[i : i+in.columns : i+in.columns]
 }
 
-// row makes the table's rows of step t final.
-func (in *Instance) row(t int) {
+// row makes the table's rows of step t final, unless ctx ends.
+func (in *Instance) row(ctx context.Context, t int) {
 	if in.ready[t].Load() {
 		return
 	}
@@ -138,6 +159,9 @@ func (in *Instance) row(t int) {
 	a, n := in.allocator, in.trace.Tasks
 	a.Load(in.Planned(t)[:max(in.windows, in.columns)*n])
 	for w := range in.windows {
+		if ctx.Err() != nil {
+			return
+		}
 		row := t*in.windows + w
 		levels := in.levels[row*n : (row+1)*n]
 		a.Configure(0, w+1, levels)
@@ -172,5 +196,5 @@ func (in *Instance) Predict(t int, levels []uint16, dst []float64) {
 // Execute returns the true duration in seconds of step t under levels and its slowest
 // task.
 func (in *Instance) Execute(t int, levels []uint16) (duration float64, bottleneck int) {
-	return in.model.Superstep(in.True(t), levels)
+	return in.truth.Superstep(in.True(t), levels)
 }

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"context"
 	"math"
 	"sync"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestInstanceTable(t *testing.T) {
-	in, err := planner.NewInstance(gangtest.LawModel(t, 5), gangtest.LawTrace(1, 12, 6, 5, false), 4, 3)
+	in, err := planner.NewInstance(context.Background(), gangtest.LawModel(t, 5), gangtest.LawTrace(1, 12, 6, 5, false), 4, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestInstanceTable(t *testing.T) {
 // Rows are made by whoever asks first; run with -race.
 func TestInstanceConcurrent(t *testing.T) {
 	shared, alone := gangtest.LawInstance(t, 5, 30, 4, 8, false), gangtest.LawInstance(t, 5, 30, 4, 8, false)
-	alone.Prepare(0, 30)
+	_ = alone.Prepare(context.Background(), 0, 30)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -76,7 +77,7 @@ func TestNewInstanceErrors(t *testing.T) {
 		if test.change != nil {
 			test.change(tr)
 		}
-		if _, err := planner.NewInstance(m, tr, test.windows, test.columns); err == nil || err.Error() != test.want {
+		if _, err := planner.NewInstance(context.Background(), m, tr, test.windows, test.columns); err == nil || err.Error() != test.want {
 			t.Errorf("NewInstance: error %v, want %s", err, test.want)
 		}
 	}

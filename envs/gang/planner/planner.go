@@ -1,8 +1,11 @@
 package planner
 
 import (
+	"context"
 	"fmt"
 	"math"
+
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
 // Names of the controllers that New makes. Sizes are those that the planner sees,
@@ -11,8 +14,10 @@ const (
 	ControllerStatic        = "static"                       // C(t, Window) at every Window-th step
 	ControllerDynamicMPC    = "dynamic_mpc"                  // re-plans at every step whether to keep the configuration, and for which window not
 	ControllerDynamicWindow = "dynamic_window"               // plans a window, waits until it has passed, plans the next
-	ControllerOneTime       = "one_time"                     // plans all windows of the episode once, on true sizes
-	ControllerExactMinMax   = "oracle_per_step_exact_minmax" // the shortest superstep that the budget allows, at every step, on true sizes
+	ControllerCommitted     = "chc"                          // committed horizon control: receding and averaging fixed horizon control are its extremes
+	ControllerThreshold     = "threshold"                    // re-plans where that is predicted to save enough
+	ControllerOneTime       = "one_time"                     // plans all windows of the episode once, on true sizes and durations
+	ControllerExactMinMax   = "oracle_per_step_exact_minmax" // the shortest superstep that the budget allows, at every step, on true sizes and durations
 	ControllerEXPPO         = "exppo_static"                 // profile.Model.Static once
 	ControllerEqualSplit    = "equal_3000m"                  // profile.Model.Equal once
 	ControllerNever         = "never_reconfigure_1000m"      // StartMilliCPU for each task throughout
@@ -36,8 +41,9 @@ type Planner interface {
 	Name() string
 	// Plan is called at step t with the levels in force, which it must not change. It
 	// returns 0 to keep them, or else writes to next the levels to change to and returns
-	// the window for which they were configured, or Custom.
-	Plan(t int, current, next []uint16) (window int)
+	// the window for which they were configured, or Custom. When ctx ends, Plan returns early, and
+	// neither its result nor the Planner is of further use.
+	Plan(ctx context.Context, t int, current, next []uint16) (window int)
 }
 
 // Config selects a controller.
@@ -50,6 +56,13 @@ type Config struct {
 	// PenaltyFactor scales the penalty that dynamic controllers plan with, > 0; 0 stands for 1. The
 	// episode still charges its own. Above 1, a planner reconfigures less often.
 	PenaltyFactor float64
+
+	Commitment  int     // of chc: steps to which each plan commits, 1 … Window
+	Saving      float64 // of chc and threshold: predicted saving, in penalties, from which a new configuration is adopted, ≥ 0
+	LocalSearch bool    // dynamic controllers and one_time configure by Allocator.Search in place of Configure
+
+	// Learned returns the model that dynamic controllers plan with at a step; nil stands for the instance's.
+	Learned func() *profile.Model
 
 	// Planned returns the sizes that a dynamic controller sees at step t, row-major of shape
 	// (Window, task). It is for corrected forecasts; nil stands for those of the instance.
@@ -91,14 +104,14 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 	}
 	p := planner{cfg: cfg, in: in, ep: ep}
 	switch cfg.Controller {
-	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow:
+	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow, ControllerCommitted, ControllerThreshold:
 		if cfg.Window < 1 || cfg.Window > in.trace.Columns {
 			return nil, fmt.Errorf("gang: Window %d of controller %s, want 1 to the trace's %d columns", cfg.Window, cfg.Controller, in.trace.Columns)
 		}
 		p.allocator = NewAllocator(in.model, cfg.Window)
 	}
 	switch cfg.Controller {
-	case ControllerDynamicMPC, ControllerDynamicWindow, ControllerOneTime:
+	case ControllerDynamicMPC, ControllerDynamicWindow, ControllerCommitted, ControllerOneTime:
 		if !(cfg.Lambda > 0) || math.IsInf(cfg.Lambda, 0) {
 			return nil, fmt.Errorf("gang: Lambda %v of controller %s, want a finite number > 0", cfg.Lambda, cfg.Controller)
 		}
@@ -109,7 +122,17 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 	if !(cfg.PenaltyFactor > 0) || math.IsInf(cfg.PenaltyFactor, 0) {
 		return nil, fmt.Errorf("gang: PenaltyFactor %v of controller %s, want a finite number > 0", cfg.PenaltyFactor, cfg.Controller)
 	}
+	if cfg.Controller == ControllerCommitted && (cfg.Commitment < 1 || cfg.Commitment > cfg.Window) {
+		return nil, fmt.Errorf("gang: Commitment %d of controller %s, want 1 to its Window, %d", cfg.Commitment, cfg.Controller, cfg.Window)
+	}
+	if !(cfg.Saving >= 0) || math.IsInf(cfg.Saving, 0) {
+		return nil, fmt.Errorf("gang: Saving %v of controller %s, want a finite number ≥ 0", cfg.Saving, cfg.Controller)
+	}
 	switch cfg.Controller {
+	case ControllerCommitted:
+		return newCommittedPlanner(p), nil
+	case ControllerThreshold:
+		return &thresholdPlanner{p}, nil
 	case ControllerStatic:
 		return &staticPlanner{p}, nil
 	case ControllerDynamicMPC:
@@ -117,9 +140,9 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 	case ControllerDynamicWindow:
 		return &windowPlanner{p, newSegmentation(p.allocator, cfg.Window, cfg), ep.First}, nil
 	case ControllerOneTime:
-		return newOneTimePlanner(p), nil
+		return &oneTimePlanner{p, nil, ep.First}, nil
 	case ControllerExactMinMax:
-		p.allocator = NewAllocator(in.model, 1)
+		p.allocator = NewAllocator(in.truth, 1)
 		return &exactPlanner{p}, nil
 	case ControllerEXPPO:
 		return &oncePlanner{p, in.model.Static}, nil
@@ -141,7 +164,7 @@ type planner struct {
 
 func (p *planner) Name() string {
 	switch p.cfg.Controller {
-	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow:
+	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow, ControllerCommitted, ControllerThreshold:
 		return fmt.Sprintf("%s_%d", p.cfg.Controller, p.cfg.Window)
 	}
 	return p.cfg.Controller
@@ -159,12 +182,15 @@ func (p *planner) load(t int) {
 	if sizes == nil {
 		sizes = p.in.Planned
 	}
+	if p.cfg.Learned != nil {
+		p.allocator.SetModel(p.cfg.Learned())
+	}
 	p.allocator.Load(sizes(t)[:p.cfg.Window*p.in.trace.Tasks])
 }
 
 type staticPlanner struct{ planner }
 
-func (p *staticPlanner) Plan(t int, _, next []uint16) int {
+func (p *staticPlanner) Plan(_ context.Context, t int, _, next []uint16) int {
 	w := p.cfg.Window
 	if (t-p.ep.First)%w != 0 {
 		return 0
@@ -184,7 +210,7 @@ type oncePlanner struct {
 	configure func(levels []uint16)
 }
 
-func (p *oncePlanner) Plan(t int, _, next []uint16) int {
+func (p *oncePlanner) Plan(_ context.Context, t int, _, next []uint16) int {
 	if t != p.ep.First || p.configure == nil {
 		return 0
 	}
@@ -194,7 +220,7 @@ func (p *oncePlanner) Plan(t int, _, next []uint16) int {
 
 type exactPlanner struct{ planner }
 
-func (p *exactPlanner) Plan(t int, _, next []uint16) int {
+func (p *exactPlanner) Plan(_ context.Context, t int, _, next []uint16) int {
 	p.allocator.Load(p.in.True(t))
 	p.allocator.ExactMinMax(0, next)
 	return Custom
@@ -210,11 +236,11 @@ type mpcPlanner struct {
 	seg *segmentation
 }
 
-func (p *mpcPlanner) Plan(t int, current, next []uint16) int {
+func (p *mpcPlanner) Plan(ctx context.Context, t int, current, next []uint16) int {
 	left, charge := p.left(t), p.ep.charges(t)
 	p.load(t)
-	p.seg.solve(left, p.penalty(), charge)
-	if p.seg.keep(left, p.penalty(), current) < p.seg.cost[0]*(1-tieMargin) {
+	p.seg.solve(ctx, left, p.penalty(), charge)
+	if cost, _ := p.seg.keep(left, p.penalty(), current); cost < p.seg.cost[0]*(1-tieMargin) {
 		return 0
 	}
 	copy(next, p.seg.first)
@@ -227,7 +253,7 @@ type windowPlanner struct {
 	due int // the step at which the present window has passed
 }
 
-func (p *windowPlanner) Plan(t int, _, next []uint16) int {
+func (p *windowPlanner) Plan(ctx context.Context, t int, _, next []uint16) int {
 	if t == p.ep.First {
 		p.due = t
 	}
@@ -235,7 +261,7 @@ func (p *windowPlanner) Plan(t int, _, next []uint16) int {
 		return 0
 	}
 	p.load(t)
-	p.seg.solve(p.left(t), p.penalty(), p.ep.charges(t))
+	p.seg.solve(ctx, p.left(t), p.penalty(), p.ep.charges(t))
 	copy(next, p.seg.first)
 	p.due = t + p.seg.window[0]
 	return p.seg.window[0]
@@ -244,28 +270,34 @@ func (p *windowPlanner) Plan(t int, _, next []uint16) int {
 // oneTimePlanner knows the true sizes of the whole episode before it begins.
 type oneTimePlanner struct {
 	planner
-	seg *segmentation
+	seg *segmentation // nil until the first Plan
 	due int
 }
 
-func newOneTimePlanner(p planner) *oneTimePlanner {
+// solve plans the episode.
+func (p *oneTimePlanner) solve(ctx context.Context) {
 	n := p.in.trace.Tasks
-	p.allocator = NewAllocator(p.in.model, p.ep.Steps)
-	p.allocator.Load(p.in.trace.True[p.ep.First*n : (p.ep.First+p.ep.Steps)*n])
-	o := &oneTimePlanner{p, newSegmentation(p.allocator, p.ep.Steps, p.cfg), p.ep.First}
-	o.seg.solve(p.ep.Steps, p.ep.Penalty, p.ep.ChargeFirst)
-	return o
+	p.allocator = NewAllocator(p.in.truth, p.ep.Steps)
+	p.allocator.load(ctx, p.in.trace.True[p.ep.First*n:(p.ep.First+p.ep.Steps)*n])
+	p.seg = newSegmentation(p.allocator, p.ep.Steps, p.cfg)
+	p.seg.solve(ctx, p.ep.Steps, p.ep.Penalty, p.ep.ChargeFirst)
 }
 
-func (p *oneTimePlanner) Plan(t int, _, next []uint16) int {
+func (p *oneTimePlanner) Plan(ctx context.Context, t int, _, next []uint16) int {
 	if t == p.ep.First {
 		p.due = t
 	}
 	if t < p.due {
 		return 0
 	}
+	if p.seg == nil {
+		p.solve(ctx)
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
 	w := p.seg.window[t-p.ep.First]
-	p.allocator.Configure(t-p.ep.First, w, next)
+	p.seg.configure(t-p.ep.First, w, next)
 	p.due = t + w
 	return Custom
 }

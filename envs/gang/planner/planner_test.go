@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -98,7 +99,7 @@ func TestDynamicIsOptimal(t *testing.T) {
 					best, want = c, 0
 				}
 			})
-			if got := mpc.Plan(step, current, next); got != want {
+			if got := mpc.Plan(context.Background(), step, current, next); got != want {
 				t.Fatalf("step %d, levels %v: window %d, want %d", step, current, got, want)
 			}
 			answers[want == 0]++
@@ -165,6 +166,9 @@ func TestExactMinMaxBoundsControllers(t *testing.T) {
 		{Controller: planner.ControllerDynamicMPC, Window: 6, Lambda: 1},
 		{Controller: planner.ControllerDynamicWindow, Window: 6, Lambda: 1},
 		{Controller: planner.ControllerOneTime, Lambda: 1},
+		{Controller: planner.ControllerOneTime, Lambda: 1, LocalSearch: true},
+		{Controller: planner.ControllerCommitted, Window: 6, Lambda: 1, Commitment: 3},
+		{Controller: planner.ControllerThreshold, Window: 2, Saving: 1},
 		{Controller: planner.ControllerEXPPO},
 		{Controller: planner.ControllerEqualSplit},
 		{Controller: planner.ControllerNever},
@@ -218,6 +222,8 @@ func TestNewPlannerErrors(t *testing.T) {
 		{planner.Config{Controller: planner.ControllerOneTime, Lambda: math.NaN()}, ok, "gang: Lambda NaN of controller one_time, want a finite number > 0"},
 		{planner.Config{Controller: planner.ControllerOneTime, Lambda: 1, MaxWindow: -1}, ok, "gang: MaxWindow -1 of controller one_time, want at least 1"},
 		{planner.Config{Controller: planner.ControllerDynamicMPC, Window: 4, Lambda: 1, PenaltyFactor: -1}, ok, "gang: PenaltyFactor -1 of controller dynamic_mpc, want a finite number > 0"},
+		{planner.Config{Controller: planner.ControllerCommitted, Window: 4, Lambda: 1, Commitment: 5}, ok, "gang: Commitment 5 of controller chc, want 1 to its Window, 4"},
+		{planner.Config{Controller: planner.ControllerThreshold, Window: 4, Saving: -1}, ok, "gang: Saving -1 of controller threshold, want a finite number ≥ 0"},
 		{planner.Config{Controller: planner.ControllerNever}, planner.Episode{}, "gang: episode of 0 steps from 0, want 1 or more within the trace's 10"},
 		{planner.Config{Controller: planner.ControllerNever}, planner.Episode{First: 1, Steps: 10}, "gang: episode of 10 steps from 1, want 1 or more within the trace's 10"},
 		{planner.Config{Controller: planner.ControllerNever}, planner.Episode{Steps: 10, Penalty: -1}, "gang: Penalty -1, want a finite number ≥ 0"},
@@ -237,12 +243,14 @@ func TestPlanAllocatesNothing(t *testing.T) {
 		{Controller: planner.ControllerDynamicMPC, Window: 10, Lambda: 1.02},
 		{Controller: planner.ControllerDynamicWindow, Window: 10, Lambda: 1.02},
 		{Controller: planner.ControllerOneTime, Lambda: 1.02},
+		{Controller: planner.ControllerCommitted, Window: 10, Lambda: 1, Commitment: 4, Saving: 1, LocalSearch: true},
+		{Controller: planner.ControllerThreshold, Window: 3, Saving: 1},
 		{Controller: planner.ControllerExactMinMax},
 	} {
 		p := gangtest.NewPlanner(t, cfg, in, ep)
 		if got := testing.AllocsPerRun(3, func() {
 			for step := range 6 {
-				p.Plan(step, current, next)
+				p.Plan(context.Background(), step, current, next)
 			}
 		}); got != 0 {
 			t.Errorf("%s: %v allocations, want 0", p.Name(), got)

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestReplanningsByHand(t *testing.T) {
 		tr.True = append(tr.True, 10, 10+20*float64(i%2))
 	}
 	tr.Planned = tr.True
-	in, err := planner.NewInstance(gangtest.HandModel(t), tr, 1, 1)
+	in, err := planner.NewInstance(context.Background(), gangtest.HandModel(t), tr, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,15 @@
 package planner
 
-import "math"
+import (
+	"context"
+	"math"
+)
 
 // segmentation divides the supersteps that an allocator has loaded into windows with one
 // configuration each, by dynamic programming from the last superstep to the first.
 type segmentation struct {
 	allocator *Allocator
+	configure func(start, window int, levels []uint16) float64 // of the allocator
 	horizon   int
 	maxWindow int
 	power     []float64 // λ^w
@@ -26,6 +30,10 @@ func newSegmentation(a *Allocator, horizon int, cfg Config) *segmentation {
 		first:     make([]uint16, a.n),
 		levels:    make([]uint16, a.n),
 	}
+	g.configure = a.Configure
+	if cfg.LocalSearch {
+		g.configure = a.Search
+	}
 	for w := range g.power {
 		g.power[w] = math.Pow(cfg.Lambda, float64(w))
 	}
@@ -39,13 +47,16 @@ func newSegmentation(a *Allocator, horizon int, cfg Config) *segmentation {
 // Two details are those of Kube_Gang_Scheduling (E. Wang, 2021): windows are bounded by the
 // steps left at the first superstep, not at their own, so that they may reach beyond the
 // episode, and a window that ends with the episode before the horizon pays the penalty of
-// a successor.
-func (g *segmentation) solve(left int, penalty float64, charge bool) {
+// a successor. When ctx ends, solve returns early.
+func (g *segmentation) solve(ctx context.Context, left int, penalty float64, charge bool) {
 	clear(g.cost)
 	for s := min(g.horizon, left) - 1; s >= 0; s-- {
 		best := math.Inf(1)
 		for w := 1; w <= min(g.horizon-s, left, g.maxWindow); w++ {
-			cost := g.follow(w, s+w, penalty, g.allocator.Configure(s, w, g.levels))
+			if ctx.Err() != nil {
+				return
+			}
+			cost := g.follow(w, s+w, penalty, g.configure(s, w, g.levels))
 			if cost >= best {
 				continue
 			}
@@ -62,14 +73,17 @@ func (g *segmentation) solve(left int, penalty float64, charge bool) {
 }
 
 // keep returns the least cost of keeping the levels in force for one or more supersteps,
-// after solve.
-func (g *segmentation) keep(left int, penalty float64, levels []uint16) float64 {
-	best, runtime := math.Inf(1), 0.0
+// after solve, and for how many that is.
+func (g *segmentation) keep(left int, penalty float64, levels []uint16) (best float64, kept int) {
+	best = math.Inf(1)
+	runtime := 0.0
 	for k := 1; k <= min(g.horizon, left); k++ {
 		runtime += g.allocator.Superstep(levels, k-1)
-		best = min(best, g.follow(k, k, penalty, runtime))
+		if cost := g.follow(k, k, penalty, runtime); cost < best {
+			best, kept = cost, k
+		}
 	}
-	return best
+	return best, kept
 }
 
 // follow returns the cost of a window of w supersteps that is followed, at superstep end,

@@ -1,6 +1,9 @@
 package planner
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // Run is the outcome of an episode.
 type Run struct {
@@ -28,7 +31,7 @@ func Simulate(in *Instance, p Planner, ep Episode, record bool) (Run, error) {
 	var run Run
 	levels, next := make([]uint16, in.trace.Tasks), make([]uint16, in.trace.Tasks)
 	for t := ep.First; t < ep.First+ep.Steps; t++ {
-		window := p.Plan(t, levels, next)
+		window := p.Plan(context.Background(), t, levels, next)
 		if window != 0 {
 			levels, next = next, levels
 			if ep.charges(t) {

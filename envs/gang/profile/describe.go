@@ -27,7 +27,7 @@ func (p *Profile) Describe(task int) Description {
 	d := make([]float64, len(points))
 	var sum, logs float64
 	for i, point := range points {
-		d[i] = point.duration
+		d[i] = point.Seconds
 		sum, logs = sum+d[i], logs+math.Log(d[i])
 	}
 	n := float64(len(d))

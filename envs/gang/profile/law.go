@@ -76,15 +76,19 @@ func Generate(rng *rand.Rand) *Profile {
 	return p
 }
 
-// lawPoint is a measured duration.
-type lawPoint struct{ size, shares, duration float64 }
+// Point is a measured duration.
+type Point struct {
+	Size     float64
+	MilliCPU float64
+	Seconds  float64
+}
 
 // points returns the durations of a task, size by size.
-func (p *Profile) points(task int) []lawPoint {
-	points := make([]lawPoint, 0, len(p.Sizes)*len(p.Shares))
+func (p *Profile) points(task int) []Point {
+	points := make([]Point, 0, len(p.Sizes)*len(p.Shares))
 	for i, size := range p.Sizes {
 		for j, shares := range p.Shares {
-			points = append(points, lawPoint{size, shares, p.Duration(task, i, j)})
+			points = append(points, Point{size, shares, p.Duration(task, i, j)})
 		}
 	}
 	return points
@@ -101,7 +105,7 @@ func FitLaw(p *Profile, task int) Law {
 
 // fitLaw fits a law to points whose second and last share are given. Its RMS is infinite if the
 // points do not determine one.
-func fitLaw(points []lawPoint, second, last float64) Law {
+func fitLaw(points []Point, second, last float64) Law {
 	lo, hi := second/1000, last/1000+0.5
 	best := Law{RMS: math.Inf(1)}
 	search := func(lo, hi, step float64) {
@@ -117,11 +121,11 @@ func fitLaw(points []lawPoint, second, last float64) Law {
 }
 
 // fitExponents fits A and the exponents for a given CMax.
-func fitExponents(points []lawPoint, cmax float64) Law {
+func fitExponents(points []Point, cmax float64) Law {
 	x, y := mat.NewDense(len(points), 3, nil), mat.NewVecDense(len(points), nil)
 	for row, p := range points {
-		x.SetRow(row, []float64{1, math.Log(p.size), -math.Log(min(p.shares/1000, cmax))})
-		y.SetVec(row, math.Log(p.duration))
+		x.SetRow(row, []float64{1, math.Log(p.Size), -math.Log(min(p.MilliCPU/1000, cmax))})
+		y.SetVec(row, math.Log(p.Seconds))
 	}
 	// The normal equations of three unknowns: small, and well conditioned on these grids.
 	var xtx, xty mat.Dense
@@ -134,7 +138,7 @@ func fitExponents(points []lawPoint, cmax float64) Law {
 	l := Law{A: math.Exp(beta.At(0, 0)), SizeExp: beta.At(1, 0), ShareExp: beta.At(2, 0), CMax: cmax}
 	sum := 0.0
 	for _, p := range points {
-		r := math.Log(p.duration) - math.Log(l.Duration(p.size, p.shares))
+		r := math.Log(p.Seconds) - math.Log(l.Duration(p.Size, p.MilliCPU))
 		sum += r * r
 		l.Worst = max(l.Worst, math.Abs(r))
 	}

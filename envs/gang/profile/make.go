@@ -27,7 +27,14 @@ type Filled struct {
 // task needs at least three points, of two sizes and two shares. Errors name the file and the line,
 // as those of [Parse].
 func Fill(path string, sizes, shares []float64, smooth bool) (*Filled, error) {
-	g, err := dataset.ReadFile(path, readGrid)
+	return dataset.ReadFile(path, func(name string, r io.Reader) (*Filled, error) {
+		return FillFrom(name, r, sizes, shares, smooth)
+	})
+}
+
+// FillFrom is Fill for a reader, which name stands for.
+func FillFrom(path string, r io.Reader, sizes, shares []float64, smooth bool) (*Filled, error) {
+	g, err := readGrid(path, r)
 	if err != nil {
 		return nil, err
 	}
@@ -70,15 +77,22 @@ func Fill(path string, sizes, shares []float64, smooth bool) (*Filled, error) {
 
 // law fits the law of a task to its points.
 func (g *grid) law(task string) (Law, error) {
-	var points []lawPoint
-	var sizes, shares []float64
+	var points []Point
 	for _, size := range g.sizes {
 		for _, share := range g.shares {
 			if d, ok := g.points[gridPoint{task, size, share}]; ok {
-				points = append(points, lawPoint{size, share, d})
-				sizes, shares = insertSorted(sizes, size), insertSorted(shares, share)
+				points = append(points, Point{size, share, d})
 			}
 		}
+	}
+	return FitPoints(task, points)
+}
+
+// FitPoints fits the law of a task to measured points, at least three, of two sizes and two shares.
+func FitPoints(task string, points []Point) (Law, error) {
+	var sizes, shares []float64
+	for _, p := range points {
+		sizes, shares = insertSorted(sizes, p.Size), insertSorted(shares, p.MilliCPU)
 	}
 	if len(points) < 3 || len(sizes) < 2 || len(shares) < 2 {
 		return Law{}, fmt.Errorf("task %s has %d points of %d sizes and %d shares, want at least 3 of 2 and 2 to fit its law", task, len(points), len(sizes), len(shares))

@@ -3,6 +3,7 @@ package profile
 import (
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // ModelConfig sets how CPU shares may be divided among the tasks of a job.
@@ -164,6 +165,9 @@ type Curve struct {
 	cubics []cubic // by level
 	u      float64 // distance of the size from the left knot of its interval
 }
+
+// Bytes estimates the memory of the model's table.
+func (m *Model) Bytes() int64 { return int64(len(m.table)) * int64(unsafe.Sizeof(cubic{})) }
 
 // Curve prepares evaluations at one workload size.
 func (m *Model) Curve(task int, size float64) Curve {

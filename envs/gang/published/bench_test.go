@@ -1,6 +1,7 @@
 package published_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -23,7 +24,7 @@ func benchmarkData(b *testing.B) *published.Dataset {
 func benchmarkInstance(b *testing.B, windows, columns int) *planner.Instance {
 	b.Helper()
 	data := benchmarkData(b)
-	in, err := planner.NewInstance(data.Model, data.Forecast, windows, columns)
+	in, err := planner.NewInstance(context.Background(), data.Model, data.Forecast, windows, columns)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -96,11 +97,11 @@ func BenchmarkPrepare(b *testing.B) {
 	for _, windows := range []int{3, 20} {
 		b.Run(fmt.Sprintf("windows=%d", windows), func(b *testing.B) {
 			for b.Loop() {
-				in, err := planner.NewInstance(data.Model, data.Forecast, windows, 6)
+				in, err := planner.NewInstance(context.Background(), data.Model, data.Forecast, windows, 6)
 				if err != nil {
 					b.Fatal(err)
 				}
-				in.Prepare(0, 400)
+				_ = in.Prepare(context.Background(), 0, 400)
 			}
 		})
 	}
@@ -126,7 +127,7 @@ func BenchmarkDynamicMPC(b *testing.B) {
 func BenchmarkCompatibleStep(b *testing.B) {
 	in := benchmarkInstance(b, 3, 6)
 	c := defaultCompatible
-	in.Prepare(c.First, c.Steps+1)
+	_ = in.Prepare(context.Background(), c.First, c.Steps+1)
 	levels := make([]uint16, in.Trace().Tasks)
 	obs := make([]float32, c.Actions*c.Columns)
 	t := c.First

@@ -1,6 +1,7 @@
 package published_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -20,7 +21,7 @@ func compatibleInstance(tb testing.TB) (*published.Dataset, *planner.Instance) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	in, err := planner.NewInstance(data.Model, data.Forecast, 3, 6)
+	in, err := planner.NewInstance(context.Background(), data.Model, data.Forecast, 3, 6)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestCompatibleByHand(t *testing.T) {
 		tr.Planned = append(tr.Planned, 10, 10, 10, 30)
 		tr.True = append(tr.True, 10, 20)
 	}
-	in, err := planner.NewInstance(gangtest.HandModel(t), tr, 2, 2)
+	in, err := planner.NewInstance(context.Background(), gangtest.HandModel(t), tr, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package published_test
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestReplanningsOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, tr := range map[float64]*planner.Trace{46195.27997458069: data.Forecast, 41221.57927906762: data.Actual} {
-		in, err := planner.NewInstance(data.Model, tr, 1, 1)
+		in, err := planner.NewInstance(context.Background(), data.Model, tr, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package published
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -77,7 +78,7 @@ func Reproduce(dir string, cases ...Case) ([]Result, error) {
 	}
 	instances := map[string]*planner.Instance{}
 	for mode, tr := range map[string]*planner.Trace{ModeForecast: data.Forecast, ModeActual: data.Actual, ModeAny: data.Actual} {
-		if instances[mode], err = planner.NewInstance(data.Model, tr, 0, 1); err != nil {
+		if instances[mode], err = planner.NewInstance(context.Background(), data.Model, tr, 0, 1); err != nil {
 			return nil, err
 		}
 	}

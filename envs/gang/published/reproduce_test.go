@@ -1,6 +1,7 @@
 package published_test
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -184,7 +185,7 @@ type tiedMPC struct {
 
 func (p *tiedMPC) Name() string { return "naive" }
 
-func (p *tiedMPC) Plan(t int, current, next []uint16) int {
+func (p *tiedMPC) Plan(_ context.Context, t int, current, next []uint16) int {
 	p.a.Load(p.in.Planned(t)[:p.horizon*len(current)])
 	left := p.ep.Steps - t
 	cost, window := make([]float64, p.horizon+1), make([]int, p.horizon)
@@ -235,7 +236,7 @@ func TestReferenceTies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := planner.NewInstance(data.Model, data.Forecast, 0, 1)
+	in, err := planner.NewInstance(context.Background(), data.Model, data.Forecast, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestReferenceSteps(t *testing.T) {
 			if rows[0]["mode"] == published.ModeActual {
 				tr = data.Actual
 			}
-			in, err := planner.NewInstance(data.Model, tr, 0, 1)
+			in, err := planner.NewInstance(context.Background(), data.Model, tr, 0, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -329,7 +330,7 @@ func compareSteps(t *testing.T, in *planner.Instance, p planner.Planner, rows []
 	tasks := in.Model().Profile().Tasks
 	levels, next := make([]uint16, len(tasks)), make([]uint16, len(tasks))
 	for i, row := range rows {
-		window := p.Plan(i, levels, next)
+		window := p.Plan(context.Background(), i, levels, next)
 		if window != 0 {
 			copy(levels, next)
 		}

@@ -73,6 +73,9 @@ func (e *Errors) Add(s *Scaled, heldOut bool) {
 		{Seasonal, s.Forecaster},
 		{Persistence, Forecaster{Kind: Persistence}},
 	}
+	if weekly := FitPredictor(s.Values[:s.Train], s.Day, true); 14*s.Day == s.Train { // elsewhere it is seasonal
+		candidates = append(candidates, named{Weekly, Forecaster{Kind: Weekly, Predictor: weekly}})
+	}
 	first, end := 1, s.Train
 	if heldOut {
 		first, end = s.Train, len(s.Values)
@@ -99,7 +102,7 @@ func (e *Errors) Add(s *Scaled, heldOut bool) {
 			e.all = append(e.all, &errorSums{ForecastError: ForecastError{Series: s.Name, Forecaster: c.name}})
 		}
 		e.all[i].Count++
-		if c.name == Seasonal {
+		if c.name == Seasonal || c.name == Weekly {
 			e.all[i].Fits = append(e.all[i].Fits, c.Predictor)
 		}
 		for t := first; t+ForecastColumns <= end; t++ {

@@ -9,6 +9,7 @@ import (
 // t.
 const (
 	Seasonal    = "seasonal"    // the value of a day or a week ago, plus a fading part of the present deviation
+	Weekly      = "weekly"      // Seasonal, which also tries a week where the training part has just two, as half-hourly generated series do
 	Persistence = "persistence" // the last value
 	Perfect     = "perfect"     // the true values
 	FromFile    = "file"        // the predictions of a file
@@ -31,12 +32,12 @@ type Predictor struct {
 
 // FitPredictor chooses the period and the fading of the seasonal forecaster that have the least
 // squared error over values, which are to be training data, for the next ten steps. day is the steps of
-// a day, or 0.
+// a day, or 0. A period is tried where values hold more than two of it; with twoWeeks two of a week are enough.
 // Repeating the last value is among the choices.
-func FitPredictor(values []float64, day int) Predictor {
+func FitPredictor(values []float64, day int, twoWeeks bool) Predictor {
 	candidates := []Predictor{{}}
 	for _, period := range []int{day, 7 * day} {
-		if period > 0 && 2*period < len(values) {
+		if n := 2 * period; n > 0 && (n < len(values) || twoWeeks && period == 7*day && n == len(values)) {
 			candidates = append(candidates, Predictor{period, fitFade(values, period)})
 		}
 	}
@@ -115,16 +116,16 @@ type Forecaster struct {
 func newForecaster(kind string, s Raw, train int) (Forecaster, error) {
 	f := Forecaster{Kind: kind}
 	switch kind {
-	case Seasonal:
-		f.Predictor = FitPredictor(s.Values[:train], s.Day)
+	case Seasonal, Weekly:
+		f.Predictor = FitPredictor(s.Values[:train], s.Day, kind == Weekly)
 	case Persistence, Perfect:
 	case FromFile:
 		if s.File == nil {
 			return f, fmt.Errorf("gang: series %s has no file of forecasts", s.Name)
 		}
 	default:
-		return f, fmt.Errorf("gang: forecaster %q, want %s, %s, %s or %s", kind,
-			Seasonal, Persistence, Perfect, FromFile)
+		return f, fmt.Errorf("gang: forecaster %q, want %s, %s, %s, %s or %s", kind,
+			Seasonal, Weekly, Persistence, Perfect, FromFile)
 	}
 	return f, nil
 }

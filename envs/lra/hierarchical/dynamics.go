@@ -58,6 +58,9 @@ func (t *Task) fill(sub int) error {
 // finish fills all sub-clusters and binds the pods.
 func (t *Task) finish(ctx context.Context, c cluster.Cluster) error {
 	for sub := range t.parts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := t.fill(sub); err != nil {
 			return err
 		}

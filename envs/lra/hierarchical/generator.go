@@ -57,7 +57,11 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	clear(t.bound)
 	t.tally = world.Tally{Vacant: len(t.x)}
 	if t.meta == nil {
-		t.meta = world.Intern(c, len(t.x))
+		meta := world.Intern(ctx, c, len(t.x))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t.meta = meta
 	}
 	t.ops = t.ops[:0]
 	for i := range t.x {

@@ -6,11 +6,11 @@ import "github.com/kubernasium/kubernasium/envs/lra/world"
 type Options struct {
 	Table           string `opt:"table,file" doc:"CSV file of the node table that sub-schedulers and observations know; empty generates one"`
 	world.Instances `opt:",squash"`
-	Nodes           int    `opt:"nodes" doc:"number of nodes, in sub-clusters of 27"`
-	Containers      int    `opt:"containers" doc:"containers of a drawn batch"`
-	Order           string `opt:"order" doc:"apps or shuffled: the order in which a batch is divided"`
+	Nodes           int    `opt:"nodes" valid:"54,100000" doc:"number of nodes, in sub-clusters of 27"`
+	Containers      int    `opt:"containers" valid:"1,1e6" doc:"containers of a drawn batch"`
+	Order           string `opt:"order" valid:"apps|shuffled" doc:"apps or shuffled: the order in which a batch is divided"`
 	world.Goal      `opt:",squash"`
-	Reward          string `opt:"reward" doc:"terminal: all at the end; or dense: the sub-cluster is filled anew after each choice"`
+	Reward          string `opt:"reward" valid:"dense|terminal" doc:"terminal: all at the end; or dense: the sub-cluster is filled anew after each choice"`
 	SubScheduler    string `opt:"subscheduler,file" words:"greedy greedy_local_search round_robin least_loaded milp" doc:"what fills a sub-cluster: greedy, greedy_local_search, round_robin, least_loaded, milp, or an NPZ file of the published networks"`
 	Tree            bool   `opt:"tree" doc:"choose among three at a time, down a tree, instead of among all sub-clusters"`
 }

@@ -62,3 +62,6 @@ const subSlots = subcluster.Nodes * lra.MaxSlots
 
 // Info implements [envs.InfoWriter]. Nothing is placed before the end.
 func (t *Task) Info(_ *cluster.State, dst []float64) { t.tally.Info(t.src.Source, dst) }
+
+// Bytes implements [envs.Sized].
+func (t *Task) Bytes() envs.Bytes { return t.src.Bytes() }

@@ -30,16 +30,12 @@ func newSource(o Options) (*source, error) {
 
 // newSubclusterSource is newSource for a tree of threes.
 func newSubclusterSource(o Options) (*source, error) {
-	tree, err := world.NewTreeOfThrees(o.Nodes)
-	if err != nil {
-		return nil, err
-	}
 	src, err := newSource(o)
 	if err != nil {
 		return nil, err
 	}
-	src.tree = tree
-	return src, nil
+	src.tree, err = world.NewTreeOfThrees(o.Nodes)
+	return src, err
 }
 
 // Begin implements [envs.Task].

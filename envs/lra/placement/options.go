@@ -17,7 +17,7 @@ const (
 // Options are the options of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0.
 type Options struct {
 	world.Options `opt:",squash"`
-	Full          string `opt:"full" doc:"mask, or remap: full nodes look like others and choices of them lead there, as in the earlier project"`
+	Full          string `opt:"full" valid:"mask|remap" doc:"mask, or remap: full nodes look like others and choices of them lead there, as in the earlier project"`
 }
 
 // DefaultOptions returns the defaults of k8s/LRAPlacement-v0.
@@ -32,7 +32,7 @@ func DefaultSubclusterOptions() Options {
 
 // check checks full, and what it excludes.
 func (o *Options) check() error {
-	if err := envs.CheckOptions(envs.OneOf("full", o.Full, FullMask, FullRemap)); err != nil {
+	if err := envs.CheckOptions(o); err != nil {
 		return err
 	}
 	if o.Full == FullRemap && (len(o.Restrict) > 0 || o.Spread > 0 || len(o.Classes) > 0) {

@@ -55,3 +55,6 @@ func (t *Task) Spaces() (obs, act space.Space) {
 
 // Info implements [envs.InfoWriter].
 func (t *Task) Info(_ *cluster.State, dst []float64) { t.ep.Info(dst) }
+
+// Bytes implements [envs.Sized].
+func (t *Task) Bytes() envs.Bytes { return t.src.Bytes() }

@@ -22,7 +22,7 @@ func BenchmarkGreedy729Nodes3000Containers(b *testing.B) {
 func BenchmarkBound81Nodes(b *testing.B) {
 	p := problem(b, 81, 400)
 	for b.Loop() {
-		if _, err := p.Bound(); err != nil {
+		if _, err := p.Bound(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

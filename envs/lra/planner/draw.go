@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
@@ -40,6 +41,6 @@ func MeanMixBound(table *lra.Table, nodes int, load float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	b, err := p.Bound()
+	b, err := p.Bound(context.Background())
 	return b.Value / float64(mix.Total()), err
 }

@@ -52,8 +52,8 @@ type program struct {
 	state []lra.State // of each column
 }
 
-// program returns the program with its linear relaxation solved.
-func (p *Problem) program() (*program, error) {
+// program returns the program with its linear relaxation solved, or the error of ctx when that ends.
+func (p *Problem) program(ctx context.Context) (*program, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -68,6 +68,9 @@ func (p *Problem) program() (*program, error) {
 	g := &program{}
 	var a, c []float64
 	for class, model := range p.Models {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		for s := range lra.State(lra.NumStates) {
 			if !model.Permits(s) || !within(s.Counts(), p.Batch) {
 				continue
@@ -83,7 +86,7 @@ func (p *Problem) program() (*program, error) {
 		}
 	}
 	g.LP = solve.NewLP(b, c, a)
-	if err := g.Solve(); errors.Is(err, solve.ErrInfeasible) {
+	if err := g.Solve(ctx); errors.Is(err, solve.ErrInfeasible) {
 		return nil, ErrInfeasible
 	} else if err != nil {
 		return nil, err
@@ -101,8 +104,8 @@ func within(a, b lra.Counts) bool {
 }
 
 // Bound solves the linear relaxation.
-func (p *Problem) Bound() (Bound, error) {
-	g, err := p.program()
+func (p *Problem) Bound(ctx context.Context) (Bound, error) {
+	g, err := p.program(ctx)
 	if err != nil {
 		return Bound{}, err
 	}
@@ -111,8 +114,8 @@ func (p *Problem) Bound() (Bound, error) {
 }
 
 // Duals returns the duals of the linear relaxation as prices of the applications.
-func (p *Problem) Duals() ([lra.NumApps]float64, error) {
-	b, err := p.Bound()
+func (p *Problem) Duals(ctx context.Context) ([lra.NumApps]float64, error) {
+	b, err := p.Bound(ctx)
 	return b.Apps, err
 }
 
@@ -124,8 +127,8 @@ const roundingStep = 1e-5
 // those of which it has a small part of a node. RoundingPrices returns the duals as if that state were worth
 // a little less, so that the prices leave it the highest surplus. Where a state outside the solution then has
 // a higher one, the next of the solution takes its turn. Without any, RoundingPrices returns the duals.
-func (p *Problem) RoundingPrices() ([lra.NumApps]float64, error) {
-	g, err := p.program()
+func (p *Problem) RoundingPrices(ctx context.Context) ([lra.NumApps]float64, error) {
+	g, err := p.program(ctx)
 	if err != nil {
 		return [lra.NumApps]float64{}, err
 	}
@@ -159,7 +162,7 @@ func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, erro
 	if opts.Gap == 0 {
 		opts.Gap = 5e-5
 	}
-	g, err := p.program()
+	g, err := p.program(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -137,7 +137,7 @@ func (t *Trial) Run(ctx context.Context, methods []Method) ([]Result, error) {
 			}
 		}
 		start := t.Now()
-		b, err := score.Bound()
+		b, err := score.Bound(ctx)
 		if err != nil {
 			return nil, err
 		}

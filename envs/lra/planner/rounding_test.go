@@ -20,11 +20,11 @@ func TestRoundingPrices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := p.Bound()
+		all, err := p.Bound(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		pi, err := p.RoundingPrices()
+		pi, err := p.RoundingPrices(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func with(t *testing.T, p *planner.Problem, s lra.State) float64 {
 	for a, k := range s.Counts() {
 		rest.Batch[a] -= k
 	}
-	b, err := rest.Bound()
+	b, err := rest.Bound(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestSolveMixedNodes(t *testing.T) {
 		if math.Abs(s.Value-want) > 1e-7 || s.Placement.Batch() != p.Batch {
 			t.Errorf("objective %q: %v with %v, brute force finds %v", o.Kind, s.Value, s.Placement.Batch(), want)
 		}
-		bound, err := p.Bound()
+		bound, err := p.Bound(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestInfeasible(t *testing.T) {
 	if _, err := p.Solve(t.Context(), planner.SolveOptions{}); err == nil {
 		t.Error("Solve: no error")
 	}
-	if _, err := p.Bound(); err == nil {
+	if _, err := p.Bound(t.Context()); err == nil {
 		t.Error("Bound: no error")
 	}
 }
@@ -107,7 +107,7 @@ func TestLocalSearch(t *testing.T) {
 			if x.Batch() != batch || p.LocalSearch(t.Context(), x) != 0 {
 				t.Errorf("containers %v of %v, or a step was left", x.Batch(), batch)
 			}
-			b, err := p.Bound()
+			b, err := p.Bound(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,15 +26,15 @@ func notPricing(task envs.Task) error {
 }
 
 // pricing wraps a way to set prices as a policy.
-func pricing(set func(t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Policy, error) {
+func pricing(set func(ctx context.Context, t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
 		if !ok {
 			return nil, notPricing(task)
 		}
-		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
+		return func(ctx context.Context, _ *cluster.State, _ bool, action []float32) error {
 			pi := t.src.scale.Base
-			if err := set(t, &pi); err != nil {
+			if err := set(ctx, t, &pi); err != nil {
 				return err
 			}
 			clear(action)
@@ -45,8 +45,8 @@ func pricing(set func(t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) 
 }
 
 // linear makes a baseline of prices that the linear program of what is left gives.
-func linear(of func(p *planner.Problem) ([lra.NumApps]float64, error)) func(envs.Task) (envs.Policy, error) {
-	return pricing(func(t *Task, pi *[lra.NumApps]float64) error {
+func linear(of func(*planner.Problem, context.Context) ([lra.NumApps]float64, error)) func(envs.Task) (envs.Policy, error) {
+	return pricing(func(ctx context.Context, t *Task, pi *[lra.NumApps]float64) error {
 		p := t.left()
 		if t.ep.Online() {
 			for a := range p.Batch {
@@ -57,14 +57,14 @@ func linear(of func(p *planner.Problem) ([lra.NumApps]float64, error)) func(envs
 			return nil
 		}
 		var err error
-		*pi, err = of(p)
+		*pi, err = of(p, ctx)
 		return err
 	})
 }
 
 var baselines = []envs.Baseline{
 	{Name: "mean_values", Doc: "Prices a container at what it adds to a node in the mean of all states.",
-		New: pricing(func(*Task, *[lra.NumApps]float64) error { return nil })},
+		New: pricing(func(context.Context, *Task, *[lra.NumApps]float64) error { return nil })},
 	{Name: "duals", Doc: "Prices by the duals of the linear program of what is left; with online arrivals, of what runs on average.",
 		New: linear((*planner.Problem).Duals)},
 	{Name: "rounded", Doc: "duals, moved a little so that the node takes the state that the linear program puts most nodes in.",

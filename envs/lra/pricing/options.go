@@ -11,15 +11,15 @@ import (
 type Options struct {
 	Table           string `opt:"table,file" doc:"CSV file of the node table that prices are set against; empty generates one"`
 	world.Instances `opt:",squash"`
-	Nodes           int     `opt:"nodes" doc:"number of nodes"`
-	Containers      int     `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
-	MinContainers   int     `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
-	Arrivals        string  `opt:"arrivals" doc:"batch, or online: containers come and go"`
-	Load            float64 `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
-	Reward          string  `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
-	Period          int     `opt:"period" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
-	Scale           float64 `opt:"scale" doc:"throughput of a container that an action of 1 adds to a price"`
-	Finish          int     `opt:"finish" doc:"with a batch, the last nodes, which the integer program fills together; 0 is none"`
+	Nodes           int     `opt:"nodes" valid:"1,100000" doc:"number of nodes"`
+	Containers      int     `opt:"containers" valid:"1,1e6" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
+	MinContainers   int     `opt:"min_containers" valid:"0,1e6" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
+	Arrivals        string  `opt:"arrivals" valid:"batch|online" doc:"batch, or online: containers come and go"`
+	Load            float64 `opt:"load" valid:"0.01,1" doc:"share of the slots that is in use on average with online arrivals"`
+	Reward          string  `opt:"reward" valid:"dense|terminal|gap" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
+	Period          int     `opt:"period" valid:"0,1e6" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
+	Scale           float64 `opt:"scale" valid:"0.001,100" doc:"throughput of a container that an action of 1 adds to a price"`
+	Finish          int     `opt:"finish" valid:"0,1e6" doc:"with a batch, the last nodes, which the integer program fills together; 0 is none"`
 }
 
 // DefaultOptions returns the defaults of k8s/LRAPricing-v0.
@@ -41,9 +41,5 @@ func (o *Options) check() error {
 	if o.Arrivals == world.ArrivalsOnline && o.Finish > 0 {
 		return fmt.Errorf("%w: finish is of batch arrivals only", envs.ErrInvalidOption)
 	}
-	return envs.CheckOptions(
-		envs.Between("period", o.Period, 0, world.MaxSteps),
-		envs.Between("scale", o.Scale, 0.001, 100),
-		envs.Between("finish", o.Finish, 0, world.MaxSteps),
-	)
+	return envs.CheckOptions(o)
 }

@@ -38,7 +38,7 @@ func Reproduce(ctx context.Context, t *lra.Table, nodes int, batch lra.Counts, s
 		}
 		*m.dst = p.Average(x)
 	}
-	bound, err := p.Bound()
+	bound, err := p.Bound(context.Background())
 	if err != nil {
 		return nil, err
 	}

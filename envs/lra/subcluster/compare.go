@@ -50,7 +50,7 @@ func Compare(ctx context.Context, table *lra.Table, sub Scheduler, rows int, see
 			if err := q.addBaselines(p, 1/float64(rows)); err != nil {
 				return all, err
 			}
-			b, err := p.Bound()
+			b, err := p.Bound(context.Background())
 			if err != nil {
 				return all, err
 			}

@@ -77,15 +77,15 @@ func (e *Episode) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) 
 		return e.beginOnline(ctx, c)
 	}
 	e.queue = e.src.DrawBatch(e.rng, e.queue)
-	e.ops = e.addNodes(c, e.ops[:0])
+	e.ops = e.addNodes(ctx, c, e.ops[:0])
 	for i, a := range e.queue {
 		e.ops = append(e.ops, e.addPod(i, int(a), 0))
 	}
 	if err := c.Apply(ctx, e.ops); err != nil {
 		return err
 	}
-	e.first()
-	return nil
+	e.first(ctx)
+	return ctx.Err()
 }
 
 // Load starts an episode without a cluster, of containers of the applications in order.
@@ -94,7 +94,7 @@ func (e *Episode) Load(order []int) {
 	for _, a := range order {
 		e.queue = append(e.queue, uint8(a))
 	}
-	e.first()
+	e.first(context.Background())
 }
 
 // restart empties the nodes and the queue.
@@ -109,12 +109,12 @@ func (e *Episode) restart() {
 }
 
 // first goes to the first container of a batch that some node permits.
-func (e *Episode) first() {
+func (e *Episode) first(ctx context.Context) {
 	for _, a := range e.queue {
 		e.left[a]++
 	}
 	e.next = -1
-	e.advance()
+	e.advance(ctx)
 }
 
 // drawLimits draws for each restricted application the nodes that are not meant for it.
@@ -140,8 +140,8 @@ func (e *Episode) App() int {
 	return int(e.queue[e.next])
 }
 
-// advance goes to the next container of the batch that some node permits.
-func (e *Episode) advance() {
+// advance goes to the next container of the batch that some node permits, or stops before when ctx ends.
+func (e *Episode) advance(ctx context.Context) {
 	for first := true; ; first = false {
 		if !first {
 			e.Rejected++
@@ -153,7 +153,7 @@ func (e *Episode) advance() {
 		if !first || e.App() != before || e.src.budget > 0 {
 			e.refresh()
 		}
-		if e.open > 0 || e.next == len(e.queue) {
+		if e.open > 0 || e.next == len(e.queue) || ctx.Err() != nil {
 			return
 		}
 	}
@@ -170,8 +170,8 @@ func (e *Episode) Place(ctx context.Context, c cluster.Cluster, node int) (earne
 	if err := e.bind(ctx, c, node); err != nil {
 		return 0, false, err
 	}
-	e.advance()
-	return (e.Value - before) / float64(len(e.queue)), e.next == len(e.queue), nil
+	e.advance(ctx)
+	return (e.Value - before) / float64(len(e.queue)), e.next == len(e.queue), ctx.Err()
 }
 
 // bind binds the container to node if that permits it.
@@ -197,7 +197,7 @@ func (e *Episode) bind(ctx context.Context, c cluster.Cluster, node int) error {
 // Put is Place for an episode without a cluster, on a node that permits the container.
 func (e *Episode) Put(node int) {
 	e.set(node, e.kind(node).Plan.Next[e.x[node]][e.App()])
-	e.advance()
+	e.advance(context.Background())
 }
 
 // Fill puts the containers of state s on an empty node, whatever is next in the queue. The caller

@@ -41,8 +41,11 @@ func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	*e.running = (*e.running)[:0]
 	e.times = averages{life: e.src.Scale * interarrival.Seconds()}
 	e.next = -1 // there is nothing to place yet
-	e.ops = e.addNodes(c, e.ops[:0])
+	e.ops = e.addNodes(ctx, c, e.ops[:0])
 	for range int(e.src.Scale) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		app := e.rng.IntN(lra.NumApps)
 		node := e.anyNode(app)
 		if node < 0 {

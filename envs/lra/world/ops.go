@@ -1,6 +1,7 @@
 package world
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -14,10 +15,14 @@ const (
 	containerMemory   = 8 << 30
 )
 
-// addNodes appends the ops that make the nodes.
-func (e *Episode) addNodes(c cluster.Cluster, ops []cluster.Op) []cluster.Op {
+// addNodes appends the ops that make the nodes. When ctx ends, some are missing.
+func (e *Episode) addNodes(ctx context.Context, c cluster.Cluster, ops []cluster.Op) []cluster.Op {
 	if e.meta == nil {
-		e.meta = Intern(c, len(e.x))
+		meta := Intern(ctx, c, len(e.x))
+		if ctx.Err() != nil {
+			return ops
+		}
+		e.meta = meta
 	}
 	for i, k := range e.src.Class {
 		ops = append(ops, AddNode(e.meta[i], e.src.Kinds[k].Plan.Class.Slots))
@@ -25,10 +30,16 @@ func (e *Episode) addNodes(c cluster.Cluster, ops []cluster.Op) []cluster.Op {
 	return ops
 }
 
-// Intern enters and returns the metadata of n nodes and of the applications.
-func Intern(c cluster.Cluster, n int) []int32 {
+// checkEvery is the number of nodes between looks at a context.
+const checkEvery = 1 << 10
+
+// Intern enters and returns the metadata of n nodes and of the applications, or of fewer if ctx ends.
+func Intern(ctx context.Context, c cluster.Cluster, n int) []int32 {
 	meta := make([]int32, 0, n+lra.NumApps)
 	for i := range n {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			break
+		}
 		meta = append(meta, c.State().Intern(cluster.Meta{Name: "node-" + strconv.Itoa(i)}))
 	}
 	for _, app := range lra.Apps {

@@ -33,34 +33,34 @@ const (
 type Options struct {
 	Table          string `opt:"table,file" doc:"CSV file of the node table that planners and observations know; empty generates one"`
 	Instances      `opt:",squash"`
-	Nodes          int      `opt:"nodes" doc:"number of nodes"`
-	Containers     int      `opt:"containers" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
-	MinContainers  int      `opt:"min_containers" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
-	Order          string   `opt:"order" doc:"apps or shuffled: the order in which a batch is placed"`
-	Arrivals       string   `opt:"arrivals" doc:"batch, or online: containers come and go"`
-	Load           float64  `opt:"load" doc:"share of the slots that is in use on average with online arrivals"`
+	Nodes          int      `opt:"nodes" valid:"1,100000" doc:"number of nodes"`
+	Containers     int      `opt:"containers" valid:"1,1e6" doc:"containers of a drawn batch; with online arrivals, placements of an episode"`
+	MinContainers  int      `opt:"min_containers" valid:"0,1e6" doc:"fewest containers of a drawn batch, where its size is drawn too; 0 is containers"`
+	Order          string   `opt:"order" valid:"apps|shuffled" doc:"apps or shuffled: the order in which a batch is placed"`
+	Arrivals       string   `opt:"arrivals" valid:"batch|online" doc:"batch, or online: containers come and go"`
+	Load           float64  `opt:"load" valid:"0.01,1" doc:"share of the slots that is in use on average with online arrivals"`
 	Classes        []string `opt:"classes" doc:"kinds of nodes as share:slots:speed, such as 0.5:8:1; empty is nodes of 8 slots as profiled"`
-	Spread         int      `opt:"spread" doc:"most containers of one application on a node; 0 is no limit"`
+	Spread         int      `opt:"spread" valid:"0,8" doc:"most containers of one application on a node; 0 is no limit"`
 	Restrict       []string `opt:"restrict" doc:"applications that only a random share of the nodes is meant for, as application:share, such as isr:0.5"`
-	SoftViolations float64  `opt:"soft_violations" doc:"share of the containers that may stand on nodes not meant for them"`
+	SoftViolations float64  `opt:"soft_violations" valid:"0,1" doc:"share of the containers that may stand on nodes not meant for them"`
 	Goal           `opt:",squash"`
-	Reward         string `opt:"reward" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
+	Reward         string `opt:"reward" valid:"dense|terminal|gap" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
 }
 
 // Instances are the options that say which instances are played.
 type Instances struct {
 	ScoreTable string `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
-	TableSeed  int    `opt:"table_seed" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
+	TableSeed  int    `opt:"table_seed" valid:"0,9007199254740992" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
 	Batches    string `opt:"batches,file" doc:"CSV file of batches; empty draws batches of equally likely applications"`
-	Batch      int    `opt:"batch" doc:"row of batches that every episode plays; -1 draws a row of the split"`
-	Split      string `opt:"split" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
+	Batch      int    `opt:"batch" valid:"-1,1e6" doc:"row of batches that every episode plays; -1 draws a row of the split"`
+	Split      string `opt:"split" valid:"train|heldout" doc:"train, or heldout: rows 0 to 29 of batches, which the published comparisons use, or drawn batches that training does not see"`
 }
 
 // Goal are the options of the objective.
 type Goal struct {
-	Objective    string  `opt:"objective" doc:"throughput, slo (containers with at least slo_threshold) or vacant (throughput and vacant nodes)"`
-	SLOThreshold float64 `opt:"slo_threshold" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
-	Beta         float64 `opt:"beta" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
+	Objective    string  `opt:"objective" valid:"throughput|slo|vacant" doc:"throughput, slo (containers with at least slo_threshold) or vacant (throughput and vacant nodes)"`
+	SLOThreshold float64 `opt:"slo_threshold" valid:"0,100" doc:"throughput, as a multiple of that alone on a node, that satisfies a container"`
+	Beta         float64 `opt:"beta" valid:"0,100" doc:"worth of a cluster of vacant nodes in the objective vacant, in throughputs of a container"`
 }
 
 // DefaultOptions returns the defaults: a batch of 200 containers on 81 nodes.
@@ -83,27 +83,7 @@ func invalid(format string, args ...any) error {
 
 // check checks each option by itself and what some of them exclude.
 func (o *Options) check() error {
-	if err := envs.CheckOptions(
-		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
-		envs.OneOf("order", o.Order, OrderApps, OrderShuffled),
-		envs.OneOf("arrivals", o.Arrivals, ArrivalsBatch, ArrivalsOnline),
-		envs.OneOf("objective", o.Objective, planner.ObjectiveThroughput, planner.ObjectiveSLO, planner.ObjectiveVacant),
-		envs.OneOf("reward", o.Reward, RewardDense, RewardTerminal, RewardGap),
-	); err != nil {
-		return err
-	}
-	if err := envs.CheckOptions(
-		envs.Between("table_seed", o.TableSeed, 0, 1<<53),
-		envs.Between("batch", o.Batch, -1, MaxSteps),
-		envs.Between("nodes", o.Nodes, 1, maxNodes),
-		envs.Between("containers", o.Containers, 1, MaxSteps),
-		envs.Between("min_containers", o.MinContainers, 0, MaxSteps),
-		envs.Between("load", o.Load, 0.01, 1),
-		envs.Between("spread", o.Spread, 0, lra.MaxSlots),
-		envs.Between("soft_violations", o.SoftViolations, 0, 1),
-		envs.Between("slo_threshold", o.SLOThreshold, 0, 100),
-		envs.Between("beta", o.Beta, 0, 100),
-	); err != nil {
+	if err := envs.CheckOptions(o); err != nil {
 		return err
 	}
 	online := o.Arrivals == ArrivalsOnline

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"context"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
@@ -84,7 +85,7 @@ func (s *Source) setDues() error {
 	for _, k := range s.Kinds {
 		p.Models = append(p.Models, k.Score)
 	}
-	b, err := p.Bound()
+	b, err := p.Bound(context.Background())
 	if err != nil {
 		return err
 	}

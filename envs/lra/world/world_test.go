@@ -355,7 +355,7 @@ func TestGapReward(t *testing.T) {
 	}
 	// 0.85 · 24 = 20.4 containers run on average, two of each application in the mean mix.
 	p := planner.Problem{Models: []*planner.Model{src.Kinds[0].Score}, Class: src.Class, Batch: lra.Counts{2, 2, 2, 2, 2, 2, 2}}
-	b, err := p.Bound()
+	b, err := p.Bound(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/lifetimes"
 )
 
-// A chooser returns the node for the current pod among those that mask permits.
-type chooser func(t *Task, s *cluster.State, mask []bool) int
+// A chooser returns the node for the current pod among those that mask permits. When ctx ends it returns
+// early, and its result is not used.
+type chooser func(ctx context.Context, t *Task, s *cluster.State, mask []bool) int
 
 // baselines in the order in which they are reported. Those named after plugins of kube-scheduler
 // score as it does, and break ties by the node's index.
@@ -58,7 +59,7 @@ func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, er
 		}
 		var choose chooser
 		mask := make([]bool, t.opts.Nodes)
-		return func(_ context.Context, s *cluster.State, first bool, action []float32) error {
+		return func(ctx context.Context, s *cluster.State, first bool, action []float32) error {
 			if first || choose == nil || t.stats.decisions == 0 {
 				choose = newChooser(t)
 			}
@@ -67,15 +68,15 @@ func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, er
 				return nil
 			}
 			s.FitMask(t.pod, mask)
-			action[0] = float32(choose(t, s, mask))
-			return nil
+			action[0] = float32(choose(ctx, t, s, mask))
+			return ctx.Err()
 		}, nil
 	}
 }
 
 // first returns the first node permitted. There is one, because pods that fit none are not
 // offered.
-func first(_ *Task, _ *cluster.State, mask []bool) int {
+func first(_ context.Context, _ *Task, _ *cluster.State, mask []bool) int {
 	for i, ok := range mask {
 		if ok {
 			return i
@@ -86,7 +87,7 @@ func first(_ *Task, _ *cluster.State, mask []bool) int {
 
 func newRoundRobin(*Task) chooser {
 	next := 0
-	return func(_ *Task, _ *cluster.State, mask []bool) int {
+	return func(_ context.Context, _ *Task, _ *cluster.State, mask []bool) int {
 		for i := range mask {
 			if n := (next + i) % len(mask); mask[n] {
 				next = n + 1
@@ -102,7 +103,7 @@ const randomStream = 0x52616e646f6d
 
 func newRandom(t *Task) chooser {
 	rng := rand.New(pcg.New(t.in.Seed ^ randomStream))
-	return func(_ *Task, _ *cluster.State, mask []bool) int {
+	return func(_ context.Context, _ *Task, _ *cluster.State, mask []bool) int {
 		permitted := 0
 		for _, ok := range mask {
 			if ok {
@@ -124,21 +125,24 @@ func newRandom(t *Task) chooser {
 
 // greedy takes time in proportion to the nodes with the objective balance: it compares exactly, in their
 // order, the nodes that may be cheapest.
-func greedy(t *Task, s *cluster.State, mask []bool) int {
+func greedy(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 	if t.opts.Objective != ObjectiveBalance {
-		return cheapest(t, s, mask)
+		return cheapest(ctx, t, s, mask)
 	}
 	t.measure(s, noNode, true) // for the shares
 	added := t.spec.Compared(t.opts.Measure == MeasureUsage)
-	return cheapest(t, s, imbalance.Candidates(mask,
+	return cheapest(ctx, t, s, imbalance.Candidates(mask,
 		imbalance.Resource{Shares: t.scratch.cpu, Added: float64(added.MilliCPU), Inverse: t.invCPU},
 		imbalance.Resource{Shares: t.scratch.memory, Added: float64(added.MemoryBytes), Inverse: t.invMemory}))
 }
 
 // cheapest returns the node of lowest cost; of equal ones the first.
-func cheapest(t *Task, s *cluster.State, mask []bool) int {
+func cheapest(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 	best, lowest := 0, math.Inf(1)
 	for i, ok := range mask {
+		if ctx.Err() != nil {
+			break
+		}
 		if ok {
 			if cost := t.costIf(s, i); cost < lowest-imbalance.Rounding {
 				best, lowest = i, cost
@@ -151,7 +155,7 @@ func cheapest(t *Task, s *cluster.State, mask []bool) int {
 // scored returns the maker of choosers of the node with the highest score.
 func scored(score func(t *Task, s *cluster.State, i int) int64) func(*Task) chooser {
 	return func(*Task) chooser {
-		return func(t *Task, s *cluster.State, mask []bool) int {
+		return func(_ context.Context, t *Task, s *cluster.State, mask []bool) int {
 			best, highest := 0, int64(math.MinInt64)
 			for i, ok := range mask {
 				if ok {

@@ -40,10 +40,10 @@ func newExact(task envs.Task) (envs.Policy, error) {
 	}
 	var plan []int
 	mask := make([]bool, n)
-	return func(_ context.Context, s *cluster.State, first bool, action []float32) error {
+	return func(ctx context.Context, s *cluster.State, first bool, action []float32) error {
 		if first {
 			var err error
-			if plan, err = t.plan(); err != nil {
+			if plan, err = t.plan(ctx); err != nil {
 				return err
 			}
 		}
@@ -92,8 +92,7 @@ type level struct {
 }
 
 // plan returns the actions of highest return for the episode that has just begun.
-func (t *Task) plan() ([]int, error) {
-	ctx := context.Background()
+func (t *Task) plan(ctx context.Context) ([]int, error) {
 	root := newTask(t.src)
 	root.in = t.in // looking ahead in the workload changes nothing
 	c := sim.New()

@@ -20,8 +20,8 @@ func TestGreedyIsExact(t *testing.T) {
 			decisions := 0
 			for b := envstest.Reset(t, v, 5); !b.Done(0); decisions++ {
 				s := v.Env(0).State()
-				want := cheapest(task, s, b.Mask)
-				if got := greedy(task, s, b.Mask); got != want {
+				want := cheapest(t.Context(), task, s, b.Mask)
+				if got := greedy(t.Context(), task, s, b.Mask); got != want {
 					t.Fatalf("decision %d: node %d, want %d", decisions, got, want)
 				}
 				b = envstest.Step(t, v, float32(want))

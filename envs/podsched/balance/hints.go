@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -33,7 +34,9 @@ func (t *Task) updateForecast(s *cluster.State) {
 // newGreedyLifetime returns the maker of policies that take the node of the lowest weighted sum of costs.
 func newGreedyLifetime(w lifetimes.Weights) func(envs.Task) (envs.Policy, error) {
 	makes := policyOf(func(*Task) chooser {
-		return func(t *Task, _ *cluster.State, mask []bool) int { return t.forecast.Cheapest(w, mask) }
+		return func(_ context.Context, t *Task, _ *cluster.State, mask []bool) int {
+			return t.forecast.Cheapest(w, mask)
+		}
 	})
 	return func(task envs.Task) (envs.Policy, error) {
 		if t, ok := task.(*Task); ok && t.forecast == nil {

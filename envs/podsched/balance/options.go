@@ -2,7 +2,6 @@ package balance
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
@@ -38,36 +37,36 @@ const (
 
 // Options are the options of k8s/PodBalance-v0, with the defaults of [DefaultOptions].
 type Options struct {
-	Nodes          int     `opt:"nodes" doc:"number of worker nodes, 1 to 5000"`
-	NodeTypes      string  `opt:"node_types" doc:"equal: 64 CPU and 256 Gi each; mixed: drawn from six sizes"`
-	ServersPerRack int     `opt:"servers_per_rack" doc:"nodes of a rack, in the order of the nodes"`
-	Pods           string  `opt:"pods" doc:"equal: 1 CPU and 2 Gi each; mixed: each deployment draws a size"`
-	MemoryHeavy    float64 `opt:"memory_heavy" doc:"part of the deployments whose pods want 4 to 32 times the memory that nodes have for their CPU"`
-	ReplicasMin    int     `opt:"replicas_min" doc:"least replicas of a deployment"`
+	Nodes          int     `opt:"nodes" valid:"1,5000" doc:"number of worker nodes, 1 to 5000"`
+	NodeTypes      string  `opt:"node_types" valid:"equal|mixed" doc:"equal: 64 CPU and 256 Gi each; mixed: drawn from six sizes"`
+	ServersPerRack int     `opt:"servers_per_rack" valid:"1,5000" doc:"nodes of a rack, in the order of the nodes"`
+	Pods           string  `opt:"pods" valid:"equal|mixed" doc:"equal: 1 CPU and 2 Gi each; mixed: each deployment draws a size"`
+	MemoryHeavy    float64 `opt:"memory_heavy" valid:"0,1" doc:"part of the deployments whose pods want 4 to 32 times the memory that nodes have for their CPU"`
+	ReplicasMin    int     `opt:"replicas_min" valid:"1,1000" doc:"least replicas of a deployment"`
 	ReplicasMax    int     `opt:"replicas_max" doc:"most replicas of a deployment, at most 1000"`
 	Deployments    string  `opt:"deployments,file" doc:"CSV file of deployments to play in its order, in place of drawn ones"`
 	Trace          string  `opt:"trace,file" doc:"file with a recording of a cluster, whose nodes and pods are played as they came and ended, in place of drawn ones"`
 
-	CPULoad    float64 `opt:"cpu_load" doc:"part of the cluster's CPU at which it counts as filled"`
-	MemoryLoad float64 `opt:"memory_load" doc:"likewise of its memory"`
-	PodLoad    float64 `opt:"pod_load" doc:"likewise of the pods that its nodes run at most"`
-	Resets     int     `opt:"resets" doc:"how often the cluster is filled and emptied in an episode"`
-	ResetPods  []int   `opt:"reset_pods" doc:"pods after which it is emptied, one number for each time, in place of loads and resets"`
-	Steps      int     `opt:"steps" doc:"truncate after so many decisions; 0 is never, and must be more with a lifetime"`
+	CPULoad    float64 `opt:"cpu_load" valid:"5e-324,1" doc:"part of the cluster's CPU at which it counts as filled"`
+	MemoryLoad float64 `opt:"memory_load" valid:"5e-324,1" doc:"likewise of its memory"`
+	PodLoad    float64 `opt:"pod_load" valid:"5e-324,1" doc:"likewise of the pods that its nodes run at most"`
+	Resets     int     `opt:"resets" valid:"1,1000" doc:"how often the cluster is filled and emptied in an episode"`
+	ResetPods  []int   `opt:"reset_pods" valid:"1,1e6" doc:"pods after which it is emptied, one number for each time, in place of loads and resets"`
+	Steps      int     `opt:"steps" valid:"0,1e6" doc:"truncate after so many decisions; 0 is never, and must be more with a lifetime"`
 
-	Interval float64 `opt:"interval" doc:"seconds between deployments"`
-	Lifetime float64 `opt:"lifetime" doc:"mean seconds that a pod runs, exponentially distributed, at most 1000 intervals; 0 is for ever. With it the cluster is emptied at reset_pods only"`
-	UsageMin float64 `opt:"usage_min" doc:"least part of its requests that a pod uses"`
+	Interval float64 `opt:"interval" valid:"0,1e6" doc:"seconds between deployments"`
+	Lifetime float64 `opt:"lifetime" valid:"0,1e9" doc:"mean seconds that a pod runs, exponentially distributed, at most 1000 intervals; 0 is for ever. With it the cluster is emptied at reset_pods only"`
+	UsageMin float64 `opt:"usage_min" valid:"0,1" doc:"least part of its requests that a pod uses"`
 	UsageMax float64 `opt:"usage_max" doc:"most; each pod draws its part uniformly"`
 
-	Objective  string  `opt:"objective" doc:"balance, spread or pack"`
-	Measure    string  `opt:"measure" doc:"requests or usage: which shares of the nodes balance compares"`
-	Reward     string  `opt:"reward" doc:"sound, or original: that of the source, for comparison with its runs"`
+	Objective  string  `opt:"objective" valid:"balance|spread|pack" doc:"balance, spread or pack"`
+	Measure    string  `opt:"measure" valid:"requests|usage" doc:"requests or usage: which shares of the nodes balance compares"`
+	Reward     string  `opt:"reward" valid:"sound|original" doc:"sound, or original: that of the source, for comparison with its runs"`
 	Overcommit bool    `opt:"overcommit" doc:"nodes take pods beyond their capacity, as the source's do; with the original reward only"`
-	Hints      string  `opt:"hints" doc:"none, or lifetime: pods come with a prediction of how long they run; the observation forecasts by it"`
-	HintError  float64 `opt:"hint_error" doc:"greatest factor between a prediction and the truth, with hints; its logarithm is drawn uniformly"`
+	Hints      string  `opt:"hints" valid:"none|lifetime" doc:"none, or lifetime: pods come with a prediction of how long they run; the observation forecasts by it"`
+	HintError  float64 `opt:"hint_error" valid:"1,1000" doc:"greatest factor between a prediction and the truth, with hints; its logarithm is drawn uniformly"`
 
-	Edges string `opt:"edges" doc:"none, or rack: the observation has the graph of nodes that share a rack"`
+	Edges string `opt:"edges" valid:"none|rack" doc:"none, or rack: the observation has the graph of nodes that share a rack"`
 }
 
 // DefaultOptions returns the setting of the source.
@@ -82,18 +81,10 @@ func DefaultOptions() Options {
 
 // complete checks the options and sets those that follow from others.
 func (o *Options) complete() error {
-	if err := envs.CheckOptions(
-		envs.OneOf("node_types", o.NodeTypes, KindEqual, KindMixed),
-		envs.OneOf("pods", o.Pods, KindEqual, KindMixed),
-		envs.OneOf("objective", o.Objective, ObjectiveBalance, ObjectiveSpread, ObjectivePack),
-		envs.OneOf("measure", o.Measure, MeasureRequests, MeasureUsage),
-		envs.OneOf("reward", o.Reward, RewardSound, RewardOriginal),
-		envs.OneOf("edges", o.Edges, EdgesNone, EdgesRack),
-		envs.OneOf("hints", o.Hints, HintsNone, HintsLifetime),
+	if err := envs.CheckOptions(o,
+		envs.Between("replicas_max", o.ReplicasMax, o.ReplicasMin, deployments.MaxReplicas),
+		envs.Between("usage_max", o.UsageMax, o.UsageMin, 1),
 	); err != nil {
-		return err
-	}
-	if err := o.checkNumbers(); err != nil {
 		return err
 	}
 	if o.Trace != "" && (o.Deployments != "" || o.NodeTypes != KindEqual || o.Pods != KindEqual || o.MemoryHeavy != 0 || o.Lifetime != 0 || len(o.ResetPods) > 0 || o.Overcommit) {
@@ -121,29 +112,4 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%w: pods and memory_heavy say what is drawn, deployments that nothing is", envs.ErrInvalidOption)
 	}
 	return nil
-}
-
-func (o *Options) checkNumbers() error {
-	positive := math.SmallestNonzeroFloat64
-	checks := []envs.Check{
-		envs.Between("nodes", o.Nodes, 1, maxNodes),
-		envs.Between("servers_per_rack", o.ServersPerRack, 1, maxNodes),
-		envs.Between("memory_heavy", o.MemoryHeavy, 0, 1),
-		envs.Between("replicas_min", o.ReplicasMin, 1, deployments.MaxReplicas),
-		envs.Between("replicas_max", o.ReplicasMax, o.ReplicasMin, deployments.MaxReplicas),
-		envs.Between("cpu_load", o.CPULoad, positive, 1),
-		envs.Between("memory_load", o.MemoryLoad, positive, 1),
-		envs.Between("pod_load", o.PodLoad, positive, 1),
-		envs.Between("resets", o.Resets, 1, 1000),
-		envs.Between("steps", o.Steps, 0, 1e6),
-		envs.Between("interval", o.Interval, 0, 1e6),
-		envs.Between("lifetime", o.Lifetime, 0, 1e9),
-		envs.Between("hint_error", o.HintError, 1, 1000),
-		envs.Between("usage_min", o.UsageMin, 0, 1),
-		envs.Between("usage_max", o.UsageMax, o.UsageMin, 1),
-	}
-	for _, n := range o.ResetPods {
-		checks = append(checks, envs.Between("each of reset_pods", n, 1, 1e6))
-	}
-	return envs.CheckOptions(checks...)
 }

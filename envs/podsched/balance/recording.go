@@ -46,15 +46,16 @@ func (t *Task) placeRunning(ctx context.Context, c cluster.Cluster) error {
 	clear(t.members)
 	t.ops = t.ops[:0]
 	at := w.Pods[t.in.Begin].Created
-	for _, i := range w.Running(t.in.Begin) {
-		p, spec := &w.Pods[i], t.in.PodOf(i)
+	running := w.Running(t.in.Begin)
+	for _, r := range running {
+		p, spec := &w.Pods[r.Pod], t.in.PodOf(r.Pod)
 		pod := int32(len(t.active))
 		lifetime := spec.Lifetime
 		if lifetime > 0 {
-			lifetime = p.Freed() - at
+			lifetime = p.Remaining(at)
 		}
 		t.ops = append(t.ops, t.addPod(s, &spec, lifetime),
-			cluster.Op{Kind: cluster.Bind, Pod: pod, Node: p.Node, Devices: p.Devices},
+			cluster.Op{Kind: cluster.Bind, Pod: pod, Node: p.Node, Devices: r.Devices},
 			cluster.Op{Kind: cluster.SetUsage, Pod: pod, Resources: spec.Usage})
 		t.active = append(t.active, pod)
 		t.members[p.Group] = append(t.members[p.Group], pod)
@@ -62,9 +63,9 @@ func (t *Task) placeRunning(ctx context.Context, c cluster.Cluster) error {
 	if err := c.Apply(ctx, t.ops); err != nil {
 		return err
 	}
-	for pod, i := range w.Running(t.in.Begin) {
-		spec := t.in.PodOf(i)
-		t.noteBound(s, &spec, int32(pod), w.Pods[i].Started-at)
+	for pod, r := range running {
+		spec := t.in.PodOf(r.Pod)
+		t.noteBound(s, &spec, int32(pod), w.Pods[r.Pod].Started-at)
 	}
 	return nil
 }

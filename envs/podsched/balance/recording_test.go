@@ -113,10 +113,14 @@ func TestInvalidRecordings(t *testing.T) {
 // BenchmarkReplayDay plays a day of 1,000 nodes and 100,000 pods, from the file to the last pod.
 func BenchmarkReplayDay(b *testing.B) {
 	path := writeSynthetic(b, clustertrace.Synthetic{Nodes: 1000, Pods: 100_000, Span: 24 * time.Hour, Load: 0.6, GPUNodes: 0.2})
-	for b.Loop() {
-		v := envstest.Open(b, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: map[string]any{"trace": path}, Autoreset: envs.Disabled})
-		last := envstest.Play(b, v, envstest.Policy(b, v, "LeastAllocated"), 0)
-		b.ReportMetric(envstest.Column(b, v, last, "placed"), "placed")
-		b.ReportMetric(envstest.Column(b, v, last, "failed"), "failed")
+	for _, policy := range []string{"LeastAllocated", "KubeDefault"} {
+		b.Run(policy, func(b *testing.B) {
+			for b.Loop() {
+				v := envstest.Open(b, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: map[string]any{"trace": path}, Autoreset: envs.Disabled})
+				last := envstest.Play(b, v, envstest.Policy(b, v, policy), 0)
+				b.ReportMetric(envstest.Column(b, v, last, "placed"), "placed")
+				b.ReportMetric(envstest.Column(b, v, last, "failed"), "failed")
+			}
+		})
 	}
 }

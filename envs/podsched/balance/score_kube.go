@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"context"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -49,7 +50,7 @@ type kube struct {
 
 func newKube(rackSpread bool) chooser {
 	k := &kube{rackSpread: rackSpread}
-	return func(t *Task, s *cluster.State, mask []bool) int {
+	return func(_ context.Context, t *Task, s *cluster.State, mask []bool) int {
 		k.score(t, s, mask)
 		return k.nodes[slices.Index(k.total, slices.Max(k.total))]
 	}

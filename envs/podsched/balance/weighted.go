@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"context"
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -19,12 +20,15 @@ type scoreWeights struct {
 // newChooser returns a chooser by the weights.
 func (w scoreWeights) newChooser(*Task) chooser {
 	host, rack, costs := kube{}, kube{rackSpread: true}, []float64{}
-	return func(t *Task, s *cluster.State, mask []bool) int {
+	return func(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 		host.spreadScores(t, mask)
 		rack.spreadScores(t, mask)
 		costs = costs[:0]
 		all := imbalance.NewRange()
 		for _, i := range host.nodes {
+			if ctx.Err() != nil {
+				return 0
+			}
 			costs = append(costs, t.costIf(s, i))
 			all.Include(costs[len(costs)-1])
 		}

@@ -16,6 +16,7 @@ var _ envs.Resampler = (*Task)(nil)
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.in.Nodes, c.in.Arrivals = slices.Clone(t.in.Nodes), slices.Clone(t.in.Arrivals)
+	c.in.Running = slices.Clone(t.in.Running)
 	c.nodes = slices.Clone(t.nodes)
 	c.inventory = t.inventory.Clone()
 	c.table = t.table.Of(&c.inventory)

@@ -106,7 +106,8 @@
 // # Options
 //
 // See [Options]. reference_seed with files plays the published workload of that random seed.
-// trace plays the nodes and pods of a recorded cluster; the last fifth of its pods is the split heldout.
+// trace plays the nodes and pods of a recorded cluster, in timed dynamics beside the pods that ran when the
+// episode begins; the last fifth of its pods is the split heldout.
 //
 // # Baselines
 //

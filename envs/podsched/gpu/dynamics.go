@@ -32,14 +32,19 @@ func (t *Task) arrive(s *cluster.State) int32 {
 // bind places a pod.
 func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
 	a := &t.in.Arrivals[pod]
-	t.inventory.Place(t.class(pod), node, devices)
-	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
+	t.run(s, pod, node, devices)
 	t.placedPods++
 	wait := (s.Now - a.At).Seconds()
 	t.waited += wait
 	t.completed += wait + a.Duration.Seconds()
-	if a.Duration > 0 {
-		t.running.Push(cluster.Departure{At: s.Now + a.Duration, Pod: pod, Node: node, Devices: devices})
+}
+
+// run lets a pod run on a node.
+func (t *Task) run(s *cluster.State, pod, node int32, devices uint64) {
+	t.inventory.Place(t.class(pod), node, devices)
+	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
+	if d := t.in.Arrivals[pod].Duration; d > 0 {
+		t.running.Push(cluster.Departure{At: s.Now + d, Pod: pod, Node: node, Devices: devices})
 	}
 }
 

@@ -108,8 +108,8 @@ func TestVersion1(t *testing.T) {
 	v := envstest.Open(t, "k8s/GPUPodScheduling-v1", 1, envs.VecOptions{})
 	one := v.Env(0).Task().(*Task)
 	for seed := range uint64(3) {
-		zero.src.Draw(seed, &zero.in)
-		one.src.Draw(seed, &one.in)
+		zero.src.Draw(t.Context(), seed, &zero.in)
+		one.src.Draw(t.Context(), seed, &one.in)
 		if d := cmp.Diff(zero.in.Nodes, one.in.Nodes) + cmp.Diff(zero.in.Arrivals, one.in.Arrivals); d != "" {
 			t.Errorf("seed %d: instances differ (-v0 +v1):\n%s", seed, d)
 		}

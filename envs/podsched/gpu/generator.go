@@ -44,7 +44,10 @@ func loadSource(o Options, declared bool) (*source, error) {
 // Begin implements [envs.Task].
 func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	t.seed = rng.Uint64()
-	t.src.Draw(t.seed, &t.in)
+	t.src.Draw(ctx, t.seed, &t.in)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	t.nodes = t.nodes[:0]
 	for _, i := range t.in.Nodes {
 		t.nodes = append(t.nodes, t.src.Nodes[i])
@@ -52,6 +55,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	t.inventory.Reset(t.nodes, t.src.Catalogue, t.in.Outlook.Frag)
 	t.reset()
 	t.create(c.State())
+	t.placeRunning(c.State())
 	if err := t.prefill(c.State()); err != nil {
 		return err
 	}
@@ -95,6 +99,15 @@ func (t *Task) create(s *cluster.State) {
 			op.MilliGPU = gpushare.WholeGPU
 		}
 		t.ops = append(t.ops, op)
+	}
+}
+
+// placeRunning places the pods that run when the episode begins. They count in no figure of pods placed.
+func (t *Task) placeRunning(s *cluster.State) {
+	for _, p := range t.in.Running {
+		pod := t.arrive(s)
+		t.run(s, pod, p.Node, p.Devices)
+		t.note()
 	}
 }
 

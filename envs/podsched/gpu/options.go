@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
@@ -36,38 +35,38 @@ type Options struct {
 	Nodes         string   `opt:"nodes,file" doc:"file of the node list; empty takes a cluster composed as the published one"`
 	Pods          []string `opt:"pods,file" doc:"files of pod lists, of which each episode draws one; empty generates pods"`
 	Trace         string   `opt:"trace,file" doc:"file with a recording of a cluster, whose nodes, all of them, and pods are played in place of lists or drawn ones: from a drawn pod on, with their times and durations in timed dynamics"`
-	ReferenceSeed int      `opt:"reference_seed" doc:"plays the reference's workload of this random seed on all nodes; -1 draws a workload for each episode"`
-	Split         string   `opt:"split" doc:"train, or heldout: episodes that no training sees"`
-	NumNodes      int      `opt:"num_nodes" doc:"nodes drawn for each episode; 0 takes all"`
+	ReferenceSeed int      `opt:"reference_seed" valid:"-1,2147483647" doc:"plays the reference's workload of this random seed on all nodes; -1 draws a workload for each episode"`
+	Split         string   `opt:"split" valid:"train|heldout" doc:"train, or heldout: episodes that no training sees"`
+	NumNodes      int      `opt:"num_nodes" valid:"0,1e5" doc:"nodes drawn for each episode; 0 takes all"`
 
 	LoadStart float64 `opt:"load_start" doc:"GPUs requested, over those of the nodes, by pods that are placed before the episode begins"`
-	LoadEnd   float64 `opt:"load_end" doc:"GPUs requested, over those of the nodes, by the pods of a time-free episode"`
+	LoadEnd   float64 `opt:"load_end" valid:"0.01,3" doc:"GPUs requested, over those of the nodes, by the pods of a time-free episode"`
 	Prefill   string  `opt:"prefill" doc:"baseline that places the pods before load_start"`
 
 	ConstrainedLow  float64 `opt:"constrained_low" doc:"least part of the generated GPU pods that are bound to GPU models"`
-	ConstrainedHigh float64 `opt:"constrained_high" doc:"greatest part; each episode draws one between"`
-	CPUOnly         float64 `opt:"cpu_only" doc:"part of the generated pods without GPUs"`
-	Sharing         float64 `opt:"sharing" doc:"part of the generated GPU pods that share a GPU"`
+	ConstrainedHigh float64 `opt:"constrained_high" valid:"0,1" doc:"greatest part; each episode draws one between"`
+	CPUOnly         float64 `opt:"cpu_only" valid:"0,0.99" doc:"part of the generated pods without GPUs"`
+	Sharing         float64 `opt:"sharing" valid:"0,1" doc:"part of the generated GPU pods that share a GPU"`
 	MultiGPU        float64 `opt:"multi_gpu" doc:"part of the generated GPU pods with two or more GPUs"`
 
-	Dynamics    string  `opt:"dynamics" doc:"time_free, or timed with arrivals and departures"`
-	NumPods     int     `opt:"num_pods" doc:"pods of a timed episode"`
-	Load        float64 `opt:"load" doc:"GPU time requested by the pods of a timed episode, over what the nodes have while they arrive"`
-	MaxDuration float64 `opt:"max_duration" doc:"most seconds that a pod of a timed episode runs"`
+	Dynamics    string  `opt:"dynamics" valid:"time_free|timed" doc:"time_free, or timed with arrivals and departures"`
+	NumPods     int     `opt:"num_pods" valid:"1,1e6" doc:"pods of a timed episode"`
+	Load        float64 `opt:"load" valid:"0.01,10" doc:"GPU time requested by the pods of a timed episode, over what the nodes have while they arrive"`
+	MaxDuration float64 `opt:"max_duration" valid:"1,1e9" doc:"most seconds that a pod of a timed episode runs"`
 
 	Defer     bool `opt:"defer" doc:"adds an action that puts the pod off"`
-	MaxDefers int  `opt:"max_defers" doc:"how often a pod can be put off in a time-free episode"`
-	DeferPods int  `opt:"defer_pods" doc:"arrivals after which a pod that was put off is offered again"`
+	MaxDefers int  `opt:"max_defers" valid:"1,100" doc:"how often a pod can be put off in a time-free episode"`
+	DeferPods int  `opt:"defer_pods" valid:"1,1e6" doc:"arrivals after which a pod that was put off is offered again"`
 
-	Reward         string  `opt:"reward" doc:"allocation, fragmentation, scarcity, waiting or weighted"`
-	AllocWeight    float64 `opt:"alloc_weight" doc:"weight of allocation in the weighted reward"`
-	FragWeight     float64 `opt:"frag_weight" doc:"weight of fragmentation"`
-	ScarcityWeight float64 `opt:"scarcity_weight" doc:"weight of scarcity"`
-	WaitingWeight  float64 `opt:"waiting_weight" doc:"weight of waiting"`
+	Reward         string  `opt:"reward" valid:"allocation|fragmentation|scarcity|waiting|weighted" doc:"allocation, fragmentation, scarcity, waiting or weighted"`
+	AllocWeight    float64 `opt:"alloc_weight" valid:"-1e6,1e6" doc:"weight of allocation in the weighted reward"`
+	FragWeight     float64 `opt:"frag_weight" valid:"-1e6,1e6" doc:"weight of fragmentation"`
+	ScarcityWeight float64 `opt:"scarcity_weight" valid:"-1e6,1e6" doc:"weight of scarcity"`
+	WaitingWeight  float64 `opt:"waiting_weight" valid:"-1e6,1e6" doc:"weight of waiting"`
 
-	Devices string `opt:"devices" doc:"fgd, best or first: which device of the node a pod takes that shares one"`
+	Devices string `opt:"devices" valid:"fgd|best|first" doc:"fgd, best or first: which device of the node a pod takes that shares one"`
 	Scores  bool   `opt:"scores" doc:"shows the scores of FGD and BestFit in the observation"`
-	Edges   string `opt:"edges" doc:"none, or model: the observation has a graph in which the nodes of each GPU model form a ring"`
+	Edges   string `opt:"edges" valid:"none|model" doc:"none, or model: the observation has a graph in which the nodes of each GPU model form a ring"`
 }
 
 // DefaultOptions returns the defaults.
@@ -85,35 +84,11 @@ func DefaultOptions() Options {
 
 // check reports the first option that is out of its range.
 func (o *Options) check() error {
-	if err := envs.CheckOptions(
-		envs.OneOf("split", o.Split, SplitTrain, SplitHeldOut),
-		envs.OneOf("dynamics", o.Dynamics, DynamicsTimeFree, DynamicsTimed),
-		envs.OneOf("reward", o.Reward, RewardAllocation, RewardFragmentation, RewardScarcity, RewardWaiting, RewardWeighted),
-		envs.OneOf("devices", o.Devices, DevicesFGD, DevicesBest, DevicesFirst),
+	if err := envs.CheckOptions(o,
 		envs.OneOf("prefill", o.Prefill, gpushare.PolicyNames()...),
-		envs.OneOf("edges", o.Edges, EdgesNone, EdgesModel),
-	); err != nil {
-		return err
-	}
-	if err := envs.CheckOptions(
-		envs.Between("reference_seed", o.ReferenceSeed, -1, math.MaxInt32),
-		envs.Between("num_nodes", o.NumNodes, 0, 1e5),
-		envs.Between("num_pods", o.NumPods, 1, 1e6),
-		envs.Between("load_end", o.LoadEnd, 0.01, 3),
 		envs.Between("load_start", o.LoadStart, 0, o.LoadEnd),
-		envs.Between("constrained_high", o.ConstrainedHigh, 0, 1),
 		envs.Between("constrained_low", o.ConstrainedLow, 0, o.ConstrainedHigh),
-		envs.Between("cpu_only", o.CPUOnly, 0, 0.99),
-		envs.Between("sharing", o.Sharing, 0, 1),
 		envs.Between("multi_gpu", o.MultiGPU, 0, 1-o.Sharing),
-		envs.Between("load", o.Load, 0.01, 10),
-		envs.Between("max_duration", o.MaxDuration, 1, 1e9),
-		envs.Between("max_defers", o.MaxDefers, 1, 100),
-		envs.Between("defer_pods", o.DeferPods, 1, 1e6),
-		envs.Between("alloc_weight", o.AllocWeight, -1e6, 1e6),
-		envs.Between("frag_weight", o.FragWeight, -1e6, 1e6),
-		envs.Between("scarcity_weight", o.ScarcityWeight, -1e6, 1e6),
-		envs.Between("waiting_weight", o.WaitingWeight, -1e6, 1e6),
 	); err != nil {
 		return err
 	}

@@ -10,10 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
 // handTrace has a node with a T4 and one without GPU; pods come at 5, 6 and 30 s.
@@ -38,7 +42,7 @@ func TestRecordingPlayed(t *testing.T) {
 	if n := src.Nodes; len(n) != 2 || n[0].Model != "T4" || n[0].MaxPods != 10 || n[1].GPUs != 0 || n[1].MemoryMiB != 8192 {
 		t.Errorf("nodes %+v, want a with a T4 and b without", n)
 	}
-	src.Draw(0, in)
+	src.Draw(t.Context(), 0, in)
 	// Of three pods the last fifth is none, so that training sees all. The first ran from 6 s to 15 s.
 	if a := in.Arrivals; len(a) != 3 || a[1].At != time.Second || a[2].At != 25*time.Second || a[0].Duration != 9*time.Second || a[1].Duration != 0 {
 		t.Errorf("arrivals %+v, want pods at 0, 1 and 25 s, the first for 9 s", a)
@@ -47,6 +51,64 @@ func TestRecordingPlayed(t *testing.T) {
 		t.Errorf("class %+v, want 1025 MiB, rounded up, and half a T4", c)
 	}
 	envstest.CheckInvalid(t, "k8s/GPUPodScheduling-v0", map[string]any{"trace": path, "nodes": path}, "say what trace says")
+}
+
+// runTrace has a node with two T4. Before the recording began, p0 got half a GPU of it, p1 a whole one of which nobody says which,
+// and p2 one more that is not there; p3 ended before the first pod comes, at 5 s.
+const runTrace = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":8000,"memory_bytes":8589934592,"pods":10,"gpus":2,"milli_gpu":1000,"gpu_model":"T4"}}
+{"k":"template","template":{"milli_cpu":1000,"memory_bytes":1073741825,"gpus":1,"milli_gpu":500}}
+{"k":"template","template":{"milli_cpu":1000,"memory_bytes":1073741824,"gpus":1,"milli_gpu":1000}}
+{"k":"pod","name":"p0","ago":60000}
+{"k":"bind","ago":50000,"gpus":[1]}
+{"k":"run","ago":50000}
+{"k":"pod","name":"p1","tpl":1,"ago":40000}
+{"k":"bind","p":1,"ago":40000}
+{"k":"run","p":1,"ago":40000}
+{"k":"pod","name":"p2","tpl":1,"ago":30000}
+{"k":"bind","p":2,"ago":30000}
+{"k":"run","p":2,"ago":30000}
+{"k":"pod","name":"p3","ago":20000}
+{"k":"bind","p":3,"ago":20000,"gpus":[1]}
+{"k":"run","p":3,"ago":20000}
+{"k":"finish","t":4000,"p":3,"phase":"Succeeded"}
+{"k":"pod","t":1000,"name":"p4","tpl":1}
+{"k":"finish","t":10000,"phase":"Succeeded"}
+{"k":"end","t":10000}
+`
+
+// TestRecordingRuns: an episode begins with the pods that ran then, each for the rest of its time. p4 needs a whole GPU, of which
+// p1 has the first for ever, and waits 10 s for p0's end.
+func TestRecordingRuns(t *testing.T) {
+	v, task := open(t, map[string]any{"trace": write(t, "run.jsonl", runTrace), "dynamics": "timed", "num_pods": 1})
+	reset(t, v, 0)
+	in := &task.in
+	want := []gpuworkload.Placement{{Devices: 2}, {Devices: 1}}
+	if diff := cmp.Diff(want, in.Running); diff != "" || len(in.Arrivals) != 3 || in.Arrivals[0].Duration != 10*time.Second || in.Arrivals[1].Duration != 0 {
+		t.Fatalf("arrivals %+v, running (-want +got):\n%s", in.Arrivals, diff)
+	}
+	s := v.Env(0).State()
+	if s.Now != 10*time.Second || s.Pods[0].Phase != cluster.Succeeded || s.Pods[1].Phase != cluster.Running || s.NodeDevices(0)[0].Free != 0 || s.NodeDevices(0)[1].Free != 1000 {
+		t.Errorf("at %v: pods %+v, devices %+v, want p1 alone at 10 s, on the first GPU", s.Now, s.Pods, s.NodeDevices(0))
+	}
+	checkWorld(t, task, s)
+	b := step(t, v, 0)
+	if !b.Terminated[0] || envstest.Column(t, v, b, "placed") != 1 || envstest.Column(t, v, b, "failed") != 0 {
+		t.Errorf("terminated %v with %v placed and %v failed, want p4 alone placed", b.Terminated[0], envstest.Column(t, v, b, "placed"), envstest.Column(t, v, b, "failed"))
+	}
+	// Without times, the pods that were there may come, too: of five pods four are for training, from p0 on.
+	_, free := open(t, map[string]any{"trace": write(t, "free.jsonl", runTrace)})
+	begins := map[int32]bool{}
+	for seed := range uint64(20) {
+		free.src.Draw(t.Context(), seed, &free.in)
+		begins[free.in.Arrivals[0].Class] = true
+		if len(free.in.Running) > 0 {
+			t.Errorf("seed %d: %d pods run in time-free dynamics", seed, len(free.in.Running))
+		}
+	}
+	if len(begins) != 2 {
+		t.Errorf("episodes begin with classes %v, want both", begins)
+	}
 }
 
 // TestRecordedOutlook: of five pods the last one, held out, wants no GPU. Version 1 knows nothing of it.

@@ -91,3 +91,6 @@ func (t *Task) Spaces() (obs, act space.Space) {
 func (t *Task) class(pod int32) *gpushare.Class {
 	return &t.src.Catalogue.Classes[t.in.Arrivals[pod].Class]
 }
+
+// Bytes implements [envs.Sized].
+func (t *Task) Bytes() envs.Bytes { return t.src.Bytes() }

@@ -57,7 +57,7 @@ func TestDeclaredOutlookKnowsNoFuture(t *testing.T) {
 			t.Fatal(err)
 		}
 		var in Instance
-		s.Draw(7, &in) // the law is drawn before the pods, so that it does not depend on how many there are
+		s.Draw(t.Context(), 7, &in) // the law is drawn before the pods, so that it does not depend on how many there are
 		return in.Outlook
 	}
 	if !reflect.DeepEqual(outlook(true, 0.5), outlook(true, 1.3)) {

@@ -16,6 +16,7 @@ type recording struct {
 	arrivals []Arrival // times are since the recording's start
 	first    int       // that came while it lasted
 	outlook  Outlook
+	workload *recorded.Workload // whose pods they are; its memory is in whole MiB
 }
 
 // heldOutShare is the part of a recording, its end, that no training sees.
@@ -33,6 +34,7 @@ func (s *Source) loadTrace() error {
 	s.Nodes = nil
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
+		n.MemoryBytes, n.MilliGPU = n.MemoryBytes/gpushare.BytesMiB*gpushare.BytesMiB, gpushare.WholeGPU
 		s.Nodes = append(s.Nodes, gpushare.Node{
 			Name: n.Unique, MilliCPU: n.MilliCPU, MemoryMiB: n.MemoryBytes / gpushare.BytesMiB, GPUs: int(n.GPUs),
 			Model: cmp.Or(n.GPUModel, "GPU"), MaxPods: int(n.Pods),
@@ -47,8 +49,9 @@ func (s *Source) loadTrace() error {
 	var pods []gpushare.Pod
 	for i := range w.Pods {
 		p := &w.Pods[i]
+		p.MemoryBytes = (p.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB * gpushare.BytesMiB // of its template, and again the same
 		pods = append(pods, gpushare.Pod{Created: p.Created, Duration: p.Duration, Shape: gpushare.Shape{
-			MilliCPU: p.MilliCPU, MemoryMiB: (p.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB,
+			MilliCPU: p.MilliCPU, MemoryMiB: p.MemoryBytes / gpushare.BytesMiB,
 			GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(p.GPUModels, "|"),
 		}})
 	}
@@ -58,7 +61,7 @@ func (s *Source) loadTrace() error {
 	if s.Catalogue, err = gpushare.NewCatalogue(s.Nodes, pods); err != nil {
 		return err
 	}
-	r := &recording{first: w.First()}
+	r := &recording{first: w.First(), workload: w}
 	if r.first == len(pods) {
 		return fmt.Errorf("%w: no pod comes while the recording %s lasts", envs.ErrInvalidOption, s.config.Trace)
 	}
@@ -74,7 +77,8 @@ func (s *Source) loadTrace() error {
 	return nil
 }
 
-// drawRecorded plays pods in their order from a drawn one on, at their times.
+// drawRecorded plays pods in their order from a drawn one on: in timed dynamics at their times, beside the pods that ran then,
+// and else without times, so that those that were there before the recording began may come, too.
 func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
 	r := s.recorded
 	in.Nodes, in.Arrivals, in.Outlook = in.Nodes[:0], in.Arrivals[:0], &r.outlook
@@ -82,6 +86,9 @@ func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
 		in.Nodes = append(in.Nodes, int32(i))
 	}
 	from, to := r.first, len(r.arrivals)
+	if !s.config.Timed {
+		from = 0
+	}
 	if split := r.split(to); s.config.HeldOut {
 		from = min(split, to-1)
 	} else {
@@ -92,6 +99,14 @@ func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
 		next = from + rng.IntN(max(1, to-from-s.config.NumPods+1))
 	}
 	begin := r.arrivals[next].At
+	in.Running = in.Running[:0]
+	if s.config.Timed {
+		for _, run := range r.workload.Running(next) {
+			p := &r.workload.Pods[run.Pod]
+			in.Running = append(in.Running, Placement{p.Node, run.Devices})
+			in.Arrivals = append(in.Arrivals, Arrival{Class: r.arrivals[run.Pod].Class, Duration: p.Remaining(begin)})
+		}
+	}
 	var size, total int64
 	for i := range s.Nodes {
 		size += int64(s.Nodes[i].GPUs) * gpushare.WholeGPU
@@ -103,7 +118,7 @@ func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
 			a.At, a.Duration = 0, 0
 		}
 		total += s.Catalogue.Classes[a.Class].TotalMilliGPU()
-		full := len(in.Arrivals) == s.config.NumPods
+		full := len(in.Arrivals)-len(in.Running) == s.config.NumPods
 		if !s.config.Timed {
 			full = float64(total) > s.config.LoadEnd*float64(size) && len(in.Arrivals) > 0
 		}

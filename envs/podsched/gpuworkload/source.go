@@ -3,6 +3,7 @@
 package gpuworkload
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -65,7 +66,14 @@ type Outlook struct {
 type Instance struct {
 	Nodes    []int32 // of [Source.Nodes], in the order of the cluster
 	Arrivals []Arrival
+	Running  []Placement // of the first of Arrivals, which run when the episode begins
 	Outlook  *Outlook
+}
+
+// Placement is where a pod runs.
+type Placement struct {
+	Node    int32
+	Devices uint64
 }
 
 // Arrival is a pod of an instance.
@@ -230,7 +238,7 @@ func (o *Outlook) count(s *gpushare.Shape, part float64) {
 const heldOutStream = 0x6a09e667f3bcc908
 
 // Draw makes the instance of an episode in in and reuses its memory.
-func (s *Source) Draw(seed uint64, in *Instance) {
+func (s *Source) Draw(ctx context.Context, seed uint64, in *Instance) {
 	if s.fixed != nil {
 		*in = *s.fixed
 		return
@@ -248,14 +256,17 @@ func (s *Source) Draw(seed uint64, in *Instance) {
 	if len(s.lists) > 0 {
 		l := &s.lists[rng.IntN(len(s.lists))]
 		in.Outlook = &l.outlook
-		s.fill(in, func() Arrival {
+		s.fill(ctx, in, func() Arrival {
 			k := rng.IntN(len(l.classes))
 			return Arrival{Class: l.classes[k], Duration: l.durations[k]}
 		})
 	} else {
 		law := s.gen.list(rng, func(spec string) bool { return hasModel(spec, models) })
-		s.fill(in, func() Arrival { return Arrival{Class: law.draw(rng), Duration: gpushare.Seconds(duration(rng))} })
+		s.fill(ctx, in, func() Arrival { return Arrival{Class: law.draw(rng), Duration: gpushare.Seconds(duration(rng))} })
 		in.Outlook = s.outlook(law, in.Arrivals)
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	if s.config.Timed {
 		s.schedule(rng, in)
@@ -298,10 +309,16 @@ func (s *Source) drawNodes(rng *rand.Rand, in *Instance) map[string]bool {
 	}
 }
 
+// checkEvery is the number of pods between looks at a context.
+const checkEvery = 1 << 12
+
 // fill draws pods until they are as many, or request as much, as the options say.
-func (s *Source) fill(in *Instance, draw func() Arrival) {
+func (s *Source) fill(ctx context.Context, in *Instance, draw func() Arrival) {
 	if s.config.Timed {
-		for range s.config.NumPods {
+		for i := range s.config.NumPods {
+			if i%checkEvery == 0 && ctx.Err() != nil {
+				return
+			}
 			in.Arrivals = append(in.Arrivals, draw())
 		}
 		return

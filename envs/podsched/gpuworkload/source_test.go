@@ -31,7 +31,7 @@ func TestGenerated(t *testing.T) {
 	var in gpuworkload.Instance
 	var n, cpu, sharing, multi, bound float64
 	for seed := range uint64(2) {
-		src.Draw(seed, &in)
+		src.Draw(t.Context(), seed, &in)
 		for _, a := range in.Arrivals {
 			c := &src.Catalogue.Classes[a.Class]
 			n++

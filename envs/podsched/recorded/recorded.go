@@ -5,7 +5,6 @@ package recorded
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -239,51 +238,6 @@ func (b *builder) rule(template int32) int32 {
 	}
 	b.ruleOf[template] = r
 	return r
-}
-
-// Running returns the pods before pod first that run on a node of w when it is created, as far as
-// they fit there together.
-func (w *Workload) Running(first int) []int {
-	type room struct {
-		cpu, memory int64
-		pods        int32
-		gpu         [cluster.MaxDevices]int32
-	}
-	rooms := make([]room, len(w.Nodes))
-	for i := range rooms {
-		n := &w.Nodes[i]
-		rooms[i] = room{cpu: n.MilliCPU, memory: n.MemoryBytes, pods: n.Pods}
-		for d := range n.GPUs {
-			rooms[i].gpu[d] = n.MilliGPU
-		}
-	}
-	var running []int
-	at := w.Pods[first].Created
-	for i := range w.Pods[:first] {
-		p := &w.Pods[i]
-		if p.Node < 0 || p.Started > at || p.Freed() <= at || bits.OnesCount64(p.Devices) != int(p.GPUs) {
-			continue
-		}
-		r := &rooms[p.Node]
-		fits := p.MilliCPU <= r.cpu && p.MemoryBytes <= r.memory && r.pods > 0
-		if allowed := w.Rules[w.Groups[p.Group].Rule].Allowed; allowed != nil && !allowed[p.Node] {
-			fits = false
-		}
-		for d := range cluster.MaxDevices {
-			fits = fits && (p.Devices>>d&1 == 0 || r.gpu[d] >= p.MilliGPU)
-		}
-		if !fits {
-			continue
-		}
-		r.cpu, r.memory, r.pods = r.cpu-p.MilliCPU, r.memory-p.MemoryBytes, r.pods-1
-		for d := range cluster.MaxDevices {
-			if p.Devices>>d&1 != 0 {
-				r.gpu[d] -= p.MilliGPU
-			}
-		}
-		running = append(running, i)
-	}
-	return running
 }
 
 // First returns the first pod that was created while the recording lasted, or the number of pods.

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // Formats that [ReadFiles] reads.
@@ -160,7 +162,7 @@ type opener struct{ closers []io.Closer }
 func (o *opener) open(names []string) ([]input, error) {
 	var ins []input
 	for _, name := range names {
-		f, err := os.Open(name)
+		f, err := dataset.OpenFile(name)
 		if err != nil {
 			return nil, err
 		}

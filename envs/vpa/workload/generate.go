@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -179,7 +180,7 @@ func (c *Config) Series() (Series, error) {
 	}
 	rng := rand.New(pcg.New(^c.Seed)) // not that of the parameters, so that equal ones give equal series
 	return Series{
-		ID: fmt.Sprintf("%s-%d", c.Type, c.Seed), Interval: c.Interval(), Usage: c.Append(nil, rng),
+		ID: fmt.Sprintf("%s-%d", c.Type, c.Seed), Interval: c.Interval(), Usage: c.Append(context.Background(), nil, rng),
 		Requests: c.Container.Requests.Resources(), Limits: c.Container.Limits.Resources(),
 	}, nil
 }
@@ -193,8 +194,11 @@ func (c *Config) fromLaw() bool {
 }
 
 // Append appends the samples of c, which must be valid, to dst. Only the random types read rng. It
-// allocates memory only for samples beyond dst's capacity.
-func (c *Config) Append(dst []cluster.Resources, rng *rand.Rand) []cluster.Resources {
+// allocates memory only for samples beyond dst's capacity. When ctx ends, samples are missing.
+func (c *Config) Append(ctx context.Context, dst []cluster.Resources, rng *rand.Rand) []cluster.Resources {
+	if ctx.Err() != nil {
+		return dst
+	}
 	dst = slices.Grow(dst, c.Timesteps)
 	switch c.Type {
 	case Constant:
@@ -225,7 +229,7 @@ func (c *Config) Append(dst []cluster.Resources, rng *rand.Rand) []cluster.Resou
 			}
 		}
 	default:
-		dst = c.Law.append(dst, c.Timesteps, c.TimeInterval, rng)
+		dst = c.Law.append(ctx, dst, c.Timesteps, c.TimeInterval, rng)
 	}
 	return dst
 }

@@ -198,7 +198,7 @@ func TestPublishedStatistics(t *testing.T) {
 		// CPU has a daily cycle, memory is about constant.
 		for range 50 {
 			c := workload.Draw(workload.Alibaba, 1440, 60, rng)
-			u := c.Append(nil, rng)
+			u := c.Append(t.Context(), nil, rng)
 			_, mem := means(u)
 			worst := 0.0
 			var wave, norm float64 // projection of CPU on the day's wave
@@ -267,7 +267,7 @@ func TestDrawsAreValid(t *testing.T) {
 			if err := c.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			if u := c.Append(nil, rng); workload.Max(u) == (cluster.Resources{}) {
+			if u := c.Append(t.Context(), nil, rng); workload.Max(u) == (cluster.Resources{}) {
 				t.Errorf("%s: no usage at all: %+v", kind, c)
 			}
 		}

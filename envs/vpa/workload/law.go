@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -63,8 +64,11 @@ const (
 	week = 7 * day
 )
 
-// append appends n samples at the given interval in seconds.
-func (l *Law) append(dst []cluster.Resources, n int, interval float64, rng *rand.Rand) []cluster.Resources {
+// checkEvery is the number of samples between looks at a context, some milliseconds.
+const checkEvery = 1 << 14
+
+// append appends n samples at the given interval in seconds, or fewer if ctx ends.
+func (l *Law) append(ctx context.Context, dst []cluster.Resources, n int, interval float64, rng *rand.Rand) []cluster.Resources {
 	persist := math.Exp(-interval / l.Fade)
 	shock := math.Sqrt(1 - persist*persist)
 	back := math.Exp(-interval / day)
@@ -81,6 +85,9 @@ func (l *Law) append(dst []cluster.Resources, n int, interval float64, rng *rand
 		level = l.PhaseLow + (1-l.PhaseLow)*rng.Float64()
 	}
 	for i := range n {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			break
+		}
 		t := l.Start + float64(i)*interval
 		f := 1.0
 		if l.Daily > 0 {

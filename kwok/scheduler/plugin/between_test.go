@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -28,6 +29,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 )
 
 // shown is the snapshot of kube-scheduler's filters, which the test replaces.
@@ -57,7 +59,8 @@ func newFilters(t *testing.T) (*shown, framework.Framework) {
 	return s, f
 }
 
-// feasible returns by node whether kube-scheduler's filters let a pod go there, beside the pods that have nodes.
+// feasible returns by node whether kube-scheduler's filters let a pod go there, beside the pods that have nodes, and its
+// scores of what users prefer leave the node to the policy.
 func feasible(ctx context.Context, t *testing.T, s *shown, f framework.Framework, nodes []*corev1.Node, placed []*corev1.Pod, pod *corev1.Pod) []bool {
 	t.Helper()
 	s.Snapshot = cache.NewSnapshot(placed, nodes)
@@ -70,12 +73,31 @@ func feasible(ctx context.Context, t *testing.T, s *shown, f framework.Framework
 		}
 		return open
 	}
-	for i, n := range nodes {
+	var fitting []fwk.NodeInfo
+	for _, n := range nodes {
 		info, err := s.Snapshot.Get(n.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		open[i] = f.RunFilterPlugins(ctx, state, pod, info).IsSuccess()
+		if f.RunFilterPlugins(ctx, state, pod, info).IsSuccess() {
+			fitting = append(fitting, info)
+		}
+	}
+	if len(fitting) == 0 {
+		return open
+	}
+	preferences, err := newScores(ctx, f, stated, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	margin := int64(schedulerconfig.DefaultMargin)
+	p := Plugin{preferences: preferences, args: schedulerconfig.Args{Order: schedulerconfig.OrderRespect, Margin: &margin}}
+	names, err := p.preferred(ctx, pod, fitting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range nodes {
+		open[i] = slices.Contains(names, n.Name)
 	}
 	return open
 }
@@ -87,9 +109,9 @@ func (c choice) Choose(_ context.Context, s *cluster.State, d envs.Decision) (sh
 	return shadow.Choice{Node: c(s, d)}, nil
 }
 
-// TestShadowKeepsRules plays random pods with required affinity, anti-affinity, topology spread and node selectors in
-// package shadow. The nodes that are open to each are those that kube-scheduler's own filters leave, and pods that wait at
-// the end have none.
+// TestShadowKeepsRules plays random pods with required and preferred affinity, anti-affinity, topology spread, taints and node
+// selectors in package shadow. The nodes that are open to each are those that kube-scheduler's own filters leave and its scores
+// prefer, and pods that wait at the end have none.
 func TestShadowKeepsRules(t *testing.T) {
 	s, f := newFilters(t)
 	closed, asked, waited := 0, 0, 0
@@ -141,14 +163,18 @@ func TestShadowKeepsRules(t *testing.T) {
 }
 
 func randomNodes(rng *rand.Rand) (nodes []*corev1.Node) {
+	seldom := rng.IntN(3) == 0 // clusters with taints PreferNoSchedule
 	for i := range 6 {
 		name := fmt.Sprintf("node-%d", i)
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"host": name, "disk": []string{"ssd", "hdd"}[rng.IntN(2)]}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, "disk": []string{"ssd", "hdd"}[rng.IntN(2)]}}}
 		if rng.IntN(6) > 0 {
 			n.Labels["zone"] = []string{"x", "y", "z"}[rng.IntN(3)]
 		}
 		if rng.IntN(5) == 0 {
 			n.Spec.Taints = []corev1.Taint{{Key: "slow", Effect: corev1.TaintEffectNoSchedule}}
+		}
+		if seldom && rng.IntN(3) == 0 {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "old", Effect: corev1.TaintEffectPreferNoSchedule})
 		}
 		nodes = append(nodes, n)
 	}
@@ -172,7 +198,7 @@ func randomPods(rng *rand.Rand, n int) (pods []*corev1.Pod) {
 	}
 	terms := func() (all []corev1.PodAffinityTerm) {
 		for range 1 + rng.IntN(2) {
-			t := corev1.PodAffinityTerm{TopologyKey: pick("host", "zone", "disk"), LabelSelector: selector()}
+			t := corev1.PodAffinityTerm{TopologyKey: pick(corev1.LabelHostname, "zone", "disk"), LabelSelector: selector()}
 			switch rng.IntN(5) {
 			case 0:
 				t.Namespaces = []string{"other"}
@@ -196,11 +222,34 @@ func randomPods(rng *rand.Rand, n int) (pods []*corev1.Pod) {
 		if rng.IntN(3) == 0 {
 			p.Spec.Tolerations = []corev1.Toleration{{Key: "slow", Operator: corev1.TolerationOpExists}}
 		}
+		if rng.IntN(4) == 0 {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "old", Operator: corev1.TolerationOpExists})
+		}
+		a := &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}, NodeAffinity: &corev1.NodeAffinity{}}
+		p.Spec.Affinity = a
+		weighted := func() (all []corev1.WeightedPodAffinityTerm) {
+			for _, term := range terms() {
+				all = append(all, corev1.WeightedPodAffinityTerm{Weight: 1 + rng.Int32N(100), PodAffinityTerm: term})
+			}
+			return all
+		}
+		switch rng.IntN(6) {
+		case 0:
+			a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = weighted()
+		case 1:
+			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = weighted()
+		case 2:
+			for _, disk := range []string{"ssd", "hdd"} {
+				a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
+					Weight: 1 + rng.Int32N(100), Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{disk}}}},
+				})
+			}
+		}
 		switch rng.IntN(4) {
 		case 0:
-			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms()}}
+			a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = terms()
 		case 1:
-			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms()}}
+			a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = terms()
 		case 2:
 			for range 1 + rng.IntN(2) {
 				p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, randomSpread(rng, selector()))
@@ -215,7 +264,7 @@ func randomSpread(rng *rand.Rand, selector *metav1.LabelSelector) corev1.Topolog
 	honor, ignore := corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore
 	policies := []*corev1.NodeInclusionPolicy{nil, &honor, &ignore}
 	c := corev1.TopologySpreadConstraint{
-		MaxSkew: 1 + rng.Int32N(2), TopologyKey: []string{"host", "zone", "disk"}[rng.IntN(3)], LabelSelector: selector,
+		MaxSkew: 1 + rng.Int32N(2), TopologyKey: []string{corev1.LabelHostname, "zone", "disk"}[rng.IntN(3)], LabelSelector: selector,
 		WhenUnsatisfiable:  []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.ScheduleAnyway}[rng.IntN(3)],
 		NodeAffinityPolicy: policies[rng.IntN(3)], NodeTaintsPolicy: policies[rng.IntN(3)],
 	}
@@ -252,10 +301,12 @@ func recordingOf(t *testing.T, nodes []*corev1.Node, pods []*corev1.Pod) *shadow
 		for _, tol := range p.Spec.Tolerations {
 			spec.Tolerations = append(spec.Tolerations, clustertrace.Toleration{Key: tol.Key, Operator: string(tol.Operator)})
 		}
-		if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
-			spec.PodAffinity = raw(a.PodAffinity)
-		} else if a != nil {
-			spec.PodAntiAffinity = raw(a.PodAntiAffinity)
+		spec.PodAffinity, spec.PodAntiAffinity = raw(p.Spec.Affinity.PodAffinity), raw(p.Spec.Affinity.PodAntiAffinity)
+		for _, term := range p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			e := term.Preference.MatchExpressions[0]
+			spec.Preferred = append(spec.Preferred, clustertrace.Preference{Weight: term.Weight, Term: clustertrace.Term{
+				Labels: []clustertrace.Requirement{{Key: e.Key, Operator: string(e.Operator), Values: e.Values}},
+			}})
 		}
 		if len(p.Spec.TopologySpreadConstraints) > 0 {
 			spec.Spread = raw(p.Spec.TopologySpreadConstraints)

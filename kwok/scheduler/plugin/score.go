@@ -2,8 +2,6 @@ package plugin
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +29,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 	"github.com/kubernasium/kubernasium/kwok/scorer"
+	"github.com/kubernasium/kubernasium/server/guard"
 )
 
 const (
@@ -84,7 +83,7 @@ func newScoreService(ctx context.Context, p *Plugin) (*scoreService, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ip := net.ParseIP(host); s.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if s.token == "" && !guard.IsLoopback(host) {
 		return nil, fmt.Errorf("%s reaches beyond the loopback interface and needs a token: tokenFile or %s", p.args.Serve.Listen, tokenVariable)
 	}
 	if s.policy, err = live.Open(p.args.Args, 1); err != nil {
@@ -98,9 +97,10 @@ func newScoreService(ctx context.Context, p *Plugin) (*scoreService, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /score", s)
-	mux.Handle("GET /metrics", s.authorized(legacyregistry.Handler()))
-	mux.HandleFunc("GET /healthz", s.health)
+	g := &guard.Guard{Token: s.token}
+	mux.Handle("POST /score", g.Protect(s, nil))
+	mux.Handle("GET /metrics", g.Protect(legacyregistry.Handler(), nil))
+	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(s.health)))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // dry runs may be cut off
 	go func() {
@@ -122,7 +122,7 @@ func refuse(status int, format string, args ...any) error {
 }
 
 // ServeHTTP answers a [scorer.Request]. A request that cannot be answered has the body {"error": "..."}
-// and the status 400 if it is malformed, 401 without the token, 413 if it is too large, 422 if the
+// and the status 400 if it is malformed, 413 if it is too large, 422 if the
 // policy cannot choose, and 503 until the informers have listed nodes and pods.
 func (s *scoreService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var reply any
@@ -138,22 +138,15 @@ func (s *scoreService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	requests.WithLabelValues(strconv.Itoa(status)).Inc()
 	w.Header().Set("Content-Type", "application/json")
-	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(reply) // the client may be gone
 }
 
 func (s *scoreService) answer(w http.ResponseWriter, r *http.Request) (map[string]int64, error) {
-	if !s.permits(r) {
-		return nil, refuse(http.StatusUnauthorized, "a bearer token is needed")
-	}
 	if !s.listed() {
 		return nil, refuse(http.StatusServiceUnavailable, "nodes and pods are not listed yet")
 	}
-	var q scorer.Request
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&q)
+	q, err := scorer.Decode(http.MaxBytesReader(w, r.Body, maxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -167,27 +160,7 @@ func (s *scoreService) answer(w http.ResponseWriter, r *http.Request) (map[strin
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.plugin.args.Budget.Duration)
 	defer cancel()
-	return s.choose(ctx, &q)
-}
-
-// permits reports whether a request has the token.
-func (s *scoreService) permits(r *http.Request) bool {
-	given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	// Hashes have one length, so that the comparison takes the same time for every token.
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.token))
-	return s.token == "" || subtle.ConstantTimeCompare(a[:], b[:]) == 1
-}
-
-// authorized lets requests with the token through.
-func (s *scoreService) authorized(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.permits(r) {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+	return s.choose(ctx, q)
 }
 
 // listed reports whether the informers have listed nodes and pods.

@@ -299,6 +299,9 @@ func printPolicy(w io.Writer, p *shadow.Cluster) {
 		fmt.Fprintf(w, ", 95 %% interval %s", in)
 	}
 	fmt.Fprintln(w)
+	if p.Violations > 0 {
+		fmt.Fprintf(w, "  %d evictions broke a disruption budget: no node had pods to evict without\n", p.Violations)
+	}
 	if p.Displaced+p.Deferred > 0 {
 		fmt.Fprintf(w, "  %d pods waited anew, for their node was removed; %d resizes waited for room\n", p.Displaced, p.Deferred)
 	}

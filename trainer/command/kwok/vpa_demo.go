@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -142,7 +143,7 @@ func (c *vpaDemo) usage() ([]cluster.Resources, error) {
 		if err := config.Validate(); err != nil {
 			return nil, err
 		}
-		return config.Append(nil, rand.New(pcg.New(c.seed+1))), nil
+		return config.Append(context.Background(), nil, rand.New(pcg.New(c.seed+1))), nil
 	}
 	all, _, err := workload.ReadFiles(c.data, "", workload.Grid{Interval: c.demo.Step, MaxGap: time.Hour})
 	if err != nil {

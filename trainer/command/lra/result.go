@@ -1,6 +1,7 @@
 package lra
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -46,7 +47,7 @@ func newLRAResult(method string, plan, score *planner.Problem, constraints []int
 		Method: method, Nodes: len(x), Batch: plan.Batch, Seconds: took.Seconds(), DecisionMicros: took.Seconds() / containers * 1e6,
 		Throughput: score.Average(x), Planned: plan.Average(x), problem: score, states: x, constraints: constraints,
 	}
-	bound, err := score.Bound()
+	bound, err := score.Bound(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,234 @@
+package shadow
+
+import (
+	"math"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+)
+
+// Margin says how far the score of a node by what users prefer may be below the best one's for a policy to choose among
+// both. It is the default of the order respect of kube-scheduler's plugin: a preference that is met or not makes 200.
+const Margin = 20
+
+// Weights of kube-scheduler's score plugins, and what they normalize scores to.
+const (
+	affinityWeight = 2
+	taintWeight    = 3
+	spreadWeight   = 2
+	betweenWeight  = 2
+	maxScore       = 100
+	hardWeight     = 1 // of a required term of affinity of a running pod
+	hostname       = "kubernetes.io/hostname"
+)
+
+// readPreferences reads what pods of a template prefer about other pods, and what running pods of the template prefer of those
+// that come.
+func (h *history) readPreferences(template int32, b *between) {
+	draws := func(term *clustertrace.PodTerm, weight int64) []int32 {
+		of := h.selected(term.Selects)
+		for _, u := range of {
+			v := h.rules(u)
+			v.drawn = append(v.drawn, draw{template, term.Topology, weight})
+		}
+		return of
+	}
+	for k := range b.Near {
+		draws(&b.Near[k], hardWeight)
+	}
+	for k := range b.Prefer {
+		b.pulled = append(b.pulled, draws(&b.Prefer[k].PodTerm, b.Prefer[k].Weight))
+	}
+	for k := range b.Loose {
+		b.loose = append(b.loose, h.selected(b.Loose[k].Counts))
+	}
+}
+
+// prefer closes nodes that a pod fits, and that score more than Margin below the best one by what users prefer.
+//
+// Source: plugins NodeAffinity, TaintToleration, PodTopologySpread (stated constraints only) and InterPodAffinity of
+// kube-scheduler, with their default weights.
+func (w *world) prefer(p int32) {
+	t, b := w.of(p), w.history.between[w.pods[p].template]
+	between := b != nil && len(b.Prefer)+len(b.drawn) > 0
+	spread := b != nil && len(b.Loose) > 0
+	if len(t.Preferred) == 0 && w.frowned == 0 && !between && !spread {
+		return
+	}
+	var fitting []int32
+	for i, n := range w.order {
+		if w.state.Fits(w.pods[p].slot, int32(i)) {
+			fitting = append(fitting, n)
+		}
+	}
+	total := make([]int64, len(fitting))
+	add := func(weight int64, scores []int64) {
+		for i, s := range scores {
+			total[i] += weight * s
+		}
+	}
+	if len(t.Preferred) > 0 {
+		add(affinityWeight, w.affinityScores(t, fitting))
+	}
+	if w.frowned > 0 {
+		add(taintWeight, w.taintScores(t, fitting))
+	}
+	if spread {
+		add(spreadWeight, w.spreadScores(w.pods[p].template, b, fitting))
+	}
+	if between {
+		add(betweenWeight, w.betweenScores(b, fitting))
+	}
+	best := slices.Max(total)
+	for i, n := range fitting {
+		if total[i] < best-Margin {
+			w.state.Nodes[w.nodes[n].index].Unschedulable = true
+		}
+	}
+}
+
+// affinityScores are those of preferred node affinity.
+func (w *world) affinityScores(t *clustertrace.Template, fitting []int32) []int64 {
+	scores := make([]int64, len(fitting))
+	for i, n := range fitting {
+		for k := range t.Preferred {
+			if t.Preferred[k].Term.Matches(w.nodes[n].info) {
+				scores[i] += int64(t.Preferred[k].Weight)
+			}
+		}
+	}
+	if highest := slices.Max(scores); highest > 0 {
+		for i := range scores {
+			scores[i] = maxScore * scores[i] / highest
+		}
+	}
+	return scores
+}
+
+// taintScores are those of taints PreferNoSchedule.
+func (w *world) taintScores(t *clustertrace.Template, fitting []int32) []int64 {
+	scores := make([]int64, len(fitting))
+	for i, n := range fitting {
+		scores[i] = t.Discouraged(w.nodes[n].info)
+	}
+	highest := max(1, slices.Max(scores))
+	for i := range scores {
+		scores[i] = maxScore - maxScore*scores[i]/highest
+	}
+	return scores
+}
+
+// betweenScores are those of preferred affinity between pods, of the pod's own terms and those of running pods.
+func (w *world) betweenScores(b *between, fitting []int32) []int64 {
+	domains := map[domain]int64{}
+	count := func(template int32, topology string, weight int64) {
+		for n, pods := range w.where[template] {
+			if info := w.nodes[n].info; info != nil {
+				if v, ok := info.Labels[topology]; ok {
+					domains[domain{topology, v}] += weight * int64(pods)
+				}
+			}
+		}
+	}
+	for k := range b.Prefer {
+		for _, u := range b.pulled[k] {
+			count(u, b.Prefer[k].Topology, b.Prefer[k].Weight)
+		}
+	}
+	for _, d := range b.drawn {
+		count(d.by, d.topology, d.weight)
+	}
+	scores := make([]int64, len(fitting))
+	for i, n := range fitting {
+		for key, v := range w.nodes[n].info.Labels {
+			scores[i] += domains[domain{key, v}]
+		}
+	}
+	least, most := slices.Min(scores), slices.Max(scores)
+	for i := range scores {
+		if most > least {
+			scores[i] = int64(maxScore * (float64(scores[i]-least) / float64(most-least)))
+		} else {
+			scores[i] = 0
+		}
+	}
+	return scores
+}
+
+// spreadScores are those of topology spread with ScheduleAnyway.
+func (w *world) spreadScores(template int32, b *between, fitting []int32) []int64 {
+	pods, weights := w.looseCounts(template, b, fitting)
+	scores := make([]int64, len(fitting))
+	least, most := int64(math.MaxInt64), int64(0)
+	for i, n := range fitting {
+		info := w.nodes[n].info
+		if scores[i] = -1; !labelled(info, b.Loose) {
+			continue
+		}
+		score := 0.0
+		for k := range b.Loose {
+			have := pods[k][info.Labels[b.Loose[k].Topology]]
+			if b.Loose[k].Topology == hostname {
+				have = w.counted(b.loose[k], n)
+			}
+			score += float64(have)*weights[k] + float64(b.Loose[k].MaxSkew-1)
+		}
+		scores[i] = int64(math.Round(score))
+		least, most = min(least, scores[i]), max(most, scores[i])
+	}
+	for i, s := range scores {
+		switch {
+		case s < 0:
+			scores[i] = 0
+		case most == 0:
+			scores[i] = maxScore
+		default:
+			scores[i] = maxScore * (most + least - s) / most
+		}
+	}
+	return scores
+}
+
+// looseCounts returns for each constraint of Loose the pods by domain, and the weight of a pod.
+func (w *world) looseCounts(template int32, b *between, fitting []int32) ([]map[string]int, []float64) {
+	pods, weights := make([]map[string]int, len(b.Loose)), make([]float64, len(b.Loose))
+	for k := range b.Loose {
+		c := &b.Loose[k]
+		pods[k] = map[string]int{}
+		nodes := 0
+		for _, n := range fitting {
+			if info := w.nodes[n].info; labelled(info, b.Loose) {
+				nodes++
+				pods[k][info.Labels[c.Topology]] = 0
+			}
+		}
+		if c.Topology == hostname {
+			weights[k] = math.Log(float64(nodes + 2))
+			continue
+		}
+		weights[k] = math.Log(float64(len(pods[k]) + 2))
+		for _, n := range w.order {
+			v := w.nodes[n].info.Labels[c.Topology]
+			if _, ok := pods[k][v]; ok && w.spreads(template, b, b.Loose, c, n) {
+				pods[k][v] += w.counted(b.loose[k], n)
+			}
+		}
+	}
+	return pods, weights
+}
+
+// counted returns how many pods of the templates run on a node.
+func (w *world) counted(templates []int32, n int32) (pods int) {
+	for _, t := range templates {
+		pods += w.where[t][n]
+	}
+	return pods
+}
+
+// frowns returns 1 for a node with a taint PreferNoSchedule, otherwise 0.
+func frowns(n *clustertrace.Node) int {
+	if n != nil && slices.ContainsFunc(n.Taints, func(t clustertrace.Taint) bool { return t.Effect == "PreferNoSchedule" }) {
+		return 1
+	}
+	return 0
+}

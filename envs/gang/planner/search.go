@@ -1,0 +1,88 @@
+package planner
+
+import "math"
+
+// searchMoves are the increments that a move of [Allocator.Search] shifts, tried from the largest.
+var searchMoves = [...]uint16{8, 4, 2, 1}
+
+// Search is Configure with a search for a shorter window: it starts from Configure's configuration
+// and moves shares between pairs of tasks as long as that shortens the window's predicted durations.
+// For a window of one superstep it is exact.
+//
+// Only moves to a task that is the slowest of some superstep can shorten the window, so only these
+// are tried; of all moves of the same number of increments it takes the best.
+func (a *Allocator) Search(start, window int, levels []uint16) float64 {
+	sum := a.Configure(start, window, levels)
+	if window == 1 {
+		if exact := a.ExactMinMax(start, a.trial); exact < sum {
+			sum = exact
+			copy(levels, a.trial)
+			a.spend(start, levels, sum)
+		}
+		return sum
+	}
+	levels = levels[:a.n]
+	for {
+		best := sum
+		var from, to int
+		var by uint16
+		for _, move := range searchMoves {
+			for t := range levels {
+				if !a.slowestIn(t, start, window, levels) {
+					continue
+				}
+				for f := range levels {
+					if f == t || levels[f] < move {
+						continue
+					}
+					levels[f], levels[t] = levels[f]-move, levels[t]+move
+					if d := a.Runtime(levels, start, window); d < best {
+						best, from, to, by = d, f, t, move
+					}
+					levels[f], levels[t] = levels[f]+move, levels[t]-move
+				}
+			}
+			if by > 0 {
+				break
+			}
+		}
+		if by == 0 || best >= sum*(1-tieMargin) {
+			return sum
+		}
+		sum = best
+		levels[from], levels[to] = levels[from]-by, levels[to]+by
+	}
+}
+
+// slowestIn reports whether a task is the slowest of one of the window's supersteps.
+func (a *Allocator) slowestIn(task, start, window int, levels []uint16) bool {
+	for j := start; j < start+window; j++ {
+		if a.curves[j*a.n+task].At(int(levels[task])) == a.Superstep(levels, j) {
+			return true
+		}
+	}
+	return false
+}
+
+// spend hands out the increments that levels leaves, each to the slowest task that it does not make
+// slower than the superstep. Sizes may come out above their forecast.
+func (a *Allocator) spend(column int, levels []uint16, superstep float64) {
+	left := a.m.Increments()
+	for _, l := range levels[:a.n] {
+		left -= int(l)
+	}
+	curves := a.curves[column*a.n : (column+1)*a.n]
+	for ; left > 0; left-- {
+		k, slowest := -1, math.Inf(-1)
+		for i := range curves {
+			now, next := curves[i].At(int(levels[i])), curves[i].At(int(levels[i])+1)
+			if now > slowest && next <= superstep {
+				k, slowest = i, now
+			}
+		}
+		if k < 0 {
+			return
+		}
+		levels[k]++
+	}
+}

@@ -1,0 +1,54 @@
+package envs
+
+import (
+	"unsafe"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
+
+// Sized is implemented by tasks whose options decide how much memory an episode takes.
+type Sized interface {
+	// Bytes estimates, before Begin, what the task takes at most in an episode, its cluster included.
+	Bytes() Bytes
+}
+
+// Bytes is an estimate of memory.
+type Bytes struct {
+	Shared int64 // by all tasks of a [Maker]
+	Each   int64 // by each of them
+}
+
+// Sizes of what a cluster in memory holds, with the room that slices grow by, and the op that made it.
+const (
+	growth   = 5 // quarters: append makes long slices longer by a quarter
+	NodeSize = growth * int64(unsafe.Sizeof(cluster.Node{})+unsafe.Sizeof(cluster.Op{})+metaSize) / 4
+	PodSize  = growth * int64(unsafe.Sizeof(cluster.Pod{})) / 4 // a pod that has gone is kept until the episode's end
+	OpSize   = growth * int64(unsafe.Sizeof(cluster.Op{})) / 4
+	metaSize = 200 // a node's name and its entry in the table of names
+)
+
+// fixedSize is what an environment takes whatever its options: its generator, cluster and task.
+const fixedSize = 16 << 10
+
+// estimate returns what n environments of a task like t take, with the rows of a [Vec]'s batch and of a
+// reply that holds it.
+func estimate(t Task, n, infos int, mode AutoresetMode) int64 {
+	obs, act := t.Spaces()
+	row := 4*int64(obs.Size()) + 2*int64(space.MaskSize(act)) + 8*int64(infos) + 8*int64(act.Size())
+	if mode == SameStep {
+		row *= 2
+	}
+	b := Bytes{Each: fixedSize + 2*row}
+	if s, ok := t.(Sized); ok {
+		own := s.Bytes()
+		b.Shared, b.Each = own.Shared, b.Each+own.Each
+	}
+	return b.Shared + int64(n)*b.Each
+}
+
+// SliceSize estimates the bytes of a slice of n elements that append made.
+func SliceSize[T any](n int) int64 {
+	var x T
+	return growth * int64(n) * int64(unsafe.Sizeof(x)) / 4
+}

@@ -1,0 +1,34 @@
+package vpa
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// Bytes implements [envs.Sized]: samples of demand and of usage, a record of each step, and the pods that
+// evictions make anew, as many as may be disrupted at each step.
+func (t *Task) Bytes() envs.Bytes {
+	o := t.opts
+	const sample = int64(unsafe.Sizeof(cluster.Resources{}))
+	samples := t.src.history + o.Steps
+	evicted := max(1, int(math.Ceil(float64(o.Pods)*o.Tolerance)))
+	each := int64(samples)*sample + envs.SliceSize[cluster.Resources](samples) + envs.SliceSize[record](o.Steps)
+	for _, w := range []*window{&t.metrics.hour[0], &t.metrics.hour[1], &t.metrics.day[0], &t.metrics.day[1]} {
+		each += 16 * int64(len(w.ring))
+	}
+	if s := t.src.shared; s != nil {
+		each += int64(s.Neighbours+1) * int64(samples) * sample
+		evicted += s.Neighbours
+	}
+	each += int64(o.Pods)*int64(unsafe.Sizeof(pod{})) + int64(evicted)*int64(o.Steps)*envs.PodSize
+	const recommenders = 64 << 10
+	each += 16 * int64(o.Pods) * int64(min(samples, t.stepsIn(krrHistory))) // what krr_simple keeps
+	b := envs.Bytes{Each: each + recommenders}
+	for i := range t.src.series {
+		b.Shared += sample * int64(len(t.src.series[i].Usage))
+	}
+	return b
+}
