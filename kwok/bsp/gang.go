@@ -94,6 +94,9 @@ type Gang struct {
 	step   int
 	names  []string // of the present superstep's Jobs, by task
 	made   int      // Jobs so far
+
+	// launch creates Jobs of tasks under names of its own; nil creates one after the other.
+	launch func(ctx context.Context, all []*batchv1.Job, tasks []int) error
 }
 
 // Start makes a namespace, a node and the Jobs of the first superstep, and waits until all tasks run.
@@ -320,12 +323,19 @@ func (g *Gang) all() []int {
 
 // create creates the Jobs of tasks for the present superstep, under new names.
 func (g *Gang) create(ctx context.Context, tasks []int) error {
+	var all []*batchv1.Job
 	for _, k := range tasks {
 		g.names[k] = fmt.Sprintf("%s-%d-%d", dnsName(g.conf.Tasks[k]), g.step, g.made)
-		if err := g.space.Create(ctx, g.job(k)); err != nil {
+		g.made++
+		all = append(all, g.job(k))
+	}
+	if g.launch != nil {
+		return g.launch(ctx, all, tasks)
+	}
+	for _, j := range all {
+		if err := g.space.Create(ctx, j); err != nil {
 			return err
 		}
-		g.made++
 	}
 	return nil
 }
@@ -339,7 +349,9 @@ func (g *Gang) job(k int) *batchv1.Job {
 			Requests: g.amounts(k), Limits: g.amounts(k),
 		}}},
 	}
-	g.space.Place(&spec, g.node)
+	if g.node != "" {
+		g.space.Place(&spec, g.node)
+	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: g.names[k], Labels: labels},
 		Spec: batchv1.JobSpec{

@@ -2,7 +2,6 @@ package bsp
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -55,17 +54,12 @@ type ReplanReport struct {
 // with the decisions of act, and executes each on the API server. If done is not nil, Play calls it
 // after each superstep.
 func Play(ctx context.Context, server kwok.Options, v *envs.Vec, act func(b *envs.Batch, action []float32) error, seed uint64, done func(StepReport)) (_ *Report, err error) {
-	t, ok := v.Env(0).Task().(*gang.Task)
-	if !ok || v.NumEnvs() != 1 || v.Autoreset() != envs.Disabled {
-		return nil, fmt.Errorf("bsp: %d environments of %s, want one of k8s/GangWindow-v0 without autoreset", v.NumEnvs(), v.Spec().ID)
-	}
 	begin := time.Now()
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{seed}})
+	b, p, err := reset(ctx, v, seed)
 	if err != nil {
 		return nil, err
 	}
-	p := player{task: t, model: t.Instance().Model()}
-	r := &Report{Env: v.Spec().ID, Seed: seed, Method: methods[t.PenaltyModel()], Tasks: p.model.Profile().Tasks}
+	r := &Report{Env: v.Spec().ID, Seed: seed, Method: methods[p.task.PenaltyModel()], Tasks: p.model.Profile().Tasks}
 	g, err := Start(ctx, Config{
 		Server: server, Tasks: r.Tasks, Shares: p.shares(), MilliCPU: int64(p.model.Config().TotalMilliCPU), Method: r.Method,
 	})

@@ -1,4 +1,4 @@
-// Package gang holds the commands below `trainer gang`: forecasts and profiles of bulk-synchronous jobs,
+// Package gang holds the commands below `trainer gang`: forecasts, profiles and planners of bulk-synchronous jobs,
 // and a run of one on an API server.
 package gang
 
@@ -13,8 +13,8 @@ const gangEnv = "k8s/GangWindow-v0"
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gang",
-		Short: "Bulk-synchronous jobs: their forecasts and profiles, and a run on a Kubernetes API server",
+		Short: "Bulk-synchronous jobs: their forecasts, profiles and planners, and a run on a Kubernetes API server",
 	}
-	cmd.AddCommand(newGangForecast(), newGangProfile(), newGangRun())
+	cmd.AddCommand(newGangForecast(), newGangProfile(), newGangRegret(), newGangRun())
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/gang"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
+	"github.com/kubernasium/kubernasium/kwok/bsp"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -33,12 +34,15 @@ type gangProfileConfig struct {
 	out    string
 	csv    string
 	plot   string
+
+	measured measureFlags
 }
 
 // gangProfile is the JSON of `gang profile`.
 type gangProfile struct {
 	*gang.ProfileReport
-	Out string `json:"out,omitempty"`
+	Measured *bsp.Measured `json:"measured,omitempty"`
+	Out      string        `json:"out,omitempty"`
 }
 
 func newGangProfile() *cobra.Command {
@@ -54,16 +58,26 @@ in seconds), whose others are the saturating law's D = a·w^size_exp·min(c, c_m
 for size w on c cores, fitted to each task; --laws from a JSON list of such laws. --out writes it for
 the option profile.
 
+--executor local measures one: it runs each workload, a stressor of stress-ng, at sizes and on CPU shares
+of this machine, by cgroup v2 or v1 or else by affinity and a duty cycle, as it says. It measures first
+what most reduces the error of the laws. The same command resumes; --budget ends it earlier, and the laws
+fill in what is missing. --executor kubernetes measures Jobs with the share as request and limit.
+
 It prints each task's law and how well it holds, durations by shares, and for an episode with the
 profile how long a superstep takes under plans as they age, and so how long to keep them.`,
 		Example: `  trainer gang profile
   trainer gang profile --env-kwargs data:../shared/data/gang --plot durations.png
   trainer gang profile --fill measured.csv --sizes 10,30,50,70 --out profile.csv
   trainer gang profile --laws laws.json --out profile.csv --env-kwargs total_cpu_m:8000
+  trainer gang profile --executor local --workloads memcpy,vecmath --sizes 10,20,35,50 --shares 200,400,800,1600 \
+    --budget 10m --out measured.csv --env-kwargs total_cpu_m:2000 --env-kwargs start_cpu_m:200
   trainer train --algo ppo --env ` + gangEnv + ` --env-kwargs profile:profile.csv --env-kwargs total_cpu_m:8000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := c.run(cmd.Context(), cmd.Flags().Changed("size"))
+			if err := c.measured.executor.check(cmd, measuredOnly...); err != nil {
+				return err
+			}
+			r, err := c.run(cmd.Context(), cmd.Flags().Changed("size"), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -75,23 +89,24 @@ profile how long a superstep takes under plans as they age, and so how long to k
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the episode")
 	f.StringVar(&c.fill, "fill", "", "file of a profile to make from its points")
 	f.StringVar(&c.laws, "laws", "", "file of laws to make a profile from")
-	f.Float64SliceVar(&c.sizes, "sizes", nil, "workload sizes of the profile that is made (with --fill: besides those of the file)")
+	f.Float64SliceVar(&c.sizes, "sizes", nil, "workload sizes of the profile that is made (with --fill: besides those of the file; with --executor: to measure)")
 	f.Float64SliceVar(&c.shares, "shares", nil, "its shares in millicores (likewise)")
-	f.BoolVar(&c.smooth, "smooth", false, "with --fill: take all points from the laws, so that more shares never take longer")
+	f.BoolVar(&c.smooth, "smooth", false, "with --fill and --executor: take all points from the laws, so that more shares never take longer")
 	f.Float64Var(&c.size, "size", 0, "workload size for which durations are shown (default: the middle of the profile's)")
 	f.IntVar(&c.ages, "ages", 6, "supersteps for which a plan may be kept")
 	f.StringVarP(&c.out, "out", "o", "", "file to write the profile to")
 	f.StringVar(&c.csv, "csv", "", "file for the spline: seconds of each task at each size of the profile and each share that plans can give")
 	f.StringVar(&c.plot, "plot", "", "PNG file: seconds by shares")
+	c.measured.add(cmd)
 	return cmd
 }
 
-func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfile, error) {
-	made, filled, err := c.make()
+func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool, progress io.Writer) (*gangProfile, error) {
+	kwargs, err := c.envKwargs()
 	if err != nil {
 		return nil, err
 	}
-	kwargs, err := c.envKwargs()
+	made, filled, measured, err := c.make(ctx, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -142,34 +157,47 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool) (*gangProfi
 		return nil, err
 	}
 	r.Filled = filled
-	return &gangProfile{r, c.out}, c.files(m)
+	return &gangProfile{r, measured, c.out}, c.files(m)
 }
 
-// make returns the profile to make, if there is one, and how much of it was filled in.
-func (c *gangProfileConfig) make() (*profile.Profile, *profile.Filled, error) {
+// make returns the profile to make, if there is one, how much of it was filled in, and what was measured.
+func (c *gangProfileConfig) make(ctx context.Context, progress io.Writer) (_ *profile.Profile, p *profile.Filled, m *bsp.Measured, err error) {
 	switch {
-	case c.fill != "" && c.laws != "":
-		return nil, nil, errors.New("want one of --fill and --laws")
+	case c.sources() > 1:
+		return nil, nil, nil, errors.New("want one of --fill, --laws and --executor")
 	case c.laws != "":
 		if c.smooth {
-			return nil, nil, errors.New("--smooth is of --fill; a profile of --laws is smooth")
+			return nil, nil, nil, errors.New("--smooth is of --fill and --executor; a profile of --laws is smooth")
 		}
 		laws, err := profile.ReadLaws(c.laws)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		p, err := profile.FromLaws(laws, c.sizes, c.shares)
-		return p, nil, err
+		return p, nil, nil, err
 	case c.fill != "":
-		p, err := profile.Fill(c.fill, c.sizes, c.shares, c.smooth)
-		if err != nil {
-			return nil, nil, err
-		}
-		return p.Profile, p, nil
+		p, err = profile.Fill(c.fill, c.sizes, c.shares, c.smooth)
+	case c.measured.executor.name != "":
+		p, m, err = c.measureProfile(ctx, progress)
 	case c.smooth || len(c.sizes) > 0 || len(c.shares) > 0:
-		return nil, nil, errors.New("--smooth, --sizes and --shares are of a profile that is made: want --fill or --laws")
+		return nil, nil, nil, errors.New("--smooth, --sizes and --shares are of a profile that is made: want --fill or --laws or --executor")
+	default:
+		return nil, nil, nil, nil
 	}
-	return nil, nil, nil
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return p.Profile, p, m, nil
+}
+
+// sources returns the number of things that a profile is to be made from.
+func (c *gangProfileConfig) sources() (n int) {
+	for _, given := range []string{c.fill, c.laws, c.measured.executor.name} {
+		if given != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *gangProfileConfig) envKwargs() (map[string]any, error) {
@@ -177,8 +205,8 @@ func (c *gangProfileConfig) envKwargs() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := given["profile"]; ok && (c.fill != "" || c.laws != "") {
-		return nil, errors.New("--env-kwargs profile with --fill or --laws, want one of them")
+	if _, ok := given["profile"]; ok && c.sources() > 0 {
+		return nil, errors.New("--env-kwargs profile with --fill, --laws or --executor, want one of them")
 	}
 	spec, err := envs.Lookup(gangEnv)
 	if err != nil {
@@ -212,6 +240,9 @@ func (r *gangProfile) print(w io.Writer) error {
 	n, m := len(r.Sizes), len(r.Shares)
 	fmt.Fprintf(w, "%d tasks at %d sizes from %v to %v and %d shares from %v to %v millicores", len(r.Tasks), n, r.Sizes[0], r.Sizes[n-1], m, r.Shares[0], r.Shares[m-1])
 	fmt.Fprintln(w)
+	if err := printMeasured(w, r.Measured); err != nil {
+		return err
+	}
 	if err := printFilled(w, r.Filled); err != nil {
 		return err
 	}
@@ -266,7 +297,7 @@ func printFilled(w io.Writer, f *profile.Filled) error {
 	if f == nil {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%d points of the file and %d by the laws that fit these; by how much logarithms of the file's are off\n", f.Measured, f.Missing)
+	fmt.Fprintf(w, "\n%d points of the file and %d by the laws that fit these; by how much logarithms of the former are off\n", f.Measured, f.Missing)
 	t := tracking.NewTable("task", "law", ">RMS", ">worst")
 	for i := range f.Laws {
 		l := &f.Laws[i]

@@ -212,7 +212,7 @@ func TestGangProfileRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--fill", "x", "--laws", "y"}, "one of --fill and --laws"},
+		{[]string{"--fill", "x", "--laws", "y"}, "one of --fill, --laws and --executor"},
 		{[]string{"--smooth"}, "want --fill or --laws"},
 		{[]string{"--sizes", "1,2,3,4"}, "want --fill or --laws"},
 		{[]string{"--laws", laws, "--smooth"}, "--smooth"},

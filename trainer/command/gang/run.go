@@ -2,11 +2,13 @@ package gang
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
@@ -28,9 +30,11 @@ func newGangRun() *cobra.Command {
 	var c play.Config
 	var kwargs []string
 	var server kwok.Options
+	var real executorFlags
+	var log, replay string
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run a bulk-synchronous job as Kubernetes Jobs, re-planned by a model or a planner",
+		Short: "Run a bulk-synchronous job as Kubernetes Jobs or as processes, re-planned by a model or a planner",
 		Long: `Run an episode of ` + gangEnv + ` on a Kubernetes API server: each task of a superstep is a
 batch/v1 Job whose pod has the share of the plan, the barrier is a watch on their completion, and a
 re-planning does what the option penalty_model says: constant deletes all Jobs and creates them
@@ -39,12 +43,37 @@ clock. It fails if the total by that clock is not the simulator's, and reports b
 re-planning costs in the episode what it took the API server on the wall.
 
 Without --kubeconfig and ` + kwok.KubeconfigVariable + ` it starts a control plane of its own. One that is
-named must run with --clock=stepped and have no other user: its clock is one for all.`,
+named must run with --clock=stepped and have no other user: its clock is one for all.
+
+With --executor local, and kubernetes with --real-time, each superstep is real work by the wall clock: stress-ng does the
+workloads' operations, as many as the sizes of the episode say. All tasks start together; one that dies,
+or is not at the barrier within --limit, ends the run with an error. Durations and re-plannings are
+measured. --log keeps all; --replay plays a log in the simulator and compares. On Kubernetes each task of
+a superstep is a Job; they start as a pod group, or suspended until all are there. --simulate lets KWOK
+play the pods by laws, on a control plane with a real clock; --image runs them on real nodes.`,
 		Example: `  trainer gang run --baseline dynamic_mpc --env-kwargs steps:20
   trainer gang run --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --env-kwargs steps:20
-  trainer gang run --baseline static_3 --env-kwargs steps:20 --env-kwargs penalty_model:resize --json`,
+  trainer gang run --baseline static_3 --env-kwargs steps:20 --env-kwargs penalty_model:resize --json
+  trainer gang run --executor local --controller dynamic_mpc --workloads memcpy,vecmath --log run.jsonl --env-kwargs steps:20 \
+    --env-kwargs profile:measured.csv --env-kwargs total_cpu_m:2000 --env-kwargs start_cpu_m:200
+  trainer gang run --executor kubernetes --real-time --controller dynamic_mpc --workloads memcpy,vecmath --simulate laws.json \
+    --env-kwargs profile:measured.csv --env-kwargs total_cpu_m:2000 --env-kwargs start_cpu_m:200 --env-kwargs steps:20
+  trainer gang run --replay run.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if replay != "" {
+				if changed := cmd.Flags().NFlag(); changed > 1 && !(changed == 2 && cmd.Flags().Changed("json")) {
+					return errors.New("--replay plays what the log says: want no other flag but --json")
+				}
+				r, err := gangReplay(cmd.Context(), replay)
+				if err != nil {
+					return err
+				}
+				return cli.Print(cmd, r, r.print)
+			}
+			if err := real.check(cmd, "log", "real-time"); err != nil {
+				return err
+			}
 			err := c.Check()
 			if err != nil {
 				return err
@@ -54,6 +83,13 @@ named must run with --clock=stepped and have no other user: its clock is one for
 			}
 			if c.Model == "" {
 				c.Env = gangEnv
+			}
+			if real.name != "" && (real.realTime || real.name != kubernetesExecutor) {
+				r, err := gangRunReal(cmd.Context(), c, real, server, log, cmd.ErrOrStderr())
+				if err != nil {
+					return err
+				}
+				return cli.Print(cmd, r, r.print)
 			}
 			res, err := gangRun(cmd.Context(), c, server, cmd.ErrOrStderr())
 			if err != nil {
@@ -68,21 +104,37 @@ named must run with --clock=stepped and have no other user: its clock is one for
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Model, "model", "", "model file")
-	f.StringVar(&c.Baseline, "baseline", "", "planner among the baselines of "+gangEnv+", or random")
+	f.StringVar(&c.Baseline, "baseline", "", "controller: a planner among the baselines of "+gangEnv+", or random (also --controller)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the episode")
+	f.StringVar(&log, "log", "", "with --executor: file for what was executed and measured")
+	f.StringVar(&replay, "replay", "", "play a log in the simulator")
+	f.BoolVar(&real.realTime, "real-time", false, "with --executor kubernetes: by the wall clock, as local always is")
+	real.add(cmd)
 	apiserver.Flags(cmd, &server)
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "controller" {
+			name = "baseline"
+		}
+		return pflag.NormalizedName(name)
+	})
 	return cmd
+}
+
+// runEnv returns the environment of an episode to run, and its options.
+func runEnv(ctx context.Context, c *play.Config) (*envs.Spec, map[string]any, error) {
+	spec, opts, err := c.PlayedEnv(ctx)
+	if err == nil && spec.ID != gangEnv {
+		err = fmt.Errorf("the model is of %s, want one of %s", spec.ID, gangEnv)
+	}
+	return spec, opts, err
 }
 
 // gangRun plays the episode.
 func gangRun(ctx context.Context, c play.Config, server kwok.Options, progress io.Writer) (*gangResult, error) {
-	spec, opts, err := c.PlayedEnv(ctx)
+	spec, opts, err := runEnv(ctx, &c)
 	if err != nil {
 		return nil, err
-	}
-	if spec.ID != gangEnv {
-		return nil, fmt.Errorf("the model is of %s, want one of %s", spec.ID, gangEnv)
 	}
 	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 	if err != nil {

@@ -1,0 +1,100 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kubernasium/kubernasium/kwok/bsp"
+)
+
+// held is a shell that becomes stress-ng when it reads the number of operations: it can be confined
+// before, and starts at once when it is released.
+const held = `read -r ops && exec "$0" "$@" "$ops"`
+
+// killDelay is how long a killed process may keep its output open.
+const killDelay = 5 * time.Second
+
+// member is a process that does a task's work in one superstep.
+type member struct {
+	cmd     *exec.Cmd
+	release io.WriteCloser
+	stderr  bytes.Buffer
+	ended   chan struct{} // closed at its end; then the following are set
+	end     time.Time
+	err     error // that it did not complete its work
+}
+
+// startMember starts a process that waits for its release, and puts it into a group.
+func startMember(path string, w bsp.Work, temp string, g Group) (*member, error) {
+	m := &member{ended: make(chan struct{})}
+	m.cmd = exec.Command("sh", append([]string{"-c", held, path}, w.Args(temp)...)...)
+	m.cmd.Dir = temp
+	// A process group, so that the workers can be ended with it. It ends with this process.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	m.cmd.WaitDelay = killDelay
+	m.cmd.Stdout, m.cmd.Stderr = &m.stderr, &m.stderr
+	var err error
+	if m.release, err = m.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := m.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("local: start %s: %w", w.Task, err)
+	}
+	err = g.Add(m.cmd.Process.Pid)
+	go m.wait(w.Task, g)
+	if err != nil {
+		return nil, errors.Join(err, m.kill())
+	}
+	return m, nil
+}
+
+// wait waits for the end. While the process is not reaped, nothing else has its number.
+func (m *member) wait(task string, g Group) {
+	defer close(m.ended)
+	for {
+		err := unix.Waitid(unix.P_PID, m.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	m.end = time.Now()
+	left := g.Kill() // children that it has left
+	if err := m.cmd.Wait(); err != nil {
+		m.err = fmt.Errorf("%w: %s: %w: %s", bsp.ErrDead, task, err, lastLine(m.stderr.String()))
+	} else if left != nil {
+		m.err = left
+	}
+}
+
+// work releases the process.
+func (m *member) work(ops int64) error {
+	_, err := fmt.Fprintln(m.release, ops)
+	return errors.Join(err, m.release.Close())
+}
+
+// kill ends the process and its children.
+func (m *member) kill() error {
+	select {
+	case <-m.ended:
+		return nil
+	default:
+	}
+	_ = syscall.Kill(-m.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	<-m.ended
+	return nil
+}
+
+// lastLine returns the last line that is not empty, shortened.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	last := lines[len(lines)-1]
+	return last[:min(len(last), 200)]
+}

@@ -1,0 +1,76 @@
+// Package zktest starts ZooKeeper servers for tests.
+package zktest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// jar is where Debian's package zookeeper has the server.
+const jar = "/usr/share/java/zookeeper.jar"
+
+const startTimeout = time.Minute // a start takes 1 s on an idle machine
+
+// Start starts a server on loopback, which ends with the test, and returns its address. Where there is
+// none to start, it skips the test.
+func Start(t *testing.T) string {
+	t.Helper()
+	java, err := exec.LookPath("java")
+	if _, missing := os.Stat(jar); err != nil || missing != nil {
+		t.Skip("needs ZooKeeper: apt-get install zookeeper; .ci/run does")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	dir := t.TempDir()
+	config := dir + "/zoo.cfg"
+	text := fmt.Sprintf("tickTime=1000\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n", dir, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(java, "-Xmx128m", "-Dzookeeper.admin.enableServer=false", "-cp", jar, "org.apache.zookeeper.server.ZooKeeperServerMain", config)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = &log, &log, dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	conn, events, err := zk.Connect([]string{address}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for timer := time.After(startTimeout); ; {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return address
+			}
+		case <-ended:
+			t.Fatalf("ZooKeeper ended:\n%s", &log)
+		case <-timer:
+			t.Fatalf("ZooKeeper does not answer at %s", address)
+		}
+	}
+}

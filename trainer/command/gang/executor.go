@@ -1,0 +1,132 @@
+package gang
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs/gang/profile"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/bsp"
+	"github.com/kubernasium/kubernasium/kwok/bsp/local"
+	"github.com/kubernasium/kubernasium/kwok/bsp/zkbarrier"
+	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/trainer/apiserver"
+)
+
+// executorFlags choose where real work is executed.
+type executorFlags struct {
+	name      string
+	realTime  bool // of a run; a profile always is
+	workloads []string
+	limit     time.Duration
+
+	kubernetes bsp.KubernetesConfig
+	laws       string   // file
+	zookeeper  []string // servers
+}
+
+// kubernetesExecutor is the executor that has a clock other than that on the wall, too.
+const kubernetesExecutor = "kubernetes"
+
+// executorOnly are the flags that need --executor.
+var executorOnly = []string{"workloads", "limit", "simulate", "noise-seed", "image", "service-account", "namespace", "zookeeper"}
+
+func (o *executorFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.name, "executor", "", "do real work by the wall clock: local, as processes of this machine under CPU limits, or kubernetes, as Jobs")
+	f.StringSliceVar(&o.workloads, "workloads", nil, "with --executor: stressors of stress-ng, each NAME or NAME:OPS, the operations for a workload of size 1")
+	f.StringVar(&o.laws, "simulate", "", "with --executor kubernetes: JSON list of laws, whose pods KWOK plays on a node of its own")
+	f.Uint64Var(&o.kubernetes.Seed, "noise-seed", 0, "with --simulate: random seed of the laws' noise, whose size is their rms")
+	f.StringVar(&o.kubernetes.Image, "image", "", "with --executor kubernetes: image of the worker (make gangworker), for pods on real nodes; needs --allow-real-nodes")
+	f.StringVar(&o.kubernetes.ServiceAccount, "service-account", "gang-worker", "with --image: service account of the workers, which may get and watch pods")
+	f.StringSliceVar(&o.zookeeper, "zookeeper", nil, "with --image: servers of ZooKeeper, at whose double barrier workers meet that live through all supersteps")
+	f.StringVar(&o.kubernetes.Namespace, "namespace", "", "with --executor kubernetes: namespace of the Jobs (default: one for the time of the command)")
+	f.DurationVar(&o.limit, "limit", 10*time.Minute, "with --executor: time for a superstep, and for the start of its tasks")
+}
+
+// check reports flags that need --executor where there is none.
+func (o *executorFlags) check(cmd *cobra.Command, others ...string) error {
+	if o.name != "" {
+		return nil
+	}
+	for _, name := range append(others, executorOnly...) {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s is of real work: want --executor", name)
+		}
+	}
+	return nil
+}
+
+// open opens the executor.
+func (o *executorFlags) open(ctx context.Context, server kwok.Options, progress io.Writer) (bsp.Executor, error) {
+	switch o.name {
+	case "local":
+		return local.Open(ctx, nil)
+	case kubernetesExecutor:
+		return o.openKubernetes(ctx, server, progress)
+	}
+	return nil, fmt.Errorf("--executor %q, want local or %s", o.name, kubernetesExecutor)
+}
+
+// openKubernetes opens the executor on an API server: for simulated pods, one that it starts unless the
+// options name another.
+func (o *executorFlags) openKubernetes(ctx context.Context, server kwok.Options, progress io.Writer) (_ bsp.Executor, err error) {
+	c := o.kubernetes
+	if (o.laws == "") == (c.Image == "") {
+		return nil, errors.New("--executor kubernetes: want one of --simulate and --image")
+	}
+	if len(o.zookeeper) > 0 {
+		if c.Image == "" {
+			return nil, errors.New("--zookeeper is of real workers: want --image")
+		}
+		c.Barrier = o.barrier
+	}
+	e := &planeExecutor{}
+	if o.laws != "" {
+		if c.Laws, err = profile.ReadLaws(o.laws); err != nil {
+			return nil, err
+		}
+		if server.Kubeconfig == "" && os.Getenv(kwok.KubeconfigVariable) == "" {
+			if e.plane, err = apiserver.Start(ctx, launch.Options{}); err != nil {
+				return nil, err
+			}
+			server.Kubeconfig = e.plane.Kubeconfig
+			fmt.Fprintln(progress, "started a control plane")
+		}
+	}
+	c.Server = server
+	if e.Kubernetes, err = bsp.OpenKubernetes(ctx, c); err != nil {
+		return nil, errors.Join(err, e.stop())
+	}
+	return e, nil
+}
+
+// barrier makes the barrier of a job.
+func (o *executorFlags) barrier(name string, tasks []string) (bsp.Barrier, []string, error) {
+	base := "/kubernasium/" + name
+	b, err := zkbarrier.Open(o.zookeeper, base, tasks)
+	return b, []string{"--zookeeper", strings.Join(o.zookeeper, ","), "--barrier", base}, err
+}
+
+// planeExecutor is an executor on a control plane of its own, or none.
+type planeExecutor struct {
+	*bsp.Kubernetes
+	plane *launch.ControlPlane
+}
+
+func (e *planeExecutor) stop() error {
+	if e.plane == nil {
+		return nil
+	}
+	return e.plane.Stop()
+}
+
+// Close implements [bsp.Executor].
+func (e *planeExecutor) Close() error { return errors.Join(e.Kubernetes.Close(), e.stop()) }
