@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/board"
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/wire"
 	"github.com/kubernasium/kubernasium/version"
@@ -30,9 +33,11 @@ type options struct {
 	logLevel                string
 	origins, denyOptions    []string
 	denyFiles               bool
-	exitWithStdin           bool
+	exitWithStdin, board    bool
 	removeFolder            string
 	drain, idle, handshake  time.Duration
+	lease                   time.Duration
+	maxPending              int
 	limits                  wire.Limits
 }
 
@@ -45,7 +50,9 @@ func newCommand() *cobra.Command {
 	}
 	cmd.SetVersionTemplate(version.Text("server"))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		o.denyFiles = !cmd.Flags().Changed("deny-options") && !o.local()
+		if !cmd.Flags().Changed("deny-files") {
+			o.denyFiles = !o.local()
+		}
 		return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	f := cmd.Flags()
@@ -55,13 +62,17 @@ func newCommand() *cobra.Command {
 	f.StringVar(&o.certFile, "tls-cert", "", "file of the certificate, for wss")
 	f.StringVar(&o.keyFile, "tls-key", "", "file of its key")
 	f.StringSliceVar(&o.origins, "origin", nil, "web origin that may connect, such as http://localhost:3000; may be repeated")
-	f.StringSliceVar(&o.denyOptions, "deny-options", nil, "options that clients may not give; beyond the loopback interface by default those that name files, unless this flag is given")
+	f.StringSliceVar(&o.denyOptions, "deny-options", nil, "options that clients may not give, by name")
+	f.BoolVar(&o.denyFiles, "deny-files", false, "reject options that name files for the server to read; beyond the loopback interface true by default")
+	f.BoolVar(&o.board, "board", false, "show sessions, steps and latencies on a page at /; with a token visitors open /?token=TOKEN")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop at the end of stdin, so that the server ends with the process that started it")
 	f.StringVar(&o.removeFolder, "remove-folder", "", "folder that holds the unix socket, removed with what is in it when the server ends")
 	f.DurationVar(&o.drain, "drain", 5*time.Second, "time for running requests when the server stops")
 	f.DurationVar(&o.idle, "idle-timeout", 10*time.Minute, "time without a request after which a session is closed; 0 is none")
 	f.DurationVar(&o.handshake, "handshake-timeout", 10*time.Second, "time that a client has to say hello; 0 is none")
+	f.IntVar(&o.maxPending, "max-pending", min(host.DefaultPending, max(1, openFiles()/2)), "connections that have shown no token or said no hello; when there are as many, the oldest makes way for the next")
+	f.DurationVar(&o.lease, "lease", 2*time.Minute, "time to resume a session whose connection is lost; 0 resumes none")
 	f.IntVar(&o.limits.MsgIn, "max-message", o.limits.MsgIn, "bytes of a request")
 	f.IntVar(&o.limits.MsgOut, "max-reply", o.limits.MsgOut, "bytes of a reply")
 	f.IntVar(&o.limits.EnvsMake, "max-envs-make", o.limits.EnvsMake, "environments of one vector")
@@ -70,6 +81,8 @@ func newCommand() *cobra.Command {
 	f.IntVar(&o.limits.Sessions, "max-sessions", o.limits.Sessions, "sessions of the server")
 	f.IntVar(&o.limits.Rollout, "max-rollout", o.limits.Rollout, "environment steps of one rollout")
 	f.IntVar(&o.limits.Snapshots, "max-snapshots-session", o.limits.Snapshots, "environments in snapshots of one session")
+	f.Int64Var(&o.limits.MemoryServer, "memory", 0, "estimated bytes of all environments and snapshots; 0 is half of the memory of the machine or its cgroup")
+	f.Int64Var(&o.limits.MemorySession, "memory-session", 0, "likewise of one session; 0 is half of --memory")
 	f.IntVar(&o.limits.SnapsServer, "max-snapshots", o.limits.SnapsServer, "environments in snapshots of the server")
 	f.IntVar(&o.limits.Inflight, "max-inflight", o.limits.Inflight, "requests of a session without a reply")
 	return cmd
@@ -81,7 +94,17 @@ func (o *options) local() bool {
 		return true
 	}
 	name, _, err := net.SplitHostPort(o.listen)
-	return err == nil && host.IsLoopback(name)
+	return err == nil && guard.IsLoopback(name)
+}
+
+// page returns what shows the server to people, or nil without --board.
+func (o *options) page(token string) func(http.Handler) http.Handler {
+	if !o.board {
+		return nil
+	}
+	return func(metrics http.Handler) http.Handler {
+		return board.New(board.Config{Token: token, Metrics: metrics})
+	}
 }
 
 func (o *options) token() (string, error) {
@@ -109,6 +132,8 @@ func (o *options) validate(token string) error {
 		return fmt.Errorf("--remove-folder %s is not the folder of --unix %q", o.removeFolder, o.unix)
 	case (o.certFile == "") != (o.keyFile == ""):
 		return errors.New("--tls-cert and --tls-key go together")
+	case o.maxPending < 1:
+		return fmt.Errorf("--max-pending %d, want at least 1", o.maxPending)
 	case o.limits.Inflight < 1 || o.limits.MsgIn < 1024 || o.limits.MsgOut < 1024:
 		return errors.New("--max-inflight, --max-message or --max-reply is too small")
 	}
@@ -129,9 +154,12 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if err := o.validate(token); err != nil {
 		return err
 	}
+	o.limitMemory()
 	o.limits.IdleMS, o.limits.HandshakeMS = int(o.idle.Milliseconds()), int(o.handshake.Milliseconds())
+	o.limits.LeaseMS = int(o.lease.Milliseconds())
 	s := host.New(host.Config{
-		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, ReportCauses: o.local(), DrainFor: o.drain, Log: log,
+		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, ReportCauses: o.local(), DrainFor: o.drain, MaxPending: o.maxPending, Log: log,
+		Page: o.page(token),
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,11 +197,20 @@ func (o *options) serve(ctx context.Context, s *host.Server, stdout io.Writer, l
 		go func() { failed <- loop() }()
 	}
 	shutdown := func() error {
-		err := s.Shutdown(context.Background())
-		for range loops {
-			err = errors.Join(err, <-failed)
+		ended := make(chan error, 1)
+		go func() {
+			err := s.Shutdown(context.Background())
+			for range loops {
+				err = errors.Join(err, <-failed)
+			}
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(o.drain + time.Second):
+			return errors.New("some request did not end within a second of --drain")
 		}
-		return err
 	}
 	if o.unix != "" {
 		l, err := listenUnix(o.unix)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -236,6 +237,48 @@ func TestRecordingsDenied(t *testing.T) {
 			_, err := client.Dial(context.Background(), url, id, 1, client.Options{Token: "secret", Options: map[string]any{"trace": file}})
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s on %s: %v, want an error with %q", id, url, err, want)
+			}
+		}
+	}
+}
+
+// TestDenyFiles: the ban of files holds beyond loopback whatever else is denied, and on loopback by its flag.
+func TestDenyFiles(t *testing.T) {
+	t.Setenv(tokenEnv, "secret")
+	for _, tc := range []struct {
+		args   []string
+		denied bool
+	}{
+		{[]string{"--listen", "0.0.0.0:0"}, true},
+		{[]string{"--listen", "0.0.0.0:0", "--deny-options", "steps"}, true},
+		{[]string{"--listen", "0.0.0.0:0", "--deny-files=false"}, false},
+		{[]string{"--listen", "127.0.0.1:0"}, false},
+		{[]string{"--listen", "127.0.0.1:0", "--deny-files"}, true},
+	} {
+		_, err := client.Dial(context.Background(), start(t, tc.args...).ready.URL, "k8s/GangWindow-v0", 1, client.Options{Token: "secret", Options: map[string]any{"data": "/nowhere"}})
+		if denied := strings.Contains(fmt.Sprint(err), "not permitted"); denied != tc.denied || !errors.Is(err, envs.ErrInvalidOption) {
+			t.Errorf("%v: %v, want denied %v", tc.args, err, tc.denied)
+		}
+	}
+}
+
+// TestBadFiles: what cannot be read is INVALID_OPTION with the file and the line, at once.
+func TestBadFiles(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.csv")
+	if err := os.WriteFile(bad, []byte("a,b\n1,2\n1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := start(t, "--listen", "127.0.0.1:0").ready.URL
+	for path, want := range map[string]string{bad: "bad.csv:", "/dev/zero": "/dev/zero", filepath.Join(dir, "none"): "no such file"} {
+		for id, option := range map[string]string{"k8s/GPUPodScheduling-v0": "nodes", "k8s/PodBalance-v0": "deployments", "k8s/LRAPlacement-v0": "table", "k8s/VerticalPodAutoscaler-v0": "data"} {
+			begin := time.Now()
+			_, err := client.Dial(context.Background(), url, id, 1, client.Options{Options: map[string]any{option: path}})
+			if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %s: %v, want an invalid option with %q", option, id, err, want)
+			}
+			if took := time.Since(begin); took > time.Second {
+				t.Errorf("%s of %s takes %v", path, id, took)
 			}
 		}
 	}

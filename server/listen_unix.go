@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"syscall"
@@ -30,4 +31,13 @@ func listenUnix(path string) (net.Listener, error) {
 	old := syscall.Umask(0o177)
 	defer syscall.Umask(old)
 	return net.Listen("unix", path)
+}
+
+// openFiles returns how many files the process may have open. Connections are files.
+func openFiles() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt32
+	}
+	return int(min(limit.Cur, math.MaxInt32))
 }

@@ -20,6 +20,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	cmd := newCommand()
 	cmd.SetIn(os.Stdin)
 	cmd.SetOut(os.Stdout)

@@ -4,6 +4,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,6 +25,12 @@ type Options struct {
 	Autoreset       envs.AutoresetMode
 	MaxEpisodeSteps int
 	Threads         int // goroutines that the server steps with; default by the number of environments
+
+	// Reconnect is how long to connect again after the connection is lost, until the reply to the request comes. It
+	// resumes the session, or rebuilds deterministic environments at a server that was started anew. 0 is a minute;
+	// negative: a lost connection is an error.
+	Reconnect time.Duration
+	Timeout   time.Duration // for each reply; 0 is two minutes, negative none
 
 	Token string      // bearer token of the server
 	TLS   *tls.Config // for wss
@@ -50,15 +57,17 @@ var _ envs.VecEnv = (*VecEnv)(nil)
 // Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and makes n
 // environments of id. The caller must call Close.
 func Dial(ctx context.Context, url, id string, n int, opts Options) (*VecEnv, error) {
-	t, err := dial(ctx, url, opts.Token, opts.TLS)
+	v := &VecEnv{session: session{
+		dial: func(ctx context.Context) (transport, error) { return dial(ctx, url, opts.Token, opts.TLS) },
+		w:    wire.NewWriter(), env: id, name: cmp.Or(opts.Name, "kubernasium-go"),
+		reconnect: max(0, cmp.Or(opts.Reconnect, defaultReconnect)), timeout: max(0, cmp.Or(opts.Timeout, defaultTimeout)),
+	}, mode: opts.Autoreset}
+	t, err := v.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := &VecEnv{session: session{t: t, w: wire.NewWriter(), env: id}, mode: opts.Autoreset}
-	if opts.Name == "" {
-		opts.Name = "kubernasium-go"
-	}
-	err = v.handshake(ctx, opts.Name)
+	v.use(t)
+	err = v.handshake(ctx)
 	if err == nil {
 		err = v.make(ctx, id, n, &opts)
 	}
@@ -96,6 +105,9 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 		return fmt.Errorf("client: an action mask of %d, want %d", m.Mask, v.layout.Mask)
 	}
 	v.eid, v.env, v.limit, v.spec = m.EID, m.Env, m.MaxEpisodeSteps, specOf(&m.Spec)
+	if v.spec.Nondeterministic {
+		v.journal.drop()
+	}
 	v.batch = newBatch(n, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
 	v.rows = newRows(n)
 	for _, f := range m.Features {
@@ -244,6 +256,9 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 		r.Seed = opts.Seeds
 	default:
 		r.Seed = v.rows.firstSeeds()
+	}
+	if opts.Mask == nil && (opts.Seed != nil || opts.Seeds != nil) {
+		v.journal.restart()
 	}
 	for i := range v.layout.N {
 		if opts.Mask == nil || opts.Mask[i] {

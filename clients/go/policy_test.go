@@ -78,7 +78,11 @@ func sameBaseline(t *testing.T, w *envs.Vec, name string, v spacedVec, b remoteB
 	n := w.NumEnvs()
 	_, act := v.Spaces()
 	actions, got := make([]float32, n*act.Size()), make([]float32, n*act.Size())
-	for step := range 25 {
+	steps := 25
+	if testing.Short() {
+		steps = 7
+	}
+	for step := range steps {
 		if step%2 == 0 {
 			err, remote := want.Act(ctx, actions), b.Act(ctx, got)
 			if errors.Is(err, envs.ErrBaseline) && errors.Is(remote, envs.ErrBaseline) {

@@ -12,7 +12,7 @@ type Options struct {
 }
 
 // Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake, ids,
-// limits, malformed frames of every kind, clients that vanish, seeds, masks, the modes of
+// limits, malformed frames of every kind, clients that vanish and that resume, seeds, masks, the modes of
 // autoreset, and the server's optional parts. The server must permit two sessions of 64
 // environments.
 func Run(t *testing.T, url string, opts Options) {
@@ -44,6 +44,7 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("rollout", s.checkRollout)
 	t.Run("snapshot", s.checkSnapshot)
 	t.Run("fork", s.checkFork)
+	t.Run("resume", s.checkResume)
 	t.Run("slow reader", s.checkSlowReader)
 	t.Run("vanishing clients", s.checkVanish)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 // the requests that arrive meanwhile, and ends.
 type conn struct {
 	server *Server
+	peer   net.Conn // for the gate
 	stream stream
 	sess   *session.Session
 	log    *slog.Logger
@@ -28,6 +30,7 @@ type conn struct {
 	ctx     context.Context // of all requests; ends when reading ends
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup // goroutines
+	ended   chan struct{}  // closed when they have ended
 	watch   *time.Timer    // starts another reader
 	mu      sync.Mutex
 	running bool               // a request is carried out
@@ -36,6 +39,7 @@ type conn struct {
 	write    sync.Mutex   // one frame at a time
 	pending  atomic.Int64 // requests taken in, whose reply is not written
 	last     atomic.Int64 // when a request last came or was answered, in Unix nanoseconds
+	frame    atomic.Int64 // when the frame began that is being read, likewise; 0 if none is
 	greeted  atomic.Bool
 	draining atomic.Bool
 	closing  sync.Once
@@ -48,12 +52,12 @@ const takeOver = time.Millisecond
 // keepBuffer is the greatest capacity that a request's buffer keeps when it is idle.
 const keepBuffer = 1 << 20
 
-func newConn(s *Server, st stream) *conn {
+func newConn(s *Server, peer net.Conn, st stream) *conn {
 	sess := session.New(s.sessions)
 	n := s.sessions.Limits.Inflight
 	c := &conn{
-		server: s, stream: st, sess: sess, log: s.log.With("sid", sess.ID()),
-		free: make(chan *session.Request, n+1),
+		server: s, peer: peer, stream: st, sess: sess, log: s.log.With("sid", sess.ID()),
+		free: make(chan *session.Request, n+1), ended: make(chan struct{}),
 	}
 	c.watch = time.AfterFunc(time.Hour, func() {
 		defer c.wg.Done()
@@ -74,8 +78,17 @@ func (c *conn) serve(ctx context.Context) {
 	c.wg.Go(c.read)
 	c.wg.Wait()
 	stopTimers()
-	c.cancel()
+	c.server.gate.leave(c.peer)
 	c.close(websocket.CloseNormalClosure, "")
+	defer close(c.ended)
+	if !c.server.keep(c) {
+		c.cancel()
+		c.finish()
+	}
+}
+
+// finish frees the client's environments.
+func (c *conn) finish() {
 	if err := c.sess.Close(); err != nil {
 		c.log.Error("close environments", "err", err)
 	}
@@ -89,7 +102,7 @@ func (c *conn) read() {
 		more, err := c.readOne(req)
 		if err != nil {
 			c.log.Debug("connection ends", "err", err)
-			c.cancel()
+			c.leave(err)
 			c.close(websocket.CloseNormalClosure, "")
 			return
 		}
@@ -101,12 +114,14 @@ func (c *conn) read() {
 
 // readOne reads and admits one request. more is false if this goroutine is no longer the reader.
 func (c *conn) readOne(req *session.Request) (more bool, err error) {
-	req.Data, err = c.stream.ReadFrame(req.Data)
+	req.Data, err = c.stream.ReadFrame(req.Data, &c.frame)
+	c.frame.Store(0)
 	c.last.Store(time.Now().UnixNano())
 	switch {
 	case errors.Is(err, errText):
 		err = c.writeFrame(c.sess.Refuse(wire.TextFrame, "a text message, want binary ones"))
-		c.free <- req
+		c.pending.Add(1)
+		c.release(req)
 		return true, err
 	case errors.Is(err, wire.ErrFrameTooLarge):
 		err = errors.Join(err, c.writeFrame(c.sess.Refuse(wire.TooLarge, "a frame of more bytes than limits.msg_in")))
@@ -117,8 +132,16 @@ func (c *conn) readOne(req *session.Request) (more bool, err error) {
 	}
 	c.pending.Add(1)
 	if reply := c.sess.Admit(req); reply != nil {
-		c.greeted.Store(c.sess.Greeted()) // before the client may know it
+		if c.sess.Greeted() && !c.greeted.Load() {
+			c.greeted.Store(true) // before the client may know it
+			c.server.gate.leave(c.peer)
+			c.server.lease(c)
+		}
 		err := c.writeFrame(reply)
+		if missed := c.sess.Missed(); missed != nil && err == nil {
+			err = c.writeFrame(missed)
+		}
+		c.sess.TrimArrivals(keepBuffer)
 		c.release(req)
 		return true, err
 	}
@@ -167,7 +190,7 @@ func (c *conn) do(req *session.Request) {
 // release recycles a request whose reply is written.
 func (c *conn) release(req *session.Request) {
 	if cap(req.Data) > keepBuffer {
-		req.Data = nil
+		*req = session.Request{} // its frame refers to the data too
 	}
 	c.free <- req
 	c.last.Store(time.Now().UnixNano()) // from now on a client may be idle
@@ -208,7 +231,7 @@ func (c *conn) drain(within time.Duration) {
 func (c *conn) startTimers() (stop func()) {
 	limits := &c.server.sessions.Limits
 	handshake, idle := time.Duration(limits.HandshakeMS)*time.Millisecond, time.Duration(limits.IdleMS)*time.Millisecond
-	var timers []*time.Timer
+	timers := []*time.Timer{every(patrolEvery, c.patrol)}
 	if handshake > 0 {
 		timers = append(timers, time.AfterFunc(handshake, func() {
 			if !c.greeted.Load() {
@@ -217,26 +240,57 @@ func (c *conn) startTimers() (stop func()) {
 		}))
 	}
 	if idle > 0 {
-		again := make(chan *time.Timer, 1)
-		t := time.AfterFunc(idle, func() {
-			self := <-again
+		timers = append(timers, every(idle, func() time.Duration {
 			rest := idle - time.Since(time.Unix(0, c.last.Load()))
 			if c.pending.Load() > 0 {
 				rest = idle
 			}
 			if rest <= 0 {
 				c.close(websocket.CloseGoingAway, "idle")
-				return
 			}
-			again <- self
-			self.Reset(rest)
-		})
-		again <- t
-		timers = append(timers, t)
+			return rest
+		}))
 	}
 	return func() {
 		for _, t := range timers {
 			t.Stop()
 		}
 	}
+}
+
+// every calls f after d, and again after what f returns, until that is not positive.
+func every(d time.Duration, f func() time.Duration) *time.Timer {
+	again := make(chan *time.Timer, 1)
+	t := time.AfterFunc(d, func() {
+		self := <-again
+		if next := f(); next > 0 {
+			again <- self
+			self.Reset(next)
+		}
+	})
+	again <- t
+	return t
+}
+
+const (
+	patrolEvery  = 5 * time.Second
+	frameTimeout = 2 * time.Minute // from a frame's beginning to its end; 16 MiB at 1.1 Mbit/s
+)
+
+// patrol closes the connection of a peer that does not end a frame, and frees the memory of long replies once there
+// has been no request for a while. It returns the time of the next patrol.
+func (c *conn) patrol() time.Duration {
+	if c.ctx.Err() != nil {
+		return 0
+	}
+	if began := c.frame.Load(); began != 0 && time.Since(time.Unix(0, began)) > frameTimeout {
+		c.close(websocket.ClosePolicyViolation, "a frame that does not end")
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.running && time.Since(time.Unix(0, c.last.Load())) >= patrolEvery {
+		c.sess.Trim(keepBuffer)
+	}
+	return patrolEvery
 }

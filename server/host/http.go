@@ -1,13 +1,10 @@
 package host
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/session"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
@@ -27,18 +25,24 @@ const (
 
 // Handler returns the HTTP endpoints.
 func (s *Server) Handler() http.Handler {
+	g := &guard.Guard{Token: s.cfg.Token, Origins: s.cfg.Origins}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })))
+	mux.Handle("GET /readyz", g.Public(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if s.sessions.Shared.Draining.Load() {
 			plain(w, http.StatusServiceUnavailable, "draining")
 			return
 		}
 		plain(w, http.StatusOK, "ok")
-	})
-	mux.Handle("GET /metrics", s.authorized(promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{})))
-	mux.Handle("GET /v1/envs", s.authorized(http.HandlerFunc(s.listEnvs)))
-	mux.Handle("GET "+wire.Path, s.authorized(http.HandlerFunc(s.upgrade)))
+	})))
+	mux.Handle("GET /metrics", s.protected(g, promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}).ServeHTTP))
+	mux.Handle("GET /v1/envs", s.protected(g, s.listEnvs))
+	mux.Handle("GET "+wire.Path, s.protected(g, s.upgrade))
+	if s.cfg.Page != nil { // with a guard of its own, which knows its cookie
+		page := s.cfg.Page(promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+		mux.Handle("GET /", page)
+		mux.Handle("POST /api/", page)
+	}
 	return mux
 }
 
@@ -59,61 +63,32 @@ func (s *Server) listEnvs(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(data) // the client may be gone
 }
 
-// authorized passes requests with the server's token and an allowed origin to next.
-func (s *Server) authorized(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !s.tokenOK(r):
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			plain(w, http.StatusUnauthorized, "a bearer token is needed")
-		case !s.originOK(r):
-			plain(w, http.StatusForbidden, "this origin is not allowed")
-		default:
-			next.ServeHTTP(w, r)
+// peerKey is the key of a request's connection in its context.
+type peerKey struct{}
+
+// protected passes requests with the server's token and an allowed origin to next.
+func (s *Server) protected(g *guard.Guard, next http.HandlerFunc) http.Handler {
+	return g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, ok := r.Context().Value(peerKey{}).(net.Conn); ok && s.cfg.Token != "" {
+			s.gate.leave(conn)
 		}
-	})
+		next(w, r)
+	}), token)
 }
 
-func (s *Server) tokenOK(r *http.Request) bool {
-	if s.cfg.Token == "" {
-		return true
+// token returns the token of a request, which browsers can only give as a subprotocol.
+func token(r *http.Request) string {
+	if given := guard.Bearer(r); given != "" {
+		return given
 	}
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		for _, p := range websocket.Subprotocols(r) {
-			if enc, ok := strings.CutPrefix(p, wire.BearerPrefix); ok {
-				b, err := base64.RawURLEncoding.DecodeString(enc)
-				if err != nil {
-					return false
-				}
-				given = string(b)
+	for _, p := range websocket.Subprotocols(r) {
+		if enc, ok := strings.CutPrefix(p, wire.BearerPrefix); ok {
+			if b, err := base64.RawURLEncoding.DecodeString(enc); err == nil {
+				return string(b)
 			}
 		}
 	}
-	// Hashes have one length, so that the comparison takes the same time for every token.
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.cfg.Token))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
-}
-
-// originOK allows programs, which send no Origin; pages that the configuration names; and pages of
-// this host. Without a token that host must be a loopback name, because an attacker could point any
-// other name here.
-func (s *Server) originOK(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" || slices.Contains(s.cfg.Origins, origin) {
-		return true
-	}
-	u, err := url.Parse(origin)
-	if err != nil || !strings.EqualFold(u.Host, r.Host) {
-		return false
-	}
-	return s.cfg.Token != "" || IsLoopback(u.Hostname())
-}
-
-// IsLoopback reports whether host names this machine's loopback interface.
-func IsLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return ""
 }
 
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
@@ -124,14 +99,14 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	up := websocket.Upgrader{
 		HandshakeTimeout: 10 * time.Second, ReadBufferSize: readBuffer, WriteBufferSize: writeBuffer,
 		Subprotocols: []string{wire.Subprotocol},
-		CheckOrigin:  func(*http.Request) bool { return true }, // authorized has
+		CheckOrigin:  func(*http.Request) bool { return true }, // guard has
 	}
 	ws, err := up.Upgrade(w, r, nil)
 	if err != nil {
 		s.log.Debug("upgrade", "err", err)
 		return
 	}
-	c := newConn(s, &wsStream{conn: ws, limit: s.cfg.Limits.MsgIn})
+	c := newConn(s, ws.NetConn(), &wsStream{conn: ws, limit: s.cfg.Limits.MsgIn})
 	if !s.add(c) {
 		c.close(websocket.CloseGoingAway, "the server stops")
 		return

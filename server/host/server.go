@@ -30,7 +30,12 @@ type Config struct {
 	DenyFiles    bool          // make rejects options that name files
 	ReportCauses bool          // send causes of faults to clients, which are all on this machine
 	DrainFor     time.Duration // for running requests at Shutdown
+	MaxPending   int           // connections that are not authenticated or have not said hello; 0 is DefaultPending
 	Log          *slog.Logger
+
+	// Page makes the handler of all paths that the server does not have, which shows metrics to people; nil
+	// shows nothing.
+	Page func(metrics http.Handler) http.Handler
 }
 
 // Server holds the connections of all clients.
@@ -40,28 +45,39 @@ type Server struct {
 	sessions *session.Config
 	metrics  *prometheus.Registry
 	http     *http.Server
+	gate     *gate
 
 	ctx    context.Context // of all requests
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // connections and accept loops
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
+	leased map[string]*conn // whose sessions outlive them, by session
 	unix   []net.Listener
 	closed bool
 }
 
 // New returns a Server without listeners.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}}
+	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}, leased: map[string]*conn{}, gate: newGate(cfg.MaxPending)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = &session.Config{
 		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions, DenyFiles: cfg.DenyFiles, ReportCauses: cfg.ReportCauses,
-		Entropy: entropy, Now: time.Now, Log: cfg.Log, Shared: &session.Shared{},
+		Entropy: entropy, Now: time.Now, Log: cfg.Log, Shared: &session.Shared{}, Resume: s.resume,
 	}
 	s.metrics = s.newMetrics()
 	s.http = &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
+		Handler: s.Handler(), MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, conn)
+		},
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				s.gate.leave(conn)
+			}
+		},
 	}
 	return s
 }
@@ -77,7 +93,7 @@ func entropy() uint64 {
 
 // Serve answers HTTP on l until Shutdown; then it returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(gated{l, s.gate}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -88,7 +104,7 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	// WebSocket needs HTTP/1.1.
 	s.http.Protocols = new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
-	if err := s.http.ServeTLS(l, certFile, keyFile); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.ServeTLS(gated{l, s.gate}, certFile, keyFile); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -131,7 +147,8 @@ func (s *Server) ServeUnix(l net.Listener) error {
 			return err
 		}
 		delay = 0
-		c := newConn(s, newUnixStream(nc, s.cfg.Limits.MsgIn))
+		s.gate.enter(nc)
+		c := newConn(s, nc, newUnixStream(nc, s.cfg.Limits.MsgIn))
 		if !s.add(c) {
 			c.close(0, "")
 			continue
@@ -177,6 +194,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, l.Close())
 	}
 	s.unix = nil
+	for _, c := range s.leased {
+		select {
+		case <-c.ended: // nobody resumes it now
+			c.cancel()
+		default:
+		}
+	}
 	s.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DrainFor)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -17,8 +18,9 @@ import (
 // A stream carries frames. One goroutine at a time calls ReadFrame, and one, perhaps another,
 // WriteFrame. Any may call Close.
 type stream interface {
-	// ReadFrame reads a frame into buf, which it grows as needed, and returns it.
-	ReadFrame(buf []byte) ([]byte, error)
+	// ReadFrame reads a frame into buf, which it grows as needed, and returns it. It writes to began when the frame
+	// began, in Unix nanoseconds.
+	ReadFrame(buf []byte, began *atomic.Int64) ([]byte, error)
 	WriteFrame(frame []byte) error
 	// Close sends the peer the reason, if it can, and ends the stream.
 	Close(code int, text string) error
@@ -37,11 +39,12 @@ type wsStream struct {
 	limit int // bytes of a frame
 }
 
-func (s *wsStream) ReadFrame(buf []byte) ([]byte, error) {
+func (s *wsStream) ReadFrame(buf []byte, began *atomic.Int64) ([]byte, error) {
 	kind, r, err := s.conn.NextReader()
 	if err != nil {
 		return buf, err
 	}
+	began.Store(time.Now().UnixNano())
 	buf, err = wire.ReadAll(r, buf, s.limit)
 	if err == nil && kind == websocket.TextMessage {
 		return buf, errText
@@ -88,7 +91,7 @@ func newUnixStream(conn net.Conn, limit int) *unixStream {
 	return &unixStream{conn: conn, r: bufio.NewReaderSize(conn, 16<<10), limit: limit}
 }
 
-func (s *unixStream) ReadFrame(buf []byte) ([]byte, error) {
+func (s *unixStream) ReadFrame(buf []byte, began *atomic.Int64) ([]byte, error) {
 	head, err := s.r.Peek(4)
 	if err != nil {
 		return buf, err
@@ -98,6 +101,16 @@ func (s *unixStream) ReadFrame(buf []byte) ([]byte, error) {
 		return buf, wire.ErrFrameTooLarge
 	}
 	if _, err := s.r.Discard(4); err != nil {
+		return buf, err
+	}
+	if s.r.Buffered() < n {
+		began.Store(time.Now().UnixNano())
+	}
+	if n > keepBuffer { // a peer that only claims it gets no memory
+		buf, err = wire.ReadAll(io.LimitReader(s.r, int64(n)), buf, n)
+		if err == nil && len(buf) < n {
+			err = io.ErrUnexpectedEOF
+		}
 		return buf, err
 	}
 	buf = slices.Grow(buf[:0], n)[:n]

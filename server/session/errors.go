@@ -38,6 +38,14 @@ func (s *Session) wireError(err error) *wire.Error {
 	if errors.Is(err, cluster.ErrUnavailable) { // before Deadline: a backend that does not answer in time is down
 		return s.fault(wire.BackendDown, "the environment's backend cannot be reached; reset once it is back", err)
 	}
+	if e := known(err); e != nil {
+		return e
+	}
+	return s.fault(wire.EnvFailed, "the environment failed", err)
+}
+
+// known returns an error that a sentinel or a type covers in its wire form, and nil for others.
+func known(err error) *wire.Error {
 	for _, x := range sentinels {
 		if errors.Is(err, x.err) {
 			e := wire.Errorf(x.reason, "%s", err)
@@ -52,7 +60,10 @@ func (s *Session) wireError(err error) *wire.Error {
 	if errors.As(err, &unknown) {
 		return wire.Errorf(wire.UnknownEnv, "%s", err)
 	}
-	return s.fault(wire.EnvFailed, "the environment failed", err)
+	if errors.Is(err, cluster.ErrUnavailable) {
+		return wire.Errorf(wire.BackendDown, "%s", err)
+	}
+	return nil
 }
 
 // fault logs the cause of a failure with further attributes, under an id. The client gets the

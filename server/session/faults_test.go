@@ -136,8 +136,8 @@ func TestFolderOfTheClient(t *testing.T) {
 	play(t, newSession(t, newConfig()), []line{
 		helloLine,
 		{m{"t": "make", "id": 2, "env": "test/Read-v0", "cwd": dir, "options": m{"source": "here.csv"}}, m{"t": "make.ok"}},
-		{m{"t": "make", "id": 3, "env": "test/Read-v0", "cwd": dir, "options": m{"source": "there.csv"}}, refused(3, wire.EnvFailed)},
-		{m{"t": "make", "id": 4, "env": "test/Read-v0", "options": m{"source": "here.csv"}}, refused(4, wire.EnvFailed)},
+		{m{"t": "make", "id": 3, "env": "test/Read-v0", "cwd": dir, "options": m{"source": "there.csv"}}, refused(3, wire.InvalidOption)},
+		{m{"t": "make", "id": 4, "env": "test/Read-v0", "options": m{"source": "here.csv"}}, refused(4, wire.InvalidOption)},
 		{m{"t": "make", "id": 5, "env": "test/Read-v0", "cwd": "a", "options": m{"source": "here.csv"}}, refused(5, wire.BadField)},
 	})
 	cfg := newConfig()

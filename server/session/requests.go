@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,12 @@ func (s *Session) hello(f *wire.Frame) error {
 		err.Ver = []int{wire.Major, wire.Minor}
 		return err
 	}
+	if h.Resume != nil && s.cfg.Resume != nil {
+		if err := s.resume(h.Resume); err != nil {
+			return err
+		}
+		return s.welcome(f.ID)
+	}
 	if limit := s.cfg.Limits.Sessions; !take(&s.cfg.Shared.Sessions, 1, limit) {
 		err := wire.Errorf(wire.TooManySession, "%d sessions are open, want at most that many (the server's flag --max-sessions)", limit)
 		err.RetryAfterMS = 1000
@@ -30,11 +37,20 @@ func (s *Session) hello(f *wire.Frame) error {
 	}
 	s.greeted, s.minor = true, min(wire.Minor, h.Ver[1])
 	s.log.Debug("hello", "client", string(clip([]byte(h.Client))), "minor", h.Ver[1])
+	s.lease(&h)
+	return s.welcome(f.ID)
+}
+
+func (s *Session) welcome(id uint64) error {
+	w := &wire.Welcome{
+		T: wire.TypeWelcome, ID: id, Ver: []int{wire.Major, s.minor},
+		Server: s.cfg.Server, SID: s.sid, Caps: wire.Caps(s.minor), Limits: s.cfg.Limits, ResumeToken: s.token,
+	}
+	if s.resumed {
+		w.Last = &s.done
+	}
 	s.arrivals.Reset()
-	return s.arrivals.Encode(&wire.Welcome{
-		T: wire.TypeWelcome, ID: f.ID, Ver: []int{wire.Major, s.minor},
-		Server: s.cfg.Server, SID: s.sid, Caps: wire.Caps(s.minor), Limits: s.cfg.Limits,
-	})
+	return s.arrivals.Encode(w)
 }
 
 func (s *Session) ping(f *wire.Frame) {
@@ -52,6 +68,9 @@ func (s *Session) ping(f *wire.Frame) {
 
 func (s *Session) listEnvs(f *wire.Frame) error {
 	var r wire.EnvsRequest
+	if err := checkLengths(f); err != nil {
+		return err
+	}
 	if err := f.Decode(&r); err != nil {
 		return err
 	}
@@ -59,8 +78,11 @@ func (s *Session) listEnvs(f *wire.Frame) error {
 	return s.out.Encode(&wire.EnvsReply{T: wire.TypeEnvs + wire.OK, ID: f.ID, Envs: Catalog(r.Filter)})
 }
 
-func (s *Session) make(f *wire.Frame) error {
+func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	var r wire.MakeRequest
+	if err := checkLengths(f); err != nil {
+		return err
+	}
 	if err := f.Decode(&r); err != nil {
 		return err
 	}
@@ -77,7 +99,7 @@ func (s *Session) make(f *wire.Frame) error {
 		err.RetryAfterMS = 1000
 		return err
 	}
-	v, err := s.newVector(&r, n)
+	v, err := s.newVector(ctx, &r, n)
 	if err != nil {
 		s.cfg.Shared.Envs.Add(-int64(n))
 		return err
@@ -87,6 +109,31 @@ func (s *Session) make(f *wire.Frame) error {
 	s.vecs[s.nextEID] = v
 	s.log.Debug("make", "eid", s.nextEID, "env", v.vec.Spec().ID, "n", n)
 	return s.encodeMade(f.ID, s.nextEID, v)
+}
+
+// longest bounds the fields of requests that are decoded whole, in encoded bytes. To decode and quote one of
+// megabytes takes longer than most steps.
+var longest = []struct {
+	key    string
+	most   int
+	reason wire.Reason
+}{
+	{"env", 1 << 10, wire.UnknownEnv},
+	{"filter", 1 << 10, wire.BadField},
+	{"autoreset", 1 << 10, wire.BadField},
+	{"mode", 1 << 10, wire.BadField},
+	{"cwd", 16 << 10, wire.BadField},
+	{"options", 1 << 20, wire.InvalidOption},
+}
+
+// checkLengths rejects a request with a field that is too long, before it is decoded.
+func checkLengths(f *wire.Frame) error {
+	for _, l := range longest {
+		if n := len(f.Get(l.key)); n > l.most {
+			return wire.Errorf(l.reason, "field %s has %d bytes, want at most %d", l.key, n, l.most)
+		}
+	}
+	return nil
 }
 
 // checkMake checks a request before any environment is made.
@@ -118,19 +165,24 @@ func (s *Session) checkMake(r *wire.MakeRequest, n int) error {
 
 // checkFiles rejects options that name files, unless clients may let the server read them.
 func (s *Session) checkFiles(r *wire.MakeRequest) error {
-	if !s.cfg.DenyFiles || len(r.Options) == 0 {
-		return nil
+	if name := fileOption(r); s.cfg.DenyFiles && name != "" {
+		return wire.Errorf(wire.InvalidOption, "option %q names a file and is not permitted on this server", name)
 	}
+	return nil
+}
+
+// fileOption returns an option of the request that names a file; "" if there is none.
+func fileOption(r *wire.MakeRequest) string {
 	spec, err := envs.Lookup(r.Env)
-	if err != nil {
-		return err
+	if err != nil || len(r.Options) == 0 {
+		return ""
 	}
 	for _, o := range envs.DescribeOptions(spec.Options) {
 		if o.NamesFile(r.Options[o.Name]) {
-			return wire.Errorf(wire.InvalidOption, "option %q names a file and is not permitted on this server", o.Name)
+			return o.Name
 		}
 	}
-	return nil
+	return ""
 }
 
 // encodeMade writes the reply to make.

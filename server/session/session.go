@@ -18,13 +18,14 @@ import (
 // Config is shared by all sessions of a server.
 type Config struct {
 	Limits       wire.Limits
-	Server       string                   // name and version of the server, for welcome
-	DenyOptions  []string                 // options that make rejects, by name
-	DenyFiles    bool                     // make rejects options that name files
-	ReportCauses bool                     // of faults, to clients; otherwise they get the id of the log's line
-	Entropy      func() uint64            // for session ids, and for seeds of resets without one
-	Now          func() time.Time         // for deadlines and statistics
-	OnStep       func(took time.Duration) // called after each step, by many goroutines; nil is none
+	Server       string                                    // name and version of the server, for welcome
+	DenyOptions  []string                                  // options that make rejects, by name
+	DenyFiles    bool                                      // make rejects options that name files
+	ReportCauses bool                                      // of faults, to clients; otherwise they get the id of the log's line
+	Entropy      func() uint64                             // for session ids, and for seeds of resets without one
+	Now          func() time.Time                          // for deadlines and statistics
+	OnStep       func(took time.Duration)                  // called after each step, by many goroutines; nil is none
+	Resume       func(sid, token string) (*Session, error) // takes a session whose connection has ended; nil resumes none
 	Log          *slog.Logger
 	Shared       *Shared
 }
@@ -42,15 +43,21 @@ type Session struct {
 	minor    int          // version of the session; not written after hello
 	arrivals *wire.Writer // replies of Admit
 	inflight atomic.Int64 // admitted and not done
+	token    string       // resumes the session after its connection has ended; empty if it ends with that
+	resumed  bool
+	missed   []byte // reply to send after the welcome
 
 	// In order.
 	vecs     map[uint64]*vector
 	nextEID  uint64
-	envs     int // environments in vecs
-	snaps    int // environments in their snapshots
+	envs     int   // environments in vecs
+	snaps    int   // environments in their snapshots
+	memory   int64 // estimated bytes of both
 	nextSnap uint64
 	out      *wire.Writer // replies of Do
 	large    bool         // the last one was of a size that seldom occurs
+	done     uint64       // id of the last request of Do
+	reply    []byte       // to it; part of out
 }
 
 // Request is a message on its way from Admit to Do. Its zero value is ready to use, and it may
@@ -170,7 +177,13 @@ func (s *Session) enqueue(req *Request) error {
 }
 
 // Do carries out an admitted request and returns the reply, valid until the next Do.
-func (s *Session) Do(ctx context.Context, req *Request) (reply []byte) {
+func (s *Session) Do(ctx context.Context, req *Request) []byte {
+	s.reply = s.carryOut(ctx, req)
+	s.done = req.frame.ID
+	return s.reply
+}
+
+func (s *Session) carryOut(ctx context.Context, req *Request) (reply []byte) {
 	defer s.inflight.Add(-1)
 	defer func() {
 		if p := recover(); p != nil {
@@ -206,7 +219,7 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 	case wire.TypeReset:
 		return s.reset(ctx, f)
 	case wire.TypeMake:
-		return s.make(f)
+		return s.make(ctx, f)
 	case wire.TypePolicy:
 		return s.policy(ctx, f)
 	case wire.TypeRollout:
@@ -245,6 +258,17 @@ func (s *Session) refuse(w *wire.Writer, id uint64, err error) []byte {
 	return w.Bytes()
 }
 
+// TrimArrivals frees the memory of the last reply of Admit or Refuse if that exceeds most bytes. It counts as Admit.
+func (s *Session) TrimArrivals(most int) { s.arrivals.Trim(most) }
+
+// Trim frees the memory of the last reply of Do if that exceeds most bytes, unless the client may ask for it again. It
+// counts as Do.
+func (s *Session) Trim(most int) {
+	if s.token == "" {
+		s.out.Trim(most)
+	}
+}
+
 // Close closes all environments and frees the session's share of the limits. Neither Admit nor Do
 // may run or be called again.
 func (s *Session) Close() error {
@@ -266,5 +290,6 @@ func (s *Session) drop(eid uint64) error {
 	delete(s.vecs, eid)
 	s.envs -= v.layout.N
 	s.cfg.Shared.Envs.Add(-int64(v.layout.N))
+	s.giveMemory(v.vec.Bytes() * int64(1+len(v.snaps)))
 	return v.vec.Close()
 }

@@ -13,6 +13,7 @@ type Shared struct {
 	Sessions atomic.Int64  // open now
 	Envs     atomic.Int64  // open now
 	Snaps    atomic.Int64  // environments in snapshots
+	Memory   atomic.Int64  // estimated bytes of both
 	Frames   atomic.Uint64 // requests that arrived
 	Steps    atomic.Uint64 // of environments
 	Draining atomic.Bool   // the server stops

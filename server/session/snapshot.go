@@ -34,10 +34,18 @@ func (s *Session) snapshot(ctx context.Context, f *wire.Frame) error {
 		return about(eid, wire.Errorf(wire.TooManySnaps, "a snapshot of %d environments beside %d of the session and %d of the server, want at most %d and %d; forget frees them",
 			n, s.snaps, s.cfg.Shared.Snaps.Load(), limits.Snapshots, limits.SnapsServer))
 	}
-	kept := false
+	kept, bytes := false, v.vec.Bytes()
 	defer func() { // also if a task panics
 		if !kept {
 			s.cfg.Shared.Snaps.Add(-int64(n))
+		}
+	}()
+	if !s.takeMemory(bytes) {
+		return about(eid, s.tooMuch("a snapshot of %d environments of %s; forget frees others: they", n, v.vec.Spec().ID, bytes))
+	}
+	defer func() {
+		if !kept {
+			s.giveMemory(bytes)
 		}
 	}()
 	saved, err := v.vec.Save(ctx)
@@ -96,6 +104,7 @@ func (s *Session) forget(f *wire.Frame) error {
 	}
 	delete(v.snaps, id)
 	s.countSnaps(-v.layout.N)
+	s.giveMemory(v.vec.Bytes())
 	s.out.Head(2, wire.TypeForget+wire.OK, f.ID)
 	return nil
 }

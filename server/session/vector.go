@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"image"
 	"slices"
 
@@ -22,7 +23,7 @@ type vector struct {
 	took                    histogram // of step
 }
 
-func (s *Session) newVector(r *wire.MakeRequest, n int) (*vector, error) {
+func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*vector, error) {
 	mode := envs.AutoresetMode(max(0, slices.Index(wire.Modes, r.Autoreset)))
 	options := r.Options
 	if r.CWD != "" && len(options) > 0 {
@@ -30,11 +31,19 @@ func (s *Session) newVector(r *wire.MakeRequest, n int) (*vector, error) {
 			options = envs.ResolveFiles(spec.Options, options, r.CWD)
 		}
 	}
-	vec, err := envs.Make(r.Env, n, envs.VecOptions{
-		Options: options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads,
-	})
+	opts := envs.VecOptions{Options: options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads, Making: ctx}
+	var taken int64
+	opts.Admit = func(bytes int64) error {
+		err := s.admit(r, opts, n, bytes)
+		if err == nil {
+			taken = bytes
+		}
+		return err
+	}
+	vec, err := envs.Make(r.Env, n, opts)
 	if err != nil {
-		return nil, err
+		s.giveMemory(taken)
+		return nil, s.badFile(r, err)
 	}
 	for _, note := range vec.Notes() {
 		s.log.Warn("data", "env", r.Env, "note", note)
@@ -44,9 +53,20 @@ func (s *Session) newVector(r *wire.MakeRequest, n int) (*vector, error) {
 		if err := vec.Close(); err != nil {
 			s.log.Error("close", "err", err)
 		}
+		s.giveMemory(taken)
 		return nil, err
 	}
 	return v, nil
+}
+
+// badFile makes an error of make that no sentinel covers INVALID_OPTION if the request names files. Its text may quote
+// them, so only a client of this machine gets it.
+func (s *Session) badFile(r *wire.MakeRequest, err error) error {
+	var own *wire.Error
+	if errors.As(err, &own) || known(err) != nil || fileOption(r) == "" {
+		return err
+	}
+	return s.fault(wire.InvalidOption, "a file that an option names cannot be used", err)
 }
 
 func (s *Session) layOut(vec *envs.Vec, n int) (*vector, error) {
@@ -120,6 +140,9 @@ func (s *Session) reset(ctx context.Context, f *wire.Frame) error {
 		Options map[string]any `json:"options"`
 	}
 	if f.Get("options") != nil {
+		if err := checkLengths(f); err != nil {
+			return s.aboutVector(eid, err)
+		}
 		if err := f.Decode(&r); err != nil {
 			return err
 		}
@@ -185,6 +208,9 @@ func (s *Session) render(f *wire.Frame) error {
 		return err
 	}
 	var r wire.RenderRequest
+	if err := checkLengths(f); err != nil {
+		return s.aboutVector(eid, err)
+	}
 	if err := f.Decode(&r); err != nil {
 		return err
 	}

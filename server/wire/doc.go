@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 2
+	Minor = 3
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -53,6 +53,7 @@ var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, 
 // Optional parts of a server, as welcome lists them.
 const (
 	CapBaseline = "baseline"
+	CapResume   = "resume" // since 1.3
 	CapRollout  = "rollout"
 	CapSnapshot = "snapshot"
 )
@@ -65,5 +66,8 @@ func Caps(minor int) []string {
 	case minor < 2:
 		return []string{CapRollout, CapSnapshot}
 	}
-	return []string{CapBaseline, CapRollout, CapSnapshot}
+	if minor < 3 {
+		return []string{CapBaseline, CapRollout, CapSnapshot}
+	}
+	return []string{CapBaseline, CapResume, CapRollout, CapSnapshot}
 }

@@ -36,6 +36,8 @@ const (
 	UnknownEnv      Reason = "UNKNOWN_ENV"
 	UnknownEID      Reason = "UNKNOWN_EID"
 	UnknownBaseline Reason = "UNKNOWN_BASELINE"
+	UnknownSession  Reason = "UNKNOWN_SESSION"
+	Running         Reason = "RUNNING"
 	UnknownSnap     Reason = "UNKNOWN_SNAPSHOT"
 	HelloFirst      Reason = "HELLO_FIRST"
 	HelloTwice      Reason = "HELLO_TWICE"
@@ -48,6 +50,7 @@ const (
 	TooManyEnvs     Reason = "ENVS"
 	TooManySession  Reason = "SESSIONS"
 	TooManySnaps    Reason = "SNAPSHOTS"
+	TooMuchMemory   Reason = "MEMORY"
 	Deadline        Reason = "DEADLINE"
 	WasCancelled    Reason = "CANCELLED"
 	IsReserved      Reason = "RESERVED"
@@ -62,12 +65,12 @@ const (
 var codes = map[Reason]Code{
 	Malformed: InvalidArgument, BadID: InvalidArgument, TextFrame: InvalidArgument, BadField: InvalidArgument,
 	BadArray: InvalidArgument, InvalidAction: InvalidArgument, InvalidOption: InvalidArgument,
-	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownBaseline: NotFound, UnknownSnap: NotFound,
+	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownBaseline: NotFound, UnknownSnap: NotFound, UnknownSession: NotFound, Running: Unavailable,
 	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
 	BaselineFails: FailedPrecondition, CannotClone: FailedPrecondition,
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
-	TooManySnaps: ResourceExhausted,
-	Deadline:     DeadlineExceeded, WasCancelled: Cancelled,
+	TooManySnaps: ResourceExhausted, TooMuchMemory: ResourceExhausted,
+	Deadline: DeadlineExceeded, WasCancelled: Cancelled,
 	IsReserved: Unimplemented, UnknownMessage: Unimplemented, CannotRender: Unimplemented,
 	EnvFailed: Internal, ServerFault: Internal, Draining: Unavailable, BackendDown: Unavailable,
 }
@@ -88,7 +91,7 @@ type Error struct {
 	Reason       Reason  `json:"reason"`
 	Msg          string  `json:"msg"`
 	EID          *uint64 `json:"eid,omitempty"`
-	Option       string  `json:"option,omitempty"` // an option that the environment does not have
+	Option       string  `json:"option,omitempty"` // that the environment does not have, or that takes too much memory
 	RetryAfterMS int64   `json:"retry_after_ms,omitempty"`
 	Ver          []int   `json:"ver,omitempty"`
 }

@@ -9,6 +9,14 @@ type Hello struct {
 	Ver    []int    `json:"ver"`
 	Client string   `json:"client,omitempty"`
 	Caps   []string `json:"caps,omitempty"`
+	Resume *Resume  `json:"resume,omitempty"`
+}
+
+// Resume names the session that a client resumes.
+type Resume struct {
+	SID   string `json:"sid"`
+	Token string `json:"token"`
+	Last  uint64 `json:"last"` // id of the last reply that the client has
 }
 
 // Welcome is the reply to Hello.
@@ -20,25 +28,31 @@ type Welcome struct {
 	SID    string   `json:"sid"`
 	Caps   []string `json:"caps"`
 	Limits Limits   `json:"limits"`
+
+	ResumeToken string  `json:"resume_token,omitempty"`
+	Last        *uint64 `json:"last,omitempty"` // id of the last request that a resumed session has carried out
 }
 
 // Limits are the limits of a server. PROTOCOL.md, section 10, explains them.
 type Limits struct {
-	MsgIn       int `json:"msg_in"`
-	MsgOut      int `json:"msg_out"`
-	EnvsMake    int `json:"envs_make"`
-	EnvsSession int `json:"envs_session"`
-	EnvsServer  int `json:"envs_server"`
-	Sessions    int `json:"sessions"`
-	Inflight    int `json:"inflight"`
-	Rollout     int `json:"rollout"`
-	Snapshots   int `json:"snapshots"`
-	SnapsServer int `json:"snapshots_server"`
-	Depth       int `json:"depth"`
-	MapKeys     int `json:"map_keys"`
-	NDim        int `json:"ndim"`
-	IdleMS      int `json:"idle_ms"`      // 0 is none
-	HandshakeMS int `json:"handshake_ms"` // 0 is none
+	MsgIn         int   `json:"msg_in"`
+	MsgOut        int   `json:"msg_out"`
+	EnvsMake      int   `json:"envs_make"`
+	EnvsSession   int   `json:"envs_session"`
+	EnvsServer    int   `json:"envs_server"`
+	Sessions      int   `json:"sessions"`
+	Inflight      int   `json:"inflight"`
+	Rollout       int   `json:"rollout"`
+	Snapshots     int   `json:"snapshots"`
+	SnapsServer   int   `json:"snapshots_server"`
+	MemorySession int64 `json:"memory_session,omitempty"` // estimated bytes of environments and snapshots; 0 is no limit
+	MemoryServer  int64 `json:"memory_server,omitempty"`
+	Depth         int   `json:"depth"`
+	MapKeys       int   `json:"map_keys"`
+	NDim          int   `json:"ndim"`
+	IdleMS        int   `json:"idle_ms"`      // 0 is none
+	HandshakeMS   int   `json:"handshake_ms"` // 0 is none
+	LeaseMS       int   `json:"lease_ms"`     // 0 is none
 }
 
 // DefaultLimits returns the limits of a server without flags.
@@ -46,7 +60,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		MsgIn: 16 << 20, MsgOut: 64 << 20, EnvsMake: 4096, EnvsSession: 4096, EnvsServer: 16384, Sessions: 2048,
 		Inflight: 8, Rollout: 1 << 20, Snapshots: 4096, SnapsServer: 16384, Depth: DefaultBounds.Depth, MapKeys: DefaultBounds.MapKeys, NDim: MaxNDim,
-		IdleMS: 600_000, HandshakeMS: 10_000,
+		IdleMS: 600_000, HandshakeMS: 10_000, LeaseMS: 120_000,
 	}
 }
 

@@ -39,6 +39,13 @@ func (s *sink) WriteByte(c byte) error {
 // Reset begins a new frame.
 func (w *Writer) Reset() { w.buf = w.buf[:0] }
 
+// Trim frees the buffer if its capacity exceeds most.
+func (w *Writer) Trim(most int) {
+	if cap(w.buf) > most {
+		w.buf = nil
+	}
+}
+
 // Bytes returns the frame, which the next Reset invalidates.
 func (w *Writer) Bytes() []byte { return w.buf }
 

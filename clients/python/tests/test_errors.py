@@ -110,7 +110,7 @@ def test_only_a_local_client_sends_its_folder(
     monkeypatch.chdir(tmp_path)
     assert Vector(connection, "k8s/PodBalance-v0", options={"deployments": "d.csv"}).num_envs == 1
     connection.local = False
-    with pytest.raises(errors.ServerFaultError, match=r"open d\.csv: no such file"):
+    with pytest.raises(errors.InvalidOptionError, match=r"d\.csv: no such file"):
         Vector(connection, "k8s/PodBalance-v0", options={"deployments": "d.csv"})
 
 
@@ -126,8 +126,8 @@ def test_id_of_the_cause_beyond_loopback() -> None:
     """A server that others reach keeps the cause, and the message has the id of its log's line."""
     os.environ["KUBERNASIUM_TOKEN"] = "s3cret"
     try:
-        with Server(args=["--listen", "0.0.0.0:0", "--deny-options", "none"]) as server:
-            with connect(server.url) as connection, pytest.raises(errors.ServerFaultError) as caught:
+        with Server(args=["--listen", "0.0.0.0:0", "--deny-files=false"]) as server:
+            with connect(server.url) as connection, pytest.raises(errors.InvalidOptionError) as caught:
                 connection.request("make", env=GANG, options={"data": "/no/such/folder"})
             assert "/no/such" not in str(caught.value)
             found = re.search(r"error_id=[0-9a-f]{12}", str(caught.value)).group()

@@ -170,12 +170,12 @@ LOST = """
 import os, signal, sys
 import gymnasium, kubernasium, numpy as np
 from kubernasium.launcher import default_server
-from kubernasium.errors import ConnectionLostError, ServerFaultError
+from kubernasium.errors import ConnectionLostError, InvalidOptionError
 
 def kill(call):
     try:
         gymnasium.make("k8s/GangWindow-v0", data="/no/such/folder")
-    except ServerFaultError:  # the server's log has it
+    except InvalidOptionError:  # the server's log has it
         pass
     pid = default_server().pid
     os.kill(pid, signal.SIGKILL)

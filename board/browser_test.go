@@ -1,0 +1,263 @@
+package board_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/kubernasium/kubernasium/board"
+	_ "github.com/kubernasium/kubernasium/envs/all"
+)
+
+// browser is a tab of headless Chromium that fails the test for a console error, an exception, or a request to
+// another host than the page's.
+type browser struct {
+	t    *testing.T
+	ctx  context.Context
+	mu   sync.Mutex
+	bad  []string
+	shot string // folder of screenshots; empty takes none
+}
+
+// open starts Chromium at a page.
+func open(t *testing.T, page string) *browser {
+	t.Helper()
+	path := os.Getenv("KUBERNASIUM_CHROMIUM")
+	if path == "" {
+		t.Skip("set KUBERNASIUM_CHROMIUM to the path of Chromium, or run make test-board")
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000),
+		chromedp.WSURLReadTimeout(2*time.Minute))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(stop)
+	ctx, closeTab := chromedp.NewContext(alloc)
+	t.Cleanup(closeTab)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	t.Cleanup(cancel)
+	b := &browser{t: t, ctx: ctx, shot: os.Getenv("KUBERNASIUM_SCREENSHOTS")}
+	host, err := url.Parse(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chromedp.ListenTarget(ctx, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := ev.(type) {
+		case *network.EventRequestWillBeSent:
+			if u, err := url.Parse(e.Request.URL); err != nil || u.Host != host.Host && u.Scheme != "data" && u.Scheme != "blob" {
+				b.bad = append(b.bad, "request to "+e.Request.URL)
+			}
+		case *runtime.EventExceptionThrown:
+			b.bad = append(b.bad, "exception: "+e.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.APITypeError {
+				text, _ := json.Marshal(e.Args)
+				b.bad = append(b.bad, "console: "+string(text))
+			}
+		}
+	})
+	b.run(network.Enable(), chromedp.Navigate(page))
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.bad) > 0 {
+			t.Errorf("the page: %s", strings.Join(b.bad, "\n"))
+		}
+	})
+	return b
+}
+
+func (b *browser) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.picture("failed")
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.t.Fatalf("%v\n%s", err, strings.Join(b.bad, "\n"))
+	}
+}
+
+// eval returns the value of a JavaScript expression as text.
+func (b *browser) eval(expression string) string {
+	b.t.Helper()
+	var v any
+	b.run(chromedp.Evaluate(expression, &v))
+	text, err := json.Marshal(v)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Trim(string(text), `"`)
+}
+
+// wait waits until an expression is true.
+func (b *browser) wait(expression string) {
+	b.t.Helper()
+	b.run(chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(time.Minute)))
+}
+
+// picture takes a screenshot of the whole page where screenshots are asked for.
+func (b *browser) picture(name string) {
+	if b.shot == "" {
+		return
+	}
+	var png []byte
+	if err := chromedp.Run(b.ctx, chromedp.FullScreenshot(&png, 100)); err != nil {
+		b.t.Error(err)
+		return
+	}
+	if err := os.WriteFile(filepath.Join(b.shot, "board_"+name+".png"), png, 0o644); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// choose selects an option as a user does.
+func (b *browser) choose(selector, value string) {
+	b.t.Helper()
+	b.eval(`(() => { const s = document.querySelector('` + selector + `'); s.value = '` + value + `'; s.dispatchEvent(new Event('input', {bubbles: true})); s.dispatchEvent(new Event('change', {bubbles: true})); return s.value })()`)
+}
+
+func serve(t *testing.T, cfg board.Config) string {
+	t.Helper()
+	cfg.Open = openBaseline
+	page := board.New(cfg)
+	srv := httptest.NewServer(page)
+	t.Cleanup(func() {
+		srv.Close()
+		if err := page.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv.URL + "/"
+}
+
+// TestBrowserTraining: the curves of two seeds are one line with a band, baselines of the comparison are lines, the
+// address keeps the choice, and the comparison is a picture and a table that sorts.
+func TestBrowserTraining(t *testing.T) {
+	b := open(t, serve(t, board.Config{Logs: writeLogs(t)}))
+	b.wait(`document.querySelectorAll('.u-legend .u-label').length > 2`)
+	labels := b.eval(`[...document.querySelectorAll('.u-legend .u-label')].map(e => e.textContent).join('; ')`)
+	for _, want := range []string{"ppo/k8s-PodBalance-v0_1 (2 seeds)", "Greedy", "Exact (oracle)"} {
+		if !strings.Contains(labels, want) {
+			t.Errorf("lines %q, want %s among them", labels, want)
+		}
+	}
+	if strings.Contains(labels, "Worse") {
+		t.Errorf("lines %q: only the best baseline is to be drawn", labels)
+	}
+	b.picture("training")
+	b.choose("#tag", "time/fps")
+	b.wait(`document.querySelector('.plot figcaption').textContent.startsWith('time/fps')`)
+	if hash := b.eval(`location.hash`); !strings.Contains(hash, "tag=time%2Ffps") {
+		t.Errorf("the address %s does not keep the curve", hash)
+	}
+	b.run(chromedp.Evaluate(`location.hash = '#compare'`, nil))
+	b.wait(`document.querySelectorAll('svg .mean').length == 4`)
+	b.run(chromedp.Click(`//th/button[starts-with(., 'mean')]`))
+	b.wait(`document.querySelector('tbody tr td').textContent == 'Worse'`) // -9.5 is the least
+	b.picture("comparison")
+	b.run(chromedp.Evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '?', bubbles: true}))`, nil))
+	b.wait(`document.querySelector('dialog') != null`)
+	b.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+	if dark := b.eval(`getComputedStyle(document.body).backgroundColor`); dark != "rgb(21, 24, 28)" {
+		t.Errorf("background %s in the dark, want rgb(21, 24, 28)", dark)
+	}
+}
+
+// TestBrowserEpisode: begin, step, look back, why a node is masked, what others would do, fork.
+func TestBrowserEpisode(t *testing.T) {
+	b := open(t, serve(t, board.Config{})+"#play?env=k8s/PodBalance-v0&policy=First&options=nodes:3%20cpu_load:0.9%20memory_load:0.9%20pod_load:0.9")
+	b.wait(`document.querySelector('#begin') != null`)
+	b.run(chromedp.Click("#begin"))
+	b.wait(`document.querySelector('.world .step') != null`)
+	for i := range 3 {
+		b.wait(`document.querySelector('.at').textContent == '` + string(rune('0'+i)) + `'`)
+		b.run(chromedp.Click(".world .step"))
+	}
+	b.wait(`document.querySelector('.at').textContent == '3'`)
+	first := b.eval(`document.querySelector('.return').textContent`)
+	b.choose(".scrub", "1")
+	b.wait(`document.querySelector('.at').textContent == '1' && document.querySelector('.taken-name').textContent != 'nothing yet'`)
+	b.choose(".scrub", "3")
+	b.wait(`document.querySelector('.at').textContent == '3'`)
+	if again := b.eval(`document.querySelector('.return').textContent`); again != first {
+		t.Errorf("the return at step 3 is %s, was %s", again, first)
+	}
+	// First fills the first node, of 64 CPU, with pods of 1 CPU: at step 100 that node takes no more, and says why.
+	b.choose(".world .bar select", "100")
+	b.run(chromedp.Click(".world .play"))
+	b.wait(`+document.querySelector('.scrub').max >= 200`)
+	b.choose(".scrub", "100")
+	b.wait(`document.querySelectorAll('tr.masked').length > 0`)
+	b.run(chromedp.Click("tr.masked button.link"))
+	b.wait(`document.querySelector('.reason') != null && /insufficient|cpu|CPU/.test(document.querySelector('.reason').textContent)`)
+	b.run(chromedp.Click(`input[name=ask][value=Greedy]`), chromedp.Click(`input[name=ask][value=KubeDefault]`))
+	b.wait(`document.querySelector('.why table tbody').rows.length == 2`)
+	b.picture("episode")
+	b.choose(".fork-policy", "Greedy")
+	b.run(chromedp.Click(".fork"))
+	b.wait(`document.querySelectorAll('.world').length == 2`)
+	b.wait(`document.querySelectorAll('.at').length == 2 && document.querySelectorAll('.at')[1].textContent == document.querySelectorAll('.at')[0].textContent`)
+	b.picture("fork")
+}
+
+// TestBrowserLargeCluster: all nodes of the published cluster are drawn, again and again while it plays.
+func TestBrowserLargeCluster(t *testing.T) {
+	start := time.Now()
+	b := open(t, serve(t, board.Config{})+"#play?env=k8s/GPUPodScheduling-v1&policy=WeightedFGD&options=num_nodes:0")
+	b.wait(`document.querySelector('#begin') != null`)
+	t.Logf("Chromium and the first view: %v; first paint after %s ms", time.Since(start).Round(time.Millisecond),
+		b.eval(`Math.round(performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1)`))
+	b.run(chromedp.Click("#begin"))
+	b.wait(`document.querySelector('#cluster')?.getAttribute('aria-label').startsWith('1213 nodes')`)
+	b.run(chromedp.Click(".world .play"))
+	b.wait(`+document.querySelector('#cluster').dataset.frames > 5`)
+	from, began := b.eval(`document.querySelector('#cluster').dataset.frames`), time.Now()
+	b.wait(`+document.querySelector('#cluster').dataset.frames > ` + from + ` + 30`)
+	t.Logf("%.1f updates a second of 1,213 nodes", 30/time.Since(began).Seconds())
+	b.run(chromedp.Click(".world .play"))
+	b.wait(`document.querySelectorAll('.why table tbody tr').length == 1213`)
+	b.picture("large")
+}
+
+// TestBrowserServer: rates are differences of counters over time, quantiles those of the steps between two looks: 1,000
+// steps each time, of which 990 took up to 1 ms and 10 up to 4 ms, so that half took 0.505 ms and 99 % 1 ms.
+func TestBrowserServer(t *testing.T) {
+	looks := 0
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		looks++
+		fmt.Fprintf(w, "# HELP kubernasium_sessions Open sessions.\nkubernasium_sessions 3\nkubernasium_envs 64\n"+
+			"kubernasium_env_steps_total %d\nkubernasium_requests_total %d\nkubernasium_errors_total{code=\"NOT_FOUND\"} 2\n"+
+			"kubernasium_step_seconds_bucket{le=\"0.001\"} %d\nkubernasium_step_seconds_bucket{le=\"0.004\"} %d\n"+
+			"kubernasium_step_seconds_bucket{le=\"+Inf\"} %d\nprocess_resident_memory_bytes 1.048576e+08\n", 64000*looks, 1000*looks, 990*looks, 1000*looks, 1000*looks)
+	})
+	b := open(t, serve(t, board.Config{Metrics: metrics})+"#server")
+	fact := func(name string) string { return `document.querySelector('[data-fact="` + name + `"]')?.textContent` }
+	b.wait(fact("p99 of a step, ms") + ` == '1'`)
+	for name, want := range map[string]string{"sessions": "3", "environments": "64", "p50 of a step, ms": "0.50505", "memory, MiB": "100", "refused": "NOT_FOUND 2"} {
+		if got := b.eval(fact(name)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	rate, err := strconv.ParseFloat(b.eval(fact("environment steps/s")), 64)
+	if err != nil || rate < 1000 || rate > 64000*2 {
+		t.Errorf("steps a second: %v, %v; want at most 64,000 by the second between two looks", rate, err)
+	}
+	b.picture("server")
+	other := open(t, serve(t, board.Config{})+"#server")
+	other.wait(`document.querySelector('.empty')?.textContent.includes('server --board')`)
+}

@@ -1,0 +1,335 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Bounds of episodes.
+const (
+	maxEpisodes = 16   // kept at a time; the one that was used longest ago makes way
+	maxSteps    = 2000 // of one request
+)
+
+// An episode is played by a policy, step by step, and can be looked at from its beginning to its end: its
+// actions are recorded and replayed.
+type episode struct {
+	mu      sync.Mutex // guards all below
+	make    func() (*envs.Vec, error)
+	seed    uint64
+	policy  string
+	player  agents.Policy
+	free    func()    // the player
+	live    *envs.Vec // at the last step
+	batch   *envs.Batch
+	actions [][]float32
+	returns []float64 // after each step
+
+	view   *envs.Vec // at the step that is looked at
+	viewed int
+	seen   *envs.Batch
+
+	info EpisodeInfo
+}
+
+// EpisodeInfo describes an episode.
+type EpisodeInfo struct {
+	ID      string         `json:"id"`
+	Env     string         `json:"env"`
+	Options map[string]any `json:"options"`
+	Seed    uint64         `json:"seed"`
+	Policy  string         `json:"policy"`
+	Columns []string       `json:"columns"` // of info
+	Nodes   []NodeInfo     `json:"nodes"`   // of the cluster, if there is one
+	Steps   int            `json:"steps"`
+	Done    string         `json:"done"` // "terminated", "truncated" or ""
+	Returns []float64      `json:"returns"`
+	Frame   *Frame         `json:"frame"` // of the last step
+}
+
+// episodes are those of a Server.
+type episodes struct {
+	open Open
+
+	mu   sync.Mutex
+	next int
+	all  []*episode // the one used last stands last
+}
+
+// find returns an episode and marks it as used.
+func (e *episodes) find(id string) (*episode, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.IndexFunc(e.all, func(ep *episode) bool { return ep.info.ID == id })
+	if i < 0 {
+		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("no episode %s: %d are kept, and restarts forget them", strconv.Quote(id), maxEpisodes)}
+	}
+	ep := e.all[i]
+	e.all = append(slices.Delete(e.all, i, i+1), ep)
+	return ep, nil
+}
+
+// add gives an episode its name and keeps it.
+func (e *episodes) add(ep *episode) error {
+	e.mu.Lock()
+	e.next++
+	ep.info.ID = strconv.Itoa(e.next)
+	e.all = append(e.all, ep)
+	var oldest *episode
+	if len(e.all) > maxEpisodes {
+		oldest = e.all[0]
+		e.all = slices.Delete(e.all, 0, 1)
+	}
+	e.mu.Unlock()
+	if oldest == nil {
+		return nil
+	}
+	return oldest.close() // which waits for its last request, as others need not
+}
+
+func (e *episodes) close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, ep := range e.all {
+		errs = append(errs, ep.close())
+	}
+	e.all = nil
+	return errors.Join(errs...)
+}
+
+func (e *episodes) get(id string) (*EpisodeInfo, error) {
+	ep, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.describe()
+}
+
+// start begins an episode and plays the given actions in it.
+func (e *episodes) start(ctx context.Context, env string, opts map[string]any, seed uint64, policy string, actions [][]float32) (*EpisodeInfo, error) {
+	ep := &episode{seed: seed, policy: policy, make: func() (*envs.Vec, error) {
+		return envs.Make(env, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
+	}}
+	if err := ep.begin(ctx, e.open, actions); err != nil {
+		return nil, errors.Join(err, ep.close())
+	}
+	ep.info = EpisodeInfo{Env: ep.live.Spec().ID, Options: opts, Seed: seed, Policy: policy, Columns: []string{}}
+	for _, c := range ep.live.Spec().Info {
+		ep.info.Columns = append(ep.info.Columns, c.Name)
+	}
+	if err := e.add(ep); err != nil {
+		return nil, err
+	}
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.describe()
+}
+
+func (ep *episode) begin(ctx context.Context, open Open, actions [][]float32) (err error) {
+	if ep.live, err = ep.make(); err != nil {
+		return err
+	}
+	if ep.view, err = ep.make(); err != nil {
+		return err
+	}
+	// The episode outlives the request that begins it.
+	if ep.player, ep.free, err = open(context.WithoutCancel(ctx), ep.live, ep.policy, ep.seed); err != nil {
+		return err
+	}
+	if ep.batch, err = ep.live.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{ep.seed}}); err != nil {
+		return err
+	}
+	if ep.seen, err = ep.view.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{ep.seed}}); err != nil {
+		return err
+	}
+	for _, a := range actions {
+		if err := ep.play(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play carries out an action, or what the policy chooses for nil. It ends between steps when ctx does: a step that
+// is cut short would leave the environment at no step at all.
+func (ep *episode) play(ctx context.Context, action []float32) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, act := ep.live.Spaces()
+	if action == nil {
+		action = make([]float32, act.Size())
+		if err = ep.player.Act(ep.batch, action); err != nil {
+			return err
+		}
+	}
+	if len(action) != act.Size() {
+		return fmt.Errorf("an action of %d numbers, want %d", len(action), act.Size())
+	}
+	if ep.batch, err = ep.live.Step(context.WithoutCancel(ctx), action); err != nil {
+		return err
+	}
+	ep.actions = append(ep.actions, slices.Clone(action))
+	ep.returns = append(ep.returns, ep.batch.EpisodeReturn[0])
+	return nil
+}
+
+func (ep *episode) done() string {
+	switch {
+	case len(ep.actions) == 0:
+		return ""
+	case ep.batch.Terminated[0]:
+		return "terminated"
+	case ep.batch.Truncated[0]:
+		return "truncated"
+	}
+	return ""
+}
+
+// look moves the view to a step. Like play it ends between steps when ctx does.
+func (ep *episode) look(ctx context.Context, step int) (err error) {
+	if step < 0 || step > len(ep.actions) {
+		return fmt.Errorf("step %d of an episode with %d", step, len(ep.actions))
+	}
+	if step < ep.viewed {
+		ep.viewed = 0
+		if ep.seen, err = ep.view.Reset(context.WithoutCancel(ctx), envs.VecResetOptions{Seeds: []uint64{ep.seed}}); err != nil {
+			return err
+		}
+	}
+	for ep.viewed < step {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if ep.seen, err = ep.view.Step(context.WithoutCancel(ctx), ep.actions[ep.viewed]); err != nil {
+			return err
+		}
+		ep.viewed++
+	}
+	return nil
+}
+
+// describe returns the episode as it stands.
+func (ep *episode) describe() (*EpisodeInfo, error) {
+	info := ep.info
+	info.Steps, info.Done, info.Nodes = len(ep.actions), ep.done(), nodesOf(ep.live.Env(0).State())
+	info.Returns = append([]float64{}, ep.returns...)
+	frame, err := ep.frame(ep.live, ep.batch, len(ep.actions))
+	info.Frame = frame
+	return &info, err
+}
+
+func (ep *episode) close() error {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	if ep.free != nil {
+		ep.free()
+	}
+	var errs []error
+	for _, v := range []*envs.Vec{ep.live, ep.view} {
+		if v != nil {
+			errs = append(errs, v.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Begin begins an episode and returns its id, for the address #play?episodes=ID.
+func (s *Server) Begin(ctx context.Context, env string, opts map[string]any, seed uint64, policy string) (id string, err error) {
+	info, err := s.episodes.start(ctx, env, opts, seed, policy, nil)
+	if err != nil {
+		return "", err
+	}
+	return info.ID, nil
+}
+
+// begin answers POST /api/episodes.
+func (s *Server) begin(r *http.Request) (any, error) {
+	var ask struct {
+		Env     string         `json:"env"`
+		Options map[string]any `json:"options"`
+		Seed    uint64         `json:"seed"`
+		Policy  string         `json:"policy"`
+	}
+	if err := decode(r, &ask); err != nil {
+		return nil, err
+	}
+	spec, err := envs.Lookup(ask.Env)
+	if err != nil {
+		return nil, err
+	}
+	opts := maps.Clone(ask.Options)
+	if opts == nil {
+		opts = map[string]any{}
+	}
+	for _, o := range envs.DescribeOptions(spec.Options) {
+		if o.NamesFile(opts[o.Name]) && s.cfg.Token != "" {
+			return nil, &httpError{http.StatusForbidden, fmt.Sprintf("option %s names a file, which only a page on loopback may do", o.Name)}
+		}
+	}
+	return s.episodes.start(r.Context(), ask.Env, opts, ask.Seed, ask.Policy, nil)
+}
+
+// step answers POST /api/episodes/{id}/step.
+func (s *Server) step(r *http.Request) (any, error) {
+	var ask struct {
+		Steps  int       `json:"steps"`
+		Action []float32 `json:"action"` // in place of the policy's, for one step
+	}
+	if err := decode(r, &ask); err != nil {
+		return nil, err
+	}
+	if ask.Steps < 1 || ask.Steps > maxSteps || ask.Action != nil && ask.Steps != 1 {
+		return nil, fmt.Errorf("steps is %d, want 1 to %d, and 1 with an action", ask.Steps, maxSteps)
+	}
+	ep, err := s.episodes.find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	for range ask.Steps {
+		if ep.done() != "" {
+			break
+		}
+		if err := ep.play(r.Context(), ask.Action); err != nil {
+			return nil, err
+		}
+	}
+	return ep.describe()
+}
+
+// fork answers POST /api/episodes/{id}/fork: another policy plays on from a step.
+func (s *Server) fork(r *http.Request) (any, error) {
+	var ask struct {
+		Step   int    `json:"step"`
+		Policy string `json:"policy"`
+	}
+	if err := decode(r, &ask); err != nil {
+		return nil, err
+	}
+	ep, err := s.episodes.find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	ep.mu.Lock()
+	if ask.Step < 0 || ask.Step > len(ep.actions) {
+		defer ep.mu.Unlock()
+		return nil, fmt.Errorf("step %d of an episode with %d", ask.Step, len(ep.actions))
+	}
+	info, actions := ep.info, slices.Clone(ep.actions[:ask.Step])
+	ep.mu.Unlock()
+	return s.episodes.start(r.Context(), info.Env, info.Options, info.Seed, ask.Policy, actions)
+}

@@ -1,0 +1,163 @@
+package board
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// NodeInfo describes what of a node does not change.
+type NodeInfo struct {
+	Name     string `json:"name"`
+	MilliCPU int64  `json:"cpu_m"`
+	Memory   int64  `json:"memory_bytes"`
+	GPUs     int32  `json:"gpus"`
+	GPUModel string `json:"gpu_model,omitempty"`
+}
+
+// A Frame shows an episode at one step.
+type Frame struct {
+	Step    int        `json:"step"`
+	Action  []float32  `json:"action"` // that led here; null at the start
+	Invalid bool       `json:"invalid"`
+	Reward  float64    `json:"reward"`
+	Return  float64    `json:"return"`
+	Info    []*float64 `json:"info"` // by EpisodeInfo.Columns; null for NaN
+	Now     float64    `json:"now_s"`
+
+	// Of each node: requested share of CPU and of memory, running pods, and the share in use of each GPU.
+	CPU    []float64   `json:"cpu"`
+	Memory []float64   `json:"memory"`
+	Pods   []int32     `json:"pods"`
+	GPUs   [][]float64 `json:"gpus"`
+
+	Unscheduled []string `json:"unscheduled"` // the first pending pods
+	Pending     int      `json:"pending"`
+	Text        string   `json:"text,omitempty"` // the task's own rendering
+	Chart       *Chart   `json:"chart,omitempty"`
+}
+
+// Chart is [envs.Chart] as JSON, with null for NaN.
+type Chart struct {
+	Title  string       `json:"title"`
+	XLabel string       `json:"x_label"`
+	X      []float64    `json:"x"`
+	Panels []ChartPanel `json:"panels"`
+}
+
+// ChartPanel shows quantities of one unit.
+type ChartPanel struct {
+	YLabel string      `json:"y_label"`
+	Lines  []ChartLine `json:"lines"`
+}
+
+// ChartLine is a quantity over time.
+type ChartLine struct {
+	Name string     `json:"name"`
+	Y    []*float64 `json:"y"`
+}
+
+// shownPods bounds the names of pending pods in a frame.
+const shownPods = 50
+
+func nodesOf(s *cluster.State) []NodeInfo {
+	nodes := []NodeInfo{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		nodes = append(nodes, NodeInfo{s.NodeName(int32(i)), n.Allocatable.MilliCPU, n.Allocatable.MemoryBytes, n.NumDevices, s.Meta(n.Meta).GPUModel})
+	}
+	return nodes
+}
+
+// frame shows environment 0 of v, whose last batch is b.
+func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
+	s := v.Env(0).State()
+	f := &Frame{
+		Step: step, Reward: b.Reward[0], Return: b.EpisodeReturn[0], Invalid: b.Invalid[0], Now: s.Now.Seconds(),
+		Info: finite(b.Info), CPU: []float64{}, Memory: []float64{}, Pods: []int32{}, GPUs: [][]float64{}, Unscheduled: []string{},
+	}
+	if step > 0 {
+		f.Action = ep.actions[step-1]
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		f.CPU = append(f.CPU, share(n.Requested.MilliCPU, n.Allocatable.MilliCPU))
+		f.Memory = append(f.Memory, share(n.Requested.MemoryBytes, n.Allocatable.MemoryBytes))
+		f.Pods = append(f.Pods, n.NumPods)
+		used := []float64{}
+		for _, d := range s.NodeDevices(int32(i)) {
+			used = append(used, share(int64(d.Capacity-d.Free), int64(d.Capacity)))
+		}
+		f.GPUs = append(f.GPUs, used)
+	}
+	for i := range s.Pods {
+		if s.Pods[i].Phase != cluster.Pending {
+			continue
+		}
+		if f.Pending++; f.Pending <= shownPods {
+			f.Unscheduled = append(f.Unscheduled, s.PodName(int32(i)))
+		}
+	}
+	task := v.Env(0).Task()
+	_, explains := task.(explainer) // and its nodes are drawn
+	if r, ok := task.(envs.Renderer); ok && !explains {
+		f.Text = r.RenderANSI(s)
+	}
+	if c, ok := task.(envs.Charter); ok {
+		f.Chart = chartOf(c.Chart())
+	}
+	return f, nil
+}
+
+// share returns part of whole to three decimals; 0 of nothing.
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return math.Round(1000*float64(part)/float64(whole)) / 1000
+}
+
+func finite(values []float64) []*float64 {
+	out := make([]*float64, len(values))
+	for i := range values {
+		if v := values[i]; !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out[i] = &v
+		}
+	}
+	return out
+}
+
+func chartOf(c *envs.Chart) *Chart {
+	if c == nil {
+		return nil
+	}
+	out := &Chart{Title: c.Title, XLabel: c.XLabel, X: c.X}
+	for _, p := range c.Panels {
+		panel := ChartPanel{YLabel: p.YLabel}
+		for _, l := range p.Lines {
+			panel.Lines = append(panel.Lines, ChartLine{l.Name, finite(l.Y)})
+		}
+		out.Panels = append(out.Panels, panel)
+	}
+	return out
+}
+
+// decode reads the JSON body of a request.
+func decode(r *http.Request, to any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	return d.Decode(to)
+}
+
+// number reads a whole number of the query, or returns what stands for its absence.
+func number(r *http.Request, name string, absent int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return absent, nil
+	}
+	return strconv.Atoi(text)
+}

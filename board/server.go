@@ -1,0 +1,169 @@
+package board
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/guard"
+)
+
+//go:embed dist
+var dist embed.FS
+
+// policy lets the page load its own files and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// maxBody bounds the body of a request in bytes.
+const maxBody = 1 << 16
+
+// Open opens a policy for environment 0 of v by its name: a baseline's or a model's path. close frees it.
+type Open func(ctx context.Context, v *envs.Vec, name string, seed uint64) (p agents.Policy, closePolicy func(), err error)
+
+// Config configures a [Server].
+type Config struct {
+	Logs   string   // folder of trainings; "" has none
+	Models []string // folders that are searched for models, besides Logs
+	Token  string   // that requests must show as a bearer token or in the cookie; "" asks for none
+	Open   Open     // nil plays no episodes
+
+	// Metrics answers with the metrics of the server that the page shows, in Prometheus' text format; nil
+	// if it shows none.
+	Metrics http.Handler
+}
+
+// A Server answers the page's requests. It is safe for concurrent use. Close ends its episodes.
+type Server struct {
+	cfg      Config
+	mux      *http.ServeMux
+	guarded  http.Handler // mux behind a guard
+	episodes episodes
+}
+
+// New returns a Server.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, mux: http.NewServeMux()}
+	s.episodes.open = s.open
+	g := guard.Guard{Token: cfg.Token}
+	s.guarded = g.Protect(remember(s.mux), tokenOf)
+	files, _ := fs.Sub(dist, "dist") // cannot fail: the name is a constant
+	s.mux.Handle("GET /", http.FileServerFS(files))
+	s.get("/api/runs", func(*http.Request) (any, error) { return listRuns(cfg.Logs) })
+	s.get("/api/runs/{run...}", func(r *http.Request) (any, error) { return readRun(cfg.Logs, r.PathValue("run")) })
+	if cfg.Metrics != nil {
+		s.mux.Handle("GET /api/metrics", cfg.Metrics)
+	}
+	s.get("/api/environments", func(*http.Request) (any, error) { return s.environments(), nil })
+	s.get("/api/episodes/{id}", func(r *http.Request) (any, error) { return s.episodes.get(r.PathValue("id")) })
+	s.get("/api/episodes/{id}/why", s.why) // also the frame of any step
+	s.post("/api/episodes", s.begin)
+	s.post("/api/episodes/{id}/step", s.step)
+	s.post("/api/episodes/{id}/fork", s.fork)
+	return s
+}
+
+// open opens a policy: a baseline, or one of the models that the page lists, and no other file.
+func (s *Server) open(ctx context.Context, v *envs.Vec, name string, seed uint64) (agents.Policy, func(), error) {
+	if s.cfg.Open == nil {
+		return nil, nil, &httpError{http.StatusForbidden, "this page plays no episodes; trainer board does"}
+	}
+	if filepath.Ext(name) == modelExt && !slices.Contains(s.models()[v.Spec().ID], name) {
+		return nil, nil, &httpError{http.StatusNotFound, fmt.Sprintf("%q is none of the models of %s", name, v.Spec().ID)}
+	}
+	return s.cfg.Open(ctx, v, name, seed)
+}
+
+// Close ends the episodes.
+func (s *Server) Close() error { return s.episodes.close() }
+
+func (s *Server) get(path string, answer func(*http.Request) (any, error)) {
+	s.handle("GET "+path, answer)
+}
+
+func (s *Server) post(path string, answer func(*http.Request) (any, error)) {
+	s.handle("POST "+path, answer)
+}
+
+func (s *Server) handle(pattern string, answer func(*http.Request) (any, error)) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		v, err := answer(r)
+		code := http.StatusOK
+		if err != nil {
+			code, v = statusOf(err), map[string]string{"error": err.Error()}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(v) // the client is gone
+	})
+}
+
+// httpError is an error with its status.
+type httpError struct {
+	code int
+	text string
+}
+
+func (e *httpError) Error() string { return e.text }
+
+func statusOf(err error) int {
+	var h *httpError
+	var unknown *envs.UnknownIDError
+	switch {
+	case errors.As(err, &h):
+		return h.code
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &unknown):
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	s.guarded.ServeHTTP(w, r)
+}
+
+// tokenCookie holds the token after the first visit of /?token=….
+const tokenCookie = "kubernasium_board"
+
+// tokenOf returns the token that a request shows: in its header, in the cookie, or, at the first visit of the
+// page, in its address.
+func tokenOf(r *http.Request) string {
+	if t := guard.Bearer(r); t != "" {
+		return t
+	}
+	if c, err := r.Cookie(tokenCookie); err == nil {
+		return c.Value
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/" {
+		return r.URL.Query().Get("token")
+	}
+	return ""
+}
+
+// remember answers the first visit of /?token=… with the token as a cookie, and sends the visitor on to the
+// address without it.
+func remember(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := r.URL.Query().Get("token")
+		if token == "" || r.URL.Path != "/" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+	})
+}

@@ -1,0 +1,76 @@
+// The JSON routes of docs/board.md.
+
+export interface Run { id: string; modified: string; logged: boolean; compared: boolean }
+export interface Columns { columns: string[]; values: (number | null)[][] }
+export interface RunData {
+  progress: Columns
+  evaluations: Columns
+  comparison?: string[][]
+  config?: Record<string, unknown>
+}
+export interface Option { name: string; type: string; default: unknown; doc: string; min?: number; max?: number; one_of?: string[] }
+export interface Environment {
+  id: string
+  doc: string
+  options: Option[]
+  held_out: Record<string, unknown> | null
+  baselines: { name: string; doc: string }[]
+  models: string[] | null
+  nodes: boolean
+}
+export interface NodeInfo { name: string; cpu_m: number; memory_bytes: number; gpus: number; gpu_model?: string }
+export interface Chart { title: string; x_label: string; x: number[]; panels: { y_label: string; lines: { name: string; y: (number | null)[] }[] }[] }
+export interface Frame {
+  step: number
+  action: number[] | null
+  invalid: boolean
+  reward: number
+  return: number
+  info: (number | null)[]
+  now_s: number
+  cpu: number[]
+  memory: number[]
+  pods: number[]
+  gpus: number[][]
+  unscheduled: string[]
+  pending: number
+  text?: string
+  chart?: Chart
+}
+export interface Episode {
+  id: string
+  env: string
+  options: Record<string, unknown>
+  seed: number
+  policy: string
+  columns: string[]
+  nodes: NodeInfo[]
+  steps: number
+  done: string
+  returns: number[]
+  frame: Frame
+}
+export interface Scores { kind: string; actions: (number | null)[]; value: number; entropy: number | null }
+export interface Choice { policy: string; action?: number[]; scores?: Scores; error?: string }
+export interface Pod { name: string; phase: string; cpu_m: number; memory_bytes: number; gpus: number; started_s: number; ended_s: number | null }
+export interface Explanation { frame: Frame; taken: number[] | null; columns: string[]; rows: string[][]; choices: Choice[]; allowed: boolean[]; pods: Pod[] }
+
+async function answer<T>(r: Response): Promise<T> {
+  const text = await r.text()
+  if (r.status === 401) throw new Error('The page needs its token: open it as trainer board printed, with ?token=…')
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    throw new Error(`${r.status}: ${text.slice(0, 200)}`)
+  }
+  if (!r.ok) throw new Error((body as { error: string }).error)
+  return body as T
+}
+
+export const get = async <T>(path: string): Promise<T> => answer<T>(await fetch(path))
+
+export const post = async <T>(path: string, body: unknown): Promise<T> =>
+  answer<T>(await fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }))
+
+export const runPath = (id: string) => '/api/runs/' + id.split('/').map(encodeURIComponent).join('/')

@@ -1,0 +1,158 @@
+import { h, Fragment } from 'preact'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { Chart, Environment, Episode, Explanation, Frame, get, post } from './api'
+import { Cluster } from './cluster'
+import { Plot } from './plot'
+import { number, useParam } from './state'
+import { Why } from './why'
+
+// Play shows episodes: one, or two that forked from one another.
+export function Play() {
+  const [envs, setEnvs] = useState<Environment[] | null>(null)
+  const [error, setError] = useState('')
+  const [ids, setIDs] = useParam('episodes')
+  useEffect(() => { get<Environment[]>('/api/environments').then(setEnvs, e => setError(e.message)) }, [])
+  if (error) return <p class="error" role="alert">{error}</p>
+  if (!envs) return <p class="empty">Loading…</p>
+  if (envs.length === 0) return <p class="empty">This page shows a server and plays nothing itself. Start one that plays:<br /><code>go run ./trainer board</code></p>
+  const shown = ids ? ids.split('|') : []
+  return <section>
+    <Start envs={envs} begun={id => setIDs(id)} />
+    <div class={shown.length > 1 ? 'two' : ''}>
+      {shown.map(id => <World key={id} id={id} envs={envs} forked={f => setIDs([shown[0], f].join('|'))} ended={() => setIDs(shown.filter(s => s !== id).join('|'))} />)}
+    </div>
+  </section>
+}
+
+// policiesOf lists who can play an environment.
+const policiesOf = (e?: Environment) => e ? [...e.baselines.map(b => b.name), ...(e.models ?? [])] : []
+
+// Start begins an episode.
+function Start({ envs, begun }: { envs: Environment[]; begun: (id: string) => void }) {
+  const [env, setEnv] = useParam('env')
+  const [policy, setPolicy] = useParam('policy')
+  const [seed, setSeed] = useParam('seed')
+  const [options, setOptions] = useParam('options')
+  const [error, setError] = useState('')
+  const spec = envs.find(e => e.id === env) ?? envs.find(e => e.id === 'k8s/PodBalance-v0') ?? envs[0]
+  const who = policiesOf(spec)
+  const chosen = who.includes(policy) ? policy : who[0] ?? 'random'
+  const begin = async (e: Event) => {
+    e.preventDefault()
+    try {
+      const given = parseOptions(options)
+      const ep = await post<Episode>('/api/episodes', { env: spec.id, policy: chosen, seed: +seed || 0, options: { ...spec.held_out, ...given } })
+      setError('')
+      begun(ep.id)
+    } catch (err) {
+      setError((err as Error).message)
+    }
+  }
+  return <form class="bar" onSubmit={begin}>
+    <label>Environment <select id="env" value={spec.id} onChange={e => setEnv(e.currentTarget.value)}>{envs.map(e => <option>{e.id}</option>)}</select></label>
+    <label>Policy <select id="policy" value={chosen} onChange={e => setPolicy(e.currentTarget.value)}>{[...who, 'random'].map(p => <option>{p}</option>)}</select></label>
+    <label>Seed <input id="seed" type="number" min="0" value={seed || '0'} onInput={e => setSeed(e.currentTarget.value)} /></label>
+    <label>Options <input id="options" value={options} placeholder="pods:mixed cpu_load:0.9" onInput={e => setOptions(e.currentTarget.value)}
+      title={spec.options.map(o => `${o.name}: ${o.doc}`).join('\n')} /></label>
+    <button id="begin" type="submit">Begin</button>
+    {error && <p class="error" role="alert">{error}</p>}
+  </form>
+}
+
+// parseOptions reads name:value pairs as the command line does.
+export function parseOptions(text: string): Record<string, unknown> {
+  const options: Record<string, unknown> = {}
+  for (const word of text.split(/\s+/).filter(Boolean)) {
+    const i = word.indexOf(':')
+    if (i < 1) throw new Error(`option ${word}, want name:value`)
+    const value = word.slice(i + 1)
+    try {
+      options[word.slice(0, i)] = JSON.parse(value)
+    } catch {
+      options[word.slice(0, i)] = value
+    }
+  }
+  return options
+}
+
+// World shows one episode.
+function World({ id, envs, forked, ended }: { id: string; envs: Environment[]; forked: (id: string) => void; ended: () => void }) {
+  const [ep, setEp] = useState<Episode | null>(null)
+  const [why, setWhy] = useState<Explanation | null>(null)
+  const [at, setAt] = useState(-1) // the step looked at; -1 is the last
+  const [playing, setPlaying] = useState(false)
+  const [speed, setSpeed] = useState(1)
+  const [error, setError] = useState('')
+  const [picked, pick] = useState(-1)
+  const [filter, setFilter] = useState('')
+  const [asked, setAsked] = useState<string[]>([])
+  const busy = useRef(false)
+  const env = envs.find(e => e.id === ep?.env)
+  const fail = (e: Error) => { setError(e.message); setPlaying(false) }
+  useEffect(() => { get<Episode>(`/api/episodes/${id}`).then(setEp, fail) }, [id])
+  const step = async (n: number) => {
+    if (busy.current) return
+    busy.current = true
+    try {
+      const next = await post<Episode>(`/api/episodes/${id}/step`, { steps: n })
+      setEp(next)
+      setAt(-1)
+      if (next.done) setPlaying(false)
+    } catch (e) {
+      fail(e as Error)
+    } finally {
+      busy.current = false
+    }
+  }
+  useEffect(() => {
+    if (!playing) return
+    const timer = setInterval(() => step(speed), 50)
+    return () => clearInterval(timer)
+  }, [playing, speed, id])
+  const shown = at < 0 ? ep?.steps ?? 0 : at
+  useEffect(() => {
+    if (!ep || playing) return
+    const query = new URLSearchParams({ step: String(shown) })
+    if (picked >= 0) query.set('node', String(picked))
+    if (asked.length) query.set('policies', asked.join('|'))
+    get<Explanation>(`/api/episodes/${id}/why?${query}`).then(setWhy, fail)
+  }, [ep, shown, asked, picked, playing, id])
+  const visible = useMemo(() => (ep?.nodes ?? []).map((_, i) => i).filter(i => (ep!.nodes[i].name + ' ' + (ep!.nodes[i].gpu_model ?? '')).includes(filter)), [ep?.id, ep?.nodes.length, filter])
+  const steps = useMemo(() => Array.from({ length: (ep?.returns.length ?? 0) + 1 }, (_, i) => i), [ep?.returns.length])
+  const lines = useMemo(() => [{ label: 'return', y: [0, ...(ep?.returns ?? [])] }], [ep?.returns])
+  if (error && !ep) return <p class="error" role="alert">{error} <button type="button" onClick={ended}>Close</button></p>
+  if (!ep) return <p class="empty">Loading…</p>
+  const current = !playing && why?.frame.step === shown ? why : null
+  const frame: Frame = current?.frame ?? ep.frame
+  const masked = new Set((current?.rows ?? []).map((r, i) => r[r.length - 1] ? i : -1).filter(i => i >= 0))
+  const taken = current?.taken?.[0]
+  return <article class="world" data-episode={id}>
+    <h2>{ep.policy.split('/').slice(-2).join('/')} <small>{ep.env}, seed {ep.seed}</small> <button type="button" onClick={ended} aria-label="close this episode">×</button></h2>
+    <div class="bar">
+      <button type="button" class="play" disabled={!!ep.done} onClick={() => setPlaying(!playing)}>{playing ? 'Pause' : 'Play'}</button>
+      <button type="button" class="step" disabled={!!ep.done} onClick={() => step(1)}>Step</button>
+      <label>× <select value={String(speed)} onChange={e => setSpeed(+e.currentTarget.value)}>{[1, 2, 5, 20, 100].map(s => <option>{s}</option>)}</select></label>
+      <label class="wide">Step <output class="at">{frame.step}</output> of {ep.steps}
+        <input class="scrub" type="range" min="0" max={ep.steps} value={shown} onInput={e => { setPlaying(false); setAt(+e.currentTarget.value) }} /></label>
+      <span>reward {number(frame.reward)}, return <output class="return">{number(frame.return)}</output>{ep.done && `, ${ep.done}`}{frame.invalid && ', the action was masked out'}</span>
+    </div>
+    {error && <p class="error" role="alert">{error}</p>}
+    <p class="facts">{ep.columns.map((c, i) => <span key={c}>{c} {number(frame.info[i])}</span>)}</p>
+    {ep.nodes.length > 0 && <>
+      <div class="bar"><label>Nodes <input class="filter" type="search" placeholder="name or GPU model" value={filter} onInput={e => setFilter(e.currentTarget.value)} /></label>
+        <span class="legend"><i class="cpu" /> CPU <i class="memory" /> memory <i class="gpu" /> GPUs <i class="masked" /> masked out <i class="taken" /> taken</span></div>
+      <div class="nodes"><Cluster nodes={ep.nodes} frame={frame} shown={visible} masked={masked} taken={taken} picked={picked} pick={pick} /></div>
+      <p>Unscheduled: {frame.pending === 0 ? 'none' : <>{frame.pending}: {frame.unscheduled.join(', ')}{frame.pending > frame.unscheduled.length && ' …'}</>}</p>
+    </>}
+    {frame.text && <pre class="text">{frame.text}</pre>}
+    {frame.chart && <Panels chart={frame.chart} />}
+    <Plot title={`Return of ${ep.policy}`} x={steps} xLabel="step" lines={lines} height={160} mark={shown} pick={x => { setPlaying(false); setAt(x) }} />
+    {env && current && <Why why={current} nodes={ep.nodes} picked={picked} pick={pick} policies={policiesOf(env)} asked={asked} ask={setAsked}
+      fork={policy => post<Episode>(`/api/episodes/${id}/fork`, { step: shown, policy }).then(f => forked(f.id), fail)} />}
+  </article>
+}
+
+// Panels draws a task's own chart, such as usage, request and limit over time.
+function Panels({ chart }: { chart: Chart }) {
+  return <>{chart.panels.map(p => <Plot title={p.y_label} x={chart.x} xLabel={chart.x_label} lines={p.lines.map(l => ({ label: l.name, y: l.y }))} height={180} />)}</>
+}

@@ -1,0 +1,80 @@
+import uPlot from 'uplot'
+import { h } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { colours } from './state'
+
+export interface Line { label: string; y: (number | null)[]; dash?: boolean; colour?: string; low?: (number | null)[]; high?: (number | null)[] }
+
+const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+
+// Plot draws lines over x. A click on a point calls pick with its x.
+export function Plot(props: { title: string; x: number[]; xLabel: string; lines: Line[]; height?: number; pick?: (x: number) => void; mark?: number }) {
+  const box = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | null>(null)
+  useEffect(() => {
+    const el = box.current!
+    const series: uPlot.Series[] = [{ label: props.xLabel }]
+    const data: (number | null)[][] = [props.x]
+    const bands: uPlot.Band[] = []
+    props.lines.forEach((l, i) => {
+      const stroke = l.colour ?? colours[i % colours.length]
+      series.push({ label: l.label, stroke, width: 2, dash: l.dash ? [6, 4] : undefined, spanGaps: true, points: { show: props.x.length < 40 } })
+      data.push(l.y)
+      if (l.low && l.high) {
+        const at = series.length
+        series.push({ label: l.label + ' high', stroke: 'transparent', class: 'edge', points: { show: false } }, { label: l.label + ' low', stroke: 'transparent', class: 'edge', points: { show: false } })
+        data.push(l.high, l.low)
+        bands.push({ series: [at, at + 1], fill: stroke + '33' })
+      }
+    })
+    const axis = { stroke: css('--text'), grid: { stroke: css('--line'), width: 1 }, ticks: { stroke: css('--line') } }
+    const opts: uPlot.Options = {
+      width: el.clientWidth || 600, height: props.height ?? 300, series, bands,
+      scales: { x: { time: false } },
+      axes: [{ ...axis, label: props.xLabel }, { ...axis, size: 64 }],
+      cursor: { drag: { x: true, y: false } },
+      hooks: {
+        ready: [u => props.pick && u.over.addEventListener('click', () => {
+          if (u.cursor.idx != null) props.pick!(u.data[0][u.cursor.idx])
+        })],
+        draw: [u => {
+          if (props.mark == null) return
+          const at = Math.round(u.valToPos(props.mark, 'x', true))
+          u.ctx.save()
+          u.ctx.strokeStyle = css('--text')
+          u.ctx.beginPath()
+          u.ctx.moveTo(at, u.bbox.top)
+          u.ctx.lineTo(at, u.bbox.top + u.bbox.height)
+          u.ctx.stroke()
+          u.ctx.restore()
+        }],
+      },
+    }
+    plot.current = new uPlot(opts, data as uPlot.AlignedData, el)
+    const watch = new ResizeObserver(() => plot.current?.setSize({ width: el.clientWidth, height: opts.height }))
+    watch.observe(el)
+    return () => { watch.disconnect(); plot.current?.destroy() }
+  }, [props.title, props.x, props.lines, props.mark])
+  const save = () => {
+    const a = document.createElement('a')
+    a.href = box.current!.querySelector('canvas')!.toDataURL('image/png')
+    a.download = props.title.replace(/\W+/g, '_') + '.png'
+    a.click()
+  }
+  return <figure class="plot">
+    <figcaption>{props.title} <button type="button" onClick={save}>PNG</button>
+      <button type="button" onClick={() => saveCSV(props.title, props.x, props.xLabel, props.lines)}>CSV</button></figcaption>
+    <div ref={box} role="img" aria-label={`${props.title}: ${props.lines.map(l => l.label).join(', ')}`} />
+  </figure>
+}
+
+function saveCSV(title: string, x: number[], xLabel: string, lines: Line[]) {
+  const cell = (s: string) => /[",\n]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s
+  const rows = [[xLabel, ...lines.map(l => l.label)].map(cell).join(',')]
+  x.forEach((v, i) => rows.push([v, ...lines.map(l => l.y[i] ?? '')].join(',')))
+  const a = document.createElement('a')
+  a.href = URL.createObjectURL(new Blob([rows.join('\n') + '\n'], { type: 'text/csv' }))
+  a.download = title.replace(/\W+/g, '_') + '.csv'
+  a.click()
+  URL.revokeObjectURL(a.href)
+}

@@ -1,0 +1,39 @@
+import { useEffect, useState } from 'preact/hooks'
+
+// The address keeps the state, so that a view can be sent: #view?key=value&key=value.
+
+export function readAddress(): { view: string; params: URLSearchParams } {
+  const [view, query] = location.hash.slice(1).split('?')
+  return { view: view || 'runs', params: new URLSearchParams(query ?? '') }
+}
+
+export function writeAddress(view: string, params: URLSearchParams) {
+  const query = params.toString()
+  const hash = '#' + view + (query ? '?' + query : '')
+  if (hash !== location.hash) {
+    history.replaceState(null, '', hash)
+    dispatchEvent(new Event('hashchange'))
+  }
+}
+
+// useParam is a part of the address, "" if it is not there.
+export function useParam(name: string): [string, (value: string) => void] {
+  const [value, set] = useState(readAddress().params.get(name) ?? '')
+  useEffect(() => {
+    const changed = () => set(readAddress().params.get(name) ?? '')
+    addEventListener('hashchange', changed)
+    return () => removeEventListener('hashchange', changed)
+  }, [name])
+  return [value, (v: string) => {
+    const { view, params } = readAddress()
+    if (v) params.set(name, v)
+    else params.delete(name)
+    writeAddress(view, params)
+  }]
+}
+
+export const number = (v: number | null | undefined) =>
+  v == null ? '–' : Math.abs(v) >= 1e5 ? v.toExponential(2) : String(+v.toPrecision(5))
+
+// Colours of Okabe and Ito, which colour-blind people tell apart.
+export const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a7a00', '#7f7f7f']

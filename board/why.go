@@ -1,0 +1,255 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// explainer is implemented by tasks that can tell what speaks for and against each node in the decision to
+// come: a row for each, under the names of the columns.
+type explainer interface {
+	Explain(s *cluster.State) (columns []string, rows [][]string)
+}
+
+// Explanation answers why a decision was made: what is known of each node, and what each policy chooses.
+type Explanation struct {
+	Frame   *Frame     `json:"frame"` // before the decision
+	Taken   []float32  `json:"taken"` // the action that was taken; null at the end
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"` // by node
+	Choices []Choice   `json:"choices"`
+	Allowed []bool     `json:"allowed"` // by action; empty without a mask
+	Pods    []PodInfo  `json:"pods"`    // of the node that was asked for, the last ones first
+}
+
+// PodInfo is a pod that runs on a node, or did.
+type PodInfo struct {
+	Name     string   `json:"name"`
+	Phase    string   `json:"phase"`
+	MilliCPU int64    `json:"cpu_m"`
+	Memory   int64    `json:"memory_bytes"`
+	GPUs     float64  `json:"gpus"`
+	Started  float64  `json:"started_s"`
+	Ended    *float64 `json:"ended_s"` // null for one that runs
+}
+
+// Choice holds the action that a policy would take, and its scores.
+type Choice struct {
+	Policy string    `json:"policy"`
+	Action []float32 `json:"action"`
+	Scores *Scores   `json:"scores,omitempty"`
+	Error  string    `json:"error,omitempty"` // why it gives none
+}
+
+// why answers GET /api/episodes/{id}/why?step=K&node=I&policies=A|B.
+func (s *Server) why(r *http.Request) (any, error) {
+	ep, err := s.episodes.find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	step, err := number(r, "step", len(ep.actions))
+	if err != nil {
+		return nil, fmt.Errorf("step: %w", err)
+	}
+	if err := ep.look(r.Context(), step); err != nil {
+		return nil, err
+	}
+	node, err := number(r, "node", -1)
+	if err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	e := &Explanation{Columns: []string{}, Rows: [][]string{}, Choices: []Choice{}, Allowed: append([]bool{}, ep.seen.Mask...)}
+	e.Pods = podsOf(ep.view.Env(0).State(), node)
+	if e.Frame, err = ep.frame(ep.view, ep.seen, step); err != nil {
+		return nil, err
+	}
+	if step < len(ep.actions) {
+		e.Taken = ep.actions[step]
+	}
+	if task, ok := ep.view.Env(0).Task().(explainer); ok {
+		var rows [][]string // nil at an episode's end
+		e.Columns, rows = task.Explain(ep.view.Env(0).State())
+		e.Rows = append(e.Rows, rows...)
+	}
+	if policies := r.URL.Query().Get("policies"); policies != "" && !ep.seen.Done(0) {
+		for _, name := range strings.Split(policies, "|") {
+			e.Choices = append(e.Choices, s.choice(r.Context(), ep, name))
+		}
+	}
+	return e, nil
+}
+
+// podsOf returns the pods that run on a node and those that ran there, the last ones first, at most maxPods.
+func podsOf(s *cluster.State, node int) []PodInfo {
+	pods := []PodInfo{}
+	for i := len(s.Pods) - 1; i >= 0 && len(pods) < maxPods; i-- {
+		p := &s.Pods[i]
+		if node < 0 || int(p.Node) != node || p.Phase == cluster.Pending {
+			continue
+		}
+		info := PodInfo{
+			Name: s.PodName(int32(i)), Phase: p.Phase.String(), MilliCPU: p.Requests.MilliCPU, Memory: p.Requests.MemoryBytes,
+			GPUs: float64(p.GPUs) * float64(p.MilliGPU) / float64(cluster.MaxMilliGPU), Started: p.Started.Seconds(),
+		}
+		if p.Phase != cluster.Running {
+			ended := p.Ended.Seconds()
+			info.Ended = &ended
+		}
+		pods = append(pods, info)
+	}
+	return pods
+}
+
+// maxPods bounds the pods that are told of a node.
+const maxPods = 200
+
+// Scores rate the actions of one observation.
+type Scores struct {
+	Kind    string     `json:"kind"`    // "probability" or "action value"
+	Actions []*float64 `json:"actions"` // by action; null for one that is masked out
+	Value   float64    `json:"value"`   // of the observation
+	Entropy *float64   `json:"entropy"` // of the probabilities in nats; null for action values
+}
+
+// choice asks a policy what it would do at the viewed step. It is opened anew, so that one that remembers
+// earlier steps answers as if the episode began here.
+func (s *Server) choice(ctx context.Context, ep *episode, name string) Choice {
+	c := Choice{Policy: name}
+	p, free, err := s.open(ctx, ep.view, name, ep.seed)
+	if err != nil {
+		return Choice{Policy: name, Error: err.Error()}
+	}
+	defer free()
+	_, act := ep.view.Spaces()
+	c.Action = make([]float32, act.Size())
+	if err := p.Act(ep.seen, c.Action); err != nil {
+		return Choice{Policy: name, Error: err.Error()}
+	}
+	if d, ok := act.(space.Discrete); ok {
+		c.Scores = ScoresOf(p, ep.seen, d.N)
+	}
+	return c
+}
+
+// ScoresOf returns the scores of n actions at the first row of b, or nil if p gives none, as rules do.
+func ScoresOf(p agents.Policy, b *envs.Batch, n int) *Scores {
+	scorer, ok := p.(agents.Scorer)
+	raw := make([]float32, n)
+	if !ok || scorer.Scores(b, raw) != nil {
+		return nil
+	}
+	s := &Scores{Kind: "action value", Actions: make([]*float64, n), Value: math.Inf(-1)}
+	for i, v := range raw {
+		if len(b.Mask) == 0 || b.Mask[i] {
+			score := float64(v)
+			s.Actions[i], s.Value = &score, max(s.Value, score)
+		}
+	}
+	value := make([]float32, 1)
+	if v, ok := p.(agents.Valuer); ok && v.Values(b, value) == nil {
+		s.softmax()
+		s.Value = float64(value[0])
+	}
+	return s
+}
+
+// softmax turns logits, of which Value is the greatest, into probabilities.
+func (s *Scores) softmax() {
+	s.Kind, s.Entropy = "probability", new(float64)
+	sum := 0.0
+	for _, p := range s.Actions {
+		if p != nil {
+			*p = math.Exp(*p - s.Value)
+			sum += *p
+		}
+	}
+	for _, p := range s.Actions {
+		if p == nil {
+			continue
+		}
+		if *p /= sum; *p > 0 {
+			*s.Entropy -= *p * math.Log(*p)
+		}
+	}
+}
+
+// EnvironmentInfo describes an environment to the page.
+type EnvironmentInfo struct {
+	ID        string        `json:"id"`
+	Doc       string        `json:"doc"`
+	Options   []envs.Option `json:"options"`
+	HeldOut   any           `json:"held_out"` // options of instances that no training sees
+	Baselines []Named       `json:"baselines"`
+	Models    []string      `json:"models"` // paths
+	Nodes     bool          `json:"nodes"`  // actions choose nodes
+}
+
+// Named is a name with what it stands for.
+type Named struct {
+	Name string `json:"name"`
+	Doc  string `json:"doc"`
+}
+
+// environments lists the environments that play in this process, with the policies that can play them.
+func (s *Server) environments() []EnvironmentInfo {
+	list := []EnvironmentInfo{}
+	if s.cfg.Open == nil {
+		return list
+	}
+	byEnv := s.models()
+	for _, spec := range envs.Specs() {
+		if spec.Nondeterministic {
+			continue // it cannot be replayed
+		}
+		e := EnvironmentInfo{ID: spec.ID, Doc: spec.Doc, Options: envs.DescribeOptions(spec.Options), HeldOut: spec.HeldOut, Baselines: []Named{}, Models: byEnv[spec.ID]}
+		for _, b := range spec.Baselines {
+			e.Baselines = append(e.Baselines, Named{b.Name, b.Doc})
+		}
+		if v, err := envs.NewVec(spec, 1, envs.VecOptions{}); err == nil {
+			_, act := v.Spaces()
+			_, e.Nodes = act.(space.Discrete)
+			_, explains := v.Env(0).Task().(explainer)
+			e.Nodes = e.Nodes && explains
+			_ = v.Close() // nothing of it was used
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// modelExt is the extension of files of models.
+const modelExt = ".safetensors"
+
+// models finds the models of best evaluations and of the repository, by environment.
+func (s *Server) models() map[string][]string {
+	found := map[string][]string{}
+	for i, folder := range append([]string{s.cfg.Logs}, s.cfg.Models...) {
+		if folder == "" {
+			continue
+		}
+		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			name := filepath.Base(path)
+			if err != nil || d.IsDir() || filepath.Ext(name) != modelExt || i == 0 && name != "best_model.safetensors" {
+				return nil // what cannot be read cannot be chosen
+			}
+			if f, err := models.ReadFile(path); err == nil {
+				found[f.Meta.Env] = append(found[f.Meta.Env], path)
+			}
+			return nil
+		})
+	}
+	return found
+}

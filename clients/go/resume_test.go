@@ -1,0 +1,159 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	_ "github.com/kubernasium/kubernasium/envs/classic"
+	"github.com/kubernasium/kubernasium/server/host"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// cutNow cuts the connection of v as the network would.
+func cutNow(t *testing.T, v *VecEnv) {
+	t.Helper()
+	if err := v.t.(*wsTransport).conn.NetConn().Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestResume: after each cut, before a request or between it and its reply, the batches are those of a local vector.
+func TestResume(t *testing.T) {
+	s := hosttest.Start(t)
+	ctx := context.Background()
+	v, err := Dial(ctx, s.WS, "classic/CartPole-v1", 2, Options{Autoreset: envs.SameStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := envs.Make("classic/CartPole-v1", 2, envs.VecOptions{Autoreset: envs.SameStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	seed := uint64(3)
+	if _, err := local.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+		t.Fatal(err)
+	}
+	for k := range 60 {
+		actions := []float32{float32(k % 2), float32(k / 2 % 2)}
+		want, err := local.Step(ctx, actions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k%3 == 0 {
+			cutNow(t, v)
+		}
+		if err := v.sendStep(ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if k%3 == 1 {
+			cutNow(t, v)
+		}
+		if err := v.receiveStep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(v.batch.Obs, want.Obs) || !slices.Equal(v.batch.Reward, want.Reward) {
+			t.Fatalf("step %d: %v, want %v", k, v.batch.Obs, want.Obs)
+		}
+	}
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	for end := time.Now().Add(time.Minute); !strings.Contains(metrics(t, s.HTTP), "\nkubernasium_sessions 0\n"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a session is left")
+		}
+	}
+}
+
+// metrics returns the server's /metrics.
+func metrics(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReconnectEnds: without a server the client gives up in its time; with a negative time at once; and a reply that
+// does not come in time ends the connection.
+func TestReconnectEnds(t *testing.T) {
+	for _, tc := range []struct {
+		reconnect, atLeast, atMost time.Duration
+	}{{-1, 0, time.Second}, {300 * time.Millisecond, 100 * time.Millisecond, 20 * time.Second}} {
+		s := hosttest.Start(t, func(c *host.Config) { c.DrainFor = 10 * time.Millisecond })
+		v, err := Dial(context.Background(), s.WS, "classic/CartPole-v1", 1, Options{Reconnect: tc.reconnect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		seed := uint64(1)
+		_, err = v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+		if took := time.Since(begin); !errors.Is(err, ErrConnection) && !errors.Is(err, ErrUnavailable) || took < tc.atLeast || took > tc.atMost {
+			t.Errorf("reconnect %v: %v after %v", tc.reconnect, err, took)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := &session{w: wire.NewWriter(), timeout: 50 * time.Millisecond}
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s.use(&unixTransport{conn: conn, r: bufio.NewReader(conn)})
+	if err := s.handshake(context.Background()); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrConnection) {
+		t.Errorf("a server that is silent: %v, want the end of the time", err)
+	}
+}
+
+// TestJournalIsBounded: beyond its bound a journal rebuilds nothing, and says so.
+func TestJournalIsBounded(t *testing.T) {
+	var j journal
+	frame := make([]byte, 1<<20)
+	for id := range uint64(maxJournal>>20 + 1) {
+		j.add(frame, id+1, wire.TypeStep+wire.OK)
+	}
+	if !j.full || len(j.data) > 0 {
+		t.Errorf("a journal of %d bytes is full: %v", len(j.data), j.full)
+	}
+	if !strings.Contains(errJournal.Error(), "64 MiB") {
+		t.Errorf("%v names no bound", errJournal)
+	}
+	k := journal{}
+	k.add(frame[:1], 1, wire.TypeMake+wire.OK)
+	k.add(frame[:2], 2, wire.TypeStep+wire.OK)
+	k.add(frame[:2], 3, wire.TypeStats+wire.OK)
+	if len(k.entries) != 2 {
+		t.Errorf("%d entries, want make and step", len(k.entries))
+	}
+	k.restart()
+	if len(k.entries) != 1 || len(k.data) != 1 {
+		t.Errorf("%d entries of %d bytes after a reset of all, want make", len(k.entries), len(k.data))
+	}
+}

@@ -1,0 +1,88 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/kubernasium/kubernasium/server/session"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// resumeWait is how long a client that resumes waits for the request that its lost connection still runs.
+const resumeWait = 5 * time.Second
+
+// leave decides what the end of reading means: requests of a session with a lease run on for its time, all others end.
+func (c *conn) leave(err error) {
+	if c.sess.Leased() && !c.draining.Load() && !websocket.IsCloseError(err, websocket.CloseNormalClosure) && !errors.Is(err, wire.ErrFrameTooLarge) {
+		lease := time.Duration(c.server.sessions.Limits.LeaseMS) * time.Millisecond
+		timer := time.AfterFunc(lease, c.cancel)
+		context.AfterFunc(c.ctx, func() { timer.Stop() })
+		return
+	}
+	c.cancel()
+}
+
+// lease registers a connection whose session has a lease.
+func (s *Server) lease(c *conn) {
+	if c.sess.Leased() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.leased[c.sess.ID()] = c
+	}
+}
+
+// keep keeps the session of a connection that has ended for its lease. It reports false if the session ends instead.
+func (s *Server) keep(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || c.ctx.Err() != nil || !c.sess.Leased() || !c.sess.Holds() {
+		delete(s.leased, c.sess.ID())
+		return false
+	}
+	s.wg.Add(1)
+	context.AfterFunc(c.ctx, func() {
+		defer s.wg.Done()
+		if s.drop(c) {
+			c.finish()
+		}
+	})
+	return true
+}
+
+// drop ends the lease of a connection's session, and reports whether it had one.
+func (s *Server) drop(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.leased[c.sess.ID()] == c
+	if held {
+		delete(s.leased, c.sess.ID())
+	}
+	return held
+}
+
+// resume returns the session that a client resumes, after the end of its connection, which it causes.
+func (s *Server) resume(sid, token string) (*session.Session, error) {
+	unknown := wire.Errorf(wire.UnknownSession, "no session to resume; its lease is over, or the server has started since")
+	s.mu.Lock()
+	c := s.leased[sid]
+	s.mu.Unlock()
+	if c == nil || !c.sess.Opens(token) {
+		return nil, unknown
+	}
+	c.close(websocket.CloseGoingAway, "resumed elsewhere")
+	select {
+	case <-c.ended:
+	case <-time.After(resumeWait):
+		err := wire.Errorf(wire.Running, "the session's last request still runs")
+		err.RetryAfterMS = 1000
+		return nil, err
+	}
+	if !s.drop(c) {
+		return nil, unknown
+	}
+	c.cancel()
+	return c.sess, nil
+}
