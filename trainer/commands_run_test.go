@@ -96,6 +96,10 @@ func shortForm(args []string) (more []string) {
 		if has("--imitate") {
 			add("--imitate-steps 100 --imitate-epochs 1")
 		}
+	case "gang":
+		if has("regret") {
+			add("--episodes 2 --env-kwargs steps:10")
+		}
 	case "podsched":
 		if slices.Contains([]string{"dqn", "gnn", "acdqn", "acgnn"}, args[1]) {
 			add("-n 256 --eval-freq 128 --eval-episodes 2")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/csv"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 var sealed = regexp.MustCompile(`\b3[_,]?\d{3}[_,]?\d{3}[_,]?\d{3}\b|--sealed`)
 
 // TestNothingPlaysSealedSeeds: no default, example or text of a command, and no document or script, has a
-// seed of the sealed block. The page of the method describes it.
+// seed of the sealed block, but for the page of the method, which describes it, and tools/sealed.py, which plays it once.
 func TestNothingPlaysSealedSeeds(t *testing.T) {
 	if !sealed.MatchString("--seed 3_000_000_007") || !sealed.MatchString("from 3,000,000,000 on") || sealed.MatchString("2000000000") {
 		t.Fatal("the pattern is wrong")
@@ -48,10 +49,57 @@ func TestNothingPlaysSealedSeeds(t *testing.T) {
 		}
 		for _, path := range paths {
 			name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
-			if info, err := os.Stat(path); err != nil || info.IsDir() || name == "docs/results/method.md" || name == "CHANGELOG.md" {
+			if info, err := os.Stat(path); err != nil || info.IsDir() || name == "docs/results/method.md" || name == "CHANGELOG.md" || name == "tools/sealed.py" {
 				continue
 			}
 			check(name, clitest.Read(t, path))
 		}
+	}
+}
+
+// TestSealedPage: the page of final scores has every model of the tables of the sealed block with its mean and
+// verdict, bold where that is "better", and the record of uses has every environment of a table once.
+func TestSealedPage(t *testing.T) {
+	results := filepath.Join("..", "docs", "results")
+	read := func(path string) [][]string {
+		rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
+		if err != nil || len(rows) < 2 {
+			t.Fatalf("%s: %d rows, %v", path, len(rows), err)
+		}
+		return rows
+	}
+	uses := map[string]int{}
+	for _, row := range read(filepath.Join(results, "sealed.csv"))[1:] {
+		uses[row[0]]++
+	}
+	page := clitest.Read(t, filepath.Join(results, "sealed.md"))
+	tables, err := filepath.Glob(filepath.Join(results, "sealed", "*.csv"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	models := 0
+	for _, path := range tables {
+		env := strings.Replace(strings.TrimSuffix(filepath.Base(path), ".csv"), "-", "/", 1)
+		if uses[env] != 1 {
+			t.Errorf("sealed.csv has %d uses of %s, want 1", uses[env], env)
+		}
+		for _, row := range read(path)[1:] {
+			verdict := row[6]
+			if verdict == "" {
+				continue
+			}
+			name := strings.TrimSuffix(row[0], ".safetensors")
+			if verdict == "better" {
+				name = "**" + name + "**"
+			}
+			models++
+			line := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta("`"+env+"`") + ` \| \d+ \| ` + regexp.QuoteMeta(name+" | "+row[1]) + ` \|.*\| ` + verdict + ` \|$`)
+			if !line.MatchString(page) {
+				t.Errorf("sealed.md has no line of %s with the mean %s and the verdict %s on %s", name, row[1], verdict, env)
+			}
+		}
+	}
+	if found := strings.Count(page, "\n| `"); found != models {
+		t.Errorf("sealed.md has %d models, the tables %d", found, models)
 	}
 }

@@ -8,11 +8,11 @@ import (
 // Number formats x with two decimals, for tables.
 func Number(x float64) string { return fmt.Sprintf("%.2f", x) }
 
-// Interval formats an interval with two decimals. It is "" if a bound is NaN, as for a single
+// Interval formats an interval with so many decimals. It is "" if a bound is NaN, as for a single
 // value.
-func Interval(low, high float64) string {
+func Interval(low, high float64, decimals int) string {
 	if math.IsNaN(low) || math.IsNaN(high) {
 		return ""
 	}
-	return fmt.Sprintf("[%.2f, %.2f]", low, high)
+	return fmt.Sprintf("[%.[1]*[2]f, %.[1]*[3]f]", decimals, low, high)
 }

@@ -195,7 +195,7 @@ func (res *Comparison) testStates() {
 		if s.Uses {
 			says = "uses its state"
 		}
-		res.Verdict = append(res.Verdict, fmt.Sprintf("%s %s: difference to its own constant action %+.2f, to itself on shuffled observations %+.2f (p = %.2g)",
-			s.Model, says, s.Constant.Mean, s.Shuffled.Mean, s.P))
+		res.Verdict = append(res.Verdict, fmt.Sprintf("%[1]s %[2]s: difference to its own constant action %+.[3]*[4]f, to itself on shuffled observations %+.[3]*[5]f (p = %.2[6]g)",
+			s.Model, says, res.Decimals(), s.Constant.Mean, s.Shuffled.Mean, s.P))
 	}
 }

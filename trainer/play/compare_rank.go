@@ -236,7 +236,7 @@ func (res *Comparison) judge(name string, c *Claim, d tracking.Estimate, best *R
 		p += fmt.Sprintf(", corrected for %d %s", n, of)
 	}
 	if of == "trainings" || n == 1 {
-		p = fmt.Sprintf("difference %+.2f, 95 %% interval %s; %s", d.Mean, cli.Interval(d.Low, d.High), p)
+		p = fmt.Sprintf("difference %+.*f, 95 %% interval %s; %s", res.Decimals(), d.Mean, cli.Interval(d.Low, d.High, res.Decimals()), p)
 	}
 	if c.Verdict == VerdictUndecided {
 		return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %+.2f %% may be chance (%s)", name, best.Policy, percent, p)

@@ -11,6 +11,17 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
+// Decimals returns how many decimals means of the metric and differences have in print: four where all
+// means are below 10, or else two.
+func (res *Comparison) Decimals() int {
+	for _, r := range res.Rows {
+		if math.Abs(r.Mean) >= 10 {
+			return 2
+		}
+	}
+	return 4
+}
+
 // Table returns the comparison as a table: a row for each policy and for each training of several
 // seeds, best first.
 func (res *Comparison) Table() *tracking.Table {
@@ -27,10 +38,11 @@ func (res *Comparison) Table() *tracking.Table {
 		names = append(names, ">return")
 	}
 	t := tracking.NewTable(names...)
+	decimals := res.Decimals()
 	for _, r := range res.withTrainings() {
-		cells := []string{r.label(), cli.Number(r.Mean), cli.Interval(r.Low, r.High), "", ""}
+		cells := []string{r.label(), fmt.Sprintf("%.*f", decimals, r.Mean), cli.Interval(r.Low, r.High, decimals), "", ""}
 		if r.Difference != nil {
-			cells[3], cells[4] = fmt.Sprintf("%+.2f", r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High)
+			cells[3], cells[4] = fmt.Sprintf("%+.*f", decimals, r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High, decimals)
 		}
 		switch {
 		case r.Claim != nil:

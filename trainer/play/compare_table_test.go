@@ -52,6 +52,29 @@ func TestPrint(t *testing.T) {
 	}
 }
 
+// TestPrintDecimals: a difference of some thousandths is in print where all means are below 10. Those of 0.94 and 0.952 to
+// 0.95 and 0.97 are -0.01 and -0.018, -0.014 in the mean.
+func TestPrintDecimals(t *testing.T) {
+	row := func(policy, kind string, values ...float64) Row {
+		return Row{Policy: policy, Kind: kind, Mean: tracking.Mean(values), Low: 0.9, High: 1, Values: values}
+	}
+	c := Comparison{Metric: "throughput", Rows: []Row{row("rule", KindBaseline, 0.95, 0.97), row("ppo", KindModel, 0.94, 0.952)}}
+	c.rank()
+	var b strings.Builder
+	if err := c.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0.9600  [0.9000, 1.0000]", "0.9460  [0.9000, 1.0000]", "-0.0140", "difference -0.0140, 95 % interval [-0.0648, 0.0368]"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	c.Rows[0].Mean = 10
+	if got := c.Decimals(); got != 2 {
+		t.Errorf("%d decimals beside a mean of 10, want 2", got)
+	}
+}
+
 // TestModelName: a model that is compared alone has its algorithm's name, several have their files'.
 func TestModelName(t *testing.T) {
 	for _, tc := range []struct {

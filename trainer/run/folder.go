@@ -55,6 +55,9 @@ func (r *Run) openFolder() error {
 	} else {
 		err = os.MkdirAll(r.Folder, 0o755)
 	}
+	if err == nil {
+		err = models.SweepTemporary(r.Folder)
+	}
 	if err != nil {
 		return err
 	}

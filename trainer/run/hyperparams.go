@@ -61,6 +61,9 @@ func inFile(conf string, err error) error {
 	return fmt.Errorf("%s: %w", conf, err)
 }
 
+// maxEnvs bounds n_envs: four times what a server has by default.
+const maxEnvs = 1 << 16
+
 // set sets the named hyperparameters. An unknown name is an error.
 func (h *Hyperparams) set(values map[string]any) (err error) {
 	all := maps.Clone(values)
@@ -71,6 +74,9 @@ func (h *Hyperparams) set(values map[string]any) (err error) {
 			}
 			delete(all, name)
 		}
+	}
+	if h.NEnvs > maxEnvs {
+		return fmt.Errorf("hyperparameter n_envs is %d, want at most %d", h.NEnvs, maxEnvs)
 	}
 	return decodeStrict(all, h.Config)
 }

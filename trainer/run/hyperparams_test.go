@@ -7,9 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 const cartPole = "classic/CartPole-v1"
@@ -62,5 +64,19 @@ func TestNothingTuned(t *testing.T) {
 	}
 	if diff := cmp.Diff(Hyperparams{1, 1_000_000, a.Defaults()}, h); diff != "" {
 		t.Errorf("hyperparameters (-defaults +got):\n%s", diff)
+	}
+}
+
+// TestAbsurdHyperparameters: what fits in no memory and ends in no time is refused before anything is made.
+func TestAbsurdHyperparameters(t *testing.T) {
+	for name, value := range map[string]any{"n_envs": 1e9, "n_epochs": 1e18, "n_steps": 1e15, "batch_size": 1e12} {
+		h, err := ReadHyperparams("ppo", cartPole, "", map[string]any{name: value})
+		if err == nil {
+			box := space.NewBox(-1, 1, 4)
+			_, err = NewLearner("ppo", h, agents.EnvInfo{ID: cartPole, Obs: box, Act: space.Discrete{N: 2}, NumEnvs: 8}, "fused", 0)
+		}
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "want") {
+			t.Errorf("%s = %v: %v, want an error that names it", name, value, err)
+		}
 	}
 }

@@ -315,6 +315,9 @@ func (r *Run) checkReplayBuffer(f models.File) error {
 // supersede moves files that the training wrote after the checkpoint into the folder superseded.
 // The best model stays if the resumed training is exact, since it will reach that model again.
 func (r *Run) supersede() error {
+	if err := models.SweepTemporary(r.Folder); err != nil {
+		return err
+	}
 	stale, err := checkpointsAfter(r.Folder, r.First)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func TestSaveRefusesNaN(t *testing.T) {
 			defer r.Close()
 			r.Learner.Nets[0].Params()[0].Value[3] = float32(math.NaN())
 			for what, save := range map[string]func() error{"last": r.finish, "best": r.saveBest} {
-				if err := save(); err == nil || !strings.Contains(err.Error(), "is NaN at index") {
+				if err := save(); err == nil || !strings.Contains(err.Error(), "has NaN at ") {
 					t.Errorf("the %s model: error %v, want that of the NaN", what, err)
 				}
 			}

@@ -297,7 +297,7 @@ func (res *SeedsResult) Print(w io.Writer) error {
 	}
 	figures := "no mean return"
 	if res.Eval != nil {
-		figures = fmt.Sprintf("mean return %.2f, 95 %% interval over seeds %s", res.Eval.Mean, cli.Interval(res.Eval.Low, res.Eval.High))
+		figures = fmt.Sprintf("mean return %.2f, 95 %% interval over seeds %s", res.Eval.Mean, cli.Interval(res.Eval.Low, res.Eval.High, 2))
 	}
 	_, err := fmt.Fprintf(w, "\n%s on %s, %s in %.0f s: %s; logs in %s\n", res.Algo, res.Env, of, res.Seconds, figures, res.Folder)
 	return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -316,18 +315,11 @@ func (c *card) writeUse(ew *errWriter) {
 	}
 }
 
-// scores is the table of the comparison, best first: with two digits after the point, or four
-// where all means are below 10.
+// scores is the table of the comparison, best first.
 func (c *card) scores() *tracking.Table {
 	res := c.comparison
-	digits := 4
-	for _, r := range res.Rows {
-		if math.Abs(r.Mean) >= 10 || math.Abs(r.MeanReturn) >= 10 {
-			digits = 2
-		}
-	}
-	number := func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
-	interval := func(low, high float64) string { return "[" + number(low) + ", " + number(high) + "]" }
+	decimals := res.Decimals()
+	number := func(x float64) string { return fmt.Sprintf("%.*f", decimals, x) }
 	t := tracking.NewTable("policy", ">mean", ">std", ">95 % interval", ">difference to "+res.BestBaseline, ">95 % interval", ">return")
 	for _, r := range res.Rows {
 		name := r.Policy
@@ -337,9 +329,9 @@ func (c *card) scores() *tracking.Table {
 		case r.Kind == play.KindOracle:
 			name += " (oracle)"
 		}
-		cells := []string{name, number(r.Mean), number(tracking.Deviation(r.Values)), interval(r.Low, r.High), "", "", number(r.MeanReturn)}
+		cells := []string{name, number(r.Mean), number(tracking.Deviation(r.Values)), cli.Interval(r.Low, r.High, decimals), "", "", number(r.MeanReturn)}
 		if r.Difference != nil {
-			cells[4], cells[5] = fmt.Sprintf("%+.*f", digits, r.Difference.Mean), interval(r.Difference.Low, r.Difference.High)
+			cells[4], cells[5] = fmt.Sprintf("%+.*f", decimals, r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High, decimals)
 		}
 		t.Append(cells...)
 	}

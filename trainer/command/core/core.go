@@ -1,4 +1,4 @@
-// Package core holds the commands train, eval, compare, enjoy, export, envs, card, learning and record.
+// Package core holds the commands train, eval, compare, enjoy, export, envs, card, learning, record and board.
 package core
 
 import (
@@ -11,7 +11,7 @@ import (
 // Commands returns the commands that train, play and describe.
 func Commands() []*cobra.Command {
 	train, _ := TrainCommand()
-	return []*cobra.Command{train, newEval(), newCompare(), newEnvs(), newEnjoy(), newExport(), newRecord(), newLearning(), newCard()}
+	return []*cobra.Command{train, newEval(), newCompare(), newEnvs(), newEnjoy(), newExport(), newRecord(), newLearning(), newCard(), newBoard()}
 }
 
 // addPolicyFlags adds the flags that say which policy plays in which environment. The function that it

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/evaluation"
+	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -38,6 +39,8 @@ type enjoyConfig struct {
 	play.Config
 	fps      float64 // frames a second; 0 is as fast as possible
 	noRender bool
+	board    bool   // in the browser, in place of the terminal
+	listen   string // address of the page
 }
 
 // enjoyResult is what `enjoy --json` prints.
@@ -53,9 +56,10 @@ func newEnjoy() *cobra.Command {
 	var parse func() error
 	cmd := &cobra.Command{
 		Use:   "enjoy",
-		Short: "Watch a model or a baseline play, as text in the terminal",
+		Short: "Watch a model or a baseline play, as text in the terminal or on a page in the browser",
 		Example: `  trainer enjoy --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --fps 25
   trainer enjoy --env k8s/GangWindow-v0 --baseline dynamic_mpc --episodes 1 --fps 5
+  trainer enjoy --env k8s/PodBalance-v0 --baseline Greedy --board                  # in the browser
   trainer enjoy --model FILE --url ws://127.0.0.1:8765       # on a server
   trainer enjoy --env classic/CartPole-v1 --baseline random --fps 0 | less     # frame after frame`,
 		Args: cobra.NoArgs,
@@ -71,6 +75,9 @@ func newEnjoy() *cobra.Command {
 			case !(c.fps >= 0 && c.fps <= maxFPS):
 				return fmt.Errorf("--fps %v, want 0 to %d", c.fps, maxFPS)
 			}
+			if c.board {
+				return c.onBoard(cmd.Context(), func(url string) { fmt.Fprintln(cmd.OutOrStdout(), url) })
+			}
 			c.noRender = c.noRender || cli.WantJSON(cmd)
 			res, err := enjoy(cmd.Context(), c, cmd.OutOrStdout())
 			if err != nil {
@@ -83,10 +90,36 @@ func newEnjoy() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&c.Episodes, "episodes", 3, "episodes to watch")
 	f.Float64Var(&c.fps, "fps", 10, "frames a second; 0 is as fast as possible")
+	f.BoolVar(&c.board, "board", false, "play one episode on a page in the browser, step by step")
+	f.StringVar(&c.listen, "listen", boardAddress, "address of the page")
 	f.BoolVar(&c.noRender, "no-render", false, "print the returns only")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode; the next has the next seed")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765")
 	return cmd
+}
+
+// onBoard serves the page of trainer board with an episode begun, until ctx ends.
+func (c *enjoyConfig) onBoard(ctx context.Context, ready func(url string)) error {
+	if len(c.URLs) > 0 {
+		return errors.New("--board plays in this process, not at --url")
+	}
+	spec, kwargs, err := c.PlayedEnv(ctx)
+	if err != nil {
+		return err
+	}
+	b := boardConfig{listen: c.listen}
+	policy := c.Baseline
+	if c.Model != "" {
+		policy, b.Models = c.Model, []string{c.Model}
+	}
+	if err := b.readToken(); err != nil {
+		return err
+	}
+	b.begin = func(ctx context.Context, page *board.Server) (string, error) {
+		id, err := page.Begin(ctx, spec.ID, kwargs, c.Seed, policy)
+		return "#play?episodes=" + id, err
+	}
+	return b.serve(ctx, ready)
 }
 
 // enjoy plays episode after episode and shows each step on w.

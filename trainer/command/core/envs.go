@@ -125,9 +125,9 @@ func printEnv(cmd *cobra.Command, d envDescription) error {
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "%s\n  %s\n\nobservation  %s\naction       %s\nsteps        %d\n\nOptions (--env-kwargs name:value)\n",
 		d.ID, d.Doc, shortSpace(d.ObservationSpace), shortSpace(d.ActionSpace), d.MaxEpisodeSteps)
-	t := tracking.NewTable("name", "type", "default", "what")
+	t := tracking.NewTable("name", "type", "default", "valid", "what")
 	for _, o := range d.Options {
-		t.Append(o.Name, o.Type, fmt.Sprint(o.Default), o.Doc)
+		t.Append(o.Name, o.Type, fmt.Sprint(o.Default), o.Valid(), o.Doc)
 	}
 	if err := t.WriteText(w); err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 )
 
@@ -32,23 +31,7 @@ func TestTrainOnServers(t *testing.T) {
 // trained runs a small training and returns the parameters of the last model.
 func trained(t *testing.T, more ...string) string {
 	t.Helper()
-	folder := t.TempDir()
-	mustExecute(t, small(folder, append(more, "-n", "256", "--json")...)...)
-	f, err := models.ReadFile(filepath.Join(folder, "ppo", "k8s-GangWindow-v0_1", "k8s-GangWindow-v0.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	for _, tensor := range f.Tensors {
-		if !strings.HasPrefix(tensor.Name, models.StatePrefix) {
-			data, err := json.Marshal(tensor)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text.Write(data)
-		}
-	}
-	return text.String()
+	return parameters(t, "256", more...)
 }
 
 func TestEvalOnServers(t *testing.T) {

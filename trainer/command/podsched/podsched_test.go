@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -277,6 +279,37 @@ func FuzzManifests(f *testing.F) {
 	})
 }
 
+// explainModel: a model's probabilities sum to 1 over the nodes, stand beside them in the text, and the most probable node
+// is its choice.
+func explainModel(t *testing.T) {
+	t.Helper()
+	model := filepath.Join("..", "..", "..", "models", "pretrained", "k8s-PodBalance-v0", "ppo.safetensors")
+	args := []string{"podsched", "explain", "--decision", "12", "--model", model}
+	var e explanation
+	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &e); err != nil {
+		t.Fatal(err)
+	}
+	s := e.Scores["ppo"]
+	if s == nil || s.Kind != "probability" || s.Entropy == nil || *s.Entropy <= 0 || len(s.Actions) != 10 {
+		t.Fatalf("scores %+v", s)
+	}
+	sum, best := 0.0, 0
+	for i, p := range s.Actions {
+		if sum += *p; *p > *s.Actions[best] {
+			best = i
+		}
+		if got, want := e.Nodes[i]["ppo probability"], fmt.Sprintf("%.4f", *p); got != want {
+			t.Errorf("node %d: %q, want %q", i, got, want)
+		}
+	}
+	if math.Abs(sum-1) > 1e-6 || e.Choices["ppo"] != e.Nodes[best]["node"] {
+		t.Errorf("the probabilities sum to %v; %s is chosen, the most probable is %s", sum, e.Choices["ppo"], e.Nodes[best]["node"])
+	}
+	if text := mustExecute(t, args...); !strings.Contains(text, "ppo probability") || !strings.Contains(text, "entropy") {
+		t.Errorf("no probabilities and entropy in\n%s", text)
+	}
+}
+
 // TestExplain: the first pod ties on all nodes of the default setting, and goes to the first.
 func TestExplain(t *testing.T) {
 	var e explanation
@@ -299,6 +332,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("no %q in\n%s", s, text)
 		}
 	}
+	explainModel(t)
 	for _, tc := range [][]string{
 		{"--decision", "-1", "want 0 or more"}, {"--decision", "100000", "but the episode has"},
 		{"--env", "classic/CartPole-v1", "does not explain"}, {"--follow", "Nobody", "no baseline"},

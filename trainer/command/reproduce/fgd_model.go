@@ -97,7 +97,7 @@ func printFGDModels(cmd *cobra.Command, rows []published.Row, heuristic string) 
 			}
 			e := tracking.StudentT(r.Differences(base, x))
 			t.Append(fmt.Sprint(x), fmt.Sprintf("%.2f", tracking.Mean(r.Alloc(x))), fmt.Sprintf("%.2f", tracking.Mean(base.Alloc(x))),
-				fmt.Sprintf("%+.2f", e.Mean), cli.Interval(e.Low, e.High))
+				fmt.Sprintf("%+.2f", e.Mean), cli.Interval(e.Low, e.High, 2))
 		}
 		if _, err := fmt.Fprintf(w, "\n%s, %s against %s\n\n", r.List, r.Policy, heuristic); err != nil {
 			return err

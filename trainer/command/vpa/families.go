@@ -159,7 +159,7 @@ func (c *familiesConfig) table(rows []familyResult) *tracking.Table {
 			reached = "yes"
 		}
 		b, m := &r.Baseline, &r.Models
-		t.Append(r.Workload, cli.Number(b.Cost), cli.Number(m.Cost), fmt.Sprintf("%+.2f", r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High),
+		t.Append(r.Workload, cli.Number(b.Cost), cli.Number(m.Cost), fmt.Sprintf("%+.2f", r.Difference.Mean), cli.Interval(r.Difference.Low, r.Difference.High, 2),
 			fmt.Sprintf("%d of %d", r.Better, len(c.models)), pair("%.1f", b.Slack, m.Slack), pair("%.2f", b.Throttled, m.Throttled), pair("%.2f", b.OOMs, m.OOMs),
 			pair("%.3f", r.BaseBound, r.MostBound), pair("%.1f", b.Evictions, m.Evictions), reached)
 	}

@@ -1,0 +1,124 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/board"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/trainer/play"
+)
+
+// boardConfig are the arguments of board.
+type boardConfig struct {
+	board.Config
+	listen, tokenFile string
+
+	begin func(ctx context.Context, page *board.Server) (fragment string, err error) // of the address; nil begins nothing
+}
+
+// boardAddress is where the page is, unless --listen says otherwise.
+const boardAddress = "127.0.0.1:6007"
+
+func newBoard() *cobra.Command {
+	var c boardConfig
+	cmd := &cobra.Command{
+		Use:   "board",
+		Short: "Show trainings, comparisons and episodes on a page in the browser",
+		Example: `  trainer board                      # http://127.0.0.1:6007, beside running or finished trainings
+  trainer board -f logs --listen 127.0.0.1:8080
+  trainer board --listen 0.0.0.0:6007 --token-file TOKEN`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.readToken(); err != nil {
+				return err
+			}
+			return c.serve(cmd.Context(), func(url string) { fmt.Fprintln(cmd.OutOrStdout(), url) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&c.Logs, "log-folder", "f", "logs", "folder of logs and models")
+	f.StringArrayVar(&c.Models, "models", []string{"models/pretrained"}, "folder with models that may play, besides the best ones of the logs (repeat)")
+	f.StringVar(&c.listen, "listen", boardAddress, "address; port 0 takes a free one. An address beyond the loopback interface needs a token")
+	f.StringVar(&c.tokenFile, "token-file", "", "file with the token that visitors need")
+	return cmd
+}
+
+func (c *boardConfig) readToken() error {
+	if c.tokenFile != "" {
+		text, err := os.ReadFile(c.tokenFile)
+		if err != nil {
+			return err
+		}
+		if c.Token = strings.TrimSpace(string(text)); c.Token == "" {
+			return fmt.Errorf("%s holds no token", c.tokenFile)
+		}
+		return nil
+	}
+	name, _, err := net.SplitHostPort(c.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--listen %s is beyond the loopback interface: give --token-file", c.listen)
+	}
+	return nil
+}
+
+// serve serves the page until ctx ends, and calls ready with its address.
+func (c *boardConfig) serve(ctx context.Context, ready func(url string)) error {
+	c.Open = openForBoard
+	page := board.New(c.Config)
+	defer page.Close()
+	fragment := ""
+	if c.begin != nil {
+		var err error
+		if fragment, err = c.begin(ctx, page); err != nil {
+			return err
+		}
+	}
+	l, err := net.Listen("tcp", c.listen)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	url := "http://" + l.Addr().String() + "/"
+	if c.Token != "" {
+		url += "?token=TOKEN"
+	}
+	ready(url + fragment)
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if err = srv.Shutdown(stop); errors.Is(err, context.DeadlineExceeded) {
+			err = srv.Close()
+		}
+	}
+	return err
+}
+
+// openForBoard opens a policy for an episode on the page.
+func openForBoard(ctx context.Context, v *envs.Vec, name string, seed uint64) (agents.Policy, func(), error) {
+	c := play.Config{Baseline: name, Seed: seed}
+	if strings.HasSuffix(name, ".safetensors") {
+		c.Model, c.Baseline = name, ""
+	}
+	_, p, closePolicy, err := play.OpenPolicy(ctx, v, c)
+	if m, ok := p.(*play.Model); ok {
+		p = m.Policy // which gives scores, if its algorithm does
+	}
+	return p, closePolicy, err
+}

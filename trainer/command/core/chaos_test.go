@@ -1,0 +1,236 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/server/host"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// chaosEnv makes the test binary a server; its value is the address.
+const chaosEnv = "KUBERNASIUM_CHAOS_SERVER"
+
+func init() {
+	address := os.Getenv(chaosEnv)
+	if address == "" {
+		return
+	}
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		s := host.New(host.Config{Limits: wire.DefaultLimits(), Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+		err = s.Serve(l)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// victim is a server in a process of its own, which is killed and started again.
+type victim struct {
+	t       *testing.T
+	address string
+	cmd     *exec.Cmd
+	log     strings.Builder
+	crashes int
+}
+
+func (v *victim) start() {
+	v.cmd = exec.Command(os.Args[0])
+	v.cmd.Env = append(os.Environ(), chaosEnv+"="+v.address)
+	v.cmd.Stderr = &v.log
+	if err := v.cmd.Start(); err != nil {
+		v.t.Error(err)
+		return
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", v.address); err == nil {
+			_ = conn.Close() // it has served its end
+			return
+		}
+	}
+	v.t.Errorf("the server does not start: %s", v.log.String())
+}
+
+// kill ends the server by SIGKILL, as kill -9 does. A server that has ended before has crashed.
+func (v *victim) kill() {
+	if err := v.cmd.Process.Kill(); err != nil {
+		v.crashes++
+	}
+	if err := v.cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		v.crashes++
+	}
+}
+
+// metric returns a line of the server's /metrics.
+func (v *victim) metric(name string) string {
+	resp, err := http.Get("http://" + v.address + "/metrics")
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body) // what came is searched
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// cutter forwards connections to a server, and cuts each after some thousand bytes, wherever they end.
+type cutter struct {
+	to     string
+	l      net.Listener
+	cuts   atomic.Int64
+	most   int64
+	onCut  func(n int64)
+	random func() int64
+	wg     sync.WaitGroup
+}
+
+func (c *cutter) run() {
+	for {
+		conn, err := c.l.Accept()
+		if err != nil {
+			return
+		}
+		c.wg.Go(func() { c.forward(conn) })
+	}
+}
+
+func (c *cutter) forward(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", c.to)
+	if err != nil {
+		return // it was killed
+	}
+	defer server.Close()
+	budget := atomic.Int64{}
+	budget.Store(1 << 62)
+	if c.cuts.Load() < c.most {
+		budget.Store(c.random())
+	}
+	var both sync.WaitGroup
+	pipe := func(dst, src net.Conn) {
+		defer dst.Close()
+		defer src.Close()
+		buf := make([]byte, 4096)
+		for {
+			n, err := src.Read(buf)
+			left := budget.Add(-int64(n))
+			if left <= 0 { // a part of it arrives
+				_, _ = dst.Write(buf[:max(0, min(n, n+int(left)))])
+				if left+int64(n) > 0 {
+					c.onCut(c.cuts.Add(1))
+				}
+				return
+			}
+			if _, werr := dst.Write(buf[:n]); err != nil || werr != nil {
+				return
+			}
+		}
+	}
+	both.Go(func() { pipe(server, client) })
+	both.Go(func() { pipe(client, server) })
+	both.Wait()
+}
+
+// TestChaos: a training through a wire that is cut, at a server that is killed, ends with the bytes of an undisturbed
+// one. Were a step lost or taken twice, they would differ.
+func TestChaos(t *testing.T) {
+	cuts, kills, steps, longest := int64(1000), int64(20), "16384", int64(30_000)
+	if testing.Short() {
+		cuts, kills, steps, longest = 30, 2, "1024", 3500
+	}
+	want := parameters(t, steps)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{t: t, address: free.Addr().String()}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v.start()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng, mu, killed := rand.New(rand.NewPCG(1, 2)), sync.Mutex{}, int64(0)
+	c := &cutter{to: v.address, l: l, most: cuts}
+	c.random = func() int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return 1500 + rng.Int64N(longest)
+	}
+	c.onCut = func(n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if killed < kills && n >= (killed+1)*cuts/(kills+1) {
+			killed++
+			v.kill()
+			v.start()
+		}
+	}
+	go c.run()
+	begin := time.Now()
+	got := parameters(t, steps, "--url", "ws://"+l.Addr().String())
+	took := time.Since(begin)
+	sessions := ""
+	for end := time.Now().Add(10 * time.Second); sessions != "0" && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		sessions = v.metric("kubernasium_sessions")
+	}
+	_ = l.Close() // ends run
+	c.wg.Wait()
+	v.kill()
+	if c.cuts.Load() < cuts || killed < kills {
+		t.Errorf("%d cuts and %d kills, want %d and %d: train longer", c.cuts.Load(), killed, cuts, kills)
+	}
+	t.Logf("%s steps through %d cuts and %d kills in %v", steps, c.cuts.Load(), killed, took.Round(time.Millisecond))
+	switch {
+	case got != want:
+		t.Error("steps were lost or doubled: the training ends in other parameters than an undisturbed one")
+	case sessions != "0":
+		t.Errorf("%s sessions leaked", sessions)
+	case v.crashes > 0 || strings.Contains(v.log.String(), "panic"):
+		t.Errorf("%d crashes: %s", v.crashes, v.log.String())
+	default:
+		t.Log("0 steps lost, 0 doubled, 0 sessions leaked, 0 crashes")
+	}
+}
+
+// parameters trains and returns the parameters.
+func parameters(t *testing.T, steps string, more ...string) string {
+	t.Helper()
+	folder := t.TempDir()
+	mustExecute(t, small(folder, append(more, "-n", steps, "--json")...)...)
+	f, err := models.ReadFile(filepath.Join(folder, "ppo", "k8s-GangWindow-v0_1", "k8s-GangWindow-v0.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, tensor := range f.Tensors {
+		if !strings.HasPrefix(tensor.Name, models.StatePrefix) {
+			data, err := json.Marshal(tensor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(data)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+)
+
+// resultsPart is a part of make results (tools/results.py).
+type resultsPart struct {
+	Name, Train, Seeds, Before, Evaluate, Line, Record, Table, Column, Run string
+
+	Minutes float64
+	Expect  map[string]string
+	Writes  []string
+}
+
+// resultsParts returns the parts of every file of tools/tables, by file and name.
+func resultsParts(t *testing.T) map[string]resultsPart {
+	t.Helper()
+	paths, err := filepath.Glob("../tools/tables/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d files of parts, %v", len(paths), err)
+	}
+	all := map[string]resultsPart{}
+	for _, path := range paths {
+		var table struct {
+			Page string
+			Rows []resultsPart
+		}
+		dec := json.NewDecoder(strings.NewReader(clitest.Read(t, path)))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&table); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, p := range table.Rows {
+			name := filepath.Base(path) + ": " + p.Name
+			if _, ok := all[name]; ok || p.Minutes <= 0 {
+				t.Errorf("%s: there are two, or it has no minutes", name)
+			}
+			all[name] = p
+		}
+	}
+	return all
+}
+
+// commands returns the arguments of the trainer's commands of a part.
+func (p resultsPart) commands(t *testing.T) (all [][]string) {
+	t.Helper()
+	add := func(args string) {
+		args = strings.NewReplacer("DATA", cli.DataFolder(), "LOGS", t.TempDir()).Replace(args)
+		all = append(all, strings.Fields(args))
+	}
+	switch {
+	case p.Run != "":
+		for _, d := range commandsOf(t, script{p.Name, 1, p.Run, false}) {
+			all = append(all, d.args)
+		}
+	case p.Table != "":
+		add(p.Evaluate)
+	default:
+		add("train " + p.Train + " --seeds " + p.Seeds)
+		add(p.Evaluate)
+	}
+	if p.Before != "" {
+		add(p.Before)
+	}
+	return all
+}
+
+// TestResultsParts: every command of make results has flags and arguments that its command takes, and comparisons
+// of baselines run, in their short form.
+func TestResultsParts(t *testing.T) {
+	for name, p := range resultsParts(t) {
+		if p.Run != "" && !mention.MatchString(p.Run) {
+			continue // a target of make
+		}
+		for _, args := range p.commands(t) {
+			cmd, rest, err := root().Find(args)
+			if err == nil {
+				err = cmd.ParseFlags(rest)
+			}
+			if err == nil {
+				err = cmd.ValidateArgs(cmd.Flags().Args())
+			}
+			if err != nil {
+				t.Errorf("%s: trainer %s: %v", name, strings.Join(args, " "), err)
+			}
+		}
+	}
+}
+
+// TestResultsRun runs the comparisons of baselines of make results in their short form.
+func TestResultsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds: run without -short")
+	}
+	parts := resultsParts(t)
+	ran := 0
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		p := parts[name]
+		if p.Table == "" || !strings.HasPrefix(p.Evaluate, "compare") {
+			continue
+		}
+		if _, err := os.Stat(cli.DataFolder()); strings.Contains(p.Evaluate, "DATA") && err != nil {
+			continue
+		}
+		args := p.commands(t)[0]
+		if err := runUntil(t.Context(), append(args, shortForm(args)...), ""); err != nil {
+			t.Errorf("%s: trainer %s: %v", name, strings.Join(args, " "), err)
+		}
+		ran++
+	}
+	if ran < 10 {
+		t.Errorf("%d comparisons ran, want all that need no data", ran)
+	}
+}
