@@ -9,9 +9,7 @@ FUZZTIME    ?= 20s
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-# The real series and profile where they are, generated instances elsewhere.
 DATA        := $(or $(KUBERNASIUM_DATA),$(wildcard ../shared/data))
-GANG_DATA   := $(if $(wildcard $(DATA)/gang/series),--env-kwargs data:$(abspath $(DATA))/gang)
 ifneq ($(DATA),)
 export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
@@ -34,7 +32,7 @@ K8S_VERSION      := k8s.io/component-base/version
 SCHEDULER        := kwok/scheduler
 SCHEDULER_GO     := $(subst -C $(CONTROLPLANE),-C $(SCHEDULER),$(CONTROLPLANE_GO))
 # What of the main module the plugin is built from: the environments, the models and the mirror.
-PLUGIN_SRC       := $(shell find $(SCHEDULER) agents envs models kwok/mirror kwok/kubeyaml kwok/scorer kwok/schedulerconfig kwok/k8sversion -name '*.go' -not -name '*_test.go') \
+PLUGIN_SRC       := $(shell find $(SCHEDULER) agents envs models kwok/mirror kwok/kubeyaml kwok/scorer server/guard kwok/schedulerconfig kwok/k8sversion -name '*.go' -not -name '*_test.go') \
 	$(SCHEDULER)/go.mod $(SCHEDULER)/go.sum
 CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
 	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum $(PLUGIN_SRC)
@@ -71,7 +69,7 @@ test-scheduler: ## the plugin of kube-scheduler: arguments, preferences, scores,
 
 bench-scheduler: controlplane ## decisions of the plugin, and pods a second beside default-scheduler: the tables of docs/scheduler.md
 	$(SCHEDULER_GO) test -run '^$$' -bench Decision ./plugin
-	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -run '^$$' -bench Bulk -benchtime 5x ./kwok/schedulerconfig
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -run '^$$' -bench 'Bulk/nodes=10+$$' -benchtime 5x ./kwok/schedulerconfig
 
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
 	$(CONTROLPLANE_GO) mod tidy -diff
@@ -87,12 +85,17 @@ bin/helm: tools/helm/go.mod tools/helm/go.sum
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) -C tools/helm build -trimpath -buildvcs=false -o $(HELM) helm.sh/helm/v4/cmd/helm
 
-test-deploy: controlplane scheduler bin/helm ## the Helm chart on a control plane with roles: objects, programs, and each right of theirs
+bin/kubectl: tools/helm/kubectl/main.go tools/helm/kubectl/go.mod tools/helm/kubectl/go.sum
+	@mkdir -p bin
+	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' $(GO) -C tools/helm/kubectl build -ldflags '-s -w' -o $(abspath $@) .
+
+test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a control plane with roles: objects, programs, and each right of theirs
 	@mkdir -p $(DEPLOY_PROGRAMS)
 	$(GO) -C tools/helm mod tidy -diff
+	$(GO) -C tools/helm/kubectl mod tidy -diff
 	$(GO) build -o $(DEPLOY_PROGRAMS)/ ./server ./trainer
 	cp bin/kubernasium-scheduler $(DEPLOY_PROGRAMS)/
-	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
+	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_KUBECTL=$(abspath bin)/kubectl KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
 		export PROMETHEUS_OPERATOR=$$($(GO) mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
 		$(GO) test -count=1 -v ./deploy > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
@@ -129,17 +132,24 @@ stresspod: ## prepare .cache/images/stresspod, the folder from which the image o
 	cp kwok/load/stresspod/Dockerfile $(CACHE)/images/stresspod/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/stresspod/ ./kwok/load/stresspod
 
+gangworker: ## prepare .cache/images/gangworker, the folder from which the image of workers of real gangs is built
+	@mkdir -p $(CACHE)/images/gangworker
+	cp kwok/bsp/gangworker/Dockerfile $(CACHE)/images/gangworker/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/gangworker/ ./kwok/bsp/gangworker
+
 test-stresspod: build stresspod ## the image of stress pods with a real Docker engine
 	tools/test_stresspod.sh
 
 test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
 	tools/test_compose.sh
 
-run: build ## train PPO on k8s/GangWindow-v0, compare it with every baseline, evaluate it over the wire: about a minute
+# The shipped model's training with half its imitation.
+run: build ## train PPO on k8s/GangForecast-v0, compare it with every baseline, evaluate it over the wire: about a minute
 	@mkdir -p logs
-	bin/trainer train --algo ppo --env k8s/GangWindow-v0 $(GANG_DATA) --compare 40 | tee logs/run.out
+	bin/trainer train --conf-file models/pretrained/k8s-GangForecast-v0/ppo.yml --imitate-steps 200000 --compare 40 | tee logs/run.out
 	@echo
 	tools/over_wire.sh "$$(awk '/^best model/ {print $$3}' logs/run.out)" --episodes 40
+	@echo; echo "look at it in the browser: bin/trainer board"
 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= $(notdir $(wildcard models/pretrained/*))
@@ -167,7 +177,7 @@ test: ## every test
 	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
 
 lane-go: STAGES := test-race test-full test-oracle
-lane-servers: STAGES := test-python test-recipes test-controlplane test-scheduler test-kwok test-deploy
+lane-servers: STAGES := test-python test-recipes test-board test-controlplane test-scheduler test-kwok test-deploy
 lane-go lane-servers:
 	@for stage in $(STAGES); do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
@@ -188,6 +198,15 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer/command/core
+
+test-board: ## the page in a real browser, headless Chromium, which root installs on Debian: every view with its clicks
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
+		|| { echo "chromium is missing: install it"; exit 1; }
+	KUBERNASIUM_CHROMIUM=$$(command -v chromium) $(GO) test -count=1 -v -run Browser ./board
+
+board: ## bundle the page of board/ui into board/dist, and take its pictures for docs/board.md
+	$(GO) run ./tools/boardbundle
+	KUBERNASIUM_CHROMIUM=$$(command -v chromium) KUBERNASIUM_SCREENSHOTS=$(abspath docs/img) $(GO) test -count=1 -run Browser ./board
 
 test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
 	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client
@@ -233,7 +252,8 @@ lint: ## format, vet, staticcheck, module files, imports, documents, and the fig
 	$(GO) mod tidy -diff
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run ./tools/doccheck
-	$(PYTHON) tools/bench_tables.py
+	$(GO) run ./tools/boardbundle --check
+	$(PYTHON) tools/results.py
 	$(PYTHON) tools/plot_results.py --check
 
 bench: ## the benchmarks of docs/benchmarks.md
@@ -253,8 +273,9 @@ bench-dqn: ## DQN with RL Zoo's settings here and in Stable-Baselines3, 40 seeds
 	$(GO) build -o $(CACHE)/trainer ./trainer
 	OMP_NUM_THREADS=1 $(CACHE)/venv-client/bin/python -W ignore tools/bench_dqn.py --trainer $(CACHE)/trainer --seeds $(DQN_SEEDS) --csv docs/learning_dqn.csv
 
-bench-tables: build ## the tables of five seeds in docs/results, trained again: fails where a figure differs from what is printed; hours
-	$(PYTHON) tools/bench_tables.py --trainer bin/trainer --only "$(ONLY)"
+results: build ## tables and pictures of docs/results from scratch, those that .cache/results lacks or ONLY="gang: base" names: eleven hours in all
+	$(PYTHON) tools/results.py --list --only "$(ONLY)"
+	$(PYTHON) tools/results.py --trainer bin/trainer --only "$(ONLY)"
 
 plots: $(VENV)/installed ## the pictures of the READMEs, from the tables of docs/results
 	$(VENV)/bin/python tools/plot_results.py
@@ -279,6 +300,9 @@ bench-kwok: controlplane ## the real API server: start, pods, nodes, resets, mem
 	@mkdir -p $(CACHE)
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) run ./tools/benchkwok $(BENCH_KWOK) --profile $(CACHE)/kwok.pprof
 	@echo "what the control plane does with its time: go tool pprof -top -cum $(CACHE)/kwok.pprof"
+
+chaos: ## a training through 1,000 cuts of its wire and 20 kills of its server, beside an undisturbed one
+	@$(GO) test -count=1 -v -timeout 20m -run '^TestChaos$$' ./trainer/command/core
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

@@ -52,8 +52,10 @@ def numbers(cell: str) -> list[float]:
 
 
 def dots(ax: Any, names: list[str], values: list[list[float]], title: str) -> None:
-    """Draws a dot, with its interval if there is one, for each name, the best first."""
+    """Draws a dot, with its interval if there is one, for each name that has a value, the best first."""
     for i, (name, v) in enumerate(zip(names, values, strict=True)):
+        if not v:
+            continue
         color = ORANGE if AGENT.match(name) else GREY if "oracle" in name or "bound" in name else BLUE
         if len(v) == 3:
             ax.plot(v[1:], [i, i], color=color, linewidth=2, solid_capstyle="butt")
@@ -68,9 +70,14 @@ def gang() -> Any:
     return [r for r in table("gang.md", "| policy | generated |") if "random" not in r[0] and "exppo" not in r[0]]
 
 
+def gang_forecast() -> Any:
+    """Returns completion times where forecasts are corrected, generated and real."""
+    return table("gang.md", "| corrections, planner | generated |")
+
+
 def draw_gang(plt: Any, rows: list[Row]) -> Any:
     """Draws the policies by their completion times."""
-    fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
+    fig, axes = plt.subplots(1, 2, figsize=(9, 1 + 0.24 * len(rows)), sharey=True)
     rows = [r for r in rows[1:] if "−" not in r[0]]
     names = [r[0].replace(", mean of 5 seeds", "") for r in rows]
     names = [n.replace("oracle_per_step_exact_minmax", "per_step_exact (oracle)") for n in names]
@@ -179,6 +186,7 @@ def draw_curve(plt: Any, rows: list[Row]) -> Any:
 
 PLOTS: dict[str, tuple[Callable[[], Any], Callable[[Any, Any], Any]]] = {
     "results_gang.png": (gang, draw_gang),
+    "results_gang_forecast.png": (gang_forecast, draw_gang),
     "results_vpa.png": (vpa, draw_vpa),
     "results_lra.png": (lra, draw_lra),
     "results_balance.png": (balance, draw_balance),

@@ -1,0 +1,242 @@
+"""Makes the tables and pictures of the READMEs and of docs/results, and compares figures with what is printed.
+
+    python tools/results.py                                  # is every figure in its place on its page?
+    python tools/results.py --list                           # every part with its minutes, and which are made
+    python tools/results.py --trainer bin/trainer --only gang
+
+Each JSON file of tools/tables has the parts of one page. Trainings and comparisons give equal bits for equal
+seeds, so a figure is in order if it rounds to what is printed. A part that is in order is noted in the journal
+LOGS/journal.json, as is its duration, and is not made again unless the part or what is printed changes; finished
+trainings of a part are found again, too. The command fails if a figure differs, or if its page no longer has it.
+
+A part has a name, the minutes that it takes on two idle cores, and one of three forms:
+    table, column    beginning of the header of a table of the page, and the column that has the figures of
+    evaluate         this command of the trainer, in the rows of its policies
+
+    train, seeds     arguments of `trainer train` without seeds and log folder, and FIRST..LAST
+    before           arguments of a command that makes LOGS/FILE for the training, if any
+    evaluate         arguments of the command that plays the models; each gets them by --model or --policy
+    expect           the printed text of each figure, by the figure's name
+    line             the beginning of the page's line that prints the figures
+    record           CSV file that the comparison writes, on which bold print rests
+
+    run, writes      a command of the shell, and the files that it writes
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+Json = Any
+
+
+def run(command: list[str]) -> Json:
+    """Runs a command of the trainer with --json and returns its document."""
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def expand(arguments: str, data: str, logs: Path) -> list[str]:
+    """Splits arguments; DATA becomes the folder of public data, LOGS that of the trainings."""
+    return [a.replace("DATA", data).replace("LOGS", str(logs)) for a in arguments.split()]
+
+
+def best_or_last(model: Path) -> Path:
+    """Returns the model of the best evaluation beside the last one, where there were evaluations."""
+    best = model.with_name("best_model.safetensors")
+    return best if best.exists() else model
+
+
+def trained(trainer: str, row: Json, data: str, logs: Path) -> list[str]:
+    """Trains a part unless it is trained already, and returns its model files."""
+    arguments = expand(row["train"], data, logs)
+    key = hashlib.sha256(json.dumps([arguments, row["seeds"]]).encode()).hexdigest()[:12]
+    record = logs / f"{key}.json"
+    if record.exists():
+        return json.loads(record.read_text())
+    if "before" in row:
+        before = expand(row["before"], data, logs)
+        if not Path(before[-1]).exists():
+            run([trainer, *before])
+    document = run([trainer, "train", *arguments, "--seeds", row["seeds"], "--save-freq", "0", "-f", str(logs / key)])
+    models = [str(best_or_last(Path(seed["model"]))) for seed in document["seeds"]]
+    write_whole(record, models)
+    return models
+
+
+def figures(command: list[str], document: Json, models: list[str]) -> dict[str, float]:
+    """Returns the figures that a command's document has of the models."""
+    if command[0] == "compare":
+        rows = [r for r in document["rows"] if r["kind"] == "model"]
+        out = {"mean": statistics.mean(r["mean"] for r in rows)}
+        if all("difference" in r for r in rows):
+            out["difference"] = statistics.mean(r["difference"]["mean"] for r in rows)
+        return out
+    if command[:2] == ["lra", "learned"]:
+        rows = [r for r in document if r["method"] in models]
+        return {
+            "mean": statistics.mean(r["throughput"] for r in rows),
+            "gain": statistics.mean(r["gain"] for r in rows),
+        }
+    if command[:2] == ["vpa", "families"]:
+        return {r["workload"]: r["models"]["cost"] for r in document}
+    if command[:2] == ["reproduce", "fgd"]:
+        return {r["list"]: r["mean"] for r in document if r["policy"] not in command}
+    raise SystemExit(f"no figures are known of trainer {' '.join(command[:2])}")
+
+
+def agrees(printed: str, value: float) -> bool:
+    """Says whether value rounds to the printed figure, whose minus may be typographic."""
+    text = printed.replace("−", "-").lstrip("+")
+    return f"{value:.{len(text.partition('.')[2])}f}" == text
+
+
+def cells(line: str) -> list[str]:
+    """Returns the cells of a line of a table."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def printed_column(page: str, part: Json) -> dict[str, str]:
+    """Returns the first number of each row in the part's column, by the row's policy."""
+    lines = Path(page).read_text().splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith(part["table"])]
+    if len(starts) != 1:
+        raise SystemExit(f"{page} has {len(starts)} tables that begin with {part['table']!r}, want 1")
+    header = [cell.split(" (")[0].strip("*`") for cell in cells(lines[starts[0]])]
+    if part["column"] not in header:
+        raise SystemExit(f"{page}: the table {part['table']!r} has no column {part['column']!r}")
+    at, out = header.index(part["column"]), {}
+    for line in lines[starts[0] + 2 :]:
+        if not line.startswith("|"):
+            break
+        row = cells(line)
+        number = re.search(r"[−+-]?\d+(\.\d+)?", row[at])
+        if number:
+            out[row[0].split(" (")[0].split(", ")[0].strip("*`")] = number.group()
+    return out
+
+
+def policies(command: list[str], document: Json) -> dict[str, float]:
+    """Returns the figure that a command's document has of each policy."""
+    if command[0] == "compare":
+        return {r["policy"]: r["mean"] for r in document["rows"]}
+    if command[:2] == ["lra", "table"]:
+        return {r["method"]: r["throughput"] for r in document}
+    if command[:2] == ["reproduce", "fgd"]:
+        return {r["policy"]: r["mean"] for r in document}
+    raise SystemExit(f"no figures are known of trainer {' '.join(command[:2])}")
+
+
+def unprinted(page: str, part: Json) -> list[str]:
+    """Returns which figures of a part its page does not print, and which it prints bold without a record."""
+    if "table" in part:
+        return [] if printed_column(page, part) else [f"{page}: column {part['column']} of {part['table']} has no figure"]
+    if "run" in part:
+        return [f"there is no {file}" for file in part["writes"] if "/" in file and not Path(file).exists()]
+    lines = [line for line in Path(page).read_text().splitlines() if line.startswith(part["line"])]
+    wrong = [
+        f"{page} has no line {part['line']!r} with {printed}"
+        for printed in part["expect"].values()
+        if not any(printed in line for line in lines)
+    ]
+    bold = any(f"**{printed}**" in line for printed in part["expect"].values() for line in lines)
+    if bold and ("record" not in part or "--baseline" in part["evaluate"]):
+        wrong.append("bold without a record of a comparison with every baseline")
+    return wrong
+
+
+def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> list[str]:
+    """Makes a part, and returns which figures are not those that are printed."""
+    if "run" in part:
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", part["run"]], check=False)
+        return [f"{part['run']} ended with {done.returncode}"] if done.returncode else unprinted(page, part)
+    command = expand(part["evaluate"], data, logs)
+    if "table" in part:
+        got, printed = policies(command, run([trainer, *command])), printed_column(page, part)
+        of = {name: text for name, text in printed.items() if name in got}
+        if len(of) < 2:
+            return [f"the table {part['table']!r} has {len(of)} of the policies {', '.join(got)}"]
+    else:
+        models = trained(trainer, part, data, logs)
+        flag = "--policy" if command[:2] == ["lra", "learned"] else "--model"
+        files = ["--csv", part["record"]] if "record" in part else []
+        got = figures(command, run([trainer, *command, *files, *(a for m in models for a in (flag, m))]), models)
+        of = part["expect"]
+    return [f"{name} is {got[name]:.6g}, printed {text}" for name, text in of.items() if not agrees(text, got[name])]
+
+
+def digest(page: str, part: Json) -> str:
+    """Returns the key of a part in the journal: of what makes it, and of what is printed."""
+    printed = printed_column(page, part) if "table" in part else {}
+    return hashlib.sha256(json.dumps([part, printed], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def write_whole(path: Path, document: Json) -> None:
+    """Writes a JSON file so that an interrupt leaves the old one or the new one."""
+    partial = path.with_suffix(".tmp")
+    partial.write_text(json.dumps(document, indent=1))
+    partial.replace(path)
+
+
+def main() -> int:
+    """Makes or checks the chosen parts and returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainer", help="the compiled command trainer; without it, only the pages are read")
+    parser.add_argument("--tables", type=Path, default=Path("tools/tables"), help="folder of the parts")
+    parser.add_argument("--only", default="", help="parts whose page or name has this")
+    parser.add_argument("--logs", type=Path, default=Path(".cache/results"), help="folder of trainings and journal")
+    parser.add_argument("--list", action="store_true", help="list the parts and make nothing")
+    args = parser.parse_args()
+    data = os.environ.get("KUBERNASIUM_DATA", "../shared/data")
+    if args.trainer:
+        args.logs.mkdir(parents=True, exist_ok=True)
+    record = args.logs / "journal.json"
+    journal = json.loads(record.read_text()) if record.exists() else {}
+    failed = checked = 0
+    minutes = {True: 0.0, False: 0.0}  # of parts that are made, and of others
+    for path in sorted(args.tables.glob("*.json")):
+        table = json.loads(path.read_text())
+        for part in table["rows"]:
+            name = f"{path.stem}: {part['name']}"
+            if args.only not in name:
+                continue
+            key = digest(table["page"], part)
+            minutes[key in journal] += part["minutes"]
+            if args.list:
+                made = f"made in {journal[key]['minutes']:.1f}" if key in journal else ""
+                print(f"{part['minutes']:6.1f} min  {name}  {made}")
+                continue
+            begin, wrong = time.monotonic(), unprinted(table["page"], part)
+            make = args.trainer and key not in journal
+            if make and "DATA" in json.dumps(part) and not Path(data).is_dir():
+                wrong.append("set KUBERNASIUM_DATA to the folder of public data")
+            elif make and not ("run" not in part and wrong):
+                wrong = differing(args.trainer, table["page"], part, data, args.logs)
+            took = (time.monotonic() - begin) / 60
+            if make and not wrong:
+                journal[key] = {"part": name, "minutes": round(took, 2)}
+                write_whole(record, journal)
+            checked, failed = checked + 1, failed + bool(wrong)
+            how = f"{took:.1f} min" if make else "already made" if args.trainer else ""
+            print(f"{'FAIL' if wrong else 'ok  '} {name}  {how} {'; '.join(wrong)}", flush=True)
+    if args.list:
+        print(f"{minutes[False]:.0f} minutes to go, {minutes[True]:.0f} made")
+        return 0
+    print(f"{checked - failed} passed, {failed} failed")
+    return 1 if failed or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
