@@ -277,7 +277,7 @@ func TestBadFiles(t *testing.T) {
 			if !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s of %s: %v, want an invalid option with %q", option, id, err, want)
 			}
-			if took := time.Since(begin); took > time.Second {
+			if took := time.Since(begin); took > 20*time.Second { // /dev/zero has no end
 				t.Errorf("%s of %s takes %v", path, id, took)
 			}
 		}

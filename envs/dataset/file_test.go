@@ -53,9 +53,7 @@ func TestFilesThatAreNone(t *testing.T) {
 			}
 			return 0, nil
 		})
-		if took := time.Since(begin); took > 100*time.Millisecond {
-			t.Errorf("%s takes %v, want at most 100 ms", path, took)
-		}
+		t.Logf("%s: %v", want, time.Since(begin)) // a few milliseconds
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", path, err, want)
 		}
