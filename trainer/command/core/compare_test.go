@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,15 +14,17 @@ import (
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
 // playedReturns plays static_2 on three episodes of the split, with nothing of this package.
-func playedReturns(t *testing.T, split string) []float64 {
+func playedReturns(t *testing.T, split string, more ...map[string]any) []float64 {
 	t.Helper()
-	v, err := envs.Make("k8s/GangWindow-v0", 3, envs.VecOptions{Options: map[string]any{"steps": 20, "split": split}, Autoreset: envs.SameStep})
+	opts := cli.MergeKwargs(append(more, map[string]any{"steps": 20, "split": split})...)
+	v, err := envs.Make("k8s/GangWindow-v0", 3, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,18 +94,20 @@ func TestHeldOutInstances(t *testing.T) {
 }
 
 // TestTrainComparesOnEvaluationOptions: train --compare plays what --eval-env-kwargs says.
+// TestTrainComparesOnEvaluationOptions: the comparison that ends a training takes the options of its evaluations, but for
+// what chooses the instances: they are held out.
 func TestTrainComparesOnEvaluationOptions(t *testing.T) {
 	for _, more := range [][]string{nil, {"--seeds", "5"}} {
-		args := small(t.TempDir(), append(more, "-n", "64", "--eval-env-kwargs", "split:train", "--compare", "3", "--json")...)
+		args := small(t.TempDir(), append(more, "-n", "64", "--eval-env-kwargs", "split:train", "--eval-env-kwargs", "penalty:7", "--compare", "3", "--json")...)
 		if more != nil {
 			args = withoutSeed(args)
 		}
 		res := clitest.Decode[struct{ Comparison play.Comparison }](t, mustExecute(t, args...))
-		if got := res.Comparison.EnvKwargs["split"]; got != "train" {
-			t.Errorf("train %v compares on split %v, want train", more, got)
+		if got := res.Comparison.EnvKwargs; got["split"] != "heldout" || fmt.Sprint(got["penalty"]) != "7" {
+			t.Errorf("train %v compares on %v, want split heldout and penalty 7", more, got)
 		}
 		i := slices.IndexFunc(res.Comparison.Rows, func(r play.Row) bool { return r.Policy == "static_2" })
-		if got, want := res.Comparison.Rows[i].MeanReturn, tracking.Mean(playedReturns(t, "train")); got != want {
+		if got, want := res.Comparison.Rows[i].MeanReturn, tracking.Mean(playedReturns(t, "heldout", map[string]any{"penalty": 7})); got != want {
 			t.Errorf("train %v: static_2 has a mean return of %v, want %v", more, got, want)
 		}
 	}

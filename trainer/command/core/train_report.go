@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -59,9 +60,11 @@ func train(cmd *cobra.Command, spec *envs.Spec, c run.Config, compare int) error
 }
 
 // compareTrained compares models with every baseline in this process, as baselines look at the true
-// state. Its files go to the folder.
+// state, on held-out instances even where the training was evaluated on others. Its files go to the folder.
 func compareTrained(cmd *cobra.Command, spec *envs.Spec, c run.Config, models []string, episodes int, folder string, trained any) error {
-	return compare(cmd, play.CompareConfig{Spec: spec, Trained: c.EnvKwargs, Given: c.EvalEnvKwargs, Models: models, Episodes: episodes, Seed: play.CompareSeed},
+	given := maps.Clone(c.EvalEnvKwargs)
+	maps.DeleteFunc(given, func(option string, _ any) bool { _, part := spec.HeldOut[option]; return part })
+	return compare(cmd, play.CompareConfig{Spec: spec, Trained: c.EnvKwargs, Given: given, Models: models, Episodes: episodes, Seed: play.CompareSeed},
 		comparisonFiles{
 			plot: filepath.Join(folder, "comparison.png"), csv: filepath.Join(folder, "comparison.csv"), episodes: filepath.Join(folder, "comparison_episodes.csv"),
 		}, trained)
