@@ -168,6 +168,7 @@ func (t *Task) copyInto(dst *Task) {
 	}
 	copy(dst.invCPU, t.invCPU)
 	copy(dst.invMemory, t.invMemory)
+	copy(dst.sizes, t.sizes)
 	copy(dst.scratch.rackCapacity, t.scratch.rackCapacity)
 	dst.podMeta = append(dst.podMeta[:0], t.podMeta...)
 	dst.active = append(dst.active[:0], t.active...)

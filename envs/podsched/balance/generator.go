@@ -112,6 +112,9 @@ func (t *Task) noteSizes() {
 		t.largest.MemoryBytes = max(t.largest.MemoryBytes, r.MemoryBytes)
 		t.scratch.rackCapacity[t.rackOf[i]] += float64(r.MilliCPU)
 	}
+	for i, r := range t.in.Nodes {
+		t.sizes[i] = [2]float32{share(float64(r.MilliCPU) / float64(t.largest.MilliCPU)), share(float64(r.MemoryBytes) / float64(t.largest.MemoryBytes))}
+	}
 }
 
 // nodeMeta returns the metadata of node i.

@@ -38,6 +38,9 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	cpu, memory := t.shares(s, &p)
 	n, width, podWidth := len(s.Nodes), len(t.names.node), len(t.names.pod)
 	invReplicas := 1 / float64(p.Replicas)
+	for r, used := range t.scratch.rackCPU {
+		t.scratch.rackShare[r] = share(used / t.scratch.rackCapacity[r])
+	}
 	for i := range s.Nodes {
 		row := obs[i*width:][:width:width]
 		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
@@ -58,6 +61,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalance.Range) {
 	w := &t.scratch
 	clear(w.rackCPU)
+	taken := p.Counted()
 	cpu, memory = imbalance.NewRange(), imbalance.NewRange()
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -66,7 +70,7 @@ func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalan
 		if t.opts.Measure == MeasureUsage {
 			amount = n.Usage
 		}
-		amount, taken := plus(amount, t.extra[i]), p.Counted()
+		amount = plus(amount, t.extra[i])
 		w.cpu[i] = float64(amount.MilliCPU+taken.MilliCPU) * t.invCPU[i]
 		w.memory[i] = float64(amount.MemoryBytes+taken.MemoryBytes) * t.invMemory[i]
 		cpu.Include(w.cpu[i])
@@ -85,11 +89,10 @@ func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *deployments
 	row[4] = share(float64(n.NumPods) / maxPods)
 	row[5] = share(float64(taken.MilliCPU) * cpu)
 	row[6] = share(float64(taken.MemoryBytes) * memory)
-	row[7] = share(float64(t.in.Nodes[i].MilliCPU) / float64(t.largest.MilliCPU))
-	row[8] = share(float64(t.in.Nodes[i].MemoryBytes) / float64(t.largest.MemoryBytes))
+	row[7], row[8] = t.sizes[i][0], t.sizes[i][1]
 	row[9] = share(float64(t.onNode[i]) * invReplicas)
 	row[10] = share(float64(t.onRack[rack]) * invReplicas)
-	row[11] = share(t.scratch.rackCPU[rack] / t.scratch.rackCapacity[rack])
+	row[11] = t.scratch.rackShare[rack]
 	row[12], row[13] = 0, 0
 	if n.NumPods > 0 {
 		row[12] = 1
@@ -122,4 +125,13 @@ func (t *Task) observeEdges(dst []float32) {
 }
 
 // share clips x to [0, 1]: nodes that take pods beyond their capacity show as full.
-func share(x float64) float32 { return float32(min(max(x, 0), 1)) }
+// Of each node there are a dozen, and min and max take twice as long, since they order NaN and -0.
+func share(x float64) float32 {
+	if x <= 0 {
+		return 0
+	}
+	if x > 1 {
+		return 1
+	}
+	return float32(x)
+}

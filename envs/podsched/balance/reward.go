@@ -11,7 +11,7 @@ import (
 type measures struct {
 	sdPods, sdCPU, sdMemory float64 // over nodes: of the number of pods, and of shares
 	imbalance               float64 // mean of sdCPU and sdMemory
-	spread                  float64 // of the replicas of the pod's deployment; see Task.spread
+	spread                  float64 // of the replicas of the pod's deployment: mean of the deviations over racks and over nodes
 	nodesInUse, racksInUse  float64 // of all
 }
 
@@ -55,17 +55,19 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	for _, used := range w.rackInUse {
 		racks += int(used)
 	}
-	m := measures{sdPods: imbalance.SD(w.pods), sdCPU: percent * imbalance.SD(w.cpu), sdMemory: percent * imbalance.SD(w.memory)}
+	t.noteReplicas(node)
+	sdPods, sdCPU, sdMemory, sdReplicas := imbalance.SD4(w.pods, w.cpu, w.memory, w.onNode)
+	m := measures{sdPods: sdPods, sdCPU: percent * sdCPU, sdMemory: percent * sdMemory}
 	m.imbalance = (m.sdCPU + m.sdMemory) / 2
-	m.spread = t.spread(node)
+	m.spread = percent * (imbalance.SD(w.onRack) + sdReplicas) / 2
 	m.nodesInUse = percent * float64(inUse) / float64(len(s.Nodes))
 	m.racksInUse = percent * float64(racks) / float64(len(w.rackInUse))
 	return m
 }
 
-// spread returns the mean of two population standard deviations, in percent: over racks, and
-// over servers, of the part of the deployment's replicas that run there.
-func (t *Task) spread(node int) float64 {
+// noteReplicas writes to scratch the part of the deployment's replicas that run in each rack and on each node, with the
+// current pod on node.
+func (t *Task) noteReplicas(node int) {
 	inv := 1 / float64(t.spec.Replicas)
 	for i, k := range t.onNode {
 		t.scratch.onNode[i] = float64(k) * inv
@@ -77,7 +79,6 @@ func (t *Task) spread(node int) float64 {
 		t.scratch.onNode[node] += inv
 		t.scratch.onRack[t.rackOf[node]] += inv
 	}
-	return percent * (imbalance.SD(t.scratch.onRack) + imbalance.SD(t.scratch.onNode)) / 2
 }
 
 // rackSkew returns how many replicas of the deployment the fullest rack has more than the

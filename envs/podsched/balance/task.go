@@ -46,6 +46,7 @@ type Task struct {
 	invCPU      []float64
 	invMemory   []float64
 	largest     cluster.Resources // node's, in each resource
+	sizes       [][2]float32      // of each node, CPU and memory, over the largest
 	maxReplicas int               // of a deployment
 	capacity    cluster.Resources // of all nodes
 	scratch     scratch
@@ -70,6 +71,7 @@ type Task struct {
 type scratch struct {
 	cpu, memory, pods, onNode                []float64
 	rackInUse, onRack, rackCPU, rackCapacity []float64
+	rackShare                                []float32
 }
 
 var (
@@ -85,7 +87,7 @@ func newTask(src *source) *Task {
 	t := &Task{
 		src: src, opts: o, objective: objectives[o.Objective], in: deployments.NewStream(&src.Config), pod: noPod,
 		onNode: make([]int32, n), rackOf: make([]int32, n), extra: make([]cluster.Resources, n),
-		invCPU: make([]float64, n), invMemory: make([]float64, n), maxReplicas: o.ReplicasMax,
+		invCPU: make([]float64, n), invMemory: make([]float64, n), sizes: make([][2]float32, n), maxReplicas: o.ReplicasMax,
 		names: newFeatureNames(o),
 	}
 	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
@@ -116,6 +118,7 @@ func newTask(src *source) *Task {
 // sizeRacks allocates for the given number of racks.
 func (t *Task) sizeRacks(racks int) {
 	t.onRack = make([]int32, racks)
+	t.scratch.rackShare = make([]float32, racks)
 	for _, s := range []*[]float64{&t.scratch.rackInUse, &t.scratch.onRack, &t.scratch.rackCPU, &t.scratch.rackCapacity} {
 		*s = make([]float64, racks)
 	}

@@ -156,8 +156,9 @@ func (s *podTopologySpread) scoreNodes(c *Class, nodes []int32, scores []int64) 
 func (s *podTopologySpread) add(sc *spreadConstraint, nodes []int32) {
 	pods := s.b.counts[int(sc.counter)*len(s.b.Nodes):][:len(s.b.Nodes)]
 	if sc.domain == nil {
-		base := kubescore.SpreadTerm(0, len(nodes), sc.maxSkew)
-		weight := kubescore.SpreadTerm(1, len(nodes), sc.maxSkew) - base
+		one := kubescore.SpreadWeight(len(nodes))
+		base := kubescore.SpreadTerm(0, one, sc.maxSkew)
+		weight := kubescore.SpreadTerm(1, one, sc.maxSkew) - base
 		for k, i := range nodes {
 			s.raw[k] += float64(float64(pods[i])*weight) + base
 		}
@@ -178,10 +179,11 @@ func (s *podTopologySpread) add(sc *spreadConstraint, nodes []int32) {
 			domains++
 		}
 	}
+	weight := kubescore.SpreadWeight(domains)
 	for k, i := range nodes {
 		switch d := sc.domain[i]; {
 		case d >= 0:
-			s.raw[k] += kubescore.SpreadTerm(s.counts[d], domains, sc.maxSkew)
+			s.raw[k] += kubescore.SpreadTerm(s.counts[d], weight, sc.maxSkew)
 		case !sc.system:
 			s.raw[k] = math.NaN()
 		}

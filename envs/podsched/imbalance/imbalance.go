@@ -20,6 +20,25 @@ func SD(x []float64) float64 {
 	return math.Sqrt(squares / float64(len(x)))
 }
 
+// SD4 returns [SD] of each of four slices of equal length, to the bit, in little more than the time of one: a sum
+// waits for its last addition, and four do not wait for one another.
+func SD4(x, y, z, w []float64) (sx, sy, sz, sw float64) {
+	y, z, w = y[:len(x)], z[:len(x)], w[:len(x)]
+	for i := range x {
+		sx, sy, sz, sw = sx+x[i], sy+y[i], sz+z[i], sw+w[i]
+	}
+	n := float64(len(x))
+	mx, my, mz, mw := sx/n, sy/n, sz/n, sw/n
+	sx, sy, sz, sw = 0, 0, 0, 0
+	for i := range x {
+		sx += float64((x[i] - mx) * (x[i] - mx))
+		sy += float64((y[i] - my) * (y[i] - my))
+		sz += float64((z[i] - mz) * (z[i] - mz))
+		sw += float64((w[i] - mw) * (w[i] - mw))
+	}
+	return math.Sqrt(sx / n), math.Sqrt(sy / n), math.Sqrt(sz / n), math.Sqrt(sw / n)
+}
+
 // Moments are sums over numbers.
 type Moments struct{ n, mean, squares float64 } // squares of differences from the mean
 
@@ -88,7 +107,14 @@ type Range struct{ low, high float64 }
 func NewRange() Range { return Range{math.Inf(1), math.Inf(-1)} }
 
 // Include widens the range to x.
-func (r *Range) Include(x float64) { r.low, r.high = min(r.low, x), max(r.high, x) }
+func (r *Range) Include(x float64) {
+	if x < r.low {
+		r.low = x
+	}
+	if x > r.high {
+		r.high = x
+	}
+}
 
 // Position returns where x lies in the range: 0 at its low end, 1 at its high end, 0 if there is no more than
 // [Rounding] between them.

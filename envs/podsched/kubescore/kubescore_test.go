@@ -75,7 +75,7 @@ func TestNormalize(t *testing.T) {
 
 func TestSpreadTerm(t *testing.T) {
 	// 3*ln(4+2)+5-1 = 3*1.791759+4.
-	if got, want := SpreadTerm(3, 4, 5), 9.375278; got-want > 1e-6 || want-got > 1e-6 {
+	if got, want := SpreadTerm(3, SpreadWeight(4), 5), 9.375278; got-want > 1e-6 || want-got > 1e-6 {
 		t.Errorf("SpreadTerm(3, 4, 5) = %v, want %v", got, want)
 	}
 }

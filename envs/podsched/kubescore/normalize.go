@@ -32,11 +32,14 @@ const (
 	DefaultZoneMaxSkew     = 5
 )
 
+// SpreadWeight returns the weight of a constraint of PodTopologySpread with so many domains among the feasible nodes.
+func SpreadWeight(domains int) float64 { return math.Log(float64(domains + 2)) }
+
 // SpreadTerm is what one constraint ScheduleAnyway of PodTopologySpread adds to a node's raw
-// score: count of the matching pods in the node's domain, out of so many domains among the
-// feasible nodes. A node's raw score is the sum over the constraints, rounded by math.Round.
-func SpreadTerm(count int64, domains, maxSkew int) float64 {
-	return float64(count)*math.Log(float64(domains+2)) + float64(maxSkew-1)
+// score: count of the matching pods in the node's domain, and the constraint's [SpreadWeight].
+// A node's raw score is the sum over the constraints, rounded by math.Round.
+func SpreadTerm(count int64, weight float64, maxSkew int) float64 {
+	return float64(count)*weight + float64(maxSkew-1)
 }
 
 // Spread appends to scores those of PodTopologySpread for the feasible nodes, by one constraint: count tells the
@@ -53,13 +56,13 @@ func Spread(scores []int64, nodes []int, count, domainOf []int32, maxSkew int) [
 			}
 		}
 	}
-	from := len(scores)
+	from, weight := len(scores), SpreadWeight(domains)
 	for _, i := range nodes {
 		d := int32(i)
 		if domainOf != nil {
 			d = domainOf[i]
 		}
-		scores = append(scores, int64(math.Round(SpreadTerm(int64(count[d]), domains, maxSkew))))
+		scores = append(scores, int64(math.Round(SpreadTerm(int64(count[d]), weight, maxSkew))))
 	}
 	NormalizeSpread(scores[from:])
 	return scores
