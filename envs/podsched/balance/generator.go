@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
@@ -113,7 +114,7 @@ func (t *Task) noteSizes() {
 		t.scratch.rackCapacity[t.rackOf[i]] += float64(r.MilliCPU)
 	}
 	for i, r := range t.in.Nodes {
-		t.sizes[i] = [2]float32{share(float64(r.MilliCPU) / float64(t.largest.MilliCPU)), share(float64(r.MemoryBytes) / float64(t.largest.MemoryBytes))}
+		t.sizes[i] = [2]float32{imbalance.Share(float64(r.MilliCPU) / float64(t.largest.MilliCPU)), imbalance.Share(float64(r.MemoryBytes) / float64(t.largest.MemoryBytes))}
 	}
 }
 

@@ -38,13 +38,11 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	cpu, memory := t.shares(s, &p)
 	n, width, podWidth := len(s.Nodes), len(t.names.node), len(t.names.pod)
 	invReplicas := 1 / float64(p.Replicas)
-	for r, used := range t.scratch.rackCPU {
-		t.scratch.rackShare[r] = share(used / t.scratch.rackCapacity[r])
-	}
+	imbalance.Shares(t.scratch.rackShare, t.scratch.rackCPU, t.scratch.rackCapacity)
 	for i := range s.Nodes {
 		row := obs[i*width:][:width:width]
 		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
-		row[14], row[15] = share(cpu.Position(t.scratch.cpu[i])), share(memory.Position(t.scratch.memory[i]))
+		row[14], row[15] = imbalance.Share(cpu.Position(t.scratch.cpu[i])), imbalance.Share(memory.Position(t.scratch.memory[i]))
 	}
 	rest := obs[n*width:]
 	t.observePod(s, rest[:podWidth:podWidth], &p, ended)
@@ -82,16 +80,16 @@ func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalan
 func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *deployments.Pod, invReplicas float64, fits bool) {
 	cpu, memory, rack := t.invCPU[i], t.invMemory[i], t.rackOf[i]
 	requested, taken := plus(n.Requested, t.extra[i]), p.Counted()
-	row[0] = share(float64(requested.MilliCPU) * cpu)
-	row[1] = share(float64(requested.MemoryBytes) * memory)
-	row[2] = share(float64(n.Usage.MilliCPU) * cpu)
-	row[3] = share(float64(n.Usage.MemoryBytes) * memory)
-	row[4] = share(float64(n.NumPods) / maxPods)
-	row[5] = share(float64(taken.MilliCPU) * cpu)
-	row[6] = share(float64(taken.MemoryBytes) * memory)
+	row[0] = imbalance.Share(float64(requested.MilliCPU) * cpu)
+	row[1] = imbalance.Share(float64(requested.MemoryBytes) * memory)
+	row[2] = imbalance.Share(float64(n.Usage.MilliCPU) * cpu)
+	row[3] = imbalance.Share(float64(n.Usage.MemoryBytes) * memory)
+	row[4] = imbalance.Share(float64(n.NumPods) / maxPods)
+	row[5] = imbalance.Share(float64(taken.MilliCPU) * cpu)
+	row[6] = imbalance.Share(float64(taken.MemoryBytes) * memory)
 	row[7], row[8] = t.sizes[i][0], t.sizes[i][1]
-	row[9] = share(float64(t.onNode[i]) * invReplicas)
-	row[10] = share(float64(t.onRack[rack]) * invReplicas)
+	row[9] = imbalance.Share(float64(t.onNode[i]) * invReplicas)
+	row[10] = imbalance.Share(float64(t.onRack[rack]) * invReplicas)
 	row[11] = t.scratch.rackShare[rack]
 	row[12], row[13] = 0, 0
 	if n.NumPods > 0 {
@@ -105,11 +103,11 @@ func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *deployments
 func (t *Task) observePod(s *cluster.State, row []float32, p *deployments.Pod, ended bool) {
 	cpu, memory, pods := t.loads(s, true)
 	taken := p.Counted()
-	row[0] = share(float64(taken.MilliCPU) / float64(t.largest.MilliCPU))
-	row[1] = share(float64(taken.MemoryBytes) / float64(t.largest.MemoryBytes))
-	row[2] = share(float64(p.Replicas) / float64(t.maxReplicas))
-	row[3] = share(float64(p.Replica) / float64(p.Replicas))
-	row[4], row[5], row[6] = share(cpu), share(memory), share(pods)
+	row[0] = imbalance.Share(float64(taken.MilliCPU) / float64(t.largest.MilliCPU))
+	row[1] = imbalance.Share(float64(taken.MemoryBytes) / float64(t.largest.MemoryBytes))
+	row[2] = imbalance.Share(float64(p.Replicas) / float64(t.maxReplicas))
+	row[3] = imbalance.Share(float64(p.Replica) / float64(p.Replicas))
+	row[4], row[5], row[6] = imbalance.Share(cpu), imbalance.Share(memory), imbalance.Share(pods)
 	if ended {
 		row[2] = 0
 	}
@@ -122,16 +120,4 @@ func (t *Task) observeEdges(dst []float32) {
 	for i := range dst[2*e:] {
 		dst[2*e+i] = 1
 	}
-}
-
-// share clips x to [0, 1]: nodes that take pods beyond their capacity show as full.
-// Of each node there are a dozen, and min and max take twice as long, since they order NaN and -0.
-func share(x float64) float32 {
-	if x <= 0 {
-		return 0
-	}
-	if x > 1 {
-		return 1
-	}
-	return float32(x)
 }

@@ -65,8 +65,7 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	return m
 }
 
-// noteReplicas writes to scratch the part of the deployment's replicas that run in each rack and on each node, with the
-// current pod on node.
+// noteReplicas notes the part of the deployment's replicas in each rack and on each node, with the current pod on node.
 func (t *Task) noteReplicas(node int) {
 	inv := 1 / float64(t.spec.Replicas)
 	for i, k := range t.onNode {
@@ -81,8 +80,7 @@ func (t *Task) noteReplicas(node int) {
 	}
 }
 
-// rackSkew returns how many replicas of the deployment the fullest rack has more than the
-// emptiest.
+// rackSkew returns how many replicas of the deployment the fullest rack has more than the emptiest.
 func (t *Task) rackSkew() int32 {
 	lo, hi := t.onRack[0], t.onRack[0]
 	for _, k := range t.onRack {

@@ -124,3 +124,22 @@ func (r *Range) Position(x float64) float64 {
 	}
 	return 0
 }
+
+// Share clips x to [0, 1]: nodes that take pods beyond their capacity show as full.
+// Of each node there are a dozen, and min and max take twice as long, since they order NaN and -0.
+func Share(x float64) float32 {
+	if x <= 0 {
+		return 0
+	}
+	if x > 1 {
+		return 1
+	}
+	return float32(x)
+}
+
+// Shares writes to dst the shares, clipped, that x has of the entries of capacity.
+func Shares(dst []float32, x, capacity []float64) {
+	for i := range dst {
+		dst[i] = Share(x[i] / capacity[i])
+	}
+}

@@ -3,6 +3,7 @@ package imbalance_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
@@ -30,5 +31,14 @@ func TestSD4(t *testing.T) {
 				t.Errorf("%d numbers: %v, want %v", n, got[k], want)
 			}
 		}
+	}
+}
+
+// TestShares by hand, with what clips.
+func TestShares(t *testing.T) {
+	got := make([]float32, 5)
+	imbalance.Shares(got, []float64{-1, 0, 1, 4, 6}, []float64{2, 2, 4, 4, 4})
+	if want := []float32{0, 0, 0.25, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("shares %v, want %v", got, want)
 	}
 }
