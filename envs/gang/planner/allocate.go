@@ -31,7 +31,8 @@ type Allocator struct {
 	gain       []float64
 	sum        []float64 // of gains by task, valid for the tasks in bottleneck
 
-	trial []uint16 // scratch of Search
+	trial []uint16 // scratch of Search, as are moves
+	moves moves
 }
 
 // lanes is the number of keys that argmax compares at once.

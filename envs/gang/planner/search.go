@@ -12,7 +12,11 @@ var searchMoves = [...]uint16{8, 4, 2, 1}
 // Only moves to a task that is the slowest of some superstep can shorten the window, so only these
 // are tried; of all moves of the same number of increments it takes the best.
 func (a *Allocator) Search(start, window int, levels []uint16) float64 {
-	sum := a.Configure(start, window, levels)
+	return a.improve(start, window, levels, a.Configure(start, window, levels))
+}
+
+// improve is the search from Configure's configuration, whose window takes sum.
+func (a *Allocator) improve(start, window int, levels []uint16, sum float64) float64 {
 	if window == 1 {
 		if exact := a.ExactMinMax(start, a.trial); exact < sum {
 			sum = exact
@@ -21,25 +25,32 @@ func (a *Allocator) Search(start, window int, levels []uint16) float64 {
 		}
 		return sum
 	}
-	levels = levels[:a.n]
+	return a.shift(start, window, levels[:a.n], sum)
+}
+
+// shift moves shares between pairs of tasks as long as that shortens the window, which takes sum now.
+func (a *Allocator) shift(start, window int, levels []uint16, sum float64) float64 {
+	s := &a.moves
+	s.grow(window, a.n)
 	for {
+		s.begin(a.curves[start*a.n:(start+window)*a.n], levels)
 		best := sum
 		var from, to int
 		var by uint16
 		for _, move := range searchMoves {
+			s.lower(levels, move)
 			for t := range levels {
-				if !a.slowestIn(t, start, window, levels) {
+				if !s.slowest[t] {
 					continue
 				}
+				s.raise(t, int(levels[t]+move))
 				for f := range levels {
 					if f == t || levels[f] < move {
 						continue
 					}
-					levels[f], levels[t] = levels[f]-move, levels[t]+move
-					if d := a.Runtime(levels, start, window); d < best {
+					if d := s.runtime(f, t); d < best {
 						best, from, to, by = d, f, t, move
 					}
-					levels[f], levels[t] = levels[f]+move, levels[t]-move
 				}
 			}
 			if by > 0 {
@@ -52,16 +63,6 @@ func (a *Allocator) Search(start, window int, levels []uint16) float64 {
 		sum = best
 		levels[from], levels[to] = levels[from]-by, levels[to]+by
 	}
-}
-
-// slowestIn reports whether a task is the slowest of one of the window's supersteps.
-func (a *Allocator) slowestIn(task, start, window int, levels []uint16) bool {
-	for j := start; j < start+window; j++ {
-		if a.curves[j*a.n+task].At(int(levels[task])) == a.Superstep(levels, j) {
-			return true
-		}
-	}
-	return false
 }
 
 // spend hands out the increments that levels leaves, each to the slowest task that it does not make

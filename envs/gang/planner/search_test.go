@@ -3,6 +3,7 @@ package planner_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/gang/gangtest"
@@ -64,5 +65,97 @@ func TestSearchNearsBruteForce(t *testing.T) {
 		if greedy <= best || search-best > (greedy-best)/10 {
 			t.Errorf("window %d: greedy %v, Search %v, best %v", window, greedy, search, best)
 		}
+	}
+}
+
+// naiveSearch is the search as [planner.Allocator.Search] describes it for windows of two supersteps and more, with
+// every move evaluated from its levels.
+func naiveSearch(a *planner.Allocator, m *profile.Model, sizes []float64, start, window int, levels []uint16) float64 {
+	n := len(levels)
+	sum := a.Configure(start, window, levels)
+	slowest := func(task int) bool {
+		for j := start; j < start+window; j++ {
+			if m.DurationAt(task, sizes[j*n+task], int(levels[task])) == a.Superstep(levels, j) {
+				return true
+			}
+		}
+		return false
+	}
+	for {
+		best, from, to, by := sum, 0, 0, uint16(0)
+		for _, move := range []uint16{8, 4, 2, 1} {
+			for t := range levels {
+				for f := range levels {
+					if f == t || levels[f] < move || !slowest(t) {
+						continue
+					}
+					moved := slices.Clone(levels)
+					moved[f] -= move
+					moved[t] += move
+					if d := a.Runtime(moved, start, window); d < best {
+						best, from, to, by = d, f, t, move
+					}
+				}
+			}
+			if by > 0 {
+				break
+			}
+		}
+		if by == 0 || best >= sum*(1-1e-12) {
+			return sum
+		}
+		sum = best
+		levels[from] -= by
+		levels[to] += by
+	}
+}
+
+// TestSearchEqualsNaive: to the bit, on windows anywhere, with two tasks and with many, and with tasks that are equally slow.
+func TestSearchEqualsNaive(t *testing.T) {
+	rng := rand.New(rand.NewPCG(29, 30))
+	moved := 0
+	for _, tasks := range []int{1, 2, 3, 8} {
+		_, p := gangtest.LawProfile(t, tasks)
+		cfg := profile.DefaultModelConfig()
+		cfg.TotalMilliCPU = 3000 * tasks
+		m, err := profile.NewModel(p, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const columns = 10
+		a := planner.NewAllocator(m, columns)
+		sizes, got, want := make([]float64, columns*tasks), make([]uint16, tasks), make([]uint16, tasks)
+		for range 12 {
+			for i := range sizes {
+				sizes[i] = 10 + 10*float64(rng.IntN(5)) // few sizes, so that supersteps repeat
+			}
+			a.Load(sizes)
+			for _, w := range [][2]int{{0, 2}, {0, 10}, {3, 5}, {8, 2}, {2, 3}} {
+				greedy := a.Configure(w[0], w[1], got)
+				naive := naiveSearch(a, m, sizes, w[0], w[1], want)
+				if d := a.Search(w[0], w[1], got); d != naive || !slices.Equal(got, want) {
+					t.Fatalf("%d tasks, Search(%d, %d) = %v with %v, want %v with %v", tasks, w[0], w[1], d, got, naive, want)
+				}
+				if naive < greedy {
+					moved++
+				}
+			}
+		}
+	}
+	if moved < 50 {
+		t.Errorf("%d searches found a shorter window, want at least 50 of 240", moved)
+	}
+}
+
+// BenchmarkSearch searches a window of five supersteps of eight tasks.
+func BenchmarkSearch(b *testing.B) {
+	in := gangtest.LawInstance(b, 41, 100, 5, 8, false)
+	a, levels := planner.NewAllocator(in.Model(), 5), make([]uint16, 8)
+	a.Load(in.Planned(0))
+	a.Search(0, 5, levels) // makes its scratch
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		a.Load(in.Planned(i % 100))
+		a.Search(0, 5, levels)
 	}
 }
