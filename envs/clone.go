@@ -118,6 +118,21 @@ func (v *Vec) Load(s *Saved) (*Batch, error) {
 	return v.batch, nil
 }
 
+// A Keeper is a [Task] whose baselines can keep what they compute for the running episode, for others that play the
+// episode again from [Vec.Load]. It changes time and memory only; estimates of memory leave it out.
+type Keeper interface {
+	Keep()
+}
+
+// Keep lets baselines keep what they compute for the running episodes, where tasks are a [Keeper].
+func (v *Vec) Keep() {
+	for _, e := range v.envs {
+		if k, ok := e.task.(Keeper); ok && e.running {
+			k.Keep()
+		}
+	}
+}
+
 // Fork makes each environment in to a copy of environment from, its random generator included, and
 // returns the Batch, in which their rows are equal. Its error wraps [ErrCannotClone]. Policies
 // start over in the copies. Fork panics if an index is out of range.

@@ -48,9 +48,50 @@ func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, seeds []uint
 	if err != nil {
 		return nil, err
 	}
+	return play(ctx, v, policy, b)
+}
+
+// Episodes are the beginnings of episodes that several policies play.
+type Episodes struct {
+	v     *envs.Vec
+	seeds []uint64
+	saved *envs.Saved // nil begins them by their seeds
+}
+
+// Begin begins the episodes of the seeds, one in each environment of v, and keeps their beginnings and what
+// baselines compute for them. Where environments cannot be copied, it keeps the seeds only.
+func Begin(ctx context.Context, v *envs.Vec, seeds []uint64) (*Episodes, error) {
+	e := &Episodes{v: v, seeds: seeds}
+	if v.CanClone() != nil {
+		return e, nil
+	}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Seeds: seeds}); err != nil {
+		return nil, err
+	}
+	v.Keep()
+	var err error
+	e.saved, err = v.Save(ctx)
+	return e, err
+}
+
+// Play is the function of that name on the episodes, with equal results.
+func (e *Episodes) Play(ctx context.Context, policy agents.Policy) (*Result, error) {
+	if e.saved == nil {
+		return Play(ctx, e.v, policy, e.seeds)
+	}
+	b, err := e.v.Load(e.saved)
+	if err != nil {
+		return nil, err
+	}
+	return play(ctx, e.v, policy, b)
+}
+
+// play plays the episodes that b begins.
+func play(ctx context.Context, v envs.VecEnv, policy agents.Policy, b *envs.Batch) (*Result, error) {
 	if b.FinalObs == nil {
 		return nil, errors.New("evaluation: the environments do not reset in the mode SameStep")
 	}
+	n := v.NumEnvs()
 	r := &Result{Returns: make([]float64, n), Lengths: make([]int64, n), Info: make([][]float64, n)}
 	_, act := v.Spaces()
 	actions := make([]float32, n*act.Size())
@@ -62,6 +103,7 @@ func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, seeds []uint
 		if err := policy.Act(b, actions); err != nil {
 			return nil, err
 		}
+		var err error
 		if b, err = v.Step(ctx, actions); err != nil {
 			return nil, err
 		}

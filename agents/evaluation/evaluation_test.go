@@ -234,3 +234,66 @@ func TestPlayCanBeCancelled(t *testing.T) {
 		t.Errorf("error %v after %d steps, want %v after 10", err, steps, context.Canceled)
 	}
 }
+
+// drawn is a lottery that can be copied, and counts the episodes drawn and those whose baselines may keep what they compute.
+type drawn struct {
+	lottery
+	begun, kept *int
+}
+
+func (d *drawn) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
+	*d.begun++
+	return d.lottery.Begin(ctx, c, rng)
+}
+
+func (d *drawn) Clone(rng *rand.Rand) envs.Task {
+	c := *d
+	c.rng = rng
+	return &c
+}
+
+func (d *drawn) Keep() { *d.kept++ }
+
+// TestEpisodes: the episodes of a policy are those of its seeds, in any order of policies, and where environments can be
+// copied none is drawn again. Those that follow an episode's end are drawn each time.
+func TestEpisodes(t *testing.T) {
+	seeds := []uint64{7, 9, 30, 4}
+	var begun, kept int
+	spec := *lotterySpec
+	spec.Open = func(map[string]any) (envs.Maker, error) {
+		return func() (envs.Task, error) { return &drawn{begun: &begun, kept: &kept}, nil }, nil
+	}
+	for name, s := range map[string]*envs.Spec{"copied": &spec, "begun by seeds": lotterySpec} {
+		v, err := envs.NewVec(s, len(seeds), envs.VecOptions{Autoreset: envs.SameStep, Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		e, err := evaluation.Begin(ctx, v, seeds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []float32{1, 0, 1} {
+			before := begun
+			got, err := e.Play(ctx, always(a))
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := begun - before
+			before = begun
+			want, err := evaluation.Play(ctx, v, always(a), seeds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, action %v (-by seeds +from the beginnings):\n%s", name, a, diff)
+			}
+			if s == &spec && again != begun-before-len(seeds) {
+				t.Errorf("%d episodes were drawn, want all but the first %d of %d", again, len(seeds), begun-before)
+			}
+		}
+	}
+	if kept != len(seeds) {
+		t.Errorf("%d episodes may keep what baselines compute, want %d", kept, len(seeds))
+	}
+}

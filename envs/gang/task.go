@@ -45,6 +45,7 @@ var (
 	_ envs.Renderer   = (*Task)(nil)
 	_ envs.Planner    = (*Task)(nil)
 	_ envs.Cloner     = (*Task)(nil)
+	_ envs.Keeper     = (*Task)(nil)
 )
 
 // Open checks the options, loads the files that they name, and returns the maker of tasks, which share them.
@@ -85,6 +86,9 @@ func (t *Task) SincePlan() float32 { return float32(min(t.since, sinceScale)) / 
 func (t *Task) Last() rules.Superstep {
 	return rules.Superstep{Replanned: t.step > 0 && t.since == 0, Changed: t.changed, Penalty: t.penalty, Durations: t.durations}
 }
+
+// Keep implements [envs.Keeper]: planners keep the configurations of the instance.
+func (t *Task) Keep() { t.in.Keep() }
 
 // Notes implements [envs.Noter]. It names the places where rows of series are missing.
 func (t *Task) Notes() []string { return t.src.notes }

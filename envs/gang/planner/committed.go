@@ -29,7 +29,7 @@ type committedPlanner struct {
 
 func newCommittedPlanner(p planner) *committedPlanner {
 	v, n := p.cfg.Commitment, p.in.trace.Tasks
-	c := &committedPlanner{planner: p, seg: newSegmentation(p.allocator, p.cfg.Window, p.cfg), begun: make([]int, v), last: -2, sum: make([]int, n)}
+	c := &committedPlanner{planner: p, seg: newSegmentation(p.configs, p.cfg.Window, p.cfg), begun: make([]int, v), last: -2, sum: make([]int, n)}
 	for range v {
 		c.copies = append(c.copies, make([]uint16, v*n))
 	}
@@ -88,7 +88,7 @@ func (p *committedPlanner) commit(c, t int, from []uint16) {
 	}
 	for s < v && s < min(p.seg.horizon, left) {
 		end := min(s+p.seg.window[s], v)
-		p.seg.configure(s, p.seg.window[s], plan[s*n:(s+1)*n])
+		p.configs.configure(s, p.seg.window[s], plan[s*n:(s+1)*n])
 		for s++; s < end; s++ {
 			copy(plan[s*n:(s+1)*n], plan[(s-1)*n:s*n])
 		}
@@ -132,12 +132,7 @@ type thresholdPlanner struct{ planner }
 func (p *thresholdPlanner) Plan(_ context.Context, t int, current, next []uint16) int {
 	p.load(t)
 	w := min(p.cfg.Window, p.left(t))
-	var planned float64
-	if p.cfg.LocalSearch {
-		planned = p.allocator.Search(0, w, next)
-	} else {
-		planned = p.allocator.Configure(0, w, next)
-	}
+	planned := p.configs.configure(0, w, next)
 	if p.ep.charges(t) && p.allocator.Runtime(current, 0, w)-planned < p.cfg.Saving*p.ep.Penalty {
 		return 0
 	}

@@ -70,6 +70,8 @@ type Instance struct {
 
 	mu        sync.Mutex // guards allocator and rows that are not ready
 	allocator *Allocator
+
+	kept atomic.Pointer[configs] // for planners; nil keeps none
 }
 
 // NewInstance makes an instance whose table covers windows 1 … windows and holds, for each

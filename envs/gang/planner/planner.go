@@ -109,6 +109,7 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 			return nil, fmt.Errorf("gang: Window %d of controller %s, want 1 to the trace's %d columns", cfg.Window, cfg.Controller, in.trace.Columns)
 		}
 		p.allocator = NewAllocator(in.model, cfg.Window)
+		p.configs = newConfigurer(p.allocator, cfg, in)
 	}
 	switch cfg.Controller {
 	case ControllerDynamicMPC, ControllerDynamicWindow, ControllerCommitted, ControllerOneTime:
@@ -136,9 +137,9 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 	case ControllerStatic:
 		return &staticPlanner{p}, nil
 	case ControllerDynamicMPC:
-		return &mpcPlanner{p, newSegmentation(p.allocator, cfg.Window, cfg)}, nil
+		return &mpcPlanner{p, newSegmentation(p.configs, cfg.Window, cfg)}, nil
 	case ControllerDynamicWindow:
-		return &windowPlanner{p, newSegmentation(p.allocator, cfg.Window, cfg), ep.First}, nil
+		return &windowPlanner{p, newSegmentation(p.configs, cfg.Window, cfg), ep.First}, nil
 	case ControllerOneTime:
 		return &oneTimePlanner{p, nil, ep.First}, nil
 	case ControllerExactMinMax:
@@ -160,6 +161,7 @@ type planner struct {
 	in        *Instance
 	ep        Episode
 	allocator *Allocator
+	configs   *configurer // by the allocator
 }
 
 func (p *planner) Name() string {
@@ -186,6 +188,7 @@ func (p *planner) load(t int) {
 		p.allocator.SetModel(p.cfg.Learned())
 	}
 	p.allocator.Load(sizes(t)[:p.cfg.Window*p.in.trace.Tasks])
+	p.configs.step = t
 }
 
 type staticPlanner struct{ planner }
@@ -279,7 +282,8 @@ func (p *oneTimePlanner) solve(ctx context.Context) {
 	n := p.in.trace.Tasks
 	p.allocator = NewAllocator(p.in.truth, p.ep.Steps)
 	p.allocator.load(ctx, p.in.trace.True[p.ep.First*n:(p.ep.First+p.ep.Steps)*n])
-	p.seg = newSegmentation(p.allocator, p.ep.Steps, p.cfg)
+	p.configs = &configurer{allocator: p.allocator, search: p.cfg.LocalSearch}
+	p.seg = newSegmentation(p.configs, p.ep.Steps, p.cfg)
 	p.seg.solve(ctx, p.ep.Steps, p.ep.Penalty, p.ep.ChargeFirst)
 }
 
@@ -297,7 +301,7 @@ func (p *oneTimePlanner) Plan(ctx context.Context, t int, _, next []uint16) int 
 		return 0
 	}
 	w := p.seg.window[t-p.ep.First]
-	p.seg.configure(t-p.ep.First, w, next)
+	p.configs.configure(t-p.ep.First, w, next)
 	p.due = t + w
 	return Custom
 }

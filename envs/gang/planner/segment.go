@@ -9,7 +9,7 @@ import (
 // configuration each, by dynamic programming from the last superstep to the first.
 type segmentation struct {
 	allocator *Allocator
-	configure func(start, window int, levels []uint16) float64 // of the allocator
+	configs   *configurer // of the allocator
 	horizon   int
 	maxWindow int
 	power     []float64 // λ^w
@@ -19,9 +19,11 @@ type segmentation struct {
 	levels    []uint16  // scratch
 }
 
-func newSegmentation(a *Allocator, horizon int, cfg Config) *segmentation {
+func newSegmentation(c *configurer, horizon int, cfg Config) *segmentation {
+	a := c.allocator
 	g := &segmentation{
 		allocator: a,
+		configs:   c,
 		horizon:   horizon,
 		maxWindow: cfg.MaxWindow,
 		power:     make([]float64, horizon+1),
@@ -29,10 +31,6 @@ func newSegmentation(a *Allocator, horizon int, cfg Config) *segmentation {
 		window:    make([]int, horizon),
 		first:     make([]uint16, a.n),
 		levels:    make([]uint16, a.n),
-	}
-	g.configure = a.Configure
-	if cfg.LocalSearch {
-		g.configure = a.Search
 	}
 	for w := range g.power {
 		g.power[w] = math.Pow(cfg.Lambda, float64(w))
@@ -56,7 +54,7 @@ func (g *segmentation) solve(ctx context.Context, left int, penalty float64, cha
 			if ctx.Err() != nil {
 				return
 			}
-			cost := g.follow(w, s+w, penalty, g.configure(s, w, g.levels))
+			cost := g.follow(w, s+w, penalty, g.configs.configure(s, w, g.levels))
 			if cost >= best {
 				continue
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/optimize"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
@@ -62,6 +63,8 @@ type baselineTuner struct {
 	steps  int         // of the candidates so far
 	played int         // candidates so far, some of them on record
 	points [][]float64 // where in the search space they are
+
+	begun map[uint64]*evaluation.Episodes // by their first seed; of this generation, or of the validation
 }
 
 // complete fills in defaults and checks the search.
@@ -86,7 +89,7 @@ func (s *search) complete() error {
 
 // newBaselineTuner returns the tuner of a search, without its journal.
 func newBaselineTuner(s search) (*baselineTuner, error) {
-	t := &baselineTuner{column: -1, fixed: map[string]any{}}
+	t := &baselineTuner{column: -1, fixed: map[string]any{}, begun: map[uint64]*evaluation.Episodes{}}
 	var err error
 	if t.spec, err = envs.Lookup(s.Env); err != nil {
 		return nil, err
@@ -195,11 +198,13 @@ func (t *baselineTuner) next(ctx context.Context, name string) (candidate, error
 // count from the first.
 func (t *baselineTuner) play(ctx context.Context, c *candidate, first uint64, times int) error {
 	c.Steps = 0
+	end := first + uint64(times*t.study.Episodes)
+	maps.DeleteFunc(t.begun, func(seed uint64, _ *evaluation.Episodes) bool { return seed < first || seed >= end })
 	for k := range times {
 		p, err := baseline.NewContext(ctx, t.v, c.Baseline, first)
 		var r *evaluation.Result
 		if err == nil {
-			r, err = evaluation.Play(ctx, t.v, p, evaluation.Seeds(first+uint64(k*t.study.Episodes), t.study.Episodes))
+			r, err = t.playFrom(ctx, p, first+uint64(k*t.study.Episodes))
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -222,6 +227,26 @@ func (t *baselineTuner) play(ctx context.Context, c *candidate, first uint64, ti
 	}
 	c.Mean = tracking.Mean(c.Values)
 	return nil
+}
+
+// keptBytes bounds what the beginnings of episodes take, by the estimates of environments.
+const keptBytes = 1 << 30
+
+// playFrom plays one episode in each environment. All candidates of a generation play the same episodes, and so do all
+// finalists. Beginnings are kept for them, since drawing episodes and planning for them is most of a search.
+func (t *baselineTuner) playFrom(ctx context.Context, p agents.Policy, seed uint64) (*evaluation.Result, error) {
+	e, seeds := t.begun[seed], evaluation.Seeds(seed, t.study.Episodes)
+	if e == nil && int64(len(t.begun)+1)*t.v.Bytes() > keptBytes {
+		return evaluation.Play(ctx, t.v, p, seeds)
+	}
+	if e == nil {
+		var err error
+		if e, err = evaluation.Begin(ctx, t.v, seeds); err != nil {
+			return nil, err
+		}
+		t.begun[seed] = e
+	}
+	return e.Play(ctx, p)
 }
 
 // better orders candidates, those that play first, and of these the better ones.

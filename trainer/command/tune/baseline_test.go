@@ -4,21 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/agents/baseline"
+	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
+	_ "github.com/kubernasium/kubernasium/envs/all"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 // valley is a task whose cost is least where its action is hit: by hand, the expected cost of an
@@ -246,6 +253,71 @@ func TestSpace(t *testing.T) {
 		tc.p.Default = tc.want
 		if got := value(&tc.p, unit(&tc.p)); got != tc.want {
 			t.Errorf("%+v with the default %v starts at %v", tc.p, tc.want, got)
+		}
+	}
+}
+
+// TestTuneBaselinePlaysSeeds plays the finalists of a search by the seeds of the validation, each in new environments: the
+// search, whose candidates share beginnings of episodes and configurations, has the same values.
+func TestTuneBaselinePlaysSeeds(t *testing.T) {
+	const episodes = 2
+	opts := map[string]any{"steps": 6}
+	res := baselineResultOf(t, "tune", "--baseline", "chc", "--env", "k8s/GangWindow-v0", "--env-kwargs", "steps:6", "-n", "400",
+		"--eval-episodes", strconv.Itoa(episodes), "-f", t.TempDir())
+	if len(res.Finalists) < 5 {
+		t.Fatalf("%d finalists, want 5 or more", len(res.Finalists))
+	}
+	for _, c := range res.Finalists {
+		v, err := envs.Make(res.Env, validationTimes*episodes, envs.VecOptions{Options: opts, Autoreset: envs.SameStep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		p, err := baseline.New(v, c.Baseline, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := evaluation.Play(t.Context(), v, p, evaluation.Seeds(play.EvalSeed, validationTimes*episodes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(r.Column(v.Spec().Column("total_s")), c.Values); diff != "" {
+			t.Errorf("%s (-by seeds +search):\n%s", c.Baseline, diff)
+		}
+	}
+}
+
+// TestBeginningsAreKept: a generation and a validation begin each episode once, and no more than one generation is kept.
+func TestBeginningsAreKept(t *testing.T) {
+	study := search{Baseline: "threshold", Env: "k8s/GangWindow-v0", EnvKwargs: map[string]any{"steps": 3}, Episodes: 2}
+	tuner, err := newBaselineTuner(study)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuner.journal = &journal[search, candidate]{study: study}
+	defer tuner.v.Close()
+	for _, test := range []struct {
+		first uint64
+		times int
+		want  []uint64
+	}{
+		{10, 1, []uint64{10}},
+		{12, 1, []uint64{12}},
+		{20, 3, []uint64{20, 22, 24}},
+		{20, 3, []uint64{20, 22, 24}},
+	} {
+		c := candidate{Baseline: "threshold:window=2"}
+		before := maps.Clone(tuner.begun)
+		if err := tuner.play(t.Context(), &c, test.first, test.times); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(tuner.begun)); !slices.Equal(got, test.want) {
+			t.Errorf("beginnings from %d, %d times: %v are kept, want %v", test.first, test.times, got, test.want)
+		}
+		for seed, e := range before {
+			if now, ok := tuner.begun[seed]; ok && now != e {
+				t.Errorf("the episodes from %d were begun again", seed)
+			}
 		}
 	}
 }
