@@ -287,6 +287,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	t.step, t.since, t.planned = 0, math.MaxInt, false
 	t.window, t.bottleneck, t.checkpoints = 0, 0, 0
 	t.duration, t.penalty, t.total = 0, 0, 0
+	t.expected = math.NaN()
 	clear(t.levels)
 	if err := t.prepare(ctx); err != nil {
 		return err

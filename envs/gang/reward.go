@@ -1,6 +1,8 @@
 package gang
 
 import (
+	"math"
+
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
@@ -36,6 +38,9 @@ var InfoColumns = []envs.Column{
 
 // plannedPenalty returns the cost of a reconfiguration that planners expect.
 func (t *Task) plannedPenalty() float64 {
+	if !math.IsNaN(t.expected) {
+		return t.expected
+	}
 	if t.opts.PenaltyModel == PenaltyResize {
 		return t.opts.ResizeSeconds * float64(len(t.levels))
 	}

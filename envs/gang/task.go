@@ -33,6 +33,8 @@ type Task struct {
 	changed                         int       // tasks whose shares the last step changed
 	durations                       []float64 // of each task in it
 
+	expected float64 // seconds that ExpectPenalty has set; NaN without
+
 	meta []int32 // of the node and of each task
 	pods []int32 // of each task, as they are now
 	ops  []cluster.Op
@@ -72,6 +74,11 @@ func (t *Task) Instance() *planner.Instance { return t.in }
 func (t *Task) Episode() planner.Episode {
 	return planner.Episode{First: t.first, Steps: t.opts.Steps, Penalty: t.plannedPenalty(), ChargeFirst: t.compatible()}
 }
+
+// ExpectPenalty sets the seconds, ≥ 0 and finite, that planners expect a re-planning to cost in the rest of the
+// episode, in place of those of the options. What it costs in the environment stays the same. It is for episodes
+// whose re-plannings are executed elsewhere and measured there.
+func (t *Task) ExpectPenalty(seconds float64) { t.expected = seconds }
 
 // Step returns the step of the trace that is executed next.
 func (t *Task) Step() int { return t.first + t.step }

@@ -133,7 +133,7 @@ func (p *thresholdPlanner) Plan(_ context.Context, t int, current, next []uint16
 	p.load(t)
 	w := min(p.cfg.Window, p.left(t))
 	planned := p.configs.configure(0, w, next)
-	if p.ep.charges(t) && p.allocator.Runtime(current, 0, w)-planned < p.cfg.Saving*p.ep.Penalty {
+	if p.ep.charges(t) && p.allocator.Runtime(current, 0, w)-planned < p.cfg.Saving*p.cost() {
 		return 0
 	}
 	return w

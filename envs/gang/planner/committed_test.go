@@ -168,3 +168,26 @@ func TestThresholdByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestCostStandsForThePenalty: planners that are told a cost decide as in an episode that charges it.
+func TestCostStandsForThePenalty(t *testing.T) {
+	in := gangtest.LawInstance(t, 81, 60, 8, 8, false)
+	charged := planner.Episode{Steps: 50, Penalty: 45}
+	told := planner.Episode{Steps: 50, Penalty: 2}
+	for _, cfg := range []planner.Config{
+		{Controller: planner.ControllerDynamicMPC, Window: 6, Lambda: 1, PenaltyFactor: 1.5},
+		{Controller: planner.ControllerDynamicWindow, Window: 6, Lambda: 1},
+		{Controller: planner.ControllerCommitted, Window: 6, Lambda: 1, Commitment: 2, Saving: 0.5},
+		{Controller: planner.ControllerThreshold, Window: 2, Saving: 1},
+	} {
+		want, other := gangtest.Simulate(t, cfg, in, charged), gangtest.Simulate(t, cfg, in, told)
+		cfg.Cost = func() float64 { return 45 }
+		got := gangtest.Simulate(t, cfg, in, told)
+		if diff := cmp.Diff(want.Steps, got.Steps); diff != "" {
+			t.Errorf("%s (-charged +told):\n%s", cfg.Controller, diff)
+		}
+		if other.Checkpoints <= want.Checkpoints {
+			t.Errorf("%s: %d checkpoints at 2 s, want more than the %d at 45 s", cfg.Controller, other.Checkpoints, want.Checkpoints)
+		}
+	}
+}

@@ -64,6 +64,10 @@ type Config struct {
 	// Learned returns the model that dynamic controllers plan with at a step; nil stands for the instance's.
 	Learned func() *profile.Model
 
+	// Cost returns the seconds that a reconfiguration is expected to cost at the next decision, ≥ 0, where that becomes
+	// known within the episode; nil stands for the episode's penalty.
+	Cost func() float64
+
 	// Planned returns the sizes that a dynamic controller sees at step t, row-major of shape
 	// (Window, task). It is for corrected forecasts; nil stands for those of the instance.
 	Planned func(t int) []float64
@@ -176,7 +180,15 @@ func (p *planner) Name() string {
 func (p *planner) left(t int) int { return p.ep.First + p.ep.Steps - t }
 
 // penalty returns the seconds that the dynamic controllers expect a reconfiguration to cost.
-func (p *planner) penalty() float64 { return p.cfg.PenaltyFactor * p.ep.Penalty }
+func (p *planner) penalty() float64 { return p.cfg.PenaltyFactor * p.cost() }
+
+// cost returns the seconds that a reconfiguration costs, as far as is known.
+func (p *planner) cost() float64 {
+	if p.cfg.Cost != nil {
+		return p.cfg.Cost()
+	}
+	return p.ep.Penalty
+}
 
 // load prepares the allocator for the sizes that the planner sees at step t.
 func (p *planner) load(t int) {

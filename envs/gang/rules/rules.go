@@ -13,12 +13,12 @@ import (
 // A Job is an environment in which a planner decides.
 type Job interface {
 	Instance() *planner.Instance // of the running episode
-	Episode() planner.Episode
-	Step() int            // of the trace, that is executed next
-	Levels() []uint16     // in force
-	Last() Superstep      // the outcome of the superstep before
-	Windows() int         // longest window that an action names
-	Plan(levels []uint16) // sets the configuration to change to in the next step, whatever its action
+	Episode() planner.Episode    // whose penalty may change from step to step
+	Step() int                   // of the trace, that is executed next
+	Levels() []uint16            // in force
+	Last() Superstep             // the outcome of the superstep before
+	Windows() int                // longest window that an action names
+	Plan(levels []uint16)        // sets the configuration to change to in the next step, whatever its action
 }
 
 // Superstep is the outcome of a superstep.
@@ -76,6 +76,7 @@ func follow(cfg planner.Config, task envs.Task, observe func(j Job, first bool) 
 	if t == nil {
 		return nil, fmt.Errorf("gang: a planner for a task of type %T", task)
 	}
+	cfg.Cost = func() float64 { return t.Episode().Penalty }
 	var p planner.Planner
 	next, begun := make([]uint16, len(t.Levels())), false
 	return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
