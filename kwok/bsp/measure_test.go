@@ -25,6 +25,8 @@ type lawExecutor struct {
 	replans [][]int64
 	dead    int // the superstep in which a task dies, from 1; 0 for none
 	open    int // crews
+
+	replanTime time.Duration // that a re-planning takes
 }
 
 func (e *lawExecutor) Setting() string     { return "by laws" }
@@ -48,6 +50,9 @@ type lawCrew struct {
 
 func (c *lawCrew) Close() error { c.e.open--; return nil }
 func (c *lawCrew) Replan(_ context.Context, shares []int64) error {
+	if c.e.replanTime > 0 {
+		time.Sleep(c.e.replanTime) // in a bubble of synctest
+	}
 	c.e.replans = append(c.e.replans, slices.Clone(shares))
 	copy(c.shares, shares)
 	return nil

@@ -23,18 +23,24 @@ type RealConfig struct {
 	Kwargs   map[string]any // options of the environment
 	Seed     uint64
 	Log      io.Writer // gets the log; nil keeps none
-	Done     func(RealStep)
+
+	// ModelledCost lets planners plan with the environment's cost of a re-planning throughout. Else they learn from those
+	// that are measured.
+	ModelledCost bool
+
+	Done func(RealStep)
 }
 
 // RealReport is the result of [PlayReal]. Seconds of the model are those of the environment's episode.
 type RealReport struct {
 	RealHeader
-	Planning float64    `json:"planning_s"` // of the policy, measured
-	Replan   float64    `json:"replan_s"`   // all re-plannings, measured
-	Duration float64    `json:"duration_s"` // all supersteps, measured
-	Total    float64    `json:"total_s"`    // the three
-	Model    float64    `json:"model_s"`    // total of the environment, with its cost of re-plannings
-	RMS      float64    `json:"rms_log"`    // root mean square of log measured − log modelled duration, of all tasks
+	Planning float64    `json:"planning_s"`        // of the policy, measured
+	Replan   float64    `json:"replan_s"`          // all re-plannings, measured
+	Expected float64    `json:"expected_replan_s"` // what planners expected the last superstep's re-planning to cost
+	Duration float64    `json:"duration_s"`        // all supersteps, measured
+	Total    float64    `json:"total_s"`           // the three
+	Model    float64    `json:"model_s"`           // total of the environment, with its cost of re-plannings
+	RMS      float64    `json:"rms_log"`           // root mean square of log measured − log modelled duration, of all tasks
 	Steps    []RealStep `json:"supersteps"`
 }
 
@@ -60,6 +66,7 @@ type RealStep struct {
 	Changed   int       `json:"changed,omitempty"` // tasks whose shares changed
 	Planning  float64   `json:"planning_s"`        // of the policy
 	Replan    float64   `json:"replan_s"`          // measured; 0 without re-planning
+	Expected  float64   `json:"expected_replan_s"` // cost of a re-planning that a planner planned with
 	Seconds   []float64 `json:"seconds"`           // measured, of each task
 	Model     []float64 `json:"model_s"`           // of each task
 	Penalty   float64   `json:"model_penalty_s"`   // of the re-planning, in the model
@@ -102,8 +109,10 @@ func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, er
 	defer func() { err = errors.Join(err, crew.Close()) }()
 	_, space := v.Spaces()
 	action := make([]float32, space.Size())
+	cost := replanCost{prior: t.Episode().Penalty}
 	for !b.Done(0) {
-		s := RealStep{Step: t.Step() - t.Episode().First, Sizes: slices.Clone(t.Instance().True(t.Step()))}
+		ep := t.Episode()
+		s := RealStep{Step: t.Step() - ep.First, Sizes: slices.Clone(t.Instance().True(t.Step())), Expected: ep.Penalty}
 		begin := time.Now()
 		if err := c.Act(b, action); err != nil {
 			return nil, err
@@ -119,6 +128,10 @@ func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, er
 			return nil, err
 		}
 		r.Steps = append(r.Steps, s)
+		if s.Replanned && !c.ModelledCost {
+			cost.observe(s.Replan)
+			t.ExpectPenalty(cost.mean())
+		}
 		if c.Done != nil {
 			c.Done(s)
 		}
@@ -127,6 +140,17 @@ func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, er
 	r.sum()
 	return r, nil
 }
+
+// replanCost estimates what a re-planning costs, by the method of the run: the mean of those measured, and of what the
+// environment charges for one, which counts as much as one measurement.
+type replanCost struct {
+	prior, sum float64
+	n          int
+}
+
+func (c *replanCost) observe(seconds float64) { c.sum, c.n = c.sum+seconds, c.n+1 }
+
+func (c *replanCost) mean() float64 { return (c.prior + c.sum) / float64(1+c.n) }
 
 // reset begins an episode.
 func reset(ctx context.Context, v *envs.Vec, seed uint64) (*envs.Batch, *player, error) {
@@ -185,6 +209,7 @@ func (r *RealReport) sum() {
 		r.Planning += s.Planning
 		r.Replan += s.Replan
 		r.Duration += s.Duration()
+		r.Expected = s.Expected
 		for k, x := range s.Seconds {
 			d := math.Log(x / s.Model[k])
 			squares += d * d

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,6 +100,80 @@ func mustJSON(t *testing.T, x any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// playMPC lets dynamic_mpc plan an episode of 30 supersteps on a machine whose re-plannings take a known time, by a clock
+// that stands still otherwise.
+func playMPC(t *testing.T, penaltyModel string, takes time.Duration, modelled bool) (steps []RealStep, replannings int) {
+	t.Helper()
+	opts := map[string]any{"steps": 30, "penalty_model": penaltyModel}
+	v, e := open(t, opts), newLawExecutor()
+	e.replanTime = takes
+	c := RealConfig{Executor: e, Limit: time.Minute, Policy: "dynamic_mpc", Kwargs: opts, Seed: 1, ModelledCost: modelled}
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{1}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range v.Env(0).Task().(*gang.Task).Instance().Model().Profile().Tasks {
+		e.laws[task] = profile.Law{Task: task, A: 10, SizeExp: 1, ShareExp: 1, CMax: 100}
+		c.Works = append(c.Works, Work{task, 1})
+	}
+	planner, err := envs.NewPolicies(v, "dynamic_mpc", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Act = func(_ *envs.Batch, action []float32) error { return planner.Follow(ctx, action) }
+	synctest.Test(t, func(t *testing.T) {
+		r, err := PlayReal(ctx, c, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := takes.Seconds() * float64(len(e.replans)); math.Abs(r.Replan-want) > 1e-6 || r.Expected != r.Steps[29].Expected {
+			t.Errorf("re-plannings took %v s, at last %v expected; want %v and the last superstep's %v", r.Replan, r.Expected, want, r.Steps[29].Expected)
+		}
+		steps = r.Steps
+	})
+	return steps, len(e.replans)
+}
+
+// TestPlannersLearnTheCost: where re-plannings turn out to cost nothing, the planner makes more of them than by the
+// environment's cost of 15 s, and where they cost hours, none after the first, which it believes to be free. What it expects
+// is by hand: the mean of the environment's cost, 15 s or 1 s for each of eight tasks, and of those measured.
+func TestPlannersLearnTheCost(t *testing.T) {
+	_, modelled := playMPC(t, gang.PenaltyConstant, 0, true)
+	if modelled < 3 {
+		t.Fatalf("%d re-plannings by the environment's cost, want 3 or more", modelled)
+	}
+	for _, test := range []struct {
+		penaltyModel string
+		takes        time.Duration
+		modelled     bool
+		prior        float64
+		least, most  int // re-plannings
+	}{
+		{gang.PenaltyConstant, 0, false, 15, modelled + 1, 30},
+		{gang.PenaltyConstant, 10_000 * time.Second, false, 15, 1, 1},
+		{gang.PenaltyConstant, 10_000 * time.Second, true, 15, modelled, modelled},
+		{gang.PenaltyResize, 10_000 * time.Second, false, 8, 1, 1},
+		{gang.PenaltyPerTask, 500 * time.Millisecond, false, 15, modelled + 1, 30},
+	} {
+		steps, n := playMPC(t, test.penaltyModel, test.takes, test.modelled)
+		if n < test.least || n > test.most {
+			t.Errorf("%+v: %d re-plannings", test, n)
+		}
+		before := 0.0
+		for _, s := range steps {
+			want := (test.prior + before*test.takes.Seconds()) / (1 + before)
+			if test.modelled {
+				want = test.prior
+			}
+			if math.Abs(s.Expected-want) > 1e-6 {
+				t.Fatalf("%+v: superstep %d is planned with a cost of %v s, want %v after %v re-plannings", test, s.Step, s.Expected, want, before)
+			}
+			if s.Replanned {
+				before++
+			}
+		}
+	}
 }
 
 // TestPlayRealDead: a superstep in which a task dies ends the run; the log has those before it.

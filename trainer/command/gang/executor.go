@@ -23,9 +23,11 @@ import (
 // executorFlags choose where real work is executed.
 type executorFlags struct {
 	name      string
-	realTime  bool // of a run; a profile always is
 	workloads []string
 	limit     time.Duration
+
+	realTime   bool // of a run; a profile always is
+	replanCost string
 
 	kubernetes bsp.KubernetesConfig
 	laws       string   // file
@@ -34,6 +36,12 @@ type executorFlags struct {
 
 // kubernetesExecutor is the executor that has a clock other than that on the wall, too.
 const kubernetesExecutor = "kubernetes"
+
+// What planners expect a re-planning to cost.
+const (
+	measuredCost = "measured"
+	modelledCost = "modelled"
+)
 
 // executorOnly are the flags that need --executor.
 var executorOnly = []string{"workloads", "limit", "simulate", "noise-seed", "image", "service-account", "namespace", "zookeeper"}
@@ -62,6 +70,14 @@ func (o *executorFlags) check(cmd *cobra.Command, others ...string) error {
 		}
 	}
 	return nil
+}
+
+// checkRun checks the flags of a run.
+func (o *executorFlags) checkRun(cmd *cobra.Command) error {
+	if o.replanCost != measuredCost && o.replanCost != modelledCost {
+		return fmt.Errorf("--replan-cost %q, want %s or %s", o.replanCost, measuredCost, modelledCost)
+	}
+	return o.check(cmd, "log", "real-time", "replan-cost")
 }
 
 // open opens the executor.

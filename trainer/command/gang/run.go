@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/bsp"
@@ -48,7 +49,7 @@ named must run with --clock=stepped and have no other user: its clock is one for
 With --executor local, and kubernetes with --real-time, each superstep is real work by the wall clock: stress-ng does the
 workloads' operations, as many as the sizes of the episode say. All tasks start together; one that dies,
 or is not at the barrier within --limit, ends the run with an error. Durations and re-plannings are
-measured. --log keeps all; --replay plays a log in the simulator and compares. On Kubernetes each task of
+measured, and planners plan with the mean of what re-plannings have taken (--replan-cost). --log keeps all; --replay plays a log in the simulator and compares. On Kubernetes each task of
 a superstep is a Job; they start as a pod group, or suspended until all are there. --simulate lets KWOK
 play the pods by laws, on a control plane with a real clock; --image runs them on real nodes.`,
 		Example: `  trainer gang run --baseline dynamic_mpc --env-kwargs steps:20
@@ -71,7 +72,7 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
 				}
 				return cli.Print(cmd, r, r.print)
 			}
-			if err := real.check(cmd, "log", "real-time"); err != nil {
+			if err := real.checkRun(cmd); err != nil {
 				return err
 			}
 			err := c.Check()
@@ -110,6 +111,7 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
 	f.StringVar(&log, "log", "", "with --executor: file for what was executed and measured")
 	f.StringVar(&replay, "replay", "", "play a log in the simulator")
 	f.BoolVar(&real.realTime, "real-time", false, "with --executor kubernetes: by the wall clock, as local always is")
+	f.StringVar(&real.replanCost, "replan-cost", measuredCost, "with --executor: what planners expect a re-planning to cost: measured, the running mean of those of the run, or modelled, the environment's cost")
 	real.add(cmd)
 	apiserver.Flags(cmd, &server)
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -121,31 +123,42 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
 	return cmd
 }
 
-// runEnv returns the environment of an episode to run, and its options.
-func runEnv(ctx context.Context, c *play.Config) (*envs.Spec, map[string]any, error) {
-	spec, opts, err := c.PlayedEnv(ctx)
-	if err == nil && spec.ID != gangEnv {
-		err = fmt.Errorf("the model is of %s, want one of %s", spec.ID, gangEnv)
-	}
-	return spec, opts, err
+// An episode is an environment to run and the policy that decides in it.
+type episode struct {
+	v      *envs.Vec
+	opts   map[string]any // of the environment
+	name   string         // of the policy
+	policy agents.Policy
+	close  func()
 }
 
-// gangRun plays the episode.
-func gangRun(ctx context.Context, c play.Config, server kwok.Options, progress io.Writer) (*gangResult, error) {
-	spec, opts, err := runEnv(ctx, &c)
+// openEpisode opens environment and policy. The caller closes what it returns.
+func openEpisode(ctx context.Context, c play.Config) (*episode, error) {
+	spec, opts, err := c.PlayedEnv(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if spec.ID != gangEnv {
+		return nil, fmt.Errorf("the model is of %s, want one of %s", spec.ID, gangEnv)
 	}
 	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
 	name, policy, closePolicy, err := play.OpenPolicy(ctx, v, c)
+	if err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	return &episode{v, opts, name, policy, func() { closePolicy(); v.Close() }}, nil
+}
+
+// gangRun plays the episode.
+func gangRun(ctx context.Context, c play.Config, server kwok.Options, progress io.Writer) (*gangResult, error) {
+	ep, err := openEpisode(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	defer closePolicy()
+	defer ep.close()
 	if server.Kubeconfig == "" && os.Getenv(kwok.KubeconfigVariable) == "" {
 		p, err := apiserver.Start(ctx, launch.Options{Args: []string{"--clock=stepped"}})
 		if err != nil {
@@ -159,7 +172,7 @@ func gangRun(ctx context.Context, c play.Config, server kwok.Options, progress i
 		server.Kubeconfig = p.Kubeconfig
 	}
 	step := 0
-	r, err := bsp.Play(ctx, server, v, policy.Act, c.Seed, func(s bsp.StepReport) {
+	r, err := bsp.Play(ctx, server, ep.v, ep.policy.Act, c.Seed, func(s bsp.StepReport) {
 		text := ""
 		if s.Replan != nil {
 			text = fmt.Sprintf(", after re-planning: %d tasks, %.3g s in the episode, %.3f s on the wall", s.Replan.Changed, s.Replan.Modelled, s.Replan.Wall)
@@ -170,7 +183,7 @@ func gangRun(ctx context.Context, c play.Config, server kwok.Options, progress i
 	if err != nil {
 		return nil, err
 	}
-	return &gangResult{name, r}, nil
+	return &gangResult{ep.name, r}, nil
 }
 
 func (r *gangResult) print(w io.Writer) error {

@@ -27,20 +27,11 @@ func gangRunReal(ctx context.Context, c play.Config, o executorFlags, server kwo
 	if err != nil {
 		return nil, err
 	}
-	spec, opts, err := runEnv(ctx, &c)
+	ep, err := openEpisode(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
-	if err != nil {
-		return nil, err
-	}
-	defer v.Close()
-	name, policy, closePolicy, err := play.OpenPolicy(ctx, v, c)
-	if err != nil {
-		return nil, err
-	}
-	defer closePolicy()
+	defer ep.close()
 	e, err := o.open(ctx, server, progress)
 	if err != nil {
 		return nil, err
@@ -48,7 +39,8 @@ func gangRunReal(ctx context.Context, c play.Config, o executorFlags, server kwo
 	defer func() { err = errors.Join(err, e.Close()) }()
 	fmt.Fprintln(progress, "executing:", e.Setting())
 	conf := bsp.RealConfig{
-		Executor: e, Works: works, Limit: o.limit, Act: policy.Act, Policy: name, Kwargs: opts, Seed: c.Seed, Done: func(s bsp.RealStep) {
+		Executor: e, Works: works, Limit: o.limit, Act: ep.policy.Act, Policy: ep.name, Kwargs: ep.opts, Seed: c.Seed,
+		ModelledCost: o.replanCost == modelledCost, Done: func(s bsp.RealStep) {
 			text := ""
 			if s.Replanned {
 				text = fmt.Sprintf(", after re-planning: %d tasks in %.3f s", s.Changed, s.Replan)
@@ -64,7 +56,7 @@ func gangRunReal(ctx context.Context, c play.Config, o executorFlags, server kwo
 		defer func() { err = errors.Join(err, f.Close()) }()
 		conf.Log = f
 	}
-	r, err := bsp.PlayReal(ctx, conf, v)
+	r, err := bsp.PlayReal(ctx, conf, ep.v)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +101,7 @@ func (r *realResult) print(w io.Writer) error {
 	t.Append("their durations", fmt.Sprintf("%.3f s", r.Duration))
 	t.Append("re-plannings, by "+string(r.Method), fmt.Sprint(replannings))
 	t.Append("their time", fmt.Sprintf("%.3f s", r.Replan))
+	t.Append("cost of one that planners expected at last", fmt.Sprintf("%.3f s", r.Expected))
 	t.Append("time of the decisions", fmt.Sprintf("%.3f s", r.Planning))
 	t.Append("total", fmt.Sprintf("%.3f s", r.Total))
 	t.Append("total of the simulator, with its cost of re-planning", fmt.Sprintf("%.3f s", r.Model))
