@@ -131,7 +131,7 @@ func (v *Vec) Decides(i int) bool { return v.envs[i].running }
 // askAll calls the policies of all environments that decide now.
 func (r *Policies) askAll(ctx context.Context) {
 	var wg sync.WaitGroup
-	workers := min(len(r.rows), runtime.GOMAXPROCS(0))
+	workers := workers(ctx, min(len(r.rows), runtime.GOMAXPROCS(0)))
 	for w := range workers {
 		wg.Go(func() {
 			for i := w; i < len(r.rows); i += workers {

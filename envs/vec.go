@@ -238,14 +238,34 @@ func (v *Vec) Step(ctx context.Context, actions []float32) (*Batch, error) {
 	return v.run()
 }
 
+// A Sharer is a context that bounds the goroutines of the calls that it is given to, such as one of a server that
+// shares the machine among its clients. The bound changes no result.
+type Sharer interface {
+	// Workers returns how many goroutines, 1 to most, may compute now.
+	Workers(most int) int
+}
+
+// workers returns how many of most goroutines may compute for ctx.
+func workers(ctx context.Context, most int) int {
+	if s, ok := ctx.(Sharer); ok && most > 1 {
+		return s.Workers(most)
+	}
+	return most
+}
+
 // run does the job in all shards and returns the error of the lowest row that failed.
 func (v *Vec) run() (*Batch, error) {
-	for _, wake := range v.work {
-		wake <- struct{}{}
-	}
-	v.runShard(0)
-	for range v.work {
-		<-v.done
+	shards := len(v.work) + 1
+	most := workers(v.job.ctx, shards)
+	for k := 0; k < shards; k += most {
+		others := v.work[k : min(k+most, shards)-1] // work[i] wakes shard i+1
+		for _, wake := range others {
+			wake <- struct{}{}
+		}
+		v.runShard(k)
+		for range others {
+			<-v.done
+		}
 	}
 	v.job = job{}
 	for _, e := range v.errs {

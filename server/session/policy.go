@@ -57,6 +57,8 @@ func (s *Session) policy(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
+	ctx, end := s.share(ctx, v, &v.loads.policy)
+	defer end.end()
 	clear(v.actions)
 	if err := policies.Act(ctx, v.actions); err != nil {
 		return s.aboutVector(eid, err)

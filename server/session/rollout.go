@@ -37,6 +37,8 @@ func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
+	ctx, end := s.share(ctx, v, &v.loads.rollout)
+	defer end.end()
 	b, err := s.play(ctx, r, policies)
 	if err != nil {
 		return s.aboutVector(eid, err)

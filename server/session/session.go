@@ -58,6 +58,7 @@ type Session struct {
 	large    bool         // the last one was of a size that seldom occurs
 	done     uint64       // id of the last request of Do
 	reply    []byte       // to it; part of out
+	turn     *turn        // of the request of Do
 }
 
 // Request is a message on its way from Admit to Do. Its zero value is ready to use, and it may
@@ -73,7 +74,7 @@ func New(cfg *Config) *Session {
 	sid := fmt.Sprintf("%016x", cfg.Entropy())
 	return &Session{
 		cfg: cfg, sid: sid, log: cfg.Log.With("sid", sid),
-		arrivals: wire.NewWriter(), out: wire.NewWriter(), vecs: map[uint64]*vector{},
+		arrivals: wire.NewWriter(), out: wire.NewWriter(), vecs: map[uint64]*vector{}, turn: newTurn(&cfg.Shared.turns),
 	}
 }
 

@@ -18,6 +18,8 @@ type Shared struct {
 	Steps    atomic.Uint64 // of environments
 	Draining atomic.Bool   // the server stops
 
+	turns turns // of heavy requests
+
 	mu     sync.Mutex
 	errors map[wire.Code]uint64
 }

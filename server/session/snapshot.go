@@ -48,6 +48,8 @@ func (s *Session) snapshot(ctx context.Context, f *wire.Frame) error {
 			s.giveMemory(bytes)
 		}
 	}()
+	ctx, end := s.share(ctx, v, &v.loads.snapshot)
+	defer end.end()
 	saved, err := v.vec.Save(ctx)
 	if err != nil {
 		return s.aboutVector(eid, err)

@@ -21,6 +21,7 @@ type vector struct {
 
 	steps, resets, episodes uint64
 	took                    histogram // of step
+	loads                   struct{ step, reset, policy, rollout, snapshot load }
 }
 
 func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*vector, error) {
@@ -87,6 +88,12 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 		return err
 	}
 	policies, err := s.stepsBy(f, v)
+	kind := &v.loads.step
+	if policies != nil {
+		kind = &v.loads.policy
+	}
+	ctx, end := s.share(ctx, v, kind)
+	defer end.end()
 	if err == nil && policies != nil {
 		err = policies.Act(ctx, v.actions)
 	} else if err == nil {
@@ -101,6 +108,15 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	}
 	v.layout.EncodeStep(s.out, f.ID, (*wire.Rows)(b), v.vec.Autoreset() == envs.SameStep)
 	return nil
+}
+
+// share begins the turn of a request to v. An environment with a backend of its own waits for that, and uses no core
+// meanwhile, so it takes part in no turns.
+func (s *Session) share(ctx context.Context, v *vector, l *load) (context.Context, *turn) {
+	if v.vec.Spec().Backend != nil {
+		return ctx, nil
+	}
+	return s.turn.begin(ctx, l), s.turn
 }
 
 // advance takes the step of policies, or the step of v.actions if policies is nil.
@@ -155,6 +171,8 @@ func (s *Session) reset(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
+	ctx, end := s.share(ctx, v, &v.loads.reset)
+	defer end.end()
 	b, drawn, err := v.reset(ctx, r.Options, mask, seeds, s.cfg.Entropy)
 	if err != nil {
 		return s.aboutVector(eid, err)
