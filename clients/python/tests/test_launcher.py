@@ -196,14 +196,14 @@ def kill(call):
     "play",
     [
         """
-env = gymnasium.make("k8s/GangWindow-v0", steps=20)
+env = gymnasium.make("k8s/GangWindow-v0", steps=20, reconnect=0)
 first, _ = env.reset(seed=3)
 kill(lambda: env.step(0))
 again, _ = env.reset(seed=3)
 np.testing.assert_array_equal(again, first)
 """,
         """
-env = gymnasium.make_vec("k8s/GangWindow-v0", 3, steps=20)
+env = gymnasium.make_vec("k8s/GangWindow-v0", 3, steps=20, reconnect=0)
 first, _ = env.reset(seed=3)
 kill(lambda: env.step(np.zeros(3, int)))
 try:
@@ -217,7 +217,7 @@ env.step(np.zeros(3, int))
 """,
         """
 from kubernasium.sb3 import VecEnv
-env = VecEnv("k8s/GangWindow-v0", 3, seed=3, steps=20)
+env = VecEnv("k8s/GangWindow-v0", 3, seed=3, steps=20, reconnect=0)
 first = env.reset()
 kill(lambda: env.step(np.zeros(3, int)))
 env.seed(3)
@@ -226,7 +226,7 @@ env.step(np.zeros(3, int))
 """,
         """
 from kubernasium.sb3 import VecEnv
-env = VecEnv("classic/CartPole-v1", 2)
+env = VecEnv("classic/CartPole-v1", 2, reconnect=0)
 env.reset()
 kill(lambda: env.step(np.zeros(2, int)))
 env.set_options([{"low": 0.01, "high": 0.02}, {"low": 0.03, "high": 0.04}])
@@ -285,7 +285,7 @@ def test_server_that_does_not_start() -> None:
 
 def test_stop() -> None:
     with Server() as server:
-        connection = connect(server.url)
+        connection = connect(server.url, reconnect=0)
         assert server.running
     server.stop()
     assert not server.running

@@ -10,6 +10,7 @@ import numpy as np
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.layout import Field, Layout
+from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.row import pick
 from kubernasium.session import NO_LIMIT, RENDER_FPS, AtServer, Session
 from kubernasium.spaces import from_description
@@ -41,6 +42,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         render_mode: str | None = None,
         url: str | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
+        reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
@@ -51,6 +53,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             render_mode: `"ansi"`, `"rgb_array"` or None.
             url: where the server is; by default KUBERNASIUM_URL or the bundled server.
             timeout: seconds to wait for each reply, or None to wait without end.
+            reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's.
             **options: the environment's options.
 
@@ -59,7 +62,13 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             UnknownEnvError: the server has no such environment.
         """
         self._session = Session(
-            url, timeout, env_id, options=options, autoreset="DISABLED", max_episode_steps=max_episode_steps
+            url,
+            timeout,
+            env_id,
+            reconnect=reconnect,
+            options=options,
+            autoreset="DISABLED",
+            max_episode_steps=max_episode_steps,
         )
         self.vector = self._session.open(render_mode)
         modes = list(self.vector.spec["render_modes"])

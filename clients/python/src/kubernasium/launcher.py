@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import select
 import shutil
@@ -16,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from kubernasium.errors import ConnectionLostError, ServerStartError
-from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection, connect
-from kubernasium.protocol.transport import connect_unix
+from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection, dialer
+from kubernasium.protocol.resume import DEFAULT_RECONNECT
+from kubernasium.protocol.transport import Transport, connect_unix
 
 BINARY = "kubernasium-server"
 START_TIMEOUT = 60.0
+
+_logger = logging.getLogger("kubernasium")
 
 _ARGS = ["--listen", "", "--exit-with-stdin", "--idle-timeout", "0", "--log-level", "warn"]
 
@@ -201,27 +205,39 @@ def default_server() -> Server:
     with _default_lock:
         if _default is None or not _default.running:
             if _default is not None:
+                if why := _default.post_mortem():
+                    _logger.warning("%s\nAnother server starts.", why)
                 _default.stop()  # what it left behind
             _default = Server()
             atexit.register(_default.stop)
         return _default
 
 
-def open_connection(url: str | None = None, *, timeout: float | None = DEFAULT_TIMEOUT) -> Connection:
+def open_connection(
+    url: str | None = None, *, timeout: float | None = DEFAULT_TIMEOUT, reconnect: float = DEFAULT_RECONNECT
+) -> Connection:
     """Opens a session with the server at url.
 
     Args:
         url: where the server is; by default the environment variable KUBERNASIUM_URL, and
             without it the bundled server, which is started if need be.
         timeout: seconds to wait for each reply, or None to wait without end.
+        reconnect: seconds for which to connect again after a loss, as `protocol.connect` says. The bundled server is
+            started again if it has died.
     """
     url = url or os.environ.get("KUBERNASIUM_URL") or None
     if url is None:
-        server = default_server()
-        connection = connect(server.url, timeout=timeout)
-        connection.post_mortem = server.post_mortem
+        used: list[Server] = []
+
+        def dial(timeout: float | None) -> Transport:
+            used[:] = [default_server()]
+            return connect_unix(used[0].url[len("unix:") :], timeout)
+
+        connection = Connection(dial(timeout), local=True, dial=dial, reconnect=reconnect)
+        connection.post_mortem = lambda: used[0].post_mortem()
     else:
-        connection = connect(url, timeout=timeout)
+        dial_url, local = dialer(url)
+        connection = Connection(dial_url(timeout), local=local, dial=dial_url, reconnect=reconnect)
     connection.remedy = "`reset` connects again"
     return connection
 

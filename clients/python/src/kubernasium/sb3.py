@@ -19,6 +19,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
+from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.session import AtServer, Session
 from kubernasium.spaces import from_description
 
@@ -44,6 +45,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
         render_mode: str | None = None,
         url: str | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
+        reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
         threads: int | None = None,
         **options: Any,
@@ -57,6 +59,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
             render_mode: `"ansi"`, `"rgb_array"` or None.
             url: where the server is; by default KUBERNASIUM_URL or the bundled server.
             timeout: seconds to wait for each reply, or None to wait without end.
+            reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's.
             threads: for the server to step with; it changes no result.
             **options: the environment's options.
@@ -66,6 +69,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
             timeout,
             env_id,
             num_envs,
+            reconnect=reconnect,
             options=options,
             autoreset="SAME_STEP",
             max_episode_steps=max_episode_steps,

@@ -10,6 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from kubernasium.errors import ConnectionLostError, InvalidOptionError, NotCopiedError, ReplyTimeoutError
 from kubernasium.launcher import open_connection
+from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.protocol.vector import Vector
 from kubernasium.spec_info import SpecInfo, spec_info
 
@@ -23,10 +24,17 @@ class Session:
     """The address of a vector and the arguments that made it."""
 
     def __init__(
-        self, url: str | None, timeout: float | None, env_id: str, num_envs: int = 1, **arguments: Any
+        self,
+        url: str | None,
+        timeout: float | None,
+        env_id: str,
+        num_envs: int = 1,
+        *,
+        reconnect: float = DEFAULT_RECONNECT,
+        **arguments: Any,
     ) -> None:
         """Keeps the arguments of `launcher.open_connection` and of `Vector`."""
-        self._url, self._timeout = url, timeout
+        self._url, self._timeout, self._reconnect = url, timeout, reconnect
         self._env_id, self._num_envs, self._arguments = env_id, num_envs, arguments
 
     def open(self, render_mode: str | None = None) -> Vector:
@@ -38,7 +46,7 @@ class Session:
         Raises:
             InvalidOptionError: the environment lacks that render mode.
         """
-        connection = open_connection(self._url, timeout=self._timeout)
+        connection = open_connection(self._url, timeout=self._timeout, reconnect=self._reconnect)
         try:
             vector = Vector(connection, self._env_id, self._num_envs, **self._arguments)
             modes = list(vector.spec["render_modes"])

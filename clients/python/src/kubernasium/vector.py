@@ -10,7 +10,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from kubernasium.batch import Batches
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
+from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.rollout import Rollout
 from kubernasium.row import Row, pick
 from kubernasium.session import NO_LIMIT, RENDER_FPS, AtServer, Session
@@ -41,6 +43,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         render_mode: str | None = None,
         url: str | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
+        reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
         threads: int | None = None,
         **options: Any,
@@ -54,6 +57,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             render_mode: `"ansi"`, `"rgb_array"` or None.
             url: where the server is; by default KUBERNASIUM_URL or the bundled server.
             timeout: seconds to wait for each reply, or None to wait without end.
+            reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's; -1 is none.
             threads: for the server to step with; it changes no result.
             **options: the environment's options.
@@ -68,6 +72,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             timeout,
             env_id,
             num_envs,
+            reconnect=reconnect,
             options=options,
             autoreset=mode.name,
             max_episode_steps=NO_LIMIT if max_episode_steps == -1 else max_episode_steps,
@@ -83,8 +88,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         self.single_action_space = from_description(self.vector.act_space)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._mask_shape = (num_envs, self.vector.mask_size)
-        self._mask: np.ndarray | None = None  # of the last observations; None permits everything
+        self._batches = Batches(num_envs, self.vector.mask_size)
         self._rows = [Row(self, i) for i in range(num_envs)]
 
     def reset(
@@ -110,8 +114,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         if chosen is not None:
             _check_reset_mask(chosen, self.num_envs)
         self.vector, reply = self._session.reset(self.vector, seed=seed, options=options, mask=chosen)
-        self._mask = reply.get("mask")
-        return reply["obs"], self._infos(reply, chosen)
+        return reply["obs"], self._batches.infos(reply, chosen)
 
     def step(
         self, actions: Any = None, *, policy: str | None = None, seed: int | None = None
@@ -169,17 +172,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             timeout: seconds after which to raise TimeoutError; the step still runs then, and
                 `step_wait` can be called again.
         """
-        return self._stepped(self.vector.step_wait(timeout))
-
-    def _stepped(self, reply: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        terminations = reply.get("te")
-        truncations = reply.get("tr")
-        if terminations is None:
-            terminations = np.zeros(self.num_envs, np.bool_)
-        if truncations is None:
-            truncations = np.zeros(self.num_envs, np.bool_)
-        self._mask = reply.get("mask")
-        return reply["obs"], reply["r"], terminations, truncations, self._infos(reply, None)
+        return self._batches.stepped(self.vector.step_wait(timeout))
 
     def rollout(
         self,
@@ -218,7 +211,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             returns=ended.get("r", np.zeros(0)),
             lengths=ended.get("l", np.zeros(0, np.int64)),
             infos=ended.get("info", {}),
-            last=self._stepped(reply),
+            last=self._batches.stepped(reply),
             transitions=self._transitions(reply) if transitions else None,
         )
 
@@ -247,7 +240,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         Raises:
             UnknownSnapshotError: it was forgotten, or is of other environments.
         """
-        return self._stepped(self.vector.restore(snapshot))
+        return self._batches.stepped(self.vector.restore(snapshot))
 
     def forget(self, snapshot: int) -> None:
         """Frees a snapshot."""
@@ -267,7 +260,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         Raises:
             NoCopiesError: the environments cannot be copied.
         """
-        return self._stepped(self.vector.fork(source, targets))
+        return self._batches.stepped(self.vector.fork(source, targets))
 
     def _transitions(self, reply: dict[str, Any]) -> dict[str, Any]:
         traj, final = reply["traj"], reply.get("eps", {}).get("obs")
@@ -275,70 +268,17 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         out = {"obs": traj["obs"], "actions": traj["a"], "rewards": traj["r"], "final_obs": final}
         flags = {"terminations": "te", "truncations": "tr", "invalid": "inv", "resets": "none"}
         out |= {name: traj[key] if key in traj else np.zeros(shape, np.bool_) for name, key in flags.items()}
-        if self._mask_shape[1]:
-            out["action_mask"] = traj["mask"] if "mask" in traj else np.ones((*shape, self._mask_shape[1]), np.int8)
+        if masks := self._batches.mask_size:
+            out["action_mask"] = traj["mask"] if "mask" in traj else np.ones((*shape, masks), np.int8)
         return out
-
-    def _infos(self, reply: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
-        """Returns infos as Gymnasium's vector environments give them.
-
-        Args:
-            reply: a batch.
-            chosen: the rows that have infos; None is all.
-        """
-        n = self.num_envs
-        infos = dict(reply.get("info", ()))
-        if self._mask_shape[1]:
-            # A copy, because the infos are the user's to change.
-            infos["action_mask"] = np.ones(self._mask_shape, np.int8) if self._mask is None else self._mask.copy()
-        for key in list(infos):
-            if key[0] != "_" and "_" + key not in infos:
-                infos["_" + key] = np.ones(n, np.bool_) if chosen is None else chosen.copy()
-        invalid = reply.get("inv")
-        final = reply.get("fin")
-        if final is not None:
-            invalid = self._add_final(infos, final, invalid)
-        if invalid is not None:
-            infos["invalid"], infos["_invalid"] = invalid, invalid.copy()
-        return infos
-
-    def _add_final(self, infos: dict[str, Any], final: dict[str, Any], invalid: np.ndarray | None) -> np.ndarray | None:
-        """Adds `final_obs` and `final_info`, whose rows the server sends for ended episodes only.
-
-        Returns:
-            The rows of invalid in which no episode ended, or None if there are none. The others
-            are about the last step of an episode, and so in `final_info`.
-        """
-        n, rows = self.num_envs, final["idx"]
-        ended = np.zeros(n, np.bool_)
-        ended[rows] = True
-        observations = np.full(n, None, dtype=object)
-        for k, row in enumerate(rows.tolist()):
-            observations[row] = pick(final["obs"], k)
-        final_info: dict[str, Any] = {}
-        for key, column in final.get("info", {}).items():
-            final_info[key] = np.zeros(n, column.dtype)
-            final_info[key][rows] = column
-            final_info["_" + key] = ended.copy()
-        if self._mask_shape[1]:
-            last = final_info["action_mask"] = np.zeros(self._mask_shape, np.int8)
-            last[rows] = final.get("mask", 1)
-            final_info["_action_mask"] = ended.copy()
-        if invalid is not None:
-            last_invalid = invalid & ended
-            if last_invalid.any():
-                final_info["invalid"], final_info["_invalid"] = last_invalid, last_invalid.copy()
-            invalid = invalid & ~ended if (invalid & ~ended).any() else None
-        infos["final_obs"], infos["_final_obs"] = observations, ended
-        infos["final_info"], infos["_final_info"] = final_info, ended.copy()
-        return invalid
 
     def action_masks(self) -> np.ndarray:
         """Returns the action masks of the last observations, bool of shape (n, A).
 
         They came with those observations, so nothing is sent.
         """
-        return np.ones(self._mask_shape, np.bool_) if self._mask is None else self._mask.astype(np.bool_)
+        mask = self._batches.mask
+        return np.ones((self.num_envs, self._batches.mask_size), np.bool_) if mask is None else mask.astype(np.bool_)
 
     def render(self) -> tuple[Any, ...] | None:
         """Returns a frame of each environment as `render_mode` says, or None without one."""

@@ -22,10 +22,12 @@ from kubernasium.errors import (
     from_reply,
 )
 from kubernasium.protocol.codec import decode, encode
+from kubernasium.protocol.journal import Journal, Log, Sink
+from kubernasium.protocol.resume import DEFAULT_RECONNECT, RESUME, Dial, Resumption, ends
 from kubernasium.protocol.transport import START, Transport, connect_unix
 from kubernasium.protocol.websocket import connect_websocket
 
-VERSION = (1, 2)
+VERSION = (1, 3)
 CLIENT = "kubernasium-python/0.1.0"
 DEFAULT_TIMEOUT = 120.0
 
@@ -37,7 +39,8 @@ _FIRST_ID = 1 << 32
 class Connection:
     """A session. Its environments live as long as it does.
 
-    A connection is used by one thread at a time; it is a context manager.
+    A connection is used by one thread at a time; it is a context manager. One that knows how to dial again survives
+    cut wires, and rebuilds deterministic environments at a server that was started anew (`resume.py`).
 
     Attributes:
         server: name and version of the server.
@@ -51,31 +54,57 @@ class Connection:
         post_mortem: returns why the server does not answer any more, for messages; "" if it runs.
     """
 
-    def __init__(self, transport: Transport, *, local: bool = False) -> None:
-        """Says hello over a connected transport, which the connection closes at its end."""
+    def __init__(
+        self, transport: Transport, *, local: bool = False, dial: Dial | None = None, reconnect: float = 0.0
+    ) -> None:
+        """Says hello over a connected transport, which the connection closes at its end.
+
+        Args:
+            transport: the connected transport.
+            local: see above.
+            dial: connects anew, with a limit of seconds for each reply.
+            reconnect: seconds for which to try that after a loss; 0 or less is never.
+        """
         self.transport = transport
+        self.timeout = transport.timeout
+        self.journal = Journal() if dial is not None and reconnect > 0 else None
+        self._resumption = None if dial is None or self.journal is None else Resumption(self, dial, reconnect)
         self.local = local
         self.remedy = "make the environment again"
         self.post_mortem: Callable[[], str] = str
         self.lock = threading.Lock()
         self._pid = os.getpid()
         _all.add(self)
-        self.draining = False
+        self.sid = ""
         self._id = _FIRST_ID
         self._expected: set[int] = set()  # ids of requests whose replies are received later
         self._arrived: dict[int, bytearray] = {}  # those replies, if they came while another was awaited
+        # Requests without a reply: their frames, and what learns how they end. Empty without a journal.
+        self.outstanding: dict[int, tuple[bytes, Sink | None]] = {}
+        self.got = 0  # id of the last reply
+        self.cut: KubernasiumError | None = None  # why the transport is of no use; the next request connects again
         self._end: BaseException | None = None
         try:
-            welcome = self.request("hello", ver=list(VERSION), client=CLIENT)
+            self.welcomed(self.request("hello", **self.hello()))
         except BaseException:
             transport.close()
             raise
+        _keep_alive(self)
+
+    def hello(self) -> dict[str, Any]:
+        """Returns the fields of a hello."""
+        leased = self._resumption is not None and self.transport.leased
+        return {"ver": list(VERSION), "client": CLIENT, "caps": [RESUME] if leased else None}
+
+    def welcomed(self, welcome: dict[str, Any]) -> None:
+        """Takes in the reply to a hello."""
         self.server = str(welcome.get("server", ""))
         self.sid = str(welcome.get("sid", ""))
         self.version: tuple[int, ...] = tuple(welcome.get("ver", VERSION))
         self.caps: frozenset[str] = frozenset(welcome.get("caps", ()))
         self.limits: dict[str, int] = welcome.get("limits", {})
-        _keep_alive(self)
+        self.token = str(welcome.get("resume_token") or "")
+        self.draining = False
 
     def request(self, kind: str, /, **fields: Any) -> dict[str, Any]:
         """Sends a request and returns its reply.
@@ -90,7 +119,7 @@ class Connection:
         with self.lock:
             rid = self.next_id()
             message = {key: value for key, value in fields.items() if value is not None}
-            self.send(encode({"t": kind, "id": rid, **message}))
+            self.send(encode({"t": kind, "id": rid, **message}), rid, self.sink(kind, message))
             return self._await(rid)
 
     def next_id(self) -> int:
@@ -98,14 +127,43 @@ class Connection:
         self._id += 1
         return self._id
 
-    def send(self, frame: bytes) -> None:
-        """Sends a frame. The caller holds the lock."""
+    def log(self, eid: int) -> Log | None:
+        """Returns the journal of a vector, or None without one."""
+        return None if self.journal is None else self.journal.logs[eid]
+
+    def sink(self, kind: str, fields: dict[str, Any]) -> Sink | None:
+        """Returns what learns how a request ends, or None without a journal; see `Journal.sink`."""
+        return None if self.journal is None else self.journal.sink(kind, fields)
+
+    def send(self, frame: bytes, rid: int, sink: Sink | None = None) -> None:
+        """Sends a request, over another connection if the last one was lost. The caller holds the lock.
+
+        Args:
+            frame: the request.
+            rid: its id.
+            sink: what learns how it ends, of the journal.
+        """
         if self._end is not None:
             raise self.ended()
+        if self._resumption is not None:
+            self.outstanding[rid] = (frame, sink)
         try:
-            self.transport.send(frame)
+            if self.cut is None:
+                self.transport.send(frame)
+            else:
+                self._again(rid)
         except BaseException as err:
             self._failed(err)
+            self._again(rid)
+
+    def _again(self, rid: int) -> None:
+        """Connects again, so that a reply to request rid arrives, or whatever is expected if it is 0."""
+        assert self._resumption is not None
+        assert self.cut is not None
+        try:
+            self._resumption.recover(self.cut, {rid, *self._expected})
+        except KubernasiumError as err:
+            self.fail(err)
             raise
 
     def expect(self, rid: int) -> None:
@@ -127,7 +185,7 @@ class Connection:
             while rid not in self._arrived:
                 if self._end is not None:
                     raise self.ended()
-                if not self.transport.ready(max(0.0, deadline - time.monotonic())):
+                if self.cut is None and not self.transport.ready(max(0.0, deadline - time.monotonic())):
                     return False
                 with self.lock:
                     buf = self.recv()
@@ -147,27 +205,39 @@ class Connection:
         self._expected.discard(rid)
         if rid in self._arrived:
             return self._arrived.pop(rid)
-        if self._end is not None:
-            raise self.ended()
-        try:
-            return self.transport.recv()
-        except BaseException as err:
-            self._failed(err)
-            raise
+        while True:
+            if self._end is not None:
+                raise self.ended()
+            if self.cut is not None:
+                self._again(rid)
+            try:
+                return self.transport.recv()
+            except BaseException as err:
+                self._failed(err)
 
     def _failed(self, err: BaseException) -> None:
-        """Ends the connection because of err, unless the transport can be used after it."""
+        """Raises err and ends the connection, if nothing helps; otherwise it notes that the transport is of no use."""
         if not isinstance(err, KubernasiumError):
             if not self.transport.usable:
-                self.fail(err)
+                self._lose(err, ConnectionLostError(f"an interrupt within a TLS record: {err!r}"))
+            raise err
+        self._lose(err, err)
+        if self._end is None:
             return
-        self.fail(err)
         if (
             isinstance(err, ConnectionLostError)
             and not isinstance(err, ReplyTimeoutError)
             and (why := self.post_mortem())
         ):
             err.args = (f"{err}; {why}",)
+        raise err
+
+    def _lose(self, cause: BaseException, err: KubernasiumError) -> None:
+        """Ends the connection because of cause, unless err is one after which another may help."""
+        if self._end is None and self._resumption is not None and self._resumption.helps(err):
+            self.cut = err
+        else:
+            self.fail(cause)
 
     def answers(self, frame: dict[str, Any], rid: int, buf: bytearray) -> bool:
         """Reports whether frame, which lies in buf, is the reply to the request with id rid.
@@ -175,12 +245,40 @@ class Connection:
         Raises:
             KubernasiumError: it is, and is a refusal; or the server ends the session.
         """
-        if frame.get("id") == rid:
-            if frame.get("t") == "err":
-                raise from_reply(frame)
+        if frame.get("id") != rid:
+            self._sort(frame, buf)
+            return False
+        if frame.get("t") != "err":
+            self.settle(rid, buf)
             return True
-        self._sort(frame, buf)
-        return False
+        error = from_reply(frame)
+        if self._stops(error):
+            return False
+        self._refused(rid, error)
+        raise error
+
+    def settle(self, rid: int, buf: bytearray) -> None:
+        """Notes the reply to a request, which lies in buf."""
+        entry = self.outstanding.pop(rid, None)
+        if entry is not None:
+            self.got = rid
+            if entry[1] is not None:
+                entry[1].accepted(rid, entry[0], buf)
+
+    def _refused(self, rid: int, error: KubernasiumError) -> None:
+        """Notes that a request was refused."""
+        entry = self.outstanding.pop(rid, None)
+        if entry is not None:
+            self.got = rid
+            if entry[1] is not None:
+                entry[1].refused(error.code)
+
+    def _stops(self, error: KubernasiumError) -> bool:
+        """Reports whether error says that the server stops, so that its successor is to carry out the request."""
+        if self._resumption is None or self._end is not None or not ends(error):
+            return False
+        self.cut, self.token = error, ""  # a server that stops keeps no session
+        return True
 
     def _sort(self, frame: dict[str, Any], buf: bytearray) -> None:
         """Takes in a frame that nobody waits for now: another reply, or an event."""
@@ -196,13 +294,21 @@ class Connection:
             error = ProtocolError(f"a reply with id {got!r}, where {self._id} is the last request's")
             self.fail(error)
             raise error
-        elif got in self._expected:
-            self._arrived[got] = buf
+        elif got in self._expected or got in self.outstanding:
+            error = from_reply(frame) if kind == "err" else None
+            if error is not None and self._stops(error):
+                return
+            if error is None:
+                self.settle(got, buf)
+            else:
+                self._refused(got, error)
+            if got in self._expected:
+                self._arrived[got] = buf
         # Else it is an event, or the late reply to an abandoned request or a ping.
 
     def _await(self, rid: int) -> dict[str, Any]:
         while True:
-            buf = self.recv()
+            buf = self.recv(rid)
             frame = decode(memoryview(buf)[START:])
             if self.answers(frame, rid, buf):
                 return frame
@@ -212,9 +318,10 @@ class Connection:
         if not self.lock.acquire(blocking=False):
             return
         try:
-            self.send(encode({"t": "ping", "id": self.next_id()}))
-        except KubernasiumError:
-            pass  # the next request will fail alike
+            if self.cut is None and self._end is None:
+                self.transport.send(encode({"t": "ping", "id": self.next_id()}))
+        except KubernasiumError as err:
+            self._lose(err, err)  # and the next request connects again, or fails alike
         finally:
             self.lock.release()
 
@@ -262,7 +369,13 @@ class Connection:
         self.close()
 
 
-def connect(url: str, *, token: str | None = None, timeout: float | None = DEFAULT_TIMEOUT) -> Connection:
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    reconnect: float = DEFAULT_RECONNECT,
+) -> Connection:
     """Opens a session.
 
     Args:
@@ -271,23 +384,34 @@ def connect(url: str, *, token: str | None = None, timeout: float | None = DEFAU
             KUBERNASIUM_TOKEN.
         timeout: seconds to wait for each reply, or None to wait without end. After a timeout
             the connection is closed.
+        reconnect: seconds for which to connect again after the connection was lost. The session is resumed then, or its
+            deterministic environments are rebuilt at a server that was started anew; no request is carried out
+            twice. 0 or less: a lost connection is an error at once.
 
     Raises:
         ConnectionLostError: nobody answers there.
         UnauthenticatedError: the token is wrong or missing.
         ValueError: the URL is of no known kind.
     """
+    dial, local = dialer(url, token)
+    return Connection(dial(timeout), local=local, dial=dial, reconnect=reconnect)
+
+
+def dialer(url: str, token: str | None = None) -> tuple[Dial, bool]:
+    """Returns a function that connects to url, and whether that is on this machine; see `connect`."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
-        return Connection(connect_unix(unquote(parts.netloc + parts.path), timeout), local=True)
+        path = unquote(parts.netloc + parts.path)
+        return lambda timeout: connect_unix(path, timeout), True
     if parts.scheme in ("http", "https"):
         url = "ws" + url[len("http") :]
     if token is None:
         token = os.environ.get("KUBERNASIUM_TOKEN") or None
-    return Connection(connect_websocket(url, token, timeout), local=_is_loopback(parts.hostname or ""))
+    return lambda timeout: connect_websocket(url, token, timeout), is_loopback(parts.hostname or "")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Reports whether a host is this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -6,6 +6,7 @@ arrays are writable, aligned, and valid for as long as they are used.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import ssl
@@ -28,6 +29,8 @@ class Transport(ABC):
     and `recv_into` go into a list within one operation, `counts += map(...)`.
     """
 
+    leased = False  # whether a session outlives its connection, if its client asks for that
+
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         self.sock = sock
         self.timeout = timeout
@@ -47,10 +50,18 @@ class Transport(ABC):
             return
         # Timeouts of the kernel rather than of the socket object, which polls before each call.
         sock.settimeout(None)
+        self.limit(timeout)
+
+    def limit(self, timeout: float | None) -> None:
+        """Sets the seconds to wait for each reply; None is without end."""
+        self.timeout = timeout
+        if self._secure:
+            self.sock.settimeout(timeout)
+            return
         seconds = 0.0 if timeout is None else timeout
         value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
     @abstractmethod
     def send(self, frame: bytes) -> None:
@@ -77,14 +88,14 @@ class Transport(ABC):
         self.sock.close()
 
     def abandon(self) -> None:
-        """Closes this process's copy of a socket that another process uses."""
+        """Closes the socket without a word: another process uses it, or it is lost and the session is to be resumed."""
         self.sock.close()
 
     def __del__(self) -> None:
-        """Closes the socket of a transport that nobody closed."""
-        sock = getattr(self, "sock", None)
-        if sock is not None:
-            sock.close()
+        """Closes a transport that nobody closed, so that the server does not wait for the client."""
+        if getattr(self, "sock", None) is not None:
+            with contextlib.suppress(Exception):  # at the end of the interpreter modules are gone
+                self.close()
 
     def _write(self, data: bytes) -> None:
         """Sends data after the rest of what an interrupted call began to send."""

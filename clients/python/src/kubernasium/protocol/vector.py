@@ -65,11 +65,11 @@ class Vector:
                 "make",
                 env=env_id,
                 n=num_envs,
-                options=_plain(options) if options else None,
+                options=plain(options) if options else None,
                 autoreset=autoreset,
                 max_episode_steps=max_episode_steps,
                 threads=threads,
-                cwd=_working_directory() if options and connection.local else None,
+                cwd=working_directory() if options and connection.local else None,
             )
         except UnknownOptionError as err:
             raise err.of(env_id) from None
@@ -87,6 +87,7 @@ class Vector:
         self.features: list[dict[str, Any]] = made.get("features", [])
         self._pending = 0  # id of the step whose reply is outstanding
         self._layouts: dict[int, Layout] = {}
+        self._log = connection.log(self.eid)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -133,16 +134,17 @@ class Vector:
         if seed is not None:
             message["seed"] = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else operator.index(seed)
         if options:
-            message["options"] = _plain(options)
+            message["options"] = plain(options)
         if mask is not None:
             message["mask"] = np.asarray(mask, np.bool_)
         connection = self.connection
         with connection.lock:
             rid = connection.next_id()
             if message:
-                connection.send(encode({"t": "reset", "id": rid, "eid": self.eid, **message}))
+                frame = encode({"t": "reset", "id": rid, "eid": self.eid, **message})
             else:
-                connection.send(self._reset_parts[0] + _ID.pack(rid) + self._reset_parts[1])
+                frame = self._reset_parts[0] + _ID.pack(rid) + self._reset_parts[1]
+            connection.send(frame, rid, connection.sink("reset", {"eid": self.eid, **message}))
             buf, layout = self._receive(rid)
         return layout.view(buf)
 
@@ -175,16 +177,17 @@ class Vector:
             self._check_part("baseline")
             fields = {"policy": policy} if seed is None else {"policy": policy, "seed": seed}
         elif self._dtype is None:
-            fields = {"a": _contiguous(actions)}
+            fields = {"a": contiguous(actions)}
         else:
             fields, data = None, self._array(actions).tobytes()
         connection = self.connection
         with connection.lock:
             rid = connection.next_id()
             if fields is None:
-                connection.send(self._head + _ID.pack(rid) + self._middle + data)
+                connection.send(self._head + _ID.pack(rid) + self._middle + data, rid, self._log)
             else:
-                connection.send(encode({"t": "step", "id": rid, "eid": self.eid, **fields}))
+                fields["eid"] = self.eid
+                connection.send(encode({"t": "step", "id": rid, **fields}), rid, connection.sink("step", fields))
             connection.expect(rid)
         self._pending = rid
 
@@ -223,7 +226,7 @@ class Vector:
                     frame = self._one.pack(self._one_parts[0], rid, self._one_parts[1], operator.index(action))
                 except (TypeError, struct.error) as err:
                     raise InvalidActionError(f"action {action!r} is no integer of the action space") from err
-                connection.send(frame)
+                connection.send(frame, rid, self._log)
                 return self._receive(rid)
         batch = None if action is None and policy is not None else _batch_of_one(action)
         self.step_async(batch, policy=policy, seed=seed)
@@ -366,19 +369,21 @@ class Vector:
 
     def _receive(self, rid: int) -> tuple[bytearray, Layout]:
         """Returns the reply to request rid. The caller holds the lock."""
-        buf = self.connection.recv(rid)
+        connection = self.connection
+        buf = connection.recv(rid)
         layout = self._layouts.get(len(buf))
         if layout is not None and layout.unpack(buf) == layout.consts and read_id(buf, layout) == rid:
+            connection.settle(rid, buf)
             return buf, layout
         while True:
             try:
                 layout = Layout(buf, START)
             except KubernasiumError as err:
-                self.connection.fail(err)
+                connection.fail(err)
                 raise
-            if self.connection.answers(layout.frame(buf), rid, buf):
+            if connection.answers(layout.frame(buf), rid, buf):
                 break
-            buf = self.connection.recv()
+            buf = connection.recv(rid)
         if layout.id_at >= 0:
             if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
@@ -418,26 +423,27 @@ def _by_step(value: Any, steps: int, n: int) -> Any:
     return value.reshape(steps, n, *value.shape[1:])
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Returns options with lists for arrays, which servers take nowhere else than in actions."""
     if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _working_directory() -> str | None:
+def working_directory() -> str | None:
+    """Returns the working directory, or None if it was removed."""
     try:
         return str(Path.cwd())
     except OSError:  # it was removed
         return None
 
 
-def _contiguous(value: Any) -> Any:
+def contiguous(value: Any) -> Any:
     """Returns a batch of a dict space with arrays for leaves."""
     if isinstance(value, Mapping):
-        return {key: _contiguous(part) for key, part in value.items()}
+        return {key: contiguous(part) for key, part in value.items()}
     return np.asarray(value)
 
 

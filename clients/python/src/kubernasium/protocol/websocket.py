@@ -9,7 +9,7 @@ import secrets
 import socket
 import ssl
 import struct
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
 
@@ -20,12 +20,14 @@ SUBPROTOCOL = "kubernasium.v1"
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _MAX_RESPONSE = 64 << 10
 _FIN, _MASKED = 0x80, 0x80
-_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
+CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _SMALL = 512  # bytes up to which an integer masks faster than an array
 
 
 class WebSocketTransport(Transport):
     """Frames as binary WebSocket messages."""
+
+    leased = True
 
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         super().__init__(sock, timeout)
@@ -34,7 +36,7 @@ class WebSocketTransport(Transport):
 
     def send(self, frame: bytes) -> None:
         """Sends a frame as one binary message."""
-        self._write(self._message(_BINARY, frame))
+        self._write(self._message(BINARY, frame))
 
     def recv(self) -> bytearray:
         """Returns the buffer of the next frame, which begins at START."""
@@ -57,7 +59,7 @@ class WebSocketTransport(Transport):
         got = counts[0]
         if not got:
             raise ConnectionLostError("the server closed the connection")
-        if buf[START - head] == _FIN | _BINARY and not self._parts:
+        if buf[START - head] == _FIN | BINARY and not self._parts:
             size = self._sized(buf, head)
             if got == head + size:
                 del buf[START + size :]
@@ -70,7 +72,7 @@ class WebSocketTransport(Transport):
         """Says goodbye, if that does not block, and closes the socket."""
         try:
             self.sock.settimeout(0)
-            self.sock.send(self._message(_CLOSE, struct.pack(">H", 1000)))
+            self.sock.send(self._message(CLOSE, struct.pack(">H", 1000)))
         except OSError:
             pass
         super().close()
@@ -91,14 +93,14 @@ class WebSocketTransport(Transport):
             first, head, size = self._header()
             buf, at = self._need(head + size)
             rest = self._without(head + size)
-            if first == _FIN | _BINARY and not self._parts and at + head == START:
+            if first == _FIN | BINARY and not self._parts and at + head == START:
                 self._held = rest
                 self._expect = size
                 del buf[START + size :]
                 return buf
             payload = bytearray(START) + memoryview(buf)[at + head : at + head + size]
             opcode = first & 0xF
-            if opcode in (_BINARY, _CONTINUATION) and (opcode == _CONTINUATION) == bool(self._parts):
+            if opcode in (BINARY, CONTINUATION) and (opcode == CONTINUATION) == bool(self._parts):
                 parts = [*self._parts, payload]
                 if first & _FIN:
                     whole = parts[0] + b"".join(part[START:] for part in parts[1:])
@@ -112,13 +114,13 @@ class WebSocketTransport(Transport):
 
     def _control(self, opcode: int, payload: bytearray) -> None:
         """Answers a control frame, whose payload begins at START."""
-        if opcode == _PING:
-            self._write(self._message(_PONG, bytes(payload[START:])))
-        elif opcode == _CLOSE:
+        if opcode == PING:
+            self._write(self._message(PONG, bytes(payload[START:])))
+        elif opcode == CLOSE:
             code = struct.unpack_from(">H", payload, START)[0] if len(payload) >= START + 2 else 1005
             reason = payload[START + 2 :].decode("utf-8", "replace")
             raise ConnectionLostError(f"the server closed the connection: {code} {reason}".rstrip())
-        elif opcode != _PONG:
+        elif opcode != PONG:
             raise ProtocolError(f"WebSocket frame with opcode {opcode}")
 
     def _header(self) -> tuple[int, int, int]:
@@ -138,17 +140,22 @@ class WebSocketTransport(Transport):
 
     def _message(self, opcode: int, payload: bytes) -> bytes:
         """Returns a masked WebSocket frame."""
-        size = len(payload)
         if len(self._keys) < 4:
             self._keys = os.urandom(4096)
         key, self._keys = self._keys[:4], self._keys[4:]
-        if size < 126:
-            head = bytes([_FIN | opcode, _MASKED | size]) + key
-        elif size < 65536:
-            head = struct.pack(">BBH", _FIN | opcode, _MASKED | 126, size) + key
-        else:
-            head = struct.pack(">BBQ", _FIN | opcode, _MASKED | 127, size) + key
-        return head + mask(payload, key)
+        return masked(opcode, payload, key)
+
+
+def masked(opcode: int, payload: bytes, key: bytes | None = None) -> bytes:
+    """Returns a WebSocket frame of a client, by default with a random masking key of 4 bytes."""
+    size, key = len(payload), os.urandom(4) if key is None else key
+    if size < 126:
+        head = bytes([_FIN | opcode, _MASKED | size]) + key
+    elif size < 65536:
+        head = struct.pack(">BBH", _FIN | opcode, _MASKED | 126, size) + key
+    else:
+        head = struct.pack(">BBQ", _FIN | opcode, _MASKED | 127, size) + key
+    return head + mask(payload, key)
 
 
 def mask(payload: bytes, key: bytes) -> bytes:
@@ -173,6 +180,7 @@ def connect_websocket(url: str, token: str | None, timeout: float | None) -> Web
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.hostname:
         raise ValueError(f"{url!r} is not a WebSocket URL such as ws://127.0.0.1:8080")
+    upgrade = Upgrade(parts, token)
     secure = parts.scheme == "wss"
     port = parts.port or (443 if secure else 80)
     try:
@@ -182,34 +190,19 @@ def connect_websocket(url: str, token: str | None, timeout: float | None) -> Web
             sock = ssl.create_default_context().wrap_socket(sock, server_hostname=parts.hostname)
     except OSError as err:
         raise ConnectionLostError(f"connect to {parts.hostname}:{port}: {err}") from err
-    path = parts.path if parts.path not in ("", "/") else "/v1/ws"
-    host = parts.netloc.rpartition("@")[2]
     try:
-        _upgrade(sock, host, path, token)
+        sock.sendall(upgrade.request)
+        upgrade.check(_response(sock))
         return WebSocketTransport(sock, timeout)
     except BaseException as err:
         sock.close()
         if isinstance(err, OSError) and not isinstance(err, KubernasiumError):
-            raise ConnectionLostError(f"WebSocket handshake with {host}: {err}") from err
+            raise ConnectionLostError(f"WebSocket handshake with {upgrade.host}: {err}") from err
         raise
 
 
-def _upgrade(sock: socket.socket, host: str, path: str, token: str | None) -> None:
-    key = base64.b64encode(secrets.token_bytes(16))
-    lines = [
-        f"GET {path} HTTP/1.1",
-        f"Host: {host}",
-        "Upgrade: websocket",
-        "Connection: Upgrade",
-        f"Sec-WebSocket-Key: {key.decode()}",
-        "Sec-WebSocket-Version: 13",
-        f"Sec-WebSocket-Protocol: {SUBPROTOCOL}",
-    ]
-    if token:
-        if not token.isprintable():
-            raise ValueError("the token has characters that a header cannot hold")
-        lines.append(f"Authorization: Bearer {token}")
-    sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+def _response(sock: socket.socket) -> bytes:
+    """Receives the response to an upgrade request."""
     # Byte by byte near the end would be needed to not read beyond the response; but the server
     # speaks only when spoken to, so nothing follows it.
     response = b""
@@ -218,22 +211,60 @@ def _upgrade(sock: socket.socket, host: str, path: str, token: str | None) -> No
         if not chunk or len(response) > _MAX_RESPONSE:
             raise ProtocolError("no HTTP response to the WebSocket handshake")
         response += chunk
-    head, _, body = response.partition(b"\r\n\r\n")
-    status, *header_lines = head.decode("latin-1").split("\r\n")
-    headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in header_lines)}
-    code = status.split(" ")[1] if " " in status else ""
-    if code == "401":
-        what = "refuses the token" if token else "wants a bearer token"
-        raise UnauthenticatedError(
-            f"the server {what} ({status}): set the environment variable KUBERNASIUM_TOKEN to the one that it "
-            "was started with"
-        )
-    if code == "403":
-        raise UnauthenticatedError(f"the server refuses the connection: {status}")
-    if code != "101":
-        raise ConnectionLostError(f"WebSocket handshake: {status}: {body[:200].decode('utf-8', 'replace').strip()}")
-    accept = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()
-    if headers.get("sec-websocket-accept") != accept:
-        raise ProtocolError("WebSocket handshake: a wrong Sec-WebSocket-Accept")
-    if headers.get("sec-websocket-protocol") != SUBPROTOCOL:
-        raise ProtocolError(f"the server does not speak {SUBPROTOCOL}")
+    return response
+
+
+class Upgrade:
+    """The request that makes an HTTP connection a WebSocket, and the check of its response.
+
+    Attributes:
+        host: host and port of the server.
+        request: the bytes to send.
+    """
+
+    def __init__(self, url: SplitResult, token: str | None) -> None:
+        """Writes the request.
+
+        Args:
+            url: of the server.
+            token: bearer token, or None.
+        """
+        path = url.path if url.path not in ("", "/") else "/v1/ws"
+        self.host = url.netloc.rpartition("@")[2]
+        self._key, self._token = base64.b64encode(secrets.token_bytes(16)), token
+        lines = [
+            f"GET {path} HTTP/1.1",
+            f"Host: {self.host}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {self._key.decode()}",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Protocol: {SUBPROTOCOL}",
+        ]
+        if token:
+            if not token.isprintable():
+                raise ValueError("the token has characters that a header cannot hold")
+            lines.append(f"Authorization: Bearer {token}")
+        self.request = ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+    def check(self, response: bytes) -> None:
+        """Raises an error unless response, up to the empty line at least, accepts the upgrade."""
+        head, _, body = response.partition(b"\r\n\r\n")
+        status, *header_lines = head.decode("latin-1").split("\r\n")
+        headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in header_lines)}
+        code = status.split(" ")[1] if " " in status else ""
+        if code == "401":
+            what = "refuses the token" if self._token else "wants a bearer token"
+            raise UnauthenticatedError(
+                f"the server {what} ({status}): set the environment variable KUBERNASIUM_TOKEN to the one that it "
+                "was started with"
+            )
+        if code == "403":
+            raise UnauthenticatedError(f"the server refuses the connection: {status}")
+        if code != "101":
+            raise ConnectionLostError(f"WebSocket handshake: {status}: {body[:200].decode('utf-8', 'replace').strip()}")
+        accept = base64.b64encode(hashlib.sha1(self._key + _GUID).digest()).decode()
+        if headers.get("sec-websocket-accept") != accept:
+            raise ProtocolError("WebSocket handshake: a wrong Sec-WebSocket-Accept")
+        if headers.get("sec-websocket-protocol") != SUBPROTOCOL:
+            raise ProtocolError(f"the server does not speak {SUBPROTOCOL}")

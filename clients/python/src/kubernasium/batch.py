@@ -1,0 +1,88 @@
+"""Batches of the protocol as Gymnasium's vector environments return them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kubernasium.row import pick
+
+
+class Batches:
+    """Turns the batches of a vector into what `reset` and `step` return.
+
+    Attributes:
+        num_envs: n.
+        mask_size: A, the length of a row of the action mask; 0 if there is none.
+        mask: int8 of shape (n, A), the action masks at the last observations; None permits everything.
+    """
+
+    def __init__(self, num_envs: int, mask_size: int) -> None:
+        self.num_envs, self.mask_size = num_envs, mask_size
+        self.mask: np.ndarray | None = None
+
+    def stepped(self, reply: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Returns observations, rewards, terminations, truncations and infos of a step."""
+        terminations = reply.get("te")
+        truncations = reply.get("tr")
+        if terminations is None:
+            terminations = np.zeros(self.num_envs, np.bool_)
+        if truncations is None:
+            truncations = np.zeros(self.num_envs, np.bool_)
+        return reply["obs"], reply["r"], terminations, truncations, self.infos(reply, None)
+
+    def infos(self, reply: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
+        """Returns infos as Gymnasium's vector environments give them.
+
+        Args:
+            reply: a batch, whose mask becomes the last one.
+            chosen: the rows that have infos; None is all.
+        """
+        n = self.num_envs
+        self.mask = reply.get("mask")
+        infos = dict(reply.get("info", ()))
+        if self.mask_size:
+            # A copy, because the infos are the user's to change.
+            infos["action_mask"] = np.ones((n, self.mask_size), np.int8) if self.mask is None else self.mask.copy()
+        for key in list(infos):
+            if key[0] != "_" and "_" + key not in infos:
+                infos["_" + key] = np.ones(n, np.bool_) if chosen is None else chosen.copy()
+        invalid = reply.get("inv")
+        final = reply.get("fin")
+        if final is not None:
+            invalid = self._add_final(infos, final, invalid)
+        if invalid is not None:
+            infos["invalid"], infos["_invalid"] = invalid, invalid.copy()
+        return infos
+
+    def _add_final(self, infos: dict[str, Any], final: dict[str, Any], invalid: np.ndarray | None) -> np.ndarray | None:
+        """Adds `final_obs` and `final_info`, whose rows the server sends for ended episodes only.
+
+        Returns:
+            The rows of invalid in which no episode ended, or None if there are none. The others
+            are about the last step of an episode, and so in `final_info`.
+        """
+        n, rows = self.num_envs, final["idx"]
+        ended = np.zeros(n, np.bool_)
+        ended[rows] = True
+        observations = np.full(n, None, dtype=object)
+        for k, row in enumerate(rows.tolist()):
+            observations[row] = pick(final["obs"], k)
+        final_info: dict[str, Any] = {}
+        for key, column in final.get("info", {}).items():
+            final_info[key] = np.zeros(n, column.dtype)
+            final_info[key][rows] = column
+            final_info["_" + key] = ended.copy()
+        if self.mask_size:
+            last = final_info["action_mask"] = np.zeros((n, self.mask_size), np.int8)
+            last[rows] = final.get("mask", 1)
+            final_info["_action_mask"] = ended.copy()
+        if invalid is not None:
+            last_invalid = invalid & ended
+            if last_invalid.any():
+                final_info["invalid"], final_info["_invalid"] = last_invalid, last_invalid.copy()
+            invalid = invalid & ~ended if (invalid & ~ended).any() else None
+        infos["final_obs"], infos["_final_obs"] = observations, ended
+        infos["final_info"], infos["_final_info"] = final_info, ended.copy()
+        return invalid

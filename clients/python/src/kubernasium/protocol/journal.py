@@ -1,0 +1,297 @@
+"""The requests that lead to the present state of a session's environments, to rebuild them at a server started anew.
+
+Equal requests give equal replies, so a new session that carries out the journal has the same environments, to
+the last bit (section 6.16 of the protocol). A checksum of the replies shows where that does not hold.
+"""
+
+from __future__ import annotations
+
+import heapq
+import operator
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kubernasium.errors import ConnectionLostError
+from kubernasium.protocol.codec import decode, encode
+from kubernasium.protocol.transport import START
+
+MOST = 64 << 20  # bytes of a vector's requests
+_CHUNK = 256 << 10  # bytes that are put away together
+_SMALL = 96  # mean bytes of the requests that are compressed: many steps of few environments, in little time
+_EVERY = 16  # one reply in so many is compared, beside all that are not steps
+_HEAD = struct.Struct("<IQI")  # length of the frame, id, check
+
+# Checks of a reply. Greater ones are a checksum that it must have.
+_ANY = 0  # nobody got the reply: it may have been a refusal
+_ACCEPTED = 1
+
+
+class CannotRebuildError(ConnectionLostError):
+    """The server was started anew, and the environments cannot become there what they were."""
+
+
+class Entry(NamedTuple):
+    """A request to carry out again."""
+
+    rid: int
+    frame: bytes
+    check: int
+
+    def agrees(self, buf: bytearray) -> bool:
+        """Reports whether the reply in buf is the one that the request had."""
+        if self.check > _ACCEPTED:
+            return checksum(buf) == self.check
+        return self.check == _ANY or decode(memoryview(buf)[START:]).get("t") != "err"
+
+
+def checksum(buf: bytearray) -> int:
+    """Returns the checksum of the reply in buf."""
+    return max(zlib.crc32(memoryview(buf)[START:]), _ACCEPTED + 1)
+
+
+class Log:
+    """The requests of one vector since `make`, or since a reset of all its environments with seeds.
+
+    A log is also the sink of a step: something that learns how a request ended.
+    """
+
+    def __init__(self, rid: int, frame: bytes, made: Mapping[str, Any]) -> None:
+        self.eid: int = made["eid"]
+        self.num_envs: int = made["n"]
+        self._make = Entry(rid, frame, _ACCEPTED)
+        self._repeats = not made["spec"].get("nondeterministic", False)
+        self.streams = False  # a baseline has acted, or environments were copied: no reset begins that anew
+        self.seeded = [False] * self.num_envs  # which environments have a random stream
+        self._closed: Entry | None = None
+        self.lost = not self._repeats  # what is here does not lead to the present state
+        self._clear()
+
+    def _clear(self) -> None:
+        self._packed: list[tuple[bool, bytes]] = []  # whether they are compressed, and bytes
+        self._tail = bytearray()
+        self._count = 0  # of the requests in it
+        self._size = 0
+
+    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+        """Adds a request whose reply is in buf."""
+        self.add(rid, frame, _ACCEPTED if rid % _EVERY else checksum(buf))
+
+    def uncertain(self, rid: int, frame: bytes) -> None:
+        """Adds a request that was carried out, and whose reply nobody got."""
+        self.add(rid, frame, _ANY)
+
+    def refused(self, code: str) -> None:
+        """Notes that a request was refused with an error of that code."""
+        if code in ("INTERNAL", "DEADLINE_EXCEEDED", "CANCELLED"):  # it may have been carried out in part
+            self.forget()
+
+    def add(self, rid: int, frame: bytes, check: int) -> None:
+        """Adds a request."""
+        if self.lost:
+            return
+        self._tail += _HEAD.pack(len(frame), rid, check)
+        self._tail += frame
+        self._count += 1
+        if len(self._tail) >= _CHUNK:
+            self._put_away()
+            if self._size > MOST:
+                self.forget()
+
+    def _put_away(self) -> None:
+        small = len(self._tail) < _SMALL * self._count
+        self._packed.append((small, zlib.compress(self._tail, 1) if small else bytes(self._tail)))
+        self._size += len(self._packed[-1][1])
+        self._tail, self._count = bytearray(), 0
+
+    def forget(self) -> None:
+        """Gives up: until the next reset of all with seeds the environments cannot be rebuilt."""
+        self._clear()
+        self.lost = True
+
+    def restart(self) -> None:
+        """Forgets what came before a reset of all environments with seeds, which is the next to add."""
+        if self._repeats and not self.streams:
+            self._clear()
+            self.lost = False
+
+    def close(self, rid: int, frame: bytes) -> None:
+        """Notes that the vector was closed. It must be made again nonetheless, for its number is never used twice."""
+        self._clear()
+        self._closed = Entry(rid, frame, _ACCEPTED)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yields the requests in their order.
+
+        Raises:
+            CannotRebuildError: they do not lead to the present state.
+        """
+        if self.lost and self._closed is None:
+            why = (
+                f"since their last reset with seeds they took more than {MOST >> 20} MiB of requests, or failed"
+                if self._repeats
+                else "they are not deterministic"
+            )
+            raise CannotRebuildError(f"the server was started anew and cannot rebuild the environments: {why}")
+        yield self._make
+        for small, packed in (*self._packed, (False, bytes(self._tail))):
+            chunk, at = zlib.decompress(packed) if small else packed, 0
+            while at < len(chunk):
+                size, rid, check = _HEAD.unpack_from(chunk, at)
+                at += _HEAD.size + size
+                yield Entry(rid, chunk[at - size : at], check)
+        if self._closed is not None:
+            yield self._closed
+
+
+class Stream:
+    """The sink of a request that moves what no reset begins anew: baselines, snapshots, copies."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+        """Adds a request whose reply is in buf."""
+        self._log.streams = True
+        self._log.add(rid, frame, checksum(buf))
+
+    def uncertain(self, rid: int, frame: bytes) -> None:
+        """Adds a request that was carried out, and whose reply nobody got."""
+        self._log.streams = True
+        self._log.uncertain(rid, frame)
+
+    def refused(self, code: str) -> None:
+        """Notes that the request was refused."""
+        self._log.refused(code)
+
+
+class Reset:
+    """The sink of a reset: it writes the seeds that the server drew into the request."""
+
+    def __init__(self, log: Log, fields: Mapping[str, Any]) -> None:
+        """Notes the fields of the request."""
+        self._log, self._fields = log, fields
+        n, seed, mask = log.num_envs, fields.get("seed"), fields.get("mask")
+        self._rows = list(range(n)) if mask is None else [i for i in range(n) if mask[i]]
+        self._given: list[int | None] = [None] * n
+        if isinstance(seed, (list, tuple)):
+            self._given = list(seed)
+        elif seed is not None:
+            self._given = [operator.index(seed) + i for i in range(n)]
+
+    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+        """Adds the reset, whose reply is in buf."""
+        log = self._log
+        drawn = [i for i in self._rows if self._given[i] is None and not log.seeded[i]]
+        check = checksum(buf)
+        if drawn:
+            first = decode(memoryview(buf)[START:])["seed"]
+            for i in drawn:
+                self._given[i] = (first + i) % (1 << 64)
+            frame, check = encode({"t": "reset", "id": rid, **self._fields, "seed": self._given}), _ACCEPTED
+        if len(self._rows) == log.num_envs and None not in self._given:
+            log.restart()
+        for i in self._rows:
+            log.seeded[i] = True
+        log.add(rid, frame, check)
+
+    def uncertain(self, rid: int, frame: bytes) -> None:
+        """Adds a reset that was carried out, and whose reply nobody got."""
+        if any(self._given[i] is None and not self._log.seeded[i] for i in self._rows):
+            self._log.forget()  # with seeds that nobody knows
+            return
+        for i in self._rows:
+            self._log.seeded[i] = True
+        self._log.uncertain(rid, frame)
+
+    def refused(self, code: str) -> None:
+        """Notes that the reset was refused."""
+        self._log.refused(code)
+
+
+class _Make:
+    """The sink of a `make`."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+        """Begins the log of the vector that buf describes."""
+        log = Log(rid, frame, decode(memoryview(buf)[START:]))
+        self._journal.logs[log.eid] = log
+
+    def uncertain(self, rid: int, frame: bytes) -> None:
+        """Notes a vector that the session may have, and whose number nobody knows."""
+        self._journal.unknown = True
+
+    def refused(self, code: str) -> None:
+        """Does nothing: no vector was made."""
+
+
+class _Close:
+    """The sink of a `close`."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+        """Ends the log."""
+        self._log.close(rid, frame)
+
+    def uncertain(self, rid: int, frame: bytes) -> None:
+        """Ends the log: nothing can have refused the request."""
+        self._log.close(rid, frame)
+
+    def refused(self, code: str) -> None:
+        """Does nothing."""
+
+
+Sink = Log | Stream | Reset | _Make | _Close
+
+_STREAMS = frozenset(("policy", "rollout", "snapshot", "restore", "forget", "fork"))
+
+
+class Journal:
+    """The logs of a session's vectors.
+
+    Attributes:
+        logs: by the number of the vector.
+        unknown: a vector may have been made whose number nobody knows.
+    """
+
+    def __init__(self) -> None:
+        self.logs: dict[int, Log] = {}
+        self.unknown = False
+
+    def sink(self, kind: str, fields: Mapping[str, Any]) -> Sink | None:
+        """Returns what learns how a request ends; None if it changes no environment.
+
+        Args:
+            kind: `t` of the request.
+            fields: its other fields, without the id.
+        """
+        if kind == "make":
+            return _Make(self)
+        log = self.logs.get(fields.get("eid", 0))
+        if log is None:
+            return None
+        if kind in _STREAMS or (kind == "step" and "policy" in fields):
+            return Stream(log)
+        if kind == "step":
+            return log
+        if kind == "reset":
+            return Reset(log, fields)
+        return _Close(log) if kind == "close" else None
+
+    def entries(self) -> Iterator[Entry]:
+        """Yields all requests in the order of their ids.
+
+        Raises:
+            CannotRebuildError: they do not lead to the present state.
+        """
+        if self.unknown:
+            raise CannotRebuildError(
+                "the server was started anew, and a `make` was interrupted before: its vectors are lost"
+            )
+        yield from heapq.merge(*(log.entries() for log in self.logs.values()))
