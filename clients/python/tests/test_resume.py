@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -356,7 +357,7 @@ def fake(*peers: Callable[[Callable[[], dict], Callable[[dict], None]], None]) -
     return Connection(dial(60), dial=dial, reconnect=60)
 
 
-def test_running_draining_and_the_missed_reply() -> None:
+def test_running_and_the_missed_reply() -> None:
     """The client tries again while the server says RUNNING, and gets the reply that it missed with its id."""
     hellos: list[dict] = []
 
@@ -380,6 +381,62 @@ def test_running_draining_and_the_missed_reply() -> None:
         assert connection.request("stats")["steps"] == 2
     request, *rest = hellos
     assert [hello["resume"] for hello in rest] == [{"sid": "x", "token": "y", "last": request["id"] - 1}] * 3
+
+
+@pytest.mark.parametrize("reason", ["DRAINING", "CANCELLED"])
+def test_a_server_that_stops(reason: str) -> None:
+    """It refuses the request, and its successor, which knows no session, carries it out."""
+    asked: list[dict] = []
+
+    def first(receive: Any, send: Any) -> None:
+        send(WELCOME | {"id": receive()["id"]})
+        asked.append(receive())
+        send({"t": "err", "id": asked[0]["id"], "code": "UNAVAILABLE", "reason": reason, "msg": "the server stops"})
+        receive_end(receive)
+
+    def second(receive: Any, send: Any) -> None:
+        asked.append(receive())
+        send(WELCOME | {"id": asked[1]["id"], "sid": "next"})
+        asked.append(receive())
+        send({"t": "stats.ok", "id": asked[2]["id"], "steps": 4})
+
+    with fake(first, second) as connection:
+        assert connection.request("stats")["steps"] == 4
+        assert connection.sid == "next"
+    assert "resume" not in asked[1]
+    assert asked[0] == asked[2]
+
+
+def receive_end(receive: Callable[[], dict]) -> None:
+    """Waits until the client has closed the connection."""
+    with contextlib.suppress(struct.error):
+        receive()
+
+
+def test_what_leaves_the_state_unknown() -> None:
+    """A request that failed halfway, and a reset with seeds that nobody got: no rebuilding until the next seeds."""
+    for harm in (
+        lambda log: log.refused("INTERNAL"),
+        lambda log: journal_module.Stream(log).refused("DEADLINE_EXCEEDED"),
+        lambda log: journal_module.Reset(log, {"eid": 1}).uncertain(7, b"reset"),
+    ):
+        log = Log(1, b"make", {"eid": 1, "n": 2, "spec": {}})
+        log.refused("INVALID_ARGUMENT")  # changed nothing
+        assert len(list(log.entries())) == 1
+        harm(log)
+        with pytest.raises(CannotRebuildError, match="failed"):
+            list(log.entries())
+        journal_module.Reset(log, {"eid": 1, "seed": 5}).accepted(9, b"seeded", bytearray(START))
+        assert [entry.frame for entry in log.entries()] == [b"make", b"seeded"]
+
+
+def test_an_abandoned_request_is_repeated_whatever_its_reply_was() -> None:
+    log = Log(1, b"make", {"eid": 1, "n": 2, "spec": {}})
+    log.uncertain(5, b"step")
+    entry = list(log.entries())[1]
+    refusal = bytearray(START) + encode({"t": "err", "id": 5, "code": "INVALID_ARGUMENT", "msg": ""})
+    assert entry.agrees(refusal)
+    assert not next(iter(log.entries())).agrees(refusal)
 
 
 def test_a_request_that_did_not_arrive_is_sent_again_with_its_id() -> None:
