@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "RECIPES.md").read_text(encoding="utf-8")
 LIBRARIES = [
     "Stable-Baselines3", "sb3-contrib", "RL Zoo", "CleanRL", "Tianshou", "TorchRL", "RLlib", "Minari", "skrl", "d3rlpy",
-    "imitation",
+    "imitation", "Half vectors", "asyncio",
 ]  # fmt: skip
 
 
