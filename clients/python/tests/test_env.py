@@ -15,6 +15,9 @@ from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics, Time
 import kubernasium
 from kubernasium import errors
 from kubernasium.launcher import Server
+from kubernasium.protocol import encode
+from kubernasium.protocol.layout import Layout
+from kubernasium.protocol.transport import START
 from kubernasium.registration import catalog
 from kubernasium.spaces import from_description, mask_for_sample
 
@@ -222,3 +225,25 @@ def test_spaces() -> None:
     assert binary.sample(mask_for_sample(binary, mask)).tolist() == [0, 1, 1]
     with pytest.raises(ValueError, match="graph"):
         from_description({"kind": "graph"})
+
+
+def test_infos_without_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since 1.3 a column of infos may lack a value in some rows: its key is then absent, and no key begins with _."""
+    columns = {
+        "a": np.array([1.5]),
+        "_a": np.array([False]),
+        "b": np.array([7]),
+        "c": np.array([2]),
+        "_c": np.array([True]),
+    }
+    with gymnasium.make("classic/CartPole-v1").unwrapped as env:
+        env.reset(seed=0)
+        frame = encode(
+            {"t": "step.ok", "id": 1 << 40, "obs": np.zeros((1, 4), np.float32), "r": np.zeros(1), "info": columns}
+        )
+        buf = bytearray(START) + frame
+        monkeypatch.setattr(env.vector, "step_one", lambda action, **kwargs: (buf, Layout(buf, START)))
+        infos = [env.step(0)[4], env._state({"obs": np.zeros((1, 4), np.float32), "info": columns})[1]]
+        for info in infos:
+            assert info.pop("action_mask").shape == (2,)
+        assert infos == [{"b": 7, "c": 2}] * 2

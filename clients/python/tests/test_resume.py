@@ -156,6 +156,7 @@ def test_several_vectors_of_a_session() -> None:
     with connect_default() as connection, connect_default() as other:
         closed, one, two = (Vector(connection, CARTPOLE, n) for n in (1, 2, 3))
         closed.reset(seed=0)
+        closed_eid = closed.eid
         closed.close()
         twins = [Vector(other, CARTPOLE, n) for n in (2, 3)]
         for vector, twin in zip((one, two), twins, strict=True):
@@ -168,6 +169,25 @@ def test_several_vectors_of_a_session() -> None:
                 kill_default_server()
             np.testing.assert_array_equal(two.step_wait()["obs"], want[1])
             np.testing.assert_array_equal(one.step_wait()["obs"], want[0])
+        with pytest.raises(errors.NotFoundError, match="UNKNOWN_EID"):  # the closed one was closed again
+            connection.request("stats", eid=closed_eid)
+
+
+def test_killed_after_a_step_whose_reply_was_dropped() -> None:
+    """As after Ctrl-C: the step counts, although nobody got its reply."""
+    with gymnasium.make_vec(CARTPOLE, 2) as envs, gymnasium.make_vec(CARTPOLE, 2) as twin:
+        for each in (envs, twin):
+            each.reset(seed=6)
+        first, second = np.array([1, 0]), np.array([0, 0])
+        vector = envs.vector
+        vector.step_async(first)
+        vector.connection._expected.clear()  # what an interrupt of step_wait leaves
+        vector._pending = 0
+        twin.step(first)
+        np.testing.assert_array_equal(envs.step(second)[0], twin.step(second)[0])
+        assert not vector.connection.outstanding
+        kill_default_server()
+        np.testing.assert_array_equal(envs.step(first)[0], twin.step(first)[0])
 
 
 def connect_default() -> Connection:
@@ -183,17 +203,21 @@ def test_lost_replies_of_several_requests(server: Server) -> None:
         for vectors in (pair, twins):
             for i, vector in enumerate(vectors):
                 vector.reset(seed=i)
+        sids = set()
         for t in range(12):
             actions = np.array([t % 2, t // 2 % 2])
             for vector in pair:
                 vector.step_async(actions)
             want = [twin.step(actions)["obs"] for twin in twins]
             if t % 4 == 1:
-                while pair[1].connection.sid and not connection.transport.ready(1):
+                lost = connection.transport
+                while len(lost.sock.recv(1 << 16, socket.MSG_PEEK)) < 2 * lost._expect:
                     pass
-                connection.transport.sock.shutdown(socket.SHUT_RDWR)
+                lost.abandon()  # with both replies unread
+                sids.add(connection.sid)
             for vector, obs in zip(pair, want, strict=True):
                 np.testing.assert_array_equal(vector.step_wait()["obs"], obs)
+        assert len(sids) == 3  # a new session after each loss
 
 
 def test_off() -> None:
@@ -360,6 +384,8 @@ def fake(*peers: Callable[[Callable[[], dict], Callable[[dict], None]], None]) -
 def test_running_and_the_missed_reply() -> None:
     """The client tries again while the server says RUNNING, and gets the reply that it missed with its id."""
     hellos: list[dict] = []
+    again: list[dict] = []  # must not come
+    ended = threading.Event()
 
     def first(receive: Any, send: Any) -> None:
         send(WELCOME | {"id": receive()["id"]})
@@ -375,10 +401,16 @@ def test_running_and_the_missed_reply() -> None:
         hellos.append(receive())
         send(WELCOME | {"id": hellos[-1]["id"], "last": hellos[0]["id"]})
         send({"t": "stats.ok", "id": hellos[0]["id"], "steps": 2})
+        with contextlib.suppress(struct.error):
+            again.append(receive())
+        ended.set()
 
     with fake(first, running, running, missed) as connection:
         assert connection.request("stats")["steps"] == 1
         assert connection.request("stats")["steps"] == 2
+        connection.close()
+        ended.wait(60)
+    assert not again
     request, *rest = hellos
     assert [hello["resume"] for hello in rest] == [{"sid": "x", "token": "y", "last": request["id"] - 1}] * 3
 

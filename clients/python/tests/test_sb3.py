@@ -168,3 +168,9 @@ def test_ppo_learns_cartpole() -> None:
 
 def test_version() -> None:
     assert kubernasium.__version__
+
+
+def test_infos_without_a_value() -> None:
+    """Since 1.3 a column of infos may lack a value in some rows: its key is then absent there."""
+    columns = {"a": np.array([1.5, 2.5]), "_a": np.array([False, True]), "b": np.array([7, 8])}
+    assert VecEnv._split(columns, 2) == [{"b": 7}, {"a": 2.5, "b": 8}]

@@ -96,7 +96,12 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
 
     def _state(self, reply: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns observation and infos of a reply to a reset or a restore."""
-        info: dict[str, Any] = {name: column[0].item() for name, column in reply.get("info", {}).items()}
+        columns = reply.get("info", {})
+        info: dict[str, Any] = {
+            name: column[0].item()
+            for name, column in columns.items()
+            if name[0] != "_" and ("_" + name not in columns or columns["_" + name][0])
+        }
         mask = reply.get("mask")
         self._set_mask(None if mask is None else mask[0], info)
         return pick(reply["obs"], 0), info
@@ -131,6 +136,9 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             row = layout.reader = _Row(layout)
         values = row.unpack(buf)
         info = dict(zip(row.names, values[row.first :], strict=True))
+        for name, present in row.partial:
+            if not present.view(buf)[0]:
+                del info[name]
         if row.invalid and values[row.invalid]:
             info["invalid"] = True
         if self.vector.mask_size:
@@ -221,19 +229,21 @@ class _Row:
         unpack: reads the reward, the flags that are there, and the info columns at once.
         terminated, truncated, invalid: indices of the flags in that, 0 for those that are not there.
         first: index of the first info column, whose names are in names.
+        partial: names of columns that may lack a value, and where it says so.
     """
 
     def __init__(self, layout: Layout) -> None:
         message = layout.message
         self.mask: Field | None = message.get("mask")
         columns = message.get("info", {})
-        self.names = tuple(columns)
+        self.names = tuple(name for name in columns if name[0] != "_")
+        self.partial = [(name, columns["_" + name]) for name in self.names if "_" + name in columns]
         flags = [key for key in ("te", "tr", "inv") if key in message]
         self.first = 1 + len(flags)
         self.terminated, self.truncated, self.invalid = (
             1 + flags.index(key) if key in flags else 0 for key in ("te", "tr", "inv")
         )
-        fields = [message["r"], *(message[key] for key in flags), *columns.values()]
+        fields = [message["r"], *(message[key] for key in flags), *(columns[name] for name in self.names)]
         self.unpack = _unpacker(fields)
         obs = message["obs"]
         self.observation = _dict_reader(obs) if isinstance(obs, dict) else _array_reader(obs)

@@ -171,7 +171,12 @@ class VecEnv(AtServer, vec_env.VecEnv):
             return [{} for _ in range(n)]
         names = [name for name in columns if name[0] != "_"]
         rows = zip(*(columns[name].tolist() for name in names), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        infos = [dict(zip(names, row, strict=True)) for row in rows]
+        for name in names:
+            if "_" + name in columns:
+                for i in np.flatnonzero(~columns["_" + name]):
+                    del infos[i][name]
+        return infos
 
     def action_masks(self) -> np.ndarray:
         """Returns the action masks of the last observations, bool of shape (n, A)."""
