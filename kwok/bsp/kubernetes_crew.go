@@ -83,7 +83,8 @@ func (c *crew) group(ctx context.Context, n int) (string, error) {
 	return g.Name, nil
 }
 
-// real makes the pod of a worker.
+// real makes the pod of a worker. It meets the restricted profile of Pod Security, on a read-only root file system
+// but for /tmp, where stress-ng has its files.
 func (c *crew) real(spec *corev1.PodSpec, w Work) {
 	field := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
@@ -92,6 +93,14 @@ func (c *crew) real(spec *corev1.PodSpec, w Work) {
 	p := &spec.Containers[0]
 	p.Image, p.Args = c.e.conf.Image, append([]string{"--work", w.String()}, c.args...)
 	p.Env = []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")}
+	spec.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	p.SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	p.VolumeMounts = []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}}
 }
 
 // ready creates the Jobs of the present superstep, unless they are there, and waits until all pods run.
