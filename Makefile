@@ -77,6 +77,9 @@ test-controlplane: controlplane ## the control plane: starts, stops, restarts, r
 	$(CONTROLPLANE_GO) test -count=1 ./...
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer/command/kwok
 
+# Tests that need a container engine: those of make test-images.
+IMAGE_TESTS         := ^(TestImagesStart|TestImagesPlay|TestImagesOfAutoscaling|TestWorkersImage)$$
+
 HELM                := $(abspath bin)/helm
 PROMETHEUS_OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0
 DEPLOY_PROGRAMS     := $(abspath $(CACHE))/deploy
@@ -97,7 +100,7 @@ test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a 
 	cp bin/kubernasium-scheduler $(DEPLOY_PROGRAMS)/
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_KUBECTL=$(abspath bin)/kubectl KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
 		export PROMETHEUS_OPERATOR=$$($(GO) mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
-		$(GO) test -count=1 -v ./deploy > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
+		$(GO) test -count=1 -v -skip '$(IMAGE_TESTS)' ./deploy > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' $(CACHE)/test-deploy.log
 
@@ -139,6 +142,9 @@ gangworker: ## prepare .cache/images/gangworker, the folder from which the image
 
 test-stresspod: build stresspod ## the image of stress pods with a real Docker engine
 	tools/test_stresspod.sh
+
+test-images: images stresspod gangworker ## every image with a real container engine: built, and seen to do its work; skips without one
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) GO=$(GO) tools/test_images.sh
 
 test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
 	tools/test_compose.sh
@@ -225,7 +231,7 @@ test-kwok: controlplane scheduler vpa-upstream ## the environments on a real API
 	$(VPA_UPSTREAM_GO) vet ./...
 	$(VPA_UPSTREAM_GO) test ./...
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_SCHEDULER=$(abspath bin/kubernasium-scheduler) KUBERNASIUM_VPA_UPSTREAM=$(abspath bin/vpa-upstream); \
-		{ $(GO) test -count=1 -timeout 20m -v ./kwok/... && $(GO) test -count=1 -v -p 1 -run '^TestKwok' $(KWOK_COMMANDS); } > $(CACHE)/test-kwok.log 2>&1 \
+		{ $(GO) test -count=1 -timeout 20m -v -skip '$(IMAGE_TESTS)' ./kwok/... && $(GO) test -count=1 -v -p 1 -run '^TestKwok' $(KWOK_COMMANDS); } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
 		PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client -q tests/test_twins.py >> $(CACHE)/test-kwok.log 2>&1 \

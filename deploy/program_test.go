@@ -88,6 +88,13 @@ func (c *cluster) start(t *testing.T, ns string, pod *corev1.PodSpec, env ...str
 	if account != "" {
 		p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+account)
 	}
+	p.begin(t)
+	return p
+}
+
+// begin starts the command, and stops it at the test's end.
+func (p *program) begin(t *testing.T) {
+	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -100,10 +107,9 @@ func (c *cluster) start(t *testing.T, ns string, pod *corev1.PodSpec, env ...str
 		p.stop()
 		if t.Failed() {
 			log := p.log.String()
-			t.Logf("log of %s:\n%s", p.cmd.Path, log[max(0, len(log)-4000):])
+			t.Logf("log of %s:\n%s", strings.Join(p.cmd.Args, " "), log[max(0, len(log)-4000):])
 		}
 	})
-	return p
 }
 
 // stop ends the program as a kubelet does.

@@ -27,8 +27,7 @@ trap cleanup EXIT
 
 docker build --quiet --tag $image $folder >"$work/log" 2>&1 || {
 	echo "Debian's image cannot be had: $(tail -1 "$work/log"); making one of its packages"
-	mmdebstrap --quiet --variant=minbase --include=stress-ng bookworm "$work/root.tar"
-	docker import "$work/root.tar" kubernasium/debian-stress-ng >/dev/null
+	tools/debian_base.sh
 	docker build --quiet --build-arg BASE=kubernasium/debian-stress-ng --tag $image $folder >/dev/null
 }
 
