@@ -205,14 +205,20 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer/command/core
 
-test-board: ## the page in a real browser, headless Chromium, which root installs on Debian: every view with its clicks
+AXE := $(CACHE)/axe/axe_playwright_python/axe.min.js
+
+$(AXE): $(VENV)/installed tools/axe.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(CACHE)/axe --requirement tools/axe.txt
+	touch $@
+
+test-board: $(AXE) ## the page in a real browser, headless Chromium, which root installs on Debian: every view with its clicks
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
 		|| { echo "chromium is missing: install it"; exit 1; }
-	KUBERNASIUM_CHROMIUM=$$(command -v chromium) $(GO) test -count=1 -v -run Browser ./board
+	KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command -v chromium) $(GO) test -count=1 -v -run Browser ./board
 
-board: ## bundle the page of board/ui into board/dist, and take its pictures for docs/board.md
+board: $(AXE) ## bundle the page of board/ui into board/dist, and take its pictures for docs/board.md
 	$(GO) run ./tools/boardbundle
-	KUBERNASIUM_CHROMIUM=$$(command -v chromium) KUBERNASIUM_SCREENSHOTS=$(abspath docs/img) $(GO) test -count=1 -run Browser ./board
+	KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command -v chromium) KUBERNASIUM_SCREENSHOTS=$(abspath docs/img) $(GO) test -count=1 -run Browser ./board
 
 test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
 	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client

@@ -20,6 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // scorer rates the actions 0, 1, 2, … with 0, -1, -2, … as logits.
@@ -190,18 +191,80 @@ func TestFamilies(t *testing.T) {
 			if strings.Count(f.Text, "* ") != 1 || !strings.Contains(f.Text, "step ") {
 				t.Errorf("%s: text %q, want the slowest of the tasks marked", env, f.Text)
 			}
+			// Eight tasks in three supersteps, and a re-planning of 15 s before the last.
+			if len(f.Spans) != 4*8 || f.Spans[16].Kind != "re-plan" || math.Abs(f.Spans[16].To-f.Spans[16].From-15) > 1e-9 {
+				t.Errorf("%s: spans %+v", env, f.Spans)
+			}
+			var why board.Explanation
+			call(t, page, "GET", "/api/episodes/"+ep.ID+"/why?step=1", nil, &why)
+			if got := why.Frame.Spans; len(got) != 8 || got[0] != f.Spans[0] {
+				t.Errorf("%s: spans at step 1: %+v, want the first eight", env, got)
+			}
 		case "k8s/VerticalPodAutoscaler-v0":
 			if f.Chart == nil || len(f.Chart.X) != 3 || len(f.Chart.Panels) != 2 || f.Chart.Panels[0].Lines[0].Name != "usage" {
 				t.Errorf("%s: chart %+v, want usage over three steps", env, f.Chart)
 			}
 		case "k8s/LRAPlacement-v0":
-			if len(ep.Nodes) != 81 || f.Text == "" {
-				t.Errorf("%s: %d nodes, text %q", env, len(ep.Nodes), f.Text)
+			if len(ep.Nodes) != 81 || len(f.Grids) != 2 || len(f.Grids[1].Rows) != 81 {
+				t.Fatalf("%s: %d nodes, grids %+v", env, len(ep.Nodes), f.Grids)
+			}
+			placed, empty := 0.0, 0
+			for _, row := range f.Grids[1].Values {
+				for _, v := range row[:7] {
+					placed += *v
+				}
+				if row[8] == nil {
+					empty++
+				}
+			}
+			if placed != 3 || empty == 0 {
+				t.Errorf("%s: %v containers on nodes, %d without any; want 3, and most", env, placed, empty)
 			}
 		default:
 			if f.Text == "" || len(ep.Nodes) != 0 {
 				t.Errorf("%s: %d nodes, text %q", env, len(ep.Nodes), f.Text)
 			}
+		}
+	}
+}
+
+// TestLookBackFollowsPlans: planners do what no action says. Looking back, asking others in between and forking show what
+// was played.
+func TestLookBackFollowsPlans(t *testing.T) {
+	page := serve(t, board.Config{})
+	for _, tc := range [][3]string{
+		{"k8s/GangWindow-v0", "dynamic_mpc_tuned", "random"}, {"k8s/GangWindow-v0", "static_2", "oracle_per_step_exact_minmax"}, {"k8s/GangForecast-v0", "dynamic_mpc_tuned", "random"},
+		{"k8s/VerticalPodAutoscalerDiscrete-v0", "upstream_exact", "random"}, {"k8s/GPUPodScheduling-v1", "FGD", "random"},
+	} {
+		env, policy := tc[0], tc[1]
+		var ep board.EpisodeInfo
+		call(t, page, "POST", "/api/episodes", map[string]any{"env": env, "policy": policy}, &ep)
+		var played []*board.Frame
+		for range 3 {
+			ep.Frame = nil // a new one
+			call(t, page, "POST", "/api/episodes/"+ep.ID+"/step", map[string]any{"steps": 20}, &ep)
+			played = append(played, ep.Frame)
+		}
+		for _, i := range []int{1, 0, 2} {
+			var why board.Explanation
+			call(t, page, "GET", fmt.Sprintf("/api/episodes/%s/why?step=%d&policies=%s", ep.ID, played[i].Step, tc[2]), nil, &why)
+			if diff := cmp.Diff(played[i], why.Frame); diff != "" {
+				t.Errorf("%s at step %d (-played +looked at):\n%s", env, played[i].Step, diff)
+			}
+		}
+		v := envstest.Open(t, env, 1, envs.VecOptions{Autoreset: envs.Disabled})
+		b := envstest.Reset(t, v, 0)
+		p, err := envs.NewPolicies(v, policy, 0)
+		for i := 0; i < 60 && err == nil; i++ {
+			b, err = p.Step(t.Context())
+		}
+		if err != nil || math.Abs(b.EpisodeReturn[0]-ep.Frame.Return) > 1e-9 {
+			t.Errorf("%s: a return of %v, want %v, %v", env, ep.Frame.Return, b.EpisodeReturn[0], err)
+		}
+		var forked board.EpisodeInfo
+		call(t, page, "POST", "/api/episodes/"+ep.ID+"/fork", map[string]any{"step": 40, "policy": "random"}, &forked)
+		if diff := cmp.Diff(played[1], forked.Frame); diff != "" {
+			t.Errorf("%s forked at step 40 (-played +forked):\n%s", env, diff)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/kubernasium/kubernasium/board"
 	_ "github.com/kubernasium/kubernasium/envs/all"
@@ -110,6 +111,35 @@ func (b *browser) wait(expression string) {
 	b.run(chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(time.Minute)))
 }
 
+// accessible checks the view with axe-core: no fault may be serious or critical.
+func (b *browser) accessible(view string) {
+	b.t.Helper()
+	path := os.Getenv("KUBERNASIUM_AXE")
+	if path == "" {
+		b.t.Fatal("set KUBERNASIUM_AXE to the path of axe.min.js, as make test-board does")
+	}
+	script, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.run(chromedp.Evaluate(string(script), nil))
+	var faults []struct {
+		ID, Impact, Help string
+		Nodes            []struct{ HTML, FailureSummary string }
+	}
+	b.run(chromedp.Evaluate(`axe.run().then(r => r.violations)`, &faults, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	for _, f := range faults {
+		if f.Impact == "serious" || f.Impact == "critical" {
+			b.t.Errorf("%s: %s (%s), %d places, such as %s: %s", view, f.Help, f.ID, len(f.Nodes), f.Nodes[0].HTML, f.Nodes[0].FailureSummary)
+		} else {
+			b.t.Logf("%s: %s, %s: %s", view, f.Impact, f.Help, f.Nodes[0].HTML)
+		}
+	}
+	if passes := b.eval(`axe.run().then(r => r.passes.length)`); passes == "0" {
+		b.t.Errorf("%s: axe-core has checked nothing", view)
+	}
+}
+
 // picture takes a screenshot of the whole page where screenshots are asked for.
 func (b *browser) picture(name string) {
 	if b.shot == "" {
@@ -160,6 +190,7 @@ func TestBrowserTraining(t *testing.T) {
 		t.Errorf("lines %q: only the best baseline is to be drawn", labels)
 	}
 	b.picture("training")
+	b.accessible("training")
 	b.choose("#tag", "time/fps")
 	b.wait(`document.querySelector('.plot figcaption').textContent.startsWith('time/fps')`)
 	if hash := b.eval(`location.hash`); !strings.Contains(hash, "tag=time%2Ffps") {
@@ -170,12 +201,15 @@ func TestBrowserTraining(t *testing.T) {
 	b.run(chromedp.Click(`//th/button[starts-with(., 'mean')]`))
 	b.wait(`document.querySelector('tbody tr td').textContent == 'Worse'`) // -9.5 is the least
 	b.picture("comparison")
+	b.accessible("comparison")
 	b.run(chromedp.Evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '?', bubbles: true}))`, nil))
 	b.wait(`document.querySelector('dialog') != null`)
+	b.accessible("keys")
 	b.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
 	if dark := b.eval(`getComputedStyle(document.body).backgroundColor`); dark != "rgb(21, 24, 28)" {
 		t.Errorf("background %s in the dark, want rgb(21, 24, 28)", dark)
 	}
+	b.accessible("comparison in the dark")
 }
 
 // TestBrowserEpisode: begin, step, look back, why a node is masked, what others would do, fork.
@@ -208,11 +242,49 @@ func TestBrowserEpisode(t *testing.T) {
 	b.run(chromedp.Click(`input[name=ask][value=Greedy]`), chromedp.Click(`input[name=ask][value=KubeDefault]`))
 	b.wait(`document.querySelector('.why table tbody').rows.length == 2`)
 	b.picture("episode")
+	b.accessible("episode")
 	b.choose(".fork-policy", "Greedy")
 	b.run(chromedp.Click(".fork"))
 	b.wait(`document.querySelectorAll('.world').length == 2`)
 	b.wait(`document.querySelectorAll('.at').length == 2 && document.querySelectorAll('.at')[1].textContent == document.querySelectorAll('.at')[0].textContent`)
 	b.picture("fork")
+}
+
+// TestBrowserFamilies: supersteps as bars, usage with kills and evictions, containers of nodes as a map that the arrow keys
+// walk.
+func TestBrowserFamilies(t *testing.T) {
+	page := serve(t, board.Config{})
+	play := func(env, policy, options string, steps int) *browser {
+		b := open(t, page+"#play?env="+env+"&policy="+policy+"&options="+options)
+		b.wait(`document.querySelector('#begin') != null`)
+		b.run(chromedp.Click("#begin"))
+		b.wait(`document.querySelector('.world .step') != null`)
+		b.choose(".world .bar select", strconv.Itoa(steps))
+		b.run(chromedp.Click(".world .play"))
+		b.wait(`+document.querySelector('.scrub').max >= ` + strconv.Itoa(steps))
+		b.run(chromedp.Click(".world .play"))
+		return b
+	}
+	b := play("k8s/GangWindow-v0", "dynamic_mpc_tuned", "", 20)
+	b.wait(`+document.querySelector('.gantt')?.dataset.spans >= 160`)
+	if label := b.eval(`document.querySelector('.gantt').getAttribute('aria-label')`); !strings.Contains(label, "vecmath") || !strings.Contains(label, "the slowest") {
+		t.Errorf("the bars are described as %q", label)
+	}
+	b.picture("gang")
+	b.accessible("gang")
+	b = play("k8s/VerticalPodAutoscaler-v1", "quantile", "", 100)
+	b.wait(`document.querySelectorAll('.plot').length >= 3 && /evict|OOM|resize/.test(document.querySelector('.events')?.textContent)`)
+	b.picture("vpa")
+	b.accessible("vpa")
+	b = play("k8s/LRAPlacement-v0", "greedy", "", 100)
+	b.wait(`document.querySelector('.heat') != null`)
+	b.run(chromedp.Focus(".heat"), chromedp.KeyEvent(kb.ArrowRight))
+	b.wait(`[...document.querySelectorAll('.facts')].some(f => f.textContent.startsWith('node 0:'))`)
+	if rows := b.eval(`document.querySelector('.world table tbody').rows.length`); rows != "7" {
+		t.Errorf("%s applications, want 7", rows)
+	}
+	b.picture("lra")
+	b.accessible("lra")
 }
 
 // TestBrowserLargeCluster: all nodes of the published cluster are drawn, again and again while it plays.
@@ -258,6 +330,7 @@ func TestBrowserServer(t *testing.T) {
 		t.Errorf("steps a second: %v, %v; want at most 64,000 by the second between two looks", rate, err)
 	}
 	b.picture("server")
+	b.accessible("server")
 	other := open(t, serve(t, board.Config{})+"#server")
 	other.wait(`document.querySelector('.empty')?.textContent.includes('server --board')`)
 }

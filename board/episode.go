@@ -21,7 +21,7 @@ const (
 )
 
 // An episode is played by a policy, step by step, and can be looked at from its beginning to its end: its
-// actions are recorded and replayed.
+// moves are recorded and replayed.
 type episode struct {
 	mu      sync.Mutex // guards all below
 	make    func() (*envs.Vec, error)
@@ -31,14 +31,33 @@ type episode struct {
 	free    func()    // the player
 	live    *envs.Vec // at the last step
 	batch   *envs.Batch
-	actions [][]float32
+	moves   []move
 	returns []float64 // after each step
+	spans   []stepSpans
 
 	view   *envs.Vec // at the step that is looked at
 	viewed int
 	seen   *envs.Batch
 
 	info EpisodeInfo
+}
+
+// A move is an action, with the plan that the policy left beside it.
+type move struct {
+	action []float32
+	plan   envs.Plan // nil if there is none
+}
+
+// step takes a move in v, as it was taken before or is for the first time. A step that is cut short would leave the
+// environment at no step at all.
+func (m move) step(ctx context.Context, v *envs.Vec) (*envs.Batch, error) {
+	if planner, ok := v.Env(0).Task().(envs.Planner); ok {
+		planner.TakePlan() // of a policy that was only asked
+		if m.plan != nil {
+			planner.LeavePlan(m.plan)
+		}
+	}
+	return v.Step(context.WithoutCancel(ctx), m.action)
 }
 
 // EpisodeInfo describes an episode.
@@ -117,12 +136,12 @@ func (e *episodes) get(id string) (*EpisodeInfo, error) {
 	return ep.describe()
 }
 
-// start begins an episode and plays the given actions in it.
-func (e *episodes) start(ctx context.Context, env string, opts map[string]any, seed uint64, policy string, actions [][]float32) (*EpisodeInfo, error) {
+// start begins an episode and plays the given moves in it.
+func (e *episodes) start(ctx context.Context, env string, opts map[string]any, seed uint64, policy string, moves []move) (*EpisodeInfo, error) {
 	ep := &episode{seed: seed, policy: policy, make: func() (*envs.Vec, error) {
 		return envs.Make(env, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 	}}
-	if err := ep.begin(ctx, e.open, actions); err != nil {
+	if err := ep.begin(ctx, e.open, moves); err != nil {
 		return nil, errors.Join(err, ep.close())
 	}
 	ep.info = EpisodeInfo{Env: ep.live.Spec().ID, Options: opts, Seed: seed, Policy: policy, Columns: []string{}}
@@ -137,7 +156,7 @@ func (e *episodes) start(ctx context.Context, env string, opts map[string]any, s
 	return ep.describe()
 }
 
-func (ep *episode) begin(ctx context.Context, open Open, actions [][]float32) (err error) {
+func (ep *episode) begin(ctx context.Context, open Open, moves []move) (err error) {
 	if ep.live, err = ep.make(); err != nil {
 		return err
 	}
@@ -154,41 +173,47 @@ func (ep *episode) begin(ctx context.Context, open Open, actions [][]float32) (e
 	if ep.seen, err = ep.view.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{ep.seed}}); err != nil {
 		return err
 	}
-	for _, a := range actions {
-		if err := ep.play(ctx, a); err != nil {
+	for _, m := range moves {
+		if err := ep.play(ctx, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// play carries out an action, or what the policy chooses for nil. It ends between steps when ctx does: a step that
-// is cut short would leave the environment at no step at all.
-func (ep *episode) play(ctx context.Context, action []float32) (err error) {
+// choose returns the policy's next move.
+func (ep *episode) choose() (move, error) {
+	_, act := ep.live.Spaces()
+	m := move{action: make([]float32, act.Size())}
+	if err := ep.player.Act(ep.batch, m.action); err != nil {
+		return m, err
+	}
+	if planner, ok := ep.live.Env(0).Task().(envs.Planner); ok {
+		m.plan = planner.TakePlan()
+	}
+	return m, nil
+}
+
+// play carries out a move. It ends between steps when ctx does.
+func (ep *episode) play(ctx context.Context, m move) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, act := ep.live.Spaces()
-	if action == nil {
-		action = make([]float32, act.Size())
-		if err = ep.player.Act(ep.batch, action); err != nil {
-			return err
-		}
+	if _, act := ep.live.Spaces(); len(m.action) != act.Size() {
+		return fmt.Errorf("an action of %d numbers, want %d", len(m.action), act.Size())
 	}
-	if len(action) != act.Size() {
-		return fmt.Errorf("an action of %d numbers, want %d", len(action), act.Size())
-	}
-	if ep.batch, err = ep.live.Step(context.WithoutCancel(ctx), action); err != nil {
+	if ep.batch, err = m.step(ctx, ep.live); err != nil {
 		return err
 	}
-	ep.actions = append(ep.actions, slices.Clone(action))
+	ep.moves = append(ep.moves, move{slices.Clone(m.action), m.plan})
 	ep.returns = append(ep.returns, ep.batch.EpisodeReturn[0])
+	ep.noteSpans()
 	return nil
 }
 
 func (ep *episode) done() string {
 	switch {
-	case len(ep.actions) == 0:
+	case len(ep.moves) == 0:
 		return ""
 	case ep.batch.Terminated[0]:
 		return "terminated"
@@ -200,8 +225,8 @@ func (ep *episode) done() string {
 
 // look moves the view to a step. Like play it ends between steps when ctx does.
 func (ep *episode) look(ctx context.Context, step int) (err error) {
-	if step < 0 || step > len(ep.actions) {
-		return fmt.Errorf("step %d of an episode with %d", step, len(ep.actions))
+	if step < 0 || step > len(ep.moves) {
+		return fmt.Errorf("step %d of an episode with %d", step, len(ep.moves))
 	}
 	if step < ep.viewed {
 		ep.viewed = 0
@@ -213,7 +238,7 @@ func (ep *episode) look(ctx context.Context, step int) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if ep.seen, err = ep.view.Step(context.WithoutCancel(ctx), ep.actions[ep.viewed]); err != nil {
+		if ep.seen, err = ep.moves[ep.viewed].step(ctx, ep.view); err != nil {
 			return err
 		}
 		ep.viewed++
@@ -224,9 +249,9 @@ func (ep *episode) look(ctx context.Context, step int) (err error) {
 // describe returns the episode as it stands.
 func (ep *episode) describe() (*EpisodeInfo, error) {
 	info := ep.info
-	info.Steps, info.Done, info.Nodes = len(ep.actions), ep.done(), nodesOf(ep.live.Env(0).State())
+	info.Steps, info.Done, info.Nodes = len(ep.moves), ep.done(), nodesOf(ep.live.Env(0).State())
 	info.Returns = append([]float64{}, ep.returns...)
-	frame, err := ep.frame(ep.live, ep.batch, len(ep.actions))
+	frame, err := ep.frame(ep.live, ep.batch, len(ep.moves))
 	info.Frame = frame
 	return &info, err
 }
@@ -304,7 +329,13 @@ func (s *Server) step(r *http.Request) (any, error) {
 		if ep.done() != "" {
 			break
 		}
-		if err := ep.play(r.Context(), ask.Action); err != nil {
+		m := move{action: ask.Action}
+		if m.action == nil {
+			if m, err = ep.choose(); err != nil {
+				return nil, err
+			}
+		}
+		if err := ep.play(r.Context(), m); err != nil {
 			return nil, err
 		}
 	}
@@ -325,11 +356,11 @@ func (s *Server) fork(r *http.Request) (any, error) {
 		return nil, err
 	}
 	ep.mu.Lock()
-	if ask.Step < 0 || ask.Step > len(ep.actions) {
+	if ask.Step < 0 || ask.Step > len(ep.moves) {
 		defer ep.mu.Unlock()
-		return nil, fmt.Errorf("step %d of an episode with %d", ask.Step, len(ep.actions))
+		return nil, fmt.Errorf("step %d of an episode with %d", ask.Step, len(ep.moves))
 	}
-	info, actions := ep.info, slices.Clone(ep.actions[:ask.Step])
+	info, moves := ep.info, slices.Clone(ep.moves[:ask.Step])
 	ep.mu.Unlock()
-	return s.episodes.start(r.Context(), info.Env, info.Options, info.Seed, ask.Policy, actions)
+	return s.episodes.start(r.Context(), info.Env, info.Options, info.Seed, ask.Policy, moves)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -39,14 +40,41 @@ type Frame struct {
 	Pending     int      `json:"pending"`
 	Text        string   `json:"text,omitempty"` // the task's own rendering
 	Chart       *Chart   `json:"chart,omitempty"`
+	Spans       []Span   `json:"spans,omitempty"` // what ran in the last steps
+	Grids       []Grid   `json:"grids,omitempty"`
 }
 
 // Chart is [envs.Chart] as JSON, with null for NaN.
 type Chart struct {
-	Title  string       `json:"title"`
-	XLabel string       `json:"x_label"`
-	X      []float64    `json:"x"`
-	Panels []ChartPanel `json:"panels"`
+	Title  string        `json:"title"`
+	XLabel string        `json:"x_label"`
+	X      []float64     `json:"x"`
+	Panels []ChartPanel  `json:"panels"`
+	Events []ChartEvents `json:"events"`
+}
+
+// ChartEvents are events of one kind.
+type ChartEvents struct {
+	Name string    `json:"name"`
+	X    []float64 `json:"x"`
+}
+
+// Span is [envs.Span] as JSON.
+type Span struct {
+	Row   string  `json:"row"`
+	From  float64 `json:"from_s"`
+	To    float64 `json:"to_s"`
+	Kind  string  `json:"kind"`
+	Label string  `json:"label"`
+}
+
+// Grid is [envs.Grid] as JSON, with null for NaN.
+type Grid struct {
+	Title   string       `json:"title"`
+	Columns []string     `json:"columns"`
+	Rows    []string     `json:"rows"`
+	Values  [][]*float64 `json:"values"`
+	Full    []float64    `json:"full"`
 }
 
 // ChartPanel shows quantities of one unit.
@@ -81,7 +109,7 @@ func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
 		Info: finite(b.Info), CPU: []float64{}, Memory: []float64{}, Pods: []int32{}, GPUs: [][]float64{}, Unscheduled: []string{},
 	}
 	if step > 0 {
-		f.Action = ep.actions[step-1]
+		f.Action = ep.moves[step-1].action
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -104,13 +132,58 @@ func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
 	}
 	task := v.Env(0).Task()
 	_, explains := task.(explainer) // and its nodes are drawn
-	if r, ok := task.(envs.Renderer); ok && !explains {
+	gridder, grids := task.(envs.Gridder)
+	if r, ok := task.(envs.Renderer); ok && !explains && !grids {
 		f.Text = r.RenderANSI(s)
 	}
+	if grids {
+		for _, g := range gridder.Grids() {
+			grid := Grid{Title: g.Title, Columns: g.Columns, Rows: g.Rows, Full: g.Full}
+			for _, row := range g.Values {
+				grid.Values = append(grid.Values, finite(row))
+			}
+			f.Grids = append(f.Grids, grid)
+		}
+	}
+	f.Spans = ep.spansUntil(step)
 	if c, ok := task.(envs.Charter); ok {
 		f.Chart = chartOf(c.Chart())
 	}
 	return f, nil
+}
+
+// shownSpans is the number of steps whose spans a frame holds.
+const shownSpans = 30
+
+// noteSpans records what ran in the last step, if it is another than before.
+func (ep *episode) noteSpans() {
+	spanner, ok := ep.live.Env(0).Task().(envs.Spanner)
+	if !ok {
+		return
+	}
+	var spans []Span
+	for _, s := range spanner.Spans() {
+		spans = append(spans, Span(s))
+	}
+	if n := len(ep.spans); len(spans) > 0 && (n == 0 || ep.spans[n-1].of[0] != spans[0]) {
+		ep.spans = append(ep.spans, stepSpans{len(ep.moves), spans})
+	}
+}
+
+// stepSpans is what ran in a step.
+type stepSpans struct {
+	step int
+	of   []Span
+}
+
+// spansUntil returns what ran in the last steps up to one.
+func (ep *episode) spansUntil(step int) []Span {
+	n, _ := slices.BinarySearchFunc(ep.spans, step+1, func(s stepSpans, step int) int { return s.step - step })
+	var spans []Span
+	for _, s := range ep.spans[max(0, n-shownSpans):n] {
+		spans = append(spans, s.of...)
+	}
+	return spans
 }
 
 // share returns part of whole to three decimals; 0 of nothing.
@@ -135,13 +208,16 @@ func chartOf(c *envs.Chart) *Chart {
 	if c == nil {
 		return nil
 	}
-	out := &Chart{Title: c.Title, XLabel: c.XLabel, X: c.X}
+	out := &Chart{Title: c.Title, XLabel: c.XLabel, X: append([]float64{}, c.X...)}
 	for _, p := range c.Panels {
 		panel := ChartPanel{YLabel: p.YLabel}
 		for _, l := range p.Lines {
 			panel.Lines = append(panel.Lines, ChartLine{l.Name, finite(l.Y)})
 		}
 		out.Panels = append(out.Panels, panel)
+	}
+	for _, e := range c.Events {
+		out.Events = append(out.Events, ChartEvents{e.Name, append([]float64{}, e.X...)})
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func (s *Server) why(r *http.Request) (any, error) {
 	}
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	step, err := number(r, "step", len(ep.actions))
+	step, err := number(r, "step", len(ep.moves))
 	if err != nil {
 		return nil, fmt.Errorf("step: %w", err)
 	}
@@ -76,8 +76,8 @@ func (s *Server) why(r *http.Request) (any, error) {
 	if e.Frame, err = ep.frame(ep.view, ep.seen, step); err != nil {
 		return nil, err
 	}
-	if step < len(ep.actions) {
-		e.Taken = ep.actions[step]
+	if step < len(ep.moves) {
+		e.Taken = ep.moves[step].action
 	}
 	if task, ok := ep.view.Env(0).Task().(explainer); ok {
 		var rows [][]string // nil at an episode's end

@@ -34,13 +34,17 @@ func (e *baselineError) Error() string { return fmt.Sprintf("baseline %s: %s", e
 func (e *baselineError) Unwrap() []error { return []error{ErrBaseline, e.cause} }
 
 // A Planner is a [Task] whose baselines choose more than an action can express. Their policies
-// leave a plan with the task, and the next Apply carries it out. Only [Policies] takes plans, so
-// plans never leave the process.
+// leave a plan with the task, and the next Apply carries it out. [Policies], and what records
+// episodes to play them again, take plans; they never leave the process.
 type Planner interface {
-	// TakePlan removes the plan that a policy has left. It returns a function that leaves the plan
-	// again in the same state, or nil if there is no plan.
-	TakePlan() (leave func())
+	// TakePlan removes the plan that a policy has left and returns it, or nil if there is none.
+	TakePlan() Plan
+	// LeavePlan leaves a plan again, with the task that had it or with another of the same options in the same state.
+	LeavePlan(p Plan)
 }
+
+// Plan is what a policy has left with a [Planner]. Only tasks look into it.
+type Plan any
 
 // Policies holds the policies of one baseline for the environments of a [Vec], or draws random
 // permitted actions. It is not safe for concurrent use, nor for use while the Vec steps.
@@ -60,7 +64,7 @@ type policyRow struct {
 	episode uint64 // of the last answer
 	step    int    // of the last answer
 	asked   bool   // the last answer exists and is valid
-	leave   func() // leaves its plan again; nil if it made none
+	plan    Plan   // nil if it made none
 	err     error
 }
 
@@ -161,7 +165,7 @@ func (r *Policies) ask(ctx context.Context, i int) (err error) {
 			err = fmt.Errorf("baseline %s: panic: %v\n%s", r.name, x, debug.Stack())
 		}
 		row.asked = err == nil // after an error the policy starts over
-		row.leave = e.takePlan()
+		row.plan = e.takePlan()
 	}()
 	if row.copies != e.copies { // the environment has another task since
 		if err := r.make(i); err != nil {
@@ -198,8 +202,8 @@ func (r *Policies) Follow(ctx context.Context, actions []float32) error {
 		return err
 	}
 	for i := range r.rows {
-		if r.fresh(i) && r.rows[i].leave != nil {
-			r.rows[i].leave()
+		if r.fresh(i) && r.rows[i].plan != nil {
+			r.v.envs[i].task.(Planner).LeavePlan(r.rows[i].plan)
 		}
 	}
 	return nil
@@ -221,7 +225,7 @@ func (r *Policies) Step(ctx context.Context) (*Batch, error) {
 }
 
 // takePlan removes the plan that a policy has left with the task.
-func (e *Env) takePlan() (leave func()) {
+func (e *Env) takePlan() Plan {
 	if p, ok := e.task.(Planner); ok {
 		return p.TakePlan()
 	}

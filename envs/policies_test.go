@@ -42,13 +42,15 @@ func (p *planning) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	}
 }
 
-func (p *planning) TakePlan() (leave func()) {
+func (p *planning) TakePlan() envs.Plan {
 	plan := p.plan
 	if p.plan = nil; plan == nil {
 		return nil
 	}
-	return func() { p.plan = plan }
+	return plan
 }
+
+func (p *planning) LeavePlan(plan envs.Plan) { p.plan = plan.(*float64) }
 
 // planningSpec has a baseline that takes action 1 and plans to be paid 100 plus its number of
 // calls, one that ponders, and two that plan to be paid nothing and then fail, of which one panics.

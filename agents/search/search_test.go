@@ -66,13 +66,15 @@ func (t *coins) Apply(_ context.Context, _ cluster.Cluster, action []float32) (e
 	return envs.Outcome{Reward: value, Terminated: t.k == tosses}, nil
 }
 
-func (t *coins) TakePlan() func() {
+func (t *coins) TakePlan() envs.Plan {
 	if !t.planned {
 		return nil
 	}
 	t.planned = false
-	return func() { t.planned = true }
+	return true
 }
+
+func (t *coins) LeavePlan(envs.Plan) { t.planned = true }
 
 func (t *coins) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	clear(obs)

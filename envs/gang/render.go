@@ -7,6 +7,7 @@ import (
 	"image/draw"
 	"strings"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
@@ -76,4 +77,24 @@ func (t *Task) RenderRGB(*cluster.State) *image.RGBA {
 		bar(y+taskHeight/2, taskHeight/2-2, d/durations[slowest], c)
 	}
 	return img
+}
+
+// Spans implements [envs.Spanner]: the last superstep, with the re-planning before it.
+func (t *Task) Spans() []envs.Span {
+	if t.step == 0 {
+		return nil
+	}
+	spans, begin := []envs.Span{}, t.total-t.duration
+	for k, name := range t.src.model.Profile().Tasks {
+		label := fmt.Sprintf("%dm", t.src.model.MilliCPU(int(t.levels[k])))
+		if t.penalty > 0 {
+			spans = append(spans, envs.Span{Row: name, From: begin - t.penalty, To: begin, Kind: envs.SpanReplan, Label: label})
+		}
+		kind := envs.SpanRun
+		if k == t.bottleneck {
+			kind = envs.SpanSlowest
+		}
+		spans = append(spans, envs.Span{Row: name, From: begin, To: begin + t.durations[k], Kind: kind, Label: label})
+	}
+	return spans
 }

@@ -45,6 +45,7 @@ var (
 	_ envs.InfoWriter = (*Task)(nil)
 	_ envs.Limiter    = (*Task)(nil)
 	_ envs.Renderer   = (*Task)(nil)
+	_ envs.Spanner    = (*Task)(nil)
 	_ envs.Planner    = (*Task)(nil)
 	_ envs.Cloner     = (*Task)(nil)
 	_ envs.Keeper     = (*Task)(nil)
@@ -111,14 +112,16 @@ func (t *Task) Plan(levels []uint16) {
 }
 
 // TakePlan implements [envs.Planner].
-func (t *Task) TakePlan() (leave func()) {
+func (t *Task) TakePlan() envs.Plan {
 	if !t.planned {
 		return nil
 	}
 	t.planned = false
-	levels := slices.Clone(t.next)
-	return func() { t.Plan(levels) }
+	return slices.Clone(t.next)
 }
+
+// LeavePlan implements [envs.Planner].
+func (t *Task) LeavePlan(p envs.Plan) { t.Plan(p.([]uint16)) }
 
 func (t *Task) compatible() bool { return t.opts.Dynamics == DynamicsCompatible }
 

@@ -115,14 +115,17 @@ func (t *Task) Spaces() (obs, act space.Space) {
 func (t *Task) Recommend(r Recommendation) { t.plan.given, t.plan.use = r, true }
 
 // TakePlan implements [envs.Planner].
-func (t *Task) TakePlan() (leave func()) {
+func (t *Task) TakePlan() envs.Plan {
 	if !t.plan.use {
 		return nil
 	}
 	p := t.plan
 	t.plan = plan{}
-	return func() { t.plan = p }
+	return p
 }
+
+// LeavePlan implements [envs.Planner].
+func (t *Task) LeavePlan(p envs.Plan) { t.plan = p.(plan) }
 
 // Interval returns the duration of a step.
 func (t *Task) Interval() time.Duration { return t.src.interval }

@@ -49,13 +49,15 @@ func (p *planned) Clone(*rand.Rand) envs.Task {
 	return &c
 }
 
-func (p *planned) TakePlan() (leave func()) {
+func (p *planned) TakePlan() envs.Plan {
 	plan := p.plan
 	if p.plan = nil; plan == nil {
 		return nil
 	}
-	return func() { p.plan = plan }
+	return plan
 }
+
+func (p *planned) LeavePlan(plan envs.Plan) { p.plan = plan.(*float64) }
 
 func init() {
 	rule := func(f func(p *planned, first bool, action []float32) error) func(envs.Task) (envs.Policy, error) {

@@ -19,7 +19,9 @@ export interface Environment {
   nodes: boolean
 }
 export interface NodeInfo { name: string; cpu_m: number; memory_bytes: number; gpus: number; gpu_model?: string }
-export interface Chart { title: string; x_label: string; x: number[]; panels: { y_label: string; lines: { name: string; y: (number | null)[] }[] }[] }
+export interface Chart { title: string; x_label: string; x: number[]; panels: { y_label: string; lines: { name: string; y: (number | null)[] }[] }[]; events: { name: string; x: number[] }[] | null }
+export interface Span { row: string; from_s: number; to_s: number; kind: string; label: string }
+export interface Grid { title: string; columns: string[]; rows: string[]; values: (number | null)[][]; full: number[] }
 export interface Frame {
   step: number
   action: number[] | null
@@ -36,6 +38,8 @@ export interface Frame {
   pending: number
   text?: string
   chart?: Chart
+  spans?: Span[]
+  grids?: Grid[]
 }
 export interface Episode {
   id: string

@@ -2,7 +2,9 @@ import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { Chart, Environment, Episode, Explanation, Frame, get, post } from './api'
 import { Cluster } from './cluster'
-import { Plot } from './plot'
+import { Gantt } from './gantt'
+import { Grids } from './grid'
+import { eventColour, Plot } from './plot'
 import { number, useParam } from './state'
 import { Why } from './why'
 
@@ -144,7 +146,9 @@ function World({ id, envs, forked, ended }: { id: string; envs: Environment[]; f
       <div class="nodes"><Cluster nodes={ep.nodes} frame={frame} shown={visible} masked={masked} taken={taken} picked={picked} pick={pick} /></div>
       <p>Unscheduled: {frame.pending === 0 ? 'none' : <>{frame.pending}: {frame.unscheduled.join(', ')}{frame.pending > frame.unscheduled.length && ' …'}</>}</p>
     </>}
-    {frame.text && <pre class="text">{frame.text}</pre>}
+    {frame.text && <pre class="text" tabIndex={0}>{frame.text}</pre>}
+    {frame.spans && <Gantt spans={frame.spans} />}
+    {frame.grids && <Grids grids={frame.grids} />}
     {frame.chart && <Panels chart={frame.chart} />}
     <Plot title={`Return of ${ep.policy}`} x={steps} xLabel="step" lines={lines} height={160} mark={shown} pick={x => { setPlaying(false); setAt(x) }} />
     {env && current && <Why why={current} nodes={ep.nodes} picked={picked} pick={pick} policies={policiesOf(env)} asked={asked} ask={setAsked}
@@ -154,5 +158,7 @@ function World({ id, envs, forked, ended }: { id: string; envs: Environment[]; f
 
 // Panels draws a task's own chart, such as usage, request and limit over time.
 function Panels({ chart }: { chart: Chart }) {
-  return <>{chart.panels.map(p => <Plot title={p.y_label} x={chart.x} xLabel={chart.x_label} lines={p.lines.map(l => ({ label: l.name, y: l.y }))} height={180} />)}</>
+  const events = (chart.events ?? []).filter(e => e.x.length > 0)
+  return <>{chart.panels.map(p => <Plot title={p.y_label} x={chart.x} xLabel={chart.x_label} lines={p.lines.map(l => ({ label: l.name, y: l.y }))} height={180} events={events} />)}
+    {events.length > 0 && <p class="facts events">{events.map((e, i) => <span><i style={{ background: eventColour(i) }} /> {e.name}: {e.x.length}</span>)}</p>}</>
 }

@@ -7,8 +7,11 @@ export interface Line { label: string; y: (number | null)[]; dash?: boolean; col
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
+// Events, such as kills, are ticks at the upper edge, in colours from the end of the list.
+export const eventColour = (i: number) => colours[(colours.length - 1 - i) % colours.length]
+
 // Plot draws lines over x. A click on a point calls pick with its x.
-export function Plot(props: { title: string; x: number[]; xLabel: string; lines: Line[]; height?: number; pick?: (x: number) => void; mark?: number }) {
+export function Plot(props: { title: string; x: number[]; xLabel: string; lines: Line[]; height?: number; pick?: (x: number) => void; mark?: number; events?: { name: string; x: number[] }[] }) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
   useEffect(() => {
@@ -38,6 +41,12 @@ export function Plot(props: { title: string; x: number[]; xLabel: string; lines:
           if (u.cursor.idx != null) props.pick!(u.data[0][u.cursor.idx])
         })],
         draw: [u => {
+          u.ctx.save()
+          props.events?.forEach((e, i) => {
+            u.ctx.fillStyle = eventColour(i)
+            for (const x of e.x) u.ctx.fillRect(Math.round(u.valToPos(x, 'x', true)) - 1, u.bbox.top + i * 9, 3, 8)
+          })
+          u.ctx.restore()
           if (props.mark == null) return
           const at = Math.round(u.valToPos(props.mark, 'x', true))
           u.ctx.save()
@@ -54,7 +63,7 @@ export function Plot(props: { title: string; x: number[]; xLabel: string; lines:
     const watch = new ResizeObserver(() => plot.current?.setSize({ width: el.clientWidth, height: opts.height }))
     watch.observe(el)
     return () => { watch.disconnect(); plot.current?.destroy() }
-  }, [props.title, props.x, props.lines, props.mark])
+  }, [props.title, props.x, props.lines, props.mark, props.events])
   const save = () => {
     const a = document.createElement('a')
     a.href = box.current!.querySelector('canvas')!.toDataURL('image/png')

@@ -123,19 +123,24 @@ func (t *Task) Plan(levels []uint16) {
 func (t *Task) Keep() { t.decided = true }
 
 // TakePlan implements [envs.Planner].
-func (t *Task) TakePlan() (leave func()) {
+func (t *Task) TakePlan() envs.Plan {
 	if !t.decided {
 		return nil
 	}
 	t.decided = false
-	plan := t.Task.TakePlan()
-	return func() {
-		t.decided = true
-		if plan != nil {
-			plan()
-		}
+	return decision{t.Task.TakePlan()}
+}
+
+// LeavePlan implements [envs.Planner].
+func (t *Task) LeavePlan(p envs.Plan) {
+	t.decided = true
+	if levels := p.(decision).levels; levels != nil {
+		t.Task.LeavePlan(levels)
 	}
 }
+
+// decision is a plan: levels to change to, or nil to keep those in force.
+type decision struct{ levels envs.Plan }
 
 // Clone implements [envs.Cloner].
 func (t *Task) Clone(rng *rand.Rand) envs.Task {

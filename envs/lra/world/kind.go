@@ -14,6 +14,7 @@ type Kind struct {
 	Score      *planner.Model   // by the table that rewards are by
 	Throughput [lra.NumStates]float64
 
+	rates     *lra.Table // that rewards are by, at speed 1; nil without a cluster
 	satisfied [lra.NumStates]int
 	dues      [lra.NumStates]float64 // reward gap: subtracted from the objective of the score table; 0 otherwise
 	gains     [lra.NumApps + 1][lra.NumStates]float32
@@ -26,7 +27,7 @@ func (s *Source) newKind(class planner.Class, score *lra.Table) (*Kind, error) {
 	if objective.Kind == planner.ObjectiveVacant {
 		objective.NodeCost = s.Options.Beta * s.Scale / float64(s.Options.Nodes)
 	}
-	k := &Kind{}
+	k := &Kind{rates: score}
 	var err error
 	for forbidden := range 1 << len(s.limits) {
 		c := class
@@ -93,3 +94,6 @@ func (k *Kind) Row(app int, s lra.State) []float32 {
 	at := (app*lra.NumStates + int(s)) * NodeFeatures
 	return k.rows[at : at+NodeFeatures : at+NodeFeatures]
 }
+
+// Rate returns the throughput of a container of app, which is one of state s.
+func (k *Kind) Rate(s lra.State, app int) float64 { return k.Score.Class.Speed * k.rates.RPS[s][app] }

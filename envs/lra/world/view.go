@@ -5,18 +5,21 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
 // View shows a placement.
 type View struct {
-	Title      string
-	Nodes      planner.Placement
-	Throughput func(node int, s lra.State) float64 // of a node
+	Title string
+	Nodes planner.Placement
+	Kind  func(node int) *Kind
 }
 
 // maxLines is the most nodes that are listed one by one; of more, each kind is shown once.
@@ -41,7 +44,7 @@ func (v *View) Text() string {
 				fmt.Fprintf(&b, "%6d", k)
 			}
 		}
-		total := v.Throughput(i, s)
+		total := v.Kind(i).Throughput[s]
 		fmt.Fprintf(&b, "%7d%12.4f%12.4f\n", s.Total(), total, total/float64(max(1, s.Total())))
 	}
 	if len(v.Nodes) <= maxLines {
@@ -93,22 +96,58 @@ func (v *View) Heat() *image.RGBA {
 		for a, k := range s.Counts() {
 			cell(a, i, float64(k)/lra.MaxSlots, color.RGBA{0x00, 0x44, 0x88, 255})
 		}
-		const most = 12
-		cell(lra.NumApps, i, min(max(v.Throughput(i, s)/most, 0), 1), color.RGBA{0xd5, 0x5e, 0x00, 255})
+		cell(lra.NumApps, i, min(max(v.Kind(i).Throughput[s]/mostThroughput, 0), 1), color.RGBA{0xd5, 0x5e, 0x00, 255})
 	}
 	return img
 }
 
-// View returns the nodes of the episode.
-func (e *Episode) View() *View {
+// mostThroughput is about the most of a node: that of 12 containers alone.
+const mostThroughput = 12
+
+// Grids shows the containers of each node, how much they slow one another down, and what each application achieves.
+func (v *View) Grids() []envs.Grid {
+	nodes := envs.Grid{Title: v.Title, Columns: append(slices.Clone(lra.Apps[:]), "throughput", "of a container")}
+	for range lra.Apps {
+		nodes.Full = append(nodes.Full, lra.MaxSlots)
+	}
+	nodes.Full = append(nodes.Full, mostThroughput, mostThroughput/lra.MaxSlots)
+	var placed, achieved [lra.NumApps]float64
+	for i, s := range v.Nodes {
+		row := make([]float64, 0, len(nodes.Columns))
+		for a, k := range s.Counts() {
+			row = append(row, float64(k))
+			if k > 0 {
+				placed[a] += float64(k)
+				achieved[a] += float64(k) * v.Kind(i).Rate(s, a)
+			}
+		}
+		total := v.Kind(i).Throughput[s]
+		each := math.NaN()
+		if n := s.Total(); n > 0 {
+			each = total / float64(n)
+		}
+		nodes.Rows, nodes.Values = append(nodes.Rows, strconv.Itoa(i)), append(nodes.Values, append(row, total, each))
+	}
+	apps := envs.Grid{Title: "Applications", Columns: []string{"containers", "throughput", "of a container"}, Full: []float64{max(1, slices.Max(placed[:])), max(1, slices.Max(achieved[:])), mostThroughput / lra.MaxSlots}}
+	for a, name := range lra.Apps {
+		each := math.NaN()
+		if placed[a] > 0 {
+			each = achieved[a] / placed[a]
+		}
+		apps.Rows, apps.Values = append(apps.Rows, name), append(apps.Values, []float64{placed[a], achieved[a], each})
+	}
+	return []envs.Grid{apps, nodes}
+}
+
+// View returns the nodes of the episode, with before at the head of the title.
+func (e *Episode) View(before string) *View {
 	app := "none"
 	if a := e.App(); a != NoApp {
 		app = lra.Apps[a]
 	}
 	return &View{
-		Title: fmt.Sprintf("next %s  placed %d  rejected %d  violations %d  throughput of a container %.4f  of the cluster %.4f",
+		Title: before + fmt.Sprintf("next %s  placed %d  rejected %d  violations %d  throughput of a container %.4f  of the cluster %.4f",
 			app, e.Placed, e.Rejected, e.Violations, e.Throughput/float64(max(1, e.Used)), e.Throughput),
-		Nodes:      e.x,
-		Throughput: func(i int, s lra.State) float64 { return e.kind(i).Throughput[s] },
+		Nodes: e.x, Kind: e.kind,
 	}
 }

@@ -99,6 +99,33 @@ func place(tb testing.TB, e *world.Episode, c cluster.Cluster, node int) (earned
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
+// TestGridsByHand shows the placement of TestTallyByHand: the Redis, 0.9, and an MMS, 1.8, on node 0, an MMS, 1, on node 1.
+func TestGridsByHand(t *testing.T) {
+	o := options(t)
+	o.Nodes, o.Batches, o.Batch = 3, batches(t, lra.Counts{1, 2}), 0
+	_, e, c := begin(t, o, 1)
+	for _, node := range []int{0, 0, 1} {
+		place(t, e, c, node)
+	}
+	grids := e.View("").Grids()
+	nan := math.NaN()
+	for i, want := range [][][]float64{
+		{{1, 0.9, 0.9}, {2, 2.8, 1.4}, {0, 0, nan}},
+		{{1, 1, 0, 0, 0, 0, 0, 2.7, 1.35}, {0, 1, 0, 0, 0, 0, 0, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0, nan}},
+	} {
+		g := grids[i]
+		if len(g.Full) != len(g.Columns) || len(g.Rows) != len(g.Values) {
+			t.Fatalf("%s: %d columns, %d of full colour, %d rows, %d of values", g.Title, len(g.Columns), len(g.Full), len(g.Rows), len(g.Values))
+		}
+		for row, values := range want {
+			same := func(a, b float64) bool { return near(a, b) || math.IsNaN(a) && math.IsNaN(b) }
+			if !slices.EqualFunc(g.Values[row], values, same) {
+				t.Errorf("%s, %s: %v, want %v", g.Title, g.Rows[row], g.Values[row], values)
+			}
+		}
+	}
+}
+
 // TestTallyByHand places one Redis and two MMS: the Redis and an MMS on node 0, worth 0.9 + 1.8, and the
 // other MMS on node 1, worth 1.
 func TestTallyByHand(t *testing.T) {

@@ -63,14 +63,17 @@ func (t *Task) note() { t.curve.Add(t.arrived, &t.inventory) }
 func (t *Task) Plan(node int32, devices uint64) { t.planned, t.devices = node, devices }
 
 // TakePlan implements [envs.Planner].
-func (t *Task) TakePlan() (leave func()) {
+func (t *Task) TakePlan() envs.Plan {
 	if t.planned < 0 {
 		return nil
 	}
-	node, devices := t.planned, t.devices
+	p := cluster.Op{Kind: cluster.Bind, Node: t.planned, Devices: t.devices}
 	t.planned = -1
-	return func() { t.Plan(node, devices) }
+	return p
 }
+
+// LeavePlan implements [envs.Planner].
+func (t *Task) LeavePlan(p envs.Plan) { t.Plan(p.(cluster.Op).Node, p.(cluster.Op).Devices) }
 
 // Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
 // node puts it off. A pod that does not fit its node is given up in time-free dynamics and

@@ -1,0 +1,58 @@
+import { h } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Span } from './api'
+import { number } from './state'
+
+const rowHeight = 26, left = 96, bottom = 22
+
+// Gantt draws what ran side by side: a row for each task, a bar for each superstep. The rest of a superstep is
+// the wait for the slowest.
+export function Gantt({ spans }: { spans: Span[] }) {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const [width, setWidth] = useState(800)
+  const rows = [...new Set(spans.map(s => s.row))]
+  const from = Math.min(...spans.map(s => s.from_s)), to = Math.max(...spans.map(s => s.to_s))
+  const height = rows.length * rowHeight + bottom
+  useEffect(() => {
+    const watch = new ResizeObserver(e => setWidth(e[0].contentRect.width))
+    watch.observe(canvas.current!.parentElement!)
+    return () => watch.disconnect()
+  }, [])
+  useEffect(() => {
+    const c = canvas.current!, scale = devicePixelRatio || 1
+    c.width = width * scale
+    c.height = height * scale
+    const g = c.getContext('2d')!
+    g.scale(scale, scale)
+    g.clearRect(0, 0, width, height)
+    const style = getComputedStyle(document.documentElement)
+    const colour = (n: string) => style.getPropertyValue(n).trim()
+    const palette: Record<string, string> = { run: colour('--cpu'), slowest: colour('--gpu'), 're-plan': colour('--taken') }
+    g.font = '11px system-ui, sans-serif'
+    const x = (t: number) => left + (t - from) / Math.max(1e-9, to - from) * (width - left - 4)
+    rows.forEach((r, i) => {
+      const last = [...spans].reverse().find(s => s.row === r)
+      g.fillStyle = colour('--text')
+      g.fillText(`${r} ${last?.label ?? ''}`, 2, i * rowHeight + 17, left - 6)
+      g.fillStyle = colour('--cell')
+      g.fillRect(left, i * rowHeight + 2, width - left - 4, rowHeight - 4)
+    })
+    for (const s of spans) {
+      g.fillStyle = palette[s.kind] ?? colour('--memory')
+      g.fillRect(x(s.from_s), rows.indexOf(s.row) * rowHeight + 4, Math.max(1, x(s.to_s) - x(s.from_s) - 1), rowHeight - 8)
+    }
+    g.fillStyle = colour('--text')
+    for (let k = 0; k <= 4; k++) {
+      const t = from + (to - from) * k / 4
+      g.textAlign = k === 0 ? 'left' : k === 4 ? 'right' : 'center'
+      g.fillText(`${number(t)} s`, x(t), height - 6)
+    }
+    g.textAlign = 'left'
+  }, [spans, width])
+  const steps = new Set(spans.filter(s => s.kind !== 're-plan').map(s => s.from_s)).size
+  return <figure class="plot">
+    <figcaption>The last {steps} supersteps <span class="legend"><i class="cpu" /> runs <i class="gpu" /> slowest <i class="replan" /> re-planning</span></figcaption>
+    <div><canvas class="gantt" ref={canvas} style={{ width: width + 'px', height: height + 'px' }} role="img" data-spans={spans.length}
+      aria-label={`Bars of ${steps} supersteps for ${rows.join(', ')}; the slowest of the last is ${[...spans].reverse().find(s => s.kind === 'slowest')?.row}`} /></div>
+  </figure>
+}
