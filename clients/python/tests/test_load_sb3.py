@@ -84,7 +84,9 @@ def test_trains_on_over_nodes(pretrained: Path, algo: str) -> None:
         before = {name: value.clone() for name, value in model.policy.named_parameters()}
         model.learn(64)
         still = [name for name, value in model.policy.named_parameters() if torch.equal(before[name], value)]
-        assert [name for name in still if not name.startswith("q_net_target.")] == []
+        # A softmax over nodes does not change with a bias that all share: its gradient is rounding error, or 0.
+        shared = [] if algo == "dqn" else ["action_net.bias"]
+        assert [name for name in still if not name.startswith("q_net_target.") and name not in shared] == []
 
 
 def test_normalized_observations(pretrained: Path) -> None:
