@@ -143,8 +143,8 @@ gangworker: ## prepare .cache/images/gangworker, the folder from which the image
 test-stresspod: build stresspod ## the image of stress pods with a real Docker engine
 	tools/test_stresspod.sh
 
-test-images: images stresspod gangworker ## every image with a real container engine: built, and seen to do its work; skips without one
-	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) GO=$(GO) tools/test_images.sh
+test-images: images stresspod gangworker bin/helm ## every image with a real container engine: built, and seen to do its work; skips without one
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) GO=$(GO) tools/test_images.sh
 
 test-compose: images ## compose.yaml with a real Docker engine: every profile, seen to work
 	tools/test_compose.sh

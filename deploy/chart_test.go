@@ -150,6 +150,35 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// TestDocumentedImages: docs/deploy.md builds and pushes the images that its `helm install` runs, under the names that
+// the chart gives them.
+func TestDocumentedImages(t *testing.T) {
+	text, err := os.ReadFile("../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`for i in ([a-z ]+); do docker build -t (\S+)/\$i:(\S+) \.cache/images/\$i; docker push (\S+); done`).FindStringSubmatch(string(text))
+	registry := regexp.MustCompile(`helm install .* --set imageRegistry=(\S+)`).FindStringSubmatch(string(text))
+	if line == nil || registry == nil {
+		t.Fatalf("docs/deploy.md has no such lines: %q, %q", line, registry)
+	}
+	var built, want []string
+	for _, name := range strings.Fields(line[1]) {
+		built = append(built, line[2]+"/"+name+":"+line[3])
+	}
+	for _, d := range render(t, append(everything, "imageRegistry="+registry[1])...) {
+		want = append(want, d.Spec.Template.Spec.Containers[0].Image)
+	}
+	slices.Sort(built)
+	slices.Sort(want)
+	if want = slices.Compact(want); !slices.Equal(built, want) {
+		t.Errorf("built are %q, the chart runs %q", built, want)
+	}
+	if pushed := line[2] + "/$i:" + line[3]; line[4] != pushed {
+		t.Errorf("pushed is %s, built %s", line[4], pushed)
+	}
+}
+
 // TestDocumentedHelmCommands runs Helm's commands of docs/deploy.md on a control plane, in their order.
 func TestDocumentedHelmCommands(t *testing.T) {
 	c := openCluster(t)

@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,11 +11,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 const (
 	engineEnv   = "KUBERNASIUM_ENGINE"   // command of a container engine, such as docker: programs run in their images
 	registryEnv = "KUBERNASIUM_REGISTRY" // of these images, as the value imageRegistry
+
+	accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 )
 
 // A volume is a folder of this machine, and where the container has it.
@@ -94,4 +100,32 @@ func open(t *testing.T, dir string) {
 			}
 		}
 	}
+}
+
+// inCluster writes what a pod has of its account, as the volume that kubelet projects, and returns the variables by
+// which a pod finds the API server.
+func inCluster(t *testing.T, kubeconfig, namespace string) (dir string, env []string) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		t.Fatal(err)
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, err := net.SplitHostPort(server.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for name, data := range map[string][]byte{"token": []byte(config.BearerToken), "ca.crt": config.CAData, "namespace": []byte(namespace)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
 }

@@ -127,6 +127,9 @@ func (c *cluster) install(t *testing.T, set ...string) string {
 	t.Helper()
 	ns := c.namespace(t)
 	args := []string{"install", "kubernasium", chart, "--kubeconfig", c.Kubeconfig, "--namespace", ns, "--wait", "--timeout", patience.String()}
+	if registry := os.Getenv(registryEnv); registry != "" {
+		args = append(args, "--set", "imageRegistry="+registry)
+	}
 	helm(t, append(args, sets(set)...)...)
 	t.Cleanup(func() {
 		out, err := exec.Command(os.Getenv(helmEnv), "uninstall", "kubernasium", "--kubeconfig", c.Kubeconfig, "--namespace", ns, "--ignore-not-found").CombinedOutput()

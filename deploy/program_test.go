@@ -23,7 +23,8 @@ import (
 )
 
 // A program runs as a container of the chart would: the arguments of the container, the files of its volumes,
-// the token of its service account; addresses are free ports of the loopback interface.
+// the token of its service account; addresses are free ports of the loopback interface. With a container engine it runs
+// in its image.
 type program struct {
 	cmd   *exec.Cmd
 	log   safeBuffer
@@ -52,18 +53,18 @@ func (c *cluster) run(t *testing.T, ns, component string, env ...string) *progra
 // start starts the container of a pod.
 func (c *cluster) start(t *testing.T, ns string, pod *corev1.PodSpec, env ...string) *program {
 	t.Helper()
-	folder := os.Getenv(programsEnv)
-	if folder == "" {
+	folder, engine := os.Getenv(programsEnv), os.Getenv(engineEnv)
+	if folder == "" && engine == "" {
 		t.Skipf("needs the programs of the images: `make test-deploy` builds them and runs this; or set %s to their folder", programsEnv)
 	}
 	p := &program{pod: pod, ended: make(chan struct{}), ports: map[int32]string{}}
 	container := pod.Containers[0]
-	repository, _, _ := strings.Cut(container.Image, ":")
+	repository := repositoryOf(container.Image)
 	account := ""
 	if slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "api-access" }) {
 		account = c.account(t, ns, pod.ServiceAccountName)
 	}
-	files := c.mount(t, ns, pod, account)
+	volumes := c.mount(t, ns, pod, account)
 	var args []string
 	for _, a := range container.Args {
 		for _, port := range container.Ports {
@@ -78,15 +79,26 @@ func (c *cluster) start(t *testing.T, ns string, pod *corev1.PodSpec, env ...str
 				a = flag + "-port=" + number
 			}
 		}
-		args = append(args, files.Replace(a))
+		args = append(args, a)
 	}
-	if repository == schedulerImage { // in a pod, the account is the default of these flags
-		args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+account, "--authorization-kubeconfig="+account)
+	if repository == schedulerImage {
+		args = append(args, "--bind-address=127.0.0.1")
 	}
-	p.cmd = exec.Command(filepath.Join(folder, binaries[repository]), args...)
-	p.cmd.Env = append(env, "HOSTNAME=test")
-	if account != "" {
-		p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+account)
+	if engine != "" {
+		if account != "" {
+			dir, found := inCluster(t, account, ns)
+			volumes, env = append(volumes, volume{accountPath, dir, true}), append(env, found...)
+		}
+		p.cmd = inContainer(t, pod, volumes, env, args)
+	} else {
+		p.cmd = exec.Command(filepath.Join(folder, binaries[repository]), onHost(t, volumes, args)...)
+		p.cmd.Env = append(env, "HOSTNAME=test")
+		if account != "" {
+			p.cmd.Env = append(p.cmd.Env, "KUBERNASIUM_KUBECONFIG="+account)
+		}
+		if repository == schedulerImage { // in a pod, the account is the default of these flags
+			p.cmd.Args = append(p.cmd.Args, "--authentication-kubeconfig="+account, "--authorization-kubeconfig="+account)
+		}
 	}
 	p.begin(t)
 	return p
@@ -118,15 +130,46 @@ func (p *program) stop() {
 	<-p.ended
 }
 
-// mount writes the volumes of a pod to folders, and returns what replaces paths in the container by those. A
-// scheduler's configuration gets the kubeconfig of the account, which a pod takes by default.
-func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec, account string) *strings.Replacer {
+// repositoryOf returns the name of an image without registry and tag.
+func repositoryOf(image string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(image, os.Getenv(registryEnv)+"/"), ":")
+	return name
+}
+
+// onHost replaces the paths of a container in its arguments by those of this machine.
+func onHost(t *testing.T, volumes []volume, args []string) (all []string) {
 	t.Helper()
-	models, err := filepath.Abs("../models/pretrained")
+	places := []string{modelsPath, models(t)}
+	for _, v := range volumes {
+		places = append(places, v.path, v.dir)
+	}
+	files := strings.NewReplacer(places...)
+	for _, a := range args {
+		all = append(all, files.Replace(a))
+	}
+	return all
+}
+
+const modelsPath = "/models/pretrained" // of the pretrained models in images
+
+// models returns where this repository has the pretrained models.
+func models(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(".." + modelsPath)
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := []string{"/models/pretrained", models}
+	return path
+}
+
+// mount writes the volumes of a pod to folders. Outside an image, a scheduler's configuration gets the paths of this
+// machine and the kubeconfig of the account, which a pod takes by default.
+func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec, account string) (volumes []volume) {
+	t.Helper()
+	outside := strings.NewReplacer()
+	if os.Getenv(engineEnv) == "" {
+		outside = strings.NewReplacer(modelsPath, models(t), "clientConnection: {", "clientConnection: {kubeconfig: "+account+", ")
+	}
 	for _, v := range pod.Volumes {
 		dir := t.TempDir()
 		var content map[string][]byte
@@ -149,7 +192,7 @@ func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec, account st
 			}
 			content = map[string][]byte{}
 			for name, text := range m.Data {
-				content[name] = []byte(strings.NewReplacer("/models/pretrained", models, "clientConnection: {", "clientConnection: {kubeconfig: "+account+", ").Replace(text))
+				content[name] = []byte(outside.Replace(text))
 			}
 		default:
 			continue
@@ -161,11 +204,11 @@ func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec, account st
 		}
 		for _, m := range pod.Containers[0].VolumeMounts {
 			if m.Name == v.Name {
-				places = append(places, m.MountPath, dir)
+				volumes = append(volumes, volume{m.MountPath, dir, m.ReadOnly})
 			}
 		}
 	}
-	return strings.NewReplacer(places...)
+	return volumes
 }
 
 // claim returns the folder that stands for the volume of a claim.

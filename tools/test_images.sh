@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images of .cache/images with a real container engine, and runs each as user 65532 on a read-only root file
-# system: programs answer, a server plays for a client, the control plane runs an autoscaler, workers do supersteps.
+# system: programs answer, a server plays for a client, the control plane runs an autoscaler, workers do supersteps, and
+# the chart's components work with its arguments, accounts and volumes.
 #
 # Usage: make test-images. Without an engine it skips and says so. Images and containers of the test have names and
 # labels of their own, and are removed at its end. Where Debian's image cannot be pulled, tools/debian_base.sh makes a base.
@@ -46,7 +47,7 @@ docker images --format '{{.Repository}} {{.Size}}' | sed -n "s,^$registry/,,p" |
 
 export KUBERNASIUM_ENGINE=docker KUBERNASIUM_REGISTRY=$registry
 start=$SECONDS
-${GO:-go} test -count=1 -v -timeout 15m -run '^TestImages(Start|Play|OfAutoscaling)$' ./deploy >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "a program does not work in its image"; }
+${GO:-go} test -count=1 -v -timeout 15m -run '^(TestImages(Start|Play|OfAutoscaling)|TestServer|TestScheduler|TestRecommender|TestShadow)$' ./deploy >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "a program does not work in its image"; }
 ${GO:-go} test -count=1 -v -timeout 10m -run '^TestWorkersImage$' ./kwok/bsp/gangworker >>"$work/log" 2>&1 || { cat "$work/log" >&2; fail "a worker does not work in its image"; }
 ! grep -e '--- SKIP' "$work/log" || fail "a test was skipped"
 grep -e '^--- PASS' "$work/log"
