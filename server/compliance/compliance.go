@@ -45,6 +45,8 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("snapshot", s.checkSnapshot)
 	t.Run("fork", s.checkFork)
 	t.Run("resume", s.checkResume)
+	t.Run("cancel", s.checkCancel)
+	t.Run("deadlines", s.checkDeadline)
 	t.Run("slow reader", s.checkSlowReader)
 	t.Run("vanishing clients", s.checkVanish)
 }

@@ -46,6 +46,7 @@ type Session struct {
 	token    string       // resumes the session after its connection has ended; empty if it ends with that
 	resumed  bool
 	missed   []byte // reply to send after the welcome
+	open     openRequests
 
 	// In order.
 	vecs     map[uint64]*vector
@@ -109,6 +110,8 @@ func (s *Session) Admit(req *Request) []byte {
 		err = s.hello(f)
 	case wire.TypePing:
 		s.ping(f)
+	case wire.TypeCancel:
+		err = s.cancel(f)
 	default:
 		if err = s.enqueue(req); err == nil {
 			return nil
@@ -130,7 +133,7 @@ func (s *Session) precondition(f *wire.Frame) error {
 		return wire.Errorf(wire.HelloTwice, "a second hello")
 	}
 	switch minor, known := since(f.Type); {
-	case string(f.Type) == wire.TypePing:
+	case string(f.Type) == wire.TypePing, string(f.Type) == wire.TypeCancel && s.minor >= 4:
 		return nil
 	case known && s.minor >= minor:
 		if s.cfg.Shared.Draining.Load() {
@@ -153,6 +156,8 @@ func since(kind []byte) (minor int, known bool) {
 		return 1, true
 	case wire.TypePolicy:
 		return 2, true
+	case wire.TypeCancel:
+		return 4, true
 	}
 	return 0, false
 }
@@ -174,6 +179,7 @@ func (s *Session) enqueue(req *Request) error {
 		s.inflight.Add(-1)
 		return wire.Errorf(wire.Inflight, "%d requests without a reply, want at most %d", n+1, n)
 	}
+	s.open.admit(req.frame.ID)
 	return nil
 }
 
@@ -186,6 +192,8 @@ func (s *Session) Do(ctx context.Context, req *Request) []byte {
 
 func (s *Session) carryOut(ctx context.Context, req *Request) (reply []byte) {
 	defer s.inflight.Add(-1)
+	ctx, err := s.open.begin(ctx, req.frame.ID)
+	defer s.open.end(req.frame.ID)
 	defer func() {
 		if p := recover(); p != nil {
 			reply = s.refuse(s.out, req.frame.ID, s.fault(wire.ServerFault, "the server has a fault", p, "request", string(req.frame.Type), "stack", string(debug.Stack())))
@@ -194,7 +202,9 @@ func (s *Session) carryOut(ctx context.Context, req *Request) (reply []byte) {
 	if s.large { // its memory is not kept
 		s.out, s.large = wire.NewWriter(), false
 	}
-	var err error
+	if err != nil {
+		return s.refuse(s.out, req.frame.ID, err)
+	}
 	if req.deadline.IsZero() {
 		err = s.do(ctx, &req.frame)
 	} else if s.cfg.Now().After(req.deadline) {

@@ -171,9 +171,12 @@ func (s *Session) reset(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
-	ctx, end := s.share(ctx, v, &v.loads.reset)
+	turn, end := s.share(ctx, v, &v.loads.reset)
 	defer end.end()
-	b, drawn, err := v.reset(ctx, r.Options, mask, seeds, s.cfg.Entropy)
+	b, drawn, err := v.reset(turn, r.Options, mask, seeds, s.cfg.Entropy)
+	if err == nil {
+		err = ctx.Err() // an episode that began too late is none
+	}
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}

@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 3
+	Minor = 4
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -41,6 +41,8 @@ const (
 
 	TypePolicy = "policy" // since 1.2; 1.1 had another form of it
 
+	TypeCancel = "cancel" // since 1.4
+
 	TypeErr   = "err"
 	TypeDrain = "drain" // an event
 
@@ -48,11 +50,12 @@ const (
 )
 
 // Reserved lists the request names that version 1.0 reserved. Later versions use some of them.
-var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, "cancel"}
+var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, TypeCancel}
 
 // Optional parts of a server, as welcome lists them.
 const (
 	CapBaseline = "baseline"
+	CapCancel   = "cancel" // since 1.4
 	CapResume   = "resume" // since 1.3
 	CapRollout  = "rollout"
 	CapSnapshot = "snapshot"
@@ -66,8 +69,11 @@ func Caps(minor int) []string {
 	case minor < 2:
 		return []string{CapRollout, CapSnapshot}
 	}
-	if minor < 3 {
+	switch {
+	case minor < 3:
 		return []string{CapBaseline, CapRollout, CapSnapshot}
+	case minor < 4:
+		return []string{CapBaseline, CapResume, CapRollout, CapSnapshot}
 	}
-	return []string{CapBaseline, CapResume, CapRollout, CapSnapshot}
+	return []string{CapBaseline, CapCancel, CapResume, CapRollout, CapSnapshot}
 }

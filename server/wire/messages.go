@@ -263,3 +263,17 @@ func EncodeDrain(w *Writer, ms int64) {
 	w.Str("ms")
 	w.Uint(uint64(ms))
 }
+
+// CancelRequest is the request cancel.
+type CancelRequest struct {
+	T  string `json:"t"`
+	ID uint64 `json:"id"`
+	Of uint64 `json:"of"` // id of the request to cancel
+}
+
+// CancelReply is the reply to CancelRequest.
+type CancelReply struct {
+	T     string `json:"t"`
+	ID    uint64 `json:"id"`
+	Found bool   `json:"found"` // the request waited or ran
+}
