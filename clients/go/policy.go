@@ -102,6 +102,7 @@ func (b *Baseline) receiveStep(ctx context.Context) error {
 		return err
 	}
 	b.seed = nil
+	b.v.journal.streams = true
 	return nil
 }
 

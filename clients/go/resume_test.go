@@ -157,3 +157,34 @@ func TestJournalIsBounded(t *testing.T) {
 		t.Errorf("%d entries of %d bytes after a reset of all, want make", len(k.entries), len(k.data))
 	}
 }
+
+// TestStepByPolicyIsKept: a random policy's stream goes on after a reset with seeds, so the steps before that are needed to
+// rebuild what comes after it.
+func TestStepByPolicyIsKept(t *testing.T) {
+	ctx := context.Background()
+	v, err := Dial(ctx, hosttest.Start(t).WS, "classic/CartPole-v1", 2, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(3)
+	reset := func() {
+		if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reset()
+	if _, err := v.Step(ctx, []float32{0, 1}); err != nil {
+		t.Fatal(err)
+	}
+	reset()
+	if n := len(v.journal.entries); n != 2 {
+		t.Errorf("%d requests after a step and a reset, want make and reset", n)
+	}
+	if _, err := v.Baseline(envs.RandomName, 1).Step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	reset()
+	if n := len(v.journal.entries); n != 4 {
+		t.Errorf("%d requests after a policy's step, want make, reset, step and reset", n)
+	}
+}
