@@ -10,7 +10,7 @@ const fewRows = 12
 // Grids shows tables of amounts: few rows as a table, more as a map of colours.
 export function Grids({ grids }: { grids: Grid[] }) {
   return <>{grids.map(g => g.rows.length <= fewRows
-    ? <Table caption={g.title} columns={['', ...g.columns]} rows={g.rows.map((r, i) => [r, ...g.values[i].map(number)])} />
+    ? <Table caption={g.title} columns={['name', ...g.columns]} rows={g.rows.map((r, i) => [r, ...g.values[i].map(number)])} />
     : <Heat grid={g} />)}</>
 }
 
