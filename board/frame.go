@@ -170,7 +170,7 @@ func (ep *episode) noteSpans() {
 	}
 }
 
-// stepSpans is what ran in a step.
+// stepSpans holds the spans of one step.
 type stepSpans struct {
 	step int
 	of   []Span

@@ -151,7 +151,7 @@ type journal struct {
 	data    []byte
 	entries []entry
 	full    bool // it has more than it may hold
-	streams bool // a policy has acted, whose state no reset begins anew, or environments were copied
+	streams bool // a reset does not restore all state: a policy has acted, or environments were copied
 }
 
 type entry struct {

@@ -158,8 +158,8 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 }
 
-// TestStepByPolicyIsKept: a random policy's stream goes on after a reset with seeds, so the steps before that are needed to
-// rebuild what comes after it.
+// TestStepByPolicyIsKept: a reset with seeds does not restart a random policy's stream, so the journal must keep the
+// policy's earlier steps.
 func TestStepByPolicyIsKept(t *testing.T) {
 	ctx := context.Background()
 	v, err := Dial(ctx, hosttest.Start(t).WS, "classic/CartPole-v1", 2, Options{})

@@ -146,7 +146,7 @@ class Log:
 
 
 class Stream:
-    """The sink of a request that moves what no reset begins anew: baselines, snapshots, copies."""
+    """The sink of a request whose effect survives a reset: baselines, snapshots, copies."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
