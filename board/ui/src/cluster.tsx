@@ -1,6 +1,7 @@
 import { h } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { Frame, NodeInfo } from './api'
+import { begin, useCanvas } from './canvas'
 
 // Cell sizes in CSS pixels; nodes shrink until all fit into some 600 rows of pixels.
 const sizes = [{ w: 116, h: 74, label: true }, { w: 64, h: 44, label: false }, { w: 34, h: 26, label: false }, { w: 20, h: 16, label: false }]
@@ -8,27 +9,14 @@ const sizes = [{ w: 116, h: 74, label: true }, { w: 64, h: 44, label: false }, {
 // Cluster draws each node as a cell with bars for CPU, memory and GPUs, on a canvas, since there may be
 // thousands. Arrow keys move among nodes and Enter picks one; a click picks one, too.
 export function Cluster(props: { nodes: NodeInfo[]; frame: Frame; shown: number[]; masked?: Set<number>; taken?: number; picked: number; pick: (i: number) => void }) {
-  const canvas = useRef<HTMLCanvasElement>(null)
-  const [width, setWidth] = useState(800)
+  const { canvas, width } = useCanvas()
   const size = sizes.find(s => Math.ceil(props.shown.length / Math.max(1, Math.floor(width / s.w))) * s.h <= 640) ?? sizes[sizes.length - 1]
   const columns = Math.max(1, Math.floor(width / size.w))
   const height = Math.max(1, Math.ceil(props.shown.length / columns)) * size.h
   useEffect(() => {
-    const watch = new ResizeObserver(e => setWidth(e[0].contentRect.width))
-    watch.observe(canvas.current!.parentElement!)
-    return () => watch.disconnect()
-  }, [])
-  useEffect(() => {
-    const c = canvas.current!, scale = devicePixelRatio || 1
-    c.width = width * scale
-    c.height = height * scale
-    const g = c.getContext('2d')!
-    g.scale(scale, scale)
-    g.clearRect(0, 0, width, height)
-    const style = getComputedStyle(document.documentElement)
-    const colour = (n: string) => style.getPropertyValue(n).trim()
+    const c = canvas.current!
+    const { g, colour } = begin(c, width, height)
     const palette = { text: colour('--text'), line: colour('--line'), cell: colour('--cell'), masked: colour('--masked'), cpu: colour('--cpu'), memory: colour('--memory'), gpu: colour('--gpu'), taken: colour('--taken') }
-    g.font = '11px system-ui, sans-serif'
     props.shown.forEach((n, k) => drawNode(g, (k % columns) * size.w, Math.floor(k / columns) * size.h, size, props, n, palette))
     c.dataset.frames = String(+(c.dataset.frames ?? 0) + 1)
   })

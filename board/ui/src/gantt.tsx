@@ -1,6 +1,7 @@
 import { h } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { Span } from './api'
+import { begin, useCanvas } from './canvas'
 import { number } from './state'
 
 const rowHeight = 26, left = 96, bottom = 22
@@ -8,27 +9,13 @@ const rowHeight = 26, left = 96, bottom = 22
 // Gantt draws what ran side by side: a row for each task, a bar for each superstep. The rest of a superstep is
 // the wait for the slowest.
 export function Gantt({ spans }: { spans: Span[] }) {
-  const canvas = useRef<HTMLCanvasElement>(null)
-  const [width, setWidth] = useState(800)
+  const { canvas, width } = useCanvas()
   const rows = [...new Set(spans.map(s => s.row))]
   const from = Math.min(...spans.map(s => s.from_s)), to = Math.max(...spans.map(s => s.to_s))
   const height = rows.length * rowHeight + bottom
   useEffect(() => {
-    const watch = new ResizeObserver(e => setWidth(e[0].contentRect.width))
-    watch.observe(canvas.current!.parentElement!)
-    return () => watch.disconnect()
-  }, [])
-  useEffect(() => {
-    const c = canvas.current!, scale = devicePixelRatio || 1
-    c.width = width * scale
-    c.height = height * scale
-    const g = c.getContext('2d')!
-    g.scale(scale, scale)
-    g.clearRect(0, 0, width, height)
-    const style = getComputedStyle(document.documentElement)
-    const colour = (n: string) => style.getPropertyValue(n).trim()
+    const { g, colour } = begin(canvas.current!, width, height)
     const palette: Record<string, string> = { run: colour('--cpu'), slowest: colour('--gpu'), 're-plan': colour('--taken') }
-    g.font = '11px system-ui, sans-serif'
     const x = (t: number) => left + (t - from) / Math.max(1e-9, to - from) * (width - left - 4)
     rows.forEach((r, i) => {
       const last = [...spans].reverse().find(s => s.row === r)

@@ -1,6 +1,7 @@
 import { h, Fragment } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { Grid } from './api'
+import { begin, useCanvas } from './canvas'
 import { number } from './state'
 import { Table } from './table'
 
@@ -19,27 +20,13 @@ const cell = 16, left = 110, top = 18
 // Heat draws a column of cells for each row of a grid, the fuller the colour the greater the amount. The row under the
 // pointer, or the one that the arrow keys reach, stands below in words.
 function Heat({ grid }: { grid: Grid }) {
-  const canvas = useRef<HTMLCanvasElement>(null)
-  const [width, setWidth] = useState(800)
+  const { canvas, width } = useCanvas()
   const [at, setAt] = useState(-1)
   const fit = Math.max(1, Math.floor((width - left) / cell)) // rows side by side
   const bands = Math.ceil(grid.rows.length / fit), bandHeight = grid.columns.length * cell + top
   const height = bands * bandHeight
   useEffect(() => {
-    const watch = new ResizeObserver(e => setWidth(e[0].contentRect.width))
-    watch.observe(canvas.current!.parentElement!)
-    return () => watch.disconnect()
-  }, [])
-  useEffect(() => {
-    const c = canvas.current!, scale = devicePixelRatio || 1
-    c.width = width * scale
-    c.height = height * scale
-    const g = c.getContext('2d')!
-    g.scale(scale, scale)
-    g.clearRect(0, 0, width, height)
-    const style = getComputedStyle(document.documentElement)
-    const colour = (n: string) => style.getPropertyValue(n).trim()
-    g.font = '11px system-ui, sans-serif'
+    const { g, colour } = begin(canvas.current!, width, height)
     for (let band = 0; band < bands; band++) {
       g.fillStyle = colour('--text')
       grid.columns.forEach((name, j) => g.fillText(name, 2, band * bandHeight + top + j * cell + 12, left - 6))
