@@ -313,8 +313,8 @@ bench-kwok: controlplane ## the real API server: start, pods, nodes, resets, mem
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) run ./tools/benchkwok $(BENCH_KWOK) --profile $(CACHE)/kwok.pprof
 	@echo "what the control plane does with its time: go tool pprof -top -cum $(CACHE)/kwok.pprof"
 
-chaos: ## a training through 1,000 cuts of its wire and 20 kills of its server, beside an undisturbed one
-	@$(GO) test -count=1 -v -timeout 20m -run '^TestChaos$$' ./trainer/command/core
+chaos: build ## what breaks programs, done to server, trainer and clients: the table of docs/chaos.md; CHAOS=short for a few minutes
+	@$(GO) run ./tools/chaos
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

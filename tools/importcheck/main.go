@@ -77,6 +77,7 @@ var rules = []rule{
 	{"server/wire", []string{"envs/space"}, core},
 	{"server/session", []string{"envs", "server/wire"}, core},
 	{"server/compliance", []string{"server/wire"}, noGorgonia},
+	{"server/faults", nil, core[:len(noGorgonia)]},
 	{"server", []string{"board", "envs", "agents", "models", "kwok", "registry", "version"}, noGorgonia},
 	{"server/host", []string{"envs", "server"}, noGorgonia},
 	{"kwok", []string{"envs"}, noGorgonia},
@@ -87,6 +88,7 @@ var rules = []rule{
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"deploy", nil, core},
 	{"tools", nil, core},
+	{"tools/chaos", []string{"clients/go", "envs", "models", "server/faults", "server/wire"}, noGorgonia},
 	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
 }

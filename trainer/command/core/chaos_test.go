@@ -5,19 +5,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/server/faults"
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
@@ -91,70 +89,12 @@ func (v *victim) metric(name string) string {
 	return ""
 }
 
-// cutter forwards connections to a server, and cuts each after some thousand bytes, wherever they end.
-type cutter struct {
-	to     string
-	l      net.Listener
-	cuts   atomic.Int64
-	most   int64
-	onCut  func(n int64)
-	random func() int64
-	wg     sync.WaitGroup
-}
-
-func (c *cutter) run() {
-	for {
-		conn, err := c.l.Accept()
-		if err != nil {
-			return
-		}
-		c.wg.Go(func() { c.forward(conn) })
-	}
-}
-
-func (c *cutter) forward(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", c.to)
-	if err != nil {
-		return // it was killed
-	}
-	defer server.Close()
-	budget := atomic.Int64{}
-	budget.Store(1 << 62)
-	if c.cuts.Load() < c.most {
-		budget.Store(c.random())
-	}
-	var both sync.WaitGroup
-	pipe := func(dst, src net.Conn) {
-		defer dst.Close()
-		defer src.Close()
-		buf := make([]byte, 4096)
-		for {
-			n, err := src.Read(buf)
-			left := budget.Add(-int64(n))
-			if left <= 0 { // a part of it arrives
-				_, _ = dst.Write(buf[:max(0, min(n, n+int(left)))])
-				if left+int64(n) > 0 {
-					c.onCut(c.cuts.Add(1))
-				}
-				return
-			}
-			if _, werr := dst.Write(buf[:n]); err != nil || werr != nil {
-				return
-			}
-		}
-	}
-	both.Go(func() { pipe(server, client) })
-	both.Go(func() { pipe(client, server) })
-	both.Wait()
-}
-
 // TestChaos: a training through a wire that is cut, at a server that is killed, ends with the bytes of an undisturbed
 // one. Were a step lost or taken twice, they would differ.
 func TestChaos(t *testing.T) {
-	cuts, kills, steps, longest := int64(1000), int64(20), "16384", int64(30_000)
+	cuts, kills, steps, most := int64(1000), int64(20), "16384", int64(30_000)
 	if testing.Short() {
-		cuts, kills, steps, longest = 30, 2, "1024", 3500
+		cuts, kills, steps, most = 30, 2, "2048", 7000
 	}
 	want := parameters(t, steps)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,41 +106,33 @@ func TestChaos(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.start()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng, mu, killed := rand.New(rand.NewPCG(1, 2)), sync.Mutex{}, int64(0)
-	c := &cutter{to: v.address, l: l, most: cuts}
-	c.random = func() int64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return 1500 + rng.Int64N(longest)
-	}
-	c.onCut = func(n int64) {
-		mu.Lock()
-		defer mu.Unlock()
+	killed := int64(0)
+	p := &faults.Proxy{To: v.address, MostCuts: cuts, Bytes: [2]int64{most / 2, most}, OnCut: func(n int64) {
 		if killed < kills && n >= (killed+1)*cuts/(kills+1) {
 			killed++
 			v.kill()
 			v.start()
 		}
+	}}
+	address, err := p.Start(1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	go c.run()
 	begin := time.Now()
-	got := parameters(t, steps, "--url", "ws://"+l.Addr().String())
+	got := parameters(t, steps, "--url", "ws://"+address)
 	took := time.Since(begin)
 	sessions := ""
 	for end := time.Now().Add(10 * time.Second); sessions != "0" && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		sessions = v.metric("kubernasium_sessions")
 	}
-	_ = l.Close() // ends run
-	c.wg.Wait()
-	v.kill()
-	if c.cuts.Load() < cuts || killed < kills {
-		t.Errorf("%d cuts and %d kills, want %d and %d: train longer", c.cuts.Load(), killed, cuts, kills)
+	if err := p.Close(); err != nil {
+		t.Error(err)
 	}
-	t.Logf("%s steps through %d cuts and %d kills in %v", steps, c.cuts.Load(), killed, took.Round(time.Millisecond))
+	v.kill()
+	if p.Cuts() < cuts || killed < kills {
+		t.Errorf("%d cuts and %d kills, want %d and %d: train longer", p.Cuts(), killed, cuts, kills)
+	}
+	t.Logf("%s steps through %d cuts and %d kills in %v", steps, p.Cuts(), killed, took.Round(time.Millisecond))
 	switch {
 	case got != want:
 		t.Error("steps were lost or doubled: the training ends in other parameters than an undisturbed one")

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+)
+
+// act is what a process does that chaos has started.
+func act(role string, args []string) {
+	var err error
+	switch role {
+	case "client":
+		err = steps(args[0])
+	default:
+		err = fmt.Errorf("no role %q", role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos "+role+":", err)
+		os.Exit(1)
+	}
+}
+
+// steps plays until the process is killed.
+func steps(url string) error {
+	v, err := client.Dial(context.Background(), url, witnessEnv, witnessEnvs, client.Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Println("playing")
+	_, err = follow(v, func() bool { return true }, func(time.Duration) {})
+	return err
+}
+
+// again starts this program as a client.
+func again(role string, args ...string) *exec.Cmd {
+	return exec.Command("/proc/self/exe", append([]string{"--role", role}, args...)...)
+}
+
+// clientKilled kills clients in the middle of a step. Their sessions end with their leases.
+func clientKilled(p *probe) {
+	const lease = 2 * time.Second
+	s := p.serve("", "--lease", lease.String())
+	if s == nil {
+		return
+	}
+	w := p.watch(s.ws, "")
+	kills := p.pick(10, 50)
+	for range kills {
+		c := again("client", s.ws)
+		out, err := c.StdoutPipe()
+		if p.failOn(err, "client") || p.failOn(c.Start(), "client") {
+			break
+		}
+		_, err = out.Read(make([]byte, 1)) // it plays
+		p.failOn(err, "client")
+		time.Sleep(20 * time.Millisecond)
+		_ = c.Process.Kill() // it runs for ever
+		_ = c.Wait()
+	}
+	begin := time.Now()
+	for end := begin.Add(patience); s.metric("kubernasium_sessions") != 1 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	p.figure("%d kill -9 of clients within a step; %.1f s after the last their sessions are gone (leases of %v)", kills, time.Since(begin).Seconds(), lease)
+	w.join(p)
+	s.stop(lease)
+}

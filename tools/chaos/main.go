@@ -1,0 +1,168 @@
+// Command chaos does to the programs what breaks programs, and prints what came of it as a table: docs/chaos.md has it
+// and says what each row shows. It uses loopback only and ends by itself, with 0 if no step was lost or taken twice, no
+// session leaked, no program crashed, and every bound held.
+//
+// Usage: make chaos, or go run ./tools/chaos [--short] [--only ROW,…]
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A row is one experiment.
+type row struct {
+	name string
+	run  func(p *probe)
+}
+
+var rows = []row{
+	{"training", training},
+	{"client killed", clientKilled},
+	{"trainer killed", trainerKilled},
+}
+
+// A tally counts what must not happen.
+type tally struct{ lost, doubled, leaked, crashes int }
+
+func (t *tally) add(o tally) {
+	t.lost += o.lost
+	t.doubled += o.doubled
+	t.leaked += o.leaked
+	t.crashes += o.crashes
+}
+
+// A probe is a running row.
+type probe struct {
+	tally
+	ctx      context.Context
+	short    bool
+	server   string // path of the program
+	trainer  string
+	dir      string // a folder of its own
+	figures  []string
+	failures []string
+	skipped  string // why the row was not run
+}
+
+// figure adds something that was measured.
+func (p *probe) figure(format string, args ...any) {
+	p.figures = append(p.figures, fmt.Sprintf(format, args...))
+}
+
+// fail notes that something does not hold.
+func (p *probe) fail(format string, args ...any) {
+	p.failures = append(p.failures, fmt.Sprintf(format, args...))
+}
+
+// failOn is fail for an error that should be nil. It reports whether it is not.
+func (p *probe) failOn(err error, what string) bool {
+	if err != nil {
+		p.fail("%s: %v", what, err)
+	}
+	return err != nil
+}
+
+// pick returns the number of the short form, or of the long one.
+func (p *probe) pick(short, long int) int {
+	if p.short {
+		return short
+	}
+	return long
+}
+
+func main() {
+	short := flag.Bool("short", os.Getenv("CHAOS") == "short", "a few minutes in place of half an hour; also CHAOS=short")
+	only := flag.String("only", "", "rows to run, separated by commas; default all")
+	bin := flag.String("bin", "bin", "folder of the programs server and trainer")
+	list := flag.Bool("list", false, "print the names of the rows")
+	role := flag.String("role", "", "what a process that chaos starts does (internal)")
+	flag.Parse()
+	if *role != "" {
+		act(*role, flag.Args())
+		return
+	}
+	if *list {
+		for _, r := range rows {
+			fmt.Println(r.name)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *bin, *only, *short); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the rows and prints the table.
+func run(ctx context.Context, bin, only string, short bool) error {
+	chosen := rows
+	if only != "" {
+		names := strings.Split(only, ",")
+		chosen = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !slices.Contains(names, r.name) })
+		if len(chosen) < len(names) {
+			return fmt.Errorf("--only %s: some row is unknown; --list prints them", only)
+		}
+	}
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		return err
+	}
+	var total tally
+	failed := 0
+	fmt.Println("| row | result | seconds | figures |\n|---|---|--:|---|")
+	for _, r := range chosen {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p, err := try(ctx, r, bin, short)
+		if err != nil {
+			return err
+		}
+		total.add(p.tally)
+		if len(p.failures) > 0 {
+			failed++
+		}
+	}
+	fmt.Printf("%d steps lost, %d doubled, %d sessions leaked, %d crashes\n", total.lost, total.doubled, total.leaked, total.crashes)
+	if total != (tally{}) || failed > 0 {
+		return fmt.Errorf("%d rows failed", max(failed, 1))
+	}
+	return nil
+}
+
+// try runs one row and prints its line.
+func try(ctx context.Context, r row, bin string, short bool) (*probe, error) {
+	dir, err := os.MkdirTemp("", "chaos")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	p := &probe{ctx: ctx, short: short, server: filepath.Join(bin, "server"), trainer: filepath.Join(bin, "trainer"), dir: dir}
+	begin := time.Now()
+	r.run(p)
+	if p.tally != (tally{}) {
+		p.fail("%d steps lost, %d doubled, %d sessions leaked, %d crashes", p.lost, p.doubled, p.leaked, p.crashes)
+	}
+	result := "held"
+	switch {
+	case len(p.failures) > 0:
+		result = "FAILED"
+	case p.skipped != "":
+		result = "not run"
+	}
+	said := cmp.Or(strings.Join(append(p.figures, p.failures...), "; "), p.skipped)
+	fmt.Printf("| %s | %s | %.0f | %s |\n", r.name, result, time.Since(begin).Seconds(), strings.ReplaceAll(said, "\n", " "))
+	return p, nil
+}
