@@ -150,7 +150,8 @@ func (v *VecEnv) MaxEpisodeSteps() int { return v.limit }
 // Server returns the name and version of the server.
 func (v *VecEnv) Server() string { return v.server }
 
-// Step implements [envs.VecEnv]. If ctx ends before the reply, the connection is lost.
+// Step implements [envs.VecEnv]. If ctx ends before the reply, the server cancels the request, and the environments must
+// be reset; a server before version 1.4 of the protocol cannot, and then the connection is lost.
 func (v *VecEnv) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
 	if err := v.checkActions(actions, 0); err != nil {
 		return nil, err
@@ -195,7 +196,7 @@ func (v *VecEnv) sendStep(ctx context.Context, actions []float32) error {
 
 func (v *VecEnv) receiveStep(ctx context.Context) error {
 	if err := v.receive(ctx, wire.TypeStep+wire.OK); err != nil {
-		return err
+		return v.torn(err)
 	}
 	r := (*wire.Rows)(v.batch)
 	if err := v.layout.DecodeStep(&v.frame, r); err != nil {
@@ -206,6 +207,17 @@ func (v *VecEnv) receiveStep(ctx context.Context) error {
 		return v.garbled(err)
 	}
 	return nil
+}
+
+// torn returns the error err of a request that changes the environments. If the server may have carried it out in part,
+// they must be reset.
+func (v *VecEnv) torn(err error) error {
+	var refused *Error
+	if errors.As(err, &refused) && slices.Contains([]wire.Code{wire.Cancelled, wire.DeadlineExceeded, wire.Internal}, refused.Code) {
+		v.rows.tear()
+		v.journal.torn = true
+	}
+	return err
 }
 
 // garbled closes the connection after a reply that breaks the protocol.
@@ -274,7 +286,7 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 
 func (v *VecEnv) receiveReset(ctx context.Context, opts *envs.VecResetOptions) error {
 	if err := v.receive(ctx, wire.TypeReset+wire.OK); err != nil {
-		return err
+		return v.torn(err)
 	}
 	if err := v.layout.DecodeReset(&v.frame, (*wire.Rows)(v.batch)); err != nil {
 		return v.garbled(err)

@@ -290,21 +290,3 @@ func TestSpecAndRender(t *testing.T) {
 		t.Errorf("RenderRGB: %v\n%s", err, diff)
 	}
 }
-
-// A context that ends while a reply is awaited ends the connection: its next frame could be
-// the answer to another request.
-func TestContextEndsConnection(t *testing.T) {
-	s := hosttest.Start(t)
-	v := dial(t, s.WS, "classic/CartPole-v1", 1, client.Options{})
-	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := v.Step(ended, []float32{0}); !errors.Is(err, client.ErrConnection) || !errors.Is(err, context.Canceled) {
-		t.Errorf("Step with an ended context: %v, want ErrConnection and Canceled", err)
-	}
-	if _, err := v.Step(ctx, []float32{0}); !errors.Is(err, client.ErrConnection) {
-		t.Errorf("Step afterwards: %v, want ErrConnection", err)
-	}
-}

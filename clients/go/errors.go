@@ -12,7 +12,7 @@ import (
 
 var (
 	// ErrConnection is wrapped by errors of every method once the connection is lost: because of
-	// the network, because the server ended, or because a context ended before the reply.
+	// the network, because the server ended, or because a context ended before the reply and the server does not cancel.
 	ErrConnection = errors.New("client: connection lost")
 	// ErrUnauthorized is wrapped by errors of Dial if the token is wrong or missing.
 	ErrUnauthorized = errors.New("client: unauthorized")

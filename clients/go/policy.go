@@ -130,7 +130,7 @@ func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batc
 		Steps: opts.Steps, Episodes: opts.Episodes, Arrays: opts.Transitions,
 	}
 	if err := v.call(ctx, wire.TypeRollout+wire.OK, req, nil); err != nil {
-		return nil, nil, err
+		return nil, nil, v.torn(err)
 	}
 	b.seed = nil
 	out, err := v.layout.DecodeRollout(&v.frame, (*wire.Rows)(v.batch))

@@ -119,7 +119,7 @@ func (s *session) again(ctx context.Context, want string) error {
 // rebuild sends the requests of the journal after done, so that the environments of a new session become what they
 // were.
 func (s *session) rebuild(ctx context.Context, done uint64) error {
-	if s.journal.full {
+	if s.journal.full || s.journal.torn {
 		return errJournal
 	}
 	for _, e := range s.journal.entries {
@@ -144,13 +144,14 @@ func (s *session) rebuild(ctx context.Context, done uint64) error {
 }
 
 // errJournal is returned if the environments cannot be rebuilt at a new server.
-var errJournal = errors.New("client: the server was started anew, and the environments cannot be rebuilt there: they are not deterministic, or have taken more than 64 MiB of requests since a reset of all with seeds")
+var errJournal = errors.New("client: the server was started anew, and the environments cannot be rebuilt there: they are not deterministic, or have taken more than 64 MiB of requests, or failed in the middle of a request, since a reset of all with seeds")
 
 // journal holds the requests that lead to the present state.
 type journal struct {
 	data    []byte
 	entries []entry
 	full    bool // it has more than it may hold
+	torn    bool // a request was carried out in part
 	streams bool // a reset does not restore all state: a policy has acted, or environments were copied
 }
 
@@ -187,6 +188,7 @@ func (j *journal) drop() { *j = journal{full: true} }
 // first entry is make.
 func (j *journal) restart() {
 	if !j.full && !j.streams && len(j.entries) > 0 {
+		j.torn = false
 		j.entries = j.entries[:1]
 		j.data = j.data[:j.entries[0].to]
 	}

@@ -76,6 +76,12 @@ func (r *rows) reset(b *envs.Batch, mask []bool) {
 	}
 }
 
+// tear updates r after a request that was carried out in part.
+func (r *rows) tear() {
+	clear(r.running)
+	clear(r.ended)
+}
+
 // keep updates r after a reset that selects nothing.
 func (r *rows) keep(b *envs.Batch) {
 	clear(b.Reward)

@@ -34,9 +34,9 @@ type session struct {
 	rebuilding bool // the session is new, and lacks a part of the journal
 	replayed   int  // requests of the journal so far, to see progress
 
-	timeout time.Duration // for each reply; 0 is none
-	timer   *time.Timer
-	env     string // id of the environment, for errors
+	timeout  time.Duration // for each reply; 0 is none
+	patience patience
+	env      string // id of the environment, for errors
 }
 
 func (s *session) nextID() uint64 {
@@ -53,7 +53,10 @@ func (s *session) handshake(ctx context.Context) error {
 	if errors.As(err, &refused) {
 		return err
 	}
-	return s.finish(ctx, nil, err)
+	if err != nil {
+		return s.give(err)
+	}
+	return nil
 }
 
 // hello says hello with the last id, and resumes a session unless r is nil. It returns the id of the last request that
@@ -113,12 +116,27 @@ func (s *session) send(ctx context.Context) error {
 	if s.broken != nil {
 		return s.broken
 	}
-	stop := s.watch(ctx)
+	if err := ctx.Err(); err != nil {
+		return err // nothing was sent
+	}
+	var stop func() bool
+	if ctx.Done() != nil {
+		stop = watch(ctx, s.interrupt)
+	}
 	err := s.t.writeFrame(s.w.Bytes())
+	if stop != nil && !stop() {
+		if err != nil {
+			return s.give(ctx.Err()) // a part of the frame may have been sent
+		}
+		s.t.proceed() // receive cancels the request
+	}
 	if err != nil && s.recovers(ctx, lostError{err}) {
 		s.cut, err = lostError{err}, nil
 	}
-	return s.finish(ctx, stop, err)
+	if err != nil {
+		return s.give(err)
+	}
+	return nil
 }
 
 // receive reads frames up to the reply to the last request, which must be of kind want.
@@ -144,24 +162,41 @@ func (s *session) receive(ctx context.Context, want string) error {
 		return err
 	}
 	s.got = s.lastID
-	return s.finish(ctx, nil, err)
+	if err != nil {
+		return s.give(err)
+	}
+	return nil
 }
 
-// guarded is await until ctx ends or the time for a reply is over. Errors that are no *Error leave the connection of
-// no use.
+// guarded is await until ctx ends or the time for a reply is over. Then it cancels the request, and returns the reply if
+// that was complete before. Errors that are no *Error leave the connection of no use.
 func (s *session) guarded(ctx context.Context, want string) error {
-	stop := s.watch(ctx)
-	if s.timer != nil {
-		s.timer.Reset(s.timeout)
-	} else if s.timeout > 0 {
-		s.timer = time.AfterFunc(s.timeout, s.interrupt)
+	s.patience.begin(s.lastID)
+	var stop func() bool
+	if ctx.Done() != nil {
+		stop = watch(ctx, func() { s.patience.end(s, context.Cause(ctx)) })
+	}
+	if s.timeout > 0 {
+		s.patience.start(s)
 	}
 	err := s.await(want)
-	if s.timer != nil && !s.timer.Stop() {
-		return fmt.Errorf("no reply within %v: %w", s.timeout, context.DeadlineExceeded)
+	if s.timeout > 0 {
+		s.patience.stop()
 	}
-	if stop != nil && !stop() {
-		return ctx.Err()
+	if stop != nil {
+		stop()
+	}
+	cause, cancelled := s.patience.over()
+	switch {
+	case cause == nil:
+		return err
+	case !cancelled:
+		return cause
+	}
+	s.lastID++ // of cancel
+	var refused *Error
+	if errors.As(err, &refused) && refused.Reason == wire.WasCancelled {
+		return &Error{Code: refused.Code, Reason: refused.Reason, Msg: refused.Msg, cause: cause}
 	}
 	return err
 }
@@ -188,6 +223,7 @@ func (s *session) await(want string) error {
 				return err
 			}
 			return refusal(e, s.env)
+		case string(s.frame.Type) == wire.TypeCancel+wire.OK: // abandon has asked
 		case s.frame.ID != 0:
 			return fmt.Errorf("a reply %s with id %d, want %s with id %d", s.frame.Type, s.frame.ID, want, s.lastID)
 		}
@@ -195,24 +231,25 @@ func (s *session) await(want string) error {
 	}
 }
 
-// watch interrupts the transport when ctx ends.
-func (s *session) watch(ctx context.Context) (stop func() bool) {
-	if ctx.Done() == nil {
-		return nil
+// watch calls f when ctx ends. The function that it returns stops that. It reports false if f was called, after f has
+// returned.
+func watch(ctx context.Context, f func()) (stop func() bool) {
+	ended := make(chan struct{})
+	remove := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		f()
+	})
+	return func() bool {
+		if remove() {
+			return true
+		}
+		<-ended
+		return false
 	}
-	return context.AfterFunc(ctx, s.interrupt)
 }
 
-// finish ends a watch. After an error of the transport, or an interruption, the next frame could be
-// the reply to another request, so finish gives the connection up.
-func (s *session) finish(ctx context.Context, stop func() bool, err error) error {
-	interrupted := stop != nil && !stop()
-	if err == nil && !interrupted {
-		return nil
-	}
-	if interrupted {
-		err = ctx.Err()
-	}
+// give gives the connection up because of err: the next frame could be the reply to another request.
+func (s *session) give(err error) error {
 	s.broken = fmt.Errorf("%w: %w", ErrConnection, err)
 	return s.broken
 }

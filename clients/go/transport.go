@@ -26,6 +26,8 @@ type transport interface {
 	readFrame(buf []byte, limit int) ([]byte, error)
 	// interrupt makes a blocked writeFrame or readFrame return, from another goroutine.
 	interrupt()
+	// proceed makes the transport usable after an interrupt that cut no call.
+	proceed()
 	close() error
 }
 
@@ -89,6 +91,8 @@ func (t *wsTransport) readFrame(buf []byte, limit int) ([]byte, error) {
 
 func (t *wsTransport) interrupt() { _ = t.conn.NetConn().SetDeadline(time.Unix(1, 0)) } // fails only if closed
 
+func (t *wsTransport) proceed() { _ = t.conn.NetConn().SetDeadline(time.Time{}) } // fails only if closed
+
 func (t *wsTransport) close() error {
 	msg := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
 	_ = t.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(time.Second)) // the server may be gone
@@ -129,5 +133,7 @@ func (t *unixTransport) readFrame(buf []byte, limit int) ([]byte, error) {
 }
 
 func (t *unixTransport) interrupt() { _ = t.conn.SetDeadline(time.Unix(1, 0)) } // fails only if closed
+
+func (t *unixTransport) proceed() { _ = t.conn.SetDeadline(time.Time{}) } // fails only if closed
 
 func (t *unixTransport) close() error { return t.conn.Close() }
