@@ -204,7 +204,7 @@ func (w *world) spreads(template int32, b *between, all []clustertrace.Skew, c *
 	if c.HonorTaints && !w.templates[template].Tolerates(info) {
 		return false
 	}
-	return !c.HonorNodes || b.nodes.Refusal(info) == ""
+	return !c.HonorNodes || b.nodes.Admits(info)
 }
 
 // labelled reports whether a node has the labels of all constraints.

@@ -167,7 +167,7 @@ func (w *world) closed(template int32) []bool {
 	if !ok {
 		shut = make([]bool, len(w.nodes))
 		for _, n := range w.order {
-			shut[n] = w.templates[template].Refusal(w.nodes[n].info) != ""
+			shut[n] = !w.templates[template].Admits(w.nodes[n].info)
 		}
 		w.refused[template] = shut
 	}

@@ -76,6 +76,11 @@ type Resources struct {
 	MemoryBytes int64
 }
 
+// Plus returns the sum of r and o.
+func (r Resources) Plus(o Resources) Resources {
+	return Resources{r.MilliCPU + o.MilliCPU, r.MemoryBytes + o.MemoryBytes}
+}
+
 // Sentinels of illegal ops. [State.Check] wraps them with the reason, and Cluster.Apply wraps that
 // in an [*OpError].
 var (

@@ -241,9 +241,9 @@ func TestReaderRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"no header", node, ":1: the first line is no header"},
 		{"version", `{"format":"kubernasium.cluster-trace","version":2,"start":"x"}` + "\n", ":1: version 2, want 1"},
-		{"unknown field", head + `{"k":"gap","x":1}` + "\n", `:2: json: unknown field "x"`},
+		{"unknown field", head + `{"k":"gap","x":1}` + "\n", `:2: unknown field "x"`},
 		{"unknown kind", head + `{"k":"evict"}` + "\n", ":2: evict: unknown kind"},
-		{"two values", head + `{"k":"gap"}{"k":"gap"}` + "\n", ":2: more than one JSON value"},
+		{"two values", head + `{"k":"gap"}{"k":"gap"}` + "\n", ":2: jsontext: invalid character '{' after top-level value"},
 		{"back in time", head + `{"k":"gap","t":-1}` + "\n", ":2: t -1"},
 		{"pod without template", head + pod, ":2: pod: template number 0, and there are 0 so far"},
 		{"pod twice", head + tpl + pod + pod, ":4: pod: pod /p is there as number 0"},
@@ -261,6 +261,8 @@ func TestReaderRefuses(t *testing.T) {
 		{"shared GPUs", head + `{"k":"template","template":{"gpus":2,"milli_gpu":500}}` + "\n", ":2: template: 500 thousandths of each of 2 GPUs"},
 		{"operator", head + `{"k":"template","template":{"required":[{"labels":[{"key":"a","operator":"In"}]}]}}` + "\n", `:2: template: requirement on "a" with operator "In"`},
 		{"after the end", head + `{"k":"end"}` + "\n" + node, ":3: node after the end"},
+		{"kind of a field", head + `{"k":"bind","t":"x"}` + "\n", `:2: field "/t": JSON string: a value of another kind`},
+		{"fraction", head + `{"k":"bind","t":0.5}` + "\n", `:2: field "/t": JSON number: invalid syntax`},
 		{"long line", head + strings.Repeat(" ", 1<<20) + "\n", ":2: line longer than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

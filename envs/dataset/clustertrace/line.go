@@ -2,10 +2,12 @@ package clustertrace
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
-	"io"
+	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // line is the JSON of an [Event]. Numbers that are 0 are left out.
@@ -66,18 +68,20 @@ func (l *line) event(before time.Duration) Event {
 	}
 }
 
+// errKind is the reason where a value is of another kind than its field.
+var errKind = errors.New("a value of another kind is expected")
+
 // decode reads the one JSON value of text into v, and refuses fields that v does not have.
 func decode(text []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("empty line")
+	if len(bytes.TrimSpace(text)) == 0 {
+		return errors.New("empty line")
+	}
+	err := json.Unmarshal(text, v, json.RejectUnknownMembers(true))
+	if bad := (*json.SemanticError)(nil); errors.As(err, &bad) { // its own message names Go's types
+		if errors.Is(err, json.ErrUnknownName) {
+			return fmt.Errorf("unknown field %q", bad.JSONPointer.LastToken())
 		}
-		return err
+		return fmt.Errorf("field %q: JSON %s: %w", bad.JSONPointer, bad.JSONKind, cmp.Or(bad.Err, errKind))
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value in a line")
-	}
-	return nil
+	return err
 }

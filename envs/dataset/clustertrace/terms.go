@@ -14,27 +14,39 @@ import (
 //
 // Source: plugins NodeUnschedulable, TaintToleration and NodeAffinity of kube-scheduler.
 func (t *Template) Refusal(n *Node) string {
+	reason, taint := t.refusal(n)
+	return reason + taint
+}
+
+// Admits reports whether a pod of template t may run on n: [Template.Refusal] gives no reason.
+func (t *Template) Admits(n *Node) bool {
+	reason, _ := t.refusal(n)
+	return reason == ""
+}
+
+// refusal returns the reason, and the key of the taint that it names.
+func (t *Template) refusal(n *Node) (reason, taint string) {
 	if n.Unschedulable && !t.tolerates(cluster.Taint{Key: "node.kubernetes.io/unschedulable", Effect: cluster.NoSchedule}) {
-		return "node unschedulable"
+		return "node unschedulable", ""
 	}
 	if n.NotReady && !t.tolerates(cluster.Taint{Key: "node.kubernetes.io/not-ready", Effect: cluster.NoSchedule}) {
-		return "node not ready"
+		return "node not ready", ""
 	}
 	if key := t.repelled(n); key != "" {
-		return "untolerated taint " + key
+		return "untolerated taint ", key
 	}
 	for key, value := range t.NodeSelector {
 		if have, ok := n.Labels[key]; !ok || have != value {
-			return "node selector not matched"
+			return "node selector not matched", ""
 		}
 	}
 	if t.Required != nil && !Reaches(t.Required, n) {
-		return "required node affinity not matched"
+		return "required node affinity not matched", ""
 	}
 	if len(t.GPUModels) > 0 && !slices.Contains(t.GPUModels, n.GPUModel) {
-		return "other GPU model"
+		return "other GPU model", ""
 	}
-	return ""
+	return "", ""
 }
 
 // Tolerates reports whether a pod of template t tolerates all taints of n that keep pods away.

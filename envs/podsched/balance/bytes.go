@@ -12,6 +12,6 @@ func (t *Task) Bytes() envs.Bytes {
 	case o.Steps > 0:
 		pods = min(pods, o.Steps*o.ReplicasMax)
 	}
-	const node, pod = 96, 72 // the task's numbers for each node; a pod's names
+	const node, pod = 192, 72 // the task's numbers for each node; a pod's names
 	return envs.Bytes{Each: int64(o.Nodes)*(envs.NodeSize+node) + int64(pods)*(envs.PodSize+pod) + t.src.PodBytes(pods)}
 }

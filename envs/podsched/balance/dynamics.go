@@ -40,7 +40,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	}
 	m := t.measure(s, noNode, false)
 	cost := t.objective.cost(m)
-	t.stats.add(s, t, &m, cost, placed)
+	t.stats.add(&m, cost, placed)
 	failed, done, err := t.next(ctx, c)
 	if t.original == nil {
 		out.Reward = -cost / t.objective.unit

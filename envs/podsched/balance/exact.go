@@ -168,7 +168,9 @@ func (t *Task) copyInto(dst *Task) {
 	}
 	copy(dst.invCPU, t.invCPU)
 	copy(dst.invMemory, t.invMemory)
-	copy(dst.sizes, t.sizes)
+	copy(dst.shown, t.shown)
+	copy(dst.rows, t.rows)
+	copy(dst.scratch.rackCPU, t.scratch.rackCPU)
 	copy(dst.scratch.rackCapacity, t.scratch.rackCapacity)
 	dst.podMeta = append(dst.podMeta[:0], t.podMeta...)
 	dst.active = append(dst.active[:0], t.active...)

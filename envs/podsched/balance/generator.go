@@ -105,6 +105,7 @@ func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
 func (t *Task) noteSizes() {
 	t.capacity, t.largest = cluster.Resources{}, cluster.Resources{}
 	clear(t.scratch.rackCapacity)
+	clear(t.scratch.rackCPU)
 	for i, r := range t.in.Nodes {
 		t.invCPU[i], t.invMemory[i] = 1/float64(r.MilliCPU), 1/float64(r.MemoryBytes)
 		t.capacity.MilliCPU += r.MilliCPU
@@ -114,7 +115,7 @@ func (t *Task) noteSizes() {
 		t.scratch.rackCapacity[t.rackOf[i]] += float64(r.MilliCPU)
 	}
 	for i, r := range t.in.Nodes {
-		t.sizes[i] = [2]float32{imbalance.Share(float64(r.MilliCPU) / float64(t.largest.MilliCPU)), imbalance.Share(float64(r.MemoryBytes) / float64(t.largest.MemoryBytes))}
+		t.shown[i], t.rows[i] = contents{}, [nodeFeatures]float32{7: imbalance.Share(float64(r.MilliCPU) / float64(t.largest.MilliCPU)), 8: imbalance.Share(float64(r.MemoryBytes) / float64(t.largest.MemoryBytes))}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 // stats are the diagnostics of an episode so far.
 type stats struct {
 	now                       measures // after the last decision
-	cpu, memory               float64  // loads after it
 	decisions, placed, failed int
 	cost, nodesInUse          float64 // sums over decisions
 	deployments               int
@@ -19,9 +18,8 @@ type stats struct {
 }
 
 // add notes a decision.
-func (a *stats) add(s *cluster.State, t *Task, m *measures, cost float64, placed bool) {
+func (a *stats) add(m *measures, cost float64, placed bool) {
 	a.now, a.open = *m, true
-	a.cpu, a.memory, _ = t.loads(s, false)
 	a.decisions++
 	a.cost += cost
 	a.nodesInUse += m.nodesInUse
@@ -79,7 +77,7 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 	dst[4] = mean(a.nodesInUse, a.decisions)
 	dst[5], dst[6] = float64(a.placed), float64(a.failed)
 	dst[7], dst[8], dst[9], dst[10] = a.now.imbalance, a.now.sdPods, a.now.sdCPU, a.now.sdMemory
-	dst[11], dst[12] = a.cpu, a.memory
+	dst[11], dst[12] = a.now.loadCPU, a.now.loadMemory
 }
 
 func mean(sum float64, n int) float64 { return sum / float64(max(n, 1)) }

@@ -74,6 +74,47 @@ func attendEpisode(t *testing.T, opts map[string]any) {
 	}
 }
 
+// TestObserveFollowsNodes changes one number of a node at a time: an observation made of what is kept of the last one is
+// equal to one made from nothing.
+func TestObserveFollowsNodes(t *testing.T) {
+	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Autoreset: envs.Disabled})
+	b := envstest.Reset(t, v, 5)
+	task := v.Env(0).Task().(*Task)
+	attend := func(s *cluster.State) envs.Live {
+		live, err := v.Spec().Live(nil, task.opts.Nodes)
+		if err == nil {
+			err = live.Attend(s, envs.Decision{Pod: task.pod, Replicas: 1})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return live
+	}
+	s := v.Env(0).State().Clone()
+	kept, mask := attend(s), make([]bool, len(b.Mask))
+	got, want, last := make([]float32, len(b.Obs)), make([]float32, len(b.Obs)), make([]float32, len(b.Obs))
+	for i, change := range []func(n *cluster.Node){
+		func(n *cluster.Node) { n.NumPods++ },
+		func(n *cluster.Node) { n.Usage.MilliCPU += 100 },
+		func(n *cluster.Node) { n.Usage.MemoryBytes += 1 << 28 },
+		func(n *cluster.Node) { n.Requested.MilliCPU += 100 },
+		func(n *cluster.Node) { n.Requested.MemoryBytes += 1 << 28 },
+		func(n *cluster.Node) { n.NumPods-- },
+		func(n *cluster.Node) { n.Requested = cluster.Resources{} },
+	} {
+		change(&s.Nodes[1])
+		kept.Observe(s, got, mask)
+		attend(s).Observe(s, want, mask)
+		if !slices.Equal(got, want) {
+			t.Errorf("change %d: observed\n%v, want\n%v", i, got, want)
+		}
+		if slices.Equal(want, last) {
+			t.Errorf("change %d does not show", i)
+		}
+		copy(last, want)
+	}
+}
+
 func policiesOf(t *testing.T, spec *envs.Spec, task envs.Task, names []string) (policies []envs.Policy) {
 	t.Helper()
 	for _, name := range names {

@@ -35,17 +35,25 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	} else {
 		s.FitMask(t.pod, mask)
 	}
-	cpu, memory := t.shares(s, &p)
+	cpu, memory, all := t.shares(s, &p)
 	n, width, podWidth := len(s.Nodes), len(t.names.node), len(t.names.pod)
-	invReplicas := 1 / float64(p.Replicas)
+	invReplicas, taken := 1/float64(p.Replicas), p.Counted()
 	imbalance.Shares(t.scratch.rackShare, t.scratch.rackCPU, t.scratch.rackCapacity)
-	for i := range s.Nodes {
-		row := obs[i*width:][:width:width]
-		t.observeNode(row, &s.Nodes[i], i, &p, invReplicas, mask[i] && !ended)
+	for i := range n {
+		row := (*[nodeFeatures]float32)(obs[i*width:])
+		*row = t.rows[i]
+		rack := t.rackOf[i]
+		row[5], row[6] = imbalance.Share(float64(taken.MilliCPU)*t.invCPU[i]), imbalance.Share(float64(taken.MemoryBytes)*t.invMemory[i])
+		row[9] = imbalance.Share(float64(t.onNode[i]) * invReplicas)
+		row[10] = imbalance.Share(float64(t.onRack[rack]) * invReplicas)
+		row[11] = t.scratch.rackShare[rack]
+		if mask[i] && !ended {
+			row[13] = 1
+		}
 		row[14], row[15] = imbalance.Share(cpu.Position(t.scratch.cpu[i])), imbalance.Share(memory.Position(t.scratch.memory[i]))
 	}
 	rest := obs[n*width:]
-	t.observePod(s, rest[:podWidth:podWidth], &p, ended)
+	t.observePod(all, rest[:podWidth:podWidth], &p, ended)
 	if t.forecast != nil {
 		t.forecast.Observe(obs[:n*width], rest[:podWidth], mask, ended)
 	}
@@ -55,53 +63,56 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 }
 
 // shares writes to scratch the shares that the nodes would have with the pod, as the objective
-// balance measures them, and the racks' requested CPU; it returns the ranges of the shares.
-func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalance.Range) {
+// balance measures them, and the racks' requested CPU; it returns the ranges of the shares, and the contents of all
+// nodes together. It brings the rows of nodes up to date that have changed.
+func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalance.Range, all contents) {
 	w := &t.scratch
-	clear(w.rackCPU)
-	taken := p.Counted()
+	taken, usage := p.Counted(), t.opts.Measure == MeasureUsage
 	cpu, memory = imbalance.NewRange(), imbalance.NewRange()
 	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		w.rackCPU[t.rackOf[i]] += float64(n.Requested.MilliCPU + t.extra[i].MilliCPU)
+		n, extra := &s.Nodes[i], t.extra[i]
+		counted, last := n.Requested.Plus(extra), &t.shown[i]
+		all.counted, all.pods = all.counted.Plus(counted), all.pods+n.NumPods
+		if counted != last.counted || n.Usage != last.usage || n.NumPods != last.pods {
+			w.rackCPU[t.rackOf[i]] += float64(counted.MilliCPU - last.counted.MilliCPU)
+			*last = contents{counted, n.Usage, n.NumPods}
+			t.observeNode(&t.rows[i], i)
+		}
 		amount := n.Requested
-		if t.opts.Measure == MeasureUsage {
+		if usage {
 			amount = n.Usage
 		}
-		amount = plus(amount, t.extra[i])
-		w.cpu[i] = float64(amount.MilliCPU+taken.MilliCPU) * t.invCPU[i]
-		w.memory[i] = float64(amount.MemoryBytes+taken.MemoryBytes) * t.invMemory[i]
+		w.cpu[i] = float64(amount.MilliCPU+extra.MilliCPU+taken.MilliCPU) * t.invCPU[i]
+		w.memory[i] = float64(amount.MemoryBytes+extra.MemoryBytes+taken.MemoryBytes) * t.invMemory[i]
 		cpu.Include(w.cpu[i])
 		memory.Include(w.memory[i])
 	}
-	return cpu, memory
+	return cpu, memory, all
 }
 
-func (t *Task) observeNode(row []float32, n *cluster.Node, i int, p *deployments.Pod, invReplicas float64, fits bool) {
-	cpu, memory, rack := t.invCPU[i], t.invMemory[i], t.rackOf[i]
-	requested, taken := plus(n.Requested, t.extra[i]), p.Counted()
-	row[0] = imbalance.Share(float64(requested.MilliCPU) * cpu)
-	row[1] = imbalance.Share(float64(requested.MemoryBytes) * memory)
-	row[2] = imbalance.Share(float64(n.Usage.MilliCPU) * cpu)
-	row[3] = imbalance.Share(float64(n.Usage.MemoryBytes) * memory)
-	row[4] = imbalance.Share(float64(n.NumPods) / maxPods)
-	row[5] = imbalance.Share(float64(taken.MilliCPU) * cpu)
-	row[6] = imbalance.Share(float64(taken.MemoryBytes) * memory)
-	row[7], row[8] = t.sizes[i][0], t.sizes[i][1]
-	row[9] = imbalance.Share(float64(t.onNode[i]) * invReplicas)
-	row[10] = imbalance.Share(float64(t.onRack[rack]) * invReplicas)
-	row[11] = t.scratch.rackShare[rack]
-	row[12], row[13] = 0, 0
-	if n.NumPods > 0 {
+// contents is what a node's own elements of the observation depend on, beside its size.
+type contents struct {
+	counted, usage cluster.Resources // requests as scores count them
+	pods           int32
+}
+
+// observeNode writes the elements that depend on the contents of node i alone.
+func (t *Task) observeNode(row *[nodeFeatures]float32, i int) {
+	n, cpu, memory := &t.shown[i], t.invCPU[i], t.invMemory[i]
+	row[0] = imbalance.Share(float64(n.counted.MilliCPU) * cpu)
+	row[1] = imbalance.Share(float64(n.counted.MemoryBytes) * memory)
+	row[2] = imbalance.Share(float64(n.usage.MilliCPU) * cpu)
+	row[3] = imbalance.Share(float64(n.usage.MemoryBytes) * memory)
+	row[4] = imbalance.Share(float64(n.pods) / maxPods)
+	row[12] = 0
+	if n.pods > 0 {
 		row[12] = 1
 	}
-	if fits {
-		row[13] = 1
-	}
 }
 
-func (t *Task) observePod(s *cluster.State, row []float32, p *deployments.Pod, ended bool) {
-	cpu, memory, pods := t.loads(s, true)
+func (t *Task) observePod(all contents, row []float32, p *deployments.Pod, ended bool) {
+	cpu, memory := t.loads(all.counted)
+	pods := float64(all.pods) / float64(maxPods*t.opts.Nodes)
 	taken := p.Counted()
 	row[0] = imbalance.Share(float64(taken.MilliCPU) / float64(t.largest.MilliCPU))
 	row[1] = imbalance.Share(float64(taken.MemoryBytes) / float64(t.largest.MemoryBytes))

@@ -92,7 +92,7 @@ func (t *Task) countRecorded(s *cluster.State) {
 		t.active = slices.DeleteFunc(t.active, over)
 		for _, i := range t.active {
 			if p := &s.Pods[i]; p.Phase == cluster.Running {
-				t.extra[p.Node] = plus(t.extra[p.Node], deployments.Extra(p.Requests))
+				t.extra[p.Node] = t.extra[p.Node].Plus(deployments.Extra(p.Requests))
 			}
 		}
 	}

@@ -7,12 +7,13 @@ import (
 )
 
 // measures are the inputs of objectives and diagnostics for one state of the cluster. All but
-// sdPods are in percent.
+// sdPods and loads are in percent.
 type measures struct {
 	sdPods, sdCPU, sdMemory float64 // over nodes: of the number of pods, and of shares
 	imbalance               float64 // mean of sdCPU and sdMemory
 	spread                  float64 // of the replicas of the pod's deployment: mean of the deviations over racks and over nodes
 	nodesInUse, racksInUse  float64 // of all
+	loadCPU, loadMemory     float64 // requested of the cluster, 0 to 1
 }
 
 const percent = 100
@@ -25,9 +26,11 @@ const noNode = -1
 func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	w, p := &t.scratch, t.spec
 	inUse := 0
+	var requested cluster.Resources
 	clear(w.rackInUse)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
+		requested = requested.Plus(n.Requested)
 		amount, add := n.Requested, p.Requests
 		if t.opts.Measure == MeasureUsage {
 			amount, add = n.Usage, p.Usage
@@ -35,13 +38,13 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 		num := n.NumPods
 		if i == node {
 			num++
-			amount = plus(amount, add)
+			amount = amount.Plus(add)
 			if counted {
-				amount = plus(amount, p.Extra)
+				amount = amount.Plus(p.Extra)
 			}
 		}
 		if counted {
-			amount = plus(amount, t.extra[i])
+			amount = amount.Plus(t.extra[i])
 		}
 		w.cpu[i] = float64(amount.MilliCPU) * t.invCPU[i]
 		w.memory[i] = float64(amount.MemoryBytes) * t.invMemory[i]
@@ -58,11 +61,17 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	t.noteReplicas(node)
 	sdPods, sdCPU, sdMemory, sdReplicas := imbalance.SD4(w.pods, w.cpu, w.memory, w.onNode)
 	m := measures{sdPods: sdPods, sdCPU: percent * sdCPU, sdMemory: percent * sdMemory}
+	m.loadCPU, m.loadMemory = t.loads(requested)
 	m.imbalance = (m.sdCPU + m.sdMemory) / 2
 	m.spread = percent * (imbalance.SD(w.onRack) + sdReplicas) / 2
 	m.nodesInUse = percent * float64(inUse) / float64(len(s.Nodes))
 	m.racksInUse = percent * float64(racks) / float64(len(w.rackInUse))
 	return m
+}
+
+// loads returns the shares of the cluster's CPU and memory.
+func (t *Task) loads(sum cluster.Resources) (cpu, memory float64) {
+	return float64(sum.MilliCPU) / float64(t.capacity.MilliCPU), float64(sum.MemoryBytes) / float64(t.capacity.MemoryBytes)
 }
 
 // noteReplicas notes the part of the deployment's replicas in each rack and on each node, with the current pod on node.
@@ -112,10 +121,6 @@ func (t *Task) costIf(s *cluster.State, node int) float64 {
 	return t.objective.cost(t.measure(s, node, true))
 }
 
-func plus(a, b cluster.Resources) cluster.Resources {
-	return cluster.Resources{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
-}
-
 // countPods counts the replicas of the current pod's deployment that run on each node and in each
 // rack, and what scores count for running pods beyond their requests.
 func (t *Task) countPods(s *cluster.State) {
@@ -127,7 +132,7 @@ func (t *Task) countPods(s *cluster.State) {
 		clear(t.extra)
 		for i := range s.Pods {
 			if p := &s.Pods[i]; p.Phase == cluster.Running {
-				t.extra[p.Node] = plus(t.extra[p.Node], deployments.Extra(p.Requests))
+				t.extra[p.Node] = t.extra[p.Node].Plus(deployments.Extra(p.Requests))
 			}
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // resources returns CPU and memory of node i as plugins see them, with the current pod on it:
 // requested, or counted as NodeResourcesFit counts them.
 func (t *Task) resources(s *cluster.State, i int, counted bool) (cpu, memory kubescore.Resource) {
-	capacity, r := t.in.Nodes[i], plus(s.Nodes[i].Requested, t.spec.Requests)
+	capacity, r := t.in.Nodes[i], s.Nodes[i].Requested.Plus(t.spec.Requests)
 	if counted {
-		r = plus(r, plus(t.extra[i], t.spec.Extra))
+		r = r.Plus(t.extra[i]).Plus(t.spec.Extra)
 	}
 	return kubescore.Resource{Requested: r.MilliCPU, Allocatable: capacity.MilliCPU, Weight: 1},
 		kubescore.Resource{Requested: r.MemoryBytes, Allocatable: capacity.MemoryBytes, Weight: 1}
@@ -61,7 +61,8 @@ func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	k.spreadScores(t, mask)
 	k.total = k.total[:0]
 	for j, i := range k.nodes {
-		total := kubescore.PodTopologySpreadWeight*k.spread[j] + kubescore.NodeResourcesFitWeight*leastAllocated(t, s, i)
+		cpu, memory := t.resources(s, i, true)
+		total := kubescore.PodTopologySpreadWeight*k.spread[j] + kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, memory)
 		if t.spec.Requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
 			total += kubescore.BalancedAllocationWeight * balancedAllocation(t, s, i)
 		}

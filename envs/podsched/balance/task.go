@@ -46,7 +46,8 @@ type Task struct {
 	invCPU      []float64
 	invMemory   []float64
 	largest     cluster.Resources // node's, in each resource
-	sizes       [][2]float32      // of each node, CPU and memory, over the largest
+	shown       []contents        // of each node, when rows was last brought up to date
+	rows        [][nodeFeatures]float32
 	maxReplicas int               // of a deployment
 	capacity    cluster.Resources // of all nodes
 	scratch     scratch
@@ -87,7 +88,7 @@ func newTask(src *source) *Task {
 	t := &Task{
 		src: src, opts: o, objective: objectives[o.Objective], in: deployments.NewStream(&src.Config), pod: noPod,
 		onNode: make([]int32, n), rackOf: make([]int32, n), extra: make([]cluster.Resources, n),
-		invCPU: make([]float64, n), invMemory: make([]float64, n), sizes: make([][2]float32, n), maxReplicas: o.ReplicasMax,
+		invCPU: make([]float64, n), invMemory: make([]float64, n), shown: make([]contents, n), rows: make([][nodeFeatures]float32, n), maxReplicas: o.ReplicasMax,
 		names: newFeatureNames(o),
 	}
 	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
@@ -126,25 +127,6 @@ func (t *Task) sizeRacks(racks int) {
 
 // MaxEpisodeSteps implements [envs.Limiter].
 func (t *Task) MaxEpisodeSteps() int { return t.opts.Steps }
-
-// loads returns the requested parts of the cluster's CPU, memory and pods; counted, as scores count
-// requests.
-func (t *Task) loads(s *cluster.State, counted bool) (cpu, memory, pods float64) {
-	var sum cluster.Resources
-	var num int64
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		amount := n.Requested
-		if counted {
-			amount = plus(amount, t.extra[i])
-		}
-		sum = plus(sum, amount)
-		num += int64(n.NumPods)
-	}
-	return float64(sum.MilliCPU) / float64(t.capacity.MilliCPU),
-		float64(sum.MemoryBytes) / float64(t.capacity.MemoryBytes),
-		float64(num) / float64(maxPods*len(s.Nodes))
-}
 
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {

@@ -210,7 +210,7 @@ func (b *builder) rule(template int32) int32 {
 	t, none, all := b.trace.Templates[template], true, true
 	allowed, key := make([]bool, len(b.Nodes)), make([]byte, len(b.Nodes))
 	for i := range b.Nodes {
-		allowed[i] = t.Refusal(&b.Nodes[i].Node) == ""
+		allowed[i] = t.Admits(&b.Nodes[i].Node)
 		key[i] = '0'
 		if allowed[i] {
 			key[i] = '1'
