@@ -77,7 +77,9 @@ func (e *Episode) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) 
 		return e.beginOnline(ctx, c)
 	}
 	e.queue = e.src.DrawBatch(e.rng, e.queue)
-	e.ops = e.addNodes(ctx, c, e.ops[:0])
+	if err := e.addNodes(ctx, c); err != nil {
+		return err
+	}
 	for i, a := range e.queue {
 		e.ops = append(e.ops, e.addPod(i, int(a), 0))
 	}

@@ -41,7 +41,9 @@ func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	*e.running = (*e.running)[:0]
 	e.times = averages{life: e.src.Scale * interarrival.Seconds()}
 	e.next = -1 // there is nothing to place yet
-	e.ops = e.addNodes(ctx, c, e.ops[:0])
+	if err := e.addNodes(ctx, c); err != nil {
+		return err
+	}
 	for range int(e.src.Scale) {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -15,19 +15,20 @@ const (
 	containerMemory   = 8 << 30
 )
 
-// addNodes appends the ops that make the nodes. When ctx ends, some are missing.
-func (e *Episode) addNodes(ctx context.Context, c cluster.Cluster, ops []cluster.Op) []cluster.Op {
+// addNodes sets ops to those that make the nodes. It returns an error if ctx ends.
+func (e *Episode) addNodes(ctx context.Context, c cluster.Cluster) error {
 	if e.meta == nil {
 		meta := Intern(ctx, c, len(e.x))
-		if ctx.Err() != nil {
-			return ops
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		e.meta = meta
 	}
+	e.ops = e.ops[:0]
 	for i, k := range e.src.Class {
-		ops = append(ops, AddNode(e.meta[i], e.src.Kinds[k].Plan.Class.Slots))
+		e.ops = append(e.ops, AddNode(e.meta[i], e.src.Kinds[k].Plan.Class.Slots))
 	}
-	return ops
+	return nil
 }
 
 // checkEvery is the number of nodes between looks at a context.
