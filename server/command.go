@@ -161,8 +161,8 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, ReportCauses: o.local(), DrainFor: o.drain, MaxPending: o.maxPending, Log: log,
 		Page: o.page(token),
 	})
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	if o.removeFolder != "" {
 		defer func() {
 			if err := os.RemoveAll(o.removeFolder); err != nil {
@@ -174,11 +174,17 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 		// The goroutine ends with the process: a read of stdin cannot be interrupted.
 		go func() {
 			_, _ = io.Copy(io.Discard, stdin) // its end is all that matters
-			cancel()
+			cancel(errOrphan)
 		}()
 	}
 	return o.serve(ctx, s, stdout, log)
 }
+
+// errOrphan is the cause of a server's end when the process that started it has ended.
+var errOrphan = errors.New("the end of stdin")
+
+// orphanDrain bounds --drain at the end of stdin: whoever started the server waits for no reply.
+const orphanDrain = time.Second
 
 // ready is a line on stdout that tells the parent process where the server listens.
 type ready struct {
@@ -197,9 +203,15 @@ func (o *options) serve(ctx context.Context, s *host.Server, stdout io.Writer, l
 		go func() { failed <- loop() }()
 	}
 	shutdown := func() error {
+		drain := o.drain
+		if errors.Is(context.Cause(ctx), errOrphan) {
+			drain = min(drain, orphanDrain)
+		}
+		limited, stop := context.WithTimeout(context.Background(), drain)
+		defer stop()
 		ended := make(chan error, 1)
 		go func() {
-			err := s.Shutdown(context.Background())
+			err := s.Shutdown(limited)
 			for range loops {
 				err = errors.Join(err, <-failed)
 			}
@@ -208,7 +220,7 @@ func (o *options) serve(ctx context.Context, s *host.Server, stdout io.Writer, l
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(o.drain + time.Second):
+		case <-time.After(drain + time.Second):
 			return errors.New("some request did not end within a second of --drain")
 		}
 	}

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv(parentEnv) != "" {
+		parent()
+		return
+	}
 	os.Exit(m.Run())
 }
 
