@@ -39,7 +39,7 @@ func Ends(spec *envs.Spec) []Extreme {
 // Extremes returns Ends, and all numbers together as great as Open takes them: by each word, and with each of
 // them at its lower end. It takes seconds.
 func Extremes(spec *envs.Spec) []Extreme {
-	list, all := Ends(spec), greatest(spec, nil)
+	list, all := Ends(spec), Greatest(spec).Options
 	for _, o := range envs.DescribeOptions(spec.Options) {
 		if o.Min != nil {
 			if less := with(all, o.Name, integral(*o.Min)); opens(spec, less) {
@@ -59,6 +59,9 @@ func Extremes(spec *envs.Spec) []Extreme {
 	}
 	return append(list, Extreme{"all", all})
 }
+
+// Greatest returns all numbers together as great as Open takes them.
+func Greatest(spec *envs.Spec) Extreme { return Extreme{"all", greatest(spec, nil)} }
 
 // greatest returns the greatest numbers that Open takes together beside others.
 func greatest(spec *envs.Spec, beside map[string]any) map[string]any {

@@ -16,6 +16,8 @@ func act(role string, args []string) {
 	switch role {
 	case "client":
 		err = steps(args[0])
+	case "parent":
+		err = parent(args[0], args[1])
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}
@@ -34,6 +36,26 @@ func steps(url string) error {
 	fmt.Println("playing")
 	_, err = follow(v, func() bool { return true }, func(time.Duration) {})
 	return err
+}
+
+// parent starts a server that ends with it, and waits to be killed.
+func parent(program, socket string) error {
+	cmd := exec.Command(program, "--listen", "", "--unix", socket, "--exit-with-stdin")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if _, err := cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it is ready
+		return err
+	}
+	fmt.Println(cmd.Process.Pid, socket)
+	return cmd.Wait()
 }
 
 // again starts this program as a client.

@@ -29,6 +29,9 @@ var rows = []row{
 	{"training", training},
 	{"client killed", clientKilled},
 	{"trainer killed", trainerKilled},
+	{"parent killed", orphan},
+	{"stops", stops},
+	{"memory", memory},
 }
 
 // A tally counts what must not happen.
@@ -48,6 +51,7 @@ type probe struct {
 	short    bool
 	server   string // path of the program
 	trainer  string
+	python   string // with kubernasium's requirements
 	dir      string // a folder of its own
 	figures  []string
 	failures []string
@@ -84,6 +88,7 @@ func main() {
 	short := flag.Bool("short", os.Getenv("CHAOS") == "short", "a few minutes in place of half an hour; also CHAOS=short")
 	only := flag.String("only", "", "rows to run, separated by commas; default all")
 	bin := flag.String("bin", "bin", "folder of the programs server and trainer")
+	python := flag.String("python", "python3", "a Python with NumPy and Gymnasium; without one the row about parents in Python is left out")
 	list := flag.Bool("list", false, "print the names of the rows")
 	role := flag.String("role", "", "what a process that chaos starts does (internal)")
 	flag.Parse()
@@ -99,14 +104,14 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *bin, *only, *short); err != nil {
+	if err := run(ctx, probe{server: filepath.Join(*bin, "server"), trainer: filepath.Join(*bin, "trainer"), python: *python, short: *short}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
 }
 
 // run runs the rows and prints the table.
-func run(ctx context.Context, bin, only string, short bool) error {
+func run(ctx context.Context, with probe, only string) error {
 	chosen := rows
 	if only != "" {
 		names := strings.Split(only, ",")
@@ -115,9 +120,12 @@ func run(ctx context.Context, bin, only string, short bool) error {
 			return fmt.Errorf("--only %s: some row is unknown; --list prints them", only)
 		}
 	}
-	bin, err := filepath.Abs(bin)
-	if err != nil {
-		return err
+	for _, program := range []*string{&with.server, &with.trainer} {
+		path, err := filepath.Abs(*program)
+		if err != nil {
+			return err
+		}
+		*program = path
 	}
 	var total tally
 	failed := 0
@@ -126,7 +134,7 @@ func run(ctx context.Context, bin, only string, short bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		p, err := try(ctx, r, bin, short)
+		p, err := try(ctx, r, with)
 		if err != nil {
 			return err
 		}
@@ -143,15 +151,15 @@ func run(ctx context.Context, bin, only string, short bool) error {
 }
 
 // try runs one row and prints its line.
-func try(ctx context.Context, r row, bin string, short bool) (*probe, error) {
+func try(ctx context.Context, r row, p probe) (*probe, error) {
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	p := &probe{ctx: ctx, short: short, server: filepath.Join(bin, "server"), trainer: filepath.Join(bin, "trainer"), dir: dir}
+	p.ctx, p.dir = ctx, dir
 	begin := time.Now()
-	r.run(p)
+	r.run(&p)
 	if p.tally != (tally{}) {
 		p.fail("%d steps lost, %d doubled, %d sessions leaked, %d crashes", p.lost, p.doubled, p.leaked, p.crashes)
 	}
@@ -164,5 +172,5 @@ func try(ctx context.Context, r row, bin string, short bool) (*probe, error) {
 	}
 	said := cmp.Or(strings.Join(append(p.figures, p.failures...), "; "), p.skipped)
 	fmt.Printf("| %s | %s | %.0f | %s |\n", r.name, result, time.Since(begin).Seconds(), strings.ReplaceAll(said, "\n", " "))
-	return p, nil
+	return &p, nil
 }

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// A slowest keeps the longest time and whose it was.
+type slowest struct {
+	took time.Duration
+	what string
+	n    int
+}
+
+func (s *slowest) add(took time.Duration, what string) {
+	s.n++
+	if took > s.took {
+		s.took, s.what = took, what
+	}
+}
+
+// Bounds of the time until work stops.
+const (
+	afterDeadline   = 250 * time.Millisecond
+	afterDisconnect = time.Second
+	afterDrain      = time.Second
+	afterParent     = 5 * time.Second
+	drain           = 200 * time.Millisecond
+)
+
+// check fails the row if the longest time is over its bound.
+func (s *slowest) check(p *probe, what string, bound time.Duration) {
+	p.figure("%s: at most %.0f ms of %.0f in %d cases (%s)", what, ms(s.took), ms(bound), s.n, s.what)
+	if s.took > bound {
+		p.fail("%s of %s took %v, want at most %v", what, s.what, s.took, bound)
+	}
+}
+
+// worst returns the greatest options that a session is given memory for.
+func (p *probe) worst(spec *envs.Spec) map[string]any {
+	const most = 256 << 20
+	fits := func(opts map[string]any) bool {
+		bytes := int64(0)
+		errMeasured := errors.New("measured")
+		_, err := envs.NewVec(spec, 1, envs.VecOptions{Options: opts, Admit: func(b int64) error {
+			bytes = b
+			return errMeasured
+		}})
+		return errors.Is(err, errMeasured) && bytes <= most
+	}
+	all := envstest.Greatest(spec)
+	return envstest.Shrink(spec, all, fits).Options
+}
+
+// stops ends work in every way there is: by its deadline, by the end of its connection, and by the server's.
+func stops(p *probe) {
+	var deadline, disconnect, term slowest
+	for _, spec := range envstest.Own() {
+		if p.ctx.Err() != nil {
+			return
+		}
+		p.stopsOf(spec, &deadline, &disconnect, &term)
+	}
+	deadline.check(p, "after a deadline", afterDeadline)
+	disconnect.check(p, "after a disconnect", afterDisconnect)
+	term.check(p, "after SIGTERM and --drain", afterDrain)
+	p.second()
+}
+
+// tries is how often something is measured that took too long: other programs use the machine, too.
+const tries = 3
+
+func (p *probe) stopsOf(spec *envs.Spec, deadline, disconnect, term *slowest) {
+	names := []string{"random"}
+	for i := range spec.Baselines {
+		names = append(names, spec.Baselines[i].Name)
+	}
+	options := p.worst(spec)
+	took := time.Duration(0)
+	for try := range tries {
+		s := p.serve("", "--unix", filepath.Join(p.dir, "s"), "--drain", drain.String())
+		if s == nil {
+			return
+		}
+		if try == 0 {
+			for _, name := range names {
+				if !p.short {
+					p.failOn(ends(s, spec.ID, name, nil, deadline, disconnect), spec.ID+" "+name)
+				}
+				p.failOn(ends(s, spec.ID, name, options, deadline, disconnect), spec.ID+" "+name)
+			}
+		}
+		for _, name := range names { // all at once, within the drain
+			c, eid, err := made(s, spec.ID, options)
+			if err == nil && eid > 0 {
+				defer c.conn.Close()
+				err = c.send(message{"t": "rollout", "eid": eid, "name": name, "steps": 1 << 20})
+			}
+			p.failOn(err, spec.ID+" "+name)
+		}
+		time.Sleep(200 * time.Millisecond) // they compute
+		if took = s.terminate() - drain; took <= afterDrain {
+			break
+		}
+	}
+	term.add(took, spec.ID)
+}
+
+// made makes and resets one environment. eid is 0 if an episode of these options cannot be had within seconds.
+func made(s *server, id string, opts map[string]any) (c *peer, eid uint64, err error) {
+	if c, err = open(s.unix); err != nil {
+		return nil, 0, err
+	}
+	m := message{"t": "make", "env": id}
+	if len(opts) > 0 {
+		m["options"] = maps.Clone(opts)
+	}
+	r, err := c.granted(m)
+	if err != nil {
+		return c, 0, err
+	}
+	reset, err := c.ask(message{"t": "reset", "eid": r.EID, "seed": 1, "dl": 5000})
+	if err != nil || reset.Type == "err" {
+		return c, 0, err
+	}
+	return c, r.EID, nil
+}
+
+// ends lets a deadline and then the end of the connection end the work of a baseline.
+func ends(s *server, id, name string, opts map[string]any, deadline, disconnect *slowest) error {
+	c, err := open(s.unix)
+	if err != nil {
+		return err
+	}
+	m := message{"t": "make", "env": id}
+	if len(opts) > 0 {
+		m["options"] = maps.Clone(opts)
+	}
+	r, err := c.granted(m)
+	if err != nil {
+		return errors.Join(err, c.conn.Close())
+	}
+	const dl = 100 * time.Millisecond
+	limited := func(what string, m message) (*reply, error) {
+		m["dl"] = dl.Milliseconds()
+		begin := time.Now()
+		r, err := c.ask(m)
+		if err == nil {
+			deadline.add(time.Since(begin)-dl, id+" "+what)
+		}
+		return r, err
+	}
+	got, err := limited("reset", message{"t": "reset", "eid": r.EID, "seed": 1})
+	if err == nil && got.Reason == string(wire.Deadline) {
+		got, err = c.ask(message{"t": "reset", "eid": r.EID, "seed": 1, "dl": 5000})
+	}
+	if err != nil || got.Type == "err" { // an episode that nobody waits for, or that the options do not permit
+		return errors.Join(err, c.conn.Close())
+	}
+	for _, m := range []message{{"t": "policy", "name": name}, {"t": "step", "policy": name}, {"t": "rollout", "name": name, "steps": 1 << 20}} {
+		m["eid"] = r.EID
+		if _, err := limited(fmt.Sprint(name, " ", m["t"]), m); err != nil {
+			return errors.Join(err, c.conn.Close())
+		}
+	}
+	if err := c.send(message{"t": "rollout", "eid": r.EID, "name": name, "steps": 1 << 20}); err != nil {
+		return err
+	}
+	time.Sleep(50 * time.Millisecond)
+	begin := time.Now()
+	if err := c.conn.Close(); err != nil {
+		return err
+	}
+	for s.metric("kubernasium_envs") != 0 && time.Since(begin) < patience {
+		time.Sleep(5 * time.Millisecond)
+	}
+	disconnect.add(time.Since(begin), id+" "+name)
+	return nil
+}
+
+// second sends a second signal to a server that drains for long.
+func (p *probe) second() {
+	s := p.serve("", "--unix", filepath.Join(p.dir, "s"), "--drain", "10m")
+	if s == nil {
+		return
+	}
+	c, eid, err := made(s, "k8s/GangWindow-v0", nil)
+	if err == nil {
+		err = c.send(message{"t": "rollout", "eid": eid, "name": "dynamic_mpc", "steps": 1 << 20})
+	}
+	if p.failOn(err, "rollout") {
+		return
+	}
+	defer c.conn.Close()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(300 * time.Millisecond)
+	begin := time.Now()
+	if !s.alive() {
+		p.fail("the server did not wait for its request")
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.done:
+	case <-time.After(patience):
+		_ = s.cmd.Process.Kill()
+	}
+	p.figure("a second SIGTERM ends it in %.0f ms", ms(time.Since(begin)))
+}
+
+// runs reports whether a process is there and no zombie.
+func runs(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, ok := strings.Cut(string(text), ") ")
+	return err == nil && ok && !strings.HasPrefix(state, "Z")
+}
+
+// orphan kills programs that have started a server, a Go program and one in Python, while the server is busy.
+func orphan(p *probe) {
+	python := `import sys, time, kubernasium
+from kubernasium import launcher
+s = launcher.default_server()
+c = launcher.open_connection()
+print(s.pid, s.url[len("unix:"):], flush=True)
+time.sleep(1000)`
+	for name, cmd := range map[string]*exec.Cmd{
+		"Go":     again("parent", p.server, filepath.Join(p.dir, "s")),
+		"Python": exec.Command(p.python, "-c", python),
+	} {
+		cmd.Env = append(cmd.Environ(), "KUBERNASIUM_SERVER="+p.server, "PYTHONPATH=clients/python/src")
+		out, err := cmd.StdoutPipe()
+		var log tail
+		cmd.Stderr = &log
+		if p.failOn(err, name) || p.failOn(cmd.Start(), name) {
+			continue
+		}
+		var pid int
+		var path string
+		if _, err := fmt.Fscan(out, &pid, &path); err != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			p.figure("%s not run: %.300s", name, log.String())
+			continue
+		}
+		s := &server{unix: path}
+		c, eid, err := made(s, "k8s/GangWindow-v0", nil)
+		if err == nil {
+			err = c.send(message{"t": "rollout", "eid": eid, "name": "dynamic_mpc", "steps": 1 << 20})
+		}
+		p.failOn(err, name)
+		time.Sleep(100 * time.Millisecond)
+		begin := time.Now()
+		_ = cmd.Process.Kill() // it sleeps
+		_ = cmd.Wait()
+		for runs(pid) && time.Since(begin) < patience {
+			time.Sleep(5 * time.Millisecond)
+		}
+		took := time.Since(begin)
+		p.figure("the server of a %s program ends %.0f ms after kill -9 of its parent, in the middle of a rollout", name, ms(took))
+		if took > afterParent {
+			p.fail("the server of a %s program is an orphan for %v", name, took)
+		}
+	}
+}
