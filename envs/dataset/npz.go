@@ -1,11 +1,14 @@
 package dataset
 
 import (
+	"archive/zip"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
-	"github.com/sbinet/npyio/npz"
+	"github.com/sbinet/npyio/npy"
 )
 
 // Arrays reads the arrays of an NPZ file by their names.
@@ -13,7 +16,7 @@ type Arrays struct {
 	reader string // begins messages
 	name   string
 	size   int64
-	r      *npz.Reader
+	files  []*zip.File
 }
 
 // ReadNPZ opens the NPZ file at path for read. Messages begin with reader, such as "gang: ".
@@ -33,12 +36,16 @@ func ReadNPZ[T any](reader, path string, read func(a *Arrays) (T, error)) (resul
 			err = fmt.Errorf("%s%s is no NPZ file: %v", reader, path, p)
 		}
 	}()
-	r, err := npz.NewReader(f, info.Size())
+	r, err := zip.NewReader(f, info.Size())
 	if err != nil {
 		return result, fmt.Errorf("%s%s is no NPZ file: %w", reader, path, err)
 	}
-	return read(&Arrays{reader, path, info.Size(), r})
+	return read(&Arrays{reader, path, info.Size(), r.File})
 }
+
+// ErrPickled is the error of an array of Python objects, which only Python's pickle could decode, by running what
+// the file says. [Arrays.Floats] returns it.
+var ErrPickled = errors.New("pickled objects (dtype object) are not read: a pickle can run any program; save the array as numbers")
 
 // errorf returns an error that begins with the file.
 func (a *Arrays) errorf(format string, args ...any) error {
@@ -46,19 +53,37 @@ func (a *Arrays) errorf(format string, args ...any) error {
 }
 
 // Has reports whether there is an array of the name.
-func (a *Arrays) Has(name string) bool {
-	_, ok := a.key(name)
-	return ok
-}
+func (a *Arrays) Has(name string) bool { return a.file(name) != nil }
 
-// key returns the name of the file of an array, to which NumPy adds .npy.
-func (a *Arrays) key(name string) (key string, ok bool) {
+// file returns the file of an array, to whose name NumPy adds .npy, or nil.
+func (a *Arrays) file(name string) *zip.File {
 	for _, key := range []string{name + ".npy", name} {
-		if slices.Contains(a.r.Keys(), key) {
-			return key, true
+		if i := slices.IndexFunc(a.files, func(f *zip.File) bool { return f.Name == key }); i >= 0 {
+			return a.files[i]
 		}
 	}
-	return "", false
+	return nil
+}
+
+// names returns the names of the files of all arrays.
+func (a *Arrays) names() []string {
+	var names []string
+	for _, f := range a.files {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// full reads as much as is asked for, or fails: the decoder takes what one call of Read gives for a whole number, and
+// io.EOF for the end of an array whose other numbers are 0.
+type full struct{ r io.Reader }
+
+func (f full) Read(p []byte) (int, error) {
+	n, err := io.ReadFull(f.r, p)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // maxRatio is the most by which an array of an NPZ file may be larger than the file: more than
@@ -67,13 +92,22 @@ const maxRatio = 1100
 
 // Floats returns an array of numbers and its shape, which must have dims dimensions.
 func (a *Arrays) Floats(name string, dims int) (values []float64, shape []int, err error) {
-	key, ok := a.key(name)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s%s has no array %q but %q", a.reader, a.name, name, a.r.Keys())
+	file := a.file(name)
+	if file == nil {
+		return nil, nil, fmt.Errorf("%s%s has no array %q but %q", a.reader, a.name, name, a.names())
 	}
-	h := a.r.Header(key)
-	if h == nil {
-		return nil, nil, a.errorf("array %s has no header", name)
+	content, err := file.Open()
+	if err != nil {
+		return nil, nil, a.errorf("array %s: %w", name, err)
+	}
+	defer func() { _ = content.Close() }() // only read
+	r, err := npy.NewReader(full{content})
+	if err != nil {
+		return nil, nil, a.errorf("array %s has no header: %w", name, err)
+	}
+	h := &r.Header
+	if t := h.Descr.Type; t == "|O" || t == "O" {
+		return nil, nil, a.errorf("array %s: %w", name, ErrPickled)
 	}
 	shape = h.Descr.Shape
 	if len(shape) != dims || h.Descr.Fortran {
@@ -88,15 +122,15 @@ func (a *Arrays) Floats(name string, dims int) (values []float64, shape []int, e
 	}
 	switch h.Descr.Type {
 	case "<f8":
-		err = a.r.Read(key, &values)
+		err = r.Read(&values)
 	case "<f4":
-		values, err = converted[float32](a.r, key)
+		values, err = converted[float32](r)
 	case "<i8":
-		values, err = converted[int64](a.r, key)
+		values, err = converted[int64](r)
 	case "<i4":
-		values, err = converted[int32](a.r, key)
+		values, err = converted[int32](r)
 	default:
-		return nil, nil, a.errorf("array %s is of dtype %q, want little-endian float32, float64, int32 or int64; pickled objects are not read", name, h.Descr.Type)
+		return nil, nil, a.errorf("array %s is of dtype %q, want little-endian float32, float64, int32 or int64", name, h.Descr.Type)
 	}
 	if err != nil {
 		return nil, nil, a.errorf("read %s: %w", name, err)
@@ -107,9 +141,9 @@ func (a *Arrays) Floats(name string, dims int) (values []float64, shape []int, e
 	return values, shape, nil
 }
 
-func converted[T float32 | int32 | int64](r *npz.Reader, name string) ([]float64, error) {
+func converted[T float32 | int32 | int64](r *npy.Reader) ([]float64, error) {
 	var raw []T
-	if err := r.Read(name, &raw); err != nil {
+	if err := r.Read(&raw); err != nil {
 		return nil, err
 	}
 	values := make([]float64, len(raw))
