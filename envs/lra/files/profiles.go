@@ -2,6 +2,7 @@ package files
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -73,9 +74,18 @@ func ReadProfileFile(path string) ([]throughput.Measurement, error) {
 // WriteProfile writes what [ReadProfile] reads, with rt50_ and rt99_, measurement by measurement.
 // Fields of absent applications are empty.
 func WriteProfile(w io.Writer, profile []throughput.Measurement) error {
+	return writeProfile(w, profile, "", "rps_", "rt50_", "rt99_")
+}
+
+// WriteThroughputs is [WriteProfile] without the latencies.
+func WriteThroughputs(w io.Writer, profile []throughput.Measurement) error {
+	return writeProfile(w, profile, "", "rps_")
+}
+
+func writeProfile(w io.Writer, profile []throughput.Measurement, prefixes ...string) error {
 	c := csv.NewWriter(w)
 	var row []string
-	for _, prefix := range []string{"", "rps_", "rt50_", "rt99_"} {
+	for _, prefix := range prefixes {
 		for _, app := range lra.Apps {
 			row = append(row, prefix+app)
 		}
@@ -89,7 +99,7 @@ func WriteProfile(w io.Writer, profile []throughput.Measurement) error {
 		for _, k := range m.Counts {
 			row = append(row, strconv.Itoa(k))
 		}
-		for _, values := range []*[lra.NumApps]float64{&m.RPS, &m.RT50, &m.RT99} {
+		for _, values := range []*[lra.NumApps]float64{&m.RPS, &m.RT50, &m.RT99}[:len(prefixes)-1] {
 			for a, v := range values {
 				field := ""
 				if m.Counts[a] > 0 {
@@ -110,7 +120,18 @@ func WriteProfile(w io.Writer, profile []throughput.Measurement) error {
 // rt_50 and rt_99, of shape (rows, applications), of which the first seven columns count. NaN is
 // 0. Arrays of pickled objects, as some published files have for rt_50 and rt_99, are refused.
 func ReadProfileNPZ(path string) ([]throughput.Measurement, error) {
-	return dataset.ReadNPZ("lra: ", path, func(a *dataset.Arrays) ([]throughput.Measurement, error) {
+	all, _, err := readNPZ(path, false)
+	return all, err
+}
+
+// ReadThroughputsNPZ is [ReadProfileNPZ] for files whose rt_50 or rt_99 are pickled objects: it leaves them out, and returns
+// their names.
+func ReadThroughputsNPZ(path string) (profile []throughput.Measurement, left []string, err error) {
+	return readNPZ(path, true)
+}
+
+func readNPZ(path string, leave bool) (profile []throughput.Measurement, left []string, err error) {
+	profile, err = dataset.ReadNPZ("lra: ", path, func(a *dataset.Arrays) ([]throughput.Measurement, error) {
 		alloc, shape, err := a.Floats("alloc", 2)
 		if err != nil {
 			return nil, err
@@ -145,6 +166,10 @@ func ReadProfileNPZ(path string) ([]throughput.Measurement, error) {
 				continue
 			}
 			values, shape, err := a.Floats(part.name, 2)
+			if leave && part.name != "rps" && errors.Is(err, dataset.ErrPickled) {
+				left = append(left, part.name)
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -166,4 +191,5 @@ func ReadProfileNPZ(path string) ([]throughput.Measurement, error) {
 		}
 		return all, nil
 	})
+	return profile, left, err
 }

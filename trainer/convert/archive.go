@@ -1,0 +1,102 @@
+package convert
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+)
+
+// Header lines of Alibaba's trace of 2020, which its tables are published without.
+var paiHeaders = map[string]string{
+	"pai_machine_spec": "machine,gpu_type,cap_cpu,cap_mem,cap_gpu",
+	"pai_task_table":   "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",
+}
+
+func pai(j *job) error {
+	for _, name := range []string{"pai_machine_spec", "pai_task_table"} {
+		err := j.unpack("source/pai/"+name+".tar.gz", name+".csv", func(r io.Reader) error {
+			return j.write("pai/"+name+".csv", func(w io.Writer) error {
+				if _, err := io.WriteString(w, paiHeaders[name]+"\n"); err != nil {
+					return err
+				}
+				_, err := io.Copy(w, r)
+				return err
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func alibaba(j *job) error {
+	for _, name := range []string{"container_meta", "container_usage"} {
+		err := j.unpack("source/alibaba/"+name+".tar.gz", name+".csv", func(r io.Reader) error {
+			return j.write("alibaba/"+name+".csv.gz", func(w io.Writer) error {
+				z := gzip.NewWriter(w)
+				if _, err := io.Copy(z, r); err != nil {
+					return err
+				}
+				return z.Close()
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpack calls read with the file member of an archive, whatever its folder is, and then reads the rest of the archive, whose
+// checksum is at its end.
+func (j *job) unpack(archive, member string, read func(io.Reader) error) error {
+	name := j.in(archive)
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	z, err := gzip.NewReader(&untilDone{j.ctx, f})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	t := tar.NewReader(z)
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s has no file %s", name, member)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if h.Typeflag != tar.TypeReg || path.Base(h.Name) != member {
+			continue
+		}
+		if err := read(t); err != nil {
+			return fmt.Errorf("%s: %s: %w", name, h.Name, err)
+		}
+		if _, err := io.Copy(io.Discard, z); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+}
+
+// untilDone ends with its context.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
