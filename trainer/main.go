@@ -14,6 +14,7 @@ import (
 	_ "github.com/kubernasium/kubernasium/registry"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/command/core"
+	"github.com/kubernasium/kubernasium/trainer/command/data"
 	"github.com/kubernasium/kubernasium/trainer/command/gang"
 	"github.com/kubernasium/kubernasium/trainer/command/kwok"
 	"github.com/kubernasium/kubernasium/trainer/command/lra"
@@ -27,5 +28,5 @@ func main() { os.Exit(cli.Main(newRoot())) }
 
 // newRoot assembles the command line.
 func newRoot() *cobra.Command {
-	return cli.NewRoot(append(core.Commands(), reproduce.New(), tune.New(), podsched.New(core.TrainCommand), vpa.New(), lra.New(), gang.New(), kwok.New())...)
+	return cli.NewRoot(append(core.Commands(), reproduce.New(), data.New(), tune.New(), podsched.New(core.TrainCommand), vpa.New(), lra.New(), gang.New(), kwok.New())...)
 }

@@ -1,0 +1,163 @@
+// Package data holds the commands below `trainer data`: which public data sets there are, and how to get, convert
+// and verify them.
+package data
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernasium/kubernasium/envs/dataset/catalog"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/convert"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
+)
+
+// New returns the command data.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "data",
+		Short: "Public data sets: list, fetch, convert and verify them",
+		Long: `Public data sets: list, fetch, convert and verify them.
+
+Environments generate what they play, and need none of these. Published results need the published data.
+Each set keeps the licence of its owner, which list shows.`,
+		Example: `  trainer data list
+  trainer data fetch openb nab
+  trainer data check`,
+	}
+	cmd.AddCommand(newList(), newFetch(), newConvert(), newCheck())
+	return cmd
+}
+
+// names returns the data sets of the arguments, or all.
+func sets(names []string) ([]catalog.Dataset, error) {
+	if len(names) == 0 {
+		return catalog.All(), nil
+	}
+	var some []catalog.Dataset
+	for _, name := range names {
+		d, err := catalog.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, *d)
+	}
+	return some, nil
+}
+
+// folder returns the data folder: given, or that of other commands, or the one beside the working folder.
+func folder(given string) string {
+	if given == "" {
+		given = cli.DataFolder()
+	}
+	if given == "" {
+		given = filepath.Join("..", "shared", "data")
+	}
+	return given
+}
+
+const folderUsage = "data folder (default: that of " + cli.DataVariable + ", or ../shared/data beside the repository)"
+
+func newList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list [NAME...]",
+		Short: "List the data sets: licence, size, source and who reads them",
+		Long: `List the data sets: licence, size, source and who reads them.
+
+With names, it says all that is known of them: citation, revision, files with their sizes and digests, and how
+files without a digest are verified.`,
+		Example: `  trainer data list
+  trainer data list metis
+  trainer data list --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			some, err := sets(args)
+			if err != nil {
+				return err
+			}
+			if cli.WantJSON(cmd) {
+				return cli.PrintJSON(cmd, some)
+			}
+			if len(args) > 0 {
+				for i := range some {
+					describe(cmd, &some[i])
+				}
+				return nil
+			}
+			t := tracking.NewTable("name", "licence", ">files", ">size", "what it is", "source")
+			for i := range some {
+				d := &some[i]
+				t.Append(d.Name, d.Licence, fileCount(d), size(d), d.Title, d.Source)
+			}
+			return t.WriteText(cmd.OutOrStdout())
+		},
+	}
+}
+
+// fileCount returns the number of published files.
+func fileCount(d *catalog.Dataset) string {
+	text := fmt.Sprint(len(d.Files))
+	if d.Parts != nil {
+		text += " + parts"
+	}
+	return text
+}
+
+// size returns the size of the published files, as far as it is known.
+func size(d *catalog.Dataset) string {
+	known, unknown := d.Bytes()
+	switch {
+	case known == 0:
+		return "unknown"
+	case unknown > 0:
+		return megabytes(known) + " + unknown"
+	}
+	return megabytes(known)
+}
+
+// describe prints an entry of the manifest.
+func describe(cmd *cobra.Command, d *catalog.Dataset) {
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s: %s\n", d.Name, d.Title)
+	for _, line := range [][2]string{
+		{"source", d.Source}, {"revision", d.Revision}, {"licence", d.Licence + " (" + d.Terms + ")"}, {"citation", d.Citation},
+		{"read by", d.Reads}, {"unpinned files", d.Verified}, {"conversion", convert.Conversions[d.Convert].Doc},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(out, "  %-16s%s\n", line[0]+":", line[1])
+		}
+	}
+	t := tracking.NewTable("file", ">bytes", "sha256", "address")
+	for i := range d.Files {
+		f := &d.Files[i]
+		t.Append(f.Path, bytesText(f), sumText(f), d.URL(f, ""))
+	}
+	if p := d.Parts; p != nil {
+		t.Append(p.Path, "", "unpinned", fmt.Sprintf("%s%s, %d to %d", d.Base, p.From, p.First, p.Last))
+	}
+	for i := range d.Outputs {
+		f := &d.Outputs[i]
+		t.Append(f.Path, bytesText(f), sumText(f), "converted")
+	}
+	_ = t.WriteText(out) // as the lines above
+	fmt.Fprintln(out)
+}
+
+func bytesText(f *catalog.File) string {
+	if f.Bytes == 0 {
+		return ""
+	}
+	return fmt.Sprint(f.Bytes)
+}
+
+func sumText(f *catalog.File) string {
+	if !f.Pinned() {
+		return "unpinned"
+	}
+	return f.SHA256
+}
+
+// nameList joins names for usage texts.
+func nameList() string { return strings.Join(catalog.Names(), ", ") }
