@@ -299,7 +299,7 @@ func TestPodsOfNode(t *testing.T) {
 // TestVisitorsLeave: a request whose visitor leaves while it is answered changes nothing that others see later: steps
 // are whole or not made, and a later look shows the episode as it was played.
 func TestVisitorsLeave(t *testing.T) {
-	s := board.New(board.Config{Open: openBaseline})
+	s := board.New(board.Config{Open: openBaseline, AllowControl: true})
 	defer s.Close()
 	ask := func(ctx context.Context, method, path, body string, to any) int {
 		t.Helper()

@@ -163,14 +163,20 @@ func (b *browser) choose(selector, value string) {
 
 func serve(t *testing.T, cfg board.Config) string {
 	t.Helper()
-	cfg.Open = openBaseline
+	cfg.Open, cfg.AllowControl = openBaseline, true
+	return serveAs(t, cfg)
+}
+
+// serveAs serves a page as it is configured.
+func serveAs(t *testing.T, cfg board.Config) string {
+	t.Helper()
 	page := board.New(cfg)
 	srv := httptest.NewServer(page)
 	t.Cleanup(func() {
-		srv.Close()
-		if err := page.Close(); err != nil {
+		if err := page.Close(); err != nil { // which ends its streams
 			t.Error(err)
 		}
+		srv.Close()
 	})
 	return srv.URL + "/"
 }

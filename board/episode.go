@@ -34,12 +34,22 @@ type episode struct {
 	moves   []move
 	returns []float64 // after each step
 	spans   []stepSpans
+	racks   []string // by node; nil is none
 
 	view   *envs.Vec // at the step that is looked at
 	viewed int
 	seen   *envs.Batch
 
 	info EpisodeInfo
+
+	// What viewers follow. A viewer takes no other lock, so that it never keeps a step waiting.
+	shown struct {
+		sync.Mutex
+		info    *EpisodeInfo // unchanging
+		version int
+	}
+	rate float64       // steps a second while somebody watches; guarded by mu
+	kick chan struct{} // after a change of rate
 }
 
 // A move is an action, with the plan that the policy left beside it.
@@ -70,14 +80,17 @@ type EpisodeInfo struct {
 	Columns []string       `json:"columns"` // of info
 	Nodes   []NodeInfo     `json:"nodes"`   // of the cluster, if there is one
 	Steps   int            `json:"steps"`
-	Done    string         `json:"done"` // "terminated", "truncated" or ""
+	Rate    float64        `json:"steps_per_s"`     // that it plays while somebody watches; 0 is paused
+	Error   string         `json:"error,omitempty"` // that ended its playing
+	Done    string         `json:"done"`            // "terminated", "truncated" or ""
 	Returns []float64      `json:"returns"`
 	Frame   *Frame         `json:"frame"` // of the last step
 }
 
 // episodes are those of a Server.
 type episodes struct {
-	open Open
+	open    Open
+	changed func(topic string)
 
 	mu   sync.Mutex
 	next int
@@ -138,7 +151,7 @@ func (e *episodes) get(id string) (*EpisodeInfo, error) {
 
 // start begins an episode and plays the given moves in it.
 func (e *episodes) start(ctx context.Context, env string, opts map[string]any, seed uint64, policy string, moves []move) (*EpisodeInfo, error) {
-	ep := &episode{seed: seed, policy: policy, make: func() (*envs.Vec, error) {
+	ep := &episode{seed: seed, policy: policy, kick: make(chan struct{}, 1), make: func() (*envs.Vec, error) {
 		return envs.Make(env, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 	}}
 	if err := ep.begin(ctx, e.open, moves); err != nil {
@@ -173,6 +186,7 @@ func (ep *episode) begin(ctx context.Context, open Open, moves []move) (err erro
 	if ep.seen, err = ep.view.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{ep.seed}}); err != nil {
 		return err
 	}
+	ep.racks = racksOf(ep.live)
 	for _, m := range moves {
 		if err := ep.play(ctx, m); err != nil {
 			return err
@@ -249,7 +263,8 @@ func (ep *episode) look(ctx context.Context, step int) (err error) {
 // describe returns the episode as it stands.
 func (ep *episode) describe() (*EpisodeInfo, error) {
 	info := ep.info
-	info.Steps, info.Done, info.Nodes = len(ep.moves), ep.done(), nodesOf(ep.live.Env(0).State())
+	info.Steps, info.Done, info.Nodes = len(ep.moves), ep.done(), nodesOf(ep.live.Env(0).State(), ep.racks)
+	info.Rate = ep.rate
 	info.Returns = append([]float64{}, ep.returns...)
 	frame, err := ep.frame(ep.live, ep.batch, len(ep.moves))
 	info.Frame = frame
@@ -271,13 +286,20 @@ func (ep *episode) close() error {
 	return errors.Join(errs...)
 }
 
-// Begin begins an episode and returns its id, for the address #play?episodes=ID.
-func (s *Server) Begin(ctx context.Context, env string, opts map[string]any, seed uint64, policy string) (id string, err error) {
+// Begin begins an episode and returns its id, for the address #play?episodes=ID. It plays that many steps a second
+// while somebody watches.
+func (s *Server) Begin(ctx context.Context, env string, opts map[string]any, seed uint64, policy string, stepsPerSecond float64) (id string, err error) {
 	info, err := s.episodes.start(ctx, env, opts, seed, policy, nil)
 	if err != nil {
 		return "", err
 	}
-	return info.ID, nil
+	ep, err := s.episodes.find(info.ID)
+	if err != nil {
+		return "", err
+	}
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return info.ID, ep.setRate(stepsPerSecond)
 }
 
 // begin answers POST /api/episodes.
@@ -339,7 +361,12 @@ func (s *Server) step(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return ep.describe()
+	info, err := ep.describe()
+	if err == nil {
+		ep.show(info)
+		s.hub.changed("episode:" + info.ID)
+	}
+	return info, err
 }
 
 // fork answers POST /api/episodes/{id}/fork: another policy plays on from a step.

@@ -18,6 +18,7 @@ type NodeInfo struct {
 	Memory   int64  `json:"memory_bytes"`
 	GPUs     int32  `json:"gpus"`
 	GPUModel string `json:"gpu_model,omitempty"`
+	Rack     string `json:"rack,omitempty"`
 }
 
 // A Frame shows an episode at one step.
@@ -30,18 +31,39 @@ type Frame struct {
 	Info    []*float64 `json:"info"` // by EpisodeInfo.Columns; null for NaN
 	Now     float64    `json:"now_s"`
 
-	// Of each node: requested share of CPU and of memory, running pods, and the share in use of each GPU.
-	CPU    []float64   `json:"cpu"`
-	Memory []float64   `json:"memory"`
-	Pods   []int32     `json:"pods"`
-	GPUs   [][]float64 `json:"gpus"`
-
+	Use
 	Unscheduled []string `json:"unscheduled"` // the first pending pods
 	Pending     int      `json:"pending"`
 	Text        string   `json:"text,omitempty"` // the task's own rendering
 	Chart       *Chart   `json:"chart,omitempty"`
 	Spans       []Span   `json:"spans,omitempty"` // what ran in the last steps
 	Grids       []Grid   `json:"grids,omitempty"`
+}
+
+// Use is what is in use of each node: the requested share of CPU and of memory, running pods, and the share in use of each
+// GPU.
+type Use struct {
+	CPU    []float64   `json:"cpu"`
+	Memory []float64   `json:"memory"`
+	Pods   []int32     `json:"pods"`
+	GPUs   [][]float64 `json:"gpus"`
+}
+
+// UseOf returns what is in use of the nodes of s.
+func UseOf(s *cluster.State) Use {
+	u := Use{CPU: []float64{}, Memory: []float64{}, Pods: []int32{}, GPUs: [][]float64{}}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		u.CPU = append(u.CPU, share(n.Requested.MilliCPU, n.Allocatable.MilliCPU))
+		u.Memory = append(u.Memory, share(n.Requested.MemoryBytes, n.Allocatable.MemoryBytes))
+		u.Pods = append(u.Pods, n.NumPods)
+		used := []float64{}
+		for _, d := range s.NodeDevices(int32(i)) {
+			used = append(used, share(int64(d.Capacity-d.Free), int64(d.Capacity)))
+		}
+		u.GPUs = append(u.GPUs, used)
+	}
+	return u
 }
 
 // Chart is [envs.Chart] as JSON, with null for NaN.
@@ -92,13 +114,35 @@ type ChartLine struct {
 // shownPods bounds the names of pending pods in a frame.
 const shownPods = 50
 
-func nodesOf(s *cluster.State) []NodeInfo {
+func nodesOf(s *cluster.State, racks []string) []NodeInfo {
 	nodes := []NodeInfo{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		nodes = append(nodes, NodeInfo{s.NodeName(int32(i)), n.Allocatable.MilliCPU, n.Allocatable.MemoryBytes, n.NumDevices, s.Meta(n.Meta).GPUModel})
+		info := NodeInfo{s.NodeName(int32(i)), n.Allocatable.MilliCPU, n.Allocatable.MemoryBytes, n.NumDevices, s.Meta(n.Meta).GPUModel, ""}
+		if len(racks) == len(s.Nodes) {
+			info.Rack = racks[i]
+		}
+		nodes = append(nodes, info)
 	}
 	return nodes
+}
+
+// racksOf returns the rack of each node, as far as the task explains decisions by racks.
+func racksOf(v *envs.Vec) []string {
+	task, ok := v.Env(0).Task().(explainer)
+	if !ok {
+		return nil
+	}
+	columns, rows := task.Explain(v.Env(0).State())
+	at := slices.Index(columns, "rack")
+	if at < 0 {
+		return nil
+	}
+	var racks []string
+	for _, row := range rows {
+		racks = append(racks, row[at])
+	}
+	return racks
 }
 
 // frame shows environment 0 of v, whose last batch is b.
@@ -106,21 +150,10 @@ func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
 	s := v.Env(0).State()
 	f := &Frame{
 		Step: step, Reward: b.Reward[0], Return: b.EpisodeReturn[0], Invalid: b.Invalid[0], Now: s.Now.Seconds(),
-		Info: finite(b.Info), CPU: []float64{}, Memory: []float64{}, Pods: []int32{}, GPUs: [][]float64{}, Unscheduled: []string{},
+		Info: finite(b.Info), Use: UseOf(s), Unscheduled: []string{},
 	}
 	if step > 0 {
 		f.Action = ep.moves[step-1].action
-	}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		f.CPU = append(f.CPU, share(n.Requested.MilliCPU, n.Allocatable.MilliCPU))
-		f.Memory = append(f.Memory, share(n.Requested.MemoryBytes, n.Allocatable.MemoryBytes))
-		f.Pods = append(f.Pods, n.NumPods)
-		used := []float64{}
-		for _, d := range s.NodeDevices(int32(i)) {
-			used = append(used, share(int64(d.Capacity-d.Free), int64(d.Capacity)))
-		}
-		f.GPUs = append(f.GPUs, used)
 	}
 	for i := range s.Pods {
 		if s.Pods[i].Phase != cluster.Pending {

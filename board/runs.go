@@ -23,6 +23,7 @@ const (
 	progressFile    = "progress.csv"
 	evaluationsFile = "evaluations.csv"
 	comparisonFile  = "comparison.csv"
+	episodesFile    = "comparison_episodes.csv"
 	configFile      = "config.yml"
 )
 
@@ -40,6 +41,7 @@ type RunData struct {
 	Evaluations Table          `json:"evaluations"`
 	Comparison  [][]string     `json:"comparison,omitempty"` // rows of text, the first with the columns' names
 	Config      map[string]any `json:"config,omitempty"`     // hyperparameters
+	Paired      *Paired        `json:"paired,omitempty"`
 }
 
 // A Table holds columns of numbers; null where a cell is empty or not finite.
@@ -86,36 +88,64 @@ func listRuns(folder string) ([]Run, error) {
 	return runs, err
 }
 
-// readRun reads the logs of a training. A training that runs may lack some.
-func readRun(folder, id string) (*RunData, error) {
-	if folder == "" || !filepath.IsLocal(filepath.FromSlash(id)) {
-		return nil, &httpError{http.StatusNotFound, "no run " + strconv.Quote(id)}
+// look reads what is new of a training, and calls use with all of it. A training that runs may lack some.
+func (s *Server) look(id string, use func(*runLog) error) error {
+	if s.cfg.Logs == "" || !filepath.IsLocal(filepath.FromSlash(id)) {
+		return &httpError{http.StatusNotFound, "no run " + strconv.Quote(id)}
 	}
-	dir := filepath.Join(folder, filepath.FromSlash(id))
+	dir := filepath.Join(s.cfg.Logs, filepath.FromSlash(id))
 	if _, err := os.Stat(dir); err != nil {
-		return nil, &httpError{http.StatusNotFound, "no run " + strconv.Quote(id)}
+		return &httpError{http.StatusNotFound, "no run " + strconv.Quote(id)}
 	}
-	rows, err := optional(readCSV(filepath.Join(dir, progressFile)))
+	return s.files.look(dir, use)
+}
+
+// readRun returns the logs of a training.
+func (s *Server) readRun(id string) (run *RunData, err error) {
+	err = s.look(id, func(l *runLog) error {
+		run = &RunData{l.progress.since(0), l.evaluations.since(0), l.comparison, l.config, l.paired}
+		return nil
+	})
+	return run, err
+}
+
+// readWhole reads the files of a training that are written at once, where they have changed.
+func (l *runLog) readWhole(dir string) error {
+	compared := dir
+	if seedFolder.MatchString(dir) {
+		if _, err := os.Stat(filepath.Join(dir, comparisonFile)); errors.Is(err, fs.ErrNotExist) {
+			compared = filepath.Dir(dir)
+		}
+	}
+	changed := false
+	for _, path := range []string{filepath.Join(compared, comparisonFile), filepath.Join(compared, episodesFile), filepath.Join(dir, configFile)} {
+		var stamp time.Time
+		if info, err := os.Stat(path); err == nil {
+			stamp = info.ModTime()
+		}
+		if old, known := l.stamps[path]; !known || !old.Equal(stamp) {
+			l.stamps[path], changed = stamp, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	l.version++
+	var err error
+	if l.comparison, err = optional(readCSV(filepath.Join(compared, comparisonFile))); err != nil {
+		return err
+	}
+	episodes, err := optional(readCSV(filepath.Join(compared, episodesFile)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	run := &RunData{Progress: numbers(rows)}
-	if rows, err = optional(readCSV(filepath.Join(dir, evaluationsFile))); err != nil {
-		return nil, err
-	}
-	run.Evaluations = numbers(rows)
-	run.Comparison, err = optional(readCSV(filepath.Join(dir, comparisonFile)))
-	if run.Comparison == nil && err == nil && seedFolder.MatchString(dir) {
-		run.Comparison, err = optional(readCSV(filepath.Join(filepath.Dir(dir), comparisonFile)))
-	}
-	if err != nil {
-		return nil, err
-	}
+	l.paired = pair(episodes, l.comparison)
 	text, err := optional(os.ReadFile(filepath.Join(dir, configFile)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return run, yaml.Unmarshal(text, &run.Config)
+	l.config = nil
+	return yaml.Unmarshal(text, &l.config)
 }
 
 // seedFolder matches one of several trainings, which were compared in the folder above.

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
@@ -35,6 +37,13 @@ type Config struct {
 	Token  string   // that requests must show as a bearer token or in the cookie; "" asks for none
 	Open   Open     // nil plays no episodes
 
+	// AllowControl lets visitors begin, step, play and fork episodes. Without it they only look.
+	AllowControl bool
+
+	Reports []string      // files of trainer kwok shadow --json, besides those of the logs
+	Cluster Cluster       // a running cluster; nil shows none
+	Every   time.Duration // between looks at files and metrics while somebody watches; 0 is a second
+
 	// Metrics answers with the metrics of the server that the page shows, in Prometheus' text format; nil
 	// if it shows none.
 	Metrics http.Handler
@@ -46,26 +55,40 @@ type Server struct {
 	mux      *http.ServeMux
 	guarded  http.Handler // mux behind a guard
 	episodes episodes
+	files    runFiles
+	hub      *hub
 }
 
 // New returns a Server.
 func New(cfg Config) *Server {
+	cfg.Every = cmp.Or(cfg.Every, time.Second)
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
-	s.episodes.open = s.open
+	s.hub = newHub(s.find)
+	s.episodes.open, s.episodes.changed = s.open, s.hub.changed
 	g := guard.Guard{Token: cfg.Token}
 	s.guarded = g.Protect(remember(s.mux), tokenOf)
 	files, _ := fs.Sub(dist, "dist") // cannot fail: the name is a constant
 	s.mux.Handle("GET /", http.FileServerFS(files))
+	s.get("/api/page", func(*http.Request) (any, error) { return s.page(), nil })
+	s.mux.HandleFunc("GET /api/stream", s.stream)
 	s.get("/api/runs", func(*http.Request) (any, error) { return listRuns(cfg.Logs) })
-	s.get("/api/runs/{run...}", func(r *http.Request) (any, error) { return readRun(cfg.Logs, r.PathValue("run")) })
+	s.get("/api/runs/{run...}", func(r *http.Request) (any, error) { return s.readRun(r.PathValue("run")) })
+	s.get("/api/shadows", func(*http.Request) (any, error) { return s.listReports() })
+	s.get("/api/shadows/{report...}", func(r *http.Request) (any, error) { return s.readReport(r.PathValue("report")) })
+	if cfg.Cluster != nil {
+		s.get("/api/cluster", func(*http.Request) (any, error) { return cfg.Cluster.Look(), nil })
+		s.get("/api/cluster/why", s.whyCluster)
+	}
 	if cfg.Metrics != nil {
 		s.mux.Handle("GET /api/metrics", cfg.Metrics)
 	}
 	s.get("/api/environments", func(*http.Request) (any, error) { return s.environments(), nil })
+	s.get("/api/episodes", func(*http.Request) (any, error) { return s.episodes.list(), nil })
 	s.get("/api/episodes/{id}", func(r *http.Request) (any, error) { return s.episodes.get(r.PathValue("id")) })
 	s.get("/api/episodes/{id}/why", s.why) // also the frame of any step
 	s.post("/api/episodes", s.begin)
 	s.post("/api/episodes/{id}/step", s.step)
+	s.post("/api/episodes/{id}/play", s.play)
 	s.post("/api/episodes/{id}/fork", s.fork)
 	return s
 }
@@ -81,15 +104,37 @@ func (s *Server) open(ctx context.Context, v *envs.Vec, name string, seed uint64
 	return s.cfg.Open(ctx, v, name, seed)
 }
 
-// Close ends the episodes.
-func (s *Server) Close() error { return s.episodes.close() }
+// Close ends streams and episodes.
+func (s *Server) Close() error {
+	s.hub.close()
+	return s.episodes.close()
+}
+
+// PageInfo says what a page has to show.
+type PageInfo struct {
+	Control  bool `json:"control"`  // visitors may play episodes
+	Episodes bool `json:"episodes"` // the page has environments
+	Logs     bool `json:"logs"`
+	Server   bool `json:"server"`
+	Cluster  bool `json:"cluster"`
+}
+
+func (s *Server) page() PageInfo {
+	return PageInfo{s.cfg.AllowControl && s.cfg.Open != nil, s.cfg.Open != nil, s.cfg.Logs != "", s.cfg.Metrics != nil, s.cfg.Cluster != nil}
+}
 
 func (s *Server) get(path string, answer func(*http.Request) (any, error)) {
 	s.handle("GET "+path, answer)
 }
 
+// post handles what changes something, which needs AllowControl.
 func (s *Server) post(path string, answer func(*http.Request) (any, error)) {
-	s.handle("POST "+path, answer)
+	s.handle("POST "+path, func(r *http.Request) (any, error) {
+		if !s.cfg.AllowControl {
+			return nil, &httpError{http.StatusForbidden, "this page is for looking only: start it with --allow-control to play"}
+		}
+		return answer(r)
+	})
 }
 
 func (s *Server) handle(pattern string, answer func(*http.Request) (any, error)) {
@@ -99,11 +144,15 @@ func (s *Server) handle(pattern string, answer func(*http.Request) (any, error))
 		if err != nil {
 			code, v = statusOf(err), map[string]string{"error": err.Error()}
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(v) // the client is gone
+		writeJSON(w, code, v)
 	})
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // the client is gone
 }
 
 // httpError is an error with its status.

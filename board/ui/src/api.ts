@@ -7,7 +7,12 @@ export interface RunData {
   evaluations: Columns
   comparison?: string[][]
   config?: Record<string, unknown>
+  paired?: Paired
 }
+export interface RunNews extends RunData { from: { progress: number; evaluations: number } }
+export interface Difference { mean: number; low: number; high: number }
+export interface Paired { metric: string; episodes: number; policies: string[]; differences: Difference[][] }
+export interface PageInfo { control: boolean; episodes: boolean; logs: boolean; server: boolean; cluster: boolean }
 export interface Option { name: string; type: string; default: unknown; doc: string; min?: number; max?: number; one_of?: string[] }
 export interface Environment {
   id: string
@@ -18,11 +23,12 @@ export interface Environment {
   models: string[] | null
   nodes: boolean
 }
-export interface NodeInfo { name: string; cpu_m: number; memory_bytes: number; gpus: number; gpu_model?: string }
+export interface NodeInfo { name: string; cpu_m: number; memory_bytes: number; gpus: number; gpu_model?: string; rack?: string }
+export interface Use { cpu: number[]; memory: number[]; pods: number[]; gpus: number[][] }
 export interface Chart { title: string; x_label: string; x: number[]; panels: { y_label: string; lines: { name: string; y: (number | null)[] }[] }[]; events: { name: string; x: number[] }[] | null }
 export interface Span { row: string; from_s: number; to_s: number; kind: string; label: string }
 export interface Grid { title: string; columns: string[]; rows: string[]; values: (number | null)[][]; full: number[] }
-export interface Frame {
+export interface Frame extends Use {
   step: number
   action: number[] | null
   invalid: boolean
@@ -30,10 +36,6 @@ export interface Frame {
   return: number
   info: (number | null)[]
   now_s: number
-  cpu: number[]
-  memory: number[]
-  pods: number[]
-  gpus: number[][]
   unscheduled: string[]
   pending: number
   text?: string
@@ -50,14 +52,33 @@ export interface Episode {
   columns: string[]
   nodes: NodeInfo[]
   steps: number
+  steps_per_s: number
+  error?: string
   done: string
   returns: number[]
   frame: Frame
 }
+export interface EpisodeNews extends Omit<Episode, 'nodes'> { nodes: NodeInfo[] | null; returns_from: number }
+export interface EpisodeHead { id: string; env: string; policy: string; seed: number }
 export interface Scores { kind: string; actions: (number | null)[]; value: number; entropy: number | null }
 export interface Choice { policy: string; action?: number[]; scores?: Scores; error?: string }
 export interface Pod { name: string; phase: string; cpu_m: number; memory_bytes: number; gpus: number; started_s: number; ended_s: number | null }
 export interface Explanation { frame: Frame; taken: number[] | null; columns: string[]; rows: string[][]; choices: Choice[]; allowed: boolean[]; pods: Pod[] }
+
+export interface Decision { pod: string; node: string; at: string; policy: string; default: string; policy_score: number | null; default_score: number | null; default_best: number | null }
+export interface ClusterInfo extends Use {
+  scheduler: string
+  policy: string
+  baselines: string[]
+  at: string
+  nodes: NodeInfo[]
+  pending: number
+  waiting: { pod: string; scheduler: string; since: string; message: string }[]
+  placed: number
+  disagreed: number
+  decisions: Decision[]
+}
+export interface PodWhy { pod: string; node: string; at: string; message: string; nodes: string[]; columns: string[]; rows: string[][]; choices: Choice[] }
 
 async function answer<T>(r: Response): Promise<T> {
   const text = await r.text()

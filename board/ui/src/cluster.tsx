@@ -1,46 +1,100 @@
-import { h } from 'preact'
-import { useEffect } from 'preact/hooks'
-import { Frame, NodeInfo } from './api'
+import { h, Fragment } from 'preact'
+import { useEffect, useMemo } from 'preact/hooks'
+import { NodeInfo, Use } from './api'
 import { begin, useCanvas } from './canvas'
 
 // Cell sizes in CSS pixels; nodes shrink until all fit into some 600 rows of pixels.
 const sizes = [{ w: 116, h: 74, label: true }, { w: 64, h: 44, label: false }, { w: 34, h: 26, label: false }, { w: 20, h: 16, label: false }]
+type Size = typeof sizes[0]
+
+// A Place is where a node is drawn, or a rack's name.
+interface Place { node: number; x: number; y: number }
+interface Layout { size: Size; height: number; cells: Place[]; racks: { name: string; x: number; y: number; w: number; h: number }[] }
+
+// matches reports whether a node has the text in its name, rack or GPU model.
+export const matches = (n: NodeInfo, filter: string) => `${n.name} ${n.rack ?? ''} ${n.gpu_model ?? ''}`.includes(filter)
+
+// hasRacks reports whether nodes stand in more than one rack.
+export const hasRacks = (nodes: NodeInfo[]) => new Set(nodes.map(n => n.rack)).size > 1
+
+const rackHead = 14, rackGap = 6
+
+// place lays the nodes out in rows, or rack by rack.
+function place(nodes: NodeInfo[], shown: number[], width: number, size: Size, grouped: boolean): Layout {
+  const columns = Math.max(1, Math.floor(width / size.w))
+  if (!grouped) {
+    const cells = shown.map((node, k) => ({ node, x: (k % columns) * size.w, y: Math.floor(k / columns) * size.h }))
+    return { size, height: Math.max(1, Math.ceil(shown.length / columns)) * size.h, cells, racks: [] }
+  }
+  const byRack = new Map<string, number[]>()
+  for (const n of shown) byRack.set(nodes[n].rack ?? '', [...(byRack.get(nodes[n].rack ?? '') ?? []), n])
+  const layout: Layout = { size, height: 0, cells: [], racks: [] }
+  let x = 0, y = 0, tall = 0
+  for (const [name, members] of byRack) {
+    const across = Math.min(columns, members.length), w = across * size.w + rackGap, high = Math.ceil(members.length / across) * size.h + rackHead + rackGap
+    if (x > 0 && x + w > width) {
+      x = 0
+      y += tall
+      tall = 0
+    }
+    layout.racks.push({ name, x, y, w: w - rackGap, h: high - rackGap })
+    members.forEach((node, k) => layout.cells.push({ node, x: x + (k % across) * size.w, y: y + rackHead + Math.floor(k / across) * size.h }))
+    x += w
+    tall = Math.max(tall, high)
+    layout.height = y + tall
+  }
+  return layout
+}
 
 // Cluster draws each node as a cell with bars for CPU, memory and GPUs, on a canvas, since there may be
-// thousands. Arrow keys move among nodes and Enter picks one; a click picks one, too.
-export function Cluster(props: { nodes: NodeInfo[]; frame: Frame; shown: number[]; masked?: Set<number>; taken?: number; picked: number; pick: (i: number) => void }) {
+// thousands. Arrow keys move among nodes; a click picks one, too. Racks are framed.
+export function Cluster(props: { nodes: NodeInfo[]; use: Use; shown: number[]; grouped: boolean; masked?: Set<number>; taken?: number; picked: number; pick: (i: number) => void }) {
   const { canvas, width } = useCanvas()
-  const size = sizes.find(s => Math.ceil(props.shown.length / Math.max(1, Math.floor(width / s.w))) * s.h <= 640) ?? sizes[sizes.length - 1]
-  const columns = Math.max(1, Math.floor(width / size.w))
-  const height = Math.max(1, Math.ceil(props.shown.length / columns)) * size.h
+  const layout = useMemo(() => {
+    const all = sizes.map(s => place(props.nodes, props.shown, width, s, props.grouped))
+    return all.find(l => l.height <= 640) ?? all[all.length - 1]
+  }, [props.nodes, props.shown, width, props.grouped])
+  const { size, height, cells } = layout
   useEffect(() => {
     const c = canvas.current!
     const { g, colour } = begin(c, width, height)
     const palette = { text: colour('--text'), line: colour('--line'), cell: colour('--cell'), masked: colour('--masked'), cpu: colour('--cpu'), memory: colour('--memory'), gpu: colour('--gpu'), taken: colour('--taken') }
-    props.shown.forEach((n, k) => drawNode(g, (k % columns) * size.w, Math.floor(k / columns) * size.h, size, props, n, palette))
+    for (const r of layout.racks) {
+      g.strokeStyle = palette.line
+      g.lineWidth = 1
+      g.strokeRect(r.x + .5, r.y + .5, r.w - 1, r.h - 1)
+      g.fillStyle = palette.text
+      g.fillText(r.name, r.x + 3, r.y + 11, r.w - 6)
+    }
+    for (const at of cells) drawNode(g, at.x, at.y, size, props, at.node, palette)
     c.dataset.frames = String(+(c.dataset.frames ?? 0) + 1)
+    c.dataset.racks = String(layout.racks.length)
   })
-  const at = (e: MouseEvent) => {
-    const k = Math.floor(e.offsetY / size.h) * columns + Math.floor(e.offsetX / size.w)
-    return Math.floor(e.offsetX / size.w) < columns ? props.shown[k] : undefined
-  }
+  const at = (e: MouseEvent) => cells.find(c => e.offsetX >= c.x && e.offsetX < c.x + size.w && e.offsetY >= c.y && e.offsetY < c.y + size.h)?.node
   const keys = (e: KeyboardEvent) => {
-    const moves: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }
-    const k = props.shown.indexOf(props.picked)
-    if (!(e.key in moves)) return
+    const move = ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] } as Record<string, number[]>)[e.key]
+    if (!move) return
     e.preventDefault()
-    const next = props.shown[Math.min(props.shown.length - 1, Math.max(0, k + moves[e.key]))]
-    if (next !== undefined) props.pick(next)
+    const from = cells.find(c => c.node === props.picked)
+    if (!from) {
+      if (cells.length) props.pick(cells[0].node)
+      return
+    }
+    const k = cells.indexOf(from)
+    // Left and right follow the order; up and down reach the nearest node in the next row.
+    const next = move[0] ? cells[k + move[0]] : cells.filter(c => (c.y - from.y) * move[1] > 0)
+      .sort((a, b) => Math.abs(a.y - from.y) - Math.abs(b.y - from.y) || Math.abs(a.x - from.x) - Math.abs(b.x - from.x))[0]
+    if (next) props.pick(next.node)
   }
   return <canvas id="cluster" ref={canvas} class="cluster" style={{ width: width + 'px', height: height + 'px' }} tabIndex={0} role="application"
-    aria-label={`${props.shown.length} nodes; arrow keys choose one`}
+    aria-label={`${props.shown.length} nodes${layout.racks.length ? ` in ${layout.racks.length} racks` : ''}; arrow keys choose one`}
     onClick={e => { const n = at(e); if (n !== undefined) props.pick(n) }} onKeyDown={keys} />
 }
 
 interface Palette { text: string; line: string; cell: string; masked: string; cpu: string; memory: string; gpu: string; taken: string }
 
-function drawNode(g: CanvasRenderingContext2D, x: number, y: number, size: typeof sizes[0], p: Parameters<typeof Cluster>[0], n: number, palette: Palette) {
-  const { frame } = p, pad = size.w > 30 ? 3 : 1
+function drawNode(g: CanvasRenderingContext2D, x: number, y: number, size: Size, p: Parameters<typeof Cluster>[0], n: number, palette: Palette) {
+  const { use } = p, pad = size.w > 30 ? 3 : 1
   const w = size.w - 2 * pad, height = size.h - 2 * pad
   x += pad
   y += pad
@@ -50,17 +104,17 @@ function drawNode(g: CanvasRenderingContext2D, x: number, y: number, size: typeo
   if (size.label) {
     g.fillStyle = palette.text
     g.fillText(p.nodes[n].name.slice(-16), x + 3, y + 12, w - 6)
-    g.fillText(`${frame.pods[n]} pods`, x + 3, y + 25, w - 6)
+    g.fillText(`${use.pods[n]} pods`, x + 3, y + 25, w - 6)
     top += 30
   }
-  const devices = frame.gpus[n] ?? []
+  const devices = use.gpus[n] ?? []
   const rows = devices.length > 0 ? 3 : 2, bar = (y + height - top) / rows
   const fill = (row: number, share: number, colour: string) => {
     g.fillStyle = colour
     g.fillRect(x, top + row * bar + 1, w * Math.min(1, share), Math.max(1, bar - 2))
   }
-  fill(0, frame.cpu[n], palette.cpu)
-  fill(1, frame.memory[n], palette.memory)
+  fill(0, use.cpu[n], palette.cpu)
+  fill(1, use.memory[n], palette.memory)
   devices.forEach((share, d) => {
     g.fillStyle = palette.gpu
     const part = w / devices.length
@@ -70,4 +124,17 @@ function drawNode(g: CanvasRenderingContext2D, x: number, y: number, size: typeo
   g.lineWidth = 2
   g.strokeStyle = n === p.taken ? palette.taken : palette.text
   g.strokeRect(x, y, w, height)
+}
+
+// Nodes is the cluster with its filter and legend.
+export function Nodes(props: Omit<Parameters<typeof Cluster>[0], 'shown' | 'grouped'> & { filter: string; setFilter: (f: string) => void; flat: string; setFlat: (f: string) => void }) {
+  const racks = hasRacks(props.nodes)
+  const shown = useMemo(() => props.nodes.map((_, i) => i).filter(i => matches(props.nodes[i], props.filter)), [props.nodes, props.filter])
+  return <>
+    <div class="bar"><label>Nodes <input class="filter" type="search" placeholder="name, rack, GPU; press /" value={props.filter} onInput={e => props.setFilter(e.currentTarget.value)} /></label>
+      {racks && <label><input type="checkbox" name="racks" checked={!props.flat} onChange={() => props.setFlat(props.flat ? '' : '1')} /> by rack</label>}
+      <span class="legend"><i class="cpu" /> CPU <i class="memory" /> memory <i class="gpu" /> GPUs <i class="masked" /> masked out <i class="taken" /> taken</span></div>
+    {shown.length === 0 && <p class="empty">No node has “{props.filter}” in its name, rack or GPU model.</p>}
+    <div class="nodes"><Cluster {...props} shown={shown} grouped={racks && !props.flat} /></div>
+  </>
 }

@@ -1,20 +1,26 @@
 import { h, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { get, PageInfo } from './api'
 import { Compare } from './compare'
+import { Live } from './live'
 import { Play } from './play'
 import { Runs } from './runs'
 import { Server } from './server'
+import { Shadow } from './shadow'
 import { readAddress } from './state'
+import { isLost, onLost } from './stream'
 
-const views: Record<string, { name: string; view: () => h.JSX.Element }> = {
+const views: Record<string, { name: string; view: (p: { page: PageInfo }) => h.JSX.Element }> = {
   runs: { name: 'Training', view: Runs },
   compare: { name: 'Comparison', view: Compare },
   play: { name: 'Episode', view: Play },
+  live: { name: 'Scheduler', view: Live },
+  shadow: { name: 'Shadow', view: Shadow },
   server: { name: 'Server', view: Server },
 }
 
 const keys: [string, string][] = [
-  ['1, 2, 3, 4', 'show training, comparison, episode, server'],
+  ['1 to 6', 'show training, comparison, episode, scheduler, shadow, server'],
   ['/', 'filter nodes or trainings'],
   ['space', 'play or pause the first episode'],
   ['.', 'step'],
@@ -22,9 +28,19 @@ const keys: [string, string][] = [
   ['?', 'this sheet'],
 ]
 
+// first is the view of a page without another in its address: what the page was started for.
+const first = (p: PageInfo) => p.cluster ? 'live' : p.server ? 'server' : 'runs'
+
 function App() {
+  const [page, setPage] = useState<PageInfo | null>(null)
+  const [error, setError] = useState('')
   const [view, setView] = useState(readAddress().view)
   const [help, setHelp] = useState(false)
+  const [lost, setLost] = useState(false)
+  useEffect(() => {
+    get<PageInfo>('/api/page').then(setPage, e => setError(e.message))
+    onLost(() => setLost(isLost()))
+  }, [])
   useEffect(() => {
     const moved = () => setView(readAddress().view)
     const pressed = (e: KeyboardEvent) => {
@@ -43,16 +59,18 @@ function App() {
     addEventListener('keydown', pressed)
     return () => { removeEventListener('hashchange', moved); removeEventListener('keydown', pressed) }
   }, [help])
-  const { view: View } = views[view] ?? views.runs
+  const shown = views[view] ? view : page ? first(page) : 'runs'
+  const { view: View } = views[shown]
   return <div>
     <header>
       <h1>Kubernasium</h1>
-      <nav aria-label="views">{Object.entries(views).map(([id, v]) => <a href={'#' + id} aria-current={view === id ? 'page' : undefined}>{v.name}</a>)}</nav>
+      <nav aria-label="views">{Object.entries(views).map(([id, v]) => <a href={'#' + id} aria-current={shown === id ? 'page' : undefined}>{v.name}</a>)}</nav>
       <button type="button" aria-label="keys" onClick={() => setHelp(!help)}>?</button>
     </header>
     {help && <dialog open aria-label="keys"><dl>{keys.map(([k, what]) => [<dt><kbd>{k}</kbd></dt>, <dd>{what}</dd>])}</dl>
       <button type="button" onClick={() => setHelp(false)}>Close</button></dialog>}
-    <main><View /></main>
+    {lost && <p class="error lost" role="alert">The program that serves this page does not answer. The page shows what it had, and tries again.</p>}
+    <main>{error ? <p class="error" role="alert">{error}</p> : page ? <View page={page} /> : <p class="empty">Loading…</p>}</main>
   </div>
 }
 

@@ -1,30 +1,37 @@
 import { h, Fragment } from 'preact'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { Chart, Environment, Episode, Explanation, Frame, get, post } from './api'
-import { Cluster } from './cluster'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { Chart, Environment, Episode, EpisodeHead, EpisodeNews, Explanation, Frame, get, PageInfo, post } from './api'
+import { Nodes } from './cluster'
 import { Gantt } from './gantt'
 import { Grids } from './grid'
 import { eventColour, Plot } from './plot'
-import { number, useParam } from './state'
+import { bytes, cores, number, useParam } from './state'
+import { follow } from './stream'
 import { Why } from './why'
 
 // Play shows episodes: one, or two that forked from one another.
-export function Play() {
+export function Play({ page }: { page: PageInfo }) {
   const [envs, setEnvs] = useState<Environment[] | null>(null)
   const [error, setError] = useState('')
   const [ids, setIDs] = useParam('episodes')
+  const [kept, setKept] = useState<EpisodeHead[]>([])
   useEffect(() => { get<Environment[]>('/api/environments').then(setEnvs, e => setError(e.message)) }, [])
+  useEffect(() => { get<EpisodeHead[]>('/api/episodes').then(setKept, () => {}) }, [ids])
   if (error) return <p class="error" role="alert">{error}</p>
   if (!envs) return <p class="empty">Loading…</p>
   if (envs.length === 0) return <p class="empty">This page shows a server and plays nothing itself. Start one that plays:<br /><code>go run ./trainer board</code></p>
   const shown = ids ? ids.split('|') : []
   return <section>
-    <Start envs={envs} begun={id => setIDs(id)} />
+    {page.control ? <Start envs={envs} begun={id => setIDs(id)} /> : <p class="empty">This page is for looking only. With control, visitors play episodes: <code>go run ./trainer board --allow-control</code></p>}
+    {shown.length === 0 && kept.length > 0 && <p class="kept">Episodes: {kept.map(e => <> <button type="button" class="link" onClick={() => setIDs(e.id)}>{e.id}: {e.policy.split('/').slice(-2).join('/')} on {e.env}</button></>)}</p>}
     <div class={shown.length > 1 ? 'two' : ''}>
-      {shown.map(id => <World key={id} id={id} envs={envs} forked={f => setIDs([shown[0], f].join('|'))} ended={() => setIDs(shown.filter(s => s !== id).join('|'))} />)}
+      {shown.map(id => <World key={id} id={id} envs={envs} control={page.control} forked={f => setIDs([shown[0], f].join('|'))} ended={() => setIDs(shown.filter(s => s !== id).join('|'))} />)}
     </div>
   </section>
 }
+
+// perSecond is how many steps a second × 1 plays.
+const perSecond = 20
 
 // policiesOf lists who can play an environment.
 const policiesOf = (e?: Environment) => e ? [...e.baselines.map(b => b.name), ...(e.models ?? [])] : []
@@ -78,81 +85,66 @@ export function parseOptions(text: string): Record<string, unknown> {
 }
 
 // World shows one episode.
-function World({ id, envs, forked, ended }: { id: string; envs: Environment[]; forked: (id: string) => void; ended: () => void }) {
+function World({ id, envs, control, forked, ended }: { id: string; envs: Environment[]; control: boolean; forked: (id: string) => void; ended: () => void }) {
   const [ep, setEp] = useState<Episode | null>(null)
   const [why, setWhy] = useState<Explanation | null>(null)
   const [at, setAt] = useState(-1) // the step looked at; -1 is the last
-  const [playing, setPlaying] = useState(false)
   const [speed, setSpeed] = useState(1)
   const [error, setError] = useState('')
   const [picked, pick] = useState(-1)
-  const [filter, setFilter] = useState('')
+  const [filter, setFilter] = useParam('nodes')
+  const [flat, setFlat] = useParam('flat')
   const [asked, setAsked] = useState<string[]>([])
-  const busy = useRef(false)
   const env = envs.find(e => e.id === ep?.env)
-  const fail = (e: Error) => { setError(e.message); setPlaying(false) }
-  useEffect(() => { get<Episode>(`/api/episodes/${id}`).then(setEp, fail) }, [id])
-  const step = async (n: number) => {
-    if (busy.current) return
-    busy.current = true
-    try {
-      const next = await post<Episode>(`/api/episodes/${id}/step`, { steps: n })
-      setEp(next)
-      setAt(-1)
-      if (next.done) setPlaying(false)
-    } catch (e) {
-      fail(e as Error)
-    } finally {
-      busy.current = false
-    }
-  }
-  useEffect(() => {
-    if (!playing) return
-    const timer = setInterval(() => step(speed), 50)
-    return () => clearInterval(timer)
-  }, [playing, speed, id])
+  const fail = (e: Error) => setError(e.message)
+  useEffect(() => follow(`episode:${id}`, (n: EpisodeNews) => {
+    if (n.error) setError(n.error)
+    if (n.id) setEp(old => n.nodes ? { ...n, nodes: n.nodes } : old && { ...n, nodes: old.nodes, returns: [...old.returns.slice(0, n.returns_from), ...n.returns] })
+  }), [id])
+  const playing = (ep?.steps_per_s ?? 0) > 0
+  const play = (rate: number) => { setAt(-1); post<Episode>(`/api/episodes/${id}/play`, { steps_per_s: rate }).then(() => setError(''), fail) }
+  const step = () => { setAt(-1); post<Episode>(`/api/episodes/${id}/step`, { steps: 1 }).then(() => setError(''), fail) }
+  const scrub = (to: number) => { if (playing && control) play(0); setAt(to) }
   const shown = at < 0 ? ep?.steps ?? 0 : at
   useEffect(() => {
-    if (!ep || playing) return
+    if (!ep || playing && at < 0) return
     const query = new URLSearchParams({ step: String(shown) })
     if (picked >= 0) query.set('node', String(picked))
     if (asked.length) query.set('policies', asked.join('|'))
     get<Explanation>(`/api/episodes/${id}/why?${query}`).then(setWhy, fail)
   }, [ep, shown, asked, picked, playing, id])
-  const visible = useMemo(() => (ep?.nodes ?? []).map((_, i) => i).filter(i => (ep!.nodes[i].name + ' ' + (ep!.nodes[i].gpu_model ?? '')).includes(filter)), [ep?.id, ep?.nodes.length, filter])
   const steps = useMemo(() => Array.from({ length: (ep?.returns.length ?? 0) + 1 }, (_, i) => i), [ep?.returns.length])
   const lines = useMemo(() => [{ label: 'return', y: [0, ...(ep?.returns ?? [])] }], [ep?.returns])
   if (error && !ep) return <p class="error" role="alert">{error} <button type="button" onClick={ended}>Close</button></p>
   if (!ep) return <p class="empty">Loading…</p>
-  const current = !playing && why?.frame.step === shown ? why : null
+  const current = why?.frame.step === shown && !(playing && at < 0) ? why : null
   const frame: Frame = current?.frame ?? ep.frame
   const masked = new Set((current?.rows ?? []).map((r, i) => r[r.length - 1] ? i : -1).filter(i => i >= 0))
   const taken = current?.taken?.[0]
   return <article class="world" data-episode={id}>
     <h2>{ep.policy.split('/').slice(-2).join('/')} <small>{ep.env}, seed {ep.seed}</small> <button type="button" onClick={ended} aria-label="close this episode">×</button></h2>
     <div class="bar">
-      <button type="button" class="play" disabled={!!ep.done} onClick={() => setPlaying(!playing)}>{playing ? 'Pause' : 'Play'}</button>
-      <button type="button" class="step" disabled={!!ep.done} onClick={() => step(1)}>Step</button>
-      <label>× <select value={String(speed)} onChange={e => setSpeed(+e.currentTarget.value)}>{[1, 2, 5, 20, 100].map(s => <option>{s}</option>)}</select></label>
+      <button type="button" class="play" disabled={!!ep.done || !control} onClick={() => play(playing ? 0 : speed * perSecond)}>{playing ? 'Pause' : 'Play'}</button>
+      <button type="button" class="step" disabled={!!ep.done || !control} onClick={step}>Step</button>
+      <label>× <select value={String(speed)} disabled={!control} onChange={e => { setSpeed(+e.currentTarget.value); if (playing) play(+e.currentTarget.value * perSecond) }}>{[1, 2, 5, 20, 100].map(s => <option>{s}</option>)}</select></label>
       <label class="wide">Step <output class="at">{frame.step}</output> of {ep.steps}
-        <input class="scrub" type="range" min="0" max={ep.steps} value={shown} onInput={e => { setPlaying(false); setAt(+e.currentTarget.value) }} /></label>
+        <input class="scrub" type="range" min="0" max={ep.steps} value={shown} onInput={e => scrub(+e.currentTarget.value)} /></label>
       <span>reward {number(frame.reward)}, return <output class="return">{number(frame.return)}</output>{ep.done && `, ${ep.done}`}{frame.invalid && ', the action was masked out'}</span>
     </div>
     {error && <p class="error" role="alert">{error}</p>}
     <p class="facts">{ep.columns.map((c, i) => <span key={c}>{c} {number(frame.info[i])}</span>)}</p>
     {ep.nodes.length > 0 && <>
-      <div class="bar"><label>Nodes <input class="filter" type="search" placeholder="name or GPU model" value={filter} onInput={e => setFilter(e.currentTarget.value)} /></label>
-        <span class="legend"><i class="cpu" /> CPU <i class="memory" /> memory <i class="gpu" /> GPUs <i class="masked" /> masked out <i class="taken" /> taken</span></div>
-      <div class="nodes"><Cluster nodes={ep.nodes} frame={frame} shown={visible} masked={masked} taken={taken} picked={picked} pick={pick} /></div>
+      <Nodes nodes={ep.nodes} use={frame} masked={masked} taken={taken} picked={picked} pick={pick} filter={filter} setFilter={setFilter} flat={flat} setFlat={setFlat} />
+      {picked >= 0 && <p class="facts">{ep.nodes[picked].name}: {cores(ep.nodes[picked].cpu_m)} CPU, {bytes(ep.nodes[picked].memory_bytes)} memory{ep.nodes[picked].gpus > 0 && `, ${ep.nodes[picked].gpus} × ${ep.nodes[picked].gpu_model || 'GPU'}`}{ep.nodes[picked].rack && `, ${ep.nodes[picked].rack}`}</p>}
       <p>Unscheduled: {frame.pending === 0 ? 'none' : <>{frame.pending}: {frame.unscheduled.join(', ')}{frame.pending > frame.unscheduled.length && ' …'}</>}</p>
     </>}
     {frame.text && <pre class="text" tabIndex={0}>{frame.text}</pre>}
     {frame.spans && <Gantt spans={frame.spans} />}
     {frame.grids && <Grids grids={frame.grids} />}
     {frame.chart && <Panels chart={frame.chart} />}
-    <Plot title={`Return of ${ep.policy}`} x={steps} xLabel="step" lines={lines} height={160} mark={shown} pick={x => { setPlaying(false); setAt(x) }} />
+    <Plot title={`Return of ${ep.policy}`} x={steps} xLabel="step" lines={lines} height={160} mark={shown} pick={scrub} />
     {env && current && <Why why={current} nodes={ep.nodes} picked={picked} pick={pick} policies={policiesOf(env)} asked={asked} ask={setAsked}
-      fork={policy => post<Episode>(`/api/episodes/${id}/fork`, { step: shown, policy }).then(f => forked(f.id), fail)} />}
+      fork={control ? policy => post<Episode>(`/api/episodes/${id}/fork`, { step: shown, policy }).then(f => forked(f.id), fail) : undefined} />}
   </article>
 }
 

@@ -1,40 +1,37 @@
 import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { get, Columns, Run, RunData, runPath } from './api'
+import { Columns, Run, RunData, RunNews } from './api'
 import { Line, Plot } from './plot'
-import { number, useParam } from './state'
+import { duration, number, useParam } from './state'
+import { follow, useTopic } from './stream'
 import { Table } from './table'
 
 const step = 'time/total_timesteps'
-const refresh = 5000 // milliseconds between looks at trainings that run
 
-// useRuns lists the trainings and keeps looking for new ones.
-export function useRuns(): [Run[] | null, string] {
-  const [runs, setRuns] = useState<Run[] | null>(null)
-  const [error, setError] = useState('')
-  useEffect(() => {
-    const look = () => get<Run[]>('/api/runs').then(r => { setRuns(r); setError('') }, e => setError(e.message))
-    look()
-    const timer = setInterval(look, refresh)
-    return () => clearInterval(timer)
-  }, [])
-  return [runs, error]
-}
+// useRuns lists the trainings, also those that begin later.
+export const useRuns = () => useTopic<Run[]>('runs')
 
-// useData reads the chosen trainings, again and again while the page is seen.
+// useData follows the chosen trainings: after the first message only new rows come.
 export function useData(ids: string[]): Map<string, RunData> {
   const [data, setData] = useState(new Map<string, RunData>())
   useEffect(() => {
-    const look = async () => {
-      if (document.hidden) return
-      const read = await Promise.all(ids.map(id => get<RunData>(runPath(id)).then(d => [id, d] as const, () => null)))
-      setData(new Map(read.filter(r => r != null)))
-    }
-    look()
-    const timer = setInterval(look, refresh)
-    return () => clearInterval(timer)
+    setData(old => new Map([...old].filter(([id]) => ids.includes(id))))
+    const ends = ids.map(id => follow(`run:${id}`, (n: RunNews & { error?: string }) => {
+      if (!n.error) setData(old => new Map([...old, [id, join(old.get(id), n)] as const].sort((a, b) => ids.indexOf(a[0]) - ids.indexOf(b[0]))))
+    }))
+    return () => ends.forEach(end => end())
   }, [ids.join('\n')])
   return data
+}
+
+// join adds what is new of a training to what is known.
+function join(old: RunData | undefined, n: RunNews): RunData {
+  const rows = (a: Columns | undefined, b: Columns, from: number): Columns =>
+    from === 0 || !a ? b : { columns: b.columns, values: b.values.map((v, i) => [...a.values[i].slice(0, from), ...v]) }
+  return {
+    progress: rows(old?.progress, n.progress, n.from.progress), evaluations: rows(old?.evaluations, n.evaluations, n.from.evaluations),
+    comparison: n.comparison ?? old?.comparison, config: n.config ?? old?.config, paired: n.paired ?? old?.paired,
+  }
 }
 
 export function Empty() {
@@ -50,7 +47,7 @@ export function Runs() {
   const [chosen, choose] = useParam('runs')
   const [tag, setTag] = useParam('tag')
   const [smooth, setSmooth] = useParam('smooth')
-  const [filter, setFilter] = useState('')
+  const [filter, setFilter] = useParam('filter')
   const ids = chosen ? chosen.split('|') : first(runs ?? [])
   const data = useData(ids)
   const tags = useMemo(() => [...new Set([...data.values()].flatMap(d => [...d.progress.columns, ...d.evaluations.columns.map(c => 'evaluations: ' + c)]))]
@@ -86,9 +83,27 @@ function Last({ data }: { data: Map<string, RunData> }) {
     const column = d.progress.values[d.progress.columns.indexOf(name)] ?? []
     return number([...column].reverse().find(v => v != null))
   }
-  const rows = ['time/total_timesteps', 'time/fps', 'time/time_elapsed', 'rollout/ep_rew_mean', 'eval/mean_reward'].map(n => [n, ...ids.map(i => last(data.get(i)!, n))])
+  const rows = [step, 'time/fps', 'time/time_elapsed', 'rollout/ep_rew_mean', 'eval/mean_reward'].map(n => [n, ...ids.map(i => last(data.get(i)!, n))])
+  rows.splice(3, 0, ['episodes/s', ...ids.map(i => episodeRate(data.get(i)!))], ['time left', ...ids.map(i => timeLeft(data.get(i)!))])
   for (const s of settings) rows.push([s, ...ids.map(i => text(data.get(i)!.config?.[s]))])
   return <>{ids.length > 0 && <Table caption="Last values and hyperparameters" columns={['name', ...ids]} rows={rows} />}</>
+}
+
+// column returns the numbers of a column, without gaps.
+const column = (d: RunData, name: string) => (d.progress.values[d.progress.columns.indexOf(name)] ?? []).filter(v => v != null)
+
+// episodeRate is how many episodes ended a second: steps a second by the mean length.
+function episodeRate(d: RunData): string {
+  const fps = column(d, 'time/fps'), length = column(d, 'rollout/ep_len_mean')
+  return fps.length && length.length ? number(fps[fps.length - 1] / length[length.length - 1]) : number(null)
+}
+
+// timeLeft is that of the remaining steps at the rate so far; a training's settings name their number.
+function timeLeft(d: RunData): string {
+  const done = column(d, step), elapsed = column(d, 'time/time_elapsed')
+  const all = Number(d.config?.n_timesteps), at = done[done.length - 1], seconds = elapsed[elapsed.length - 1]
+  if (!isFinite(all) || !(at > 0) || seconds === undefined) return number(null)
+  return at >= all ? 'finished' : duration((all - at) * seconds / at)
 }
 
 const text = (v: unknown) => v === undefined ? '' : typeof v === 'string' ? v : JSON.stringify(v)

@@ -1,38 +1,22 @@
 import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Plot } from './plot'
+import { PageInfo } from './api'
 import { number } from './state'
+import { follow } from './stream'
 
-const every = 1000 // milliseconds between samples
 const kept = 300 // samples
 
 // A Sample holds Prometheus' figures at a time: by name with labels.
 interface Sample { at: number; values: Map<string, number> }
 
 // Server shows the load of the server that this page comes from, by its own metrics.
-export function Server() {
+export function Server({ page }: { page: PageInfo }) {
   const [samples, setSamples] = useState<Sample[]>([])
-  const [error, setError] = useState('')
-  useEffect(() => {
-    const look = async () => {
-      if (document.hidden) return
-      try {
-        const r = await fetch('/api/metrics')
-        if (r.status === 404) throw new Error('This page comes from trainer board, which serves no clients. go run ./server --board shows a server.')
-        if (!r.ok) throw new Error(`${r.status}: ${await r.text()}`)
-        const sample = { at: performance.now() / 1000, values: parse(await r.text()) }
-        setSamples(s => [...s.slice(1 - kept), sample])
-        setError('')
-      } catch (e) {
-        setError((e as Error).message)
-      }
-    }
-    look()
-    const timer = setInterval(look, every)
-    return () => clearInterval(timer)
-  }, [])
+  useEffect(() => !page.server ? undefined : follow('metrics', (d: { at_s: number; values: Record<string, number> }) =>
+    setSamples(s => [...s.slice(1 - kept), { at: d.at_s, values: new Map(Object.entries(d.values)) }])), [page.server])
   const drawn = useMemo(() => curves(samples), [samples])
-  if (error && samples.length === 0) return <p class="empty" role="alert">{error}</p>
+  if (!page.server) return <p class="empty">This page comes from trainer board, which serves no clients. <code>go run ./server --board</code> shows a server.</p>
   if (samples.length === 0) return <p class="empty">Loading…</p>
   const last = samples[samples.length - 1].values, now = drawn.steps.length - 1
   const refused = [...last].filter(([k]) => k.startsWith('kubernasium_errors_total')).map(([k, v]) => `${k.replace(/.*code="(.*)".*/, '$1')} ${v}`)
@@ -48,21 +32,10 @@ export function Server() {
     ['refused', refused.join(', ') || 'none'],
   ]
   return <section>
-    {error && <p class="error" role="alert">{error}</p>}
     <dl class="server">{facts.map(([k, v]) => <><dt>{k}</dt><dd data-fact={k}>{v}</dd></>)}</dl>
     <Plot title="Environment steps a second" x={drawn.x} xLabel="seconds" lines={drawn.rateLines} height={220} />
     <Plot title="Milliseconds of a step" x={drawn.x} xLabel="seconds" lines={drawn.timeLines} height={220} />
   </section>
-}
-
-// parse reads Prometheus' text format.
-export function parse(text: string): Map<string, number> {
-  const values = new Map<string, number>()
-  for (const line of text.split('\n')) {
-    const m = /^([a-zA-Z_:][\w:]*(?:\{.*\})?) (\S+)/.exec(line)
-    if (m) values.set(m[1], +m[2].replace('+Inf', 'Infinity'))
-  }
-  return values
 }
 
 function curves(samples: Sample[]) {

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 
 export function readAddress(): { view: string; params: URLSearchParams } {
   const [view, query] = location.hash.slice(1).split('?')
-  return { view: view || 'runs', params: new URLSearchParams(query ?? '') }
+  return { view: view ?? '', params: new URLSearchParams(query ?? '') }
 }
 
 export function writeAddress(view: string, params: URLSearchParams) {
@@ -34,6 +34,16 @@ export function useParam(name: string): [string, (value: string) => void] {
 
 export const number = (v: number | null | undefined) =>
   v == null ? '–' : Math.abs(v) >= 1e5 ? v.toExponential(2) : String(+v.toPrecision(5))
+
+// time writes a time as the visitor's system does, with its zone.
+export const time = (t: string | number) => new Date(t).toLocaleString([], { dateStyle: 'short', timeStyle: 'long' })
+
+// duration writes seconds as people do: 75 s, 12 min, 3.4 h.
+export const duration = (s: number) => !isFinite(s) ? '–' : s < 100 ? `${number(+s.toPrecision(2))} s` : s < 5400 ? `${Math.round(s / 60)} min` : `${number(+(s / 3600).toPrecision(2))} h`
+
+// bytes and cores write amounts as Kubernetes does: 16Gi, 500m.
+export const bytes = (b: number) => b >= 2 ** 30 ? `${number(+(b / 2 ** 30).toPrecision(3))}Gi` : `${number(+(b / 2 ** 20).toPrecision(3))}Mi`
+export const cores = (m: number) => m % 1000 === 0 ? String(m / 1000) : `${m}m`
 
 // Colours of Okabe and Ito, which colour-blind people tell apart.
 export const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a7a00', '#7f7f7f']

@@ -1,14 +1,15 @@
 import { h, Fragment } from 'preact'
 import { useState } from 'preact/hooks'
-import { Explanation, NodeInfo } from './api'
+import { Choice, NodeInfo, Pod } from './api'
 import { number } from './state'
 import { Table } from './table'
 
 // Why shows for the decision at a step what is known of each node, and what each policy that is asked would
 // do, with its scores. Another policy can play on from here.
 export function Why(props: {
-  why: Explanation; nodes: NodeInfo[]; picked: number; pick: (i: number) => void
-  policies: string[]; asked: string[]; ask: (p: string[]) => void; fork: (policy: string) => void
+  why: { frame?: { step: number }; taken: number[] | null; columns: string[]; rows: string[][]; choices: Choice[]; pods?: Pod[] }
+  nodes: NodeInfo[]; picked: number; pick: (i: number) => void
+  policies: string[]; asked: string[]; ask: (p: string[]) => void; fork?: (policy: string) => void
 }) {
   const { why } = props
   const [other, setOther] = useState(props.policies[0] ?? 'random')
@@ -30,9 +31,9 @@ export function Why(props: {
     </fieldset>
     {why.choices.length > 0 && <Table caption="What each policy would do" columns={['policy', 'chooses', 'value', 'entropy', 'scores are']}
       rows={why.choices.map(c => [short(c.policy), c.error ?? nameOf(c.action), number(c.scores?.value), number(c.scores?.entropy), c.scores?.kind ?? ''])} />}
-    <div class="bar"><label>From step {why.frame.step} on <select class="fork-policy" value={other} onChange={e => setOther(e.currentTarget.value)}>{[...props.policies, 'random'].map(p => <option>{p}</option>)}</select></label>
-      <button type="button" class="fork" onClick={() => props.fork(other)}>Fork</button></div>
-    {props.picked >= 0 && <Table caption={`Pods of ${props.nodes[props.picked]?.name}, now and before`} columns={['pod', 'phase', 'CPU m', 'memory Mi', 'GPUs', 'from s', 'to s']}
+    {props.fork && <div class="bar"><label>From step {why.frame?.step} on <select class="fork-policy" value={other} onChange={e => setOther(e.currentTarget.value)}>{[...props.policies, 'random'].map(p => <option>{p}</option>)}</select></label>
+      <button type="button" class="fork" onClick={() => props.fork?.(other)}>Fork</button></div>}
+    {props.picked >= 0 && why.pods && <Table caption={`Pods of ${props.nodes[props.picked]?.name}, now and before`} columns={['pod', 'phase', 'CPU m', 'memory Mi', 'GPUs', 'from s', 'to s']}
       rows={why.pods.map(p => [p.name, p.phase, String(p.cpu_m), number(p.memory_bytes / 2 ** 20), number(p.gpus), number(p.started_s), p.ended_s == null ? '' : number(p.ended_s)])} />}
     {rows.length > 0 && <Table caption="Nodes" columns={columns} rows={rows} mark={r => {
       const i = props.nodes.findIndex(n => n.name === r[0])

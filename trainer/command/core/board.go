@@ -35,6 +35,8 @@ func newBoard() *cobra.Command {
 		Use:   "board",
 		Short: "Show trainings, comparisons and episodes on a page in the browser",
 		Example: `  trainer board                      # http://127.0.0.1:6007, beside running or finished trainings
+  trainer board --allow-control      # and visitors may play episodes
+  trainer board --report report.json # what kwok shadow --json has printed
   trainer board -f logs --listen 127.0.0.1:8080
   trainer board --listen 0.0.0.0:6007 --token-file TOKEN`,
 		Args: cobra.NoArgs,
@@ -48,6 +50,8 @@ func newBoard() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&c.Logs, "log-folder", "f", "logs", "folder of logs and models")
 	f.StringArrayVar(&c.Models, "models", []string{"models/pretrained"}, "folder with models that may play, besides the best ones of the logs (repeat)")
+	f.StringArrayVar(&c.Reports, "report", nil, "file that kwok shadow --json has printed, besides shadow*.json in the folder of logs (repeat)")
+	f.BoolVar(&c.AllowControl, "allow-control", false, "let visitors begin, play and fork episodes, which uses this machine's processors; without it they only look")
 	f.StringVar(&c.listen, "listen", boardAddress, "address; port 0 takes a free one. An address beyond the loopback interface needs a token")
 	f.StringVar(&c.tokenFile, "token-file", "", "file with the token that visitors need")
 	return cmd

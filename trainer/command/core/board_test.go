@@ -17,6 +17,7 @@ import (
 func TestBoard(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	c := boardConfig{listen: "127.0.0.1:0"}
+	c.AllowControl = true
 	c.Models = []string{filepath.Join("..", "..", "..", "models", "pretrained", "k8s-PodBalance-v0")}
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() { ended <- c.serve(ctx, func(url string) { ready <- url }) }()

@@ -90,7 +90,7 @@ func newEnjoy() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&c.Episodes, "episodes", 3, "episodes to watch")
 	f.Float64Var(&c.fps, "fps", 10, "frames a second; 0 is as fast as possible")
-	f.BoolVar(&c.board, "board", false, "play one episode on a page in the browser, step by step")
+	f.BoolVar(&c.board, "board", false, "play one episode on a page in the browser, --fps steps a second while somebody watches")
 	f.StringVar(&c.listen, "listen", boardAddress, "address of the page")
 	f.BoolVar(&c.noRender, "no-render", false, "print the returns only")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode; the next has the next seed")
@@ -108,6 +108,7 @@ func (c *enjoyConfig) onBoard(ctx context.Context, ready func(url string)) error
 		return err
 	}
 	b := boardConfig{listen: c.listen}
+	b.AllowControl = true // it plays anyway
 	policy := c.Baseline
 	if c.Model != "" {
 		policy, b.Models = c.Model, []string{c.Model}
@@ -115,8 +116,12 @@ func (c *enjoyConfig) onBoard(ctx context.Context, ready func(url string)) error
 	if err := b.readToken(); err != nil {
 		return err
 	}
+	rate := c.fps
+	if rate == 0 {
+		rate = board.MaxRate
+	}
 	b.begin = func(ctx context.Context, page *board.Server) (string, error) {
-		id, err := page.Begin(ctx, spec.ID, kwargs, c.Seed, policy)
+		id, err := page.Begin(ctx, spec.ID, kwargs, c.Seed, policy, rate)
 		return "#play?episodes=" + id, err
 	}
 	return b.serve(ctx, ready)

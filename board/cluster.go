@@ -1,0 +1,114 @@
+package board
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Cluster is one that runs, with the scheduler that is watched. It is safe for concurrent use.
+type Cluster interface {
+	// Follow calls changed after each change until ctx ends.
+	Follow(ctx context.Context, changed func())
+
+	// Look returns the cluster as it is.
+	Look() *ClusterInfo
+
+	// Why explains the decision on a pod, namespace/name: that which was made, or, for a pod that waits, the one that
+	// would be made now. Policies are names of baselines to ask besides.
+	Why(ctx context.Context, pod string, policies []string) (*PodWhy, error)
+}
+
+// ClusterInfo shows a running cluster.
+type ClusterInfo struct {
+	Scheduler string     `json:"scheduler"` // schedulerName of the pods whose decisions are shown
+	Policy    string     `json:"policy"`
+	Baselines []string   `json:"baselines"` // that can be asked besides
+	At        time.Time  `json:"at"`
+	Nodes     []NodeInfo `json:"nodes"`
+	Use
+	Pending   int        `json:"pending"`
+	Waiting   []Waiting  `json:"waiting"`   // the first pending pods
+	Placed    int        `json:"placed"`    // pods that the scheduler has placed since the page began
+	Disagreed int        `json:"disagreed"` // of them, those that kube-scheduler's default would have put elsewhere
+	Decisions []Decision `json:"decisions"` // the last ones, the newest first
+}
+
+// Waiting is a pod without a node.
+type Waiting struct {
+	Pod       string    `json:"pod"`
+	Scheduler string    `json:"scheduler"`
+	Since     time.Time `json:"since"`
+	Message   string    `json:"message"` // why, in the scheduler's words
+}
+
+// Decision is a pod that got a node.
+type Decision struct {
+	Pod     string    `json:"pod"`
+	Node    string    `json:"node"`
+	At      time.Time `json:"at"`
+	Policy  string    `json:"policy"`  // node that the policy chooses by what this page saw; "" where it was not asked
+	Default string    `json:"default"` // node that kube-scheduler's default scores rate best; likewise
+
+	PolicyScore  *float64 `json:"policy_score"`  // of the node that the pod got
+	DefaultScore *float64 `json:"default_score"` // likewise
+	Best         *float64 `json:"default_best"`  // of the node that the default would have chosen
+}
+
+// PodWhy explains a decision on a pod of a running cluster.
+type PodWhy struct {
+	Pod     string     `json:"pod"`
+	Node    string     `json:"node"` // "" while it waits
+	At      time.Time  `json:"at"`
+	Message string     `json:"message"`
+	Nodes   []string   `json:"nodes"` // in the order of the scores
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+	Choices []Choice   `json:"choices"`
+}
+
+// whyCluster answers GET /api/cluster/why?pod=NAMESPACE/NAME&policies=A|B.
+func (s *Server) whyCluster(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	var policies []string
+	if text := q.Get("policies"); text != "" {
+		policies = strings.Split(text, "|")
+	}
+	return s.cfg.Cluster.Why(r.Context(), q.Get("pod"), policies)
+}
+
+// clusterSource follows a running cluster.
+type clusterSource struct {
+	cluster Cluster
+
+	mu      sync.Mutex
+	version int
+	seen    int // version of info
+	info    *ClusterInfo
+}
+
+func (c *clusterSource) follow(ctx context.Context, changed func()) {
+	c.cluster.Follow(ctx, func() {
+		c.mu.Lock()
+		c.version++
+		c.mu.Unlock()
+		changed()
+	})
+}
+
+// news looks at the cluster once for all viewers of a version.
+func (c *clusterSource) news(seen any) (data, now any, skipped int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, again := seen.(int)
+	version := c.version + 1
+	if again && before == version {
+		return nil, seen, 0
+	}
+	if c.seen != version {
+		c.info, c.seen = c.cluster.Look(), version
+	}
+	return c.info, version, skippedSince(before, version)
+}

@@ -1,0 +1,169 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// MaxRate bounds how many steps a second an episode plays.
+const MaxRate = 20000
+
+const (
+	playTick = 50 * time.Millisecond // between two batches of steps, and the most time for one
+)
+
+var _ source = (*episode)(nil)
+
+// setRate sets how many steps a second the episode plays. The caller holds mu.
+func (ep *episode) setRate(rate float64) error {
+	if !(rate >= 0 && rate <= MaxRate) {
+		return fmt.Errorf("steps_per_s is %v, want 0 to %d", rate, MaxRate)
+	}
+	ep.rate = rate
+	select {
+	case ep.kick <- struct{}{}:
+	default: // it will look anyway
+	}
+	return nil
+}
+
+// play answers POST /api/episodes/{id}/play: it plays on while somebody follows the episode.
+func (s *Server) play(r *http.Request) (any, error) {
+	var ask struct {
+		Rate float64 `json:"steps_per_s"`
+	}
+	if err := decode(r, &ask); err != nil {
+		return nil, err
+	}
+	ep, err := s.episodes.find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	if err := ep.setRate(ask.Rate); err != nil {
+		return nil, err
+	}
+	info, err := ep.describe()
+	if err == nil {
+		ep.show(info)
+		s.hub.changed("episode:" + info.ID)
+	}
+	return info, err
+}
+
+// show lets viewers see a state.
+func (ep *episode) show(info *EpisodeInfo) {
+	ep.shown.Lock()
+	defer ep.shown.Unlock()
+	ep.shown.info = info
+	ep.shown.version++
+}
+
+// follow implements [source]: it plays the episode at its rate.
+func (ep *episode) follow(ctx context.Context, changed func()) {
+	owed, last := 0.0, time.Now()
+	for {
+		playing := ep.advance(ctx, &owed)
+		changed()
+		if ctx.Err() != nil {
+			return
+		}
+		var tick <-chan time.Time // none while it is paused
+		if playing {
+			tick = time.After(playTick)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ep.kick:
+			owed, last = 0, time.Now()
+		case <-tick:
+			now := time.Now()
+			ep.mu.Lock()
+			owed += ep.rate * now.Sub(last).Seconds()
+			ep.mu.Unlock()
+			last = now
+		}
+	}
+}
+
+// advance plays the steps that are owed, for a tick at most, and shows where the episode stands. It reports whether the
+// episode plays on.
+func (ep *episode) advance(ctx context.Context, owed *float64) bool {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	var failed error
+	for end := time.Now().Add(playTick); *owed >= 1 && ep.done() == "" && failed == nil && time.Now().Before(end); *owed-- {
+		m, err := ep.choose()
+		if err == nil {
+			err = ep.play(ctx, m)
+		}
+		failed = err
+	}
+	*owed = min(*owed, math.Max(1, ep.rate*playTick.Seconds())) // what a slow environment misses is not made up for
+	if ep.done() != "" || failed != nil {
+		ep.rate = 0
+	}
+	info, err := ep.describe()
+	if err != nil {
+		return false
+	}
+	if failed != nil && ctx.Err() == nil {
+		info.Error = failed.Error()
+	}
+	ep.show(info)
+	return ep.rate > 0
+}
+
+// episodeSeen is what a viewer has of an episode.
+type episodeSeen struct{ version, returns int }
+
+// EpisodeNews is what is new of an episode: the returns from a step on. Nodes are null where the viewer has them.
+type EpisodeNews struct {
+	EpisodeInfo
+	From int `json:"returns_from"`
+}
+
+// news implements [source].
+func (ep *episode) news(seen any) (data, now any, skipped int) {
+	ep.shown.Lock()
+	info, version := ep.shown.info, ep.shown.version
+	ep.shown.Unlock()
+	before, again := seen.(episodeSeen)
+	if info == nil || version == before.version {
+		return nil, seen, 0
+	}
+	n := &EpisodeNews{EpisodeInfo: *info}
+	if again && before.returns <= len(info.Returns) {
+		n.From, n.Returns, n.Nodes = before.returns, info.Returns[before.returns:], nil
+	}
+	return n, episodeSeen{version, len(info.Returns)}, skippedSince(before.version, version)
+}
+
+// EpisodeHead names an episode.
+type EpisodeHead struct {
+	ID     string `json:"id"`
+	Env    string `json:"env"`
+	Policy string `json:"policy"`
+	Seed   uint64 `json:"seed"`
+}
+
+// list returns the episodes that are kept, the newest first.
+func (e *episodes) list() []EpisodeHead {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	heads := []EpisodeHead{}
+	for id := e.next; id > 0; id-- {
+		for _, ep := range e.all {
+			if ep.info.ID == strconv.Itoa(id) {
+				heads = append(heads, EpisodeHead{ep.info.ID, ep.info.Env, ep.info.Policy, ep.info.Seed})
+			}
+		}
+	}
+	return heads
+}

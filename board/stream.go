@@ -1,0 +1,277 @@
+package board
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of the stream.
+const (
+	maxTopics  = 64
+	streamPace = 50 * time.Millisecond // least time between two messages to a viewer
+	heartbeat  = 15 * time.Second      // so that proxies and viewers see that the stream lives
+	stuckAfter = 10 * time.Second      // a viewer that takes nothing for so long is cut off
+)
+
+// A source is something that viewers follow.
+type source interface {
+	// follow calls changed after each change until ctx ends. It runs only while somebody looks. It may wait for
+	// everything but viewers: changed returns at once.
+	follow(ctx context.Context, changed func())
+
+	// news returns what a viewer lacks that has seen something, nil at first, and what it has seen after it. skipped
+	// counts the states between, which it never gets. Without news, data is nil.
+	news(seen any) (data, now any, skipped int)
+}
+
+// A topic is a source with its viewers.
+type topic struct {
+	source  source
+	stop    context.CancelFunc
+	viewers map[chan struct{}]bool
+}
+
+// hub holds the topics that somebody looks at.
+type hub struct {
+	find func(name string) (source, error)
+
+	mu     sync.Mutex
+	topics map[string]*topic
+	ended  bool
+	done   chan struct{}  // closed at the end
+	wait   sync.WaitGroup // for follow
+}
+
+func newHub(find func(name string) (source, error)) *hub {
+	return &hub{find: find, topics: map[string]*topic{}, done: make(chan struct{})}
+}
+
+// join adds a viewer to a topic. wake gets a signal, if there is room for one, after each change.
+func (h *hub) join(name string, wake chan struct{}) (source, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return nil, &httpError{http.StatusServiceUnavailable, "the page ends"}
+	}
+	if t := h.topics[name]; t != nil {
+		t.viewers[wake] = true
+		return t.source, nil
+	}
+	s, err := h.find(name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h.topics[name] = &topic{source: s, stop: stop, viewers: map[chan struct{}]bool{wake: true}}
+	h.wait.Go(func() { s.follow(ctx, func() { h.changed(name) }) })
+	return s, nil
+}
+
+// leave takes a viewer from a topic; the last one ends it.
+func (h *hub) leave(name string, wake chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[name]
+	if t == nil {
+		return
+	}
+	if delete(t.viewers, wake); len(t.viewers) == 0 {
+		t.stop()
+		delete(h.topics, name)
+	}
+}
+
+// changed wakes the viewers of a topic. It waits for none of them.
+func (h *hub) changed(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[name]; t != nil {
+		for wake := range t.viewers {
+			select {
+			case wake <- struct{}{}:
+			default: // it is awake
+			}
+		}
+	}
+}
+
+// close ends all streams, and waits until nothing follows any more.
+func (h *hub) close() {
+	h.mu.Lock()
+	if !h.ended {
+		h.ended = true
+		close(h.done)
+	}
+	for _, t := range h.topics {
+		t.stop()
+	}
+	h.mu.Unlock()
+	h.wait.Wait()
+}
+
+// Message is one of the stream.
+type Message struct {
+	Topic   string `json:"topic"`
+	Skipped int    `json:"skipped"` // states that this viewer was too slow for
+	Data    any    `json:"data"`
+}
+
+// stream answers GET /api/stream?topic=A&topic=B with server-sent events. Each viewer takes the newest state when it is
+// ready for it.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	names := r.URL.Query()["topic"]
+	if len(names) == 0 || len(names) > maxTopics {
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": fmt.Sprintf("%d topics, want 1 to %d", len(names), maxTopics)})
+		return
+	}
+	wake := make(chan struct{}, 1)
+	sources, seen := make([]source, len(names)), make([]any, len(names))
+	for i, name := range names {
+		var err error
+		if sources[i], err = s.hub.join(name, wake); err != nil {
+			sources[i] = failure(err.Error())
+			continue
+		}
+		defer s.hub.leave(name, wake)
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // the stream outlives a server's limit; recorders of tests have none
+	ticks := time.NewTicker(heartbeat)
+	defer ticks.Stop()
+	text := ": hello\n\n"
+	for {
+		for i, src := range sources {
+			data, now, skipped := src.news(seen[i])
+			if data == nil {
+				continue
+			}
+			seen[i] = now
+			message, err := json.Marshal(Message{names[i], skipped, data})
+			if err != nil {
+				return // numbers that JSON cannot hold, which no source has
+			}
+			text += "data: " + string(message) + "\n\n"
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(stuckAfter)) // recorders of tests have none
+		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-time.After(streamPace):
+		case <-r.Context().Done():
+			return
+		}
+		text = ""
+		select {
+		case <-wake:
+		case <-ticks.C:
+			text = ": alive\n\n"
+		case <-r.Context().Done():
+			return
+		case <-s.hub.done:
+			return
+		}
+	}
+}
+
+// find returns the source of a topic by its name.
+func (s *Server) find(name string) (source, error) {
+	kind, id, _ := strings.Cut(name, ":")
+	switch {
+	case name == "runs":
+		return s.every(func() (any, error) { return listRuns(s.cfg.Logs) }), nil
+	case name == "metrics" && s.cfg.Metrics != nil:
+		return s.every(s.sample), nil
+	case name == "shadows":
+		return s.every(func() (any, error) { return s.listReports() }), nil
+	case name == "cluster" && s.cfg.Cluster != nil:
+		return &clusterSource{cluster: s.cfg.Cluster}, nil
+	case kind == "run":
+		if _, err := s.readRun(id); err != nil {
+			return nil, err
+		}
+		return &runSource{s: s, id: id}, nil
+	case kind == "episode":
+		return s.episodes.find(id)
+	}
+	return nil, &httpError{http.StatusNotFound, fmt.Sprintf("no topic %q here; docs/board.md lists them", name)}
+}
+
+// failure is the source of a topic that is not there: it tells why, once.
+type failure string
+
+func (failure) follow(context.Context, func()) {}
+
+func (f failure) news(seen any) (data, now any, skipped int) {
+	if seen != nil {
+		return nil, seen, 0
+	}
+	return map[string]string{"error": string(f)}, f, 0
+}
+
+// poller is a source whose state is looked at again and again.
+type poller struct {
+	every time.Duration
+	look  func() (any, error)
+
+	mu      sync.Mutex
+	latest  any
+	version int
+}
+
+// every returns a source that looks as often as the page is told to.
+func (s *Server) every(look func() (any, error)) *poller {
+	return &poller{every: s.cfg.Every, look: look}
+}
+
+func (p *poller) follow(ctx context.Context, changed func()) {
+	ticks := time.NewTicker(p.every)
+	defer ticks.Stop()
+	for {
+		data, err := p.look()
+		if err != nil {
+			data = map[string]string{"error": err.Error()}
+		}
+		p.mu.Lock()
+		news := !reflect.DeepEqual(data, p.latest)
+		if news {
+			p.latest = data
+			p.version++
+		}
+		p.mu.Unlock()
+		if news {
+			changed()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+func (p *poller) news(seen any) (data, now any, skipped int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, _ := seen.(int)
+	if p.version == before {
+		return nil, seen, 0
+	}
+	return p.latest, p.version, skippedSince(before, p.version)
+}
+
+// skippedSince counts the states between the one that was seen, 0 for none, and the newest.
+func skippedSince(before, now int) int {
+	if before == 0 {
+		return 0
+	}
+	return now - before - 1
+}
