@@ -15,8 +15,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// faults are requests to test/Trouble-v0 and test/Backend-v0 whose causes hold the word secret.
-var faults = map[string]struct {
+// troubles are requests to test/Trouble-v0 and test/Backend-v0 whose causes hold the word secret.
+var troubles = map[string]struct {
 	env    string
 	action int
 	reason wire.Reason
@@ -33,7 +33,7 @@ func faultOf(t *testing.T, name string, report bool) (got m, log string) {
 	cfg := newConfig()
 	cfg.ReportCauses, cfg.Log = report, slog.New(slog.NewTextHandler(&buf, nil))
 	s := newSession(t, cfg)
-	f := faults[name]
+	f := troubles[name]
 	play(t, s, []line{
 		helloLine,
 		{m{"t": "make", "id": 2, "env": f.env}, m{"eid": 1}},
@@ -48,7 +48,7 @@ func faultOf(t *testing.T, name string, report bool) (got m, log string) {
 
 // A server that only this machine reaches reports to a client why an environment failed.
 func TestCausesAreReported(t *testing.T) {
-	for name := range faults {
+	for name := range troubles {
 		if got, _ := faultOf(t, name, true); !strings.Contains(got["msg"].(string), "secret") {
 			t.Errorf("%s: %v, want the cause", name, got)
 		}
@@ -58,7 +58,7 @@ func TestCausesAreReported(t *testing.T) {
 // Other servers keep the cause, and report the id of the log's line.
 func TestCausesAreInTheLog(t *testing.T) {
 	id := regexp.MustCompile(`error_id=([0-9a-f]{12})`)
-	for name := range faults {
+	for name := range troubles {
 		got, log := faultOf(t, name, false)
 		msg := got["msg"].(string)
 		if strings.Contains(msg, "secret") {

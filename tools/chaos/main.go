@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -32,6 +33,11 @@ var rows = []row{
 	{"parent killed", orphan},
 	{"stops", stops},
 	{"memory", memory},
+	{"descriptors", descriptors},
+	{"idle sessions", idle},
+	{"refusals", refusals},
+	{"busy", busy},
+	{"fuzz", fuzz},
 }
 
 // A tally counts what must not happen.
@@ -51,8 +57,9 @@ type probe struct {
 	short    bool
 	server   string // path of the program
 	trainer  string
-	python   string // with kubernasium's requirements
-	dir      string // a folder of its own
+	python   string      // with kubernasium's requirements
+	dir      string      // a folder of its own
+	mu       *sync.Mutex // of what follows, when a row has goroutines
 	figures  []string
 	failures []string
 	skipped  string // why the row was not run
@@ -65,6 +72,8 @@ func (p *probe) figure(format string, args ...any) {
 
 // fail notes that something does not hold.
 func (p *probe) fail(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.failures = append(p.failures, fmt.Sprintf(format, args...))
 }
 
@@ -157,7 +166,7 @@ func try(ctx context.Context, r row, p probe) (*probe, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	p.ctx, p.dir = ctx, dir
+	p.ctx, p.dir, p.mu = ctx, dir, &sync.Mutex{}
 	begin := time.Now()
 	r.run(&p)
 	if p.tally != (tally{}) {

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// raiseFiles lets this process open as many files as it may.
+func raiseFiles() uint64 {
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
+		return 0
+	}
+	files.Cur = files.Max
+	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files) // it may be so already
+	return files.Cur
+}
+
+// descriptors opens 10,000 connections without a token to a server that may open 120 files.
+func descriptors(p *probe) {
+	const within = 30 * time.Second
+	flood := p.pick(3000, 10_000)
+	if files := raiseFiles(); files < uint64(flood)+100 {
+		p.skipped = fmt.Sprintf("may open %d files; ulimit -n %d enables this row", files, flood+100)
+		return
+	}
+	s := p.serve("ulimit -n 120; export KUBERNASIUM_TOKEN=secret")
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	var held, cut atomic.Int64
+	var peers sync.WaitGroup
+	for range flood {
+		peers.Go(func() {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr)
+			if err != nil {
+				return // the row has ended
+			}
+			defer conn.Close()
+			held.Add(1)
+			defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+			_, _ = conn.Read(make([]byte, 1)) // until the server closes it
+			if ctx.Err() == nil {
+				cut.Add(1)
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	begin, tries := time.Now(), 0
+	for {
+		tries++
+		v, err := client.Dial(ctx, s.ws, witnessEnv, 1, client.Options{Token: "secret"})
+		if err == nil {
+			p.failOn(v.Close(), "close")
+			break
+		}
+		if time.Since(begin) > within {
+			p.fail("a client with a token is still not in: %v", err)
+			break
+		}
+	}
+	p.figure("%d connections (%d made, %d cut) to a server with 120 descriptors: a client with a token is in after %.1f s of %.0f and %d tries",
+		flood, held.Load(), cut.Load(), time.Since(begin).Seconds(), within.Seconds(), tries)
+	cancel()
+	peers.Wait()
+	s.terminate()
+}
+
+// idle opens sessions that send a ping of 16 MiB each, and then nothing.
+func idle(p *probe) {
+	const most = 200 << 20
+	sessions := p.pick(512, 2048)
+	if files := raiseFiles(); files < uint64(sessions)+100 {
+		p.skipped = fmt.Sprintf("may open %d files; ulimit -n %d enables this row", files, sessions+100)
+		return
+	}
+	s := p.serve("ulimit -n $(ulimit -H -n)", "--unix", filepath.Join(p.dir, "s"), "--max-sessions", "4096")
+	if s == nil {
+		return
+	}
+	before := s.held()
+	for range sessions {
+		c, err := open(s.unix)
+		if p.failOn(err, "open") {
+			return
+		}
+		defer c.conn.Close()
+		go func() { _ = c.send(message{"t": "ping", "ts": string(make([]byte, 16<<20-64))}) }() // the read fails then
+		if _, err := c.receive(); p.failOn(err, "ping") {
+			return
+		}
+	}
+	held := s.held() - before
+	p.figure("%d idle sessions after pings of 16 MiB hold %d MB (heap and stacks after a collection), for 2,048 at most %d; VmRSS %d MB", sessions, held>>20, most>>20, s.status("VmRSS")>>10)
+	if held > int64(most)*int64(sessions)/2048 {
+		p.fail("idle sessions hold %d MB", held>>20)
+	}
+	s.terminate()
+}
+
+// held returns the least bytes of heap and stacks in some seconds, which is after a collection.
+func (s *server) held() int64 {
+	least := math.Inf(1)
+	for range 10 {
+		if m, err := s.metrics(); err == nil {
+			least = min(least, m["go_memstats_heap_alloc_bytes"]+m["go_memstats_stack_inuse_bytes"])
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	return int64(least)
+}
+
+// refusals sends what is refused, with names of megabytes wherever a request holds one.
+func refusals(p *probe) {
+	const most, within = 4 << 10, 10 * time.Millisecond
+	s := p.serve("", "--unix", filepath.Join(p.dir, "s"))
+	if s == nil {
+		return
+	}
+	long := strings.Repeat("CartPole-", 1<<20)
+	c, err := open(s.unix)
+	if p.failOn(err, "open") {
+		return
+	}
+	for _, m := range []message{{"t": "make", "env": witnessEnv}, {"t": "reset", "eid": 1}} {
+		_, err := c.granted(m)
+		p.failOn(err, "session")
+	}
+	var slow slowest
+	largest, what := 0, ""
+	for _, m := range []message{
+		{"t": "make", "env": long}, {"t": "make", "env": witnessEnv, "options": message{long: 1}}, {"t": "make", "env": "k8s/GangWindow-v0", "options": message{"data": long}},
+		{"t": "make", "env": witnessEnv, "autoreset": long}, {"t": "make", "env": witnessEnv, "cwd": long}, {"t": "make", "env": witnessEnv, "n": 1 << 40},
+		{"t": "policy", "eid": 1, "name": long}, {"t": "policy", "eid": 1, "name": "pole-angle:" + long}, {"t": "step", "eid": 1, "policy": long},
+		{"t": "step", "eid": 1, "a": make([]int, 1<<20)}, {"t": "render", "eid": 1, "mode": long}, {"t": "reset", "eid": 1, "options": message{"x": long}},
+		{"t": "envs", "filter": long}, {"t": long}, {"t": "rollout", "eid": 1, "name": long, "steps": 1}, {"t": "rollout", "eid": 1, "name": "random", "steps": 1 << 50},
+	} {
+		kind := fmt.Sprintf("%.20v", m["t"])
+		quick := time.Duration(math.MaxInt64)
+		for range tries {
+			if err := c.send(m); p.failOn(err, kind) { // it has arrived when the server has read it
+				return
+			}
+			begin := time.Now()
+			r, err := c.receive()
+			if p.failOn(err, kind) {
+				return
+			}
+			quick = min(quick, time.Since(begin))
+			if r.Type != wire.TypeErr {
+				p.fail("%s is granted", kind)
+			}
+			if r.size > largest {
+				largest, what = r.size, kind
+			}
+		}
+		slow.add(quick, kind)
+	}
+	p.failOn(c.conn.Close(), "close")
+	p.figure("%d kinds of refusals have at most %d bytes of %d (%s)", slow.n, largest, most, what)
+	if largest > most {
+		p.fail("a refusal of %s has %d bytes", what, largest)
+	}
+	slow.check(p, "the reply after the last byte", within)
+	s.stop(0)
+}
