@@ -8,25 +8,9 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	_ "github.com/kubernasium/kubernasium/registry"
+	"github.com/kubernasium/kubernasium/server/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	cmd := newCommand()
-	cmd.SetIn(os.Stdin)
-	cmd.SetOut(os.Stdout)
-	cmd.SetErr(os.Stderr)
-	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "server:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(command.Main()) }

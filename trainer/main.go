@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	_ "github.com/kubernasium/kubernasium/registry"
+	server "github.com/kubernasium/kubernasium/server/command"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/command/core"
 	"github.com/kubernasium/kubernasium/trainer/command/data"
@@ -26,7 +27,8 @@ import (
 
 func main() { os.Exit(cli.Main(newRoot())) }
 
-// newRoot assembles the command line.
+// newRoot assembles the command line. The command serve is the program server, so that a Python wheel holds one program.
 func newRoot() *cobra.Command {
-	return cli.NewRoot(append(core.Commands(), reproduce.New(), data.New(), tune.New(), podsched.New(core.TrainCommand), vpa.New(), lra.New(), gang.New(), kwok.New())...)
+	return cli.NewRoot(append(core.Commands(), reproduce.New(), data.New(), tune.New(), podsched.New(core.TrainCommand), vpa.New(), lra.New(), gang.New(), kwok.New(),
+		server.New("serve"))...)
 }

@@ -7,9 +7,13 @@ import (
 	"runtime/debug"
 )
 
-// Number is the release. The linker sets it: -ldflags "-X
-// github.com/kubernasium/kubernasium/version.Number=1.2.3".
-var Number = "0.1.0-dev"
+// The linker sets these of a release: -ldflags "-X
+// github.com/kubernasium/kubernasium/version.Number=1.2.3 -X ….Commit=abc -X ….Date=2030-01-02T03:04:05Z".
+var (
+	Number = "0.1.0-dev" // the release
+	Commit string        // its commit; by default what Go has recorded
+	Date   string        // the date of the commit, so that builds of one commit have equal bytes
+)
 
 // Text returns the output of the flag --version: a line each with the program and its release, its
 // module and the module's version, the commit and its date, and the version of Go.
@@ -27,7 +31,9 @@ func text(program, number string, info *debug.BuildInfo) string {
 		settings[s.Key] = s.Value
 	}
 	commit := "unknown: built without version control"
-	if revision := settings["vcs.revision"]; revision != "" {
+	if Commit != "" {
+		commit = Commit + " of " + Date
+	} else if revision := settings["vcs.revision"]; revision != "" {
 		commit = revision + " of " + settings["vcs.time"]
 		if settings["vcs.modified"] == "true" {
 			commit += ", modified"

@@ -34,6 +34,16 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestLinkedCommit: what the linker has set comes before what Go has recorded.
+func TestLinkedCommit(t *testing.T) {
+	Commit, Date = "def", "2030-01-02T03:04:05Z"
+	t.Cleanup(func() { Commit, Date = "", "" })
+	info := debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "T"}}}
+	if got := text("p", "1.2.3", &info); !strings.Contains(got, "\ncommit: def of 2030-01-02T03:04:05Z\n") {
+		t.Errorf("text = %q, want the linker's commit", got)
+	}
+}
+
 // TestProgram builds the server and compares what it prints with what git and Go say.
 func TestProgram(t *testing.T) {
 	if testing.Short() {

@@ -76,7 +76,7 @@ var rules = []rule{
 	{"board", []string{"envs", "models", "agents", "server/guard"}, noGorgonia},
 	{"trainer/command", []string{"board", "envs", "models", "agents", "kwok", "trainer/apiserver", "trainer/cli", "trainer/convert", "trainer/fetch", "trainer/play", "trainer/run", "trainer/searchspaces", "trainer/tracking"}, noGorgonia},
 	{"trainer/clitest", []string{"envs", "trainer/cli", "trainer/tracking"}, noGorgonia},
-	{"trainer", []string{"registry"}, noGorgonia},
+	{"trainer", []string{"registry", "server/command"}, noGorgonia},
 	{"server/wire", []string{"envs/space"}, core},
 	{"server/session", []string{"envs", "server/wire"}, core},
 	{"server/compliance", []string{"server/wire"}, noGorgonia},

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package command
 
 import (
 	"bufio"
@@ -25,8 +25,7 @@ const serverEnv = "KUBERNASIUM_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serverEnv) != "" {
-		main()
-		return
+		os.Exit(Main())
 	}
 	if os.Getenv(parentEnv) != "" {
 		parent()

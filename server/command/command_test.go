@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bufio"
@@ -37,7 +37,7 @@ func start(t *testing.T, args ...string) *process {
 	ctx, stop := context.WithCancel(context.Background())
 	stdin, stdinWriter := io.Pipe()
 	stdoutReader, stdout := io.Pipe()
-	cmd := newCommand()
+	cmd := New("server")
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)
@@ -115,7 +115,7 @@ func TestServe(t *testing.T) {
 // TestModelAsOption: the server takes the files that the trainer takes, such as a trained
 // sub-scheduler of Metis.
 func TestModelAsOption(t *testing.T) {
-	model, err := filepath.Abs(filepath.Join("..", "models", "pretrained", "k8s-LRASubcluster-v0", "ppo.safetensors"))
+	model, err := filepath.Abs(filepath.Join("..", "..", "models", "pretrained", "k8s-LRASubcluster-v0", "ppo.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestModelAsOption(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	cmd := newCommand()
+	cmd := New("server")
 	var out strings.Builder
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"--version"})
@@ -329,7 +329,7 @@ func TestRefusedFlags(t *testing.T) {
 		"an argument":                     {"x"},
 		"a folder of something else":      {"--listen", "", "--unix", empty + ".sock", "--remove-folder", filepath.Dir(filepath.Dir(empty))},
 	} {
-		cmd := newCommand()
+		cmd := New("server")
 		cmd.SetArgs(args)
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

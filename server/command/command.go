@@ -1,4 +1,6 @@
-package main
+// Package command holds the command line of the server, which is the program server and the
+// command serve of the trainer.
+package command
 
 import (
 	"context"
@@ -10,13 +12,16 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/board"
+	_ "github.com/kubernasium/kubernasium/registry" // what is served
 	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/wire"
@@ -41,10 +46,28 @@ type options struct {
 	limits                  wire.Limits
 }
 
-func newCommand() *cobra.Command {
+// Main runs the command line of this process until SIGINT or SIGTERM ends it, and returns the exit
+// status. A second signal ends the process at once.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	cmd := New("server")
+	cmd.SetIn(os.Stdin)
+	cmd.SetOut(os.Stdout)
+	cmd.SetErr(os.Stderr)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "server:", err)
+		return 1
+	}
+	return 0
+}
+
+// New returns the command that serves until its context ends, under the given name.
+func New(name string) *cobra.Command {
 	o := options{limits: wire.DefaultLimits()}
 	cmd := &cobra.Command{
-		Use:   "server",
+		Use:   name,
 		Short: "Serve Kubernasium's environments over WebSocket and unix sockets",
 		Args:  cobra.NoArgs, Version: version.Number, SilenceUsage: true, SilenceErrors: true,
 	}
