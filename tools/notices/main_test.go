@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// isc is the whole licence: licensecheck knows none by its beginning.
+const isc = `Permission to use, copy, modify, and/or distribute this software for any
+purpose with or without fee is hereby granted, provided that the above
+copyright notice and this permission notice appear in all copies.
+
+THE SOFTWARE IS PROVIDED "AS IS" AND THE AUTHOR DISCLAIMS ALL WARRANTIES
+WITH REGARD TO THIS SOFTWARE INCLUDING ALL IMPLIED WARRANTIES OF
+MERCHANTABILITY AND FITNESS. IN NO EVENT SHALL THE AUTHOR BE LIABLE FOR
+ANY SPECIAL, DIRECT, INDIRECT, OR CONSEQUENTIAL DAMAGES OR ANY DAMAGES
+WHATSOEVER RESULTING FROM LOSS OF USE, DATA OR PROFITS, WHETHER IN AN
+ACTION OF CONTRACT, NEGLIGENCE OR OTHER TORTIOUS ACTION, ARISING OUT OF
+OR IN CONNECTION WITH THE USE OR PERFORMANCE OF THIS SOFTWARE.
+`
+
+func folderWith(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// gpl is the notice of a file under GPL-3.0, which licensecheck knows by its text.
+const gpl = `This program is free software: you can redistribute it and/or modify it under the terms of the GNU General Public License as published by the Free Software Foundation, either version 3 of the License, or (at your option) any later version.
+
+This program is distributed in the hope that it will be useful, but WITHOUT ANY WARRANTY; without even the implied warranty of MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE. See the GNU General Public License for more details.
+
+You should have received a copy of the GNU General Public License along with this program. If not, see <http://www.gnu.org/licenses/>.
+`
+
+func TestCollect(t *testing.T) {
+	one := module{Path: "example.com/one", Version: "v1.0.0", Dir: folderWith(t, map[string]string{"LICENSE": isc, "NOTICE": "One, \xa9 by Ann.\n", "licence.go": gpl})}
+	two := module{Path: "example.com/two", Version: "v2.0.0", Dir: folderWith(t, map[string]string{"LICENCE.txt": strings.ReplaceAll(isc, "\n", "\r\n")})}
+	texts, rows, err := collect([]module{one, two})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "example.com/one v1.0.0\tISC|example.com/two v2.0.0\tISC"; strings.Join(rows, "|") != want {
+		t.Errorf("rows %q, want %s", rows, want)
+	}
+	got := render(texts)
+	if !strings.Contains(got, "\nexample.com/one v1.0.0\nexample.com/two v2.0.0\n") || strings.Count(got, "Permission to use") != 1 {
+		t.Errorf("the licence is not there once, with both modules:\n%s", got)
+	}
+	if !strings.Contains(got, "\nOne, © by Ann.\n") || strings.Contains(got, "free software") {
+		t.Errorf("the notice is missing, or a source file is taken for a licence:\n%s", got)
+	}
+
+	none := module{Path: "example.com/none", Version: "v1.0.0", Dir: folderWith(t, map[string]string{"README.md": "free"})}
+	foreign := module{Path: "example.com/foreign", Version: "v1.0.0", Dir: folderWith(t, map[string]string{"COPYING": gpl})}
+	_, _, err = collect([]module{one, none, foreign})
+	for _, want := range []string{"example.com/none v1.0.0: no licence found", "example.com/foreign v1.0.0: licence GPL-3.0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("collect = %v, want an error with %q", err, want)
+		}
+	}
+}
+
+// TestServer: the notices of the server's build have its modules and Go's own licence.
+func TestServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists the build for three systems; run without -short")
+	}
+	out := filepath.Join(t.TempDir(), "notices")
+	if err := run("../..", out, []string{"./server"}, os.Stderr); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golicence, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "LICENSE"))
+	if err != nil {
+		t.Skipf("this Go has no LICENSE: %v", err)
+	}
+	for _, want := range []string{"\ngithub.com/gorilla/websocket v", "\nk8s.io/client-go v", strings.TrimSpace(string(golicence))} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the notices of the server do not hold %.60q", want)
+		}
+	}
+	if strings.Contains(string(data), "\ngithub.com/kubernasium/") {
+		t.Error("the notices name this repository")
+	}
+}
