@@ -183,7 +183,7 @@ test: ## every test
 	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
 
 lane-go: STAGES := test-race test-full test-oracle
-lane-servers: STAGES := test-python test-recipes test-board test-controlplane test-scheduler test-kwok test-deploy
+lane-servers: STAGES := test-python test-dist test-recipes test-board test-controlplane test-scheduler test-kwok test-deploy
 lane-go lane-servers:
 	@for stage in $(STAGES); do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
@@ -219,6 +219,24 @@ test-board: $(AXE) ## the page in a real browser, headless Chromium, which root 
 board: $(AXE) ## bundle the page of board/ui into board/dist, and take its pictures for docs/board.md
 	$(GO) run ./tools/boardbundle
 	KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command -v chromium) KUBERNASIUM_SCREENSHOTS=$(abspath docs/img) $(GO) test -count=1 -run Browser ./board
+
+VENV_DIST := $(CACHE)/venv-dist
+DIST      := $(CACHE)/dist
+DIST_TEST := $(VENV_DIST)/bin/python -m pytest -p no:cacheprovider -q -s tools/test_dist.py --dist
+
+$(VENV_DIST)/installed: tools/dist.txt
+	$(PYTHON) -m venv --clear $(VENV_DIST)
+	$(VENV_DIST)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+dist: $(VENV_DIST)/installed ## wheels for Linux, macOS and Windows on x86-64 and arm64, and the sdist, in dist/; checked
+	$(VENV_DIST)/bin/python tools/dist.py dist
+	$(DIST_TEST) dist
+
+test-dist: $(VENV_DIST)/installed ## the wheel of Linux on this machine: contents, metadata, the same bytes from another path, first steps where there is no Go
+	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/test --platform linux/$$($(GO) env GOARCH)
+	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/again --elsewhere --no-sdist --platform linux/$$($(GO) env GOARCH)
+	KUBERNASIUM_DIST_AGAIN=$(abspath $(DIST)/again) $(DIST_TEST) $(DIST)/test
 
 test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
 	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client
@@ -324,4 +342,4 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	done
 
 clean: ## remove what make has built; logs/ stays
-	rm -rf bin $(CACHE)
+	rm -rf bin dist $(CACHE)

@@ -65,6 +65,45 @@ def test_starts_by_itself_and_stops_at_exit() -> None:
     assert not Path(folder).exists()
 
 
+def test_without_unix_sockets() -> None:
+    """As on Windows: the server listens on loopback, wants a token that is nowhere in its arguments, and ends alike."""
+    code = """
+        import asyncio, os, pathlib, socket
+        unix = socket.AF_UNIX
+        del socket.AF_UNIX, os.pread
+        import gymnasium, kubernasium
+        socket.AF_UNIX = unix  # for asyncio's own pairs of sockets
+        from kubernasium import aio, errors, protocol
+        from kubernasium.launcher import default_server
+        env = gymnasium.make("k8s/GangWindow-v0")
+        obs, info = env.reset(seed=1)
+        server = default_server()
+        assert server.url.startswith("ws://127.0.0.1:") and server.token, server.url
+        assert server.token not in pathlib.Path(f"/proc/{server.pid}/cmdline").read_text()
+        try:
+            protocol.connect(server.url, token="guessed")
+        except errors.UnauthenticatedError:
+            print("refused")
+        async def play():
+            async with aio.make("classic/CartPole-v1") as env:
+                return (await env.reset(seed=1))[0].shape == (4,)
+        print(asyncio.run(play()), server.log_tail() == "", server.pid, server.log.parent)
+        env.step(0)
+    """
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    refused, line = done.stdout.splitlines()
+    asynchronous, quiet, pid, folder = line.split()
+    assert (refused, asynchronous, quiet) == ("refused", "True", "True"), done.stdout
+    assert not alive(int(pid))
+    assert not Path(folder).exists()
+
+
+def test_the_program_of_a_wheel_serves_as_its_command() -> None:
+    assert launcher.server_command("/x/kubernasium.exe") == ["/x/kubernasium.exe", "serve"]
+    assert launcher.server_command("/x/kubernasium-server") == ["/x/kubernasium-server"]
+
+
 def test_importing_starts_no_server() -> None:
     code = "import kubernasium, gymnasium; gymnasium.spec('k8s/GangWindow-v0'); print(kubernasium.launcher._default)"
     done = python(code, KUBERNASIUM_SERVER="/nowhere")

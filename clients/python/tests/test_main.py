@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import kubernasium
+from kubernasium.__main__ import program
 from kubernasium.floor import GYMNASIUM
 from kubernasium.launcher import Server
 from kubernasium.protocol import connect
@@ -61,9 +62,10 @@ def test_a_refusal_is_one_line(args: list[str], want: str) -> None:
     assert text.count("\n") == 1
 
 
-def test_serve(tmp_path: Path) -> None:
+@pytest.mark.parametrize("subcommand", [["serve"], []])
+def test_serve(tmp_path: Path, subcommand: list[str]) -> None:
     socket = tmp_path / "socket"
-    command = [sys.executable, "-m", "kubernasium", "serve", "--listen", "", "--unix", str(socket)]
+    command = [sys.executable, "-m", "kubernasium", *subcommand, "--listen", "", "--unix", str(socket)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             process.stdout.readline()  # the server says where it listens
@@ -76,6 +78,12 @@ def test_serve(tmp_path: Path) -> None:
 
 def test_serve_uses_the_binary_that_is_named(server: Server) -> None:
     assert "KUBERNASIUM_SERVER" in run("serve", status=1, KUBERNASIUM_SERVER="/no/such/file")
+
+
+def test_program_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("kubernasium.__main__.bundled_program", lambda: None)
+    assert program() == 1
+    assert "wheel for your platform" in capsys.readouterr().err
 
 
 def test_an_old_gymnasium_is_told_in_one_line(tmp_path: Path) -> None:

@@ -1,16 +1,17 @@
-"""`python -m kubernasium`: lists and describes environments, and serves them."""
+"""`python -m kubernasium`: serves environments, lists and describes them. `program`: the command `kubernasium`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import subprocess
 import sys
 import textwrap
-from typing import Any
+from typing import Any, NoReturn
 
 from kubernasium.errors import KubernasiumError
-from kubernasium.launcher import find_server, open_connection
+from kubernasium.launcher import PROGRAM, bundled_program, open_connection, server_command
 from kubernasium.protocol.vector import Vector
 from kubernasium.spec_info import SpecInfo, spec_info
 
@@ -29,7 +30,8 @@ def main(args: list[str] | None = None) -> int:
     args = sys.argv[1:] if args is None else args
     parser = argparse.ArgumentParser(
         prog="python -m kubernasium",
-        description="List, describe or serve environments. The server is the bundled one, or that of KUBERNASIUM_URL.",
+        description="Serve environments, which is also the command that no arguments mean, or list or describe them."
+        " The server is the bundled one; list and describe ask that of KUBERNASIUM_URL if it is set.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     ls = commands.add_parser("list", help="the environments")
@@ -46,14 +48,16 @@ def main(args: list[str] | None = None) -> int:
         add_help=False,
         prefix_chars="\0",  # all arguments are the server's
     ).add_argument("args", nargs=argparse.REMAINDER)
+    # `python -m kubernasium --listen :9000` serves, too.
+    if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+        args = ["serve", *args]
     given = parser.parse_args(args)
     try:
         if given.command == "list":
             return list_envs(given.filter, given.json)
         if given.command == "describe":
             return describe_env(given.id, dict(parse_option(text) for text in given.options))
-        server = str(find_server())
-        os.execv(server, [server, *given.args])  # so that signals are the server's
+        become([*server_command(), *given.args])
     except (KubernasiumError, ValueError) as err:
         print(f"kubernasium: {err}", file=sys.stderr)
         return 1
@@ -62,6 +66,31 @@ def main(args: list[str] | None = None) -> int:
     except BrokenPipeError:  # of `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def program() -> int:
+    """Runs the program of the package with the arguments of this process: the console script `kubernasium`."""
+    path = bundled_program()
+    if path is not None:
+        become([str(path), *sys.argv[1:]])
+    print(
+        f"{PROGRAM}: this installation was built without the program. Install a wheel for your platform, or in a"
+        " checkout of the repository use `go run ./trainer`.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def become(command: list[str]) -> NoReturn:
+    """Ends this process with a command's exit status; on POSIX the command takes its place, and so its signals."""
+    if sys.platform != "win32":
+        os.execv(command[0], command)
+    with subprocess.Popen(command) as process:
+        while True:
+            try:
+                sys.exit(process.wait())
+            except KeyboardInterrupt:  # which the console sends to the command, too
+                continue
 
 
 def parse_option(text: str) -> tuple[str, Any]:

@@ -424,7 +424,8 @@ async def _make(
 async def _connect(url: str | None, token: str | None, timeout: float | None) -> Connection:
     url = url or os.environ.get("KUBERNASIUM_URL") or None
     if url is None:
-        url = (await asyncio.to_thread(default_server)).url
+        server = await asyncio.to_thread(default_server)
+        url, token = server.url, server.token
     parts = urlsplit(url)
     try:
         reader, writer = await asyncio.wait_for(_open(url, token), timeout)

@@ -6,10 +6,12 @@ import atexit
 import json
 import logging
 import os
-import select
+import secrets
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import weakref
@@ -20,23 +22,34 @@ from kubernasium.errors import ConnectionLostError, ServerStartError
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection, dialer
 from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.protocol.transport import Transport, connect_unix
+from kubernasium.protocol.websocket import connect_websocket
 
+PROGRAM = "kubernasium"  # in the wheel: the commands of the trainer, and the server as the command serve
 BINARY = "kubernasium-server"
 START_TIMEOUT = 60.0
+UNIX_SOCKETS = hasattr(socket, "AF_UNIX")  # elsewhere the server listens on loopback and wants a token
 
 _logger = logging.getLogger("kubernasium")
 
-_ARGS = ["--listen", "", "--exit-with-stdin", "--idle-timeout", "0", "--log-level", "warn"]
+_ARGS = ["--exit-with-stdin", "--idle-timeout", "0", "--log-level", "warn"]
+_TOKEN = "KUBERNASIUM_TOKEN"
 
 _MISSING = f"""this installation of kubernasium holds no server. Either
   - set KUBERNASIUM_URL to a running server, such as ws://127.0.0.1:8080, or
   - set KUBERNASIUM_SERVER to the server's binary (in a checkout of the repository:
     go build -o {BINARY} ./server), or
+  - install a wheel for your platform, which holds one, or
   - install Go and then the package from a checkout: pip install ./clients/python"""
 
 
+def bundled_program() -> Path | None:
+    """Returns the path of the program in the package, or None where the package was built without it."""
+    path = Path(__file__).parent / "bin" / (PROGRAM + (".exe" if sys.platform == "win32" else ""))
+    return path if path.exists() else None
+
+
 def find_server() -> Path:
-    """Returns the path of the server's binary.
+    """Returns the path of the program that serves; `server_command` has its arguments.
 
     It is the one that KUBERNASIUM_SERVER names, or else the one in the package, or else
     `kubernasium-server` on the PATH.
@@ -50,8 +63,8 @@ def find_server() -> Path:
         if not os.access(path, os.X_OK) or path.is_dir():
             raise ServerStartError(f"KUBERNASIUM_SERVER is {named!r}, which is no executable file")
         return path
-    bundled = Path(__file__).parent / "bin" / BINARY
-    if bundled.exists():
+    bundled = bundled_program()
+    if bundled is not None:
         return bundled
     found = shutil.which(BINARY)
     if found is None:
@@ -59,14 +72,29 @@ def find_server() -> Path:
     return Path(found)
 
 
+def server_command(program: str | os.PathLike[str] | None = None) -> list[str]:
+    """Returns the first words of a command line that serves.
+
+    Args:
+        program: path of a server, or of the program of the wheel, whose command `serve` is the server; by default
+            that of `find_server`.
+    """
+    path = find_server() if program is None else Path(program)
+    return [str(path), "serve"] if path.stem == PROGRAM else [str(path)]
+
+
 class Server:
     """A server process for this process, on a unix socket in a private folder.
+
+    Where Python has no unix sockets, as on Windows, the server listens on loopback and demands a token, which is
+    that of KUBERNASIUM_TOKEN or drawn.
 
     The server's standard input is a pipe from this process. When the pipe closes, also
     because this process was killed, the server stops.
 
     Attributes:
         url: where to connect.
+        token: the server's bearer token; "" if it has none.
         ws_url: where to connect with WebSocket, if args hold `--listen`; otherwise "".
         log: the server's log. It is removed with the server; `log_tail` reads it then, too.
     """
@@ -81,37 +109,71 @@ class Server:
         Raises:
             ServerStartError: it is missing or did not start; the message holds its log.
         """
-        path = find_server() if binary is None else Path(binary)
+        command = server_command(binary)
         # Of mode 0700. The path of a socket has about 100 bytes at most.
-        base = "/tmp" if len(tempfile.gettempdir()) > 60 else None
+        base = "/tmp" if UNIX_SOCKETS and len(tempfile.gettempdir()) > 60 else None
         self._folder = Path(tempfile.mkdtemp(prefix="kubernasium-", dir=base))
         self._owner = os.getpid()
         self.log = self._folder / "server.log"
-        socket = self._folder / "socket"
-        self.url = f"unix:{socket}"
-        # The server removes the folder at its end, for this process may be killed before it can.
-        command = [str(path), "--unix", str(socket), "--remove-folder", str(self._folder), *_ARGS, *(args or [])]
-        self._log = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        environment = dict(os.environ)
+        self.token = environment.get(_TOKEN, "")
+        if UNIX_SOCKETS:
+            path = self._folder / "socket"
+            self.url = f"unix:{path}"
+            # The server removes the folder at its end, for this process may be killed before it can.
+            command += ["--listen", "", "--unix", str(path), "--remove-folder", str(self._folder)]
+        else:
+            self.token = environment[_TOKEN] = self.token or secrets.token_urlsafe()
+            command += ["--listen", "127.0.0.1:0"]
+        command += [*_ARGS, *(args or [])]
+        self._log = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
         weakref.finalize(self, os.close, self._log)
         try:
             # In a separate session, so that Ctrl-C reaches Python only.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, start_new_session=True
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
             )
         except OSError as err:
             shutil.rmtree(self._folder, ignore_errors=True)
-            raise ServerStartError(f"start {path}: {err}") from err
+            raise ServerStartError(f"start {command[0]}: {err}") from err
         self._finalizer = weakref.finalize(self, _stop, self._process, self._folder, self._owner)
         _servers.add(self)
         self.ws_url: str = self._wait_until_ready()["url"]
+        if not UNIX_SOCKETS:
+            self.url = self.ws_url
+
+    def dial(self, timeout: float | None) -> Transport:
+        """Connects to the server.
+
+        Args:
+            timeout: seconds to wait for each reply, or None to wait without end.
+        """
+        if self.url.startswith("unix:"):
+            return connect_unix(self.url[len("unix:") :], timeout)
+        return connect_websocket(self.url, self.token, timeout)
 
     def _wait_until_ready(self) -> dict[str, Any]:
         """Returns the server's line of JSON, which it writes when it listens."""
         stdout = self._process.stdout
         assert stdout is not None
         line = b""
-        if select.select([stdout], [], [], START_TIMEOUT)[0]:
+
+        def read() -> None:  # in a thread, for Windows cannot wait for input of a pipe
+            nonlocal line
             line = stdout.readline()
+
+        reader = threading.Thread(target=read, name="kubernasium-start", daemon=True)
+        reader.start()
+        reader.join(START_TIMEOUT)
+        if reader.is_alive():
+            self._process.kill()
+            reader.join()
         stdout.close()
         try:
             ready: dict[str, Any] = json.loads(line)
@@ -122,8 +184,12 @@ class Server:
 
     def log_tail(self, lines: int = 20) -> str:
         """Returns the last lines of the server's log."""
-        size = os.fstat(self._log).st_size
-        text = os.pread(self._log, 8192, max(0, size - 8192)).decode("utf-8", "replace")
+        if hasattr(os, "pread"):
+            size = os.fstat(self._log).st_size
+            end = os.pread(self._log, 8192, max(0, size - 8192))
+        else:  # Windows, which removes no file that is open
+            end = self.log.read_bytes()[-8192:]
+        text = end.decode("utf-8", "replace")
         return "\n".join(text.strip().splitlines()[-lines:])
 
     def post_mortem(self, patience: float = 1.0) -> str:
@@ -157,7 +223,7 @@ class Server:
         if os.getpid() == self._owner:
             return self._process.poll() is None
         try:
-            connect_unix(self.url[len("unix:") :], 1.0).close()
+            self.dial(1.0).close()
         except ConnectionLostError:
             return False
         return True
@@ -231,7 +297,7 @@ def open_connection(
 
         def dial(timeout: float | None) -> Transport:
             used[:] = [default_server()]
-            return connect_unix(used[0].url[len("unix:") :], timeout)
+            return used[0].dial(timeout)
 
         connection = Connection(dial(timeout), local=True, dial=dial, reconnect=reconnect)
         connection.post_mortem = lambda: used[0].post_mortem()

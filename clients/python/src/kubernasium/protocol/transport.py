@@ -11,6 +11,7 @@ import select
 import socket
 import ssl
 import struct
+import sys
 from abc import ABC, abstractmethod
 
 from kubernasium.errors import ConnectionLostError, ProtocolError, ReplyTimeoutError
@@ -59,7 +60,10 @@ class Transport(ABC):
             self.sock.settimeout(timeout)
             return
         seconds = 0.0 if timeout is None else timeout
-        value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
+        if sys.platform == "win32":
+            value = struct.pack("@L", int(seconds * 1e3))
+        else:
+            value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
