@@ -166,6 +166,25 @@ func ScoresOf(p agents.Policy, b *envs.Batch, n int) *Scores {
 	return s
 }
 
+// ScoresOfNodes returns what a policy of a running cluster gives each node, NaN where the pod does not fit: logits of a
+// policy with a critic, which values the state, or ratings.
+func ScoresOfNodes(ratings []float64, value float64, critic bool) *Scores {
+	s := &Scores{Kind: "score", Actions: finite(ratings), Value: math.Inf(-1)}
+	for _, v := range s.Actions {
+		if v != nil {
+			s.Value = max(s.Value, *v)
+		}
+	}
+	if math.IsInf(s.Value, 0) {
+		return nil
+	}
+	if critic {
+		s.softmax()
+		s.Value = value
+	}
+	return s
+}
+
 // softmax turns logits, of which Value is the greatest, into probabilities.
 func (s *Scores) softmax() {
 	s.Kind, s.Entropy = "probability", new(float64)

@@ -128,6 +128,18 @@ func (m *Mirror) Forget(uid types.UID) {
 // a Sync that finds other nodes there are others.
 func (m *Mirror) Nodes() (names []string, index map[string]int32) { return m.set.names, m.set.index }
 
+// View calls use with the state and the objects of its nodes, neither of which it may change or keep.
+func (m *Mirror) View(use func(s *cluster.State, nodes []*corev1.Node)) {
+	if m.state == nil {
+		return // nothing was read yet
+	}
+	nodes := make([]*corev1.Node, len(m.nodes))
+	for i := range nodes {
+		nodes[i] = m.nodes[i].object
+	}
+	use(m.state, nodes)
+}
+
 // Sync makes the state that of the source. After an error the next Sync begins anew.
 func (m *Mirror) Sync(src Source) error {
 	if m.dirty || len(m.state.Pods) > 2*m.live+slack || !m.sameNodes(src) {

@@ -25,7 +25,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	at := 0
 	for i, ok := range mask {
 		row := make([]string, len(columns))
-		row[0], row[1] = s.NodeName(int32(i)), topology.RackName(i, t.opts.ServersPerRack)
+		row[0], row[1] = s.NodeName(int32(i)), topology.RackName(int(t.rackOf[i]), 1) // of a running cluster by its nodes' labels
 		if ok {
 			row[2] = fmt.Sprintf("%.4f", t.costIf(s, i))
 			for j, v := range []int64{leastAllocated(t, s, i), mostAllocated(t, s, i),

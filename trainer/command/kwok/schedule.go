@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
@@ -43,6 +45,8 @@ type scheduleConfig struct {
 	print   bool
 
 	tensorboard string // folder; empty is none
+	board       string // address of the page; empty is none
+	tellBoard   func(url string)
 }
 
 func newKwokSchedule() *cobra.Command {
@@ -66,6 +70,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 		Example: `  trainer kwok schedule --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors
   trainer kwok schedule --policy Greedy --scheduler-name custom-scheduler --kubeconfig FILE
   trainer kwok schedule --policy Greedy --tensorboard logs/schedule    # then: tensorboard --logdir logs
+  trainer kwok schedule --policy Greedy --board 127.0.0.1:6007         # look at the cluster and at why
   trainer kwok schedule --policy Greedy --print-config > scheduler.yaml
   trainer kwok schedule --policy Greedy -- --v=2 --secure-port=10259`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,6 +102,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 	f.DurationVar(&c.lease.Duration, "lease-duration", 15*time.Second, "how long a leader that is not heard of stays one")
 	f.StringVar(&c.config, "config", "", "file to write the configuration to (default: a temporary one)")
 	f.StringVar(&c.tensorboard, "tensorboard", "", "folder to write TensorBoard's tags to: placements by node, the cluster's imbalance")
+	f.StringVar(&c.board, "board", "", "address of a page with the cluster and the reasons of each decision, such as 127.0.0.1:6007; port 0 takes a free one, empty: none. Beyond loopback it needs the token")
 	f.BoolVar(&c.print, "print-config", false, "print the configuration and end")
 	apiserver.Flags(cmd, &c.server)
 	return cmd
@@ -137,8 +143,11 @@ func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s by %s; %s\n", c.profile.Name, cmp.Or(c.profile.Args.Model, c.profile.Args.Baseline), c.endpoints())
+	c.tellBoard = func(url string) { fmt.Fprintln(cmd.OutOrStdout(), url) }
 	return c.logged(cmd.Context(), client, func(ctx context.Context) error {
-		return runScheduler(ctx, binary, append([]string{"--config=" + c.config, "--secure-port=0"}, args...), cmd.ErrOrStderr())
+		return c.onBoard(ctx, client, func(ctx context.Context) error {
+			return runScheduler(ctx, binary, append([]string{"--config=" + c.config, "--secure-port=0"}, args...), cmd.ErrOrStderr())
+		})
 	})
 }
 
@@ -187,8 +196,10 @@ func (c *scheduleConfig) yaml() ([]byte, error) {
 			}
 		}
 	}
-	if err := checkListen(a.Serve.Listen, a.Serve.TokenFile); err != nil {
-		return nil, err
+	for flag, address := range map[string]string{"--listen": a.Serve.Listen, "--board": c.board} {
+		if err := checkListen(flag, address, a.Serve.TokenFile); err != nil {
+			return nil, err
+		}
 	}
 	a.Margin = &c.margin
 	c.lease.Name = cmp.Or(c.lease.Name, c.profile.Name)
@@ -236,26 +247,80 @@ func withPort(ctx context.Context, address string) (string, error) {
 }
 
 // checkListen refuses an address that others can reach without a token.
-func checkListen(address, tokenFile string) error {
+func checkListen(flag, address, tokenFile string) error {
 	if address == "" {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
-	token := os.Getenv(play.TokenVariable)
-	if tokenFile != "" {
-		b, err := os.ReadFile(tokenFile)
-		if err != nil {
-			return err
-		}
-		if token = strings.TrimSpace(string(b)); token == "" {
-			return fmt.Errorf("%s holds no token", tokenFile)
-		}
+	token, err := readToken(tokenFile)
+	if err != nil {
+		return err
 	}
 	if ip := net.ParseIP(host); token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--listen %s reaches beyond the loopback interface and needs a token: --token-file or %s", address, play.TokenVariable)
+		return fmt.Errorf("%s %s reaches beyond the loopback interface and needs a token: --token-file or %s", flag, address, play.TokenVariable)
 	}
 	return nil
+}
+
+// readToken returns the token of a file, or that of the environment.
+func readToken(file string) (string, error) {
+	if file == "" {
+		return os.Getenv(play.TokenVariable), nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("%s holds no token", file)
+	}
+	return token, nil
+}
+
+// onBoard calls run, and meanwhile serves the page with the cluster, if it is asked for.
+func (c *scheduleConfig) onBoard(ctx context.Context, client kubernetes.Interface, run func(context.Context) error) (err error) {
+	if c.board == "" {
+		return run(ctx)
+	}
+	selector, err := labels.Parse(c.profile.Args.NodeSelector)
+	if err != nil {
+		return fmt.Errorf("--node-selector: %w", err)
+	}
+	token, err := readToken(c.profile.Args.Serve.TokenFile)
+	if err != nil {
+		return err
+	}
+	w, err := newWatched(c.profile.Name, c.profile.Args.Args, selector)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.board)
+	if err != nil {
+		return fmt.Errorf("--board: %w", err)
+	}
+	page := board.New(board.Config{Token: token, Cluster: w})
+	srv := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
+	url := "http://" + l.Addr().String() + "/"
+	if token != "" {
+		url += "?token=TOKEN"
+	}
+	c.tellBoard(url)
+	watching, stop := context.WithCancel(ctx)
+	ended := make(chan error, 2)
+	go func() { ended <- w.watch(watching, client) }()
+	go func() {
+		err := srv.Serve(l)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+		ended <- err
+	}()
+	err = run(ctx)
+	stop()
+	return errors.Join(err, page.Close(), srv.Close(), <-ended, <-ended)
 }

@@ -1,0 +1,49 @@
+package live
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+)
+
+// explainer is implemented by tasks that can tell what speaks for and against each node.
+type explainer interface {
+	Explain(s *cluster.State) (columns []string, rows [][]string)
+}
+
+// Explain tells what the environment's task knows of each node for the decision on d's pod: a row for each node under the
+// names of the columns, the last of which is the reason why the node is masked out. Nobody decides anything. It returns no
+// columns where the task explains nothing.
+func (p *Policy) Explain(ctx context.Context, s *cluster.State, d envs.Decision) (columns []string, rows [][]string, err error) {
+	if _, err := p.Choose(ctx, s, d); err != nil && !errors.Is(err, ErrUnschedulable) { // which opens the policy for these nodes
+		return nil, nil, err
+	}
+	if p.instance == nil {
+		return nil, nil, ErrUnschedulable
+	}
+	task, ok := p.instance.task.(explainer)
+	if !ok {
+		return nil, nil, nil
+	}
+	columns, rows = task.Explain(s)
+	return columns, rows, nil
+}
+
+// Value returns the value that a model's critic gives the observation of the last Choose. ok is false without a critic.
+func (p *Policy) Value() (value float64, ok bool) {
+	if p.instance == nil {
+		return 0, false
+	}
+	critic, ok := p.instance.policy.(agents.Valuer)
+	if !ok {
+		return 0, false
+	}
+	v := make([]float32, 1)
+	if critic.Values(&p.instance.batch, v) != nil {
+		return 0, false
+	}
+	return float64(v[0]), true
+}

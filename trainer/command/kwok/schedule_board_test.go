@@ -1,0 +1,220 @@
+package kwok
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/board"
+	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/trainer/play"
+)
+
+// pageOf serves the page of a scheduler of the policy beside run, and returns how to get from it. Its end is waited for.
+func pageOf(t *testing.T, client kubernetes.Interface, args live.Args) (get func(path string, to any)) {
+	t.Helper()
+	c := scheduleConfig{board: "127.0.0.1:0"}
+	c.profile.Name, c.profile.Args.Args, c.profile.Args.NodeSelector = "custom-scheduler", args, nodesOfOthers
+	told, ended := make(chan string, 1), make(chan error, 1)
+	c.tellBoard = func(url string) { told <- url }
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		ended <- c.onBoard(ctx, client, func(ctx context.Context) error { <-ctx.Done(); return nil })
+	}()
+	var page string
+	select {
+	case page = <-told:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return getter(t, page)
+}
+
+func getter(t *testing.T, page string) func(path string, to any) {
+	return func(path string, to any) {
+		t.Helper()
+		resp, err := http.Get(page + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, json.Unmarshal(text, to)); err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("GET %s: %s, %v: %s", path, resp.Status, err, text)
+		}
+	}
+}
+
+func sizedNode(name, rack string) *corev1.Node {
+	have := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack}}, Status: corev1.NodeStatus{Allocatable: have, Capacity: have}}
+}
+
+func podWanting(name, cpu, node string) *corev1.Pod {
+	want := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}, Spec: corev1.PodSpec{
+		SchedulerName: "custom-scheduler", NodeName: node, Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: want}}}}}
+}
+
+// TestScheduleBoard: a, of 8 CPU, runs a pod of 4; b is empty and c is cordoned. A pod of 2 CPU waits, with its scheduler's
+// message; Greedy and kube-scheduler's default both choose b. It is put on a all the same: the page shows that decision, in
+// the state before it, as a disagreement.
+func TestScheduleBoard(t *testing.T) {
+	cordoned := sizedNode("c", "r2")
+	cordoned.Spec.Unschedulable = true
+	waiting := podWanting("p", "2", "")
+	waiting.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no luck yet"}}
+	client := fake.NewClientset(sizedNode("a", "r1"), sizedNode("b", "r1"), cordoned, podWanting("old", "4", "a"), waiting)
+	get := pageOf(t, client, live.Args{Baseline: "Greedy"})
+	var info board.ClusterInfo
+	waitFor(t, "the cluster is read", func() bool {
+		get("api/cluster", &info)
+		return len(info.Nodes) == 3 && info.Pending == 1 && info.Pods[0] == 1
+	})
+	if info.CPU[0] != 0.5 || info.Nodes[0].Rack != "r1" || info.Nodes[2].Rack != "r2" || info.Waiting[0].Pod != "default/p" || info.Waiting[0].Message != "no luck yet" || info.Placed != 0 {
+		t.Errorf("cluster %+v", info)
+	}
+	check := func(why *board.PodWhy, policies ...string) {
+		t.Helper()
+		if len(why.Rows) != 3 || why.Rows[2][len(why.Columns)-1] != "cordoned" || why.Rows[0][len(why.Columns)-1] != "" {
+			t.Fatalf("rows %q", why.Rows)
+		}
+		for i, name := range policies {
+			c := why.Choices[i]
+			if c.Policy != name || len(c.Action) != 1 || why.Nodes[int(c.Action[0])] != "b" || c.Scores == nil || c.Scores.Actions[2] != nil || *c.Scores.Actions[1] <= *c.Scores.Actions[0] {
+				t.Errorf("choice %d: %+v, want that of %s, node b", i, c, name)
+			}
+		}
+	}
+	var why board.PodWhy
+	get("api/cluster/why?"+url.Values{"pod": {"default/p"}, "policies": {"First|Nobody"}}.Encode(), &why)
+	check(&why, "Greedy", "KubeDefault")
+	if why.Node != "" || len(why.Choices) != 4 || why.Nodes[int(why.Choices[2].Action[0])] != "a" || !strings.Contains(why.Choices[3].Error, "Nobody") {
+		t.Errorf("why %+v", why)
+	}
+	bound := waiting.DeepCopy()
+	bound.Spec.NodeName = "a"
+	if _, err := client.CoreV1().Pods("default").Update(t.Context(), bound, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the decision", func() bool { get("api/cluster", &info); return info.Placed == 1 })
+	d := info.Decisions[0]
+	if d.Pod != "default/p" || d.Node != "a" || d.Policy != "b" || d.Default != "b" || d.DefaultScore == nil || *d.DefaultScore >= *d.Best || info.Disagreed != 1 || info.Pending != 0 || info.CPU[0] != 0.75 {
+		t.Errorf("decision %+v of %+v", d, info)
+	}
+	get("api/cluster/why?pod=default/p", &why)
+	check(&why, "Greedy", "KubeDefault")
+	if why.Node != "a" {
+		t.Errorf("decision on node %s", why.Node)
+	}
+}
+
+// TestScheduleBoardModel: of a model the page shows probabilities, which sum to 1, the value of the state and the entropy.
+func TestScheduleBoardModel(t *testing.T) {
+	client := fake.NewClientset(sizedNode("a", "r"), sizedNode("b", "r"), sizedNode("c", "r"), podWanting("p", "2", ""))
+	get := pageOf(t, client, live.Args{Model: pretrainedModel("k8s-PodBalance-v0/ppo")})
+	var info board.ClusterInfo
+	waitFor(t, "the cluster is read", func() bool { get("api/cluster", &info); return info.Pending == 1 })
+	var why board.PodWhy
+	get("api/cluster/why?pod=default/p", &why)
+	s, sum := why.Choices[0].Scores, 0.0
+	if s == nil || s.Kind != "probability" || s.Entropy == nil || s.Value == 0 {
+		t.Fatalf("scores %+v", s)
+	}
+	for _, p := range s.Actions {
+		sum += *p
+	}
+	if sum < 0.999999 || sum > 1.000001 {
+		t.Errorf("probabilities sum to %v", sum)
+	}
+}
+
+// TestWatchedFollows: viewers are woken by what happens, and nodes and pods that go are gone.
+func TestWatchedFollows(t *testing.T) {
+	client := fake.NewClientset(sizedNode("a", "r"), sizedNode("b", "r"), podWanting("old", "4", "a"))
+	w, err := newWatched("custom-scheduler", live.Args{Baseline: "Greedy"}, labels.Everything())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	woken, ended := make(chan struct{}, 100), make(chan error, 2)
+	go func() { ended <- w.watch(ctx, client) }()
+	go func() { w.Follow(ctx, func() { woken <- struct{}{} }); ended <- nil }()
+	waitFor(t, "two nodes and a pod", func() bool { i := w.Look(); return len(i.Nodes) == 2 && i.Pods[0] == 1 })
+	waitFor(t, "a viewer", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.viewers) == 1 })
+	for len(woken) > 0 {
+		<-woken
+	}
+	if err := errors.Join(client.CoreV1().Pods("default").Delete(ctx, "old", metav1.DeleteOptions{}), client.CoreV1().Nodes().Delete(ctx, "b", metav1.DeleteOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	<-woken
+	<-woken
+	if i := w.Look(); len(i.Nodes) != 1 || i.Pods[0] != 0 || i.CPU[0] != 0 {
+		t.Errorf("cluster %+v", i)
+	}
+	stop()
+	if err := errors.Join(<-ended, <-ended, w.close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKwokScheduleBoard: the page of the command shows what the real scheduler decides: every pod with its node, and that
+// the policy would have done the same.
+func TestKwokScheduleBoard(t *testing.T) {
+	needScheduler(t)
+	kubeconfig := kwoktest.Start(t).Kubeconfig
+	t.Setenv(play.TokenVariable, "")
+	client, err := kwok.Connect(t.Context(), kwok.Options{Kubeconfig: kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		createSized(t, client, name)
+	}
+	address, err := withPort(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stop := startSchedule(t, "--policy", "Greedy", "--kubeconfig", kubeconfig, "--budget", "1m", "--board", address)
+	defer stop()
+	get := getter(t, "http://"+address+"/")
+	var info board.ClusterInfo
+	for i, name := range []string{"one", "two"} {
+		schedulePod(t, client, name)
+		waitFor(t, "the decision on pod "+name, func() bool { get("api/cluster", &info); return info.Placed == i+1 })
+		p, err := client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := info.Decisions[0]; d.Pod != "default/"+name || d.Node != p.Spec.NodeName {
+			t.Errorf("decision %+v, want pod %s on %s", d, name, p.Spec.NodeName)
+		} else if d.Policy != "" && d.Policy != d.Node {
+			t.Errorf("decision %+v: the page asks the same policy in the same state", d)
+		}
+	}
+	if info.Pods[0] != 1 || info.Pods[1] != 1 {
+		t.Errorf("pods by node %v, want one each", info.Pods)
+	}
+}
