@@ -36,6 +36,8 @@ var rows = []row{
 	{"descriptors", descriptors},
 	{"idle sessions", idle},
 	{"refusals", refusals},
+	{"disk full", diskFull},
+	{"power loss", power},
 	{"busy", busy},
 	{"fuzz", fuzz},
 }

@@ -92,6 +92,7 @@ var rules = []rule{
 	{"deploy", nil, core},
 	{"tools", nil, core},
 	{"tools/chaos", []string{"clients/go", "envs", "models", "server/faults", "server/wire"}, noGorgonia},
+	{"tools/chaos/powerfs", nil, core[:len(noGorgonia)]},
 	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kubernasium/kubernasium/models"
+)
+
+// diskFull trains into a file system that is too small, then makes it larger and resumes.
+func diskFull(p *probe) {
+	steps := p.pick(16_384, 32_768)
+	want := p.undisturbed(steps)
+	if want == nil {
+		return
+	}
+	at := filepath.Join(p.dir, "small")
+	if p.failOn(os.Mkdir(at, 0o755), "mkdir") {
+		return
+	}
+	if err := syscall.Mount("tmpfs", at, "tmpfs", 0, "size=512k"); err != nil {
+		p.skipped = "needs root, to mount a tmpfs: " + err.Error()
+		return
+	}
+	defer func() { p.failOn(syscall.Unmount(at, 0), "unmount") }()
+	err := p.execute(trainArgs(at, steps)...)
+	if err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		p.fail("a training on a full disk ends with %v, want one that names the reason", err)
+		return
+	}
+	good := p.readable(at)
+	if good == 0 {
+		p.fail("no checkpoint was written before the disk was full")
+		return
+	}
+	if p.failOn(syscall.Mount("tmpfs", at, "tmpfs", syscall.MS_REMOUNT, "size=64m"), "remount") {
+		return
+	}
+	if !p.failOn(p.execute("train", "--resume", trainFolder(at), "--json"), "resume") {
+		p.same(at, want)
+	}
+	p.figure("a training on 512 KB ends and says that no space is left; its %d models and checkpoints can be read; with more space it resumes to the undisturbed parameters", good)
+}
+
+// readable reads all models below a folder. One that cannot be read has failed the row.
+func (p *probe) readable(dir string) (n int) {
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".safetensors") {
+			_, err = models.ReadFile(path)
+			n++
+		}
+		return err
+	})
+	p.failOn(err, "models")
+	return n
+}
+
+// run runs the trainer until it ends or stop is closed, and then kills it. killed says which it was.
+func (p *probe) run(stop <-chan struct{}, args ...string) (killed bool, out []byte, err error) {
+	cmd := exec.Command(p.trainer, args...)
+	var log, text tail
+	cmd.Stderr, cmd.Stdout = &log, &text
+	if err := cmd.Start(); err != nil {
+		return false, nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-stop:
+		_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended
+		<-ended
+		return true, nil, nil
+	case <-p.ctx.Done():
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		<-ended
+		return false, nil, p.ctx.Err()
+	case <-time.After(10 * time.Minute):
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		<-ended
+		return false, nil, errors.New("ten minutes have passed")
+	}
+	if err != nil {
+		err = errors.Join(err, errors.New(log.String()))
+	}
+	return false, []byte(text.String()), err
+}
