@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -31,7 +32,24 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
+}
+
+// MkdirAll is os.MkdirAll for folders that survive a power loss: it syncs each new name to disk.
+func MkdirAll(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(parent)
 }
 
 // SweepTemporary removes what WriteFileAtomic left in a folder when its process was killed. Nobody may write there.
@@ -59,8 +77,8 @@ func writeSync(f *os.File, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncDir syncs a rename in dir to disk.
-func syncDir(dir string) error {
+// SyncDir syncs the names in a folder to disk: of files that were created, renamed or removed.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

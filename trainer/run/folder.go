@@ -53,7 +53,7 @@ func (r *Run) openFolder() error {
 	if r.Folder == "" {
 		r.Folder, err = NewFolder(filepath.Join(r.LogFolder, r.Algo), EnvName(r.spec.ID))
 	} else {
-		err = os.MkdirAll(r.Folder, 0o755)
+		err = models.MkdirAll(r.Folder)
 	}
 	if err == nil {
 		err = models.SweepTemporary(r.Folder)
@@ -104,14 +104,17 @@ func (r *Run) openResumed() error {
 	return r.writeConfig(r.Folder, nil, r.First)
 }
 
-// NewFolder creates parent/<name>_<k> for the least free k from 1 on.
+// NewFolder creates parent/<name>_<k> for the least free k from 1 on. It survives a power loss.
 func NewFolder(parent, name string) (string, error) {
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := models.MkdirAll(parent); err != nil {
 		return "", err
 	}
 	for k := 1; ; k++ {
 		dir := filepath.Join(parent, fmt.Sprintf("%s_%d", name, k))
 		if err := os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrExist) {
+			if err == nil {
+				err = models.SyncDir(parent)
+			}
 			return dir, err
 		}
 	}

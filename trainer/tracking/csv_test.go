@@ -37,8 +37,10 @@ func wantFile(t *testing.T, path string, lines ...string) {
 	if diff := cmp.Diff(strings.Join(lines, "\n")+"\n", string(data)); diff != "" {
 		t.Errorf("%s differs (-want +got):\n%s", filepath.Base(path), diff)
 	}
-	if _, err := os.Stat(path + ".tmp"); err == nil {
-		t.Errorf("%s.tmp is left over", filepath.Base(path))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.tmp"))
+	check(t, err)
+	if len(left) > 0 {
+		t.Errorf("%v are left over", left)
 	}
 }
 

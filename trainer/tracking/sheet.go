@@ -150,7 +150,7 @@ func (s *sheet) grow(columns []string) error {
 // replace writes a file with the sheet's header and the rows that body writes, renames it over the
 // old file, and appends to it from then on.
 func (s *sheet) replace(body func(*csv.Writer) error) error {
-	temp := s.path + ".tmp"
+	temp := filepath.Join(filepath.Dir(s.path), "."+filepath.Base(s.path)+".tmp") // models.SweepTemporary finds it after a kill
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/kubernasium/kubernasium/models"
 )
 
 // journalName is the file in a study's folder from which the study can be resumed: a line of
@@ -30,7 +32,10 @@ func createJournal[S, R any](folder, name string, s S) (*journal[S, R], error) {
 		return nil, err
 	}
 	j := &journal[S, R]{study: s, file: f}
-	if err := j.line(s); err != nil {
+	if err = j.line(s); err == nil {
+		err = models.SyncDir(folder)
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return j, nil
