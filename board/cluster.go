@@ -76,7 +76,29 @@ func (s *Server) whyCluster(r *http.Request) (any, error) {
 	if text := q.Get("policies"); text != "" {
 		policies = strings.Split(text, "|")
 	}
-	return s.cfg.Cluster.Why(r.Context(), q.Get("pod"), policies)
+	answer, err := s.cfg.Cluster.Why(r.Context(), q.Get("pod"), policies)
+	if err != nil {
+		return nil, err
+	}
+	why := *answer // others may have it
+	why.Nodes, why.Columns, why.Rows, why.Choices = list(why.Nodes), list(why.Columns), list(why.Rows), list(why.Choices)
+	return &why, nil
+}
+
+// lookAt returns the cluster as it is, with empty lists in place of none, as the page expects.
+func lookAt(c Cluster) *ClusterInfo {
+	info := *c.Look()
+	info.Nodes, info.Waiting, info.Decisions, info.Baselines = list(info.Nodes), list(info.Waiting), list(info.Decisions), list(info.Baselines)
+	info.CPU, info.Memory, info.Pods, info.GPUs = list(info.CPU), list(info.Memory), list(info.Pods), list(info.GPUs)
+	return &info
+}
+
+// list makes nil an empty list, which JSON does not write as null.
+func list[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
 }
 
 // clusterSource follows a running cluster.
@@ -108,7 +130,7 @@ func (c *clusterSource) news(seen any) (data, now any, skipped int) {
 		return nil, seen, 0
 	}
 	if c.seen != version {
-		c.info, c.seen = c.cluster.Look(), version
+		c.info, c.seen = lookAt(c.cluster), version
 	}
 	return c.info, version, skippedSince(before, version)
 }

@@ -92,11 +92,13 @@ func (w *world) update(p, template int32, force bool) error {
 type poll struct {
 	voters  []*voter
 	decided func(Decision) error // may be nil
-	left    int                  // decisions that nobody was asked about
+	differ  disagreements
+	left    int // decisions that nobody was asked about
 }
 
 // voter is a policy that is asked about the decisions of the recorded scheduler.
 type voter struct {
+	name    string
 	chooser Chooser
 	agreed  ratio
 	asked   int
@@ -114,6 +116,7 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) err
 		poll.left++
 		return poll.tell(one)
 	}
+	var choices []DisagreeingChoice
 	for _, v := range poll.voters {
 		choice, err := w.choose(ctx, v.chooser, e.Pod, d)
 		if err != nil {
@@ -125,8 +128,13 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) err
 		n := w.order[choice.Node]
 		if n == e.Node {
 			v.agreed.num[b]++
+		} else {
+			choices = append(choices, DisagreeingChoice{v.name, w.nodes[n].name(), w.costs(e.Pod, n, choice.Devices)})
 		}
 		one.Choices = append(one.Choices, w.nodes[n].name())
+	}
+	if len(choices) > 0 {
+		poll.differ.add(Disagreement{one.At, one.Pod, one.Node, w.costs(e.Pod, e.Node, w.history.pods[e.Pod].devices), choices})
 	}
 	return poll.tell(one)
 }

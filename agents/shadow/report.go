@@ -113,9 +113,12 @@ type Report struct {
 	Metrics      []Metric  `json:"metrics"`
 	Recorded     Cluster   `json:"recorded"`
 	Policies     []Cluster `json:"policies"`
-	LeftOut      int       `json:"left_out"` // recorded decisions that the policies were not asked about: the pod fits no node by the rules known here
+	Disagreed    int       `json:"disagreed"` // recorded decisions that some policy would have made in another way
+	LeftOut      int       `json:"left_out"`  // recorded decisions that the policies were not asked about: the pod fits no node by the rules known here
 	Unplaced     []Waiting `json:"placed_by_nobody"`
 	NotModelled  []string  `json:"not_modelled"`
+
+	Disagreements []Disagreement `json:"disagreements"` // of them, those whose costs differ most, by time
 }
 
 // Cluster is a cluster of a report.
@@ -210,7 +213,7 @@ func (r *run) recorded(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", r.o.Policies[i].Name, err)
 		}
 		defer func() { err = errors.Join(err, closeChooser()) }()
-		r.poll.voters = append(r.poll.voters, &voter{chooser: c, agreed: ratio{make([]float64, r.blocks), make([]float64, r.blocks)}})
+		r.poll.voters = append(r.poll.voters, &voter{name: r.o.Policies[i].Name, chooser: c, agreed: ratio{make([]float64, r.blocks), make([]float64, r.blocks)}})
 	}
 	w := newWorld(r.history, m)
 	r.worlds = append(r.worlds, w)
@@ -250,7 +253,7 @@ func (r *run) shown() (all []int) {
 func (r *run) report() *Report {
 	rep := &Report{
 		Source: r.Header.Source, Start: r.Header.Start.Add(r.since), End: r.Header.Start.Add(r.end), BlockSeconds: r.o.Block.Seconds(),
-		Blocks: r.blocks, Nodes: len(r.nodes), LeftOut: r.poll.left, Unplaced: []Waiting{}, NotModelled: r.notModelled(),
+		Blocks: r.blocks, Nodes: len(r.nodes), LeftOut: r.poll.left, Disagreed: r.poll.differ.number, Disagreements: r.poll.differ.worst(), Unplaced: []Waiting{}, NotModelled: r.notModelled(),
 	}
 	for i := range r.pods {
 		if r.pods[i].given {

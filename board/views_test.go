@@ -1,0 +1,219 @@
+package board_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/kubernasium/kubernasium/board"
+)
+
+// fakeCluster is a cluster of the test's making.
+type fakeCluster struct {
+	mu      sync.Mutex
+	info    board.ClusterInfo
+	changed func()
+}
+
+func (f *fakeCluster) Follow(ctx context.Context, changed func()) {
+	f.mu.Lock()
+	f.changed = changed
+	f.mu.Unlock()
+	<-ctx.Done()
+}
+
+func (f *fakeCluster) Look() *board.ClusterInfo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info := f.info
+	return &info
+}
+
+// change changes the cluster and wakes the viewers.
+func (f *fakeCluster) change(how func(*board.ClusterInfo)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how(&f.info)
+	if f.changed != nil {
+		f.changed()
+	}
+}
+
+func (f *fakeCluster) Why(_ context.Context, pod string, policies []string) (*board.PodWhy, error) {
+	if pod != "default/web-1" {
+		return nil, errors.New("no such pod")
+	}
+	one, two, probability, entropy := 310.0, 374.0, 0.75, 0.56
+	why := &board.PodWhy{
+		Pod: pod, At: time.Now(), Message: "0/3 nodes are available", Nodes: []string{"node-0", "node-1", "node-2"},
+		Columns: []string{"node", "rack", "KubeDefault", "why not"}, Rows: [][]string{{"node-0", "rack-0", "310", ""}, {"node-1", "rack-0", "374", ""}, {"node-2", "rack-1", "", "cordoned"}},
+		Choices: []board.Choice{
+			{Policy: "Greedy", Action: []float32{0}, Scores: &board.Scores{Kind: "probability", Actions: []*float64{&probability, &probability, nil}, Value: 1, Entropy: &entropy}},
+			{Policy: "KubeDefault", Action: []float32{1}, Scores: &board.Scores{Kind: "score", Actions: []*float64{&one, &two, nil}, Value: 374}},
+		},
+	}
+	for _, p := range policies {
+		why.Choices = append(why.Choices, board.Choice{Policy: p, Action: []float32{1}})
+	}
+	return why, nil
+}
+
+func smallCluster() *fakeCluster {
+	f := &fakeCluster{info: board.ClusterInfo{
+		Scheduler: "custom-scheduler", Policy: "Greedy", Baselines: []string{"First"}, At: time.Now(), Pending: 1,
+		Use:     board.Use{CPU: []float64{.5, .25, 0}, Memory: []float64{.5, .2, 0}, Pods: []int32{4, 2, 0}, GPUs: [][]float64{{}, {}, {}}},
+		Waiting: []board.Waiting{{Pod: "default/web-1", Scheduler: "custom-scheduler", Since: time.Now(), Message: "0/3 nodes are available: 3 Insufficient cpu."}},
+	}}
+	for i, rack := range []string{"rack-0", "rack-0", "rack-1"} {
+		f.info.Nodes = append(f.info.Nodes, board.NodeInfo{Name: "node-" + strconv.Itoa(i), MilliCPU: 8000, Memory: 32 << 30, Rack: rack})
+	}
+	return f
+}
+
+// TestBrowserScheduler: a pod that waits, why, and the decision that follows, without a look of the visitor's; nodes are
+// framed by rack and filtered after /, and the address keeps what was chosen.
+func TestBrowserScheduler(t *testing.T) {
+	f := smallCluster()
+	b := open(t, serveAs(t, board.Config{Cluster: f})) // the first view of such a page
+	b.wait(`document.querySelector('#cluster')?.dataset.racks == '2'`)
+	if text := b.eval(`document.querySelector('.live').textContent`); !strings.Contains(text, "3 Insufficient cpu.") || !strings.Contains(text, "has placed no pod") {
+		t.Errorf("the page says %q", text)
+	}
+	b.run(chromedp.Click("button.pod"))
+	b.wait(`document.querySelector('.decision .why table tbody')?.rows.length == 2`)
+	b.run(chromedp.Click(`input[name=ask][value=First]`))
+	b.wait(`document.querySelector('.decision .why table tbody').rows.length == 3`)
+	if row := b.eval(`[...document.querySelectorAll('.decision tr.masked td')].map(c => c.textContent).join(' ')`); !strings.HasPrefix(row, "node-2 cordoned") {
+		t.Errorf("the masked node: %q", row)
+	}
+	if hash := b.eval(`location.hash`); !strings.Contains(hash, "pod=default%2Fweb-1") || !strings.Contains(hash, "ask=First") {
+		t.Errorf("the address %s does not keep pod and policy", hash)
+	}
+	f.change(func(c *board.ClusterInfo) {
+		low, high := 310.0, 374.0
+		c.Pending, c.Waiting, c.Placed, c.Disagreed = 0, nil, 1, 1
+		c.Pods = []int32{5, 2, 0}
+		c.Decisions = []board.Decision{{Pod: "default/web-1", Node: "node-0", At: time.Now(), Policy: "node-0", Default: "node-1", DefaultScore: &low, Best: &high}}
+	})
+	b.wait(`document.querySelector('.placed').textContent == '1'`)
+	b.picture("scheduler")
+	b.accessible("scheduler")
+	b.run(chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("/"))
+	b.wait(`document.activeElement.className == 'filter'`)
+	b.choose(".filter", "rack-1") // the driver types the slash as well, though the page takes it
+	b.wait(`document.querySelector('#cluster').getAttribute('aria-label').startsWith('1 nodes in 1 racks')`)
+	b.run(chromedp.Click("input[name=racks]"))
+	b.wait(`document.querySelector('#cluster').dataset.racks == '0'`)
+	b.run(chromedp.Focus("#cluster"), chromedp.KeyEvent(kb.ArrowRight))
+	b.wait(`[...document.querySelectorAll('.facts')].some(f => f.textContent.startsWith('node-2: 8 CPU (0 %), 32Gi memory'))`)
+}
+
+// TestBrowserShadow: a report that appears while the page is open is shown, with its disagreements by cost.
+func TestBrowserShadow(t *testing.T) {
+	logs := t.TempDir()
+	b := open(t, serveAs(t, board.Config{Logs: logs, Every: 50 * time.Millisecond})+"#shadow")
+	b.wait(`document.querySelector('.empty')?.textContent.includes('kwok shadow')`)
+	report := `{"start": "2026-03-01T00:00:00Z", "end": "2026-03-01T12:00:00Z", "block_s": 3600, "blocks": 3, "nodes": 2, "pods": 3, "given_pods": 0,
+	"metrics": [{"name": "imbalance", "unit": "%", "better": "lower", "meaning": "standard deviation over nodes"}],
+	"recorded": {"name": "recorded", "placed_pods": 3, "values": [{"value": 4.2, "low": null, "high": null}], "series": [[4, 4, 5]]},
+	"policies": [{"name": "Greedy", "placed_pods": 3, "values": [{"value": 3.1, "low": 3, "high": 3.2}], "differences": [{"value": -1.1, "low": -1.4, "high": -0.8, "verdict": "better"}],
+		"series": [[3, 3, 3.5]], "agreement": {"value": 66.7, "low": null, "high": null}, "asked": 3}],
+	"disagreed": 1, "left_out": 0, "placed_by_nobody": [], "not_modelled": [],
+	"disagreements": [{"at": "2026-03-01T01:00:00Z", "pod": "default/b", "node": "n1", "cost": {"imbalance": 25}, "choices": [{"policy": "Greedy", "node": "n0", "cost": {"imbalance": 5}}]}]}`
+	if err := os.WriteFile(filepath.Join(logs, "shadow.json"), []byte(report), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(`document.querySelectorAll('.shadow table').length == 2`)
+	text := b.eval(`document.querySelector('.shadow').textContent`)
+	for _, want := range []string{"Greedy agrees with 66.7 % of 3 decisions", "better", "default/b", "1 decisions"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q: %s", want, text)
+		}
+	}
+	if last := b.eval(`[...document.querySelectorAll('.shadow table:last-of-type tbody tr td')].at(-1).textContent`); last != "-20" {
+		t.Errorf("the policy's choice costs %s more, want -20", last)
+	}
+	b.picture("shadow")
+	b.accessible("shadow")
+}
+
+// TestBrowserToken: without the token the page says what to do; its address with the token opens it.
+func TestBrowserToken(t *testing.T) {
+	page := serveAs(t, board.Config{Logs: writeLogs(t), Token: "secret"})
+	b := open(t, page+"?token=secret")
+	b.wait(`document.querySelectorAll('.u-legend .u-label').length > 2`)
+	if at := b.eval(`location.href`); strings.Contains(at, "secret") {
+		t.Errorf("the address %s keeps the token", at)
+	}
+	for _, address := range []string{page, page + "?token=wrong"} {
+		resp, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: %s, want 401", address, resp.Status)
+		}
+	}
+	other := open(t, page)
+	other.wait(`/token/i.test(document.body.textContent)`)
+	if n := other.eval(`document.querySelectorAll('.plot').length`); n != "0" {
+		t.Errorf("%s plots without the token", n)
+	}
+}
+
+// TestBrowserHabits: a page for looking only says how to play; on a phone's width no view scrolls sideways; the comparison
+// shows paired differences against a chosen policy; curves are exported.
+func TestBrowserHabits(t *testing.T) {
+	logs := writeLogs(t)
+	rows := "policy,kind,seed,return,length,cost\n"
+	for i := range 4 {
+		rows += "Greedy,baseline," + strconv.Itoa(i) + ",0,1,2\nWorse,baseline," + strconv.Itoa(i) + ",0,1," + strconv.Itoa(4+i%2) + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(logs, "ppo", "k8s-PodBalance-v0_1", "comparison_episodes.csv"), []byte(rows), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, serveAs(t, board.Config{Logs: logs, Open: openBaseline})+"#compare")
+	b.wait(`document.querySelectorAll('svg.differences .mean').length == 1`)
+	if got := b.eval(`document.querySelector('svg.differences title').textContent`); !strings.HasPrefix(got, "Worse: 2.5 [") {
+		t.Errorf("difference to Greedy: %s, want 2.5 of costs 4 and 5 less 2", got)
+	}
+	b.choose("#against", "Worse")
+	b.wait(`document.querySelector('svg.differences title').textContent.startsWith('Greedy: -2.5 [')`)
+	b.picture("paired")
+	b.accessible("paired differences")
+	b.run(chromedp.EmulateViewport(390, 844))
+	for _, view := range []string{"runs", "compare", "play", "live", "shadow", "server"} {
+		b.run(chromedp.Evaluate(`location.hash = '#`+view+`'`, nil))
+		b.wait(`document.querySelector('nav a[aria-current]').hash == '#` + view + `' && !document.querySelector('main').textContent.startsWith('Loading')`)
+		if wide := b.eval(`document.documentElement.scrollWidth`); wide != "390" {
+			t.Errorf("view %s is %s pixels wide on a phone of 390", view, wide)
+		}
+	}
+	b.run(chromedp.Evaluate(`location.hash = '#play'`, nil))
+	b.wait(`document.querySelector('main .empty')?.textContent.includes('--allow-control')`)
+	if n := b.eval(`document.querySelectorAll('#begin').length`); n != "0" {
+		t.Error("a page for looking only offers to begin an episode")
+	}
+	b.run(chromedp.Evaluate(`location.hash = '#runs'`, nil))
+	b.wait(`document.querySelectorAll('.plot button').length == 2`)
+	// What the links would save is taken from them: nothing is written to the disk.
+	saved := b.eval(`(() => { const got = []; HTMLAnchorElement.prototype.click = function () { got.push(this.download + ' ' + this.href.slice(0, 14)) }
+		document.querySelectorAll('.plot button').forEach(b => b.click()); return got.join('; ') })()`)
+	if !strings.HasPrefix(saved, "eval_mean_reward.png data:image/png; eval_mean_reward.csv blob:http") {
+		t.Errorf("exports: %s", saved)
+	}
+	if text := b.eval(`document.querySelector('[aria-label="Last values and hyperparameters"]').textContent`); !strings.Contains(text, "learning_rate") || !strings.Contains(text, "episodes/s") || !strings.Contains(text, "time left") {
+		t.Errorf("last values and hyperparameters: %s", text)
+	}
+}
