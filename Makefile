@@ -332,7 +332,7 @@ bench-kwok: controlplane ## the real API server: start, pods, nodes, resets, mem
 	@echo "what the control plane does with its time: go tool pprof -top -cum $(CACHE)/kwok.pprof"
 
 chaos: build ## what breaks programs, done to server, trainer and clients: the table of docs/chaos.md; CHAOS=short for a few minutes
-	@$(GO) run ./tools/chaos
+	@$(GO) run ./tools/chaos --python $(if $(wildcard $(VENV)/bin/python),$(VENV)/bin/python,$(PYTHON))
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@for pkg in $$($(GO) list ./...); do \

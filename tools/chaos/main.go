@@ -36,6 +36,9 @@ var rows = []row{
 	{"descriptors", descriptors},
 	{"idle sessions", idle},
 	{"refusals", refusals},
+	{"peers", peers},
+	{"HTTP", faces},
+	{"files", badFiles},
 	{"disk full", diskFull},
 	{"power loss", power},
 	{"busy", busy},
@@ -61,7 +64,7 @@ type probe struct {
 	trainer  string
 	python   string      // with kubernasium's requirements
 	dir      string      // a folder of its own
-	mu       *sync.Mutex // of what follows, when a row has goroutines
+	mu       *sync.Mutex // of figures and failures
 	figures  []string
 	failures []string
 	skipped  string // why the row was not run
@@ -69,6 +72,8 @@ type probe struct {
 
 // figure adds something that was measured.
 func (p *probe) figure(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.figures = append(p.figures, fmt.Sprintf(format, args...))
 }
 

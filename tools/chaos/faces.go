@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// faces sends bodies of 32 MB and requests of foreign pages to every path of the server.
+func faces(p *probe) {
+	const size, mostMB, mostCPU = 32 << 20, 500, 2.0
+	s := p.serve("", "--board")
+	if s == nil {
+		return
+	}
+	w := p.watch(s.ws, "")
+	time.Sleep(300 * time.Millisecond)
+	before := s.status("VmHWM")
+	bodies := map[string]string{
+		"objects": "[" + strings.Repeat("{},", size/3-2) + "{}]", "brackets": strings.Repeat("[", size), "a string": `{"env":"` + strings.Repeat("x", size-12) + `"}`,
+		"names": `{` + strings.Repeat(`"a":{},`, size/7-2) + `"a":{}}`, "numbers": `{"policy":[` + strings.Repeat("1,", size/2-10) + "1]}",
+	}
+	paths := []string{"/healthz", "/readyz", "/metrics", "/v1/envs", "/v1/ws", "/", "/api/episodes", "/api/runs"}
+	worst, what := 0.0, ""
+	for name, body := range bodies {
+		for _, path := range paths {
+			cpu := s.metric("process_cpu_seconds_total")
+			status, err := post(p, s, path, body, "application/json", nil)
+			if err == nil && status < 400 {
+				p.fail("%s of 32 MB to %s: status %d", name, path, status)
+			}
+			if used := s.metric("process_cpu_seconds_total") - cpu; used > worst {
+				worst, what = used, name+" to "+path
+			}
+		}
+	}
+	grown := (s.status("VmHWM") - before) >> 10
+	p.figure("%d bodies of 32 MB to %d paths: at most %.2f s of CPU of %.0f (%s), %d MB of %d more", len(bodies), len(paths), worst, mostCPU, what, grown, mostMB)
+	if worst > mostCPU || grown > mostMB {
+		p.fail("a body costs too much")
+	}
+	forged := 0
+	for _, path := range paths {
+		for _, h := range []http.Header{{"Origin": {"http://evil.example"}}, {"Host": {"evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}} {
+			if status, err := post(p, s, path, "{}", "application/json", h); p.failOn(err, path) || status != http.StatusForbidden && status != http.StatusMethodNotAllowed {
+				p.fail("%v to %s: status %d, want 403", h, path, status)
+			}
+			if status, err := call(p, s, http.MethodGet, path, "", "", h); p.failOn(err, path) || status != http.StatusForbidden {
+				p.fail("GET %s with %v: status %d, want 403", path, h, status)
+			}
+			forged += 2
+		}
+	}
+	p.figure("%d forged cross-origin requests get 403, or 405 where the method is unknown", forged)
+	w.join(p)
+	s.stop(0)
+}
+
+func post(p *probe, s *server, path, body, kind string, h http.Header) (int, error) {
+	return call(p, s, http.MethodPost, path, body, kind, h)
+}
+
+func call(p *probe, s *server, method, path, body, kind string, h http.Header) (int, error) {
+	req, err := http.NewRequestWithContext(p.ctx, method, "http://"+s.addr+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return 0, err
+	}
+	req.Header = h.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return 0, err // the server may have closed before the whole body came
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	return resp.StatusCode, err
+}
+
+// badFiles names what is no readable file in every option that names one.
+func badFiles(p *probe) {
+	const within = 100 * time.Millisecond
+	fifo, long, garbage := filepath.Join(p.dir, "fifo"), filepath.Join(p.dir, "long"), filepath.Join(p.dir, "garbage.csv")
+	if p.failOn(syscall.Mkfifo(fifo, 0o600), "mkfifo") || p.failOn(os.WriteFile(long, []byte("a,b\n"), 0o600), "write") || p.failOn(os.Truncate(long, 300<<20), "truncate") ||
+		p.failOn(os.WriteFile(garbage, []byte("a,b\n1,2\n\x00\xff,\"\n"), 0o600), "write") {
+		return
+	}
+	s := p.serve("", "--unix", filepath.Join(p.dir, "s"))
+	if s == nil {
+		return
+	}
+	w := p.watch(s.ws, "")
+	c, err := open(s.unix)
+	if p.failOn(err, "open") {
+		return
+	}
+	var slow slowest
+	options := 0
+	for _, spec := range envstest.Own() {
+		for _, o := range envs.DescribeOptions(spec.Options) {
+			if !o.File {
+				continue
+			}
+			options++
+			for _, path := range []string{"/dev/zero", fifo, long, garbage, p.dir, filepath.Join(p.dir, "none")} {
+				took := time.Duration(math.MaxInt64)
+				for range tries {
+					begin := time.Now()
+					r, err := c.ask(message{"t": "make", "env": spec.ID, "options": message{o.Name: path}})
+					if p.failOn(err, spec.ID) {
+						return
+					}
+					if r.Reason != string(wire.InvalidOption) {
+						p.fail("%s %s=%s: %s %s, want %s", spec.ID, o.Name, filepath.Base(path), r.Type, r.Reason, wire.InvalidOption)
+					}
+					if took = min(took, time.Since(begin)); took <= within {
+						break
+					}
+				}
+				slow.add(took, fmt.Sprintf("%s %s=%s", spec.ID, o.Name, filepath.Base(path)))
+			}
+		}
+	}
+	p.failOn(c.conn.Close(), "close")
+	p.figure("a device, a pipe, a line of 300 MB, garbage, a folder and nothing in %d options: INVALID_OPTION", options)
+	slow.check(p, "the reply", within)
+	w.join(p)
+	s.stop(0)
+}
