@@ -143,6 +143,12 @@ gangworker: ## prepare .cache/images/gangworker, the folder from which the image
 test-stresspod: build stresspod ## the image of stress pods with a real Docker engine
 	tools/test_stresspod.sh
 
+test-cgroups: ## real work under cgroup v2, in an emulated machine: for hosts that mount version 1; installs QEMU as root on Debian
+	@command -v qemu-system-x86_64 >/dev/null && command -v cpio >/dev/null && command -v busybox >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-system-x86 busybox-static cpio stress-ng >/dev/null; }
+	@mkdir -p $(CACHE)/cgroups
+	GO=$(GO) tools/test_cgroups.sh $(CACHE)/cgroups
+
 test-images: images stresspod gangworker bin/helm ## every image with a real container engine: built, and seen to do its work; skips without one
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) GO=$(GO) tools/test_images.sh
 
