@@ -69,7 +69,7 @@ func TestFindsTheOptimum(t *testing.T) {
 		best = append(best[:0], v.Env(env).Task().(*placement.Task).Placement()...)
 		returned = ret
 	}
-	if err := l.Run(context.Background(), v, 3000, time.Minute, better, nil); err != nil {
+	if err := l.Run(context.Background(), v, 3000, time.Hour, better, nil); err != nil {
 		t.Fatal(err)
 	}
 	s, err := p.Solve(context.Background(), planner.SolveOptions{})
@@ -90,7 +90,7 @@ func TestGradientRaisesTheMean(t *testing.T) {
 	cfg.LearningRate = 0.01
 	l, v, _ := setup(t, cfg, nil, 2)
 	var means []float64
-	if err := l.Run(context.Background(), v, 3000, time.Minute, func(int, float64) {}, func(_ int, mean, _ float64) { means = append(means, mean) }); err != nil {
+	if err := l.Run(context.Background(), v, 3000, time.Hour, func(int, float64) {}, func(_ int, mean, _ float64) { means = append(means, mean) }); err != nil {
 		t.Fatal(err)
 	}
 	mean := func(x []float64) (m float64) {
@@ -120,7 +120,7 @@ func TestDemonstrations(t *testing.T) {
 	}
 	l, v, p := setup(t, cfg, demo, 3)
 	var first float64
-	if err := l.Run(context.Background(), v, 10, time.Minute, func(_ int, ret float64) { first = ret }, nil); err != nil {
+	if err := l.Run(context.Background(), v, 10, time.Hour, func(_ int, ret float64) { first = ret }, nil); err != nil {
 		t.Fatal(err)
 	}
 	// The first node with room: eight containers on node 0, four on node 1.
@@ -136,7 +136,7 @@ func TestDemonstrations(t *testing.T) {
 	if math.Abs(first-p.Average(want)) > 1e-9 || len(seen) != 10 {
 		t.Errorf("demonstrations of %d episodes reach %v, want 10 and %v", len(seen), first, p.Average(want))
 	}
-	if err := l.Run(context.Background(), v, 60, time.Minute, func(int, float64) {}, nil); err != nil {
+	if err := l.Run(context.Background(), v, 60, time.Hour, func(int, float64) {}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(seen) != 31 {
