@@ -137,7 +137,7 @@ func trainerKilled(p *probe) {
 		go func() { ended <- cmd.Wait() }()
 		after := time.Duration(1 << 62)
 		if killed < kills { // it takes about a tenth of a second to begin
-			after = 100*time.Millisecond + time.Duration(rng.Int64N(int64(whole/8)+1))
+			after = 100*time.Millisecond + time.Duration(rng.Int64N(int64(whole)/int64(kills)+1))
 		}
 		select {
 		case err := <-ended:
