@@ -81,6 +81,13 @@ type Batch struct {
 	// the running episode so far.
 	EpisodeReturn []float64
 	EpisodeLength []int64
+
+	// With [VecOptions.Isolate], why an environment failed in this step or reset; nil for those that did not. The
+	// slice is nil without it. The episode of such a row ends truncated, with reward 0 and the observation, mask and
+	// diagnostics from before the step, and a new task takes over, which continues the random stream. If it failed
+	// where an episode begins, the row holds the first observation of the next try. An environment that fails three
+	// times with no step between them makes the whole call an error.
+	Failed []error
 }
 
 // Done reports whether row i's episode ended in this step.

@@ -159,6 +159,9 @@ func (b *Batch) copyRow(i int, src *Batch, j int) {
 	copyRow(b.FinalInfo, i, src.FinalInfo, j, len(b.Reward))
 	b.Reward[i], b.EpisodeReturn[i], b.EpisodeLength[i] = src.Reward[j], src.EpisodeReturn[j], src.EpisodeLength[j]
 	b.Terminated[i], b.Truncated[i], b.Invalid[i] = src.Terminated[j], src.Truncated[j], src.Invalid[j]
+	if b.Failed != nil && src.Failed != nil {
+		b.Failed[i] = src.Failed[j]
+	}
 }
 
 func copyRow[T any](dst []T, i int, src []T, j, n int) {

@@ -28,6 +28,9 @@ type VecOptions struct {
 	Admit func(bytes int64) error
 	// Making ends NewVec when it ends; nil never does.
 	Making context.Context
+	// Isolate makes the failure of an environment, an error or a panic of its task, the end of its episode: see
+	// [Batch.Failed].
+	Isolate bool
 }
 
 // shardNanos is the work in nanoseconds that makes one more goroutine worth its hand-over, which
@@ -53,6 +56,7 @@ type Vec struct {
 	nInfo  int
 	bytes  int64 // estimated
 	closed bool
+	repair *repair // nil: failures are errors
 
 	bounds []int           // shard k has rows bounds[k] … bounds[k+1]-1
 	work   []chan struct{} // wakes worker k, for shards 1 …
@@ -105,6 +109,9 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	v.obs, v.act = v.envs[0].task.Spaces()
 	v.nObs, v.nAct, v.nMask, v.nInfo = v.obs.Size(), v.act.Size(), space.MaskSize(v.act), len(spec.Info)
 	v.batch = newBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)
+	if opts.Isolate {
+		v.isolate(maker, newCluster, opts.MaxEpisodeSteps)
+	}
 	v.startShards(opts.Shards)
 	return v, nil
 }
@@ -294,7 +301,7 @@ func (v *Vec) runShard(k int) {
 		case v.job.actions == nil:
 			err = v.resetRow(row)
 		default:
-			err = v.stepRow(row, v.job.actions[row*v.nAct:(row+1)*v.nAct])
+			err = v.stepRow(v.job.ctx, row, v.job.actions[row*v.nAct:(row+1)*v.nAct])
 		}
 		if err != nil {
 			v.errs[k] = rowError{row, err}
@@ -307,6 +314,9 @@ func (v *Vec) resetRow(i int) error {
 	r := &v.job.reset
 	b := v.batch
 	b.Reward[i], b.Terminated[i], b.Truncated[i], b.Invalid[i] = 0, false, false, false
+	if v.repair != nil {
+		b.Failed[i] = nil
+	}
 	if r.Mask != nil && !r.Mask[i] {
 		return nil
 	}
@@ -318,13 +328,20 @@ func (v *Vec) resetRow(i int) error {
 	} else if r.Seeds != nil {
 		opts.Seed = &r.Seeds[i]
 	}
-	return v.beginRow(i, opts)
+	return v.beginRow(v.job.ctx, i, opts)
 }
 
 // beginRow starts an episode in environment i and writes its first observation.
-func (v *Vec) beginRow(i int, opts ResetOptions) error {
+func (v *Vec) beginRow(ctx context.Context, i int, opts ResetOptions) error {
+	if v.repair != nil {
+		return v.beginIsolated(ctx, i, opts)
+	}
+	return v.begin(ctx, i, opts)
+}
+
+func (v *Vec) begin(ctx context.Context, i int, opts ResetOptions) error {
 	e := v.envs[i]
-	if err := e.Reset(v.job.ctx, opts); err != nil {
+	if err := e.Reset(ctx, opts); err != nil {
 		return err
 	}
 	v.batch.EpisodeReturn[i], v.batch.EpisodeLength[i] = 0, 0
@@ -340,28 +357,47 @@ func (v *Vec) observeRow(i int, obs []float32, mask []bool, info []float64) {
 	}
 }
 
-func (v *Vec) stepRow(i int, action []float32) error {
+func (v *Vec) stepRow(ctx context.Context, i int, action []float32) error {
 	e, b := v.envs[i], v.batch
+	if v.repair != nil {
+		b.Failed[i] = nil
+	}
 	if e.ended { // and the mode is NextStep, or Step had refused
 		b.Reward[i], b.Terminated[i], b.Truncated[i], b.Invalid[i] = 0, false, false, false
-		return v.beginRow(i, ResetOptions{})
+		return v.beginRow(ctx, i, ResetOptions{})
 	}
+	var err error
+	if v.repair != nil {
+		err = v.advanceIsolated(ctx, i, action)
+	} else {
+		err = v.advance(ctx, i, action)
+	}
+	e = v.envs[i] // another one after a failure
+	if err != nil || v.mode != SameStep || !e.ended {
+		return err
+	}
+	ret, length := b.EpisodeReturn[i], b.EpisodeLength[i]
+	err = v.beginRow(ctx, i, ResetOptions{})
+	b.EpisodeReturn[i], b.EpisodeLength[i] = ret, length
+	return err
+}
+
+// advance carries out an action in environment i and writes the results.
+func (v *Vec) advance(ctx context.Context, i int, action []float32) error {
+	e, b := v.envs[i], v.batch
 	b.Invalid[i] = !space.Masked(v.act, action, b.Mask[i*v.nMask:(i+1)*v.nMask])
-	t, err := e.step(v.job.ctx, action)
+	t, err := e.step(ctx, action)
 	if err != nil {
 		return err
 	}
 	b.Reward[i], b.Terminated[i], b.Truncated[i] = t.Reward, t.Terminated, t.Truncated
 	b.EpisodeReturn[i], b.EpisodeLength[i] = e.ret, int64(e.steps)
-	if v.mode != SameStep || !e.ended {
+	if v.mode == SameStep && e.ended {
+		v.observeRow(i, b.FinalObs, b.FinalMask, b.FinalInfo)
+	} else {
 		v.observeRow(i, b.Obs, b.Mask, b.Info)
-		return nil
 	}
-	v.observeRow(i, b.FinalObs, b.FinalMask, b.FinalInfo)
-	ret, length := e.ret, int64(e.steps)
-	err = v.beginRow(i, ResetOptions{})
-	b.EpisodeReturn[i], b.EpisodeLength[i] = ret, length
-	return err
+	return nil
 }
 
 // RenderANSI returns environment i as text, or an error if its task cannot render.
