@@ -26,6 +26,9 @@ type Options struct {
 	MaxEpisodeSteps int
 	Threads         int // goroutines that the server steps with; default by the number of environments
 
+	EnvError bool     // the failure of an environment ends its episode, and no call: see [envs.Batch.Failed]
+	ObsKeys  []string // the parts of a Dict observation to get; nil gets all
+
 	// Reconnect is how long to connect again after the connection is lost, until the reply to the request comes. It
 	// resumes the session, or rebuilds deterministic environments at a server that was started anew. 0 is a minute;
 	// negative: a lost connection is an error.
@@ -48,6 +51,7 @@ type VecEnv struct {
 	limit    int
 	layout   *wire.Layout
 	batch    *envs.Batch
+	part     *envs.Batch // of Recv; made by the first
 	rows     rows
 	closed   bool
 }
@@ -81,10 +85,20 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 	if int(opts.Autoreset) >= len(wire.Modes) {
 		return fmt.Errorf("client: %v", opts.Autoreset)
 	}
+	if opts.EnvError {
+		if err := v.needs(wire.CapEnvError); err != nil {
+			return err
+		}
+	}
+	if opts.ObsKeys != nil {
+		if err := v.needs(wire.CapObsKeys); err != nil {
+			return err
+		}
+	}
 	var m wire.MakeReply
 	err := v.call(ctx, wire.TypeMake+wire.OK, &wire.MakeRequest{
 		T: wire.TypeMake, ID: v.nextID(), Env: id, N: &n, Options: opts.Options, Autoreset: wire.Modes[opts.Autoreset],
-		MaxEpisodeSteps: opts.MaxEpisodeSteps, Threads: opts.Threads,
+		MaxEpisodeSteps: opts.MaxEpisodeSteps, Threads: opts.Threads, EnvError: opts.EnvError, ObsKeys: opts.ObsKeys,
 	}, &m)
 	if err != nil {
 		return err
@@ -109,6 +123,9 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 		v.journal.drop()
 	}
 	v.batch = newBatch(n, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
+	if opts.EnvError {
+		v.batch.Failed = make([]error, n)
+	}
 	v.rows = newRows(n)
 	for _, f := range m.Features {
 		v.features = append(v.features, envs.Features(f))
@@ -176,15 +193,21 @@ func (v *VecEnv) checkActions(actions []float32, first int) error {
 		return fmt.Errorf("%w: %d numbers for %d environments, want %d", envs.ErrInvalidAction, len(actions), v.layout.N, v.layout.N*k)
 	}
 	for i := range v.layout.N {
-		if v.rows.ended[i] && v.mode == envs.NextStep {
-			continue
+		if err := v.checkAction(i, actions[i*k:(i+1)*k], first); err != nil {
+			return err
 		}
-		if !v.rows.running[i] {
-			return fmt.Errorf("environment %d: %w", first+i, envs.ErrResetNeeded)
-		}
-		if a := actions[i*k : (i+1)*k]; !v.act.Contains(a) {
-			return fmt.Errorf("environment %d: %w: %v not in the %s of %s", first+i, envs.ErrInvalidAction, a, v.act.Describe().Kind, v.spec.ID)
-		}
+	}
+	return nil
+}
+
+// checkAction is checkActions for environment i.
+func (v *VecEnv) checkAction(i int, a []float32, first int) error {
+	switch {
+	case v.rows.ended[i] && v.mode == envs.NextStep:
+	case !v.rows.running[i]:
+		return fmt.Errorf("environment %d: %w", first+i, envs.ErrResetNeeded)
+	case !v.act.Contains(a):
+		return fmt.Errorf("environment %d: %w: %v not in the %s of %s", first+i, envs.ErrInvalidAction, a, v.act.Describe().Kind, v.spec.ID)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ var (
 
 // Error is the server's reply to a request that it rejects. It wraps the corresponding error:
 // envs.ErrInvalidAction, envs.ErrResetNeeded, envs.ErrInvalidOption, envs.ErrUnknownBaseline,
-// envs.ErrBaseline, envs.ErrCannotClone, *envs.UnknownIDError, context.DeadlineExceeded,
+// envs.ErrBaseline, envs.ErrCannotClone, envs.ErrPending, envs.ErrNotSent, *envs.UnknownIDError, context.DeadlineExceeded,
 // ErrUnknownSnapshot, ErrBusy or ErrUnavailable.
 type Error struct {
 	Code         wire.Code
@@ -57,6 +57,8 @@ var causes = map[wire.Reason]error{
 	wire.BaselineFails:   envs.ErrBaseline,
 	wire.CannotClone:     envs.ErrCannotClone,
 	wire.UnknownSnap:     ErrUnknownSnapshot,
+	wire.Pending:         envs.ErrPending,
+	wire.NotSent:         envs.ErrNotSent,
 	wire.Deadline:        context.DeadlineExceeded,
 	wire.WasCancelled:    context.Canceled,
 	wire.UnknownEID:      envs.ErrClosed,

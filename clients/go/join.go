@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -37,6 +38,9 @@ func Join(parts ...*VecEnv) (*Joined, error) {
 		j.first = append(j.first, j.first[len(j.first)-1]+p.NumEnvs())
 	}
 	j.batch = newBatch(j.NumEnvs(), p0.obs.Size(), p0.layout.Mask, len(p0.spec.Info), p0.mode)
+	if !slices.ContainsFunc(parts, func(p *VecEnv) bool { return p.batch.Failed == nil }) {
+		j.batch.Failed = make([]error, j.NumEnvs())
+	}
 	for k, p := range parts {
 		old := p.batch
 		p.batch = part(j.batch, j.first[k], j.first[k+1], j.NumEnvs())
@@ -53,10 +57,14 @@ func part(b *envs.Batch, from, to, n int) *envs.Batch {
 		Truncated: cut(b.Truncated, from, to, n), Invalid: cut(b.Invalid, from, to, n),
 		FinalObs: cut(b.FinalObs, from, to, n), FinalMask: cut(b.FinalMask, from, to, n), FinalInfo: cut(b.FinalInfo, from, to, n),
 		EpisodeReturn: cut(b.EpisodeReturn, from, to, n), EpisodeLength: cut(b.EpisodeLength, from, to, n),
+		Failed: cut(b.Failed, from, to, n),
 	}
 }
 
 func cut[T any](s []T, from, to, n int) []T {
+	if s == nil {
+		return nil
+	}
 	k := len(s) / n
 	return s[from*k : to*k : to*k]
 }

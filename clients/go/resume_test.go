@@ -188,3 +188,27 @@ func TestStepByPolicyIsKept(t *testing.T) {
 		t.Errorf("%d requests after a policy's step, want make, reset, step and reset", n)
 	}
 }
+
+// TestResumeOfPendingSteps: steps that are pending outlive the connection.
+func TestResumeOfPendingSteps(t *testing.T) {
+	s := hosttest.Start(t)
+	ctx := context.Background()
+	v, err := Dial(ctx, s.WS, "classic/CartPole-v1", 3, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := v.Send(ctx, []int{2, 0}, []float32{0, 1}); err != nil {
+			t.Fatal(err)
+		}
+		cutNow(t, v)
+		rows, b, err := v.Recv(ctx, 2, 3)
+		if err != nil || !slices.Equal(rows, []int{0, 2}) || !slices.Equal(b.Reward, []float64{1, 1}) {
+			t.Fatalf("Recv after a cut: %v, %v, %v; want rows 0 and 2", rows, b, err)
+		}
+	}
+}

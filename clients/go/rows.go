@@ -38,20 +38,25 @@ func (r *rows) firstSeeds() any {
 // for bit.
 func (r *rows) stepped(b *envs.Batch, mode envs.AutoresetMode) {
 	for i := range r.ret {
-		switch {
-		case r.ended[i] && mode == envs.NextStep: // the step that resets
-			r.ret[i], r.length[i] = 0, 0
-		default:
-			if r.ended[i] {
-				r.ret[i], r.length[i] = 0, 0
-			}
-			r.ret[i] += b.Reward[i]
-			r.length[i]++
-		}
-		r.ended[i] = b.Done(i)
-		r.running[i] = !r.ended[i] || mode == envs.SameStep
-		b.EpisodeReturn[i], b.EpisodeLength[i] = r.ret[i], r.length[i]
+		b.EpisodeReturn[i], b.EpisodeLength[i] = r.step(i, b.Reward[i], b.Done(i), mode)
 	}
+}
+
+// step updates row i after a step, and returns the sums of its episode.
+func (r *rows) step(i int, reward float64, done bool, mode envs.AutoresetMode) (ret float64, length int64) {
+	switch {
+	case r.ended[i] && mode == envs.NextStep: // the step that resets
+		r.ret[i], r.length[i] = 0, 0
+	default:
+		if r.ended[i] {
+			r.ret[i], r.length[i] = 0, 0
+		}
+		r.ret[i] += reward
+		r.length[i]++
+	}
+	r.ended[i] = done
+	r.running[i] = !done || mode == envs.SameStep
+	return r.ret[i], r.length[i]
 }
 
 // rolled updates r after a rollout, whose reply has the returns and lengths.

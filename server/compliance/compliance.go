@@ -47,6 +47,9 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("resume", s.checkResume)
 	t.Run("cancel", s.checkCancel)
 	t.Run("deadlines", s.checkDeadline)
+	t.Run("send and recv", s.checkAsync)
+	t.Run("isolated failures", s.checkEnvError)
+	t.Run("parts of observations", s.checkObsKeys)
 	t.Run("slow reader", s.checkSlowReader)
 	t.Run("vanishing clients", s.checkVanish)
 }

@@ -18,3 +18,8 @@ func TestComplianceWithInfos(t *testing.T) {
 	s := hosttest.Start(t)
 	compliance.Run(t, s.WS, compliance.Options{Env: "k8s/GangWindow-v0"})
 }
+
+func TestComplianceWithParts(t *testing.T) {
+	s := hosttest.Start(t)
+	compliance.Run(t, s.WS, compliance.Options{Env: "k8s/PodBalance-v0"})
+}

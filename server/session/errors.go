@@ -21,6 +21,8 @@ var sentinels = []struct {
 	{envs.ErrUnknownBaseline, wire.UnknownBaseline},
 	{envs.ErrBaseline, wire.BaselineFails},
 	{envs.ErrCannotClone, wire.CannotClone},
+	{envs.ErrPending, wire.Pending},
+	{envs.ErrNotSent, wire.NotSent},
 	{context.DeadlineExceeded, wire.Deadline},
 	{context.Canceled, wire.WasCancelled},
 }

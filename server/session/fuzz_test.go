@@ -23,6 +23,10 @@ func FuzzSession(f *testing.F) {
 		{"t": "fork", "id": 10, "eid": 1, "from": 0, "to": []int{1, 0}},
 		{"t": "policy", "id": 10, "eid": 1, "name": "two", "seed": 3},
 		{"t": "step", "id": 10, "eid": 1, "a": []int{2, 2}, "policy": "two"},
+		{"t": "send", "id": 10, "eid": 1, "a": []int{0, 1}, "idx": []int{1, 0}},
+		{"t": "send", "id": 10, "eid": 1, "a": []int{0}, "idx": []int{1}},
+		{"t": "recv", "id": 10, "eid": 1, "min": 1, "max": 2, "wait_ms": 5},
+		{"t": "make", "id": 10, "env": "test/Parts-v0", "obs_keys": []string{"first"}, "env_error": true},
 		{"t": "close", "id": 10, "eid": 1},
 		{"t": "envs", "id": 10, "filter": "x"},
 		{"t": "ping", "id": 10, "ts": m{"a": []any{nil, 1.5}}},
@@ -35,7 +39,7 @@ func FuzzSession(f *testing.F) {
 		cfg.Limits.EnvsMake, cfg.Limits.MsgOut, cfg.Limits.Rollout = 8, 1<<20, 50
 		s := newSession(t, cfg)
 		for _, v := range []m{
-			{"t": "hello", "id": 1, "ver": []int{1, 2}},
+			{"t": "hello", "id": 1, "ver": []int{1, 5}},
 			{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2},
 			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
 			{"t": "snapshot", "id": 4, "eid": 1},

@@ -90,6 +90,9 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	if r.N != nil {
 		n = *r.N
 	}
+	if s.minor < 5 {
+		r.EnvError, r.ObsKeys = false, nil
+	}
 	if err := s.checkMake(&r, n); err != nil {
 		return err
 	}
@@ -124,6 +127,7 @@ var longest = []struct {
 	{"mode", 1 << 10, wire.BadField},
 	{"cwd", 16 << 10, wire.BadField},
 	{"options", 1 << 20, wire.InvalidOption},
+	{"obs_keys", 16 << 10, wire.InvalidOption},
 }
 
 // checkLengths rejects a request with a field that is too long, before it is decoded.
@@ -189,11 +193,12 @@ func fileOption(r *wire.MakeRequest) string {
 func (s *Session) encodeMade(id, eid uint64, v *vector) error {
 	spec := v.vec.Spec()
 	obs, act := v.vec.Spaces()
+	described, features := v.described(obs.Describe(), describeFeatures(v.vec.Features()))
 	s.out.Reset()
 	return s.out.Encode(&wire.MakeReply{
 		T: wire.TypeMake + wire.OK, ID: id, EID: eid, Env: spec.ID, N: v.layout.N, Autoreset: wire.Modes[v.vec.Autoreset()],
-		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: obs.Describe(), ActSpace: act.Describe(), Mask: space.MaskSize(act), Copies: v.vec.CanClone() == nil, Spec: Describe(spec),
-		Features: describeFeatures(v.vec.Features()),
+		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: described, ActSpace: act.Describe(), Mask: space.MaskSize(act), Copies: v.vec.CanClone() == nil, Spec: Describe(spec),
+		Features: features,
 	})
 }
 
@@ -209,6 +214,11 @@ func (s *Session) vector(f *wire.Frame) (*vector, uint64, error) {
 	v, ok := s.vecs[eid]
 	if !ok {
 		return nil, 0, about(eid, wire.Errorf(wire.UnknownEID, "no vector has eid %d", eid))
+	}
+	if v.async != nil {
+		if n := v.async.pending(); n > 0 && !passes(f.Type) {
+			return nil, 0, about(eid, wire.Errorf(wire.Pending, "%s while the steps of %d environments are pending; recv them first", clip(f.Type), n))
+		}
 	}
 	return v, eid, nil
 }

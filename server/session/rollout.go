@@ -114,6 +114,10 @@ func (s *Session) play(ctx context.Context, r *rollout, policies *envs.Policies)
 			return nil, err
 		}
 		stop := r.after(b)
+		s.isolated(b)
+		if slices.ContainsFunc(b.Failed, func(err error) bool { return err != nil }) {
+			stop = true // the reply has the errors of one step
+		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -158,6 +158,8 @@ func since(kind []byte) (minor int, known bool) {
 		return 2, true
 	case wire.TypeCancel:
 		return 4, true
+	case wire.TypeSend, wire.TypeRecv:
+		return 5, true
 	}
 	return 0, false
 }
@@ -231,6 +233,10 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 		return s.reset(ctx, f)
 	case wire.TypeMake:
 		return s.make(ctx, f)
+	case wire.TypeSend:
+		return s.send(f)
+	case wire.TypeRecv:
+		return s.recv(ctx, f)
 	case wire.TypePolicy:
 		return s.policy(ctx, f)
 	case wire.TypeRollout:
@@ -284,6 +290,9 @@ func (s *Session) Trim(most int) {
 // may run or be called again.
 func (s *Session) Close() error {
 	var err error
+	for _, v := range s.vecs {
+		v.async.end() // all at once
+	}
 	for eid := range s.vecs {
 		err = errors.Join(err, s.drop(eid))
 	}
@@ -297,6 +306,7 @@ func (s *Session) Close() error {
 // drop closes a vector.
 func (s *Session) drop(eid uint64) error {
 	v := s.vecs[eid]
+	v.async.stop()
 	s.countSnaps(-len(v.snaps) * v.layout.N)
 	delete(s.vecs, eid)
 	s.envs -= v.layout.N

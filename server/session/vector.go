@@ -5,8 +5,10 @@ import (
 	"errors"
 	"image"
 	"slices"
+	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
@@ -21,7 +23,10 @@ type vector struct {
 
 	steps, resets, episodes uint64
 	took                    histogram // of step
-	loads                   struct{ step, reset, policy, rollout, snapshot load }
+	loads                   struct{ step, reset, policy, rollout, snapshot, async load }
+
+	keys  []string // parts of the observation that the client wants; nil is all
+	async *asyncSteps
 }
 
 func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*vector, error) {
@@ -32,7 +37,7 @@ func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*v
 			options = envs.ResolveFiles(spec.Options, options, r.CWD)
 		}
 	}
-	opts := envs.VecOptions{Options: options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads, Making: ctx}
+	opts := envs.VecOptions{Options: options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads, Making: ctx, Isolate: r.EnvError}
 	var taken int64
 	opts.Admit = func(bytes int64) error {
 		err := s.admit(r, opts, n, bytes)
@@ -49,7 +54,7 @@ func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*v
 	for _, note := range vec.Notes() {
 		s.log.Warn("data", "env", r.Env, "note", note)
 	}
-	v, err := s.layOut(vec, n)
+	v, err := s.layOut(vec, n, r)
 	if err != nil {
 		if err := vec.Close(); err != nil {
 			s.log.Error("close", "err", err)
@@ -70,16 +75,52 @@ func (s *Session) badFile(r *wire.MakeRequest, err error) error {
 	return s.fault(wire.InvalidOption, "a file that an option names cannot be used", err)
 }
 
-func (s *Session) layOut(vec *envs.Vec, n int) (*vector, error) {
+func (s *Session) layOut(vec *envs.Vec, n int, r *wire.MakeRequest) (*vector, error) {
 	obs, act := vec.Spaces()
 	layout, err := wire.NewLayout(n, obs, act, Describe(vec.Spec()).Info)
 	if err != nil {
 		return nil, err
 	}
-	if size := layout.ReplySize(); size > s.cfg.Limits.MsgOut {
+	if r.ObsKeys != nil {
+		if err := layout.Select(r.ObsKeys); err != nil {
+			return nil, err
+		}
+	}
+	size := layout.ReplySize()
+	if r.EnvError {
+		size += layout.FailuresSize()
+	}
+	if size > s.cfg.Limits.MsgOut {
 		return nil, wire.Errorf(wire.TooLarge, "replies of up to %d bytes, want at most %d; make fewer environments", size, s.cfg.Limits.MsgOut)
 	}
-	return &vector{vec: vec, layout: layout, actions: make([]float32, n*layout.ActSize), seeded: make([]bool, n)}, nil
+	return &vector{vec: vec, layout: layout, actions: make([]float32, n*layout.ActSize), seeded: make([]bool, n), keys: r.ObsKeys}, nil
+}
+
+// described returns those of the parts of an observation that the client wants.
+func (v *vector) described(obs space.Description, features []wire.Features) (space.Description, []wire.Features) {
+	if v.keys == nil {
+		return obs, features
+	}
+	chosen := space.Description{Kind: obs.Kind}
+	for i, k := range obs.Keys {
+		if slices.Contains(v.keys, k) {
+			chosen.Keys, chosen.Parts = append(chosen.Keys, k), append(chosen.Parts, obs.Parts[i])
+		}
+	}
+	features = slices.DeleteFunc(features, func(f wire.Features) bool {
+		part, _, _ := strings.Cut(f.Part, "/")
+		return !slices.Contains(v.keys, part)
+	})
+	return chosen, features
+}
+
+// isolated hides the causes of failed rows from clients that must not know them.
+func (s *Session) isolated(b *envs.Batch) {
+	for i, err := range b.Failed {
+		if _, ok := err.(*wire.Error); err != nil && !ok {
+			b.Failed[i] = s.fault(wire.EnvFailed, "the environment failed", err)
+		}
+	}
 }
 
 func (s *Session) step(ctx context.Context, f *wire.Frame) error {
@@ -106,6 +147,7 @@ func (s *Session) step(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return s.aboutVector(eid, err)
 	}
+	s.isolated(b)
 	v.layout.EncodeStep(s.out, f.ID, (*wire.Rows)(b), v.vec.Autoreset() == envs.SameStep)
 	return nil
 }
@@ -181,6 +223,7 @@ func (s *Session) reset(ctx context.Context, f *wire.Frame) error {
 		return s.aboutVector(eid, err)
 	}
 	v.resets++
+	s.isolated(b)
 	v.layout.EncodeReset(s.out, f.ID, (*wire.Rows)(b), drawn)
 	return nil
 }

@@ -17,6 +17,58 @@ func (l *Layout) EncodeStepRequest(w *Writer, id, eid uint64, actions []float32)
 	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
 }
 
+// EncodeSend writes a send with actions for the environments idx, as many as the layout has.
+func (l *Layout) EncodeSend(w *Writer, id, eid uint64, idx []int, actions []float32) {
+	w.Head(5, TypeSend, id)
+	w.Str("eid")
+	w.Uint(eid)
+	w.Str("idx")
+	writeInts(w, idx)
+	w.Str("a")
+	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
+}
+
+// Indices reads a field that is an array of at most n integers from 0 to n-1, or a plain one; nil if it is absent.
+func (f *Frame) Indices(key string, n int) ([]int, error) {
+	v := f.Get(key)
+	if v == nil {
+		return nil, nil
+	}
+	wrong := Errorf(BadField, "%s is no array of at most %d integers from 0 to %d", key, n, n-1)
+	if k, rest, ok := arrayLen(v); ok {
+		if k > n {
+			return nil, wrong
+		}
+		rows := make([]int, k)
+		for j := range rows {
+			var one Value
+			one, rest = cut(rest)
+			x, err := f.uint(one)
+			if err != nil || x >= uint64(n) {
+				return nil, wrong
+			}
+			rows[j] = int(x)
+		}
+		return rows, nil
+	}
+	var a Array
+	if parseArray(v, &a) != nil || a.NDim != 1 || a.Len() > n || a.DType >= Float16 || a.DType == Bool {
+		return nil, wrong
+	}
+	values := make([]float32, a.Len())
+	if !getFloat32s(values, &a) {
+		return nil, wrong
+	}
+	rows := make([]int, len(values))
+	for j, x := range values {
+		if x < 0 || x >= float32(n) {
+			return nil, wrong
+		}
+		rows[j] = int(x)
+	}
+	return rows, nil
+}
+
 // EncodePolicy writes the reply to policy: n rows of actions, and none for the rows that decide
 // nothing.
 func (l *Layout) EncodePolicy(w *Writer, id uint64, actions []float32, none []bool) {

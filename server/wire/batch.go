@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 )
 
 // Rows are the rows of a batch, in memory that belongs to an [envs.VecEnv]. The fields are
@@ -24,6 +25,8 @@ type Rows struct {
 
 	EpisodeReturn []float64
 	EpisodeLength []int64
+
+	Failed []error // nil if the vector does not isolate failures
 }
 
 // EncodeStep writes the reply to a step. If sameStep is set, fin has the last observations of the
@@ -35,15 +38,70 @@ func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
 // encodeStep writes the fields of a step in a message of the given kind, with room for more fields.
 func (l *Layout) encodeStep(w *Writer, kind string, id uint64, r *Rows, sameStep bool, more int) {
 	done := l.done(r)
-	fin := sameStep && len(done) > 0
-	l.encodeState(w, kind, id, r, more+count(fin, len(done) > 0))
+	fin, failed := sameStep && len(done) > 0, anyFailed(r)
+	l.encodeState(w, kind, id, r, more+count(fin, len(done) > 0, failed))
 	if fin {
 		l.writeFinal(w, r)
 	}
 	if len(done) > 0 {
 		l.writeEpisodes(w, r)
 	}
+	if failed {
+		l.writeFailed(w, r)
+	}
 }
+
+// EncodeRecv writes the reply to recv: the rows of a step of the environments idx, as many as the layout has.
+func (l *Layout) EncodeRecv(w *Writer, id uint64, idx []int, r *Rows, sameStep bool) {
+	l.encodeStep(w, TypeRecv+OK, id, r, sameStep, 1)
+	w.Str("idx")
+	writeInts(w, idx)
+}
+
+// writeInts writes an array of int32.
+func writeInts(w *Writer, values []int) {
+	dst := w.Array(Int32, len(values))
+	for j, i := range values {
+		binary.LittleEndian.PutUint32(dst[4*j:], uint32(i))
+	}
+}
+
+func anyFailed(r *Rows) bool {
+	return slices.ContainsFunc(r.Failed, func(err error) bool { return err != nil })
+}
+
+// writeFailed writes the rows whose environments failed.
+func (l *Layout) writeFailed(w *Writer, r *Rows) {
+	l.idx = l.idx[:0]
+	for i, err := range r.Failed {
+		if err != nil {
+			l.idx = append(l.idx, int32(i))
+		}
+	}
+	w.Str("env_error")
+	w.Map(2)
+	l.writeIdx(w)
+	w.Str("msg")
+	w.List(len(l.idx))
+	for _, i := range l.idx {
+		w.Str(failureText(r.Failed[i]))
+	}
+}
+
+// failureText returns the message of a failure for people, of bounded length.
+func failureText(err error) string {
+	text := err.Error()
+	if e, ok := err.(*Error); ok {
+		text = e.Msg
+	}
+	if len(text) > maxFailure {
+		text = strings.ToValidUTF8(text[:maxFailure-len("…")], "") + "…"
+	}
+	return text
+}
+
+// maxFailure bounds the length of the message of a row that failed.
+const maxFailure = 256
 
 // encodeState writes the state of the environments in a message of the given kind, with room for
 // more fields.
@@ -64,8 +122,8 @@ func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more in
 
 // EncodeReset writes the reply to a reset. seed is the server's own draw, nil if it drew none.
 func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
-	mask := slices.Contains(r.Mask, false)
-	w.Head(3+count(mask, len(l.info) > 0, seed != nil), TypeReset+OK, id)
+	mask, failed := slices.Contains(r.Mask, false), anyFailed(r)
+	w.Head(3+count(mask, len(l.info) > 0, seed != nil, failed), TypeReset+OK, id)
 	w.Str("obs")
 	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
 	l.writeMask(w, mask, r.Mask)
@@ -73,6 +131,9 @@ func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 	if seed != nil {
 		w.Str("seed")
 		w.Uint(*seed)
+	}
+	if failed {
+		l.writeFailed(w, r)
 	}
 }
 

@@ -36,10 +36,56 @@ func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
 	if err := l.readState(f, r); err != nil {
 		return err
 	}
+	if r.Failed != nil {
+		if err := l.readFailed(f, r); err != nil {
+			return err
+		}
+	}
 	if v := f.Get("fin"); v != nil {
 		return l.readFinal(v, r)
 	}
 	return nil
+}
+
+// readFailed reads the rows whose environments failed.
+func (l *Layout) readFailed(f *Frame, r *Rows) error {
+	clear(r.Failed)
+	v := f.Get("env_error")
+	if v == nil {
+		return nil
+	}
+	if err := l.readIdx(v); err != nil {
+		return err
+	}
+	list, err := lookup(v, "msg")
+	if err != nil {
+		return err
+	}
+	n, rest, ok := arrayLen(list)
+	if !ok || n != len(l.idx) {
+		return Errorf(BadField, "msg is no list of %d messages", len(l.idx))
+	}
+	for _, i := range l.idx {
+		var one Value
+		one, rest = cut(rest)
+		text, _, err := readKey(one, 0)
+		if err != nil {
+			return Errorf(BadField, "a message of env_error is no string")
+		}
+		r.Failed[i] = Errorf(EnvFailed, "%s", text)
+	}
+	return nil
+}
+
+// RecvRows reads the environments whose rows a reply to recv has, of n: ascending numbers.
+func RecvRows(f *Frame, n int) ([]int, error) {
+	rows, err := f.Indices("idx", n)
+	for j := 1; j < len(rows); j++ {
+		if rows[j] <= rows[j-1] {
+			return nil, Errorf(BadField, "idx holds %d after %d, want ascending numbers", rows[j], rows[j-1])
+		}
+	}
+	return rows, err
 }
 
 // DecodeState reads the reply to restore or fork, and the rows of the last step of a rollout.
@@ -94,6 +140,11 @@ func (l *Layout) DecodeReset(f *Frame, r *Rows) error {
 	clear(r.Terminated)
 	clear(r.Truncated)
 	clear(r.Invalid)
+	if r.Failed != nil {
+		if err := l.readFailed(f, r); err != nil {
+			return err
+		}
+	}
 	return l.readState(f, r)
 }
 

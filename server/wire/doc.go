@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 4
+	Minor = 5
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -43,6 +43,10 @@ const (
 
 	TypeCancel = "cancel" // since 1.4
 
+	// Since 1.5.
+	TypeSend = "send"
+	TypeRecv = "recv"
+
 	TypeErr   = "err"
 	TypeDrain = "drain" // an event
 
@@ -50,30 +54,35 @@ const (
 )
 
 // Reserved lists the request names that version 1.0 reserved. Later versions use some of them.
-var Reserved = []string{"send", "recv", TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, TypeCancel}
+var Reserved = []string{TypeSend, TypeRecv, TypeRollout, TypeSnapshot, TypeRestore, TypeFork, "resume", TypePolicy, TypeCancel}
 
 // Optional parts of a server, as welcome lists them.
 const (
+	CapAsync    = "async" // since 1.5: send and recv
 	CapBaseline = "baseline"
-	CapCancel   = "cancel" // since 1.4
-	CapResume   = "resume" // since 1.3
+	CapCancel   = "cancel"    // since 1.4
+	CapEnvError = "env_error" // since 1.5
+	CapObsKeys  = "obs_keys"  // since 1.5
+	CapResume   = "resume"    // since 1.3
 	CapRollout  = "rollout"
 	CapSnapshot = "snapshot"
 )
 
+// since is the minor version that introduced each optional part.
+var since = []struct {
+	name  string
+	minor int
+}{
+	{CapAsync, 5}, {CapBaseline, 2}, {CapCancel, 4}, {CapEnvError, 5}, {CapObsKeys, 5}, {CapResume, 3}, {CapRollout, 1}, {CapSnapshot, 1},
+}
+
 // Caps returns the optional parts that sessions of a minor version may have.
 func Caps(minor int) []string {
-	switch {
-	case minor < 1:
-		return []string{}
-	case minor < 2:
-		return []string{CapRollout, CapSnapshot}
+	caps := []string{}
+	for _, part := range since {
+		if minor >= part.minor {
+			caps = append(caps, part.name)
+		}
 	}
-	switch {
-	case minor < 3:
-		return []string{CapBaseline, CapRollout, CapSnapshot}
-	case minor < 4:
-		return []string{CapBaseline, CapResume, CapRollout, CapSnapshot}
-	}
-	return []string{CapBaseline, CapCancel, CapResume, CapRollout, CapSnapshot}
+	return caps
 }

@@ -45,6 +45,8 @@ const (
 	ResetNeeded     Reason = "RESET_NEEDED"
 	BaselineFails   Reason = "BASELINE"
 	CannotClone     Reason = "NO_COPIES"
+	Pending         Reason = "PENDING"
+	NotSent         Reason = "NOT_SENT"
 	TooLarge        Reason = "TOO_LARGE"
 	Inflight        Reason = "INFLIGHT"
 	TooManyEnvs     Reason = "ENVS"
@@ -67,7 +69,7 @@ var codes = map[Reason]Code{
 	BadArray: InvalidArgument, InvalidAction: InvalidArgument, InvalidOption: InvalidArgument,
 	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownBaseline: NotFound, UnknownSnap: NotFound, UnknownSession: NotFound, Running: Unavailable,
 	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
-	BaselineFails: FailedPrecondition, CannotClone: FailedPrecondition,
+	BaselineFails: FailedPrecondition, CannotClone: FailedPrecondition, Pending: FailedPrecondition, NotSent: FailedPrecondition,
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
 	TooManySnaps: ResourceExhausted, TooMuchMemory: ResourceExhausted,
 	Deadline: DeadlineExceeded, WasCancelled: Cancelled,

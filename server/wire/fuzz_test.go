@@ -77,6 +77,10 @@ func FuzzReply(f *testing.F) {
 			_ = l.DecodeEpisodes(&fr, r)
 			_ = l.DecodeReset(&fr, r)
 			_, _ = l.DecodeRollout(&fr, r)
+			if rows, err := RecvRows(&fr, l.N); err == nil && len(rows) == l.N {
+				r.Failed = make([]error, l.N)
+				_ = l.DecodeStep(&fr, r)
+			}
 			_ = l.DecodeState(&fr, r)
 			_ = l.DecodePolicy(&fr, make([]float32, l.N*l.ActSize), make([]bool, l.N))
 		}

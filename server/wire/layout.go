@@ -28,6 +28,7 @@ type node struct {
 	size  int
 	keys  []string // of a dict
 	parts []node
+	gap   int // numbers of a row before this part that belong to none
 }
 
 type infoColumn struct {
@@ -54,6 +55,40 @@ func NewLayout(n int, obs, act space.Space, info []Column) (*Layout, error) {
 	}
 	l.idx = make([]int32, 0, n)
 	return l, nil
+}
+
+// Sub returns the layout of k environments of the same kind.
+func (l *Layout) Sub(k int) *Layout {
+	sub := *l
+	sub.N, sub.idx = k, make([]int32, 0, k)
+	return &sub
+}
+
+// Select makes the observations those parts of a Dict that keys names, in the order of the Dict. Rows in memory remain
+// whole, so ObsSize does too.
+func (l *Layout) Select(keys []string) error {
+	if l.obs.parts == nil {
+		return Errorf(InvalidOption, "obs_keys, and the observation is no Dict")
+	}
+	if len(keys) == 0 {
+		return Errorf(InvalidOption, "obs_keys is empty, want some of %q", l.obs.keys)
+	}
+	for _, k := range keys {
+		if !slices.Contains(l.obs.keys, k) {
+			return Errorf(InvalidOption, "obs_keys has %q, want some of %q", k[:min(len(k), 64)], l.obs.keys)
+		}
+	}
+	chosen, gap := node{size: l.obs.size}, 0
+	for i, part := range l.obs.parts {
+		if !slices.Contains(keys, l.obs.keys[i]) {
+			gap += part.size
+			continue
+		}
+		part.gap, gap = gap, 0
+		chosen.keys, chosen.parts = append(chosen.keys, l.obs.keys[i]), append(chosen.parts, part)
+	}
+	l.obs = chosen
+	return nil
 }
 
 func newNode(d space.Description, size int) (node, error) {
@@ -83,7 +118,7 @@ func newNode(d space.Description, size int) (node, error) {
 	return n, nil
 }
 
-// ReplySize bounds the bytes of the longest reply to a step.
+// ReplySize bounds the bytes of the longest reply to a step, without the field env_error.
 func (l *Layout) ReplySize() int {
 	const overhead = 256 // keys and headers of an array, generously
 	row := l.obs.bytes() + 8*len(l.info)
@@ -91,6 +126,9 @@ func (l *Layout) ReplySize() int {
 	arrays := 11 + 2*l.obs.leaves() + 2*len(l.info)
 	return l.N*size + arrays*overhead
 }
+
+// FailuresSize bounds the bytes of the field env_error.
+func (l *Layout) FailuresSize() int { return 256 + l.N*(maxFailure+3+4) }
 
 func (n *node) bytes() int {
 	if n.parts == nil {
@@ -127,6 +165,7 @@ func (l *Layout) writeBatch(w *Writer, n *node, src []float32, stride, off int, 
 		w.Map(len(n.parts))
 		for i := range n.parts {
 			w.Str(n.keys[i])
+			off += n.parts[i].gap
 			l.writeBatch(w, &n.parts[i], src, stride, off, rows)
 			off += n.parts[i].size
 		}

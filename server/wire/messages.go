@@ -135,7 +135,9 @@ type MakeRequest struct {
 	Autoreset       string         `json:"autoreset,omitempty"`
 	MaxEpisodeSteps int            `json:"max_episode_steps,omitempty"`
 	Threads         int            `json:"threads,omitempty"`
-	CWD             string         `json:"cwd,omitempty"` // folder of relative paths in options
+	CWD             string         `json:"cwd,omitempty"`       // folder of relative paths in options
+	EnvError        bool           `json:"env_error,omitempty"` // failures end an episode, and no request
+	ObsKeys         []string       `json:"obs_keys,omitempty"`  // parts of the observation to send
 }
 
 // Modes of autoreset, in the order of envs.AutoresetMode.
@@ -255,6 +257,16 @@ type StatsReply struct {
 	Episodes  uint64  `json:"episodes"`
 	StepUSP50 float64 `json:"step_us_p50"`
 	StepUSP99 float64 `json:"step_us_p99"`
+}
+
+// RecvRequest is the request recv, as clients of this module send it.
+type RecvRequest struct {
+	T      string  `json:"t"`
+	ID     uint64  `json:"id"`
+	EID    uint64  `json:"eid"`
+	Min    int     `json:"min,omitempty"`
+	Max    int     `json:"max,omitempty"`
+	WaitMS *uint64 `json:"wait_ms,omitempty"`
 }
 
 // EncodeDrain writes the event that a server stops within ms milliseconds.
