@@ -62,6 +62,9 @@ func (f *fakeCluster) Why(_ context.Context, pod string, policies []string) (*bo
 			{Policy: "KubeDefault", Action: []float32{1}, Scores: &board.Scores{Kind: "score", Actions: []*float64{&one, &two, nil}, Value: 374}},
 		},
 	}
+	if f.Look().Placed > 0 {
+		why.Node, why.Message = "node-0", ""
+	}
 	for _, p := range policies {
 		why.Choices = append(why.Choices, board.Choice{Policy: p, Action: []float32{1}})
 	}
@@ -106,6 +109,7 @@ func TestBrowserScheduler(t *testing.T) {
 		c.Decisions = []board.Decision{{Pod: "default/web-1", Node: "node-0", At: time.Now(), Policy: "node-0", Default: "node-1", DefaultScore: &low, Best: &high}}
 	})
 	b.wait(`document.querySelector('.placed').textContent == '1'`)
+	b.wait(`document.querySelector('.decision h2 small').textContent.startsWith('on node-0') && document.querySelector('.taken-name').textContent == 'node-0'`)
 	b.picture("scheduler")
 	b.accessible("scheduler")
 	b.run(chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("/"))

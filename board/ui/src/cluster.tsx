@@ -131,7 +131,7 @@ export function Nodes(props: Omit<Parameters<typeof Cluster>[0], 'shown' | 'grou
   const racks = hasRacks(props.nodes)
   const shown = useMemo(() => props.nodes.map((_, i) => i).filter(i => matches(props.nodes[i], props.filter)), [props.nodes, props.filter])
   return <>
-    <div class="bar"><label>Nodes <input class="filter" type="search" placeholder="name, rack, GPU; press /" value={props.filter} onInput={e => props.setFilter(e.currentTarget.value)} /></label>
+    <div class="bar"><label>Nodes <input class="filter" type="search" placeholder="filter; press /" title="a part of a name, a rack or a GPU model" value={props.filter} onInput={e => props.setFilter(e.currentTarget.value)} /></label>
       {racks && <label><input type="checkbox" name="racks" checked={!props.flat} onChange={() => props.setFlat(props.flat ? '' : '1')} /> by rack</label>}
       <span class="legend"><i class="cpu" /> CPU <i class="memory" /> memory <i class="gpu" /> GPUs <i class="masked" /> masked out <i class="taken" /> taken</span></div>
     {shown.length === 0 && <p class="empty">No node has “{props.filter}” in its name, rack or GPU model.</p>}
