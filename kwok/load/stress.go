@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/kubernasium/kubernasium/kwok/procgroup"
 )
 
 // stopPatience is the time for a stress-ng to stop its workers and end before it is killed.
@@ -92,7 +93,7 @@ func (s *Stress) start(args []string) (*part, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
 	// A process group, so that the workers can be ended with it. It ends with this process.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	procgroup.Lead(cmd, true)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("load: start stress-ng: %w", err)
 	}
@@ -115,12 +116,12 @@ func (p *part) over() bool {
 }
 
 func (p *part) stop() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // it may have ended
+	_ = procgroup.Terminate(p.cmd) // it may have ended
 	select {
 	case <-p.ended:
 	case <-time.After(stopPatience):
 	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // workers too
+	_ = procgroup.Kill(p.cmd) // workers too
 	<-p.ended
 }
 

@@ -9,13 +9,13 @@ import (
 	"math"
 	"os/exec"
 	"strings"
-	"syscall"
 	"text/template"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/kwok/procgroup"
 )
 
 // Command loads each container with a separate process, all at the same time.
@@ -89,8 +89,8 @@ func (c *Command) one(ctx context.Context, of Container) (Answer, error) {
 		return Answer{}, err
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to kill the shell's children, too
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	procgroup.Lead(cmd, false) // to kill the shell's children, too
+	cmd.Cancel = func() error { return procgroup.Kill(cmd) }
 	cmd.WaitDelay = killDelay
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package local executes bulk-synchronous jobs as processes of this machine: stress-ng under CPU
 // limits.
 package local

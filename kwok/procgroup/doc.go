@@ -1,0 +1,3 @@
+// Package procgroup starts commands as process groups, so that their children end with them. Systems
+// without process groups, such as Windows, end the command alone.
+package procgroup
