@@ -6,11 +6,12 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/command/all"
 )
 
 func TestMain(m *testing.M) { root.Main(m) }
 
-var root = clitest.Root(newRoot)
+var root = clitest.Root(all.New)
 
 var execute, mustExecute = root.Execute, root.MustExecute
 
