@@ -247,6 +247,30 @@ test-dist: $(VENV_DIST)/installed ## the wheel of Linux on this machine: content
 test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
 	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client
 
+SITE_VENV := $(CACHE)/venv-site
+VERSION   ?= $(shell sed -n 's/.*\bNumber *= "\(.*\)".*/\1/p' version/version.go)
+
+$(SITE_VENV)/installed: tools/site/requirements.txt
+	$(PYTHON) -m venv --clear $(SITE_VENV)
+	$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $<
+	touch $@
+
+docs: $(SITE_VENV)/installed ## the site of documents in .cache/site/VERSION, with every link checked (docs/site.md)
+	@rm -rf $(CACHE)/site-generated
+	$(GO) run ./tools/site --out $(CACHE)/site-generated
+	$(SITE_VENV)/bin/python tools/site/build.py --version $(VERSION) --generated $(CACHE)/site-generated
+	$(SITE_VENV)/bin/python tools/site/check.py $(CACHE)/site/$(VERSION)
+
+test-docs: docs ## make docs, then each page in headless Chromium, and the tutorials run block by block
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
+		|| { echo "chromium is missing: install it"; exit 1; }
+	KUBERNASIUM_SITE=$(abspath $(CACHE))/site/$(VERSION) KUBERNASIUM_CHROMIUM=$$(command -v chromium) $(GO) test -count=1 -v ./tools/site > $(CACHE)/test-docs.log 2>&1 \
+		|| { cat $(CACHE)/test-docs.log; exit 1; }
+	@! grep -e '--- SKIP' $(CACHE)/test-docs.log || { echo "a test was skipped"; exit 1; }
+	@grep -e '^ok' $(CACHE)/test-docs.log
+	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
+	$(CACHE)/venv-client/bin/python tools/site/tutorials.py
+
 ORACLES := envs/vpa/recommender/oracle
 
 test-oracle: ## the VPA recommender against upstream's packages

@@ -1,14 +1,14 @@
 """Action masks for RLlib's new API stack.
 
-from ray.rllib.algorithms.ppo import PPOConfig
-from ray.rllib.core.rl_module.rl_module import RLModuleSpec
-from kubernasium.rllib import MaskedPPOModule, register
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+    from kubernasium.rllib import MaskedPPOModule, register
 
-config = (
-    PPOConfig()
-    .environment(register("k8s/PodBalance-v0"), env_config={"nodes": 5})
-    .rl_module(rl_module_spec=RLModuleSpec(module_class=MaskedPPOModule))
-)
+    config = (
+        PPOConfig()
+        .environment(register("k8s/PodBalance-v0"), env_config={"nodes": 5})
+        .rl_module(rl_module_spec=RLModuleSpec(module_class=MaskedPPOModule))
+    )
 
 Without masks, RLlib makes `PPOConfig().environment("kubernasium:k8s/GangWindow-v0")` by itself.
 """
