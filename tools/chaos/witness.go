@@ -18,13 +18,12 @@ const witnessEnv, witnessEnvs = "classic/CartPole-v1", 4
 
 // A witness plays beside what goes on, and knows afterwards whether a step of its own was lost or taken twice.
 type witness struct {
-	stop   context.CancelFunc
-	done   chan struct{}
-	steps  []uint64 // what each step returned, hashed
-	slow   []time.Duration
-	err    error
-	pause  time.Duration // between steps
-	longer time.Duration // the longest step
+	stop  context.CancelFunc
+	done  chan struct{}
+	steps []uint64 // what each step returned, hashed
+	slow  []time.Duration
+	err   error
+	pause time.Duration // between steps
 }
 
 // watch starts a witness on a server. Its steps have pauses, so that it needs little of the machine.
