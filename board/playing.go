@@ -120,10 +120,10 @@ func (ep *episode) advance(ctx context.Context, owed *float64) bool {
 	return ep.rate > 0
 }
 
-// episodeSeen is what a viewer has of an episode.
+// episodeSeen records which part of an episode a viewer has.
 type episodeSeen struct{ version, returns int }
 
-// EpisodeNews is what is new of an episode: the returns from a step on. Nodes are null where the viewer has them.
+// EpisodeNews holds the changes of an episode: the returns from a step on. Nodes are null where the viewer has them.
 type EpisodeNews struct {
 	EpisodeInfo
 	From int `json:"returns_from"`

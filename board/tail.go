@@ -162,10 +162,10 @@ type runSource struct {
 	id string
 }
 
-// runSeen is what a viewer has of a training.
+// runSeen records which part of a training a viewer has.
 type runSeen struct{ progressBegan, progress, evaluationsBegan, evaluations, version int }
 
-// RunNews is what is new of a training: rows from numbers on, and the rest where it has changed.
+// RunNews holds the changes of a training: rows from numbers on, and the rest where it has changed.
 type RunNews struct {
 	From struct {
 		Progress    int `json:"progress"`
