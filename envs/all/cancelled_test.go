@@ -4,21 +4,22 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
-// An ending is a context that ends when it has been asked a number of times.
+// An ending is a context that ends when it has been asked a number of times, by the goroutines of a call together.
 type ending struct {
 	context.Context
-	left int
+	left atomic.Int64
 }
 
 // Err implements [context.Context].
 func (e *ending) Err() error {
-	if e.left--; e.left < 0 {
+	if e.left.Add(-1) < 0 {
 		return context.Canceled
 	}
 	return nil
@@ -77,8 +78,10 @@ func TestCancelledAnywhere(t *testing.T) {
 // cancelled calls f with contexts that end later each time, until it succeeds: after 1, 2, 3, 4, 6, 9, … looks at them.
 func cancelled(t *testing.T, what string, f func(context.Context) error) {
 	t.Helper()
-	for left := 0; left < 1e9; left += 1 + left/2 {
-		err := f(&ending{t.Context(), left})
+	for left := int64(0); left < 1e9; left += 1 + left/2 {
+		ctx := &ending{Context: t.Context()}
+		ctx.left.Store(left)
+		err := f(ctx)
 		if err == nil {
 			return
 		}
