@@ -1,6 +1,7 @@
 package clustertrace
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,6 +23,21 @@ func (t *Template) Refusal(n *Node) string {
 func (t *Template) Admits(n *Node) bool {
 	reason, _ := t.refusal(n)
 	return reason == ""
+}
+
+// PlacementKey returns a text that differs between templates that [Template.Admits] may treat differently: JSON of
+// what it looks at.
+func (t *Template) PlacementKey() string {
+	text, err := json.Marshal(struct {
+		Selector    map[string]string
+		Tolerations []Toleration
+		Required    []Term
+		GPUModels   []string
+	}{t.NodeSelector, t.Tolerations, t.Required, t.GPUModels})
+	if err != nil {
+		panic(err) // there is nothing in it that JSON has not
+	}
+	return string(text)
 }
 
 // refusal returns the reason, and the key of the taint that it names.

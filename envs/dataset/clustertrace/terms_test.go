@@ -18,7 +18,7 @@ func TestRefusal(t *testing.T) {
 	}
 	labelled := node{Name: "a", Labels: map[string]string{"disk": "ssd", "cores": "16"}}
 	tainted := node{Name: "a", Taints: []clustertrace.Taint{{Key: "gpu", Value: "yes", Effect: "NoSchedule"}}}
-	for _, c := range []struct {
+	cases := []struct {
 		name string
 		tpl  tpl
 		node node
@@ -47,10 +47,16 @@ func TestRefusal(t *testing.T) {
 		{"empty term", tpl{Required: []clustertrace.Term{{}}}, labelled, "required node affinity not matched"},
 		{"field", tpl{Required: []clustertrace.Term{{Fields: []clustertrace.Requirement{{Key: "metadata.name", Operator: "In", Values: []string{"a"}}}}}}, labelled, ""},
 		{"GPU model", tpl{GPUModels: []string{"T4"}}, node{GPUModel: "A100"}, "other GPU model"},
-	} {
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.tpl.Refusal(&c.node); got != c.want {
 				t.Errorf("Refusal = %q, want %q", got, c.want)
+			}
+			for _, o := range cases {
+				if o.tpl.Admits(&c.node) != c.tpl.Admits(&c.node) && o.tpl.PlacementKey() == c.tpl.PlacementKey() {
+					t.Errorf("the templates of %q and %q are treated differently, and have one PlacementKey: %s", c.name, o.name, o.tpl.PlacementKey())
+				}
 			}
 		})
 	}

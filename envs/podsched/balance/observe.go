@@ -39,6 +39,8 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	n, width, podWidth := len(s.Nodes), len(t.names.node), len(t.names.pod)
 	invReplicas, taken := 1/float64(p.Replicas), p.Counted()
 	imbalance.Shares(t.scratch.rackShare, t.scratch.rackCPU, t.scratch.rackCapacity)
+	lowCPU, widthCPU := cpu.Scale()
+	lowMemory, widthMemory := memory.Scale()
 	for i := range n {
 		row := (*[nodeFeatures]float32)(obs[i*width:])
 		*row = t.rows[i]
@@ -50,7 +52,8 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 		if mask[i] && !ended {
 			row[13] = 1
 		}
-		row[14], row[15] = imbalance.Share(cpu.Position(t.scratch.cpu[i])), imbalance.Share(memory.Position(t.scratch.memory[i]))
+		row[14] = imbalance.Share((t.scratch.cpu[i] - lowCPU) / widthCPU)
+		row[15] = imbalance.Share((t.scratch.memory[i] - lowMemory) / widthMemory)
 	}
 	rest := obs[n*width:]
 	t.observePod(all, rest[:podWidth:podWidth], &p, ended)

@@ -28,23 +28,29 @@ func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	inUse := 0
 	var requested cluster.Resources
 	clear(w.rackInUse)
+	usage := t.opts.Measure == MeasureUsage
+	var added cluster.Resources
+	if node != noNode {
+		if added = p.Requests; usage {
+			added = p.Usage
+		}
+		if counted {
+			added = added.Plus(p.Extra)
+		}
+	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		requested = requested.Plus(n.Requested)
-		amount, add := n.Requested, p.Requests
-		if t.opts.Measure == MeasureUsage {
-			amount, add = n.Usage, p.Usage
-		}
-		num := n.NumPods
-		if i == node {
-			num++
-			amount = amount.Plus(add)
-			if counted {
-				amount = amount.Plus(p.Extra)
-			}
+		amount := n.Requested
+		if usage {
+			amount = n.Usage
 		}
 		if counted {
 			amount = amount.Plus(t.extra[i])
+		}
+		num := n.NumPods
+		if i == node {
+			amount, num = amount.Plus(added), num+1
 		}
 		w.cpu[i] = float64(amount.MilliCPU) * t.invCPU[i]
 		w.memory[i] = float64(amount.MemoryBytes) * t.invMemory[i]

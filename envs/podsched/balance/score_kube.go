@@ -60,13 +60,16 @@ func newKube(rackSpread bool) chooser {
 func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	k.spreadScores(t, mask)
 	k.total = k.total[:0]
+	balanced := t.spec.Requests != (cluster.Resources{}) // of a pod without requests kube-scheduler skips the plugin
 	for j, i := range k.nodes {
-		cpu, memory := t.resources(s, i, true)
-		total := kubescore.PodTopologySpreadWeight*k.spread[j] + kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, memory)
-		if t.spec.Requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
-			total += kubescore.BalancedAllocationWeight * balancedAllocation(t, s, i)
+		cpu, memory := t.resources(s, i, false)
+		total := kubescore.PodTopologySpreadWeight * k.spread[j]
+		if balanced {
+			total += kubescore.BalancedAllocationWeight * kubescore.BalancedAllocation(cpu, memory)
 		}
-		k.total = append(k.total, total)
+		extra := t.extra[i].Plus(t.spec.Extra)
+		cpu.Requested, memory.Requested = cpu.Requested+extra.MilliCPU, memory.Requested+extra.MemoryBytes
+		k.total = append(k.total, total+kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, memory))
 	}
 }
 

@@ -125,6 +125,15 @@ func (r *Range) Position(x float64) float64 {
 	return 0
 }
 
+// Scale returns the low end of a range of something and its width, by which [Range.Position] is (x-low)/width. The width
+// is infinite if it is no more than [Rounding].
+func (r *Range) Scale() (low, width float64) {
+	if width = r.high - r.low; width <= Rounding {
+		width = math.Inf(1)
+	}
+	return r.low, width
+}
+
 // Share clips x to [0, 1]: nodes that take pods beyond their capacity show as full.
 // Of each node there are a dozen, and min and max take twice as long, since they order NaN and -0.
 func Share(x float64) float32 {

@@ -57,12 +57,16 @@ func Spread(scores []int64, nodes []int, count, domainOf []int32, maxSkew int) [
 		}
 	}
 	from, weight := len(scores), SpreadWeight(domains)
+	last, score := int32(-1), int64(0) // most nodes have as many matching pods as the one before
 	for _, i := range nodes {
 		d := int32(i)
 		if domainOf != nil {
 			d = domainOf[i]
 		}
-		scores = append(scores, int64(math.Round(SpreadTerm(int64(count[d]), weight, maxSkew))))
+		if c := count[d]; c != last {
+			last, score = c, int64(math.Round(SpreadTerm(int64(c), weight, maxSkew)))
+		}
+		scores = append(scores, score)
 	}
 	NormalizeSpread(scores[from:])
 	return scores
@@ -87,7 +91,7 @@ func NormalizeSpread(scores []int64) {
 		case hi == 0:
 			scores[i] = MaxNodeScore
 		default:
-			scores[i] = MaxNodeScore * (hi + lo - s) / hi
+			scores[i] = quotient(MaxNodeScore*(hi+lo-s), hi)
 		}
 	}
 }

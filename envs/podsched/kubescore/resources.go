@@ -13,34 +13,36 @@ type Resource struct {
 // mean of 100*(allocatable-requested)/allocatable, where a resource with more requested than
 // there is counts 0.
 func LeastAllocated(resources ...Resource) int64 {
-	return weightedMean(resources, func(r *Resource) int64 {
-		if r.Requested > r.Allocatable {
-			return 0
+	var sum, weights int64
+	for i := range resources {
+		if r := &resources[i]; r.Allocatable > 0 {
+			sum += quotient(max(0, r.Allocatable-r.Requested)*MaxNodeScore, r.Allocatable) * r.Weight
+			weights += r.Weight
 		}
-		return (r.Allocatable - r.Requested) * MaxNodeScore / r.Allocatable
-	})
+	}
+	return quotient(sum, max(1, weights))
 }
 
 // MostAllocated is the strategy of that name: the weighted mean of 100*requested/allocatable,
 // where a resource with more requested than there is counts 100.
 func MostAllocated(resources ...Resource) int64 {
-	return weightedMean(resources, func(r *Resource) int64 {
-		return min(r.Requested, r.Allocatable) * MaxNodeScore / r.Allocatable
-	})
-}
-
-func weightedMean(resources []Resource, score func(r *Resource) int64) int64 {
 	var sum, weights int64
 	for i := range resources {
 		if r := &resources[i]; r.Allocatable > 0 {
-			sum += score(r) * r.Weight
+			sum += quotient(min(r.Requested, r.Allocatable)*MaxNodeScore, r.Allocatable) * r.Weight
 			weights += r.Weight
 		}
 	}
-	if weights == 0 {
-		return 0
+	return quotient(sum, max(1, weights))
+}
+
+// quotient returns n/d for n ≥ 0 and d > 0, by a division of 32 bits where that is enough, which older processors do
+// several times faster.
+func quotient(n, d int64) int64 {
+	if uint64(n|d) <= math.MaxUint32 {
+		return int64(uint32(n) / uint32(d))
 	}
-	return sum / weights
+	return n / d
 }
 
 // BalancedAllocation is the plugin NodeResourcesBalancedAllocation: 100*(1-std), truncated, with

@@ -99,7 +99,8 @@ type builder struct {
 	trace  *clustertrace.Trace
 	nodeOf map[int32]int32 // by number in the recording
 	rules  map[string]int32
-	ruleOf map[int32]int32 // by template; -1: nowhere
+	ruleOf map[int32]int32  // by template; -1: nowhere
+	ruleBy map[string]int32 // by what decides it in a template
 	groups map[groupKey]int32
 }
 
@@ -111,7 +112,7 @@ type groupKey struct {
 
 func newWorkload(t *clustertrace.Trace) (*Workload, error) {
 	b := &builder{
-		Workload: &Workload{}, trace: t, nodeOf: map[int32]int32{}, rules: map[string]int32{}, ruleOf: map[int32]int32{}, groups: map[groupKey]int32{},
+		Workload: &Workload{}, trace: t, nodeOf: map[int32]int32{}, rules: map[string]int32{}, ruleOf: map[int32]int32{}, ruleBy: map[string]int32{}, groups: map[groupKey]int32{},
 	}
 	b.addNodes()
 	if len(b.Nodes) == 0 {
@@ -204,10 +205,22 @@ func (b *builder) group(t *clustertrace.Template, life *clustertrace.PodLife, ru
 
 // rule returns the number of the rule that says where pods of a template may run, or -1 for nowhere.
 func (b *builder) rule(template int32) int32 {
-	if r, ok := b.ruleOf[template]; ok {
-		return r
+	r, ok := b.ruleOf[template]
+	if !ok {
+		t := b.trace.Templates[template]
+		key := t.PlacementKey()
+		if r, ok = b.ruleBy[key]; !ok {
+			r = b.newRule(t)
+			b.ruleBy[key] = r
+		}
+		b.ruleOf[template] = r
 	}
-	t, none, all := b.trace.Templates[template], true, true
+	return r
+}
+
+// newRule returns the number of the rule for t, which it adds if no other template has the same.
+func (b *builder) newRule(t *clustertrace.Template) int32 {
+	none, all := true, true
 	allowed, key := make([]bool, len(b.Nodes)), make([]byte, len(b.Nodes))
 	for i := range b.Nodes {
 		allowed[i] = t.Admits(&b.Nodes[i].Node)
@@ -236,7 +249,6 @@ func (b *builder) rule(template int32) int32 {
 		}
 		b.Rules = append(b.Rules, rule)
 	}
-	b.ruleOf[template] = r
 	return r
 }
 
