@@ -21,6 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/server/guard"
 )
 
 // scorer rates the actions 0, 1, 2, … with 0, -1, -2, … as logits.
@@ -448,7 +449,7 @@ func TestRefusals(t *testing.T) {
 
 // TestToken: without the token nothing is answered; the address with it sets a cookie and goes away.
 func TestToken(t *testing.T) {
-	page := serve(t, board.Config{Token: "secret"})
+	page := serve(t, board.Config{Guard: guard.Guard{Accept: guard.Only("secret")}})
 	jar := map[string]int{"": 401, "Bearer wrong": 401, "Bearer secret": 200}
 	for header, want := range jar {
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", page+"api/runs", nil)

@@ -322,7 +322,7 @@ func (s *Server) begin(r *http.Request) (any, error) {
 		opts = map[string]any{}
 	}
 	for _, o := range envs.DescribeOptions(spec.Options) {
-		if o.NamesFile(opts[o.Name]) && s.cfg.Token != "" {
+		if o.NamesFile(opts[o.Name]) && s.cfg.Guard.Asks() {
 			return nil, &httpError{http.StatusForbidden, fmt.Sprintf("option %s names a file, which only a page on loopback may do", o.Name)}
 		}
 	}

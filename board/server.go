@@ -32,10 +32,10 @@ type Open func(ctx context.Context, v *envs.Vec, name string, seed uint64) (p ag
 
 // Config configures a [Server].
 type Config struct {
-	Logs   string   // folder of trainings; "" has none
-	Models []string // folders that are searched for models, besides Logs
-	Token  string   // that requests must show as a bearer token or in the cookie; "" asks for none
-	Open   Open     // nil plays no episodes
+	Logs   string      // folder of trainings; "" has none
+	Models []string    // folders that are searched for models, besides Logs
+	Guard  guard.Guard // who may look; a token may be in the cookie
+	Open   Open        // nil plays no episodes
 
 	// AllowControl lets visitors begin, step, play and fork episodes. Without it they only look.
 	AllowControl bool
@@ -65,8 +65,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
 	s.hub = newHub(s.find)
 	s.episodes.open, s.episodes.changed = s.open, s.hub.changed
-	g := guard.Guard{Token: cfg.Token}
-	s.guarded = g.Protect(remember(s.mux), tokenOf)
+	s.guarded = cfg.Guard.Protect(remember(s.mux), tokenOf)
 	files, _ := fs.Sub(dist, "dist") // cannot fail: the name is a constant
 	s.mux.Handle("GET /", http.FileServerFS(files))
 	s.get("/api/page", func(*http.Request) (any, error) { return s.page(), nil })

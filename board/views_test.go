@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/kubernasium/kubernasium/board"
+	"github.com/kubernasium/kubernasium/server/guard"
 )
 
 // fakeCluster is a cluster of the test's making.
@@ -153,7 +154,7 @@ func TestBrowserShadow(t *testing.T) {
 
 // TestBrowserToken: without the token the page says what to do; its address with the token opens it.
 func TestBrowserToken(t *testing.T) {
-	page := serveAs(t, board.Config{Logs: writeLogs(t), Token: "secret"})
+	page := serveAs(t, board.Config{Logs: writeLogs(t), Guard: guard.Guard{Accept: guard.Only("secret")}})
 	b := open(t, page+"?token=secret")
 	b.wait(`document.querySelectorAll('.u-legend .u-label').length > 2`)
 	if at := b.eval(`location.href`); strings.Contains(at, "secret") {

@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,8 +22,10 @@ import (
 
 	"github.com/kubernasium/kubernasium/board"
 	_ "github.com/kubernasium/kubernasium/registry" // what is served
+	"github.com/kubernasium/kubernasium/server/credentials"
 	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/host"
+	"github.com/kubernasium/kubernasium/server/session"
 	"github.com/kubernasium/kubernasium/server/wire"
 	"github.com/kubernasium/kubernasium/version"
 )
@@ -35,6 +37,7 @@ const tokenEnv = "KUBERNASIUM_TOKEN"
 type options struct {
 	listen, unix, tokenFile string
 	certFile, keyFile       string
+	clientCA                string
 	logLevel                string
 	origins, denyOptions    []string
 	denyFiles               bool
@@ -44,6 +47,7 @@ type options struct {
 	lease                   time.Duration
 	maxPending              int
 	limits                  wire.Limits
+	tls                     *tls.Config // nil without a certificate
 }
 
 // Main runs the command line of this process until SIGINT or SIGTERM ends it, and returns the exit
@@ -81,9 +85,10 @@ func New(name string) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8765", "address of HTTP and WebSocket; port 0 takes a free one, empty listens on none. An address beyond the loopback interface needs a token")
 	f.StringVar(&o.unix, "unix", "", "path of a unix socket to listen on")
-	f.StringVar(&o.tokenFile, "token-file", "", "file that holds the bearer token; default: the variable "+tokenEnv)
-	f.StringVar(&o.certFile, "tls-cert", "", "file of the certificate, for wss")
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token of a client on each line, and what the client may hold (PROTOCOL.md); read again when it changes. Default: one token, in the variable "+tokenEnv)
+	f.StringVar(&o.certFile, "tls-cert", "", "file of the certificate, for wss; read again when it changes, as its key is")
 	f.StringVar(&o.keyFile, "tls-key", "", "file of its key")
+	f.StringVar(&o.clientCA, "tls-client-ca", "", "file of certificates, one of which must have signed the certificate that a client shows; read again when it changes")
 	f.StringSliceVar(&o.origins, "origin", nil, "web origin that may connect, such as http://localhost:3000; may be repeated")
 	f.StringSliceVar(&o.denyOptions, "deny-options", nil, "options that clients may not give, by name")
 	f.BoolVar(&o.denyFiles, "deny-files", false, "reject options that name files for the server to read; beyond the loopback interface true by default")
@@ -120,41 +125,41 @@ func (o *options) local() bool {
 	return err == nil && guard.IsLoopback(name)
 }
 
+// clients returns who may ask over HTTP and WebSocket, and what each of them may hold; nil bounds none.
+func (o *options) clients(log *slog.Logger) (g guard.Guard, quota func(token string) *session.Quota, err error) {
+	g = guard.Guard{Accept: guard.Only(os.Getenv(tokenEnv)), Certify: o.clientCA != "", Origins: o.origins}
+	if o.tokenFile != "" {
+		tokens, err := credentials.ReadTokens(o.tokenFile, log)
+		if err != nil {
+			return g, nil, err
+		}
+		g.Accept, quota = tokens.Accept, tokens.Quota
+	}
+	return g, quota, nil
+}
+
 // page returns what shows the server to people, or nil without --board.
-func (o *options) page(token string) func(http.Handler) http.Handler {
+func (o *options) page(g guard.Guard) func(http.Handler) http.Handler {
 	if !o.board {
 		return nil
 	}
 	return func(metrics http.Handler) http.Handler {
-		return board.New(board.Config{Token: token, Metrics: metrics})
+		return board.New(board.Config{Guard: g, Metrics: metrics})
 	}
 }
 
-func (o *options) token() (string, error) {
-	if o.tokenFile == "" {
-		return os.Getenv(tokenEnv), nil
-	}
-	b, err := os.ReadFile(o.tokenFile)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" {
-		return "", fmt.Errorf("%s holds no token", o.tokenFile)
-	}
-	return token, nil
-}
-
-func (o *options) validate(token string) error {
+func (o *options) validate(g *guard.Guard) error {
 	switch {
 	case o.listen == "" && o.unix == "":
 		return errors.New("neither --listen nor --unix gives an address")
-	case !o.local() && token == "":
-		return fmt.Errorf("--listen %s reaches beyond the loopback interface and needs a token: --token-file or %s", o.listen, tokenEnv)
+	case !o.local() && !g.Asks():
+		return fmt.Errorf("--listen %s reaches beyond the loopback interface and needs a token, by --token-file or %s, or --tls-client-ca", o.listen, tokenEnv)
 	case o.removeFolder != "" && filepath.Dir(o.unix) != filepath.Clean(o.removeFolder):
 		return fmt.Errorf("--remove-folder %s is not the folder of --unix %q", o.removeFolder, o.unix)
 	case (o.certFile == "") != (o.keyFile == ""):
 		return errors.New("--tls-cert and --tls-key go together")
+	case o.clientCA != "" && o.certFile == "":
+		return errors.New("--tls-client-ca needs --tls-cert and --tls-key")
 	case o.maxPending < 1:
 		return fmt.Errorf("--max-pending %d, want at least 1", o.maxPending)
 	case o.limits.Inflight < 1 || o.limits.MsgIn < 1024 || o.limits.MsgOut < 1024:
@@ -170,19 +175,24 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	token, err := o.token()
+	g, quota, err := o.clients(log)
 	if err != nil {
 		return err
 	}
-	if err := o.validate(token); err != nil {
+	if err := o.validate(&g); err != nil {
 		return err
+	}
+	if o.certFile != "" {
+		if o.tls, err = credentials.TLS(o.certFile, o.keyFile, o.clientCA, log); err != nil {
+			return err
+		}
 	}
 	o.limitMemory()
 	o.limits.IdleMS, o.limits.HandshakeMS = int(o.idle.Milliseconds()), int(o.handshake.Milliseconds())
 	o.limits.LeaseMS = int(o.lease.Milliseconds())
 	s := host.New(host.Config{
-		Limits: o.limits, Version: version.Number, Token: token, Origins: o.origins, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, ReportCauses: o.local(), DrainFor: o.drain, MaxPending: o.maxPending, Log: log,
-		Page: o.page(token),
+		Limits: o.limits, Version: version.Number, Guard: g, Quota: quota, DenyOptions: o.denyOptions, DenyFiles: o.denyFiles, ReportCauses: o.local(), DrainFor: o.drain, MaxPending: o.maxPending, Log: log,
+		Page: o.page(g),
 	})
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -262,7 +272,7 @@ func (o *options) serve(ctx context.Context, s *host.Server, stdout io.Writer, l
 		line.URL = "ws://" + l.Addr().String() + wire.Path
 		if o.certFile != "" {
 			line.URL = "wss://" + l.Addr().String() + wire.Path
-			start(func() error { return s.ServeTLS(l, o.certFile, o.keyFile) })
+			start(func() error { return s.ServeTLS(l, o.tls) })
 		} else {
 			start(func() error { return s.Serve(l) })
 		}

@@ -206,11 +206,11 @@ func TestRemoveFolder(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("from-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, "--listen", "127.0.0.1:0", "--token-file", file)
-	play(t, p.ready.URL, client.Options{Token: "from a file"})
+	play(t, p.ready.URL, client.Options{Token: "from-a-file"})
 	if _, err := client.Dial(context.Background(), p.ready.URL, "classic/CartPole-v1", 1, client.Options{}); err == nil {
 		t.Error("a client without a token is let in")
 	}

@@ -5,12 +5,13 @@ import (
 
 	_ "github.com/kubernasium/kubernasium/envs/all"
 	"github.com/kubernasium/kubernasium/server/compliance"
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 )
 
 func TestCompliance(t *testing.T) {
-	s := hosttest.Start(t, func(c *host.Config) { c.Token = "a token" })
+	s := hosttest.Start(t, func(c *host.Config) { c.Guard.Accept = guard.Only("a token") })
 	compliance.Run(t, s.WS, compliance.Options{Token: "a token"})
 }
 

@@ -15,11 +15,27 @@ import (
 // A Guard decides which requests an HTTP server answers. Programs send no Origin and pass; a page passes if it is of
 // this server or listed.
 type Guard struct {
-	Token   string   // bearer token; empty asks for none
-	Origins []string // values of the header Origin that are allowed beside the server's own
+	Accept  func(token string) bool // whether a bearer token is good; nil asks for none
+	Certify bool                    // asks for a certificate, which the TLS configuration verifies
+	Origins []string                // values of the header Origin that are allowed beside the server's own
 }
 
-// Protect passes permitted requests with the token to next. given returns the token of a request; nil takes the
+// Only accepts one token; the empty one asks for none.
+func Only(token string) func(string) bool {
+	if token == "" {
+		return nil
+	}
+	want := sha256.Sum256([]byte(token))
+	return func(given string) bool {
+		got := sha256.Sum256([]byte(given)) // hashes have one length, so that the comparison takes the same time for every token
+		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	}
+}
+
+// Asks reports whether clients must show who they are.
+func (g *Guard) Asks() bool { return g.Accept != nil || g.Certify }
+
+// Protect passes permitted requests with a good token and certificate to next. given returns the token of a request; nil takes the
 // header Authorization.
 func (g *Guard) Protect(next http.Handler, given func(*http.Request) string) http.Handler {
 	if given == nil {
@@ -27,9 +43,11 @@ func (g *Guard) Protect(next http.Handler, given func(*http.Request) string) htt
 	}
 	public := g.Public(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Hashes have one length, so that the comparison takes the same time for every token.
-		a, b := sha256.Sum256([]byte(given(r))), sha256.Sum256([]byte(g.Token))
-		if g.Token != "" && subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
+		if g.Certify && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
+			http.Error(w, "a client certificate is needed", http.StatusUnauthorized)
+			return
+		}
+		if g.Accept != nil && !g.Accept(given(r)) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
 			return
@@ -47,7 +65,7 @@ func Bearer(r *http.Request) string {
 	return token
 }
 
-// Public passes permitted requests to next, with or without the token.
+// Public passes permitted requests to next, whoever sends them.
 func (g *Guard) Public(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // empty after an error
@@ -64,7 +82,7 @@ func (g *Guard) Public(next http.Handler) http.Handler {
 	})
 }
 
-// hostOK rejects names that an attacker may have pointed to this machine: without a token the name must be of the
+// hostOK rejects names that an attacker may have pointed to this machine: without a token or certificate the name must be of the
 // loopback interface, or that of an allowed origin.
 func (g *Guard) hostOK(r *http.Request) bool {
 	named := func(origin string) bool { // origins have a scheme before the host
@@ -72,7 +90,7 @@ func (g *Guard) hostOK(r *http.Request) bool {
 		return err == nil && strings.EqualFold(u.Host, r.Host)
 	}
 	u := url.URL{Host: r.Host}
-	return g.Token != "" || IsLoopback(u.Hostname()) || slices.ContainsFunc(g.Origins, named)
+	return g.Asks() || IsLoopback(u.Hostname()) || slices.ContainsFunc(g.Origins, named)
 }
 
 func (g *Guard) originOK(r *http.Request) bool {

@@ -11,7 +11,7 @@ import (
 func TestGuard(t *testing.T) {
 	type h = map[string]string
 	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	open, closed := &Guard{Origins: []string{"http://app.example:3000"}}, &Guard{Token: "secret"}
+	open, closed := &Guard{Origins: []string{"http://app.example:3000"}}, &Guard{Accept: Only("secret")}
 	for _, tc := range []struct {
 		name   string
 		g      *Guard

@@ -52,8 +52,8 @@ const takeOver = time.Millisecond
 // keepBuffer is the greatest capacity that a request's buffer keeps when it is idle.
 const keepBuffer = 1 << 20
 
-func newConn(s *Server, peer net.Conn, st stream) *conn {
-	sess := session.New(s.sessions)
+func newConn(s *Server, peer net.Conn, st stream, quota *session.Quota) *conn {
+	sess := session.New(s.sessions, quota)
 	n := s.sessions.Limits.Inflight
 	c := &conn{
 		server: s, peer: peer, stream: st, sess: sess, log: s.log.With("sid", sess.ID()),

@@ -52,7 +52,7 @@ func TestEndlessFrame(t *testing.T) {
 		limits.HandshakeMS, limits.IdleMS = 0, 0
 		s := New(Config{Limits: limits, Version: "test", DrainFor: time.Second, Log: slog.New(slog.DiscardHandler)})
 		ours, theirs := net.Pipe()
-		c := newConn(s, theirs, newUnixStream(theirs, limits.MsgIn))
+		c := newConn(s, theirs, newUnixStream(theirs, limits.MsgIn), nil)
 		s.add(c)
 		go s.run(c)
 		if _, err := ours.Write([]byte{0, 0, 128, 0, 1, 2, 3}); err != nil {

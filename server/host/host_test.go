@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 	"github.com/kubernasium/kubernasium/server/wire"
@@ -48,7 +49,7 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestAuthorization(t *testing.T) {
-	s := hosttest.Start(t, func(c *host.Config) { c.Token = "secret" })
+	s := hosttest.Start(t, func(c *host.Config) { c.Guard.Accept = guard.Only("secret") })
 	enc := base64.RawURLEncoding.EncodeToString([]byte("secret"))
 	for name, tc := range map[string]struct {
 		header       http.Header
@@ -87,7 +88,7 @@ func TestAuthorization(t *testing.T) {
 }
 
 func TestOrigin(t *testing.T) {
-	s := hosttest.Start(t, func(c *host.Config) { c.Origins = []string{"http://localhost:3000"} })
+	s := hosttest.Start(t, func(c *host.Config) { c.Guard.Origins = []string{"http://localhost:3000"} })
 	addr := strings.TrimPrefix(s.HTTP, "http://")
 	for origin, want := range map[string]int{
 		"":                         200,

@@ -25,7 +25,7 @@ const (
 
 // Handler returns the HTTP endpoints.
 func (s *Server) Handler() http.Handler {
-	g := &guard.Guard{Token: s.cfg.Token, Origins: s.cfg.Origins}
+	g := &s.cfg.Guard
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })))
 	mux.Handle("GET /readyz", g.Public(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -66,10 +66,10 @@ func (s *Server) listEnvs(w http.ResponseWriter, _ *http.Request) {
 // peerKey is the key of a request's connection in its context.
 type peerKey struct{}
 
-// protected passes requests with the server's token and an allowed origin to next.
+// protected passes requests that the guard permits to next.
 func (s *Server) protected(g *guard.Guard, next http.HandlerFunc) http.Handler {
 	return g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn, ok := r.Context().Value(peerKey{}).(net.Conn); ok && s.cfg.Token != "" {
+		if conn, ok := r.Context().Value(peerKey{}).(net.Conn); ok && g.Asks() {
 			s.gate.leave(conn)
 		}
 		next(w, r)
@@ -96,6 +96,13 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusBadRequest, "supported subprotocols: "+wire.Subprotocol)
 		return
 	}
+	var quota *session.Quota
+	if s.cfg.Quota != nil {
+		if quota = s.cfg.Quota(token(r)); quota == nil {
+			plain(w, http.StatusUnauthorized, "the token has been withdrawn")
+			return
+		}
+	}
 	up := websocket.Upgrader{
 		HandshakeTimeout: 10 * time.Second, ReadBufferSize: readBuffer, WriteBufferSize: writeBuffer,
 		Subprotocols: []string{wire.Subprotocol},
@@ -106,7 +113,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("upgrade", "err", err)
 		return
 	}
-	c := newConn(s, ws.NetConn(), &wsStream{conn: ws, limit: s.cfg.Limits.MsgIn})
+	c := newConn(s, ws.NetConn(), &wsStream{conn: ws, limit: s.cfg.Limits.MsgIn}, quota)
 	if !s.add(c) {
 		c.close(websocket.CloseGoingAway, "the server stops")
 		return

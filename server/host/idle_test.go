@@ -53,7 +53,7 @@ func testIdle(t *testing.T) {
 	s := New(Config{Limits: limits, Version: "test", DrainFor: time.Second, Log: slog.New(slog.DiscardHandler)})
 	connect := func() net.Conn {
 		ours, theirs := net.Pipe()
-		c := newConn(s, theirs, newUnixStream(theirs, limits.MsgIn))
+		c := newConn(s, theirs, newUnixStream(theirs, limits.MsgIn), nil)
 		s.add(c)
 		go s.run(c)
 		return ours

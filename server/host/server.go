@@ -5,6 +5,7 @@ package host
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/session"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
@@ -24,14 +26,16 @@ import (
 type Config struct {
 	Limits       wire.Limits
 	Version      string        // of the program, for welcome
-	Token        string        // bearer token of WebSocket clients; empty asks for none
-	Origins      []string      // values of the header Origin that are allowed beside the server's own
+	Guard        guard.Guard   // who may ask over HTTP and WebSocket
 	DenyOptions  []string      // options that make rejects, by name
 	DenyFiles    bool          // make rejects options that name files
 	ReportCauses bool          // send causes of faults to clients, which are all on this machine
 	DrainFor     time.Duration // for running requests at Shutdown
 	MaxPending   int           // connections that are not authenticated or have not said hello; 0 is DefaultPending
 	Log          *slog.Logger
+
+	// Quota returns what the client may hold whose token the guard accepts. Nil bounds no client.
+	Quota func(token string) *session.Quota
 
 	// Page makes the handler of all paths that the server does not have, which shows metrics to people; nil
 	// shows nothing.
@@ -99,12 +103,12 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// ServeTLS is Serve with a certificate.
-func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
-	// WebSocket needs HTTP/1.1.
+// ServeTLS is Serve with certificates. WebSocket needs HTTP/1.1, so the configuration offers no other protocol.
+func (s *Server) ServeTLS(l net.Listener, cfg *tls.Config) error {
 	s.http.Protocols = new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
-	if err := s.http.ServeTLS(gated{l, s.gate}, certFile, keyFile); !errors.Is(err, http.ErrServerClosed) {
+	s.http.TLSConfig = cfg
+	if err := s.http.ServeTLS(gated{l, s.gate}, "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -148,7 +152,7 @@ func (s *Server) ServeUnix(l net.Listener) error {
 		}
 		delay = 0
 		s.gate.enter(nc)
-		c := newConn(s, nc, newUnixStream(nc, s.cfg.Limits.MsgIn))
+		c := newConn(s, nc, newUnixStream(nc, s.cfg.Limits.MsgIn), nil)
 		if !s.add(c) {
 			c.close(0, "")
 			continue

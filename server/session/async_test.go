@@ -72,7 +72,7 @@ func TestSendRecv(t *testing.T) {
 
 // Steps that are pending end with the session.
 func TestPendingStepsEnd(t *testing.T) {
-	s := New(newConfig())
+	s := New(newConfig(), nil)
 	for _, v := range []m{
 		{"t": "hello", "id": 1, "ver": []int{1, 5}}, {"t": "make", "id": 2, "env": "test/Trouble-v0"},
 		{"t": "reset", "id": 3, "eid": 1}, {"t": "send", "id": 4, "eid": 1, "a": 3},

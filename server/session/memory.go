@@ -16,14 +16,18 @@ var errMeasured = errors.New("session: measured")
 // size writes bytes for people.
 func size(bytes int64) string { return strconv.FormatInt(bytes>>20, 10) + " MiB" }
 
-// takeMemory adds bytes to what the session and the server hold, unless a limit forbids it.
+// takeMemory adds bytes to what the session, its client and the server hold, unless a limit forbids it.
 func (s *Session) takeMemory(bytes int64) bool {
 	l := &s.cfg.Limits
 	if l.MemorySession > 0 && s.memory+bytes > l.MemorySession {
 		return false
 	}
+	if !s.quota.takeMemory(bytes) {
+		return false
+	}
 	if used := s.cfg.Shared.Memory.Add(bytes); l.MemoryServer > 0 && used > l.MemoryServer {
 		s.cfg.Shared.Memory.Add(-bytes)
+		s.quota.giveMemory(bytes)
 		return false
 	}
 	s.memory += bytes
@@ -33,6 +37,7 @@ func (s *Session) takeMemory(bytes int64) bool {
 func (s *Session) giveMemory(bytes int64) {
 	s.memory -= bytes
 	s.cfg.Shared.Memory.Add(-bytes)
+	s.quota.giveMemory(bytes)
 }
 
 // admit takes the memory of a vector that is about to be made.
@@ -55,6 +60,7 @@ func (s *Session) tooMuch(what string, n int, id string, bytes int64) *wire.Erro
 	l := &s.cfg.Limits
 	err := wire.Errorf(wire.TooMuchMemory, what+" take about %s beside %s of the session and %s of the server, want at most %s (the server's flag --memory-session) and %s (--memory)",
 		n, id, size(bytes), size(s.memory), size(s.cfg.Shared.Memory.Load()), size(l.MemorySession), size(l.MemoryServer))
+	err.Msg += s.quota.memory()
 	if most := l.MemorySession; most == 0 || bytes <= most-s.memory { // others may free theirs
 		err.RetryAfterMS = 1000
 	}

@@ -30,7 +30,11 @@ func (s *Session) hello(f *wire.Frame) error {
 		}
 		return s.welcome(f.ID)
 	}
+	if err := s.quota.takeSession(); err != nil {
+		return err
+	}
 	if limit := s.cfg.Limits.Sessions; !take(&s.cfg.Shared.Sessions, 1, limit) {
+		s.quota.giveSession()
 		err := wire.Errorf(wire.TooManySession, "%d sessions are open, want at most that many (the server's flag --max-sessions)", limit)
 		err.RetryAfterMS = 1000
 		return err
@@ -96,7 +100,11 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	if err := s.checkMake(&r, n); err != nil {
 		return err
 	}
+	if err := s.quota.takeEnvs(n); err != nil {
+		return err
+	}
 	if s.envs+n > s.cfg.Limits.EnvsSession || !take(&s.cfg.Shared.Envs, n, s.cfg.Limits.EnvsServer) {
+		s.quota.giveEnvs(n)
 		err := wire.Errorf(wire.TooManyEnvs, "%d more environments beside %d of the session and %d of the server, want at most %d (the server's flag --max-envs-session) and %d (--max-envs)",
 			n, s.envs, s.cfg.Shared.Envs.Load(), s.cfg.Limits.EnvsSession, s.cfg.Limits.EnvsServer)
 		err.RetryAfterMS = 1000
@@ -104,7 +112,7 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	}
 	v, err := s.newVector(ctx, &r, n)
 	if err != nil {
-		s.cfg.Shared.Envs.Add(-int64(n))
+		s.giveEnvs(n)
 		return err
 	}
 	s.nextEID++
@@ -112,6 +120,12 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	s.vecs[s.nextEID] = v
 	s.log.Debug("make", "eid", s.nextEID, "env", v.vec.Spec().ID, "n", n)
 	return s.encodeMade(f.ID, s.nextEID, v)
+}
+
+// giveEnvs frees the places of n environments.
+func (s *Session) giveEnvs(n int) {
+	s.cfg.Shared.Envs.Add(-int64(n))
+	s.quota.giveEnvs(n)
 }
 
 // longest bounds the fields of requests that are decoded whole, in encoded bytes. To decode and quote one of

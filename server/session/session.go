@@ -33,9 +33,10 @@ type Config struct {
 // A Session is the state of one client. One goroutine may call Admit while another calls Do, both
 // in the order of the requests.
 type Session struct {
-	cfg *Config
-	sid string
-	log *slog.Logger
+	cfg   *Config
+	quota *Quota
+	sid   string
+	log   *slog.Logger
 
 	// At arrival.
 	lastID   uint64
@@ -70,11 +71,11 @@ type Request struct {
 	deadline time.Time // zero is none
 }
 
-// New returns the session of a client before its hello.
-func New(cfg *Config) *Session {
+// New returns the session of a client before its hello. It counts against the quota.
+func New(cfg *Config, quota *Quota) *Session {
 	sid := fmt.Sprintf("%016x", cfg.Entropy())
 	return &Session{
-		cfg: cfg, sid: sid, log: cfg.Log.With("sid", sid),
+		cfg: cfg, quota: quota, sid: sid, log: cfg.Log.With("sid", sid),
 		arrivals: wire.NewWriter(), out: wire.NewWriter(), vecs: map[uint64]*vector{}, turn: newTurn(&cfg.Shared.turns),
 	}
 }
@@ -299,6 +300,7 @@ func (s *Session) Close() error {
 	if s.greeted {
 		s.greeted = false
 		s.cfg.Shared.Sessions.Add(-1)
+		s.quota.giveSession()
 	}
 	return err
 }
@@ -310,7 +312,7 @@ func (s *Session) drop(eid uint64) error {
 	s.countSnaps(-len(v.snaps) * v.layout.N)
 	delete(s.vecs, eid)
 	s.envs -= v.layout.N
-	s.cfg.Shared.Envs.Add(-int64(v.layout.N))
+	s.giveEnvs(v.layout.N)
 	s.giveMemory(v.vec.Bytes() * int64(1+len(v.snaps)))
 	return v.vec.Close()
 }

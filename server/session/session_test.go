@@ -162,7 +162,7 @@ func newConfig() *Config {
 
 func newSession(t testing.TB, cfg *Config) *Session {
 	t.Helper()
-	s := New(cfg)
+	s := New(cfg, nil)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)

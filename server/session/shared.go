@@ -41,7 +41,7 @@ func (s *Shared) Errors() map[wire.Code]uint64 {
 }
 
 // take adds n to used unless the sum exceeds limit.
-func take(used *atomic.Int64, n, limit int) bool {
+func take[N int | int64](used *atomic.Int64, n, limit N) bool {
 	if used.Add(int64(n)) > int64(limit) {
 		used.Add(-int64(n))
 		return false

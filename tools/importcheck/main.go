@@ -74,7 +74,7 @@ var rules = []rule{
 	{"trainer/play", []string{"envs", "models", "agents", "clients/go", "kwok", "registry", "trainer/cli", "trainer/tracking"}, noFlags},
 	{"trainer/run", []string{"envs", "models", "agents", "trainer/cli", "trainer/play", "trainer/tracking", "trainer/hyperparams"}, noFlags},
 	{"board", []string{"envs", "models", "agents", "server/guard"}, noGorgonia},
-	{"trainer/command", []string{"board", "envs", "models", "agents", "kwok", "trainer/apiserver", "trainer/cli", "trainer/convert", "trainer/fetch", "trainer/play", "trainer/run", "trainer/searchspaces", "trainer/tracking"}, noGorgonia},
+	{"trainer/command", []string{"board", "envs", "models", "agents", "kwok", "server/guard", "trainer/apiserver", "trainer/cli", "trainer/convert", "trainer/fetch", "trainer/play", "trainer/run", "trainer/searchspaces", "trainer/tracking"}, noGorgonia},
 	{"trainer/command/all", []string{"registry", "server/command", "trainer/cli", "trainer/command"}, noGorgonia},
 	{"trainer/clitest", []string{"envs", "trainer/cli", "trainer/tracking"}, noGorgonia},
 	{"trainer", nil, noGorgonia},

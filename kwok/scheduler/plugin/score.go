@@ -97,7 +97,7 @@ func newScoreService(ctx context.Context, p *Plugin) (*scoreService, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	g := &guard.Guard{Token: s.token}
+	g := &guard.Guard{Accept: guard.Only(s.token)}
 	mux.Handle("POST /score", g.Protect(s, nil))
 	mux.Handle("GET /metrics", g.Protect(legacyregistry.Handler(), nil))
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(s.health)))

@@ -15,6 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -63,9 +64,11 @@ func (c *boardConfig) readToken() error {
 		if err != nil {
 			return err
 		}
-		if c.Token = strings.TrimSpace(string(text)); c.Token == "" {
+		token := strings.TrimSpace(string(text))
+		if token == "" {
 			return fmt.Errorf("%s holds no token", c.tokenFile)
 		}
+		c.Guard.Accept = guard.Only(token)
 		return nil
 	}
 	name, _, err := net.SplitHostPort(c.listen)
@@ -98,7 +101,7 @@ func (c *boardConfig) serve(ctx context.Context, ready func(url string)) error {
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	url := "http://" + l.Addr().String() + "/"
-	if c.Token != "" {
+	if c.Guard.Asks() {
 		url += "?token=TOKEN"
 	}
 	ready(url + fragment)

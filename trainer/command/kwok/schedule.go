@@ -24,6 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -303,7 +304,7 @@ func (c *scheduleConfig) onBoard(ctx context.Context, client kubernetes.Interfac
 	if err != nil {
 		return fmt.Errorf("--board: %w", err)
 	}
-	page := board.New(board.Config{Token: token, Cluster: w})
+	page := board.New(board.Config{Guard: guard.Guard{Accept: guard.Only(token)}, Cluster: w})
 	srv := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
 	url := "http://" + l.Addr().String() + "/"
 	if token != "" {

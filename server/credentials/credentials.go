@@ -1,0 +1,92 @@
+// Package credentials holds what a server knows its clients by: bearer tokens with quotas, and certificates. Files are read
+// anew when they change, so that a token is withdrawn and a certificate renewed while the server runs.
+package credentials
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// checkEvery is the time for which a file is not looked at again.
+const checkEvery = time.Second
+
+// maxFile bounds a file in bytes.
+const maxFile = 1 << 20
+
+// A watched value is read from files, anew when they have changed.
+type watched[T any] struct {
+	paths []string
+	parse func(texts [][]byte) (T, error)
+	every time.Duration
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	next  time.Time // to look at the files
+	texts [][]byte
+	value T
+	fault string // of the last look; empty if there was none
+}
+
+// watch reads the files of paths for the first time.
+func watch[T any](log *slog.Logger, parse func([][]byte) (T, error), paths ...string) (*watched[T], error) {
+	w := &watched[T]{paths: paths, parse: parse, every: checkEvery, log: log, next: time.Now().Add(checkEvery)}
+	var err error
+	if w.texts, err = readAll(paths); err == nil {
+		w.value, err = parse(w.texts)
+	}
+	return w, err
+}
+
+// get returns the value of the files as they are, or as they were when they last were good.
+func (w *watched[T]) get() T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); now.Before(w.next) {
+		return w.value
+	} else {
+		w.next = now.Add(w.every)
+	}
+	texts, err := readAll(w.paths)
+	if err == nil && slices.EqualFunc(texts, w.texts, slices.Equal[[]byte]) {
+		w.fault = ""
+		return w.value
+	}
+	var value T
+	if err == nil {
+		value, err = w.parse(texts)
+	}
+	if err != nil {
+		if w.fault != err.Error() { // said once
+			w.fault = err.Error()
+			w.log.Error("read anew; what was read before stays good", "files", w.paths, "err", err)
+		}
+		return w.value
+	}
+	w.texts, w.value, w.fault = texts, value, ""
+	w.log.Info("read anew", "files", w.paths)
+	return value
+}
+
+func readAll(paths []string) ([][]byte, error) {
+	texts := make([][]byte, len(paths))
+	for i, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		texts[i], err = io.ReadAll(io.LimitReader(f, maxFile+1))
+		_ = f.Close() // it was only read
+		if err != nil {
+			return nil, err
+		}
+		if len(texts[i]) > maxFile {
+			return nil, fmt.Errorf("%s has more than %d bytes", path, maxFile)
+		}
+	}
+	return texts, nil
+}
