@@ -26,6 +26,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 MODULE = "github.com/kubernasium/kubernasium"
 PROGRAM = "kubernasium"
 SOURCE_FIELDS = ("GoFiles", "IgnoredGoFiles", "SFiles", "IgnoredOtherFiles", "EmbedFiles")  # of `go list`
+BUILD_TAGS = "nogorgonia"  # without the oracle of the networks, for its size
 SOURCES = "go"  # the folder of the sdist with the Go sources
 
 # The oldest systems that Go supports. A static program depends on no libc, so that one build has the tags of both.
@@ -149,7 +150,8 @@ def find_go(root: Path) -> str:
 def build_program(root: Path, out: Path, system: str, arch: str) -> None:
     """Builds the program, which needs no C library and so runs on any Linux."""
     flags = f"-s -w {os.environ.get('KUBERNASIUM_LDFLAGS', '')}".strip()
-    command = [find_go(root), "build", "-trimpath", "-buildvcs=false", f"-ldflags={flags}", "-o", str(out), "./trainer"]
+    command = [find_go(root), "build", "-tags", BUILD_TAGS, "-trimpath", "-buildvcs=false", f"-ldflags={flags}"]
+    command += ["-o", str(out), "./trainer"]
     done = subprocess.run(
         command,
         cwd=root,

@@ -1,7 +1,7 @@
 // Command notices collects the licences of the modules that programs are built from, and fails if
 // one is missing or is not on the list of those that are compatible with Apache-2.0.
 //
-// Usage: go run ./tools/notices [-C folder] [-o file] [packages]
+// Usage: go run ./tools/notices [-C folder] [-tags list] [-o file] [packages]
 //
 // It reads the modules from the build of the packages for each system of the releases. The file has
 // every licence and NOTICE once, after the modules that have it. Without -o it prints a table of
@@ -63,20 +63,21 @@ type module struct {
 
 func main() {
 	folder := flag.String("C", ".", "folder of the module that has the packages")
+	tags := flag.String("tags", "", "build tags of the programs")
 	out := flag.String("o", "", "file to write")
 	flag.Parse()
 	patterns := flag.Args()
 	if len(patterns) == 0 {
 		patterns = []string{"./server", "./trainer"}
 	}
-	if err := run(*folder, *out, patterns, os.Stdout); err != nil {
+	if err := run(*folder, *tags, *out, patterns, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "notices:", err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, out string, patterns []string, stdout io.Writer) error {
-	modules, err := modulesOf(folder, patterns)
+func run(folder, tags, out string, patterns []string, stdout io.Writer) error {
+	modules, err := modulesOf(folder, tags, patterns)
 	if err != nil {
 		return err
 	}
@@ -97,10 +98,10 @@ func run(folder, out string, patterns []string, stdout io.Writer) error {
 }
 
 // modulesOf returns the modules of the packages' builds except this repository's, by path.
-func modulesOf(folder string, patterns []string) ([]module, error) {
+func modulesOf(folder, tags string, patterns []string) ([]module, error) {
 	found := map[string]module{}
 	for _, system := range systems {
-		cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Module"}, patterns...)...)
+		cmd := exec.Command("go", append([]string{"list", "-tags", tags, "-deps", "-json=Module"}, patterns...)...)
 		cmd.Dir = folder
 		cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 		cmd.Stderr = os.Stderr

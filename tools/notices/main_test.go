@@ -75,7 +75,7 @@ func TestServer(t *testing.T) {
 		t.Skip("lists the build for three systems; run without -short")
 	}
 	out := filepath.Join(t.TempDir(), "notices")
-	if err := run("../..", out, []string{"./server"}, os.Stderr); err != nil {
+	if err := run("../..", "", out, []string{"./server"}, os.Stderr); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(out)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
-	"github.com/kubernasium/kubernasium/models/graph"
 )
 
 // NetworkStream separates the random numbers of a network's first weights from those of the
@@ -31,7 +30,7 @@ func NewNetwork(engine string, spec models.Spec, rng *rand.Rand) (Network, error
 	case EngineFused:
 		return fused.New(spec, rng)
 	case EngineGorgonia:
-		return graph.New(spec, rng)
+		return newGorgonia(spec, rng)
 	}
 	return nil, fmt.Errorf("no engine %q; there are %s and %s", engine, EngineFused, EngineGorgonia)
 }
