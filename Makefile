@@ -4,6 +4,7 @@ GO          ?= go
 PYTHON      ?= python3
 CACHE       := .cache
 VENV        := $(CACHE)/venv
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 20s
 SHELL       := /bin/bash
@@ -244,6 +245,9 @@ test-dist: $(VENV_DIST)/installed ## the wheel of Linux on this machine: content
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/again --elsewhere --no-sdist --platform linux/$$($(GO) env GOARCH)
 	KUBERNASIUM_DIST_AGAIN=$(abspath $(DIST)/again) $(DIST_TEST) $(DIST)/test
 
+test-install: ## go install of both programs from this module's zip, as a proxy would serve it: compiles this module's packages again
+	KUBERNASIUM_INSTALL=1 $(GO) test -count=1 -v -run TestInstall ./tools/modulezip
+
 test-recipes: ## clients/python/RECIPES.md and the action masks, with the libraries themselves
 	PYTHON=$(PYTHON) clients/python/run_recipes.sh $(CACHE)/venv-recipes $(CACHE)/venv-client
 
@@ -315,6 +319,10 @@ lint: ## format, vet, staticcheck, module files, imports, documents, and the fig
 	$(GO) run ./tools/boardbundle --check
 	$(PYTHON) tools/results.py
 	$(PYTHON) tools/plot_results.py --check
+
+audit: ## licences and known vulnerabilities of what programs contain; reads the database of Go, or VULNDB=file://FOLDER
+	GOBIN=$(abspath $(CACHE)) $(GO) install $(GOVULNCHECK)
+	GO=$(GO) GOVULNCHECK=$(abspath $(CACHE))/govulncheck VULNDB=$(VULNDB) tools/audit.sh
 
 bench: ## the benchmarks of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...

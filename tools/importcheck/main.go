@@ -94,6 +94,7 @@ var rules = []rule{
 	{"tools", nil, core},
 	{"tools/chaos", []string{"clients/go", "envs", "models", "server/faults", "server/wire"}, noGorgonia},
 	{"tools/chaos/powerfs", nil, core[:len(noGorgonia)]},
+	{"tools/modulezip", nil, core},
 	{"tools/site", []string{"envs", "agents", "server/command", "trainer/command/all"}, noGorgonia},
 	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},

@@ -48,6 +48,8 @@ var choices = map[string]choice{
 	"github.com/golang/freetype": {"FTL", []string{"LICENSE", "licenses/ftl.txt"}},
 	// LICENSE.txt also has the licences of C++ libraries, OpenSSL's among them, which no Go package contains.
 	"github.com/apache/arrow/go/arrow": {"Apache-2.0", []string{"LICENSE.txt"}},
+	// LICENSE.docs, of CC-BY-SA-4.0, is for its documents, which no program contains.
+	"github.com/opencontainers/go-digest": {"Apache-2.0", []string{"LICENSE"}},
 }
 
 // systems are those of the releases; a module may be part of one only.

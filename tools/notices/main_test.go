@@ -69,6 +69,36 @@ func TestCollect(t *testing.T) {
 	}
 }
 
+// TestForeignLicence: a build that contains a module under GPL-3.0 is refused, and one without it is not.
+func TestForeignLicence(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists builds for three systems; run without -short")
+	}
+	root := folderWith(t, map[string]string{
+		"go.mod":    "module example.com/program\n\ngo 1.26\n\nrequire (\n\texample.com/copyleft v1.0.0\n\texample.com/free v1.0.0\n)\n\nreplace (\n\texample.com/copyleft => ./copyleft\n\texample.com/free => ./free\n)\n",
+		"main.go":   "package main\n\nimport _ \"example.com/free\"\n\nfunc main() {}\n",
+		"tagged.go": "//go:build tagged\n\npackage main\n\nimport _ \"example.com/copyleft\"\n",
+	})
+	for name, licence := range map[string]string{"copyleft": gpl, "free": isc} {
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, content := range map[string]string{"go.mod": "module example.com/" + name + "\n\ngo 1.26\n", "p.go": "package " + name + "\n", "LICENSE": licence} {
+			if err := os.WriteFile(filepath.Join(root, name, file), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var table strings.Builder
+	if err := run(root, "", "", []string{"."}, &table); err != nil || !strings.Contains(table.String(), "example.com/free v1.0.0\tISC") || strings.Contains(table.String(), "copyleft") {
+		t.Errorf("without copyleft: %v, %s", err, table.String())
+	}
+	err := run(root, "tagged", "", []string{"."}, &table)
+	if err == nil || !strings.Contains(err.Error(), "example.com/copyleft v1.0.0: licence GPL-3.0") {
+		t.Errorf("with copyleft: %v, want an error about GPL-3.0", err)
+	}
+}
+
 // TestServer: the notices of the server's build have its modules and Go's own licence.
 func TestServer(t *testing.T) {
 	if testing.Short() {
