@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -79,6 +80,32 @@ func TestPrograms(t *testing.T) {
 		for _, want := range []string{"module: github.com/kubernasium/kubernasium ", "commit: " + strings.TrimSpace(string(commit)), "go: " + runtime.Version()} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("%s --version printed\n%s\nwithout %q", program, out, want)
+			}
+		}
+	}
+}
+
+// TestNumbersAgree: the files that name the release name the same one; between releases, "-dev" may follow.
+func TestNumbersAgree(t *testing.T) {
+	want := strings.TrimSuffix(Number, "-dev")
+	for file, pattern := range map[string]string{
+		"clients/python/src/kubernasium/__init__.py":            `(?m)^__version__ = "(.+)"$`,
+		"clients/python/src/kubernasium/protocol/connection.py": `(?m)^CLIENT = "kubernasium-python/(.+)"$`,
+		"deploy/helm/kubernasium/Chart.yaml":                    `(?m)^version: (.+)$(?:\n|.)*^appVersion: "(.+)"$`,
+		"CITATION.cff":                                          `(?m)^version: (.+)$`,
+	} {
+		text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(pattern).FindStringSubmatch(string(text))
+		if found == nil {
+			t.Errorf("%s names no release", file)
+			continue
+		}
+		for _, number := range found[1:] {
+			if strings.TrimSuffix(number, "-dev") != want {
+				t.Errorf("%s names release %s, version.Number %s", file, number, Number)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ MENU = {
         "docs/cluster-trace", "docs/kwok-speed", "kwok/**",
     ],
     "Reference": ["reference/commands/index", "reference/python/index", "reference/go", "server/PROTOCOL"],
-    "Project": ["docs/architecture", "CONTRIBUTING", "docs/*", "SECURITY", "CHANGELOG"],
+    "Project": ["docs/architecture", "CONTRIBUTING", "RELEASING", "docs/*", "SECURITY", "CHANGELOG"],
 }  # fmt: skip
 
 INLINE = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
