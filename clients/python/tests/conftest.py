@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +29,32 @@ def server() -> Iterator[Server]:
     """A server of the bundled binary, or of the one that KUBERNASIUM_SERVER names."""
     with Server(args=TOKEN_FREE) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with test/Trouble-v0, which fails and waits on demand; see testdata/trouble."""
+    binary = tmp_path_factory.mktemp("bin") / "trouble"
+    package = Path(__file__).parent / "testdata" / "trouble"
+    # With the flags of hatch_build.py, whose compiled packages it shares.
+    command = ["go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(binary), "."]
+    subprocess.run(command, cwd=package, env=os.environ | {"CGO_ENABLED": "0"}, check=True)
+    with Server(binary, args=TOKEN_FREE) as started:
+        yield started
+
+
+@pytest.fixture(params=["unix", "ws"])
+def trouble_url(request: pytest.FixtureRequest, trouble: Server) -> str:
+    """Where to connect to it, by each transport."""
+    return trouble.url if request.param == "unix" else trouble.ws_url
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Python's handler of SIGINT, which a shell's background jobs lack."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, old)
 
 
 @pytest.fixture(params=["unix", "ws"])

@@ -10,8 +10,9 @@
 The server carries out the requests of one connection one after another. Environments that are to be stepped at
 the same time get connections of their own.
 
-A cancelled task leaves the connection usable: the reply to its request is dropped when it comes. The server may have
-carried out the request. Lost connections are not resumed here: a lost one raises `ConnectionLostError`.
+A cancelled task leaves the connection usable. Its request has a tenth of a second to end by itself, and then was
+carried out, though nobody gets the reply. Otherwise it is cancelled at the server, too; after a `reset` or a step that
+was cancelled while it ran, reset again. Lost connections are not resumed here: a lost one raises `ConnectionLostError`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import os
 import ssl
 import struct
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -33,19 +34,19 @@ from kubernasium.errors import (
     KubernasiumError,
     ProtocolError,
     ReplyTimeoutError,
-    UnimplementedError,
+    UnavailableError,
     from_reply,
 )
 from kubernasium.launcher import default_server
 from kubernasium.protocol.codec import decode, encode
-from kubernasium.protocol.connection import CLIENT, DEFAULT_TIMEOUT, is_loopback
+from kubernasium.protocol.connection import CLIENT, DEFAULT_TIMEOUT, GRACE, VERSION, is_loopback, missing
+from kubernasium.protocol.send_recv import indices
 from kubernasium.protocol.transport import MAX_FRAME
-from kubernasium.protocol.vector import contiguous, plain, working_directory
+from kubernasium.protocol.vector import contiguous, made_with, plain, working_directory
 from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked
 from kubernasium.row import pick
 from kubernasium.spaces import from_description
 
-VERSION = (1, 2)
 _LENGTH = struct.Struct("<I")
 
 
@@ -55,6 +56,7 @@ class Connection:
     Attributes:
         server: name and version of the server.
         sid: id of the session in the server's log.
+        version: version of the protocol in this session, (major, minor).
         caps: optional parts of the protocol that the server has.
         limits: the server's limits, by the names of the protocol.
         local: whether the server is on this machine, so that both see the same files.
@@ -71,6 +73,7 @@ class Connection:
         self._receiver = asyncio.create_task(self._receive_all())
         self.local = False
         self.server, self.sid = "", ""
+        self.version: tuple[int, ...] = VERSION
         self.caps: frozenset[str] = frozenset()
         self.limits: dict[str, int] = {}
 
@@ -79,6 +82,7 @@ class Connection:
         self._timeout = timeout
         welcome = await self.request("hello", ver=list(VERSION), client=CLIENT)
         self.server, self.sid = str(welcome.get("server", "")), str(welcome.get("sid", ""))
+        self.version = tuple(welcome.get("ver", VERSION))
         self.caps, self.limits = frozenset(welcome.get("caps", ())), welcome.get("limits", {})
         for _ in range(self.limits.get("inflight", 1) - 1):
             self._slots.release()
@@ -93,16 +97,29 @@ class Connection:
         Raises:
             KubernasiumError: the server refused it, or the connection is lost.
         """
+        return await self.finish(await self.begin(kind, **fields))
+
+    async def begin(self, kind: str, /, **fields: Any) -> Request:
+        """Sends a request, whose reply `finish` returns."""
         await self._slots.acquire()
         try:
-            reply = self._send(kind, {key: value for key, value in fields.items() if value is not None})
+            request = self._send(kind, {key: value for key, value in fields.items() if value is not None})
         except BaseException:
             self._slots.release()
             raise
         # From here on the slot is the reply's, which comes even if this task is cancelled.
+        request.reply.add_done_callback(lambda reply: self._slots.release())
+        return request
+
+    async def finish(self, request: Request) -> dict[str, Any]:
+        """Returns the reply to a request. If its task is cancelled, so is the request, unless it ends at once."""
         try:
             await self._writer.drain()
-            message = await asyncio.wait_for(asyncio.shield(reply), self._timeout)
+            message = await asyncio.wait_for(asyncio.shield(request.reply), self._timeout)
+        except asyncio.CancelledError:
+            if "cancel" in self.caps and not request.reply.done():
+                asyncio.get_running_loop().call_later(GRACE, self._cancel, request)
+            raise
         except asyncio.TimeoutError:
             error = ReplyTimeoutError(f"no answer from the server within {self._timeout} s")
             self._fail(error)
@@ -113,7 +130,17 @@ class Connection:
             raise from_reply(message)
         return message
 
-    def _send(self, kind: str, fields: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
+    def need(self, part: str) -> None:
+        """Raises UnimplementedError if the server lacks an optional part of the protocol."""
+        if part not in self.caps:
+            raise missing(part, self.server, self.version)
+
+    def _cancel(self, request: Request) -> None:
+        """Cancels a request that has no reply. The reply to this is dropped."""
+        if self._end is None and not request.reply.done():
+            self._send("cancel", {"of": request.rid})
+
+    def _send(self, kind: str, fields: dict[str, Any]) -> Request:
         if self._end is not None:
             raise type(self._end)(*self._end.args)
         self._id += 1
@@ -121,14 +148,9 @@ class Connection:
         head = b"" if self._websocket else _LENGTH.pack(len(frame))
         self._writer.write(masked(BINARY, frame) if self._websocket else head + frame)
         reply = asyncio.get_running_loop().create_future()
-        reply.add_done_callback(self._replied)
+        reply.add_done_callback(_seen)
         self._replies[self._id] = reply
-        return reply
-
-    def _replied(self, reply: asyncio.Future[dict[str, Any]]) -> None:
-        self._slots.release()
-        if not reply.cancelled():
-            reply.exception()  # nobody may wait for it any more
+        return Request(self._id, reply)
 
     async def _receive_all(self) -> None:
         try:
@@ -200,6 +222,8 @@ class Connection:
         autoreset_mode: str = "NEXT_STEP",
         max_episode_steps: int | None = None,
         threads: int | None = None,
+        env_error: bool = False,
+        obs_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> Env | VectorEnv:
         """Makes environments of this session.
@@ -210,12 +234,18 @@ class Connection:
             autoreset_mode: of a `VectorEnv`: `"NEXT_STEP"`, `"SAME_STEP"` or `"DISABLED"`.
             max_episode_steps: time limit in place of the environment's.
             threads: for the server to step with; it changes no result.
+            env_error: as of `kubernasium.VectorEnv`.
+            obs_keys: likewise.
             **options: the environment's options.
 
         Raises:
             InvalidOptionError: an option is unknown or out of range.
             UnknownEnvError: the server has no such environment.
+            UnimplementedError: the server is too old for `env_error` or `obs_keys`.
         """
+        parts = made_with(env_error, obs_keys)
+        for part in parts:
+            self.need(part)
         made = await self.request(
             "make",
             env=env_id,
@@ -225,8 +255,22 @@ class Connection:
             max_episode_steps=max_episode_steps,
             threads=threads,
             cwd=working_directory() if options and self.local else None,
+            **parts,
         )
         return Env(self, made) if num_envs is None else VectorEnv(self, made)
+
+
+class Request(NamedTuple):
+    """A request that was sent: its id, and where its reply comes."""
+
+    rid: int
+    reply: asyncio.Future[dict[str, Any]]
+
+
+def _seen(reply: asyncio.Future[dict[str, Any]]) -> None:
+    """Keeps asyncio from complaining about the exception of a reply that nobody waits for any more."""
+    if not reply.cancelled():
+        reply.exception()
 
 
 class _Remote:
@@ -262,8 +306,8 @@ class _Remote:
     async def _step(self, actions: Any, policy: str | None, seed: int | None) -> dict[str, Any]:
         if (actions is None) == (policy is None):
             raise TypeError("step takes an action, or a policy that acts")
-        if policy is not None and "baseline" not in self.connection.caps:
-            raise UnimplementedError(f"the server {self.connection.server} has no baseline; a newer one has")
+        if policy is not None:
+            self.connection.need("baseline")
         return await self._request("step", a=actions, policy=policy, seed=seed)
 
     async def close(self) -> None:
@@ -311,6 +355,8 @@ class Env(_Remote):
         info: dict[str, Any] = {key: column[0].item() for key, column in reply.get("info", {}).items() if key[0] != "_"}
         if "inv" in reply and reply["inv"][0]:
             info["invalid"] = True
+        if "env_error" in reply:
+            info["env_error"] = reply["env_error"]["msg"][0]
         if size := self._batches.mask_size:
             info["action_mask"] = reply["mask"][0] if "mask" in reply else np.ones(size, np.int8)
         return info
@@ -329,6 +375,7 @@ class VectorEnv(_Remote):
         super().__init__(connection, made)
         self.single_observation_space = from_description(made["obs_space"])
         self.single_action_space = from_description(made["act_space"])
+        self._interrupted: list[Request] = []  # calls of recv that were cancelled, whose replies may hold rows
 
     async def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
@@ -337,6 +384,7 @@ class VectorEnv(_Remote):
         options = dict(options or {})
         chosen = options.pop("reset_mask", None)
         reply = await self._reset(seed, options, chosen)
+        self._interrupted.clear()
         return reply["obs"], self._batches.infos(reply, chosen)
 
     async def step(
@@ -345,6 +393,41 @@ class VectorEnv(_Remote):
         """Carries out actions, or lets a baseline step; see `kubernasium.VectorEnv.step`."""
         reply = await self._step(None if actions is None else contiguous(actions), policy, seed)
         return self._batches.stepped(reply)
+
+    async def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
+        """Begins a step in some environments, and returns at once; see `kubernasium.VectorEnv.send`."""
+        self.connection.need("async")
+        await self._request("send", a=contiguous(actions), idx=None if env_ids is None else indices(env_ids))
+
+    async def recv(
+        self, k: int = 1, *, most: int | None = None, timeout: float | None = None
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Waits for k of the steps that `send` began; see `kubernasium.VectorEnv.recv`.
+
+        Requests of other environments of the same connection wait meanwhile. A cancelled task loses no step: the next
+        `recv` returns what has ended.
+        """
+        if self._closed:
+            raise ClosedError("the environment is closed")
+        self.connection.need("async")
+        while self._interrupted:
+            try:
+                return self._batches.received(await self._received(self._interrupted.pop(0)))
+            except UnavailableError as err:
+                if err.code != "CANCELLED":
+                    raise
+        wait = None if timeout is None else int(timeout * 1e3)
+        most = k if most is None else most
+        request = await self.connection.begin("recv", eid=self.eid, min=k, max=most, wait_ms=wait)
+        return self._batches.received(await self._received(request))
+
+    async def _received(self, request: Request) -> dict[str, Any]:
+        """Returns the reply to a `recv`, which the next call returns if this one is cancelled."""
+        try:
+            return await self.connection.finish(request)
+        except asyncio.CancelledError:
+            self._interrupted.append(request)
+            raise
 
 
 def _batch(action: Any) -> Any:

@@ -32,6 +32,18 @@ class Batches:
             truncations = np.zeros(self.num_envs, np.bool_)
         return reply["obs"], reply["r"], terminations, truncations, self.infos(reply, None)
 
+    def received(self, reply: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Returns the same of some environments, whose numbers are `env_id` in the infos."""
+        rows = reply["idx"]
+        part = Batches(len(rows), self.mask_size)
+        result = part.stepped(reply)
+        result[4]["env_id"] = rows.astype(np.int64)
+        if self.mask_size and (self.mask is not None or part.mask is not None):
+            mask = np.ones((self.num_envs, self.mask_size), np.int8) if self.mask is None else self.mask.copy()
+            mask[rows] = 1 if part.mask is None else part.mask
+            self.mask = mask
+        return result
+
     def infos(self, reply: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
         """Returns infos as Gymnasium's vector environments give them.
 
@@ -48,6 +60,10 @@ class Batches:
         for key in list(infos):
             if key[0] != "_" and "_" + key not in infos:
                 infos["_" + key] = np.ones(n, np.bool_) if chosen is None else chosen.copy()
+        failed = reply.get("env_error")
+        if failed is not None:
+            infos["env_error"], infos["_env_error"] = np.full(n, None, dtype=object), np.zeros(n, np.bool_)
+            infos["env_error"][failed["idx"]], infos["_env_error"][failed["idx"]] = failed["msg"], True
         invalid = reply.get("inv")
         final = reply.get("fin")
         if final is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -44,6 +45,8 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         timeout: float | None = DEFAULT_TIMEOUT,
         reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
+        env_error: bool = False,
+        obs_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         """Makes the environment.
@@ -55,6 +58,9 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             timeout: seconds to wait for each reply, or None to wait without end.
             reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's.
+            env_error: whether the failure of the environment ends its episode, as truncated, and raises nothing. The
+                message is in the infos as `env_error`, and another environment takes its place.
+            obs_keys: the parts of Dict observations to send; None is all.
             **options: the environment's options.
 
         Raises:
@@ -69,6 +75,8 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             options=options,
             autoreset="DISABLED",
             max_episode_steps=max_episode_steps,
+            env_error=env_error,
+            obs_keys=obs_keys,
         )
         self.vector = self._session.open(render_mode)
         modes = list(self.vector.spec["render_modes"])
@@ -102,6 +110,8 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
             for name, column in columns.items()
             if name[0] != "_" and ("_" + name not in columns or columns["_" + name][0])
         }
+        if "env_error" in reply:
+            info["env_error"] = reply["env_error"]["msg"][0]
         mask = reply.get("mask")
         self._set_mask(None if mask is None else mask[0], info)
         return pick(reply["obs"], 0), info
@@ -141,6 +151,8 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
                 del info[name]
         if row.invalid and values[row.invalid]:
             info["invalid"] = True
+        if row.failure is not None:
+            info["env_error"] = row.failure
         if self.vector.mask_size:
             self._set_mask(row.mask.view(buf)[0] if row.mask is not None else None, info)
         obs = row.observation(buf)
@@ -230,11 +242,13 @@ class _Row:
         terminated, truncated, invalid: indices of the flags in that, 0 for those that are not there.
         first: index of the first info column, whose names are in names.
         partial: names of columns that may lack a value, and where it says so.
+        failure: why the environment failed in this step, or None. Replies of one layout share it.
     """
 
     def __init__(self, layout: Layout) -> None:
         message = layout.message
         self.mask: Field | None = message.get("mask")
+        self.failure: str | None = message["env_error"]["msg"][0] if "env_error" in message else None
         columns = message.get("info", {})
         self.names = tuple(name for name in columns if name[0] != "_")
         self.partial = [(name, columns["_" + name]) for name in self.names if "_" + name in columns]

@@ -153,7 +153,7 @@ class ServerFaultError(KubernasiumError):
 
 
 class UnavailableError(KubernasiumError, ConnectionError):
-    """The server is stopping: UNAVAILABLE or CANCELLED."""
+    """The server is stopping: UNAVAILABLE, or CANCELLED where this client has cancelled nothing."""
 
 
 class UnauthenticatedError(KubernasiumError, PermissionError):
@@ -185,13 +185,13 @@ class ClosedError(KubernasiumError, _gym.ClosedEnvironmentError):
 
 
 class PendingStepError(KubernasiumError, _gym.AlreadyPendingCallError):
-    """A call between `step_async` and `step_wait`."""
+    """A call between `step_async` and `step_wait`, or while steps of `send` are not received."""
 
     name = "step"
 
 
 class NoPendingStepError(KubernasiumError, _gym.NoAsyncCallError):
-    """`step_wait` without `step_async`."""
+    """`step_wait` without `step_async`, or `recv` without `send`."""
 
     name = "step"
 
@@ -222,6 +222,8 @@ _BY_REASON: dict[str, type[KubernasiumError]] = {
     "BASELINE": BaselineError,
     "UNKNOWN_SNAPSHOT": UnknownSnapshotError,
     "NO_COPIES": NoCopiesError,
+    "PENDING": PendingStepError,
+    "NOT_SENT": NoPendingStepError,
     "RENDER": UnsupportedRenderError,
 }
 

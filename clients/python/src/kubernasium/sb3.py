@@ -48,6 +48,8 @@ class VecEnv(AtServer, vec_env.VecEnv):
         reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
         threads: int | None = None,
+        env_error: bool = False,
+        obs_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         """Makes the environments.
@@ -62,6 +64,9 @@ class VecEnv(AtServer, vec_env.VecEnv):
             reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's.
             threads: for the server to step with; it changes no result.
+            env_error: whether the failure of an environment ends its episode, as truncated, and no call. Its message
+                is in the row's info as `env_error`, and another environment takes its place.
+            obs_keys: the parts of Dict observations to send; None is all.
             **options: the environment's options.
         """
         self._session = Session(
@@ -74,6 +79,8 @@ class VecEnv(AtServer, vec_env.VecEnv):
             autoreset="SAME_STEP",
             max_episode_steps=max_episode_steps,
             threads=threads,
+            env_error=env_error,
+            obs_keys=obs_keys,
         )
         self.vector = self._session.open(render_mode)
         self.spec = gymnasium.registry.get(self.vector.env_id)
@@ -101,6 +108,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
         self._reset_options()
         self._mask = reply.get("mask")
         self.reset_infos = self._split(reply.get("info"), self.num_envs)
+        _add_failures(self.reset_infos, reply)
         return reply["obs"]
 
     def step(
@@ -138,6 +146,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
         if "inv" in reply:
             for i in np.flatnonzero(reply["inv"]):
                 infos[i]["invalid"] = True
+        _add_failures(infos, reply)
         self._mask = reply.get("mask")
         return reply["obs"], reply["r"].astype(np.float32), dones, infos
 
@@ -227,6 +236,14 @@ class VecEnv(AtServer, vec_env.VecEnv):
     def close(self) -> None:
         """Closes the session at the server. Further calls do nothing."""
         self.vector.connection.close()
+
+
+def _add_failures(infos: list[dict[str, Any]], reply: dict[str, Any]) -> None:
+    """Puts into infos why environments failed."""
+    failed = reply.get("env_error")
+    if failed is not None:
+        for i, message in zip(failed["idx"].tolist(), failed["msg"], strict=True):
+            infos[i]["env_error"] = message
 
 
 def _pick(batch: Any, k: int) -> Any:

@@ -28,7 +28,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     `infos` holds the environment's diagnostics, `action_mask` (int8 of shape (n, A), 1 for a
     permitted action) if the action space has masks, and `invalid` after a step in which an
     action was masked out, each with its mask `_<key>`; in the mode SAME_STEP also `final_obs`
-    and `final_info`.
+    and `final_info`; with the argument `env_error` the messages of environments that failed.
 
     Attributes:
         vector: the vector in terms of the protocol.
@@ -46,6 +46,8 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
         threads: int | None = None,
+        env_error: bool = False,
+        obs_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         """Makes the environments.
@@ -60,6 +62,9 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's; -1 is none.
             threads: for the server to step with; it changes no result.
+            env_error: whether the failure of an environment ends its episode, as truncated, and no call. Its message
+                is in the infos as `env_error`, and another environment takes its place.
+            obs_keys: the parts of Dict observations to send; None is all.
             **options: the environment's options.
 
         Raises:
@@ -77,6 +82,8 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             autoreset=mode.name,
             max_episode_steps=NO_LIMIT if max_episode_steps == -1 else max_episode_steps,
             threads=threads,
+            env_error=env_error,
+            obs_keys=obs_keys,
         )
         self.vector = self._session.open(render_mode)
         modes = list(self.vector.spec["render_modes"])
@@ -173,6 +180,45 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
                 `step_wait` can be called again.
         """
         return self._batches.stepped(self.vector.step_wait(timeout))
+
+    def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
+        """Begins a step in some environments, and returns at once; `recv` returns the results.
+
+        Environments whose steps take long then delay no others. Each takes the same steps as by `step`. Until all
+        are received, calls other than `send` and `recv` raise PendingStepError.
+
+        Args:
+            actions: a batch of k actions; row j is for environment env_ids[j].
+            env_ids: k different environments, such as `infos["env_id"]` of the last `recv`; None is all.
+
+        Raises:
+            InvalidActionError: an action is outside its space; no step was begun.
+            PendingStepError: the last step of one of them was not received; no step was begun.
+            ResetNeededError: no episode is running.
+            UnimplementedError: the server is too old.
+        """
+        self.vector.send(actions, env_ids)
+
+    def recv(
+        self, k: int = 1, *, most: int | None = None, timeout: float | None = None
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Waits for k of the steps that `send` began, and returns those that ended first.
+
+        Args:
+            k: how many to wait for; if fewer are pending, all of them.
+            most: how many to return at most, if more have ended; by default k.
+            timeout: seconds after which to return the steps that have ended, of which there may be none.
+
+        Returns:
+            What `step` returns, with a row for each of the steps; `infos["env_id"]` has their environments, in
+            ascending order.
+
+        Raises:
+            NoPendingStepError: no step is pending.
+            ServerFaultError: an environment failed, and `env_error` is off; reset all.
+            UnimplementedError: the server is too old.
+        """
+        return self._batches.received(self.vector.recv(k, k if most is None else most, timeout=timeout))
 
     def rollout(
         self,

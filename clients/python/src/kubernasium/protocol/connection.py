@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +19,7 @@ from kubernasium.errors import (
     KubernasiumError,
     ProtocolError,
     ReplyTimeoutError,
+    UnimplementedError,
     from_reply,
 )
 from kubernasium.protocol.codec import decode, encode
@@ -27,9 +28,24 @@ from kubernasium.protocol.resume import DEFAULT_RECONNECT, RESUME, Dial, Resumpt
 from kubernasium.protocol.transport import START, Transport, connect_unix
 from kubernasium.protocol.websocket import connect_websocket
 
-VERSION = (1, 3)
+VERSION = (1, 5)
 CLIENT = "kubernasium-python/0.1.0"
 DEFAULT_TIMEOUT = 120.0
+
+# Optional parts of the protocol, and the versions since which they are in it.
+SINCE = {
+    "rollout": (1, 1),
+    "snapshot": (1, 1),
+    "baseline": (1, 2),
+    "resume": (1, 3),
+    "cancel": (1, 4),
+    "async": (1, 5),
+    "env_error": (1, 5),
+    "obs_keys": (1, 5),
+}
+
+# Seconds that an interrupted request has to end by itself before it is cancelled. Most steps take less, and count.
+GRACE = 0.1
 
 # Ids start where MessagePack writes every one with the same number of bytes, so that equal
 # requests get replies of equal layout.
@@ -81,6 +97,7 @@ class Connection:
         self._arrived: dict[int, bytearray] = {}  # those replies, if they came while another was awaited
         # Requests without a reply: their frames, and what learns how they end. Empty without a journal.
         self.outstanding: dict[int, tuple[bytes, Sink | None]] = {}
+        self.cancelled: set[int] = set()  # ids of requests that were cancelled, and whose replies did not come yet
         self.got = 0  # id of the last reply
         self.cut: KubernasiumError | None = None  # why the transport is of no use; the next request connects again
         self._end: BaseException | None = None
@@ -121,6 +138,11 @@ class Connection:
             message = {key: value for key, value in fields.items() if value is not None}
             self.send(encode({"t": kind, "id": rid, **message}), rid, self.sink(kind, message))
             return self._await(rid)
+
+    def need(self, part: str) -> None:
+        """Raises UnimplementedError if the server lacks an optional part of the protocol."""
+        if part not in self.caps:
+            raise missing(part, self.server, self.version)
 
     def next_id(self) -> int:
         """Returns the id of the next request. The caller holds the lock."""
@@ -190,17 +212,26 @@ class Connection:
                 with self.lock:
                     buf = self.recv()
                     self._sort(decode(memoryview(buf)[START:]), buf)
-        except BaseException:
+        except BaseException as err:
             self._expected.discard(rid)
+            if not isinstance(err, KubernasiumError):
+                with self.lock:
+                    self._abandon(rid)
             raise
         return True
 
-    def recv(self, rid: int = 0) -> bytearray:
+    def drop(self, rid: int) -> None:
+        """Takes back `expect`."""
+        self._expected.discard(rid)
+        self.cancelled.discard(rid)
+        self._arrived.pop(rid, None)
+
+    def recv(self, rid: int = 0, *, keep: bool = False) -> bytearray:
         """Returns the buffer of the reply to rid if it has come, or else of the next frame.
 
         The frame begins at `START`. The caller holds the lock. An exception of a signal
-        handler, such as Ctrl-C's, leaves the connection usable: the reply is received by the next
-        call, which drops it by its id.
+        handler, such as Ctrl-C's, leaves the connection usable: the request is cancelled unless it ends at once, and
+        its reply is received here or by the next call, which drops it by its id, or keeps it as `expect` does.
         """
         self._expected.discard(rid)
         if rid in self._arrived:
@@ -213,7 +244,34 @@ class Connection:
             try:
                 return self.transport.recv()
             except BaseException as err:
+                if not isinstance(err, KubernasiumError):
+                    if keep:
+                        self._expected.add(rid)
+                    self._abandon(rid)
                 self._failed(err)
+
+    def _abandon(self, rid: int) -> None:
+        """Cancels a request whose reply nobody awaits after an interrupt, unless it ends within `GRACE`."""
+        if not rid or "cancel" not in self.caps or not self.transport.usable:
+            return
+        try:
+            if not self._ends(rid, time.monotonic() + GRACE):
+                self.cancelled.add(rid)
+                self.transport.send(encode({"t": "cancel", "id": self.next_id(), "of": rid}))
+        except KubernasiumError as err:
+            self._lose(err, err)  # and the next request connects again, or fails alike
+
+    def _ends(self, rid: int, deadline: float) -> bool:
+        """Receives frames until the reply to rid, and reports whether it has come before the deadline."""
+        while self.cut is None and self._end is None:
+            if not self.transport.ready(max(0.0, deadline - time.monotonic())):
+                return False
+            buf = self.transport.recv()
+            frame = decode(memoryview(buf)[START:])
+            self._sort(frame, buf)
+            if frame.get("id") == rid:
+                return True
+        return True
 
     def _failed(self, err: BaseException) -> None:
         """Raises err and ends the connection, if nothing helps; otherwise it notes that the transport is of no use."""
@@ -252,13 +310,15 @@ class Connection:
             self.settle(rid, buf)
             return True
         error = from_reply(frame)
-        if self._stops(error):
+        if self._stops(rid, error):
             return False
         self._refused(rid, error)
+        self.cancelled.discard(rid)
         raise error
 
     def settle(self, rid: int, buf: bytearray) -> None:
         """Notes the reply to a request, which lies in buf."""
+        self.cancelled.discard(rid)
         entry = self.outstanding.pop(rid, None)
         if entry is not None:
             self.got = rid
@@ -273,9 +333,11 @@ class Connection:
             if entry[1] is not None:
                 entry[1].refused(error.code)
 
-    def _stops(self, error: KubernasiumError) -> bool:
-        """Reports whether error says that the server stops, so that its successor is to carry out the request."""
+    def _stops(self, rid: int, error: KubernasiumError) -> bool:
+        """Reports whether error says that the server stops, so that its successor is to carry out request rid."""
         if self._resumption is None or self._end is not None or not ends(error):
+            return False
+        if rid in self.cancelled:  # that is why
             return False
         self.cut, self.token = error, ""  # a server that stops keeps no session
         return True
@@ -294,9 +356,9 @@ class Connection:
             error = ProtocolError(f"a reply with id {got!r}, where {self._id} is the last request's")
             self.fail(error)
             raise error
-        elif got in self._expected or got in self.outstanding:
+        elif got in self._expected or got in self.outstanding or got in self.cancelled:
             error = from_reply(frame) if kind == "err" else None
-            if error is not None and self._stops(error):
+            if error is not None and self._stops(got, error):
                 return
             if error is None:
                 self.settle(got, buf)
@@ -304,6 +366,8 @@ class Connection:
                 self._refused(got, error)
             if got in self._expected:
                 self._arrived[got] = buf
+            else:
+                self.cancelled.discard(got)
         # Else it is an event, or the late reply to an abandoned request or a ping.
 
     def _await(self, rid: int) -> dict[str, Any]:
@@ -416,6 +480,18 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def missing(part: str, server: str, version: Sequence[int]) -> UnimplementedError:
+    """Returns the error for an optional part of the protocol that a server lacks.
+
+    Args:
+        part: a key of `SINCE`.
+        server: name and version of the server.
+        version: of the protocol in its session.
+    """
+    want, have = (".".join(map(str, numbers)) for numbers in (SINCE[part], version))
+    return UnimplementedError(f"the server {server} speaks kubernasium.v1 {have}, which has no {part}; want {want}")
 
 
 _all: weakref.WeakSet[Connection] = weakref.WeakSet()  # for a fork to give up

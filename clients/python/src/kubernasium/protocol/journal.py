@@ -129,7 +129,8 @@ class Log:
         """
         if self.lost and self._closed is None:
             why = (
-                f"since their last reset with seeds they took more than {MOST >> 20} MiB of requests, or failed"
+                f"since their last reset with seeds they took more than {MOST >> 20} MiB of requests, were stepped by "
+                "`send`, failed, or were interrupted"
                 if self._repeats
                 else "they are not deterministic"
             )
@@ -164,6 +165,24 @@ class Stream:
     def refused(self, code: str) -> None:
         """Notes that the request was refused."""
         self._log.refused(code)
+
+
+class Torn:
+    """The sink of a `send`: which rows a later `recv` returns depends on time, so they are not repeated."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+        """Gives up: the environments cannot be rebuilt until the next reset of all with seeds."""
+        self._log.forget()
+
+    def uncertain(self, rid: int, frame: bytes) -> None:
+        """Does the same."""
+        self._log.forget()
+
+    def refused(self, code: str) -> None:
+        """Does nothing: no step was begun."""
 
 
 class Reset:
@@ -247,7 +266,7 @@ class _Close:
         """Does nothing."""
 
 
-Sink = Log | Stream | Reset | _Make | _Close
+Sink = Log | Stream | Torn | Reset | _Make | _Close
 
 _STREAMS = frozenset(("policy", "rollout", "snapshot", "restore", "forget", "fork"))
 
@@ -280,6 +299,8 @@ class Journal:
             return Stream(log)
         if kind == "step":
             return log
+        if kind == "send":
+            return Torn(log)
         if kind == "reset":
             return Reset(log, fields)
         return _Close(log) if kind == "close" else None

@@ -45,7 +45,10 @@ Dial = Callable[[float | None], Transport]
 
 
 def ends(error: KubernasiumError) -> bool:
-    """Reports whether error says that the server stops, and has not carried out the request or not wholly."""
+    """Reports whether error says that the server stops, and has not carried out the request or not wholly.
+
+    The error of a request that the client has cancelled may say the same; `Connection` knows those.
+    """
     return error.reason in ("DRAINING", "CANCELLED")
 
 
@@ -126,7 +129,11 @@ class Resumption:
                 continue
             del connection.outstanding[rid]  # nobody waits for it any more
             if rid <= done and sink is not None:
-                sink.uncertain(rid, frame)
+                if rid in connection.cancelled:
+                    sink.refused("CANCELLED")  # or it was complete before
+                else:
+                    sink.uncertain(rid, frame)
+        connection.cancelled.intersection_update(awaited)
 
     def _anew(self) -> int:
         """Opens a connection for a new session."""

@@ -16,23 +16,23 @@ from kubernasium.errors import (
     NoPendingStepError,
     PendingStepError,
     ProtocolError,
-    UnimplementedError,
     UnknownOptionError,
 )
 from kubernasium.protocol.codec import encode
 from kubernasium.protocol.connection import Connection
 from kubernasium.protocol.layout import Layout, read_id
+from kubernasium.protocol.send_recv import SendRecv
 from kubernasium.protocol.transport import START
 
 _ID = struct.Struct(">Q")
 _MAX_LAYOUTS = 512  # lengths of replies differ with the number of episodes that end in a step
 
 
-class Vector:
-    """n environments of one kind that are stepped together.
+class Vector(SendRecv):
+    """n environments of one kind that are stepped together, or one by one by `send` and `recv`.
 
     `reset` and `step` return the fields of the protocol's batches: a map with `obs` and,
-    after a step, `r`, and those of `te`, `tr`, `inv`, `mask`, `info`, `fin`, `ep` that are not
+    after a step, `r`, and those of `te`, `tr`, `inv`, `mask`, `info`, `fin`, `ep`, `env_error` that are not
     absent (section 7 of the protocol says what absence means). Arrays are views of the reply,
     which is theirs alone: writable, and valid for as long as they are used.
 
@@ -59,7 +59,29 @@ class Vector:
         autoreset: str = "NEXT_STEP",
         max_episode_steps: int | None = None,
         threads: int | None = None,
+        env_error: bool = False,
+        obs_keys: Sequence[str] | None = None,
     ) -> None:
+        """Makes the environments.
+
+        Args:
+            connection: the session.
+            env_id: their id at the server.
+            num_envs: n.
+            options: those of the environment.
+            autoreset: see above.
+            max_episode_steps: time limit in place of the environment's.
+            threads: for the server to step with; it changes no result.
+            env_error: whether the failure of an environment ends its episode, and no request.
+            obs_keys: parts of a Dict that observations are to have; None is all.
+
+        Raises:
+            InvalidOptionError: an option or a part is unknown or out of range.
+            UnimplementedError: the server is too old for `env_error` or `obs_keys`.
+        """
+        parts = made_with(env_error, obs_keys)
+        for part in parts:
+            connection.need(part)
         try:
             made = connection.request(
                 "make",
@@ -70,6 +92,7 @@ class Vector:
                 max_episode_steps=max_episode_steps,
                 threads=threads,
                 cwd=working_directory() if options and connection.local else None,
+                **parts,
             )
         except UnknownOptionError as err:
             raise err.of(env_id) from None
@@ -146,6 +169,7 @@ class Vector:
                 frame = self._reset_parts[0] + _ID.pack(rid) + self._reset_parts[1]
             connection.send(frame, rid, connection.sink("reset", {"eid": self.eid, **message}))
             buf, layout = self._receive(rid)
+        self._forget_missed()
         return layout.view(buf)
 
     def step(self, actions: Any = None, *, policy: str | None = None, seed: int | None = None) -> dict[str, Any]:
@@ -174,12 +198,12 @@ class Vector:
         if policy is not None or seed is not None:
             if policy is None or actions is not None:
                 raise TypeError("step takes actions, or a policy that acts and its seed")
-            self._check_part("baseline")
+            self.connection.need("baseline")
             fields = {"policy": policy} if seed is None else {"policy": policy, "seed": seed}
         elif self._dtype is None:
             fields = {"a": contiguous(actions)}
         else:
-            fields, data = None, self._array(actions).tobytes()
+            fields, data = None, self._array(actions, self.num_envs).tobytes()
         connection = self.connection
         with connection.lock:
             rid = connection.next_id()
@@ -349,28 +373,27 @@ class Vector:
     def _optional(self, part: str, kind: str = "", /, **fields: Any) -> dict[str, Any]:
         """Makes a request, by default called as the part itself, of an optional part of the protocol."""
         self._idle()
-        self._check_part(part)
+        self.connection.need(part)
         return self.connection.request(kind or part, eid=self.eid, **fields)
 
-    def _check_part(self, part: str) -> None:
-        """Raises UnimplementedError if the server lacks an optional part of the protocol."""
-        if part not in self.connection.caps:
-            raise UnimplementedError(f"the server {self.connection.server} has no {part}; a newer one has")
+    def _batch(self, actions: Any, n: int) -> Any:
+        """Returns n actions as the protocol has them."""
+        return contiguous(actions) if self._dtype is None else self._array(actions, n)
 
-    def _array(self, actions: Any) -> np.ndarray:
+    def _array(self, actions: Any, n: int) -> np.ndarray:
         array = np.asarray(actions)
         if array.dtype != self._dtype:
-            if not np.can_cast(array.dtype, self._dtype, "same_kind"):
+            if array.size and not np.can_cast(array.dtype, self._dtype, "same_kind"):
                 raise InvalidActionError(f"actions of dtype {array.dtype}, want {self._dtype}")
             array = array.astype(self._dtype)
-        if array.shape != self._shape:
-            raise InvalidActionError(f"actions of shape {array.shape}, want {self._shape}")
+        if array.shape != (n, *self._shape[1:]):
+            raise InvalidActionError(f"actions of shape {array.shape}, want {(n, *self._shape[1:])}")
         return array
 
-    def _receive(self, rid: int) -> tuple[bytearray, Layout]:
-        """Returns the reply to request rid. The caller holds the lock."""
+    def _receive(self, rid: int, keep: bool = False) -> tuple[bytearray, Layout]:
+        """Returns the reply to request rid, which keep saves after an interrupt. The caller holds the lock."""
         connection = self.connection
-        buf = connection.recv(rid)
+        buf = connection.recv(rid, keep=keep)
         layout = self._layouts.get(len(buf))
         if layout is not None and layout.unpack(buf) == layout.consts and read_id(buf, layout) == rid:
             connection.settle(rid, buf)
@@ -383,7 +406,7 @@ class Vector:
                 raise
             if connection.answers(layout.frame(buf), rid, buf):
                 break
-            buf = connection.recv(rid)
+            buf = connection.recv(rid, keep=keep)
         if layout.id_at >= 0:
             if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
@@ -421,6 +444,14 @@ def _by_step(value: Any, steps: int, n: int) -> Any:
     if isinstance(value, Mapping):
         return {key: _by_step(part, steps, n) for key, part in value.items()}
     return value.reshape(steps, n, *value.shape[1:])
+
+
+def made_with(env_error: bool, obs_keys: Sequence[str] | None) -> dict[str, Any]:
+    """Returns the fields of `make` that ask for isolated failures and for parts of observations."""
+    if isinstance(obs_keys, str):
+        raise TypeError(f"obs_keys is the string {obs_keys!r}, want a sequence of keys, such as [{obs_keys!r}]")
+    fields: dict[str, Any] = {"env_error": True} if env_error else {}
+    return fields if obs_keys is None else fields | {"obs_keys": list(obs_keys)}
 
 
 def plain(value: Any) -> Any:

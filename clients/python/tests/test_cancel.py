@@ -1,0 +1,194 @@
+"""Requests that nobody waits for any more end at the server, and the session goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kubernasium import aio, errors
+from kubernasium.env import Env
+from kubernasium.launcher import Server
+from kubernasium.protocol import Connection, Vector, connect
+from kubernasium.sb3 import VecEnv
+from kubernasium.vector import VectorEnv
+
+CARTPOLE = "classic/CartPole-v1"
+TROUBLE = "test/Trouble-v0"
+PLAIN, _, WAIT, RELEASE = range(4)  # actions of test/Trouble-v0
+TIMEOUT = 30.0  # seconds for each reply. A request behind a wait that is not cancelled takes longer.
+
+
+def interrupt(connection: Connection, call: Callable[[], Any]) -> None:
+    """Calls, and sends SIGINT once a request of the call has been under way for a while."""
+    before = connection._id
+
+    def send() -> None:
+        while connection._id == before:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    thread.join()
+
+
+MAKERS: list[Callable[..., Any]] = [
+    lambda url: Env(TROUBLE, url=url, timeout=TIMEOUT),
+    lambda url: VectorEnv(TROUBLE, 2, url=url, timeout=TIMEOUT),
+    lambda url: VecEnv(TROUBLE, 2, url=url, timeout=TIMEOUT),
+]
+
+
+@pytest.mark.usefixtures("interrupts")
+@pytest.mark.parametrize("make", MAKERS, ids=["env", "vector", "sb3"])
+def test_interrupted_steps(make: Callable[..., Any], trouble_url: str) -> None:
+    """A step that would never end: it is cancelled, the environment asks for a reset, and the session is the same."""
+    with make(trouble_url) as env:
+        connection = env.vector.connection
+        sid = connection.sid
+        env.reset()
+        action = PLAIN if isinstance(env, Env) else np.array([PLAIN, PLAIN])
+        for _ in range(2):
+            interrupt(connection, lambda: env.step(action + WAIT))
+            with pytest.raises(errors.ResetNeededError):
+                env.step(action)
+            obs = env.reset()
+            assert np.asarray(obs if isinstance(env, VecEnv) else obs[0]).max() == 0
+            assert np.asarray(env.step(action)[0]).min() == 1
+        assert connection.sid == sid
+        assert not connection.cancelled
+        assert not connection.outstanding
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_interrupted_step_wait(trouble_url: str) -> None:
+    """With a time limit the wait is another one, of `poll`."""
+    with VectorEnv(TROUBLE, 2, url=trouble_url, timeout=TIMEOUT) as envs:
+        envs.reset()
+        envs.step_async([WAIT, PLAIN])
+        thread = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            envs.step_wait(timeout=TIMEOUT)
+        thread.join()
+        assert envs.reset()[0].tolist() == [[0], [0]]
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_interrupted_rollout(server: Server) -> None:
+    """One that would take minutes."""
+    with connect(server.url, timeout=TIMEOUT) as connection:
+        vector = Vector(connection, "k8s/GPUPodScheduling-v0", 64)
+        vector.reset(seed=1)
+        interrupt(connection, lambda: vector.rollout("FGD", steps=16000))
+        assert vector.stats()["steps"] < 64 * 16000
+        vector.reset(seed=1)
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupted_recv_loses_no_row(trouble_url: str) -> None:
+    with VectorEnv(TROUBLE, 3, url=trouble_url, timeout=TIMEOUT) as envs:
+        envs.reset(seed=1)
+        envs.send([WAIT, PLAIN, PLAIN])
+        interrupt(envs.vector.connection, lambda: envs.recv(3))
+        envs.send([], [])
+        obs, _, _, _, infos = envs.recv(2)
+        assert infos["env_id"].tolist() == [1, 2]
+        assert obs.tolist() == [[1], [1]]
+        interrupt(envs.vector.connection, envs.recv)
+        envs.send([RELEASE], [1])
+        obs, _, _, _, infos = envs.recv(2)
+        assert infos["env_id"].tolist() == [0, 1]
+        assert obs.tolist() == [[1], [2]]
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_rows_that_come_during_the_interrupt_are_kept(trouble: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come within the time that a request has before it is cancelled; the next `recv` returns them."""
+    monkeypatch.setattr("kubernasium.protocol.connection.GRACE", 20.0)
+    with VectorEnv(TROUBLE, 2, url=trouble.ws_url) as envs, VectorEnv(TROUBLE, 1, url=trouble.ws_url) as other:
+        envs.reset(seed=1)
+        other.reset(seed=1)
+        envs.send([WAIT], [1])
+        thread = threading.Timer(1.0, other.step, ([RELEASE],))
+        thread.start()
+        interrupt(envs.vector.connection, envs.recv)
+        thread.join()
+        envs.send([PLAIN], [0])
+        assert envs.recv(2)[4]["env_id"].tolist() == [1]
+        assert envs.recv(2)[4]["env_id"].tolist() == [0]
+
+
+def test_cancelled_by_the_server_or_by_this_client(trouble: Server) -> None:
+    """CANCELLED is the end of the server only where this client has cancelled nothing."""
+    with connect(trouble.ws_url) as connection:
+        vector = Vector(connection, TROUBLE)
+        vector.reset(seed=1)
+        stopping = errors.UnavailableError("", {"code": "CANCELLED", "reason": "CANCELLED"})
+        connection.cancelled.add(7)
+        assert not connection._stops(7, stopping)
+        assert connection.cut is None
+        assert connection._stops(8, stopping)
+        assert connection.cut is stopping
+
+
+def run(main: Any) -> Any:
+    """Runs main; what hangs fails."""
+    return asyncio.run(asyncio.wait_for(main, 300))
+
+
+def test_cancelled_tasks_end_at_the_server(trouble_url: str) -> None:
+    """A step that would never end, and one that waits behind it: the first is cancelled, the second is carried out."""
+
+    async def main() -> None:
+        async with aio.connect(trouble_url, timeout=TIMEOUT) as connection:
+            victim, other = await connection.make(TROUBLE), await connection.make(TROUBLE)
+            await victim.reset()
+            await other.reset()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(victim.step(WAIT), 0.1)
+            assert (await other.step(PLAIN))[0].tolist() == [1]
+            with pytest.raises(errors.ResetNeededError):
+                await victim.step(PLAIN)
+            assert (await victim.reset())[0].tolist() == [0]
+            assert (await victim.step(PLAIN))[0].tolist() == [1]
+            await connection.request("ping")
+            assert not connection._replies
+            assert connection._slots._value == connection.limits["inflight"]
+
+    run(main())
+
+
+def test_a_cancelled_recv_loses_no_row(trouble_url: str) -> None:
+    async def main() -> None:
+        async with aio.make(TROUBLE, 3, url=trouble_url, timeout=TIMEOUT) as envs:
+            await envs.reset(seed=1)
+            await envs.send([WAIT, PLAIN, PLAIN])
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(envs.recv(3), 0.1)
+            obs, _, _, _, infos = await envs.recv(2)
+            assert infos["env_id"].tolist() == [1, 2]
+            assert obs.tolist() == [[1], [1]]
+            # Rows that come before the cancelled request is cancelled at the server.
+            async with aio.make(TROUBLE, 1, url=trouble_url) as other:
+                await other.reset()
+                task = asyncio.create_task(envs.recv())
+                await asyncio.sleep(0.1)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await other.step([RELEASE])
+                assert (await envs.recv())[4]["env_id"].tolist() == [0]
+
+    run(main())

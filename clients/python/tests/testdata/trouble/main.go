@@ -1,0 +1,78 @@
+// Command trouble is the server with one more environment, test/Trouble-v0, which fails and waits on demand. The tests
+// of the Python client build and start it.
+//
+// Its observation is the number of steps of the episode, and an episode ends after limit steps. Each step has reward 1.
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/server/command"
+)
+
+// Actions.
+const (
+	plain   = iota
+	fail    // crashes
+	wait    // ends when another environment of the process takes the action release
+	release // never waits itself
+	actions
+)
+
+const limit = 5
+
+// released has a value for each action release that ended no wait yet.
+var released = make(chan struct{}, 1024)
+
+type trouble struct {
+	steps int
+}
+
+func (*trouble) Spaces() (obs, act space.Space) {
+	return space.NewBox(0, limit, 1), space.Discrete{N: actions}
+}
+
+func (t *trouble) Begin(context.Context, cluster.Cluster, *rand.Rand) error {
+	t.steps = 0
+	return nil
+}
+
+func (t *trouble) Apply(ctx context.Context, _ cluster.Cluster, action []float32) (envs.Outcome, error) {
+	switch int(action[0]) {
+	case fail:
+		panic("a crash on demand")
+	case wait:
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return envs.Outcome{}, ctx.Err()
+		}
+	case release:
+		released <- struct{}{}
+	}
+	t.steps++
+	return envs.Outcome{Reward: 1, Terminated: t.steps == limit}, nil
+}
+
+func (t *trouble) Observe(_ *cluster.State, obs []float32, mask []bool) {
+	obs[0] = float32(t.steps)
+	for i := range mask {
+		mask[i] = true
+	}
+}
+
+func main() {
+	envs.Register(&envs.Spec{
+		ID:  "test/Trouble-v0",
+		Doc: "Fails and waits on demand.",
+		Open: func(map[string]any) (envs.Maker, error) {
+			return func() (envs.Task, error) { return &trouble{}, nil }, nil
+		},
+	})
+	os.Exit(command.Main())
+}
