@@ -1,14 +1,26 @@
-"""What harms connections: a proxy that cuts them, and servers that are killed."""
+"""What harms connections: a proxy that cuts them, servers that are killed, and peers that say what a test decides."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import signal
 import socket
+import struct
 import threading
+from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
+
+from kubernasium.launcher import default_server, open_connection
+from kubernasium.protocol import Connection, decode, encode
+from kubernasium.protocol.transport import StreamTransport
+
+CARTPOLE = "classic/CartPole-v1"
+GANG = "k8s/GangWindow-v0"
 
 
 class CuttingProxy:
@@ -94,3 +106,80 @@ class Digest:
     def hex(self) -> str:
         """Returns the hash of what was added."""
         return self._hash.hexdigest()
+
+
+def kill_default_server() -> None:
+    """Kills the server that this process launched, as the kernel does when memory is short."""
+    os.kill(default_server().pid, signal.SIGKILL)
+
+
+def connect_default() -> Connection:
+    """Connects to the server that this process launches."""
+    return open_connection()
+
+
+def play(envs: Any, steps: int, before: Callable[[int], None] = lambda t: None) -> str:
+    """Returns the hash of a trajectory, with resets of all kinds in it.
+
+    Args:
+        envs: an `Env` or a `VectorEnv`.
+        steps: how many to take.
+        before: called before each step.
+    """
+    digest, rng = Digest(), np.random.default_rng(2)
+    digest.add(envs.reset(seed=5))
+    for t in range(steps):
+        before(t)
+        n = getattr(envs, "num_envs", 0)
+        action = rng.integers(0, 2, n) if n else int(rng.integers(0, 2))
+        step = envs.step(action)
+        digest.add(step)
+        if not n and (step[2] or step[3]):
+            digest.add(envs.reset(seed=t if t % 3 == 0 else None))
+        if n and t % 50 == 30:
+            digest.add(envs.reset(options={"reset_mask": np.arange(n) == t % n}))
+    return digest.hex()
+
+
+# Environments of each kind that connections and servers are taken from.
+MAKERS = [
+    lambda **kw: gymnasium.make(CARTPOLE, **kw).unwrapped,
+    lambda **kw: gymnasium.make(GANG, steps=20, **kw).unwrapped,
+    lambda **kw: gymnasium.make_vec(CARTPOLE, 3, autoreset_mode="SameStep", **kw),
+    lambda **kw: gymnasium.make_vec(GANG, 2, steps=20, **kw),
+]
+
+
+WELCOME = {"t": "welcome", "ver": [1, 3], "server": "fake", "sid": "x", "caps": [], "limits": {}, "resume_token": "y"}
+
+
+class Leased(StreamTransport):
+    """A stream whose sessions are resumed, as over WebSocket."""
+
+    leased = True
+
+
+def fake(*peers: Callable[[Callable[[], dict], Callable[[dict], None]], None]) -> Connection:
+    """Connects to the first of peers, which gets each next connection after it returned."""
+    rest = iter(peers)
+
+    def dial(timeout: float | None) -> Leased:
+        ours, theirs = socket.socketpair()
+        peer = next(rest)
+
+        def receive() -> dict:
+            size = struct.unpack("<I", theirs.recv(4, socket.MSG_WAITALL))[0]
+            return decode(theirs.recv(size, socket.MSG_WAITALL))
+
+        def send(message: dict) -> None:
+            frame = encode(message)
+            theirs.sendall(struct.pack("<I", len(frame)) + frame)
+
+        def serve() -> None:
+            with theirs:
+                peer(receive, send)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return Leased(ours, timeout)
+
+    return Connection(dial(60), dial=dial, reconnect=60)

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -23,12 +23,7 @@ GANG = "k8s/GangWindow-v0"
 ROUNDS = 40
 
 
-@pytest.fixture(autouse=True)
-def _interrupts() -> Iterator[None]:
-    """Python's handler of SIGINT, which a shell's background jobs lack."""
-    old = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, old)
+pytestmark = pytest.mark.usefixtures("interrupts")
 
 
 def until_interrupt(delay: float, call: Callable[[], None]) -> None:
