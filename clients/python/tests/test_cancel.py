@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 from kubernasium import aio, errors
 from kubernasium.env import Env
 from kubernasium.launcher import Server
-from kubernasium.protocol import Connection, Vector, connect
+from kubernasium.protocol import Connection, Vector, connect, encode
 from kubernasium.sb3 import VecEnv
 from kubernasium.vector import VectorEnv
 
@@ -128,6 +129,24 @@ def test_rows_that_come_during_the_interrupt_are_kept(trouble: Server, monkeypat
         envs.send([PLAIN], [0])
         assert envs.recv(2)[4]["env_id"].tolist() == [1]
         assert envs.recv(2)[4]["env_id"].tolist() == [0]
+        envs.send([PLAIN], [1])  # and a reset makes them void
+        envs.vector._interrupted = keep_reply(envs.vector)
+        assert envs.reset(seed=1)[0].tolist() == [[0], [0]]
+        envs.send([PLAIN], [0])
+        obs, _, _, _, infos = envs.recv(2)
+        assert infos["env_id"].tolist() == [0]
+        assert obs.tolist() == [[1]]
+
+
+def keep_reply(vector: Vector) -> int:
+    """Receives rows as an interrupted `recv` does, and returns the id of the request."""
+    connection = vector.connection
+    with connection.lock:
+        rid = connection.next_id()
+        connection.send(encode({"t": "recv", "id": rid, "eid": vector.eid}), rid)
+        connection.expect(rid)
+    assert connection.poll(rid, TIMEOUT)
+    return rid
 
 
 def test_cancelled_by_the_server_or_by_this_client(trouble: Server) -> None:
@@ -141,6 +160,48 @@ def test_cancelled_by_the_server_or_by_this_client(trouble: Server) -> None:
         assert connection.cut is None
         assert connection._stops(8, stopping)
         assert connection.cut is stopping
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_without_resuming(trouble: Server) -> None:
+    """Where no reply is waited for, the one to a cancelled request is dropped all the same."""
+    with connect(trouble.url, timeout=TIMEOUT, reconnect=0) as connection:
+        vector = Vector(connection, TROUBLE)
+        vector.reset(seed=1)
+        interrupt(connection, lambda: vector.step([WAIT]))
+        assert vector.reset(seed=1)["obs"].tolist() == [[0]]
+        assert not connection.cancelled
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_a_lost_session_after_an_interrupt(trouble: Server) -> None:
+    """A new session takes the steps before the cancelled one, which nobody awaits: it is not repeated."""
+    with connect(trouble.ws_url, timeout=TIMEOUT) as connection:
+        vector = Vector(connection, TROUBLE)
+        vector.reset(seed=1)
+        vector.step([PLAIN])
+        interrupt(connection, lambda: vector.step([WAIT]))
+        connection.token = "0" * len(connection.token)
+        connection.transport.sock.shutdown(socket.SHUT_RDWR)
+        assert vector.step([PLAIN])["obs"].tolist() == [[2]]
+        assert not connection.cancelled
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_a_cut_wire_after_an_interrupt(trouble: Server) -> None:
+    """Whether the cancelled step was taken is unknown, so nothing is rebuilt before the next reset with seeds."""
+    with connect(trouble.ws_url, timeout=TIMEOUT) as connection:
+        vector = Vector(connection, TROUBLE)
+        vector.reset(seed=1)
+        interrupt(connection, lambda: vector.step([WAIT]))
+        assert connection.cancelled
+        connection.transport.sock.shutdown(socket.SHUT_RDWR)
+        with pytest.raises(errors.ResetNeededError):
+            vector.step([PLAIN])
+        assert not connection.cancelled
+        assert connection.journal.logs[vector.eid].lost
+        vector.reset(seed=1)
+        assert not connection.journal.logs[vector.eid].lost
 
 
 def run(main: Any) -> Any:
@@ -190,5 +251,13 @@ def test_a_cancelled_recv_loses_no_row(trouble_url: str) -> None:
                     await task
                 await other.step([RELEASE])
                 assert (await envs.recv())[4]["env_id"].tolist() == [0]
+            # A reset makes such rows void.
+            await envs.send([PLAIN], [1])
+            request = await envs.connection.begin("recv", eid=envs.eid)
+            await envs.connection.finish(request)
+            envs._interrupted.append(request)
+            await envs.reset(seed=1)
+            await envs.send([PLAIN], [2])
+            assert (await envs.recv())[4]["env_id"].tolist() == [2]
 
     run(main())

@@ -128,12 +128,13 @@ class Resumption:
                     connection.transport.send(frame)
                 continue
             del connection.outstanding[rid]  # nobody waits for it any more
+            cancelled = rid in connection.cancelled
+            connection.cancelled.discard(rid)
             if rid <= done and sink is not None:
-                if rid in connection.cancelled:
+                if cancelled:
                     sink.refused("CANCELLED")  # or it was complete before
                 else:
                     sink.uncertain(rid, frame)
-        connection.cancelled.intersection_update(awaited)
 
     def _anew(self) -> int:
         """Opens a connection for a new session."""
