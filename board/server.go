@@ -105,7 +105,7 @@ func (s *Server) open(ctx context.Context, v *envs.Vec, name string, seed uint64
 
 // Close ends streams and episodes.
 func (s *Server) Close() error {
-	s.hub.close()
+	s.EndStreams()
 	return s.episodes.close()
 }
 

@@ -168,6 +168,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(streamPace):
 		case <-r.Context().Done():
 			return
+		case <-s.hub.done:
+			return
 		}
 		text = ""
 		select {

@@ -139,12 +139,13 @@ func (o *options) clients(log *slog.Logger) (g guard.Guard, quota func(token str
 }
 
 // page returns what shows the server to people, or nil without --board.
-func (o *options) page(g guard.Guard) func(http.Handler) http.Handler {
+func (o *options) page(g guard.Guard) func(http.Handler) (http.Handler, func()) {
 	if !o.board {
 		return nil
 	}
-	return func(metrics http.Handler) http.Handler {
-		return board.New(board.Config{Guard: g, Metrics: metrics})
+	return func(metrics http.Handler) (http.Handler, func()) {
+		page := board.New(board.Config{Guard: g, Metrics: metrics}) // it has no episodes to close
+		return page, page.EndStreams
 	}
 }
 

@@ -38,10 +38,9 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /metrics", s.protected(g, promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}).ServeHTTP))
 	mux.Handle("GET /v1/envs", s.protected(g, s.listEnvs))
 	mux.Handle("GET "+wire.Path, s.protected(g, s.upgrade))
-	if s.cfg.Page != nil { // with a guard of its own, which knows its cookie
-		page := s.cfg.Page(promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
-		mux.Handle("GET /", page)
-		mux.Handle("POST /api/", page)
+	if s.page != nil { // with a guard of its own, which knows its cookie
+		mux.Handle("GET /", s.page)
+		mux.Handle("POST /api/", s.page)
 	}
 	return mux
 }

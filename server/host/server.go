@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/session"
@@ -38,8 +39,8 @@ type Config struct {
 	Quota func(token string) *session.Quota
 
 	// Page makes the handler of all paths that the server does not have, which shows metrics to people; nil
-	// shows nothing.
-	Page func(metrics http.Handler) http.Handler
+	// shows nothing. Shutdown calls end, which ends the handler's streams.
+	Page func(metrics http.Handler) (page http.Handler, end func())
 }
 
 // Server holds the connections of all clients.
@@ -50,6 +51,8 @@ type Server struct {
 	metrics  *prometheus.Registry
 	http     *http.Server
 	gate     *gate
+	page     http.Handler // nil is none
+	endPage  func()
 
 	ctx    context.Context // of all requests
 	cancel context.CancelFunc
@@ -70,6 +73,10 @@ func New(cfg Config) *Server {
 		Entropy: entropy, Now: time.Now, Log: cfg.Log, Shared: &session.Shared{}, Resume: s.resume,
 	}
 	s.metrics = s.newMetrics()
+	if cfg.Page != nil {
+		page, end := cfg.Page(promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+		s.page, s.endPage = page, sync.OnceFunc(end)
+	}
 	s.http = &http.Server{
 		Handler: s.Handler(), MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
@@ -187,6 +194,9 @@ func (s *Server) run(c *conn) {
 // goroutines of the connections have ended. Further calls do nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.sessions.Shared.Draining.Store(true)
+	if s.endPage != nil {
+		s.endPage()
+	}
 	s.mu.Lock()
 	s.closed = true
 	conns := make([]*conn, 0, len(s.conns))

@@ -2,13 +2,10 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -97,24 +94,12 @@ func (c *boardConfig) serve(ctx context.Context, ready func(url string)) error {
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
 	url := "http://" + l.Addr().String() + "/"
 	if c.Guard.Asks() {
 		url += "?token=TOKEN"
 	}
 	ready(url + fragment)
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if err = srv.Shutdown(stop); errors.Is(err, context.DeadlineExceeded) {
-			err = srv.Close()
-		}
-	}
-	return err
+	return page.Serve(ctx, l)
 }
 
 // openForBoard opens a policy for an episode on the page.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -305,7 +304,6 @@ func (c *scheduleConfig) onBoard(ctx context.Context, client kubernetes.Interfac
 		return fmt.Errorf("--board: %w", err)
 	}
 	page := board.New(board.Config{Guard: guard.Guard{Accept: guard.Only(token)}, Cluster: w})
-	srv := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
 	url := "http://" + l.Addr().String() + "/"
 	if token != "" {
 		url += "?token=TOKEN"
@@ -314,14 +312,8 @@ func (c *scheduleConfig) onBoard(ctx context.Context, client kubernetes.Interfac
 	watching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 2)
 	go func() { ended <- w.watch(watching, client) }()
-	go func() {
-		err := srv.Serve(l)
-		if errors.Is(err, http.ErrServerClosed) {
-			err = nil
-		}
-		ended <- err
-	}()
+	go func() { ended <- page.Serve(watching, l) }()
 	err = run(ctx)
 	stop()
-	return errors.Join(err, page.Close(), srv.Close(), <-ended, <-ended)
+	return errors.Join(err, <-ended, <-ended, page.Close())
 }
