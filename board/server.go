@@ -63,7 +63,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	cfg.Every = cmp.Or(cfg.Every, time.Second)
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
-	s.hub = newHub(s.find)
+	s.hub = newHub(s.find, cfg.Every)
 	s.episodes.open, s.episodes.changed = s.open, s.hub.changed
 	s.guarded = cfg.Guard.Protect(remember(s.mux), tokenOf)
 	files, _ := fs.Sub(dist, "dist") // cannot fail: the name is a constant

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -39,7 +40,8 @@ type topic struct {
 
 // hub holds the topics that somebody looks at.
 type hub struct {
-	find func(name string) (source, error)
+	find  func(name string) (source, error)
+	every time.Duration // between looks for what is not there yet
 
 	mu     sync.Mutex
 	topics map[string]*topic
@@ -48,8 +50,8 @@ type hub struct {
 	wait   sync.WaitGroup // for follow
 }
 
-func newHub(find func(name string) (source, error)) *hub {
-	return &hub{find: find, topics: map[string]*topic{}, done: make(chan struct{})}
+func newHub(find func(name string) (source, error), every time.Duration) *hub {
+	return &hub{find: find, every: every, topics: map[string]*topic{}, done: make(chan struct{})}
 }
 
 // join adds a viewer to a topic. wake gets a signal, if there is room for one, after each change.
@@ -64,8 +66,11 @@ func (h *hub) join(name string, wake chan struct{}) (source, error) {
 		return t.source, nil
 	}
 	s, err := h.find(name)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoTopic):
 		return nil, err
+	case err != nil:
+		s = &awaited{find: func() (source, error) { return h.find(name) }, every: h.every, reason: err.Error()}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	h.topics[name] = &topic{source: s, stop: stop, viewers: map[chan struct{}]bool{wake: true}}
@@ -196,18 +201,21 @@ func (s *Server) find(name string) (source, error) {
 		return s.every(func() (any, error) { return s.listReports() }), nil
 	case name == "cluster" && s.cfg.Cluster != nil:
 		return &clusterSource{cluster: s.cfg.Cluster}, nil
-	case kind == "run":
+	case kind == "run" && s.cfg.Logs != "":
 		if _, err := s.readRun(id); err != nil {
 			return nil, err
 		}
 		return &runSource{s: s, id: id}, nil
-	case kind == "episode":
+	case kind == "episode" && s.cfg.Open != nil:
 		return s.episodes.find(id)
 	}
-	return nil, &httpError{http.StatusNotFound, fmt.Sprintf("no topic %q here; docs/board.md lists them", name)}
+	return nil, fmt.Errorf("%w %q here; docs/board.md lists them", errNoTopic, name)
 }
 
-// failure is the source of a topic that is not there: it tells why, once.
+// errNoTopic is find's error for a name that this page never has.
+var errNoTopic = errors.New("no topic")
+
+// failure is the source of a topic that never comes: it tells why, once.
 type failure string
 
 func (failure) follow(context.Context, func()) {}
@@ -217,6 +225,56 @@ func (f failure) news(seen any) (data, now any, skipped int) {
 		return nil, seen, 0
 	}
 	return map[string]string{"error": string(f)}, f, 0
+}
+
+// awaited is the source of a topic that may come later, such as the first rows of a training. Until then it tells why it
+// is not there.
+type awaited struct {
+	find   func() (source, error)
+	every  time.Duration
+	reason string
+
+	mu     sync.Mutex
+	source source // nil until it is found
+}
+
+// notYet is what a viewer has seen of an awaited topic.
+type notYet struct{}
+
+func (a *awaited) follow(ctx context.Context, changed func()) {
+	ticks := time.NewTicker(a.every)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		if src, err := a.find(); err == nil {
+			a.mu.Lock()
+			a.source = src
+			a.mu.Unlock()
+			changed()
+			src.follow(ctx, changed)
+			return
+		}
+	}
+}
+
+func (a *awaited) news(seen any) (data, now any, skipped int) {
+	a.mu.Lock()
+	src := a.source
+	a.mu.Unlock()
+	_, waits := seen.(notYet)
+	switch {
+	case src != nil && waits:
+		return src.news(nil) // the viewer has seen nothing of it
+	case src != nil:
+		return src.news(seen)
+	case waits:
+		return nil, seen, 0
+	}
+	return map[string]string{"error": a.reason}, notYet{}, 0
 }
 
 // poller is a source whose state is looked at again and again.

@@ -146,6 +146,38 @@ func TestStreamOfRuns(t *testing.T) {
 	}
 }
 
+// TestTopicComesLater: a viewer of a training and of an episode that are not there yet is told so once, and gets both on
+// the same stream when they come, from their beginning on. A topic that no page has stays away.
+func TestTopicComesLater(t *testing.T) {
+	logs := t.TempDir()
+	page := serve(t, board.Config{Logs: logs, Every: 5 * time.Millisecond})
+	next := listen[map[string]any](t, page, "run:dqn", "episode:1", "nonsense")
+	for range 3 {
+		if n := next(); n.Data["error"] == nil {
+			t.Errorf("%s: %v, want an error", n.Topic, n.Data)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(logs, "dqn"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(logs, "dqn", "progress.csv"), []byte("time/total_timesteps\n1\n2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if n := next(); n.Topic != "run:dqn" || fmt.Sprint(n.Data["progress"]) != "map[columns:[time/total_timesteps] values:[[1 2]]]" {
+		t.Errorf("after the training's first rows: %+v", n)
+	}
+	var ep board.EpisodeInfo
+	call(t, page, "POST", "/api/episodes", map[string]any{"env": "classic/CartPole-v1", "policy": "random"}, &ep)
+	call(t, page, "POST", "/api/episodes/1/step", map[string]any{"steps": 1}, &ep)
+	n := next()
+	for n.Topic == "episode:1" && fmt.Sprint(n.Data["steps"]) != "1" { // it may be seen before its step
+		n = next()
+	}
+	if n.Topic != "episode:1" || n.Data["id"] != "1" {
+		t.Errorf("after the episode's first step: %+v", n)
+	}
+}
+
 // stuck is a viewer that takes nothing until it is released.
 type stuck struct {
 	*httptest.ResponseRecorder

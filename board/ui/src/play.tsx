@@ -91,6 +91,7 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
   const [at, setAt] = useState(-1) // the step looked at; -1 is the last
   const [speed, setSpeed] = useState(1)
   const [error, setError] = useState('')
+  const [missing, setMissing] = useState('') // why there is no such episode
   const [picked, pick] = useState(-1)
   const [filter, setFilter] = useParam('nodes')
   const [flat, setFlat] = useParam('flat')
@@ -98,7 +99,8 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
   const env = envs.find(e => e.id === ep?.env)
   const fail = (e: Error) => setError(e.message)
   useEffect(() => follow(`episode:${id}`, (n: EpisodeNews) => {
-    if (n.error) setError(n.error)
+    setMissing(n.id ? '' : n.error ?? '')
+    if (n.id && n.error) setError(n.error)
     if (n.id) setEp(old => n.nodes ? { ...n, nodes: n.nodes } : old && { ...n, nodes: old.nodes, returns: [...old.returns.slice(0, n.returns_from), ...n.returns] })
   }), [id])
   const playing = (ep?.steps_per_s ?? 0) > 0
@@ -115,7 +117,7 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
   }, [ep, shown, asked, picked, playing, id])
   const steps = useMemo(() => Array.from({ length: (ep?.returns.length ?? 0) + 1 }, (_, i) => i), [ep?.returns.length])
   const lines = useMemo(() => [{ label: 'return', y: [0, ...(ep?.returns ?? [])] }], [ep?.returns])
-  if (error && !ep) return <p class="error" role="alert">{error} <button type="button" onClick={ended}>Close</button></p>
+  if (missing && !ep) return <p class="error" role="alert">{missing} <button type="button" onClick={ended}>Close</button></p>
   if (!ep) return <p class="empty">Loading…</p>
   const current = why?.frame.step === shown && !(playing && at < 0) ? why : null
   const frame: Frame = current?.frame ?? ep.frame
@@ -131,7 +133,7 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
         <input class="scrub" type="range" min="0" max={ep.steps} value={shown} onInput={e => scrub(+e.currentTarget.value)} /></label>
       <span>reward {number(frame.reward)}, return <output class="return">{number(frame.return)}</output>{ep.done && `, ${ep.done}`}{frame.invalid && ', the action was masked out'}</span>
     </div>
-    {error && <p class="error" role="alert">{error}</p>}
+    {(error || missing) && <p class="error" role="alert">{error || missing}</p>}
     <p class="facts">{ep.columns.map((c, i) => <span key={c}>{c} {number(frame.info[i])}</span>)}</p>
     {ep.nodes.length > 0 && <>
       <Nodes nodes={ep.nodes} use={frame} masked={masked} taken={taken} picked={picked} pick={pick} filter={filter} setFilter={setFilter} flat={flat} setFlat={setFlat} />
