@@ -330,22 +330,35 @@ func TestBrowserServer(t *testing.T) {
 	looks := 0
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		looks++
-		fmt.Fprintf(w, "# HELP kubernasium_sessions Open sessions.\nkubernasium_sessions 3\nkubernasium_envs 64\n"+
+		fmt.Fprintf(w, "# HELP kubernasium_sessions Open sessions.\nkubernasium_sessions 3\nkubernasium_envs 64\nkubernasium_requests_waiting 2\n"+
 			"kubernasium_env_steps_total %d\nkubernasium_requests_total %d\nkubernasium_errors_total{code=\"NOT_FOUND\"} 2\n"+
 			"kubernasium_step_seconds_bucket{le=\"0.001\"} %d\nkubernasium_step_seconds_bucket{le=\"0.004\"} %d\n"+
 			"kubernasium_step_seconds_bucket{le=\"+Inf\"} %d\nprocess_resident_memory_bytes 1.048576e+08\n", 64000*looks, 1000*looks, 990*looks, 1000*looks, 1000*looks)
 	})
-	b := open(t, serve(t, board.Config{Metrics: metrics})+"#server")
+	sessions := func() []board.SessionInfo {
+		return []board.SessionInfo{
+			{ID: "00aa", Connected: true, Running: true, Waiting: 2, Environments: []board.LiveEnvs{{Env: "classic/CartPole-v1", NumEnvs: 2, Steps: 40}}},
+			{ID: "00bb", Environments: []board.LiveEnvs{{Env: "k8s/PodBalance-v0", NumEnvs: 62, Steps: 6200}}},
+			{ID: "00cc", Connected: true},
+		}
+	}
+	b := open(t, serve(t, board.Config{Metrics: metrics, Sessions: sessions})+"#server")
 	fact := func(name string) string { return `document.querySelector('[data-fact="` + name + `"]')?.textContent` }
 	b.wait(fact("p99 of a step, ms") + ` == '1'`)
-	for name, want := range map[string]string{"sessions": "3", "environments": "64", "p50 of a step, ms": "0.50505", "memory, MiB": "100", "refused": "NOT_FOUND 2"} {
+	for name, want := range map[string]string{"sessions": "3", "environments": "64", "requests waiting": "2", "p50 of a step, ms": "0.50505", "memory, MiB": "100", "refused": "NOT_FOUND 2"} {
 		if got := b.eval(fact(name)); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 	rate, err := strconv.ParseFloat(b.eval(fact("environment steps/s")), 64)
-	if err != nil || rate < 1000 || rate > 64000*2 {
-		t.Errorf("steps a second: %v, %v; want at most 64,000 by the second between two looks", rate, err)
+	if err != nil || rate < 1000 || rate > 64000*50 { // a busy machine may delay the look before
+		t.Errorf("steps a second: %v, %v; want some 64,000 by the second between two looks", rate, err)
+	}
+	b.wait(`document.querySelectorAll('.scroll tbody tr').length == 3`)
+	// The session with most environments stands first.
+	want := "00bb k8s/PodBalance-v0 62 6200 waits for its client; 00aa classic/CartPole-v1 2 40 runs a request, 2 wait; 00cc none   idle"
+	if got := b.eval(`[...document.querySelectorAll('.scroll tbody tr')].map(r => [...r.cells].map(c => c.textContent).join(' ')).join('; ')`); got != want {
+		t.Errorf("sessions %q, want %q", got, want)
 	}
 	b.picture("server")
 	b.accessible("server")

@@ -47,6 +47,9 @@ type Config struct {
 	// Metrics answers with the metrics of the server that the page shows, in Prometheus' text format; nil
 	// if it shows none.
 	Metrics http.Handler
+
+	// Sessions lists the sessions of that server; nil shows none. It gives the page a list of its own.
+	Sessions func() []SessionInfo
 }
 
 // A Server answers the page's requests. It is safe for concurrent use. Close ends its episodes.
@@ -80,6 +83,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.Metrics != nil {
 		s.mux.Handle("GET /api/metrics", cfg.Metrics)
+	}
+	if cfg.Sessions != nil {
+		s.get("/api/sessions", func(*http.Request) (any, error) { return s.sessions() })
 	}
 	s.get("/api/environments", func(*http.Request) (any, error) { return s.environments(), nil })
 	s.get("/api/episodes", func(*http.Request) (any, error) { return s.episodes.list(), nil })

@@ -197,6 +197,8 @@ func (s *Server) find(name string) (source, error) {
 		return s.every(func() (any, error) { return listRuns(s.cfg.Logs) }), nil
 	case name == "metrics" && s.cfg.Metrics != nil:
 		return s.every(s.sample), nil
+	case name == "sessions" && s.cfg.Sessions != nil:
+		return s.every(s.sessions), nil
 	case name == "shadows":
 		return s.every(func() (any, error) { return s.listReports() }), nil
 	case name == "cluster" && s.cfg.Cluster != nil:

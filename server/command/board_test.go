@@ -11,7 +11,7 @@ import (
 	client "github.com/kubernasium/kubernasium/clients/go"
 )
 
-// TestServeBoard: the page is at / and shows the server's metrics, with the token where one is needed; it plays nothing,
+// TestServeBoard: the page is at / and shows the server's metrics and sessions, with the token where one is needed; it plays nothing,
 // and without --board there is none.
 func TestServeBoard(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
@@ -21,6 +21,10 @@ func TestServeBoard(t *testing.T) {
 	p := start(t, "--listen", "127.0.0.1:0", "--token-file", file, "--board")
 	page := strings.TrimSuffix(strings.Replace(p.ready.URL, "ws://", "http://", 1), "/v1/ws")
 	play(t, p.ready.URL, client.Options{Token: "secret"})
+	v, err := client.Dial(t.Context(), p.ready.URL, "classic/CartPole-v1", 3, client.Options{Token: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	get := func(path, token string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page+path, nil)
@@ -49,6 +53,8 @@ func TestServeBoard(t *testing.T) {
 		{"/", "secret", 200, "Kubernasium"},
 		{"/api/metrics", "secret", 200, "kubernasium_env_steps_total 2"}, // two environments, a step
 		{"/api/metrics", "", 401, ""},
+		{"/api/sessions", "secret", 200, `"environments":[{"env":"classic/CartPole-v1","num_envs":3,"steps":0}]}]}`},
+		{"/api/sessions", "", 401, ""},
 		{"/", "wrong", 401, ""},
 		{"/healthz", "", 200, "ok"},
 		{"/api/environments", "secret", 200, "[]"},
@@ -56,6 +62,9 @@ func TestServeBoard(t *testing.T) {
 		if code, text := get(c.path, c.token); code != c.code || !strings.Contains(text, c.has) {
 			t.Errorf("GET %s with token %q: %d %.200q, want %d with %q", c.path, c.token, code, text, c.code, c.has)
 		}
+	}
+	if err := v.Close(); err != nil {
+		t.Error(err)
 	}
 	p.stop()
 	p.wait(t)

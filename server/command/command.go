@@ -139,14 +139,26 @@ func (o *options) clients(log *slog.Logger) (g guard.Guard, quota func(token str
 }
 
 // page returns what shows the server to people, or nil without --board.
-func (o *options) page(g guard.Guard) func(http.Handler) (http.Handler, func()) {
+func (o *options) page(g guard.Guard) func(http.Handler, func() []host.SessionInfo) (http.Handler, func()) {
 	if !o.board {
 		return nil
 	}
-	return func(metrics http.Handler) (http.Handler, func()) {
-		page := board.New(board.Config{Guard: g, Metrics: metrics}) // it has no episodes to close
+	return func(metrics http.Handler, sessions func() []host.SessionInfo) (http.Handler, func()) {
+		page := board.New(board.Config{Guard: g, Metrics: metrics, Sessions: func() []board.SessionInfo { return shown(sessions()) }}) // it has no episodes to close
 		return page, page.EndStreams
 	}
+}
+
+// shown returns sessions in the page's words.
+func shown(sessions []host.SessionInfo) []board.SessionInfo {
+	list := make([]board.SessionInfo, len(sessions))
+	for i, s := range sessions {
+		list[i] = board.SessionInfo{ID: s.ID, Connected: s.Connected, Running: s.Running, Waiting: s.Waiting, Environments: []board.LiveEnvs{}}
+		for _, l := range s.Live {
+			list[i].Environments = append(list[i].Environments, board.LiveEnvs{Env: l.Env, NumEnvs: l.N, Steps: l.Steps})
+		}
+	}
+	return list
 }
 
 func (o *options) validate(g *guard.Guard) error {

@@ -22,6 +22,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	gauge("sessions", "Open sessions.", func() float64 { return float64(shared.Sessions.Load()) })
 	gauge("envs", "Open environments.", func() float64 { return float64(shared.Envs.Load()) })
 	gauge("snapshot_envs", "Environments in snapshots.", func() float64 { return float64(shared.Snaps.Load()) })
+	gauge("requests_waiting", "Requests that wait for an earlier one of their session, or for a processor.", func() float64 { return float64(s.waiting()) })
 	counter("requests_total", "Requests that arrived.", func() float64 { return float64(shared.Frames.Load()) })
 	counter("env_steps_total", "Steps of environments.", func() float64 { return float64(shared.Steps.Load()) })
 	took := prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -15,7 +15,7 @@ func TestPageEndsAtShutdown(t *testing.T) {
 	over := make(chan struct{})
 	s := hosttest.Start(t, func(c *host.Config) {
 		c.DrainFor = patience
-		c.Page = func(http.Handler) (http.Handler, func()) {
+		c.Page = func(http.Handler, func() []host.SessionInfo) (http.Handler, func()) {
 			stream := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusOK)
 				if err := http.NewResponseController(w).Flush(); err != nil {

@@ -38,9 +38,9 @@ type Config struct {
 	// Quota returns what the client may hold whose token the guard accepts. Nil bounds no client.
 	Quota func(token string) *session.Quota
 
-	// Page makes the handler of all paths that the server does not have, which shows metrics to people; nil
-	// shows nothing. Shutdown calls end, which ends the handler's streams.
-	Page func(metrics http.Handler) (page http.Handler, end func())
+	// Page makes the handler of all paths that the server does not have, which shows metrics and sessions to people;
+	// nil shows nothing. Shutdown calls end, which ends the handler's streams.
+	Page func(metrics http.Handler, sessions func() []SessionInfo) (page http.Handler, end func())
 }
 
 // Server holds the connections of all clients.
@@ -74,7 +74,7 @@ func New(cfg Config) *Server {
 	}
 	s.metrics = s.newMetrics()
 	if cfg.Page != nil {
-		page, end := cfg.Page(promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+		page, end := cfg.Page(promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}), s.Sessions)
 		s.page, s.endPage = page, sync.OnceFunc(end)
 	}
 	s.http = &http.Server{

@@ -115,7 +115,7 @@ func (s *Session) recv(ctx context.Context, f *wire.Frame) error {
 	}
 	a.rows = v.vec.Gather(a.rows, nil) // makes it
 	b := v.vec.Gather(a.rows, rows)
-	v.steps += uint64(len(rows))
+	v.steps.Add(uint64(len(rows)))
 	s.cfg.Shared.Steps.Add(uint64(len(rows)))
 	for j := range rows {
 		if b.Done(j) {

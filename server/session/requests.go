@@ -117,7 +117,9 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	}
 	s.nextEID++
 	s.envs += n
+	s.listed.Lock()
 	s.vecs[s.nextEID] = v
+	s.listed.Unlock()
 	s.log.Debug("make", "eid", s.nextEID, "env", v.vec.Spec().ID, "n", n)
 	return s.encodeMade(f.ID, s.nextEID, v)
 }
@@ -250,7 +252,7 @@ func (s *Session) stats(f *wire.Frame) error {
 	}
 	s.out.Reset()
 	return s.out.Encode(&wire.StatsReply{
-		T: wire.TypeStats + wire.OK, ID: f.ID, Steps: v.steps, Resets: v.resets, Episodes: v.episodes,
+		T: wire.TypeStats + wire.OK, ID: f.ID, Steps: v.steps.Load(), Resets: v.resets, Episodes: v.episodes,
 		StepUSP50: v.took.quantile(0.5), StepUSP99: v.took.quantile(0.99),
 	})
 }

@@ -34,10 +34,13 @@ func (s *Session) resume(r *wire.Resume) error {
 		return err
 	}
 	s.sid, s.token, s.minor, s.log = old.sid, old.token, old.minor, old.log
-	s.vecs, s.nextEID, s.envs, s.snaps, s.nextSnap = old.vecs, old.nextEID, old.envs, old.snaps, old.nextSnap
+	vecs := old.vecs
+	old.setVectors(nil) // all of it is s's now
+	s.setVectors(vecs)
+	s.nextEID, s.envs, s.snaps, s.nextSnap = old.nextEID, old.envs, old.snaps, old.nextSnap
 	s.out, s.large, s.done, s.reply = old.out, old.large, old.done, old.reply
 	s.lastID, s.greeted, s.resumed = old.done, true, true
-	old.vecs, old.greeted = nil, false // all of it is s's now
+	old.greeted = false
 	if s.done > r.Last {
 		s.missed = s.reply
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +51,8 @@ type Session struct {
 	open     openRequests
 
 	// In order.
-	vecs     map[uint64]*vector
+	vecs     map[uint64]*vector // written with listed locked
+	listed   sync.Mutex
 	nextEID  uint64
 	envs     int   // environments in vecs
 	snaps    int   // environments in their snapshots
@@ -310,7 +312,9 @@ func (s *Session) drop(eid uint64) error {
 	v := s.vecs[eid]
 	v.async.stop()
 	s.countSnaps(-len(v.snaps) * v.layout.N)
+	s.listed.Lock()
 	delete(s.vecs, eid)
+	s.listed.Unlock()
 	s.envs -= v.layout.N
 	s.giveEnvs(v.layout.N)
 	s.giveMemory(v.vec.Bytes() * int64(1+len(v.snaps)))

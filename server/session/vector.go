@@ -6,6 +6,7 @@ import (
 	"image"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -21,9 +22,10 @@ type vector struct {
 	policies map[string]*envs.Policies // of the baselines used so far
 	snaps    map[uint64]*snapshot
 
-	steps, resets, episodes uint64
-	took                    histogram // of step
-	loads                   struct{ step, reset, policy, rollout, snapshot, async load }
+	steps            atomic.Uint64 // of environments
+	resets, episodes uint64
+	took             histogram // of step
+	loads            struct{ step, reset, policy, rollout, snapshot, async load }
 
 	keys  []string // parts of the observation that the client wants; nil is all
 	async *asyncSteps
@@ -177,7 +179,7 @@ func (s *Session) advance(ctx context.Context, v *vector, policies *envs.Policie
 	if s.cfg.OnStep != nil {
 		s.cfg.OnStep(d)
 	}
-	v.steps += uint64(v.layout.N)
+	v.steps.Add(uint64(v.layout.N))
 	s.cfg.Shared.Steps.Add(uint64(v.layout.N))
 	for i := range v.layout.N {
 		if b.Done(i) {

@@ -1,6 +1,7 @@
 // The JSON routes of docs/board.md.
 
 export interface Run { id: string; modified: string; logged: boolean; compared: boolean }
+export interface SessionList { open: number; sessions: { id: string; connected: boolean; running: boolean; waiting: number; environments: { env: string; num_envs: number; steps: number }[] }[] }
 export interface Columns { columns: string[]; values: (number | null)[][] }
 export interface RunData {
   progress: Columns

@@ -1,9 +1,10 @@
 import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Plot } from './plot'
-import { PageInfo } from './api'
+import { PageInfo, SessionList } from './api'
 import { number } from './state'
-import { follow } from './stream'
+import { follow, useTopic } from './stream'
+import { Table } from './table'
 
 const kept = 300 // samples
 
@@ -15,6 +16,7 @@ export function Server({ page }: { page: PageInfo }) {
   const [samples, setSamples] = useState<Sample[]>([])
   useEffect(() => !page.server ? undefined : follow('metrics', (d: { at_s: number; values: Record<string, number> }) =>
     setSamples(s => [...s.slice(1 - kept), { at: d.at_s, values: new Map(Object.entries(d.values)) }])), [page.server])
+  const [list, failed] = useTopic<SessionList>(page.server ? 'sessions' : '')
   const drawn = useMemo(() => curves(samples), [samples])
   if (!page.server) return <p class="empty">This page comes from trainer board, which serves no clients. <code>go run ./server --board</code> shows a server.</p>
   if (samples.length === 0) return <p class="empty">Loading…</p>
@@ -25,6 +27,7 @@ export function Server({ page }: { page: PageInfo }) {
     ['environments', number(last.get('kubernasium_envs'))],
     ['environment steps/s', number(drawn.steps[now])],
     ['requests/s', number(drawn.requests[now])],
+    ['requests waiting', number(last.get('kubernasium_requests_waiting'))],
     ['p50 of a step, ms', number(drawn.p50[now])],
     ['p99 of a step, ms', number(drawn.p99[now])],
     ['memory, MiB', number((last.get('process_resident_memory_bytes') ?? 0) / 2 ** 20)],
@@ -35,7 +38,20 @@ export function Server({ page }: { page: PageInfo }) {
     <dl class="server">{facts.map(([k, v]) => <><dt>{k}</dt><dd data-fact={k}>{v}</dd></>)}</dl>
     <Plot title="Environment steps a second" x={drawn.x} xLabel="seconds" lines={drawn.rateLines} height={220} />
     <Plot title="Milliseconds of a step" x={drawn.x} xLabel="seconds" lines={drawn.timeLines} height={220} />
+    <Sessions list={list} error={failed} />
   </section>
+}
+
+// Sessions lists the environments that clients have open.
+function Sessions({ list, error }: { list: SessionList | null; error: string }) {
+  if (error) return <p class="error" role="alert">{error}</p>
+  if (!list) return <p class="empty">Loading…</p>
+  if (list.open === 0) return <p class="empty">No client has a session. This one does: <code>{`go run ./trainer eval --env classic/CartPole-v1 --baseline random --url ws://${location.host}`}</code></p>
+  const state = (s: SessionList['sessions'][0]) => !s.connected ? 'waits for its client' : s.running ? `runs a request${s.waiting ? `, ${s.waiting} wait` : ''}` : 'idle'
+  return <Table caption={`Sessions: ${list.open}${list.open > list.sessions.length ? `, of which the ${list.sessions.length} with most environments` : ''}; steps are of all environments in a row`}
+    columns={['session', 'environment', 'number', 'steps', 'now']}
+    rows={list.sessions.flatMap(s => s.environments.length ? s.environments.map(e => [s.id, e.env, String(e.num_envs), String(e.steps), state(s)]) : [[s.id, 'none', '', '', state(s)]])}
+    cell={(t, _, i) => i === 0 ? <code>{t}</code> : t} />
 }
 
 function curves(samples: Sample[]) {
