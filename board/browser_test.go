@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -322,6 +323,64 @@ func TestBrowserLargeCluster(t *testing.T) {
 	b.run(chromedp.Click(".world .play"))
 	b.wait(`document.querySelectorAll('.why table tbody tr').length == 1213`)
 	b.picture("large")
+	b.zoomed()
+}
+
+// zoomed enlarges, moves and shrinks the cluster of 1,213 nodes by wheel, keys, drag, buttons and address.
+func (b *browser) zoomed() {
+	b.t.Helper()
+	const shown, percent = `document.querySelector('#cluster')?.dataset.visible`, `document.querySelector('.zoom output')?.textContent`
+	at := func(kind input.MouseType, x, y float64) *input.DispatchMouseEventParams {
+		return input.DispatchMouseEvent(kind, x, y).WithButton(input.Left).WithButtons(1).WithClickCount(1)
+	}
+	click := func(x, y float64) {
+		b.run(at(input.MousePressed, x, y), at(input.MouseReleased, x, y).WithButtons(0))
+	}
+	picked := `[...document.querySelectorAll('.facts')].map(f => f.textContent).find(t => /CPU,/.test(t))`
+	b.run(chromedp.Evaluate(`document.querySelector('#cluster').scrollIntoView()`, nil))
+	b.wait(shown + ` == '1213'`)
+	const x, y = 303, 207
+	click(x, y) // which gives it the focus, too
+	b.wait(picked + ` !== undefined`)
+	node := b.eval(picked)
+	b.run(input.DispatchMouseEvent(input.MouseWheel, x, y).WithDeltaX(0).WithDeltaY(-700)) // times e to the 1.4
+	b.wait(percent + ` == '406 %' && ` + shown + ` < 200`)
+	b.wait(`/zoom=4\.05/.test(location.hash)`)
+	click(x+1, y+1) // the same node is under the pointer
+	b.wait(`new URLSearchParams(location.hash.split('?')[1]).get('zoom').startsWith('4.0552,')`)
+	if again := b.eval(picked); again != node {
+		b.t.Errorf("the wheel moved what is under the pointer: %s, was %s", again, node)
+	}
+	before := b.eval(`location.hash`)
+	b.run(at(input.MousePressed, x, y), at(input.MouseMoved, x-40, y+30), at(input.MouseMoved, x-120, y+90), at(input.MouseReleased, x-120, y+90).WithButtons(0))
+	b.wait(`location.hash !== ` + strconv.Quote(before))
+	if again := b.eval(picked); again != node {
+		b.t.Errorf("a drag picked %s, was %s", again, node)
+	}
+	click(x-120, y+90)
+	b.eval(`new Promise(done => setTimeout(() => done(1), 100))`)
+	if again := b.eval(picked); again != node {
+		b.t.Errorf("a drag did not take the node along: %s, was %s", again, node)
+	}
+	moved := b.eval(`location.hash`)
+	b.run(chromedp.Reload())
+	b.wait(percent + ` == '406 %' && ` + shown + ` < 200`)
+	if again := b.eval(`location.hash`); again != moved {
+		b.t.Errorf("the address after loading it is %s, was %s", again, moved)
+	}
+	b.picture("zoom")
+	b.run(chromedp.KeyEvent("0"))
+	b.wait(shown + ` == '1213' && ` + percent + ` == '100 %' && !location.hash.includes('zoom')`)
+	b.run(chromedp.KeyEvent("+"))
+	b.wait(percent + ` == '150 %' && ` + shown + ` < 1213`)
+	b.run(chromedp.KeyEvent("-"))
+	b.wait(percent + ` == '100 %'`)
+	b.run(chromedp.Click(".zoom-in"))
+	b.wait(percent + ` == '150 %'`)
+	b.run(chromedp.Click(".zoom-reset"))
+	b.wait(shown + ` == '1213'`)
+	b.run(chromedp.Evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '?', bubbles: true}))`, nil))
+	b.wait(`/enlarge and shrink/.test(document.querySelector('dialog')?.textContent)`)
 }
 
 // TestBrowserServer: rates are differences of counters over time, quantiles those of the steps between two looks: 1,000

@@ -1,7 +1,8 @@
 import { h, Fragment } from 'preact'
-import { useEffect, useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { NodeInfo, Use } from './api'
 import { begin, useCanvas } from './canvas'
+import { reveal, scale, scaleAt, shift, useZoom, View, whole, windowOf, zoomStep } from './zoom'
 
 // Cell sizes in CSS pixels; nodes shrink until all fit into some 600 rows of pixels.
 const sizes = [{ w: 116, h: 74, label: true }, { w: 64, h: 44, label: false }, { w: 34, h: 26, label: false }, { w: 20, h: 16, label: false }]
@@ -47,48 +48,91 @@ function place(nodes: NodeInfo[], shown: number[], width: number, size: Size, gr
 }
 
 // Cluster draws each node as a cell with bars for CPU, memory and GPUs, on a canvas, since there may be
-// thousands. Arrow keys move among nodes; a click picks one, too. Racks are framed.
-export function Cluster(props: { nodes: NodeInfo[]; use: Use; shown: number[]; grouped: boolean; masked?: Set<number>; taken?: number; picked: number; pick: (i: number) => void }) {
+// thousands. Arrow keys move among nodes; a click picks one, too. Racks are framed. The wheel enlarges while the canvas has
+// the focus or Ctrl is held, and scrolls the page otherwise; a drag moves what is enlarged, two fingers pinch.
+export function Cluster(props: { view: View; setView: (v: View) => void; nodes: NodeInfo[]; use: Use; shown: number[]; grouped: boolean; masked?: Set<number>; taken?: number; picked: number; pick: (i: number) => void }) {
   const { canvas, width } = useCanvas()
   const layout = useMemo(() => {
     const all = sizes.map(s => place(props.nodes, props.shown, width, s, props.grouped))
     return all.find(l => l.height <= 640) ?? all[all.length - 1]
   }, [props.nodes, props.shown, width, props.grouped])
   const { size, height, cells } = layout
+  const { view, setView } = props, seen = windowOf(view, width, height)
+  const drawn = { w: size.w * view.z, h: size.h * view.z, label: size.w * view.z >= 76 && size.h * view.z >= 56 }
   useEffect(() => {
     const c = canvas.current!
-    const { g, colour } = begin(c, width, height)
+    const { g, colour } = begin(c, width, seen.height)
     const palette = { text: colour('--text'), line: colour('--line'), cell: colour('--cell'), masked: colour('--masked'), cpu: colour('--cpu'), memory: colour('--memory'), gpu: colour('--gpu'), taken: colour('--taken') }
+    const to = (at: { x: number; y: number }) => ({ x: at.x * view.z - seen.left, y: at.y * view.z - seen.top })
     for (const r of layout.racks) {
+      const { x, y } = to(r), w = r.w * view.z, h = r.h * view.z
       g.strokeStyle = palette.line
       g.lineWidth = 1
-      g.strokeRect(r.x + .5, r.y + .5, r.w - 1, r.h - 1)
+      g.strokeRect(x + .5, y + .5, w - 1, h - 1)
       g.fillStyle = palette.text
-      g.fillText(r.name, r.x + 3, r.y + 11, r.w - 6)
+      g.fillText(r.name, x + 3, y + rackHead * view.z - 3, w - 6)
     }
-    for (const at of cells) drawNode(g, at.x, at.y, size, props, at.node, palette)
+    let visible = 0
+    for (const at of cells) {
+      const { x, y } = to(at)
+      if (x + drawn.w <= 0 || y + drawn.h <= 0 || x >= width || y >= seen.height) continue
+      drawNode(g, x, y, drawn, props, at.node, palette)
+      visible++
+    }
+    c.dataset.visible = String(visible)
     c.dataset.frames = String(+(c.dataset.frames ?? 0) + 1)
     c.dataset.racks = String(layout.racks.length)
   })
-  const at = (e: MouseEvent) => cells.find(c => e.offsetX >= c.x && e.offsetX < c.x + size.w && e.offsetY >= c.y && e.offsetY < c.y + size.h)?.node
+  const at = (e: MouseEvent) => {
+    const x = (e.offsetX + seen.left) / view.z, y = (e.offsetY + seen.top) / view.z
+    return cells.find(c => x >= c.x && x < c.x + size.w && y >= c.y && y < c.y + size.h)?.node
+  }
+  const wheel = (e: WheelEvent) => {
+    if (!e.ctrlKey && document.activeElement !== canvas.current) return
+    e.preventDefault()
+    setView(scaleAt(view, Math.exp(-e.deltaY * (e.deltaMode ? .05 : .002)), width, height, e.offsetX, e.offsetY))
+  }
+  const fingers = useRef(new Map<number, PointerEvent>()), dragged = useRef(false)
+  const down = (e: PointerEvent) => {
+    if (fingers.current.size === 0) dragged.current = false
+    fingers.current.set(e.pointerId, e)
+  }
+  const drag = (e: PointerEvent) => {
+    const before = fingers.current.get(e.pointerId)
+    if (!before) return
+    const other = [...fingers.current.values()].find(f => f.pointerId !== e.pointerId)
+    if (!other && view.z === 1) return
+    if (!dragged.current && Math.hypot(e.offsetX - before.offsetX, e.offsetY - before.offsetY) < 5) return // a click
+    dragged.current = true
+    canvas.current!.setPointerCapture(e.pointerId)
+    fingers.current.set(e.pointerId, e)
+    const apart = (a: PointerEvent) => Math.max(1, Math.hypot(a.offsetX - other!.offsetX, a.offsetY - other!.offsetY))
+    setView(other ? scaleAt(view, apart(e) / apart(before), width, height, other.offsetX, other.offsetY) : shift(view, width, height, before.offsetX - e.offsetX, before.offsetY - e.offsetY))
+  }
+  const up = (e: PointerEvent) => { fingers.current.delete(e.pointerId) }
+  const choose = (c: Place) => {
+    props.pick(c.node)
+    setView(reveal(view, width, height, { ...c, ...size }))
+  }
   const keys = (e: KeyboardEvent) => {
     const move = ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] } as Record<string, number[]>)[e.key]
     if (!move) return
     e.preventDefault()
     const from = cells.find(c => c.node === props.picked)
     if (!from) {
-      if (cells.length) props.pick(cells[0].node)
+      if (cells.length) choose(cells[0])
       return
     }
     const k = cells.indexOf(from)
     // Left and right follow the order; up and down reach the nearest node in the next row.
     const next = move[0] ? cells[k + move[0]] : cells.filter(c => (c.y - from.y) * move[1] > 0)
       .sort((a, b) => Math.abs(a.y - from.y) - Math.abs(b.y - from.y) || Math.abs(a.x - from.x) - Math.abs(b.x - from.x))[0]
-    if (next) props.pick(next.node)
+    if (next) choose(next)
   }
-  return <canvas id="cluster" ref={canvas} class="cluster" style={{ width: width + 'px', height: height + 'px' }} tabIndex={0} role="application"
-    aria-label={`${props.shown.length} nodes${layout.racks.length ? ` in ${layout.racks.length} racks` : ''}; arrow keys choose one`}
-    onClick={e => { const n = at(e); if (n !== undefined) props.pick(n) }} onKeyDown={keys} />
+  return <canvas id="cluster" ref={canvas} class="cluster" style={{ width: width + 'px', height: seen.height + 'px', touchAction: view.z > 1 ? 'none' : 'pan-x pan-y' }} tabIndex={0} role="application"
+    aria-label={`${props.shown.length} nodes${layout.racks.length ? ` in ${layout.racks.length} racks` : ''}; arrow keys choose one; plus and minus enlarge and shrink`}
+    onClick={e => { const n = at(e); if (n !== undefined && !dragged.current) props.pick(n) }} onKeyDown={keys}
+    onWheel={wheel} onPointerDown={down} onPointerMove={drag} onPointerUp={up} onPointerCancel={up} />
 }
 
 interface Palette { text: string; line: string; cell: string; masked: string; cpu: string; memory: string; gpu: string; taken: string }
@@ -127,14 +171,19 @@ function drawNode(g: CanvasRenderingContext2D, x: number, y: number, size: Size,
 }
 
 // Nodes is the cluster with its filter and legend.
-export function Nodes(props: Omit<Parameters<typeof Cluster>[0], 'shown' | 'grouped'> & { filter: string; setFilter: (f: string) => void; flat: string; setFlat: (f: string) => void }) {
+export function Nodes(props: Omit<Parameters<typeof Cluster>[0], 'shown' | 'grouped' | 'view' | 'setView'> & { filter: string; setFilter: (f: string) => void; flat: string; setFlat: (f: string) => void }) {
   const racks = hasRacks(props.nodes)
+  const [view, setView] = useZoom()
   const shown = useMemo(() => props.nodes.map((_, i) => i).filter(i => matches(props.nodes[i], props.filter)), [props.nodes, props.filter])
   return <>
     <div class="bar"><label>Nodes <input class="filter" type="search" placeholder="filter; press /" title="a part of a name, a rack or a GPU model" value={props.filter} onInput={e => props.setFilter(e.currentTarget.value)} /></label>
       {racks && <label><input type="checkbox" name="racks" checked={!props.flat} onChange={() => props.setFlat(props.flat ? '' : '1')} /> by rack</label>}
+      <span class="zoom"><button type="button" class="zoom-out" aria-label="shrink" disabled={view.z === 1} onClick={() => setView(scale(view, 1 / zoomStep))}>−</button>
+        <output>{Math.round(100 * view.z)} %</output>
+        <button type="button" class="zoom-in" aria-label="enlarge" onClick={() => setView(scale(view, zoomStep))}>+</button>
+        <button type="button" class="zoom-reset" disabled={view.z === 1} onClick={() => setView(whole)}>Reset</button></span>
       <span class="legend"><i class="cpu" /> CPU <i class="memory" /> memory <i class="gpu" /> GPUs <i class="masked" /> masked out <i class="taken" /> taken</span></div>
     {shown.length === 0 && <p class="empty">No node has “{props.filter}” in its name, rack or GPU model.</p>}
-    <div class="nodes"><Cluster {...props} shown={shown} grouped={racks && !props.flat} /></div>
+    <div class="nodes"><Cluster {...props} shown={shown} grouped={racks && !props.flat} view={view} setView={setView} /></div>
   </>
 }

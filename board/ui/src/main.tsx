@@ -25,6 +25,9 @@ const keys: [string, string][] = [
   ['space', 'play or pause the first episode'],
   ['.', 'step'],
   ['arrows', 'move among nodes, when the cluster has the focus'],
+  ['+ and -', 'enlarge and shrink the cluster; so do Ctrl and the wheel, or the wheel alone when the cluster has the focus, and two fingers'],
+  ['0', 'the whole cluster'],
+  ['drag', 'move the enlarged cluster'],
   ['?', 'this sheet'],
 ]
 
@@ -53,6 +56,9 @@ function App() {
       else if (e.key === '?') setHelp(!help)
       else if (e.key === ' ') press('.play')
       else if (e.key === '.') press('.step')
+      else if (e.key === '+' || e.key === '=') press('.zoom-in')
+      else if (e.key === '-') press('.zoom-out')
+      else if (e.key === '0') press('.zoom-reset')
       else if (e.key === '/') { e.preventDefault(); document.querySelector<HTMLElement>('input[type=search]')?.focus() }
     }
     addEventListener('hashchange', moved)
