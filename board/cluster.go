@@ -24,6 +24,7 @@ type Cluster interface {
 // ClusterInfo shows a running cluster.
 type ClusterInfo struct {
 	Scheduler string     `json:"scheduler"` // schedulerName of the pods whose decisions are shown
+	Shadow    bool       `json:"shadow"`    // the policy is only compared with that scheduler
 	Policy    string     `json:"policy"`
 	Baselines []string   `json:"baselines"` // that can be asked besides
 	At        time.Time  `json:"at"`

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,7 +24,34 @@ type ReportInfo struct {
 	Modified time.Time `json:"modified"`
 }
 
-// listReports finds the reports: those that the configuration names, and files shadow*.json below the logs, newest first.
+// A LiveReport is a report that its program keeps up to date. Its zero value has none yet. It is safe for concurrent use.
+type LiveReport struct {
+	mu   sync.Mutex
+	text json.RawMessage
+	at   time.Time
+}
+
+// liveID is the name of a LiveReport on the page.
+const liveID = "this run"
+
+// Set shows a report, the JSON of trainer kwok shadow, that was made at a time. The page keeps text.
+func (r *LiveReport) Set(text []byte, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text, r.at = text, at
+}
+
+// get returns the newest report; its text is nil if there is none.
+func (r *LiveReport) get() (json.RawMessage, time.Time) {
+	if r == nil {
+		return nil, time.Time{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text, r.at
+}
+
+// listReports finds the reports: that of the program, those that the configuration names, and files shadow*.json below the logs, newest first.
 func (s *Server) listReports() ([]ReportInfo, error) {
 	reports := []ReportInfo{}
 	add := func(id, path string) {
@@ -50,12 +78,18 @@ func (s *Server) listReports() ([]ReportInfo, error) {
 			return nil, err
 		}
 	}
+	if text, at := s.cfg.Report.get(); text != nil {
+		reports = append(reports, ReportInfo{liveID, at})
+	}
 	slices.SortFunc(reports, func(a, b ReportInfo) int { return b.Modified.Compare(a.Modified) })
 	return reports, nil
 }
 
 // readReport returns a report that listReports finds.
 func (s *Server) readReport(id string) (any, error) {
+	if text, _ := s.cfg.Report.get(); text != nil && id == liveID {
+		return text, nil
+	}
 	reports, err := s.listReports()
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ type Config struct {
 	AllowControl bool
 
 	Reports []string      // files of trainer kwok shadow --json, besides those of the logs
+	Report  *LiveReport   // of the program that shows the page; nil is none
 	Cluster Cluster       // a running cluster; nil shows none
 	Every   time.Duration // between looks at files and metrics while somebody watches; 0 is a second
 

@@ -69,6 +69,7 @@ export interface Explanation { frame: Frame; taken: number[] | null; columns: st
 export interface Decision { pod: string; node: string; at: string; policy: string; default: string; policy_score: number | null; default_score: number | null; default_best: number | null }
 export interface ClusterInfo extends Use {
   scheduler: string
+  shadow: boolean
   policy: string
   baselines: string[]
   at: string

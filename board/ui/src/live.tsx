@@ -24,7 +24,7 @@ export function Live({ page }: { page: PageInfo }) {
     get<PodWhy>(`/api/cluster/why?${new URLSearchParams({ pod, policies: ask })}`).then(w => { setWhy(w); setFailed('') }, e => { setWhy(null); setFailed(e.message) })
   }, [pod, ask, waits ? info?.at : '', info === null])
   if (!page.cluster) {
-    return <p class="empty">This page watches no scheduler. This one does:<br /><code>go run ./trainer kwok schedule --policy Greedy --board 127.0.0.1:6007</code></p>
+    return <p class="empty">This page watches no scheduler. This one does:<br /><code>go run ./trainer kwok schedule --policy Greedy --board 127.0.0.1:6007</code><br />This one watches the cluster's own:<br /><code>go run ./trainer kwok shadow --record cluster.jsonl.zst --policy Greedy --board 127.0.0.1:6007</code></p>
   }
   if (error) return <p class="error" role="alert">{error}</p>
   if (!info) return <p class="empty">Loading…</p>
@@ -34,7 +34,7 @@ export function Live({ page }: { page: PageInfo }) {
   const node = info.nodes[picked]
   const link = (name: string) => <button type="button" class="link pod" onClick={() => setPod(name)}>{name}</button>
   return <section class="live">
-    <h2>{info.scheduler} <small>by {info.policy.split('/').slice(-2).join('/')}, {time(info.at)}</small></h2>
+    <h2>{info.scheduler} <small>{info.shadow ? 'compared with' : 'by'} {info.policy.split('/').slice(-2).join('/')}, {time(info.at)}</small></h2>
     <p class="facts"><span>nodes {info.nodes.length}</span><span>pods {info.pods.reduce((a, b) => a + b, 0)}</span>
       <span>placed <output class="placed">{info.placed}</output></span><span>of them elsewhere than kube-scheduler's default {info.disagreed}</span></p>
     {info.nodes.length === 0 ? <p class="empty">The cluster has no nodes for this scheduler. <code>go run ./trainer kwok runsim --node_count 3</code> makes some.</p>

@@ -23,7 +23,6 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
-	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -45,8 +44,7 @@ type scheduleConfig struct {
 	print   bool
 
 	tensorboard string // folder; empty is none
-	board       string // address of the page; empty is none
-	tellBoard   func(url string)
+	page        pageOf
 }
 
 func newKwokSchedule() *cobra.Command {
@@ -102,7 +100,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 	f.DurationVar(&c.lease.Duration, "lease-duration", 15*time.Second, "how long a leader that is not heard of stays one")
 	f.StringVar(&c.config, "config", "", "file to write the configuration to (default: a temporary one)")
 	f.StringVar(&c.tensorboard, "tensorboard", "", "folder to write TensorBoard's tags to: placements by node, the cluster's imbalance")
-	f.StringVar(&c.board, "board", "", "address of a page with the cluster and the reasons of each decision, such as 127.0.0.1:6007; port 0 takes a free one, empty: none. Beyond loopback it needs the token")
+	f.StringVar(&c.page.address, "board", "", "address of a page with the cluster and the reasons of each decision, such as 127.0.0.1:6007; port 0 takes a free one, empty: none. Beyond loopback it needs the token")
 	f.BoolVar(&c.print, "print-config", false, "print the configuration and end")
 	apiserver.Flags(cmd, &c.server)
 	return cmd
@@ -143,7 +141,7 @@ func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s by %s; %s\n", c.profile.Name, cmp.Or(c.profile.Args.Model, c.profile.Args.Baseline), c.endpoints())
-	c.tellBoard = func(url string) { fmt.Fprintln(cmd.OutOrStdout(), url) }
+	c.page.tokenFile, c.page.tell = c.profile.Args.Serve.TokenFile, func(url string) { fmt.Fprintln(cmd.OutOrStdout(), url) }
 	return c.logged(cmd.Context(), client, func(ctx context.Context) error {
 		return c.onBoard(ctx, client, func(ctx context.Context) error {
 			return runScheduler(ctx, binary, append([]string{"--config=" + c.config, "--secure-port=0"}, args...), cmd.ErrOrStderr())
@@ -196,7 +194,7 @@ func (c *scheduleConfig) yaml() ([]byte, error) {
 			}
 		}
 	}
-	for flag, address := range map[string]string{"--listen": a.Serve.Listen, "--board": c.board} {
+	for flag, address := range map[string]string{"--listen": a.Serve.Listen, "--board": c.page.address} {
 		if err := checkListen(flag, address, a.Serve.TokenFile); err != nil {
 			return nil, err
 		}
@@ -283,37 +281,17 @@ func readToken(file string) (string, error) {
 
 // onBoard calls run, and meanwhile serves the page with the cluster, if it is asked for.
 func (c *scheduleConfig) onBoard(ctx context.Context, client kubernetes.Interface, run func(context.Context) error) (err error) {
-	if c.board == "" {
+	if c.page.address == "" {
 		return run(ctx)
 	}
 	selector, err := labels.Parse(c.profile.Args.NodeSelector)
 	if err != nil {
 		return fmt.Errorf("--node-selector: %w", err)
 	}
-	token, err := readToken(c.profile.Args.Serve.TokenFile)
-	if err != nil {
-		return err
-	}
-	w, err := newWatched(c.profile.Name, c.profile.Args.Args, selector)
+	w, err := newWatched([]string{c.profile.Name}, c.profile.Args.Args, selector)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.board)
-	if err != nil {
-		return fmt.Errorf("--board: %w", err)
-	}
-	page := board.New(board.Config{Guard: guard.Guard{Accept: guard.Only(token)}, Cluster: w})
-	url := "http://" + l.Addr().String() + "/"
-	if token != "" {
-		url += "?token=TOKEN"
-	}
-	c.tellBoard(url)
-	watching, stop := context.WithCancel(ctx)
-	ended := make(chan error, 2)
-	go func() { ended <- w.watch(watching, client) }()
-	go func() { ended <- page.Serve(watching, l) }()
-	err = run(ctx)
-	stop()
-	return errors.Join(err, <-ended, <-ended, page.Close())
+	return c.page.beside(ctx, board.Config{Cluster: w}, func(ctx context.Context) error { return w.watch(ctx, client) }, run)
 }

@@ -44,9 +44,10 @@ const (
 // kube-scheduler's default say of each decision in the state before it. The explanations are made beside the scheduler, in
 // this process, so that they delay none of its decisions.
 type watched struct {
-	scheduler string
-	args      live.Args
-	selector  labels.Selector
+	schedulers []string // whose decisions are shown; empty: all
+	shadow     bool     // the policy binds nothing
+	args       live.Args
+	selector   labels.Selector
 
 	mu        sync.Mutex
 	nodes     []*corev1.Node // by name
@@ -75,9 +76,9 @@ var (
 var standardScores = live.Args{Baseline: "KubeDefault", Env: live.DefaultEnv}
 
 // newWatched opens the policy a second time, beside the scheduler's own.
-func newWatched(scheduler string, args live.Args, selector labels.Selector) (*watched, error) {
+func newWatched(schedulers []string, args live.Args, selector labels.Selector) (*watched, error) {
 	w := &watched{
-		scheduler: scheduler, args: args, selector: selector, on: map[string]map[types.UID]*corev1.Pod{}, changes: map[string]int64{},
+		schedulers: schedulers, args: args, selector: selector, on: map[string]map[types.UID]*corev1.Pod{}, changes: map[string]int64{},
 		pending: map[types.UID]*corev1.Pod{}, mirror: mirror.New(selector), viewers: map[int]func(){},
 	}
 	var err error
@@ -162,7 +163,7 @@ func (w *watched) setPod(ctx context.Context, p *corev1.Pod, before, gone bool) 
 		return
 	}
 	_, known := w.on[node][p.UID]
-	if !before && !gone && !known && p.Spec.SchedulerName == w.scheduler {
+	if !before && !gone && !known && (len(w.schedulers) == 0 || slices.Contains(w.schedulers, p.Spec.SchedulerName)) {
 		w.decided(ctx, p)
 	}
 	delete(w.pending, p.UID)
@@ -378,7 +379,7 @@ func (w *watched) Look() *board.ClusterInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	info := &board.ClusterInfo{
-		Scheduler: w.scheduler, Policy: w.policyName(), At: time.Now(), Nodes: []board.NodeInfo{}, Pending: len(w.pending), Waiting: []board.Waiting{},
+		Scheduler: cmp.Or(strings.Join(w.schedulers, ", "), "all schedulers"), Shadow: w.shadow, Policy: w.policyName(), At: time.Now(), Nodes: []board.NodeInfo{}, Pending: len(w.pending), Waiting: []board.Waiting{},
 		Placed: w.placed, Disagreed: w.disagreed, Decisions: slices.Clone(w.heads), Baselines: []string{},
 	}
 	for _, b := range w.policy.Env().Baselines {

@@ -25,13 +25,13 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// pageOf serves the page of a scheduler of the policy beside run, and returns how to get from it. Its end is waited for.
-func pageOf(t *testing.T, client kubernetes.Interface, args live.Args) (get func(path string, to any)) {
+// servePage serves the page of a scheduler of the policy beside run, and returns how to get from it. Its end is waited for.
+func servePage(t *testing.T, client kubernetes.Interface, args live.Args) (get func(path string, to any)) {
 	t.Helper()
-	c := scheduleConfig{board: "127.0.0.1:0"}
+	c := scheduleConfig{}
 	c.profile.Name, c.profile.Args.Args, c.profile.Args.NodeSelector = "custom-scheduler", args, nodesOfOthers
 	told, ended := make(chan string, 1), make(chan error, 1)
-	c.tellBoard = func(url string) { told <- url }
+	c.page = pageOf{address: "127.0.0.1:0", tell: func(url string) { told <- url }}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		ended <- c.onBoard(ctx, client, func(ctx context.Context) error { <-ctx.Done(); return nil })
@@ -86,7 +86,7 @@ func TestScheduleBoard(t *testing.T) {
 	waiting := podWanting("p", "2", "")
 	waiting.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no luck yet"}}
 	client := fake.NewClientset(sizedNode("a", "r1"), sizedNode("b", "r1"), cordoned, podWanting("old", "4", "a"), waiting)
-	get := pageOf(t, client, live.Args{Baseline: "Greedy"})
+	get := servePage(t, client, live.Args{Baseline: "Greedy"})
 	var info board.ClusterInfo
 	waitFor(t, "the cluster is read", func() bool {
 		get("api/cluster", &info)
@@ -133,7 +133,7 @@ func TestScheduleBoard(t *testing.T) {
 // TestScheduleBoardModel: of a model the page shows probabilities, which sum to 1, the value of the state and the entropy.
 func TestScheduleBoardModel(t *testing.T) {
 	client := fake.NewClientset(sizedNode("a", "r"), sizedNode("b", "r"), sizedNode("c", "r"), podWanting("p", "2", ""))
-	get := pageOf(t, client, live.Args{Model: pretrainedModel("k8s-PodBalance-v0/ppo")})
+	get := servePage(t, client, live.Args{Model: pretrainedModel("k8s-PodBalance-v0/ppo")})
 	var info board.ClusterInfo
 	waitFor(t, "the cluster is read", func() bool { get("api/cluster", &info); return info.Pending == 1 })
 	var why board.PodWhy
@@ -153,7 +153,7 @@ func TestScheduleBoardModel(t *testing.T) {
 // TestWatchedFollows: viewers are woken by what happens, and nodes and pods that go are gone.
 func TestWatchedFollows(t *testing.T) {
 	client := fake.NewClientset(sizedNode("a", "r"), sizedNode("b", "r"), podWanting("old", "4", "a"))
-	w, err := newWatched("custom-scheduler", live.Args{Baseline: "Greedy"}, labels.Everything())
+	w, err := newWatched([]string{"custom-scheduler"}, live.Args{Baseline: "Greedy"}, labels.Everything())
 	if err != nil {
 		t.Fatal(err)
 	}

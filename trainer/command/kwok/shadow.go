@@ -2,6 +2,7 @@ package kwok
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +13,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/agents/shadow"
+	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/models"
@@ -33,6 +36,8 @@ type shadowFlags struct {
 	env                string
 	kwargs             map[string]any
 	o                  shadow.Options
+	page               pageOf
+	shown              board.LiveReport
 }
 
 func newKwokShadow() *cobra.Command {
@@ -50,9 +55,13 @@ the recording. The report compares what happened with what would have happened: 
 GPUs, fragmentation, imbalance, nodes in use, pending pods and the time that pods wait. 95 % intervals are
 from a bootstrap over blocks of time.
 
+--board serves a page until Ctrl-C, also after the report: the report, and with --record the cluster with the
+decisions of its scheduler and what the first policy and kube-scheduler's default scores say of them.
+
 The recording is all that is kept. With --record and a file that is there the recording goes on, and the report
 is of all of it.`,
 		Example: `  trainer kwok shadow --record cluster.jsonl.zst --policy Greedy --html report.html
+  trainer kwok shadow --record cluster.jsonl.zst --policy Greedy --board 127.0.0.1:6007     # look on meanwhile
   trainer kwok shadow --trace day.jsonl.zst --policy Greedy
   trainer kwok shadow --trace day.jsonl.zst --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy KubeDefault --html report.html
   trainer kwok shadow --trace day.jsonl.zst --env k8s/GPUPodScheduling-v0 --policy FGD --since 6h --block 30m --json`,
@@ -65,21 +74,23 @@ is of all of it.`,
 			if err := errors.Join(c.check(), c.openPolicies()); err != nil {
 				return err
 			}
-			ctx := cmd.Context()
-			if c.recorder.out != "" {
-				if err := c.record(cmd); err != nil {
-					return err
+			return c.onBoard(cmd, func() error {
+				ctx := cmd.Context()
+				if c.recorder.out != "" {
+					if err := c.record(cmd); err != nil {
+						return err
+					}
+					c.trace, ctx = c.recorder.out, context.WithoutCancel(ctx) // Ctrl-C has ended the recording, not the report
 				}
-				c.trace, ctx = c.recorder.out, context.WithoutCancel(ctx) // Ctrl-C has ended the recording, not the report
-			}
-			return c.report(ctx, cmd)
+				return c.report(ctx, cmd)
+			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.trace, "trace", "", "recording of the cluster")
 	f.StringVar(&c.recorder.out, "record", "", "record the cluster to this file, or continue the recording in it, and then report")
 	f.DurationVar(&c.recorder.last, "for", 0, "how long to record; 0 is until Ctrl-C")
-	f.DurationVar(&c.every, "every", 10*time.Minute, "how often --html is written anew while the command records")
+	f.DurationVar(&c.every, "every", 10*time.Minute, "how often the report of --html and --board is made anew while the command records")
 	f.StringVar(&c.recorder.server.Kubeconfig, "kubeconfig", "", "how to reach the cluster (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
 	f.StringArrayVar(&c.models, "model", nil, "model file, of an environment of nodes (repeat)")
 	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
@@ -90,6 +101,8 @@ is of all of it.`,
 	f.DurationVar(&c.o.Block, "block", shadow.DefaultBlock, "length of the blocks of time of the intervals")
 	f.StringVar(&c.decisions, "decisions", "", "CSV file to write the recorded decisions to, with what the policies would have done in their place")
 	f.StringVar(&c.html, "html", "", "file to write the report to as a page, with plots")
+	f.StringVar(&c.page.address, "board", "", "address of a page with the report, and with --record the cluster, such as 127.0.0.1:6007; port 0 takes a free one, empty: none. Beyond loopback it needs a token")
+	f.StringVar(&c.page.tokenFile, "token-file", "", "file with the token of the page's visitors (default: "+play.TokenVariable+", if set)")
 	return cmd
 }
 
@@ -104,21 +117,75 @@ func (c *shadowFlags) check() error {
 	case c.o.Block <= 0:
 		return fmt.Errorf("--block is %v, want more than 0", c.o.Block)
 	}
-	return nil
+	return checkListen("--board", c.page.address, c.page.tokenFile)
 }
 
-// run reads the recording and compares.
-func (c *shadowFlags) run(ctx context.Context, stderr io.Writer) (*shadow.Report, error) {
-	r, err := readRecording(c.trace)
+// onBoard calls run, and with --board serves the page meanwhile, and after it until the command is interrupted.
+func (c *shadowFlags) onBoard(cmd *cobra.Command, run func() error) (err error) {
+	if c.page.address == "" {
+		return run()
+	}
+	cfg := board.Config{Report: &c.shown}
+	watch := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if c.recorder.out != "" {
+		c.recorder.server.AllowRealNodes = true // the page changes nothing, as the recorder
+		client, err := kwok.Connect(cmd.Context(), c.recorder.server)
+		if err != nil {
+			return err
+		}
+		w, err := newWatched(c.o.Schedulers, c.first(), labels.Everything())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.close()) }()
+		w.shadow, cfg.Cluster = true, w
+		watch = func(ctx context.Context) error { return w.watch(ctx, client) }
+	} else {
+		c.page.fragment = "#shadow"
+	}
+	c.page.tell = func(url string) { fmt.Fprintln(cmd.ErrOrStderr(), url) } // stdout is the report's
+	return c.page.beside(cmd.Context(), cfg, watch, func(ctx context.Context) error {
+		if err := run(); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// first returns the policy that the page compares the cluster's scheduler with.
+func (c *shadowFlags) first() live.Args {
+	if len(c.models) > 0 {
+		return live.Args{Model: c.models[0], Options: c.kwargs}
+	}
+	return live.Args{Baseline: c.policies[0], Env: c.env, Options: c.kwargs}
+}
+
+// show gives the page a report.
+func (c *shadowFlags) show(r *shadow.Report) error {
+	if c.page.address == "" {
+		return nil
+	}
+	text, err := json.Marshal(r)
+	if err == nil {
+		c.shown.Set(text, time.Now())
+	}
+	return err
+}
+
+// compare reads a recording and compares.
+func (c *shadowFlags) compare(ctx context.Context, path string, stderr io.Writer) (*shadow.Report, error) {
+	r, err := readRecording(path)
 	if r != nil && errors.Is(err, clustertrace.ErrCut) {
 		fmt.Fprintf(stderr, "%v; the report is of what is readable\n", err)
 	} else if err != nil {
 		return nil, err
 	}
-	if c.o.Since, err = parseSince(c.since, r.Header.Start); err != nil {
+	o := c.o
+	if o.Since, err = parseSince(c.since, r.Header.Start); err != nil {
 		return nil, err
 	}
-	return shadow.Run(ctx, r, c.o)
+	return shadow.Run(ctx, r, o)
 }
 
 // record records the cluster until the command is interrupted or its time is over. Meanwhile it writes pages.
@@ -134,7 +201,7 @@ func (c *shadowFlags) record(cmd *cobra.Command) error {
 		_, err := recorder.record(cmd)
 		ended <- err
 	}()
-	if c.html == "" {
+	if c.html == "" && c.page.address == "" {
 		return <-ended
 	}
 	ticks := time.NewTicker(c.every)
@@ -152,9 +219,12 @@ func (c *shadowFlags) record(cmd *cobra.Command) error {
 // writePage writes the page of what has been recorded so far. What keeps it from that is no reason to stop recording; the
 // report at the end says it.
 func (c *shadowFlags) writePage(ctx context.Context) {
-	now := *c
-	now.trace = c.recorder.out
-	if r, err := now.run(ctx, io.Discard); err == nil {
+	r, err := c.compare(ctx, c.recorder.out, io.Discard)
+	if err != nil {
+		return
+	}
+	_ = c.show(r)
+	if c.html != "" {
 		_ = models.WriteFileAtomic(c.html, r.WriteHTML)
 	}
 }
@@ -225,7 +295,7 @@ func (c *shadowFlags) report(ctx context.Context, cmd *cobra.Command) error {
 			return nil
 		}
 	}
-	r, err := c.run(ctx, cmd.ErrOrStderr())
+	r, err := c.compare(ctx, c.trace, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -238,7 +308,7 @@ func (c *shadowFlags) report(ctx context.Context, cmd *cobra.Command) error {
 			return err
 		}
 	}
-	return c.print(cmd, r)
+	return errors.Join(c.print(cmd, r), c.show(r))
 }
 
 // print writes the report in the forms that were asked for.

@@ -18,6 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/command/core"
 	"github.com/kubernasium/kubernasium/trainer/command/podsched"
+	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 // twoNodes is the recording of package agents/shadow's TestHandWorked: two pods of 2 cores run on one node each until
@@ -181,6 +182,7 @@ func until(t *testing.T, what string, met func() bool) {
 }
 
 func TestShadowErrors(t *testing.T) {
+	t.Setenv(play.TokenVariable, "")
 	trace := writeTrace(t, twoNodes+`{"k":"end"}`+"\n")
 	for _, tc := range []struct {
 		name string
@@ -194,6 +196,7 @@ func TestShadowErrors(t *testing.T) {
 		{"no file", []string{"--trace", "missing.jsonl", "--policy", "First"}, "missing.jsonl"},
 		{"unknown baseline", []string{"--trace", trace, "--policy", "Best"}, "Best"},
 		{"oracle", []string{"--trace", trace, "--policy", "Exact"}, "Exact"},
+		{"a page for all", []string{"--trace", trace, "--policy", "First", "--board", "0.0.0.0:6007"}, "--board 0.0.0.0:6007 reaches beyond the loopback interface"},
 		{"block", []string{"--trace", trace, "--policy", "First", "--block", "-1h"}, "--block is -1h"},
 		{"since", []string{"--trace", trace, "--policy", "First", "--since", "noon"}, "--since \"noon\""},
 		{"since the end", []string{"--trace", trace, "--policy", "First", "--since", "12h"}, "since 12h0m0s"},
