@@ -237,10 +237,18 @@ func (ep *episode) done() string {
 	return ""
 }
 
-// look moves the view to a step. Like play it ends between steps when ctx does.
-func (ep *episode) look(ctx context.Context, step int) (err error) {
+// reached rejects a step that the episode has not come to.
+func (ep *episode) reached(step int) error {
 	if step < 0 || step > len(ep.moves) {
 		return fmt.Errorf("step %d of an episode with %d", step, len(ep.moves))
+	}
+	return nil
+}
+
+// look moves the view to a step. Like play it ends between steps when ctx does.
+func (ep *episode) look(ctx context.Context, step int) (err error) {
+	if err := ep.reached(step); err != nil {
+		return err
 	}
 	if step < ep.viewed {
 		ep.viewed = 0
@@ -341,32 +349,20 @@ func (s *Server) step(r *http.Request) (any, error) {
 	if ask.Steps < 1 || ask.Steps > maxSteps || ask.Action != nil && ask.Steps != 1 {
 		return nil, fmt.Errorf("steps is %d, want 1 to %d, and 1 with an action", ask.Steps, maxSteps)
 	}
-	ep, err := s.episodes.find(r.PathValue("id"))
-	if err != nil {
-		return nil, err
-	}
-	ep.mu.Lock()
-	defer ep.mu.Unlock()
-	for range ask.Steps {
-		if ep.done() != "" {
-			break
-		}
-		m := move{action: ask.Action}
-		if m.action == nil {
-			if m, err = ep.choose(); err != nil {
-				return nil, err
+	return s.change(r, func(ep *episode) (err error) {
+		for i := 0; i < ask.Steps && ep.done() == ""; i++ {
+			m := move{action: ask.Action}
+			if m.action == nil {
+				if m, err = ep.choose(); err != nil {
+					return err
+				}
+			}
+			if err := ep.play(r.Context(), m); err != nil {
+				return err
 			}
 		}
-		if err := ep.play(r.Context(), m); err != nil {
-			return nil, err
-		}
-	}
-	info, err := ep.describe()
-	if err == nil {
-		ep.show(info)
-		s.hub.changed("episode:" + info.ID)
-	}
-	return info, err
+		return nil
+	})
 }
 
 // fork answers POST /api/episodes/{id}/fork: another policy plays on from a step.
@@ -383,11 +379,14 @@ func (s *Server) fork(r *http.Request) (any, error) {
 		return nil, err
 	}
 	ep.mu.Lock()
-	if ask.Step < 0 || ask.Step > len(ep.moves) {
-		defer ep.mu.Unlock()
-		return nil, fmt.Errorf("step %d of an episode with %d", ask.Step, len(ep.moves))
+	info, err := ep.info, ep.reached(ask.Step)
+	var moves []move
+	if err == nil {
+		moves = slices.Clone(ep.moves[:ask.Step])
 	}
-	info, moves := ep.info, slices.Clone(ep.moves[:ask.Step])
 	ep.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	return s.episodes.start(r.Context(), info.Env, info.Options, info.Seed, ask.Policy, moves)
 }

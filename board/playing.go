@@ -39,13 +39,18 @@ func (s *Server) play(r *http.Request) (any, error) {
 	if err := decode(r, &ask); err != nil {
 		return nil, err
 	}
+	return s.change(r, func(ep *episode) error { return ep.setRate(ask.Rate) })
+}
+
+// change lets a request change its episode, and shows the outcome to viewers. do is called with ep.mu locked.
+func (s *Server) change(r *http.Request, do func(ep *episode) error) (any, error) {
 	ep, err := s.episodes.find(r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	if err := ep.setRate(ask.Rate); err != nil {
+	if err := do(ep); err != nil {
 		return nil, err
 	}
 	info, err := ep.describe()
