@@ -248,8 +248,16 @@ func TestBrowserEpisode(t *testing.T) {
 	b.wait(`document.querySelectorAll('tr.masked').length > 0`)
 	b.run(chromedp.Click("tr.masked button.link"))
 	b.wait(`document.querySelector('.reason') != null && /insufficient|cpu|CPU/.test(document.querySelector('.reason').textContent)`)
+	// The answer about Greedy alone comes after the one about both, and is not shown.
+	b.eval(`(() => { const real = fetch; window.late = 0; window.fetch = (u, o) => /policies=Greedy$/.test(u) ?
+		new Promise(done => setTimeout(() => { done(real(u, o)); late++ }, 1000)) : real(u, o) })()`)
 	b.run(chromedp.Click(`input[name=ask][value=Greedy]`), chromedp.Click(`input[name=ask][value=KubeDefault]`))
 	b.wait(`document.querySelector('.why table tbody').rows.length == 2`)
+	b.wait(`late > 0`)
+	b.eval(`new Promise(done => setTimeout(() => done(1), 500))`)
+	if rows := b.eval(`document.querySelector('.why table tbody').rows.length`); rows != "2" {
+		t.Errorf("%s policies are shown after a late answer about one, want both", rows)
+	}
 	b.picture("episode")
 	b.accessible("episode")
 	b.choose(".fork-policy", "Greedy")

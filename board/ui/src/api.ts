@@ -1,3 +1,5 @@
+import { useRef } from 'preact/hooks'
+
 // The JSON routes of docs/board.md.
 
 export interface Run { id: string; modified: string; logged: boolean; compared: boolean }
@@ -93,6 +95,16 @@ async function answer<T>(r: Response): Promise<T> {
   }
   if (!r.ok) throw new Error((body as { error: string }).error)
   return body as T
+}
+
+// useOrder returns what to call before a request. That returns what to call with the reply: whether it is newer than all
+// replies so far, which may overtake one another.
+export function useOrder() {
+  const sent = useRef(0), taken = useRef(0)
+  return () => {
+    const n = ++sent.current
+    return () => n > taken.current && (taken.current = n) > 0
+  }
 }
 
 export const get = async <T>(path: string): Promise<T> => answer<T>(await fetch(path))

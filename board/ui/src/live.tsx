@@ -1,6 +1,6 @@
 import { h } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { ClusterInfo, get, PageInfo, PodWhy } from './api'
+import { ClusterInfo, get, PageInfo, PodWhy, useOrder } from './api'
 import { Nodes } from './cluster'
 import { bytes, cores, number, time, useParam } from './state'
 import { useTopic } from './stream'
@@ -18,10 +18,13 @@ export function Live({ page }: { page: PageInfo }) {
   const [why, setWhy] = useState<PodWhy | null>(null)
   const [failed, setFailed] = useState('')
   const asked = useMemo(() => ask ? ask.split('|') : [], [ask])
+  const order = useOrder()
   const waits = info?.waiting.some(w => w.pod === pod)
   useEffect(() => {
     if (!pod) return
-    get<PodWhy>(`/api/cluster/why?${new URLSearchParams({ pod, policies: ask })}`).then(w => { setWhy(w); setFailed('') }, e => { setWhy(null); setFailed(e.message) })
+    const newest = order()
+    get<PodWhy>(`/api/cluster/why?${new URLSearchParams({ pod, policies: ask })}`)
+      .then(w => { if (newest()) { setWhy(w); setFailed('') } }, e => { if (newest()) { setWhy(null); setFailed(e.message) } })
   }, [pod, ask, waits ? info?.at : '', info === null])
   if (!page.cluster) {
     return <p class="empty">This page watches no scheduler. This one does:<br /><code>go run ./trainer kwok schedule --policy Greedy --board 127.0.0.1:6007</code><br />This one watches the cluster's own:<br /><code>go run ./trainer kwok shadow --record cluster.jsonl.zst --policy Greedy --board 127.0.0.1:6007</code></p>

@@ -1,6 +1,6 @@
 import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Chart, Environment, Episode, EpisodeHead, EpisodeNews, Explanation, Frame, get, PageInfo, post } from './api'
+import { Chart, Environment, Episode, EpisodeHead, EpisodeNews, Explanation, Frame, get, PageInfo, post, useOrder } from './api'
 import { Nodes } from './cluster'
 import { Gantt } from './gantt'
 import { Grids } from './grid'
@@ -96,6 +96,7 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
   const [filter, setFilter] = useParam('nodes')
   const [flat, setFlat] = useParam('flat')
   const [asked, setAsked] = useState<string[]>([])
+  const order = useOrder()
   const env = envs.find(e => e.id === ep?.env)
   const fail = (e: Error) => setError(e.message)
   useEffect(() => follow(`episode:${id}`, (n: EpisodeNews) => {
@@ -113,7 +114,8 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
     const query = new URLSearchParams({ step: String(shown) })
     if (picked >= 0) query.set('node', String(picked))
     if (asked.length) query.set('policies', asked.join('|'))
-    get<Explanation>(`/api/episodes/${id}/why?${query}`).then(setWhy, fail)
+    const newest = order()
+    get<Explanation>(`/api/episodes/${id}/why?${query}`).then(w => { if (newest()) setWhy(w) }, fail)
   }, [ep, shown, asked, picked, playing, id])
   const steps = useMemo(() => Array.from({ length: (ep?.returns.length ?? 0) + 1 }, (_, i) => i), [ep?.returns.length])
   const lines = useMemo(() => [{ label: 'return', y: [0, ...(ep?.returns ?? [])] }], [ep?.returns])
