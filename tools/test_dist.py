@@ -182,7 +182,7 @@ def execute(clean: Path, *command: str) -> subprocess.CompletedProcess[str]:
 def transcript() -> list[tuple[str, str]]:
     """Returns the commands of docs/install.md with what each prints."""
     text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-    (found,) = re.findall(r"<!-- begin: transcript.*?-->\n```console\n(.*?)```\n<!-- end", text, re.DOTALL)
+    (found,) = re.findall(r"<!-- begin: transcript.*?-->\n```text\n(.*?)```\n<!-- end", text, re.DOTALL)
     steps = [part.split("\n", 1) for part in re.split(r"^\$ ", found, flags=re.MULTILINE)[1:]]
     return [(command, output) for command, output in steps]
 

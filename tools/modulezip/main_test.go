@@ -21,6 +21,9 @@ const (
 
 // TestZip: the module can be packed by Go's rules, with what programs embed and without modules of their own.
 func TestZip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packs the repository; run without -short")
+	}
 	proxy := t.TempDir()
 	if err := write("../..", proxy, version); err != nil {
 		t.Fatal(err)
