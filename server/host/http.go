@@ -98,6 +98,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	var quota *session.Quota
 	if s.cfg.Quota != nil {
 		if quota = s.cfg.Quota(token(r)); quota == nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
 			plain(w, http.StatusUnauthorized, "the token has been withdrawn")
 			return
 		}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 import struct
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -21,7 +20,7 @@ from kubernasium.launcher import default_server
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.connection import CLIENT, GRACE, VERSION, is_loopback, missing
 from kubernasium.protocol.transport import MAX_FRAME
-from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked
+from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked, tls_context
 
 _LENGTH = struct.Struct("<I")
 
@@ -241,7 +240,7 @@ async def _open(url: str, token: str | None) -> tuple[asyncio.StreamReader, asyn
         raise ValueError(f"{url!r} is not a WebSocket URL such as ws://127.0.0.1:8080")
     upgrade = Upgrade(parts, token if token is not None else os.environ.get("KUBERNASIUM_TOKEN") or None)
     reader, writer = await asyncio.open_connection(
-        parts.hostname, parts.port or (443 if secure else 80), ssl=ssl.create_default_context() if secure else None
+        parts.hostname, parts.port or (443 if secure else 80), ssl=tls_context() if secure else None
     )
     try:
         writer.write(upgrade.request)

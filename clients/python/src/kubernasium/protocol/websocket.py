@@ -187,7 +187,7 @@ def connect_websocket(url: str, token: str | None, timeout: float | None) -> Web
         sock = socket.create_connection((parts.hostname, port), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if secure:
-            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=parts.hostname)
+            sock = tls_context().wrap_socket(sock, server_hostname=parts.hostname)
     except OSError as err:
         raise ConnectionLostError(f"connect to {parts.hostname}:{port}: {err}") from err
     try:
@@ -199,6 +199,23 @@ def connect_websocket(url: str, token: str | None, timeout: float | None) -> Web
         if isinstance(err, OSError) and not isinstance(err, KubernasiumError):
             raise ConnectionLostError(f"WebSocket handshake with {upgrade.host}: {err}") from err
         raise
+
+
+def tls_context() -> ssl.SSLContext:
+    """Returns the settings of `wss`.
+
+    OpenSSL's variable SSL_CERT_FILE names other authorities than the system's. A server that asks for a certificate of
+    the client is shown the one in the file KUBERNASIUM_TLS_CERT, with its key in KUBERNASIUM_TLS_KEY or in the same
+    file.
+
+    Raises:
+        OSError: a file cannot be read, or key and certificate do not belong together.
+    """
+    context = ssl.create_default_context()
+    certificate = os.environ.get("KUBERNASIUM_TLS_CERT")
+    if certificate:
+        context.load_cert_chain(certificate, os.environ.get("KUBERNASIUM_TLS_KEY") or None)
+    return context
 
 
 def _response(sock: socket.socket) -> bytes:
@@ -253,6 +270,11 @@ class Upgrade:
         status, *header_lines = head.decode("latin-1").split("\r\n")
         headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in header_lines)}
         code = status.split(" ")[1] if " " in status else ""
+        if code == "401" and "www-authenticate" not in headers:
+            raise UnauthenticatedError(
+                f"the server wants a certificate of the client ({status}): set the environment variables "
+                "KUBERNASIUM_TLS_CERT and KUBERNASIUM_TLS_KEY to files of one that its authority has signed"
+            )
         if code == "401":
             what = "refuses the token" if self._token else "wants a bearer token"
             raise UnauthenticatedError(
