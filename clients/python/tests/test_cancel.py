@@ -23,7 +23,7 @@ from kubernasium.vector import VectorEnv
 
 CARTPOLE = "classic/CartPole-v1"
 TROUBLE = "test/Trouble-v0"
-PLAIN, _, WAIT, RELEASE = range(4)  # actions of test/Trouble-v0
+PLAIN, _, WAIT, RELEASE, _ = range(5)  # actions of test/Trouble-v0
 TIMEOUT = 30.0  # seconds for each reply. A request behind a wait that is not cancelled takes longer.
 
 
@@ -227,6 +227,23 @@ def test_cancelled_tasks_end_at_the_server(trouble_url: str) -> None:
             await connection.request("ping")
             assert not connection._replies
             assert connection._slots._value == connection.limits["inflight"]
+
+    run(main())
+
+
+def test_a_cancelled_task_whose_request_ends_soon(trouble_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was carried out."""
+    monkeypatch.setattr("kubernasium.aio_session.GRACE", TIMEOUT)
+
+    async def main() -> None:
+        async with aio.make(TROUBLE, url=trouble_url) as victim, aio.make(TROUBLE, url=trouble_url) as other:
+            await victim.reset()
+            await other.reset()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(victim.step(WAIT), 0.1)
+            await asyncio.sleep(0.1)
+            await other.step(RELEASE)
+            assert (await victim.step(PLAIN))[0].tolist() == [2]
 
     run(main())
 

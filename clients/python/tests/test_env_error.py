@@ -22,7 +22,7 @@ from kubernasium.vector import VectorEnv
 
 TROUBLE = "test/Trouble-v0"
 BALANCE = "k8s/PodBalance-v0"
-PLAIN, FAIL = 0, 1  # actions of test/Trouble-v0
+PLAIN, FAIL, _, _, SPOIL = range(5)  # actions of test/Trouble-v0
 CAUSE = "the environment failed: panic: a crash on demand"
 
 
@@ -102,6 +102,29 @@ def test_one_environment(trouble_url: str) -> None:
         assert obs.tolist() == [0]
         assert "env_error" not in info
         assert "env_error" not in env.step(PLAIN)[4]
+
+
+def test_a_failure_where_an_episode_begins(trouble_url: str) -> None:
+    """There is a first observation all the same, of the next try."""
+    with (
+        Env(TROUBLE, url=trouble_url, env_error=True) as env,
+        VectorEnv(TROUBLE, 2, url=trouble_url, env_error=True) as envs,
+        VecEnv(TROUBLE, 1, url=trouble_url, env_error=True) as sb3,
+    ):
+        for each in (env, envs, sb3):
+            each.reset()
+        env.step(SPOIL)
+        obs, info = env.reset()
+        assert obs.tolist() == [0]
+        assert "a crash at the beginning" in info["env_error"]
+        env.step(SPOIL)
+        obs, infos = envs.reset()
+        assert obs.tolist() == [[0], [0]]
+        assert infos["_env_error"].sum() == 1
+        env.step(SPOIL)
+        assert sb3.reset().tolist() == [[0]]
+        assert "a crash at the beginning" in sb3.reset_infos[0]["env_error"]
+        assert "env_error" not in env.reset()[1]
 
 
 def test_stable_baselines3(trouble_url: str) -> None:

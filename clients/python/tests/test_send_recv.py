@@ -15,12 +15,14 @@ from kubernasium.launcher import Server
 from kubernasium.protocol import Connection, Vector, connect
 from kubernasium.protocol import connection as connection_module
 from kubernasium.protocol.journal import CannotRebuildError
+from kubernasium.row import pick
 from kubernasium.vector import VectorEnv
 
 CARTPOLE = "classic/CartPole-v1"
 GANG = "k8s/GangWindow-v0"
+MASKED = "k8s/GPUPodScheduling-v1"
 TROUBLE = "test/Trouble-v0"
-PLAIN, _, WAIT, RELEASE = range(4)  # actions of test/Trouble-v0
+PLAIN, _, WAIT, RELEASE, _ = range(5)  # actions of test/Trouble-v0
 
 
 def test_the_first_rows_that_are_ready(trouble_url: str) -> None:
@@ -33,7 +35,7 @@ def test_the_first_rows_that_are_ready(trouble_url: str) -> None:
         assert obs.tolist() == [[1], [1]]
         assert rewards.tolist() == [1, 1]
         assert terminations.tolist() == truncations.tolist() == [False, False]
-        assert infos["action_mask"].shape == (2, 4)
+        assert infos["action_mask"].shape == (2, 5)
         none = envs.recv(3, timeout=0)
         assert none[0].shape == (0, 1)
         assert none[4]["env_id"].tolist() == []
@@ -74,11 +76,11 @@ def hashed(value: Any) -> str:
 
 def rows_of(step: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """Returns what a step returned, row by row."""
-    return [(*(part[i] for part in step[:4]), info_of(step[4], i)) for i in range(len(step[1]))]
+    return [(*(pick(part, i) for part in step[:4]), info_of(step[4], i)) for i in range(len(step[1]))]
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize(("env_id", "options"), [(CARTPOLE, {}), (GANG, {"steps": 10})])
+@pytest.mark.parametrize(("env_id", "options"), [(CARTPOLE, {}), (GANG, {"steps": 10}), (MASKED, {})])
 def test_rows_equal_those_of_lock_step(url: str, mode: str, env_id: str, options: dict[str, int]) -> None:
     """Whatever is sent and received when, each environment's trajectory is that of `step`, to the last bit."""
     n, steps = 4, 60
@@ -114,6 +116,7 @@ def test_rows_equal_those_of_lock_step(url: str, mode: str, env_id: str, options
         assert [len(rows) for rows in got] == [steps] * n
         assert hashed(got) == hashed(want)
         if masks is not None:
+            assert masks.all() == (env_id != MASKED)
             np.testing.assert_array_equal(envs.action_masks(), masks)
 
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"sync/atomic"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -21,6 +22,7 @@ const (
 	fail    // crashes
 	wait    // ends when another environment of the process takes the action release
 	release // never waits itself
+	spoil   // the next episode of the process crashes where it begins
 	actions
 )
 
@@ -28,6 +30,8 @@ const limit = 5
 
 // released has a value for each action release that ended no wait yet.
 var released = make(chan struct{}, 1024)
+
+var spoiled atomic.Bool
 
 type trouble struct {
 	steps int
@@ -38,6 +42,9 @@ func (*trouble) Spaces() (obs, act space.Space) {
 }
 
 func (t *trouble) Begin(context.Context, cluster.Cluster, *rand.Rand) error {
+	if spoiled.Swap(false) {
+		panic("a crash at the beginning")
+	}
 	t.steps = 0
 	return nil
 }
@@ -54,6 +61,8 @@ func (t *trouble) Apply(ctx context.Context, _ cluster.Cluster, action []float32
 		}
 	case release:
 		released <- struct{}{}
+	case spoil:
+		spoiled.Store(true)
 	}
 	t.steps++
 	return envs.Outcome{Reward: 1, Terminated: t.steps == limit}, nil
