@@ -10,8 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +22,7 @@ import (
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/procgroup"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -211,11 +212,15 @@ func (c *scheduleConfig) yaml() ([]byte, error) {
 	return config.YAML()
 }
 
-// runScheduler runs the binary until ctx ends.
+// runScheduler runs the binary until ctx ends. On Linux it also ends when this process is killed, so that no scheduler goes
+// on with a lease and a configuration that nobody watches.
 func runScheduler(ctx context.Context, binary string, args []string, stderr io.Writer) error {
 	child := exec.CommandContext(ctx, binary, args...)
 	child.Stderr = stderr
-	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
+	procgroup.Lead(child, true)
+	runtime.LockOSThread() // a child is sent the signal when the thread that started it ends
+	defer runtime.UnlockOSThread()
+	child.Cancel = func() error { return procgroup.Terminate(child) }
 	child.WaitDelay = stopScheduler
 	err := child.Run()
 	if ctx.Err() != nil {
