@@ -221,6 +221,23 @@ func TestBrowserTraining(t *testing.T) {
 	b.accessible("comparison in the dark")
 }
 
+// TestBrowserLater: a training that the address names appears when it begins, on the page that is open.
+func TestBrowserLater(t *testing.T) {
+	logs := writeLogs(t)
+	b := open(t, serve(t, board.Config{Logs: logs, Every: 20 * time.Millisecond})+"#runs?runs=later")
+	b.wait(`document.querySelectorAll('nav[aria-label=trainings] li').length == 2`)
+	if lines := b.eval(`document.querySelectorAll('.u-legend .u-label').length`); lines != "0" {
+		t.Errorf("%s lines of a training that is not there", lines)
+	}
+	if err := os.Mkdir(filepath.Join(logs, "later"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(logs, "later", "progress.csv"), []byte("time/total_timesteps,time/fps\n100,5\n200,6\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(`[...document.querySelectorAll('.u-legend .u-label')].some(l => l.textContent.includes('later'))`)
+}
+
 // TestBrowserEpisode: begin, step, look back, why a node is masked, what others would do, fork.
 func TestBrowserEpisode(t *testing.T) {
 	b := open(t, serve(t, board.Config{})+"#play?env=k8s/PodBalance-v0&policy=First&options=nodes:3%20cpu_load:0.9%20memory_load:0.9%20pod_load:0.9")
