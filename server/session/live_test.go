@@ -67,5 +67,9 @@ func TestWaiting(t *testing.T) {
 		if got := s.Waiting(); got != 0 {
 			t.Errorf("%d requests wait after the end, want 0", got)
 		}
+		s.turns.queue = []*ticket{{t: &turn{held: 1}}, {t: &turn{}}}
+		if got := s.Waiting(); got != 1 {
+			t.Errorf("%d requests wait where one of two computes on another core, want 1", got)
+		}
 	})
 }
