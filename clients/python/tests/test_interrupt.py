@@ -28,17 +28,20 @@ pytestmark = pytest.mark.usefixtures("interrupts")
 
 def until_interrupt(delay: float, call: Callable[[], None]) -> None:
     """Calls again and again until a SIGINT comes, after delay seconds."""
+    came = threading.Event()
 
     def send() -> None:
         time.sleep(delay)
-        os.kill(os.getpid(), signal.SIGINT)
+        while not came.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+            came.wait(10)  # Python drops an exception that is raised in a finalizer, and then another signal comes
 
     try:
         threading.Thread(target=send).start()
         while True:
             call()
     except KeyboardInterrupt:
-        pass
+        came.set()
 
 
 def plain(value: Any) -> Any:
