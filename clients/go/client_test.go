@@ -16,6 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/all"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/host"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 )
@@ -225,7 +226,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestDialErrors(t *testing.T) {
-	s := hosttest.Start(t, func(c *host.Config) { c.Token, c.Limits.EnvsMake = "secret", 4 })
+	s := hosttest.Start(t, func(c *host.Config) { c.Guard.Accept, c.Limits.EnvsMake = guard.Only("secret"), 4 })
 	ok := client.Options{Token: "secret"}
 	var unknown *envs.UnknownIDError
 	if _, err := client.Dial(ctx, s.WS, "classic/CartPol-v1", 1, ok); !errors.As(err, &unknown) {
