@@ -51,6 +51,9 @@ func (w *watched[T]) get() T {
 	} else {
 		w.next = now.Add(w.every)
 	}
+	if slices.ContainsFunc(w.paths, isPipe) {
+		return w.value
+	}
 	texts, err := readAll(w.paths)
 	if err == nil && slices.EqualFunc(texts, w.texts, slices.Equal[[]byte]) {
 		w.fault = ""
@@ -70,6 +73,12 @@ func (w *watched[T]) get() T {
 	w.texts, w.value, w.fault = texts, value, ""
 	w.log.Info("read anew", "files", w.paths)
 	return value
+}
+
+// isPipe reports whether path gives its text once, as a shell's <(command) does. To open it again would wait for a writer.
+func isPipe(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 func readAll(paths []string) ([][]byte, error) {
