@@ -52,8 +52,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 		if mask[i] && !ended {
 			row[13] = 1
 		}
-		row[14] = imbalance.Share((t.scratch.cpu[i] - lowCPU) / widthCPU)
-		row[15] = imbalance.Share((t.scratch.memory[i] - lowMemory) / widthMemory)
+		row[14], row[15] = imbalance.Share((t.scratch.cpu[i]-lowCPU)/widthCPU), imbalance.Share((t.scratch.memory[i]-lowMemory)/widthMemory)
 	}
 	rest := obs[n*width:]
 	t.observePod(all, rest[:podWidth:podWidth], &p, ended)

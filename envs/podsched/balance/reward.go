@@ -22,22 +22,12 @@ const percent = 100
 const noNode = -1
 
 // measure returns the measures as they would be if the current pod were bound to node, or as
-// they are with noNode; counted, with requests as scores count them. It allocates nothing.
+// they are with noNode; counted, with requests as scores count them, which a node needs. It allocates nothing.
 func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
-	w, p := &t.scratch, t.spec
-	inUse := 0
-	var requested cluster.Resources
+	w := &t.scratch
+	usage, inUse, requested := t.opts.Measure == MeasureUsage, 0, cluster.Resources{}
+	added := t.spec.Compared(usage) // to node, of which nobody asks uncounted
 	clear(w.rackInUse)
-	usage := t.opts.Measure == MeasureUsage
-	var added cluster.Resources
-	if node != noNode {
-		if added = p.Requests; usage {
-			added = p.Usage
-		}
-		if counted {
-			added = added.Plus(p.Extra)
-		}
-	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		requested = requested.Plus(n.Requested)

@@ -60,11 +60,10 @@ func newKube(rackSpread bool) chooser {
 func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	k.spreadScores(t, mask)
 	k.total = k.total[:0]
-	balanced := t.spec.Requests != (cluster.Resources{}) // of a pod without requests kube-scheduler skips the plugin
 	for j, i := range k.nodes {
 		cpu, memory := t.resources(s, i, false)
 		total := kubescore.PodTopologySpreadWeight * k.spread[j]
-		if balanced {
+		if t.spec.Requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
 			total += kubescore.BalancedAllocationWeight * kubescore.BalancedAllocation(cpu, memory)
 		}
 		extra := t.extra[i].Plus(t.spec.Extra)
