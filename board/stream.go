@@ -240,7 +240,7 @@ type awaited struct {
 	source source // nil until it is found
 }
 
-// notYet is what a viewer has seen of an awaited topic.
+// notYet marks a viewer who was told that the topic is missing.
 type notYet struct{}
 
 func (a *awaited) follow(ctx context.Context, changed func()) {

@@ -146,8 +146,8 @@ func TestStreamOfRuns(t *testing.T) {
 	}
 }
 
-// TestTopicComesLater: a viewer of a training and of an episode that are not there yet is told so once, and gets both on
-// the same stream when they come, from their beginning on. A topic that no page has stays away.
+// TestTopicComesLater asks for a training and an episode that do not exist yet. The stream says so once, and sends both
+// from their beginning when they come. A topic that no page has stays an error.
 func TestTopicComesLater(t *testing.T) {
 	logs := t.TempDir()
 	page := serve(t, board.Config{Logs: logs, Every: 5 * time.Millisecond})

@@ -1,4 +1,4 @@
-"""Requests that nobody waits for any more end at the server, and the session goes on."""
+"""Interrupted requests are cancelled at the server, and the session goes on."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from kubernasium.protocol import Vector, connect
 
 @pytest.mark.parametrize("make", MAKERS, ids=["env", "masked env", "vector", "masked vector"])
 def test_killed_servers(make: Callable[..., Any]) -> None:
-    """The launched server is started again, and the environments are what they were, to the last bit."""
+    """A launched server that died is started again, with environments equal to the last bit."""
     with make() as undisturbed:
         want = play(undisturbed, 300)
     with make() as envs:
@@ -54,7 +54,7 @@ def test_killed_between_a_request_and_its_reply() -> None:
 
 
 def test_killed_while_baselines_act_and_snapshots_are_kept() -> None:
-    """What no reset begins anew is repeated from the start."""
+    """Policies and snapshots are rebuilt, too, by every step since the first reset."""
     hashes = []
     for kills in (False, True):
         digest = Digest()
