@@ -99,11 +99,12 @@ func run(folder, tags, out string, patterns []string, stdout io.Writer) error {
 	return os.WriteFile(out, []byte(render(texts)), 0o644)
 }
 
-// modulesOf returns the modules of the packages' builds except this repository's, by path.
+// modulesOf returns the modules of the packages' builds except this repository's, and folders that it embeds with a
+// licence, by path.
 func modulesOf(folder, tags string, patterns []string) ([]module, error) {
 	found := map[string]module{}
 	for _, system := range systems {
-		cmd := exec.Command("go", append([]string{"list", "-tags", tags, "-deps", "-json=Module"}, patterns...)...)
+		cmd := exec.Command("go", append([]string{"list", "-tags", tags, "-deps", "-json=ImportPath,Dir,EmbedFiles,Module"}, patterns...)...)
 		cmd.Dir = folder
 		cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 		cmd.Stderr = os.Stderr
@@ -112,7 +113,11 @@ func modulesOf(folder, tags string, patterns []string) ([]module, error) {
 			return nil, fmt.Errorf("go list for %s: %w", system, err)
 		}
 		for dec := json.NewDecoder(strings.NewReader(string(data))); ; {
-			var p struct{ Module *module }
+			var p struct {
+				ImportPath, Dir string
+				EmbedFiles      []string
+				Module          *module
+			}
 			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
@@ -120,6 +125,13 @@ func modulesOf(folder, tags string, patterns []string) ([]module, error) {
 			}
 			if m := p.Module; m != nil && !m.Main && !strings.HasPrefix(m.Path, "github.com/kubernasium/kubernasium") {
 				found[m.Path] = *m
+				continue
+			}
+			for _, file := range p.EmbedFiles { // of data that others made, and that a package of ours embeds
+				if folder := filepath.Dir(file); licenceFile.MatchString(filepath.Base(file)) {
+					name := p.ImportPath + "/" + filepath.ToSlash(folder)
+					found[name] = module{Path: name, Dir: filepath.Join(p.Dir, folder)}
+				}
 			}
 		}
 	}

@@ -129,3 +129,23 @@ func TestServer(t *testing.T) {
 		t.Error("the notices name this repository")
 	}
 }
+
+// TestEmbedded: data of others that a package embeds is in the notices by its licence file.
+func TestEmbedded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists the build for three systems; run without -short")
+	}
+	out := filepath.Join(t.TempDir(), "notices")
+	if err := run("../..", "", out, []string{"./trainer/sample"}, os.Stderr); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\ngithub.com/kubernasium/kubernasium/trainer/sample/data/gang\n", "Copyright 2014-2024 Numenta Inc.", "hkust-adsl/kubernetes-scheduler-simulator"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the notices lack %q", want)
+		}
+	}
+}

@@ -1,22 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 )
 
 // DataVariable names the environment variable with the folder of public data.
 const DataVariable = "KUBERNASIUM_DATA"
-
-// DataIn returns the named folder within the folder of public data, for commands without --data.
-func DataIn(name string) (string, error) {
-	root := DataFolder()
-	if root == "" {
-		return "", fmt.Errorf("no data: give --data, or set %s to the folder that holds %s/", DataVariable, name)
-	}
-	return filepath.Join(root, name), nil
-}
 
 // DataFolder returns the folder of public data: the environment variable's, or ../shared/data
 // beside the module's root if it is there, or "".

@@ -57,8 +57,8 @@ var publishedFixes = map[Case]float64{
 	{ModeForecast, planner.ControllerDynamicWindow, 7, planner.DefaultLambda, planner.DefaultPenalty, 400}: 184,
 }
 
-// readPublished returns the published totals in seconds below dir: those of the published
-// tables, and for cases of which no table is there, those that reference/totals.csv marks as
+// readPublished returns the published totals in seconds below dir: those of the tables of its folder published, if
+// there is one, and for cases of which no table is there, those that reference/totals.csv marks as
 // matching a published figure.
 func readPublished(dir string) (map[Case]float64, error) {
 	totals, err := dataset.ReadFile(filepath.Join(dir, "reference", "totals.csv"), parseReference)
@@ -67,6 +67,9 @@ func readPublished(dir string) (map[Case]float64, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "published")); errors.Is(err, os.ErrNotExist) {
+		return totals, nil // a workload of the user's own, or a sample
 	}
 	for _, file := range publishedFiles {
 		path := filepath.Join(dir, "published", file.name)

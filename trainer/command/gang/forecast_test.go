@@ -20,11 +20,8 @@ import (
 // gangData returns the folder of series and profile, or skips.
 func gangData(t *testing.T) string {
 	t.Helper()
-	dir, err := cli.DataIn("gang")
-	if err == nil {
-		_, err = os.Stat(dir)
-	}
-	if err != nil {
+	dir := filepath.Join(cli.DataFolder(), "gang")
+	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("%v: set %s to the folder that holds gang/ to enable this test", err, cli.DataVariable)
 	}
 	return dir

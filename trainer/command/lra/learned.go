@@ -90,8 +90,8 @@ which set prices without learning.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.data, "data", "", "folder with node tables (default: metis in the data folder)")
-	f.StringVar(&o.table, "node-table", "", "CSV file of the node table (default: node_table_rf_p20.csv in --data)")
+	o.addData(cmd, "node tables")
+	f.StringVar(&o.table, "node-table", "", "CSV file of the node table (default: node_table_rf_p20.csv in --data, or else node_table_p20.csv)")
 	f.StringVar(&o.size, "size", "medium", "medium: 81 nodes; large: 729")
 	f.StringArrayVar(&o.policies, "policy", nil, "model of k8s/LRAPricing-v0 (repeat)")
 	f.StringArrayVar(&o.baselines, "baseline", []string{"mean_values", "duals", "rounded"}, "baseline of k8s/LRAPricing-v0 (repeat)")

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/sample"
 )
 
 // New returns the command lra.
@@ -42,16 +42,23 @@ func New() *cobra.Command {
 
 // lraFlags select a batch, nodes and tables.
 type lraFlags struct {
+	cmd                                                 *cobra.Command // whose context and standard error are used
 	data, table, score, batches, constraints, out, size string
 	setSize, choice                                     int
 	seed                                                uint64
 	verbose                                             bool
 }
 
+// addData adds the flag of the folder.
+func (o *lraFlags) addData(cmd *cobra.Command, what string) {
+	o.cmd = cmd
+	cmd.Flags().StringVar(&o.data, "data", "", "folder with "+what+" (default: metis in the data folder, or a sample)")
+}
+
 func (o *lraFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.data, "data", "", "folder with node tables and batches (default: metis in the data folder)")
-	f.StringVar(&o.table, "node-table", "", "CSV file of the table to plan by (default: node_table_rf_p20.csv in --data)")
+	o.addData(cmd, "node tables and batches")
+	f.StringVar(&o.table, "node-table", "", "CSV file of the table to plan by (default: node_table_rf_p20.csv in --data, or else node_table_p20.csv)")
 	f.StringVar(&o.score, "score-table", "", "CSV file of the table to score by (default: that of --node-table)")
 	f.StringVar(&o.batches, "batches", "", "CSV file of batches (default: that of --batch-set-size in --data)")
 	f.IntVar(&o.setSize, "batch-set-size", 200, "containers of the batches: 200, 300 or 400; 1000, 2000 or 3000 for 729 nodes")
@@ -68,18 +75,29 @@ func (o *lraFlags) file(given, name string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
-	dir := o.data
-	if dir == "" {
+	dir, err := o.folder()
+	return filepath.Join(dir, name), err
+}
+
+// folder returns the folder of tables and batches: the given one, that of the data folder, or the sample's.
+func (o *lraFlags) folder() (string, error) {
+	if o.data == "" {
 		var err error
-		if dir, err = cli.DataIn("metis"); err != nil {
+		if o.data, err = sample.Dir(o.cmd.Context(), o.cmd.ErrOrStderr(), "metis"); err != nil {
 			return "", err
 		}
 	}
-	return filepath.Join(dir, name), nil
+	return o.data, nil
 }
 
 // nodeTable returns the path of the node table to plan by.
-func (o *lraFlags) nodeTable() (string, error) { return o.file(o.table, "node_table_rf_p20.csv") }
+func (o *lraFlags) nodeTable() (string, error) {
+	if o.table != "" {
+		return o.table, nil
+	}
+	dir, err := o.folder()
+	return sample.NodeTable(dir), err
+}
 
 // tables reads the tables to plan and to score by, and the constraints.
 func (o *lraFlags) tables() (plan, score *lra.Table, constraints []interference.Constraint, err error) {
@@ -212,7 +230,7 @@ from a node table instead.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.data, "data", "", "folder with the pairwise profile (default: metis in the data folder)")
+	o.addData(cmd, "the pairwise profile")
 	f.StringVar(&counts, "pairs", "", "CSV file of counts (default: the published one in --data)")
 	f.StringVar(&perApp, "pairs-rps", "", "CSV file of the throughput of each application in the same rows")
 	f.StringVar(&o.table, "node-table", "", "CSV file of a node table to derive from, in place of a pairwise profile")

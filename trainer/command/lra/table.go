@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/sample"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -112,6 +114,13 @@ reach, and one if predictions were clipped; --json has the same as "extrapolated
     --truth ../shared/data/metis/node_table_true_6435.csv --out p20.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if profile == "" {
+				dir, err := sample.Dir(cmd.Context(), cmd.ErrOrStderr(), "metis")
+				if err != nil {
+					return err
+				}
+				profile = filepath.Join(dir, "profile_p20_2008.csv")
+			}
 			measured, err := files.ReadProfileFile(profile)
 			if err != nil {
 				return err
@@ -146,11 +155,8 @@ reach, and one if predictions were clipped; --json has the same as "extrapolated
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&profile, "profile", "", "CSV or NPZ file of the profile")
+	f.StringVar(&profile, "profile", "", "CSV or NPZ file of the profile (default: profile_p20_2008.csv of metis in the data folder, or a sample)")
 	f.StringVar(&truth, "truth", "", "CSV file of a complete node table to compare with")
 	f.StringVarP(&out, "out", "o", "", "CSV file for the node table")
-	if err := cmd.MarkFlagRequired("profile"); err != nil {
-		panic(err) // a name that is not among the flags above
-	}
 	return cmd
 }

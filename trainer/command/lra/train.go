@@ -2,9 +2,12 @@ package lra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -74,7 +77,7 @@ func newLRATrain(how lraTraining) *cobra.Command {
 	o.add(cmd)
 	f := cmd.Flags()
 	if how.high {
-		f.StringVar(&o.sub, "subscheduler", "", "sub-scheduler: an .npz file of published networks, a .safetensors model of train-sub, or a baseline by name (default: the published networks in --data)")
+		f.StringVar(&o.sub, "subscheduler", "", "sub-scheduler: an .npz file of published networks, a .safetensors model of train-sub, or a baseline by name (default: the published networks in --data, or greedy)")
 	}
 	f.IntVar(&o.episodes, "episodes", how.episodes, "episodes to play")
 	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time after which no further update begins")
@@ -118,11 +121,25 @@ func (o *lraTrainFlags) options(how lraTraining, nodes int) (map[string]any, err
 	}
 	kwargs["table"], kwargs["batches"] = table, batches
 	if how.high {
-		if kwargs["subscheduler"], err = o.file(o.sub, "metis_subscheduler_weights.npz"); err != nil {
+		if kwargs["subscheduler"], err = o.subscheduler(); err != nil {
 			return nil, err
 		}
 	}
 	return cli.MergeKwargs(kwargs, how.options), nil
+}
+
+// subscheduler returns what fills sub-clusters: as given, or the published networks, which are no file of the
+// artefact, or else greedy.
+func (o *lraTrainFlags) subscheduler() (string, error) {
+	path, err := o.file(o.sub, "metis_subscheduler_weights.npz")
+	if err != nil || o.sub != "" {
+		return path, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		_, err := fmt.Fprintf(o.cmd.ErrOrStderr(), "no %s: greedy fills the sub-clusters\n", path)
+		return "greedy", err
+	}
+	return path, nil
 }
 
 // updateEpisodes is the number of episodes of an update.

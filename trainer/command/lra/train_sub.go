@@ -72,8 +72,8 @@ rounds, one of each in turn, and keeps the better. With --model nothing is train
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.data, "data", "", "folder with node tables (default: metis in the data folder)")
-	f.StringVar(&o.table, "node-table", "", "CSV file of the node table (default: node_table_rf_p20.csv in --data)")
+	o.addData(cmd, "node tables")
+	f.StringVar(&o.table, "node-table", "", "CSV file of the node table (default: node_table_rf_p20.csv in --data, or else node_table_p20.csv)")
 	f.StringVar(&model, "model", "", "model to compare, in place of training one")
 	f.StringVar(&imitate, "imitate", "greedy", "baseline to watch first; empty for none")
 	f.IntVar(&steps, "n-timesteps", 0, "choices to train for (default: the tuned number)")

@@ -13,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/sample"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -51,14 +52,21 @@ pooled, and the difference to FGD has its interval over the models.`,
 				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", c.Ratio)
 			}
 			if !all {
-				if nodes == "" || pods == "" {
-					return errors.New("--nodes and --pods are needed, or --all")
+				if (nodes == "") != (pods == "") {
+					return errors.New("--nodes and --pods go together")
 				}
 				if plots != "" {
 					return errors.New("--plot draws curves with bands over seeds and needs --all")
 				}
 				if len(c.lists) > 0 {
 					return errors.New("--list selects among the lists of --all")
+				}
+				if nodes == "" {
+					dir, err := c.folder(cmd)
+					if err != nil {
+						return err
+					}
+					nodes, pods = filepath.Join(dir, published.NodeFile), filepath.Join(dir, "openb_pod_list_default.csv")
 				}
 				return reproduceOne(cmd, nodes, pods, c, seed)
 			}
@@ -67,11 +75,9 @@ pooled, and the difference to FGD has its interval over the models.`,
 					return errors.New("--" + name + " selects a single run, and --all is all of them")
 				}
 			}
-			if c.data == "" {
-				var err error
-				if c.data, err = cli.DataIn("openb"); err != nil {
-					return err
-				}
+			var err error
+			if c.data, err = c.folder(cmd); err != nil {
+				return err
 			}
 			if !cmd.Flags().Changed("policy") {
 				c.Policies = gpushare.PolicyNames()
@@ -84,18 +90,26 @@ pooled, and the difference to FGD has its interval over the models.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&nodes, "nodes", "", "node list")
-	f.StringVar(&pods, "pods", "", "pod list")
+	f.StringVar(&nodes, "nodes", "", "node list (default: "+published.NodeFile+" in --data)")
+	f.StringVar(&pods, "pods", "", "pod list (default: openb_pod_list_default.csv in --data)")
 	f.StringArrayVar(&c.Policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpushare.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
 	f.Int64Var(&seed, "seed", published.FirstSeed, "random seed of the workload")
 	f.Float64Var(&c.Ratio, "ratio", gpushare.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
 	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
-	f.StringVar(&c.data, "data", "", "folder of the lists, for --all (default: openb in the data folder)")
+	f.StringVar(&c.data, "data", "", "folder of the lists (default: openb in the data folder, or a sample)")
 	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
 	f.IntVar(&c.At, "at", 100, "percent arrived that the table of --all shows")
 	f.StringArrayVar(&c.lists, "list", nil, "with --all, only this list, such as gpuspec10 (repeat)")
 	f.StringArrayVar(&c.models, "model", nil, "model file; in place of --policy, or with --all beside it (repeat)")
 	return cmd
+}
+
+// folder returns the folder of the lists.
+func (c *fgdConfig) folder(cmd *cobra.Command) (string, error) {
+	if c.data != "" {
+		return c.data, nil
+	}
+	return sample.Dir(cmd.Context(), cmd.ErrOrStderr(), "openb")
 }
 
 // reportFGD draws the curves, if plots is a folder, and prints the tables.

@@ -1,7 +1,10 @@
 package reproduce
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/published"
 	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/sample"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -28,6 +32,19 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
     --subscheduler ../shared/data/metis/metis_subscheduler_weights.npz --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (table == "") != (batches == "") {
+				return errors.New("--node-table and --batches go together")
+			}
+			if table == "" {
+				dir, err := sample.Dir(cmd.Context(), cmd.ErrOrStderr(), "metis")
+				if err != nil {
+					return err
+				}
+				table, batches = sample.NodeTable(dir), filepath.Join(dir, "batch_set_200.csv")
+				if published := filepath.Join(dir, "metis_subscheduler_weights.npz"); sub == "" && isFile(published) {
+					sub = published
+				}
+			}
 			t, err := files.ReadTableFile(table)
 			if err != nil {
 				return err
@@ -61,15 +78,15 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&table, "node-table", "", "CSV file: counts, throughput of each application, total of the node")
-	f.StringVar(&batches, "batches", "", "CSV file: a batch in each row")
+	f.StringVar(&table, "node-table", "", "CSV file: counts, throughput of each application, total of the node (default: that of metis in the data folder, or a sample)")
+	f.StringVar(&batches, "batches", "", "CSV file: a batch in each row (default: batch_set_200.csv, likewise)")
 	f.IntVar(&row, "row", 0, "row of the batch, from 0")
 	f.IntVar(&nodes, "nodes", 81, "number of nodes")
-	f.StringVar(&sub, "subscheduler", "", "NPZ file of the published sub-schedulers")
-	for _, name := range []string{"node-table", "batches"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // a name that is not among the flags above
-		}
-	}
+	f.StringVar(&sub, "subscheduler", "", "NPZ file of the published sub-schedulers (default: that of metis in the data folder, if neither table nor batches are given)")
 	return cmd
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 	gangpublished "github.com/kubernasium/kubernasium/envs/gang/published"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/sample"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -32,7 +33,8 @@ func newReproduceGang() *cobra.Command {
 		Long: `Reproduce the tables of Kube_Gang_Scheduling (E. Wang, 2021) and of its fork.
 
 Without --controller, every published row is recomputed. With it, one case is run; mode,
-window, lambda, penalty and steps select it.`,
+window, lambda, penalty and steps select it. Without the data set it runs on an embedded sample, of
+which nothing is published.`,
 		Example: `  trainer reproduce gang --data ../shared/data/gang
   trainer reproduce gang --mode forecast --controller dynamic_mpc --window 3 --lambda 1.02 --json
   trainer reproduce gang --mode actual --controller static --window 2 --penalty 45 --steps 800`,
@@ -40,7 +42,7 @@ window, lambda, penalty and steps select it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				var err error
-				if dir, err = cli.DataIn("gang"); err != nil {
+				if dir, err = sample.Dir(cmd.Context(), cmd.ErrOrStderr(), "gang"); err != nil {
 					return err
 				}
 			}
@@ -71,7 +73,7 @@ window, lambda, penalty and steps select it.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "data", "", "folder with profile, series, forecasts and published (default: gang in the data folder)")
+	f.StringVar(&dir, "data", "", "folder with profile, series, forecasts and published (default: gang in the data folder, or a sample)")
 	f.StringVar(&c.Mode, "mode", gangpublished.ModeForecast, "forecast, actual or any: what the planner sees")
 	f.StringVar(&c.Controller, "controller", "", "static, dynamic_mpc, dynamic_window, exppo_static, one_time, equal_3000m, never_reconfigure_1000m or oracle_per_step_exact_minmax")
 	f.IntVar(&c.Window, "window", planner.DefaultHorizon, "window of static, horizon of the dynamic controllers")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/vpa/recommender"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/sample"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -25,8 +26,7 @@ func newReproduceVPA() *cobra.Command {
 		Long: `Reproduce recommendations of the Kubernetes vertical pod autoscaler.
 
 Eight usage traces, made by rules, are given to the recommender; each row is its recommendation
-after so many samples. Where the data folder is present, the values that upstream's own code gives
-are shown beside it, and a difference is an error.
+after so many samples. A row that differs from what upstream's own code gives is shown, and an error.
 
 With --usage, the recommender runs on a CSV file with the columns time_s, cpu_m (millicores), mem_b
 (bytes) and, if there are OOM kills, oom_request_b (the memory request in bytes of a container
@@ -46,7 +46,7 @@ is printed, with or without --json.`,
 			if cmd.Flags().Changed("every") {
 				return errors.New("--every needs --usage")
 			}
-			rows, err := reproduceVPA(dir)
+			rows, err := reproduceVPA(cmd, dir)
 			if err != nil {
 				return err
 			}
@@ -57,27 +57,22 @@ is printed, with or without --json.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "data", "", "folder with "+goldenFile+" (default: vpa in the data folder, if there is one)")
+	f.StringVar(&dir, "data", "", "folder with "+goldenFile+" (default: vpa in the data folder, or a sample)")
 	f.StringVar(&usage, "usage", "", "usage file to run the recommender on, - for standard input")
 	f.IntVar(&every, "every", 1, "samples of the usage file between recommendations")
 	return cmd
 }
 
-// reproduceVPA runs the scenarios. The expected values come from dir; if it is "", from the data
-// folder where that has them.
-func reproduceVPA(dir string) ([]recommender.Row, error) {
-	optional := dir == ""
-	if optional {
-		data := cli.DataFolder()
-		if data == "" {
-			return recommender.Reproduce(nil)
+// reproduceVPA runs the scenarios. The expected values come from dir; if it is "", from the data folder or the sample.
+func reproduceVPA(cmd *cobra.Command, dir string) ([]recommender.Row, error) {
+	if dir == "" {
+		var err error
+		if dir, err = sample.Dir(cmd.Context(), cmd.ErrOrStderr(), "vpa"); err != nil {
+			return nil, err
 		}
-		dir = filepath.Join(data, "vpa")
 	}
 	file, err := os.Open(filepath.Join(dir, goldenFile))
-	if optional && errors.Is(err, os.ErrNotExist) {
-		return recommender.Reproduce(nil)
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
@@ -91,10 +86,8 @@ func reproduceVPA(dir string) ([]recommender.Row, error) {
 func printVPA(cmd *cobra.Command, rows []recommender.Row) error {
 	t := tracking.NewTable("scenario", ">samples", ">lower", ">target", ">upper", "upstream")
 	for _, r := range rows {
-		verdict := "no values"
-		if r.Expected != nil && r.Equal() {
-			verdict = "equal"
-		} else if r.Expected != nil {
+		verdict := "equal"
+		if !r.Equal() {
 			verdict = fmt.Sprintf("%v, %v, %v", r.Expected.Lower, r.Expected.Target, r.Expected.Upper)
 		}
 		t.Append(r.Scenario, fmt.Sprint(r.Samples), r.Lower.String(), r.Target.String(), r.Upper.String(), verdict)
