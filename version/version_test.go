@@ -90,6 +90,7 @@ func TestNumbersAgree(t *testing.T) {
 	want := strings.TrimSuffix(Number, "-dev")
 	for file, pattern := range map[string]string{
 		"clients/python/src/kubernasium/__init__.py":            `(?m)^__version__ = "(.+)"$`,
+		"clients/python/pyproject.toml":                         `(?m)^kwok = \["kubernasium-kwok==([^;"]+)`,
 		"clients/python/src/kubernasium/protocol/connection.py": `(?m)^CLIENT = "kubernasium-python/(.+)"$`,
 		"deploy/helm/kubernasium/Chart.yaml":                    `(?m)^version: (.+)$(?:\n|.)*^appVersion: "(.+)"$`,
 		"CITATION.cff":                                          `(?m)^version: (.+)$`,

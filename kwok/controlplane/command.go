@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,10 @@ const (
 	gcPercent   = 400
 	memoryLimit = 1 << 30
 )
+
+// linkedCommit is the commit with its date where the linker sets it, as for wheels, which Go builds without version
+// control: -ldflags "-X 'main.linkedCommit=abc of 2030-01-02T03:04:05Z'".
+var linkedCommit string
 
 // options are the flags.
 type options struct {
@@ -240,7 +245,7 @@ func versionText() string {
 	if !ok {
 		info = &debug.BuildInfo{GoVersion: runtime.Version()}
 	}
-	commit := "unknown: built without version control"
+	commit := cmp.Or(linkedCommit, "unknown: built without version control")
 	settings := map[string]string{}
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value

@@ -29,7 +29,7 @@ const (
 )
 
 // ErrNoBinary is returned by Find if there is no binary of the control plane.
-var ErrNoBinary = errors.New("launch: no control plane: run `make controlplane`, or set " + BinaryEnv + " to its binary")
+var ErrNoBinary = errors.New("launch: no control plane: run `make controlplane` or `pip install kubernasium[kwok]`, or set " + BinaryEnv + " to its binary")
 
 // ErrNoScheduler is returned by FindScheduler if there is no binary of the scheduler.
 var ErrNoScheduler = errors.New("launch: no scheduler: run `make scheduler`, or set " + SchedulerEnv + " to its binary")

@@ -352,3 +352,48 @@ def test_protocol_without_gymnasium(server: Server) -> None:
 
 def test_ids_are_registered() -> None:
     assert {"classic/CartPole-v1", "k8s/GangWindow-v0"} <= set(gymnasium.registry)
+
+
+def test_finds_the_control_plane_of_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubernasium-kwok is named to programs, unless the user names another one."""
+    program = tmp_path / "kubernasium_kwok" / "bin" / "controlplane"
+    environment = {"PATH": "/bin"}
+    launcher.find_control_plane(environment)
+    assert environment == {"PATH": "/bin"}  # without the package
+    monkeypatch.syspath_prepend(tmp_path)
+    program.parent.mkdir(parents=True)
+    (program.parent.parent / "__init__.py").touch()
+    launcher.find_control_plane(environment)
+    assert environment == {"PATH": "/bin"}  # the package without its program
+    program.touch()
+    launcher.find_control_plane(environment)
+    assert environment == {"PATH": "/bin", "KUBERNASIUM_CONTROLPLANE": str(program)}
+    environment["KUBERNASIUM_CONTROLPLANE"] = "mine"
+    launcher.find_control_plane(environment)
+    assert environment["KUBERNASIUM_CONTROLPLANE"] == "mine"
+
+
+def test_programs_get_the_control_plane(tmp_path: Path) -> None:
+    """The console script and the bundled server run with KUBERNASIUM_CONTROLPLANE."""
+    package = tmp_path / "kubernasium_kwok"
+    (package / "bin").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "bin" / "controlplane").touch()
+    printer = tmp_path / "printer"
+    printer.write_text(f'#!/bin/sh\necho "$KUBERNASIUM_CONTROLPLANE" > {tmp_path}/named\n')
+    printer.chmod(0o755)
+    for code in (
+        f"from kubernasium.__main__ import become; become([{str(printer)!r}])",
+        f"""
+        from kubernasium.errors import ServerStartError
+        from kubernasium.launcher import Server
+        try:
+            Server({str(printer)!r})
+        except ServerStartError:  # it prints no line of JSON
+            pass
+        """,
+    ):
+        (tmp_path / "named").unlink(missing_ok=True)
+        done = python(code, PYTHONPATH=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "named").read_text() == f"{package}/bin/controlplane\n"

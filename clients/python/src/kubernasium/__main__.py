@@ -11,7 +11,7 @@ import textwrap
 from typing import Any, NoReturn
 
 from kubernasium.errors import KubernasiumError
-from kubernasium.launcher import PROGRAM, bundled_program, open_connection, server_command
+from kubernasium.launcher import PROGRAM, bundled_program, find_control_plane, open_connection, server_command
 from kubernasium.protocol.vector import Vector
 from kubernasium.spec_info import SpecInfo, spec_info
 
@@ -83,6 +83,7 @@ def program() -> int:
 
 def become(command: list[str]) -> NoReturn:
     """Ends this process with a command's exit status; on POSIX the command takes its place, and so its signals."""
+    find_control_plane(os.environ)
     if sys.platform != "win32":
         os.execv(command[0], command)
     with subprocess.Popen(command) as process:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ _logger = logging.getLogger("kubernasium")
 
 _ARGS = ["--exit-with-stdin", "--idle-timeout", "0", "--log-level", "warn"]
 _TOKEN = "KUBERNASIUM_TOKEN"
+_CONTROLPLANE = "KUBERNASIUM_CONTROLPLANE"
 
 _MISSING = f"""this installation of kubernasium holds no server. Either
   - set KUBERNASIUM_URL to a running server, such as ws://127.0.0.1:8080, or
@@ -46,6 +49,21 @@ def bundled_program() -> Path | None:
     """Returns the path of the program in the package, or None where the package was built without it."""
     path = Path(__file__).parent / "bin" / (PROGRAM + (".exe" if sys.platform == "win32" else ""))
     return path if path.exists() else None
+
+
+def find_control_plane(environment: MutableMapping[str, str]) -> None:
+    """Names the control plane of the package kubernasium-kwok, if it is installed, to programs of this environment.
+
+    Args:
+        environment: of the program to start; KUBERNASIUM_CONTROLPLANE is set unless it is already.
+    """
+    if environment.get(_CONTROLPLANE):
+        return
+    spec = importlib.util.find_spec("kubernasium_kwok")
+    for folder in (spec and spec.submodule_search_locations) or []:
+        path = Path(folder, "bin", "controlplane")
+        if path.exists():
+            environment[_CONTROLPLANE] = str(path)
 
 
 def find_server() -> Path:
@@ -116,6 +134,7 @@ class Server:
         self._owner = os.getpid()
         self.log = self._folder / "server.log"
         environment = dict(os.environ)
+        find_control_plane(environment)
         self.token = environment.get(_TOKEN, "")
         if UNIX_SOCKETS:
             path = self._folder / "socket"
