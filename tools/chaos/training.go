@@ -117,7 +117,7 @@ func training(p *probe) {
 
 // trainerKilled kills a training again and again, and resumes it from its newest checkpoint.
 func trainerKilled(p *probe) {
-	steps, kills := p.pick(8192, 32_768), p.pick(4, 20)
+	steps, kills := p.pick(32_768, 131_072), p.pick(4, 20)
 	begin := time.Now()
 	want := p.undisturbed(steps)
 	whole := time.Since(begin)
@@ -136,8 +136,8 @@ func trainerKilled(p *probe) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		after := time.Duration(1 << 62)
-		if killed < kills { // it takes about a tenth of a second to begin
-			after = 100*time.Millisecond + time.Duration(rng.Int64N(int64(whole)/int64(kills)+1))
+		if killed < kills { // it takes about a tenth of a second to begin, and all kills together half of the training
+			after = 100*time.Millisecond + time.Duration(rng.Int64N(int64(whole)/int64(2*kills)+1))
 		}
 		select {
 		case err := <-ended:
