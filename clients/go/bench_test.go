@@ -12,11 +12,11 @@ import (
 // BenchmarkRoundTrip steps CartPoles from a Go client through a server in the same process.
 // Allocations are those of both ends.
 func BenchmarkRoundTrip(b *testing.B) {
-	for _, transport := range []string{"ws", "unix"} {
+	for _, transport := range []string{"ws", "ws zstd", "unix"} {
 		for _, n := range []int{1, 64, 1024} {
 			b.Run(fmt.Sprintf("%s/n=%d", transport, n), func(b *testing.B) {
 				s := hosttest.Start(b)
-				v := dial(b, map[string]string{"ws": s.WS, "unix": s.Unix}[transport], "classic/CartPole-v1", n, client.Options{Autoreset: envs.SameStep})
+				v := dial(b, map[string]string{"ws": s.WS, "ws zstd": s.WS + "?compress=zstd", "unix": s.Unix}[transport], "classic/CartPole-v1", n, client.Options{Autoreset: envs.SameStep})
 				if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
 					b.Fatal(err)
 				}

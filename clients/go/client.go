@@ -59,11 +59,17 @@ type VecEnv struct {
 var _ envs.VecEnv = (*VecEnv)(nil)
 
 // Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and makes n
-// environments of id. The caller must call Close.
+// environments of id. With ?compress=zstd at its end long frames are compressed, for slow links, if the server can do
+// that. The caller must call Close.
 func Dial(ctx context.Context, url, id string, n int, opts Options) (*VecEnv, error) {
+	url, compress, err := compresses(url)
+	if err != nil {
+		return nil, err
+	}
 	v := &VecEnv{session: session{
-		dial: func(ctx context.Context) (transport, error) { return dial(ctx, url, opts.Token, opts.TLS) },
-		w:    wire.NewWriter(), env: id, name: cmp.Or(opts.Name, "kubernasium-go"),
+		dial:     func(ctx context.Context) (transport, error) { return dial(ctx, url, opts.Token, opts.TLS) },
+		compress: compress,
+		w:        wire.NewWriter(), env: id, name: cmp.Or(opts.Name, "kubernasium-go"),
 		reconnect: max(0, cmp.Or(opts.Reconnect, defaultReconnect)), timeout: max(0, cmp.Or(opts.Timeout, defaultTimeout)),
 	}, mode: opts.Autoreset}
 	t, err := v.dial(ctx)

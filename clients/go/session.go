@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +28,10 @@ type session struct {
 	cut    error    // of the last send, for receive to recover from
 
 	dial       func(ctx context.Context) (transport, error)
-	name       string // of this client
-	sid, token string // to resume the session; no token if it ends with its connection
+	compress   bool
+	packer     *wire.Packer // made by the first welcome of a server that has the part zstd
+	name       string       // of this client
+	sid, token string       // to resume the session; no token if it ends with its connection
 	reconnect  time.Duration
 	journal    journal
 	rebuilding bool // the session is new, and lacks a part of the journal
@@ -64,7 +67,10 @@ func (s *session) handshake(ctx context.Context) error {
 func (s *session) hello(ctx context.Context, r *wire.Resume) (done uint64, err error) {
 	h := &wire.Hello{T: wire.TypeHello, ID: s.lastID, Ver: []int{wire.Major, wire.Minor}, Client: s.name, Resume: r}
 	if s.reconnect > 0 {
-		h.Caps = []string{wire.CapResume}
+		h.Caps = append(h.Caps, wire.CapResume)
+	}
+	if s.compress {
+		h.Caps = append(h.Caps, wire.CapZstd)
 	}
 	s.w.Reset()
 	if err := s.w.Encode(h); err != nil {
@@ -81,6 +87,12 @@ func (s *session) hello(ctx context.Context, r *wire.Resume) (done uint64, err e
 		return 0, err
 	}
 	s.limits, s.server, s.caps, s.sid, s.token = welcome.Limits, welcome.Server, welcome.Caps, welcome.SID, welcome.ResumeToken
+	if s.compress && slices.Contains(s.caps, wire.CapZstd) {
+		if s.packer == nil {
+			s.packer = wire.NewPacker(s.limits.MsgOut)
+		}
+		s.use(&packedTransport{transport: s.t, packer: s.packer})
+	}
 	if welcome.Last != nil {
 		done = *welcome.Last
 	}

@@ -50,6 +50,7 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("send and recv", s.checkAsync)
 	t.Run("isolated failures", s.checkEnvError)
 	t.Run("parts of observations", s.checkObsKeys)
+	t.Run("compressed frames", s.checkZstd)
 	t.Run("slow reader", s.checkSlowReader)
 	t.Run("vanishing clients", s.checkVanish)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/klauspost/compress/zstd"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/kubernasium/kubernasium/server/wire"
@@ -43,7 +44,12 @@ type peer struct {
 	t    *testing.T
 	conn *websocket.Conn
 	id   uint64
+
+	packed int // compressed frames that came
 }
+
+// unpacker restores compressed frames.
+var unpacker, _ = zstd.NewReader(nil) // only options can be wrong
 
 func (s *suite) dial(t *testing.T) *peer {
 	t.Helper()
@@ -150,6 +156,12 @@ func (p *peer) receive() message {
 	}
 	if kind != websocket.BinaryMessage {
 		p.t.Fatalf("a message of type %d, want binary", kind)
+	}
+	if wire.Packed(data) {
+		if data, err = unpacker.DecodeAll(data, nil); err != nil {
+			p.t.Fatalf("a compressed frame: %v", err)
+		}
+		p.packed++
 	}
 	m, err := decode(data)
 	if err != nil {

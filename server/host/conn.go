@@ -22,7 +22,7 @@ import (
 type conn struct {
 	server *Server
 	peer   net.Conn // for the gate
-	stream stream
+	stream *packedStream
 	sess   *session.Session
 	log    *slog.Logger
 	free   chan *session.Request
@@ -56,7 +56,7 @@ func newConn(s *Server, peer net.Conn, st stream, quota *session.Quota) *conn {
 	sess := session.New(s.sessions, quota)
 	n := s.sessions.Limits.Inflight
 	c := &conn{
-		server: s, peer: peer, stream: st, sess: sess, log: s.log.With("sid", sess.ID()),
+		server: s, peer: peer, stream: &packedStream{stream: st, packer: s.packer}, sess: sess, log: s.log.With("sid", sess.ID()),
 		free: make(chan *session.Request, n+1), ended: make(chan struct{}),
 	}
 	c.watch = time.AfterFunc(time.Hour, func() {
@@ -118,8 +118,12 @@ func (c *conn) readOne(req *session.Request) (more bool, err error) {
 	c.frame.Store(0)
 	c.last.Store(time.Now().UnixNano())
 	switch {
-	case errors.Is(err, errText):
-		err = c.writeFrame(c.sess.Refuse(wire.TextFrame, "a text message, want binary ones"))
+	case errors.Is(err, errText), errors.Is(err, wire.ErrPacked):
+		reason := wire.TextFrame
+		if errors.Is(err, wire.ErrPacked) {
+			reason = wire.Malformed
+		}
+		err = c.writeFrame(c.sess.Refuse(reason, err.Error()))
 		c.pending.Add(1)
 		c.release(req)
 		return true, err
@@ -141,6 +145,7 @@ func (c *conn) readOne(req *session.Request) (more bool, err error) {
 		if missed := c.sess.Missed(); missed != nil && err == nil {
 			err = c.writeFrame(missed)
 		}
+		c.stream.on.Store(c.sess.Packs())
 		c.sess.TrimArrivals(keepBuffer)
 		c.release(req)
 		return true, err

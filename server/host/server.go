@@ -51,6 +51,7 @@ type Server struct {
 	metrics  *prometheus.Registry
 	http     *http.Server
 	gate     *gate
+	packer   *wire.Packer
 	page     http.Handler // nil is none
 	endPage  func()
 
@@ -66,7 +67,7 @@ type Server struct {
 
 // New returns a Server without listeners.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}, leased: map[string]*conn{}, gate: newGate(cfg.MaxPending)}
+	s := &Server{cfg: cfg, log: cfg.Log, conns: map[*conn]struct{}{}, leased: map[string]*conn{}, gate: newGate(cfg.MaxPending), packer: wire.NewPacker(cfg.Limits.MsgIn)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = &session.Config{
 		Limits: cfg.Limits, Server: "kubernasium/" + cfg.Version, DenyOptions: cfg.DenyOptions, DenyFiles: cfg.DenyFiles, ReportCauses: cfg.ReportCauses,

@@ -28,7 +28,7 @@ type stream interface {
 
 // errText is returned by ReadFrame for a text message; the stream stays usable. After
 // wire.ErrFrameTooLarge it is unusable.
-var errText = errors.New("host: a text message")
+var errText = errors.New("a text message, want binary ones")
 
 // writeTimeout is how long a peer may block a write before the connection is closed.
 const writeTimeout = 30 * time.Second

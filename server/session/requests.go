@@ -24,6 +24,7 @@ func (s *Session) hello(f *wire.Frame) error {
 		err.Ver = []int{wire.Major, wire.Minor}
 		return err
 	}
+	s.packs = h.Ver[1] >= 6 && slices.Contains(h.Caps, wire.CapZstd)
 	if h.Resume != nil && s.cfg.Resume != nil {
 		if err := s.resume(h.Resume); err != nil {
 			return err
@@ -44,6 +45,9 @@ func (s *Session) hello(f *wire.Frame) error {
 	s.lease(&h)
 	return s.welcome(f.ID)
 }
+
+// Packs reports whether the client has asked for compressed frames. It counts as Admit.
+func (s *Session) Packs() bool { return s.greeted && s.packs }
 
 func (s *Session) welcome(id uint64) error {
 	w := &wire.Welcome{

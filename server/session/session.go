@@ -45,6 +45,7 @@ type Session struct {
 	minor    int          // version of the session; not written after hello
 	arrivals *wire.Writer // replies of Admit
 	inflight atomic.Int64 // admitted and not done
+	packs    bool         // hello asked for compressed frames
 	token    string       // resumes the session after its connection has ended; empty if it ends with that
 	resumed  bool
 	missed   []byte // reply to send after the welcome

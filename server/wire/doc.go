@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 5
+	Minor = 6
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -66,6 +66,7 @@ const (
 	CapResume   = "resume"    // since 1.3
 	CapRollout  = "rollout"
 	CapSnapshot = "snapshot"
+	CapZstd     = "zstd" // since 1.6: frames may be compressed
 )
 
 // since is the minor version that introduced each optional part.
@@ -73,7 +74,7 @@ var since = []struct {
 	name  string
 	minor int
 }{
-	{CapAsync, 5}, {CapBaseline, 2}, {CapCancel, 4}, {CapEnvError, 5}, {CapObsKeys, 5}, {CapResume, 3}, {CapRollout, 1}, {CapSnapshot, 1},
+	{CapAsync, 5}, {CapBaseline, 2}, {CapCancel, 4}, {CapEnvError, 5}, {CapObsKeys, 5}, {CapResume, 3}, {CapRollout, 1}, {CapSnapshot, 1}, {CapZstd, 6},
 }
 
 // Caps returns the optional parts that sessions of a minor version may have.

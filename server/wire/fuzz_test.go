@@ -125,3 +125,22 @@ func FuzzArray(f *testing.F) {
 		_ = getFloat32s(dst, &a) // of any dtype
 	})
 }
+
+// FuzzUnpack: no input makes a Packer panic, or return more than its limit; what it restores it packs to the same again.
+func FuzzUnpack(f *testing.F) {
+	p := NewPacker(1 << 12)
+	f.Add(p.Pack(nil, frameOf(1000)))
+	f.Add(zstdMagic)
+	f.Add(frameOf(600))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		frame, err := p.Unpack(nil, data)
+		if len(frame) > p.limit || err != nil && len(frame) > 0 {
+			t.Fatalf("%d bytes, %v", len(frame), err)
+		}
+		if packed := p.Pack(nil, frame); Packed(packed) && err == nil {
+			if again, err := p.Unpack(nil, packed); err != nil || !bytes.Equal(again, frame) {
+				t.Fatalf("%d bytes came back as %d, %v", len(frame), len(again), err)
+			}
+		}
+	})
+}

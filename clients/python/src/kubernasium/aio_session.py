@@ -19,6 +19,7 @@ from kubernasium.errors import (
 from kubernasium.launcher import default_server
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.connection import CLIENT, GRACE, VERSION, is_loopback, missing
+from kubernasium.protocol.packing import ZSTD, Packer, compresses
 from kubernasium.protocol.transport import MAX_FRAME
 from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked, tls_context
 
@@ -50,9 +51,18 @@ class Session:
         local: whether the server is on this machine, so that both see the same files.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, websocket: bool) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        websocket: bool,
+        packer: Packer | None,
+    ) -> None:
         """Wraps connected streams; `open_session` makes them and says hello."""
         self._reader, self._writer, self._websocket = reader, writer, websocket
+        self._packer = packer
+        self._packs = False  # the server reads compressed frames
         self._timeout: float | None = None
         self._id = 0
         self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -68,10 +78,11 @@ class Session:
     async def hello(self, timeout: float | None) -> None:
         """Says hello, and keeps the seconds to wait for each reply."""
         self._timeout = timeout
-        welcome = await self.request("hello", ver=list(VERSION), client=CLIENT)
+        welcome = await self.request("hello", ver=list(VERSION), client=CLIENT, caps=[ZSTD] if self._packer else None)
         self.server, self.sid = str(welcome.get("server", "")), str(welcome.get("sid", ""))
         self.version = tuple(welcome.get("ver", VERSION))
         self.caps, self.limits = frozenset(welcome.get("caps", ())), welcome.get("limits", {})
+        self._packs = ZSTD in self.caps
         for _ in range(self.limits.get("inflight", 1) - 1):
             self._slots.release()
 
@@ -133,6 +144,8 @@ class Session:
             raise type(self._end)(*self._end.args)
         self._id += 1
         frame = encode({"t": kind, "id": self._id, **fields})
+        if self._packer and self._packs:
+            frame = self._packer.pack(frame)
         head = b"" if self._websocket else _LENGTH.pack(len(frame))
         self._writer.write(masked(BINARY, frame) if self._websocket else head + frame)
         reply = asyncio.get_running_loop().create_future()
@@ -143,7 +156,8 @@ class Session:
     async def _receive_all(self) -> None:
         try:
             while True:
-                frame = decode(await (self._message() if self._websocket else self._frame()))
+                data = await (self._message() if self._websocket else self._frame())
+                frame = decode((self._packer.unpack(data) if self._packer else None) or data)
                 rid = frame.get("id")
                 reply = self._replies.pop(rid, None) if isinstance(rid, int) else None
                 if reply is not None:
@@ -213,6 +227,7 @@ async def open_session(kind: type[S], url: str | None, token: str | None, timeou
         server = await asyncio.to_thread(default_server)
         url, token = server.url, server.token
     parts = urlsplit(url)
+    packer = Packer() if compresses(url) else None
     try:
         reader, writer = await asyncio.wait_for(_open(url, token), timeout)
     except asyncio.TimeoutError:
@@ -221,7 +236,7 @@ async def open_session(kind: type[S], url: str | None, token: str | None, timeou
         if isinstance(err, KubernasiumError):
             raise
         raise ConnectionLostError(f"connect to {url}: {err}") from err
-    connection = kind(reader, writer, websocket=parts.scheme != "unix")
+    connection = kind(reader, writer, websocket=parts.scheme != "unix", packer=packer)
     connection.local = parts.scheme == "unix" or is_loopback(parts.hostname or "")
     try:
         await connection.hello(timeout)

@@ -24,11 +24,12 @@ from kubernasium.errors import (
 )
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.journal import Journal, Log, Sink
+from kubernasium.protocol.packing import ZSTD, PackedTransport, compresses
 from kubernasium.protocol.resume import DEFAULT_RECONNECT, RESUME, Dial, Resumption, ends
 from kubernasium.protocol.transport import START, Transport, connect_unix
 from kubernasium.protocol.websocket import connect_websocket
 
-VERSION = (1, 5)
+VERSION = (1, 6)
 CLIENT = "kubernasium-python/0.1.0"
 DEFAULT_TIMEOUT = 120.0
 
@@ -42,6 +43,7 @@ SINCE = {
     "async": (1, 5),
     "env_error": (1, 5),
     "obs_keys": (1, 5),
+    "zstd": (1, 6),
 }
 
 # Seconds that an interrupted request has to end by itself before it is cancelled. Most steps take less, and count.
@@ -110,8 +112,10 @@ class Connection:
 
     def hello(self) -> dict[str, Any]:
         """Returns the fields of a hello."""
-        leased = self._resumption is not None and self.transport.leased
-        return {"ver": list(VERSION), "client": CLIENT, "caps": [RESUME] if leased else None}
+        caps = [RESUME] if self._resumption is not None and self.transport.leased else []
+        if isinstance(self.transport, PackedTransport):
+            caps.append(ZSTD)
+        return {"ver": list(VERSION), "client": CLIENT, "caps": caps or None}
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
         """Takes in the reply to a hello."""
@@ -122,6 +126,8 @@ class Connection:
         self.limits: dict[str, int] = welcome.get("limits", {})
         self.token = str(welcome.get("resume_token") or "")
         self.draining = False
+        if isinstance(self.transport, PackedTransport):
+            self.transport.agreed = ZSTD in self.caps
 
     def request(self, kind: str, /, **fields: Any) -> dict[str, Any]:
         """Sends a request and returns its reply.
@@ -443,7 +449,8 @@ def connect(
     """Opens a session.
 
     Args:
-        url: `unix:/path/to/socket`, `ws://host:port` or `wss://host:port`.
+        url: `unix:/path/to/socket`, `ws://host:port` or `wss://host:port`. With `?compress=zstd` at its end long
+            frames are compressed, for slow links, if the server can do that; it needs `kubernasium[zstd]`.
         token: bearer token of a WebSocket server; by default the environment variable
             KUBERNASIUM_TOKEN.
         timeout: seconds to wait for each reply, or None to wait without end. After a timeout
@@ -463,6 +470,11 @@ def connect(
 
 def dialer(url: str, token: str | None = None) -> tuple[Dial, bool]:
     """Returns a function that connects to url, and whether that is on this machine; see `connect`."""
+    dial, local = _dialer(url, token)
+    return (lambda timeout: PackedTransport(dial(timeout))) if compresses(url) else dial, local
+
+
+def _dialer(url: str, token: str | None) -> tuple[Dial, bool]:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         path = unquote(parts.netloc + parts.path)
