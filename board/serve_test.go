@@ -4,31 +4,12 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/kubernasium/kubernasium/board"
 )
-
-// openStream opens the stream of trainings of a page and reads its first bytes.
-func openStream(t *testing.T, page string) *http.Response {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page+"api/stream?topic=runs", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { resp.Body.Close() })
-	if _, err := io.ReadFull(resp.Body, make([]byte, len(": hello\n\n"))); err != nil {
-		t.Fatal(err)
-	}
-	return resp
-}
 
 // TestServeEndsStreams: when Serve's context ends, an open stream ends as a reply does, and is not cut off after the time
 // that requests get.
@@ -42,7 +23,7 @@ func TestServeEndsStreams(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
-	resp := openStream(t, "http://"+l.Addr().String()+"/")
+	resp := openStream(t, "http://"+l.Addr().String()+"/", "runs")
 	stop()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Errorf("the stream was cut: %v", err)
@@ -59,7 +40,7 @@ func TestHostShutsDown(t *testing.T) {
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.RegisterOnShutdown(s.EndStreams)
 	srv.Start()
-	openStream(t, srv.URL+"/")
+	openStream(t, srv.URL+"/", "runs")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := srv.Config.Shutdown(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,10 +28,10 @@ type news[T any] struct {
 	Data    T      `json:"data"`
 }
 
-// listen opens the stream of topics and returns a function that reads the next message.
-func listen[T any](t *testing.T, page string, topics ...string) (next func() news[T]) {
+// openStream opens the stream of topics and reads its first bytes.
+func openStream(t *testing.T, page string, topics ...string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", page+"api/stream?"+url.Values{"topic": topics}.Encode(), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page+"api/stream?"+url.Values{"topic": topics}.Encode(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,16 @@ func listen[T any](t *testing.T, page string, topics ...string) (next func() new
 	if kind := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 		t.Fatalf("%s of %s", resp.Status, kind)
 	}
-	lines := bufio.NewReader(resp.Body)
+	if _, err := io.ReadFull(resp.Body, make([]byte, len(": hello\n\n"))); err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// listen opens the stream of topics and returns a function that reads the next message.
+func listen[T any](t *testing.T, page string, topics ...string) (next func() news[T]) {
+	t.Helper()
+	lines := bufio.NewReader(openStream(t, page, topics...).Body)
 	return func() news[T] {
 		t.Helper()
 		for {

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/kubernasium/kubernasium/board"
+	"github.com/kubernasium/kubernasium/board/boardtest"
 	"github.com/kubernasium/kubernasium/server/guard"
 )
 
@@ -88,19 +89,22 @@ func smallCluster() *fakeCluster {
 // framed by rack and filtered after /, and the address keeps what was chosen.
 func TestBrowserScheduler(t *testing.T) {
 	f := smallCluster()
-	b := open(t, serveAs(t, board.Config{Cluster: f})) // the first view of such a page
-	b.wait(`document.querySelector('#cluster')?.dataset.racks == '2'`)
-	if text := b.eval(`document.querySelector('.live').textContent`); !strings.Contains(text, "3 Insufficient cpu.") || !strings.Contains(text, "has placed no pod") {
+	b := boardtest.Open(t, serveAs(t, board.Config{Cluster: f})) // the first view of such a page
+	b.Wait(`document.querySelector('#cluster')?.dataset.racks == '2'`)
+	if text := b.Eval(`document.querySelector('.live').textContent`); !strings.Contains(text, "3 Insufficient cpu.") || !strings.Contains(text, "has placed no pod") {
 		t.Errorf("the page says %q", text)
 	}
-	b.run(chromedp.Click("button.pod"))
-	b.wait(`document.querySelector('.decision .why table tbody')?.rows.length == 2`)
-	b.run(chromedp.Click(`input[name=ask][value=First]`))
-	b.wait(`document.querySelector('.decision .why table tbody').rows.length == 3`)
-	if row := b.eval(`[...document.querySelectorAll('.decision tr.masked td')].map(c => c.textContent).join(' ')`); !strings.HasPrefix(row, "node-2 cordoned") {
+	b.Run(chromedp.Click("button.pod"))
+	b.Wait(`document.querySelector('.decision .why table tbody')?.rows.length == 2`)
+	b.Run(chromedp.Click(`input[name=ask][value=First]`))
+	b.Wait(`document.querySelector('.decision .why table tbody').rows.length == 3`)
+	if row := b.Eval(`[...document.querySelectorAll('.decision tr.masked td')].map(c => c.textContent).join(' ')`); !strings.HasPrefix(row, "node-2 cordoned") {
 		t.Errorf("the masked node: %q", row)
 	}
-	if hash := b.eval(`location.hash`); !strings.Contains(hash, "pod=default%2Fweb-1") || !strings.Contains(hash, "ask=First") {
+	if heads := b.Eval(`[...document.querySelectorAll('.decision table:last-of-type')].at(-1).querySelector('thead').textContent`); heads != "nodewhy notrackKubeDefaultGreedy" {
+		t.Errorf("the columns of nodes are %s, want each policy once", heads)
+	}
+	if hash := b.Eval(`location.hash`); !strings.Contains(hash, "pod=default%2Fweb-1") || !strings.Contains(hash, "ask=First") {
 		t.Errorf("the address %s does not keep pod and policy", hash)
 	}
 	f.change(func(c *board.ClusterInfo) {
@@ -109,25 +113,24 @@ func TestBrowserScheduler(t *testing.T) {
 		c.Pods = []int32{5, 2, 0}
 		c.Decisions = []board.Decision{{Pod: "default/web-1", Node: "node-0", At: time.Now(), Policy: "node-0", Default: "node-1", DefaultScore: &low, Best: &high}}
 	})
-	b.wait(`document.querySelector('.placed').textContent == '1'`)
-	b.wait(`document.querySelector('.decision h2 small').textContent.startsWith('on node-0') && document.querySelector('.taken-name').textContent == 'node-0'`)
-	b.picture("scheduler")
-	b.accessible("scheduler")
-	b.run(chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("/"))
-	b.wait(`document.activeElement.className == 'filter'`)
-	b.choose(".filter", "rack-1") // the driver types the slash as well, though the page takes it
-	b.wait(`document.querySelector('#cluster').getAttribute('aria-label').startsWith('1 nodes in 1 racks')`)
-	b.run(chromedp.Click("input[name=racks]"))
-	b.wait(`document.querySelector('#cluster').dataset.racks == '0'`)
-	b.run(chromedp.Focus("#cluster"), chromedp.KeyEvent(kb.ArrowRight))
-	b.wait(`[...document.querySelectorAll('.facts')].some(f => f.textContent.startsWith('node-2: 8 CPU (0 %), 32Gi memory'))`)
+	b.Wait(`document.querySelector('.placed').textContent == '1'`)
+	b.Wait(`document.querySelector('.decision h2 small').textContent.startsWith('on node-0') && document.querySelector('.taken-name').textContent == 'node-0'`)
+	b.Check("scheduler")
+	b.Run(chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("/"))
+	b.Wait(`document.activeElement.className == 'filter'`)
+	b.Choose(".filter", "rack-1") // the driver types the slash as well, though the page takes it
+	b.Wait(`document.querySelector('#cluster').getAttribute('aria-label').startsWith('1 nodes in 1 racks')`)
+	b.Run(chromedp.Click("input[name=racks]"))
+	b.Wait(`document.querySelector('#cluster').dataset.racks == '0'`)
+	b.Run(chromedp.Focus("#cluster"), chromedp.KeyEvent(kb.ArrowRight))
+	b.Wait(`[...document.querySelectorAll('.facts')].some(f => f.textContent.startsWith('node-2: 8 CPU (0 %), 32Gi memory'))`)
 }
 
 // TestBrowserShadow: a report that appears while the page is open is shown, with its disagreements by cost.
 func TestBrowserShadow(t *testing.T) {
 	logs := t.TempDir()
-	b := open(t, serveAs(t, board.Config{Logs: logs, Every: 50 * time.Millisecond})+"#shadow")
-	b.wait(`document.querySelector('.empty')?.textContent.includes('kwok shadow')`)
+	b := boardtest.Open(t, serveAs(t, board.Config{Logs: logs, Every: 50 * time.Millisecond})+"#shadow")
+	b.Wait(`document.querySelector('.empty')?.textContent.includes('kwok shadow')`)
 	report := `{"start": "2026-03-01T00:00:00Z", "end": "2026-03-01T12:00:00Z", "block_s": 3600, "blocks": 3, "nodes": 2, "pods": 3, "given_pods": 0,
 	"metrics": [{"name": "imbalance", "unit": "%", "better": "lower", "meaning": "standard deviation over nodes"}],
 	"recorded": {"name": "recorded", "placed_pods": 3, "values": [{"value": 4.2, "low": null, "high": null}], "series": [[4, 4, 5]]},
@@ -138,26 +141,25 @@ func TestBrowserShadow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(logs, "shadow.json"), []byte(report), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b.wait(`document.querySelectorAll('.shadow table').length == 2`)
-	text := b.eval(`document.querySelector('.shadow').textContent`)
+	b.Wait(`document.querySelectorAll('.shadow table').length == 2`)
+	text := b.Eval(`document.querySelector('.shadow').textContent`)
 	for _, want := range []string{"Greedy agrees with 66.7 % of 3 decisions", "better", "default/b", "1 decisions"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q: %s", want, text)
 		}
 	}
-	if last := b.eval(`[...document.querySelectorAll('.shadow table:last-of-type tbody tr td')].at(-1).textContent`); last != "-20" {
+	if last := b.Eval(`[...document.querySelectorAll('.shadow table:last-of-type tbody tr td')].at(-1).textContent`); last != "-20" {
 		t.Errorf("the policy's choice costs %s more, want -20", last)
 	}
-	b.picture("shadow")
-	b.accessible("shadow")
+	b.Check("shadow")
 }
 
 // TestBrowserToken: without the token the page says what to do; its address with the token opens it.
 func TestBrowserToken(t *testing.T) {
 	page := serveAs(t, board.Config{Logs: writeLogs(t), Guard: guard.Guard{Accept: guard.Only("secret")}})
-	b := open(t, page+"?token=secret")
-	b.wait(`document.querySelectorAll('.u-legend .u-label').length > 2`)
-	if at := b.eval(`location.href`); strings.Contains(at, "secret") {
+	b := boardtest.Open(t, page+"?token=secret")
+	b.Wait(`document.querySelectorAll('.u-legend .u-label').length > 2`)
+	if at := b.Eval(`location.href`); strings.Contains(at, "secret") {
 		t.Errorf("the address %s keeps the token", at)
 	}
 	for _, address := range []string{page, page + "?token=wrong"} {
@@ -170,9 +172,9 @@ func TestBrowserToken(t *testing.T) {
 			t.Errorf("%s: %s, want 401", address, resp.Status)
 		}
 	}
-	other := open(t, page)
-	other.wait(`/token/i.test(document.body.textContent)`)
-	if n := other.eval(`document.querySelectorAll('.plot').length`); n != "0" {
+	other := boardtest.Open(t, page)
+	other.Wait(`/token/i.test(document.body.textContent)`)
+	if n := other.Eval(`document.querySelectorAll('.plot').length`); n != "0" {
 		t.Errorf("%s plots without the token", n)
 	}
 }
@@ -188,37 +190,36 @@ func TestBrowserHabits(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(logs, "ppo", "k8s-PodBalance-v0_1", "comparison_episodes.csv"), []byte(rows), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, serveAs(t, board.Config{Logs: logs, Open: openBaseline})+"#compare")
-	b.wait(`document.querySelectorAll('svg.differences .mean').length == 1`)
-	if got := b.eval(`document.querySelector('svg.differences title').textContent`); !strings.HasPrefix(got, "Worse: 2.5 [") {
+	b := boardtest.Open(t, serveAs(t, board.Config{Logs: logs, Open: openBaseline})+"#compare")
+	b.Wait(`document.querySelectorAll('svg.differences .mean').length == 1`)
+	if got := b.Eval(`document.querySelector('svg.differences title').textContent`); !strings.HasPrefix(got, "Worse: 2.5 [") {
 		t.Errorf("difference to Greedy: %s, want 2.5 of costs 4 and 5 less 2", got)
 	}
-	b.choose("#against", "Worse")
-	b.wait(`document.querySelector('svg.differences title').textContent.startsWith('Greedy: -2.5 [')`)
-	b.picture("paired")
-	b.accessible("paired differences")
-	b.run(chromedp.EmulateViewport(390, 844))
+	b.Choose("#against", "Worse")
+	b.Wait(`document.querySelector('svg.differences title').textContent.startsWith('Greedy: -2.5 [')`)
+	b.Check("paired")
+	b.Run(chromedp.EmulateViewport(390, 844))
 	for _, view := range []string{"runs", "compare", "play", "live", "shadow", "server"} {
-		b.run(chromedp.Evaluate(`location.hash = '#`+view+`'`, nil))
-		b.wait(`document.querySelector('nav a[aria-current]').hash == '#` + view + `' && !document.querySelector('main').textContent.startsWith('Loading')`)
-		if wide := b.eval(`document.documentElement.scrollWidth`); wide != "390" {
+		b.Run(chromedp.Evaluate(`location.hash = '#`+view+`'`, nil))
+		b.Wait(`document.querySelector('nav a[aria-current]').hash == '#` + view + `' && !document.querySelector('main').textContent.startsWith('Loading')`)
+		if wide := b.Eval(`document.documentElement.scrollWidth`); wide != "390" {
 			t.Errorf("view %s is %s pixels wide on a phone of 390", view, wide)
 		}
 	}
-	b.run(chromedp.Evaluate(`location.hash = '#play'`, nil))
-	b.wait(`document.querySelector('main .empty')?.textContent.includes('--allow-control')`)
-	if n := b.eval(`document.querySelectorAll('#begin').length`); n != "0" {
+	b.Run(chromedp.Evaluate(`location.hash = '#play'`, nil))
+	b.Wait(`document.querySelector('main .empty')?.textContent.includes('--allow-control')`)
+	if n := b.Eval(`document.querySelectorAll('#begin').length`); n != "0" {
 		t.Error("a page for looking only offers to begin an episode")
 	}
-	b.run(chromedp.Evaluate(`location.hash = '#runs'`, nil))
-	b.wait(`document.querySelectorAll('.plot button').length == 2`)
+	b.Run(chromedp.Evaluate(`location.hash = '#runs'`, nil))
+	b.Wait(`document.querySelectorAll('.plot button').length == 2`)
 	// What the links would save is taken from them: nothing is written to the disk.
-	saved := b.eval(`(() => { const got = []; HTMLAnchorElement.prototype.click = function () { got.push(this.download + ' ' + this.href.slice(0, 14)) }
+	saved := b.Eval(`(() => { const got = []; HTMLAnchorElement.prototype.click = function () { got.push(this.download + ' ' + this.href.slice(0, 14)) }
 		document.querySelectorAll('.plot button').forEach(b => b.click()); return got.join('; ') })()`)
 	if !strings.HasPrefix(saved, "eval_mean_reward.png data:image/png; eval_mean_reward.csv blob:http") {
 		t.Errorf("exports: %s", saved)
 	}
-	if text := b.eval(`document.querySelector('[aria-label="Last values and hyperparameters"]').textContent`); !strings.Contains(text, "learning_rate") || !strings.Contains(text, "episodes/s") || !strings.Contains(text, "time left") {
+	if text := b.Eval(`document.querySelector('[aria-label="Last values and hyperparameters"]').textContent`); !strings.Contains(text, "learning_rate") || !strings.Contains(text, "episodes/s") || !strings.Contains(text, "time left") {
 		t.Errorf("last values and hyperparameters: %s", text)
 	}
 }

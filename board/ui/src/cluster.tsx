@@ -2,7 +2,7 @@ import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { NodeInfo, Use } from './api'
 import { begin, useCanvas } from './canvas'
-import { reveal, scale, scaleAt, shift, useZoom, View, whole, windowOf, zoomStep } from './zoom'
+import { reveal, scale, scaleAt, shift, Turn, useZoom, View, whole, windowOf, zoomStep } from './zoom'
 
 // Cell sizes in CSS pixels; nodes shrink until all fit into some 600 rows of pixels.
 const sizes = [{ w: 116, h: 74, label: true }, { w: 64, h: 44, label: false }, { w: 34, h: 26, label: false }, { w: 20, h: 16, label: false }]
@@ -50,14 +50,14 @@ function place(nodes: NodeInfo[], shown: number[], width: number, size: Size, gr
 // Cluster draws each node as a cell with bars for CPU, memory and GPUs, on a canvas, since there may be
 // thousands. Arrow keys move among nodes; a click picks one, too. Racks are framed. The wheel enlarges while the canvas has
 // the focus or Ctrl is held, and scrolls the page otherwise; a drag moves what is enlarged, two fingers pinch.
-export function Cluster(props: { view: View; setView: (v: View) => void; nodes: NodeInfo[]; use: Use; shown: number[]; grouped: boolean; masked?: Set<number>; taken?: number; picked: number; pick: (i: number) => void }) {
+export function Cluster(props: { view: View; turn: (t: Turn) => void; nodes: NodeInfo[]; use: Use; shown: number[]; grouped: boolean; masked?: Set<number>; taken?: number; picked: number; pick: (i: number) => void }) {
   const { canvas, width } = useCanvas()
   const layout = useMemo(() => {
     const all = sizes.map(s => place(props.nodes, props.shown, width, s, props.grouped))
     return all.find(l => l.height <= 640) ?? all[all.length - 1]
   }, [props.nodes, props.shown, width, props.grouped])
   const { size, height, cells } = layout
-  const { view, setView } = props, seen = windowOf(view, width, height)
+  const { view, turn } = props, seen = windowOf(view, width, height)
   const drawn = { w: size.w * view.z, h: size.h * view.z, label: size.w * view.z >= 76 && size.h * view.z >= 56 }
   useEffect(() => {
     const c = canvas.current!
@@ -90,29 +90,35 @@ export function Cluster(props: { view: View; setView: (v: View) => void; nodes: 
   const wheel = (e: WheelEvent) => {
     if (!e.ctrlKey && document.activeElement !== canvas.current) return
     e.preventDefault()
-    setView(scaleAt(view, Math.exp(-e.deltaY * (e.deltaMode ? .05 : .002)), width, height, e.offsetX, e.offsetY))
+    turn(v => scaleAt(v, Math.exp(-e.deltaY * (e.deltaMode ? .05 : .002)), width, height, e.offsetX, e.offsetY))
   }
   const fingers = useRef(new Map<number, PointerEvent>()), dragged = useRef(false)
+  const began = useRef({ view: whole, apart: 1, x: 0, y: 0 }) // what two fingers have held since both touch
+  const pair = () => {
+    const [a, b] = [...fingers.current.values()]
+    return { apart: Math.max(1, Math.hypot(a.offsetX - b.offsetX, a.offsetY - b.offsetY)), x: (a.offsetX + b.offsetX) / 2, y: (a.offsetY + b.offsetY) / 2 }
+  }
+  const hold = () => { if (fingers.current.size === 2) began.current = { view, ...pair() } }
   const down = (e: PointerEvent) => {
     if (fingers.current.size === 0) dragged.current = false
     fingers.current.set(e.pointerId, e)
+    hold()
   }
   const drag = (e: PointerEvent) => {
-    const before = fingers.current.get(e.pointerId)
-    if (!before) return
-    const other = [...fingers.current.values()].find(f => f.pointerId !== e.pointerId)
-    if (!other && view.z === 1) return
+    const before = fingers.current.get(e.pointerId), two = fingers.current.size === 2
+    if (!before || !two && view.z === 1) return
     if (!dragged.current && Math.hypot(e.offsetX - before.offsetX, e.offsetY - before.offsetY) < 5) return // a click
     dragged.current = true
     canvas.current!.setPointerCapture(e.pointerId)
     fingers.current.set(e.pointerId, e)
-    const apart = (a: PointerEvent) => Math.max(1, Math.hypot(a.offsetX - other!.offsetX, a.offsetY - other!.offsetY))
-    setView(other ? scaleAt(view, apart(e) / apart(before), width, height, other.offsetX, other.offsetY) : shift(view, width, height, before.offsetX - e.offsetX, before.offsetY - e.offsetY))
+    if (!two) return turn(v => shift(v, width, height, before.offsetX - e.offsetX, before.offsetY - e.offsetY))
+    const from = began.current, to = pair()
+    turn(() => shift(scaleAt(from.view, to.apart / from.apart, width, height, from.x, from.y), width, height, from.x - to.x, from.y - to.y))
   }
-  const up = (e: PointerEvent) => { fingers.current.delete(e.pointerId) }
+  const up = (e: PointerEvent) => { fingers.current.delete(e.pointerId); hold() }
   const choose = (c: Place) => {
     props.pick(c.node)
-    setView(reveal(view, width, height, { ...c, ...size }))
+    turn(v => reveal(v, width, height, { ...c, ...size }))
   }
   const keys = (e: KeyboardEvent) => {
     const move = ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] } as Record<string, number[]>)[e.key]
@@ -171,19 +177,19 @@ function drawNode(g: CanvasRenderingContext2D, x: number, y: number, size: Size,
 }
 
 // Nodes is the cluster with its filter and legend.
-export function Nodes(props: Omit<Parameters<typeof Cluster>[0], 'shown' | 'grouped' | 'view' | 'setView'> & { filter: string; setFilter: (f: string) => void; flat: string; setFlat: (f: string) => void }) {
+export function Nodes(props: Omit<Parameters<typeof Cluster>[0], 'shown' | 'grouped' | 'view' | 'turn'> & { filter: string; setFilter: (f: string) => void; flat: string; setFlat: (f: string) => void }) {
   const racks = hasRacks(props.nodes)
-  const [view, setView] = useZoom()
+  const [view, turn] = useZoom()
   const shown = useMemo(() => props.nodes.map((_, i) => i).filter(i => matches(props.nodes[i], props.filter)), [props.nodes, props.filter])
   return <>
     <div class="bar"><label>Nodes <input class="filter" type="search" placeholder="filter; press /" title="a part of a name, a rack or a GPU model" value={props.filter} onInput={e => props.setFilter(e.currentTarget.value)} /></label>
       {racks && <label><input type="checkbox" name="racks" checked={!props.flat} onChange={() => props.setFlat(props.flat ? '' : '1')} /> by rack</label>}
-      <span class="zoom"><button type="button" class="zoom-out" aria-label="shrink" disabled={view.z === 1} onClick={() => setView(scale(view, 1 / zoomStep))}>−</button>
+      <span class="zoom"><button type="button" class="zoom-out" aria-label="shrink" disabled={view.z === 1} onClick={() => turn(v => scale(v, 1 / zoomStep))}>−</button>
         <output>{Math.round(100 * view.z)} %</output>
-        <button type="button" class="zoom-in" aria-label="enlarge" onClick={() => setView(scale(view, zoomStep))}>+</button>
-        <button type="button" class="zoom-reset" disabled={view.z === 1} onClick={() => setView(whole)}>Reset</button></span>
+        <button type="button" class="zoom-in" aria-label="enlarge" onClick={() => turn(v => scale(v, zoomStep))}>+</button>
+        <button type="button" class="zoom-reset" disabled={view.z === 1} onClick={() => turn(() => whole)}>Reset</button></span>
       <span class="legend"><i class="cpu" /> CPU <i class="memory" /> memory <i class="gpu" /> GPUs <i class="masked" /> masked out <i class="taken" /> taken</span></div>
     {shown.length === 0 && <p class="empty">No node has “{props.filter}” in its name, rack or GPU model.</p>}
-    <div class="nodes"><Cluster {...props} shown={shown} grouped={racks && !props.flat} view={view} setView={setView} /></div>
+    <div class="nodes"><Cluster {...props} shown={shown} grouped={racks && !props.flat} view={view} turn={turn} /></div>
   </>
 }

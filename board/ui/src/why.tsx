@@ -15,7 +15,7 @@ export function Why(props: {
   const [other, setOther] = useState(props.policies[0] ?? 'random')
   const nameOf = (a?: number[]) => !a ? '' : a.length === 1 && why.rows.length > 0 ? why.rows[a[0]]?.[0] ?? `action ${a[0]}` : a.map(number).join(' ')
   const short = (p: string) => p.split('/').slice(-2).join('/')
-  const scored = why.choices.filter(c => c.scores)
+  const scored = why.choices.filter(c => c.scores && !why.columns.includes(c.policy)) // a column of its own has the same
   // The reason, which the server sends last, stands beside the name, where narrow screens show it, too.
   const order = <T,>(r: T[]) => [r[0], r[r.length - 1], ...r.slice(1, -1)]
   const columns = [...order(why.columns), ...scored.map(c => short(c.policy))]

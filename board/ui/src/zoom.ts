@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { useParam } from './state'
+import { readAddress, useParam } from './state'
 
 // A View is the part of a drawing that is seen: z times as large, around the point x, y in shares of the drawing.
 export interface View { z: number; x: number; y: number }
@@ -9,17 +9,34 @@ export const zoomStep = 1.5
 const most = 16, tall = 640 // CSS pixels that a small drawing may grow to
 const within = (v: number, low: number, high: number) => Math.min(high, Math.max(low, v))
 
+// A Turn makes a view of the one before. Several events may come before the page is drawn again, each of which follows the last.
+export type Turn = (v: View) => View
+
 // useZoom keeps a view in the address, which is written when a movement pauses: browsers limit how often it may change.
-export function useZoom(): [View, (v: View) => void] {
+export function useZoom(): [View, (turn: Turn) => void] {
   const [param, setParam] = useParam('zoom')
   const [view, setView] = useState(parse(param))
-  const timer = useRef(0)
-  useEffect(() => setView(parse(param)), [param])
+  const now = useRef(view), written = useRef(param), timer = useRef(0)
+  const show = (v: View) => { now.current = v; setView(v) }
+  useEffect(() => {
+    const changed = () => {
+      const text = readAddress().params.get('zoom') ?? ''
+      if (text === written.current) return // what this view wrote is older than what it shows
+      written.current = text
+      show(parse(text))
+    }
+    addEventListener('hashchange', changed)
+    return () => removeEventListener('hashchange', changed)
+  }, [])
   useEffect(() => () => clearTimeout(timer.current), [])
-  return [view, v => {
-    setView(v)
+  return [view, turn => {
+    const v = turn(now.current)
+    show(v)
     clearTimeout(timer.current)
-    timer.current = setTimeout(() => setParam(v.z === 1 ? '' : [v.z, v.x, v.y].map(n => +n.toFixed(4)).join(',')), 150)
+    timer.current = setTimeout(() => {
+      written.current = v.z === 1 ? '' : [v.z, v.x, v.y].map(n => +n.toFixed(4)).join(',')
+      setParam(written.current)
+    }, 150)
   }]
 }
 

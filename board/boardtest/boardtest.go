@@ -1,0 +1,229 @@
+// Package boardtest looks at the page of package board in headless Chromium, for tests.
+package boardtest
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Environment variables that the tests read.
+const (
+	ChromiumVariable    = "KUBERNASIUM_CHROMIUM"    // path of Chromium; without it the tests are skipped
+	AxeVariable         = "KUBERNASIUM_AXE"         // path of axe.min.js
+	ScreenshotsVariable = "KUBERNASIUM_SCREENSHOTS" // folder for pictures; without it none is taken
+)
+
+// Sizes of the window in CSS pixels.
+const (
+	width, height = 1280, 1000
+	phoneWidth    = 390
+	phoneHeight   = 844
+)
+
+// A Browser is a tab of headless Chromium. At the test's end it fails the test for each console error, exception, and
+// request to another host than the page's.
+type Browser struct {
+	t   *testing.T
+	ctx context.Context
+	mu  sync.Mutex
+	bad []string
+}
+
+// Open starts Chromium at a page. It skips the test where no Chromium is named.
+func Open(t *testing.T, page string) *Browser {
+	t.Helper()
+	path := os.Getenv(ChromiumVariable)
+	if path == "" {
+		t.Skipf("set %s to the path of Chromium, or run make test-board", ChromiumVariable)
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(width, height),
+		chromedp.WSURLReadTimeout(2*time.Minute))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(stop)
+	ctx, closeTab := chromedp.NewContext(alloc)
+	t.Cleanup(closeTab)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	t.Cleanup(cancel)
+	b := &Browser{t: t, ctx: ctx}
+	host, err := url.Parse(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chromedp.ListenTarget(ctx, func(ev any) { b.note(ev, host.Host) })
+	b.Run(network.Enable(), chromedp.Navigate(page))
+	t.Cleanup(func() {
+		if text := b.faults(); text != "" {
+			t.Errorf("the page: %s", text)
+		}
+	})
+	return b
+}
+
+// note records what a page must not do.
+func (b *Browser) note(ev any, host string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := ev.(type) {
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(e.Request.URL); err != nil || u.Host != host && u.Scheme != "data" && u.Scheme != "blob" {
+			b.bad = append(b.bad, "request to "+e.Request.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		b.bad = append(b.bad, "exception: "+e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError {
+			text, _ := json.Marshal(e.Args) // cannot fail: it has come as JSON
+			b.bad = append(b.bad, "console: "+string(text))
+		}
+	}
+}
+
+// faults returns what the page did that it must not do.
+func (b *Browser) faults() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.bad, "\n")
+}
+
+// Run runs actions, and ends the test where one fails.
+func (b *Browser) Run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.Picture("failed_" + b.t.Name())
+		b.t.Fatalf("%v\n%s", err, b.faults())
+	}
+}
+
+// Eval returns the value of a JavaScript expression, or of what it promises, as text.
+func (b *Browser) Eval(expression string) string {
+	b.t.Helper()
+	var v any
+	b.Run(chromedp.Evaluate(expression, &v, awaited))
+	text, err := json.Marshal(v)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Trim(string(text), `"`)
+}
+
+func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+
+// Wait waits until an expression is true.
+func (b *Browser) Wait(expression string) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(time.Minute))); err != nil {
+		b.Picture("failed_" + b.t.Name())
+		b.t.Fatalf("%s: %v\n%s", expression, err, b.faults())
+	}
+}
+
+// Visit goes to an address of the page: what follows its #.
+func (b *Browser) Visit(fragment string) {
+	b.t.Helper()
+	b.Run(chromedp.Evaluate(`location.hash = `+strconv.Quote("#"+fragment), nil))
+}
+
+// Choose selects an option, or sets an input, as a user does.
+func (b *Browser) Choose(selector, value string) {
+	b.t.Helper()
+	b.Eval(`(() => { const s = document.querySelector(` + strconv.Quote(selector) + `); s.value = ` + strconv.Quote(value) +
+		`; s.dispatchEvent(new Event('input', {bubbles: true})); s.dispatchEvent(new Event('change', {bubbles: true})); return s.value })()`)
+}
+
+// Check takes the view's picture and checks what every view has to keep: axe-core finds no serious fault, in the light and
+// in the dark, and on a phone the view is no wider than the screen. name is that of the picture.
+func (b *Browser) Check(name string) {
+	b.t.Helper()
+	b.Picture(name)
+	b.Accessible(name)
+	b.scheme("dark")
+	b.Picture(name + "_dark")
+	b.Accessible(name + " in the dark")
+	b.scheme("light")
+	b.Phone(name)
+}
+
+// Phone checks that on a phone the view is no wider than the screen, and takes its picture.
+func (b *Browser) Phone(name string) {
+	b.t.Helper()
+	b.Run(chromedp.EmulateViewport(phoneWidth, phoneHeight))
+	// Canvases and charts follow the width a frame later.
+	b.Eval(`new Promise(done => { const look = n => n > 100 || document.documentElement.scrollWidth <= innerWidth ? done(1) : setTimeout(look, 50, n + 1); look(0) })`)
+	if wide := b.Eval(`document.documentElement.scrollWidth`); wide != strconv.Itoa(phoneWidth) {
+		b.t.Errorf("%s is %s pixels wide on a phone of %d", name, wide, phoneWidth)
+	}
+	b.Picture(name + "_phone")
+	b.Run(emulation.ClearDeviceMetricsOverride())
+}
+
+// scheme sets the colour scheme that the system prefers, and checks that the page follows.
+func (b *Browser) scheme(name string) {
+	b.t.Helper()
+	b.Run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}))
+	want := map[string]string{"dark": "rgb(21, 24, 28)", "light": "rgb(255, 255, 255)"}[name]
+	if got := b.Eval(`getComputedStyle(document.body).backgroundColor`); got != want {
+		b.t.Errorf("background %s with a %s scheme, want %s", got, name, want)
+	}
+}
+
+// Accessible checks the view with axe-core: no fault may be serious or critical.
+func (b *Browser) Accessible(view string) {
+	b.t.Helper()
+	path := os.Getenv(AxeVariable)
+	if path == "" {
+		b.t.Fatalf("set %s to the path of axe.min.js, as make test-board does", AxeVariable)
+	}
+	script, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var result struct {
+		Passes     int
+		Violations []struct {
+			ID, Impact, Help string
+			Nodes            []struct{ HTML, FailureSummary string }
+		}
+	}
+	b.Run(chromedp.Evaluate(string(script), nil), chromedp.Evaluate(`axe.run().then(r => ({passes: r.passes.length, violations: r.violations}))`, &result, awaited))
+	for _, f := range result.Violations {
+		if f.Impact == "serious" || f.Impact == "critical" {
+			b.t.Errorf("%s: %s (%s), %d places, such as %s: %s", view, f.Help, f.ID, len(f.Nodes), f.Nodes[0].HTML, f.Nodes[0].FailureSummary)
+		} else {
+			b.t.Logf("%s: %s, %s: %s", view, f.Impact, f.Help, f.Nodes[0].HTML)
+		}
+	}
+	if result.Passes == 0 {
+		b.t.Errorf("%s: axe-core has checked nothing", view)
+	}
+}
+
+// Picture takes a screenshot of the whole page where screenshots are asked for.
+func (b *Browser) Picture(name string) {
+	folder := os.Getenv(ScreenshotsVariable)
+	if folder == "" {
+		return
+	}
+	// What changes with the picture's size is drawn again.
+	const drawn = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(1), 300))))`
+	var png []byte
+	if err := chromedp.Run(b.ctx, chromedp.Evaluate(drawn, nil, awaited), chromedp.FullScreenshot(&png, 100)); err != nil {
+		b.t.Error(err)
+		return
+	}
+	if err := os.WriteFile(filepath.Join(folder, "board_"+name+".png"), png, 0o644); err != nil {
+		b.t.Error(err)
+	}
+}
