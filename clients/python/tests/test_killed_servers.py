@@ -197,7 +197,7 @@ def test_interrupt_while_connecting_again() -> None:
 
 def test_sb3_training_survives_kills() -> None:
     """The parameters equal those of an undisturbed training, to the last bit."""
-    sb3 = pytest.importorskip("stable_baselines3")
+    import stable_baselines3 as sb3
     import torch
     from stable_baselines3.common.callbacks import BaseCallback
 

@@ -119,7 +119,8 @@ def assert_same(one: tuple[Any, ...], two: tuple[Any, ...]) -> None:
 
 
 def test_vectors_of_sb3_step_by_a_baseline() -> None:
-    sb3 = pytest.importorskip("kubernasium.sb3")
+    from kubernasium import sb3
+
     with sb3.VecEnv(GANG, 2, seed=3, steps=20) as envs, gymnasium.make_vec(GANG, 2, steps=20) as same:
         envs.reset()
         same.reset(seed=3)
@@ -155,7 +156,7 @@ def test_refusals(connection: Connection) -> None:
 def test_old_servers_are_recognized(connection: Connection, caps: tuple[str, ...]) -> None:
     vector = Vector(connection, CARTPOLE, 2)
     vector.reset(seed=0)
-    assert connection.version == (1, 5)
+    assert connection.version == (1, 6)
     connection.caps = frozenset(caps)  # as a server of that version says
     for call in (vector.policy, lambda name: vector.step(policy=name)):
         with pytest.raises(errors.UnimplementedError, match=r"no baseline; want 1\.2"):

@@ -18,7 +18,8 @@ from kubernasium.errors import (
 )
 from kubernasium.launcher import default_server
 from kubernasium.protocol.codec import decode, encode
-from kubernasium.protocol.connection import CLIENT, GRACE, VERSION, is_loopback, missing
+from kubernasium.protocol.connection import CLIENT, GRACE, VERSION, missing
+from kubernasium.protocol.dial import is_loopback
 from kubernasium.protocol.packing import ZSTD, Packer, compresses
 from kubernasium.protocol.transport import MAX_FRAME
 from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked, tls_context

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from kubernasium.errors import ConnectionLostError, ServerStartError
-from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection, dialer
+from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection
+from kubernasium.protocol.dial import dialer
 from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.protocol.transport import Transport, connect_unix
 from kubernasium.protocol.websocket import connect_websocket

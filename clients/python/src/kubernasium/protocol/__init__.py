@@ -10,7 +10,8 @@ with protocol.connect("ws://127.0.0.1:8080") as connection:
 """
 
 from kubernasium.protocol.codec import decode, encode
-from kubernasium.protocol.connection import Connection, connect
+from kubernasium.protocol.connection import Connection
+from kubernasium.protocol.dial import connect
 from kubernasium.protocol.vector import Vector
 
 __all__ = ["Connection", "Vector", "connect", "decode", "encode"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from kubernasium.errors import (
     BusyError,
@@ -24,10 +22,10 @@ from kubernasium.errors import (
 )
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.journal import Journal, Log, Sink
-from kubernasium.protocol.packing import ZSTD, PackedTransport, compresses
-from kubernasium.protocol.resume import DEFAULT_RECONNECT, RESUME, Dial, Resumption, ends
-from kubernasium.protocol.transport import START, Transport, connect_unix
-from kubernasium.protocol.websocket import connect_websocket
+from kubernasium.protocol.keep_alive import keep_alive
+from kubernasium.protocol.packing import ZSTD, PackedTransport
+from kubernasium.protocol.resume import RESUME, Dial, Resumption, ends
+from kubernasium.protocol.transport import START, Transport
 
 VERSION = (1, 6)
 CLIENT = "kubernasium-python/0.1.0"
@@ -108,7 +106,7 @@ class Connection:
         except BaseException:
             transport.close()
             raise
-        _keep_alive(self)
+        keep_alive(self)
 
     def hello(self) -> dict[str, Any]:
         """Returns the fields of a hello."""
@@ -439,61 +437,6 @@ class Connection:
         self.close()
 
 
-def connect(
-    url: str,
-    *,
-    token: str | None = None,
-    timeout: float | None = DEFAULT_TIMEOUT,
-    reconnect: float = DEFAULT_RECONNECT,
-) -> Connection:
-    """Opens a session.
-
-    Args:
-        url: `unix:/path/to/socket`, `ws://host:port` or `wss://host:port`. With `?compress=zstd` at its end long
-            frames are compressed, for slow links, if the server can do that; it needs `kubernasium[zstd]`.
-        token: bearer token of a WebSocket server; by default the environment variable
-            KUBERNASIUM_TOKEN.
-        timeout: seconds to wait for each reply, or None to wait without end. After a timeout
-            the connection is closed.
-        reconnect: seconds for which to connect again after the connection was lost. The session is resumed then, or its
-            deterministic environments are rebuilt at a server that was started anew; no request is carried out
-            twice. 0 or less: a lost connection is an error at once.
-
-    Raises:
-        ConnectionLostError: nobody answers there.
-        UnauthenticatedError: the token is wrong or missing.
-        ValueError: the URL is of no known kind.
-    """
-    dial, local = dialer(url, token)
-    return Connection(dial(timeout), local=local, dial=dial, reconnect=reconnect)
-
-
-def dialer(url: str, token: str | None = None) -> tuple[Dial, bool]:
-    """Returns a function that connects to url, and whether that is on this machine; see `connect`."""
-    dial, local = _dialer(url, token)
-    return (lambda timeout: PackedTransport(dial(timeout))) if compresses(url) else dial, local
-
-
-def _dialer(url: str, token: str | None) -> tuple[Dial, bool]:
-    parts = urlsplit(url)
-    if parts.scheme == "unix":
-        path = unquote(parts.netloc + parts.path)
-        return lambda timeout: connect_unix(path, timeout), True
-    if parts.scheme in ("http", "https"):
-        url = "ws" + url[len("http") :]
-    if token is None:
-        token = os.environ.get("KUBERNASIUM_TOKEN") or None
-    return lambda timeout: connect_websocket(url, token, timeout), is_loopback(parts.hostname or "")
-
-
-def is_loopback(host: str) -> bool:
-    """Reports whether a host is this machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def missing(part: str, server: str, version: Sequence[int]) -> UnimplementedError:
     """Returns the error for an optional part of the protocol that a server lacks.
 
@@ -508,42 +451,8 @@ def missing(part: str, server: str, version: Sequence[int]) -> UnimplementedErro
 
 _all: weakref.WeakSet[Connection] = weakref.WeakSet()  # for a fork to give up
 
-# Sessions end when no request comes for limits.idle_ms. One thread pings all connections.
-_alive: weakref.WeakSet[Connection] = weakref.WeakSet()
-_alive_lock = threading.Lock()
-_pinger: threading.Thread | None = None
-_wake = threading.Event()
-
-
-def _keep_alive(connection: Connection) -> None:
-    global _pinger
-    if not connection.limits.get("idle_ms"):
-        return
-    with _alive_lock:
-        _alive.add(connection)
-        if _pinger is None or not _pinger.is_alive():  # or this process was forked
-            _pinger = threading.Thread(target=_ping_all, name="kubernasium-ping", daemon=True)
-            _pinger.start()
-    _wake.set()
-
-
-def _ping_all() -> None:
-    while True:
-        with _alive_lock:
-            connections = [c for c in _alive if not c.closed]
-        periods = [c.limits["idle_ms"] / 3000 for c in connections]
-        del connections
-        _wake.clear()
-        if not _wake.wait(min(periods, default=3600.0)):
-            with _alive_lock:
-                connections = [c for c in _alive if not c.closed]
-            for connection in connections:
-                connection.ping()
-
 
 def _after_fork() -> None:
-    global _alive, _alive_lock, _pinger, _wake
-    _alive, _alive_lock, _pinger, _wake = weakref.WeakSet(), threading.Lock(), None, threading.Event()
     for connection in list(_all):
         connection._forked()
     _all.clear()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,13 +83,8 @@ class SendRecv:
         with connection.lock:
             rid = connection.next_id()
             connection.send(encode({"t": "recv", "id": rid, **fields}), rid)
-            try:
+            with self._kept(rid):
                 buf, layout = self._receive(rid, keep=True)
-            except KubernasiumError:
-                raise
-            except BaseException:
-                self._interrupted = rid
-                raise
         return layout.view(buf)
 
     def _missed(self) -> dict[str, Any] | None:
@@ -98,21 +94,28 @@ class SendRecv:
             return None
         connection = self.connection
         try:
-            if not connection.poll(rid, _LATE):
-                connection.drop(rid)
-                return None
-            with connection.lock:
-                buf, layout = self._receive(rid, keep=True)
+            with self._kept(rid):
+                if not connection.poll(rid, _LATE):
+                    connection.drop(rid)
+                    return None
+                with connection.lock:
+                    buf, layout = self._receive(rid, keep=True)
         except UnavailableError as err:
             if err.code != "CANCELLED":
                 raise
             return None
+        return layout.view(buf)
+
+    @contextlib.contextmanager
+    def _kept(self, rid: int) -> Iterator[None]:
+        """Keeps the reply to a `recv` for the next one if an interrupt ends the wait for it."""
+        try:
+            yield
         except KubernasiumError:
             raise
         except BaseException:
             self._interrupted = rid
             raise
-        return layout.view(buf)
 
     def _forget_missed(self) -> None:
         """Drops the reply to a `recv` that was interrupted, because a reset makes it void."""

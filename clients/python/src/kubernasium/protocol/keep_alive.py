@@ -1,0 +1,52 @@
+"""Pings, as a server ends sessions that send nothing for `limits.idle_ms`. One thread pings for all connections."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kubernasium.protocol.connection import Connection
+
+_alive: weakref.WeakSet[Connection] = weakref.WeakSet()
+_alive_lock = threading.Lock()
+_pinger: threading.Thread | None = None
+_wake = threading.Event()
+
+
+def keep_alive(connection: Connection) -> None:
+    """Pings the server for a connection as long as that is open."""
+    global _pinger
+    if not connection.limits.get("idle_ms"):
+        return
+    with _alive_lock:
+        _alive.add(connection)
+        if _pinger is None or not _pinger.is_alive():  # or this process was forked
+            _pinger = threading.Thread(target=_ping_all, name="kubernasium-ping", daemon=True)
+            _pinger.start()
+    _wake.set()
+
+
+def _ping_all() -> None:
+    while True:
+        with _alive_lock:
+            connections = [c for c in _alive if not c.closed]
+        periods = [c.limits["idle_ms"] / 3000 for c in connections]
+        del connections
+        _wake.clear()
+        if not _wake.wait(min(periods, default=3600.0)):
+            with _alive_lock:
+                connections = [c for c in _alive if not c.closed]
+            for connection in connections:
+                connection.ping()
+
+
+def _after_fork() -> None:
+    global _alive, _alive_lock, _pinger, _wake
+    _alive, _alive_lock, _pinger, _wake = weakref.WeakSet(), threading.Lock(), None, threading.Event()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
