@@ -1,6 +1,7 @@
 package board_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -57,14 +58,31 @@ func TestBrowserTraining(t *testing.T) {
 	b.Check("training")
 	b.Choose("#tag", "time/fps")
 	b.Wait(`document.querySelector('.plot figcaption').textContent.startsWith('time/fps')`)
-	if hash := b.Eval(`location.hash`); !strings.Contains(hash, "tag=time%2Ffps") {
-		t.Errorf("the address %s does not keep the curve", hash)
+	b.Wait(`location.hash.includes('tag=time%2Ffps')`)
+	b.Eval(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(1), 200))))`) // the curve is drawn
+	// A drag over the left half enlarges it: 100 to 200 of 100 to 300 steps.
+	at := func(kind input.MouseType, share float64) chromedp.Action {
+		return chromedp.ActionFunc(func(ctx context.Context) error {
+			var box []float64
+			err := chromedp.Evaluate(`(() => { const r = document.querySelector('.u-over').getBoundingClientRect(); return [r.x, r.y, r.width, r.height] })()`, &box).Do(ctx)
+			if err != nil {
+				return err
+			}
+			return input.DispatchMouseEvent(kind, box[0]+share*(box[2]-1)+.5, box[1]+box[3]/2).WithButton(input.Left).WithButtons(1).WithClickCount(1).Do(ctx)
+		})
 	}
+	b.Run(at(input.MousePressed, 0), at(input.MouseMoved, .25), at(input.MouseMoved, .5), at(input.MouseReleased, .5))
+	b.Wait(`/range=1\d\d(\.\d+)?%2C(199|20[01])/.test(location.hash)`)
+	b.Choose("input[type=range]", "0.5")
+	b.Wait(`location.hash.includes('smooth=0.5')`)
+	b.Reload(`document.querySelector('.plot figcaption').textContent + document.querySelector('input[type=range]').value + location.hash`)
+	b.Wait(`document.querySelectorAll('.u-axis').length >= 2`)
 	b.Run(chromedp.Evaluate(`location.hash = '#compare'`, nil))
 	b.Wait(`document.querySelectorAll('svg .mean').length == 4`)
 	b.Run(chromedp.Click(`//th/button[starts-with(., 'mean')]`))
 	b.Wait(`document.querySelector('tbody tr td').textContent == 'Worse'`) // -9.5 is the least
 	b.Check("comparison")
+	b.Reload(`document.querySelector('tbody tr td').textContent + document.querySelector('th[aria-sort=ascending]').textContent`)
 	b.Run(chromedp.Evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '?', bubbles: true}))`, nil))
 	b.Wait(`document.querySelector('dialog') != null`)
 	b.Accessible("keys")
@@ -125,6 +143,7 @@ func TestBrowserEpisode(t *testing.T) {
 		t.Errorf("%s policies are shown after a late answer about one, want both", rows)
 	}
 	b.Check("episode")
+	b.Reload(`document.querySelector('.at').textContent + document.querySelector('.reason').textContent + document.querySelector('.why table tbody').rows.length`)
 	b.Choose(".fork-policy", "Greedy")
 	b.Run(chromedp.Click(".fork"))
 	b.Wait(`document.querySelectorAll('.world').length == 2`)

@@ -19,6 +19,20 @@ type Cluster interface {
 	// Why explains the decision on a pod, namespace/name: that which was made, or, for a pod that waits, the one that
 	// would be made now. Policies are names of baselines to ask besides.
 	Why(ctx context.Context, pod string, policies []string) (*PodWhy, error)
+
+	// PodsOf returns the pods that run on a node, and those that ran there since the page began, the last ones first.
+	PodsOf(node string) []NodePod
+}
+
+// NodePod is a pod that runs on a node of a running cluster, or did.
+type NodePod struct {
+	Pod      string     `json:"pod"` // namespace/name
+	Phase    string     `json:"phase"`
+	MilliCPU int64      `json:"cpu_m"`        // requested
+	Memory   int64      `json:"memory_bytes"` // likewise
+	GPUs     float64    `json:"gpus"`         // likewise
+	From     time.Time  `json:"from"`         // when it got the node, or, if it had it before the page began, when it was created
+	To       *time.Time `json:"to"`           // when it left; null for one that runs
 }
 
 // ClusterInfo shows a running cluster.

@@ -81,6 +81,7 @@ func New(cfg Config) *Server {
 	if cfg.Cluster != nil {
 		s.get("/api/cluster", func(*http.Request) (any, error) { return lookAt(cfg.Cluster), nil })
 		s.get("/api/cluster/why", s.whyCluster)
+		s.get("/api/cluster/pods", func(r *http.Request) (any, error) { return list(cfg.Cluster.PodsOf(r.URL.Query().Get("node"))), nil })
 	}
 	if cfg.Metrics != nil {
 		s.mux.Handle("GET /api/metrics", cfg.Metrics)

@@ -73,6 +73,18 @@ func (f *fakeCluster) Why(_ context.Context, pod string, policies []string) (*bo
 	return why, nil
 }
 
+func (f *fakeCluster) PodsOf(node string) []board.NodePod {
+	if node != "node-0" {
+		return nil
+	}
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ended := began.Add(time.Minute)
+	return []board.NodePod{
+		{Pod: "default/web-1", Phase: "Running", MilliCPU: 1500, Memory: 2 << 30, From: began},
+		{Pod: "default/job-7", Phase: "Succeeded", MilliCPU: 500, Memory: 512 << 20, From: began, To: &ended},
+	}
+}
+
 func smallCluster() *fakeCluster {
 	f := &fakeCluster{info: board.ClusterInfo{
 		Scheduler: "custom-scheduler", Policy: "Greedy", Baselines: []string{"First"}, At: time.Now(), Pending: 1,
@@ -104,9 +116,7 @@ func TestBrowserScheduler(t *testing.T) {
 	if heads := b.Eval(`[...document.querySelectorAll('.decision table:last-of-type')].at(-1).querySelector('thead').textContent`); heads != "nodewhy notrackKubeDefaultGreedy" {
 		t.Errorf("the columns of nodes are %s, want each policy once", heads)
 	}
-	if hash := b.Eval(`location.hash`); !strings.Contains(hash, "pod=default%2Fweb-1") || !strings.Contains(hash, "ask=First") {
-		t.Errorf("the address %s does not keep pod and policy", hash)
-	}
+	b.Wait(`location.hash.includes('pod=default%2Fweb-1') && location.hash.includes('ask=First')`)
 	f.change(func(c *board.ClusterInfo) {
 		low, high := 310.0, 374.0
 		c.Pending, c.Waiting, c.Placed, c.Disagreed = 0, nil, 1, 1
@@ -124,6 +134,16 @@ func TestBrowserScheduler(t *testing.T) {
 	b.Wait(`document.querySelector('#cluster').dataset.racks == '0'`)
 	b.Run(chromedp.Focus("#cluster"), chromedp.KeyEvent(kb.ArrowRight))
 	b.Wait(`[...document.querySelectorAll('.facts')].some(f => f.textContent.startsWith('node-2: 8 CPU (0 %), 32Gi memory'))`)
+	b.Choose(".filter", "")
+	b.Run(chromedp.Click(`//div[contains(@aria-label, 'Nodes')]//button[text() = 'node-0']`))
+	// Amounts as Kubernetes writes them, and times in the zone of the visitor.
+	const pods = `[...document.querySelectorAll('[aria-label="Pods of node-0, now and before"] tbody tr')].map(r => [...r.cells].map(c => c.textContent).join(' ')).join('; ')`
+	want := "default/web-1 Running 1500m 2Gi 3/1/26, 12:00:00 PM UTC ; default/job-7 Succeeded 500m 512Mi 3/1/26, 12:00:00 PM UTC 3/1/26, 12:01:00 PM UTC"
+	b.Wait(`document.querySelectorAll('[aria-label="Pods of node-0, now and before"] tbody tr').length == 2`)
+	if got := strings.ReplaceAll(b.Eval(pods), "\u202f", " "); got != want {
+		t.Errorf("pods of node-0: %q, want %q", got, want)
+	}
+	b.Reload(`document.querySelector('.decision h2').textContent.split(',')[0] + document.querySelector('input[name=ask]').checked + document.querySelector('input[name=racks]').checked + ` + pods)
 }
 
 // TestBrowserShadow: a report that appears while the page is open is shown, with its disagreements by cost.
@@ -152,6 +172,8 @@ func TestBrowserShadow(t *testing.T) {
 		t.Errorf("the policy's choice costs %s more, want -20", last)
 	}
 	b.Check("shadow")
+	b.Run(chromedp.Click(`//div[starts-with(@aria-label, 'Where')]//th/button[text() = 'pod']`))
+	b.Reload(`document.querySelector('#report').value + document.querySelector('#metric').value + document.querySelector('th[aria-sort=ascending]').textContent`)
 }
 
 // TestBrowserToken: without the token the page says what to do; its address with the token opens it.
@@ -198,6 +220,7 @@ func TestBrowserHabits(t *testing.T) {
 	b.Choose("#against", "Worse")
 	b.Wait(`document.querySelector('svg.differences title').textContent.startsWith('Greedy: -2.5 [')`)
 	b.Check("paired")
+	b.Reload(`document.querySelector('svg.differences title').textContent`)
 	b.Run(chromedp.EmulateViewport(390, 844))
 	for _, view := range []string{"runs", "compare", "play", "live", "shadow", "server"} {
 		b.Run(chromedp.Evaluate(`location.hash = '#`+view+`'`, nil))

@@ -136,6 +136,22 @@ func (b *Browser) Visit(fragment string) {
 	b.Run(chromedp.Evaluate(`location.hash = `+strconv.Quote("#"+fragment), nil))
 }
 
+// Reload loads the address again and waits until an expression has the value that it had: the address keeps the view.
+func (b *Browser) Reload(expression string) {
+	b.t.Helper()
+	b.Eval(`new Promise(done => setTimeout(() => done(1), 400))`) // the address is written when a movement pauses
+	before := b.Eval(expression)
+	b.Run(chromedp.Reload())
+	now := ""
+	for range 200 {
+		if now = b.Eval(`(() => { try { return ` + expression + ` } catch { return 'not there yet' } })()`); now == before {
+			return
+		}
+		b.Eval(`new Promise(done => setTimeout(() => done(1), 50))`)
+	}
+	b.t.Errorf("the address gives %s, was %s", now, before)
+}
+
 // Choose selects an option, or sets an input, as a user does.
 func (b *Browser) Choose(selector, value string) {
 	b.t.Helper()
@@ -149,7 +165,13 @@ func (b *Browser) Check(name string) {
 	b.t.Helper()
 	b.Picture(name)
 	b.Accessible(name)
+	const canvases = `[...document.querySelectorAll('main canvas')].map(c => c.toDataURL())`
+	b.Eval(`window.light = ` + canvases)
 	b.scheme("dark")
+	b.Eval(frames)
+	if same := b.Eval(canvases + `.filter((c, i) => c === light[i]).length`); same != "0" {
+		b.t.Errorf("%s: %s canvases are as in the light", name, same)
+	}
 	b.Picture(name + "_dark")
 	b.Accessible(name + " in the dark")
 	b.scheme("light")
@@ -160,7 +182,6 @@ func (b *Browser) Check(name string) {
 func (b *Browser) Phone(name string) {
 	b.t.Helper()
 	b.Run(chromedp.EmulateViewport(phoneWidth, phoneHeight))
-	// Canvases and charts follow the width a frame later.
 	b.Eval(`new Promise(done => { const look = n => n > 100 || document.documentElement.scrollWidth <= innerWidth ? done(1) : setTimeout(look, 50, n + 1); look(0) })`)
 	if wide := b.Eval(`document.documentElement.scrollWidth`); wide != strconv.Itoa(phoneWidth) {
 		b.t.Errorf("%s is %s pixels wide on a phone of %d", name, wide, phoneWidth)
@@ -210,16 +231,17 @@ func (b *Browser) Accessible(view string) {
 	}
 }
 
+// frames waits until what has changed is drawn: also what follows a size or a scheme a frame later.
+const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(1), 300))))`
+
 // Picture takes a screenshot of the whole page where screenshots are asked for.
 func (b *Browser) Picture(name string) {
 	folder := os.Getenv(ScreenshotsVariable)
 	if folder == "" {
 		return
 	}
-	// What changes with the picture's size is drawn again.
-	const drawn = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(1), 300))))`
 	var png []byte
-	if err := chromedp.Run(b.ctx, chromedp.Evaluate(drawn, nil, awaited), chromedp.FullScreenshot(&png, 100)); err != nil {
+	if err := chromedp.Run(b.ctx, chromedp.Evaluate(frames, nil, awaited), chromedp.FullScreenshot(&png, 100)); err != nil {
 		b.t.Error(err)
 		return
 	}

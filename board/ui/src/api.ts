@@ -82,6 +82,7 @@ export interface ClusterInfo extends Use {
   disagreed: number
   decisions: Decision[]
 }
+export interface NodePod { pod: string; phase: string; cpu_m: number; memory_bytes: number; gpus: number; from: string; to: string | null }
 export interface PodWhy { pod: string; node: string; at: string; message: string; nodes: string[]; columns: string[]; rows: string[][]; choices: Choice[] }
 
 async function answer<T>(r: Response): Promise<T> {

@@ -1,6 +1,19 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { useDark } from './state'
 
-// useCanvas returns the reference of a canvas as wide as its parent, and that width in CSS pixels.
+// useWidth returns the reference of an element, and its width in CSS pixels.
+export function useWidth() {
+  const box = useRef<HTMLDivElement>(null)
+  const [width, setWidth] = useState(800)
+  useEffect(() => {
+    const watch = new ResizeObserver(e => setWidth(e[0].contentRect.width))
+    watch.observe(box.current!)
+    return () => watch.disconnect()
+  }, [])
+  return { box, width }
+}
+
+// useCanvas returns the reference of a canvas as wide as its parent, that width in CSS pixels, and whether colours are dark.
 export function useCanvas() {
   const canvas = useRef<HTMLCanvasElement>(null)
   const [width, setWidth] = useState(800)
@@ -9,7 +22,7 @@ export function useCanvas() {
     watch.observe(canvas.current!.parentElement!)
     return () => watch.disconnect()
   }, [])
-  return { canvas, width }
+  return { canvas, width, dark: useDark() }
 }
 
 // begin sizes a canvas for the screen's pixels, clears it, and returns its context and the style's colours by name.

@@ -188,7 +188,7 @@ export function Nodes(props: Omit<Parameters<typeof Cluster>[0], 'shown' | 'grou
         <output>{Math.round(100 * view.z)} %</output>
         <button type="button" class="zoom-in" aria-label="enlarge" onClick={() => turn(v => scale(v, zoomStep))}>+</button>
         <button type="button" class="zoom-reset" disabled={view.z === 1} onClick={() => turn(() => whole)}>Reset</button></span>
-      <span class="legend"><i class="cpu" /> CPU <i class="memory" /> memory <i class="gpu" /> GPUs <i class="masked" /> masked out <i class="taken" /> taken</span></div>
+      <span class="legend"><span><i class="cpu" /> CPU</span> <span><i class="memory" /> memory</span> {props.nodes.some(n => n.gpus > 0) && <><span><i class="gpu" /> GPUs</span> </>}<span><i class="masked" /> masked out</span> <span><i class="taken" /> taken</span></span></div>
     {shown.length === 0 && <p class="empty">No node has “{props.filter}” in its name, rack or GPU model.</p>}
     <div class="nodes"><Cluster {...props} shown={shown} grouped={racks && !props.flat} view={view} turn={turn} /></div>
   </>

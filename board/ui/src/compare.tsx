@@ -1,5 +1,6 @@
 import { h, Fragment } from 'preact'
 import { Paired } from './api'
+import { useWidth } from './canvas'
 import { useData, useRuns, Empty } from './runs'
 import { number, useParam } from './state'
 import { Table } from './table'
@@ -24,7 +25,7 @@ export function Compare() {
     <div class="bar"><label>Training <select value={id} onChange={e => setRun(e.currentTarget.value)}>{compared.map(r => <option>{r.id}</option>)}</select></label></div>
     {rows.length > 0 && <>
       <Intervals label="means with 95 % intervals" points={means(head, rows)} />
-      <Table caption={`Policies of ${id}`} columns={head} rows={rows} />
+      <Table id="policies" caption={`Policies of ${id}`} columns={head} rows={rows} />
       {data?.paired ? <Differences paired={data.paired} against={against} choose={setAgainst} />
         : <p class="empty">Paired differences need comparison_episodes.csv, which train --compare writes.</p>}
     </>}
@@ -53,27 +54,27 @@ function Differences({ paired, against, choose }: { paired: Paired; against: str
     <h2>Paired differences <small>in {paired.metric}, {paired.episodes} episodes that all policies played</small></h2>
     <div class="bar"><label>Against <select id="against" value={paired.policies[other]} onChange={e => choose(e.currentTarget.value)}>{paired.policies.map(p => <option>{p}</option>)}</select></label></div>
     <Intervals label={`differences to ${paired.policies[other]} with 95 % intervals`} points={sorted} zero />
-    <Table caption={`Difference to ${paired.policies[other]}, mean over the same episodes`} columns={['policy', 'difference', 'low', 'high', 'verdict']}
+    <Table id="paired" caption={`Difference to ${paired.policies[other]}, mean over the same episodes`} columns={['policy', 'difference', 'low', 'high', 'verdict']}
       rows={points.map(p => [p.name, number(p.mean), number(p.low), number(p.high), verdict(p)])} />
   </>
 }
 
 // Intervals draws each policy's mean as a point and its 95 % interval as a line, and zero where it matters.
 function Intervals({ label: what, points, zero }: { label: string; points: Point[]; zero?: boolean }) {
-  if (points.length === 0) return null
+  const { box, width: room } = useWidth()
   const least = Math.min(...points.map(p => p.low), zero ? 0 : Infinity), most = Math.max(...points.map(p => p.high), zero ? 0 : -Infinity)
-  const row = 22, label = 230, width = 760
+  const row = 22, width = Math.min(760, room), label = Math.min(230, width * .45)
   const x = (v: number) => label + (most > least ? (v - least) / (most - least) : 0.5) * (width - label - 20)
-  return <div class="scroll" tabIndex={0} role="region" aria-label={what}>
-    <svg class={zero ? 'differences' : 'means'} width={width} height={row * points.length + 30} role="img" aria-label={points.map(p => `${p.name} ${number(p.mean)}`).join(', ')}>
+  return <div class="intervals" ref={box} role="region" aria-label={what}>
+    {points.length > 0 && <svg class={zero ? 'differences' : 'means'} width={width} height={row * points.length + 30} role="img" aria-label={points.map(p => `${p.name} ${number(p.mean)}`).join(', ')}>
       {zero && <line class="zero" x1={x(0)} x2={x(0)} y1={0} y2={row * points.length + 4} />}
       {points.map((p, i) => <g>
-        <text x={label - 10} y={row * i + 16} text-anchor="end">{p.name.slice(-34)}</text>
+        <text x={label - 10} y={row * i + 16} text-anchor="end">{p.name.slice(-Math.floor(label / 6.8))}</text>
         <line class="interval" x1={x(p.low)} x2={x(p.high)} y1={row * i + 12} y2={row * i + 12} />
         <circle class="mean" cx={x(p.mean)} cy={row * i + 12} r="4"><title>{`${p.name}: ${number(p.mean)} [${number(p.low)}, ${number(p.high)}]`}</title></circle>
       </g>)}
       <text x={label} y={row * points.length + 20}>{least.toPrecision(5)}</text>
       <text x={width - 20} y={row * points.length + 20} text-anchor="end">{most.toPrecision(5)}</text>
-    </svg>
+    </svg>}
   </div>
 }

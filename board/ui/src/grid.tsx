@@ -11,7 +11,7 @@ const fewRows = 12
 // Grids shows tables of amounts: few rows as a table, more as a map of colours.
 export function Grids({ grids }: { grids: Grid[] }) {
   return <>{grids.map(g => g.rows.length <= fewRows
-    ? <Table caption={g.title} columns={['name', ...g.columns]} rows={g.rows.map((r, i) => [r, ...g.values[i].map(number)])} />
+    ? <Table id={g.title} caption={g.title} columns={['name', ...g.columns]} rows={g.rows.map((r, i) => [r, ...g.values[i].map(number)])} />
     : <Heat grid={g} />)}</>
 }
 
@@ -20,7 +20,7 @@ const cell = 16, left = 110, top = 18
 // Heat draws a column of cells for each row of a grid, the fuller the colour the greater the amount. The row under the
 // pointer, or the one that the arrow keys reach, stands below in words.
 function Heat({ grid }: { grid: Grid }) {
-  const { canvas, width } = useCanvas()
+  const { canvas, width, dark } = useCanvas()
   const [at, setAt] = useState(-1)
   const fit = Math.max(1, Math.floor((width - left) / cell)) // rows side by side
   const bands = Math.ceil(grid.rows.length / fit), bandHeight = grid.columns.length * cell + top
@@ -47,7 +47,7 @@ function Heat({ grid }: { grid: Grid }) {
       g.strokeStyle = colour('--text')
       g.strokeRect(left + (at % fit) * cell - .5, Math.floor(at / fit) * bandHeight + top - .5, cell, grid.columns.length * cell)
     }
-  }, [grid, width, at])
+  }, [grid, width, at, dark])
   const under = (e: MouseEvent) => {
     const k = Math.floor(e.offsetY / bandHeight) * fit + Math.floor((e.offsetX - left) / cell)
     setAt(e.offsetX >= left && (e.offsetX - left) / cell < fit && k < grid.rows.length ? k : -1)

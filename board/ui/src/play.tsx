@@ -88,14 +88,17 @@ export function parseOptions(text: string): Record<string, unknown> {
 function World({ id, envs, control, forked, ended }: { id: string; envs: Environment[]; control: boolean; forked: (id: string) => void; ended: () => void }) {
   const [ep, setEp] = useState<Episode | null>(null)
   const [why, setWhy] = useState<Explanation | null>(null)
-  const [at, setAt] = useState(-1) // the step looked at; -1 is the last
+  const [lookAt, setStep] = useParam('step.' + id)
+  const at = lookAt === '' ? -1 : +lookAt, setAt = (k: number) => setStep(k < 0 ? '' : String(k)) // the step looked at; -1 is the last
   const [speed, setSpeed] = useState(1)
   const [error, setError] = useState('')
   const [missing, setMissing] = useState('') // why there is no such episode
-  const [picked, pick] = useState(-1)
+  const [node, setNode] = useParam('node.' + id)
+  const picked = ep?.nodes.findIndex(n => n.name === node) ?? -1, pick = (i: number) => setNode(ep?.nodes[i]?.name ?? '')
   const [filter, setFilter] = useParam('nodes')
   const [flat, setFlat] = useParam('flat')
-  const [asked, setAsked] = useState<string[]>([])
+  const [ask, setAsk] = useParam('ask.' + id)
+  const asked = useMemo(() => ask ? ask.split('|') : [], [ask]), setAsked = (p: string[]) => setAsk(p.join('|'))
   const order = useOrder()
   const env = envs.find(e => e.id === ep?.env)
   const fail = (e: Error) => setError(e.message)
@@ -147,7 +150,7 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
     {frame.grids && <Grids grids={frame.grids} />}
     {frame.chart && <Panels chart={frame.chart} />}
     <Plot title={`Return of ${ep.policy}`} x={steps} xLabel="step" lines={lines} height={160} mark={shown} pick={scrub} />
-    {env && current && <Why why={current} nodes={ep.nodes} picked={picked} pick={pick} policies={policiesOf(env)} asked={asked} ask={setAsked}
+    {env && current && <Why id={id} why={current} nodes={ep.nodes} picked={picked} pick={pick} policies={policiesOf(env)} asked={asked} ask={setAsked}
       fork={control ? policy => post<Episode>(`/api/episodes/${id}/fork`, { step: shown, policy }).then(f => forked(f.id), fail) : undefined} />}
   </article>
 }

@@ -1,7 +1,7 @@
 import uPlot from 'uplot'
 import { h } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { colours } from './state'
+import { colours, useDark } from './state'
 
 export interface Line { label: string; y: (number | null)[]; dash?: boolean; colour?: string; low?: (number | null)[]; high?: (number | null)[] }
 
@@ -10,10 +10,13 @@ const css = (name: string) => getComputedStyle(document.documentElement).getProp
 // Events, such as kills, are ticks at the upper edge, in colours from the end of the list.
 export const eventColour = (i: number) => colours[(colours.length - 1 - i) % colours.length]
 
-// Plot draws lines over x. A click on a point calls pick with its x.
-export function Plot(props: { title: string; x: number[]; xLabel: string; lines: Line[]; height?: number; pick?: (x: number) => void; mark?: number; events?: { name: string; x: number[] }[] }) {
+// Plot draws lines over x. A click on a point calls pick with its x. What is enlarged by dragging stays so when points
+// come; setRange is told of it, as least,greatest x, and range is what to begin with.
+export function Plot(props: { title: string; x: number[]; xLabel: string; lines: Line[]; height?: number; pick?: (x: number) => void; mark?: number; range?: string; setRange?: (r: string) => void; events?: { name: string; x: number[] }[] }) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
+  const zoomed = useRef((props.range ?? '').split(',').map(Number))
+  const dark = useDark()
   useEffect(() => {
     const el = box.current!
     const series: uPlot.Series[] = [{ label: props.xLabel }]
@@ -37,6 +40,12 @@ export function Plot(props: { title: string; x: number[]; xLabel: string; lines:
       axes: [{ ...axis, label: props.xLabel }, { ...axis, size: 64 }],
       cursor: { drag: { x: true, y: false } },
       hooks: {
+        setScale: [(u, key) => {
+          const { min, max } = u.scales.x, x = u.data[0]
+          if (key !== 'x' || min == null || max == null) return
+          zoomed.current = min > x[0] || max < x[x.length - 1] ? [min, max] : []
+          props.setRange?.(zoomed.current.map(v => +v.toPrecision(6)).join(','))
+        }],
         ready: [u => props.pick && u.over.addEventListener('click', () => {
           if (u.cursor.idx != null) props.pick!(u.data[0][u.cursor.idx])
         })],
@@ -60,10 +69,12 @@ export function Plot(props: { title: string; x: number[]; xLabel: string; lines:
       },
     }
     plot.current = new uPlot(opts, data as uPlot.AlignedData, el)
+    const [min, max] = zoomed.current
+    if (min < max) plot.current.setScale('x', { min, max })
     const watch = new ResizeObserver(() => plot.current?.setSize({ width: el.clientWidth, height: opts.height }))
     watch.observe(el)
     return () => { watch.disconnect(); plot.current?.destroy() }
-  }, [props.title, props.x, props.lines, props.mark, props.events])
+  }, [props.title, props.x, props.lines, props.mark, props.events, dark])
   const save = () => {
     const a = document.createElement('a')
     a.href = box.current!.querySelector('canvas')!.toDataURL('image/png')

@@ -48,13 +48,14 @@ export function Runs() {
   const [tag, setTag] = useParam('tag')
   const [smooth, setSmooth] = useParam('smooth')
   const [filter, setFilter] = useParam('filter')
+  const [range, setRange] = useParam('range')
   const ids = chosen ? chosen.split('|') : first(runs ?? [])
   const data = useData(ids)
   const tags = useMemo(() => [...new Set([...data.values()].flatMap(d => [...d.progress.columns, ...d.evaluations.columns.map(c => 'evaluations: ' + c)]))]
     .filter(t => t !== step && t !== 'evaluations: timesteps').sort(), [data])
   const shown = tags.includes(tag) ? tag : tags.includes('eval/mean_reward') ? 'eval/mean_reward' : tags.includes('rollout/ep_rew_mean') ? 'rollout/ep_rew_mean' : tags[0] ?? ''
   const { x, lines } = useMemo(() => curves(data, shown, +smooth || 0), [data, shown, smooth])
-  const baselines = useMemo(() => shown === 'eval/mean_reward' ? levels(data, x.length) : [], [data, shown, x])
+  const drawn = useMemo(() => shown === 'eval/mean_reward' ? [...lines, ...levels(data, x.length)] : lines, [data, shown, x, lines])
   if (error) return <p class="error" role="alert">{error}</p>
   if (runs && runs.length === 0) return <Empty />
   const toggle = (id: string) => choose((ids.includes(id) ? ids.filter(i => i !== id) : [...ids, id]).join('|'))
@@ -69,7 +70,7 @@ export function Runs() {
         <label>Curve <select id="tag" value={shown} onChange={e => setTag(e.currentTarget.value)}>{tags.map(t => <option>{t}</option>)}</select></label>
         <label>Smoothing <input type="range" min="0" max="0.99" step="0.01" value={smooth || '0'} onInput={e => setSmooth(e.currentTarget.value)} /> {smooth || 0}</label>
       </div>
-      {x.length > 0 && <Plot title={shown} x={x} xLabel="environment steps" lines={[...lines, ...baselines]} />}
+      {x.length > 0 && <Plot title={shown} x={x} xLabel="environment steps" lines={drawn} range={range} setRange={setRange} />}
       <Last data={data} />
     </section>
   </div>
@@ -86,7 +87,7 @@ function Last({ data }: { data: Map<string, RunData> }) {
   const rows = [step, 'time/fps', 'time/time_elapsed', 'rollout/ep_rew_mean', 'eval/mean_reward'].map(n => [n, ...ids.map(i => last(data.get(i)!, n))])
   rows.splice(3, 0, ['episodes/s', ...ids.map(i => episodeRate(data.get(i)!))], ['time left', ...ids.map(i => timeLeft(data.get(i)!))])
   for (const s of settings) rows.push([s, ...ids.map(i => text(data.get(i)!.config?.[s]))])
-  return <>{ids.length > 0 && <Table caption="Last values and hyperparameters" columns={['name', ...ids]} rows={rows} />}</>
+  return <>{ids.length > 0 && <Table id="last" caption="Last values and hyperparameters" columns={['name', ...ids]} rows={rows} />}</>
 }
 
 // column returns the numbers of a column, without gaps.

@@ -48,7 +48,7 @@ function Sessions({ list, error }: { list: SessionList | null; error: string }) 
   if (!list) return <p class="empty">Loading…</p>
   if (list.open === 0) return <p class="empty">No client has a session. This one does: <code>{`go run ./trainer eval --env classic/CartPole-v1 --baseline random --url ws://${location.host}`}</code></p>
   const state = (s: SessionList['sessions'][0]) => !s.connected ? 'waits for its client' : s.running ? `runs a request${s.waiting ? `, ${s.waiting} wait` : ''}` : 'idle'
-  return <Table caption={`Sessions: ${list.open}${list.open > list.sessions.length ? `, of which the ${list.sessions.length} with most environments` : ''}; steps are of all environments in a row`}
+  return <Table id="sessions" caption={`Sessions: ${list.open}${list.open > list.sessions.length ? `, of which the ${list.sessions.length} with most environments` : ''}; steps are of all environments in a row`}
     columns={['session', 'environment', 'number', 'steps', 'now']}
     rows={list.sessions.flatMap(s => s.environments.length ? s.environments.map(e => [s.id, e.env, String(e.num_envs), String(e.steps), state(s)]) : [[s.id, 'none', '', '', state(s)]])}
     cell={(t, _, i) => i === 0 ? <code>{t}</code> : t} />

@@ -56,12 +56,12 @@ function View({ report: r, metric, setMetric }: { report: Report; metric: string
   return <>
     <h2>{time(r.start)} to {time(r.end)} <small>{r.nodes} nodes, {r.pods} pods</small></h2>
     <ul class="agreement">{r.policies.map(p => <li>{p.name} agrees with {estimate(p.agreement)} % of {p.asked} decisions</li>)}</ul>
-    <Table caption="What was and what would have been, in the long run" columns={['metric', 'recorded', ...r.policies.flatMap(p => [p.name, 'difference', 'verdict'])]} rows={rows} />
+    <Table id="worlds" caption="What was and what would have been, in the long run" columns={['metric', 'recorded', ...r.policies.flatMap(p => [p.name, 'difference', 'verdict'])]} rows={rows} />
     <div class="bar"><label>Metric <select id="metric" value={m.name} onChange={e => setMetric(e.currentTarget.value)}>{r.metrics.map(m => <option>{m.name}</option>)}</select></label><span class="empty">{m.meaning}; {m.better} is better</span></div>
     {blocks.length > 0 && <Plot title={`${m.name}, ${m.unit}`} x={blocks} xLabel="hours" lines={worlds.map(w => ({ label: w.name, y: w.series[at] }))} height={240} />}
     {!r.disagreements ? <p class="empty">This report has no decisions one by one: it is of an earlier version.</p>
       : r.disagreements.length === 0 ? <p class="empty">No policy disagrees with the scheduler.</p>
-        : <Table caption={`Where policies disagree: ${r.disagreed ?? r.disagreements.length} decisions${(r.disagreed ?? 0) > r.disagreements.length ? `, of which the ${r.disagreements.length} that cost most` : ''}; costs are the imbalance of the cluster in % just after each choice${fragments ? ', and the fragmentation of GPUs in %' : ''}`}
+        : <Table id="disagreements" caption={`Where policies disagree: ${r.disagreed ?? r.disagreements.length} decisions${(r.disagreed ?? 0) > r.disagreements.length ? `, of which the ${r.disagreements.length} that cost most` : ''}; costs are the imbalance of the cluster in % just after each choice${fragments ? ', and the fragmentation of GPUs in %' : ''}`}
           columns={['at', 'pod', 'recorded', 'cost', ...(fragments ? ['fragmentation'] : []), 'policy', 'would', 'cost', ...(fragments ? ['fragmentation'] : []), 'costs more']}
           rows={r.disagreements.flatMap(d => d.choices.filter(c => c.node !== d.node).map(c => [time(d.at), d.pod, d.node, number(d.cost.imbalance), ...(fragments ? [number(d.cost.fragmentation)] : []),
             c.policy, c.node, number(c.cost.imbalance), ...(fragments ? [number(c.cost.fragmentation)] : []), number((c.cost.imbalance ?? 0) - (d.cost.imbalance ?? 0))]))} />}

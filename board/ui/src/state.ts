@@ -2,18 +2,37 @@ import { useEffect, useState } from 'preact/hooks'
 
 // The address keeps the state, so that a view can be sent: #view?key=value&key=value.
 
+// Browsers limit how often the address may change: within pause ms it is written once more, at the end.
+const pause = 150
+let current = location.hash, written = current
+let timer = 0, last = 0
+
+addEventListener('hashchange', () => { // the first listener: others read what it finds
+  if (location.hash === written) return // ours, from writeAddress
+  clearTimeout(timer)
+  current = written = location.hash
+})
+
+function flush() {
+  history.replaceState(null, '', current)
+  written = location.hash
+  last = performance.now()
+}
+
 export function readAddress(): { view: string; params: URLSearchParams } {
-  const [view, query] = location.hash.slice(1).split('?')
+  const [view, query] = current.slice(1).split('?')
   return { view: view ?? '', params: new URLSearchParams(query ?? '') }
 }
 
 export function writeAddress(view: string, params: URLSearchParams) {
   const query = params.toString()
   const hash = '#' + view + (query ? '?' + query : '')
-  if (hash !== location.hash) {
-    history.replaceState(null, '', hash)
-    dispatchEvent(new Event('hashchange'))
-  }
+  if (hash === current) return
+  current = hash
+  clearTimeout(timer)
+  if (performance.now() - last > pause) flush()
+  else timer = setTimeout(flush, pause)
+  dispatchEvent(new Event('hashchange'))
 }
 
 // useParam is a part of the address, "" if it is not there.
@@ -44,6 +63,19 @@ export const duration = (s: number) => !isFinite(s) ? '–' : s < 100 ? `${numbe
 // bytes and cores write amounts as Kubernetes does: 16Gi, 500m.
 export const bytes = (b: number) => b >= 2 ** 30 ? `${number(+(b / 2 ** 30).toPrecision(3))}Gi` : `${number(+(b / 2 ** 20).toPrecision(3))}Mi`
 export const cores = (m: number) => m % 1000 === 0 ? String(m / 1000) : `${m}m`
+
+const darkScheme = matchMedia('(prefers-color-scheme: dark)')
+
+// useDark reports whether the system asks for dark colours. What is drawn on a canvas is drawn again when that changes.
+export function useDark(): boolean {
+  const [dark, set] = useState(darkScheme.matches)
+  useEffect(() => {
+    const changed = () => set(darkScheme.matches)
+    darkScheme.addEventListener('change', changed)
+    return () => darkScheme.removeEventListener('change', changed)
+  }, [])
+  return dark
+}
 
 // Colours of Okabe and Ito, which colour-blind people tell apart.
 export const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a7a00', '#7f7f7f']
