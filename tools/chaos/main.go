@@ -41,6 +41,7 @@ var rows = []row{
 	{"files", badFiles},
 	{"disk full", diskFull},
 	{"power loss", power},
+	{"rollouts", rollouts},
 	{"busy", busy},
 	{"fuzz", fuzz},
 }

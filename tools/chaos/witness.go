@@ -85,22 +85,23 @@ func digest(b *envs.Batch) uint64 {
 	return h.Sum64()
 }
 
-// join ends the witness and counts its steps that were lost or doubled.
-func (w *witness) join(p *probe) {
+// join ends the witness and counts its steps that were lost or doubled. It returns the 99th percentile of their times in
+// milliseconds, 0 after a failure.
+func (w *witness) join(p *probe) (p99 float64) {
 	w.stop()
 	<-w.done
 	p.failOn(w.err, "the session beside")
 	if len(w.steps) < 10 {
 		p.fail("the session beside made %d steps", len(w.steps))
-		return
+		return 0
 	}
 	spec, err := envs.Lookup(witnessEnv)
 	if p.failOn(err, "lookup") {
-		return
+		return 0
 	}
 	v, err := envs.NewVec(spec, witnessEnvs, envs.VecOptions{})
 	if p.failOn(err, "the undisturbed session") {
-		return
+		return 0
 	}
 	defer v.Close()
 	n := 0
@@ -110,7 +111,9 @@ func (w *witness) join(p *probe) {
 	p.lost += lost
 	p.doubled += doubled
 	slices.Sort(w.slow)
-	p.figure("session beside: %d steps, p99 %.1f ms, longest %.0f ms", len(w.steps), ms(w.slow[len(w.slow)*99/100]), ms(w.slow[len(w.slow)-1]))
+	p99 = ms(w.slow[len(w.slow)*99/100])
+	p.figure("session beside: %d steps, p99 %.1f ms, longest %.0f ms", len(w.steps), p99, ms(w.slow[len(w.slow)-1]))
+	return p99
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
