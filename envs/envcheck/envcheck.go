@@ -23,7 +23,7 @@ import (
 // Options adapt [Run] to an environment.
 type Options struct {
 	Options       map[string]any                  // to make it with
-	Steps         int                             // random steps of each check; default 1000, 200 with -short
+	Steps         int                             // random steps of each check; default 1000; a tenth, but 40 at least, with -short
 	NewCluster    func() (cluster.Cluster, error) // the backend; default: sim
 	OneEpisode    bool                            // every seed gives the same episode
 	SkipBaselines bool
@@ -46,9 +46,9 @@ func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	t.Helper()
 	if opts.Steps == 0 {
 		opts.Steps = 1000
-		if testing.Short() {
-			opts.Steps = 200
-		}
+	}
+	if testing.Short() {
+		opts.Steps = max(40, opts.Steps/10)
 	}
 	c, here := checker{spec: spec, opts: opts}, opts.Make == nil
 	if here {
