@@ -248,6 +248,12 @@ test-dist: $(VENV_DIST)/installed ## the wheel of Linux on this machine: content
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/again --elsewhere --no-sdist --platform linux/$$($(GO) env GOARCH)
 	KUBERNASIUM_DIST_AGAIN=$(abspath $(DIST)/again) $(DIST_TEST) $(DIST)/test
 
+test-dist-arm64: $(VENV_DIST)/installed ## the wheel of Linux on arm64, emulated: first steps, an evaluation and every environment as on x86-64; installs QEMU as root on Debian
+	@command -v qemu-aarch64 >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user >/dev/null; } \
+		|| { echo "qemu-aarch64 is missing: install Debian's package qemu-user"; exit 1; }
+	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/arm64 --no-sdist --platform linux/arm64
+	GO=$(GO) $(VENV_DIST)/bin/python -m pytest -p no:cacheprovider -q -s tools/test_dist_arm64.py --dist $(DIST)/arm64
+
 test-install: ## go install of both programs from this module's zip, as a proxy would serve it: compiles this module's packages again
 	KUBERNASIUM_INSTALL=1 $(GO) test -count=1 -v -run TestInstall ./tools/modulezip
 

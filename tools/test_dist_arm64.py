@@ -1,0 +1,99 @@
+"""Runs the program of arm64 from its wheel in an emulated processor: pytest tools/test_dist_arm64.py --dist FOLDER.
+
+FOLDER holds the wheel of Linux on arm64. QEMU's user-mode emulator, which Debian packages as qemu-user, plays the
+processor. What the program prints was printed on x86-64 before: docs/install.md has it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import venv
+from pathlib import Path
+
+import pytest
+from test_dist import ROOT, same, transcript
+
+EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+
+
+@pytest.fixture(scope="module")
+def emulated(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment of this machine with the wheel of arm64, whose program an emulator runs."""
+    assert EMULATOR, "qemu-aarch64 is missing: install Debian's package qemu-user"
+    folder = tmp_path_factory.mktemp("arm64")
+    venv.create(folder, with_pip=True)
+    pip = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--quiet", "install"]
+    subprocess.run([*pip, "gymnasium==1.4.0", "msgpack==1.2.4", "numpy"], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (wheel,) = dist.glob("kubernasium-*linux_2_17_aarch64*.whl")
+    # pip takes the wheel of another platform only where a folder is named.
+    platform = ["--platform", "manylinux2014_aarch64", "--only-binary=:all:", "--no-deps", "--target", str(site)]
+    subprocess.run([*pip, *platform, str(wheel)], check=True)
+    program = site / "kubernasium" / "bin" / "kubernasium"
+    real = program.rename(program.with_name("arm64"))
+    program.write_text(f'#!/bin/sh\nexec {EMULATOR} {real} "$@"\n')
+    program.chmod(0o755)
+    (folder / "bin" / "kubernasium").symlink_to(site / "bin" / "kubernasium")
+    return folder
+
+
+def run(emulated: Path, command: str, **env: str) -> str:
+    """Returns what a shell command prints, which must succeed."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={"PATH": str(emulated / "bin"), "HOME": str(emulated), "TMPDIR": "/tmp", **env},
+        cwd=emulated, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_program_is_of_arm64(emulated: Path) -> None:
+    assert re.search(r"^go: go1\.\S+ linux/arm64$", run(emulated, "kubernasium --version"), re.MULTILINE)
+
+
+def test_prints_what_x86_64_prints(emulated: Path) -> None:
+    """The first step over the wire and an evaluation, to the last digit."""
+    steps = [(command, output) for command, output in transcript() if "GangWindow" in command]
+    assert [command.split()[0] for command, _ in steps] == ["python", "kubernasium"]
+    for command, output in steps:
+        assert same(run(emulated, command)) == same(output), command
+
+
+def test_serves_clients_of_x86_64(emulated: Path) -> None:
+    """A vector over TCP: CartPole rewards each step with 1."""
+    code = """
+        import os
+        import kubernasium
+        from kubernasium.launcher import Server
+        with Server(args=["--listen", "127.0.0.1:0"]) as server:
+            os.environ["KUBERNASIUM_URL"] = server.ws_url
+            with kubernasium.make_vec("classic/CartPole-v1", 4) as envs:
+                envs.reset(seed=1)
+                print(server.ws_url[:15], envs.step([0, 1, 0, 1])[1].tolist())
+    """
+    (emulated / "play.py").write_text(textwrap.dedent(code))
+    assert run(emulated, "python play.py") == "ws://127.0.0.1: [1.0, 1.0, 1.0, 1.0]\n"
+
+
+def test_environments_play_as_on_x86_64(emulated: Path) -> None:
+    """TestReleased on arm64: spaces and sums are as promised, and those that docs/versions.md names differ in last bits."""
+    del emulated  # the emulator is there
+    done = subprocess.run(
+        [os.environ.get("GO", "go"), "test", "-count=1", "-v", "-trimpath", "-tags", "nogorgonia", "-exec", EMULATOR,
+         "-run", "^TestReleased$", "./registry"],
+        cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0", "GOARCH": "arm64", "GOOS": "linux"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    print(done.stdout, file=sys.stderr)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "--- PASS: TestReleased" in done.stdout
+    (logged,) = re.findall(r"sums that differ in the last bits: \[(.*)\]", done.stdout)
+    text = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    (documented,) = re.findall(r"\nOn arm64 .*?\n\n", text, re.DOTALL)
+    assert set(re.findall(r'"(.+?)"', logged)) == set(re.findall(r"`(k8s/\S+)`", documented))
