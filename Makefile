@@ -25,6 +25,9 @@ build: ## compile trainer and server into bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./trainer ./server
 
+# GOARCH=arm64 make images BIN=bin/arm64 IMAGES=FOLDER prepares images of arm64.
+BIN              ?= bin
+
 # Kubernetes' servers are compiled for this one, and -trimpath is part of the key of Go's build
 # cache: build, vet and tests must agree on it, or all is compiled again.
 CONTROLPLANE     := kwok/controlplane
@@ -38,10 +41,10 @@ PLUGIN_SRC       := $(shell find $(SCHEDULER) agents envs models kwok/mirror kwo
 CONTROLPLANE_SRC := $(shell find $(CONTROLPLANE) -name '*.go' -not -name '*_test.go') $(wildcard $(CONTROLPLANE)/plane/stages/*.yaml) \
 	$(CONTROLPLANE)/go.mod $(CONTROLPLANE)/go.sum $(PLUGIN_SRC)
 
-controlplane: bin/controlplane ## compile etcd, Kubernetes' servers and KWOK into bin/controlplane: minutes at first, seconds later
+controlplane: $(BIN)/controlplane ## compile etcd, Kubernetes' servers and KWOK into bin/controlplane: minutes at first, seconds later
 
-bin/controlplane: $(CONTROLPLANE_SRC)
-	@mkdir -p bin
+$(BIN)/controlplane: $(CONTROLPLANE_SRC)
+	@mkdir -p $(BIN)
 	@start=$$SECONDS; version=$$($(CONTROLPLANE_GO) list -m -f '{{.Version}}' k8s.io/kubernetes); \
 		$(CONTROLPLANE_GO) build -buildvcs=auto -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
@@ -49,16 +52,16 @@ bin/controlplane: $(CONTROLPLANE_SRC)
 VPA_UPSTREAM    := kwok/vpa/upstream
 VPA_UPSTREAM_GO := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' $(GO) -C $(VPA_UPSTREAM)
 
-vpa-upstream: bin/vpa-upstream ## compile upstream's updater and admission controller of vertical pod autoscaling into bin/vpa-upstream
+vpa-upstream: $(BIN)/vpa-upstream ## compile upstream's updater and admission controller of vertical pod autoscaling into bin/vpa-upstream
 
-bin/vpa-upstream: $(wildcard $(VPA_UPSTREAM)/*.go kwok/extension/*.go) $(VPA_UPSTREAM)/go.mod $(VPA_UPSTREAM)/go.sum
-	@mkdir -p bin
+$(BIN)/vpa-upstream: $(wildcard $(VPA_UPSTREAM)/*.go kwok/extension/*.go) $(VPA_UPSTREAM)/go.mod $(VPA_UPSTREAM)/go.sum
+	@mkdir -p $(BIN)
 	$(VPA_UPSTREAM_GO) build -o $(abspath $@) -ldflags '-s -w' .
 
-scheduler: bin/kubernasium-scheduler ## compile kube-scheduler with the policy's plugin into bin/kubernasium-scheduler
+scheduler: $(BIN)/kubernasium-scheduler ## compile kube-scheduler with the policy's plugin into bin/kubernasium-scheduler
 
-bin/kubernasium-scheduler: $(PLUGIN_SRC)
-	@mkdir -p bin
+$(BIN)/kubernasium-scheduler: $(PLUGIN_SRC)
+	@mkdir -p $(BIN)
 	@start=$$SECONDS; version=$$($(SCHEDULER_GO) list -m -f '{{.Version}}' k8s.io/kubernetes); \
 		$(SCHEDULER_GO) build -buildvcs=auto -o $(abspath $@) -ldflags "-s -w -X $(K8S_VERSION).gitVersion=$$version" .; \
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
@@ -105,31 +108,42 @@ test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a 
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' $(CACHE)/test-deploy.log
 
+IMAGES        ?= $(CACHE)/images
+IMAGE_PROGRAM := CGO_ENABLED=0 $(GO) build -tags nogorgonia -trimpath -ldflags '-s -w'
+NOTICES       := GOOS= GOARCH= $(GO) run ./tools/notices
+
 images: controlplane scheduler vpa-upstream image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
-	cp bin/controlplane $(CACHE)/images/controlplane/
-	cp bin/kubernasium-scheduler $(CACHE)/images/scheduler/
-	cp bin/vpa-upstream $(CACHE)/images/vpa-upstream/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/server/ ./server
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/trainer/ ./trainer
-	cp $(CACHE)/images/trainer/trainer $(CACHE)/images/scheduler/
+	cp $(BIN)/controlplane $(IMAGES)/controlplane/
+	cp $(BIN)/kubernasium-scheduler $(IMAGES)/scheduler/
+	cp $(BIN)/vpa-upstream $(IMAGES)/vpa-upstream/
+	$(IMAGE_PROGRAM) -o $(IMAGES)/server/ ./server
+	$(IMAGE_PROGRAM) -o $(IMAGES)/trainer/ ./trainer
+	cp $(IMAGES)/trainer/trainer $(IMAGES)/scheduler/
+	$(NOTICES) -C $(CONTROLPLANE) -o $(abspath $(IMAGES))/controlplane/licences/THIRD_PARTY_NOTICES.txt .
+	$(NOTICES) -C $(SCHEDULER) -o $(abspath $(IMAGES))/scheduler/licences/THIRD_PARTY_NOTICES.txt .
+	$(NOTICES) -C $(VPA_UPSTREAM) -o $(abspath $(IMAGES))/vpa-upstream/licences/THIRD_PARTY_NOTICES.txt .
+	$(NOTICES) -tags nogorgonia -o $(abspath $(IMAGES))/server/licences/THIRD_PARTY_NOTICES.txt ./server
+	$(NOTICES) -tags nogorgonia -o $(abspath $(IMAGES))/trainer/licences/THIRD_PARTY_NOTICES.txt ./trainer
+	cp $(IMAGES)/trainer/licences/THIRD_PARTY_NOTICES.txt $(IMAGES)/scheduler/licences/THIRD_PARTY_NOTICES-trainer.txt
 
 image-folders: ## what these folders hold beside the programs: Dockerfiles, stages, pretrained models
-	@rm -rf $(CACHE)/images
-	@mkdir -p $(CACHE)/images/controlplane/state $(CACHE)/images/controlplane/stages $(CACHE)/images/server $(CACHE)/images/trainer/logs $(CACHE)/images/vpa-upstream
-	cp kwok/vpa/upstream/Dockerfile $(CACHE)/images/vpa-upstream/
-	cp kwok/controlplane/Dockerfile $(CACHE)/images/controlplane/
-	cp kwok/stages/*.yaml $(CACHE)/images/controlplane/stages/
-	cp server/Dockerfile $(CACHE)/images/server/
-	cp trainer/Dockerfile $(CACHE)/images/trainer/
-	cp -r models/pretrained $(CACHE)/images/trainer/
-	@mkdir -p $(CACHE)/images/scheduler
-	cp kwok/scheduler/Dockerfile $(CACHE)/images/scheduler/
-	cp -r models/pretrained $(CACHE)/images/scheduler/
-	@mkdir -p $(CACHE)/images/jupyter/notebooks
-	cp tools/jupyter/Dockerfile tools/jupyter/requirements.txt $(CACHE)/images/jupyter/
-	cp clients/python/examples/*.ipynb clients/python/examples/*.py $(CACHE)/images/jupyter/notebooks/
-	cp -r clients/python/src/kubernasium $(CACHE)/images/jupyter/kubernasium
-	rm -rf $(CACHE)/images/jupyter/kubernasium/bin
+	@rm -rf $(IMAGES)
+	@mkdir -p $(IMAGES)/controlplane/state $(IMAGES)/controlplane/stages $(IMAGES)/server $(IMAGES)/trainer/logs $(IMAGES)/vpa-upstream
+	@for i in server trainer scheduler controlplane vpa-upstream; do mkdir -p $(IMAGES)/$$i/licences; cp LICENSE $(IMAGES)/$$i/licences/; done
+	cp kwok/vpa/upstream/Dockerfile $(IMAGES)/vpa-upstream/
+	cp kwok/controlplane/Dockerfile $(IMAGES)/controlplane/
+	cp kwok/stages/*.yaml $(IMAGES)/controlplane/stages/
+	cp server/Dockerfile $(IMAGES)/server/
+	cp trainer/Dockerfile $(IMAGES)/trainer/
+	cp -r models/pretrained $(IMAGES)/trainer/
+	@mkdir -p $(IMAGES)/scheduler
+	cp kwok/scheduler/Dockerfile $(IMAGES)/scheduler/
+	cp -r models/pretrained $(IMAGES)/scheduler/
+	@mkdir -p $(IMAGES)/jupyter/notebooks
+	cp tools/jupyter/Dockerfile tools/jupyter/requirements.txt $(IMAGES)/jupyter/
+	cp clients/python/examples/*.ipynb clients/python/examples/*.py $(IMAGES)/jupyter/notebooks/
+	cp -r clients/python/src/kubernasium $(IMAGES)/jupyter/kubernasium
+	rm -rf $(IMAGES)/jupyter/kubernasium/bin
 
 stresspod: ## prepare .cache/images/stresspod, the folder from which the image of stress pods is built
 	@mkdir -p $(CACHE)/images/stresspod

@@ -3,6 +3,7 @@
     python tools/dist.py OUT                                # all six platforms
     python tools/dist.py OUT --platform linux/amd64         # one of them
     python tools/dist.py OUT --elsewhere                    # from a copy of the sources in another folder
+    python tools/dist.py OUT --kwok                         # the control plane's wheels for Linux, too
 
 It needs Go and hatchling (tools/dist.txt). Programs lie in .cache/dist/SYSTEM-ARCHITECTURE afterwards. All dates are
 that of the commit, so that two builds of a commit have equal bytes.
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +28,8 @@ VERSION = "github.com/kubernasium/kubernasium/version"
 TAGS = "nogorgonia"  # without the oracle of the networks: 7 % of the wheel
 PLATFORMS = [f"{system}/{arch}" for system in ("linux", "darwin", "windows") for arch in ("amd64", "arm64")]
 GO = os.environ.get("GO", "go")
+KWOK = Path("clients", "python-kwok")  # the package of the control plane
+CONTROLPLANE = Path("kwok", "controlplane")
 
 
 def git(*args: str) -> str:
@@ -42,10 +46,15 @@ def release() -> str:
     return found[1]
 
 
+def commit_and_date() -> tuple[str, str]:
+    """Returns the commit, with a mark if files differ from it, and its date."""
+    date = git("log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+    return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else ""), date
+
+
 def ldflags() -> str:
     """Returns the flags of the linker that set what `--version` prints."""
-    date = git("log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
-    commit = git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+    commit, date = commit_and_date()
     return f"-s -w -X {VERSION}.Number={release()} -X {VERSION}.Commit={commit} -X {VERSION}.Date={date}"
 
 
@@ -53,10 +62,48 @@ def build_program(root: Path, platform: str, folder: Path) -> Path:
     """Builds the program of a platform from the sources in root into folder, and returns its path."""
     system, arch = platform.split("/")
     out = folder / ("kubernasium.exe" if system == "windows" else "kubernasium")
-    command = [GO, "build", "-tags", TAGS, "-trimpath", "-buildvcs=false", "-ldflags", ldflags(), "-o", str(out), "./trainer"]
+    command = [
+        GO,
+        "build",
+        "-tags",
+        TAGS,
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        ldflags(),
+        "-o",
+        str(out),
+        "./trainer",
+    ]
     subprocess.run(
         command, cwd=root, check=True, env={**os.environ, "CGO_ENABLED": "0", "GOOS": system, "GOARCH": arch}
     )
+    return out
+
+
+def build_control_plane(root: Path, platform: str, folder: Path) -> Path:
+    """Builds the control plane, as `make controlplane` does, but with the commit that the linker sets."""
+    system, arch = platform.split("/")
+    out = folder / "controlplane"
+    env = {**os.environ, "CGO_ENABLED": "0", "GOOS": system, "GOARCH": arch, "GOFLAGS": "-trimpath -buildvcs=false"}
+    kubernetes = subprocess.run(
+        [GO, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"],
+        cwd=root / CONTROLPLANE, env=env, check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    flags = (
+        f"-s -w -X k8s.io/component-base/version.gitVersion={kubernetes} "
+        f"-X 'main.linkedCommit={' of '.join(commit_and_date())}'"
+    )
+    subprocess.run([GO, "build", "-ldflags", flags, "-o", str(out), "."], cwd=root / CONTROLPLANE, env=env, check=True)
+    return out
+
+
+def notices(folder: str, name: str, *packages: str, tags: str = "") -> Path:
+    """Writes the licences of what programs contain into .cache/dist, and returns the file's path."""
+    out = ROOT / ".cache" / "dist" / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    command = [GO, "run", "./tools/notices", "-C", folder, "-tags", tags, "-o", str(out), *packages]
+    subprocess.run(command, cwd=ROOT, check=True)
     return out
 
 
@@ -80,28 +127,35 @@ def copy_sources(folder: Path) -> None:
             shutil.copyfile(ROOT / name, folder / name)
 
 
-def build(root: Path, out: Path, platforms: list[str], sdist: bool) -> list[Path]:
+def build(root: Path, out: Path, platforms: list[str], sdist: bool, kwok: bool) -> list[Path]:
     """Builds the distributions from the sources in root, and prints a row of sizes and seconds for each."""
     made = []
-    notices = ROOT / ".cache" / "dist" / "THIRD_PARTY_NOTICES.txt"
-    notices.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([GO, "run", "./tools/notices", "-tags", TAGS, "-o", str(notices), "./trainer"], cwd=ROOT, check=True)
+    licences = notices(".", "THIRD_PARTY_NOTICES.txt", "./trainer", tags=TAGS)
     print("| file | MB | program, MB | CPU s |\n|---|--:|--:|--:|", flush=True)
     for platform in platforms:
-        start = os.times()
-        folder = ROOT / ".cache" / "dist" / platform.replace("/", "-")
-        folder.mkdir(parents=True, exist_ok=True)
-        program = build_program(root, platform, folder)
-        system, arch = platform.split("/")
-        files = {"KUBERNASIUM_PROGRAM": str(program), "KUBERNASIUM_NOTICES": str(notices)}
-        wheel = hatch(root / PYTHON, "wheel", out, GOOS=system, GOARCH=arch, **files)
-        row(wheel, f"{program.stat().st_size / 1e6:.1f}", start)
-        made.append(wheel)
+        made.append(build_wheel(root / PYTHON, platform, out, licences, lambda p, f: build_program(root, p, f)))
+    if kwok:
+        licences = notices(str(CONTROLPLANE), "THIRD_PARTY_NOTICES-kwok.txt", ".")
+        for platform in [p for p in platforms if p.startswith("linux/")]:
+            made.append(build_wheel(root / KWOK, platform, out, licences, lambda p, f: build_control_plane(root, p, f)))
     if sdist:
         start = os.times()
         made.append(hatch(root / PYTHON, "sdist", out))
         row(made[-1], "", start)
     return made
+
+
+def build_wheel(project: Path, platform: str, out: Path, licences: Path, build_it: Callable[[str, Path], Path]) -> Path:
+    """Builds a program and the wheel that holds it, prints its row and returns its path."""
+    start = os.times()
+    folder = ROOT / ".cache" / "dist" / platform.replace("/", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    program = build_it(platform, folder)
+    system, arch = platform.split("/")
+    files = {"KUBERNASIUM_PROGRAM": str(program), "KUBERNASIUM_NOTICES": str(licences)}
+    wheel = hatch(project, "wheel", out, GOOS=system, GOARCH=arch, **files)
+    row(wheel, f"{program.stat().st_size / 1e6:.1f}", start)
+    return wheel
 
 
 def row(file: Path, program: str, start: os.times_result) -> None:
@@ -120,6 +174,7 @@ def main() -> None:
     parser.add_argument("--platform", action="append", choices=PLATFORMS)
     parser.add_argument("--no-sdist", action="store_true")
     parser.add_argument("--elsewhere", action="store_true")
+    parser.add_argument("--kwok", action="store_true")
     given = parser.parse_args()
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -129,9 +184,9 @@ def main() -> None:
     if given.elsewhere:
         with tempfile.TemporaryDirectory(prefix="kubernasium-dist-") as folder:
             copy_sources(Path(folder))
-            build(Path(folder), out, platforms, not given.no_sdist)
+            build(Path(folder), out, platforms, not given.no_sdist, given.kwok)
     else:
-        build(ROOT, out, platforms, not given.no_sdist)
+        build(ROOT, out, platforms, not given.no_sdist, given.kwok)
 
 
 if __name__ == "__main__":
