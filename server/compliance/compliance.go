@@ -12,7 +12,7 @@ type Options struct {
 }
 
 // Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake, ids,
-// limits, malformed frames of every kind, clients that vanish and that resume, seeds, masks, the modes of
+// limits and what a refusal leaves, malformed frames of every kind, clients that vanish and that resume, seeds, masks, the modes of
 // autoreset, and the server's optional parts. The server must permit two sessions of 64
 // environments.
 func Run(t *testing.T, url string, opts Options) {
@@ -32,6 +32,7 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("oversize", s.checkOversize)
 	t.Run("fragments and pings", s.checkFragments)
 	t.Run("pipelining", s.checkPipelining)
+	t.Run("resources", s.checkResources)
 	t.Run("order of calls", s.checkOrder)
 	t.Run("actions", s.checkActions)
 	t.Run("seeds", s.checkSeeds)

@@ -17,6 +17,9 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
+// longestRefusal is the most bytes of an err.
+const longestRefusal = 4 << 10
+
 // patience bounds every wait for the server.
 const patience = time.Minute
 
@@ -166,6 +169,9 @@ func (p *peer) receive() message {
 	m, err := decode(data)
 	if err != nil {
 		p.t.Fatalf("frame %x: %v", data, err)
+	}
+	if m["t"] == "err" && len(data) > longestRefusal {
+		p.t.Errorf("a refusal of %d bytes, want at most %d: %v", len(data), longestRefusal, m)
 	}
 	return m
 }

@@ -93,6 +93,7 @@ var rules = []rule{
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"deploy", nil, core},
 	{"tools", nil, core},
+	{"tools/compliance", []string{"server/compliance", "server/wire"}, noGorgonia},
 	{"tools/chaos", []string{"clients/go", "envs", "models", "server/faults", "server/wire"}, noGorgonia},
 	{"tools/chaos/powerfs", nil, core[:len(noGorgonia)]},
 	{"tools/modulezip", nil, core},
