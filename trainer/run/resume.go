@@ -271,6 +271,38 @@ func newestCheckpoint(folder, env string) (string, error) {
 	return found[len(found)-1], nil
 }
 
+// Newest returns the newest folder of a training of the algorithm in the environment below c.LogFolder that can be
+// resumed: one with a checkpoint, or of several seeds. If there is none, it returns "".
+func (c *Config) Newest() (string, error) {
+	parent := filepath.Join(c.LogFolder, c.Algo)
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	newest, folder := 0, ""
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), EnvName(c.Env)+"_")
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil || n <= newest {
+			continue
+		}
+		path := filepath.Join(parent, e.Name())
+		checkpoint, err := newestCheckpoint(path, c.Env)
+		if err != nil {
+			return "", err
+		}
+		if checkpoint == "" {
+			if a, err := ReadArgs(path); err != nil || len(a.Seeds) == 0 {
+				continue // it ended before its first checkpoint
+			}
+		}
+		newest, folder = n, path
+	}
+	return folder, nil
+}
+
 // checkpointsAfter returns the checkpoints in a folder with more timesteps than step, by timesteps.
 func checkpointsAfter(folder string, step int) ([]string, error) {
 	entries, err := os.ReadDir(folder)

@@ -214,3 +214,47 @@ func TestResumeFolderOfSeeds(t *testing.T) {
 		t.Errorf("%+v, want two seeds in %s and the model of the second again", res, dir)
 	}
 }
+
+// TestResumeNewest: the same command, run again, resumes what it can: to the bytes of an uninterrupted training, once
+// there is a checkpoint; it starts over before that, and does nothing after the end.
+func TestResumeNewest(t *testing.T) {
+	folder := t.TempDir()
+	args := exactArgs("ppo", folder, "--resume-newest")
+	mustExecute(t, args...)
+	first := filepath.Join(folder, "ppo", "classic-CartPole-v1_1")
+	final := filepath.Join(first, "classic-CartPole-v1.safetensors")
+	want, err := os.ReadFile(final)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustExecute(t, args...) // is complete
+	if got, err := os.ReadFile(final); err != nil || string(got) != string(want) {
+		t.Errorf("the complete training has changed: %v", err)
+	}
+	// As if it had been killed after its first checkpoint.
+	all := checkpoints(t, first, 1<<30)
+	for _, path := range append(all[1:], final) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A later one was killed before its first.
+	if err := os.Mkdir(filepath.Join(folder, "ppo", "classic-CartPole-v1_2"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mustExecute(t, args...)
+	if got, err := os.ReadFile(final); err != nil || string(got) != string(want) {
+		t.Errorf("the resumed training differs from the uninterrupted one: %v", err)
+	}
+	if err := os.RemoveAll(first); err != nil {
+		t.Fatal(err)
+	}
+	mustExecute(t, args...)
+	found, err := filepath.Glob(filepath.Join(folder, "ppo", "*", "classic-CartPole-v1.safetensors"))
+	if err != nil || len(found) != 1 {
+		t.Errorf("without a checkpoint: models %v, %v; want one of a training that started over", found, err)
+	}
+	if _, _, err := execute(t, context.Background(), append(args, "--resume", first)...); err == nil || !strings.Contains(err.Error(), "give one of them") {
+		t.Errorf("--resume and --resume-newest: %v", err)
+	}
+}

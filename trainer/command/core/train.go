@@ -20,6 +20,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	var file, seeds string
 	var steps, compare, jobs int
 	var threshold float64
+	var newest bool
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train an agent, with logs, evaluations on held-out episodes, and checkpoints",
@@ -57,6 +58,19 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			}
 			if cmd.Flags().Changed("reward-threshold") {
 				c.Threshold = &threshold
+			}
+			if newest {
+				if c.Resume != "" {
+					return errors.New("--resume says what --resume-newest looks for: give one of them")
+				}
+				spec, err := play.Lookup(cmd.Context(), c.Env, c.URLs)
+				if err != nil {
+					return err
+				}
+				c.Env = spec.ID
+				if c.Resume, err = c.Newest(); err != nil {
+					return err
+				}
 			}
 			var begun []uint64 // seeds of several trainings that are resumed
 			if c.Resume != "" {
@@ -131,6 +145,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
 	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl); or a whole training, such as models/pretrained/classic-CartPole-v1/ppo.yml")
 	f.StringVar(&c.Resume, "resume", "", "checkpoint to go on from, in its folder: it names algorithm, environment and hyperparameters; or the folder of a training, or of those of --seeds")
+	f.BoolVar(&newest, "resume-newest", false, "resume the newest training of --algo in --env below --log-folder, if one has a checkpoint, and else start one: for programs that restart this command")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
 	f.StringVar(&c.Imitate.Baseline, "imitate", "", "baseline, or model file, to imitate before the training")
 	f.IntVar(&c.Imitate.Steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
