@@ -21,8 +21,9 @@ import (
 
 // everything switches on what the chart has, but for what only some clusters serve.
 var (
-	everything = []string{"recommender.enabled=true", "recommender.storage=checkpoint", "shadow.enabled=true", "scheduler.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
-	supported  = fmt.Sprintf("1.%d.0", k8sversion.OldestMinor)
+	everything = []string{"recommender.enabled=true", "recommender.storage=checkpoint", "shadow.enabled=true", "scheduler.enabled=true", "training.enabled=true",
+		"dashboards.enabled=true", "server.headless=true", "server.autoscaling.enabled=true", "server.tls.secret=tls", "server.token.value=t"}
+	supported = fmt.Sprintf("1.%d.0", k8sversion.OldestMinor)
 )
 
 // render returns the chart's Deployments for a supported cluster.
@@ -72,6 +73,10 @@ func TestRefusedValues(t *testing.T) {
 		"server.networkPolicy.from=null":                          "/server/networkPolicy",
 		"server.serviceMonitor.enabled=true":                      "--api-versions monitoring.coreos.com/v1",
 		"server.podDisruptionBudget.enabled=yes":                  "/server/podDisruptionBudget/enabled",
+		"server.autoscaling.sessions=0":                           "/server/autoscaling/sessions",
+		"training.args={--log-folder=/tmp}":                       "/training/args/0",
+		"training.persistence.size=":                              "/training/persistence/size",
+		"dashboards.labels.a=1":                                   "/dashboards/labels/a",
 	} {
 		_, err := tryHelm(t, "template", "kubernasium", chart, "--kube-version", supported, "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -200,6 +200,10 @@ func check(t *testing.T, client kubernetes.Interface, block, out string) {
 		if err != nil || len(deployments.Items) != 4 {
 			t.Errorf("the chart has %d deployments, %v; want server, recommender, recorder and scheduler", len(deployments.Items), err)
 		}
+	case strings.Contains(block, "component=training"):
+		if !strings.Contains(out, "kubernasium-training-") {
+			t.Errorf("kubectl prints %s, want the Job of the training", out)
+		}
 	case strings.Contains(block, "create job"):
 		if _, err := client.BatchV1().Jobs("kubernasium").Get(t.Context(), "report-now", metav1.GetOptions{}); err != nil {
 			t.Error(err)

@@ -244,9 +244,14 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// transport connects as the kubelet does.
+func (p *program) transport() *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+}
+
 // get requests a path of one of the container's ports as a probe does, with a token if it is not empty.
 func (p *program) get(scheme string, port int32, path, token string) (int, error) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // as the kubelet
+	client := &http.Client{Transport: p.transport()}
 	r, err := http.NewRequest(http.MethodGet, strings.ToLower(scheme)+"://"+p.ports[port]+path, nil)
 	if err != nil {
 		return 0, err

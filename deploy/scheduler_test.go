@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -71,6 +72,11 @@ func TestScheduler(t *testing.T) {
 			t.Errorf("/metrics: %d, %v; want %d", status, err, want)
 		}
 	}
+	plugin, err := os.ReadFile("../kwok/scheduler/plugin/metrics.go") // which are served once they count something
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantMetrics(t, "scheduler", p.body(t, "https", 10259, "/metrics", c.rest.BearerToken), string(plugin))
 	p.stop()
 	if log := p.log.String(); strings.Contains(log, "forbidden") {
 		t.Errorf("something was refused:\n%s", log)

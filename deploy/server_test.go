@@ -52,6 +52,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("/metrics with token %q: %d, %v; want %d", given, status, err, want)
 		}
 	}
+	wantMetrics(t, "server", p.body(t, "http", 8765, "/metrics", token), "")
 	for _, b := range c.bindings(t) {
 		for _, s := range b.subjects {
 			if s.Kind == rbacv1.ServiceAccountKind && s.Namespace == ns {
