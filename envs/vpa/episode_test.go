@@ -262,6 +262,28 @@ func TestChart(t *testing.T) {
 	}
 }
 
+// TestChartThrottles: of a demand of 3 cores a pod, whose limit becomes less, the line of what was throttled sums up to
+// throttled_pct of all demand.
+func TestChartThrottles(t *testing.T) {
+	u := [2]float64{3000, 1024}
+	v := open(t, continuous, fixed(usageFile(t, u, u, u, u, u, u, u, u, u), 8, nil))
+	reset(t, v, 1)
+	pods := float64(len(v.Env(0).State().Pods))
+	var b *envs.Batch
+	for range 8 {
+		b = step(t, v, both(-1, 0)...)
+	}
+	lines, sum := v.Env(0).Task().(envs.Charter).Chart().Panels[0].Lines, 0.0
+	line := lines[len(lines)-1]
+	for _, y := range line.Y {
+		sum += y
+	}
+	want := column(t, v, b, "throttled_pct")
+	if got := 100 * sum / (3 * 8 * pods); line.Name != "throttled" || math.Abs(got-want) > 1e-4 || want == 0 {
+		t.Errorf("%s is %v, %v %% of 24 cores for each of %v pods, want %v %%, which is some", line.Name, line.Y, got, pods, want)
+	}
+}
+
 // TestLimitRangeCaps: a container LimitRange of at most 3000 m holds for the limit, which is
 // twice the request.
 func TestLimitRangeCaps(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 // record holds a step's values for plots.
 type record struct {
 	used, requests, limits, lower, upper cluster.Resources
+	throttled                            float32 // CPU that all pods were refused at their limits, in cores
 	ooms, evictions, resizes             uint16
 }
 
@@ -23,7 +24,8 @@ func (t *Task) note() {
 	p, last := &t.dynamics.pods[0], &t.dynamics.last
 	t.record = append(t.record, record{
 		used: t.metrics.last(), requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
-		ooms: uint16(last.ooms), evictions: uint16(last.evictions), resizes: uint16(last.resizes),
+		throttled: float32(last.throttledCPU / 1000),
+		ooms:      uint16(last.ooms), evictions: uint16(last.evictions), resizes: uint16(last.resizes),
 	})
 }
 
@@ -123,7 +125,7 @@ const chartRoom = 1.5
 
 // Chart implements [envs.Charter]: usage, request, limit and bounds of CPU and of memory, and
 // when containers were killed, evicted and resized. Usage is the largest of all pods; requests
-// and limits are those of the first.
+// and limits are those of the first. Throttled is the CPU that all pods were refused.
 func (t *Task) Chart() *envs.Chart {
 	c := &envs.Chart{Title: "workload " + t.in.id, XLabel: "hours", Events: []envs.ChartEvents{{Name: "OOM kill"}, {Name: "eviction"}, {Name: "resize"}}}
 	for i := range t.record {
@@ -135,10 +137,15 @@ func (t *Task) Chart() *envs.Chart {
 			}
 		}
 	}
+	throttled := envs.ChartLine{Name: "throttled"}
+	for i := range t.record {
+		throttled.Y = append(throttled.Y, float64(t.record[i].throttled))
+	}
 	c.Panels = []envs.ChartPanel{
 		t.panel("CPU, cores", func(r cluster.Resources) float64 { return float64(r.MilliCPU) / 1000 }),
 		t.panel("memory, GiB", func(r cluster.Resources) float64 { return float64(r.MemoryBytes) / gib }),
 	}
+	c.Panels[0].Lines = append(c.Panels[0].Lines, throttled)
 	return c
 }
 
