@@ -235,14 +235,24 @@ $(AXE): $(VENV)/installed tools/axe.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(CACHE)/axe --requirement tools/axe.txt
 	touch $@
 
-test-board: $(AXE) ## the page in a real browser, headless Chromium, which root installs on Debian: every view with its clicks
+# The packages whose tests open the page, and what they need: a browser, axe-core, and a control plane with the scheduler.
+BOARD_TESTS := ./board ./trainer/command/core ./trainer/command/kwok ./server/command
+BOARD_ENV    = KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command -v chromium) \
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_SCHEDULER=$(abspath bin/kubernasium-scheduler)
+
+test-board: $(AXE) controlplane scheduler chromium ## the page in a real browser: every view with real runs, a training, a control plane and a server among them
+	$(BOARD_ENV) $(GO) test -p 1 -count=1 -v -run Browser $(BOARD_TESTS)
+
+chromium: ## headless Chromium, which root installs on Debian
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
 		|| { echo "chromium is missing: install it"; exit 1; }
-	KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command -v chromium) $(GO) test -count=1 -v -run Browser ./board
 
-board: $(AXE) ## bundle the page of board/ui into board/dist, and take its pictures for docs/board.md
+# All pictures are in .cache/board, those in the dark and of a phone's width too; the documents show some.
+board: $(AXE) controlplane scheduler chromium ## bundle the page of board/ui into board/dist, and take the pictures of docs/board.md anew
 	$(GO) run ./tools/boardbundle
-	KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command -v chromium) KUBERNASIUM_SCREENSHOTS=$(abspath docs/img) $(GO) test -count=1 -run Browser ./board
+	mkdir -p $(CACHE)/board
+	$(BOARD_ENV) KUBERNASIUM_SCREENSHOTS=$(abspath $(CACHE))/board $(GO) test -p 1 -count=1 -run Browser $(BOARD_TESTS)
+	for picture in docs/img/board_*.png; do cp $(CACHE)/board/$$(basename $$picture) $$picture; done
 
 VENV_DIST := $(CACHE)/venv-dist
 DIST      := $(CACHE)/dist

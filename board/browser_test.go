@@ -55,7 +55,7 @@ func TestBrowserTraining(t *testing.T) {
 	if strings.Contains(labels, "Worse") {
 		t.Errorf("lines %q: only the best baseline is to be drawn", labels)
 	}
-	b.Check("training")
+	b.Check("training_small")
 	b.Choose("#tag", "time/fps")
 	b.Wait(`document.querySelector('.plot figcaption').textContent.startsWith('time/fps')`)
 	b.Wait(`location.hash.includes('tag=time%2Ffps')`)
@@ -81,7 +81,7 @@ func TestBrowserTraining(t *testing.T) {
 	b.Wait(`document.querySelectorAll('svg .mean').length == 4`)
 	b.Run(chromedp.Click(`//th/button[starts-with(., 'mean')]`))
 	b.Wait(`document.querySelector('tbody tr td').textContent == 'Worse'`) // -9.5 is the least
-	b.Check("comparison")
+	b.Check("comparison_small")
 	b.Reload(`document.querySelector('tbody tr td').textContent + document.querySelector('th[aria-sort=ascending]').textContent`)
 	b.Run(chromedp.Evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '?', bubbles: true}))`, nil))
 	b.Wait(`document.querySelector('dialog') != null`)
@@ -177,6 +177,9 @@ func TestBrowserFamilies(t *testing.T) {
 	b.Check("gang")
 	b = play("k8s/VerticalPodAutoscaler-v1", "quantile", "", 100)
 	b.Wait(`document.querySelectorAll('.plot').length >= 3 && /evict|OOM|resize/.test(document.querySelector('.events')?.textContent)`)
+	if labels := b.Eval(`[...document.querySelectorAll('.u-legend .u-label')].map(e => e.textContent).join('; ')`); !strings.Contains(labels, "usage; request; limit; lower bound; upper bound; throttled; hours; usage; request; limit") {
+		t.Errorf("lines %q, want usage, request, limit and what was throttled of CPU, and the first three of memory", labels)
+	}
 	b.Check("vpa")
 	b = play("k8s/LRAPlacement-v0", "greedy", "", 100)
 	b.Wait(`document.querySelector('.heat') != null`)
@@ -346,7 +349,7 @@ func TestBrowserServer(t *testing.T) {
 	if got := b.Eval(`[...document.querySelectorAll('.scroll tbody tr')].map(r => [...r.cells].map(c => c.textContent).join(' ')).join('; ')`); got != want {
 		t.Errorf("sessions %q, want %q", got, want)
 	}
-	b.Check("server")
+	b.Check("server_small")
 	other := boardtest.Open(t, serve(t, board.Config{})+"#server")
 	other.Wait(`document.querySelector('.empty')?.textContent.includes('server --board')`)
 }

@@ -113,7 +113,7 @@ func TestBrowserScheduler(t *testing.T) {
 	if row := b.Eval(`[...document.querySelectorAll('.decision tr.masked td')].map(c => c.textContent).join(' ')`); !strings.HasPrefix(row, "node-2 cordoned") {
 		t.Errorf("the masked node: %q", row)
 	}
-	if heads := b.Eval(`[...document.querySelectorAll('.decision table:last-of-type')].at(-1).querySelector('thead').textContent`); heads != "nodewhy notrackKubeDefaultGreedy" {
+	if heads := b.Eval(`[...document.querySelectorAll('.decision table:last-of-type')].at(-1).querySelector('thead').textContent`); heads != "nodewhy notGreedyrackKubeDefault" {
 		t.Errorf("the columns of nodes are %s, want each policy once", heads)
 	}
 	b.Wait(`location.hash.includes('pod=default%2Fweb-1') && location.hash.includes('ask=First')`)
@@ -125,7 +125,7 @@ func TestBrowserScheduler(t *testing.T) {
 	})
 	b.Wait(`document.querySelector('.placed').textContent == '1'`)
 	b.Wait(`document.querySelector('.decision h2 small').textContent.startsWith('on node-0') && document.querySelector('.taken-name').textContent == 'node-0'`)
-	b.Check("scheduler")
+	b.Check("scheduler_small")
 	b.Run(chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("/"))
 	b.Wait(`document.activeElement.className == 'filter'`)
 	b.Choose(".filter", "rack-1") // the driver types the slash as well, though the page takes it
@@ -171,7 +171,7 @@ func TestBrowserShadow(t *testing.T) {
 	if last := b.Eval(`[...document.querySelectorAll('.shadow table:last-of-type tbody tr td')].at(-1).textContent`); last != "-20" {
 		t.Errorf("the policy's choice costs %s more, want -20", last)
 	}
-	b.Check("shadow")
+	b.Check("shadow_small")
 	b.Run(chromedp.Click(`//div[starts-with(@aria-label, 'Where')]//th/button[text() = 'pod']`))
 	b.Reload(`document.querySelector('#report').value + document.querySelector('#metric').value + document.querySelector('th[aria-sort=ascending]').textContent`)
 }

@@ -47,6 +47,7 @@ export function Live({ page }: { page: PageInfo }) {
   const picked = nodeOf(chosen), node = info.nodes[picked], pick = (i: number) => setChosen(info.nodes[i]?.name ?? '')
   const rated = info.decisions.some(d => d.policy_score != null) // rules rate no nodes
   const score = (v: number | null) => v == null ? '' : number(v)
+  const differs = new Set(info.decisions.filter(d => d.default_score! < d.default_best!).map(d => d.pod)) // a draw is no difference
   const link = (name: string) => <button type="button" class="link pod" onClick={() => setPod(name)}>{name}</button>
   const explained = new Set([...info.decisions.map(d => d.pod), ...info.waiting.map(w => w.pod)])
   return <section class="live">
@@ -69,6 +70,6 @@ export function Live({ page }: { page: PageInfo }) {
     {info.decisions.length === 0 ? <p class="empty">The scheduler has placed no pod since this page's program began.</p>
       : <Table id="decisions" caption="Decisions, the newest first: what the policy and kube-scheduler's default would choose, and their scores of the node that the pod got" columns={['pod', 'node', 'policy would', 'default would', ...(rated ? ['policy score'] : []), 'default score', "default's best score", 'at']}
         rows={info.decisions.map(d => [d.pod, d.node, d.policy, d.default, ...(rated ? [score(d.policy_score)] : []), score(d.default_score), score(d.default_best), time(d.at)])}
-        mark={r => r[0] === pod ? 'picked' : r[3] && r[3] !== r[1] ? 'differs' : ''} cell={(t, _, i) => i === 0 ? link(t) : t} />}
+        mark={r => r[0] === pod ? 'picked' : differs.has(r[0]) ? 'differs' : ''} cell={(t, _, i) => i === 0 ? link(t) : t} />}
   </section>
 }

@@ -35,7 +35,7 @@ export function Server({ page }: { page: PageInfo }) {
     ['refused', refused.join(', ') || 'none'],
   ]
   return <section>
-    <dl class="server">{facts.map(([k, v]) => <><dt>{k}</dt><dd data-fact={k}>{v}</dd></>)}</dl>
+    <dl class="server" data-samples={samples.length}>{facts.map(([k, v]) => <><dt>{k}</dt><dd data-fact={k}>{v}</dd></>)}</dl>
     <Plot title="Environment steps a second" x={drawn.x} xLabel="seconds" lines={drawn.rateLines} height={220} />
     <Plot title="Milliseconds of a step" x={drawn.x} xLabel="seconds" lines={drawn.timeLines} height={220} />
     <Sessions list={list} error={failed} />

@@ -49,7 +49,9 @@ const estimate = (e?: Estimate) => !e ? '' : e.low == null ? number(e.value) : `
 
 function View({ report: r, metric, setMetric }: { report: Report; metric: string; setMetric: (m: string) => void }) {
   const at = Math.max(0, r.metrics.findIndex(m => m.name === metric)), m = r.metrics[at]
-  const blocks = r.recorded.series[at]?.map((_, i) => +(i * r.block_s / 3600).toFixed(4)) ?? []
+  const seconds = r.block_s * (r.recorded.series[at]?.length ?? 0)
+  const [unit, per] = seconds > 7200 ? ['hours', 3600] as const : seconds > 120 ? ['minutes', 60] as const : ['seconds', 1] as const
+  const blocks = r.recorded.series[at]?.map((_, i) => +(i * r.block_s / per).toFixed(4)) ?? []
   const worlds = [r.recorded, ...r.policies]
   const rows = r.metrics.map((m, i) => [`${m.name} (${m.unit})`, estimate(r.recorded.values[i]), ...r.policies.flatMap(p => [estimate(p.values[i]), estimate(p.differences?.[i]), p.differences?.[i].verdict ?? ''])])
   const fragments = r.disagreements?.some(d => d.cost.fragmentation != null)
@@ -58,7 +60,7 @@ function View({ report: r, metric, setMetric }: { report: Report; metric: string
     <ul class="agreement">{r.policies.map(p => <li>{p.name} agrees with {estimate(p.agreement)} % of {p.asked} decisions</li>)}</ul>
     <Table id="worlds" caption="What was and what would have been, in the long run" columns={['metric', 'recorded', ...r.policies.flatMap(p => [p.name, 'difference', 'verdict'])]} rows={rows} />
     <div class="bar"><label>Metric <select id="metric" value={m.name} onChange={e => setMetric(e.currentTarget.value)}>{r.metrics.map(m => <option>{m.name}</option>)}</select></label><span class="empty">{m.meaning}; {m.better} is better</span></div>
-    {blocks.length > 0 && <Plot title={`${m.name}, ${m.unit}`} x={blocks} xLabel="hours" lines={worlds.map(w => ({ label: w.name, y: w.series[at] }))} height={240} />}
+    {blocks.length > 0 && <Plot title={`${m.name}, ${m.unit}`} x={blocks} xLabel={unit} lines={worlds.map(w => ({ label: w.name, y: w.series[at] }))} height={240} />}
     {!r.disagreements ? <p class="empty">This report has no decisions one by one: it is of an earlier version.</p>
       : r.disagreements.length === 0 ? <p class="empty">No policy disagrees with the scheduler.</p>
         : <Table id="disagreements" caption={`Where policies disagree: ${r.disagreed ?? r.disagreements.length} decisions${(r.disagreed ?? 0) > r.disagreements.length ? `, of which the ${r.disagreements.length} that cost most` : ''}; costs are the imbalance of the cluster in % just after each choice${fragments ? ', and the fragmentation of GPUs in %' : ''}`}

@@ -15,7 +15,7 @@ export function Table(props: { id: string; caption: string; columns: string[]; r
           <button type="button" onClick={() => setSort(String(by === i && !down ? -i - 1 : i + 1))}>{c}{by === i ? (down ? ' ▾' : ' ▴') : ''}</button>
         </th>)}</tr></thead>
       <tbody>{rows.map(r => <tr class={props.mark?.(r)}>{r.map((t, i) =>
-        <td class={isNumber(t) ? 'number' : ''}>{props.cell ? props.cell(t, r, i) : t}</td>)}</tr>)}</tbody>
+        <td class={isNumber(t) ? 'number' : t.length > 60 ? 'long' : ''}>{props.cell ? props.cell(t, r, i) : t}</td>)}</tr>)}</tbody>
     </table>
   </div>
 }

@@ -15,12 +15,12 @@ export function Why(props: {
   const { why } = props
   const [other, setOther] = useState(props.policies[0] ?? 'random')
   const nameOf = (a?: number[]) => !a ? '' : a.length === 1 && why.rows.length > 0 ? why.rows[a[0]]?.[0] ?? `action ${a[0]}` : a.map(number).join(' ')
-  const short = (p: string) => p.split('/').slice(-2).join('/')
+  const short = (p: string) => p.split('/').slice(-2).join('/').replace(/\.safetensors$/, '')
   const scored = why.choices.filter(c => c.scores && !why.columns.includes(c.policy)) // a column of its own has the same
-  // The reason, which the server sends last, stands beside the name, where narrow screens show it, too.
-  const order = <T,>(r: T[]) => [r[0], r[r.length - 1], ...r.slice(1, -1)]
-  const columns = [...order(why.columns), ...scored.map(c => short(c.policy))]
-  const rows = why.rows.map((r, i) => [...order(r), ...scored.map(c => c.scores!.actions[i] == null ? '' : number(c.scores!.actions[i]))])
+  // The reason, which the server sends last, and the policies' scores stand beside the name, where narrow screens show them, too.
+  const order = <T,>(r: T[], scores: T[]) => [r[0], r[r.length - 1], ...scores, ...r.slice(1, -1)]
+  const columns = order(why.columns, scored.map(c => short(c.policy)))
+  const rows = why.rows.map((r, i) => order(r, scored.map(c => c.scores!.actions[i] == null ? '' : number(c.scores!.actions[i]))))
   const shown = rows[props.picked]
   const kinds = [...new Set(scored.map(c => c.scores!.kind))].join(' or ')
   const nodesCaption = 'Nodes' + (kinds && `; ${scored.map(c => short(c.policy)).join(', ')}: ${kinds} of each node`)

@@ -217,7 +217,7 @@ func (w *watched) Look() *board.ClusterInfo {
 		Placed: w.placed, Disagreed: w.disagreed, Decisions: slices.Clone(w.heads), Baselines: []string{},
 	}
 	for _, b := range w.policy.Env().Baselines {
-		if !b.Oracle && b.Name != w.policyName() {
+		if !b.Oracle && b.Name != w.policyName() && b.Name != standardScores.Baseline { // which are asked anyway
 			info.Baselines = append(info.Baselines, b.Name)
 		}
 	}

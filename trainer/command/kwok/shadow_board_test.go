@@ -19,8 +19,8 @@ import (
 )
 
 // shadowPage runs kwok shadow with a page, and returns how to get from the page and how to interrupt the command, which
-// then returns what it has printed.
-func shadowPage(t *testing.T, args ...string) (get func(path string, to any), interrupt func() string) {
+// then returns what it has printed. The page's address is written to where, unless that is nil.
+func shadowPage(t *testing.T, where *string, args ...string) (get func(path string, to any), interrupt func() string) {
 	t.Helper()
 	t.Setenv(play.TokenVariable, "")
 	address, err := withPort(t.Context(), "127.0.0.1:0")
@@ -36,6 +36,9 @@ func shadowPage(t *testing.T, args ...string) (get func(path string, to any), in
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	page := "http://" + address + "/"
+	if where != nil {
+		*where = page
+	}
 	waitFor(t, "the page", func() bool {
 		select {
 		case <-ended:
@@ -57,7 +60,7 @@ func shadowPage(t *testing.T, args ...string) (get func(path string, to any), in
 
 // TestShadowBoard: the page of a report shows what the command prints, until the command is interrupted.
 func TestShadowBoard(t *testing.T) {
-	get, interrupt := shadowPage(t, "--trace", writeTrace(t, twoNodes+`{"k":"end"}`+"\n"), "--policy", "First")
+	get, interrupt := shadowPage(t, nil, "--trace", writeTrace(t, twoNodes+`{"k":"end"}`+"\n"), "--policy", "First")
 	var reports []board.ReportInfo
 	waitFor(t, "the report", func() bool { get("api/shadows", &reports); return len(reports) == 1 })
 	var onPage, printed json.RawMessage
@@ -99,7 +102,7 @@ func TestShadowWatches(t *testing.T) {
 // been recorded so far.
 func TestKwokShadowBoard(t *testing.T) {
 	kubeconfig := kwoktest.Start(t).Kubeconfig
-	get, interrupt := shadowPage(t, "--record", filepath.Join(t.TempDir(), "cluster.jsonl"), "--policy", "First", "--every", "500ms", "--block", "1s", "--kubeconfig", kubeconfig)
+	get, interrupt := shadowPage(t, nil, "--record", filepath.Join(t.TempDir(), "cluster.jsonl"), "--policy", "First", "--every", "500ms", "--block", "1s", "--kubeconfig", kubeconfig)
 	mustExecute(t, "kwok", "runsim", "--scheduler_name", "default-scheduler", "--interval", "200ms", "--node_count", "3", "--cluster_resets", "1",
 		"--cpu_load", "0.1", "--mem_load", "0.1", "--pod_load", "0.1", "--kubeconfig", kubeconfig)
 	var info board.ClusterInfo
