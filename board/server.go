@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -189,8 +190,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if accept := s.cfg.Guard.Accept; r.URL.Path == "/" && accept != nil && !accept(tokenOf(r)) {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("WWW-Authenticate", "Bearer")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, needsToken) // the visitor is gone
+		return
+	}
 	s.guarded.ServeHTTP(w, r)
 }
+
+// needsToken is what a visitor sees without the token, or with a wrong one.
+const needsToken = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Kubernasium</title>
+</head>
+<body><main><h1>This page needs its token</h1>
+<p>Open it once as <code>/?token=TOKEN</code>. In place of TOKEN stands what is in the file that <code>--token-file</code> names.</p></main></body>
+</html>
+`
 
 // tokenCookie holds the token after the first visit of /?token=….
 const tokenCookie = "kubernasium_board"

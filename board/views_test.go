@@ -194,10 +194,13 @@ func TestBrowserToken(t *testing.T) {
 			t.Errorf("%s: %s, want 401", address, resp.Status)
 		}
 	}
-	other := boardtest.Open(t, page)
-	other.Wait(`/token/i.test(document.body.textContent)`)
-	if n := other.Eval(`document.querySelectorAll('.plot').length`); n != "0" {
-		t.Errorf("%s plots without the token", n)
+	for _, address := range []string{page, page + "?token=wrong"} {
+		other := boardtest.Open(t, address)
+		other.Wait(`document.body.textContent.includes('/?token=TOKEN') && document.body.textContent.includes('--token-file')`)
+		if n := other.Eval(`document.querySelectorAll('.plot').length`); n != "0" {
+			t.Errorf("%s plots without the token", n)
+		}
+		other.Accessible("token")
 	}
 }
 

@@ -87,7 +87,7 @@ export interface PodWhy { pod: string; node: string; at: string; message: string
 
 async function answer<T>(r: Response): Promise<T> {
   const text = await r.text()
-  if (r.status === 401) throw new Error('The page needs its token: open it as trainer board printed, with ?token=…')
+  if (r.status === 401) throw new Error('The page needs its token: open it once with ?token=TOKEN, the one in the file that --token-file names')
   let body: unknown
   try {
     body = JSON.parse(text)
@@ -108,9 +108,13 @@ export function useOrder() {
   }
 }
 
-export const get = async <T>(path: string): Promise<T> => answer<T>(await fetch(path))
+// ask sends a request. Browsers say "Failed to fetch" where nobody answers.
+const ask = (path: string, init?: RequestInit) =>
+  fetch(path, init).catch(() => { throw new Error('The program that serves this page does not answer. Start it again, then try again.') })
+
+export const get = async <T>(path: string): Promise<T> => answer<T>(await ask(path))
 
 export const post = async <T>(path: string, body: unknown): Promise<T> =>
-  answer<T>(await fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }))
+  answer<T>(await ask(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }))
 
 export const runPath = (id: string) => '/api/runs/' + id.split('/').map(encodeURIComponent).join('/')
