@@ -35,7 +35,11 @@ type Options struct {
 	Reconnect time.Duration
 	Timeout   time.Duration // for each reply; 0 is two minutes, negative none
 
-	Token string      // bearer token of the server
+	// Others are servers that take over when the first does not answer any more: the environments are rebuilt there, if
+	// they are deterministic.
+	Others []string
+
+	Token string      // bearer token of the servers
 	TLS   *tls.Config // for wss
 	Name  string      // of this client, for the server's log
 }
@@ -59,17 +63,16 @@ type VecEnv struct {
 var _ envs.VecEnv = (*VecEnv)(nil)
 
 // Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and makes n
-// environments of id. With ?compress=zstd at its end long frames are compressed, for slow links, if the server can do
+// environments of id. Of k8s+dns://name:port it takes the first server that answers, and the others take over. With ?compress=zstd at its end long frames are compressed, for slow links, if the server can do
 // that. The caller must call Close.
 func Dial(ctx context.Context, url, id string, n int, opts Options) (*VecEnv, error) {
-	url, compress, err := compresses(url)
+	r, compress, err := newRoute(url, &opts)
 	if err != nil {
 		return nil, err
 	}
 	v := &VecEnv{session: session{
-		dial:     func(ctx context.Context) (transport, error) { return dial(ctx, url, opts.Token, opts.TLS) },
-		compress: compress,
-		w:        wire.NewWriter(), env: id, name: cmp.Or(opts.Name, "kubernasium-go"),
+		dial: r.dial, compress: compress,
+		w: wire.NewWriter(), env: id, name: cmp.Or(opts.Name, "kubernasium-go"),
 		reconnect: max(0, cmp.Or(opts.Reconnect, defaultReconnect)), timeout: max(0, cmp.Or(opts.Timeout, defaultTimeout)),
 	}, mode: opts.Autoreset}
 	t, err := v.dial(ctx)

@@ -28,6 +28,7 @@ type row struct {
 
 var rows = []row{
 	{"training", training},
+	{"server gone", fleet},
 	{"client killed", clientKilled},
 	{"trainer killed", trainerKilled},
 	{"parent killed", orphan},

@@ -45,7 +45,7 @@ func WarnOnce(notes []string) {
 }
 
 // OpenEnvs makes n environments in this process or, with urls, an equal part on each of those
-// servers, as one vector.
+// servers, as one vector. When a server is gone, another takes over its part.
 func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
 	if len(urls) == 0 {
 		v, err := envs.NewVec(spec, n, opts)
@@ -55,8 +55,12 @@ func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions,
 		WarnOnce(v.Notes())
 		return v, nil
 	}
-	if n < len(urls) {
-		return nil, fmt.Errorf("%d environments for %d servers, want at least one for each", n, len(urls))
+	servers, err := client.Resolve(ctx, urls)
+	if err != nil {
+		return nil, err
+	}
+	if n < len(servers) {
+		return nil, fmt.Errorf("%d environments for %d servers, want at least one for each", n, len(servers))
 	}
 	var parts []*client.VecEnv
 	closeParts := func(err error) error {
@@ -65,9 +69,9 @@ func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions,
 		}
 		return err
 	}
-	for k, url := range urls {
-		p, err := client.Dial(ctx, url, spec.ID, (k+1)*n/len(urls)-k*n/len(urls), client.Options{
-			Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(TokenVariable), Name: "kubernasium-trainer",
+	for k, server := range servers {
+		p, err := client.Dial(ctx, server, spec.ID, (k+1)*n/len(servers)-k*n/len(servers), client.Options{
+			Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(TokenVariable), Name: "kubernasium-trainer", Others: urls,
 		})
 		if err != nil {
 			return nil, closeParts(err)

@@ -58,7 +58,7 @@ Oracles know what no agent can: they are bounds, not competitors.`,
 	f.BoolVar(&c.Ablate, "ablate", false, "let each model also play with its own constant action, and on shuffled observations: does it use its state?")
 	f.StringVar(&c.Sealed, "sealed", "", "CSV file that records uses of the sealed block: play its episodes, once for each set of policies")
 	cmd.MarkFlagsMutuallyExclusive("seed", "sealed")
-	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
+	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all behind a name (repeat to split the environments)")
 	f.StringVar(&files.plot, "plot", "", "PNG file to draw")
 	f.StringVar(&files.csv, "csv", "", "CSV file to write, a row for each policy")
 	f.StringVar(&files.episodes, "csv-episodes", "", "CSV file to write, a row for each episode of each policy")

@@ -146,7 +146,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.StringVar(&file, "conf-file", "", "hyperparameters in place of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl); or a whole training, such as models/pretrained/classic-CartPole-v1/ppo.yml")
 	f.StringVar(&c.Resume, "resume", "", "checkpoint to go on from, in its folder: it names algorithm, environment and hyperparameters; or the folder of a training, or of those of --seeds")
 	f.BoolVar(&newest, "resume-newest", false, "resume the newest training of --algo in --env below --log-folder, if one has a checkpoint, and else start one: for programs that restart this command")
-	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765 (repeat to split the environments)")
+	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all behind a name (repeat to split the environments)")
 	f.StringVar(&c.Imitate.Baseline, "imitate", "", "baseline, or model file, to imitate before the training")
 	f.IntVar(&c.Imitate.Steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
 	f.IntVar(&c.Imitate.Epochs, "imitate-epochs", 10, "passes over them")

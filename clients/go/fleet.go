@@ -1,0 +1,114 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+)
+
+// schemeDNS is the scheme of a URL that names all servers behind a host name, such as a headless Service of Kubernetes.
+const schemeDNS = "k8s+dns"
+
+// dialAlone bounds the time for a connection to one of several servers, so that the next gets its turn: packets to a pod
+// that is gone get no answer.
+const dialAlone = 2 * time.Second
+
+// lookup resolves host names; tests replace it.
+var lookup = net.DefaultResolver.LookupHost
+
+// Resolve replaces each URL k8s+dns://name:port by ws://address:port of every address that the name has, in the order of
+// the addresses. Other URLs stay as they are.
+func Resolve(ctx context.Context, urls []string) ([]string, error) {
+	var out []string
+	for _, raw := range urls {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return nil, fmt.Errorf("client: %w", err)
+		}
+		if u.Scheme != schemeDNS {
+			out = append(out, raw)
+			continue
+		}
+		if u.Hostname() == "" || u.Port() == "" {
+			return nil, fmt.Errorf("client: URL %q, want %s://name:port", raw, schemeDNS)
+		}
+		addresses, err := lookup(ctx, u.Hostname())
+		if err != nil {
+			return nil, fmt.Errorf("client: %s: %w", raw, err)
+		}
+		slices.Sort(addresses)
+		port := u.Port()
+		u.Scheme = "ws"
+		for _, a := range slices.Compact(addresses) {
+			u.Host = net.JoinHostPort(a, port)
+			out = append(out, u.String())
+		}
+	}
+	return out, nil
+}
+
+// A route leads to one of several servers, and to another one when that does not answer.
+type route struct {
+	urls  []string // as given: the own server first
+	token string
+	tls   *tls.Config
+
+	mu sync.Mutex
+	at string // the server of the last connection
+}
+
+// newRoute returns the route of a client, and whether its frames are to be compressed.
+func newRoute(url string, opts *Options) (r *route, compress bool, err error) {
+	r = &route{token: opts.Token, tls: opts.TLS}
+	for i, u := range append([]string{url}, opts.Others...) {
+		rest, on, err := compresses(u)
+		if err != nil {
+			return nil, false, err
+		}
+		compress = compress || on && i == 0
+		r.urls = append(r.urls, rest)
+	}
+	return r, compress, nil
+}
+
+// dial connects to the last server, or else to the first of the others that answers.
+func (r *route) dial(ctx context.Context) (transport, error) {
+	urls, err := Resolve(ctx, r.urls)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(urls, r.at); i > 0 {
+		urls = slices.Insert(slices.Delete(urls, i, i+1), 0, r.at)
+	}
+	var failures error
+	for _, u := range urls {
+		t, err := dialFor(ctx, len(urls) > 1, u, r.token, r.tls)
+		if err == nil {
+			r.at = u
+			return t, nil
+		}
+		failures = errors.Join(failures, err)
+		if ctx.Err() != nil || errors.Is(err, ErrUnauthorized) {
+			break
+		}
+	}
+	return nil, failures
+}
+
+// dialFor is dial, in bounded time if there are others.
+func dialFor(ctx context.Context, others bool, url, token string, tlsConfig *tls.Config) (transport, error) {
+	if others {
+		bounded, cancel := context.WithTimeout(ctx, dialAlone)
+		defer cancel()
+		ctx = bounded
+	}
+	return dial(ctx, url, token, tlsConfig)
+}
