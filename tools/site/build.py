@@ -30,7 +30,7 @@ MENU = {
     "Results": ["docs/results/README", "docs/results/*", "docs/benchmarks", "docs/wire"],
     "Kubernetes": [
         "docs/kwok", "docs/scheduler", "docs/shadow", "docs/deploy", "docs/vpa-recommender", "docs/gang-real",
-        "docs/cluster-trace", "docs/kwok-speed", "kwok/**",
+        "docs/cluster-trace", "docs/kwok-speed", "deploy/**", "kwok/**", "clients/python-kwok/README",
     ],
     "Reference": ["reference/commands/index", "reference/python/index", "reference/go", "server/PROTOCOL"],
     "Project": ["docs/architecture", "CONTRIBUTING", "RELEASING", "docs/*", "SECURITY", "CHANGELOG"],
