@@ -82,7 +82,7 @@ def test_serves_clients_of_x86_64(emulated: Path) -> None:
 
 
 def test_environments_play_as_on_x86_64(emulated: Path) -> None:
-    """TestReleased on arm64: spaces and sums are as promised, and those that docs/versions.md names differ in last bits."""
+    """TestReleased on arm64: spaces and sums are as promised; docs/versions.md names sums that differ in last bits."""
     del emulated  # the emulator is there
     done = subprocess.run(
         [os.environ.get("GO", "go"), "test", "-count=1", "-v", "-trimpath", "-tags", "nogorgonia", "-exec", EMULATOR,
