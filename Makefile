@@ -263,9 +263,10 @@ $(VENV_DIST)/installed: tools/dist.txt
 	$(VENV_DIST)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@
 
-dist: $(VENV_DIST)/installed ## wheels for Linux, macOS and Windows on x86-64 and arm64, and the sdist, in dist/; checked; tested so far: Linux on x86-64
-	$(VENV_DIST)/bin/python tools/dist.py dist
+dist: $(VENV_DIST)/installed ## wheels for Linux, macOS and Windows on x86-64 and arm64, those of the control plane for Linux, and the sdist, in dist/; checked
+	$(VENV_DIST)/bin/python tools/dist.py dist --kwok
 	$(DIST_TEST) dist
+	$(subst test_dist,test_dist_kwok,$(DIST_TEST)) dist
 
 test-dist: $(VENV_DIST)/installed ## the wheel of Linux on this machine: contents, metadata, the same bytes from another path, first steps where there is no Go
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/test --platform linux/$$($(GO) env GOARCH)
@@ -277,6 +278,31 @@ test-dist-arm64: $(VENV_DIST)/installed ## the wheel of Linux on arm64, emulated
 		|| { echo "qemu-aarch64 is missing: install Debian's package qemu-user"; exit 1; }
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/arm64 --no-sdist --platform linux/arm64
 	GO=$(GO) $(VENV_DIST)/bin/python -m pytest -p no:cacheprovider -q -s tools/test_dist_arm64.py --dist $(DIST)/arm64
+
+test-dist-kwok: $(VENV_DIST)/installed ## the wheel of the control plane for this machine: contents, the extra kwok installed, and a cluster started where there is no Go
+	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/kwok --no-sdist --platform linux/$$($(GO) env GOARCH) --kwok
+	$(subst test_dist,test_dist_kwok,$(DIST_TEST)) $(DIST)/kwok
+
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
+COSIGN     := github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+SYFT       := github.com/anchore/syft/cmd/syft@v1.57.0
+# The name has the versions, so that another one is installed.
+RELEASE_TOOLS := $(CACHE)/tools/$(notdir $(GORELEASER)).$(notdir $(COSIGN)).$(notdir $(SYFT))
+# Such as "linux/amd64": a short rehearsal.
+RELEASE_PLATFORMS ?=
+
+$(RELEASE_TOOLS):
+	@mkdir -p $(CACHE)/tools
+	for tool in $(GORELEASER) $(COSIGN) $(SYFT); do CGO_ENABLED=0 GOBIN=$(abspath $(CACHE))/tools $(GO) install -trimpath -ldflags '-s -w' $$tool; done
+	touch $@
+
+release-tools: $(RELEASE_TOOLS) ## compile GoReleaser, cosign and syft into .cache/tools
+
+release-dry-run: $(VENV_DIST)/installed $(RELEASE_TOOLS) ## everything of a release, built, signed and checked here, and nothing published: wheels, archives, SBOMs, images, chart
+	$(GO) -C tools/ociimage mod tidy -diff
+	$(GO) -C tools/ociimage test ./...
+	$(VENV_DIST)/bin/python tools/release.py rehearse $(RELEASE_PLATFORMS:%=--platform=%)
+	RELEASE_PLATFORMS="$(RELEASE_PLATFORMS)" $(subst test_dist,test_release,$(DIST_TEST)) $(CACHE)/release/files
 
 test-install: ## go install of both programs from this module's zip, as a proxy would serve it: compiles this module's packages again
 	KUBERNASIUM_INSTALL=1 $(GO) test -count=1 -v -run TestInstall ./tools/modulezip
