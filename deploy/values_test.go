@@ -138,7 +138,6 @@ func TestEachValue(t *testing.T) {
 			}
 			continue
 		}
-		set := map[string]any{}
 		leaf := any(sentinel)
 		switch last := v.path[len(v.path)-1]; {
 		case v.node.Tag == "!!int":
@@ -154,7 +153,7 @@ func TestEachValue(t *testing.T) {
 		case v.node.Kind == yaml.SequenceNode:
 			leaf = []any{sentinel}
 		}
-		set = renderings[k]
+		set := renderings[k]
 		for _, key := range v.path[:len(v.path)-1] {
 			if set[key] == nil {
 				set[key] = map[string]any{}
