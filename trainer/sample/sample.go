@@ -72,15 +72,17 @@ func Dir(ctx context.Context, notes io.Writer, name string) (string, error) {
 	return "", fmt.Errorf("no sample of %s", name)
 }
 
-// Folder returns the folder of the sample, which it writes if it is not there. The folder is in the user's cache, or
-// else among temporary files, and its name changes with the content.
+// Folder returns the folder of the sample, which it writes if it is not there. The folder is in the user's cache, and its
+// name changes with the content; without a cache it is a new one among temporary files.
 func (s *Set) Folder(ctx context.Context) (string, error) {
 	base, err := os.UserCacheDir()
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(base, "kubernasium"), 0o755)
 	}
-	if err != nil { // such as in an image with a read-only root file system
-		base = os.TempDir()
+	if err != nil { // such as for a user without a home; what others may have left among temporary files is not trusted
+		if base, err = os.MkdirTemp("", "kubernasium-"); err != nil {
+			return "", err
+		}
 	}
 	digest, err := s.digest()
 	if err != nil {

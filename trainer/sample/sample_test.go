@@ -202,3 +202,17 @@ func TestLicences(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeTable: the table of the random forest, which figures are published for, comes before the one that convert
+// predicts.
+func TestNodeTable(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"node_table_p20.csv", "node_table_rf_p20.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := filepath.Base(NodeTable(dir)); got != name {
+			t.Errorf("NodeTable = %s, want %s, the last that was written", got, name)
+		}
+	}
+}
