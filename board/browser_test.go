@@ -171,14 +171,19 @@ func TestBrowserFamilies(t *testing.T) {
 	if label := b.Eval(`document.querySelector('.gantt').getAttribute('aria-label')`); !strings.Contains(label, "vecmath") || !strings.Contains(label, "the slowest") {
 		t.Errorf("the bars are described as %q", label)
 	}
-	if drawn := b.Eval(`(() => { const c = document.querySelector('.gantt'); return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter(v => v).length })()`); drawn == "0" {
-		t.Error("the bars are not drawn")
+	for colour, what := range map[string]string{"0,114,178": "supersteps", "196,106,0": "the slowest", "179,0,94": "re-plannings"} {
+		if b.Pixels(".gantt", colour) < 100 {
+			t.Errorf("%s are not drawn", what)
+		}
 	}
 	b.Check("gang")
 	b = play("k8s/VerticalPodAutoscaler-v1", "quantile", "", 100)
 	b.Wait(`document.querySelectorAll('.plot').length >= 3 && /evict|OOM|resize/.test(document.querySelector('.events')?.textContent)`)
 	if labels := b.Eval(`[...document.querySelectorAll('.u-legend .u-label')].map(e => e.textContent).join('; ')`); !strings.Contains(labels, "usage; request; limit; lower bound; upper bound; throttled; hours; usage; request; limit") {
 		t.Errorf("lines %q, want usage, request, limit and what was throttled of CPU, and the first three of memory", labels)
+	}
+	if b.Pixels(".plot .u-wrap canvas", "179,0,94") < 10 {
+		t.Error("the resizes are not drawn")
 	}
 	b.Check("vpa")
 	b = play("k8s/LRAPlacement-v0", "greedy", "", 100)
@@ -187,6 +192,9 @@ func TestBrowserFamilies(t *testing.T) {
 	b.Wait(`[...document.querySelectorAll('.facts')].some(f => f.textContent.startsWith('node 0:'))`)
 	if rows := b.Eval(`document.querySelector('.world table tbody').rows.length`); rows != "7" {
 		t.Errorf("%s applications, want 7", rows)
+	}
+	if b.Pixels(".heat", "196,106,0") < 1000 {
+		t.Error("the throughput of the first containers is not drawn")
 	}
 	b.Check("lra")
 }

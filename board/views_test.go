@@ -88,12 +88,13 @@ func (f *fakeCluster) PodsOf(node string) []board.NodePod {
 func smallCluster() *fakeCluster {
 	f := &fakeCluster{info: board.ClusterInfo{
 		Scheduler: "custom-scheduler", Policy: "Greedy", Baselines: []string{"First"}, At: time.Now(), Pending: 1,
-		Use:     board.Use{CPU: []float64{.5, .25, 0}, Memory: []float64{.5, .2, 0}, Pods: []int32{4, 2, 0}, GPUs: [][]float64{{}, {}, {}}},
+		Use:     board.Use{CPU: []float64{.5, .25, 0}, Memory: []float64{.5, .2, 0}, Pods: []int32{4, 2, 0}, GPUs: [][]float64{{}, {1, .25}, {}}},
 		Waiting: []board.Waiting{{Pod: "default/web-1", Scheduler: "custom-scheduler", Since: time.Now(), Message: "0/3 nodes are available: 3 Insufficient cpu."}},
 	}}
 	for i, rack := range []string{"rack-0", "rack-0", "rack-1"} {
 		f.info.Nodes = append(f.info.Nodes, board.NodeInfo{Name: "node-" + strconv.Itoa(i), MilliCPU: 8000, Memory: 32 << 30, Rack: rack})
 	}
+	f.info.Nodes[1].GPUs, f.info.Nodes[1].GPUModel = 2, "T4"
 	return f
 }
 
@@ -125,6 +126,7 @@ func TestBrowserScheduler(t *testing.T) {
 	})
 	b.Wait(`document.querySelector('.placed').textContent == '1'`)
 	b.Wait(`document.querySelector('.decision h2 small').textContent.startsWith('on node-0') && document.querySelector('.taken-name').textContent == 'node-0'`)
+	bars(t, b)
 	b.Check("scheduler_small")
 	b.Run(chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("/"))
 	b.Wait(`document.activeElement.className == 'filter'`)
@@ -144,6 +146,26 @@ func TestBrowserScheduler(t *testing.T) {
 		t.Errorf("pods of node-0: %q, want %q", got, want)
 	}
 	b.Reload(`document.querySelector('.decision h2').textContent.split(',')[0] + document.querySelector('input[name=ask]').checked + document.querySelector('input[name=racks]').checked + ` + pods)
+}
+
+// bars checks what is drawn of the small cluster: half of node-0's CPU and memory, which the pod got, the first GPU of node-1
+// and a quarter of its second, and node-2, which is masked out. Colours are those of style.css.
+func bars(t *testing.T, b *boardtest.Browser) {
+	t.Helper()
+	const cpu, memory, gpu, masked, taken, free = "0,114,178", "0,158,115", "196,106,0", "217,201,201", "179,0,94", "238,241,244"
+	for _, p := range []struct {
+		what string
+		x, y int
+		want string
+	}{
+		{"CPU of node-0", 20, 55, cpu}, {"its free CPU", 100, 55, free}, {"memory of node-0", 20, 75, memory}, {"its free memory", 100, 75, free},
+		{"GPU 0 of node-1", 160, 79, gpu}, {"GPU 1 of node-1", 180, 79, gpu}, {"the rest of GPU 1", 210, 79, free},
+		{"node-2", 288, 80, masked}, {"the border of node-0", 3, 40, taken},
+	} {
+		if got := b.Pixel("#cluster", p.x, p.y); got != p.want {
+			t.Errorf("%s has the colour %s, want %s", p.what, got, p.want)
+		}
+	}
 }
 
 // TestBrowserShadow: a report that appears while the page is open is shown, with its disagreements by cost.

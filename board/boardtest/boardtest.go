@@ -4,6 +4,7 @@ package boardtest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -150,6 +151,23 @@ func (b *Browser) Reload(expression string) {
 		b.Eval(`new Promise(done => setTimeout(() => done(1), 50))`)
 	}
 	b.t.Errorf("the address gives %s, was %s", now, before)
+}
+
+// Pixel returns the colour of a canvas at a place in CSS pixels, as red,green,blue.
+func (b *Browser) Pixel(canvas string, x, y int) string {
+	b.t.Helper()
+	return b.Eval(fmt.Sprintf(`(c => [...c.getContext('2d').getImageData(%d * devicePixelRatio, %d * devicePixelRatio, 1, 1).data].slice(0, 3).join())(document.querySelector(%q))`, x, y, canvas))
+}
+
+// Pixels counts the pixels of a colour, red,green,blue, in a canvas.
+func (b *Browser) Pixels(canvas, colour string) int {
+	b.t.Helper()
+	n, err := strconv.Atoi(b.Eval(fmt.Sprintf(`(c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0
+		for (let i = 0; i < d.length; i += 4) if (d[i] + ',' + d[i + 1] + ',' + d[i + 2] === %q && d[i + 3] === 255) n++; return n })(document.querySelector(%q))`, colour, canvas)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
 }
 
 // Choose selects an option, or sets an input, as a user does.

@@ -157,7 +157,7 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
 
 // Panels draws a task's own chart, such as usage, request and limit over time.
 function Panels({ chart }: { chart: Chart }) {
-  const events = (chart.events ?? []).filter(e => e.x.length > 0)
+  const events = chart.events ?? []
   return <>{chart.panels.map(p => <Plot title={p.y_label} x={chart.x} xLabel={chart.x_label} lines={p.lines.map(l => ({ label: l.name, y: l.y }))} height={180} events={events} />)}
-    {events.length > 0 && <p class="facts events">{events.map((e, i) => <span><i style={{ background: eventColour(i) }} /> {e.name}: {e.x.length}</span>)}</p>}</>
+    {events.length > 0 && <p class="facts events">Ticks: {events.map((e, i) => <span><i style={{ background: eventColour(i) }} /> {e.name}: {e.x.length}</span>)}</p>}</>
 }

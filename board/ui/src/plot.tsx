@@ -7,8 +7,9 @@ export interface Line { label: string; y: (number | null)[]; dash?: boolean; col
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
-// Events, such as kills, are ticks at the upper edge, in colours from the end of the list.
-export const eventColour = (i: number) => colours[(colours.length - 1 - i) % colours.length]
+// Events, such as kills, are ticks at the upper edge, in colours that no line beside them has.
+const eventColours = ['#7f7f7f', '#8a7a00', '#b3005e']
+export const eventColour = (i: number) => eventColours[i % eventColours.length]
 
 // Plot draws lines over x. A click on a point calls pick with its x. What is enlarged by dragging stays so when points
 // come; setRange is told of it, as least,greatest x, and range is what to begin with.
