@@ -45,7 +45,7 @@ func serveAs(t *testing.T, cfg board.Config) string {
 // address keeps the choice, and the comparison is a picture and a table that sorts.
 func TestBrowserTraining(t *testing.T) {
 	b := boardtest.Open(t, serve(t, board.Config{Logs: writeLogs(t)}))
-	b.Wait(`document.querySelectorAll('.u-legend .u-label').length > 2`)
+	b.Wait(`/2 seeds.*oracle/.test(document.querySelector('.u-legend')?.textContent)`)
 	labels := b.Eval(`[...document.querySelectorAll('.u-legend .u-label')].map(e => e.textContent).join('; ')`)
 	for _, want := range []string{"ppo/k8s-PodBalance-v0_1 (2 seeds)", "Greedy", "Exact (oracle)"} {
 		if !strings.Contains(labels, want) {
@@ -76,7 +76,7 @@ func TestBrowserTraining(t *testing.T) {
 	b.Choose("input[type=range]", "0.5")
 	b.Wait(`location.hash.includes('smooth=0.5')`)
 	b.Reload(`document.querySelector('.plot figcaption').textContent + document.querySelector('input[type=range]').value + location.hash`)
-	b.Wait(`document.querySelectorAll('.u-axis').length >= 2`)
+	b.Wait(`/^1\d\d(\.\d+)?,(199|20[01])/.test(document.querySelector('.plot [role=img]').dataset.range)`)
 	b.Run(chromedp.Evaluate(`location.hash = '#compare'`, nil))
 	b.Wait(`document.querySelectorAll('svg .mean').length == 4`)
 	b.Run(chromedp.Click(`//th/button[starts-with(., 'mean')]`))

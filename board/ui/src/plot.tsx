@@ -45,7 +45,8 @@ export function Plot(props: { title: string; x: number[]; xLabel: string; lines:
           const { min, max } = u.scales.x, x = u.data[0]
           if (key !== 'x' || min == null || max == null) return
           zoomed.current = min > x[0] || max < x[x.length - 1] ? [min, max] : []
-          props.setRange?.(zoomed.current.map(v => +v.toPrecision(6)).join(','))
+          el.dataset.range = zoomed.current.map(v => +v.toPrecision(6)).join(',')
+          props.setRange?.(el.dataset.range)
         }],
         ready: [u => props.pick && u.over.addEventListener('click', () => {
           if (u.cursor.idx != null) props.pick!(u.data[0][u.cursor.idx])
