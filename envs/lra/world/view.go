@@ -106,7 +106,7 @@ const mostThroughput = 12
 
 // Grids shows the containers of each node, how much they slow one another down, and what each application achieves.
 func (v *View) Grids() []envs.Grid {
-	nodes := envs.Grid{Title: v.Title, Columns: append(slices.Clone(lra.Apps[:]), "throughput", "of a container")}
+	nodes := envs.Grid{Title: "Containers by node: " + strings.ReplaceAll(v.Title, "  ", ", "), Columns: append(slices.Clone(lra.Apps[:]), "throughput", "per container")}
 	for range lra.Apps {
 		nodes.Full = append(nodes.Full, lra.MaxSlots)
 	}
@@ -128,7 +128,7 @@ func (v *View) Grids() []envs.Grid {
 		}
 		nodes.Rows, nodes.Values = append(nodes.Rows, strconv.Itoa(i)), append(nodes.Values, append(row, total, each))
 	}
-	apps := envs.Grid{Title: "Applications", Columns: []string{"containers", "throughput", "of a container"}, Full: []float64{max(1, slices.Max(placed[:])), max(1, slices.Max(achieved[:])), mostThroughput / lra.MaxSlots}}
+	apps := envs.Grid{Title: "Applications", Columns: []string{"containers", "throughput", "per container"}, Full: []float64{max(1, slices.Max(placed[:])), max(1, slices.Max(achieved[:])), mostThroughput / lra.MaxSlots}}
 	for a, name := range lra.Apps {
 		each := math.NaN()
 		if placed[a] > 0 {
