@@ -96,3 +96,56 @@ func hostOf(t *testing.T, url string) string {
 	}
 	return address
 }
+
+// TestRouteStays: a lost connection is made again to the server that has the session.
+func TestRouteStays(t *testing.T) {
+	first, second := hosttest.Start(t), hosttest.Start(t)
+	r := &route{urls: []string{first.WS, second.WS}}
+	for _, want := range []string{first.WS, second.WS} {
+		r.at = want
+		for range 2 {
+			c, err := r.dial(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.(*wsTransport).conn.RemoteAddr().String(); got != hostOf(t, want) {
+				t.Errorf("connected to %s, want %s", got, want)
+			}
+			if err := c.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestSilentServer: a server that accepts and says nothing, as packets to a pod that is gone, costs a client the time
+// for one connection, and then another server has its turn.
+func TestSilentServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := hosttest.Start(t)
+	r := &route{urls: []string{"ws://" + l.Addr().String(), s.WS}}
+	begin := time.Now()
+	c, err := r.dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took < dialAlone || took >= handshakeTimeout || c.(*wsTransport).conn.RemoteAddr().String() != hostOf(t, s.WS) {
+		t.Errorf("connected to %s after %v, want %s after %v", c.(*wsTransport).conn.RemoteAddr(), took, s.WS, dialAlone)
+	}
+	if r.at != s.WS {
+		t.Errorf("the next connection begins with %s, want %s", r.at, s.WS)
+	}
+	if err := c.close(); err != nil {
+		t.Error(err)
+	}
+	alone := &route{urls: []string{"ws://" + l.Addr().String()}}
+	ctx, cancel := context.WithTimeout(context.Background(), dialAlone+time.Second)
+	defer cancel()
+	if _, err := alone.dial(ctx); err == nil || ctx.Err() == nil {
+		t.Errorf("a silent server without others: %v before its time was over", err)
+	}
+}

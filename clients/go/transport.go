@@ -31,6 +31,9 @@ type transport interface {
 	close() error
 }
 
+// handshakeTimeout bounds the time for a connection.
+const handshakeTimeout = 10 * time.Second
+
 func dial(ctx context.Context, rawURL, token string, tlsConfig *tls.Config) (transport, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -55,7 +58,7 @@ func dial(ctx context.Context, rawURL, token string, tlsConfig *tls.Config) (tra
 
 func dialWebSocket(ctx context.Context, u *url.URL, token string, tlsConfig *tls.Config) (transport, error) {
 	d := websocket.Dialer{
-		Subprotocols: []string{wire.Subprotocol}, TLSClientConfig: tlsConfig, HandshakeTimeout: 10 * time.Second,
+		Subprotocols: []string{wire.Subprotocol}, TLSClientConfig: tlsConfig, HandshakeTimeout: handshakeTimeout,
 		ReadBufferSize: 32 << 10, WriteBufferSize: 16 << 10,
 	}
 	header := http.Header{}
