@@ -412,6 +412,15 @@ func TestScores(t *testing.T) {
 			t.Errorf("probability of action %d: %v, want %v", i, *s.Actions[i], want)
 		}
 	}
+	// First has filled the first node of 64 CPU, which is masked out: of the logits -1 and -2 the probabilities are 1/(1+1/e)
+	// and 1/(1+e).
+	call(t, page, "POST", "/api/episodes", map[string]any{"env": "k8s/PodBalance-v0", "policy": "First", "options": map[string]any{"nodes": 3, "cpu_load": 0.9, "memory_load": 0.9, "pod_load": 0.9}}, &ep)
+	call(t, page, "POST", "/api/episodes/"+ep.ID+"/step", map[string]any{"steps": 70}, &ep)
+	var full board.Explanation
+	call(t, page, "GET", "/api/episodes/"+ep.ID+"/why?policies=scorer", nil, &full)
+	if p := full.Choices[0].Scores.Actions; p[0] != nil || math.Abs(*p[1]-0.7311) > 1e-4 || math.Abs(*p[2]-0.2689) > 1e-4 {
+		t.Errorf("probabilities %v, want none of the masked node, then 0.7311 and 0.2689", p)
+	}
 	if c := why.Choices[1]; c.Scores != nil || len(c.Action) != 1 || c.Error != "" {
 		t.Errorf("Greedy: %+v, want an action without scores", c)
 	}
