@@ -94,14 +94,14 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 		args := j.resume(at)
 		if args == nil {
 			anew++
-			p.failOn(empty(at), what) // a folder without a checkpoint is removed by hand
+			if err := empty(at); err != nil && !ended(f.Failed()) { // a folder without a checkpoint is removed by hand
+				p.failOn(err, what)
+			}
 			args = j.begin(at)
 		}
 		killed, _, err := p.run(f.Failed(), args...)
-		select {
-		case <-f.Failed(): // the program may have ended first, with an error
+		if ended(f.Failed()) { // the program may have ended first, with an error
 			killed, err = true, nil
-		default:
 		}
 		var got []byte
 		if !killed && err == nil {
@@ -126,6 +126,16 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 	}
 	p.figure("%s: %d losses among %d changes (%d before there was anything to resume), the undisturbed result", what, losses, changes, anew)
 	return true
+}
+
+// ended reports whether c is closed.
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // survived checks that the files that a program has synced are there.
