@@ -241,7 +241,7 @@ BOARD_ENV    = KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_SCHEDULER=$(abspath bin/kubernasium-scheduler)
 
 test-board: $(AXE) controlplane scheduler chromium ## the page in a real browser: every view with real runs, a training, a control plane and a server among them
-	$(BOARD_ENV) $(GO) test -p 1 -count=1 -v -run Browser $(BOARD_TESTS)
+	$(BOARD_ENV) $(GO) test -p 1 -count=1 -timeout 30m -v -run Browser $(BOARD_TESTS)
 
 chromium: ## headless Chromium, which root installs on Debian
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
@@ -251,7 +251,7 @@ chromium: ## headless Chromium, which root installs on Debian
 board: $(AXE) controlplane scheduler chromium ## bundle the page of board/ui into board/dist, and take the pictures of docs/board.md anew
 	$(GO) run ./tools/boardbundle
 	mkdir -p $(CACHE)/board
-	$(BOARD_ENV) KUBERNASIUM_SCREENSHOTS=$(abspath $(CACHE))/board $(GO) test -p 1 -count=1 -run Browser $(BOARD_TESTS)
+	$(BOARD_ENV) KUBERNASIUM_SCREENSHOTS=$(abspath $(CACHE))/board $(GO) test -p 1 -count=1 -timeout 30m -run Browser $(BOARD_TESTS)
 	for picture in docs/img/board_*.png; do cp $(CACHE)/board/$$(basename $$picture) $$picture; done
 
 VENV_DIST := $(CACHE)/venv-dist
