@@ -13,7 +13,8 @@ import (
 // and its figures stand in the card, or on the environment's page of docs/results.
 func TestReadmeScores(t *testing.T) {
 	sources := map[string]string{ // of rows without a card
-		"GangWindow-v0": "gang", "GangForecast-v0": "gang", "PodBalance-v0": "balance", "GPUPodScheduling-v0": "gpu",
+		"GangWindow-v0": "gang", "GangForecast-v0": "gang", "PodBalance-v0": "balance", "GPUPodScheduling-v": "gpu",
+		"VerticalPodAutoscaler-v1": "vpa_shared", "LRAPlacement-v0": "sealed", "LRASubcluster-v0": "sealed", "LRAHierarchical-v0": "sealed",
 		"LRAPricing-v0": "lra", "online arrivals": "lra",
 	}
 	_, table, ok := strings.Cut(clitest.Read(t, filepath.Join("..", "README.md")), "| environment | unit | episodes |")
@@ -22,8 +23,8 @@ func TestReadmeScores(t *testing.T) {
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")[2:]
-	if len(rows) != 11 {
-		t.Errorf("%d rows, want 11", len(rows))
+	if len(rows) != 16 {
+		t.Errorf("%d rows, want 16", len(rows))
 	}
 	for _, line := range rows {
 		cells := strings.Split(strings.Trim(line, "|"), "|")
@@ -46,9 +47,17 @@ func TestReadmeScores(t *testing.T) {
 			t.Errorf("row %s: %v", name, err)
 			continue
 		}
-		words := map[string]string{"mean of five seeds": "five", "one seed": "held-out episodes, the same for all"}
-		if words[trainings] == "" {
-			t.Errorf("row %s: trainings %q, want mean of five seeds or one seed", name, trainings)
+		words := map[string]string{
+			"mean of five seeds": "five", "one seed": "held-out episodes, the same for all", "shipped model": "[shipped models]", "none": "held-out",
+		}
+		if words[trainings] == "" || (ppo == "") != (trainings == "none") {
+			t.Errorf("row %s: PPO %q and trainings %q, want mean of five seeds, one seed, shipped model or none", name, ppo, trainings)
+		}
+		best, _, _ := strings.Cut(strings.TrimSpace(cells[4]), " ")
+		if page := filepath.Base(path); page == "sealed.md" || page == "vpa_shared.md" || trainings == "none" { // others round it
+			if !strings.Contains(string(text), best) {
+				t.Errorf("row %s: %s has no %q", name, path, best)
+			}
 		}
 		if ppo == "1.046" || ppo == "0.995" || ppo == "12.8" || ppo == "12.2" { // rounded in the README
 			ppo = map[string]string{"1.046": "1.0455", "0.995": "0.9949", "12.8": "12.78", "12.2": "12.22"}[ppo]
