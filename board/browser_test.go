@@ -77,6 +77,14 @@ func TestBrowserTraining(t *testing.T) {
 	b.Wait(`location.hash.includes('smooth=0.5')`)
 	b.Reload(`document.querySelector('.plot figcaption').textContent + document.querySelector('input[type=range]').value + location.hash`)
 	b.Wait(`/^1\d\d(\.\d+)?,(199|20[01])/.test(document.querySelector('.plot [role=img]').dataset.range)`)
+	// Keys do so, too, while the plot has the focus: a quarter aside, all of it, half and twice as wide.
+	b.Run(chromedp.Focus(`.plot [role=img]`))
+	for _, key := range []struct{ press, shown string }{
+		{kb.ArrowRight, `^12\d(\.\d+)?,22\d`}, {"0", "^$"}, {"+", "^150,250$"}, {kb.ArrowLeft, "^125,225$"}, {"-", "^$"},
+	} {
+		b.Run(chromedp.KeyEvent(key.press))
+		b.Wait(fmt.Sprintf(`/%s/.test(document.querySelector('.plot [role=img]').dataset.range)`, key.shown))
+	}
 	b.Run(chromedp.Evaluate(`location.hash = '#compare'`, nil))
 	b.Wait(`document.querySelectorAll('svg .mean').length == 4`)
 	b.Run(chromedp.Click(`//th/button[starts-with(., 'mean')]`))

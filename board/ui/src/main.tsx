@@ -24,10 +24,10 @@ const keys: [string, string][] = [
   ['/', 'filter nodes or trainings'],
   ['space', 'play or pause the first episode'],
   ['.', 'step'],
-  ['arrows', 'move among nodes, when the cluster has the focus'],
-  ['+ and -', 'enlarge and shrink the cluster; so do Ctrl and the wheel, or the wheel alone when the cluster has the focus, and two fingers'],
-  ['0', 'the whole cluster'],
-  ['drag', 'move the enlarged cluster'],
+  ['arrows', 'move among nodes, when the cluster has the focus; left and right move the enlarged part of a plot that has it'],
+  ['+ and -', 'enlarge and shrink the cluster, or the plot that has the focus; so do Ctrl and the wheel, or the wheel alone when the cluster has the focus, and two fingers'],
+  ['0', 'the whole cluster, or plot'],
+  ['drag', 'move the enlarged cluster; enlarge a part of a plot'],
   ['?', 'this sheet'],
 ]
 

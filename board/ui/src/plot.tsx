@@ -11,7 +11,19 @@ const css = (name: string) => getComputedStyle(document.documentElement).getProp
 const eventColours = ['#7f7f7f', '#8a7a00', '#b3005e']
 export const eventColour = (i: number) => eventColours[i % eventColours.length]
 
-// Plot draws lines over x. A click on a point calls pick with its x. What is enlarged by dragging stays so when points
+// turned is the part [min, max] of [first, last] that a key leads to: half or twice as wide, or a quarter of its width aside;
+// null if the key leads nowhere.
+function turned(key: string, min: number, max: number, first: number, last: number): [number, number] | null {
+  const mid = (min + max) / 2, w = max - min
+  const halves = ({ '+': w / 4, '=': w / 4, '-': w, '0': last - first } as Record<string, number>)[key] ?? w / 2
+  const aside = ({ ArrowLeft: -w / 4, ArrowRight: w / 4 } as Record<string, number>)[key] ?? 0
+  if (halves === w / 2 && !aside) return null
+  if (2 * halves >= last - first) return [first, last]
+  const from = Math.min(Math.max(first, mid + aside - halves), last - 2 * halves)
+  return [from, from + 2 * halves]
+}
+
+// Plot draws lines over x. A click on a point calls pick with its x. What is enlarged by dragging or keys stays so when points
 // come; setRange is told of it, as least,greatest x, and range is what to begin with.
 export function Plot(props: { title: string; x: number[]; xLabel: string; lines: Line[]; height?: number; pick?: (x: number) => void; mark?: number; range?: string; setRange?: (r: string) => void; events?: { name: string; x: number[] }[] }) {
   const box = useRef<HTMLDivElement>(null)
@@ -83,10 +95,19 @@ export function Plot(props: { title: string; x: number[]; xLabel: string; lines:
     a.download = props.title.replace(/\W+/g, '_') + '.png'
     a.click()
   }
+  const keys = (e: KeyboardEvent) => {
+    const u = plot.current, first = props.x[0], last = props.x[props.x.length - 1], { min, max } = u?.scales.x ?? {}
+    if (!u || min == null || max == null || !(first < last) || e.ctrlKey || e.metaKey || e.altKey) return
+    const to = turned(e.key, min, max, first, last)
+    if (!to) return
+    e.preventDefault()
+    e.stopPropagation() // the page has such keys for the cluster
+    if (to[1] - to[0] >= (last - first) / props.x.length) u.setScale('x', { min: to[0], max: to[1] })
+  }
   return <figure class="plot">
     <figcaption>{props.title} <button type="button" onClick={save}>PNG</button>
       <button type="button" onClick={() => saveCSV(props.title, props.x, props.xLabel, props.lines)}>CSV</button></figcaption>
-    <div ref={box} role="img" aria-label={`${props.title}: ${props.lines.map(l => l.label).join(', ')}`} />
+    <div ref={box} role="img" tabIndex={0} onKeyDown={keys} aria-keyshortcuts="+ - 0 ArrowLeft ArrowRight" aria-label={`${props.title}: ${props.lines.map(l => l.label).join(', ')}`} />
   </figure>
 }
 
