@@ -219,6 +219,10 @@ func (p *probe) second() {
 		return
 	}
 	defer c.conn.Close()
+	if !within(patience, func() bool { return s.metric("kubernasium_env_steps_total") > 0 }) {
+		p.fail("the rollout does not begin")
+		return
+	}
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	time.Sleep(300 * time.Millisecond)
 	begin := time.Now()
