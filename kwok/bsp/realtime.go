@@ -40,7 +40,7 @@ type RealReport struct {
 	Duration float64    `json:"duration_s"`        // all supersteps, measured
 	Total    float64    `json:"total_s"`           // the three
 	Model    float64    `json:"model_s"`           // total of the environment, with its cost of re-plannings
-	RMS      float64    `json:"rms_log"`           // root mean square of log measured − log modelled duration, of all tasks
+	RMS      float64    `json:"rms_log"`           // root mean square of log measured − log modelled duration, where both are positive
 	Steps    []RealStep `json:"supersteps"`
 }
 
@@ -211,9 +211,11 @@ func (r *RealReport) sum() {
 		r.Duration += s.Duration()
 		r.Expected = s.Expected
 		for k, x := range s.Seconds {
-			d := math.Log(x / s.Model[k])
-			squares += d * d
-			n++
+			if x > 0 && s.Model[k] > 0 { // a spline through noisy points may fall below 0 between them
+				d := math.Log(x / s.Model[k])
+				squares += d * d
+				n++
+			}
 		}
 	}
 	r.Total = r.Planning + r.Replan + r.Duration

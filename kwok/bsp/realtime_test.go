@@ -249,3 +249,16 @@ func FuzzReadLog(f *testing.F) {
 		}
 	})
 }
+
+// TestSumLeavesOutNoDuration: a modelled duration below zero, or a measured one of zero, has no logarithm, and JSON no
+// NaN. The rest counts: log 2/1 alone.
+func TestSumLeavesOutNoDuration(t *testing.T) {
+	r := RealReport{Steps: []RealStep{{Seconds: []float64{2, 3, 0}, Model: []float64{1, -0.5, 1}}}}
+	r.sum()
+	if math.Abs(r.RMS-math.Ln2) > 1e-12 || r.Duration != 3 {
+		t.Errorf("RMS %v and duration %v, want log 2 and 3", r.RMS, r.Duration)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+}

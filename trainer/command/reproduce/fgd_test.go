@@ -63,7 +63,7 @@ func TestFGDErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"reproduce", "fgd"}, "--nodes and --pods are needed"},
+		{[]string{"reproduce", "fgd", "--nodes", "a"}, "--nodes and --pods go together"},
 		{[]string{"reproduce", "fgd", "--all", "--seed", "42"}, "--seed selects a single run"},
 		{[]string{"reproduce", "fgd", "--all", "--data", t.TempDir()}, published.NodeFile},
 		{[]string{"reproduce", "fgd", "--nodes", "a", "--pods", "b", "--plot", "c"}, "--plot draws curves"},
