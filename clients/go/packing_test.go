@@ -64,7 +64,12 @@ func (c counter) Write(b []byte) (int, error) {
 // TestCompress: compressed frames carry the batches of a local vector, through lost connections too, in fewer bytes.
 func TestCompress(t *testing.T) {
 	for id, actions := range map[string]int{"k8s/GangWindow-v0": 4, "k8s/GPUPodScheduling-v1": 8} {
-		t.Run(id, func(t *testing.T) { compress(t, id, actions) })
+		t.Run(id, func(t *testing.T) {
+			if testing.Short() && actions == 8 {
+				t.Skip("a figure of docs/wire.md; run without -short")
+			}
+			compress(t, id, actions)
+		})
 	}
 }
 

@@ -15,12 +15,15 @@ func TestCompliance(t *testing.T) {
 	compliance.Run(t, s.WS, compliance.Options{Token: "a token"})
 }
 
+// few are limits of which the suite takes all.
+func few(c *host.Config) { c.Limits.EnvsMake, c.Limits.EnvsSession, c.Limits.Snapshots = 128, 256, 200 }
+
 func TestComplianceWithInfos(t *testing.T) {
-	s := hosttest.Start(t)
+	s := hosttest.Start(t, few)
 	compliance.Run(t, s.WS, compliance.Options{Env: "k8s/GangWindow-v0"})
 }
 
 func TestComplianceWithParts(t *testing.T) {
-	s := hosttest.Start(t)
+	s := hosttest.Start(t, few)
 	compliance.Run(t, s.WS, compliance.Options{Env: "k8s/PodBalance-v0"})
 }
