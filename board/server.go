@@ -200,7 +200,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.guarded.ServeHTTP(w, r)
 }
 
-// needsToken is what a visitor sees without the token, or with a wrong one.
+// needsToken is the page for visitors without the token, or with a wrong one.
 const needsToken = `<!doctype html>
 <html lang="en">
 <head>

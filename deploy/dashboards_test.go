@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A dashboard is what the tests read of Grafana's JSON.
+// A dashboard has the fields of Grafana's JSON that the tests read.
 type dashboard struct {
 	UID, Title string
 	Templating struct {

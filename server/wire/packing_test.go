@@ -50,7 +50,7 @@ func TestPack(t *testing.T) {
 	group.Wait()
 }
 
-// cliFrame is what version 1.5.4 of the program zstd makes of a file of 1,000 letters a (zstd -1 --no-check).
+// cliFrame is a file of 1,000 letters a, compressed by the program zstd 1.5.4 (zstd -1 --no-check).
 const cliFrame = "28b52ffd60e8024d00001061610100e32b8005"
 
 func TestUnpackRefuses(t *testing.T) {
