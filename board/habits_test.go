@@ -43,8 +43,8 @@ func serveOn(t *testing.T, address string, cfg board.Config) (page string, stop 
 	}
 }
 
-// TestBrowserGone: when the program that serves the page ends, the page keeps what it shows, says that nobody answers, and says
-// so of what a visitor asks for; when the program is there again the page goes on by itself.
+// TestBrowserGone: when the program that serves the page ends, the page stays and says that nobody answers, also to a click
+// that asks for more. When the program is there again, the page continues by itself.
 func TestBrowserGone(t *testing.T) {
 	cfg := board.Config{Logs: writeLogs(t), Open: openBaseline, AllowControl: true, Every: 20 * time.Millisecond}
 	page, stop := serveOn(t, "127.0.0.1:0", cfg)
