@@ -19,14 +19,7 @@ func TestBoard(t *testing.T) {
 	c := boardConfig{listen: "127.0.0.1:0"}
 	c.AllowControl = true
 	c.Models = []string{filepath.Join("..", "..", "..", "models", "pretrained", "k8s-PodBalance-v0")}
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- c.serve(ctx, func(url string) { ready <- url }) }()
-	var url string
-	select {
-	case url = <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	url, ended := started(ctx, t, c.serve)
 	get := func(path string, to any) {
 		t.Helper()
 		resp, err := http.Get(url + path)
@@ -99,14 +92,7 @@ func TestEnjoyBoard(t *testing.T) {
 	c := enjoyConfig{listen: "127.0.0.1:0"}
 	c.Model = filepath.Join("..", "..", "..", "models", "pretrained", "k8s-PodBalance-v0", "ppo.safetensors")
 	c.Seed = 5
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- c.onBoard(ctx, func(url string) { ready <- url }) }()
-	var url string
-	select {
-	case url = <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	url, ended := started(ctx, t, c.onBoard)
 	page, fragment, ok := strings.Cut(url, "#play?episodes=")
 	if !ok {
 		t.Fatalf("the address is %s", url)
@@ -128,4 +114,17 @@ func TestEnjoyBoard(t *testing.T) {
 	if err := c.onBoard(t.Context(), func(string) {}); err == nil {
 		t.Error("--board plays on a server")
 	}
+}
+
+// started starts what serves a page, and returns the page's address and where its error comes at the end.
+func started(ctx context.Context, t *testing.T, serve func(ctx context.Context, ready func(url string)) error) (url string, ended <-chan error) {
+	t.Helper()
+	ready, end := make(chan string, 1), make(chan error, 1)
+	go func() { end <- serve(ctx, func(url string) { ready <- url }) }()
+	select {
+	case url = <-ready:
+	case err := <-end:
+		t.Fatal(err)
+	}
+	return url, end
 }

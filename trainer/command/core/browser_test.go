@@ -14,14 +14,7 @@ func TestBrowserTrains(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	c := boardConfig{listen: "127.0.0.1:0"}
 	c.Logs = t.TempDir()
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- c.serve(ctx, func(url string) { ready <- url }) }()
-	var url string
-	select {
-	case url = <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	url, ended := started(ctx, t, c.serve)
 	b := boardtest.Open(t, url)
 	b.Wait(`document.querySelector('.empty code')?.textContent.startsWith('go run ./trainer train')`)
 	b.Check("empty")
