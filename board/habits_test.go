@@ -1,6 +1,7 @@
 package board_test
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -82,6 +84,20 @@ func TestBrowserEmpty(t *testing.T) {
 	b = boardtest.Open(t, serveAs(t, board.Config{Cluster: empty}))
 	b.Wait(`document.querySelector('main .empty code')?.textContent.includes('kwok runsim')`)
 	b.Check("empty_cluster")
+}
+
+// TestBrowserEarlyClick: a view chosen as soon as the page has its links is shown.
+func TestBrowserEarlyClick(t *testing.T) {
+	b := boardtest.Open(t, serveAs(t, board.Config{Logs: t.TempDir(), Open: openBaseline}))
+	b.Run(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`new MutationObserver((_, o) => {
+			const a = document.querySelector('nav a[href="#compare"]')
+			if (a) { o.disconnect(); window.clicked = true; a.click() }
+		}).observe(document, {childList: true, subtree: true})`).Do(ctx)
+		return err
+	}), chromedp.Reload())
+	b.Wait(`window.clicked`)
+	b.Wait(`document.querySelector('nav a[aria-current]').hash == '#compare'`)
 }
 
 // TestBrowserKeyboard: every view can be reached and used without a mouse.

@@ -1,5 +1,5 @@
 import { h, render } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import { get, PageInfo } from './api'
 import { Compare } from './compare'
 import { Live } from './live'
@@ -44,7 +44,7 @@ function App() {
     get<PageInfo>('/api/page').then(setPage, e => setError(e.message))
     onLost(() => setLost(isLost()))
   }, [])
-  useEffect(() => {
+  useLayoutEffect(() => { // before the browser can report a change of the address: a link may be clicked at once
     const moved = () => setView(readAddress().view)
     const pressed = (e: KeyboardEvent) => {
       const to = e.target as HTMLElement

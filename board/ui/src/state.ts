@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 
 // The address keeps the state, so that a view can be sent: #view?key=value&key=value.
 
@@ -38,7 +38,7 @@ export function writeAddress(view: string, params: URLSearchParams) {
 // useParam is a part of the address, "" if it is not there.
 export function useParam(name: string): [string, (value: string) => void] {
   const [value, set] = useState(readAddress().params.get(name) ?? '')
-  useEffect(() => {
+  useLayoutEffect(() => { // as in main.tsx
     const changed = () => set(readAddress().params.get(name) ?? '')
     addEventListener('hashchange', changed)
     return () => removeEventListener('hashchange', changed)
