@@ -231,6 +231,7 @@ func TestBrowserLargeCluster(t *testing.T) {
 	b.Run(chromedp.Click(".world .play"))
 	b.Wait(`document.querySelectorAll('.why table tbody tr').length == 1213`)
 	b.Picture("large")
+	b.Accessible("large")
 	zoomed(t, b)
 	b.Phone("large")
 }
