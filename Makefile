@@ -197,8 +197,8 @@ pretrained: build ## train the models of models/pretrained anew and write their 
 		bin/trainer card "$${best[@]}"; \
 	done
 
-# Two lanes that share no file, side by side from four cores on.
-LANES ?= $(if $(filter-out 1 2 3,$(shell nproc)),2,1)
+# Two lanes that share no file, side by side where there are two cores: one waits for servers while the other computes.
+LANES ?= $(if $(filter 1,$(shell nproc)),1,2)
 
 test: ## every test
 	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
