@@ -39,6 +39,9 @@ type Options struct {
 	// they are deterministic.
 	Others []string
 
+	// Weights are the relative speeds of the servers of [Spread]; nil measures them.
+	Weights []float64
+
 	Token string      // bearer token of the servers
 	TLS   *tls.Config // for wss
 	Name  string      // of this client, for the server's log
@@ -63,7 +66,8 @@ type VecEnv struct {
 var _ envs.VecEnv = (*VecEnv)(nil)
 
 // Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and makes n
-// environments of id. Of k8s+dns://name:port it takes the first server that answers, and the others take over. With ?compress=zstd at its end long frames are compressed, for slow links, if the server can do
+// environments of id. Of k8s+dns://name:port it takes the first server that answers, and the others take over; [Spread]
+// uses all of them. With ?compress=zstd at its end long frames are compressed, for slow links, if the server can do
 // that. The caller must call Close.
 func Dial(ctx context.Context, url, id string, n int, opts Options) (*VecEnv, error) {
 	r, compress, err := newRoute(url, &opts)

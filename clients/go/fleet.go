@@ -88,6 +88,7 @@ func (r *route) dial(ctx context.Context) (transport, error) {
 	if i := slices.Index(urls, r.at); i > 0 {
 		urls = slices.Insert(slices.Delete(urls, i, i+1), 0, r.at)
 	}
+	urls = unique(urls)
 	var failures error
 	for _, u := range urls {
 		t, err := dialFor(ctx, len(urls) > 1, u, r.token, r.tls)
@@ -101,6 +102,17 @@ func (r *route) dial(ctx context.Context) (transport, error) {
 		}
 	}
 	return nil, failures
+}
+
+// unique returns urls without those that came before.
+func unique(urls []string) []string {
+	var out []string
+	for _, u := range urls {
+		if !slices.Contains(out, u) {
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // dialFor is dial, in bounded time if there are others.

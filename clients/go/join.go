@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"reflect"
 	"slices"
 
@@ -92,6 +93,30 @@ func (j *Joined) Autoreset() envs.AutoresetMode { return j.parts[0].mode }
 
 // Spaces returns the observation and the action space of one environment.
 func (j *Joined) Spaces() (obs, act space.Space) { return j.parts[0].Spaces() }
+
+// Sizes returns how many environments each part has.
+func (j *Joined) Sizes() []int {
+	sizes := make([]int, len(j.parts))
+	for k := range sizes {
+		sizes[k] = j.first[k+1] - j.first[k]
+	}
+	return sizes
+}
+
+// Features returns the names of the observation's elements, or nil if the environment names none.
+func (j *Joined) Features() []envs.Features { return j.parts[0].features }
+
+// MaxEpisodeSteps returns the time limit in force; 0 is none.
+func (j *Joined) MaxEpisodeSteps() int { return j.parts[0].limit }
+
+// at returns the part that environment i belongs to, and its row there.
+func (j *Joined) at(i int) (part, row int) {
+	part, found := slices.BinarySearch(j.first, i)
+	if !found {
+		part--
+	}
+	return part, i - j.first[part]
+}
 
 // Step implements [envs.VecEnv]. All servers step at the same time. If one fails, others may
 // have stepped: then the vector must be reset.
@@ -192,6 +217,24 @@ func (j *Joined) partOptions(opts *envs.VecResetOptions, i int) envs.VecResetOpt
 		o.Mask = opts.Mask[from:to]
 	}
 	return o
+}
+
+// RenderANSI is [VecEnv.RenderANSI].
+func (j *Joined) RenderANSI(i int) (string, error) {
+	if i < 0 || i >= j.NumEnvs() {
+		return "", fmt.Errorf("client: environment %d, want 0 to %d", i, j.NumEnvs()-1)
+	}
+	part, row := j.at(i)
+	return j.parts[part].RenderANSI(row)
+}
+
+// RenderRGB is [VecEnv.RenderRGB].
+func (j *Joined) RenderRGB(i int) (*image.RGBA, error) {
+	if i < 0 || i >= j.NumEnvs() {
+		return nil, fmt.Errorf("client: environment %d, want 0 to %d", i, j.NumEnvs()-1)
+	}
+	part, row := j.at(i)
+	return j.parts[part].RenderRGB(row)
 }
 
 // Close closes all parts.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 )
@@ -52,17 +51,8 @@ func (b *JoinedBaseline) check() error {
 
 // Decides is [Baseline.Decides].
 func (b *JoinedBaseline) Decides(i int) bool {
-	p, row := b.part(i)
-	return p.Decides(row)
-}
-
-// part returns the part that environment i belongs to, and its row there.
-func (b *JoinedBaseline) part(i int) (*Baseline, int) {
-	k, found := slices.BinarySearch(b.j.first, i)
-	if !found {
-		k--
-	}
-	return b.parts[k], i - b.j.first[k]
+	part, row := b.j.at(i)
+	return b.parts[part].Decides(row)
 }
 
 // Step is [Baseline.Step] on all servers at the same time; see [Joined.Step].

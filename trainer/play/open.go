@@ -4,10 +4,9 @@ package play
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
@@ -44,8 +43,8 @@ func WarnOnce(notes []string) {
 	}
 }
 
-// OpenEnvs makes n environments in this process or, with urls, an equal part on each of those
-// servers, as one vector. When a server is gone, another takes over its part.
+// OpenEnvs makes n environments in this process or, with urls, a part on each of those servers, as one vector:
+// [client.Spread]. When a server is gone, another takes over its part.
 func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
 	if len(urls) == 0 {
 		v, err := envs.NewVec(spec, n, opts)
@@ -55,35 +54,17 @@ func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions,
 		WarnOnce(v.Notes())
 		return v, nil
 	}
+	o := client.Options{Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(TokenVariable), Name: "kubernasium-trainer"}
 	servers, err := client.Resolve(ctx, urls)
 	if err != nil {
 		return nil, err
 	}
-	if n < len(servers) {
-		return nil, fmt.Errorf("%d environments for %d servers, want at least one for each", n, len(servers))
+	if spec.Nondeterministic { // such as those on an API server, which are not made only to measure
+		o.Weights = slices.Repeat([]float64{1}, len(servers))
 	}
-	var parts []*client.VecEnv
-	closeParts := func(err error) error {
-		for _, p := range parts {
-			err = errors.Join(err, p.Close())
-		}
-		return err
-	}
-	for k, server := range servers {
-		p, err := client.Dial(ctx, server, spec.ID, (k+1)*n/len(servers)-k*n/len(servers), client.Options{
-			Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(TokenVariable), Name: "kubernasium-trainer", Others: urls,
-		})
-		if err != nil {
-			return nil, closeParts(err)
-		}
-		parts = append(parts, p)
-	}
-	if len(parts) == 1 {
-		return parts[0], nil
-	}
-	j, err := client.Join(parts...)
+	j, err := client.Spread(ctx, urls, spec.ID, n, o)
 	if err != nil {
-		return nil, closeParts(err)
+		return nil, err // not j, which is a nil *Joined and would be no nil VecEnv
 	}
 	return j, nil
 }

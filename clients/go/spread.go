@@ -1,0 +1,199 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// Times of the measurement before a vector is spread.
+const (
+	measureFor    = 200 * time.Millisecond
+	measureWithin = 20 * time.Second // for a server that answers late: it gets no rows while others answer
+)
+
+// sameSpeed is the ratio of the fastest to the slowest server up to which all get equally many environments. Two
+// measurements of one server beside each other differ by less on a quiet machine.
+const sameSpeed = 1.25
+
+// Spread makes one vector of n environments of id, a part on each server that urls name, and steps the parts at the
+// same time. k8s+dns://name:port names all servers behind a host name. Batches equal those of one server and of this
+// process bit for bit, whatever the split: environment i is row i, and its seeds are those of row i.
+//
+// Sizes of the parts follow opts.Weights, one for each server; without them Spread measures for 0.2 s how fast the
+// servers step, all at the same time. Differences of up to a quarter count as none. A server that does not answer gets
+// no environments, and a slow one may get none. When a server goes, another takes over its part, as with
+// [Options.Others], which Spread sets.
+func Spread(ctx context.Context, urls []string, id string, n int, opts Options) (*Joined, error) {
+	servers, err := Resolve(ctx, urls)
+	if err != nil {
+		return nil, err
+	}
+	weights := opts.Weights
+	switch {
+	case n < 1 || len(servers) == 0:
+		return nil, fmt.Errorf("client: %d environments on %d servers, want at least one of each", n, len(servers))
+	case weights != nil && (len(weights) != len(servers) || slices.Max(weights) <= 0 || slices.Min(weights) < 0):
+		return nil, fmt.Errorf("client: weights %v for %d servers, want a positive one for each, or 0 for none", weights, len(servers))
+	case weights == nil && len(servers) == 1:
+		weights = []float64{1}
+	case weights == nil:
+		if weights, err = measure(ctx, servers, id, (n+len(servers)-1)/len(servers), opts); err != nil {
+			return nil, err
+		}
+	}
+	sizes := apportion(n, weights)
+	parts, errs := make([]*VecEnv, len(servers)), make([]error, len(servers))
+	atOnce(servers, func(k int) {
+		if sizes[k] > 0 {
+			o := opts
+			o.Others = append(slices.Clone(servers[k+1:]), urls...) // the next first, so that parts of several go to several
+			parts[k], errs[k] = Dial(ctx, servers[k], id, sizes[k], o)
+		}
+	})
+	parts = slices.DeleteFunc(parts, func(v *VecEnv) bool { return v == nil })
+	var j *Joined
+	if err = errors.Join(errs...); err == nil {
+		j, err = Join(parts...)
+	}
+	if err != nil {
+		for _, p := range parts {
+			err = errors.Join(err, p.Close())
+		}
+		return nil, err
+	}
+	return j, nil
+}
+
+// A probe is a vector that is made to measure a server.
+type probe struct {
+	v     *VecEnv
+	speed float64 // environments stepped in a second
+	err   error
+}
+
+// measure returns the environments that each server steps in a second, of n that are made for this alone and step at
+// random. It is 0 for a server that does not answer in time, and equal for all if one cannot be measured.
+func measure(ctx context.Context, servers []string, id string, n int, opts Options) ([]float64, error) {
+	bounded, cancel := context.WithTimeout(ctx, measureWithin)
+	defer cancel()
+	opts.Others, opts.Reconnect, opts.Autoreset = nil, -1, envs.SameStep
+	probes := make([]probe, len(servers))
+	atOnce(servers, func(k int) { probes[k].v, probes[k].err = Dial(bounded, servers[k], id, n, opts) })
+	atOnce(servers, func(k int) {
+		if p := &probes[k]; p.v != nil {
+			p.speed, p.err = p.v.speed(bounded)
+			_ = p.v.Close() // a measurement leaves nothing to save
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var failures error
+	speeds, equal := make([]float64, len(servers)), make([]float64, len(servers))
+	unknown := false
+	for k, p := range probes {
+		if p.v == nil && !absent(p.err) {
+			return nil, p.err // it would be that of all servers
+		}
+		if speeds[k] = p.speed; p.v != nil {
+			equal[k] = 1
+		}
+		unknown = unknown || p.v != nil && p.err != nil && !absent(p.err)
+		failures = errors.Join(failures, p.err)
+	}
+	switch {
+	case slices.Max(equal) == 0:
+		return nil, failures
+	case unknown || slices.Max(speeds) == 0 || alike(speeds):
+		return equal, nil
+	}
+	return speeds, nil
+}
+
+// atOnce calls do for all servers at the same time.
+func atOnce(servers []string, do func(k int)) {
+	var all sync.WaitGroup
+	for k := range servers {
+		all.Go(func() { do(k) })
+	}
+	all.Wait()
+}
+
+// absent reports whether err says that a server is not there, or has no room, so that others may do.
+func absent(err error) bool {
+	var refused *Error
+	switch {
+	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrUnsupported):
+		return false
+	case errors.As(err, &refused):
+		return errors.Is(err, ErrBusy) || errors.Is(err, ErrUnavailable)
+	}
+	return true
+}
+
+// speed returns how many environments v steps in a second.
+func (v *VecEnv) speed(ctx context.Context) (float64, error) {
+	seed := uint64(0)
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+		return 0, err
+	}
+	random := v.Baseline(envs.RandomName, seed)
+	begin, steps := time.Now(), 0
+	for steps == 0 || time.Since(begin) < measureFor {
+		if _, err := random.Step(ctx); err != nil {
+			return 0, err
+		}
+		steps++
+	}
+	return float64(steps*v.layout.N) / time.Since(begin).Seconds(), nil
+}
+
+// alike reports whether the servers that answer differ no more than two measurements of one server do.
+func alike(speeds []float64) bool {
+	fastest := slices.Max(speeds)
+	for _, s := range speeds {
+		if s > 0 && fastest > sameSpeed*s {
+			return false
+		}
+	}
+	return true
+}
+
+// apportion divides n by weights, of which one is positive: each share is the exact one rounded down, and the largest
+// remainders get one more.
+//
+// Source: the method of largest remainders, T. Hare, "The Election of Representatives", 1859.
+func apportion(n int, weights []float64) []int {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	sizes, rest := make([]int, len(weights)), make([]int, len(weights))
+	remainders := make([]float64, len(weights))
+	left := n
+	for k, w := range weights {
+		exact := float64(n) * (w / sum)
+		sizes[k], rest[k] = int(exact), k
+		remainders[k] = exact - float64(sizes[k])
+		left -= sizes[k]
+	}
+	slices.SortStableFunc(rest, func(a, b int) int {
+		switch {
+		case remainders[a] > remainders[b]:
+			return -1
+		case remainders[a] < remainders[b]:
+			return 1
+		}
+		return 0
+	})
+	for i := range left {
+		sizes[rest[i%len(rest)]]++
+	}
+	return sizes
+}
