@@ -148,7 +148,12 @@ func TestChaos(t *testing.T) {
 // parameters trains and returns the parameters.
 func parameters(t *testing.T, steps string, more ...string) string {
 	t.Helper()
-	folder := t.TempDir()
+	return parametersIn(t, t.TempDir(), steps, more...)
+}
+
+// parametersIn is parameters with a folder for the training.
+func parametersIn(t *testing.T, folder, steps string, more ...string) string {
+	t.Helper()
 	mustExecute(t, small(folder, append(more, "-n", steps, "--json")...)...)
 	f, err := models.ReadFile(filepath.Join(folder, "ppo", "k8s-GangWindow-v0_1", "k8s-GangWindow-v0.safetensors"))
 	if err != nil {
