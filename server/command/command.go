@@ -42,6 +42,7 @@ type options struct {
 	origins, denyOptions    []string
 	denyFiles               bool
 	exitWithStdin, board    bool
+	failOnStop              bool
 	removeFolder            string
 	drain, idle, handshake  time.Duration
 	lease                   time.Duration
@@ -80,7 +81,11 @@ func New(name string) *cobra.Command {
 		if !cmd.Flags().Changed("deny-files") {
 			o.denyFiles = !o.local()
 		}
-		return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		err := o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		if err == nil && o.failOnStop {
+			return errStopped
+		}
+		return err
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8765", "address of HTTP and WebSocket; port 0 takes a free one, empty listens on none. An address beyond the loopback interface needs a token")
@@ -95,6 +100,7 @@ func New(name string) *cobra.Command {
 	f.BoolVar(&o.board, "board", false, "show sessions, steps and latencies on a page at /; with a token visitors open /?token=TOKEN")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop at the end of stdin, so that the server ends with the process that started it")
+	f.BoolVar(&o.failOnStop, "fail-on-stop", false, "end with a status other than 0 when stopped: a Job of Kubernetes replaces no pod that ends with 0")
 	f.StringVar(&o.removeFolder, "remove-folder", "", "folder that holds the unix socket, removed with what is in it when the server ends")
 	f.DurationVar(&o.drain, "drain", 5*time.Second, "time for running requests when the server stops")
 	f.DurationVar(&o.idle, "idle-timeout", 10*time.Minute, "time without a request after which a session is closed; 0 is none")
@@ -115,6 +121,9 @@ func New(name string) *cobra.Command {
 	f.IntVar(&o.limits.Inflight, "max-inflight", o.limits.Inflight, "requests of a session without a reply")
 	return cmd
 }
+
+// errStopped is how a server ends that nothing but a signal ends, with --fail-on-stop.
+var errStopped = errors.New("stopped")
 
 // local reports whether only this machine can reach the server.
 func (o *options) local() bool {

@@ -20,7 +20,8 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	var file, seeds string
 	var steps, compare, jobs int
 	var threshold float64
-	var newest bool
+	var newest, dryRun bool
+	var workload string
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train an agent, with logs, evaluations on held-out episodes, and checkpoints",
@@ -36,11 +37,15 @@ func TrainCommand() (*cobra.Command, *run.Config) {
   trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
   trainer train --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors    # go on from a checkpoint
   trainer train --resume logs/ppo/k8s-GangWindow-v0_1 -n 400000    # for longer, from the newest one
+  trainer train --algo ppo --env k8s/GangWindow-v0 --submit workload.yaml --dry-run    # as a JobSet of Kubernetes
   trainer train --resume logs/ppo/classic-CartPole-v1_1            # with the trainings of --seeds that were interrupted`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := useTrainingFile(cmd.Flags())
 			if err != nil {
+				return err
+			}
+			if err := checkSubmit(cmd.Flags()); err != nil {
 				return err
 			}
 			if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
@@ -83,6 +88,13 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 				return err
 			}
 			c.Env, c.Quiet = spec.ID, c.Quiet || cli.WantJSON(cmd)
+			var job *submission
+			if workload != "" {
+				if job, err = readWorkload(workload, cmd.Flags(), &c); err != nil {
+					return err
+				}
+				c.URLs = job.URLs()
+			}
 			algo, err := algorithms.Get(c.Algo)
 			if err != nil {
 				return err
@@ -114,15 +126,21 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 				return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
 			}
 			c.Command = cli.CommandLine(cmd)
-			if seeds == "" && begun == nil {
+			several := seeds != "" || begun != nil
+			var list []uint64
+			if several {
+				if cmd.Flags().Changed("seed") {
+					return errors.New("--seeds starts several trainings: it goes without --seed")
+				}
+				if list, err = c.SeedsOf(seeds, begun); err != nil {
+					return err
+				}
+			}
+			if job != nil {
+				return job.submit(cmd, &c, dryRun)
+			}
+			if !several {
 				return train(cmd, spec, c, compare)
-			}
-			if cmd.Flags().Changed("seed") {
-				return errors.New("--seeds starts several trainings: it goes without --seed")
-			}
-			list, err := c.SeedsOf(seeds, begun)
-			if err != nil {
-				return err
 			}
 			return trainSeeds(cmd, spec, c, list, jobs, compare)
 		},
@@ -147,6 +165,8 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.StringVar(&c.Resume, "resume", "", "checkpoint to go on from, in its folder: it names algorithm, environment and hyperparameters; or the folder of a training, or of those of --seeds")
 	f.BoolVar(&newest, "resume-newest", false, "resume the newest training of --algo in --env below --log-folder, if one has a checkpoint, and else start one: for programs that restart this command")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all behind a name (repeat to split the environments)")
+	f.StringVar(&workload, "submit", "", "run the training as a workload with environment servers, as this YAML file says (docs/scale.md): in the cluster of kubeconfig, or with kind: local as processes")
+	f.BoolVar(&dryRun, "dry-run", false, "with --submit: print the manifests, and apply nothing")
 	f.StringVar(&c.Imitate.Baseline, "imitate", "", "baseline, or model file, to imitate before the training")
 	f.IntVar(&c.Imitate.Steps, "imitate-steps", 10000, "environment steps that it demonstrates, which do not count as the training's")
 	f.IntVar(&c.Imitate.Epochs, "imitate-epochs", 10, "passes over them")

@@ -1,0 +1,61 @@
+package submit
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// JobSetAPI is the version of JobSets that is written.
+const JobSetAPI = "jobset.x-k8s.io/v1alpha2"
+
+// QueueLabel names the LocalQueue of a workload to Kueue.
+const QueueLabel = "kueue.x-k8s.io/queue-name"
+
+// JobSet has the fields of a JobSet that are used here. JobSet's own module decodes what they make (trainer/submit/upstream).
+type JobSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	Spec              JobSetSpec `json:"spec"`
+}
+
+// JobSetSpec is the specification of a JobSet.
+type JobSetSpec struct {
+	ReplicatedJobs          []ReplicatedJob `json:"replicatedJobs"`
+	Network                 *Network        `json:"network,omitempty"`
+	SuccessPolicy           *SuccessPolicy  `json:"successPolicy,omitempty"`
+	FailurePolicy           *FailurePolicy  `json:"failurePolicy,omitempty"`
+	Suspend                 *bool           `json:"suspend,omitempty"`
+	TTLSecondsAfterFinished *int32          `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// ReplicatedJob is a role of a JobSet.
+type ReplicatedJob struct {
+	Name      string                  `json:"name"`
+	Replicas  int32                   `json:"replicas"`
+	Template  batchv1.JobTemplateSpec `json:"template"`
+	DependsOn []DependsOn             `json:"dependsOn,omitempty"`
+}
+
+// DependsOn is the role before a role, and what that role waits for: Ready or Complete.
+type DependsOn struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+// Network gives pods host names: SET-ROLE-JOB-POD.SUBDOMAIN.
+type Network struct {
+	EnableDNSHostnames       *bool  `json:"enableDNSHostnames,omitempty"`
+	Subdomain                string `json:"subdomain,omitempty"`
+	PublishNotReadyAddresses *bool  `json:"publishNotReadyAddresses,omitempty"`
+}
+
+// SuccessPolicy says whose end completes a JobSet.
+type SuccessPolicy struct {
+	Operator             string   `json:"operator"`
+	TargetReplicatedJobs []string `json:"targetReplicatedJobs,omitempty"`
+}
+
+// FailurePolicy says how often all roles start again after a Job has failed.
+type FailurePolicy struct {
+	MaxRestarts int32 `json:"maxRestarts"`
+}

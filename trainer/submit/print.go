@@ -1,0 +1,65 @@
+package submit
+
+import (
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// object returns an object as an API server takes it: without status.
+func object(o any) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	delete(content, "status")
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// objects returns all that the manifests hold: the workload first, then what is deleted with it, then the claim.
+func (m *Manifests) objects() (all []any) {
+	if m.JobSet != nil {
+		all = append(all, m.JobSet)
+	} else {
+		all = append(all, m.Job)
+	}
+	if m.Files != nil {
+		all = append(all, m.Files)
+	}
+	if m.Token != nil {
+		all = append(all, m.Token)
+	}
+	if m.Claim != nil {
+		all = append(all, m.Claim)
+	}
+	return all
+}
+
+// WriteYAML writes the manifests for kubectl. The Secret gets a token drawn for it.
+func (m *Manifests) WriteYAML(w io.Writer) error {
+	for i, o := range m.objects() {
+		if o == any(m.Token) {
+			t := m.Token.DeepCopy()
+			t.StringData = map[string]string{tokenKey: drawToken()}
+			o = t
+		}
+		u, err := object(o)
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(u.Object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(w, "---")
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

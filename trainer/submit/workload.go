@@ -1,0 +1,149 @@
+package submit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+)
+
+// Kinds of workloads.
+const (
+	KindJobSet = "jobset" // learner and servers in pods of their own
+	KindJob    = "job"    // learner and servers in one pod
+	KindLocal  = "local"  // what a JobSet would run, as processes of this machine
+)
+
+// maxName leaves room for what JobSet and Job controllers add to a name: "-learner-0-0-" and five characters.
+const maxName = 40
+
+// ErrWorkload is wrapped by errors about the file of a workload.
+var ErrWorkload = errors.New("submit: workload")
+
+// Workload is the file that describes how a training runs. Names and types of fields are Kubernetes' where it has such
+// fields.
+type Workload struct {
+	// Kind is jobset, job or local. Default: jobset where the cluster has JobSets, else job.
+	Kind string `json:"kind,omitempty"`
+	// Name of the objects; default: algorithm and environment.
+	Name string `json:"name,omitempty"`
+	// Namespace of the objects; default: that of the kubeconfig's context.
+	Namespace string `json:"namespace,omitempty"`
+	// Context of the kubeconfig; default: its current one.
+	Context string `json:"context,omitempty"`
+	// Image of the trainer, which the servers run, too. Default: kubernasium/trainer of this version.
+	Image            string                        `json:"image,omitempty"`
+	ImagePullPolicy  corev1.PullPolicy             `json:"imagePullPolicy,omitempty"`
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// Queue is a LocalQueue of Kueue. Default: the namespace's only one, or the one called default; else none.
+	Queue string `json:"queue,omitempty"`
+	// PriorityClassName of the pods.
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// Servers is the number of environment servers; default 1. Without any, the learner plays in its own process.
+	Servers *int32 `json:"servers,omitempty"`
+	// Learner and Server say where pods run, and on what.
+	Learner Role `json:"learner,omitempty"`
+	Server  Role `json:"server,omitempty"`
+	// Volume keeps logs and checkpoints.
+	Volume Volume `json:"volume,omitempty"`
+	// BackoffLimit is the number of the learner's failures, besides evictions, that start it again; default 3.
+	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
+	// TerminationGracePeriodSeconds is the learner's time to save a checkpoint; default 120.
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
+	// TTLSecondsAfterFinished deletes the workload so long after its end; default: never.
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// Role says where the pods of a role run, and on what. The pod of a Job takes the learner's place.
+type Role struct {
+	Resources    corev1.ResourceRequirements `json:"resources,omitempty"`
+	NodeSelector map[string]string           `json:"nodeSelector,omitempty"`
+	Tolerations  []corev1.Toleration         `json:"tolerations,omitempty"`
+}
+
+// Volume is a claim that exists, or one to make. A made one outlives the workload.
+type Volume struct {
+	Claim            string             `json:"claim,omitempty"`
+	Size             *resource.Quantity `json:"size,omitempty"` // default 5Gi
+	StorageClassName *string            `json:"storageClassName,omitempty"`
+}
+
+// Training is the command that a workload runs.
+type Training struct {
+	Algo, Env string
+	Args      []string          // flags of trainer train: neither servers nor the folder of logs
+	Files     map[string][]byte // files that Args name below [FilesPath]
+	Version   string            // of the trainer, whose image is the default one
+}
+
+// Read reads the file of a workload, sets defaults and checks it.
+func Read(path string, t Training) (*Workload, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workload{}
+	if err := yaml.UnmarshalStrict(text, w); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrWorkload, path, err)
+	}
+	w.setDefaults(t)
+	if err := w.check(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrWorkload, path, err)
+	}
+	return w, nil
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+func (w *Workload) setDefaults(t Training) {
+	if w.Name == "" {
+		name := notInNames.ReplaceAllString(strings.ToLower(t.Algo+"-"+t.Env), "-")
+		w.Name = strings.Trim(name[:min(len(name), maxName)], "-")
+	}
+	if w.Image == "" {
+		w.Image = "kubernasium/trainer:" + t.Version
+	}
+	w.Servers = def(w.Servers, 1)
+	w.BackoffLimit = def(w.BackoffLimit, 3)
+	w.TerminationGracePeriodSeconds = def(w.TerminationGracePeriodSeconds, 120)
+	if w.Volume.Claim == "" {
+		w.Volume.Size = def(w.Volume.Size, resource.MustParse("5Gi"))
+	}
+}
+
+func def[T any](p *T, v T) *T {
+	if p == nil {
+		return &v
+	}
+	return p
+}
+
+func (w *Workload) check() error {
+	switch w.Kind {
+	case "", KindJobSet, KindJob, KindLocal:
+	default:
+		return fmt.Errorf("kind: %q, want %s, %s or %s", w.Kind, KindJobSet, KindJob, KindLocal)
+	}
+	if bad := validation.IsDNS1035Label(w.Name); len(bad) > 0 || len(w.Name) > maxName {
+		return fmt.Errorf("name: %q, want at most %d lower-case letters, digits and -, with a letter first", w.Name, maxName)
+	}
+	if n := *w.Servers; n < 0 || n > 64 {
+		return fmt.Errorf("servers: %d, want 0 to 64", n)
+	}
+	if *w.BackoffLimit < 0 {
+		return fmt.Errorf("backoffLimit: %d, want at least 0", *w.BackoffLimit)
+	}
+	if w.Volume.Claim != "" && (w.Volume.Size != nil || w.Volume.StorageClassName != nil) {
+		return fmt.Errorf("volume: claim %s exists: size and storageClassName are of one to make", w.Volume.Claim)
+	}
+	if w.Kind == KindLocal && w.Queue != "" {
+		return fmt.Errorf("queue: %s, but kind: local has no Kueue", w.Queue)
+	}
+	return nil
+}
