@@ -13,6 +13,7 @@ import pytest
 
 from chaos import CARTPOLE, play
 from kubernasium import errors
+from kubernasium.env import Env
 from kubernasium.launcher import Server
 from kubernasium.protocol import connect
 from kubernasium.vector import VectorEnv
@@ -46,22 +47,40 @@ def url_of(fleet: dict[str, Server]) -> str:
     return f"k8s+dns://{NAME}:{urlsplit(fleet[ADDRESSES[0]].ws_url).port}"
 
 
+def address_of(vector: Any) -> str:
+    """Returns the address of the server that a vector is at."""
+    return vector.connection.transport.sock.getpeername()[0]
+
+
 def test_another_server_takes_over(fleet: dict[str, Server]) -> None:
     """Two of three servers are killed, and the trajectory is that of one server that is not."""
-    with VectorEnv(CARTPOLE, 3, url=fleet[ADDRESSES[0]].ws_url) as undisturbed:
+    with VectorEnv(CARTPOLE, 4, url=fleet[ADDRESSES[0]].ws_url) as undisturbed:
         want = play(undisturbed, 90)
-    seen = []
-    with VectorEnv(CARTPOLE, 3, url=url_of(fleet)) as envs:
+    with VectorEnv(CARTPOLE, 4, url=url_of(fleet), weights=[1, 2, 1]) as envs:
+        assert envs.vector.sizes == [1, 2, 1]
+        assert [address_of(part) for part in envs.vector.parts] == list(ADDRESSES)
 
         def kill(t: int) -> None:
-            address = envs.vector.connection.transport.sock.getpeername()[0]
-            if address not in seen:
-                seen.append(address)
             if t in (30, 60):
-                os.kill(fleet[address].pid, signal.SIGKILL)
+                os.kill(fleet[ADDRESSES[t // 30 - 1]].pid, signal.SIGKILL)
 
         assert play(envs, 90, kill) == want
-    assert sorted(seen) == list(ADDRESSES)
+        assert [address_of(part) for part in envs.vector.parts] == [ADDRESSES[2]] * 3
+
+
+def test_one_environment_has_stand_ins(fleet: dict[str, Server]) -> None:
+    """An environment is on one of several servers, and goes on at another one."""
+    urls = [server.ws_url for server in fleet.values()]
+    with Env(CARTPOLE, url=urls[0]) as undisturbed:
+        want = play(undisturbed, 90)
+    for url in (urls, ",".join(urls)):
+        with Env(CARTPOLE, url=url) as env:
+
+            def kill(t: int, env: Env = env) -> None:
+                if t == 30:
+                    os.kill(fleet[address_of(env.vector)].pid, signal.SIGKILL)
+
+            assert play(env, 90, kill) == want
 
 
 def test_sessions_spread(fleet: dict[str, Server]) -> None:

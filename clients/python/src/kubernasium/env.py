@@ -41,7 +41,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         env_id: str,
         *,
         render_mode: str | None = None,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
         reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
@@ -54,7 +54,8 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         Args:
             env_id: its id at the server.
             render_mode: `"ansi"`, `"rgb_array"` or None.
-            url: where the server is; by default KUBERNASIUM_URL or the bundled server.
+            url: where the server is; by default KUBERNASIUM_URL or the bundled server. Of several one is taken, and
+                the others take over.
             timeout: seconds to wait for each reply, or None to wait without end.
             reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's.

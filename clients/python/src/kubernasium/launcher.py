@@ -16,13 +16,13 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kubernasium.errors import ConnectionLostError, ServerStartError
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection
-from kubernasium.protocol.dial import dialer
+from kubernasium.protocol.dial import dialer, several
 from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.protocol.transport import Transport, connect_unix
 from kubernasium.protocol.websocket import connect_websocket
@@ -299,20 +299,32 @@ def default_server() -> Server:
         return _default
 
 
+def urls_of(url: str | Sequence[str] | None) -> list[str]:
+    """Returns the URLs of servers: those given, or else those of KUBERNASIUM_URL; none is the bundled server."""
+    url = url or os.environ.get("KUBERNASIUM_URL") or None
+    return [] if url is None else several(url)
+
+
 def open_connection(
-    url: str | None = None, *, timeout: float | None = DEFAULT_TIMEOUT, reconnect: float = DEFAULT_RECONNECT
+    url: str | Sequence[str] | None = None,
+    *,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    reconnect: float = DEFAULT_RECONNECT,
+    first: str = "",
 ) -> Connection:
     """Opens a session with the server at url.
 
     Args:
         url: where the server is; by default the environment variable KUBERNASIUM_URL, and
-            without it the bundled server, which is started if need be.
+            without it the bundled server, which is started if need be. Of several servers one is taken, and the
+            others take over when it does not answer any more.
+        first: which of several to begin with.
         timeout: seconds to wait for each reply, or None to wait without end.
         reconnect: seconds for which to connect again after a loss, as `protocol.connect` says. The bundled server is
             started again if it has died.
     """
-    url = url or os.environ.get("KUBERNASIUM_URL") or None
-    if url is None:
+    urls = urls_of(url)
+    if not urls:
         used: list[Server] = []
 
         def dial(timeout: float | None) -> Transport:
@@ -322,7 +334,7 @@ def open_connection(
         connection = Connection(dial(timeout), local=True, dial=dial, reconnect=reconnect)
         connection.post_mortem = lambda: used[0].post_mortem()
     else:
-        dial_url, local = dialer(url)
+        dial_url, local = dialer(urls, first=first)
         connection = Connection(dial_url(timeout), local=local, dial=dial_url, reconnect=reconnect)
     connection.remedy = "`reset` connects again"
     return connection

@@ -43,7 +43,8 @@ class VecEnv(AtServer, vec_env.VecEnv):
         *,
         seed: int | None = None,
         render_mode: str | None = None,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
+        weights: Sequence[float] | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
         reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
@@ -59,7 +60,9 @@ class VecEnv(AtServer, vec_env.VecEnv):
             num_envs: n.
             seed: of the first reset; environment i gets seed+i.
             render_mode: `"ansi"`, `"rgb_array"` or None.
-            url: where the server is; by default KUBERNASIUM_URL or the bundled server.
+            url: where the server is; by default KUBERNASIUM_URL or the bundled server. The environments are spread
+                over several URLs, or the servers behind `k8s+dns://name:port`, with the results of one server.
+            weights: relative speeds of several servers; None measures them.
             timeout: seconds to wait for each reply, or None to wait without end.
             reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's.
@@ -75,6 +78,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
             env_id,
             num_envs,
             reconnect=reconnect,
+            weights=weights,
             options=options,
             autoreset="SAME_STEP",
             max_episode_steps=max_episode_steps,

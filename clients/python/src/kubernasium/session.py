@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeVar
 
+import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from kubernasium.errors import ConnectionLostError, InvalidOptionError, NotCopiedError, ReplyTimeoutError
-from kubernasium.launcher import open_connection
+from kubernasium.launcher import open_connection, urls_of
+from kubernasium.protocol.dial import many, resolve
 from kubernasium.protocol.resume import DEFAULT_RECONNECT
+from kubernasium.protocol.speeds import apportioned, measured
+from kubernasium.protocol.spread import Spread, spread
 from kubernasium.protocol.vector import Vector
 from kubernasium.spec_info import SpecInfo, spec_info
 
 T = TypeVar("T")
+AnyVector = Vector | Spread
 
 RENDER_FPS = 10
 NO_LIMIT = 1 << 31  # steps: a time limit that no episode reaches
@@ -25,20 +32,22 @@ class Session:
 
     def __init__(
         self,
-        url: str | None,
+        url: str | Sequence[str] | None,
         timeout: float | None,
         env_id: str,
         num_envs: int = 1,
         *,
         reconnect: float = DEFAULT_RECONNECT,
+        weights: Sequence[float] | None = None,
         **arguments: Any,
     ) -> None:
-        """Keeps the arguments of `launcher.open_connection` and of `Vector`."""
+        """Keeps the arguments of `launcher.open_connection` and of `Vector`, and the weights of several servers."""
         self._url, self._timeout, self._reconnect = url, timeout, reconnect
         self._env_id, self._num_envs, self._arguments = env_id, num_envs, arguments
+        self._weights = weights
 
-    def open(self, render_mode: str | None = None) -> Vector:
-        """Connects and makes the vector.
+    def open(self, render_mode: str | None = None) -> AnyVector:
+        """Connects and makes the vector, a part on each server if there are several.
 
         Args:
             render_mode: how it is to be rendered, or None.
@@ -46,18 +55,61 @@ class Session:
         Raises:
             InvalidOptionError: the environment lacks that render mode.
         """
-        connection = open_connection(self._url, timeout=self._timeout, reconnect=self._reconnect)
+        urls = urls_of(self._url)
+        vector = self._spread(urls) if self._num_envs > 1 and urls and many(urls) else self._make(self._num_envs)
+        modes = list(vector.spec["render_modes"])
+        if render_mode is not None and render_mode not in modes:
+            vector.connection.close()
+            raise InvalidOptionError(f"{self._env_id} has the render modes {modes}, not {render_mode!r}")
+        return vector
+
+    def _make(
+        self,
+        n: int,
+        urls: Sequence[str] | None = None,
+        first: str = "",
+        reconnect: float | None = None,
+        **changed: Any,
+    ) -> Vector:
+        """Connects to a server and makes n environments."""
+        connection = open_connection(
+            urls or self._url,
+            timeout=self._timeout,
+            reconnect=self._reconnect if reconnect is None else reconnect,
+            first=first,
+        )
         try:
-            vector = Vector(connection, self._env_id, self._num_envs, **self._arguments)
-            modes = list(vector.spec["render_modes"])
-            if render_mode is not None and render_mode not in modes:
-                raise InvalidOptionError(f"{self._env_id} has the render modes {modes}, not {render_mode!r}")
+            return Vector(connection, self._env_id, n, **self._arguments | changed)
         except BaseException:
             connection.close()
             raise
-        return vector
 
-    def reset(self, vector: Vector, *, mask: np.ndarray | None = None, **fields: Any) -> tuple[Vector, dict[str, Any]]:
+    def _costly(self) -> bool:
+        """Reports whether environments are not made only to measure, such as those on an API server."""
+        spec = gymnasium.registry.get(self._env_id)
+        return spec is not None and spec.nondeterministic
+
+    def _spread(self, urls: list[str]) -> AnyVector:
+        """Makes a part on each server, as many environments as it is fast."""
+        servers, n = resolve(urls), self._num_envs
+        if self._weights is not None:
+            weights = list(self._weights)
+            if len(weights) != len(servers) or min(weights) < 0 or max(weights) <= 0:
+                raise ValueError(
+                    f"weights {weights} for {len(servers)} servers, want a positive one for each, or 0 for none"
+                )
+        elif len(servers) == 1 or self._costly():
+            weights = [1.0] * len(servers)
+        else:
+            share = -(-n // len(servers))
+            probe = partial(self._make, share, reconnect=0.0, autoreset="SAME_STEP")
+            weights = measured([partial(probe, urls=[server]) for server in servers])
+        makers = [partial(self._make, urls=[server, *urls], first=server) for server in servers]
+        return spread(makers, apportioned(n, weights))
+
+    def reset(
+        self, vector: AnyVector, *, mask: np.ndarray | None = None, **fields: Any
+    ) -> tuple[AnyVector, dict[str, Any]]:
         """Resets a vector, or another one like it if its connection was lost.
 
         Args:
@@ -85,6 +137,8 @@ class Session:
             raise connection.ended()
         if mask is not None:
             raise ConnectionLostError(f"{connection.ended()}, but of all environments: leave out options['reset_mask']")
+        if isinstance(vector, Spread):
+            connection.close()  # the other sessions
         vector = self.open()
         return vector, vector.reset(**fields)
 
@@ -96,7 +150,7 @@ class AtServer:
         vector: the environments in terms of the protocol.
     """
 
-    vector: Vector
+    vector: AnyVector
     _spec: EnvSpec | None = None
 
     @property

@@ -41,7 +41,8 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
+        weights: Sequence[float] | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
         reconnect: float = DEFAULT_RECONNECT,
         max_episode_steps: int | None = None,
@@ -57,7 +58,9 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             num_envs: n.
             autoreset_mode: how the next episode of an environment starts.
             render_mode: `"ansi"`, `"rgb_array"` or None.
-            url: where the server is; by default KUBERNASIUM_URL or the bundled server.
+            url: where the server is; by default KUBERNASIUM_URL or the bundled server. The environments are spread
+                over several URLs, or the servers behind `k8s+dns://name:port`, with the results of one server.
+            weights: relative speeds of several servers; None measures them.
             timeout: seconds to wait for each reply, or None to wait without end.
             reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
             max_episode_steps: time limit in place of the environment's; -1 is none.
@@ -78,6 +81,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             env_id,
             num_envs,
             reconnect=reconnect,
+            weights=weights,
             options=options,
             autoreset=mode.name,
             max_episode_steps=NO_LIMIT if max_episode_steps == -1 else max_episode_steps,
