@@ -227,6 +227,7 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) build -o $(CACHE)/trainer ./trainer
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
+	$(CACHE)/venv-client/bin/python -m pytest -p no:cacheprovider -q tools/test_bench_peers.py --dist .
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer/command/core
 
 AXE := $(CACHE)/axe/axe_playwright_python/axe.min.js
@@ -414,12 +415,22 @@ bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPoo
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
 	@echo "written to $(CACHE)/wire.md"
 
-bench-trainers: ## our trainers beside Stable-Baselines3's, and networks beside torch's: the table of docs/benchmarks.md
+PEERS := $(CACHE)/peers
+
+$(PEERS)/installed: tools/peers.txt
+	rm -rf $(PEERS)
+	$(CACHE)/venv-client/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(PEERS) --requirement $<
+	touch $@
+
+bench-trainers: ## our trainers beside Stable-Baselines3's, PureJaxRL's and SBX's, and networks beside torch's: the tables of docs/benchmarks.md
 	@mkdir -p $(CACHE)
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
 	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
-	@echo "written to $(CACHE)/trainers.md"
+	$(MAKE) --no-print-directory $(PEERS)/installed
+	PYTHONPATH=$(abspath $(PEERS)) $(CACHE)/venv-client/bin/python -W ignore tools/bench_peers.py --ours $(CACHE)/benchtrainers \
+		--markdown $(CACHE)/peers.md --json $(CACHE)/peers.json $(BASELINE:%=--baseline %)
+	@echo "written to $(CACHE)/trainers.md, $(CACHE)/peers.md and $(CACHE)/peers.json, with which BASELINE=FILE compares a later run"
 
 BENCH_KWOK ?= --soak 6m --episodes 100
 

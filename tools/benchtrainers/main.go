@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
@@ -31,6 +33,7 @@ type report struct {
 	Updates int     `json:"updates,omitempty"`
 	Wall    float64 `json:"wall_s"`
 	CPU     float64 `json:"cpu_s"`
+	Return  float64 `json:"return,omitempty"` // mean of the last 100 episodes
 	Kernels string  `json:"kernels"`
 }
 
@@ -84,6 +87,7 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int) (report, erro
 	}
 	actions := make([]float32, nEnvs*act.Size())
 	r := report{Kernels: kernels}
+	var returns lastReturns
 	begun, cpu := time.Now(), cpuSeconds()
 	for r.Steps < steps {
 		if err := l.Act(b, actions); err != nil {
@@ -99,9 +103,35 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int) (report, erro
 			return r, err
 		}
 		r.Steps += nEnvs
+		returns.add(b)
 	}
-	r.Wall, r.CPU = time.Since(begun).Seconds(), cpuSeconds()-cpu
+	r.Wall, r.CPU, r.Return = time.Since(begun).Seconds(), cpuSeconds()-cpu, returns.mean()
 	return r, nil
+}
+
+// lastReturns holds the returns of the last 100 episodes.
+type lastReturns struct {
+	ring [100]float64
+	n    int // episodes so far
+}
+
+// add takes in the episodes that ended in a step.
+func (l *lastReturns) add(b *envs.Batch) {
+	for i, end := range b.Terminated {
+		if end || b.Truncated[i] {
+			l.ring[l.n%len(l.ring)] = b.EpisodeReturn[i]
+			l.n++
+		}
+	}
+}
+
+// mean returns their mean, 0 if no episode has ended.
+func (l *lastReturns) mean() float64 {
+	kept := l.ring[:min(l.n, len(l.ring))]
+	if len(kept) == 0 {
+		return 0
+	}
+	return floats.Sum(kept) / float64(len(kept))
 }
 
 // newLearner returns a learner whose network may use every processor, and the name of the
