@@ -1,6 +1,7 @@
 // Command doccheck checks the documents of this repository: docs/architecture.md names every
 // package, the environments' READMEs have the same sections, README files are short, figures of a
-// README are also on its page of results, relative links resolve, and tests named in a text exist.
+// README are also on its page of results, relative links resolve, tests named in a text exist, examples
+// hold the blocks of Go, and the Makefile has the targets of make.
 //
 // Usage: go run ./tools/doccheck
 package main
@@ -66,7 +67,9 @@ func check(repo fs.FS) ([]string, error) {
 	bad = append(bad, lengths(docs)...)
 	bad = append(bad, environmentREADMEs(docs, environments)...)
 	bad = append(bad, links(docs, repo)...)
-	return append(bad, tests(docs, code)...), nil
+	bad = append(bad, tests(docs, code)...)
+	makefile, err := fs.ReadFile(repo, "Makefile")
+	return append(bad, snippets(docs, code, string(makefile))...), err
 }
 
 // list returns the folders of this module that go list prints with a template.
