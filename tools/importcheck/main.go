@@ -101,6 +101,7 @@ var rules = []rule{
 	{"tools/site", []string{"envs", "agents", "server/command", "trainer/command/all"}, noGorgonia},
 	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
+	{"tools/benchfleet", []string{"clients/go", "envs"}, noGorgonia},
 }
 
 // siblings are folders whose packages may not import each other: one environment does not

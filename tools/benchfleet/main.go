@@ -1,0 +1,206 @@
+// Command benchfleet measures one vector of environments on fleets of servers of several sizes, each server a process with
+// GOMAXPROCS=1 on the loopback interface. It writes the table of docs/scale.md.
+//
+// Usage: go run ./tools/benchfleet --server bin/server
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs"
+)
+
+// A bench is what to measure.
+type bench struct {
+	server  string
+	id      string
+	n       int
+	servers []int
+	rounds  int
+	span    time.Duration
+}
+
+// A fleet is some servers, and the vector that is spread over them.
+type fleet struct {
+	size   int
+	cmds   []*exec.Cmd
+	stdin  []io.Closer
+	v      *client.Joined
+	random *client.JoinedBaseline
+
+	rates  []float64     // environment steps in a second of each round
+	steps  int           // of all rounds
+	client time.Duration // CPU time of this process in all rounds
+}
+
+func main() {
+	var b bench
+	var ids []string
+	cmd := &cobra.Command{
+		Use: "benchfleet", Short: "Measure one vector on several servers", Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			for _, b.id = range ids {
+				err = errors.Join(err, b.run(cmd.Context(), cmd.OutOrStdout()))
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&b.server, "server", "bin/server", "program that serves")
+	f.StringSliceVar(&ids, "env", []string{"k8s/GangWindow-v0", "k8s/GPUPodScheduling-v1"}, "environments, a table for each")
+	f.IntVar(&b.n, "envs", 512, "environments of the vector")
+	f.IntSliceVar(&b.servers, "servers", []int{1, 2, 4}, "sizes of the fleets")
+	f.IntVar(&b.rounds, "rounds", 9, "rounds, in each of which all fleets have a turn")
+	f.DurationVar(&b.span, "for", 2*time.Second, "time of a turn")
+	if err := cmd.ExecuteContext(context.Background()); err != nil {
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run(ctx context.Context, out io.Writer) (err error) {
+	var fleets []*fleet
+	defer func() {
+		for _, f := range fleets {
+			err = errors.Join(err, f.close())
+		}
+		if err == nil {
+			err = b.table(out, fleets)
+		}
+	}()
+	for _, size := range b.servers {
+		f := &fleet{size: size}
+		fleets = append(fleets, f)
+		if err := f.start(ctx, b); err != nil {
+			return err
+		}
+	}
+	for r := range b.rounds {
+		for k := range fleets {
+			if err := fleets[(r+k)%len(fleets)].turn(ctx, b.span); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// start starts the servers and spreads the vector over them, in equal parts.
+func (f *fleet) start(ctx context.Context, b *bench) error {
+	var urls []string
+	for range f.size {
+		c := exec.CommandContext(ctx, b.server, "--listen", "127.0.0.1:0", "--exit-with-stdin", "--idle-timeout", "0", "--log-level", "warn")
+		c.Env, c.Stderr = append(os.Environ(), "GOMAXPROCS=1"), os.Stderr
+		in, err := c.StdinPipe()
+		if err != nil {
+			return err
+		}
+		stdout, err := c.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := c.Start(); err != nil {
+			return fmt.Errorf("start %s: %w", b.server, err)
+		}
+		f.cmds, f.stdin = append(f.cmds, c), append(f.stdin, in)
+		var ready struct {
+			URL string `json:"url"`
+		}
+		if err := json.NewDecoder(stdout).Decode(&ready); err != nil {
+			return fmt.Errorf("%s did not say where it listens: %w", b.server, err)
+		}
+		urls = append(urls, ready.URL)
+	}
+	v, err := client.Spread(ctx, urls, b.id, b.n, client.Options{Autoreset: envs.SameStep, Weights: slices.Repeat([]float64{1}, f.size)})
+	if err != nil {
+		return err
+	}
+	seed := uint64(1)
+	f.v, f.random = v, v.Baseline(envs.RandomName, seed)
+	if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+		return err
+	}
+	return f.play(ctx, 20) // of which the first take longer
+}
+
+// play takes steps by random permitted actions.
+func (f *fleet) play(ctx context.Context, steps int) error {
+	for range steps {
+		if _, err := f.random.Step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn measures for a while.
+func (f *fleet) turn(ctx context.Context, span time.Duration) error {
+	before, begin, steps := cpu(), time.Now(), 0
+	for time.Since(begin) < span {
+		if err := f.play(ctx, 1); err != nil {
+			return err
+		}
+		steps += f.v.NumEnvs()
+	}
+	f.rates = append(f.rates, float64(steps)/time.Since(begin).Seconds())
+	f.steps += steps
+	f.client += cpu() - before
+	return nil
+}
+
+// cpu returns the CPU time that this process has taken.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0 // it does not fail for the own process
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func (f *fleet) close() error {
+	var err error
+	if f.v != nil {
+		err = f.v.Close()
+	}
+	for k, c := range f.cmds {
+		err = errors.Join(err, f.stdin[k].Close(), c.Wait())
+	}
+	return err
+}
+
+// table writes the medians. CPU time counts what other work on the machine does not change.
+func (b *bench) table(out io.Writer, fleets []*fleet) error {
+	var w strings.Builder
+	fmt.Fprintf(&w, "\n%s, %d environments, %d rounds of %v, %d cores:\n\n", b.id, b.n, b.rounds, b.span, runtime.NumCPU())
+	fmt.Fprintf(&w, "| servers | steps/s, median | least … most | × one server | CPU of servers, µs a step | CPU of the client |\n|--:|--:|--:|--:|--:|--:|\n")
+	one := 0.0
+	for _, f := range fleets {
+		slices.Sort(f.rates)
+		median := f.rates[len(f.rates)/2]
+		if one == 0 {
+			one = median
+		}
+		var servers time.Duration
+		for _, c := range f.cmds {
+			servers += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+		}
+		per := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(f.steps) }
+		fmt.Fprintf(&w, "| %d | %.0f | %.0f … %.0f | %.2f | %.2f | %.2f |\n", f.size, median, f.rates[0], f.rates[len(f.rates)-1], median/one, per(servers), per(f.client))
+	}
+	_, err := io.WriteString(out, w.String())
+	return err
+}
