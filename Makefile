@@ -430,12 +430,13 @@ $(PEERS)/installed: tools/peers.txt
 bench-trainers: ## our trainers beside Stable-Baselines3's, PureJaxRL's and SBX's, and networks beside torch's: the tables of docs/benchmarks.md
 	@mkdir -p $(CACHE)
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
-	$(GO) build -o $(CACHE)/benchtrainers ./tools/benchtrainers
+	$(GO) build -o $(CACHE)/ ./tools/benchtrainers ./trainer
+	$(CACHE)/venv-client/bin/python tools/bench_solve.py --trainer $(CACHE)/trainer --markdown $(CACHE)/solve.md
 	$(CACHE)/venv-client/bin/python -W ignore tools/bench_trainers.py --ours $(CACHE)/benchtrainers --markdown $(CACHE)/trainers.md
 	$(MAKE) --no-print-directory $(PEERS)/installed
 	PYTHONPATH=$(abspath $(PEERS)) $(CACHE)/venv-client/bin/python -W ignore tools/bench_peers.py --ours $(CACHE)/benchtrainers \
 		--markdown $(CACHE)/peers.md --json $(CACHE)/peers.json $(BASELINE:%=--baseline %)
-	@echo "written to $(CACHE)/trainers.md, $(CACHE)/peers.md and $(CACHE)/peers.json, with which BASELINE=FILE compares a later run"
+	@echo "written to $(CACHE)/trainers.md, $(CACHE)/solve.md, $(CACHE)/peers.md and $(CACHE)/peers.json, with which BASELINE=FILE compares a later run"
 
 BENCH_KWOK ?= --soak 6m --episodes 100
 

@@ -55,10 +55,10 @@ SETTINGS = [
 ]
 
 
-def process(command: list[str | Path]) -> tuple[dict[str, Any], float, float]:
+def process(command: list[str | Path], stderr: int | None = None) -> tuple[dict[str, Any], float, float]:
     """Runs a command and returns the JSON that it prints, and its seconds of wall and processor time."""
     begun = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
     assert child.stdout is not None
     text = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
