@@ -17,8 +17,9 @@ var execute, mustExecute = root.Execute, root.MustExecute
 
 // TestHelpNamesTheAlgorithms: --help lists the algorithms of the table.
 func TestHelpNamesTheAlgorithms(t *testing.T) {
-	for _, command := range []string{"train", "tune"} {
-		if help, want := mustExecute(t, command, "--help"), "algorithm: "+strings.Join(algorithms.Names(nil), ", ")+" (default"; !strings.Contains(help, want) {
+	online, offline := "algorithm: "+strings.Join(algorithms.Names(nil), ", "), "; with --dataset: "+strings.Join(algorithms.OfflineNames(), ", ")
+	for command, want := range map[string]string{"train": online + offline + " (default", "tune": online + " (default"} {
+		if help := mustExecute(t, command, "--help"); !strings.Contains(help, want) {
 			t.Errorf("%s --help does not say %q", command, want)
 		}
 	}

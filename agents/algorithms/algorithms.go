@@ -4,13 +4,15 @@ package algorithms
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/a2c"
+	"github.com/kubernasium/kubernasium/agents/bc"
+	"github.com/kubernasium/kubernasium/agents/cql"
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/forecast"
-	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/reinforce"
@@ -29,10 +31,19 @@ var All = []Algorithm{
 	onPolicy(ppo.RecurrentAlgo, ppo.RecurrentDefaults, ppo.RecurrentNetworkSpec, ppo.NewRecurrent),
 }
 
+// Offline lists the algorithms that learn from recorded transitions alone. Their timesteps are gradient
+// steps.
+var Offline = []Algorithm{
+	offlinePolicy(bc.Algo, bc.Defaults, bc.NetworkSpec, bc.New),
+	offlineValues(cql.Algo, cql.Defaults, cql.NetworkSpec, cql.New),
+}
+
 // An Algorithm makes learners and reads the models that they save.
 type Algorithm struct {
 	Name      string // in checkpoints, on the command line and in the names of folders
 	OffPolicy bool   // its learners implement OffPolicyLearner
+	Offline   bool   // its learners implement RecordedLearner, and play no environment
+	Timesteps int    // of a training by default; 0: the trainer's default
 
 	// Defaults returns the default hyperparameters.
 	Defaults func() Config
@@ -71,28 +82,33 @@ type OffPolicyConfig interface {
 // NetworkBuilder makes a network with fresh parameters.
 type NetworkBuilder = func(models.Spec) (models.Network, error)
 
-// A Learner can imitate, and counts its timesteps.
+// A Learner counts its timesteps. Those of All are an [imitation.Learner], too.
 type Learner interface {
-	imitation.Learner
+	agents.Learner
 
-	// NumTimesteps returns the number of environment steps observed.
+	// NumTimesteps returns the number of environment steps observed, or of an offline learner that of
+	// its gradient steps.
 	NumTimesteps() int
+}
+
+// A RecordedLearner learns from recorded transitions.
+type RecordedLearner interface {
+	Learner
+
+	// Record sets the transitions to learn from, or fills the replay buffer with them before the first
+	// Act. It returns how many it took.
+	Record(t replay.Transitions) (int, error)
 }
 
 // An OffPolicyLearner learns from the actions of others as well.
 type OffPolicyLearner interface {
-	Learner
+	RecordedLearner
 
 	// Take records that the given permitted actions are taken at b, in place of those of Act.
 	Take(b *envs.Batch, actions []float32)
-
-	// Record fills the replay buffer with recorded transitions before the first Act, and returns
-	// how many it took.
-	Record(t replay.Transitions) (int, error)
 }
 
-// Names returns the names of the algorithms that match, in the order of All. A nil match matches
-// all.
+// Names returns the names of the algorithms of All that match, in its order. A nil match matches all.
 func Names(match func(Algorithm) bool) []string {
 	var names []string
 	for _, a := range All {
@@ -103,14 +119,23 @@ func Names(match func(Algorithm) bool) []string {
 	return names
 }
 
-// Get returns the algorithm of the given name. Its error lists all names.
+// OfflineNames returns the names of the algorithms of Offline.
+func OfflineNames() []string {
+	var names []string
+	for _, a := range Offline {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// Get returns the algorithm of the given name, offline ones included. Its error lists all names.
 func Get(name string) (Algorithm, error) {
-	for _, a := range All {
+	for _, a := range slices.Concat(All, Offline) {
 		if a.Name == name {
 			return a, nil
 		}
 	}
-	return Algorithm{}, fmt.Errorf("no algorithm %q; there is %s", name, strings.Join(Names(nil), ", "))
+	return Algorithm{}, fmt.Errorf("no algorithm %q; there is %s, and from datasets %s", name, strings.Join(Names(nil), ", "), strings.Join(OfflineNames(), ", "))
 }
 
 // PolicyReader returns the NewPolicy of the named algorithm. It also knows the models of package
@@ -164,18 +189,48 @@ func offPolicy[C any, P offPolicyPointer[C], L OffPolicyLearner](name string, de
 	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {
 	return Algorithm{
 		Name: name, OffPolicy: true,
-		Defaults: func() Config { c := defaults(); return P(&c) },
-		New: func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
-			cfg := *c.(P)
-			P(&cfg).SetTotalTimesteps(timesteps)
-			return newLearner(cfg, env, func() (models.Network, error) {
-				spec, err := networkSpec(cfg, env.Obs, env.Act)
-				if err != nil {
-					return nil, err
-				}
-				return newNetwork(spec)
-			}, seed)
-		},
+		Defaults:  func() Config { c := defaults(); return P(&c) },
+		New:       withTarget[C, P](networkSpec, newLearner),
 		NewPolicy: newPolicy,
+	}
+}
+
+// withTarget returns the New of an algorithm that makes two networks.
+func withTarget[C any, P pointer[C], L Learner](networkSpec func(c C, obs, act space.Space) (models.Spec, error),
+	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error),
+) func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
+	return func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
+		cfg := *c.(P)
+		P(&cfg).SetTotalTimesteps(timesteps)
+		return newLearner(cfg, env, func() (models.Network, error) {
+			spec, err := networkSpec(cfg, env.Obs, env.Act)
+			if err != nil {
+				return nil, err
+			}
+			return newNetwork(spec)
+		}, seed)
+	}
+}
+
+// offlineTimesteps are the gradient steps of a training by default: d3rlpy's examples have ten times as
+// many for images.
+const offlineTimesteps = 100_000
+
+// offlinePolicy describes an offline algorithm with one network.
+func offlinePolicy[C any, P pointer[C], L RecordedLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
+	newLearner func(c C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)) Algorithm {
+	a := onPolicy[C, P](name, defaults, networkSpec, newLearner)
+	a.Offline, a.Timesteps, a.NewPolicy = true, offlineTimesteps, bc.NewPolicy
+	return a
+}
+
+// offlineValues describes an offline algorithm with a target network beside the one that learns.
+func offlineValues[C any, P pointer[C], L RecordedLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
+	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error)) Algorithm {
+	return Algorithm{
+		Name: name, Offline: true, Timesteps: offlineTimesteps,
+		Defaults:  func() Config { c := defaults(); return P(&c) },
+		New:       withTarget[C, P](networkSpec, newLearner),
+		NewPolicy: cql.NewPolicy,
 	}
 }

@@ -97,6 +97,48 @@ func TestEveryAlgorithm(t *testing.T) {
 	}
 }
 
+// TestEveryOfflineAlgorithm trains each offline algorithm and reads its policy from the checkpoint.
+func TestEveryOfflineAlgorithm(t *testing.T) {
+	for _, a := range Offline {
+		t.Run(a.Name, func(t *testing.T) {
+			spec := envcheck.Identity(5)
+			run := agentstest.NewRun(t, spec, 2, 1, func(env agents.EnvInfo, seed uint64) (Learner, error) {
+				return a.New(smallConfig(t, a), 4096, env, func(spec models.Spec) (models.Network, error) { return agentstest.Network(t, spec, seed), nil }, seed)
+			})
+			obs, act := run.Vec.Spaces()
+			l, ok := run.L.(RecordedLearner)
+			if !ok || !a.Offline || a.OffPolicy {
+				t.Fatalf("the learner is a RecordedLearner: %v, Offline is %v, OffPolicy %v", ok, a.Offline, a.OffPolicy)
+			}
+			if _, err := l.Record(agentstest.Recorded(obs, act, 50, 1)); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if _, err := l.Update(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := agentstest.Parse(t, run.Saved())
+			if f.Meta.Algo != a.Name || f.Meta.Timesteps != 3 {
+				t.Errorf("the checkpoint is of %q after %d timesteps, want %q and 3", f.Meta.Algo, f.Meta.Timesteps, a.Name)
+			}
+			net := agentstest.Network(t, f.Meta.Spec, 99)
+			if err := f.Params(net.Params()); err != nil {
+				t.Fatal(err)
+			}
+			read, err := PolicyReader(a.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy, err := read(net, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.CheckPolicy(policy)
+		})
+	}
+}
+
 // TestDefaultsAreFresh: what is decoded into defaults changes no later ones.
 func TestDefaultsAreFresh(t *testing.T) {
 	for _, a := range All {
@@ -109,7 +151,7 @@ func TestDefaultsAreFresh(t *testing.T) {
 }
 
 func TestUnknownName(t *testing.T) {
-	const want = `no algorithm "sarsa"; there is ppo, a2c, dqn, reinforce, ppo_lstm` // as on the command line since its first version
+	const want = `no algorithm "sarsa"; there is ppo, a2c, dqn, reinforce, ppo_lstm, and from datasets bc, cql`
 	if _, err := Get("sarsa"); err == nil || err.Error() != want {
 		t.Errorf("Get: %v, want %s", err, want)
 	}

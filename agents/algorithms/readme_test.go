@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // TestReadmes: the README beside each algorithm has the hyperparameters of its configuration with
 // their defaults, and no others. Those that ppo_lstm shares with ppo stand in the first table.
 func TestReadmes(t *testing.T) {
-	for _, a := range All {
+	for _, a := range slices.Concat(All, Offline) {
 		folder := filepath.Base(reflect.TypeOf(a.Defaults()).Elem().PkgPath())
 		text, err := os.ReadFile(filepath.Join("..", folder, "README.md"))
 		if err != nil {

@@ -6,22 +6,22 @@ import "fmt"
 // each step.
 type Transitions struct {
 	Obs, NextObs          []float32 // (n, observation)
-	Action                []float32 // (n)
+	Action                []float32 // (n, action)
 	Reward                []float64 // (n)
 	Terminated, Truncated []bool    // (n)
 	Mask, NextMask        []bool    // (n, actions): the permitted actions; nil: all
 }
 
 // Len returns the number of transitions.
-func (t Transitions) Len() int { return len(t.Action) }
+func (t Transitions) Len() int { return len(t.Reward) }
 
 // Check returns an error for the first transition that a learner of algo cannot take, given
 // observations of size numbers and actions in Discrete(actions).
 func (t Transitions) Check(algo string, size, actions int) error {
 	n := t.Len()
-	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Reward) != n || len(t.Terminated) != n || len(t.Truncated) != n {
+	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Action) != n || len(t.Terminated) != n || len(t.Truncated) != n {
 		return fmt.Errorf("%s: %d recorded actions, with %d numbers in observations, %d in next ones, %d rewards, %d and %d ends; want observations of %d numbers and one of the others for each",
-			algo, n, len(t.Obs), len(t.NextObs), len(t.Reward), len(t.Terminated), len(t.Truncated), size)
+			algo, len(t.Action), len(t.Obs), len(t.NextObs), n, len(t.Terminated), len(t.Truncated), size)
 	}
 	for _, mask := range [][]bool{t.Mask, t.NextMask} {
 		if mask != nil && len(mask) != n*actions {

@@ -12,6 +12,7 @@ import (
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
@@ -24,7 +25,7 @@ func algorithmPages(_ context.Context, out pages) error {
 		"How they are used: [training](/docs/training.md). What they reach: [published results](/docs/learning.md).\n\n")
 	var rows [][]string
 	var names []string
-	for _, a := range algorithms.All {
+	for _, a := range slices.Concat(algorithms.All, algorithms.Offline) {
 		p, short, err := algorithm(a)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.Name, err)

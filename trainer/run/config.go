@@ -19,6 +19,7 @@ type Config struct {
 	Imitate       Imitation
 	WarmStart     WarmStart
 	Transitions   string   // file of recorded transitions to start from; empty: none
+	Dataset       string   // likewise a dataset of Minari
 	URLs          []string // of servers to play on; nil is in this process
 	Quiet         bool     // no progress bar
 	Scroll        bool     // print each row of the logs

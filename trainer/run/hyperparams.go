@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams
 	if err != nil {
 		return Hyperparams{}, err
 	}
-	h := Hyperparams{NEnvs: 1, NTimesteps: 1_000_000, Config: a.Defaults()}
+	h := Hyperparams{NEnvs: 1, NTimesteps: cmp.Or(a.Timesteps, 1_000_000), Config: a.Defaults()}
 	layer, err := Configuration(algo, env, conf)
 	if err != nil {
 		return h, err

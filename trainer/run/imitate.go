@@ -94,7 +94,11 @@ func (r *Run) imitateTeacher(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.Learner.Imitate(ctx, imitation.Demonstration{
+	l, ok := r.Learner.Learner.(imitation.Learner)
+	if !ok {
+		return fmt.Errorf("--imitate with %s, which learns from a dataset: record one of %s and give it as --dataset", r.Algo, r.Imitate.Baseline)
+	}
+	m, err := l.Imitate(ctx, imitation.Demonstration{
 		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: imitateSeed + r.Seed, LearningRate: rate,
 	})
 	if err != nil {

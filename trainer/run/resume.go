@@ -151,6 +151,7 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 		{"imitate", asked.Imitate, s.Imitate}, {"imitate-steps", asked.ImitateSteps, s.ImitateSteps}, {"imitate-epochs", asked.ImitateEpochs, s.ImitateEpochs},
 		{"imitate-learning-rate", asked.ImitateLearningRate, s.ImitateLearningRate},
 		{"warm-start", asked.WarmStart, s.WarmStart}, {"warm-start-steps", asked.WarmStartSteps, s.WarmStartSteps}, {"transitions", asked.Transitions, s.Transitions},
+		{"dataset", asked.Dataset, s.Dataset},
 	} {
 		if ch.Given(o.flag) && !within(o.asked, o.kept) {
 			return fmt.Errorf("%w: --%s %s, but the training began with %s, which a resumed one keeps: leave it out, or start another training",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -32,6 +33,7 @@ type Run struct {
 	actions *actionLog
 	out     io.Writer
 
+	offline   bool          // the algorithm plays no environment
 	heuristic agents.Policy // acts in the first warmStart.steps; nil if there is none
 
 	begun    time.Time
@@ -62,8 +64,14 @@ type Evaluation struct {
 
 // New creates the environments, the learner and the log folder, or restores them from a checkpoint.
 func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, error) {
-	r := &Run{Config: c, spec: spec, out: out, begun: time.Now(), best: math.Inf(-1)}
-	var err error
+	algo, err := algorithms.Get(c.Algo)
+	if err != nil {
+		return nil, err
+	}
+	if algo.Offline && c.Dataset == "" && c.Transitions == "" {
+		return nil, fmt.Errorf("%s learns from recorded transitions: want --dataset, or --transitions", c.Algo)
+	}
+	r := &Run{Config: c, spec: spec, out: out, begun: time.Now(), best: math.Inf(-1), offline: algo.Offline}
 	r.v, err = play.OpenEnvs(ctx, spec, c.Params.NEnvs, envs.VecOptions{Options: c.EnvKwargs, Autoreset: envs.SameStep, Log: true}, c.URLs)
 	if err != nil {
 		return nil, err
@@ -126,25 +134,10 @@ func (r *Run) loop(ctx context.Context) error {
 		end = min(end, r.StopAt)
 	}
 	for done := r.First >= end || r.solved; !done; {
-		if err := checkObs(b); err != nil {
-			return err
-		}
-		if err := r.act(b, actions); err != nil {
-			return err
-		}
-		// An interrupt waits until the rollout is complete, since the learner cannot save before.
-		if b, err = r.v.Step(context.WithoutCancel(ctx), actions); err != nil {
-			return err
-		}
-		r.actions.record(actions, b)
-		if err := r.checkWarmStart(actions, b); err != nil {
-			return err
-		}
-		if err := r.Learner.Observe(b); err != nil {
-			return err
-		}
-		if err := r.recordEpisodes(b); err != nil {
-			return err
+		if !r.offline {
+			if b, err = r.step(ctx, b, actions); err != nil {
+				return err
+			}
 		}
 		metrics, err := r.Learner.Update()
 		if err != nil {
@@ -161,6 +154,29 @@ func (r *Run) loop(ctx context.Context) error {
 	}
 	r.Bar.Close()
 	return r.finish()
+}
+
+// step lets the learner act once at b, and observe the batch that this leads to.
+func (r *Run) step(ctx context.Context, b *envs.Batch, actions []float32) (*envs.Batch, error) {
+	if err := checkObs(b); err != nil {
+		return nil, err
+	}
+	if err := r.act(b, actions); err != nil {
+		return nil, err
+	}
+	// An interrupt waits until the rollout is complete, since the learner cannot save before.
+	next, err := r.v.Step(context.WithoutCancel(ctx), actions)
+	if err != nil {
+		return nil, err
+	}
+	r.actions.record(actions, next)
+	if err := r.checkWarmStart(actions, next); err != nil {
+		return nil, err
+	}
+	if err := r.Learner.Observe(next); err != nil {
+		return nil, err
+	}
+	return next, r.recordEpisodes(next)
 }
 
 // canPause reports whether the learner can be saved as after an update, although it has not learned
@@ -189,11 +205,13 @@ func (r *Run) start(ctx context.Context) (*envs.Batch, error) {
 	if err := r.openWarmStart(); err != nil {
 		return nil, err
 	}
+	if r.Resume == "" || r.offline {
+		if err := r.loadTransitions(); err != nil {
+			return nil, err
+		}
+	}
 	if r.Resume != "" {
 		return r.restore(ctx)
-	}
-	if err := r.loadTransitions(); err != nil {
-		return nil, err
 	}
 	if r.Imitate.Baseline != "" {
 		if err := r.imitateTeacher(ctx); err != nil {

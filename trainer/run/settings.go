@@ -36,6 +36,7 @@ type Settings struct {
 	WarmStart           string         `json:"warm_start,omitempty" yaml:"warm_start,omitempty"`
 	WarmStartSteps      int            `json:"warm_start_steps,omitempty" yaml:"warm_start_steps,omitempty"`
 	Transitions         string         `json:"transitions,omitempty" yaml:"transitions,omitempty"`
+	Dataset             string         `json:"dataset,omitempty" yaml:"dataset,omitempty"`
 	RewardThreshold     *float64       `json:"reward_threshold,omitempty" yaml:"reward_threshold,omitempty"`
 }
 
@@ -43,7 +44,7 @@ type Settings struct {
 func (c *Config) settings() Settings {
 	s := Settings{
 		Algo: c.Algo, Engine: c.Engine, Env: c.Env, Seed: c.Seed, EnvKwargs: c.EnvKwargs, EvalEnvKwargs: c.EvalEnvKwargs,
-		EvalFreq: c.EvalFreq, EvalEpisodes: c.EvalEpisodes, SaveFreq: c.SaveFreq, Transitions: c.Transitions, RewardThreshold: c.Threshold,
+		EvalFreq: c.EvalFreq, EvalEpisodes: c.EvalEpisodes, SaveFreq: c.SaveFreq, Transitions: c.Transitions, Dataset: c.Dataset, RewardThreshold: c.Threshold,
 	}
 	if c.Imitate.Baseline != "" {
 		s.Imitate, s.ImitateSteps, s.ImitateEpochs, s.ImitateLearningRate = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs, c.Imitate.Rate
@@ -59,7 +60,7 @@ func (c *Config) use(s Settings) {
 	c.Algo, c.Engine, c.Env, c.Seed, c.EnvKwargs, c.EvalEnvKwargs = s.Algo, s.Engine, s.Env, s.Seed, s.EnvKwargs, s.EvalEnvKwargs
 	c.EvalFreq, c.EvalEpisodes, c.SaveFreq, c.Threshold = s.EvalFreq, s.EvalEpisodes, s.SaveFreq, s.RewardThreshold
 	c.Imitate = Imitation{Baseline: s.Imitate, Steps: s.ImitateSteps, Epochs: s.ImitateEpochs, Rate: s.ImitateLearningRate}
-	c.WarmStart, c.Transitions = WarmStart{Baseline: s.WarmStart, Steps: s.WarmStartSteps}, s.Transitions
+	c.WarmStart, c.Transitions, c.Dataset = WarmStart{Baseline: s.WarmStart, Steps: s.WarmStartSteps}, s.Transitions, s.Dataset
 }
 
 // Args is the content of args.yml.

@@ -13,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/minari"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -112,34 +113,73 @@ func bytesOf(x []bool) []uint8 {
 	return b
 }
 
-// loadTransitions fills the replay buffer with the recorded transitions.
+// loadTransitions gives the learner the recorded transitions.
 func (r *Run) loadTransitions() error {
-	if r.Transitions == "" {
+	if r.Transitions == "" && r.Dataset == "" {
 		return nil
 	}
-	t, meta, err := ReadTransitions(r.Transitions)
+	t, err := r.recorded()
 	if err != nil {
 		return err
 	}
-	if meta.Env != "" && play.SimulatedID(meta.Env) != play.SimulatedID(r.spec.ID) {
-		return fmt.Errorf("%s was recorded in %s, want %s", r.Transitions, meta.Env, r.spec.ID)
-	}
-	l, ok := r.Learner.Learner.(algorithms.OffPolicyLearner)
+	from := r.Transitions + r.Dataset // one of them
+	l, ok := r.Learner.Learner.(algorithms.RecordedLearner)
 	if !ok {
-		return fmt.Errorf("--transitions with a learner of type %T, want an OffPolicyLearner", r.Learner.Learner)
+		return fmt.Errorf("recorded transitions with a learner of type %T, want a RecordedLearner", r.Learner.Learner)
 	}
 	n, err := l.Record(t)
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.Transitions, err)
+		return fmt.Errorf("%s: %w", from, err)
 	}
-	r.say("%s: the replay buffer starts with %d of %d recorded transitions", r.Transitions, n, t.Len())
+	if r.offline {
+		r.say("%s: %s learns from %d recorded transitions", from, r.Algo, n)
+		return nil
+	}
+	r.say("%s: the replay buffer starts with %d of %d recorded transitions", from, n, t.Len())
+	return nil
+}
+
+// recorded reads the recorded transitions.
+func (r *Run) recorded() (t replay.Transitions, err error) {
+	if r.Transitions != "" {
+		t, meta, err := ReadTransitions(r.Transitions)
+		if err != nil {
+			return t, err
+		}
+		return t, r.checkRecordedIn(r.Transitions, meta.Env)
+	}
+	folder, err := minari.Folder(r.Dataset)
+	if err != nil {
+		return t, err
+	}
+	m, err := minari.ReadMeta(folder)
+	if err == nil {
+		err = r.checkRecordedIn(r.Dataset, m.Env)
+	}
+	if err != nil {
+		return t, err
+	}
+	obs, act := r.v.Spaces()
+	episodes, err := minari.Read(folder, obs, act)
+	return minari.Transitions(episodes, obs, act), err
+}
+
+// checkRecordedIn reports transitions of another environment. A recording may not say which it is of, or
+// name one that is not known here, such as Gymnasium's CartPole-v1: then its spaces must fit.
+func (r *Run) checkRecordedIn(from, env string) error {
+	if _, err := envs.Lookup(env); err != nil {
+		return nil
+	}
+	if play.SimulatedID(env) != play.SimulatedID(r.spec.ID) {
+		return fmt.Errorf("%s was recorded in %s, want %s", from, env, r.spec.ID)
+	}
 	return nil
 }
 
 // AppendStep adds a step of one environment: actions at b led to next, which was reset in the
 // mode SameStep if its episode ended.
-func AppendStep(t *replay.Transitions, obs []float32, mask []bool, action float32, next *envs.Batch) {
-	t.Obs, t.Mask, t.Action = append(t.Obs, obs...), append(t.Mask, mask...), append(t.Action, action)
+func AppendStep(t *replay.Transitions, obs []float32, mask []bool, action []float32, next *envs.Batch) {
+	t.Obs, t.Mask, t.Action = append(t.Obs, obs...), append(t.Mask, mask...), append(t.Action, action...)
 	t.Reward = append(t.Reward, next.Reward[0])
 	t.Terminated, t.Truncated = append(t.Terminated, next.Terminated[0]), append(t.Truncated, next.Truncated[0])
 	if next.Done(0) {

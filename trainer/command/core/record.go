@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,8 +15,10 @@ import (
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/minari"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -25,142 +29,207 @@ const recordSeed = 750_000_000
 
 // recordResult is what `record --json` prints.
 type recordResult struct {
-	File        string `json:"file"`
+	File        string `json:"file,omitempty"`
+	Dataset     string `json:"dataset,omitempty"`
 	Env         string `json:"env"`
 	Policy      string `json:"policy"`
 	Transitions int    `json:"transitions"`
 	Episodes    int    `json:"episodes"` // that ended
 }
 
+// recording holds the arguments of `trainer record`.
+type recording struct {
+	env           string
+	options       map[string]any // of the environment
+	policy, model string         // one of them
+	epsilon       float64        // probability of a random action in place of the policy's
+	steps         int
+	seed          uint64
+	out, dataset  string // at least one of them
+}
+
 func newRecord() *cobra.Command {
-	var env, policy, model, out string
+	var c recording
 	var kwargs []string
-	var steps int
-	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "record",
-		Short: "Record the transitions of a baseline or model, for train --transitions",
-		Long: `Record the transitions of a baseline, a model or random actions in an environment of discrete
-actions, as a file that dqn's replay buffer can start with (train --transitions FILE).
+		Short: "Record the transitions of a baseline or model, for train --dataset and --transitions",
+		Long: `Record the transitions of a baseline, a model or random actions in an environment.
 
-The file is in the safetensors format, with a row for each transition: observations,
-next_observations, actions, rewards, terminations, truncations, action_masks, next_action_masks.`,
-		Example: `  trainer record --env k8s/PodBalance-v0 --policy Greedy -n 20000 --out greedy.safetensors
+--dataset writes a dataset of Minari 0.5 in its Arrow format, with actions of every kind, Dict observations and
+action masks (infos["action_mask"]): minari.load_dataset(ID) reads it, and so does trainer train --dataset ID. It lies
+in ~/.minari/datasets, or where the environment variable MINARI_DATASETS_PATH says; with a leading ./ or / it is a folder.
+
+--out writes discrete actions as a file that dqn's replay buffer can start with (train --transitions FILE). The
+file is in the safetensors format, with a row for each transition: observations, next_observations, actions,
+rewards, terminations, truncations, action_masks, next_action_masks.`,
+		Example: `  trainer record --model models/pretrained/classic-CartPole-v1/ppo.safetensors --epsilon 0.5 -n 20000 --dataset cartpole/mixed-v0
+  trainer train --algo cql --dataset cartpole/mixed-v0
+  trainer record --env k8s/PodBalance-v0 --policy Greedy -n 20000 --out greedy.safetensors
   trainer record --model models/pretrained/k8s-GangWindow-v0/ppo.safetensors -n 20000 --out ppo-steps.safetensors
   trainer train --algo dqn --env k8s/PodBalance-v0 --transitions greedy.safetensors`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" || (policy == "") == (model == "") {
-				return errors.New("want --out, and one of --policy and --model")
+			if c.out == "" && c.dataset == "" || (c.policy == "") == (c.model == "") {
+				return errors.New("want --out or --dataset, and one of --policy and --model")
 			}
-			if steps < 1 {
-				return fmt.Errorf("-n %d, want at least 1", steps)
+			if c.steps < 1 || !(c.epsilon >= 0 && c.epsilon <= 1) {
+				return fmt.Errorf("-n %d, want at least 1; --epsilon %v, want 0 to 1", c.steps, c.epsilon)
 			}
 			given, err := cli.ParseKwargs("env-kwargs", kwargs)
 			if err != nil {
 				return err
 			}
 			var paths []string
-			if model != "" {
-				paths = []string{model}
+			if c.model != "" {
+				paths = []string{c.model}
 			}
-			id, trained, err := play.EnvOf(env, paths)
+			var trained map[string]any
+			if c.env, trained, err = play.EnvOf(c.env, paths); err != nil {
+				return err
+			}
+			c.options = cli.MergeKwargs(trained, given)
+			res, err := c.record(cmd.Context())
 			if err != nil {
 				return err
 			}
-			res, err := record(cmd.Context(), id, cli.MergeKwargs(trained, given), policy, model, steps, seed, out)
-			if err != nil {
-				return err
-			}
-			return cli.Printf(cmd, res, "%s: %d transitions of %s in %s, %d episodes ended\n", res.File, res.Transitions, res.Policy, res.Env, res.Episodes)
+			return cli.Printf(cmd, res, "%s: %d transitions of %s in %s, %d episodes ended\n",
+				strings.Trim(res.File+", "+res.Dataset, ", "), res.Transitions, res.Policy, res.Env, res.Episodes)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&env, "env", "", "id of the environment (default: the model's)")
-	f.StringVar(&policy, "policy", "", "baseline, or random")
-	f.StringVar(&model, "model", "", "model file")
+	f.StringVar(&c.env, "env", "", "id of the environment (default: the model's)")
+	f.StringVar(&c.policy, "policy", "", "baseline, or random")
+	f.StringVar(&c.model, "model", "", "model file")
+	f.Float64Var(&c.epsilon, "epsilon", 0, "probability of a random permitted action in place of the policy's")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
-	f.IntVarP(&steps, "steps", "n", 10000, "transitions to record")
-	f.Uint64Var(&seed, "seed", 0, "random seed of the episodes")
-	f.StringVar(&out, "out", "", "file to write")
+	f.IntVarP(&c.steps, "steps", "n", 10000, "transitions to record")
+	f.Uint64Var(&c.seed, "seed", 0, "random seed of the episodes")
+	f.StringVar(&c.out, "out", "", "file to write, for train --transitions")
+	f.StringVar(&c.dataset, "dataset", "", "dataset of Minari to write, such as cartpole/mixed-v0, or its folder with a leading ./ or /")
 	return cmd
 }
 
+// recorder plays one environment and keeps its transitions.
+type recorder struct {
+	recording
+	v      *envs.Vec
+	player agents.Policy
+	act    space.Space
+	rng    *rand.Rand
+	t      replay.Transitions
+}
+
 // record plays one environment and writes its transitions.
-func record(ctx context.Context, id string, options map[string]any, policy, path string, steps int, seed uint64, out string) (*recordResult, error) {
-	spec, err := play.Lookup(ctx, id, nil)
+func (c recording) record(ctx context.Context) (*recordResult, error) {
+	if c.dataset != "" {
+		if err := minari.Free(c.dataset); err != nil {
+			return nil, err
+		}
+	}
+	spec, err := play.Lookup(ctx, c.env, nil)
 	if err != nil {
 		return nil, err
 	}
-	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: options, Autoreset: envs.SameStep})
+	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: c.options, Autoreset: envs.SameStep})
 	if err != nil {
 		return nil, err
 	}
 	defer v.Close()
-	_, act := v.Spaces()
-	d, ok := act.(space.Discrete)
-	if !ok {
-		return nil, fmt.Errorf("record: %s has actions of kind %s, want discrete, which %s learns from", spec.ID, act.Describe().Kind, run.OffPolicyNames())
+	obs, act := v.Spaces()
+	d, discrete := act.(space.Discrete)
+	if !discrete && c.out != "" {
+		return nil, fmt.Errorf("record: %s has actions of kind %s, want discrete, which %s learns from; --dataset records all", spec.ID, act.Describe().Kind, run.OffPolicyNames())
 	}
-	var player agents.Policy
-	if path == "" {
-		player, err = baseline.New(v, policy, seed)
+	r := &recorder{recording: c, v: v, act: act, rng: rand.New(pcg.New(c.seed ^ recordStream))}
+	if c.model == "" {
+		r.player, err = baseline.New(v, c.policy, c.seed)
 	} else {
 		var m *play.Model
-		if m, err = play.ReadModelFor(path, v); err == nil {
+		if m, err = play.ReadModelFor(c.model, v); err == nil {
 			defer m.Net.Close()
-			player, policy = m, m.Meta.Algo
+			r.player, c.policy = m, m.Meta.Algo
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	res := &recordResult{File: out, Env: spec.ID, Policy: policy}
-	first := recordSeed + seed
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &first})
-	if err != nil {
+	res := &recordResult{File: c.out, Dataset: c.dataset, Env: spec.ID, Policy: c.policy}
+	err = r.play(ctx, res)
+	t := r.t
+	if err != nil && (ctx.Err() == nil || t.Len() == 0) {
 		return nil, err
 	}
-	var t replay.Transitions
-	for range steps {
-		if b, err = recordStep(ctx, v, player, b, &t); err != nil {
-			break
+	res.Transitions = t.Len()
+	if c.out != "" {
+		meta := run.TransitionsMeta{Env: spec.ID, Policy: strings.TrimSpace(c.policy)}
+		if err := run.WriteTransitions(c.out, t, meta, d.N); err != nil {
+			return nil, err
+		}
+	}
+	if c.dataset != "" {
+		m := minari.Meta{ID: c.dataset, Env: spec.ID, EnvKwargs: c.options, Algorithm: strings.TrimSpace(c.policy)}
+		if minari.IsPath(c.dataset) {
+			m.ID = filepath.Base(c.dataset)
+		}
+		if err := minari.Write(c.dataset, m, obs, act, minari.Episodes(t, obs, act)); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s has %d of %d transitions; the same command starts over", cli.ErrInterrupted, c.out+c.dataset, t.Len(), c.steps)
+	}
+	return res, nil
+}
+
+// recordStream separates the random numbers of --epsilon from those of the policy. Its value is arbitrary.
+const recordStream = 0x7265_636f
+
+// play plays the steps.
+func (r *recorder) play(ctx context.Context, res *recordResult) error {
+	first := recordSeed + r.seed
+	b, err := r.v.Reset(ctx, envs.VecResetOptions{Seed: &first})
+	if err != nil {
+		return err
+	}
+	for range r.steps {
+		if b, err = r.step(ctx, b); err != nil {
+			return err
 		}
 		if b.Done(0) {
 			res.Episodes++
 		}
 	}
-	if err != nil && (ctx.Err() == nil || t.Len() == 0) {
-		return nil, err
-	}
-	res.Transitions = t.Len()
-	meta := run.TransitionsMeta{Env: spec.ID, Policy: strings.TrimSpace(policy)}
-	if err := run.WriteTransitions(out, t, meta, d.N); err != nil {
-		return nil, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s has %d of %d transitions; the same command starts over", cli.ErrInterrupted, out, t.Len(), steps)
-	}
-	return res, nil
+	return nil
 }
 
-// recordStep appends a step of the player in v, whose batch is b, to t.
-func recordStep(ctx context.Context, v *envs.Vec, player agents.Policy, b *envs.Batch, t *replay.Transitions) (*envs.Batch, error) {
+// step appends a step from the batch b to the transitions.
+func (r *recorder) step(ctx context.Context, b *envs.Batch) (*envs.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	action := make([]float32, 1)
-	if err := player.Act(b, action); err != nil {
-		return nil, err
+	action := make([]float32, r.act.Size())
+	random := r.epsilon > 0 && r.rng.Float64() < r.epsilon
+	if !random || r.model != "" { // a recurrent model sees every batch; a baseline's actions must be carried out
+		if err := r.player.Act(b, action); err != nil {
+			return nil, err
+		}
+	}
+	if random {
+		mask := b.Mask
+		if len(mask) == 0 {
+			mask = nil
+		}
+		r.act.Sample(r.rng, mask, action)
 	}
 	obs, mask := slices.Clone(b.Obs), slices.Clone(b.Mask)
-	b, err := v.Step(ctx, action)
+	b, err := r.v.Step(ctx, action)
 	if err != nil {
 		return nil, err
 	}
 	if b.Invalid[0] {
-		return nil, fmt.Errorf("record: the action %v is masked out at transition %d", action[0], t.Len())
+		return nil, fmt.Errorf("record: the action %v is masked out at transition %d", action, r.t.Len())
 	}
-	run.AppendStep(t, obs, mask, action[0], b)
+	run.AppendStep(&r.t, obs, mask, action, b)
 	return b, nil
 }

@@ -32,7 +32,7 @@ func TestInterruptedRecordKeeps(t *testing.T) {
 	folder := t.TempDir()
 	record := func(ctx context.Context, name string) (string, error) {
 		path := filepath.Join(folder, name)
-		_, err := record(ctx, "classic/CartPole-v1", nil, "random", "", steps, 1, path)
+		_, err := recording{env: "classic/CartPole-v1", policy: "random", steps: steps, seed: 1, out: path}.record(ctx)
 		return path, err
 	}
 	ending := &endingContext{Context: context.Background()}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/minari"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -34,6 +35,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
   trainer train --algo ppo --env k8s/GangWindow-v0 --imitate static_2    # start from what a baseline does
   trainer train --algo dqn --env k8s/PodBalance-v0 --warm-start Greedy --warm-start-steps 5000    # a heuristic acts at first
   trainer train --algo dqn --env k8s/GangWindow-v0 --transitions recorded.safetensors    # start from recorded transitions
+  trainer train --algo cql --dataset cartpole/mixed-v0 -n 20000    # learn from a dataset of Minari, without playing
   trainer train --algo ppo --env k8s/GangWindow-v0 --url ws://127.0.0.1:8765 --url ws://127.0.0.1:8766
   trainer train --resume logs/ppo/k8s-GangWindow-v0_1/rl_model_100352_steps.safetensors    # go on from a checkpoint
   trainer train --resume logs/ppo/k8s-GangWindow-v0_1 -n 400000    # for longer, from the newest one
@@ -63,6 +65,11 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			}
 			if cmd.Flags().Changed("reward-threshold") {
 				c.Threshold = &threshold
+			}
+			if c.Dataset != "" && c.Resume == "" {
+				if err := useDataset(&c, cmd.Flags().Changed("env")); err != nil {
+					return err
+				}
 			}
 			if newest {
 				if c.Resume != "" {
@@ -119,8 +126,8 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			if err := c.WarmStart.Check(spec, algo, c.URLs); err != nil {
 				return err
 			}
-			if c.Transitions != "" && !algo.OffPolicy {
-				return fmt.Errorf("--transitions with %s: only %s learns from what others recorded", c.Algo, run.OffPolicyNames())
+			if err := checkRecorded(c, algo); err != nil {
+				return err
 			}
 			if c.Threshold != nil && c.EvalFreq <= 0 {
 				return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
@@ -146,7 +153,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.Algo, "algo", "ppo", "algorithm: "+strings.Join(algorithms.Names(nil), ", "))
+	f.StringVar(&c.Algo, "algo", "ppo", "algorithm: "+strings.Join(algorithms.Names(nil), ", ")+"; with --dataset: "+strings.Join(algorithms.OfflineNames(), ", "))
 	f.StringVar(&c.Env, "env", "k8s/GangWindow-v0", "id of the environment")
 	f.StringVar(&c.Engine, "engine", play.EngineFused, "engine of the network: fused, or gorgonia")
 	f.IntVarP(&steps, "n-timesteps", "n", 0, "environment steps to train for (default: the tuned number)")
@@ -174,6 +181,43 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.StringVar(&c.WarmStart.Baseline, "warm-start", "", "baseline that acts at first, in the place of dqn's random actions")
 	f.IntVar(&c.WarmStart.Steps, "warm-start-steps", 10000, "environment steps in which it acts, which are the first of the training's")
 	f.StringVar(&c.Transitions, "transitions", "", "file of recorded transitions that dqn's replay buffer starts with: see trainer record and python -m kubernasium.save_transitions")
+	f.StringVar(&c.Dataset, "dataset", "", "dataset of Minari to learn from, such as cartpole/mixed-v0, or its folder with a leading ./ or /: see trainer record")
 	f.IntVar(&compare, "compare", 0, "afterwards, compare with every baseline on this many held-out episodes")
 	return cmd, &c
+}
+
+// useDataset sets the environment from the dataset, unless the command line says which, and its options
+// that the command line does not give.
+func useDataset(c *run.Config, envGiven bool) error {
+	folder, err := minari.Folder(c.Dataset)
+	if err != nil {
+		return err
+	}
+	m, err := minari.ReadMeta(folder)
+	if err != nil {
+		return err
+	}
+	if !envGiven {
+		if m.Env == "" {
+			return fmt.Errorf("%s does not say in which environment it was recorded: want --env", c.Dataset)
+		}
+		c.Env = m.Env
+	}
+	c.EnvKwargs = cli.MergeKwargs(m.EnvKwargs, c.EnvKwargs)
+	return nil
+}
+
+// checkRecorded reports recorded transitions that the algorithm does not learn from, or lacks.
+func checkRecorded(c run.Config, algo algorithms.Algorithm) error {
+	switch given := c.Transitions != "" || c.Dataset != ""; {
+	case c.Transitions != "" && c.Dataset != "":
+		return errors.New("--transitions and --dataset, want one of them")
+	case given && !algo.OffPolicy && !algo.Offline:
+		return fmt.Errorf("--transitions or --dataset with %s: only %s learns, and %s learn, from what others recorded", c.Algo, run.OffPolicyNames(), strings.Join(algorithms.OfflineNames(), ", "))
+	case algo.Offline && !given:
+		return fmt.Errorf("%s learns from recorded transitions: want --dataset, or --transitions", c.Algo)
+	case algo.Offline && c.Imitate.Baseline != "":
+		return fmt.Errorf("--imitate with %s, which learns from a dataset: record one of %s, and give it as --dataset", c.Algo, c.Imitate.Baseline)
+	}
+	return nil
 }

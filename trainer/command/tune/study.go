@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/envs"
@@ -62,8 +63,12 @@ func (s *study) parse(kwargs, evalKwargs, params []string, conf, spaceFile strin
 
 // complete fills in defaults and the contents of files.
 func (s *study) complete(conf, spaceFile string) error {
-	if _, err := algorithms.Get(s.Algo); err != nil {
+	algo, err := algorithms.Get(s.Algo)
+	if err != nil {
 		return err
+	}
+	if algo.Offline {
+		return fmt.Errorf("tune searches for %s, and not for %s, which learns from a dataset", strings.Join(algorithms.Names(nil), ", "), s.Algo)
 	}
 	spec, err := envs.Lookup(s.Env)
 	if err != nil {

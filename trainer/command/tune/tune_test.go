@@ -349,6 +349,7 @@ func TestTuneFailures(t *testing.T) {
 		{tuneArgs("ppo", t.TempDir(), "--search-space", space), "all trials failed, the first with: ppo: a rollout"},
 		{tuneArgs("ppo", t.TempDir(), "--reduction-factor", "1"), "reduction-factor 1"},
 		{tuneArgs("sac", t.TempDir()), `no algorithm "sac"`},
+		{tuneArgs("cql", t.TempDir()), "learns from a dataset"},
 		{[]string{"tune", "--resume", t.TempDir()}, journalName},
 		{[]string{"tune", "--resume", "x", "--n-trials", "3"}, "--n-trials has no effect"},
 		{[]string{"tune", "--env", "k8s/GangWindov-v0"}, "did you mean"},

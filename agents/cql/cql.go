@@ -1,0 +1,359 @@
+// Package cql implements conservative Q-learning from recorded transitions, for Discrete actions with
+// masks. The comments cite these details by number:
+//
+//	[1] The conservative term α·(log Σ exp Q(o, ·) − Q(o, a)), which lowers the values of actions
+//	    that the data lack: Kumar et al., "Conservative Q-Learning for Offline Reinforcement
+//	    Learning", arXiv:2006.04779, equation 4, CQL(H).
+//	[2] Double Q-learning with a target network: van Hasselt, Guez and Silver, arXiv:1509.06461,
+//	    equation 4.
+//	[3] The Huber loss with threshold 1, the mean over the batch.
+//	[4] A time limit is no terminal state: Pardo et al., arXiv:1712.00378, section 3.
+//	[5] The sum and the maximum are over the permitted actions only.
+//	[6] Weights and biases start with PyTorch's default.
+//
+// README.md lists the differences from d3rlpy's DiscreteCQL.
+package cql
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/categorical"
+	"github.com/kubernasium/kubernasium/agents/offline"
+	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/agents/replay"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/optim"
+)
+
+// Algo is the name of the algorithm in checkpoints and on the command line.
+const Algo = "cql"
+
+// NetworkSpec returns the network of cfg, that of dqn: one tower with a head of action values.
+func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
+	if _, ok := act.(space.Discrete); !ok {
+		return models.Spec{}, fmt.Errorf("cql: actions of kind %s, want discrete", act.Describe().Kind)
+	}
+	n := policies.Network{Policy: cfg.Policy, NetArch: cfg.NetArch, ActivationFn: cfg.ActivationFn, LayerNorm: cfg.LayerNorm, Pool: cfg.Pool}
+	return n.ActionValues(obs, act, false)
+}
+
+// Learner is a CQL agent. It is not safe for concurrent use.
+type Learner struct {
+	cfg          Config
+	env          agents.EnvInfo
+	seed         uint64
+	spec         models.Spec
+	net, target  models.Network
+	params       []models.Param
+	targetParams []models.Param
+	adam         *optim.Adam
+	src          *pcg.Source
+	rng          *rand.Rand
+	actions      int
+	updates      int // gradient steps made
+
+	data  *offline.Data // nil before Record
+	batch *offline.Batch
+	dOut  []float32
+	next  []float64 // values of the next observations
+	best  []int     // their actions
+	prob  []float64 // softmax of one row
+}
+
+var _ agents.Learner = (*Learner)(nil)
+
+// New returns a learner for the environments. It takes two networks of NetworkSpec from
+// newNetwork, the one that learns and then the target network, and gives both the same first
+// parameters [6]. All random numbers come from seed.
+func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (*Learner, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	if err != nil {
+		return nil, err
+	}
+	n, k := cfg.BatchSize, spec.Outputs()
+	l := &Learner{
+		cfg: cfg, env: env, seed: seed, spec: spec, src: pcg.New(seed), actions: k, batch: offline.NewBatch(n, env),
+		dOut: make([]float32, n*k), next: make([]float64, n), best: make([]int, n), prob: make([]float64, k),
+	}
+	l.rng = rand.New(l.src)
+	if l.net, err = newNetwork(); err != nil {
+		return nil, err
+	}
+	if l.target, err = newNetwork(); err != nil {
+		return nil, err
+	}
+	l.params, l.targetParams = l.net.Params(), l.target.Params()
+	if len(l.params) != len(l.targetParams) {
+		return nil, fmt.Errorf("cql: target network has %d parameters, want %d", len(l.targetParams), len(l.params))
+	}
+	initialize(l.params, l.rng)
+	l.updateTarget()
+	l.adam = optim.NewAdam(l.params, optim.DefaultAdam())
+	return l, nil
+}
+
+// initialize draws each weight, and the bias after it, uniformly from ±1/√inputs. Layer norms keep
+// their values.
+func initialize(params []models.Param, rng *rand.Rand) {
+	bound := 0.0
+	for i, p := range params {
+		if len(p.Shape) == 1 && (i == 0 || len(params[i-1].Shape) == 1) {
+			continue // no bias, which comes after its weight
+		}
+		if len(p.Shape) == 2 {
+			bound = 1 / math.Sqrt(float64(p.Shape[0]))
+		}
+		for j := range p.Value {
+			p.Value[j] = float32(bound * (2*rng.Float64() - 1))
+		}
+	}
+}
+
+// updateTarget copies the online network to the target network.
+func (l *Learner) updateTarget() {
+	for i, p := range l.params {
+		copy(l.targetParams[i].Value, p.Value)
+	}
+}
+
+// Record sets the transitions to learn from, and returns how many there are.
+func (l *Learner) Record(t replay.Transitions) (int, error) {
+	d, err := offline.NewData(Algo, t, l.env)
+	if err != nil {
+		return 0, err
+	}
+	l.data = d
+	return d.Len(), nil
+}
+
+// Act implements [agents.Policy]: it takes the permitted action of the highest value.
+func (l *Learner) Act(b *envs.Batch, actions []float32) error { return l.Greedy().Act(b, actions) }
+
+// Observe implements [agents.Learner]. Its error is always [offline.ErrOnline].
+func (l *Learner) Observe(*envs.Batch) error { return offline.ErrOnline }
+
+// Update implements [agents.Learner]: it makes one gradient step, which counts as a timestep.
+func (l *Learner) Update() (agents.Metrics, error) {
+	if l.data == nil {
+		return nil, offline.ErrNoData
+	}
+	l.data.Sample(l.rng, l.batch)
+	td, conservative, err := l.gradient()
+	if err != nil {
+		return nil, err
+	}
+	rate := l.cfg.LearningRate.At(1 - float64(l.updates)/float64(l.cfg.TotalTimesteps))
+	optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
+	l.adam.Step(rate)
+	l.updates++
+	if l.updates%l.cfg.TargetUpdateInterval == 0 {
+		l.updateTarget()
+	}
+	return agents.Metrics{
+		"train/loss": td + l.cfg.Alpha*conservative, "train/td_loss": td, "train/conservative_loss": conservative,
+		"train/learning_rate": rate, "train/n_updates": float64(l.updates),
+	}, nil
+}
+
+// gradient leaves the gradient of the batch's loss in the parameters, and returns the means of the two
+// parts of the loss: the Huber loss of Q-learning [3] and the conservative term without α [1].
+func (l *Learner) gradient() (td, conservative float64, err error) {
+	if err := l.nextValues(); err != nil {
+		return 0, 0, err
+	}
+	b, k := l.batch, l.actions
+	n := len(b.Reward)
+	out, err := l.net.Forward(b.Obs, n)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cql: update: %w", err)
+	}
+	clear(l.dOut)
+	weight := 1 / float64(n)
+	for i := range n {
+		q, d, action := out[i*k:(i+1)*k], l.dOut[i*k:(i+1)*k], int(b.Action[i])
+		target := b.Reward[i]
+		if !b.Terminated[i] { // [4]
+			target += l.cfg.Gamma * l.next[i]
+		}
+		loss, slope := huber(float64(q[action]) - target)
+		td += weight * loss
+		conservative += weight * (l.logSumExp(q, b.Mask[i*k:(i+1)*k]) - float64(q[action]))
+		for a, p := range l.prob { // the gradient of log Σ exp is the softmax
+			d[a] = float32(weight * l.cfg.Alpha * p)
+		}
+		d[action] += float32(weight * (slope - l.cfg.Alpha))
+	}
+	if loss := td + conservative; math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return td, conservative, fmt.Errorf("cql: loss %v and conservative loss %v at gradient step %d", td, conservative, l.updates+1)
+	}
+	if err := l.net.Backward(l.dOut); err != nil {
+		return td, conservative, fmt.Errorf("cql: update: %w", err)
+	}
+	return td, conservative, nil
+}
+
+// logSumExp returns log Σ exp q over the permitted actions [5], and sets prob to their softmax.
+func (l *Learner) logSumExp(q []float32, mask []bool) float64 {
+	most, sum := float64(q[categorical.Mode(q, mask)]), 0.0
+	for a := range q {
+		l.prob[a] = 0
+		if mask[a] {
+			l.prob[a] = math.Exp(float64(q[a]) - most)
+			sum += l.prob[a]
+		}
+	}
+	for a := range l.prob {
+		l.prob[a] /= sum
+	}
+	return most + math.Log(sum)
+}
+
+// nextValues sets next to the target network's value of the best permitted action of each next
+// observation, which the target network chooses or, with DoubleQ, the online network [2].
+func (l *Learner) nextValues() error {
+	b, k := l.batch, l.actions
+	chooser := l.target
+	if l.cfg.DoubleQ {
+		chooser = l.net
+	}
+	out, err := chooser.Forward(b.NextObs, len(l.next))
+	if err != nil {
+		return fmt.Errorf("cql: choice of next actions: %w", err)
+	}
+	for i := range l.best {
+		l.best[i] = categorical.Mode(out[i*k:(i+1)*k], b.NextMask[i*k:(i+1)*k])
+	}
+	if l.cfg.DoubleQ {
+		if out, err = l.target.Forward(b.NextObs, len(l.next)); err != nil {
+			return fmt.Errorf("cql: value of next observations: %w", err)
+		}
+	}
+	for i, a := range l.best {
+		l.next[i] = float64(out[i*k+a])
+	}
+	return nil
+}
+
+// huber returns d²/2 where |d| < 1, and |d| − 1/2 elsewhere, with the derivative.
+func huber(d float64) (loss, slope float64) {
+	if math.Abs(d) < 1 {
+		return d * d / 2, d
+	}
+	return math.Abs(d) - 0.5, math.Copysign(1, d)
+}
+
+// NumTimesteps returns the number of gradient steps.
+func (l *Learner) NumTimesteps() int { return l.updates }
+
+// state holds the numbers of a learner's state.
+type state struct {
+	Updates int `json:"n_updates"`
+}
+
+// targetPrefix begins the names of the target network's parameters.
+const targetPrefix = models.StatePrefix + "target."
+
+// Save implements [agents.Learner]. The transitions are no part of it.
+func (l *Learner) Save(w io.Writer) error {
+	f, err := l.env.NewFile(agents.Record{
+		Algo: Algo, Spec: l.spec, Config: l.cfg, State: state{l.updates}, Seed: l.seed, Timesteps: l.updates,
+	}, l.params)
+	if err != nil {
+		return err
+	}
+	l.adam.Save(&f)
+	for _, p := range l.targetParams {
+		f.PutState(targetPrefix, p, p.Value)
+	}
+	if err := agents.PutSource(&f, l.src); err != nil {
+		return err
+	}
+	return models.Write(w, f)
+}
+
+// Load implements [agents.Learner]. The checkpoint must be of the same environment, spaces and
+// network; hyperparameters are those given to New, and the transitions stay. The learner is unchanged
+// after an error.
+func (l *Learner) Load(r io.Reader) error {
+	var s state
+	f, err := l.env.ReadFile(r, Algo, l.spec, &s)
+	if err != nil {
+		return err
+	}
+	if s.Updates < 0 {
+		return fmt.Errorf("cql: load: %w: state: n_updates is %d, want at least 0", models.ErrMismatch, s.Updates)
+	}
+	restored, err := agents.Source(f)
+	if err != nil {
+		return err
+	}
+	params, target := agents.Blank(l.params), agents.Blank(l.targetParams)
+	if err := f.Params(params); err != nil {
+		return err
+	}
+	for _, p := range target {
+		if err := f.State(targetPrefix, p, p.Value); err != nil {
+			return err
+		}
+	}
+	if err := l.adam.Load(f); err != nil {
+		return err
+	}
+	for i := range params { // only now, when nothing can fail
+		copy(l.params[i].Value, params[i].Value)
+		copy(l.targetParams[i].Value, target[i].Value)
+	}
+	*l.src = restored
+	l.updates = s.Updates
+	return nil
+}
+
+// Greedy implements [agents.Learner].
+func (l *Learner) Greedy() agents.Policy { return &greedy{l.net, l.actions} }
+
+// NewPolicy returns the greedy policy of a checkpoint of this package, whose parameters net holds.
+// Its error is always nil.
+func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
+	return &greedy{net, f.Meta.Spec.Outputs()}, nil
+}
+
+var _ agents.Scorer = (*greedy)(nil)
+
+// greedy chooses the permitted action of the highest value.
+type greedy struct {
+	net     models.Network
+	actions int
+}
+
+// Act implements [agents.Policy].
+func (g *greedy) Act(b *envs.Batch, actions []float32) error {
+	out, err := g.net.Forward(b.Obs, len(b.Reward))
+	if err != nil {
+		return fmt.Errorf("cql: act: %w", err)
+	}
+	k := g.actions
+	for i := range b.Reward {
+		actions[i] = float32(categorical.Mode(out[i*k:(i+1)*k], b.Mask[i*k:(i+1)*k]))
+	}
+	return nil
+}
+
+// Scores implements [agents.Scorer]: the values of the actions.
+func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
+	out, err := g.net.Forward(b.Obs, len(b.Reward))
+	if err != nil {
+		return fmt.Errorf("cql: scores: %w", err)
+	}
+	copy(scores, out)
+	return nil
+}
