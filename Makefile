@@ -274,9 +274,11 @@ test-dist: $(VENV_DIST)/installed ## the wheel of Linux on this machine: content
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/again --elsewhere --no-sdist --platform linux/$$($(GO) env GOARCH)
 	KUBERNASIUM_DIST_AGAIN=$(abspath $(DIST)/again) $(DIST_TEST) $(DIST)/test
 
-test-dist-arm64: $(VENV_DIST)/installed ## the wheel of Linux on arm64, emulated: first steps, an evaluation and every environment as on x86-64; installs QEMU as root on Debian
+qemu-user: ## QEMU's user-mode emulators, which root installs on Debian
 	@command -v qemu-aarch64 >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user >/dev/null; } \
 		|| { echo "qemu-aarch64 is missing: install Debian's package qemu-user"; exit 1; }
+
+test-dist-arm64: $(VENV_DIST)/installed qemu-user ## the wheel of Linux on arm64, emulated: first steps, an evaluation and every environment as on x86-64; installs QEMU as root on Debian
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/arm64 --no-sdist --platform linux/arm64
 	GO=$(GO) $(VENV_DIST)/bin/python -m pytest -p no:cacheprovider -q -s tools/test_dist_arm64.py --dist $(DIST)/arm64
 
@@ -299,11 +301,12 @@ $(RELEASE_TOOLS):
 
 release-tools: $(RELEASE_TOOLS) ## compile GoReleaser, cosign and syft into .cache/tools
 
-release-dry-run: $(VENV_DIST)/installed $(RELEASE_TOOLS) ## everything of a release, built, signed and checked here, and nothing published: wheels, archives, SBOMs, images, chart
+release-dry-run: $(VENV_DIST)/installed $(RELEASE_TOOLS) qemu-user ## everything of a release, built, signed and checked here, and nothing published: wheels, archives, SBOMs, images, chart
 	$(GO) -C tools/ociimage mod tidy -diff
 	$(GO) -C tools/ociimage test ./...
 	$(VENV_DIST)/bin/python tools/release.py rehearse $(RELEASE_PLATFORMS:%=--platform=%)
 	RELEASE_PLATFORMS="$(RELEASE_PLATFORMS)" $(subst test_dist,test_release,$(DIST_TEST)) $(CACHE)/release/files
+	RELEASE_PLATFORMS="$(RELEASE_PLATFORMS)" $(subst test_dist,test_release_emulated,$(DIST_TEST)) $(CACHE)/release/files
 
 test-install: ## go install of both programs from this module's zip, as a proxy would serve it: compiles this module's packages again
 	KUBERNASIUM_INSTALL=1 $(GO) test -count=1 -v -run TestInstall ./tools/modulezip

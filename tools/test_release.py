@@ -219,6 +219,13 @@ def layer_files(data: bytes) -> dict[str, bytes]:
         return {m.name: layer.extractfile(m).read() for m in layer.getmembers() if m.isfile()}
 
 
+def test_the_chart_names_images_of_the_release() -> None:
+    values = (ROOT / "deploy" / "helm" / "kubernasium" / "values.yaml").read_text(encoding="utf-8")
+    named = re.findall(r"repository: kubernasium/([\w-]+)", values)
+    assert set(named) == {"server", "scheduler", "trainer"}
+    assert set(named) <= IMAGES
+
+
 def test_chart(dist: Path) -> None:
     command = [str(ROOT / "bin" / "helm"), "show", "chart", str(dist / "kubernasium-0.1.0.tgz")]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
