@@ -108,6 +108,14 @@ test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a 
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' $(CACHE)/test-deploy.log
 
+SUBMIT_UPSTREAM    := trainer/submit/upstream
+SUBMIT_UPSTREAM_GO := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' $(GO) -C $(SUBMIT_UPSTREAM)
+
+test-submit: controlplane ## trainer train --submit on a control plane, with the types of JobSet and Kueue, and JobSet's controllers
+	$(SUBMIT_UPSTREAM_GO) mod tidy -diff
+	$(SUBMIT_UPSTREAM_GO) vet ./...
+	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(SUBMIT_UPSTREAM_GO) test -count=1 ./...
+
 IMAGES        ?= $(CACHE)/images
 IMAGE_PROGRAM := CGO_ENABLED=0 $(GO) build -tags nogorgonia -trimpath -ldflags '-s -w'
 NOTICES       := GOOS= GOARCH= $(GO) run ./tools/notices
@@ -204,7 +212,7 @@ test: ## every test
 	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
 
 lane-go: STAGES := test-race test-full test-oracle
-lane-servers: STAGES := test-python test-dist test-recipes test-board test-controlplane test-scheduler test-kwok test-deploy
+lane-servers: STAGES := test-python test-dist test-recipes test-board test-controlplane test-scheduler test-kwok test-deploy test-submit
 lane-go lane-servers:
 	@for stage in $(STAGES); do \
 		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \

@@ -121,7 +121,8 @@ func (b builder) queued() (metav1.ObjectMeta, *bool) {
 	return meta, new(true) // Kueue starts it
 }
 
-// jobSet returns a JobSet of the learner and, before it, the servers.
+// jobSet returns a JobSet of the learner and, before it, the servers. It has no failure policy: Jobs replace their pods
+// themselves, and one that gives up ends the JobSet.
 func (b builder) jobSet() *JobSet {
 	meta, suspend := b.queued()
 	s := &JobSet{
@@ -130,7 +131,6 @@ func (b builder) jobSet() *JobSet {
 			// A host name resolves only when its pod is ready: a client that asks earlier asks again.
 			Network:       &Network{EnableDNSHostnames: new(true), Subdomain: b.Name, PublishNotReadyAddresses: new(false)},
 			SuccessPolicy: &SuccessPolicy{Operator: "All", TargetReplicatedJobs: []string{learner}},
-			FailurePolicy: &FailurePolicy{MaxRestarts: 0}, // Jobs replace their pods themselves
 			Suspend:       suspend, TTLSecondsAfterFinished: b.TTLSecondsAfterFinished,
 		},
 	}

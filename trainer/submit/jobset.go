@@ -23,7 +23,6 @@ type JobSetSpec struct {
 	ReplicatedJobs          []ReplicatedJob `json:"replicatedJobs"`
 	Network                 *Network        `json:"network,omitempty"`
 	SuccessPolicy           *SuccessPolicy  `json:"successPolicy,omitempty"`
-	FailurePolicy           *FailurePolicy  `json:"failurePolicy,omitempty"`
 	Suspend                 *bool           `json:"suspend,omitempty"`
 	TTLSecondsAfterFinished *int32          `json:"ttlSecondsAfterFinished,omitempty"`
 }
@@ -53,9 +52,4 @@ type Network struct {
 type SuccessPolicy struct {
 	Operator             string   `json:"operator"`
 	TargetReplicatedJobs []string `json:"targetReplicatedJobs,omitempty"`
-}
-
-// FailurePolicy says how often all roles start again after a Job has failed.
-type FailurePolicy struct {
-	MaxRestarts int32 `json:"maxRestarts"`
 }
