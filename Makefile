@@ -86,6 +86,7 @@ IMAGE_TESTS         := ^(TestImagesStart|TestImagesPlay|TestImagesOfAutoscaling|
 
 HELM                := $(abspath bin)/helm
 PROMETHEUS_OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0
+KUBERAY             := github.com/ray-project/kuberay/ray-operator@v1.5.0
 DEPLOY_PROGRAMS     := $(abspath $(CACHE))/deploy
 
 bin/helm: tools/helm/go.mod tools/helm/go.sum
@@ -104,6 +105,7 @@ test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a 
 	cp bin/kubernasium-scheduler $(DEPLOY_PROGRAMS)/
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_KUBECTL=$(abspath bin)/kubectl KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
 		export PROMETHEUS_OPERATOR=$$($(GO) mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
+		export KUBERAY=$$($(GO) mod download -json $(KUBERAY) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
 		$(GO) test -count=1 -v -skip '$(IMAGE_TESTS)' ./deploy > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' $(CACHE)/test-deploy.log

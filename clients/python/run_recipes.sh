@@ -33,4 +33,4 @@ fi
 
 unset KUBERNASIUM_URL KUBERNASIUM_SERVER PYTHONPATH
 cd "$here"
-exec "$venv/bin/python" -m pytest tests/test_recipes.py tests/test_masks.py tests/test_minari.py "$@"
+exec "$venv/bin/python" -m pytest tests/test_recipes.py tests/test_rllib.py tests/test_masks.py tests/test_minari.py "$@"

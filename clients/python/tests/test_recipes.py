@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "RECIPES.md").read_text(encoding="utf-8")
 LIBRARIES = [
-    "Stable-Baselines3", "sb3-contrib", "RL Zoo", "CleanRL", "Tianshou", "TorchRL", "RLlib", "Minari", "skrl", "d3rlpy",
-    "imitation", "Half vectors", "asyncio",
+    "Stable-Baselines3", "sb3-contrib", "RL Zoo", "CleanRL", "Tianshou", "TorchRL", "RLlib", "Ray Tune", "Minari",
+    "skrl", "d3rlpy", "imitation", "Half vectors", "asyncio",
 ]  # fmt: skip
 
 

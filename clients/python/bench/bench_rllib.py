@@ -1,0 +1,91 @@
+"""RLlib's env runner beside the client itself, over the same wire: environment steps per second.
+
+Three loops take turns, each on a vector of its own at one server:
+
+- direct: `VectorEnv.step` with actions drawn beforehand
+- steps of the runner: the same, but only the time within `env.step` of RLlib's env runner, so that neither policy nor
+  connectors nor RLlib's episodes count
+- sample of the runner: `sample(random_actions=True)`, all that RLlib does without a policy
+
+Medians of interleaved rounds; run it on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+from kubernasium.launcher import Server
+from kubernasium.rllib import configure
+from kubernasium.vector import VectorEnv
+
+
+class Timed:
+    """Counts the time and the calls of a vector's `step`."""
+
+    def __init__(self, step: Callable[[Any], Any]) -> None:
+        """Takes the step to count."""
+        self._step, self.seconds, self.cpu, self.calls = step, 0.0, 0.0, 0
+
+    def __call__(self, actions: Any) -> Any:
+        """Steps."""
+        begin, cpu = time.perf_counter(), time.process_time()
+        result = self._step(actions)
+        self.seconds += time.perf_counter() - begin
+        self.cpu += time.process_time() - cpu
+        self.calls += 1
+        return result
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default="k8s/GPUPodScheduling-v1")
+    parser.add_argument("--envs", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--calls", type=int, default=100, help="of step, in each turn")
+    args = parser.parse_args()
+    n = args.envs
+    with Server(args=["--listen", "127.0.0.1:0"]) as server:
+        config = configure(PPOConfig(), args.env, num_env_runners=0, num_envs=n, masks=True, url=server.ws_url)
+        runner = SingleAgentEnvRunner(config=config)
+        timed = runner.env.step = Timed(runner.env.step)
+        rates: dict[str, list[float]] = {"direct": [], "steps of the runner": [], "sample of the runner": []}
+        cpu: dict[str, list[float]] = {name: [] for name in rates}
+        with VectorEnv(args.env, n, url=server.ws_url) as envs:
+            envs.reset(seed=0)
+            direct = Timed(envs.step)
+            actions = [np.asarray(envs.action_space.sample()) for _ in range(args.calls)]
+            runner.sample(num_timesteps=10 * n, random_actions=True)
+            for _ in range(args.rounds):
+                for counted in (direct, timed):
+                    counted.seconds, counted.cpu, counted.calls = 0.0, 0.0, 0
+                for batch in actions:
+                    direct(batch)
+                begin, spent = time.perf_counter(), time.process_time()
+                runner.sample(num_timesteps=n * args.calls, random_actions=True)
+                whole, spent = time.perf_counter() - begin, time.process_time() - spent
+                for name, counted in (("direct", direct), ("steps of the runner", timed)):
+                    rates[name].append(n * counted.calls / counted.seconds)
+                    cpu[name].append(counted.cpu / counted.calls)
+                rates["sample of the runner"].append(n * timed.calls / whole)
+                cpu["sample of the runner"].append(spent / timed.calls)
+        runner.stop()
+    print(f"{args.env}, {n} environments\n")
+    print("| | steps/s, median | to direct | CPU of the client, µs a call |\n|---|--:|--:|--:|")
+    for name, values in rates.items():
+        pairs = zip(values, rates["direct"], strict=True)
+        ratio = statistics.median(value / direct for value, direct in pairs)
+        used = statistics.median(cpu[name]) * 1e6
+        print(f"| {name} | {statistics.median(values):,.0f} | {ratio:.2f} | {used:,.0f} |")
+
+
+if __name__ == "__main__":
+    main()
