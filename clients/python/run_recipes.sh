@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests RECIPES.md, the action masks for other libraries and a dataset of Minari, with the libraries themselves.
+# Tests RECIPES.md, the action masks for other libraries, datasets of Minari and studies of Optuna, with the libraries themselves.
 #
 #   clients/python/run_recipes.sh [VENV] [BASE] [argument of pytest ...]
 #
@@ -33,4 +33,4 @@ fi
 
 unset KUBERNASIUM_URL KUBERNASIUM_SERVER PYTHONPATH
 cd "$here"
-exec "$venv/bin/python" -m pytest tests/test_recipes.py tests/test_rllib.py tests/test_masks.py tests/test_minari.py "$@"
+exec "$venv/bin/python" -m pytest tests/test_recipes.py tests/test_rllib.py tests/test_masks.py tests/test_minari.py tests/test_optuna.py "$@"

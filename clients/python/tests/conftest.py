@@ -19,7 +19,7 @@ from kubernasium.protocol import Connection, connect
 collect_ignore = [] if "KUBERNASIUM_CONTROLPLANE" in os.environ else ["test_twins.py"]
 # Recipes want their libraries; make test-recipes installs them.
 if importlib.util.find_spec("ray") is None:
-    collect_ignore += ["test_recipes.py", "test_rllib.py", "test_masks.py", "test_minari.py"]
+    collect_ignore += ["test_recipes.py", "test_rllib.py", "test_masks.py", "test_minari.py", "test_optuna.py"]
 
 TOKEN_FREE = ["--listen", "127.0.0.1:0"]
 

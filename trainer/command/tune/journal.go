@@ -103,4 +103,9 @@ func (j *journal[S, R]) line(v any) error {
 	return j.file.Sync()
 }
 
-func (j *journal[S, R]) close() error { return j.file.Close() }
+func (j *journal[S, R]) close() error {
+	if j.file == nil { // of a shared study, which writes its own
+		return nil
+	}
+	return j.file.Close()
+}

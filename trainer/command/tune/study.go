@@ -44,7 +44,8 @@ type rungResult struct {
 	Mean      float64        `json:"mean"`
 	Std       float64        `json:"std"`
 	Params    map[string]any `json:"params"`
-	Error     string         `json:"error,omitempty"` // why it failed: it has no mean then
+	Error     string         `json:"error,omitempty"`  // why it failed: it has no mean then
+	Folder    string         `json:"folder,omitempty"` // of a shared study's attempt, below that of all
 }
 
 // parse sets what the arguments of the command say, checks it and reads its files.

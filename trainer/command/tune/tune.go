@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +26,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
+	sharedstudy "github.com/kubernasium/kubernasium/trainer/study"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -47,6 +49,7 @@ type tuner struct {
 	jobs   int
 	out    io.Writer
 	total  *cli.SumProgress
+	shared *sharedstudy.Study // with other processes; nil: none
 }
 
 // New returns the command tune.
@@ -55,7 +58,8 @@ func New() *cobra.Command {
 	var kwargs, evalKwargs, params []string
 	var conf, spaceFile, logFolder, resume string
 	var jobs int
-	var base string
+	var base, sharedFile string
+	var lease time.Duration
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "Search for hyperparameters of an algorithm, or for parameters of a baseline",
@@ -74,6 +78,10 @@ Search spaces are data: trainer/searchspaces has those built in, which --search-
 What --params or --conf-file sets is not searched. Source: Jamieson and Talwalkar,
 "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016.
 
+With --study, several processes with the same arguments share one study, on one machine or on several with a common
+file system. FILE is a journal in Optuna's format. Each process takes trials that no other has; those of a process that
+died are taken over after --lease. The best trial and all means are those of one process.
+
 With --baseline, CMA-ES searches the ranges of its parameters, which ` + "`trainer envs ID`" + ` lists; those that
 the name gives, as in dynamic_mpc:lambda=1, are kept. All candidates of a generation play the same
 episodes, of training seeds and of the environment's options as --env-kwargs gives them: none that
@@ -83,6 +91,7 @@ the given baseline, and the best of these is the tuned one.`,
 		Example: `  trainer tune --algo ppo --env classic/CartPole-v1 --n-trials 16
   trainer tune --algo a2c --env k8s/GangWindow-v0 -n 200000 --n-trials 27 --reduction-factor 3 --params n_envs:16
   trainer tune --baseline dynamic_mpc --env k8s/GangWindow-v0 -n 100000
+  trainer tune --algo ppo --env classic/CartPole-v1 --n-trials 16 --study shared/cartpole.journal    # in several processes
   trainer tune --resume logs/tune/ppo/classic-CartPole-v1_1          # after Ctrl-C or a crash
   trainer train --algo ppo --env classic/CartPole-v1 --conf-file logs/tune/ppo/classic-CartPole-v1_1/best.yml --seeds 1..5`,
 		Args: cobra.NoArgs,
@@ -108,6 +117,10 @@ the given baseline, and the best of these is the tuned one.`,
 				}
 				t.folder = resume
 				t.journal, err = resumeJournal(resume, journalName, checkStudy)
+			} else if sharedFile != "" {
+				if err = s.parse(kwargs, evalKwargs, params, conf, spaceFile); err == nil {
+					err = t.join(sharedFile, s, lease)
+				}
 			} else if err = s.parse(kwargs, evalKwargs, params, conf, spaceFile); err == nil {
 				t.folder, t.journal, err = newStudy(logFolder, s)
 			}
@@ -137,6 +150,8 @@ the given baseline, and the best of these is the tuned one.`,
 	f.StringVar(&spaceFile, "search-space", "", "YAML file of a search space, in the form of trainer/searchspaces (default: the algorithm's)")
 	f.StringVarP(&logFolder, "log-folder", "f", "logs", "folder of logs and models")
 	f.StringVar(&resume, "resume", "", "folder of a study to go on with")
+	f.StringVar(&sharedFile, "study", "", "journal of a study that several processes share; trials lie beside it in FILE.trials")
+	f.DurationVar(&lease, "lease", time.Minute, "with --study: time without a sign of life after which a process's trials are taken over")
 	return cmd
 }
 
@@ -199,6 +214,9 @@ func (t *tuner) tuneAndReport(cmd *cobra.Command) error {
 	bar := t.progressBar(cmd)
 	err = t.tune(cmd.Context())
 	bar.Close()
+	if errors.Is(err, cli.ErrInterrupted) && t.shared != nil {
+		return fmt.Errorf("%w; other processes go on, and the same command joins them again", cli.ErrInterrupted)
+	}
 	if errors.Is(err, cli.ErrInterrupted) {
 		return fmt.Errorf("%w; go on with trainer tune --resume %s", cli.ErrInterrupted, t.folder)
 	}
@@ -244,6 +262,14 @@ func (t *tuner) tune(ctx context.Context) error {
 		trials[i] = i
 	}
 	for rung, steps := range t.study.Rungs {
+		if t.shared != nil {
+			promoted, err := t.sharedRung(ctx, trials, rung, steps)
+			if err != nil {
+				return err
+			}
+			trials = promoted
+			continue
+		}
 		results := make([]rungResult, len(trials))
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(t.jobs)
@@ -309,7 +335,11 @@ func (t *tuner) trainTo(ctx context.Context, out *rungResult, steps int) error {
 		EvalEpisodes: s.EvalEpisodes, Folder: filepath.Join(t.folder, fmt.Sprintf("trial_%d", out.Trial)),
 		StopAt: steps, Bar: t.total.Part(out.Trial), Quiet: true, Command: "trainer tune",
 	}
-	if out.Rung == 0 {
+	if t.shared != nil {
+		if err := t.attempt(&c, out); err != nil {
+			return err
+		}
+	} else if out.Rung == 0 {
 		if err := os.RemoveAll(c.Folder); err != nil { // of an interrupted attempt
 			return err
 		}

@@ -1,0 +1,183 @@
+package tune
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/trainer/clitest"
+)
+
+// process starts a command in a process of its own, and returns it with its output.
+func process(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := exec.Command(exe, args...), &bytes.Buffer{}
+	cmd.Env = append(os.Environ(), clitest.ChildVariable+"=1")
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, out
+}
+
+// line is a line of a journal.
+type line struct {
+	Worker string                     `json:"worker_id"`
+	Trial  int                        `json:"trial_id"`
+	Attr   map[string]json.RawMessage `json:"user_attr"`
+}
+
+// lines reads the attributes of a journal, up to a line that is being written.
+func lines(t *testing.T, path string) []line {
+	t.Helper()
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all []line
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var l line
+		if json.Unmarshal(s.Bytes(), &l) == nil && l.Attr != nil {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// open returns the claims of a process without a result, by trial and attribute.
+func open(t *testing.T, path string, pid int) map[string]bool {
+	t.Helper()
+	claims, of := map[string]bool{}, fmt.Sprintf("-%d-", pid)
+	for _, l := range lines(t, path) {
+		for name := range l.Attr {
+			if kind, rung, ok := strings.Cut(name, "_"); ok {
+				key := fmt.Sprint(l.Trial, " ", rung)
+				if kind == "claim" && strings.Contains(l.Worker, of) {
+					claims[key] = true
+				} else if kind == "result" {
+					delete(claims, key)
+				}
+			}
+		}
+	}
+	return claims
+}
+
+// TestSharedStudy: three processes share a study, and one is killed in the middle of a trial. The others
+// end it: every trial of every rung has one result, the killed one's trial too, and the study ends with the
+// trials, means and best of one process alone.
+func TestSharedStudy(t *testing.T) {
+	args := tuneArgs("ppo", t.TempDir(), "--n-jobs", "1", "-n", "4096")
+	want := tuneResultOf(t, args...)
+
+	file := filepath.Join(t.TempDir(), "study.journal")
+	shared := append(args, "--study", file, "--lease", "3s")
+	victim, _ := process(t, shared...)
+	pid := victim.Process.Pid
+	for { // until it stops within a trial, without the lock, which others would wait for
+		for len(open(t, file, pid)) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(file + ".lock"); err != nil && len(open(t, file, pid)) > 0 {
+			break
+		}
+		if err := victim.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := open(t, file, pid)
+	if len(left) != 1 {
+		t.Fatalf("the stopped process holds %v, want one trial", left)
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait() // killed
+	var runs []*exec.Cmd
+	var outs []*bytes.Buffer
+	for range 2 {
+		cmd, out := process(t, shared...)
+		runs, outs = append(runs, cmd), append(outs, out)
+	}
+	for i, cmd := range runs {
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		var got tuneResult
+		if err := json.Unmarshal(outs[i].Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		for k := range got.Trials {
+			got.Trials[k].Folder = ""
+		}
+		got.Best.Folder, got.Folder, got.Conf = "", want.Folder, want.Conf
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("process %d (-alone +shared):\n%s", i, diff)
+		}
+	}
+	results := map[string]string{}
+	for _, l := range lines(t, file) {
+		for name := range l.Attr {
+			if rung, ok := strings.CutPrefix(name, "result_"); ok {
+				key := fmt.Sprint(l.Trial, " ", rung)
+				if results[key] != "" {
+					t.Errorf("two results of trial and rung %s", key)
+				}
+				results[key] = l.Worker
+			}
+		}
+	}
+	if len(results) != 7 {
+		t.Errorf("%d results, want 4 + 2 + 1", len(results))
+	}
+	for key := range left {
+		if worker := results[key]; worker == "" || strings.Contains(worker, fmt.Sprintf("-%d-", pid)) {
+			t.Errorf("the killed process's trial and rung %s has a result of %q, want one of another process", key, worker)
+		}
+	}
+}
+
+// TestSharedStudyRefuses: other arguments do not join a study, and what is no study stays as it is.
+func TestSharedStudyRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "study.journal")
+	first := tuneResultOf(t, tuneArgs("a2c", t.TempDir(), "--study", file)...)
+	if again := tuneResultOf(t, tuneArgs("a2c", t.TempDir(), "--study", file)...); !cmp.Equal(first, again) {
+		t.Errorf("a complete study gives another result:\n%s", cmp.Diff(first, again))
+	}
+	other := filepath.Join(t.TempDir(), "other.journal")
+	if err := os.WriteFile(other, []byte(`{"op_code":0,"worker_id":"w","study_name":"x","directions":[1]}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"another study": tuneArgs("a2c", t.TempDir(), "--study", file, "--n-trials", "5"),
+		"no study of":   tuneArgs("a2c", t.TempDir(), "--study", other),
+		"--lease 0s":    tuneArgs("a2c", t.TempDir(), "--study", file, "--lease", "0s"),
+		"has no effect": {"tune", "--resume", t.TempDir(), "--study", file},
+	} {
+		if _, _, err := execute(t, t.Context(), args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("trainer %s: %v, want an error with %q", strings.Join(args, " "), err, want)
+		}
+	}
+}

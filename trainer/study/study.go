@@ -1,0 +1,442 @@
+// Package study shares the trials of a search between processes, which may run on several machines, through
+// one journal file on a common file system. The file has the format of Optuna's JournalFileBackend, so
+// that Optuna and its dashboard read it.
+//
+// A process claims a trial at a rung before it trains it, and renews the claim while it does. A claim that is
+// not renewed for the time of a lease is stale, and another process takes its place. What counts is the
+// time since the reader itself saw the last renewal, so that the clocks of machines need not agree. The
+// first result of a trial at a rung stays; a later one, of a process that was only slow, is dropped.
+//
+// Format: Optuna 5.0, storages/journal/_storage.py (operations) and _file.py (lock).
+package study
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The operations of Optuna's journal that are used here.
+const (
+	opCreateStudy  = 0
+	opStudyAttr    = 2
+	opCreateTrial  = 4
+	opParam        = 5
+	opState        = 6
+	opIntermediate = 7
+	opTrialAttr    = 8
+)
+
+// A State is that of an Optuna trial.
+type State int
+
+// The states that a trial ends in, and those before.
+const (
+	Running  State = 0
+	Complete State = 1
+	Pruned   State = 2
+	Failed   State = 3
+	waiting  State = 4
+)
+
+// The names of attributes. Those of trials are followed by a rung.
+const (
+	specAttr   = "kubernasium"
+	claimAttr  = "claim_"
+	resultAttr = "result_"
+)
+
+// An Item is a trial at a rung.
+type Item struct{ Trial, Rung int }
+
+// A Study is a process's view of a shared study. It is safe for concurrent use.
+type Study struct {
+	path   string
+	worker string
+	lease  time.Duration
+
+	mu      sync.Mutex
+	offset  int64 // of the first line that is not read
+	spec    json.RawMessage
+	results map[Item]json.RawMessage
+	claims  map[Item]claim
+	states  map[int]State
+	held    map[Item]bool // by this process
+}
+
+// claim is a claim that was read.
+type claim struct {
+	worker string
+	seen   time.Time // when this process read its last renewal
+}
+
+// ErrOther is wrapped by the error of Open for a study of something else.
+var ErrOther = errors.New("study: the file holds another study")
+
+// Open opens the study in a file, or begins it there with the specification, which says all that its results
+// depend on, and the hyperparameters of each trial. A study that exists must have an equal specification.
+func Open(path, name string, spec any, params []map[string]any, lease time.Duration) (*Study, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	s := &Study{
+		path: path, worker: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8]), lease: lease,
+		results: map[Item]json.RawMessage{}, claims: map[Item]claim{}, states: map[int]State{}, held: map[Item]bool{},
+	}
+	err = s.locked(func() ([]operation, error) {
+		switch {
+		case s.spec == nil && s.offset == 0:
+			return s.begin(name, text, params), nil
+		case s.spec == nil:
+			return nil, fmt.Errorf("%w: %s is no study of this program", ErrOther, path)
+		case !bytes.Equal(s.spec, text):
+			return nil, fmt.Errorf("%w: %s was begun with %s, not %s", ErrOther, path, s.spec, text)
+		}
+		return nil, nil
+	})
+	return s, err
+}
+
+// operation is a line of the journal.
+type operation map[string]any
+
+func (s *Study) operation(code int) operation {
+	return operation{"op_code": code, "worker_id": s.worker}
+}
+
+// begin returns the first lines of a study.
+func (s *Study) begin(name string, spec json.RawMessage, params []map[string]any) []operation {
+	create := s.operation(opCreateStudy)
+	create["study_name"], create["directions"] = name, []int{2} // maximize
+	attr := s.operation(opStudyAttr)
+	attr["study_id"], attr["user_attr"] = 0, map[string]any{specAttr: spec}
+	lines := []operation{create, attr}
+	for range params {
+		o := s.operation(opCreateTrial)
+		o["study_id"], o["datetime_start"], o["state"] = 0, nil, waiting
+		lines = append(lines, o)
+	}
+	return append(lines, s.params(params)...)
+}
+
+// params returns the lines that tell Optuna the hyperparameters: those that differ between trials, numbers
+// as a range, and all others as choices.
+func (s *Study) params(params []map[string]any) []operation {
+	var names []string
+	for _, p := range params {
+		for name := range p {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	var lines []operation
+	for _, name := range names {
+		choices, low, high, floats := []string{}, 0.0, 0.0, true
+		for i, p := range params {
+			text, _ := json.Marshal(p[name]) // values come from JSON or YAML
+			if !slices.Contains(choices, string(text)) {
+				choices = append(choices, string(text))
+			}
+			x, ok := p[name].(float64)
+			if floats = floats && ok; i == 0 {
+				low, high = x, x
+			}
+			low, high = min(low, x), max(high, x)
+		}
+		if len(choices) < 2 {
+			continue
+		}
+		distribution := map[string]any{"name": "CategoricalDistribution", "attributes": map[string]any{"choices": choices}}
+		if floats {
+			distribution = map[string]any{"name": "FloatDistribution", "attributes": map[string]any{"low": low, "high": high, "log": false, "step": nil}}
+		}
+		described, _ := json.Marshal(distribution)
+		for trial, p := range params {
+			o := s.operation(opParam)
+			o["trial_id"], o["param_name"], o["distribution"] = trial, name, string(described)
+			text, _ := json.Marshal(p[name])
+			o["param_value_internal"] = slices.Index(choices, string(text))
+			if floats {
+				o["param_value_internal"] = p[name]
+			}
+			lines = append(lines, o)
+		}
+	}
+	return lines
+}
+
+// locked reads what is new, with the file locked, and appends the lines that f returns.
+func (s *Study) locked(f func() ([]operation, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unlock, err := lock(s.path)
+	if err != nil {
+		return err
+	}
+	var lines []operation
+	if err = s.readAll(true); err == nil {
+		lines, err = f()
+	}
+	if err == nil && len(lines) > 0 {
+		err = s.write(lines)
+	}
+	return errors.Join(err, unlock())
+}
+
+// write appends lines and brings them to disk.
+func (s *Study) write(lines []operation) error {
+	var buf bytes.Buffer
+	for _, l := range lines {
+		text, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		buf.Write(append(text, '\n'))
+	}
+	f, err := os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(buf.Bytes())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return s.readAll(false)
+}
+
+// readAll reads the lines that are new. With the file locked, it cuts off a last line that a crash cut short.
+func (s *Study) readAll(locked bool) error {
+	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(s.offset, io.SeekStart); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	whole := text[:bytes.LastIndexByte(text, '\n')+1]
+	for _, line := range bytes.Split(bytes.TrimSuffix(whole, []byte("\n")), []byte("\n")) {
+		if len(line) == 0 {
+			continue
+		}
+		if err := s.apply(line); err != nil {
+			return fmt.Errorf("%s: %w", s.path, err)
+		}
+	}
+	s.offset += int64(len(whole))
+	if locked && len(whole) < len(text) {
+		return f.Truncate(s.offset)
+	}
+	return nil
+}
+
+// apply takes a line of the journal over.
+func (s *Study) apply(line []byte) error {
+	var o struct {
+		Code    int                        `json:"op_code"`
+		StudyID int                        `json:"study_id"`
+		Trial   int                        `json:"trial_id"`
+		State   State                      `json:"state"`
+		Attr    map[string]json.RawMessage `json:"user_attr"`
+	}
+	if err := json.Unmarshal(line, &o); err != nil {
+		return err
+	}
+	switch {
+	case o.Code == opStudyAttr && o.StudyID == 0 && o.Attr[specAttr] != nil:
+		s.spec = o.Attr[specAttr]
+	case o.Code == opState && s.states[o.Trial] == Running: // a final state stays
+		s.states[o.Trial] = o.State
+	case o.Code == opTrialAttr:
+		for name, v := range o.Attr {
+			if err := s.applyAttr(o.Trial, name, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// applyAttr takes an attribute of a trial over.
+func (s *Study) applyAttr(trial int, name string, v json.RawMessage) error {
+	if number, ok := strings.CutPrefix(name, resultAttr); ok {
+		rung, err := strconv.Atoi(number)
+		if it := (Item{trial, rung}); err == nil && s.results[it] == nil {
+			s.results[it] = v
+			delete(s.claims, it)
+		}
+		return err
+	}
+	number, ok := strings.CutPrefix(name, claimAttr)
+	if !ok {
+		return nil
+	}
+	rung, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	var c struct {
+		Worker string `json:"worker"`
+	}
+	if err := json.Unmarshal(v, &c); err != nil {
+		return err
+	}
+	if c.Worker == "" { // given back
+		delete(s.claims, Item{trial, rung})
+		return nil
+	}
+	s.claims[Item{trial, rung}] = claim{c.Worker, time.Now()}
+	return nil
+}
+
+// pollEvery is the time between looks at what other processes have done.
+const pollEvery = 200 * time.Millisecond
+
+// Claim claims the first item that has no result and that no live process holds, and waits while others
+// hold all that have none. It returns false if all have results.
+func (s *Study) Claim(ctx context.Context, items []Item) (Item, bool, error) {
+	for {
+		var got *Item
+		missing := false
+		err := s.locked(func() ([]operation, error) {
+			for _, it := range items {
+				if s.results[it] != nil {
+					continue
+				}
+				missing = true
+				if c, ok := s.claims[it]; s.held[it] || ok && time.Since(c.seen) <= s.lease {
+					continue
+				}
+				got = &it
+				s.held[it] = true
+				lines := []operation{s.claimLine(it, s.worker)}
+				if it.Rung == 0 {
+					o := s.operation(opState)
+					o["trial_id"], o["state"], o["values"], o["datetime_start"] = it.Trial, Running, nil, now()
+					lines = append([]operation{o}, lines...)
+				}
+				return lines, nil
+			}
+			return nil, nil
+		})
+		switch {
+		case err != nil:
+			return Item{}, false, err
+		case got != nil:
+			return *got, true, nil
+		case !missing:
+			return Item{}, false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Item{}, false, ctx.Err()
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// now returns the time as Optuna writes it.
+func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00") }
+
+func (s *Study) claimLine(it Item, worker string) operation {
+	return s.attr(it.Trial, claimAttr+strconv.Itoa(it.Rung), map[string]string{"worker": worker})
+}
+
+func (s *Study) attr(trial int, name string, v any) operation {
+	o := s.operation(opTrialAttr)
+	o["trial_id"], o["user_attr"] = trial, map[string]any{name: v}
+	return o
+}
+
+// Hold renews the claim of an item until the returned function is called, which waits for the last renewal.
+func (s *Study) Hold(it Item) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(s.lease / 4):
+			}
+			// A renewal that fails is tried again; without any, others may train the item, too.
+			_ = s.locked(func() ([]operation, error) { return []operation{s.claimLine(it, s.worker)}, nil })
+		}
+	})
+	return func() { cancel(); done.Wait() }
+}
+
+// Release gives an item back that this process claimed and has no result of.
+func (s *Study) Release(it Item) error {
+	return s.locked(func() ([]operation, error) {
+		delete(s.held, it)
+		return []operation{s.claimLine(it, "")}, nil
+	})
+}
+
+// Finish records the result of an item, which step and value describe to Optuna; without a value the trial
+// has failed there. If another process was first, its result stays.
+func (s *Study) Finish(it Item, result any, step int, value *float64) error {
+	return s.locked(func() ([]operation, error) {
+		delete(s.held, it)
+		if s.results[it] != nil {
+			return nil, nil
+		}
+		var lines []operation
+		if value != nil {
+			o := s.operation(opIntermediate)
+			o["trial_id"], o["step"], o["intermediate_value"] = it.Trial, step, *value
+			lines = append(lines, o)
+		}
+		return append(lines, s.attr(it.Trial, resultAttr+strconv.Itoa(it.Rung), result)), nil
+	})
+}
+
+// End sets the final state of a trial for Optuna, unless it has one; a value is that of a complete trial.
+func (s *Study) End(trial int, state State, value *float64) error {
+	return s.locked(func() ([]operation, error) {
+		if s.states[trial] != Running {
+			return nil, nil
+		}
+		o := s.operation(opState)
+		o["trial_id"], o["state"], o["values"], o["datetime_complete"] = trial, state, nil, now()
+		if value != nil {
+			o["values"] = []float64{*value}
+		}
+		return []operation{o}, nil
+	})
+}
+
+// Result decodes the result of an item into v, and reports whether there is one.
+func (s *Study) Result(it Item, v any) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.results[it] == nil {
+		return false, nil
+	}
+	return true, json.Unmarshal(s.results[it], v)
+}
+
+// Worker names this process in the study.
+func (s *Study) Worker() string { return s.worker }
