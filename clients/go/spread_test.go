@@ -49,7 +49,7 @@ func TestSpreadChangesNoBit(t *testing.T) {
 		{"classic/CartPole-v1", 7, 2, []float64{1, 1}, []int{4, 3}},
 		{"classic/CartPole-v1", 7, 4, []float64{1, 1, 1, 1}, []int{2, 2, 2, 1}},
 		{"classic/CartPole-v1", 7, 4, []float64{1, 4, 2, 0}, []int{1, 4, 2}},
-		{"classic/CartPole-v1", 10, 4, []float64{1, 1.1, 4, 8}, []int{1, 1, 3, 5}}, // 0.71, 0.78, 2.84, 5.67: the three largest remainders get one
+		{"classic/CartPole-v1", 10, 4, []float64{8, 4, 1.1, 1}, []int{5, 3, 1, 1}}, // 5.67, 2.84, 0.78, 0.71: the three largest remainders get one
 		{"classic/CartPole-v1", 2, 4, []float64{1, 1, 3, 3}, []int{1, 1}},
 		{"k8s/GangWindow-v0", 3, 4, []float64{1, 1, 1, 1}, []int{1, 1, 1}},
 	} {
@@ -162,6 +162,8 @@ func TestSpreadRefuses(t *testing.T) {
 		j, err := client.Spread(ctx, tc.urls, tc.id, tc.n, tc.opts)
 		if err == nil || !tc.want(err) || j != nil {
 			t.Errorf("%s: %v", name, err)
+		} else if name != "nobody there" && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want it once", name, err)
 		}
 	}
 }
@@ -227,7 +229,11 @@ func TestJoinedSnapshot(t *testing.T) {
 	if second, err := j.RenderANSI(4); err != nil || first != second {
 		t.Errorf("the fork renders as %q, its source as %q", first, second)
 	}
-	if zero, err := j.RenderANSI(0); err != nil || zero == first {
+	zero, err := j.RenderANSI(0)
+	if err != nil || zero == first {
 		t.Errorf("row 0 renders as row 3 of another server: %q, %v", zero, err)
+	}
+	if one, err := j.RenderANSI(1); err != nil || one == zero {
+		t.Errorf("row 1 renders as row 0: %q, %v", one, err)
 	}
 }

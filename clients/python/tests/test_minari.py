@@ -82,7 +82,9 @@ def test_minari_reads_what_the_trainer_records(trainer: Path, tmp_path: Path, mo
     assert dataset.total_steps == 300
     assert dataset.spec.env_spec is not None
     assert dataset.spec.env_spec.id == "k8s/GPUPodScheduling-v1"
-    steps: dict[str, list] = {name: [] for name in ("observations", "next_observations", "actions", "rewards", "action_masks")}
+    steps: dict[str, list] = {
+        name: [] for name in ("observations", "next_observations", "actions", "rewards", "action_masks")
+    }
     for episode in dataset:
         flat = np.concatenate([part.reshape(len(part), -1) for part in episode.observations.values()], axis=1)
         rows = (flat[:-1], flat[1:], episode.actions, episode.rewards, episode.infos["action_mask"][:-1])
@@ -109,7 +111,19 @@ def test_trainer_clones_what_minari_records(trainer: Path, tmp_path: Path, monke
     dataset = env.create_dataset("cartpole/rule-v0", algorithm_name="rule")
     env.close()
     assert dataset.total_steps > 500
-    train = [trainer, "train", "--algo", "bc", "--dataset", "cartpole/rule-v0", "-n", "1000", "--eval-freq", "0", "--json"]
+    train = [
+        trainer,
+        "train",
+        "--algo",
+        "bc",
+        "--dataset",
+        "cartpole/rule-v0",
+        "-n",
+        "1000",
+        "--eval-freq",
+        "0",
+        "--json",
+    ]
     done = subprocess.run(train, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["eval_mean"] > 0.8 * np.mean([episode.rewards.sum() for episode in dataset])

@@ -17,6 +17,7 @@ import pytest
 from chaos import CARTPOLE, GANG, Digest, play
 from kubernasium import errors
 from kubernasium.launcher import Server
+from kubernasium.protocol.merge import merged
 from kubernasium.protocol.speeds import apportioned
 from kubernasium.sb3 import VecEnv
 from kubernasium.vector import VectorEnv
@@ -116,6 +117,39 @@ def test_refusals(servers: list[Server]) -> None:
         VectorEnv("k8s/Nothing-v0", 3, url=urls_of(servers)[:2])
     with pytest.raises(errors.InvalidOptionError):
         VectorEnv(CARTPOLE, 3, url=urls_of(servers)[:2], render_mode="smoke")
+
+
+def test_a_part_whose_episodes_ended(servers: list[Server]) -> None:
+    """A step is refused as a whole; a reset of the other part alone repeats no ends."""
+    urls = urls_of(servers)[:2]
+    with VectorEnv(CARTPOLE, 3, url=urls, weights=[2, 1], autoreset_mode="Disabled", max_episode_steps=3) as envs:
+        envs.reset(seed=0)
+        for t in range(3):
+            if t == 2:
+                envs.reset(options={"reset_mask": np.array([False, False, True])})
+            truncations = envs.step(np.zeros(3, np.int64))[3]
+        assert truncations.tolist() == [True, True, False]
+        with pytest.raises(errors.ResetNeededError, match="environment 0"):
+            envs.step(np.zeros(3, np.int64))
+        assert envs.vector.stats()["steps"] == 9
+    with VectorEnv(CARTPOLE, 3, url=urls, weights=[2, 1], autoreset_mode="SameStep", max_episode_steps=1) as envs:
+        envs.reset(seed=0)
+        assert "final_obs" in envs.step(np.zeros(3, np.int64))[4]
+        assert "final_obs" not in envs.reset(options={"reset_mask": np.array([False, False, True])})[1]
+
+
+def test_absent_columns_have_their_defaults() -> None:
+    """Worked by hand after section 7 of the protocol: absent masks permit all, absent flags are false."""
+    one = {"obs": np.zeros((1, 2)), "r": np.ones(1), "mask": np.array([[0, 1]], np.int8), "te": np.array([True])}
+    ended = {"idx": np.array([0], np.int32), "obs": np.ones((1, 2))}
+    other = {"obs": np.ones((2, 2)), "r": np.zeros(2), "fin": ended}
+    got = merged([one, other, one | {"fin": ended | {"mask": np.array([[1, 0]], np.int8)}}], [0, 1, 3, 4])
+    assert got["mask"].tolist() == [[0, 1], [1, 1], [1, 1], [0, 1]]
+    assert got["te"].tolist() == [True, False, False, True]
+    assert got["fin"]["idx"].tolist() == [1, 3]
+    assert got["fin"]["mask"].tolist() == [[1, 1], [1, 0]]
+    assert got["r"].tolist() == [1, 0, 0, 1]
+    assert "tr" not in got
 
 
 class SlowProxy:
@@ -220,3 +254,19 @@ def test_make_vec_and_a_lost_fleet() -> None:
         envs.step(np.zeros(4, np.int64))
     for server in again:
         server.stop()
+
+
+def test_a_new_vector_leaves_no_sessions() -> None:
+    """When one of two servers is lost, the sessions at the other end with the vector."""
+    fleet = [Server(args=["--listen", "127.0.0.1:0"]) for _ in range(2)]
+    with VectorEnv(CARTPOLE, 4, url=[server.ws_url for server in fleet], weights=[1, 1], reconnect=0) as envs:
+        old = envs.vector
+        envs.reset(seed=6)
+        fleet[0].stop()
+        with pytest.raises(errors.ConnectionLostError):
+            envs.step(np.zeros(4, np.int64))
+        envs._session._weights = None  # so that the dead server gets no environments
+        envs.reset(seed=6)
+        assert envs.vector is not old
+        assert all(part.connection.closed for part in old.parts)
+    fleet[1].stop()
