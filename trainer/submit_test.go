@@ -109,8 +109,13 @@ func (s *submitted) process(t *testing.T, pod string) int {
 func (s *submitted) waitFor(t *testing.T, what string, met func() bool) {
 	t.Helper()
 	for end := time.Now().Add(clitest.Patience); !met(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) || s.cmd.ProcessState != nil {
-			t.Fatalf("%s: not so", what)
+		select {
+		case <-s.read:
+			t.Fatalf("the workload ended before %s", what)
+		default:
+			if time.Now().After(end) {
+				t.Fatalf("%s: not after %v", what, clitest.Patience)
+			}
 		}
 	}
 }
@@ -160,6 +165,9 @@ func TestSubmitLocal(t *testing.T) {
 		{"both", 2, []string{"cart-learner-0-0", "cart-server-0-0"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if testing.Short() && tc.exact {
+				t.Skip("trains twice more: run it without -short")
+			}
 			dir := t.TempDir()
 			file := workloadFile(t, fmt.Sprintf("kind: local\nname: cart\nservers: %d\nbackoffLimit: 0\n", tc.servers))
 			s := startSubmitted(t, append(slices.Clone(cartPole), "-f", dir, "--submit", file)...)
