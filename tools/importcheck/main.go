@@ -75,7 +75,7 @@ var rules = []rule{
 	{"trainer/apiserver", []string{"kwok"}, noGorgonia},
 	{"registry", []string{"envs", "agents", "kwok"}, noGorgonia},
 	{"trainer/play", []string{"envs", "models", "agents", "clients/go", "kwok", "registry", "trainer/cli", "trainer/tracking"}, noFlags},
-	{"trainer/run", []string{"envs", "models", "agents", "trainer/cli", "trainer/minari", "trainer/play", "trainer/tracking", "trainer/hyperparams"}, noFlags},
+	{"trainer/run", []string{"envs", "models", "agents", "trainer/cli", "trainer/minari", "trainer/play", "trainer/study", "trainer/tracking", "trainer/hyperparams"}, noFlags},
 	{"trainer/submit", []string{"kwok/procgroup", "trainer/cli"}, noFlags},
 	{"board", []string{"envs", "models", "agents", "server/guard"}, noGorgonia},
 	{"trainer/command", []string{"board", "envs", "models", "agents", "kwok", "server/guard", "trainer/apiserver", "trainer/cli", "trainer/convert", "trainer/fetch", "trainer/minari", "trainer/play", "trainer/run", "trainer/sample", "trainer/searchspaces", "trainer/study", "trainer/submit", "trainer/tracking", "version"}, noGorgonia},

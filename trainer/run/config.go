@@ -26,6 +26,7 @@ type Config struct {
 	Threshold     *float64 // mean return of an evaluation at which the training stops; nil is none
 	Command       string   // the user's command line, for args.yml
 	Folder        string   // of this training; empty makes a new one below LogFolder
+	Shared        SharedSeeds
 	StopAt        int      // timesteps at which to stop short of n_timesteps; 0 is never
 	Bar           progress // to report to; nil makes one
 	changes       []string // options that differ from the resumed training's

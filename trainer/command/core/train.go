@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -132,6 +133,9 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			if c.Threshold != nil && c.EvalFreq <= 0 {
 				return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
 			}
+			if c.Shared.File != "" && (seeds == "" || c.Resume != "" || c.Shared.Lease <= 0) {
+				return fmt.Errorf("--study shares the trainings of --seeds, and goes without --resume; --lease %v, want above 0", c.Shared.Lease)
+			}
 			c.Command = cli.CommandLine(cmd)
 			several := seeds != "" || begun != nil
 			var list []uint64
@@ -159,6 +163,8 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.IntVarP(&steps, "n-timesteps", "n", 0, "environment steps to train for (default: the tuned number)")
 	f.Uint64Var(&c.Seed, "seed", 0, "random seed of weights, actions and training episodes")
 	f.StringVar(&seeds, "seeds", "", "train once with each of these seeds, such as 1..5 or 1,2,7, in parallel, and sum up")
+	f.StringVar(&c.Shared.File, "study", "", "with --seeds: journal that several processes share; each trains with the seeds that no other has")
+	f.DurationVar(&c.Shared.Lease, "lease", time.Minute, "with --study: time without a sign of life after which a process's seeds are taken over")
 	f.IntVar(&jobs, "n-jobs", 0, "trainings of --seeds at one time (default: the number of cores)")
 	f.Float64Var(&threshold, "reward-threshold", 0, "stop when the mean return of an evaluation reaches this, as Stable-Baselines3's StopTrainingOnRewardThreshold")
 	f.IntVar(&c.EvalFreq, "eval-freq", 25000, "environment steps between evaluations; 0 is never")

@@ -1,0 +1,161 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/study"
+)
+
+// SharedSeeds says which journal processes share that train with the same seeds.
+type SharedSeeds struct {
+	File  string        // empty: none
+	Lease time.Duration // without a sign of life, after which a process's seeds are taken over
+}
+
+// sharedSeed is the result of a seed in the journal.
+type sharedSeed struct {
+	SeedResult
+	Best  string       `json:"best"`
+	Curve []Evaluation `json:"curve"`
+}
+
+// seedsSpec is what the results of seeds depend on.
+type seedsSpec struct {
+	Settings
+	Params map[string]any `json:"params"`
+	Seeds  []uint64       `json:"seeds"`
+}
+
+// trainShared trains with the seeds that no other process has, and returns the results of all. A process
+// that is interrupted gives its seeds back; others resume from their newest checkpoints.
+func (c Config) trainShared(ctx context.Context, spec *envs.Spec, seeds []uint64, jobs int, out io.Writer) (*SeedsResult, error) {
+	begun := time.Now()
+	values, err := c.Params.Values()
+	if err != nil {
+		return nil, err
+	}
+	folder, params := c.Shared.File+".seeds", make([]map[string]any, len(seeds))
+	if err := models.MkdirAll(folder); err != nil {
+		return nil, err
+	}
+	items := make([]study.Item, len(seeds))
+	for i, seed := range seeds {
+		items[i], params[i] = study.Item{Trial: i}, map[string]any{"seed": float64(seed)}
+	}
+	s, err := study.Open(c.Shared.File, c.Algo+" "+c.Env, seedsSpec{c.settings(), values, seeds}, params, c.Shared.Lease)
+	if err != nil {
+		return nil, err
+	}
+	g, running := errgroup.WithContext(ctx)
+	for range min(jobs, len(seeds)) {
+		g.Go(func() error {
+			for {
+				it, ok, err := s.Claim(running, items)
+				if err != nil || !ok {
+					return err
+				}
+				if err := c.trainSharedSeed(running, ctx, spec, s, it, folder, seeds[it.Trial], out); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	if err := g.Wait(); ctx.Err() != nil {
+		return nil, fmt.Errorf("%w; other processes go on, and the same command joins them again", cli.ErrInterrupted)
+	} else if err != nil {
+		return nil, err
+	}
+	res := &SeedsResult{Algo: c.Algo, Env: spec.ID, Folder: folder, Seeds: make([]SeedResult, len(seeds))}
+	for i, it := range items {
+		var r sharedSeed
+		if ok, err := s.Result(it, &r); err != nil || !ok {
+			return nil, fmt.Errorf("seed %d: a result %v, %w", seeds[i], ok, err)
+		}
+		res.Seeds[i] = r.SeedResult
+		res.Seeds[i].Best, res.Seeds[i].curve = r.Best, r.Curve
+		state, value := study.Complete, &r.EvalMean
+		if r.Error != "" {
+			res.Seeds[i].Err, state, value = errors.New(r.Error), study.Failed, nil
+		}
+		if err := s.End(i, state, value); err != nil {
+			return nil, err
+		}
+	}
+	res.Seconds = time.Since(begun).Seconds()
+	res.estimate()
+	return res, res.write()
+}
+
+// trainSharedSeed trains with a claimed seed and records the result.
+func (c Config) trainSharedSeed(ctx, command context.Context, spec *envs.Spec, s *study.Study, it study.Item, folder string, seed uint64, out io.Writer) error {
+	c.Seed, c.Quiet = seed, true
+	if err := c.attemptSeed(filepath.Join(folder, fmt.Sprintf("seed_%d", seed)), s.Worker()); err != nil {
+		return errors.Join(err, s.Release(it))
+	}
+	stop := s.Hold(it)
+	r, err := trainSeed(ctx, command, spec, c, out)
+	stop()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return errors.Join(err, s.Release(it))
+	}
+	value := &r.EvalMean
+	if r.Err != nil {
+		value = nil
+	}
+	return s.Finish(it, sharedSeed{r, r.Best, r.curve}, r.Timesteps, value)
+}
+
+// attemptSeed gives a training a folder of its own below parent. It resumes from a copy of the latest attempt
+// that has a checkpoint.
+func (c *Config) attemptSeed(parent, worker string) error {
+	if err := models.MkdirAll(parent); err != nil {
+		return err
+	}
+	before, err := os.ReadDir(parent)
+	if err != nil {
+		return err
+	}
+	if c.Folder, err = NewFolder(parent, worker); err != nil {
+		return err
+	}
+	var latest time.Time
+	from := ""
+	for _, e := range before {
+		checkpoint, err := newestCheckpoint(filepath.Join(parent, e.Name()), c.Env)
+		if err != nil {
+			return err
+		}
+		if checkpoint == "" {
+			continue
+		}
+		info, err := os.Stat(checkpoint)
+		if err != nil {
+			return err
+		}
+		if info.ModTime().After(latest) {
+			latest, from = info.ModTime(), filepath.Join(parent, e.Name())
+		}
+	}
+	if from == "" {
+		return nil
+	}
+	if err := os.CopyFS(c.Folder, os.DirFS(from)); err != nil {
+		return err
+	}
+	c.Resume, err = newestCheckpoint(c.Folder, c.Env)
+	return err
+}
