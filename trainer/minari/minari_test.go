@@ -229,6 +229,23 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestLongEpisode: one of 131,072 steps has more rows than Minari reads.
+func TestLongEpisode(t *testing.T) {
+	obs, act, n := space.NewBox(0, 1, 1), space.Discrete{N: 2}, maxRows
+	e := Episode{Obs: make([]float32, n+1), Action: make([]float32, n), Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n)}
+	e.Terminated[n-1] = true
+	if err := Write(t.TempDir()+"/d", Meta{ID: "d-v0"}, obs, act, []Episode{e}); err == nil || !strings.Contains(err.Error(), "at most 131071") {
+		t.Errorf("Write: %v", err)
+	}
+	var buf bytes.Buffer
+	if err := writeEpisode(&buf, e, obs, act); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readEpisode(bytes.NewReader(buf.Bytes()), obs, act); err == nil || !strings.Contains(err.Error(), "at most 131072") {
+		t.Errorf("readEpisode: %v", err)
+	}
+}
+
 // FuzzReadEpisode: a file is an error or an episode whose parts fit each other.
 func FuzzReadEpisode(f *testing.F) {
 	for _, path := range []string{"testdata/toy-v0/data/0/part-0.arrow", "testdata/multi-v0/data/0/part-0.arrow"} {

@@ -104,6 +104,9 @@ func readEpisode(r ipc.ReadAtSeeker, obs, act space.Space) (e Episode, err error
 			return e, err
 		}
 		n := int(batch.NumRows())
+		if n < 0 || len(e.Reward)+n > maxRows {
+			return e, fmt.Errorf("%d rows or more, want at most %d", n, maxRows)
+		}
 		for _, c := range []struct {
 			name string
 			s    space.Space
