@@ -5,13 +5,14 @@
     python tools/dist.py OUT --elsewhere                    # from a copy of the sources in another folder
     python tools/dist.py OUT --kwok                         # the control plane's wheels for Linux, too
 
-It needs Go and hatchling (tools/dist.txt). Programs lie in .cache/dist/SYSTEM-ARCHITECTURE afterwards. All dates are
-that of the commit, so that two builds of a commit have equal bytes.
+It needs Go, hatchling and deflate (tools/dist.txt). Programs lie in .cache/dist/SYSTEM-ARCHITECTURE afterwards. All
+dates are that of the commit, so that two builds of a commit have equal bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import re
 import shutil
@@ -19,8 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
+
+import deflate
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = Path("clients", "python")
@@ -154,14 +159,43 @@ def build_wheel(project: Path, platform: str, out: Path, licences: Path, build_i
     system, arch = platform.split("/")
     files = {"KUBERNASIUM_PROGRAM": str(program), "KUBERNASIUM_NOTICES": str(licences)}
     wheel = hatch(project, "wheel", out, GOOS=system, GOARCH=arch, **files)
+    pack(wheel)
     row(wheel, f"{program.stat().st_size / 1e6:.1f}", start)
     return wheel
+
+
+class Densest:
+    """Compresses a file of a zip archive as densely as libdeflate can: 4 % denser than zlib."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def compress(self, data: bytes) -> bytes:
+        """Takes in a part of the file."""
+        self._data += data
+        return b""
+
+    def flush(self) -> bytes:
+        """Returns the file, compressed."""
+        return deflate.deflate_compress(self._data, 12)
+
+
+def pack(wheel: Path) -> None:
+    """Compresses the files of a wheel anew. Nothing else about them changes."""
+    packed = wheel.with_suffix(".packed")
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for info in old.infolist():
+            written: IO[bytes]
+            with old.open(info) as source, new.open(copy.copy(info), "w") as written:
+                written._compressor = Densest()  # type: ignore[attr-defined]  # ZipFile has no argument for it
+                shutil.copyfileobj(source, written)
+    packed.replace(wheel)
 
 
 def row(file: Path, program: str, start: os.times_result) -> None:
     """Prints a row of the table."""
     end = os.times()
-    cpu = end.children_user + end.children_system - start.children_user - start.children_system
+    cpu = sum(end[:4]) - sum(start[:4])  # of this process and of those that it ran
     print(f"| {file.name} | {file.stat().st_size / 1e6:.1f} | {program} | {cpu:.0f} |", flush=True)
 
 
