@@ -2,7 +2,9 @@ package minari
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/replay"
@@ -243,6 +246,103 @@ func TestLongEpisode(t *testing.T) {
 	}
 	if _, err := readEpisode(bytes.NewReader(buf.Bytes()), obs, act); err == nil || !strings.Contains(err.Error(), "at most 131072") {
 		t.Errorf("readEpisode: %v", err)
+	}
+}
+
+// TestDamagedEpisodes: of files with damaged bytes, each is an error or an episode. Without the checks before the Arrow
+// library reads them, some ask for all memory, and others never end.
+func TestDamagedEpisodes(t *testing.T) {
+	text, err := os.ReadFile("testdata/toy-v0/data/0/part-0.arrow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng, refused := rand.New(rand.NewPCG(1, 2)), 0
+	for range 5000 {
+		damaged := bytes.Clone(text)
+		for range 1 + rng.IntN(3) {
+			damaged[rng.IntN(len(damaged))] = byte(rng.IntN(256))
+		}
+		if _, err := readEpisode(bytes.NewReader(damaged), toy, space.Discrete{N: 2}); err != nil {
+			refused++
+		}
+	}
+	if refused < 1000 { // the rest have other numbers, or padding
+		t.Errorf("%d of 5000 damaged files are refused", refused)
+	}
+}
+
+// TestClaims: numbers of a file that say more than its bytes hold are errors by name.
+func TestClaims(t *testing.T) {
+	text, err := os.ReadFile("testdata/toy-v0/data/0/part-0.arrow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, short := binary.LittleEndian.Uint64, binary.LittleEndian.Uint32
+	footerAt := len(text) - 10 - int(short(text[len(text)-10:]))
+	f := verifier{text[footerAt : len(text)-10], len(text)}
+	blocks, _ := f.vector(f.start(), footerBatches)
+	schema, _ := f.reference(f.start(), 1)
+	fields, _ := f.vector(schema, 1)
+	block := footerAt + blocks
+	messageAt := int(number(text[block:])) + 8
+	m := verifier{text[messageAt:], len(text)}
+	batch, _ := m.reference(m.start(), messageHeader)
+	rows, _ := m.field(batch, batchLength)
+	nodes, _ := m.vector(batch, batchNodes)
+	buffers, n := m.vector(batch, batchBuffers)
+	for _, tc := range []struct {
+		name, want string
+		at         int
+		value      uint64
+	}{
+		{"rows", "rows, want at most", messageAt + rows, maxRows + 1},
+		{"negative rows", "rows, want at most", messageAt + rows, 1 << 63},
+		{"values", "values in", messageAt + nodes, 1 << 40},
+		{"buffer's place", "not in the body", messageAt + buffers + 16*(n-1), 1 << 40},
+		{"buffer's length", "not in the body", messageAt + buffers + 16*(n-1) + 8, 1 << 40},
+		{"batch's place", "not in the file", block, uint64(len(text))},
+		{"batch's header", "not in the file", block + 8, uint64(len(text))},
+		{"batch's body", "not in the file", block + 16, uint64(len(text))},
+		{"columns", "more elements", footerAt + fields - 4, 1 << 28},
+		{"batches", "more elements", footerAt + blocks - 4, 1 << 28},
+		{"footer", "a footer of", len(text) - 10, 1 << 30},
+	} {
+		damaged := bytes.Clone(text)
+		if tc.value>>32 == 0 {
+			binary.LittleEndian.PutUint32(damaged[tc.at:], uint32(tc.value))
+		} else {
+			binary.LittleEndian.PutUint64(damaged[tc.at:], tc.value)
+		}
+		if err := verify(bytes.NewReader(damaged), int64(len(damaged))); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestCompressed: columns that are compressed could grow without a bound, and are refused; Minari writes none.
+func TestCompressed(t *testing.T) {
+	text, err := os.ReadFile("testdata/toy-v0/data/0/part-0.arrow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := ipc.NewFileReader(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	out, err := ipc.NewFileWriter(&packed, ipc.WithSchema(in.Schema()), ipc.WithLZ4())
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := in.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(out.Write(batch), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readEpisode(bytes.NewReader(packed.Bytes()), toy, space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "compressed") {
+		t.Errorf("error %v, want one that says compressed", err)
 	}
 }
 

@@ -82,12 +82,19 @@ func readFolder(dir string, obs, act space.Space) (Episode, error) {
 
 // readEpisode reads an episode's file.
 func readEpisode(r ipc.ReadAtSeeker, obs, act space.Space) (e Episode, err error) {
-	// The library panics on some broken files.
+	// The library panics on some broken files, and verify does on offsets out of the file.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("no file of the Arrow IPC format: %v", p)
 		}
 	}()
+	size, err := r.Seek(0, io.SeekEnd)
+	if err != nil {
+		return e, err
+	}
+	if err := verify(r, size); err != nil {
+		return e, fmt.Errorf("no file of the Arrow IPC format: %w", err)
+	}
 	f, err := ipc.NewFileReader(r)
 	if err != nil {
 		return e, fmt.Errorf("no file of the Arrow IPC format: %w", err)
