@@ -12,8 +12,8 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 TUNE = (
-    "tune --algo a2c --env classic/CartPole-v1 --n-trials 4 --reduction-factor 2 -n 1024 --min-resource 256 --eval-episodes 2 "
-    "--params n_envs:2 --params n_steps:16 --params net_arch:[8] --json --study"
+    "tune --algo a2c --env classic/CartPole-v1 --n-trials 4 --reduction-factor 2 -n 1024 --min-resource 256 "
+    "--eval-episodes 2 --params n_envs:2 --params n_steps:16 --params net_arch:[8] --json --study"
 )
 
 
@@ -25,7 +25,8 @@ def test_optuna_reads_a_shared_study(root: Path, tmp_path: Path) -> None:
     assert printed[0] == printed[1]
     best, trials = printed[0]["best"], {trial["trial"]: trial for trial in printed[0]["trials"]}
 
-    study = optuna.load_study(study_name="a2c classic/CartPole-v1", storage=JournalStorage(JournalFileBackend(str(file))))
+    storage = JournalStorage(JournalFileBackend(str(file)))
+    study = optuna.load_study(study_name="a2c classic/CartPole-v1", storage=storage)
     assert study.direction == optuna.study.StudyDirection.MAXIMIZE
     assert study.best_trial.number == best["trial"]
     assert study.best_value == best["mean"]
