@@ -72,9 +72,14 @@ func (s *RealStep) check(step, tasks int) error {
 			return fmt.Errorf("bsp: superstep %d of the log has number %d and %d values for %d tasks", step, s.Step, n, tasks)
 		}
 	}
-	for _, x := range slices.Concat(s.Seconds, s.Model) {
+	for _, x := range s.Seconds {
 		if !(x > 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("bsp: superstep %d of the log has a duration of %v s, want more than 0", step, x)
+		}
+	}
+	for _, x := range s.Model { // a measured profile's spline may fall below 0
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("bsp: superstep %d of the log has a model's duration of %v s, want a finite one", step, x)
 		}
 	}
 	return nil
