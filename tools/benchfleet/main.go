@@ -24,7 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// A bench is what to measure.
+// A bench describes a measurement.
 type bench struct {
 	server  string
 	id      string

@@ -69,7 +69,7 @@ def test_another_server_takes_over(fleet: dict[str, Server]) -> None:
 
 
 def test_one_environment_has_stand_ins(fleet: dict[str, Server]) -> None:
-    """An environment is on one of several servers, and goes on at another one."""
+    """An environment on one of several servers continues on another one."""
     urls = [server.ws_url for server in fleet.values()]
     with Env(CARTPOLE, url=urls[0]) as undisturbed:
         want = play(undisturbed, 90)
