@@ -37,6 +37,17 @@ type Want struct {
 	SHA256 string // hexadecimal; empty if unknown
 }
 
+// String returns what is known, for errors.
+func (w Want) String() string {
+	switch {
+	case w.Bytes == 0:
+		return "sha256 " + w.SHA256
+	case w.SHA256 == "":
+		return fmt.Sprintf("%d bytes", w.Bytes)
+	}
+	return fmt.Sprintf("%d bytes with sha256 %s", w.Bytes, w.SHA256)
+}
+
 // Got describes a file that has arrived.
 type Got struct {
 	Bytes   int64
@@ -168,7 +179,7 @@ func (f *Fetcher) attempt(ctx context.Context, url, path string, want Want) (*Go
 	}
 	got.SHA256 = hex.EncodeToString(h.Sum(nil))
 	if want.SHA256 != "" && got.SHA256 != want.SHA256 || want.Bytes > 0 && got.Bytes != want.Bytes {
-		err := fmt.Errorf("%w: %s has %d bytes with sha256 %s, want %d with %s", ErrDigest, url, got.Bytes, got.SHA256, want.Bytes, want.SHA256)
+		err := fmt.Errorf("%w: %s has %d bytes with sha256 %s, want %s", ErrDigest, url, got.Bytes, got.SHA256, want)
 		return got, errors.Join(err, os.Remove(part.Name()), remove(validatorOf(path)))
 	}
 	if err := errors.Join(part.Sync(), part.Close()); err != nil {

@@ -211,8 +211,8 @@ func (f *File) check() error {
 		if sum, err := hex.DecodeString(f.SHA256); err != nil || len(sum) != 32 || f.SHA256 != strings.ToLower(f.SHA256) {
 			return fmt.Errorf("%s: sha256 %q, want 64 hexadecimal digits in lower case", f.Path, f.SHA256)
 		}
-		if f.Bytes <= 0 {
-			return fmt.Errorf("%s: %d bytes, want the size of the pinned file", f.Path, f.Bytes)
+		if f.Bytes < 0 {
+			return fmt.Errorf("%s: %d bytes, want the size of the pinned file, or none where it is unknown", f.Path, f.Bytes)
 		}
 		return nil
 	}
