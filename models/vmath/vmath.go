@@ -1,0 +1,66 @@
+// Package vmath computes exponentials of arrays with vectors, and gives the bits of math.Exp.
+//
+// Models that were trained with math.Exp stay reproducible: a program's results depend neither on
+// the width of its vectors nor on whether it has any. On amd64 with AVX2 and FMA, each lane makes the
+// operations of Go's assembly in their order. When the program starts, it compares the kernels with
+// math.Exp at many points and leaves out those that differ, as they would after a change in Go. All
+// other machines, and programs built with the tag purego, call math.Exp.
+package vmath
+
+import "math"
+
+// ShiftedExp subtracts c from each element of x and sets dst to the exponentials of the differences.
+// It panics if x is shorter than dst, and allocates nothing.
+func ShiftedExp(dst, x []float64, c float64) {
+	x = x[:len(dst)]
+	for len(dst) > 0 {
+		n := vectors(dst, x, c)
+		end := min(n+most, len(dst)) // of the vector that the kernel leaves to math.Exp
+		for i := n; i < end; i++ {
+			x[i] -= c
+			dst[i] = math.Exp(x[i])
+		}
+		dst, x = dst[end:], x[end:]
+	}
+}
+
+// most is the number of elements of the widest vector.
+const most = 8
+
+// A kernel is one of the generated functions with its name.
+type kernel struct {
+	name string
+	exp  func(dst, x *float64, n int, c float64) int
+}
+
+// best is the fastest kernel that agrees with math.Exp, or none.
+var best = func() kernel {
+	for _, k := range kernels() {
+		if k.agrees() {
+			return k
+		}
+	}
+	return kernel{}
+}()
+
+// vectors computes leading elements and returns their number.
+func vectors(dst, x []float64, c float64) int {
+	if best.exp == nil {
+		return 0
+	}
+	return best.exp(&dst[0], &x[0], len(dst), c)
+}
+
+// agrees reports whether a kernel gives the bits of math.Exp at points of all magnitudes.
+func (k kernel) agrees() bool {
+	const n = 256
+	var dst, x, want [n]float64
+	for i := range x {
+		x[i] = 708 * math.Sin(float64(i)) * math.Pow(2, -float64(i%16))
+		want[i] = math.Exp(x[i])
+	}
+	if k.exp(&dst[0], &x[0], n-1, 0) != n-1 { // the last vector is not whole
+		return false
+	}
+	return [n - 1]float64(dst[:n-1]) == [n - 1]float64(want[:n-1])
+}
