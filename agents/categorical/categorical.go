@@ -2,8 +2,8 @@
 // l among the permitted ones has probability exp(l_a) / Σ exp(l_j) over the permitted j, and
 // every other has probability 0.
 //
-// All functions take one row, work in float64 and allocate nothing. A nil or empty mask
-// permits everything; a mask that permits nothing is a programmer's mistake and panics.
+// All functions work in float64 and allocate nothing. A nil or empty mask permits everything; a mask
+// that permits nothing is a programmer's mistake and panics.
 //
 // Source: Huang and Ontañón, "A Closer Look at Invalid Action Masking in Policy Gradient
 // Algorithms", arXiv:2006.14171.
@@ -12,46 +12,181 @@ package categorical
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/kubernasium/kubernasium/models/vmath"
 )
 
-// LogProbs writes the log-probability of each action to logp, -Inf for those masked out.
-func LogProbs(logp []float64, logits []float32, mask []bool) {
-	highest := math.Inf(-1)
-	for j, l := range logits {
-		if permits(mask, j) {
-			highest = max(highest, float64(l))
-		}
+// A Distribution is that of one row of logits at a time. It computes what it is asked for, once, and
+// only for the permitted actions. It is not safe for concurrent use.
+type Distribution struct {
+	logits []float32
+	mask   []bool
+	known  known
+
+	n       int       // permitted actions
+	index   []int32   // of these, in rising order
+	whole   bool      // index holds all actions
+	logp, p []float64 // of these; logp is, in turn, l, l - highest and log p
+	highest float64   // logit
+	lse     float64   // log Σ exp(l - highest)
+	entropy float64
+}
+
+// known tells how far the computation of a row has come.
+type known int
+
+const (
+	haveLogits known = iota
+	haveSum          // lse
+	haveProbs        // log p and p
+	haveEntropy
+)
+
+// New returns a distribution of n actions. Condition comes before all other methods.
+func New(n int) *Distribution {
+	return &Distribution{index: make([]int32, n), logp: make([]float64, n), p: make([]float64, n)}
+}
+
+// Condition reads a row of logits and its mask. Both must stay as they are while the distribution is
+// in use.
+func (d *Distribution) Condition(row []float32, mask []bool) {
+	d.logits, d.mask, d.known = row[:len(d.index)], mask, haveLogits
+	d.gather()
+	// Comparisons of floats would be branches, which nothing predicts.
+	low, high := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, l := range d.logp[:d.n] {
+		low, high = min(low, ordered(l)), max(high, ordered(l))
 	}
-	if math.IsInf(highest, -1) {
+	if d.n > 0 && low == ordered(math.Inf(-1)) {
+		d.drop()
+	}
+	if d.n == 0 {
 		panic("categorical: the mask permits no action")
 	}
-	sum := 0.0
-	for j, l := range logits {
-		logp[j] = math.Inf(-1)
-		if permits(mask, j) {
-			logp[j] = float64(l) - highest
-			sum += math.Exp(logp[j])
+	d.highest = math.Float64frombits(uint64(order(high)))
+}
+
+// gather copies the logits of the permitted actions.
+func (d *Distribution) gather() {
+	if len(d.mask) == 0 {
+		for j, l := range d.logits {
+			d.logp[j] = float64(l)
+		}
+		if !d.whole {
+			for j := range d.index {
+				d.index[j] = int32(j)
+			}
+		}
+		d.n, d.whole = len(d.logits), true
+		return
+	}
+	n, mask := 0, d.mask[:len(d.logits)]
+	for j, l := range d.logits {
+		d.index[n], d.logp[n] = int32(j), float64(l)
+		n += one(mask[j])
+	}
+	d.n, d.whole = n, false
+}
+
+// one returns 1 for true, without a branch.
+func one(b bool) int {
+	var x int
+	if b {
+		x = 1
+	}
+	return x
+}
+
+// ordered returns an integer that is the greater, the greater x is. NaN is beyond the infinities.
+func ordered(x float64) int64 { return order(int64(math.Float64bits(x))) }
+
+// order is its own inverse.
+func order(bits int64) int64 { return bits ^ bits>>63&math.MaxInt64 }
+
+// drop removes the actions with a logit of -Inf, which are as good as masked out.
+func (d *Distribution) drop() {
+	n := 0
+	for i, l := range d.logp[:d.n] {
+		if !math.IsInf(l, -1) {
+			d.index[n], d.logp[n] = d.index[i], l
+			n++
 		}
 	}
-	lse := math.Log(sum)
-	for j := range logits {
-		logp[j] -= lse
+	d.n, d.whole = n, false
+}
+
+// normalize computes lse.
+func (d *Distribution) normalize() {
+	if d.known >= haveSum {
+		return
+	}
+	d.known = haveSum
+	e := d.p[:d.n]
+	vmath.ShiftedExp(e, d.logp, d.highest)
+	total := 0.0
+	for _, x := range e {
+		total += x
+	}
+	d.lse = math.Log(total)
+}
+
+// weigh computes logp and p.
+func (d *Distribution) weigh() {
+	d.normalize()
+	if d.known < haveProbs {
+		d.known = haveProbs
+		vmath.ShiftedExp(d.p[:d.n], d.logp, d.lse)
 	}
 }
 
-// Sample draws an action from the distribution that LogProbs wrote.
-func Sample(rng *rand.Rand, logp []float64) int {
-	u, last := rng.Float64(), 0
-	for j, l := range logp {
-		if math.IsInf(l, -1) {
-			continue
-		}
-		last = j
-		if u -= math.Exp(l); u < 0 {
-			return j
+// Sample draws an action.
+func (d *Distribution) Sample(rng *rand.Rand) int {
+	d.weigh()
+	u := rng.Float64()
+	for i, p := range d.p[:d.n] {
+		if u -= p; u < 0 {
+			return int(d.index[i])
 		}
 	}
-	return last // the probabilities summed to a little less than 1
+	return int(d.index[d.n-1]) // the probabilities summed to a little less than 1
+}
+
+// LogProb returns the logarithm of the probability of an action, -Inf if it is masked out.
+func (d *Distribution) LogProb(action int) float64 {
+	if !permits(d.mask, action) {
+		return math.Inf(-1)
+	}
+	d.normalize()
+	return float64(d.logits[action]) - d.highest - d.lse
+}
+
+// Entropy returns -Σ p log p, in nats.
+func (d *Distribution) Entropy() float64 {
+	if d.known == haveEntropy {
+		return d.entropy
+	}
+	d.weigh()
+	h, p := 0.0, d.p[:d.n]
+	for i, l := range d.logp[:d.n] {
+		h -= p[i] * l
+	}
+	d.known, d.entropy = haveEntropy, h
+	return h
+}
+
+// Grad adds to dLogits the gradient with respect to the logits of
+// dLogProb·LogProb(action) + dEntropy·Entropy(). Actions masked out get none.
+func (d *Distribution) Grad(dLogits []float32, action int, dLogProb, dEntropy float64) {
+	h := d.Entropy()
+	index, p := d.index[:d.n], d.p[:d.n]
+	for i, l := range d.logp[:d.n] {
+		g := -dLogProb*p[i] - dEntropy*p[i]*(l+h)
+		j := int(index[i])
+		if j == action {
+			g += dLogProb
+		}
+		dLogits[j] += float32(g)
+	}
 }
 
 // Mode returns the permitted action with the highest logit, the first of equals.
@@ -66,43 +201,6 @@ func Mode(logits []float32, mask []bool) int {
 		panic("categorical: the mask permits no action")
 	}
 	return best
-}
-
-// Probs writes the probability of each action, exp(logp), to p.
-func Probs(p, logp []float64) {
-	for j, l := range logp {
-		p[j] = 0
-		if !math.IsInf(l, -1) {
-			p[j] = math.Exp(l)
-		}
-	}
-}
-
-// Entropy returns -Σ p log p of the distribution that LogProbs and Probs wrote, in nats.
-func Entropy(logp, p []float64) float64 {
-	h := 0.0
-	for j, l := range logp {
-		if !math.IsInf(l, -1) {
-			h -= p[j] * l
-		}
-	}
-	return h
-}
-
-// Grad adds to dLogits the gradient with respect to the logits of
-// dLogProb·logp[action] + dEntropy·Entropy(logp, p). Actions masked out get none.
-func Grad(dLogits []float32, logp, p []float64, action int, dLogProb, dEntropy float64) {
-	h := Entropy(logp, p)
-	for j, l := range logp {
-		if math.IsInf(l, -1) {
-			continue
-		}
-		g := -dLogProb*p[j] - dEntropy*p[j]*(l+h)
-		if j == action {
-			g += dLogProb
-		}
-		dLogits[j] += float32(g)
-	}
 }
 
 func permits(mask []bool, j int) bool { return len(mask) == 0 || mask[j] }

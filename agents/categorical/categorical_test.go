@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,9 +19,18 @@ var (
 	approx = cmpopts.EquateApprox(1e-6, 1e-9)
 )
 
+// of returns the distribution of a row.
+func of(logits []float32, mask []bool) *categorical.Distribution {
+	d := categorical.New(len(logits))
+	d.Condition(logits, mask)
+	return d
+}
+
 func logProbs(logits []float32, mask []bool) []float64 {
-	logp := make([]float64, len(logits))
-	categorical.LogProbs(logp, logits, mask)
+	d, logp := of(logits, mask), make([]float64, len(logits))
+	for a := range logp {
+		logp[a] = d.LogProb(a)
+	}
 	return logp
 }
 
@@ -61,13 +71,14 @@ func TestSampleFrequencies(t *testing.T) {
 	// 1.3.6.7.4 of the NIST/SEMATECH e-Handbook of Statistical Methods.
 	const limit = 18.47
 	probabilities := []float64{0.05, 0, 0.3, 0.15, 0.4, 0.1}
-	logp, counts := make([]float64, len(probabilities)), make([]float64, len(probabilities))
+	logits, counts := make([]float32, len(probabilities)), make([]float64, len(probabilities))
 	for j, p := range probabilities {
-		logp[j] = math.Log(p)
+		logits[j] = float32(math.Log(p)) // -Inf for 0
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
+	d := of(logits, nil)
 	for range draws {
-		counts[categorical.Sample(rng, logp)]++
+		counts[d.Sample(rng)]++
 	}
 	if counts[1] != 0 {
 		t.Errorf("an action of probability 0 was drawn %v times", counts[1])
@@ -88,20 +99,33 @@ type constant struct{}
 
 func (constant) Uint64() uint64 { return math.MaxUint64 }
 
-// TestSampleAtTheEdges draws where the probabilities sum to less than the number drawn.
+// TestSampleAtTheEdges draws a number that is not below the sum of the probabilities, which are
+// rounded. The last permitted action is then drawn, if it is the least probable, too.
 func TestSampleAtTheEdges(t *testing.T) {
-	rng := rand.New(constant{})
-	for _, tc := range []struct {
-		name string
-		logp []float64
-		want int
-	}{
-		{"last permitted", []float64{math.Log(0.3), math.Log(0.6), ninf}, 1},
-		{"only one permitted", []float64{ninf, 0, ninf}, 1},
-	} {
-		if got := categorical.Sample(rng, tc.logp); got != tc.want {
-			t.Errorf("%s: Sample(%v) = %d, want %d", tc.name, tc.logp, got, tc.want)
+	draw, rng, short := rand.New(constant{}), rand.New(rand.NewPCG(7, 8)), 0
+	for range 1000 {
+		logits, mask := []float32{0, 0, 0, 0, -9, 0}, []bool{true, true, true, true, true, false}
+		for j := range 4 {
+			logits[j] = float32(rng.NormFloat64())
 		}
+		d := of(logits, mask)
+		u := rand.New(constant{}).Float64()
+		for a := range 5 {
+			u -= math.Exp(d.LogProb(a))
+		}
+		if u < 0 {
+			continue
+		}
+		short++
+		if got := d.Sample(draw); got != 4 {
+			t.Fatalf("Sample = %d of logits %v, want the last permitted action, 4", got, logits)
+		}
+	}
+	if short == 0 {
+		t.Error("no row whose probabilities sum to less than the number drawn")
+	}
+	if got := of([]float32{1, 2, 3}, []bool{false, true, false}).Sample(draw); got != 1 {
+		t.Errorf("Sample = %d where only 1 is permitted", got)
 	}
 }
 
@@ -129,7 +153,7 @@ func TestMode(t *testing.T) {
 
 func TestEntropy(t *testing.T) {
 	for n := 1; n <= 6; n++ {
-		if got, want := entropy(logProbs(make([]float32, n), nil)), math.Log(float64(n)); math.Abs(got-want) > 1e-12 {
+		if got, want := of(make([]float32, n), nil).Entropy(), math.Log(float64(n)); math.Abs(got-want) > 1e-12 {
 			t.Errorf("entropy of %d equal actions is %v, want ln %d = %v", n, got, n, want)
 		}
 	}
@@ -145,7 +169,7 @@ func TestEntropy(t *testing.T) {
 		// 1/4 and 3/4: ln 4 − (3/4)·ln 3.
 		{"a quarter", []float32{0, float32(math.Log(3))}, nil, math.Log(4) - 0.75*math.Log(3)},
 	} {
-		if got := entropy(logProbs(tc.logits, tc.mask)); math.Abs(got-tc.want) > 1e-7 {
+		if got := of(tc.logits, tc.mask).Entropy(); math.Abs(got-tc.want) > 1e-7 {
 			t.Errorf("%s: entropy %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -191,7 +215,7 @@ func TestGradAgainstFiniteDifferences(t *testing.T) {
 			for j := range got {
 				got[j] = 10 // Grad adds
 			}
-			gradient(got, logProbs(logits, mask), action, w.dLogProb, w.dEntropy)
+			of(logits, mask).Grad(got, action, w.dLogProb, w.dEntropy)
 			want := fd.Gradient(nil, func(x []float64) float64 {
 				return reference(x, mask, action, w.dLogProb, w.dEntropy)
 			}, wide, &fd.Settings{Formula: fd.Central})
@@ -211,7 +235,7 @@ func TestGradAgainstFiniteDifferences(t *testing.T) {
 // of log π(1) = l₁ − l₀ is (−1, 1) and that of the entropy 0.
 func TestGradOfExtremeLogits(t *testing.T) {
 	got := make([]float32, 3)
-	gradient(got, logProbs([]float32{1e4, -1e4, 1e4}, []bool{true, true, false}), 1, 1, 1)
+	of([]float32{1e4, -1e4, 1e4}, []bool{true, true, false}).Grad(got, 1, 1, 1)
 	if diff := cmp.Diff([]float32{-1, 1, 0}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -219,8 +243,9 @@ func TestGradOfExtremeLogits(t *testing.T) {
 
 func TestPanicsIfNothingIsPermitted(t *testing.T) {
 	for name, f := range map[string]func(mask []bool){
-		"LogProbs": func(mask []bool) { logProbs(make([]float32, 3), mask) },
-		"Mode":     func(mask []bool) { categorical.Mode(make([]float32, 3), mask) },
+		"Condition":           func(mask []bool) { of(make([]float32, 3), mask) },
+		"Condition, all -Inf": func([]bool) { of([]float32{float32(ninf), float32(ninf)}, nil) },
+		"Mode":                func(mask []bool) { categorical.Mode(make([]float32, 3), mask) },
 	} {
 		func() {
 			defer func() {
@@ -235,41 +260,148 @@ func TestPanicsIfNothingIsPermitted(t *testing.T) {
 
 func TestNothingAllocates(t *testing.T) {
 	logits, mask := []float32{1, 2, 3, 4}, []bool{true, false, true, true}
-	logp, p, grad, rng := make([]float64, 4), make([]float64, 4), make([]float32, 4), rand.New(rand.NewPCG(5, 6))
+	d, grad, rng := categorical.New(4), make([]float32, 4), rand.New(rand.NewPCG(5, 6))
 	if n := testing.AllocsPerRun(100, func() {
-		categorical.LogProbs(logp, logits, mask)
-		a := categorical.Sample(rng, logp)
-		categorical.Probs(p, logp)
-		categorical.Grad(grad, logp, p, a, categorical.Entropy(logp, p), float64(categorical.Mode(logits, mask)))
+		d.Condition(logits, mask)
+		d.Grad(grad, d.Sample(rng), d.Entropy(), d.LogProb(categorical.Mode(logits, mask)))
 	}); n != 0 {
 		t.Errorf("%v allocs/op, want 0", n)
 	}
 }
 
-func BenchmarkRow(b *testing.B) {
-	for _, n := range []int{2, 32} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			logits, logp, p := make([]float32, n), make([]float64, n), make([]float64, n)
-			grad, rng := make([]float32, n), rand.New(rand.NewPCG(5, 6))
-			b.ReportAllocs()
-			for b.Loop() {
-				categorical.LogProbs(logp, logits, nil)
-				categorical.Probs(p, logp)
-				categorical.Grad(grad, logp, p, categorical.Sample(rng, logp), 1, 1)
-			}
-		})
+// A row computes the same from the definitions, one action after another, in the order in which
+// models have always been trained.
+type row struct{ logp, p []float64 }
+
+func rowOf(logits []float32, mask []bool) row {
+	r := row{make([]float64, len(logits)), make([]float64, len(logits))}
+	highest, sum := ninf, 0.0
+	for j, l := range logits {
+		if mask[j] {
+			highest = max(highest, float64(l))
+		}
+	}
+	for j, l := range logits {
+		r.logp[j] = ninf
+		if mask[j] {
+			r.logp[j] = float64(l) - highest
+			sum += math.Exp(r.logp[j])
+		}
+	}
+	lse := math.Log(sum)
+	for j := range logits {
+		r.logp[j] -= lse
+		r.p[j] = math.Exp(r.logp[j])
+	}
+	return r
+}
+
+func (r row) entropy() float64 {
+	h := 0.0
+	for j, l := range r.logp {
+		if !math.IsInf(l, -1) {
+			h -= r.p[j] * l
+		}
+	}
+	return h
+}
+
+func (r row) grad(dLogits []float32, action int, dLogProb, dEntropy float64) {
+	h := r.entropy()
+	for j, l := range r.logp {
+		if math.IsInf(l, -1) {
+			continue
+		}
+		g := -dLogProb*r.p[j] - dEntropy*r.p[j]*(l+h)
+		if j == action {
+			g += dLogProb
+		}
+		dLogits[j] += float32(g)
 	}
 }
 
-// entropy and gradient compute the probabilities first.
-func entropy(logp []float64) float64 {
-	p := make([]float64, len(logp))
-	categorical.Probs(p, logp)
-	return categorical.Entropy(logp, p)
+// TestBits: trained models depend on every bit.
+func TestBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for trial := range 20_000 {
+		n := 1 + rng.IntN(80)
+		logits, mask := make([]float32, n), make([]bool, n)
+		spread := math.Pow(10, float64(rng.IntN(6)-2)) // up to 1000, where probabilities are subnormal
+		share := rng.Float64()
+		for j := range logits {
+			logits[j], mask[j] = float32(spread*rng.NormFloat64()), rng.Float64() < share
+			if rng.IntN(100) == 0 {
+				logits[j] = float32(ninf)
+			}
+		}
+		action := rng.IntN(n)
+		logits[action], mask[action] = float32(spread*rng.NormFloat64()), true
+		want, d := rowOf(logits, mask), categorical.New(n)
+		d.Condition(make([]float32, n), nil) // an earlier row leaves nothing
+		given := mask
+		if rng.IntN(4) == 0 { // all permitted
+			given, want = nil, rowOf(logits, slices.Repeat([]bool{true}, n))
+		}
+		d.Condition(logits, given)
+		for a := range n {
+			if got := d.LogProb(a); got != want.logp[a] {
+				t.Fatalf("trial %d: log-probability of %d is %v, want %v", trial, a, got, want.logp[a])
+			}
+		}
+		if got := d.Entropy(); got != want.entropy() {
+			t.Fatalf("trial %d: entropy %v, want %v", trial, got, want.entropy())
+		}
+		got, grad := make([]float32, n), make([]float32, n)
+		d.Grad(got, action, -0.7, 0.01)
+		want.grad(grad, action, -0.7, 0.01)
+		if !slices.Equal(got, grad) {
+			t.Fatalf("trial %d: gradient %v, want %v", trial, got, grad)
+		}
+		u, sampled := rand.New(rand.NewPCG(uint64(trial), 1)).Float64(), -1
+		for a, p := range want.p {
+			if p > 0 || !math.IsInf(want.logp[a], -1) {
+				sampled = a
+				if u -= p; u < 0 {
+					break
+				}
+			}
+		}
+		if got := d.Sample(rand.New(rand.NewPCG(uint64(trial), 1))); got != sampled {
+			t.Fatalf("trial %d: Sample = %d, want %d", trial, got, sampled)
+		}
+	}
 }
 
-func gradient(dLogits []float32, logp []float64, action int, dLogProb, dEntropy float64) {
-	p := make([]float64, len(logp))
-	categorical.Probs(p, logp)
-	categorical.Grad(dLogits, logp, p, action, dLogProb, dEntropy)
+// TestNaN: a network that has diverged is reported by the loss, and does not panic.
+func TestNaN(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, logits := range [][]float32{{1, nan, 2}, {nan, nan, nan}, {float32(math.Inf(1)), 0, 0}, {float32(ninf), nan, 0}} {
+		d := of(logits, nil)
+		if h := d.Entropy(); !math.IsNaN(h) {
+			t.Errorf("%v: entropy %v, want NaN", logits, h)
+		}
+	}
+	negative := math.Float32frombits(0xffc00000) // NaN as the processor makes it
+	if p := of([]float32{1, negative}, nil).LogProb(0); !math.IsNaN(p) {
+		t.Errorf("log-probability %v beside a NaN, want NaN", p)
+	}
+}
+
+// BenchmarkRow does what a row of a minibatch of PPO needs. Half of the actions are permitted.
+func BenchmarkRow(b *testing.B) {
+	for _, n := range []int{2, 8, 65, 1213} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			const rows = 64
+			d, rng := categorical.New(n), rand.New(rand.NewPCG(5, 6))
+			logits, mask, grad := make([]float32, rows*n), make([]bool, rows*n), make([]float32, n)
+			for i := range mask {
+				logits[i], mask[i] = float32(rng.NormFloat64()), n == 2 || i%n == 0 || rng.IntN(2) == 0
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i = (i + 1) % rows {
+				d.Condition(logits[i*n:(i+1)*n], mask[i*n:(i+1)*n])
+				d.Grad(grad, 0, d.LogProb(0), d.Entropy())
+			}
+		})
+	}
 }

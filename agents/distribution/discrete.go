@@ -9,39 +9,28 @@ import (
 
 // categoricals are independent masked categorical distributions side by side.
 type categoricals struct {
-	from int
-	nvec []int
-	out  []float32 // the row
-	mask []bool
-	logp []float64
-	p    []float64 // exp(logp), once it is asked for
-	have bool      // p is that of logp
+	from  int
+	nvec  []int
+	parts []*categorical.Distribution
+	out   []float32 // the row
+	mask  []bool
 }
 
 func newCategoricals(from int, nvec []int) *categoricals {
-	n := 0
-	for _, k := range nvec {
-		n += k
+	c := &categoricals{from: from, nvec: nvec}
+	for _, n := range nvec {
+		c.parts = append(c.parts, categorical.New(n))
 	}
-	return &categoricals{from: from, nvec: nvec, logp: make([]float64, n), p: make([]float64, n)}
+	return c
 }
 
 func (c *categoricals) Condition(out []float32, mask []bool) {
-	c.out, c.mask, c.have = out[c.from:], mask, false
+	c.out, c.mask = out[c.from:], mask
 	off := 0
-	for _, n := range c.nvec {
-		categorical.LogProbs(c.logp[off:off+n], c.out[off:off+n], c.part(off, n))
+	for i, n := range c.nvec {
+		c.parts[i].Condition(c.out[off:off+n], c.part(off, n))
 		off += n
 	}
-}
-
-// probs returns the probabilities of all actions.
-func (c *categoricals) probs() []float64 {
-	if !c.have {
-		categorical.Probs(c.p, c.logp)
-		c.have = true
-	}
-	return c.p
 }
 
 func (c *categoricals) part(off, n int) []bool {
@@ -52,10 +41,8 @@ func (c *categoricals) part(off, n int) []bool {
 }
 
 func (c *categoricals) Sample(rng *rand.Rand, action []float32) {
-	off := 0
-	for i, n := range c.nvec {
-		action[i] = float32(categorical.Sample(rng, c.logp[off:off+n]))
-		off += n
+	for i, d := range c.parts {
+		action[i] = float32(d.Sample(rng))
 	}
 }
 
@@ -68,27 +55,25 @@ func (c *categoricals) Mode(action []float32) {
 }
 
 func (c *categoricals) LogProb(action []float32) float64 {
-	sum, off := 0.0, 0
-	for i, n := range c.nvec {
-		sum += c.logp[off+int(action[i])]
-		off += n
+	sum := 0.0
+	for i, d := range c.parts {
+		sum += d.LogProb(int(action[i]))
 	}
 	return sum
 }
 
 func (c *categoricals) Entropy() float64 {
-	sum, off, p := 0.0, 0, c.probs()
-	for _, n := range c.nvec {
-		sum += categorical.Entropy(c.logp[off:off+n], p[off:off+n])
-		off += n
+	sum := 0.0
+	for _, d := range c.parts {
+		sum += d.Entropy()
 	}
 	return sum
 }
 
 func (c *categoricals) Grad(dOut []float32, action []float32, dLogProb, dEntropy float64) {
-	off, p := 0, c.probs()
+	off := c.from
 	for i, n := range c.nvec {
-		categorical.Grad(dOut[c.from+off:c.from+off+n], c.logp[off:off+n], p[off:off+n], int(action[i]), dLogProb, dEntropy)
+		c.parts[i].Grad(dOut[off:off+n], int(action[i]), dLogProb, dEntropy)
 		off += n
 	}
 }

@@ -25,8 +25,9 @@ const (
 // A Distribution of an action is conditioned on one row of a network's outputs. It is not safe for
 // concurrent use.
 type Distribution interface {
-	// Condition reads a row of outputs and the mask that goes with it. A nil or empty mask
-	// permits everything; one that permits nothing is a programmer's mistake and panics.
+	// Condition reads a row of outputs and the mask that goes with it, which must stay as they are
+	// while the distribution is in use. A nil or empty mask permits everything; one that permits
+	// nothing is a programmer's mistake and panics.
 	Condition(out []float32, mask []bool)
 
 	// Sample draws an action and Mode takes the most probable one. Where the space is a Box

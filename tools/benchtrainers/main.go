@@ -45,8 +45,9 @@ func main() {
 	nEnvs := flag.Int("n-envs", 8, "environments")
 	steps := flag.Int("steps", 100_000, "environment steps, or updates")
 	batch := flag.Int("batch", 64, "rows of an update, with --algo update")
+	save := flag.String("save", "", "checkpoint to write at the end, for two builds to be compared; steps must fill whole rollouts")
 	flag.Parse()
-	r, err := run(*algo, *env, *config, *kwargs, *nEnvs, *steps, *batch)
+	r, err := run(*algo, *env, *config, *kwargs, *nEnvs, *steps, *batch, *save)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	}
@@ -56,7 +57,7 @@ func main() {
 	}
 }
 
-func run(algo, id, config, kwargs string, nEnvs, steps, batch int) (report, error) {
+func run(algo, id, config, kwargs string, nEnvs, steps, batch int, save string) (report, error) {
 	if algo == "update" {
 		return updates(steps, batch)
 	}
@@ -106,7 +107,10 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int) (report, erro
 		returns.add(b)
 	}
 	r.Wall, r.CPU, r.Return = time.Since(begun).Seconds(), cpuSeconds()-cpu, returns.mean()
-	return r, nil
+	if save != "" {
+		err = models.WriteFileAtomic(save, l.Save)
+	}
+	return r, err
 }
 
 // lastReturns holds the returns of the last 100 episodes.

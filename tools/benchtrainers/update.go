@@ -27,7 +27,7 @@ func updates(n, batch int) (report, error) {
 	for i := range obs {
 		obs[i] = float32(rng.NormFloat64())
 	}
-	dOut, logp, p := make([]float32, batch*k), make([]float64, actions), make([]float64, actions)
+	dOut, dist := make([]float32, batch*k), categorical.New(actions)
 	r := report{Kernels: net.Kernels()}
 	begun, cpu := time.Now(), cpuSeconds()
 	for range n {
@@ -38,9 +38,8 @@ func updates(n, batch int) (report, error) {
 		clear(dOut)
 		for i := range batch {
 			row, d := out[i*k:(i+1)*k], dOut[i*k:(i+1)*k]
-			categorical.LogProbs(logp, row[:actions], nil)
-			categorical.Probs(p, logp)
-			categorical.Grad(d[:actions], logp, p, i%actions, -1/float64(batch), -0.01/float64(batch))
+			dist.Condition(row[:actions], nil)
+			dist.Grad(d[:actions], i%actions, -1/float64(batch), -0.01/float64(batch))
 			d[actions] = row[actions] / float32(batch)
 		}
 		if err := net.Backward(dOut); err != nil {
