@@ -71,7 +71,7 @@ func (e *ensembles) recommend(ctx context.Context, t *Task, first bool) (Recomme
 		e.memory.Reset()
 		e.next = 0
 	}
-	seen, n, news := t.metrics.seen, t.stepsIn(autopilotWindow), false
+	seen, n, news := t.metrics.Seen, t.stepsIn(autopilotWindow), false
 	var cpu, mem float64
 	for ; e.next+n <= len(seen) && ctx.Err() == nil; e.next += n {
 		cpu, mem = e.window(seen[e.next : e.next+n])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
@@ -188,21 +189,21 @@ func (t *Task) stepsIn(d time.Duration) int { return max(1, int(d/t.Interval()))
 
 // tail returns the usage seen in the last d.
 func (t *Task) tail(d time.Duration) []cluster.Resources {
-	return t.metrics.seen[max(0, len(t.metrics.seen)-t.stepsIn(d)):]
+	return t.metrics.Seen[max(0, len(t.metrics.Seen)-t.stepsIn(d)):]
 }
 
 func movingWindow(ctx context.Context, t *Task, scratch *[]float64) Recommendation {
 	seen := t.tail(24 * time.Hour)
-	return banded(margin*cpuQuantile(ctx, seen, 0.95, scratch), margin*peakMemory(seen))
+	return banded(margin*metrics.CPUQuantile(ctx, seen, 0.95, scratch), margin*peakMemory(seen))
 }
 
 // seasonalNaive falls back to the last hour where there is no day of history.
 func seasonalNaive(_ context.Context, t *Task, _ *[]float64) Recommendation {
 	day, hour := t.stepsIn(24*time.Hour), t.stepsIn(time.Hour)
-	from := len(t.metrics.seen) - day
+	from := len(t.metrics.Seen) - day
 	coming := t.tail(time.Hour)
 	if from >= 0 {
-		coming = t.metrics.seen[from:min(from+hour, len(t.metrics.seen))]
+		coming = t.metrics.Seen[from:min(from+hour, len(t.metrics.Seen))]
 	}
 	cpu := 0.0
 	for _, u := range coming {
@@ -217,11 +218,6 @@ func peakMemory(seen []cluster.Resources) float64 {
 		most = max(most, u.MemoryBytes)
 	}
 	return float64(most)
-}
-
-// cpuQuantile returns the q-quantile of CPU usage.
-func cpuQuantile(ctx context.Context, seen []cluster.Resources, q float64, scratch *[]float64) float64 {
-	return quantile(ctx, seen, q, scratch, func(u cluster.Resources) int64 { return u.MilliCPU })
 }
 
 // newUpstream recommends as the Kubernetes vertical pod autoscaler does with its defaults.
@@ -282,7 +278,7 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 					if k%checkEvery == 0 && ctx.Err() != nil {
 						return Recommendation{}, false
 					}
-					push(i, scaled(u, t.in.shares[i]))
+					push(i, metrics.Scale(u, t.in.shares[i]))
 				}
 			case p.sampled:
 				push(i, p.used)

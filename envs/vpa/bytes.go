@@ -16,9 +16,7 @@ func (t *Task) Bytes() envs.Bytes {
 	samples := t.src.history + o.Steps
 	evicted := max(1, int(math.Ceil(float64(o.Pods)*o.Tolerance)))
 	each := int64(samples)*sample + envs.SliceSize[cluster.Resources](samples) + envs.SliceSize[record](o.Steps)
-	for _, w := range []*window{&t.metrics.hour[0], &t.metrics.hour[1], &t.metrics.day[0], &t.metrics.day[1]} {
-		each += 16 * int64(len(w.ring))
-	}
+	each += t.metrics.Bytes()
 	if s := t.src.shared; s != nil {
 		each += int64(s.Neighbours+1) * int64(samples) * sample
 		evicted += s.Neighbours

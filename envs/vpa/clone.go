@@ -10,7 +10,7 @@ import (
 // Clone implements [envs.Cloner]. The clone has no plan of a baseline.
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
-	c.gen, c.in, c.metrics, c.dynamics = t.gen.clone(), t.in.clone(), t.metrics.clone(), t.dynamics.clone()
+	c.gen, c.in, c.metrics, c.dynamics = t.gen.clone(), t.in.clone(), t.metrics.Clone(), t.dynamics.clone()
 	if c.dynamics.shared != nil {
 		c.dynamics.shared.in = &c.in
 	}

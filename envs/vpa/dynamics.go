@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 )
 
 // dynamics simulates the controller, the scheduler and kubelet for the pods of one controller on
@@ -66,7 +67,7 @@ func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, node cluster.Re
 		if !p.scheduled {
 			continue
 		}
-		p.used = scaled(in.demand[in.history-1], p.share)
+		p.used = metrics.Scale(in.demand[in.history-1], p.share)
 		if l := p.limits.MilliCPU; l > 0 {
 			p.used.MilliCPU = min(p.used.MilliCPU, l)
 		}
@@ -112,7 +113,7 @@ func (d *dynamics) run(ctx context.Context, c cluster.Cluster, demand cluster.Re
 	d.ops = d.ops[:0]
 	for i := range d.pods {
 		p := &d.pods[i]
-		p.run(&d.timing, now, scaled(demand, p.share), &d.last)
+		p.run(&d.timing, now, metrics.Scale(demand, p.share), &d.last)
 		most.MilliCPU = max(most.MilliCPU, p.used.MilliCPU)
 		most.MemoryBytes = max(most.MemoryBytes, p.used.MemoryBytes)
 		if p.scheduled {

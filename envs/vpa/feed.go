@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
@@ -91,7 +92,7 @@ func (f *upstreamFeed) begin(ctx context.Context, t *Task) {
 			return
 		}
 		for i := range t.dynamics.pods {
-			one := scaled(u, t.in.shares[i])
+			one := metrics.Scale(u, t.in.shares[i])
 			at := time.Duration(k+1) * t.Interval()
 			f.containers[i].AddCPU(f.state, at, one.MilliCPU)
 			f.containers[i].AddMemory(f.state, at, one.MemoryBytes)

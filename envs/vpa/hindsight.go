@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 )
 
 // hindsightMax never throttles and never kills: limits are at least requests.
@@ -15,7 +16,7 @@ func hindsightMax(_ context.Context, t *Task, first bool) (Recommendation, bool)
 	var most cluster.Resources
 	greatest := t.in.greatestShare()
 	for _, u := range t.in.coming() {
-		u = scaled(u, greatest)
+		u = metrics.Scale(u, greatest)
 		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
 	}
 	return constant(most), true

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 )
 
 // drawn returns a task of generated workloads with the given options.
@@ -111,7 +112,7 @@ func TestUpstreamEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := task.codec.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0}, task.references())
-	if got, want := r.Target, scaled(task.feed.latest.Target, 4); got != want {
+	if got, want := r.Target, metrics.Scale(task.feed.latest.Target, 4); got != want {
 		t.Errorf("factors 4 of %+v give %+v", task.feed.latest.Target, got)
 	}
 	if got, want := r.Upper.MemoryBytes, int64(math.Round(float64(task.feed.latest.Upper.MemoryBytes)/2)); got != want {
@@ -141,7 +142,7 @@ func TestSafety(t *testing.T) {
 			if task.ledger.sum.ooms != 0 {
 				t.Errorf("discrete %v: %d OOM kills of a constant workload", discrete, task.ledger.sum.ooms)
 			}
-			least := max(task.feed.latest.Target.MemoryBytes, int64(math.Ceil(1.15*task.metrics.day[1].max())))
+			least := max(task.feed.latest.Target.MemoryBytes, int64(math.Ceil(1.15*task.metrics.Day[1].Max())))
 			if got := task.dynamics.pods[0].requests.MemoryBytes; got < least || got > 2*least {
 				t.Errorf("discrete %v: requests %d bytes in the end, want at least %d and about that", discrete, got, least)
 			}

@@ -1,7 +1,6 @@
 package vpa
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -29,34 +28,6 @@ func TestProportional(t *testing.T) {
 	} {
 		if got := proportional(tc.limit, tc.request, tc.target); got != tc.want {
 			t.Errorf("proportional(%d, %d, %d) = %d, want %d", tc.limit, tc.request, tc.target, got, tc.want)
-		}
-	}
-}
-
-// TestWindow compares with the mean and the largest of the last numbers, found by looking.
-func TestWindow(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{1, 2, 7, 60} {
-		w := newWindow(n)
-		for range 2 {
-			w.reset()
-			var all []float64
-			for range 500 {
-				v := float64(rng.IntN(20))
-				w.push(v)
-				all = append(all, v)
-				last := all[max(0, len(all)-n):]
-				sum := 0.0
-				for _, x := range last {
-					sum += x
-				}
-				if got, want := w.max(), slices.Max(last); got != want {
-					t.Fatalf("window %d: max %v, want %v", n, got, want)
-				}
-				if got, want := w.mean(), sum/float64(len(last)); got != want {
-					t.Fatalf("window %d: mean %v, want %v", n, got, want)
-				}
-			}
 		}
 	}
 }

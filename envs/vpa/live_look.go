@@ -41,7 +41,7 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 		used := t.dynamics.pods[i].used
 		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, used.MilliCPU), max(most.MemoryBytes, used.MemoryBytes)
 	}
-	t.metrics.observe(most)
+	t.metrics.Observe(most)
 	first := l.looks == 0
 	switch {
 	case !first: // a step ends

@@ -3,9 +3,9 @@ package vpa
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	"github.com/kubernasium/kubernasium/envs/vpa/node"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
@@ -49,7 +49,7 @@ func (g *generator) drawNode(ctx context.Context, in *instance) {
 	o := g.src.shared
 	own, n := in.shareSum(), len(in.demand)
 	history := in.past()
-	mean, peak := meanOf(history), workload.Max(history)
+	mean, peak := metrics.Mean(history), workload.Max(history)
 	for len(in.neighbours) < o.Neighbours {
 		in.neighbours = append(in.neighbours, neighbour{})
 	}
@@ -72,7 +72,7 @@ func (g *generator) drawNode(ctx context.Context, in *instance) {
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return
 		}
-		totals[i] = scaled(history[i], own)
+		totals[i] = metrics.Scale(history[i], own)
 		for k := range in.neighbours {
 			totals[i].MilliCPU += in.neighbours[k].demand[i].MilliCPU
 			totals[i].MemoryBytes += in.neighbours[k].demand[i].MemoryBytes
@@ -80,8 +80,8 @@ func (g *generator) drawNode(ctx context.Context, in *instance) {
 	}
 	var scratch []float64
 	in.node = cluster.Resources{
-		MilliCPU:    int64(math.Ceil(cpuQuantile(ctx, totals, 1-o.BusyCPU*g.rng.Float64(), &scratch))),
-		MemoryBytes: int64(memoryMargin*memoryQuantile(ctx, totals, 1-o.BusyMemory*g.rng.Float64(), &scratch)) + node.EvictionThreshold,
+		MilliCPU:    int64(math.Ceil(metrics.CPUQuantile(ctx, totals, 1-o.BusyCPU*g.rng.Float64(), &scratch))),
+		MemoryBytes: int64(memoryMargin*metrics.MemoryQuantile(ctx, totals, 1-o.BusyMemory*g.rng.Float64(), &scratch)) + node.EvictionThreshold,
 	}
 	in.fit(cluster.Resources{
 		MilliCPU:    int64(ownRoom*own*float64(peak.MilliCPU)) + roomCPU,
@@ -105,20 +105,12 @@ func (in *instance) shareSum() float64 {
 	return sum
 }
 
-func meanOf(usage []cluster.Resources) (mean [2]float64) {
-	for _, u := range usage {
-		mean[0] += float64(u.MilliCPU) / float64(len(usage))
-		mean[1] += float64(u.MemoryBytes) / float64(len(usage))
-	}
-	return mean
-}
-
 // size scales a neighbour's demand, so that its mean over the history is that of the controller's pods
 // times a factor.
 func (g *generator) size(nb *neighbour, history int, own [2]float64) {
 	o := g.src.shared
 	want := o.SizeLow * math.Pow(o.SizeHigh/o.SizeLow, g.rng.Float64())
-	mean := meanOf(nb.demand[:history])
+	mean := metrics.Mean(nb.demand[:history])
 	cpu, mem := want*own[0]/max(mean[0], 1), want*own[1]/max(mean[1], 1)
 	for i := range nb.demand {
 		u := &nb.demand[i]
@@ -130,12 +122,12 @@ func (g *generator) size(nb *neighbour, history int, own [2]float64) {
 // classify draws a neighbour's requests and limits, and with them its quality-of-service class.
 func (g *generator) classify(nb *neighbour, history int) {
 	past := nb.demand[:history]
-	peak, mean := workload.Max(past), meanOf(past)
+	peak, mean := workload.Max(past), metrics.Mean(past)
 	u, low := g.rng.Float64(), [2]float64{g.rng.Float64(), g.rng.Float64()}
 	nb.requests, nb.limits = cluster.Resources{}, cluster.Resources{}
 	switch {
 	case u < neighbourGuaranteed:
-		nb.requests = atLeastOne(scaled(peak, guaranteedRoom))
+		nb.requests = atLeastOne(metrics.Scale(peak, guaranteedRoom))
 		nb.limits = nb.requests
 	case u < neighbourGuaranteed+neighbourBestEffort:
 	default:
@@ -144,7 +136,7 @@ func (g *generator) classify(nb *neighbour, history int) {
 			MemoryBytes: int64((burstableLow + (1-burstableLow)*low[1]) * mean[1]),
 		})
 		if u < neighbourGuaranteed+neighbourBestEffort+neighbourLimited {
-			nb.limits = atLeastOne(scaled(peak, burstableLimit))
+			nb.limits = atLeastOne(metrics.Scale(peak, burstableLimit))
 		}
 	}
 }
@@ -199,62 +191,5 @@ func (g *generator) drawFaults(in *instance, mean [2]float64) {
 			f.leak = share * mean[1] * (0.5 + 2.5*g.rng.Float64()) * g.src.interval.Hours()
 		}
 		in.faults = append(in.faults, f)
-	}
-}
-
-// memoryQuantile returns the q-quantile of memory with linear interpolation.
-func memoryQuantile(ctx context.Context, seen []cluster.Resources, q float64, scratch *[]float64) float64 {
-	return quantile(ctx, seen, q, scratch, func(u cluster.Resources) int64 { return u.MemoryBytes })
-}
-
-// quantile returns the q-quantile of an amount with linear interpolation, as Prometheus'
-// quantile_over_time does; 0 of nothing. When ctx ends, the result is of no use.
-func quantile(ctx context.Context, seen []cluster.Resources, q float64, scratch *[]float64, of func(cluster.Resources) int64) float64 {
-	if len(seen) == 0 {
-		return 0
-	}
-	v := (*scratch)[:0]
-	for _, u := range seen {
-		v = append(v, float64(of(u)))
-	}
-	*scratch = v
-	rank := q * float64(len(v)-1)
-	low := int(rank)
-	place(ctx, v, low)
-	next := v[low]
-	if low+1 < len(v) {
-		next = slices.Min(v[low+1:])
-	}
-	return v[low] + (next-v[low])*(rank-float64(low))
-}
-
-// place orders v so that v[k] is as if v were sorted, with nothing greater before and nothing less behind it.
-// Long histories have tens of millions of samples, and a sort could not end when ctx does.
-//
-// Source: C. A. R. Hoare, "Algorithm 65: Find", Communications of the ACM 4(7), 1961.
-func place(ctx context.Context, v []float64, k int) {
-	for len(v) > 1 && ctx.Err() == nil {
-		pivot := v[len(v)/2]
-		i, j := 0, len(v)-1
-		for i <= j {
-			for v[i] < pivot {
-				i++
-			}
-			for v[j] > pivot {
-				j--
-			}
-			if i <= j {
-				v[i], v[j] = v[j], v[i]
-				i, j = i+1, j-1
-			}
-		}
-		switch {
-		case k <= j:
-			v = v[:j+1]
-		case k >= i:
-			v, k = v[i:], k-i
-		default:
-			return
-		}
 	}
 }

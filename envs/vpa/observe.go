@@ -30,7 +30,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	for i := range mask {
 		mask[i] = true
 	}
-	used := t.metrics.last()
+	used := t.metrics.Last()
 	var requests, limits cluster.Resources
 	ready, resizing := 0, 0
 	now := t.now()
@@ -90,7 +90,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 // observeUpstream writes the amounts of CPU (r = 0) or memory (1) over upstream's target, scaled like
 // the elements of an action of encoding upstream.
 func (t *Task) observeUpstream(r int, obs []float32, ref, used, request, target, lower, upper float64) {
-	for i, v := range [obsUpstream / 2]float64{used, request, t.metrics.hour[r].max(), t.metrics.hour[r].mean(), t.metrics.day[r].max(), target, lower, upper} {
+	for i, v := range [obsUpstream / 2]float64{used, request, t.metrics.Hour[r].Max(), t.metrics.Hour[r].Mean(), t.metrics.Day[r].Max(), target, lower, upper} {
 		obs[i] = relative(v, ref)
 	}
 }
@@ -103,9 +103,9 @@ func (t *Task) observeResource(r int, obs []float32, used, request, limit, targe
 	if limit > 0 {
 		obs[2] = onScale(r, limit)
 	}
-	obs[3] = onScale(r, t.metrics.hour[r].max())
-	obs[4] = onScale(r, t.metrics.hour[r].mean())
-	obs[5] = onScale(r, t.metrics.day[r].max())
+	obs[3] = onScale(r, t.metrics.Hour[r].Max())
+	obs[4] = onScale(r, t.metrics.Hour[r].Mean())
+	obs[5] = onScale(r, t.metrics.Day[r].Max())
 	obs[6] = onScale(r, target)
 	obs[7] = float32(min(used/max(request, 1)/obsRatio, 1))
 }

@@ -17,9 +17,9 @@ const (
 // observe writes the elements of a shared node.
 func (s *sharedNode) observe(t *Task, obs []float32) {
 	for r := range s.load {
-		obs[r] = part(s.load[r].last(), obsLoad)
-		obs[2+r] = part(s.load[r].max(), obsLoad)
-		obs[4+r] = part(s.load[r].mean(), obsLoad)
+		obs[r] = part(s.load[r].Last(), obsLoad)
+		obs[2+r] = part(s.load[r].Max(), obsLoad)
+		obs[4+r] = part(s.load[r].Mean(), obsLoad)
 	}
 	size := allocatable(s.in.node)
 	cpu, mem := float64(size.MilliCPU), float64(size.MemoryBytes)
@@ -44,15 +44,15 @@ func (s *sharedNode) observe(t *Task, obs []float32) {
 // powers of two from a quarter, which is -1, to four times, and it itself.
 func (t *Task) observeBase(obs []float32) {
 	b, first := &t.base.latest, &t.dynamics.pods[0]
-	used := t.metrics.last()
+	used := t.metrics.Last()
 	for r := range 2 {
 		target, limit, request, now := b.Target.MilliCPU, b.Limits.MilliCPU, first.requests.MilliCPU, used.MilliCPU
 		if r == 1 {
 			target, limit, request, now = b.Target.MemoryBytes, b.Limits.MemoryBytes, first.requests.MemoryBytes, used.MemoryBytes
 		}
-		hour, day := &t.metrics.hour[r], &t.metrics.day[r]
+		hour, day := &t.metrics.Hour[r], &t.metrics.Day[r]
 		at := obs[r*obsBase/2 : (r+1)*obsBase/2]
-		for i, v := range [...]float64{float64(now), hour.max(), hour.mean(), day.max(), day.mean(), float64(request)} {
+		for i, v := range [...]float64{float64(now), hour.Max(), hour.Mean(), day.Max(), day.Mean(), float64(request)} {
 			at[i] = float32(min(max(math.Log2(max(v, 1)/float64(max(target, 1)))/2, -1), 1))
 		}
 		at[6] = onScale(r, float64(target))

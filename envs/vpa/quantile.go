@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -82,8 +83,8 @@ func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *qu
 	}
 	seen := t.tail(seconds(q.Window * 3600))
 	peak := workload.Max(seen)
-	cpu := math.Ceil(q.CPUMargin * cpuQuantile(ctx, seen, q.CPU, &s.scratch))
-	mem := math.Ceil(max(q.MemoryMargin*memoryQuantile(ctx, seen, q.Memory, &s.scratch), s.floor))
+	cpu := math.Ceil(q.CPUMargin * metrics.CPUQuantile(ctx, seen, q.CPU, &s.scratch))
+	mem := math.Ceil(max(q.MemoryMargin*metrics.MemoryQuantile(ctx, seen, q.Memory, &s.scratch), s.floor))
 	at := func(f float64) cluster.Resources {
 		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
 	}

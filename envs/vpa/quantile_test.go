@@ -18,12 +18,12 @@ import (
 // and 100 GiB.
 func TestQuantile(t *testing.T) {
 	task := drawn(t, false, func(o *Options) { o.Interval = 720 })
-	task.metrics.reset()
+	task.metrics.Reset()
 	for range 50 {
-		task.metrics.observe(amounts(10000, 100))
+		task.metrics.Observe(amounts(10000, 100))
 	}
 	for i := range int64(5) {
-		task.metrics.observe(amounts(100*(i+1), float64(i+1)))
+		task.metrics.Observe(amounts(100*(i+1), float64(i+1)))
 	}
 	at := func(cpu int64, mem float64) cluster.Resources { // rounded up
 		return cluster.Resources{MilliCPU: cpu, MemoryBytes: int64(math.Ceil(mem * gib))}
@@ -55,8 +55,8 @@ func TestQuantile(t *testing.T) {
 // use, for a day.
 func TestQuantileAfterKill(t *testing.T) {
 	task := drawn(t, false, func(o *Options) { o.Interval = 3600 })
-	task.metrics.reset()
-	task.metrics.observe(amounts(100, 1))
+	task.metrics.Reset()
+	task.metrics.Observe(amounts(100, 1))
 	q, s := quantileRule{Quantile{CPU: 1, CPUMargin: 1, Memory: 1, MemoryMargin: 1, Window: 24, Period: 300, Bump: 2}}, quantileState{}
 	memory := func(step int, killed bool) float64 {
 		task.steps, task.dynamics.pods[0].oom, task.dynamics.pods[0].used = step, killed, amounts(0, 1.5)

@@ -23,7 +23,7 @@ type record struct {
 func (t *Task) note() {
 	p, last := &t.dynamics.pods[0], &t.dynamics.last
 	t.record = append(t.record, record{
-		used: t.metrics.last(), requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
+		used: t.metrics.Last(), requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
 		throttled: float32(last.throttledCPU / 1000),
 		ooms:      uint16(last.ooms), evictions: uint16(last.evictions), resizes: uint16(last.resizes),
 	})

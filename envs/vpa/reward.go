@@ -128,7 +128,7 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 	n := copy(dst, values[:])
 	if s := t.dynamics.shared; s != nil {
 		copy(dst[n:], []float64{l.action.harm, l.total.harm, float64(a.nodeEvictions),
-			percent(s.stats.throttledCPU+s.stats.downCPU, s.stats.demandCPU), 100 * s.load[0].last(), 100 * s.load[1].last()})
+			percent(s.stats.throttledCPU+s.stats.downCPU, s.stats.demandCPU), 100 * s.load[0].Last(), 100 * s.load[1].Last()})
 	}
 }
 

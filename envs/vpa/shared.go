@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	"github.com/kubernasium/kubernasium/envs/vpa/node"
 )
 
@@ -24,8 +25,8 @@ type sharedNode struct {
 
 	demand       []cluster.Resources
 	actual, kept division
-	stats        interval  // of the neighbours in the last step
-	load         [2]window // CPU and memory used of the node's, in the last hour
+	stats        interval          // of the neighbours in the last step
+	load         [2]metrics.Window // CPU and memory used of the node's, in the last hour
 }
 
 // division holds the node's decisions on the pods' claims in a step.
@@ -52,7 +53,7 @@ func newSharedNode(src *source) *sharedNode {
 		*d = division{claims: make([]node.Pod, n), fates: make([]fate, n), grants: make([]float64, n), scratch: make([]float64, 3*n+6)}
 	}
 	hour := max(1, int(3600/src.opts.Interval))
-	s.load = [2]window{newWindow(hour), newWindow(hour)}
+	s.load = [2]metrics.Window{metrics.NewWindow(hour), metrics.NewWindow(hour)}
 	return s
 }
 
@@ -60,7 +61,7 @@ func (s *sharedNode) clone() *sharedNode {
 	c := *s
 	c.pods, c.blamed, c.demand = slices.Clone(s.pods), slices.Clone(s.blamed), slices.Clone(s.demand)
 	c.actual, c.kept = s.actual.clone(), s.kept.clone()
-	c.load = [2]window{s.load[0].clone(), s.load[1].clone()}
+	c.load = [2]metrics.Window{s.load[0].Clone(), s.load[1].Clone()}
 	return &c
 }
 
@@ -79,8 +80,8 @@ func (d *dynamics) beginNeighbours(ctx context.Context, c cluster.Cluster, in *i
 	s := d.shared
 	s.in, s.pressure, s.stats = in, 0, interval{}
 	clear(s.blamed)
-	s.load[0].reset()
-	s.load[1].reset()
+	s.load[0].Reset()
+	s.load[1].Reset()
 	for k := range s.pods {
 		p, nb := &s.pods[k], &in.neighbours[k]
 		*p = pod{share: 1, neighbour: true}
@@ -132,8 +133,8 @@ func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, a
 			d.ops = append(d.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
 		}
 	}
-	s.load[0].push(float64(used.MilliCPU) / float64(s.in.node.MilliCPU))
-	s.load[1].push(float64(used.MemoryBytes) / float64(s.in.node.MemoryBytes))
+	s.load[0].Push(float64(used.MilliCPU) / float64(s.in.node.MilliCPU))
+	s.load[1].Push(float64(used.MemoryBytes) / float64(s.in.node.MemoryBytes))
 	return most, c.Apply(ctx, d.ops)
 }
 
@@ -171,7 +172,7 @@ func (d *dynamics) claim(now time.Duration, step int) {
 		p := d.pod(i)
 		p.claim = claim{shared: true}
 		if i < s.own {
-			s.demand[i] = scaled(s.in.coming()[step], p.share)
+			s.demand[i] = metrics.Scale(s.in.coming()[step], p.share)
 			d.fail(i, step)
 		} else {
 			s.demand[i] = s.in.neighbours[i-s.own].demand[s.in.history+step]

@@ -10,6 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 )
 
 // Task is both environments of package vpa. It implements [envs.Task].
@@ -22,7 +23,7 @@ type Task struct {
 	gen       generator
 	in        instance // of the episode
 	dynamics  dynamics
-	metrics   metrics
+	metrics   metrics.Usage
 	feed      *upstreamFeed // nil unless an option asks for upstream's recommender
 	base      *base         // what actions correct; nil unless encoding is residual
 	codec     codec
@@ -68,7 +69,7 @@ func seconds(s float64) time.Duration { return time.Duration(math.Round(s * floa
 func newTask(src *source) *Task {
 	o := &src.opts
 	t := &Task{
-		src: src, opts: o, gen: newGenerator(src), in: instance{history: src.history}, dynamics: newDynamics(o, src.interval), metrics: newMetrics(o.Interval),
+		src: src, opts: o, gen: newGenerator(src), in: instance{history: src.history}, dynamics: newDynamics(o, src.interval), metrics: metrics.NewUsage(o.Interval),
 		codec: newCodec(o), admission: admission{opts: o}, updater: newUpdater(src), ledger: newLedger(o),
 	}
 	t.admission.low, t.admission.high = o.bounds()
@@ -135,7 +136,7 @@ func (t *Task) Workload() string { return t.in.id }
 
 // Seen returns the usage observed so far, beginning with the history: of each step the largest of all
 // pods. The caller must not change it.
-func (t *Task) Seen() []cluster.Resources { return t.metrics.seen }
+func (t *Task) Seen() []cluster.Resources { return t.metrics.Seen }
 
 // History returns the number of samples in Seen before the first step.
 func (t *Task) History() int { return t.in.history }
@@ -148,14 +149,14 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	}
 	t.steps, t.plan, t.flags, t.record = 0, plan{}, flags{}, t.record[:0]
 	greatest := t.in.greatestShare()
-	t.metrics.reset()
+	t.metrics.Reset()
 	for i, u := range t.in.past() {
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		t.metrics.observe(scaled(u, greatest))
+		t.metrics.Observe(metrics.Scale(u, greatest))
 	}
-	t.admission.begin(&t.in, t.metrics.seen)
+	t.admission.begin(&t.in, t.metrics.Seen)
 	t.rec = constant(t.admission.initial)
 	t.ledger.begin(&t.in)
 	size := amount(t.opts.NodeCPU, t.opts.NodeMemory)
@@ -209,7 +210,7 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
-	t.metrics.observe(most)
+	t.metrics.Observe(most)
 	t.ledger.note(&d.last, t.steps)
 	t.ledger.charge(&d.last, t.Interval(), len(d.pods))
 	t.note()
@@ -267,9 +268,9 @@ func (t *Task) references() (of references) {
 	if t.opts.Encoding == EncodingLog {
 		return of
 	}
-	low, hour := t.admission.low, &t.metrics.hour
+	low, hour := t.admission.low, &t.metrics.Hour
 	for i := range of {
-		cpu, mem := hour[0].max(), hour[1].max()
+		cpu, mem := hour[0].Max(), hour[1].Max()
 		if t.opts.Encoding == EncodingUpstream {
 			u := &t.feed.latest
 			v := [...]cluster.Resources{u.Lower, u.Target, u.Upper, u.Uncapped}[i]
@@ -287,7 +288,7 @@ func (t *Task) secure(r *Recommendation) {
 	if t.opts.Safety != SafetyMemory {
 		return
 	}
-	peak, up := t.metrics.day[1].max(), &t.feed.latest
+	peak, up := t.metrics.Day[1].Max(), &t.feed.latest
 	r.Lower.MemoryBytes = max(r.Lower.MemoryBytes, up.Lower.MemoryBytes, int64(peak))
 	r.Target.MemoryBytes = max(r.Target.MemoryBytes, up.Target.MemoryBytes, int64(math.Ceil(margin*peak)))
 	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, up.Upper.MemoryBytes)
