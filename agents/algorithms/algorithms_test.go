@@ -76,25 +76,31 @@ func TestEveryAlgorithm(t *testing.T) {
 			if f.Meta.Algo != a.Name {
 				t.Errorf("the checkpoint is of %q, want %q", f.Meta.Algo, a.Name)
 			}
-			net := agentstest.Network(t, f.Meta.Spec, 99)
-			if err := f.Params(net.Params()); err != nil {
-				t.Fatal(err)
-			}
-			read, err := PolicyReader(a.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			policy, err := read(net, f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			run.CheckPolicy(policy)
+			run.CheckPolicy(readPolicy(t, f))
 
 			if _, ok := run.L.(OffPolicyLearner); ok != a.OffPolicy {
 				t.Errorf("OffPolicy is %v, and the learner is an OffPolicyLearner: %v", a.OffPolicy, ok)
 			}
 		})
 	}
+}
+
+// readPolicy returns the policy of a checkpoint.
+func readPolicy(t *testing.T, f models.File) agents.Policy {
+	t.Helper()
+	net := agentstest.Network(t, f.Meta.Spec, 99)
+	if err := f.Params(net.Params()); err != nil {
+		t.Fatal(err)
+	}
+	read, err := PolicyReader(f.Meta.Algo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := read(net, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
 }
 
 // TestEveryOfflineAlgorithm trains each offline algorithm and reads its policy from the checkpoint.
@@ -122,19 +128,7 @@ func TestEveryOfflineAlgorithm(t *testing.T) {
 			if f.Meta.Algo != a.Name || f.Meta.Timesteps != 3 {
 				t.Errorf("the checkpoint is of %q after %d timesteps, want %q and 3", f.Meta.Algo, f.Meta.Timesteps, a.Name)
 			}
-			net := agentstest.Network(t, f.Meta.Spec, 99)
-			if err := f.Params(net.Params()); err != nil {
-				t.Fatal(err)
-			}
-			read, err := PolicyReader(a.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			policy, err := read(net, f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			run.CheckPolicy(policy)
+			run.CheckPolicy(readPolicy(t, f))
 		})
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/categorical"
 	"github.com/kubernasium/kubernasium/agents/offline"
 	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/agents/qlearning"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
@@ -37,33 +38,25 @@ const Algo = "cql"
 
 // NetworkSpec returns the network of cfg, that of dqn: one tower with a head of action values.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
-	if _, ok := act.(space.Discrete); !ok {
-		return models.Spec{}, fmt.Errorf("cql: actions of kind %s, want discrete", act.Describe().Kind)
-	}
 	n := policies.Network{Policy: cfg.Policy, NetArch: cfg.NetArch, ActivationFn: cfg.ActivationFn, LayerNorm: cfg.LayerNorm, Pool: cfg.Pool}
-	return n.ActionValues(obs, act, false)
+	return qlearning.NetworkSpec(Algo, n, obs, act, false)
 }
 
 // Learner is a CQL agent. It is not safe for concurrent use.
 type Learner struct {
-	cfg          Config
-	env          agents.EnvInfo
-	seed         uint64
-	spec         models.Spec
-	net, target  models.Network
-	params       []models.Param
-	targetParams []models.Param
-	adam         *optim.Adam
-	src          *pcg.Source
-	rng          *rand.Rand
-	actions      int
-	updates      int // gradient steps made
+	cfg     Config
+	env     agents.EnvInfo
+	seed    uint64
+	spec    models.Spec
+	nets    *qlearning.Networks
+	src     *pcg.Source
+	rng     *rand.Rand
+	updates int // gradient steps made
 
 	data  *offline.Data // nil before Record
 	batch *offline.Batch
 	dOut  []float32
-	next  []float64 // values of the next observations
-	best  []int     // their actions
+	next  []float32 // values of the next observations
 	prob  []float64 // softmax of one row
 }
 
@@ -82,48 +75,14 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 	}
 	n, k := cfg.BatchSize, spec.Outputs()
 	l := &Learner{
-		cfg: cfg, env: env, seed: seed, spec: spec, src: pcg.New(seed), actions: k, batch: offline.NewBatch(n, env),
-		dOut: make([]float32, n*k), next: make([]float64, n), best: make([]int, n), prob: make([]float64, k),
+		cfg: cfg, env: env, seed: seed, spec: spec, src: pcg.New(seed), batch: offline.NewBatch(n, env),
+		dOut: make([]float32, n*k), next: make([]float32, n), prob: make([]float64, k),
 	}
 	l.rng = rand.New(l.src)
-	if l.net, err = newNetwork(); err != nil {
+	if l.nets, err = qlearning.New(Algo, spec, newNetwork, n, l.rng); err != nil { // [6]
 		return nil, err
 	}
-	if l.target, err = newNetwork(); err != nil {
-		return nil, err
-	}
-	l.params, l.targetParams = l.net.Params(), l.target.Params()
-	if len(l.params) != len(l.targetParams) {
-		return nil, fmt.Errorf("cql: target network has %d parameters, want %d", len(l.targetParams), len(l.params))
-	}
-	initialize(l.params, l.rng)
-	l.updateTarget()
-	l.adam = optim.NewAdam(l.params, optim.DefaultAdam())
 	return l, nil
-}
-
-// initialize draws each weight, and the bias after it, uniformly from ±1/√inputs. Layer norms keep
-// their values.
-func initialize(params []models.Param, rng *rand.Rand) {
-	bound := 0.0
-	for i, p := range params {
-		if len(p.Shape) == 1 && (i == 0 || len(params[i-1].Shape) == 1) {
-			continue // no bias, which comes after its weight
-		}
-		if len(p.Shape) == 2 {
-			bound = 1 / math.Sqrt(float64(p.Shape[0]))
-		}
-		for j := range p.Value {
-			p.Value[j] = float32(bound * (2*rng.Float64() - 1))
-		}
-	}
-}
-
-// updateTarget copies the online network to the target network.
-func (l *Learner) updateTarget() {
-	for i, p := range l.params {
-		copy(l.targetParams[i].Value, p.Value)
-	}
 }
 
 // Record sets the transitions to learn from, and returns how many there are.
@@ -153,11 +112,11 @@ func (l *Learner) Update() (agents.Metrics, error) {
 		return nil, err
 	}
 	rate := l.cfg.LearningRate.At(1 - float64(l.updates)/float64(l.cfg.TotalTimesteps))
-	optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
-	l.adam.Step(rate)
+	optim.ClipGradNorm(l.nets.Params, l.cfg.MaxGradNorm)
+	l.nets.Adam.Step(rate)
 	l.updates++
 	if l.updates%l.cfg.TargetUpdateInterval == 0 {
-		l.updateTarget()
+		l.nets.CopyToTarget()
 	}
 	return agents.Metrics{
 		"train/loss": td + l.cfg.Alpha*conservative, "train/td_loss": td, "train/conservative_loss": conservative,
@@ -168,12 +127,11 @@ func (l *Learner) Update() (agents.Metrics, error) {
 // gradient leaves the gradient of the batch's loss in the parameters, and returns the means of the two
 // parts of the loss: the Huber loss of Q-learning [3] and the conservative term without α [1].
 func (l *Learner) gradient() (td, conservative float64, err error) {
-	if err := l.nextValues(); err != nil {
+	b, n, k := l.batch, len(l.next), len(l.prob)
+	if err := l.nets.NextValues(l.next, b.NextObs, b.NextMask, l.cfg.DoubleQ); err != nil { // [2], [5]
 		return 0, 0, err
 	}
-	b, k := l.batch, l.actions
-	n := len(b.Reward)
-	out, err := l.net.Forward(b.Obs, n)
+	out, err := l.nets.Online.Forward(b.Obs, n)
 	if err != nil {
 		return 0, 0, fmt.Errorf("cql: update: %w", err)
 	}
@@ -183,9 +141,9 @@ func (l *Learner) gradient() (td, conservative float64, err error) {
 		q, d, action := out[i*k:(i+1)*k], l.dOut[i*k:(i+1)*k], int(b.Action[i])
 		target := b.Reward[i]
 		if !b.Terminated[i] { // [4]
-			target += l.cfg.Gamma * l.next[i]
+			target += l.cfg.Gamma * float64(l.next[i])
 		}
-		loss, slope := huber(float64(q[action]) - target)
+		loss, slope := qlearning.Huber(float64(q[action]) - target)
 		td += weight * loss
 		conservative += weight * (l.logSumExp(q, b.Mask[i*k:(i+1)*k]) - float64(q[action]))
 		for a, p := range l.prob { // the gradient of log Σ exp is the softmax
@@ -196,7 +154,7 @@ func (l *Learner) gradient() (td, conservative float64, err error) {
 	if loss := td + conservative; math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return td, conservative, fmt.Errorf("cql: loss %v and conservative loss %v at gradient step %d", td, conservative, l.updates+1)
 	}
-	if err := l.net.Backward(l.dOut); err != nil {
+	if err := l.nets.Online.Backward(l.dOut); err != nil {
 		return td, conservative, fmt.Errorf("cql: update: %w", err)
 	}
 	return td, conservative, nil
@@ -218,40 +176,6 @@ func (l *Learner) logSumExp(q []float32, mask []bool) float64 {
 	return most + math.Log(sum)
 }
 
-// nextValues sets next to the target network's value of the best permitted action of each next
-// observation, which the target network chooses or, with DoubleQ, the online network [2].
-func (l *Learner) nextValues() error {
-	b, k := l.batch, l.actions
-	chooser := l.target
-	if l.cfg.DoubleQ {
-		chooser = l.net
-	}
-	out, err := chooser.Forward(b.NextObs, len(l.next))
-	if err != nil {
-		return fmt.Errorf("cql: choice of next actions: %w", err)
-	}
-	for i := range l.best {
-		l.best[i] = categorical.Mode(out[i*k:(i+1)*k], b.NextMask[i*k:(i+1)*k])
-	}
-	if l.cfg.DoubleQ {
-		if out, err = l.target.Forward(b.NextObs, len(l.next)); err != nil {
-			return fmt.Errorf("cql: value of next observations: %w", err)
-		}
-	}
-	for i, a := range l.best {
-		l.next[i] = float64(out[i*k+a])
-	}
-	return nil
-}
-
-// huber returns d²/2 where |d| < 1, and |d| − 1/2 elsewhere, with the derivative.
-func huber(d float64) (loss, slope float64) {
-	if math.Abs(d) < 1 {
-		return d * d / 2, d
-	}
-	return math.Abs(d) - 0.5, math.Copysign(1, d)
-}
-
 // NumTimesteps returns the number of gradient steps.
 func (l *Learner) NumTimesteps() int { return l.updates }
 
@@ -260,21 +184,15 @@ type state struct {
 	Updates int `json:"n_updates"`
 }
 
-// targetPrefix begins the names of the target network's parameters.
-const targetPrefix = models.StatePrefix + "target."
-
 // Save implements [agents.Learner]. The transitions are no part of it.
 func (l *Learner) Save(w io.Writer) error {
 	f, err := l.env.NewFile(agents.Record{
 		Algo: Algo, Spec: l.spec, Config: l.cfg, State: state{l.updates}, Seed: l.seed, Timesteps: l.updates,
-	}, l.params)
+	}, l.nets.Params)
 	if err != nil {
 		return err
 	}
-	l.adam.Save(&f)
-	for _, p := range l.targetParams {
-		f.PutState(targetPrefix, p, p.Value)
-	}
+	l.nets.Save(&f)
 	if err := agents.PutSource(&f, l.src); err != nil {
 		return err
 	}
@@ -297,21 +215,8 @@ func (l *Learner) Load(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	params, target := agents.Blank(l.params), agents.Blank(l.targetParams)
-	if err := f.Params(params); err != nil {
+	if err := l.nets.Load(f); err != nil {
 		return err
-	}
-	for _, p := range target {
-		if err := f.State(targetPrefix, p, p.Value); err != nil {
-			return err
-		}
-	}
-	if err := l.adam.Load(f); err != nil {
-		return err
-	}
-	for i := range params { // only now, when nothing can fail
-		copy(l.params[i].Value, params[i].Value)
-		copy(l.targetParams[i].Value, target[i].Value)
 	}
 	*l.src = restored
 	l.updates = s.Updates
@@ -319,41 +224,10 @@ func (l *Learner) Load(r io.Reader) error {
 }
 
 // Greedy implements [agents.Learner].
-func (l *Learner) Greedy() agents.Policy { return &greedy{l.net, l.actions} }
+func (l *Learner) Greedy() agents.Policy { return qlearning.NewGreedy(Algo, l.nets.Online, l.spec) }
 
 // NewPolicy returns the greedy policy of a checkpoint of this package, whose parameters net holds.
 // Its error is always nil.
 func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
-	return &greedy{net, f.Meta.Spec.Outputs()}, nil
-}
-
-var _ agents.Scorer = (*greedy)(nil)
-
-// greedy chooses the permitted action of the highest value.
-type greedy struct {
-	net     models.Network
-	actions int
-}
-
-// Act implements [agents.Policy].
-func (g *greedy) Act(b *envs.Batch, actions []float32) error {
-	out, err := g.net.Forward(b.Obs, len(b.Reward))
-	if err != nil {
-		return fmt.Errorf("cql: act: %w", err)
-	}
-	k := g.actions
-	for i := range b.Reward {
-		actions[i] = float32(categorical.Mode(out[i*k:(i+1)*k], b.Mask[i*k:(i+1)*k]))
-	}
-	return nil
-}
-
-// Scores implements [agents.Scorer]: the values of the actions.
-func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
-	out, err := g.net.Forward(b.Obs, len(b.Reward))
-	if err != nil {
-		return fmt.Errorf("cql: scores: %w", err)
-	}
-	copy(scores, out)
-	return nil
+	return qlearning.NewGreedy(Algo, net, f.Meta.Spec), nil
 }

@@ -6,17 +6,13 @@ import (
 	"io"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/categorical"
+	"github.com/kubernasium/kubernasium/agents/qlearning"
 	"github.com/kubernasium/kubernasium/agents/replay"
-	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 )
 
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "dqn"
-
-// targetPrefix begins the names of the target network's parameters.
-const targetPrefix = models.StatePrefix + "target."
 
 // counts are the numbers of a learner's state.
 type counts struct {
@@ -43,14 +39,11 @@ func (l *Learner) save(w io.Writer, replayBuffer bool) error {
 	}
 	f, err := l.env.NewFile(agents.Record{
 		Algo: Algo, Spec: l.spec, Config: l.cfg, State: l.counts, Seed: l.seed, Timesteps: l.counts.Timesteps,
-	}, l.params)
+	}, l.nets.Params)
 	if err != nil {
 		return err
 	}
-	l.adam.Save(&f)
-	for _, p := range l.targetParams {
-		f.PutState(targetPrefix, p, p.Value)
-	}
+	l.nets.Save(&f)
 	if err := agents.PutSource(&f, l.src); err != nil {
 		return err
 	}
@@ -80,15 +73,6 @@ func (l *Learner) Load(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	params, target := agents.Blank(l.params), agents.Blank(l.targetParams)
-	if err := f.Params(params); err != nil {
-		return err
-	}
-	for _, p := range target {
-		if err := f.State(targetPrefix, p, p.Value); err != nil {
-			return err
-		}
-	}
 	buf, err := l.buf.LoadCompressed(f)
 	if err != nil {
 		return err
@@ -96,12 +80,8 @@ func (l *Learner) Load(r io.Reader) error {
 	if !replay.InCheckpoint(f) {
 		s.BufferFrom, s.SinceUpdate = s.Timesteps, 0
 	}
-	if err := l.adam.Load(f); err != nil {
+	if err := l.nets.Load(f); err != nil { // the last that can fail
 		return err
-	}
-	for i := range params { // only now, when nothing can fail
-		copy(l.params[i].Value, params[i].Value)
-		copy(l.targetParams[i].Value, target[i].Value)
 	}
 	*l.src = restored
 	l.counts, l.buf, l.acted = s, buf, false
@@ -109,51 +89,10 @@ func (l *Learner) Load(r io.Reader) error {
 }
 
 // Greedy implements [agents.Learner].
-func (l *Learner) Greedy() agents.Policy { return newGreedy(l.net, l.spec) }
+func (l *Learner) Greedy() agents.Policy { return qlearning.NewGreedy(Algo, l.nets.Online, l.spec) }
 
 // NewPolicy returns the greedy policy of a checkpoint of this package, whose parameters net holds.
 // Its error is always nil.
 func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
-	return newGreedy(net, f.Meta.Spec), nil
-}
-
-func newGreedy(net models.Network, spec models.Spec) *greedy {
-	h := newHead(spec)
-	return &greedy{net: net, head: h, q: make([]float32, h.actions)}
-}
-
-var _ agents.Scorer = (*greedy)(nil)
-
-// greedy chooses the permitted action of the highest value.
-type greedy struct {
-	net  models.Network
-	head head
-	q    []float32 // of one row
-}
-
-// Act implements [agents.Policy].
-func (g *greedy) Act(b *envs.Batch, actions []float32) error {
-	n := len(b.Reward)
-	out, err := g.net.Forward(b.Obs, n)
-	if err != nil {
-		return fmt.Errorf("dqn: act: %w", err)
-	}
-	m := len(b.Mask) / n
-	for i := range n {
-		actions[i] = float32(categorical.Mode(g.head.values(g.q, out, i), b.Mask[i*m:(i+1)*m]))
-	}
-	return nil
-}
-
-// Scores implements [agents.Scorer]: the values of the actions.
-func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
-	n, k := len(b.Reward), g.head.actions
-	out, err := g.net.Forward(b.Obs, n)
-	if err != nil {
-		return fmt.Errorf("dqn: scores: %w", err)
-	}
-	for i := range n {
-		copy(scores[i*k:(i+1)*k], g.head.values(g.q, out, i))
-	}
-	return nil
+	return qlearning.NewGreedy(Algo, net, f.Meta.Spec), nil
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
 	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/agents/qlearning"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
@@ -39,29 +40,23 @@ import (
 )
 
 // NetworkSpec returns the network of cfg: one tower with a head of action values,
-// or, if Dueling, with heads of advantages and of one state value.
+// or, if Dueling, with heads of advantages and of one state value [4].
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
-	if _, ok := act.(space.Discrete); !ok {
-		return models.Spec{}, fmt.Errorf("dqn: actions of kind %s, want discrete", act.Describe().Kind)
-	}
 	n := policies.Network{Policy: cfg.Policy, NetArch: cfg.NetArch, ActivationFn: cfg.ActivationFn, LayerNorm: cfg.LayerNorm, Pool: cfg.Pool}
-	return n.ActionValues(obs, act, cfg.Dueling)
+	return qlearning.NetworkSpec(Algo, n, obs, act, cfg.Dueling)
 }
 
 // Learner is a DQN agent. It is not safe for concurrent use.
 type Learner struct {
-	cfg          Config
-	env          agents.EnvInfo
-	seed         uint64
-	spec         models.Spec
-	net, target  models.Network
-	params       []models.Param
-	targetParams []models.Param
-	adam         *optim.Adam
-	src          *pcg.Source
-	rng          *rand.Rand
-	buf          *replay.Buffer
-	head         head
+	cfg  Config
+	env  agents.EnvInfo
+	seed uint64
+	spec models.Spec
+	nets *qlearning.Networks
+	head qlearning.Head
+	src  *pcg.Source
+	rng  *rand.Rand
+	buf  *replay.Buffer
 
 	counts counts
 	acted  bool // Act's choice awaits Observe
@@ -75,7 +70,6 @@ type Learner struct {
 	sample  func(beta float64) // fills batch from buf; tests replace it
 	dOut    []float32
 	next    []float32 // values of the next states
-	best    []int     // their actions by the online network, if DoubleQ
 	td      []float64
 	margin  float64 // of the teacher's actions, in Imitate only
 	right   float64 // share of the batch in which the teacher's action has the highest value, if margin is not 0
@@ -94,61 +88,31 @@ func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{cfg: cfg, env: env, seed: seed, spec: spec, head: newHead(spec), src: pcg.New(seed)}
+	l := &Learner{cfg: cfg, env: env, seed: seed, spec: spec, head: qlearning.NewHead(spec), src: pcg.New(seed)}
 	memory := replay.Config{
-		Size: cfg.BufferSize, NumEnvs: env.NumEnvs, ObsSize: env.Obs.Size(), MaskSize: l.head.actions, NSteps: cfg.NSteps, Gamma: cfg.Gamma,
+		Size: cfg.BufferSize, NumEnvs: env.NumEnvs, ObsSize: env.Obs.Size(), MaskSize: l.head.Actions, NSteps: cfg.NSteps, Gamma: cfg.Gamma,
 		Prioritized: cfg.PrioritizedReplay, Alpha: cfg.PrioritizedReplayAlpha, Eps: cfg.PrioritizedReplayEps,
 	}
 	if size := memory.Bytes(); size > MaxReplayBytes {
 		return nil, fmt.Errorf("dqn: buffer_size %d of observations of %d numbers and %d actions takes %.1f GiB, want at most %d GiB: a buffer_size of at most %d",
 			cfg.BufferSize, memory.ObsSize, memory.MaskSize, float64(size)/(1<<30), MaxReplayBytes>>30, int64(cfg.BufferSize)*MaxReplayBytes/size)
 	}
-	if l.net, err = newNetwork(); err != nil {
-		return nil, err
-	}
-	if l.target, err = newNetwork(); err != nil {
-		return nil, err
-	}
-	l.params, l.targetParams = l.net.Params(), l.target.Params()
-	if len(l.params) != len(l.targetParams) {
-		return nil, fmt.Errorf("dqn: target network has %d parameters, want %d", len(l.targetParams), len(l.params))
-	}
+	n, k, actions := env.NumEnvs, cfg.BatchSize, l.head.Actions
 	l.rng = rand.New(l.src)
-	initialize(l.params, l.rng)
-	for i, p := range l.params {
-		copy(l.targetParams[i].Value, p.Value)
+	if l.nets, err = qlearning.New(Algo, spec, newNetwork, k, l.rng); err != nil { // [9]
+		return nil, err
 	}
-	l.adam = optim.NewAdam(l.params, optim.DefaultAdam())
-	n, actions := env.NumEnvs, l.head.actions
 	l.buf = replay.New(memory)
 	l.obs, l.mask = make([]float32, n*env.Obs.Size()), make([]bool, n*actions)
 	l.actions, l.explore, l.q = make([]float32, n), make([]bool, n), make([]float32, actions)
-	k := cfg.BatchSize
 	l.batch, l.dOut = l.buf.NewBatch(k), make([]float32, k*spec.Outputs())
 	l.sample = func(beta float64) { l.buf.Sample(l.rng, beta, l.batch) } // [5], [6]
-	l.next, l.best, l.td = make([]float32, k), make([]int, k), make([]float64, k)
+	l.next, l.td = make([]float32, k), make([]float64, k)
 	return l, nil
 }
 
 // MaxReplayBytes is the most memory that a replay buffer may take.
 const MaxReplayBytes = 4 << 30
-
-// initialize draws each weight, and the bias after it, uniformly from ±1/√inputs, as
-// torch.nn.Linear does. Layer norms keep their values.
-func initialize(params []models.Param, rng *rand.Rand) {
-	bound := 0.0
-	for i, p := range params {
-		if len(p.Shape) == 1 && (i == 0 || len(params[i-1].Shape) == 1) {
-			continue // no bias, which comes after its weight
-		}
-		if len(p.Shape) == 2 {
-			bound = 1 / math.Sqrt(float64(p.Shape[0]))
-		}
-		for j := range p.Value {
-			p.Value[j] = float32(bound * (2*rng.Float64() - 1))
-		}
-	}
-}
 
 // Spec returns the description of the network.
 func (l *Learner) Spec() models.Spec { return l.spec }
@@ -168,7 +132,7 @@ func (l *Learner) progressRemaining() float64 {
 // Act implements [agents.Policy]: with probability ε, and always before LearningStarts, it chooses a
 // permitted action at random, and otherwise the permitted action of the highest value [8].
 func (l *Learner) Act(b *envs.Batch, actions []float32) error {
-	eps, n, any := l.cfg.explorationRate(l.progressRemaining()), l.head.actions, false
+	eps, n, any := l.cfg.explorationRate(l.progressRemaining()), l.head.Actions, false
 	if l.counts.Timesteps < l.cfg.LearningStarts {
 		eps = 1
 	}
@@ -179,7 +143,7 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 	var out []float32
 	if any {
 		var err error
-		if out, err = l.net.Forward(b.Obs, len(l.explore)); err != nil {
+		if out, err = l.nets.Online.Forward(b.Obs, len(l.explore)); err != nil {
 			return fmt.Errorf("dqn: act: %w", err)
 		}
 	}
@@ -188,7 +152,7 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 		if explore {
 			actions[i] = float32(randomAction(l.rng, mask))
 		} else {
-			actions[i] = float32(categorical.Mode(l.head.values(l.q, out, i), mask))
+			actions[i] = float32(categorical.Mode(l.head.Values(l.q, out, i), mask))
 		}
 	}
 	l.Take(b, actions)
@@ -252,8 +216,8 @@ func (l *Learner) Observe(next *envs.Batch) error {
 // updateTarget moves the target network towards the online network by Tau.
 func (l *Learner) updateTarget() {
 	tau, rest := float32(l.cfg.Tau), float32(1-l.cfg.Tau)
-	for i, p := range l.params {
-		t := l.targetParams[i].Value
+	for i, p := range l.nets.Params {
+		t := l.nets.TargetParams[i].Value
 		for j, v := range p.Value {
 			t[j] = float32(rest*t[j]) + float32(tau*v)
 		}
@@ -282,8 +246,8 @@ func (l *Learner) Update() (agents.Metrics, error) {
 			return nil, err
 		}
 		loss += x / float64(steps)
-		optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
-		l.adam.Step(rate)
+		optim.ClipGradNorm(l.nets.Params, l.cfg.MaxGradNorm)
+		l.nets.Adam.Step(rate)
 		l.counts.NUpdates++
 	}
 	return agents.Metrics{
@@ -306,11 +270,11 @@ func (l *Learner) gradient(beta float64) (float64, error) {
 
 // learn leaves the gradient of the batch's loss in the parameters, and the errors in td.
 func (l *Learner) learn() (float64, error) {
-	if err := l.nextValues(); err != nil {
+	if err := l.nets.NextValues(l.next, l.batch.NextObs, l.batch.NextMask, l.cfg.DoubleQ); err != nil { // [3], [8]
 		return 0, err
 	}
 	n, k := len(l.td), l.spec.Outputs()
-	out, err := l.net.Forward(l.batch.Obs, n)
+	out, err := l.nets.Online.Forward(l.batch.Obs, n)
 	if err != nil {
 		return 0, fmt.Errorf("dqn: update: %w", err)
 	}
@@ -320,12 +284,12 @@ func (l *Learner) learn() (float64, error) {
 	for i := range l.td {
 		action := int(l.batch.Action[i])
 		target := float64(l.batch.Return[i]) + float64(l.batch.Discount[i])*float64(l.next[i])
-		q := l.head.values(l.q, out, i)
+		q := l.head.Values(l.q, out, i)
 		l.td[i] = float64(q[action]) - target
 		weight := l.batch.Weight[i] / float64(n)
-		x, slope := huber(l.td[i])
+		x, slope := qlearning.Huber(l.td[i]) // [2]
 		loss += weight * x
-		l.head.backward(l.dOut[i*k:(i+1)*k], action, weight*slope)
+		l.head.Backward(l.dOut[i*k:(i+1)*k], action, weight*slope)
 		if l.margin > 0 {
 			loss += l.marginLoss(i, q, l.dOut[i*k:(i+1)*k], weight)
 		}
@@ -335,43 +299,8 @@ func (l *Learner) learn() (float64, error) {
 		return 0, fmt.Errorf("dqn: loss %v at timestep %d, gradient step %d, first at row %d of the batch (return %v, next value %v)",
 			loss, l.counts.Timesteps, l.counts.NUpdates+1, bad, l.batch.Return[bad], l.next[bad])
 	}
-	if err := l.net.Backward(l.dOut); err != nil {
+	if err := l.nets.Online.Backward(l.dOut); err != nil {
 		return 0, fmt.Errorf("dqn: update: %w", err)
 	}
 	return loss, nil
-}
-
-// nextValues fills next with the target network's value of the best permitted action [8] in each next
-// state. The target network chooses that action or, with DoubleQ, the online network [3].
-func (l *Learner) nextValues() error {
-	n, m := len(l.next), l.head.actions
-	if l.cfg.DoubleQ {
-		out, err := l.net.Forward(l.batch.NextObs, n)
-		if err != nil {
-			return fmt.Errorf("dqn: choice of next actions: %w", err)
-		}
-		for i := range l.best {
-			l.best[i] = categorical.Mode(l.head.values(l.q, out, i), l.batch.NextMask[i*m:(i+1)*m])
-		}
-	}
-	out, err := l.target.Forward(l.batch.NextObs, n)
-	if err != nil {
-		return fmt.Errorf("dqn: value of next observations: %w", err)
-	}
-	for i := range l.next {
-		q := l.head.values(l.q, out, i)
-		if !l.cfg.DoubleQ {
-			l.best[i] = categorical.Mode(q, l.batch.NextMask[i*m:(i+1)*m])
-		}
-		l.next[i] = q[l.best[i]]
-	}
-	return nil
-}
-
-// huber returns d²/2 where |d| < 1, and |d| − 1/2 elsewhere, with the derivative [2].
-func huber(d float64) (loss, slope float64) {
-	if math.Abs(d) < 1 {
-		return d * d / 2, d
-	}
-	return math.Abs(d) - 0.5, math.Copysign(1, d)
 }

@@ -62,15 +62,13 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 			return nil, err
 		}
 		sum.loss, sum.right, sum.steps = sum.loss+loss, sum.right+l.right, sum.steps+1
-		optim.ClipGradNorm(l.params, l.cfg.MaxGradNorm)
-		l.adam.Step(d.Rate(k, steps, l.cfg.LearningRate.At(1)))
+		optim.ClipGradNorm(l.nets.Params, l.cfg.MaxGradNorm)
+		l.nets.Adam.Step(d.Rate(k, steps, l.cfg.LearningRate.At(1)))
 		if (k+1)%every == 0 {
 			l.updateTarget()
 		}
 	}
-	for i, p := range l.params { // training begins with both networks alike
-		copy(l.targetParams[i].Value, p.Value)
-	}
+	l.nets.CopyToTarget() // training begins with both networks alike
 	return agents.Metrics{"imitation/loss": sum.loss / sum.steps, "imitation/accuracy": sum.right / sum.steps}, nil
 }
 
@@ -80,7 +78,7 @@ type imitated struct{ loss, right, steps float64 }
 // marginLoss returns the large margin loss of row i of the batch with the action values q and the
 // given weight, and adds its gradient to dOut.
 func (l *Learner) marginLoss(i int, q, dOut []float32, weight float64) float64 {
-	m, taught := l.head.actions, int(l.batch.Action[i])
+	m, taught := l.head.Actions, int(l.batch.Action[i])
 	best, most := taught, float64(q[taught])
 	for a, permitted := range l.batch.Mask[i*m : (i+1)*m] {
 		if x := float64(q[a]) + l.margin; permitted && a != taught && x > most {
@@ -94,7 +92,7 @@ func (l *Learner) marginLoss(i int, q, dOut []float32, weight float64) float64 {
 	if q[best] < q[taught] {
 		l.right += 1 / float64(len(l.td))
 	}
-	l.head.backward(dOut, best, weight)
-	l.head.backward(dOut, taught, -weight)
+	l.head.Backward(dOut, best, weight)
+	l.head.Backward(dOut, taught, -weight)
 	return weight * (most - float64(q[taught]))
 }

@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 
 	"github.com/kubernasium/kubernasium/agents/agentstest"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/graph"
 	"github.com/kubernasium/kubernasium/models/optim"
@@ -128,21 +127,6 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	}
 }
 
-// TestDuelingValues: advantages 1, 2, 6 and the value 10 give 10 + (1, 2, 6) − 3.
-func TestDuelingValues(t *testing.T) {
-	cfg := Defaults()
-	cfg.Dueling = true
-	spec, err := NetworkSpec(cfg, space.NewBox(0, 1, 1), space.Discrete{N: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := make([]float32, 3)
-	got := newHead(spec).values(q, []float32{0, 0, 0, 0, 1, 2, 6, 10}, 1)
-	if diff := cmp.Diff([]float32{8, 9, 13}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 // sb3Case is the output of testdata/sb3.py for one configuration.
 type sb3Case struct {
 	Loss   float64   `json:"loss"`
@@ -177,8 +161,8 @@ func trainLikeSB3(t *testing.T, cfg Config) sb3Case {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agentstest.SetSine(l.params, 0)
-	agentstest.SetSine(l.targetParams, 5)
+	agentstest.SetSine(l.nets.Params, 0)
+	agentstest.SetSine(l.nets.TargetParams, 5)
 	b := l.batch
 	for i := range 8 {
 		x := float64(i)
@@ -197,10 +181,10 @@ func trainLikeSB3(t *testing.T, cfg Config) sb3Case {
 			t.Fatal(err)
 		}
 		got.Loss += loss / 3
-		optim.ClipGradNorm(l.params, cfg.MaxGradNorm)
-		l.adam.Step(0.05)
+		optim.ClipGradNorm(l.nets.Params, cfg.MaxGradNorm)
+		l.nets.Adam.Step(0.05)
 	}
 	l.updateTarget()
-	got.Params, got.Target = agentstest.Flat(l.params), agentstest.Flat(l.targetParams)
+	got.Params, got.Target = agentstest.Flat(l.nets.Params), agentstest.Flat(l.nets.TargetParams)
 	return got
 }

@@ -13,7 +13,7 @@ import (
 // count neither as timesteps nor for LearningStarts, and newer ones replace them when the buffer is
 // full. It is an error if they do not fit the buffer.
 func (l *Learner) Record(t replay.Transitions) (int, error) {
-	n, size, actions := len(l.actions), l.env.Obs.Size(), l.head.actions
+	n, size, actions := len(l.actions), l.env.Obs.Size(), l.head.Actions
 	if err := t.Check(Algo, size, actions); err != nil {
 		return 0, err
 	}
@@ -32,10 +32,10 @@ func (l *Learner) Record(t replay.Transitions) (int, error) {
 		for i := range n { // environment i gets the i-th part of the recording
 			k := i*steps + step
 			copy(l.obs[i*size:(i+1)*size], t.Obs[k*size:])
-			permitted(l.mask[i*actions:(i+1)*actions], t.Mask, k)
+			replay.CopyMask(l.mask[i*actions:(i+1)*actions], t.Mask, k)
 			l.actions[i] = t.Action[k]
 			copy(next.Obs[i*size:(i+1)*size], t.NextObs[k*size:])
-			permitted(next.Mask[i*actions:(i+1)*actions], t.NextMask, k)
+			replay.CopyMask(next.Mask[i*actions:(i+1)*actions], t.NextMask, k)
 			next.Reward[i], next.Terminated[i], next.Truncated[i] = t.Reward[k], t.Terminated[k], t.Truncated[k]
 		}
 		copy(next.FinalObs, next.Obs)
@@ -43,11 +43,4 @@ func (l *Learner) Record(t replay.Transitions) (int, error) {
 		l.buf.Add(l.obs, l.mask, l.actions, next)
 	}
 	return steps * n, nil
-}
-
-// permitted sets dst to row k of masks, or to true.
-func permitted(dst, masks []bool, k int) {
-	for a := range dst {
-		dst[a] = masks == nil || masks[k*len(dst)+a]
-	}
 }

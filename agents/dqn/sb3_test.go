@@ -80,9 +80,9 @@ func replaySB3(t *testing.T, cfg Config, run sb3Run) {
 		t.Fatal(err)
 	}
 	first := run.Init
-	for i, p := range l.params {
+	for i, p := range l.nets.Params {
 		first = first[copy(p.Value, first):]
-		copy(l.targetParams[i].Value, p.Value)
+		copy(l.nets.TargetParams[i].Value, p.Value)
 	}
 	var trainings []sb3Training
 	l.sample = func(float64) { // from the recording, not from the buffer
@@ -140,7 +140,7 @@ func replaySB3(t *testing.T, cfg Config, run sb3Run) {
 	if l.NumTimesteps() != run.Timesteps {
 		t.Errorf("%d timesteps, want %d", l.NumTimesteps(), run.Timesteps)
 	}
-	params, target := agentstest.Flat(l.params), agentstest.Flat(l.targetParams)
+	params, target := agentstest.Flat(l.nets.Params), agentstest.Flat(l.nets.TargetParams)
 	if diff := cmp.Diff([][]float32{run.Params, run.Target}, [][]float32{params, target}, cmpopts.EquateApprox(1e-3, 1e-5)); diff != "" {
 		t.Errorf("parameters and target (-want +got):\n%s", diff)
 	}

@@ -2,14 +2,12 @@ package dqn
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
-	"github.com/kubernasium/kubernasium/models"
 )
 
 // TestWhenToUpdate counts gradient steps after each step of the environments, with two of them.
@@ -160,25 +158,5 @@ func TestPrioritiesFollowErrors(t *testing.T) {
 	}
 	if drawn[0] < 9 || drawn[0] > 11 {
 		t.Errorf("drawn %v times, want 10 and 90", drawn)
-	}
-}
-
-// TestInitialize: for weights of 100 inputs the bound is 0.1, and so for the bias after them.
-func TestInitialize(t *testing.T) {
-	params := models.NewParams(models.Spec{
-		Inputs: 100,
-		Towers: []models.Tower{{Name: "t", Hidden: []int{25}, Activation: models.ReLU}},
-		Heads:  []models.Head{{Name: "h", Size: 400, Gain: 1}},
-	})
-	initialize(params, rand.New(rand.NewPCG(1, 2)))
-	for i, bound := range []float64{0.1, 0.1, 0.2, 0.2} {
-		lowest, highest, sum := 0.0, 0.0, 0.0
-		for _, v := range params[i].Value {
-			lowest, highest, sum = min(lowest, float64(v)), max(highest, float64(v)), sum+float64(v)
-		}
-		n := float64(len(params[i].Value))
-		if lowest < -bound || highest > bound || lowest > -0.8*bound || highest < 0.8*bound || math.Abs(sum/n) > 4*bound/math.Sqrt(3*n) {
-			t.Errorf("%s is from %v to %v with the mean %v, want about ±%v and 0", params[i].Name, lowest, highest, sum/n, bound)
-		}
 	}
 }

@@ -70,14 +70,7 @@ func (d *Data) Sample(rng *rand.Rand, b *Batch) {
 		copy(b.NextObs[i*d.obs:(i+1)*d.obs], d.NextObs[k*d.obs:])
 		copy(b.Action[i*d.act:(i+1)*d.act], d.Action[k*d.act:])
 		b.Reward[i], b.Terminated[i] = d.Reward[k], d.Terminated[k]
-		permitted(b.Mask[i*d.mask:(i+1)*d.mask], d.Mask, k)
-		permitted(b.NextMask[i*d.mask:(i+1)*d.mask], d.NextMask, k)
-	}
-}
-
-// permitted sets dst to row k of masks, or to true.
-func permitted(dst, masks []bool, k int) {
-	for a := range dst {
-		dst[a] = masks == nil || masks[k*len(dst)+a]
+		replay.CopyMask(b.Mask[i*d.mask:(i+1)*d.mask], d.Mask, k)
+		replay.CopyMask(b.NextMask[i*d.mask:(i+1)*d.mask], d.NextMask, k)
 	}
 }

@@ -15,6 +15,13 @@ type Transitions struct {
 // Len returns the number of transitions.
 func (t Transitions) Len() int { return len(t.Reward) }
 
+// CopyMask sets dst to row k of masks or, without masks, to true.
+func CopyMask(dst, masks []bool, k int) {
+	for a := range dst {
+		dst[a] = masks == nil || masks[k*len(dst)+a]
+	}
+}
+
 // Check returns an error for the first transition that a learner of algo cannot take, given
 // observations of size numbers and actions in Discrete(actions).
 func (t Transitions) Check(algo string, size, actions int) error {

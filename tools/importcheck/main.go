@@ -110,7 +110,7 @@ var rules = []rule{
 // know another, nor one algorithm or command another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
-	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "evaluation", "imitation", "live", "offline"},
+	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "qlearning", "evaluation", "imitation", "live", "offline"},
 	"envs/lra":        {"files", "interference", "planner", "prices", "subcluster", "throughput", "world"},
 	"envs/podsched":   {"deployments", "gpushare", "gpuworkload", "imbalance", "kubescore", "lifetimes", "recorded", "topology"},
 	"trainer/command": {},

@@ -77,7 +77,7 @@ def run(n_envs, kwargs):
 
 
 def rounded(x):
-    """Writes float32 with the nine digits that tell it apart."""
+    """Writes float32 with the nine digits that identify it."""
     if isinstance(x, float):
         return float(f"{x:.9g}")
     if isinstance(x, dict):
