@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -57,21 +55,11 @@ func (c Config) trainShared(ctx context.Context, spec *envs.Spec, seeds []uint64
 	if err != nil {
 		return nil, err
 	}
-	g, running := errgroup.WithContext(ctx)
-	for range min(jobs, len(seeds)) {
-		g.Go(func() error {
-			for {
-				it, ok, err := s.Claim(running, items)
-				if err != nil || !ok {
-					return err
-				}
-				if err := c.trainSharedSeed(running, ctx, spec, s, it, folder, seeds[it.Trial], out); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	if err := g.Wait(); ctx.Err() != nil {
+	err = s.Work(ctx, items, jobs, func(running context.Context, it study.Item) (study.Outcome, error) {
+		seed := seeds[it.Trial]
+		return c.trainSharedSeed(running, ctx, spec, seed, filepath.Join(folder, fmt.Sprintf("seed_%d", seed)), s.Worker(), out)
+	})
+	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w; other processes go on, and the same command joins them again", cli.ErrInterrupted)
 	} else if err != nil {
 		return nil, err
@@ -97,29 +85,24 @@ func (c Config) trainShared(ctx context.Context, spec *envs.Spec, seeds []uint64
 	return res, res.write()
 }
 
-// trainSharedSeed trains with a claimed seed and records the result.
-func (c Config) trainSharedSeed(ctx, command context.Context, spec *envs.Spec, s *study.Study, it study.Item, folder string, seed uint64, out io.Writer) error {
+// trainSharedSeed trains with a claimed seed, in a folder of the worker below parent.
+func (c Config) trainSharedSeed(ctx, command context.Context, spec *envs.Spec, seed uint64, parent, worker string, out io.Writer) (study.Outcome, error) {
 	c.Seed, c.Quiet = seed, true
-	if err := c.attemptSeed(filepath.Join(folder, fmt.Sprintf("seed_%d", seed)), s.Worker()); err != nil {
-		return errors.Join(err, s.Release(it))
+	if err := c.attemptSeed(parent, worker); err != nil {
+		return study.Outcome{}, err
 	}
-	stop := s.Hold(it)
 	r, err := trainSeed(ctx, command, spec, c, out)
-	stop()
 	if err == nil {
 		err = ctx.Err()
-	}
-	if err != nil {
-		return errors.Join(err, s.Release(it))
 	}
 	value := &r.EvalMean
 	if r.Err != nil {
 		value = nil
 	}
-	return s.Finish(it, sharedSeed{r, r.Best, r.curve}, r.Timesteps, value)
+	return study.Outcome{Result: sharedSeed{r, r.Best, r.curve}, Step: r.Timesteps, Value: value}, err
 }
 
-// attemptSeed gives a training a folder of its own below parent. It resumes from a copy of the latest attempt
+// attemptSeed gives a training its own folder below parent. It resumes from a copy of the latest attempt
 // that has a checkpoint.
 func (c *Config) attemptSeed(parent, worker string) error {
 	if err := models.MkdirAll(parent); err != nil {

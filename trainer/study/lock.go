@@ -18,7 +18,7 @@ const grace = 30 * time.Second
 func lock(path string) (unlock func() error, err error) {
 	link := path + ".lock"
 	release := func() error {
-		// Renaming tells a lock of ours from none: of two that take a stale one away, one fails.
+		// Renaming is atomic: of two processes that take a stale lock away, one fails.
 		aside := link + rand.Text() + ".rename"
 		if err := os.Rename(link, aside); err != nil {
 			return fmt.Errorf("study: unlock %s: %w", path, err)

@@ -3,8 +3,8 @@
 // that Optuna and its dashboard read it.
 //
 // A process claims a trial at a rung before it trains it, and renews the claim while it does. A claim that is
-// not renewed for the time of a lease is stale, and another process takes its place. What counts is the
-// time since the reader itself saw the last renewal, so that the clocks of machines need not agree. The
+// not renewed for the time of a lease is stale, and another process takes its place. Each reader
+// measures the time since it saw the last renewal itself, so that the clocks of machines need not agree. The
 // first result of a trial at a rung stays; a later one, of a process that was only slow, is dropped.
 //
 // Format: Optuna 5.0, storages/journal/_storage.py (operations) and _file.py (lock).
@@ -12,7 +12,6 @@ package study
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -83,8 +82,8 @@ type claim struct {
 // ErrOther is wrapped by the error of Open for a study of something else.
 var ErrOther = errors.New("study: the file holds another study")
 
-// Open opens the study in a file, or begins it there with the specification, which says all that its results
-// depend on, and the hyperparameters of each trial. A study that exists must have an equal specification.
+// Open opens the study in a file, or begins it there with the hyperparameters of each trial. The specification
+// holds everything that its results depend on. A study that exists must have an equal specification.
 func Open(path, name string, spec any, params []map[string]any, lease time.Duration) (*Study, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *Study) begin(name string, spec json.RawMessage, params []map[string]any
 	return append(lines, s.params(params)...)
 }
 
-// params returns the lines that tell Optuna the hyperparameters: those that differ between trials, numbers
+// params returns the lines with the hyperparameters for Optuna: those that differ between trials, numbers
 // as a range, and all others as choices.
 func (s *Study) params(params []map[string]any) []operation {
 	var names []string
@@ -182,7 +181,7 @@ func (s *Study) params(params []map[string]any) []operation {
 	return lines
 }
 
-// locked reads what is new, with the file locked, and appends the lines that f returns.
+// locked locks the file, reads the new lines, and appends those that f returns.
 func (s *Study) locked(f func() ([]operation, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *Study) write(lines []operation) error {
 	return s.readAll(false)
 }
 
-// readAll reads the lines that are new. With the file locked, it cuts off a last line that a crash cut short.
+// readAll reads the new lines. With the file locked, it removes an incomplete last line, which a crash leaves.
 func (s *Study) readAll(locked bool) error {
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -251,7 +250,7 @@ func (s *Study) readAll(locked bool) error {
 	return nil
 }
 
-// apply takes a line of the journal over.
+// apply applies a line of the journal.
 func (s *Study) apply(line []byte) error {
 	var o struct {
 		Code    int                        `json:"op_code"`
@@ -278,7 +277,7 @@ func (s *Study) apply(line []byte) error {
 	return nil
 }
 
-// applyAttr takes an attribute of a trial over.
+// applyAttr applies an attribute of a trial.
 func (s *Study) applyAttr(trial int, name string, v json.RawMessage) error {
 	if number, ok := strings.CutPrefix(name, resultAttr); ok {
 		rung, err := strconv.Atoi(number)
@@ -308,124 +307,6 @@ func (s *Study) applyAttr(trial int, name string, v json.RawMessage) error {
 	}
 	s.claims[Item{trial, rung}] = claim{c.Worker, time.Now()}
 	return nil
-}
-
-// pollEvery is the time between looks at what other processes have done.
-const pollEvery = 200 * time.Millisecond
-
-// Claim claims the first item that has no result and that no live process holds, and waits while others
-// hold all that have none. It returns false if all have results.
-func (s *Study) Claim(ctx context.Context, items []Item) (Item, bool, error) {
-	for {
-		var got *Item
-		missing := false
-		err := s.locked(func() ([]operation, error) {
-			for _, it := range items {
-				if s.results[it] != nil {
-					continue
-				}
-				missing = true
-				if c, ok := s.claims[it]; s.held[it] || ok && time.Since(c.seen) <= s.lease {
-					continue
-				}
-				got = &it
-				s.held[it] = true
-				lines := []operation{s.claimLine(it, s.worker)}
-				if it.Rung == 0 {
-					o := s.operation(opState)
-					o["trial_id"], o["state"], o["values"], o["datetime_start"] = it.Trial, Running, nil, now()
-					lines = append([]operation{o}, lines...)
-				}
-				return lines, nil
-			}
-			return nil, nil
-		})
-		switch {
-		case err != nil:
-			return Item{}, false, err
-		case got != nil:
-			return *got, true, nil
-		case !missing:
-			return Item{}, false, nil
-		}
-		select {
-		case <-ctx.Done():
-			return Item{}, false, ctx.Err()
-		case <-time.After(pollEvery):
-		}
-	}
-}
-
-// now returns the time as Optuna writes it.
-func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00") }
-
-func (s *Study) claimLine(it Item, worker string) operation {
-	return s.attr(it.Trial, claimAttr+strconv.Itoa(it.Rung), map[string]string{"worker": worker})
-}
-
-func (s *Study) attr(trial int, name string, v any) operation {
-	o := s.operation(opTrialAttr)
-	o["trial_id"], o["user_attr"] = trial, map[string]any{name: v}
-	return o
-}
-
-// Hold renews the claim of an item until the returned function is called, which waits for the last renewal.
-func (s *Study) Hold(it Item) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(s.lease / 4):
-			}
-			// A renewal that fails is tried again; without any, others may train the item, too.
-			_ = s.locked(func() ([]operation, error) { return []operation{s.claimLine(it, s.worker)}, nil })
-		}
-	})
-	return func() { cancel(); done.Wait() }
-}
-
-// Release gives an item back that this process claimed and has no result of.
-func (s *Study) Release(it Item) error {
-	return s.locked(func() ([]operation, error) {
-		delete(s.held, it)
-		return []operation{s.claimLine(it, "")}, nil
-	})
-}
-
-// Finish records the result of an item, which step and value describe to Optuna; without a value the trial
-// has failed there. If another process was first, its result stays.
-func (s *Study) Finish(it Item, result any, step int, value *float64) error {
-	return s.locked(func() ([]operation, error) {
-		delete(s.held, it)
-		if s.results[it] != nil {
-			return nil, nil
-		}
-		var lines []operation
-		if value != nil {
-			o := s.operation(opIntermediate)
-			o["trial_id"], o["step"], o["intermediate_value"] = it.Trial, step, *value
-			lines = append(lines, o)
-		}
-		return append(lines, s.attr(it.Trial, resultAttr+strconv.Itoa(it.Rung), result)), nil
-	})
-}
-
-// End sets the final state of a trial for Optuna, unless it has one; a value is that of a complete trial.
-func (s *Study) End(trial int, state State, value *float64) error {
-	return s.locked(func() ([]operation, error) {
-		if s.states[trial] != Running {
-			return nil, nil
-		}
-		o := s.operation(opState)
-		o["trial_id"], o["state"], o["values"], o["datetime_complete"] = trial, state, nil, now()
-		if value != nil {
-			o["values"] = []float64{*value}
-		}
-		return []operation{o}, nil
-	})
 }
 
 // Result decodes the result of an item into v, and reports whether there is one.

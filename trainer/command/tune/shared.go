@@ -2,14 +2,11 @@ package tune
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -41,28 +38,22 @@ func (t *tuner) join(file string, s study, lease time.Duration) error {
 	return err
 }
 
-// sharedRung takes trials to a rung, beside other processes, and returns those that go on. It returns when
+// sharedRung takes trials to a rung, beside other processes, and returns the promoted ones. It returns when
 // all have a result.
 func (t *tuner) sharedRung(ctx context.Context, trials []int, rung, steps int) ([]int, error) {
 	items := make([]sharedstudy.Item, len(trials))
 	for i, trial := range trials {
 		items[i] = sharedstudy.Item{Trial: trial, Rung: rung}
 	}
-	g, running := errgroup.WithContext(ctx)
-	for range min(t.jobs, len(items)) {
-		g.Go(func() error {
-			for {
-				it, ok, err := t.shared.Claim(running, items)
-				if err != nil || !ok {
-					return err
-				}
-				if err := t.trainShared(running, it, steps); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	if err := g.Wait(); err != nil {
+	err := t.shared.Work(ctx, items, t.jobs, func(ctx context.Context, it sharedstudy.Item) (sharedstudy.Outcome, error) {
+		out, err := t.train(ctx, it.Trial, rung, steps)
+		value := &out.Mean
+		if out.Error != "" {
+			value = nil
+		}
+		return sharedstudy.Outcome{Result: out, Step: out.Timesteps, Value: value}, err
+	})
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil, cli.ErrInterrupted
 		}
@@ -85,22 +76,7 @@ func (t *tuner) sharedRung(ctx context.Context, trials []int, rung, steps int) (
 	return promoted, nil
 }
 
-// trainShared trains a claimed trial and records its result. An interrupt gives it back.
-func (t *tuner) trainShared(ctx context.Context, it sharedstudy.Item, steps int) error {
-	stop := t.shared.Hold(it)
-	out, err := t.train(ctx, it.Trial, it.Rung, steps)
-	stop()
-	if err != nil {
-		return errors.Join(err, t.shared.Release(it))
-	}
-	value := &out.Mean
-	if out.Error != "" {
-		value = nil
-	}
-	return t.shared.Finish(it, out, out.Timesteps, value)
-}
-
-// endTrials tells Optuna which trials ended at a rung.
+// endTrials records for Optuna which trials ended at a rung.
 func (t *tuner) endTrials(results []rungResult, promoted []int, rung int) error {
 	for _, r := range results {
 		var err error
@@ -119,7 +95,7 @@ func (t *tuner) endTrials(results []rungResult, promoted []int, rung int) error 
 	return nil
 }
 
-// attempt gives a training a folder of its own, so that a process whose trial was taken over disturbs no
+// attempt gives a training its own folder, so that a process whose trial was taken over disturbs no
 // other. Above rung 0 it resumes from a copy of what the rung before left.
 func (t *tuner) attempt(c *run.Config, out *rungResult) error {
 	parent := filepath.Join(t.folder, fmt.Sprintf("trial_%d", out.Trial))
