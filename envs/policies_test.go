@@ -3,54 +3,14 @@ package envs_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
-
-// planning pays what its action says, or the plan that a policy has left.
-type planning struct {
-	plan *float64
-	k    int
-}
-
-func (p *planning) Spaces() (obs, act space.Space) {
-	return space.NewBox(0, 10, 1), space.Discrete{N: 3}
-}
-
-func (p *planning) Begin(context.Context, cluster.Cluster, *rand.Rand) error { p.k = 0; return nil }
-
-func (p *planning) Apply(_ context.Context, _ cluster.Cluster, action []float32) (envs.Outcome, error) {
-	out := envs.Outcome{Reward: float64(action[0])}
-	if p.plan != nil {
-		out.Reward, p.plan = *p.plan, nil
-	}
-	p.k++
-	out.Terminated = p.k == 3
-	return out, nil
-}
-
-func (p *planning) Observe(_ *cluster.State, obs []float32, mask []bool) {
-	obs[0] = float32(p.k)
-	for i := range mask {
-		mask[i] = true
-	}
-}
-
-func (p *planning) TakePlan() envs.Plan {
-	plan := p.plan
-	if p.plan = nil; plan == nil {
-		return nil
-	}
-	return plan
-}
-
-func (p *planning) LeavePlan(plan envs.Plan) { p.plan = plan.(*float64) }
 
 // planningSpec has a baseline that takes action 1 and plans to be paid 100 plus its number of
 // calls, one that ponders, and two that plan to be paid nothing and then fail, of which one panics.
@@ -58,7 +18,7 @@ func planningSpec() *envs.Spec {
 	return &envs.Spec{
 		ID: "toy/Planning-v0",
 		Open: func(map[string]any) (envs.Maker, error) {
-			return func() (envs.Task, error) { return &planning{}, nil }, nil
+			return func() (envs.Task, error) { return &envcheck.Planned{}, nil }, nil
 		},
 		Baselines: []envs.Baseline{
 			{Name: "planner", New: func(task envs.Task) (envs.Policy, error) {
@@ -69,13 +29,13 @@ func planningSpec() *envs.Spec {
 					}
 					calls++
 					pay := 100 + calls
-					action[0], task.(*planning).plan = 1, &pay
+					action[0], task.(*envcheck.Planned).Plan = 1, &pay
 					return nil
 				}, nil
 			}},
 			{Name: "panics", New: func(task envs.Task) (envs.Policy, error) {
 				return func(context.Context, *cluster.State, bool, []float32) error {
-					task.(*planning).plan = new(float64)
+					task.(*envcheck.Planned).Plan = new(float64)
 					panic("at the disco")
 				}, nil
 			}},
@@ -87,7 +47,7 @@ func planningSpec() *envs.Spec {
 			}},
 			{Name: "errs", New: func(task envs.Task) (envs.Policy, error) {
 				return func(context.Context, *cluster.State, bool, []float32) error {
-					task.(*planning).plan = new(float64)
+					task.(*envcheck.Planned).Plan = new(float64)
 					return errors.New("on second thoughts")
 				}, nil
 			}},
@@ -141,7 +101,7 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	act()
-	want(rewards(v.Step(ctx, got)), 1, 1) // the actions alone, whoever named them
+	want(rewards(v.Step(ctx, got)), 1, 1) // the actions alone, whatever their source
 	act()
 	act()
 	want(rewards(r.Step(ctx)), 102, 102) // the second call of the episode, whatever was asked before
@@ -157,7 +117,7 @@ func TestPolicies(t *testing.T) {
 	if err := r.Follow(ctx, got); err != nil || !slices.Equal(got, []float32{1, 1}) {
 		t.Errorf("Follow = %v, %v; want [1 1]", got, err)
 	}
-	want(rewards(v.Step(ctx, got)), 101, 101) // a new episode: the policy begins anew
+	want(rewards(v.Step(ctx, got)), 101, 101) // a new episode: the policy starts again
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()

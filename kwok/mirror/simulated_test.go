@@ -1,11 +1,8 @@
 package mirror
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,38 +11,8 @@ import (
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
-
-// simulation reads YAML and places its pods by what decide makes, or by the plugin if decide is nil.
-func simulation(t *testing.T, text, plugin string, decide func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider) (*gpushare.Report, error) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o, err := kubeyaml.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := o.Workload()
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := gpushare.SimulationOptions{}
-	if decide != nil {
-		options.Decider = decide(o, w)
-	}
-	s, err := gpushare.NewSimulation(w.Nodes, w.Pods, []gpushare.Profile{{Plugins: []gpushare.ScorePlugin{{Name: plugin, Weight: 1}}, Devices: plugin}}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for s.Pending() > 0 {
-		if err := s.Step(context.Background()); err != nil {
-			return nil, err
-		}
-	}
-	return s.Report(), nil
-}
 
 // gpuCluster returns four nodes with GPUs, one of them closed to all, and more pods than fit.
 func gpuCluster(rng *rand.Rand) string {
@@ -70,7 +37,7 @@ func gpuCluster(rng *rand.Rand) string {
 func TestSimulatedPolicy(t *testing.T) {
 	for seed := range uint64(5) {
 		text := gpuCluster(rand.New(rand.NewPCG(seed, 0)))
-		want, err := simulation(t, text, "FGD", nil)
+		want, err := kwoktest.Simulate(t, text, "FGD", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +45,7 @@ func TestSimulatedPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := simulation(t, text, "FGD", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
+		got, err := kwoktest.Simulate(t, text, "FGD", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
 			s, err := Simulate(policy, o.Nodes, w.Objects)
 			if err != nil {
 				t.Fatal(err)

@@ -1,14 +1,11 @@
 package scorer
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,38 +15,8 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
-
-// simulation reads YAML and places its pods by what decide makes, or by the plugin if decide is nil.
-func simulation(t *testing.T, text, plugin string, decide func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider) (*gpushare.Report, error) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o, err := kubeyaml.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := o.Workload()
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := gpushare.SimulationOptions{}
-	if decide != nil {
-		options.Decider = decide(o, w)
-	}
-	s, err := gpushare.NewSimulation(w.Nodes, w.Pods, []gpushare.Profile{{Plugins: []gpushare.ScorePlugin{{Name: plugin, Weight: 1}}, Devices: plugin}}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for s.Pending() > 0 {
-		if err := s.Step(context.Background()); err != nil {
-			return nil, err
-		}
-	}
-	return s.Report(), nil
-}
 
 // coresCluster has a node of 4 cores, one of 8 and one of 1, and three pods of 2 cores.
 const coresCluster = `
@@ -66,7 +33,7 @@ func byScorer(t *testing.T, timeout time.Duration, handler http.HandlerFunc) (*g
 	t.Helper()
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	return simulation(t, coresCluster, "BestFit", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
+	return kwoktest.Simulate(t, coresCluster, "BestFit", func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider {
 		h, err := New(server.URL+"/score", timeout, o.Nodes, w.Objects)
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,9 @@ import (
 
 	"github.com/kubernasium/kubernasium/models/internal/oracle"
 
-	"github.com/kubernasium/kubernasium/models"
 	"gonum.org/v1/gonum/diff/fd"
+
+	"github.com/kubernasium/kubernasium/models"
 )
 
 var batchSizes = []int{1, 2, 7, 63, 64, 65, 256, 1000}
@@ -113,35 +114,13 @@ func TestFiniteDifferences(t *testing.T) {
 	}
 }
 
-// PyTorch's derivative of ReLU at 0 is 0. With observations and biases of zero, all hidden
-// layers are there, so that only the heads' biases have gradients.
 func TestReLUAtZero(t *testing.T) {
 	for _, v := range variants() {
-		net, err := newNetwork(models.ActorCritic(3, 2, []int{4, 4}, models.ReLU), nil, v)
+		net, err := newNetwork(oracle.ReLUAtZero(), nil, v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range net.Params() {
-			if len(p.Shape) == 2 {
-				copy(p.Value, oracle.Normal(len(p.Value), 6))
-			}
-		}
-		if _, err := net.Forward(make([]float32, 2*3), 2); err != nil {
-			t.Fatal(err)
-		}
-		if err := net.Backward([]float32{1, 2, 3, 4, 5, 6}); err != nil {
-			t.Fatal(err)
-		}
-		want := map[string][]float32{"action_net.bias": {5, 7}, "value_net.bias": {9}}
-		for _, p := range net.Params() {
-			w := want[p.Name]
-			if w == nil {
-				w = make([]float32, len(p.Grad))
-			}
-			if !slices.Equal(p.Grad, w) {
-				t.Errorf("%s: gradient of %s = %v, want %v", v.name, p.Name, p.Grad, w)
-			}
-		}
+		oracle.CheckReLUAtZero(t, v.name, net)
 	}
 }
 

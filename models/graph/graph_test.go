@@ -9,9 +9,10 @@ import (
 
 	"github.com/kubernasium/kubernasium/models/internal/oracle"
 
+	"gonum.org/v1/gonum/diff/fd"
+
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
-	"gonum.org/v1/gonum/diff/fd"
 )
 
 var batchSizes = []int{1, 2, 7, 256}
@@ -63,35 +64,12 @@ func TestBackward(t *testing.T) {
 	}
 }
 
-// PyTorch's derivative of ReLU at 0 is 0. With observations and biases of zero, all hidden
-// layers are there, so that only the heads' biases have gradients.
 func TestReLUAtZero(t *testing.T) {
-	spec := models.ActorCritic(3, 2, []int{4, 4}, models.ReLU)
-	net, err := New(spec, nil)
+	net, err := New(oracle.ReLUAtZero(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range net.Params() {
-		if len(p.Shape) == 2 {
-			copy(p.Value, oracle.Normal(len(p.Value), 6))
-		}
-	}
-	if _, err := net.Forward(make([]float32, 2*3), 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := net.Backward([]float32{1, 2, 3, 4, 5, 6}); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string][]float32{"action_net.bias": {5, 7}, "value_net.bias": {9}}
-	for _, p := range net.Params() {
-		w := want[p.Name]
-		if w == nil {
-			w = make([]float32, len(p.Grad))
-		}
-		if !slices.Equal(p.Grad, w) {
-			t.Errorf("gradient of %s = %v, want %v", p.Name, p.Grad, w)
-		}
-	}
+	oracle.CheckReLUAtZero(t, "graph", net)
 }
 
 // Graphs read the parameters where they lie and leave them and the observations alone.

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/diff/fd"
+
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/internal/oracle"
-	"gonum.org/v1/gonum/diff/fd"
 )
 
 // forEach calls f for each of the oracle's specs.
@@ -69,18 +70,7 @@ func differences(spec models.Spec, b oracle.Batch, params []float64, dOut []floa
 // Steps one by one give the outputs of the sequence and its last state.
 func TestForwardStep(t *testing.T) {
 	forEach(t, func(t *testing.T, spec models.Spec) {
-		const steps, n = 5, 3
-		net := newNetwork(t, spec, 3)
-		b, obs, state, starts := oracle.Sequence(spec, steps, n, 6)
-		want, last := oracle.New(spec, oracle.Flat(net.Params())).Forward(b)
-		for s := range steps {
-			got, err := net.ForwardStep(obs[s*n*spec.Inputs:(s+1)*n*spec.Inputs], n, state, starts[s*n:(s+1)*n])
-			if err != nil {
-				t.Fatal(err)
-			}
-			oracle.CheckOutputs(t, fmt.Sprint("step ", s), got, want[s*len(got):(s+1)*len(got)], 2e-6)
-		}
-		oracle.CheckOutputs(t, "state", state, last, 2e-6)
+		oracle.CheckSteps(t, spec, newNetwork(t, spec, 3))
 	})
 }
 

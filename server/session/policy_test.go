@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,83 +12,41 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// planned is an environment of 3 steps that pays its action, or what a baseline has planned.
-type planned struct {
-	plan *float64
-	k    int
-}
-
-func (*planned) Spaces() (obs, act space.Space) { return space.NewBox(0, 3, 1), space.Discrete{N: 3} }
-
-func (p *planned) Begin(context.Context, cluster.Cluster, *rand.Rand) error { p.k = 0; return nil }
-
-func (p *planned) Apply(_ context.Context, _ cluster.Cluster, action []float32) (envs.Outcome, error) {
-	out := envs.Outcome{Reward: float64(action[0])}
-	if p.plan != nil {
-		out.Reward, p.plan = *p.plan, nil
-	}
-	p.k++
-	out.Terminated = p.k == 3
-	return out, nil
-}
-
-func (p *planned) Observe(_ *cluster.State, obs []float32, mask []bool) {
-	obs[0] = float32(p.k)
-	for i := range mask {
-		mask[i] = true
-	}
-}
-
-func (p *planned) Clone(*rand.Rand) envs.Task {
-	c := *p
-	return &c
-}
-
-func (p *planned) TakePlan() envs.Plan {
-	plan := p.plan
-	if p.plan = nil; plan == nil {
-		return nil
-	}
-	return plan
-}
-
-func (p *planned) LeavePlan(plan envs.Plan) { p.plan = plan.(*float64) }
-
 func init() {
-	rule := func(f func(p *planned, first bool, action []float32) error) func(envs.Task) (envs.Policy, error) {
+	rule := func(f func(p *envcheck.Planned, first bool, action []float32) error) func(envs.Task) (envs.Policy, error) {
 		return func(task envs.Task) (envs.Policy, error) {
 			return func(_ context.Context, _ *cluster.State, first bool, action []float32) error {
-				return f(task.(*planned), first, action)
+				return f(task.(*envcheck.Planned), first, action)
 			}, nil
 		}
 	}
 	envs.Register(&envs.Spec{
 		ID: "test/Planned-v0",
 		Open: func(map[string]any) (envs.Maker, error) {
-			return func() (envs.Task, error) { return &planned{}, nil }, nil
+			return func() (envs.Task, error) { return &envcheck.Planned{}, nil }, nil
 		},
 		Baselines: []envs.Baseline{
-			{Name: "planner", New: rule(func(p *planned, _ bool, action []float32) error {
-				pay := 100 + float64(p.k)
-				action[0], p.plan = 1, &pay
+			{Name: "planner", New: rule(func(p *envcheck.Planned, _ bool, action []float32) error {
+				pay := 100 + float64(p.Step)
+				action[0], p.Plan = 1, &pay
 				return nil
 			})},
-			{Name: "two", New: rule(func(_ *planned, _ bool, action []float32) error { action[0] = 2; return nil })},
-			{Name: "lost", New: rule(func(*planned, bool, []float32) error { return errors.New("no way from here") })},
-			{Name: "tires", New: rule(func(p *planned, _ bool, action []float32) error {
-				if p.k == 2 {
+			{Name: "two", New: rule(func(_ *envcheck.Planned, _ bool, action []float32) error { action[0] = 2; return nil })},
+			{Name: "lost", New: rule(func(*envcheck.Planned, bool, []float32) error { return errors.New("no way from here") })},
+			{Name: "tires", New: rule(func(p *envcheck.Planned, _ bool, action []float32) error {
+				if p.Step == 2 {
 					return errors.New("no further")
 				}
 				action[0] = 2
 				return nil
 			})},
-			{Name: "panics", New: rule(func(*planned, bool, []float32) error { panic("a secret of the server") })},
+			{Name: "panics", New: rule(func(*envcheck.Planned, bool, []float32) error { panic("a secret of the server") })},
 			{Name: "picky", New: func(envs.Task) (envs.Policy, error) { return nil, errors.New("not for these options") }},
-			{Name: "slow", New: rule(func(_ *planned, _ bool, action []float32) error {
+			{Name: "slow", New: rule(func(_ *envcheck.Planned, _ bool, action []float32) error {
 				time.Sleep(2 * time.Millisecond)
 				action[0] = 0
 				return nil

@@ -41,6 +41,18 @@ func (t rows) counts() ([lra.NumApps]int, error) {
 	return index, nil
 }
 
+// states returns the columns of counts and of throughputs, for files with a state in each row.
+func (t rows) states() (counts, rps [lra.NumApps]int, err error) {
+	if counts, err = t.counts(); err != nil {
+		return counts, rps, err
+	}
+	rps, ok := t.columns("rps_")
+	if !ok {
+		err = t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, lra.Apps)
+	}
+	return counts, rps, err
+}
+
 // count parses the number of containers in each of the columns.
 func (t rows) count(row []string, index [lra.NumApps]int) (lra.Counts, error) {
 	var c lra.Counts

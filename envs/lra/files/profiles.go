@@ -21,13 +21,9 @@ func ReadProfile(name string, r io.Reader) ([]throughput.Measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts, err := t.counts()
+	counts, rps, err := t.states()
 	if err != nil {
 		return nil, err
-	}
-	rps, ok := t.columns("rps_")
-	if !ok {
-		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, lra.Apps)
 	}
 	rt50, has50 := t.columns("rt50_")
 	rt99, has99 := t.columns("rt99_")

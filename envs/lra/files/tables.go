@@ -28,13 +28,9 @@ func ReadTable(name string, r io.Reader) (*lra.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts, err := t.counts()
+	counts, rps, err := t.states()
 	if err != nil {
 		return nil, err
-	}
-	rps, ok := t.columns("rps_")
-	if !ok {
-		return nil, t.Errorf("columns %q, want rps_ and each of %q among them", t.Header, lra.Apps)
 	}
 	total := slices.Index(t.Header, "node_total")
 	table, seen, left := &lra.Table{}, make([]bool, lra.NumStates), lra.NumStates

@@ -10,17 +10,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	_ "github.com/kubernasium/kubernasium/envs/lra/hierarchical"
+	"github.com/kubernasium/kubernasium/envs/lra/lratest"
 )
 
 const id = "k8s/LRAHierarchical-v0"
 
 var ctx = context.Background()
-
-// dataDir returns the folder of the public data of this family, or skips the test.
-func dataDir(tb testing.TB) string {
-	tb.Helper()
-	return envstest.Data(tb, "metis", "node_table_true_6435.csv")
-}
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {
@@ -42,7 +37,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestContractOnData(t *testing.T) {
-	dir := dataDir(t)
+	dir := lratest.Dir(t)
 	envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Steps: 200, SkipBaselines: testing.Short(), Options: map[string]any{
 		"batches": filepath.Join(dir, "batch_set_200.csv"), "table": filepath.Join(dir, "node_table_rf_p20.csv"),
 		"subscheduler": filepath.Join(dir, "metis_subscheduler_weights.npz")}})
@@ -51,27 +46,7 @@ func TestContractOnData(t *testing.T) {
 // TestAskedOnTheWayDown: a policy that was asked at the root of one choice is asked again half-way down
 // another, where what it took before is full by now. Sub-cluster 0 has the fewest containers at first.
 func TestAskedOnTheWayDown(t *testing.T) {
-	const baseline = "equal_split"
-	v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"nodes": 9 * 27, "tree": true, "containers": 400, "subscheduler": "least_loaded"}})
-	policies, err := envs.NewPolicies(v, baseline, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, action := envstest.Reset(t, v, 1), make([]float32, 1)
-	for down := false; !down || b.Mask[0]; down = !down { // down to the first leaf until that is full
-		if !b.Mask[0] || b.Done(0) {
-			t.Fatalf("%s: %v: the first leaf is not full at %v", id, b.Mask, b.EpisodeLength)
-		}
-		if b.EpisodeLength[0] == 0 {
-			if err := policies.Act(ctx, action); err != nil || action[0] != 0 {
-				t.Fatalf("%s: %s takes %v first, %v; want 0", id, baseline, action, err)
-			}
-		}
-		b = envstest.Step(t, v, 0)
-	}
-	if err := policies.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
-		t.Errorf("%s: %s takes %v, %v, where %v is permitted", id, baseline, action, err, b.Mask)
-	}
+	lratest.CheckAskedOnTheWayDown(t, id, "equal_split", map[string]any{"nodes": 9 * 27, "tree": true, "containers": 400, "subscheduler": "least_loaded"})
 }
 
 func TestInvalidOptions(t *testing.T) {
@@ -90,7 +65,7 @@ func TestInvalidOptions(t *testing.T) {
 // TestGolden plays the baseline with the published sub-schedulers through the contract and compares
 // its throughput with golden_batches.csv, batch 0 of 200 on table p20.
 func TestGolden(t *testing.T) {
-	dir := dataDir(t)
+	dir := lratest.Dir(t)
 	v := envstest.Open(t, id, 1, envs.VecOptions{Autoreset: envs.SameStep, Options: map[string]any{
 		"table": filepath.Join(dir, "node_table_rf_p20.csv"), "batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 0,
 		"subscheduler": filepath.Join(dir, "metis_subscheduler_weights.npz")}})

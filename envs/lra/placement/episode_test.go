@@ -15,6 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
+	"github.com/kubernasium/kubernasium/envs/lra/lratest"
 	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -117,7 +118,7 @@ func playBaseline(tb testing.TB, id, baseline string, opts map[string]any, seed 
 // TestBaselinesReachGolden plays baselines through the contract and compares their throughput
 // with golden_batches.csv, batch 0 of 200 on table p20.
 func TestBaselinesReachGolden(t *testing.T) {
-	dir := dataDir(t)
+	dir := lratest.Dir(t)
 	batch := map[string]any{"table": filepath.Join(dir, "node_table_rf_p20.csv"), "batches": filepath.Join(dir, "batch_set_200.csv"), "batch": 0}
 	shuffled := map[string]any{"order": "shuffled"}
 	for _, tc := range []struct {
@@ -147,7 +148,7 @@ func TestBaselinesReachGolden(t *testing.T) {
 // planned by forests on part of the profile and scored by all of it: 1.077, 1.193, 1.196 by an
 // independent computation; 1.2215 where the table is known.
 func TestPlanOnOneTableScoreOnAnother(t *testing.T) {
-	dir := dataDir(t)
+	dir := lratest.Dir(t)
 	for table, want := range map[string]float64{"rf_p05": 1.077, "rf_p20": 1.193, "rf_p90": 1.196, "true_6435": 1.2215} {
 		if testing.Short() && table != "rf_p05" {
 			continue

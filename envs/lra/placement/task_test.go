@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/envs/lra/lratest"
 	_ "github.com/kubernasium/kubernasium/envs/lra/placement"
 )
 
@@ -18,12 +19,6 @@ const (
 )
 
 var ctx = context.Background()
-
-// dataDir returns the folder of the public data of this family, or skips the test.
-func dataDir(tb testing.TB) string {
-	tb.Helper()
-	return envstest.Data(tb, "metis", "node_table_true_6435.csv")
-}
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {
@@ -57,7 +52,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestContractOnData(t *testing.T) {
-	dir := dataDir(t)
+	dir := lratest.Dir(t)
 	for _, tc := range []struct {
 		name string
 		opts map[string]any
@@ -76,30 +71,10 @@ func TestContractOnData(t *testing.T) {
 // TestAskedOnTheWayDown: a policy that was asked at the root of one choice is asked again half-way down
 // another, where what it took before is full by now. Node 0 has the fewest containers at first.
 func TestAskedOnTheWayDown(t *testing.T) {
-	const baseline = "least_loaded"
-	v := envstest.Open(t, subclusterID, 1, envs.VecOptions{Options: map[string]any{"nodes": 9, "containers": 40}})
-	policies, err := envs.NewPolicies(v, baseline, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, action := envstest.Reset(t, v, 1), make([]float32, 1)
-	for down := false; !down || b.Mask[0]; down = !down { // down to the first leaf until that is full
-		if !b.Mask[0] || b.Done(0) {
-			t.Fatalf("%s: %v: the first leaf is not full at %v", subclusterID, b.Mask, b.EpisodeLength)
-		}
-		if b.EpisodeLength[0] == 0 {
-			if err := policies.Act(ctx, action); err != nil || action[0] != 0 {
-				t.Fatalf("%s: %s takes %v first, %v; want 0", subclusterID, baseline, action, err)
-			}
-		}
-		b = envstest.Step(t, v, 0)
-	}
-	if err := policies.Act(ctx, action); err != nil || !b.Mask[int(action[0])] {
-		t.Errorf("%s: %s takes %v, %v, where %v is permitted", subclusterID, baseline, action, err, b.Mask)
-	}
+	lratest.CheckAskedOnTheWayDown(t, subclusterID, "least_loaded", map[string]any{"nodes": 9, "containers": 40})
 }
 
-// TestPlannersEnd: planners of whole batches end with their context, and then begin anew.
+// TestPlannersEnd: planners of whole batches end with their context, and can then start again.
 func TestPlannersEnd(t *testing.T) {
 	v := envstest.Open(t, placementID, 1, envs.VecOptions{Options: map[string]any{"nodes": 9, "containers": 40}})
 	envstest.Reset(t, v, 1)

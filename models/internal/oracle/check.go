@@ -1,8 +1,10 @@
 package oracle
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/models"
@@ -101,4 +103,50 @@ func CheckGradients(t testing.TB, what string, params []models.Param, want []flo
 			}
 		}
 	}
+}
+
+// ReLUAtZero returns the network of CheckReLUAtZero.
+func ReLUAtZero() models.Spec { return models.ActorCritic(3, 2, []int{4, 4}, models.ReLU) }
+
+// CheckReLUAtZero: PyTorch's derivative of ReLU at 0 is 0. With observations and biases of zero, all
+// hidden layers are at 0, so that only the heads' biases have gradients.
+func CheckReLUAtZero(t testing.TB, what string, net models.Network) {
+	t.Helper()
+	for _, p := range net.Params() {
+		if len(p.Shape) == 2 {
+			copy(p.Value, Normal(len(p.Value), 6))
+		}
+	}
+	if _, err := net.Forward(make([]float32, 2*3), 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := net.Backward([]float32{1, 2, 3, 4, 5, 6}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]float32{"action_net.bias": {5, 7}, "value_net.bias": {9}}
+	for _, p := range net.Params() {
+		w := want[p.Name]
+		if w == nil {
+			w = make([]float32, len(p.Grad))
+		}
+		if !slices.Equal(p.Grad, w) {
+			t.Errorf("%s: gradient of %s = %v, want %v", what, p.Name, p.Grad, w)
+		}
+	}
+}
+
+// CheckSteps compares the outputs of steps one by one, and the last state, with those of the sequence.
+func CheckSteps(t testing.TB, spec models.Spec, net models.Recurrent) {
+	t.Helper()
+	const steps, n = 5, 3
+	b, obs, state, starts := Sequence(spec, steps, n, 6)
+	want, last := New(spec, Flat(net.Params())).Forward(b)
+	for s := range steps {
+		got, err := net.ForwardStep(obs[s*n*spec.Inputs:(s+1)*n*spec.Inputs], n, state, starts[s*n:(s+1)*n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		CheckOutputs(t, fmt.Sprint("step ", s), got, want[s*len(got):(s+1)*len(got)], 2e-6)
+	}
+	CheckOutputs(t, "state", state, last, 2e-6)
 }
