@@ -34,20 +34,16 @@ func documents(t *testing.T, path string) []*unstructured.Unstructured {
 	return out
 }
 
-// TestKubeRay: KubeRay's definition accepts the RayJob, without unknown fields, and all that it names is there: the chart's
-// Service and Secret, and the ConfigMap with its script.
-func TestKubeRay(t *testing.T) {
-	c := openCluster(t)
-	folder := os.Getenv(kuberayEnv)
-	if folder == "" {
-		t.Skipf("needs KubeRay's definitions: `make test-deploy` fetches them and runs this; or set %s to the source of its ray-operator", kuberayEnv)
-	}
+// define creates the definition in a file until the test ends, waits until its group and version are served, and
+// returns a client of objects of all kinds.
+func (c *cluster) define(t *testing.T, path, groupVersion string) dynamic.Interface {
+	t.Helper()
 	api, err := dynamic.NewForConfig(c.rest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	definitions := api.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	crd := documents(t, filepath.Join(folder, "config/crd/bases/ray.io_rayjobs.yaml"))[0]
+	crd := documents(t, path)[0]
 	if _, err := definitions.Create(t.Context(), crd, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +52,22 @@ func TestKubeRay(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "RayJobs are served", func() bool {
-		_, err := c.client.Discovery().ServerResourcesForGroupVersion("ray.io/v1")
+	eventually(t, groupVersion+" is served", func() bool {
+		_, err := c.client.Discovery().ServerResourcesForGroupVersion(groupVersion)
 		return err == nil
 	})
+	return api
+}
+
+// TestKubeRay: KubeRay's definition accepts the RayJob, without unknown fields, and all that it names is there: the chart's
+// Service and Secret, and the ConfigMap with its script.
+func TestKubeRay(t *testing.T) {
+	c := openCluster(t)
+	folder := os.Getenv(kuberayEnv)
+	if folder == "" {
+		t.Skipf("needs KubeRay's definitions: `make test-deploy` fetches them and runs this; or set %s to the source of its ray-operator", kuberayEnv)
+	}
+	api := c.define(t, filepath.Join(folder, "config/crd/bases/ray.io_rayjobs.yaml"), "ray.io/v1")
 	ns := c.install(t, "server.headless=true")
 	objects := documents(t, "kuberay.yaml")
 	strict := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 )
 
 const definitionsEnv = "PROMETHEUS_OPERATOR" // folder of the Prometheus operator's module
@@ -23,31 +20,7 @@ func TestServiceMonitor(t *testing.T) {
 	if folder == "" {
 		t.Skipf("needs the Prometheus operator's definitions: `make test-deploy` fetches them and runs this; or set %s to its source", definitionsEnv)
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-		t.Fatal(err)
-	}
-	api, err := dynamic.NewForConfig(c.rest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	definitions := api.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	if _, err := definitions.Create(t.Context(), crd, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := definitions.Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
-	eventually(t, "ServiceMonitors are served", func() bool {
-		_, err := c.client.Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/v1")
-		return err == nil
-	})
+	api := c.define(t, filepath.Join(folder, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"), "monitoring.coreos.com/v1")
 	ns := c.install(t, "server.serviceMonitor.enabled=true", "server.serviceMonitor.labels.release=prometheus")
 	monitors := api.Resource(schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"}).Namespace(ns)
 	m, err := monitors.Get(t.Context(), "kubernasium-server", metav1.GetOptions{})

@@ -6,18 +6,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/server/faults"
 )
 
 // serverEnv makes the test binary the server.
@@ -80,43 +78,25 @@ func TestFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var held, cut atomic.Int64
-	var peers sync.WaitGroup
-	defer peers.Wait()
-	defer cancel()
-	for range flood {
-		peers.Go(func() {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
-			if err != nil {
-				return // the test has ended
-			}
-			defer conn.Close()
-			held.Add(1)
-			defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
-			_, _ = conn.Read(make([]byte, 1)) // until the server closes it
-			if ctx.Err() == nil {
-				cut.Add(1)
-			}
-		})
-	}
-	for end := time.Now().Add(patience); held.Load() < min(int64(flood), 3000) && time.Now().Before(end); {
+	connections := faults.StartFlood(t.Context(), u.Host, flood)
+	defer connections.End()
+	for end := time.Now().Add(patience); connections.Made.Load() < min(int64(flood), 3000) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	begin := time.Now()
-	limited, stop := context.WithTimeout(ctx, within)
+	limited, stop := context.WithTimeout(t.Context(), within)
 	defer stop()
 	for tries := 1; ; tries++ {
 		v, err := client.Dial(limited, r.URL, "classic/CartPole-v1", 1, client.Options{Token: "secret"})
 		if err == nil {
-			t.Logf("in after %v and %d tries; %d of %d connections were made, %d cut", time.Since(begin), tries, held.Load(), flood, cut.Load())
+			t.Logf("in after %v and %d tries; %d of %d connections were made, %d cut", time.Since(begin), tries, connections.Made.Load(), flood, connections.Cut.Load())
 			if err := v.Close(); err != nil {
 				t.Error(err)
 			}
 			break
 		}
 		if limited.Err() != nil {
-			t.Fatalf("still not in after %v and %d tries: %v; %d of %d connections were made, %d cut", within, tries, err, held.Load(), flood, cut.Load())
+			t.Fatalf("still not in after %v and %d tries: %v; %d of %d connections were made, %d cut", within, tries, err, connections.Made.Load(), flood, connections.Cut.Load())
 		}
 	}
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {

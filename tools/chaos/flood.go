@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"net"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/server/faults"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
@@ -39,29 +36,12 @@ func descriptors(p *probe) {
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(p.ctx)
-	var held, cut atomic.Int64
-	var peers sync.WaitGroup
-	for range flood {
-		peers.Go(func() {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr)
-			if err != nil {
-				return // the row has ended
-			}
-			defer conn.Close()
-			held.Add(1)
-			defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
-			_, _ = conn.Read(make([]byte, 1)) // until the server closes it
-			if ctx.Err() == nil {
-				cut.Add(1)
-			}
-		})
-	}
+	connections := faults.StartFlood(p.ctx, s.addr, flood)
 	time.Sleep(time.Second)
 	begin, tries := time.Now(), 0
 	for {
 		tries++
-		v, err := client.Dial(ctx, s.ws, witnessEnv, 1, client.Options{Token: "secret"})
+		v, err := client.Dial(p.ctx, s.ws, witnessEnv, 1, client.Options{Token: "secret"})
 		if err == nil {
 			p.failOn(v.Close(), "close")
 			break
@@ -72,9 +52,8 @@ func descriptors(p *probe) {
 		}
 	}
 	p.figure("%d connections (%d made, %d cut) to a server with 120 descriptors: a client with a token is in after %.1f s of %.0f and %d tries",
-		flood, held.Load(), cut.Load(), time.Since(begin).Seconds(), within.Seconds(), tries)
-	cancel()
-	peers.Wait()
+		flood, connections.Made.Load(), connections.Cut.Load(), time.Since(begin).Seconds(), within.Seconds(), tries)
+	connections.End()
 	s.terminate()
 }
 
