@@ -80,7 +80,7 @@ var rules = []rule{
 	{"board", []string{"envs", "models", "agents", "server/guard"}, noGorgonia},
 	{"trainer/command", []string{"board", "envs", "models", "agents", "kwok", "server/guard", "trainer/apiserver", "trainer/cli", "trainer/convert", "trainer/fetch", "trainer/minari", "trainer/play", "trainer/run", "trainer/sample", "trainer/searchspaces", "trainer/study", "trainer/submit", "trainer/tracking", "version"}, noGorgonia},
 	{"trainer/command/all", []string{"registry", "server/command", "trainer/cli", "trainer/command"}, noGorgonia},
-	{"trainer/clitest", []string{"envs", "trainer/cli", "trainer/tracking"}, noGorgonia},
+	{"trainer/clitest", []string{"envs", "models", "trainer/cli", "trainer/tracking"}, noGorgonia},
 	{"trainer", nil, noGorgonia},
 	{"server/wire", []string{"envs/space"}, core},
 	{"server/session", []string{"envs", "server/wire"}, core},

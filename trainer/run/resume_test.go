@@ -27,7 +27,7 @@ func TestResumeIsExact(t *testing.T) {
 			for _, name := range names {
 				want[name] = clitest.Read(t, filepath.Join(whole.dir, name))
 			}
-			for _, checkpoint := range checkpoints(t, whole.dir, timestepsOf(t, whole.Model)) {
+			for _, checkpoint := range clitest.Checkpoints(t, whole.dir, clitest.Timesteps(t, whole.Model)) {
 				// Resuming must not depend on what came after the checkpoint.
 				if err := os.Remove(whole.Model); err != nil {
 					t.Fatal(err)
@@ -50,11 +50,11 @@ func TestResumeKeepsTheBest(t *testing.T) {
 	c.EvalFreq, c.EvalEpisodes, params["n_timesteps"] = 64, 2, 256
 	r := mustTrain(t, c, params)
 	best := filepath.Join(r.dir, "best_model.safetensors")
-	if n := timestepsOf(t, best); n != 64 {
+	if n := clitest.Timesteps(t, best); n != 64 {
 		t.Fatalf("the best model has %d timesteps, want 64", n)
 	}
 	mustTrain(t, run.Config{Resume: filepath.Join(r.dir, "rl_model_128_steps.safetensors")}, nil)
-	if n := timestepsOf(t, best); n != 64 {
+	if n := clitest.Timesteps(t, best); n != 64 {
 		t.Errorf("after a resumption the best model has %d timesteps, want 64", n)
 	}
 	if diff := cmp.Diff(5, strings.Count(clitest.Read(t, filepath.Join(r.dir, "evaluations.csv")), "\n")); diff != "" {
@@ -155,9 +155,9 @@ func TestResumeSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := checkpoints(t, filepath.Dir(model(2)), 384)
-	gone := append(checkpoints(t, filepath.Dir(model(3)), 1<<30), left[len(left)-1], model(2), model(3))
-	for _, path := range append(gone, checkpoints(t, filepath.Dir(model(2)), 1<<30)[len(left):]...) {
+	left := clitest.Checkpoints(t, filepath.Dir(model(2)), 384)
+	gone := append(clitest.Checkpoints(t, filepath.Dir(model(3)), 1<<30), left[len(left)-1], model(2), model(3))
+	for _, path := range append(gone, clitest.Checkpoints(t, filepath.Dir(model(2)), 1<<30)[len(left):]...) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestResumeSeeds(t *testing.T) {
 	if again, err := os.Stat(model(1)); err != nil || !again.ModTime().Equal(done.ModTime()) {
 		t.Errorf("the finished model of seed 1 was written again: %v", err)
 	}
-	if n := timestepsOf(t, model(4)); n < 384 {
+	if n := clitest.Timesteps(t, model(4)); n < 384 {
 		t.Errorf("seed 4 has %d timesteps, want at least 384", n)
 	}
 	a, err := run.ReadArgs(dir)

@@ -4,14 +4,9 @@ import (
 	"bytes"
 	"io"
 	"maps"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -130,36 +125,4 @@ func broken(t *testing.T, algo string, kwargs map[string]any) (run.Config, map[s
 		kwargs["limit"] = 16
 	}
 	return c, params
-}
-
-// checkpoints returns those of a folder's checkpoints that lie before the end, by timesteps.
-func checkpoints(t *testing.T, dir string, end int) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "rl_model_*_steps.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(path string) int {
-		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "rl_model_"), "_steps.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	found = slices.DeleteFunc(found, func(path string) bool { return at(path) >= end })
-	slices.SortFunc(found, func(a, b string) int { return at(a) - at(b) })
-	if len(found) == 0 {
-		t.Fatalf("no checkpoint before %d timesteps in %s", end, dir)
-	}
-	return found
-}
-
-// timestepsOf returns the timesteps of a model file.
-func timestepsOf(t *testing.T, path string) int {
-	t.Helper()
-	f, err := models.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(f.Meta.Timesteps)
 }

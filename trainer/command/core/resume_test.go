@@ -5,13 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -35,38 +33,6 @@ func exactArgs(algo, folder string, more ...string) []string {
 		args = append(args, "--params", "lstm_hidden_size:8")
 	}
 	return append(args, more...)
-}
-
-// checkpoints returns those of a folder's checkpoints that lie before the end, by timesteps.
-func checkpoints(t *testing.T, dir string, end int) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "rl_model_*_steps.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(path string) int {
-		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "rl_model_"), "_steps.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	found = slices.DeleteFunc(found, func(path string) bool { return at(path) >= end })
-	slices.SortFunc(found, func(a, b string) int { return at(a) - at(b) })
-	if len(found) == 0 {
-		t.Fatalf("no checkpoint before %d timesteps in %s", end, dir)
-	}
-	return found
-}
-
-// timestepsOf returns the timesteps of a model file.
-func timestepsOf(t *testing.T, path string) int {
-	t.Helper()
-	f, err := models.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(f.Meta.Timesteps)
 }
 
 // trainedIn returns the folder of a training by exactArgs.
@@ -189,7 +155,7 @@ func TestResumeRecordsChanges(t *testing.T) {
 	if diff := cmp.Diff([]string{"rl_model_128_steps.safetensors", "rl_model_192_steps.safetensors"}, names); diff != "" {
 		t.Errorf("checkpoints (-want +got):\n%s", diff)
 	}
-	if n := timestepsOf(t, filepath.Join(dir, "classic-CartPole-v1.safetensors")); n != 320 {
+	if n := clitest.Timesteps(t, filepath.Join(dir, "classic-CartPole-v1.safetensors")); n != 320 {
 		t.Errorf("the last model has %d timesteps, want 320", n)
 	}
 	// The folder alone stands for its newest checkpoint, which now has the changes.
@@ -232,7 +198,7 @@ func TestResumeNewest(t *testing.T) {
 		t.Errorf("the complete training has changed: %v", err)
 	}
 	// As if it had been killed after its first checkpoint.
-	all := checkpoints(t, first, 1<<30)
+	all := clitest.Checkpoints(t, first, 1<<30)
 	for _, path := range append(all[1:], final) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)

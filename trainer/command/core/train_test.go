@@ -19,7 +19,6 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
-	"github.com/kubernasium/kubernasium/trainer/tracking/trackingtest"
 )
 
 // small are arguments of a training of a few seconds.
@@ -129,21 +128,8 @@ func checkFolder(t *testing.T, dir string) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	events, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
-	if err != nil || len(events) != 1 {
-		t.Fatalf("event files %v, %v; want one", events, err)
-	}
-	f, err := os.Open(events[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	list, err := trackingtest.ReadEvents(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	tags := map[string]bool{}
-	for _, e := range list {
+	for _, e := range clitest.Events(t, dir) {
 		for _, s := range e.Scalars {
 			tags[s.Tag] = true
 		}

@@ -163,7 +163,7 @@ func TestStartsAreResumedExactly(t *testing.T) {
 				t.Error("the recorded transitions changed nothing")
 			}
 		}
-		for _, checkpoint := range checkpoints(t, dir, timestepsOf(t, final)) {
+		for _, checkpoint := range clitest.Checkpoints(t, dir, clitest.Timesteps(t, final)) {
 			if err := os.Remove(final); err != nil {
 				t.Fatal(err)
 			}
