@@ -198,8 +198,10 @@ func TestSubmitLocal(t *testing.T) {
 				}
 			}
 			for _, pid := range pids {
-				if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-					t.Errorf("process %d is there after the end: %v", pid, err)
+				if p, err := os.FindProcess(pid); err == nil {
+					if err := p.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) {
+						t.Errorf("process %d is there after the end: %v", pid, err)
+					}
 				}
 			}
 			trainings, err := filepath.Glob(filepath.Join(filepath.Dir(folder), "*"))

@@ -3,12 +3,12 @@ package all_test
 import (
 	"context"
 	"errors"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
 // TestEverythingStops: with any option at an end of its range, and with all at the greatest, a reset, a step and
@@ -81,9 +81,9 @@ func within(t *testing.T, what string, x envstest.Extreme, f func(ctx context.Co
 	var took time.Duration
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
-		begin, cpu := time.Now(), cpuTime(t)
+		begin, cpu := time.Now(), cputime.Used()
 		err := f(ctx)
-		took = min(time.Since(begin), cpuTime(t)-cpu)
+		took = min(time.Since(begin), cputime.Used()-cpu)
 		cancel()
 		if took <= deadline+late {
 			return !errors.Is(err, context.DeadlineExceeded)
@@ -91,14 +91,4 @@ func within(t *testing.T, what string, x envstest.Extreme, f func(ctx context.Co
 	}
 	t.Errorf("%s with %s, %v: back after %v of a deadline of %v, want within %v of it", what, x.Name, x.Options, took, deadline, late)
 	return false
-}
-
-// cpuTime returns the time that this process has used of all cores.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

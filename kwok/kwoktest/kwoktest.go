@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -112,7 +111,11 @@ func start(dir string, flags ...string) (*ControlPlane, error) {
 // Kill ends the control plane as a crash would, and returns when it has ended.
 func (p *ControlPlane) Kill() error {
 	p.killed = true
-	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+	process, err := os.FindProcess(p.PID)
+	if err == nil {
+		err = process.Kill()
+	}
+	if err != nil {
 		return err
 	}
 	<-p.Ended()

@@ -8,12 +8,13 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
 // TestDecode reads a pod and nodes in either order, and skips the rest.
@@ -54,9 +55,9 @@ func TestDecodeIsBounded(t *testing.T) {
 	for name, make := range bodies(t, size) {
 		body := make()
 		debug.FreeOSMemory()
-		before, begin := held(), cpu(t)
+		before, begin := held(), cputime.Used()
 		q, err := Decode(bytes.NewReader(body))
-		took := cpu(t) - begin
+		took := cputime.Used() - begin
 		cost := (held() - before) >> 20
 		t.Logf("%-18s %3d MB: %4d ms, %3d MiB more; %.80v", name, len(body)>>20, took.Milliseconds(), cost, err)
 		if took > 10*time.Second && !testing.Short() || cost > 500 { // the race detector, with -short, takes ten times as long
@@ -110,16 +111,6 @@ func held() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapSys - m.HeapReleased)
-}
-
-// cpu returns the processor time of this process.
-func cpu(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // cluster is a request with nodes as kubelets report them, with 50 images each.

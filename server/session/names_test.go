@@ -3,11 +3,11 @@ package session
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kubernasium/kubernasium/server/wire"
+	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
 // TestLongNames sends names of megabytes wherever a request holds one: each is refused in less than 4 KiB.
@@ -17,9 +17,9 @@ func TestLongNames(t *testing.T) {
 	s := newSession(t, newConfig())
 	for k, l := range longNames() {
 		l.send["id"] = k + 1
-		begin := cpuTime(t)
+		begin := cputime.Used()
 		reply := answer(ctx, s, pack(t, l.send))
-		took := cpuTime(t) - begin
+		took := cputime.Used() - begin
 		got, _ := unpack(t, reply)["reason"].(string)
 		if got != string(l.reason) || l.reason != "" && len(reply) > 4096 {
 			t.Errorf("request %d: reason %q in %d bytes, want %q in at most 4096", k, got, len(reply), l.reason)
@@ -80,14 +80,4 @@ func longNames() []longName {
 		{m{"t": "envs", "filter": long}, wire.BadField},
 		{m{"t": long}, wire.UnknownMessage},
 	}
-}
-
-// cpuTime returns the time that this process has used of all cores.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

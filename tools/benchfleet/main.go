@@ -15,13 +15,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
 // A bench describes a measurement.
@@ -34,7 +34,7 @@ type bench struct {
 	span    time.Duration
 }
 
-// A fleet is some servers, and the vector that is spread over them.
+// A fleet is a number of servers, and the vector that is spread over them.
 type fleet struct {
 	size   int
 	cmds   []*exec.Cmd
@@ -149,7 +149,7 @@ func (f *fleet) play(ctx context.Context, steps int) error {
 
 // turn measures for a while.
 func (f *fleet) turn(ctx context.Context, span time.Duration) error {
-	before, begin, steps := cpu(), time.Now(), 0
+	before, begin, steps := cputime.Used(), time.Now(), 0
 	for time.Since(begin) < span {
 		if err := f.play(ctx, 1); err != nil {
 			return err
@@ -158,17 +158,8 @@ func (f *fleet) turn(ctx context.Context, span time.Duration) error {
 	}
 	f.rates = append(f.rates, float64(steps)/time.Since(begin).Seconds())
 	f.steps += steps
-	f.client += cpu() - before
+	f.client += cputime.Used() - before
 	return nil
-}
-
-// cpu returns the CPU time that this process has taken.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0 // it does not fail for the own process
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func (f *fleet) close() error {

@@ -20,6 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/stages"
+	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
 const (
@@ -172,7 +173,7 @@ type stopwatch struct {
 }
 
 func (p *plane) time() stopwatch {
-	t := stopwatch{plane: p, begin: time.Now(), ours: -ownSeconds()}
+	t := stopwatch{plane: p, begin: time.Now(), ours: -cputime.Used().Seconds()}
 	theirs, _ := p.cpuSeconds() // a process that is gone fails what is measured
 	t.theirs = -theirs
 	return t
@@ -181,7 +182,7 @@ func (p *plane) time() stopwatch {
 // stop ends the measurement and returns the seconds on the wall.
 func (t *stopwatch) stop() (float64, error) {
 	t.wall = time.Since(t.begin).Seconds()
-	t.ours += ownSeconds()
+	t.ours += cputime.Used().Seconds()
 	theirs, err := t.plane.cpuSeconds()
 	t.theirs += theirs
 	return t.wall, err
@@ -193,12 +194,3 @@ func (t *stopwatch) add(u stopwatch) {
 
 // spent records the CPU time in a row.
 func (r *row) spent(t stopwatch) { r.ours, r.theirs, r.spending = t.ours, t.theirs, true }
-
-// ownSeconds returns the CPU time of this process.
-func ownSeconds() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it fails for wrong arguments alone
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
-}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"gonum.org/v1/gonum/floats"
@@ -25,6 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
+	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
 // report is the printed document.
@@ -89,7 +89,7 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, save string) 
 	actions := make([]float32, nEnvs*act.Size())
 	r := report{Kernels: kernels}
 	var returns lastReturns
-	begun, cpu := time.Now(), cpuSeconds()
+	begun, cpu := time.Now(), cputime.Used().Seconds()
 	for r.Steps < steps {
 		if err := l.Act(b, actions); err != nil {
 			return r, err
@@ -106,7 +106,7 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, save string) 
 		r.Steps += nEnvs
 		returns.add(b)
 	}
-	r.Wall, r.CPU, r.Return = time.Since(begun).Seconds(), cpuSeconds()-cpu, returns.mean()
+	r.Wall, r.CPU, r.Return = time.Since(begun).Seconds(), cputime.Used().Seconds()-cpu, returns.mean()
 	if save != "" {
 		err = models.WriteFileAtomic(save, l.Save)
 	}
@@ -160,13 +160,4 @@ func newLearner(algo, config string, env agents.EnvInfo, steps int) (agents.Lear
 		return net, nil
 	}, 1)
 	return l, kernels, err
-}
-
-// cpuSeconds returns the processor time of this process so far.
-func cpuSeconds() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic("benchtrainers: unreachable: " + err.Error()) // of the calling process it cannot fail
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }

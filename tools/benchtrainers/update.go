@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 	"github.com/kubernasium/kubernasium/models/optim"
+	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
 // updates makes n updates of batch rows: forward, the gradient of an actor-critic loss, backward,
@@ -29,7 +30,7 @@ func updates(n, batch int) (report, error) {
 	}
 	dOut, dist := make([]float32, batch*k), categorical.New(actions)
 	r := report{Kernels: net.Kernels()}
-	begun, cpu := time.Now(), cpuSeconds()
+	begun, cpu := time.Now(), cputime.Used().Seconds()
 	for range n {
 		out, err := net.Forward(obs, batch)
 		if err != nil {
@@ -48,6 +49,6 @@ func updates(n, batch int) (report, error) {
 		optim.ClipGradNorm(params, 0.5)
 		adam.Step(3e-4)
 	}
-	r.Updates, r.Wall, r.CPU = n, time.Since(begun).Seconds(), cpuSeconds()-cpu
+	r.Updates, r.Wall, r.CPU = n, time.Since(begun).Seconds(), cputime.Used().Seconds()-cpu
 	return r, nil
 }

@@ -98,12 +98,13 @@ var rules = []rule{
 	{"tools", nil, core},
 	{"tools/compliance", []string{"server/compliance", "server/wire"}, noGorgonia},
 	{"tools/chaos", []string{"clients/go", "envs", "models", "server/faults", "server/wire"}, noGorgonia},
+	{"tools/cputime", nil, core},
 	{"tools/chaos/powerfs", nil, core[:len(noGorgonia)]},
 	{"tools/modulezip", nil, core},
 	{"tools/site", []string{"envs", "agents", "server/command", "trainer/command/all"}, noGorgonia},
-	{"tools/benchkwok", []string{"envs", "kwok"}, noGorgonia},
-	{"tools/benchtrainers", []string{"envs", "agents", "models"}, noGorgonia},
-	{"tools/benchfleet", []string{"clients/go", "envs"}, noGorgonia},
+	{"tools/benchkwok", []string{"envs", "kwok", "tools/cputime"}, noGorgonia},
+	{"tools/benchtrainers", []string{"envs", "agents", "models", "tools/cputime"}, noGorgonia},
+	{"tools/benchfleet", []string{"clients/go", "envs", "tools/cputime"}, noGorgonia},
 }
 
 // siblings are folders whose packages may not import each other: one environment does not
