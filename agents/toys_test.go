@@ -129,7 +129,7 @@ func TestOnlyMessagesSolvePartner(t *testing.T) {
 }
 
 // TestOtherNumberOfNodes trains at one number of nodes and plays at another, by the greedy
-// policy of the checkpoint with its network bound anew.
+// policy of the checkpoint with its network bound again.
 func TestOtherNumberOfNodes(t *testing.T) {
 	for _, tc := range []struct {
 		name, algo, policy string

@@ -217,7 +217,7 @@ func (s *Server) find(name string) (source, error) {
 // errNoTopic is find's error for a name that this page never has.
 var errNoTopic = errors.New("no topic")
 
-// failure is the source of a topic that never comes: it tells why, once.
+// failure is the source of a topic that never comes: it says why, once.
 type failure string
 
 func (failure) follow(context.Context, func()) {}
@@ -229,7 +229,7 @@ func (f failure) news(seen any) (data, now any, skipped int) {
 	return map[string]string{"error": string(f)}, f, 0
 }
 
-// awaited is the source of a topic that may come later, such as the first rows of a training. Until then it tells why it
+// awaited is the source of a topic that may come later, such as the first rows of a training. Until then it says why it
 // is not there.
 type awaited struct {
 	find   func() (source, error)
@@ -240,7 +240,7 @@ type awaited struct {
 	source source // nil until it is found
 }
 
-// notYet marks a viewer who was told that the topic is missing.
+// notYet marks a viewer who has been notified that the topic is missing.
 type notYet struct{}
 
 func (a *awaited) follow(ctx context.Context, changed func()) {
@@ -289,7 +289,7 @@ type poller struct {
 	version int
 }
 
-// every returns a source that looks as often as the page is told to.
+// every returns a source that looks as often as the page is set to.
 func (s *Server) every(look func() (any, error)) *poller {
 	return &poller{every: s.cfg.Every, look: look}
 }

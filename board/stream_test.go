@@ -72,7 +72,7 @@ func listen[T any](t *testing.T, page string, topics ...string) (next func() new
 }
 
 // TestStreamOfTraining: a training's rows come once each, as they are written; a row that is half written waits for its end,
-// and a file that is written anew comes whole.
+// and a file that is written again comes whole.
 func TestStreamOfTraining(t *testing.T) {
 	logs := writeLogs(t)
 	page := serve(t, board.Config{Logs: logs, Every: 5 * time.Millisecond})

@@ -15,11 +15,11 @@ import (
 )
 
 // A tail reads a CSV file of numbers that a training appends to: each look reads only what is new. A row that is half
-// written waits for the next look. A file that was written anew is read from its start.
+// written waits for the next look. A file that was written again is read from its start.
 type tail struct {
 	path  string
 	at    int64  // bytes that were read
-	head  []byte // the first line, by which a file that was written anew is noticed
+	head  []byte // the first line, which shows whether the file was written again
 	last  []byte // the end of what was read, likewise
 	table Table
 	began int // how often the file was read from its start
@@ -66,7 +66,7 @@ func (t *tail) look() (bool, error) {
 
 func (t *tail) reset() { *t = tail{path: t.path, began: t.began + 1} }
 
-// same reports whether what was read is still there, as far as the first line and the end tell.
+// same reports whether what was read is still there, as far as the first line and the end show.
 func (t *tail) same(f *os.File) bool {
 	head, last := make([]byte, len(t.head)), make([]byte, len(t.last))
 	_, err1 := f.ReadAt(head, 0)

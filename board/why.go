@@ -16,7 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// explainer is implemented by tasks that can tell what speaks for and against each node in the decision to
+// explainer is implemented by tasks that can explain what speaks for and against each node in the decision to
 // come: a row for each, under the names of the columns.
 type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
@@ -113,7 +113,7 @@ func podsOf(s *cluster.State, node int) []PodInfo {
 	return pods
 }
 
-// maxPods bounds the pods that are told of a node.
+// maxPods bounds the pods that are shown of a node.
 const maxPods = 200
 
 // Scores rate the actions of one observation.
@@ -124,7 +124,7 @@ type Scores struct {
 	Entropy *float64   `json:"entropy"` // of the probabilities in nats; null for action values
 }
 
-// choice asks a policy what it would do at the viewed step. It is opened anew, so that one that remembers
+// choice asks a policy what it would do at the viewed step. It is opened again, so that one that remembers
 // earlier steps answers as if the episode began here.
 func (s *Server) choice(ctx context.Context, ep *episode, name string) Choice {
 	c := Choice{Policy: name}

@@ -23,7 +23,7 @@ func newAsync(t *testing.T, v *envs.Vec) *envs.Async {
 	return a
 }
 
-// rowText is all that a step tells of row i, but for diagnostics.
+// rowText is everything in a step about row i, without diagnostics.
 func rowText(b *envs.Batch, i int) string {
 	n := len(b.Reward)
 	k := len(b.Obs) / n

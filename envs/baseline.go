@@ -69,7 +69,7 @@ func (b Baseline) Tuned(name, doc string, values map[string]any) Baseline {
 	return Baseline{Name: name, Doc: doc, Oracle: b.Oracle, New: t.New, StandsFor: t.Name}
 }
 
-// With returns b with the given parameters; its name tells them. The error wraps
+// With returns b with the given parameters, which its name contains. The error wraps
 // [ErrUnknownBaseline].
 func (b *Baseline) With(values map[string]any) (*Baseline, error) {
 	if b.bind == nil {

@@ -98,7 +98,7 @@ func batchOf(t *testing.T) func(*envs.Batch, error) *envs.Batch {
 	}
 }
 
-// TestIsolate: a failing row is truncated with its last observation and begins anew as its mode says; the other rows
+// TestIsolate: a failing row is truncated with its last observation and starts again as its mode says; the other rows
 // are those of a vector in which nothing failed.
 func TestIsolate(t *testing.T) {
 	ctx := context.Background()
@@ -189,7 +189,7 @@ func TestIsolateContinuesTheStream(t *testing.T) {
 	}
 }
 
-// Two failures in a row are borne, the third is the vector's. A step between them starts the count anew.
+// Two failures in a row are borne, the third is the vector's. A step between them resets the count.
 func TestIsolateCounts(t *testing.T) {
 	ctx := context.Background()
 	v := isolating(t, 2, envs.SameStep)

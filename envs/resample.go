@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// A Resampler is a [Cloner] whose future can be drawn anew. A copy of an environment holds the
+// A Resampler is a [Cloner] whose future can be drawn again. A copy of an environment holds the
 // episode's own future, which no agent knows: a search that plays copies resamples them first.
 type Resampler interface {
 	Cloner
@@ -21,7 +21,7 @@ type Resampler interface {
 	Resample(s *cluster.State, rng *rand.Rand) error
 }
 
-// ErrCannotResample is wrapped by errors of environments whose future cannot be drawn anew: their
+// ErrCannotResample is wrapped by errors of environments whose future cannot be drawn again: their
 // task is no [Resampler], or not with these options.
 var ErrCannotResample = errors.New("envs: the environment's future cannot be resampled")
 
@@ -38,10 +38,10 @@ func (v *Vec) Branch(i int) (*Env, error) {
 }
 
 // BranchInto makes dst, which Branch of v or a Vec of equal options returned, a copy of environment i.
-// Policies of baselines for dst must be made anew.
+// Policies of baselines for dst must be made again.
 func (v *Vec) BranchInto(i int, dst *Env) { v.envs[i].copyTo(dst) }
 
-// Resample draws the future of e anew from what an agent may know; see [Resampler]. Equal pasts and
+// Resample draws the future of e again from what an agent may know; see [Resampler]. Equal pasts and
 // seeds give equal futures. The error wraps [ErrCannotResample], or is [ErrResetNeeded].
 func (e *Env) Resample(seed uint64) error {
 	r, ok := e.task.(Resampler)

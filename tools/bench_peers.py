@@ -3,7 +3,7 @@
     python tools/bench_peers.py --ours .cache/benchtrainers --markdown .cache/peers.md --json .cache/peers.json
 
 All sides have equal hyperparameters and two towers of 64 and 64, and may use every core. PureJaxRL is
-tools/jax_ppo.py, which compiles environment and learner into one program; its seconds of compilation are told
+tools/jax_ppo.py, which compiles environment and learner into one program; its seconds of compilation are reported
 apart and not counted, whereas ours are those of the whole process from its start. The rounds are interleaved,
 every second one in reverse order. The table has medians, and the ratio of ours to each peer's with a 95 %
 interval by bootstrap over rounds.

@@ -181,7 +181,7 @@ class Densest:
 
 
 def pack(wheel: Path) -> None:
-    """Compresses the files of a wheel anew. Nothing else about them changes."""
+    """Compresses the files of a wheel again. Nothing else about them changes."""
     packed = wheel.with_suffix(".packed")
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
         for info in old.infolist():

@@ -37,7 +37,7 @@ def fresh(key: jax.Array, n: int) -> jax.Array:
 
 
 def step(world: World, action: jax.Array, key: jax.Array) -> tuple[World, jax.Array]:
-    """Steps each CartPole as Gymnasium's CartPole-v1 does; those whose episodes end begin anew."""
+    """Steps each CartPole as Gymnasium's CartPole-v1 does; those whose episodes end start again."""
     x, dx, angle, dangle = world.state.T
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     pushed = (jnp.where(action == 1, 10.0, -10.0) + 0.05 * dangle**2 * sin) / 1.1
@@ -107,7 +107,7 @@ def make_train(n_envs: int, n_steps: int, batch_size: int, epochs: int, updates:
         logp, value = forward(params, world.state)
         action = jax.random.categorical(choice, logp)
         after, done = step(world, action, reset)
-        # A ring of the last returns, which equal lengths; rows that go on write to the place behind its end.
+        # A ring of the last returns, which equal lengths; rows whose episode continues write behind its end.
         place = jnp.where(done, (number + jnp.cumsum(done) - 1) % KEPT, KEPT)
         returns = returns.at[place].set(world.steps + 1.0)
         taken = jnp.take_along_axis(logp, action[:, None], 1)[:, 0]

@@ -325,7 +325,7 @@ func checkCovered(t *testing.T, key string, words []string) {
 	}
 }
 
-// firstGuess returns how a new command is run: to be read by whoever adds it.
+// firstGuess returns how a new command is run; its author reviews the guess.
 func firstGuess(args []string) string {
 	if args[0] == "kwok" || strings.Contains(strings.Join(args, " "), "Kwok-v") {
 		return "kwok"

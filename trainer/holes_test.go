@@ -23,7 +23,7 @@ func logged(t *testing.T, f func()) string {
 }
 
 // TestHolesAreReported: 21 rows from the middle of a series, and of a recorded workload, that are not
-// there are told by file and line.
+// there are reported by file and line.
 func TestHolesAreReported(t *testing.T) {
 	for i := range holesCases(t, t.TempDir()) {
 		tc := holesCases(t, t.TempDir())[i] // files of its own: a note is logged once in a process

@@ -64,7 +64,7 @@ func recorder(firsts *[]bool) func() (envs.Policy, error) {
 	}
 }
 
-// TestFirst plays episodes of 3 steps: the policy is told the first decision of each, and is not
+// TestFirst plays episodes of 3 steps: the policy gets the first decision of each marked, and is not
 // asked where there is nothing to decide.
 func TestFirst(t *testing.T) {
 	for _, tc := range []struct {

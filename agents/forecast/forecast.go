@@ -137,7 +137,7 @@ type Trainer struct {
 	net    models.Recurrent
 	params []models.Param
 	adam   optim.Optimizer
-	seen   int // episodes, counted anew in each pass
+	seen   int // episodes of the current pass
 
 	in, dOut []float32
 	state    []float32

@@ -27,7 +27,7 @@ func newNet(t *testing.T, hidden int) *fused.Network {
 	return net
 }
 
-// levels returns episodes whose CPU usage is drawn anew at each step, uniform between 1 and 4
+// levels returns episodes whose CPU usage is drawn at each step, uniform between 1 and 4
 // times upstream's target, and whose memory is half of it.
 func levels(rng *rand.Rand, steps, n int) Episodes {
 	e := Episodes{Obs: make([]float32, steps*n*obsSize), Steps: steps, N: n}
@@ -122,7 +122,7 @@ func info() agents.EnvInfo {
 	return agents.EnvInfo{ID: "k8s/VerticalPodAutoscaler-v0", Obs: space.NewBox(-1, 1, obsSize), Act: space.NewBox(-1, 1, actionSize), NumEnvs: 2}
 }
 
-// TestFile: a policy read from a file acts as the network that was written, and begins anew with
+// TestFile: a policy read from a file acts as the network that was written, and starts again with
 // each episode.
 func TestFile(t *testing.T) {
 	cfg := Defaults()

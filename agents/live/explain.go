@@ -9,12 +9,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// explainer is implemented by tasks that can tell what speaks for and against each node.
+// explainer is implemented by tasks that can explain what speaks for and against each node.
 type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
 }
 
-// Explain tells what the environment's task knows of each node for the decision on d's pod: a row for each node under the
+// Explain returns what the environment's task knows of each node for the decision on d's pod: a row for each node under the
 // names of the columns, the last of which is the reason why the node is masked out. Nobody decides anything. It returns no
 // columns where the task explains nothing.
 func (p *Policy) Explain(ctx context.Context, s *cluster.State, d envs.Decision) (columns []string, rows [][]string, err error) {

@@ -1,6 +1,6 @@
 // Package live lets a trained model or a baseline place the pods of a running cluster. Its caller
 // describes the cluster as a [cluster.State]; an [envs.Live] task observes it by the code of its
-// environment's episodes. The package knows no API server. Whoever imports it registers the
+// environment's episodes. The package knows no API server. A program that imports it registers the
 // environments, by package envs/all.
 package live
 

@@ -105,7 +105,7 @@ func TestGradientRaisesTheMean(t *testing.T) {
 	}
 }
 
-// Demonstrations come first, are played as told, and count for the best.
+// Demonstrations come first, are played as given, and count for the best.
 func TestDemonstrations(t *testing.T) {
 	cfg := metis.High()
 	seen := map[int]bool{}

@@ -13,7 +13,7 @@ import (
 )
 
 // lossRow is one row of a minibatch, with ε = 0.2 for policy and value: it says on which side of
-// each clip the row lies. flat tells that the surrogate does not depend on the policy there.
+// each clip the row lies. flat says that the surrogate does not depend on the policy there.
 type lossRow struct {
 	name       string
 	logits     [3]float64

@@ -76,7 +76,7 @@ func TestNodesWithoutMemory(t *testing.T) {
 }
 
 // playedAmong returns the mean return of 100 episodes of the greedy policy of a checkpoint, whose
-// network is bound anew to the nodes of spec.
+// network is bound to the nodes of spec.
 func playedAmong(t *testing.T, spec *envs.Spec, checkpoint []byte) float64 {
 	t.Helper()
 	f := agentstest.Parse(t, checkpoint)

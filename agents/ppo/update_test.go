@@ -139,7 +139,7 @@ func TestTargetKL(t *testing.T) {
 	}
 }
 
-// TestEachEpochVisitsEachRowOnce tells rows apart by their observations.
+// TestEachEpochVisitsEachRowOnce distinguishes rows by their observations.
 func TestEachEpochVisitsEachRowOnce(t *testing.T) {
 	const rows, epochs = 12, 3
 	cfg := small(6, 4)

@@ -31,7 +31,7 @@ type Config struct {
 // The kinds of slots.
 const (
 	kindOpen       uint8 = iota // the newest observation, or a slot not in use
-	kindStep                    // a transition after which the episode went on
+	kindStep                    // a transition after which the episode continued
 	kindTerminated              // a transition into a terminal state
 	kindTruncated               // a transition cut off, to the final observation in the next slot
 	kindFinal                   // a final observation, no transition

@@ -1,5 +1,5 @@
 // Package search plans by playing copies of an environment. A [Policy] tries some actions, lets a base
-// policy play on after each in futures that are drawn anew, and chooses by the returns.
+// policy continue after each in futures drawn at random, and chooses by the returns.
 //
 // It asks environments for their [envs.Resampler]: a copy of an environment holds the episode's own
 // future. Without one the search refuses the environment, unless [Config.Clairvoyant] says that it may

@@ -13,7 +13,7 @@
 //     that wait are tried by priority, then in the order of arrival: at once, and again whenever
 //     something may have made room. Decisions take no time.
 //   - A pod that fits nowhere evicts pods of lower priority, as kube-scheduler does, with regard to recorded
-//     disruption budgets. Those wait anew for the rest of their lifetimes.
+//     disruption budgets. Those wait again, to run for the rest of their lifetimes.
 //   - A pod runs as long as it ran in the recording. A pod that was never bound there, or never
 //     ended, runs to the end; one that was deleted before it was bound is deleted at that time.
 //   - A resize takes effect at its recorded time or, where the node lacks room, as soon as it has it.
@@ -21,7 +21,7 @@
 //     as kube-scheduler's filters do. Preferences close those that score more
 //     than [Margin] below the best one.
 //   - When a node is removed, a pod on it that ran there in the recording too is lost, as there; any
-//     other waits anew for the rest of its lifetime.
+//     other waits again, to run for the rest of its lifetime.
 //
 // A policy sees the present only: nodes, running and waiting pods. It sees no lifetimes.
 //

@@ -65,10 +65,10 @@ const (
 	plotTop, plotBottom   = 30, 225
 )
 
-// colors are Okabe and Ito's, which the colour-blind tell apart. Source: https://jfly.uni-koeln.de/color/.
+// colors are Okabe and Ito's, which the colour-blind can distinguish. Source: https://jfly.uni-koeln.de/color/.
 var colors = []string{"#262626", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}
 
-// dashes tell lines apart that lie upon each other.
+// dashes distinguish lines that lie upon each other.
 var dashes = []string{"", "8 3", "3 3", "12 3 3 3"}
 
 type plot struct {

@@ -12,7 +12,7 @@ import (
 )
 
 // preempt evicts pods of lower priority from the node where that costs least, so that a waiting pod fits there. It
-// reports whether it did. Evicted pods wait anew for the rest of their lifetimes.
+// reports whether it did. Evicted pods wait again, to run for the rest of their lifetimes.
 //
 // Source: plugin DefaultPreemption of kube-scheduler.
 func (w *world) preempt(p int32) (bool, error) {

@@ -132,7 +132,7 @@ func evicted(t *testing.T, first, second []clustertrace.Template, comes clustert
 	for side, list := range [][]clustertrace.Template{first, second} {
 		for _, template := range list {
 			template.NodeSelector = map[string]string{"side": fmt.Sprint(side)}
-			template.MemoryBytes = int64(hours) + 1 // by which the policy tells it from others
+			template.MemoryBytes = int64(hours) + 1 // which distinguishes it for the policy
 			s.at(hours).pod("p", s.template(template))
 			hours++
 		}

@@ -250,8 +250,8 @@ func (w *world) play(e *clustertrace.Event) error {
 	return nil
 }
 
-// loseNode removes a node. Pods that ran on it in the recording too are lost: it tells what came in their
-// place. Others wait anew.
+// loseNode removes a node. Pods that ran on it in the recording too are lost: it reports what came in their
+// place. Others wait again.
 func (w *world) loseNode(n int32) error {
 	var displaced []int32
 	for p := range w.pods[:w.born] {

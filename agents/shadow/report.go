@@ -132,7 +132,7 @@ type Cluster struct {
 	// Of a policy.
 	Agreement  *Estimate `json:"agreement,omitempty"` // percent of the recorded decisions that it would have made
 	Asked      int       `json:"asked,omitempty"`     // of them, those that it was asked about
-	Displaced  int       `json:"displaced,omitempty"` // pods that waited anew, for their node was removed
+	Displaced  int       `json:"displaced,omitempty"` // pods that waited again because their node was removed
 	Deferred   int       `json:"deferred_resizes,omitempty"`
 	Violations int       `json:"budget_violations,omitempty"` // evictions that broke a disruption budget: no node had pods to evict without
 	Only       []Waiting `json:"not_placed_here,omitempty"`   // pods that the recorded scheduler placed, and this policy did not

@@ -65,7 +65,7 @@ func TestHandWorked(t *testing.T) {
 	}
 }
 
-// TestDecisions: what is told of each recorded decision. The policies look at the recorded cluster, in which b could share
+// TestDecisions: what is reported of each recorded decision. The policies look at the recorded cluster, in which b could share
 // a's node, and c could have either.
 func TestDecisions(t *testing.T) {
 	var got []shadow.Decision

@@ -277,7 +277,7 @@ func (w *world) changed() {
 	w.meter.dirty = true
 }
 
-// rebuild makes state anew.
+// rebuild makes state from all pods and nodes.
 func (w *world) rebuild() error {
 	w.state.Reset()
 	w.state.Now = w.now

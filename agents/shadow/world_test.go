@@ -16,7 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// checked chooses nodes at random, and before every few decisions compares the world with one made anew of what its pods are.
+// checked chooses nodes at random, and before every few decisions compares the world with one rebuilt from its pods.
 type checked struct {
 	t     *testing.T
 	w     *world
@@ -41,7 +41,7 @@ func (c *checked) Choose(_ context.Context, s *cluster.State, d envs.Decision) (
 	return choice, nil
 }
 
-// check compares everything that the world keeps up to date with what it would be if made anew.
+// check compares everything that the world keeps up to date with a rebuilt world.
 func (w *world) check() error {
 	used := make([]node, len(w.nodes))
 	shown, present := 0, map[string]int{}

@@ -13,7 +13,7 @@ import (
 // takes the same steps as with [VecEnv.Step]. Until all steps are received other calls return [envs.ErrPending]. Errors
 // are those of [envs.Async.Send], and [ErrUnsupported].
 //
-// A session with Send is resumed after a lost connection, but not rebuilt at a server that was started anew, before
+// A session with Send is resumed after a lost connection, but not rebuilt at a server that was restarted, before
 // the next Reset of all environments with seeds.
 func (v *VecEnv) Send(ctx context.Context, rows []int, actions []float32) error {
 	if v.closed {

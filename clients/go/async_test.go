@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 )
 
-// rowBytes is what a step tells of row i.
+// rowBytes is everything in a step about row i.
 func rowBytes(b *envs.Batch, i int) []byte {
 	n := len(b.Reward)
 	at := func(k int) (from, to int) { return i * k / n, (i + 1) * k / n }

@@ -30,7 +30,7 @@ type Options struct {
 	ObsKeys  []string // the parts of a Dict observation to get; nil gets all
 
 	// Reconnect is how long to connect again after the connection is lost, until the reply to the request comes. It
-	// resumes the session, or rebuilds deterministic environments at a server that was started anew. 0 is a minute;
+	// resumes the session, or rebuilds deterministic environments at a server that was restarted. 0 is a minute;
 	// negative: a lost connection is an error.
 	Reconnect time.Duration
 	Timeout   time.Duration // for each reply; 0 is two minutes, negative none

@@ -165,7 +165,7 @@ func TestRepliesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Close tells the server, once, and reports that it did not confirm.
+// Close sends its request to the server, once, and reports that it did not confirm.
 func TestCloseAsksTheServer(t *testing.T) {
 	closes := 0
 	v, err := client.Dial(ctx, serve(t, replies{wire.TypeClose: func(w *wire.Writer, id uint64) { closes++; w.Head(2, "no", id) }}), "test/Two-v0", 2, client.Options{})

@@ -35,7 +35,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestAnotherServerTakesOver: when a server is gone, its environments go on at another one, with the steps of a local
+// TestAnotherServerTakesOver: when a server is gone, its environments continue on another one, with the steps of a local
 // vector; and again when that is gone, too.
 func TestAnotherServerTakesOver(t *testing.T) {
 	ctx := context.Background()

@@ -47,7 +47,7 @@ func (s *JoinedSnapshot) Forget(ctx context.Context) error {
 }
 
 // Fork is [VecEnv.Fork] for environments of one server. Its error wraps [envs.ErrCannotClone] if one of to is on another
-// server than from: [Joined.Sizes] tells which environments are together.
+// server than from: [Joined.Sizes] shows which environments are together.
 func (j *Joined) Fork(ctx context.Context, from int, to []int) (*envs.Batch, error) {
 	rows := make([]int, len(to))
 	for _, i := range append([]int{from}, to...) {

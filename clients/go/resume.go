@@ -17,7 +17,7 @@ const (
 	longestDelay     = time.Second
 )
 
-// maxJournal bounds the requests that a client keeps to rebuild its environments at a server that was started anew, in
+// maxJournal bounds the requests that a client keeps to rebuild its environments at a server that was restarted, in
 // bytes. It is a million steps of 8 CartPoles.
 const maxJournal = 64 << 20
 

@@ -26,7 +26,7 @@ const sameSpeed = 1.25
 // process bit for bit, whatever the split: environment i is row i, and its seeds are those of row i.
 //
 // Sizes of the parts follow opts.Weights, one for each server; without them Spread measures for 0.2 s how fast the
-// servers step, all at the same time. Differences of up to a quarter count as none. A server that does not answer gets
+// servers step, all at the same time. Differences of up to a quarter do not count. A server that does not answer gets
 // no environments, and a slow one may get none. When a server goes, another takes over its part, as with
 // [Options.Others], which Spread sets.
 func Spread(ctx context.Context, urls []string, id string, n int, opts Options) (*Joined, error) {

@@ -4,7 +4,7 @@
 #
 #   clients/python/run_tests.sh [VENV] [argument of pytest ...]
 #
-# VENV (default: .cache/venv-python in the repository) is made if need be, and made anew when
+# VENV (default: .cache/venv-python in the repository) is made if need be, and made again when
 # the pinned requirements have changed. PYTHON names the interpreter, 3.10 or newer; the pins are
 # for 3.11 and newer, and 3.10 takes the newest versions that still support it.
 set -euo pipefail

@@ -95,7 +95,7 @@ func (c *checker) checkClones(t *testing.T) {
 	c.checkResample(t)
 }
 
-// checkResample draws the future anew, in v, in w after another future was drawn there, and in u from
+// checkResample draws the future again, in v, in w after another future was drawn there, and in u from
 // another seed. The present stays, and from there v and w are equal, whereas u differs.
 func (c *checker) checkResample(t *testing.T) {
 	var all [3]*envs.Vec

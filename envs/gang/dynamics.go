@@ -98,7 +98,7 @@ func (t *Task) requests(level uint16) cluster.Resources {
 }
 
 // change brings the cluster from levels to next: by resizing in place, or by deleting and
-// creating pods anew. Shrinking and deletion come before growth and creation, so that the
+// creating pods again. Shrinking and deletion come before growth and creation, so that the
 // node's cores always suffice.
 func (t *Task) change(ctx context.Context, c cluster.Cluster, changed int) error {
 	t.ops = t.ops[:0]

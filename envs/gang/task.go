@@ -145,7 +145,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 const splines = 300 << 10
 
 // Bytes implements [envs.Sized]: the instance, or all that are prepared, and in constant and per-task
-// penalties the pods that each plan makes anew.
+// penalties the pods that each plan makes again.
 func (t *Task) Bytes() envs.Bytes {
 	o, tasks := t.opts, t.src.model.NumTasks()
 	instance := planner.InstanceBytes(o.Steps+1, o.columns(), tasks, o.Windows, o.Horizon)

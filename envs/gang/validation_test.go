@@ -56,7 +56,7 @@ func TestValidationRows(t *testing.T) {
 }
 
 // TestValidationPool: of a pool of instances, which any seed draws from, validation has others than the
-// held-out split. Without a pool, seeds tell the two apart, and an equal seed gives an equal instance.
+// held-out split. Without a pool, seeds distinguish the two, and an equal seed gives an equal instance.
 func TestValidationPool(t *testing.T) {
 	for _, pool := range []int{0, 1} {
 		opts := func(split string) map[string]any {

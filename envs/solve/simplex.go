@@ -11,7 +11,7 @@ const (
 	feasibility = 1e-7 // of a basic variable's bounds
 	optimality  = 1e-9 // of a reduced cost
 	pivotSize   = 1e-9 // least pivot
-	refactor    = 24   // pivots after which the inverse is computed anew
+	refactor    = 24   // pivots after which the inverse is computed again
 	stalled     = 200  // pivots without progress after which Bland's rule takes over
 )
 
@@ -41,7 +41,7 @@ type LP struct {
 	x     []float64 // values of the basic variables
 	pi    []float64 // duals
 	w     []float64 // scratch: the entering column in terms of the basis
-	since int       // pivots since inv was computed anew
+	since int       // pivots since inv was computed
 	mat   []float64 // scratch of factor
 
 	pivots int // in total

@@ -9,7 +9,7 @@ import (
 )
 
 // Bytes implements [envs.Sized]: samples of demand and of usage, a record of each step, and the pods that
-// evictions make anew, as many as may be disrupted at each step.
+// evictions make again, as many as may be disrupted at each step.
 func (t *Task) Bytes() envs.Bytes {
 	o := t.opts
 	const sample = int64(unsafe.Sizeof(cluster.Resources{}))

@@ -123,7 +123,7 @@ func (f *upstreamFeed) follow(l *Live) {
 	f.r = r
 }
 
-// resume loads what l has restored and recalled. A pod that l looks at goes on with its window of memory.
+// resume loads what l has restored and recalled. A pod that l looks at keeps its window of memory.
 func (f *upstreamFeed) resume(l *Live) {
 	if l.restored != nil {
 		_ = f.state.Load(l.restored) // Restore has tried it

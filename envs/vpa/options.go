@@ -12,7 +12,7 @@ import (
 const (
 	ModeOff               = "Off"               // recommendations are recorded only
 	ModeInitial           = "Initial"           // … and applied to the pods as they are created, with the first action
-	ModeRecreate          = "Recreate"          // … and pods are evicted and created anew
+	ModeRecreate          = "Recreate"          // … and pods are evicted and created again
 	ModeInPlaceOrRecreate = "InPlaceOrRecreate" // … or resized in place, and evicted where that is not possible
 	ModeInPlace           = "InPlace"           // … or resized in place, and never evicted
 

@@ -197,7 +197,7 @@ func (p *pod) kill(t *timing, at time.Duration, s *interval) {
 	p.crashes++
 }
 
-// restart starts the container anew at the given time.
+// restart starts the container again at the given time.
 func (p *pod) restart(t *timing, at time.Duration, s *interval) {
 	s.restarts++
 	p.work, p.unsaved = 0, 0

@@ -138,7 +138,7 @@ func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, a
 	return most, c.Apply(ctx, d.ops)
 }
 
-// scheduleShared binds pending pods. A pending pod of the controller is created anew if another
+// scheduleShared binds pending pods. A pending pod of the controller is created again if another
 // recommendation is in force, since nothing runs that this would disturb.
 func (d *dynamics) scheduleShared(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
 	s := d.shared

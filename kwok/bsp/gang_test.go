@@ -189,7 +189,7 @@ func testPlanner(t *testing.T, server kwok.Options) {
 	}
 }
 
-// testPodLost deletes a waiting pod: the Job fails, since its task would begin anew.
+// testPodLost deletes a waiting pod: the Job fails, since its task would start again.
 func testPodLost(t *testing.T, server kwok.Options) {
 	g, err := Start(ctx, Config{Server: server, Tasks: []string{"a", "b"}, Shares: []int64{1000, 1000}, MilliCPU: 2000, Method: Resize})
 	if err != nil {

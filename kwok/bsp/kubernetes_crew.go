@@ -28,7 +28,7 @@ type crew struct {
 	there bool // the Jobs of the present superstep
 
 	barrier Barrier  // of workers that live through all; nil: none
-	args    []string // that tell them of it
+	args    []string // that describe it to them
 }
 
 // launch creates Jobs that start together.

@@ -163,7 +163,7 @@ func (s *Space) follow(i cache.SharedIndexInformer) error {
 	}
 	err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return // it lists anew
+			return // it lists again
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

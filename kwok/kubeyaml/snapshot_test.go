@@ -81,7 +81,7 @@ func nodeOfPods(w *Workload, s *gpushare.Simulation) map[string]string {
 	return all
 }
 
-// TestSnapshotRoundTrip: a snapshot at any moment is a cluster from which the simulation goes on to the placements, and
+// TestSnapshotRoundTrip: a snapshot at any moment is a cluster from which the simulation continues to the placements, and
 // to the use of the cluster, of the one that was not interrupted.
 func TestSnapshotRoundTrip(t *testing.T) {
 	configs := map[string]string{

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The tests play the control plane themselves: this one tells how.
+// The tests play the control plane themselves: this one says how.
 const playEnv = "KUBERNASIUM_LAUNCH_TEST"
 
 func TestMain(m *testing.M) {

@@ -116,7 +116,7 @@ func TestLockStep(t *testing.T) {
 	if diff := cmp.Diff(want, last); diff != "" {
 		t.Errorf("after four steps, the third failure forgotten (-want +got)\n%s", diff)
 	}
-	// The workload of two steps begins anew after the second.
+	// The workload of two steps starts again after the second.
 	if want := []string{"/?cpu=1000&ram=5000", "/?cpu=500&ram=2500", "/?cpu=1000&ram=5000", "/?cpu=500&ram=2500"}; !slices.Equal(a.taken, want) {
 		t.Errorf("pod a took %q, want %q", a.taken, want)
 	}

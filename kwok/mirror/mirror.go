@@ -3,7 +3,7 @@
 //
 // A [Source] shows nodes with their generations. [Mirror.Sync] reads again only the nodes that have
 // changed, and [Mirror.Ask] adds the pod to place. A mirror that has followed any sequence of events
-// equals one that is made anew.
+// equals one that is made from scratch.
 package mirror
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// slack is how many ended pods the state may hold beyond the number of present ones before it is made anew.
+// slack is how many ended pods the state may hold beyond the number of present ones before it is made again.
 const slack = 4096
 
 // A Source shows nodes and the pods on them. Nothing changes it during [Mirror.Sync].
@@ -46,7 +46,7 @@ type Mirror struct {
 	nodes    []nodeEntry // by index in state
 	order    []int32     // by index in the source: index in nodes; -1 for a node that does not count
 	skipped  []*corev1.Node
-	dirty    bool // an error has left the state behind: Sync begins anew
+	dirty    bool // an error has left the state behind: Sync starts from scratch
 	live     int  // pods that are present in state
 
 	infos    map[types.UID]*podInfo  // of pods on nodes, as they were read last
@@ -140,7 +140,7 @@ func (m *Mirror) View(use func(s *cluster.State, nodes []*corev1.Node)) {
 	use(m.state, nodes)
 }
 
-// Sync makes the state that of the source. After an error the next Sync begins anew.
+// Sync makes the state that of the source. After an error the next Sync starts from scratch.
 func (m *Mirror) Sync(src Source) error {
 	if m.dirty || len(m.state.Pods) > 2*m.live+slack || !m.sameNodes(src) {
 		m.restart(src)
@@ -216,7 +216,7 @@ func (m *Mirror) restart(src Source) {
 	m.pods = map[types.UID]*podEntry{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for uid, e := range m.waiting { // they are entered anew
+	for uid, e := range m.waiting { // they are entered again
 		if _, changed := m.awaiting[uid]; !changed {
 			m.awaiting[uid] = e.object
 		}
@@ -277,7 +277,7 @@ func (m *Mirror) enter(node int32, pods map[types.UID]*podInfo) error {
 	return m.enter(node, pods)
 }
 
-// read returns what is read of a pod, anew if its object is another.
+// read returns what is read of a pod, and reads again if its object is another.
 func (m *Mirror) read(p *corev1.Pod) *podInfo {
 	devices := m.Reserved(p.UID)
 	if had := m.infos[p.UID]; had != nil && had.object == p && had.reserved == devices {

@@ -151,7 +151,7 @@ func mustSync(t *testing.T, m *Mirror, src Source) {
 	}
 }
 
-// event changes the world, and tells the mirrors what their callers would.
+// event changes the world, and passes to the mirrors what their callers would.
 func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.Pod, update func(func(m *Mirror))) {
 	node := func() string { return w.nodes[rng.IntN(len(w.nodes))].Name }
 	fresh := func() *corev1.Pod {
@@ -275,7 +275,7 @@ func first(pods map[types.UID]*corev1.Pod) (types.UID, bool) {
 }
 
 // TestMirrorEqualsRebuild: after any sequence of events the mirror that has followed them equals one
-// that is made anew, and policies choose alike on both.
+// that is made from scratch, and policies choose alike on both.
 func TestMirrorEqualsRebuild(t *testing.T) {
 	selector, err := labels.Parse("!skip")
 	if err != nil {
@@ -432,7 +432,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestSyncAfterError: an error midway makes the next Sync begin anew.
+// TestSyncAfterError: an error midway makes the next Sync start from scratch.
 func TestSyncAfterError(t *testing.T) {
 	w := newWorld(madeNode("n1", 4000, 8192, 6), madeNode("n2", 4000, 8192, 6))
 	m := New(nil)

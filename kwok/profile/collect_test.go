@@ -242,7 +242,7 @@ func leave(t *testing.T, c Config) {
 	}
 }
 
-// resume goes on with a collection that was interrupted, and wants the profile of one that was not;
+// resume continues a collection that was interrupted, and wants the profile of one that was not;
 // what the state file had is not measured again.
 func resume(t *testing.T, c Config, load *logged, want []throughput.Measurement) {
 	t.Helper()
@@ -343,7 +343,7 @@ func testLaunched(t *testing.T, kubeconfig string) {
 	}
 }
 
-// testCommand loads by processes that tell which container they were given.
+// testCommand loads by processes that print which container they were given.
 func testCommand(t *testing.T, kubeconfig string) {
 	// An IP of KWOK's is in 10.0.0.0/8; each container of two has half the throughput.
 	load, err := NewCommand(`case {{.Address}} in *.*.*.*) ;; *) echo no address >&2; exit 1;; esac
@@ -442,7 +442,7 @@ func greedy(t *testing.T, opts map[string]any) float64 {
 	return batch.EpisodeReturn[0]
 }
 
-// TestControlPlaneGone kills the control plane in the middle, and goes on at another.
+// TestControlPlaneGone kills the control plane in the middle, and resumes at another.
 func TestControlPlaneGone(t *testing.T) {
 	p := kwoktest.Start(t)
 	c := collection(p.Kubeconfig, filepath.Join(t.TempDir(), "state.json"), &law)

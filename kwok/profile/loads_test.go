@@ -45,7 +45,7 @@ func (l *logged) lines(t *testing.T) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// endless is a law that goes on loading after so many measurements.
+// endless is a law that keeps loading after so many measurements.
 type endless struct {
 	logged
 	after int64

@@ -75,7 +75,7 @@ func (n names) owner(o *metav1.OwnerReference) string {
 	return o.Kind + "/" + n.hash(o.Name)
 }
 
-// uid shortens a UID, which is random: 8 digits tell pods of one name apart.
+// uid shortens a UID, which is random: 8 digits distinguish pods of one name.
 func (n names) uid(s string) string {
 	if s = n.hash(s); n.salt != nil {
 		return s[1:9]

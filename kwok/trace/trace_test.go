@@ -180,7 +180,7 @@ func TestRecord(t *testing.T) {
 		return next.RoundTrip(r.WithContext(ctx))
 	})
 	stop := recording(t, unsteady, path, nil)
-	// While a watch is down client-go lists anew, and pods that come and go meanwhile nobody sees.
+	// While a watch is down client-go lists again, and nobody sees pods that come and go meanwhile.
 	eventually(t, func() string {
 		if pods.Load() <= cutWatches {
 			return "the watches of pods that are cut are not over"

@@ -64,7 +64,7 @@ func asObject(v any) (map[string]any, error) {
 	return object, utiljson.Unmarshal(text, &object)
 }
 
-// restore lets a model go on from a Checkpoint, if there is a valid one.
+// restore lets a model resume from a Checkpoint, if there is a valid one.
 func (r *Recommender) restore(ctx context.Context, a *Autoscaler, container string, live *env.Live) error {
 	name := checkpointName(a, container)
 	object, err := r.api.Resource(checkpoints).Namespace(a.Namespace).Get(ctx, name, metav1.GetOptions{})

@@ -292,7 +292,7 @@ func TestAutoscalers(t *testing.T) {
 	}
 }
 
-// TestRestart: a recommender that is started anew goes on with the samples of the one before, and
+// TestRestart: a restarted recommender resumes with the samples of the one before, and
 // gives new pods what that recommended, before it has seen a sample.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)

@@ -46,7 +46,7 @@ func startProcess(ctx context.Context, path string, log io.Writer, args []string
 		for {
 			var r reply
 			if decode.Decode(&r) != nil {
-				return // it has ended, and close tells how
+				return // it has ended, and close reports how
 			}
 			p.lines <- r
 		}
@@ -75,7 +75,7 @@ func (p *process) next(ctx context.Context) (reply, error) {
 	}
 }
 
-// close tells the process to end and waits until it has.
+// close asks the process to end and waits until it has.
 func (p *process) close() error {
 	_ = p.stdin.Close() // it may be gone
 	kill := time.AfterFunc(stopPatience, func() { _ = p.cmd.Process.Kill() })

@@ -45,7 +45,7 @@ type Config struct {
 	Namespace   string       // of the autoscalers; "" is all
 	Open        func() (Model, error)
 	Upstream    *Upstream // acts on the recommendations, at the end of each step; nil: another does
-	Checkpoints bool      // store what upstream's recommender has learned, and go on from there after a restart
+	Checkpoints bool      // store what upstream's recommender has learned, and resume from there after a restart
 	// History reads what containers used before the first step; nil: nothing is known. A step that cannot read it
 	// recommends nothing, and the next one tries again.
 	History func(context.Context) (map[history.Pod]*history.PodHistory, error)
@@ -266,7 +266,7 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	return nil
 }
 
-// prepare makes the models of an autoscaler's containers, or tells them what has become of
+// prepare makes the models of an autoscaler's containers, or passes them what has become of
 // controller and policy.
 func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscaler, t *target) error {
 	if err := one.drop(a, t); err != nil {

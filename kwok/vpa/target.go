@@ -213,7 +213,7 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 	return p
 }
 
-// liveConfig returns what a model is told of the controller. A resource that is not controlled is
+// liveConfig returns what a model knows of the controller. A resource that is not controlled is
 // held at what the template requests.
 func (r *Recommender) liveConfig(t *target, c *corev1.Container, p containerPolicy) env.LiveConfig {
 	config := env.LiveConfig{

@@ -238,7 +238,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 // errOrphan is the cause of a server's end when the process that started it has ended.
 var errOrphan = errors.New("the end of stdin")
 
-// orphanDrain bounds --drain at the end of stdin: whoever started the server waits for no reply.
+// orphanDrain bounds --drain at the end of stdin: the process that started the server waits for no reply.
 const orphanDrain = time.Second
 
 // ready is a line on stdout that tells the parent process where the server listens.

@@ -7,7 +7,7 @@ import (
 )
 
 // checkCancel cancels a rollout that runs, if it still does, and requests that wait behind it: each gets one reply,
-// CANCELLED if it was open, and the session goes on.
+// CANCELLED if it was open, and the session continues.
 func (s *suite) checkCancel(t *testing.T) {
 	p, made, ok := s.with(t, wire.CapCancel, 64, "SAME_STEP", limit)
 	if !ok {

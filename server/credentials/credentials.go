@@ -1,5 +1,5 @@
 // Package credentials holds what a server knows its clients by: bearer tokens with quotas, and certificates. Files are read
-// anew when they change, so that a token is withdrawn and a certificate renewed while the server runs.
+// again when they change, so that a token is withdrawn and a certificate renewed while the server runs.
 package credentials
 
 import (
@@ -18,7 +18,7 @@ const checkEvery = time.Second
 // maxFile bounds a file in bytes.
 const maxFile = 1 << 20
 
-// A watched value is read from files, anew when they have changed.
+// A watched value is read from files, and again when they have changed.
 type watched[T any] struct {
 	paths []string
 	parse func(texts [][]byte) (T, error)

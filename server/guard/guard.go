@@ -65,7 +65,7 @@ func Bearer(r *http.Request) string {
 	return token
 }
 
-// Public passes permitted requests to next, whoever sends them.
+// Public passes permitted requests to next, from any client.
 func (g *Guard) Public(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // empty after an error

@@ -24,7 +24,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return nil, f.errs[f.calls-1]
 }
 
-// TestAcceptIsTriedAgain: a server that has no descriptor left for a while goes on, and one whose
+// TestAcceptIsTriedAgain: a server that has no descriptor left for a while continues, and one whose
 // listener fails for another reason ends.
 func TestAcceptIsTriedAgain(t *testing.T) {
 	full := &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", syscall.EMFILE)}

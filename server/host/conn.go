@@ -218,7 +218,7 @@ func (c *conn) close(code int, text string) {
 	})
 }
 
-// drain tells the client that the server stops, and closes as soon as nothing is pending.
+// drain notifies the client that the server stops, and closes as soon as nothing is pending.
 func (c *conn) drain(within time.Duration) {
 	w := wire.NewWriter()
 	wire.EncodeDrain(w, within.Milliseconds())

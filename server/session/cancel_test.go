@@ -14,7 +14,7 @@ import (
 )
 
 // TestCancelRequest: a running and a waiting request are cancelled by id, are answered each with CANCELLED, and the
-// session goes on.
+// session continues.
 func TestCancelRequest(t *testing.T) {
 	s := newSession(t, newConfig())
 	play(t, s, []line{

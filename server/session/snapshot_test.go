@@ -135,7 +135,7 @@ func TestSnapshotAndFork(t *testing.T) {
 	if te := got["te"]; te == nil || !cmp.Equal(payload(te), []byte{1, 1}) {
 		t.Errorf("restore of an episode's end: %v, want te", got)
 	}
-	// A baseline that was asked before is asked anew.
+	// A baseline that was asked before is asked again.
 	play(t, s, []line{
 		{m{"t": "step", "id": 1020, "eid": 1, "a": []int{0, 0}}, m{"t": "step.ok"}}, // resets
 		{m{"t": "policy", "id": 1021, "eid": 1, "name": "planner"}, m{"t": "policy.ok"}},

@@ -148,7 +148,7 @@ func trainerKilled(p *probe) {
 			killed++
 			if saved, err := filepath.Glob(filepath.Join(trainFolder(folder), "rl_model_*.safetensors")); err != nil || len(saved) == 0 {
 				none++
-				_ = os.RemoveAll(folder) // it has nothing to resume, and is begun anew
+				_ = os.RemoveAll(folder) // it has nothing to resume, and starts again
 				args = trainArgs(folder, steps)
 				continue
 			}

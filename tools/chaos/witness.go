@@ -16,7 +16,7 @@ import (
 
 const witnessEnv, witnessEnvs = "classic/CartPole-v1", 4
 
-// A witness plays beside what goes on, and knows afterwards whether a step of its own was lost or taken twice.
+// A witness plays beside a fault, and knows afterwards whether a step of its own was lost or taken twice.
 type witness struct {
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -118,7 +118,7 @@ func (w *witness) join(p *probe) (p99 float64) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// differ compares the steps of a disturbed session with those of an undisturbed one, which goes on longer. A step that
+// differ compares the steps of a disturbed session with those of an undisturbed one, which is longer. A step that
 // the server took and the client never saw leaves the sequence one ahead; one that was answered twice, one behind.
 func differ(got, want []uint64) (lost, doubled int) {
 	j := 0

@@ -23,7 +23,7 @@ const module = "github.com/kubernasium/kubernasium/"
 // renderSteps is the number of steps after which an environment is shown.
 const renderSteps = 40
 
-// environments writes a page for each environment. A twin on an API server is told on the page of its original.
+// environments writes a page for each environment. The page of an original describes its twin on an API server.
 func environments(ctx context.Context, out pages) error {
 	scores, err := readmeScores()
 	if err != nil {

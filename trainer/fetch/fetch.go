@@ -24,7 +24,7 @@ var (
 	ErrOnline = errors.New("fetch: the server cannot be reached")
 )
 
-// partOf and validatorOf name the files beside the one at path while it is downloaded: what has arrived, and what tells
+// partOf and validatorOf name the files beside the one at path while it is downloaded: what has arrived, and what identifies
 // whether the rest is of the same file. They are hidden from readers of folders.
 func partOf(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".part")
@@ -312,7 +312,7 @@ func restart(part *os.File, h hash.Hash) error {
 	return nil
 }
 
-// keepValidator keeps what a server tells a version of a file by: a strong ETag or the time of modification.
+// keepValidator keeps what identifies a version of a file at its server: a strong ETag or the time of modification.
 func keepValidator(path string, header http.Header) error {
 	v := header.Get("ETag")
 	if len(v) < 2 || v[:2] == "W/" {

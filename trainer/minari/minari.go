@@ -73,7 +73,7 @@ type episodeMetadata struct {
 	Steps int `json:"total_steps"`
 }
 
-// ids are those that Minari takes: a namespace, a name and a version.
+// ids matches the ids that Minari takes: a namespace, a name and a version.
 var ids = regexp.MustCompile(`^([-_\w][-_\w/]*[-_\w]+/)?[-_\w]+-v\d+$`)
 
 // IsPath reports whether a dataset is named by its folder: with a leading dot or separator.

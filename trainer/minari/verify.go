@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// verify checks what the Arrow library takes on trust in a file: that the footer and the batches' headers lie in it and
-// do not claim to hold more than their bytes can. A damaged number there could ask for all memory, or for years. What it
-// returns or panics with is an error of the file.
+// verify checks what the Arrow library does not: the footer and the batches' headers lie in the file and claim no more
+// values than their bytes can hold. A damaged number there could ask for all memory, or for years. It returns or panics
+// with an error of the file.
 //
 // Layout: Arrow columnar format 1.5, "IPC File Format", with format/File.fbs, Schema.fbs and Message.fbs; FlatBuffers
 // internals.

@@ -34,7 +34,7 @@ func Free(dataset string) error {
 }
 
 // Write writes a new dataset in the folder that [Folder] returns for it; one that exists is an error.
-// metadata.json comes last, so that what a crash cuts short is no dataset.
+// It writes metadata.json last, so that a crash leaves no incomplete dataset.
 func Write(dataset string, m Meta, obs, act space.Space, episodes []Episode) error {
 	folder, err := Folder(dataset)
 	if err != nil {

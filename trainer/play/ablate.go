@@ -21,7 +21,7 @@ const (
 	shuffledName = " (observations shuffled)"
 )
 
-// StateTest tells whether a model uses its state.
+// StateTest says whether a model uses its state.
 type StateTest struct {
 	Model    string            `json:"model"`
 	Constant tracking.Estimate `json:"constant"` // the model's metric less that of its constant action

@@ -50,7 +50,7 @@ func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
 }
 
 // useSealed records in the file at path that the comparison plays the sealed block, before it does, and
-// returns a note for its output. Whoever sees a result can choose other policies because of it, so that
+// returns a note for its output. A reader of a result can choose other policies because of it, so that
 // the block is used up for this environment with these options: only the same policies may play again,
 // which gives the same result. The file is under version control, so that a review sees lines removed.
 func (c *CompareConfig) useSealed(path string, kwargs map[string]any) (note string, err error) {

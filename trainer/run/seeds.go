@@ -160,7 +160,7 @@ func TrainSeeds(ctx context.Context, spec *envs.Spec, c Config, seeds []uint64, 
 	return res, res.write()
 }
 
-// resumeSeed makes c resume from what a training in its folder has left, or start anew where that is
+// resumeSeed makes c resume from what a training in its folder has left, or start again where that is
 // nothing from which it can. One that was trained to its end has nothing more to do.
 func (c *Config) resumeSeed() error {
 	if c.Resume == "" {

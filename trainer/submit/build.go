@@ -111,7 +111,7 @@ func (b builder) meta(name, role string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: b.Namespace, Labels: b.labels(role)}
 }
 
-// queued returns the metadata of what Kueue queues.
+// queued returns the metadata of the workload, and whether to suspend it for Kueue.
 func (b builder) queued() (metav1.ObjectMeta, *bool) {
 	meta := b.meta(b.Name, "")
 	if b.Queue == "" {
@@ -138,7 +138,7 @@ func (b builder) jobSet() *JobSet {
 		ObjectMeta: metav1.ObjectMeta{Labels: b.labels(learner)}, Spec: b.jobSpec(1, *b.BackoffLimit, b.learnerPod()),
 	}}
 	if n := *b.Servers; n > 0 {
-		// Whatever ends a server, another pod takes its place: the learner plays on the others until then.
+		// A server that ends, for any reason, is replaced; until then the learner plays on the others.
 		s.Spec.ReplicatedJobs = append(s.Spec.ReplicatedJobs, ReplicatedJob{Name: server, Replicas: 1, Template: batchv1.JobTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: b.labels(server)}, Spec: b.jobSpec(n, math.MaxInt32, b.serverPod()),
 		}})
@@ -167,8 +167,7 @@ func (b builder) job() *batchv1.Job {
 	return &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: meta, Spec: spec}
 }
 
-// jobSpec returns a Job of n pods that stay the same ones: each has an index, and is replaced when it ends with a
-// failure.
+// jobSpec returns a Job of n indexed pods. A pod that fails is replaced by one with the same index.
 func (b builder) jobSpec(n, backoffLimit int32, pod corev1.PodTemplateSpec) batchv1.JobSpec {
 	return batchv1.JobSpec{
 		Parallelism: &n, Completions: &n, CompletionMode: new(batchv1.IndexedCompletion), BackoffLimit: &backoffLimit,
@@ -211,7 +210,7 @@ func (b builder) learnerPod() corev1.PodTemplateSpec {
 	for _, u := range b.URLs() {
 		args = append(args, "--url="+u)
 	}
-	// Trainings that share a volume have folders of their own, so that the newest is this one's.
+	// Trainings that share a volume have separate folders, so that the newest checkpoint is this one's.
 	c := b.container(learner, b.Learner, append(args, "--log-folder="+LogsPath+"/"+b.Name, "--resume-newest")...)
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "logs", MountPath: LogsPath}}
 	volumes := []corev1.Volume{{Name: "logs", VolumeSource: corev1.VolumeSource{
@@ -256,7 +255,7 @@ func (b builder) serverContainer(port int32) corev1.Container {
 	return c
 }
 
-// sign notes a digest of the workload in it, by which a later Apply sees whether it is the same one.
+// sign annotates the workload with its digest, so that a later Apply recognizes it.
 func (m *Manifests) sign() error {
 	h := sha256.New()
 	enc := json.NewEncoder(h)

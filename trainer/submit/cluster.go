@@ -30,7 +30,7 @@ var (
 
 const (
 	kueueGroup   = "kueue.x-k8s.io"
-	defaultQueue = "default" // Kueue's name for the queue of workloads that name none
+	defaultQueue = "default" // Kueue's name for the queue of workloads without one
 )
 
 var (
@@ -76,7 +76,7 @@ func NewCluster(rc *rest.Config, namespace string) (*Cluster, error) {
 	return &Cluster{client, d, namespace}, err
 }
 
-// Complete sets what a workload leaves to the cluster: its kind, namespace and queue. It returns notes for the user.
+// Complete sets the fields that a workload leaves to the cluster: its kind, namespace and queue. It returns notes for the user.
 func (c *Cluster) Complete(ctx context.Context, w *Workload) (notes []string, err error) {
 	w.Namespace = cmp.Or(w.Namespace, c.namespace)
 	if w.Kind != KindJob {
@@ -148,7 +148,7 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// state returns what a workload has come to: Complete, Failed, Suspended or Running.
+// state returns the state of a workload: Complete, Failed, Suspended or Running.
 func state(u *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {

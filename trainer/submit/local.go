@@ -22,7 +22,7 @@ import (
 var ErrFailed = errors.New("submit: the workload failed")
 
 // Local carries out the manifests of a JobSet on this machine: each container is a process, the claim a folder, and each
-// port one of the loopback interface. It does what the controllers of JobSets and Jobs do with what Build writes: start
+// port one of the loopback interface. It does what the controllers of JobSets and Jobs do with these manifests: start
 // order, replacement of pods, failures and success. A process that SIGTERM ends counts as evicted.
 type Local struct {
 	Program []string  // what images start, such as the path of trainer

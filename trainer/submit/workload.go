@@ -15,9 +15,9 @@ import (
 
 // Kinds of workloads.
 const (
-	KindJobSet = "jobset" // learner and servers in pods of their own
+	KindJobSet = "jobset" // learner and servers in separate pods
 	KindJob    = "job"    // learner and servers in one pod
-	KindLocal  = "local"  // what a JobSet would run, as processes of this machine
+	KindLocal  = "local"  // the pods of a JobSet, as processes of this machine
 )
 
 // maxName leaves room for what JobSet and Job controllers add to a name: "-learner-0-0-" and five characters.

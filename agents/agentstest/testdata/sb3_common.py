@@ -37,7 +37,7 @@ def obs(t):
 
 
 def ends(t, truncated):
-    """Tells of each environment whether step t ends its episode."""
+    """Returns for each environment whether step t ends its episode."""
     return np.array([(t, n) in TERMINATED or (t, n) in truncated for n in range(N)], np.float64)
 
 

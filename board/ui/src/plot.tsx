@@ -24,7 +24,7 @@ function turned(key: string, min: number, max: number, first: number, last: numb
 }
 
 // Plot draws lines over x. A click on a point calls pick with its x. What is enlarged by dragging or keys stays so when points
-// come; setRange is told of it, as least,greatest x, and range is what to begin with.
+// come; setRange is called with it, as least,greatest x, and range is what to begin with.
 export function Plot(props: { title: string; x: number[]; xLabel: string; lines: Line[]; height?: number; pick?: (x: number) => void; mark?: number; range?: string; setRange?: (r: string) => void; events?: { name: string; x: number[] }[] }) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)

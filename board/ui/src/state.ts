@@ -77,5 +77,5 @@ export function useDark(): boolean {
   return dark
 }
 
-// Colours of Okabe and Ito, which colour-blind people tell apart.
+// Colours of Okabe and Ito, which colour-blind people can distinguish.
 export const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a7a00', '#7f7f7f']

@@ -8,7 +8,7 @@ let events: EventSource | null = null
 let timer = 0
 let lost = () => {}
 
-// onLost is told when the stream is cut, and when it is there again.
+// onLost is called when the stream is cut, and when it is there again.
 export const onLost = (f: () => void) => { lost = f }
 export const isLost = () => events !== null && events.readyState !== EventSource.OPEN && broken
 let broken = false

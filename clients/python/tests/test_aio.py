@@ -99,7 +99,7 @@ def test_make_with_a_connection_of_its_own(url: str) -> None:
 
 
 def test_cancelled_tasks(url: str) -> None:
-    """Whenever a task is cancelled, the connection goes on, and no reply reaches another request."""
+    """Whenever a task is cancelled, the connection stays usable, and no reply reaches another request."""
 
     async def main() -> None:
         async with aio.connect(url) as connection:

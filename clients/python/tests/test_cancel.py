@@ -1,4 +1,4 @@
-"""Interrupted requests are cancelled at the server, and the session goes on."""
+"""Interrupted requests are cancelled at the server, and the session continues."""
 
 from __future__ import annotations
 

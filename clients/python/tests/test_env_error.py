@@ -47,7 +47,7 @@ def test_a_failure_without_isolation(trouble_url: str) -> None:
     ids=["next step", "same step"],
 )
 def test_a_row_that_fails(trouble_url: str, mode: str, after: list, later: list) -> None:
-    """The other rows go on, and the row begins an episode as the mode of autoreset says."""
+    """The other rows continue, and the row begins an episode as the mode of autoreset says."""
     with VectorEnv(TROUBLE, 3, url=trouble_url, autoreset_mode=mode, env_error=True) as envs:
         envs.reset(seed=1)
         infos = envs.step([PLAIN, PLAIN, PLAIN])[4]

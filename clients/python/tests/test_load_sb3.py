@@ -1,4 +1,4 @@
-"""Models of the native trainer in Stable-Baselines3. That they act alike, a Go test tells."""
+"""Models of the native trainer in Stable-Baselines3. A Go test checks that they act alike."""
 
 from __future__ import annotations
 

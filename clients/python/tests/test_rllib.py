@@ -45,10 +45,10 @@ def sampled(result: dict[str, Any]) -> float:
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(("algo", "reconnect"), [("ppo", 600.0), ("dqn", 0.0)])
 def test_a_killed_server_costs_no_runner(algo: str, reconnect: float) -> None:
-    """Two runners play on two servers, one of which is killed. Both go on, and the training does.
+    """Two runners play on two servers, one of which is killed. Both continue, and so does the training.
 
     A client that connects again makes the environments of the dead server on the other, and RLlib sees no failure. One
-    that does not leaves it to RLlib to make all environments anew.
+    that does not leaves it to RLlib to make all environments again.
     """
     servers = [Server(args=["--listen", "127.0.0.1:0"]) for _ in range(2)]
     config: Any = PPOConfig().training(**PPO) if algo == "ppo" else DQNConfig().training(**DQN)

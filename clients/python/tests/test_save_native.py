@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3 as model files. That the trainer plays them, a Go test tells."""
+"""Models of Stable-Baselines3 as model files. A Go test checks that the trainer plays them."""
 
 from __future__ import annotations
 

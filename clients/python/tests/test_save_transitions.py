@@ -1,4 +1,4 @@
-"""Recorded episodes as a file for the native trainer. That it trains with it, a Go test tells."""
+"""Recorded episodes as a file for the native trainer. A Go test checks that it trains with the file."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ type WeightedTerm struct {
 	Weight int64
 }
 
-// PodTerm selects pods, and names the label of nodes by which domains are told apart.
+// PodTerm selects pods, and names the label of nodes that distinguishes domains.
 type PodTerm struct {
 	Topology string
 	selector *Selector
@@ -183,7 +183,7 @@ func (b *Between) Required() bool { return b != nil && len(b.Near)+len(b.Apart)+
 // Prefers reports whether some rule scores nodes.
 func (b *Between) Prefers() bool { return b != nil && len(b.Prefer)+len(b.Loose) > 0 }
 
-// term reads a term of template t; ok is false for one that cannot be told.
+// term reads a term of template t; ok is false for one that cannot be read.
 func (b *Between) term(t *Template, a *apiTerm) (term PodTerm, ok bool, err error) {
 	if err := a.LabelSelector.check(); err != nil {
 		return term, false, err

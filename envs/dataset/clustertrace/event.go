@@ -62,7 +62,7 @@ type Event struct {
 	Node     int32
 	Template int32
 	Name     string   // of a pod
-	UID      string   // of a pod: tells pods of one name apart; may be shortened or hashed
+	UID      string   // of a pod: distinguishes pods of one name; may be shortened or hashed
 	Claims   []string // of a pod: names of persistent volume claims in its namespace
 	Devices  []int    // of a bound pod: its GPUs, by index; nil where nobody says
 	Phase    Phase

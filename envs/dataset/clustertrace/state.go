@@ -13,7 +13,7 @@ import (
 // nobodys is the name that environments give to pods without a controller.
 const nobodys = "pod"
 
-// WriteState writes the history of a simulated cluster, as its state tells it at the end: its nodes, and each pod
+// WriteState writes the history of a simulated cluster, as its state has it at the end: its nodes, and each pod
 // with its times. Pods of one name are replicas, but for those named "pod". A pod that was deleted after it
 // ended is written as ended. The state knows no earlier requests of a pod that was resized, and not when a
 // node was added or removed: nodes are there from the beginning, and one that was removed is an error.

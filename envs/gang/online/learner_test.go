@@ -195,7 +195,7 @@ func TestCautionFollowsUncertainty(t *testing.T) {
 			t.Fatal(err)
 		}
 		std := math.Sqrt(1 / (1/0.25 + float64(n)/0.01))
-		if got, want := cautious.Duration(2, 25, 3000), m.Duration(2, 25, 3000)*math.Exp(std); math.Abs(got-want) > 2e-3*want { // a model is not made anew for less
+		if got, want := cautious.Duration(2, 25, 3000), m.Duration(2, 25, 3000)*math.Exp(std); math.Abs(got-want) > 2e-3*want { // a smaller change makes no new model
 			t.Errorf("after %d observations: %v s, want %v", n, got, want)
 		}
 		if err := l.Observe(2, 25, 3000, m.Duration(2, 25, 3000)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/kubernasium/kubernasium/envs/gang/gangtest"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 )
@@ -112,7 +113,7 @@ func TestCommittedEqualsNaive(t *testing.T) {
 	}
 }
 
-// TestCommittedAfterSkippedSteps: a call after decisions that others took plans anew.
+// TestCommittedAfterSkippedSteps: a call after decisions of others makes a new plan.
 func TestCommittedAfterSkippedSteps(t *testing.T) {
 	in := gangtest.LawInstance(t, 91, 40, 6, 6, false)
 	ep := planner.Episode{Steps: 40, Penalty: 15}
@@ -169,7 +170,7 @@ func TestThresholdByHand(t *testing.T) {
 	}
 }
 
-// TestCostStandsForThePenalty: planners that are told a cost decide as in an episode that charges it.
+// TestCostStandsForThePenalty: planners that know a cost decide as in an episode that charges it.
 func TestCostStandsForThePenalty(t *testing.T) {
 	in := gangtest.LawInstance(t, 81, 60, 8, 8, false)
 	charged := planner.Episode{Steps: 50, Penalty: 45}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/kubernasium/kubernasium/envs/gang/gangtest"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 )
@@ -33,7 +34,7 @@ func TestInstanceTable(t *testing.T) {
 	}
 }
 
-// Rows are made by whoever asks first; run with -race.
+// The first caller makes a row; run with -race.
 func TestInstanceConcurrent(t *testing.T) {
 	shared, alone := gangtest.LawInstance(t, 5, 30, 4, 8, false), gangtest.LawInstance(t, 5, 30, 4, 8, false)
 	_ = alone.Prepare(context.Background(), 0, 30)

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Design tells which point of a task's grid to measure next: the one that most reduces the error of the
+// Design returns which point of a task's grid to measure next: the one that most reduces the error of the
 // fit. The logarithm of a duration is taken for
 //
 //	log D(w, c) = b0 + b1·log w + b2·log c + b3·(log c)² + own + noise

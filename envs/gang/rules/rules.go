@@ -23,7 +23,7 @@ type Job interface {
 
 // Superstep is the outcome of a superstep.
 type Superstep struct {
-	Replanned bool      // the shares were planned anew before it
+	Replanned bool      // the shares were planned again before it
 	Changed   int       // tasks with changed shares
 	Penalty   float64   // seconds that the plan cost
 	Durations []float64 // true seconds of each task; valid until the next step
@@ -59,7 +59,7 @@ func fixed() []envs.Baseline {
 	return list
 }
 
-// planBy returns the maker of the policy that follows a planner, which is made anew for each
+// planBy returns the maker of the policy that follows a planner, which is made for each
 // episode.
 func planBy(cfg planner.Config) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) { return follow(cfg, task, nil) }

@@ -30,7 +30,7 @@
 // # Reward
 //
 // The objective over the containers of the batch, all at the end (terminal, the default), or by how
-// much it grows as the sub-cluster is filled anew after each choice (dense). Objectives are those
+// much it grows as the sub-cluster is filled again after each choice (dense). Objectives are those
 // of package placement.
 //
 // # Start

@@ -8,7 +8,7 @@ import (
 )
 
 // pay returns the reward of giving a container to sub-cluster sub. With dense rewards it is by how
-// much the objective of sub grows, which is filled anew; at the end, when all are filled, what the
+// much the objective of sub grows, which is filled again; at the end, when all are filled, what the
 // objective has beyond the rewards so far.
 func (t *Task) pay(ctx context.Context, c cluster.Cluster, sub int, end bool) (reward float64, err error) {
 	switch {

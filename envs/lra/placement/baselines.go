@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// choose wraps a chooser, made anew for each episode, as a policy. Where the chooser finds no node, the
+// choose wraps a chooser, made for each episode, as a policy. Where the chooser finds no node, the
 // policy takes the first that the task permits.
 func choose(start func(ctx context.Context, t *Task, p *planner.Problem) (planner.Chooser, error)) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {

@@ -1,4 +1,4 @@
-// Package throughput tells what containers achieve beside others: by a law, which generates tables,
+// Package throughput predicts what containers achieve beside others: by a law, which generates tables,
 // and by a regression, which completes measured ones.
 package throughput
 

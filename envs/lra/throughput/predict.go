@@ -12,7 +12,7 @@ type Prediction struct {
 	Measured int         `json:"measured_states"`
 	HeldOut  *TableError `json:"held_out"` // of the states that were not measured; nil if the truth is not known
 
-	Extrapolated []Extrapolation `json:"extrapolated"` // where the profile tells nothing near
+	Extrapolated []Extrapolation `json:"extrapolated"` // where the profile has no measurement near
 	Clipped      []Clipping      `json:"clipped"`      // predictions moved to the measured range
 }
 

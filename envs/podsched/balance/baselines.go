@@ -50,7 +50,7 @@ var greedyLifetime = envs.Parametric(
 	lifetimes.Weights{After10: 1, After25: 1, After50: 1, After100: 1}, newGreedyLifetime)
 
 // policyOf returns the maker of policies that choose as the chooser does that newChooser gives, which is
-// made anew for each episode.
+// made for each episode.
 func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)

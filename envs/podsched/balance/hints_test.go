@@ -203,7 +203,7 @@ func TestHintsOfRecording(t *testing.T) {
 	}
 }
 
-// TestLiveHasNoHints: nothing tells how long the pods of a running cluster run.
+// TestLiveHasNoHints: the lifetimes of a running cluster's pods are unknown.
 func TestLiveHasNoHints(t *testing.T) {
 	if _, err := newLive(mixedWithHints(2), 3); err == nil {
 		t.Error("newLive with hints: no error")

@@ -16,7 +16,7 @@ import (
 )
 
 // after returns the cost of the objective as the README defines it, from the state alone: it is
-// computed anew here, for the deployment whose pods have the metadata of pod last.
+// computed again here, for the deployment whose pods have the metadata of pod last.
 func after(s *cluster.State, o balance.Options, last int32) float64 {
 	n := len(s.Nodes)
 	racks := (n + o.ServersPerRack - 1) / o.ServersPerRack

@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Resample draws anew what comes after the first n pods, the last of which is the present one. Of its
+// Resample draws again what comes after the first n pods, the last of which is the present one. Of its
 // deployment the number of replicas is known, not what they will use. The error wraps
 // [envs.ErrCannotResample] for files and recordings, and where pods have lifetimes: the cluster knows
 // when they end.

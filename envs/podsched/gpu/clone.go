@@ -12,7 +12,7 @@ import (
 
 var _ envs.Resampler = (*Task)(nil)
 
-// Clone implements [envs.Cloner]. What the copy remembers of placements it finds out anew.
+// Clone implements [envs.Cloner]. The copy computes again what it remembers of placements.
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.in.Nodes, c.in.Arrivals = slices.Clone(t.in.Nodes), slices.Clone(t.in.Arrivals)

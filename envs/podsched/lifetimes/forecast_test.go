@@ -42,7 +42,7 @@ func TestRemains(t *testing.T) {
 	}
 }
 
-// TestAddIsUpdate: adding pods one by one while the clock stands gives the same bits as counting all of them anew.
+// TestAddIsUpdate: adding pods one by one while the clock stands gives the same bits as counting all of them again.
 func TestAddIsUpdate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := cluster.NewState()

@@ -104,7 +104,7 @@ type builder struct {
 	groups map[groupKey]int32
 }
 
-// groupKey tells groups apart: by the controller or the pod itself, and the rule.
+// groupKey distinguishes groups: by the controller or the pod itself, and the rule.
 type groupKey struct {
 	owner string
 	rule  int32

@@ -83,7 +83,7 @@ func (r *room) take(p *Pod, devices uint64) bool {
 	return true
 }
 
-// Remaining returns how long after a time a pod that runs then goes on, or 0 for ever.
+// Remaining returns how long a pod that runs at a time still runs, or 0 for ever.
 func (p *Pod) Remaining(at time.Duration) time.Duration {
 	if p.Duration == 0 {
 		return 0

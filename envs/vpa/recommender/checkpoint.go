@@ -35,7 +35,7 @@ type HistogramCheckpoint struct {
 }
 
 // Save returns a checkpoint of s at an instant, without the peaks of the ongoing memory intervals
-// of the containers that fed it: after a restart these intervals begin anew.
+// of the containers that fed it: after a restart these intervals start again.
 func (s *State) Save(now time.Duration, containers ...*Container) *Checkpoint {
 	saved := s.r.NewState(s.created)
 	saved.Merge(s)

@@ -59,7 +59,7 @@ func connect(servers []string) (*zk.Conn, error) {
 	return conn, nil
 }
 
-// guard follows the events of a session until it is closed, and tells up of its begin or its failure.
+// guard follows the events of a session until it is closed, and reports its start or its failure to up.
 func guard(conn *zk.Conn, events <-chan zk.Event, up chan<- bool) {
 	timer := time.NewTimer(connectTimeout)
 	defer timer.Stop()

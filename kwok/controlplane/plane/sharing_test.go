@@ -25,7 +25,7 @@ func (s watched) Watch(context.Context, string, storage.ListOptions) (watch.Inte
 	return w, nil
 }
 
-// version returns a pod, decoded anew.
+// version returns a pod, decoded again.
 func version(change func(*core.Pod)) *core.Pod {
 	p := &core.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 )
 
-// reloader opens the model anew when its file has changed. A file whose checksum or contents are wrong
+// reloader opens the model again when its file has changed. A file whose checksum or contents are wrong
 // leaves the model as it is.
 type reloader struct {
 	args  live.Args
@@ -69,7 +69,7 @@ func (r *reloader) look(log klog.Logger) {
 	}
 }
 
-// take returns the model that has been opened anew, or nil.
+// take returns the model that has been opened again, or nil.
 func (r *reloader) take() *live.Policy {
 	if r == nil || r.fresh.Load() == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
-// TestSignalSaves sends Ctrl-C to a training in a process of its own and goes on from the
+// TestSignalSaves sends Ctrl-C to a training in its own process and resumes from the
 // checkpoint that its message names; so with two trainings at one time.
 func TestSignalSaves(t *testing.T) {
 	for _, tc := range []struct {

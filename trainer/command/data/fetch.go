@@ -42,7 +42,7 @@ type fetched struct {
 	Resumed int64  `json:"resumed,omitempty"`
 }
 
-// errInterrupted tells how to go on.
+// errInterrupted says how to resume.
 var errInterrupted = fmt.Errorf("%w: the same command resumes", cli.ErrInterrupted)
 
 func newFetch() *cobra.Command {

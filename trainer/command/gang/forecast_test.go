@@ -41,7 +41,7 @@ func readCSV(t *testing.T, path string) [][]string {
 	return rows
 }
 
-// TestGangForecast compares generated series: what is printed, the file and the JSON tell the same.
+// TestGangForecast compares generated series: the output, the file and the JSON agree.
 func TestGangForecast(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"gang", "forecast", "--draws", "12", "--seed", "3", "--csv", filepath.Join(dir, "f.csv"), "--plot", filepath.Join(dir, "f.png")}

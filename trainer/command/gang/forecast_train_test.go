@@ -35,7 +35,7 @@ func writeSeries(t *testing.T, name string, n int) string {
 }
 
 // TestGangForecastTrain fits a forecaster to two series: its files are those that environments read, and
-// the errors that it tells are those of the files.
+// the errors that it reports are those of the files.
 func TestGangForecastTrain(t *testing.T) {
 	a, b, out := writeSeries(t, "a", 1500), writeSeries(t, "b", 1400), t.TempDir()
 	args := []string{"gang", "forecast", "--train", "--model", "holt-winters", "--series", a, "--series", b, "--out", out,

@@ -68,7 +68,7 @@ func TestGangProfileOfData(t *testing.T) {
 	}
 }
 
-// TestGangProfileText: what is printed tells what the JSON does.
+// TestGangProfileText: the output says what the JSON does.
 func TestGangProfileText(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "p.csv")
 	args := []string{"gang", "profile", "--out", out}

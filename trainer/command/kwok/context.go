@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	goneTimeout = time.Second           // of the connection that tells whether a control plane on this machine still listens
+	goneTimeout = time.Second           // of the connection that shows whether a control plane on this machine still listens
 	contextMark = "kubernasium.io/kwok" // extension of the contexts that are ours
 )
 

@@ -14,7 +14,7 @@ import (
 type pageOf struct {
 	address   string // empty is no page
 	tokenFile string
-	fragment  string // of the address that is told: the view to begin with
+	fragment  string // of the printed address: the view to begin with
 	tell      func(url string)
 }
 

@@ -59,7 +59,7 @@ func TestKwok(t *testing.T) {
 	}
 }
 
-// TestKwokKilledOverTheWire kills the control plane in mid-episode: a client of the server is told
+// TestKwokKilledOverTheWire kills the control plane in mid-episode: a client of the server learns
 // UNAVAILABLE, and a reset recovers once there is a control plane again.
 func TestKwokKilledOverTheWire(t *testing.T) {
 	ctx := t.Context()

@@ -232,7 +232,7 @@ func runScheduler(ctx context.Context, binary string, args []string, stderr io.W
 	return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 }
 
-// withPort puts a free port in the place of port 0, so that the command can tell it.
+// withPort puts a free port in the place of port 0, so that the command can print it.
 func withPort(ctx context.Context, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if address == "" || err == nil && port != "0" {

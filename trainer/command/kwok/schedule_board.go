@@ -26,7 +26,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 )
 
-// Bounds of what the page is told.
+// Bounds of what the page gets.
 const (
 	shownDecisions = 100
 	shownWaiting   = 50
@@ -35,7 +35,7 @@ const (
 	explainShare = 0.25
 )
 
-// watched is a running cluster as its page shows it: what the API server tells of nodes and pods, and what the policy and
+// watched is a running cluster as its page shows it: what the API server says of nodes and pods, and what the policy and
 // kube-scheduler's default say of each decision in the state before it. The explanations are made beside the scheduler, in
 // this process, so that they delay none of its decisions.
 type watched struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
-// Bounds of what a node's history tells.
+// Bounds of what a node's history shows.
 const (
 	keptPods  = 2000 // that have left, of all nodes
 	shownPods = 200  // of one node

@@ -170,7 +170,7 @@ func (a asked) choose(ctx context.Context, s *cluster.State, d envs.Decision) bo
 }
 
 // rateByColumn gives a rule's choice the scores of the column with its name, in place of 1 for its node and 0 for others,
-// which tell nothing. A rule without a column has no scores.
+// which say nothing. A rule without a column has no scores.
 func rateByColumn(c *board.Choice, why *board.PodWhy) {
 	c.Scores = nil
 	at := slices.Index(why.Columns, c.Policy)

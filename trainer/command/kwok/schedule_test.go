@@ -46,7 +46,7 @@ func needScheduler(t *testing.T) string {
 	return path
 }
 
-// TestWithPort: port 0 becomes a free port of the same host, as the endpoints are told; other addresses stay.
+// TestWithPort: port 0 becomes a free port of the same host, as the endpoints are printed; other addresses stay.
 func TestWithPort(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:10359", ":8080", "[::1]:80"} {
 		if got, err := withPort(t.Context(), address); got != address || err != nil {
@@ -75,7 +75,7 @@ func TestWithPort(t *testing.T) {
 // endpoints finds what the command says of its endpoints.
 var endpoints = regexp.MustCompile(`(http://\S+)/healthz\n`)
 
-// startSchedule runs the command until stop is called. It returns the address of the endpoints, as the command tells it.
+// startSchedule runs the command until stop is called. It returns the address of the endpoints, as the command prints it.
 func startSchedule(t *testing.T, args ...string) (url string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -196,7 +196,7 @@ type upReport struct {
 	Nodes   int    `json:"nodes"`             // that were asked for
 }
 
-// printUp tells how to use the control plane.
+// printUp prints how to use the control plane.
 func printUp(cmd *cobra.Command, r upReport) error {
 	if cli.WantJSON(cmd) {
 		return cli.PrintJSON(cmd, r)

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// explainer is implemented by tasks that can tell what speaks for and against each node in the
+// explainer is implemented by tasks that can explain what speaks for and against each node in the
 // decision to come: a row for each, under the names of the columns.
 type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)

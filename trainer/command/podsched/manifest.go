@@ -213,7 +213,7 @@ const (
 	pauseImage = "registry.k8s.io/pause:3.10"
 )
 
-// Columns that tell the two lists of the trace apart, of which the pods' may have more.
+// Columns that distinguish the two lists of the trace, of which the pods' may have more.
 var (
 	nodeColumns = []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}
 	podColumns  = []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}

@@ -136,7 +136,7 @@ type numbering struct {
 	next int
 }
 
-// begin is called before each list of nodes, and starts anew if it has one seen before.
+// begin is called before each list of nodes, and starts again if it has one seen before.
 func (n *numbering) begin(names []string) {
 	again := n.seen == nil
 	for _, name := range names {

@@ -191,7 +191,7 @@ func (s *study) params(space searchSpace, trial int) (map[string]any, error) {
 // have the same seed. Its value is arbitrary.
 const searchStream = 0x7475_6e65
 
-// promote returns the trials of a rung that go on: the best one in reduction, at least one, in
+// promote returns the trials of a rung that reach the next: the best one in reduction, at least one, in
 // the order of their means. Trials that failed do not.
 func promote(results []rungResult, reduction int) []int {
 	ranked := slices.DeleteFunc(slices.Clone(results), func(r rungResult) bool { return r.Error != "" })

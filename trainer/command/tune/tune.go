@@ -307,7 +307,7 @@ func (t *tuner) train(ctx context.Context, trial, rung, steps int) (rungResult, 
 	if out.Params, err = t.study.params(t.space, trial); err == nil {
 		err = t.trainTo(ctx, &out, steps)
 	}
-	if err != nil && ctx.Err() != nil { // no failure of the trial, which goes on from the rung before
+	if err != nil && ctx.Err() != nil { // no failure of the trial, which resumes from the rung before
 		return out, cli.ErrInterrupted
 	}
 	if err != nil {
@@ -324,7 +324,7 @@ func (t *tuner) trainTo(ctx context.Context, out *rungResult, steps int) error {
 		return err
 	}
 	if slices.Contains(run.FieldNames(algo.Defaults()), "checkpoint_replay_buffer") {
-		given["checkpoint_replay_buffer"] = true // the next rung goes on exactly
+		given["checkpoint_replay_buffer"] = true // the next rung resumes exactly
 	}
 	h, err := run.ReadHyperparams(s.Algo, s.Env, "", given)
 	if err != nil {

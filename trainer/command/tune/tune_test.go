@@ -215,7 +215,7 @@ func tuneResultOf(t *testing.T, args ...string) tuneResult {
 	return res
 }
 
-// TestTune: the rungs are those of successive halving, each trial goes on where it stopped, and
+// TestTune: the rungs are those of successive halving, each trial resumes where it stopped, and
 // the file of the best is one for train --conf-file.
 func TestTune(t *testing.T) {
 	for _, algo := range algorithms.Names(nil) {
@@ -278,7 +278,7 @@ func sameAsUninterrupted(t *testing.T, algo string, res tuneResult) {
 }
 
 // TestTuneResume cuts a study's journal off after three results, in the middle of the fourth,
-// and goes on: to the same trials, means and best.
+// and resumes it: to the same trials, means and best.
 func TestTuneResume(t *testing.T) {
 	whole := tuneResultOf(t, tuneArgs("ppo", t.TempDir(), "--n-jobs", "1")...)
 	part := tuneResultOf(t, tuneArgs("ppo", t.TempDir(), "--n-jobs", "1")...)

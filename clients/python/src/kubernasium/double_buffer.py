@@ -134,7 +134,7 @@ class DoubleBuffer:
         self._turn = None
 
     def collect(self, policy: Callable[[Any, dict[str, Any]], Any], steps: int) -> dict[str, Any]:
-        """Takes that many steps of all environments. It goes on where the last call stopped.
+        """Takes that many steps of all environments. It continues where the last call stopped.
 
         Args:
             policy: returns a batch of actions for observations and infos of one part; `infos["env_id"]` has its rows.

@@ -81,7 +81,7 @@ class UnknownOptionError(InvalidOptionError, TypeError):
         option: its name, if the server states it.
     """
 
-    reason = "INVALID_OPTION"  # also where Gymnasium raises the error anew with a longer message
+    reason = "INVALID_OPTION"  # also where Gymnasium raises the error again with a longer message
     option = ""
 
     def __init__(self, message: str = "", reply: Mapping[str, Any] | None = None) -> None:

@@ -5,8 +5,8 @@
 
     algorithm = configure(PPOConfig(), "k8s/PodBalance-v0", num_env_runners=2, num_envs=8, nodes=5).build_algo()
 
-`configure` sets what is needed for all of it. Single parts: `MaskObservation` is the connector that puts flat
-observations and masks together, and `MaskedPPOModule` and `MaskedDQNModule` are RLlib's default modules that take no
+`configure` sets all that this needs. Its parts: `MaskObservation` is the connector that puts flat
+observations and masks together, and `MaskedPPOModule` and `MaskedDQNModule` are RLlib's default modules that never choose a
 masked action.
 
 Without masks, RLlib makes `PPOConfig().environment("kubernasium:k8s/GangWindow-v0")` by itself, one session for each
@@ -38,7 +38,7 @@ from kubernasium.vector import VectorEnv
 from kubernasium.wrappers import make_masked
 
 OBS, MASK = "observations", "action_mask"  # keys of RLlib's examples
-RECONNECT = 600.0  # seconds for which an env runner waits for a server, before it makes its environments anew
+RECONNECT = 600.0  # seconds for which an env runner waits for a server, before it makes its environments again
 
 
 def configure(
@@ -54,8 +54,8 @@ def configure(
 ) -> AlgorithmConfig:
     """Sets the environments of an algorithm, so that it outlives lost servers.
 
-    A runner that loses its server connects to it again, or to another of several, and goes on where it was. If that
-    takes longer than `reconnect`, it makes its environments anew and drops their episodes; if a runner itself dies, Ray
+    A runner that loses its server connects to it again, or to another of several, and resumes. If that
+    takes longer than `reconnect`, it makes its environments again and drops their episodes; if a runner itself dies, Ray
     starts it again after a second. By default, RLlib ends the sampling of a runner whose environment fails.
 
     Args:

@@ -144,7 +144,7 @@ func (u *upstream) addPod(pod int) {
 	}
 }
 
-// replacePod deletes a pod and creates it anew: its containers' windows are new, the history
+// replacePod deletes a pod and creates it again: its containers' windows are new, the history
 // stays.
 func (u *upstream) replacePod(pod int) {
 	u.cluster.DeletePod(podID(pod))

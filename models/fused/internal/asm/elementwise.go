@@ -58,7 +58,7 @@ var (
 )
 
 func (v *isa) tanh() {
-	// AVX-512 has registers for all constants; AVX2 reads them anew.
+	// AVX-512 has registers for all constants; AVX2 reads them again.
 	kept := map[float32]reg.VecVirtual{}
 	get := func(x float32) reg.VecVirtual {
 		if r, ok := kept[x]; ok {
