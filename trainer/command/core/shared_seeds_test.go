@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,4 +63,76 @@ func TestSharedSeeds(t *testing.T) {
 			t.Errorf("seed %s: mean %v, alone %v; the models are equal: %v", seed, res.Seeds[i].EvalMean, alone.EvalMean, bytes.Equal(got, want))
 		}
 	}
+}
+
+// TestSharedSeedsKilled: of two processes that share seeds one is killed in the middle of a training. The other, or one
+// started later, resumes it from the newest checkpoint. Every seed has one result, and returns and models are those of an
+// undisturbed command.
+func TestSharedSeedsKilled(t *testing.T) {
+	args := []string{"train", "--algo", "a2c", "--env", "classic/CartPole-v1", "-n", "10000", "--eval-freq", "0", "--eval-episodes", "2", "--save-freq", "500",
+		"--params", "n_envs:2", "--params", "net_arch:[8]", "--json", "--seeds", "1..3", "--n-jobs", "1"}
+	var want run.SeedsResult
+	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "-f", t.TempDir())...)), &want); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "seeds.journal")
+	shared := append(args, "--study", file, "--lease", "3s")
+	victim, _ := clitest.Process(t, shared...)
+	attempt := "" // the folder in which it trains, with a checkpoint and without a last model
+	clitest.KillWhen(t, victim, file, func() bool {
+		found, err := filepath.Glob(filepath.Join(file+".seeds", "seed_*", "*", "rl_model_*"))
+		if err != nil || len(found) == 0 {
+			return false
+		}
+		attempt = filepath.Dir(found[len(found)-1])
+		_, err = os.Stat(filepath.Join(attempt, run.EnvName("classic/CartPole-v1")+".safetensors"))
+		return os.IsNotExist(err)
+	})
+	const mark = "mark" // is copied to the folder of who resumes
+	if err := os.WriteFile(filepath.Join(attempt, mark), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var runs []*exec.Cmd
+	var outs []*bytes.Buffer
+	for range 2 {
+		cmd, out := clitest.Process(t, shared...)
+		runs, outs = append(runs, cmd), append(outs, out)
+	}
+	for i, cmd := range runs {
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		var got run.SeedsResult
+		if err := json.Unmarshal(outs[i].Bytes(), &got); err != nil {
+			t.Fatalf("%v: %s", err, outs[i])
+		}
+		if got.Eval == nil || *got.Eval != *want.Eval || len(got.Seeds) != len(want.Seeds) {
+			t.Fatalf("process %d: mean %v of %d seeds, undisturbed %v of %d", i, got.Eval, len(got.Seeds), want.Eval, len(want.Seeds))
+		}
+		for k, s := range got.Seeds {
+			if w := want.Seeds[k]; s.Seed != w.Seed || s.Timesteps != w.Timesteps || s.EvalMean != w.EvalMean || !bytes.Equal(content(t, s.Model), content(t, w.Model)) {
+				t.Errorf("process %d: seed %d has %+v, undisturbed %+v; the models are equal: %v", i, w.Seed, s, w, bytes.Equal(content(t, s.Model), content(t, w.Model)))
+			}
+		}
+		resumed, err := filepath.Glob(filepath.Join(filepath.Dir(attempt), "*", mark))
+		if err != nil || len(resumed) < 2 {
+			t.Errorf("the killed training and its copies are %v, %v; want a copy", resumed, err)
+		}
+	}
+	journal := string(content(t, file))
+	for trial := range want.Seeds {
+		if n := strings.Count(journal, fmt.Sprintf(`"trial_id":%d,"user_attr":{"result_0"`, trial)); n != 1 {
+			t.Errorf("%d results of seed %d, want one", n, want.Seeds[trial].Seed)
+		}
+	}
+}
+
+// content reads a file.
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

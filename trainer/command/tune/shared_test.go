@@ -9,31 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
-
-// process starts a command in a process of its own, and returns it with its output.
-func process(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd, out := exec.Command(exe, args...), &bytes.Buffer{}
-	cmd.Env = append(os.Environ(), clitest.ChildVariable+"=1")
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return cmd, out
-}
 
 // line is a line of a journal.
 type line struct {
@@ -91,34 +72,20 @@ func TestSharedStudy(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "study.journal")
 	shared := append(args, "--study", file, "--lease", "3s")
-	victim, _ := process(t, shared...)
+	victim, _ := clitest.Process(t, shared...)
 	pid := victim.Process.Pid
-	for { // until it stops within a trial, without the lock, which others would wait for
-		for len(open(t, file, pid)) == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Lstat(file + ".lock"); err != nil && len(open(t, file, pid)) > 0 {
-			break
-		}
-		if err := victim.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-	}
-	left := open(t, file, pid)
+	var left map[string]bool
+	clitest.KillWhen(t, victim, file, func() bool {
+		left = open(t, file, pid)
+		return len(left) > 0
+	})
 	if len(left) != 1 {
-		t.Fatalf("the stopped process holds %v, want one trial", left)
+		t.Fatalf("the killed process held %v, want one trial", left)
 	}
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = victim.Wait() // killed
 	var runs []*exec.Cmd
 	var outs []*bytes.Buffer
 	for range 2 {
-		cmd, out := process(t, shared...)
+		cmd, out := clitest.Process(t, shared...)
 		runs, outs = append(runs, cmd), append(outs, out)
 	}
 	for i, cmd := range runs {
