@@ -62,8 +62,8 @@ func main() {
 	}
 	f := cmd.Flags()
 	f.StringVar(&b.server, "server", "bin/server", "program that serves")
-	f.StringSliceVar(&ids, "env", []string{"k8s/GangWindow-v0", "k8s/GPUPodScheduling-v1"}, "environments, a table for each")
-	f.IntVar(&b.n, "envs", 512, "environments of the vector")
+	f.StringSliceVar(&ids, "env", []string{"k8s/GangWindow-v0", "k8s/VerticalPodAutoscaler-v1", "k8s/GPUPodScheduling-v1"}, "environments, a table for each")
+	f.IntVar(&b.n, "envs", 1024, "environments of the vector")
 	f.IntSliceVar(&b.servers, "servers", []int{1, 2, 4}, "sizes of the fleets")
 	f.IntVar(&b.rounds, "rounds", 9, "rounds, in each of which all fleets have a turn")
 	f.DurationVar(&b.span, "for", 2*time.Second, "time of a turn")
