@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import os
+import signal
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import gymnasium
@@ -188,3 +190,110 @@ def test_timeout() -> None:
         silent.close()
 
     run(main())
+
+
+@pytest.fixture
+def fleet() -> Iterator[list[Server]]:
+    """Three servers, of which a test may kill some."""
+    started = [Server(args=["--listen", "127.0.0.1:0"]) for _ in range(3)]
+    yield started
+    for server in started:
+        server.stop()
+
+
+@pytest.mark.parametrize(("env_id", "mode"), [(CARTPOLE, "SAME_STEP"), (GANG, "NEXT_STEP")])
+def test_a_fleet_and_a_killed_server(fleet: list[Server], env_id: str, mode: str) -> None:
+    """Two vectors on three servers, one of which is killed, return what one server and the synchronous client do."""
+    urls, options = [server.ws_url for server in fleet], {"steps": 15} if env_id == GANG else {}
+
+    async def main() -> list[str]:
+        made = [
+            await aio.make(env_id, 7, url=urls, weights=[2, 4, 1], autoreset_mode=mode, **options) for _ in range(2)
+        ]
+        assert [envs.sizes for envs in made] == [[2, 4, 1]] * 2
+        results = [[await envs.reset(seed=i)] for i, envs in enumerate(made)]
+        for t, batch in enumerate(actions(5, 60, 7)):
+            if t == 30:
+                os.kill(fleet[1].pid, signal.SIGKILL)
+            for result, step in zip(results, await asyncio.gather(*(envs.step(batch) for envs in made)), strict=True):
+                result.append(step)
+        for envs in made:
+            await envs.close()
+        return [hashed(result) for result in results]
+
+    got = run(main())
+    name = "SameStep" if mode == "SAME_STEP" else "NextStep"
+    for i in range(2):
+        with gymnasium.make_vec(env_id, 7, url=urls[0], autoreset_mode=name, **options) as envs:
+            assert got[i] == hashed([envs.reset(seed=i), *(envs.step(batch) for batch in actions(5, 60, 7))])
+
+
+def test_one_environment_of_a_fleet(fleet: list[Server]) -> None:
+    """Its server is killed, and it goes on at another one; so does one with a single URL that may connect again."""
+
+    async def main() -> list[str]:
+        env = await aio.make(CARTPOLE, url=[fleet[0].ws_url, fleet[1].ws_url])
+        again = await aio.make(CARTPOLE, url=fleet[2].ws_url, reconnect=60.0)
+        assert env.action_space.n == again.action_space.n == 2
+        port = fleet[2].ws_url.split(":")[2].split("/")[0]
+        results: list[list[Any]] = [[await env.reset(seed=4)], [await again.reset(seed=4)]]
+        for t, action in enumerate(actions(2, 8, 0)):
+            if t == 4:
+                os.kill(fleet[2].pid, signal.SIGKILL)
+                fleet[2].stop()
+                fleet[2] = await asyncio.to_thread(Server, args=["--listen", f"127.0.0.1:{port}"])
+                os.kill(at(env, fleet[:2]).pid, signal.SIGKILL)
+            results[0].append(await env.step(action))
+            results[1].append(await again.step(action))
+        await asyncio.gather(env.close(), again.close())
+        with pytest.raises(errors.ClosedError):
+            await env.step(0)
+        return [hashed(result) for result in results]
+
+    got = run(main())
+    with gymnasium.make(CARTPOLE) as twin:
+        env = twin.unwrapped
+        want = hashed([env.reset(seed=4), *(env.step(action) for action in actions(2, 8, 0))])
+    assert got == [want, want]
+
+
+def at(env: Any, servers: list[Server]) -> Server:
+    """Returns the server that an environment is on."""
+    peer = env._env.vector.connection.transport.sock.getpeername()[1]
+    return next(server for server in servers if f":{peer}/" in server.ws_url + "/")
+
+
+def test_cancelled_calls_of_a_fleet(fleet: list[Server]) -> None:
+    """A call that has begun is carried out, one that waits is not, and the loop runs meanwhile."""
+    urls = [server.ws_url for server in fleet]
+
+    async def main() -> None:
+        async with aio.make(CARTPOLE, 64, url=urls, weights=[1, 1, 1]) as envs:
+            await envs.reset(seed=1)
+            tasks = [asyncio.create_task(envs.step(np.zeros(64, np.int64))) for _ in range(6)]
+            await asyncio.sleep(0)
+            for task in tasks[3:]:
+                task.cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(result) for result in done] == [tuple] * 3 + [asyncio.CancelledError] * 3
+            steps = (await envs._call(envs._env.vector.stats))["steps"] / 64
+            assert 3 <= steps <= 6
+            with pytest.raises(errors.UnimplementedError, match="several servers"):
+                await envs.send(np.zeros(64, np.int64))
+            with pytest.raises(errors.UnimplementedError, match="several servers"):
+                await envs.recv()
+        with pytest.raises(ValueError, match=r"aio\.make takes several"):
+            await aio.connect(urls)
+        with pytest.raises(errors.UnknownEnvError):
+            await aio.make("k8s/Nothing-v0", 2, url=urls)
+        making = asyncio.create_task(_awaited(aio.make(CARTPOLE, 6, url=urls)))
+        await asyncio.sleep(0.01)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+
+    run(main())
+
+
+async def _awaited(opening: Any) -> Any:
+    return await opening

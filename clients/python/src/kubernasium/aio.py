@@ -12,7 +12,12 @@ the same time get connections of their own.
 
 A cancelled task leaves the connection usable. Its request has a tenth of a second to end by itself, and then was
 carried out, though nobody gets the reply. Otherwise it is cancelled at the server, too; after a `reset` or a step that
-was cancelled while it ran, reset again. Lost connections are not resumed here: a lost one raises `ConnectionLostError`.
+was cancelled while it ran, reset again. A lost connection raises `ConnectionLostError`.
+
+`aio.make` with several URLs spreads a vector over their servers, and outlives the loss of each:
+
+    async with aio.make("k8s/GangWindow-v0", num_envs=16, url=["ws://a:8765", "ws://b:8765"]) as envs:
+        ...
 """
 
 from __future__ import annotations
@@ -23,10 +28,14 @@ from typing import Any
 
 import numpy as np
 
+from kubernasium.aio_fleet import open_fleet
 from kubernasium.aio_session import Request, Session, open_session
 from kubernasium.batch import Batches
 from kubernasium.errors import ClosedError, UnavailableError
+from kubernasium.launcher import urls_of
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
+from kubernasium.protocol.dial import many
+from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.protocol.send_recv import indices
 from kubernasium.protocol.vector import contiguous, made_with, plain, working_directory
 from kubernasium.row import pick
@@ -284,8 +293,10 @@ def make(
     env_id: str,
     num_envs: int | None = None,
     *,
-    url: str | None = None,
+    url: str | Sequence[str] | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
+    weights: Sequence[float] | None = None,
+    reconnect: float | None = None,
     **arguments: Any,
 ) -> Any:
     """Makes environments with a connection of their own: `await` it, or use it in `async with`.
@@ -293,11 +304,20 @@ def make(
     Args:
         env_id: their id at the server.
         num_envs: how many, for a `VectorEnv`; None makes one `Env`.
-        url: see `connect`.
+        url: see `connect`; or several, or `k8s+dns://name:port` for the servers behind a host name. A vector is spread
+            over them, with the results of one server, and one that is lost is replaced by the others, as
+            `gymnasium.make_vec` does it. These are `aio_fleet.FleetVectorEnv` and `FleetEnv`, with the same methods.
         timeout: see `connect`.
+        weights: relative speeds of several servers; None measures them.
+        reconnect: seconds for which to connect again after a loss, with nothing lost; by default 60 with several URLs,
+            and 0, which is never, with one.
         **arguments: those of `Connection.make`, the environment's options among them.
     """
-    return _Opening(_make(env_id, num_envs, url, timeout, arguments))
+    urls = urls_of(url)
+    if reconnect or (urls and many(urls)):
+        again = DEFAULT_RECONNECT if reconnect is None else reconnect
+        return _Opening(open_fleet(env_id, num_envs, weights, url=url, timeout=timeout, reconnect=again, **arguments))
+    return _Opening(_make(env_id, num_envs, urls[0] if urls else None, timeout, arguments))
 
 
 async def _make(

@@ -16,10 +16,10 @@ from kubernasium.errors import (
     ReplyTimeoutError,
     from_reply,
 )
-from kubernasium.launcher import default_server
+from kubernasium.launcher import default_server, urls_of
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.connection import CLIENT, GRACE, VERSION, missing
-from kubernasium.protocol.dial import is_loopback
+from kubernasium.protocol.dial import is_loopback, many
 from kubernasium.protocol.packing import ZSTD, Packer, compresses
 from kubernasium.protocol.transport import MAX_FRAME
 from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked, tls_context
@@ -223,10 +223,13 @@ S = TypeVar("S", bound=Session)
 
 async def open_session(kind: type[S], url: str | None, token: str | None, timeout: float | None) -> S:
     """Connects and says hello; the arguments are those of `aio.connect`, after the class of the session."""
-    url = url or os.environ.get("KUBERNASIUM_URL") or None
-    if url is None:
+    urls = urls_of(url)
+    if urls and many(urls):
+        raise ValueError(f"a session is with one server, not {len(urls)} URLs or {urls[0]!r}; aio.make takes several")
+    if not urls:
         server = await asyncio.to_thread(default_server)
-        url, token = server.url, server.token
+        urls, token = [server.url], server.token
+    url = urls[0]
     parts = urlsplit(url)
     packer = Packer() if compresses(url) else None
     try:
