@@ -1,7 +1,6 @@
 package hierarchical_test
 
 import (
-	"context"
 	"math"
 	"path/filepath"
 	"testing"
@@ -14,8 +13,6 @@ import (
 )
 
 const id = "k8s/LRAHierarchical-v0"
-
-var ctx = context.Background()
 
 func TestContract(t *testing.T) {
 	for _, tc := range []struct {
