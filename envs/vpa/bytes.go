@@ -17,9 +17,9 @@ func (t *Task) Bytes() envs.Bytes {
 	evicted := max(1, int(math.Ceil(float64(o.Pods)*o.Tolerance)))
 	each := int64(samples)*sample + envs.SliceSize[cluster.Resources](samples) + envs.SliceSize[record](o.Steps)
 	each += t.metrics.Bytes()
-	if s := t.src.shared; s != nil {
-		each += int64(s.Neighbours+1) * int64(samples) * sample
-		evicted += s.Neighbours
+	if l := t.src.law; l != nil {
+		each += int64(l.Number+1) * int64(samples) * sample
+		evicted += l.Number
 	}
 	each += int64(o.Pods)*int64(unsafe.Sizeof(pod{})) + int64(evicted)*int64(o.Steps)*envs.PodSize
 	const recommenders = 64 << 10

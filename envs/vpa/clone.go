@@ -12,7 +12,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.gen, c.in, c.metrics, c.dynamics = t.gen.clone(), t.in.clone(), t.metrics.Clone(), t.dynamics.clone()
 	if c.dynamics.shared != nil {
-		c.dynamics.shared.in = &c.in
+		c.dynamics.shared.node = &c.in.node
 	}
 	c.updater.candidates = nil
 	if t.feed != nil {

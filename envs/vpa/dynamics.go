@@ -7,6 +7,8 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/neighbours"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // dynamics simulates the controller, the scheduler and kubelet for the pods of one controller on
@@ -15,9 +17,9 @@ type dynamics struct {
 	timing         timing
 	resizeRestarts bool // a resize in place restarts the container
 	pods           []pod
-	last           interval    // the last step
-	meta           [3]int32    // of the node, of the pods and of their neighbours
-	shared         *sharedNode // nil if the pods have the node to themselves
+	last           prices.Events // the last step
+	meta           [3]int32      // of the node, of the pods and of their neighbours
+	shared         *sharedNode   // nil if the pods have the node to themselves
 	ops            []cluster.Op
 }
 
@@ -38,36 +40,45 @@ func (d *dynamics) clone() dynamics {
 	return c
 }
 
+// start describes the pods and their node at the start of an episode.
+type start struct {
+	node             cluster.Resources // allocatable
+	shares           []float64         // of the demand, for each pod
+	demand           cluster.Resources // before the first step
+	requests, limits cluster.Resources
+	shared           *neighbours.Node // read if the pods share their node
+}
+
 // begin adds the node and the pods to the cluster. The pods have been serving: their usage is the
-// last sample of the history, as far as limits permit.
-func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, node cluster.Resources, in *instance, first *admission) error {
-	d.last = interval{}
+// demand before the first step, as far as limits permit.
+func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, s *start) error {
+	d.last = prices.Events{}
 	for i := range d.pods {
-		d.pods[i] = pod{share: in.shares[i]}
+		d.pods[i] = pod{share: s.shares[i]}
 	}
 	if d.meta == [3]int32{} {
-		s := c.State()
-		d.meta = [3]int32{s.Intern(cluster.Meta{Name: "vpa-node"}), s.Intern(cluster.Meta{Name: "app"}), s.Intern(cluster.Meta{Name: "neighbour"})}
+		names := c.State()
+		d.meta = [3]int32{names.Intern(cluster.Meta{Name: "vpa-node"}), names.Intern(cluster.Meta{Name: "app"}), names.Intern(cluster.Meta{Name: "neighbour"})}
 	}
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddNode, Meta: d.meta[0], Resources: node})
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddNode, Meta: d.meta[0], Resources: s.node})
 	if err := c.Apply(ctx, d.ops); err != nil {
 		return err
 	}
 	if d.shared != nil {
-		if err := d.beginNeighbours(ctx, c, in); err != nil {
+		if err := d.beginNeighbours(ctx, c, s.shared); err != nil {
 			return err
 		}
 	}
 	for i := range d.pods {
 		p := &d.pods[i]
-		if err := d.create(ctx, c, p, first.initial, first.limits); err != nil {
+		if err := d.create(ctx, c, p, s.requests, s.limits); err != nil {
 			return err
 		}
 		p.ready, p.started, p.began = 0, 0, p.scheduled
 		if !p.scheduled {
 			continue
 		}
-		p.used = metrics.Scale(in.demand[in.history-1], p.share)
+		p.used = metrics.Scale(s.demand, p.share)
 		if l := p.limits.MilliCPU; l > 0 {
 			p.used.MilliCPU = min(p.used.MilliCPU, l)
 		}
@@ -140,7 +151,7 @@ func (d *dynamics) resize(ctx context.Context, c cluster.Cluster, p *pod) error 
 		return nil
 	}
 	p.resize, p.requests, p.limits = resizeNone, want, limits
-	d.last.resizes++
+	d.last.Resizes++
 	if d.resizeRestarts {
 		p.restart(&d.timing, s.Now, &d.last)
 	}
@@ -163,8 +174,8 @@ func (d *dynamics) retryResizes(ctx context.Context, c cluster.Cluster) error {
 
 // evict deletes a pod; its controller creates another with the admitted requests.
 func (d *dynamics) evict(ctx context.Context, c cluster.Cluster, p *pod, admitted *Recommendation) error {
-	d.last.evictions++
-	d.last.restarts++
+	d.last.Evictions++
+	d.last.Restarts++
 	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
 	if err := c.Apply(ctx, d.ops); err != nil {
 		return err

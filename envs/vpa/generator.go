@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/neighbours"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -17,7 +18,7 @@ import (
 // read it.
 type source struct {
 	opts     Options
-	shared   *SharedOptions // nil if the pods have their node to themselves
+	law      *neighbours.Law // of nodes; nil if the pods have theirs to themselves
 	discrete bool
 	interval time.Duration
 	history  int               // samples before the episode, 1 or more
@@ -46,7 +47,10 @@ func newSharedSource(o SharedOptions) (*source, error) {
 	}
 	s, err := load(o.Options, false)
 	if err == nil {
-		s.shared = &o
+		s.law = &neighbours.Law{
+			Number: o.Neighbours, SizeLow: o.SizeLow, SizeHigh: o.SizeHigh, BusyCPU: o.BusyCPU, BusyMemory: o.BusyMemory,
+			NodeCPU: o.NodeCPU, NodeMemory: o.NodeMemory, FaultsPerDay: o.Faults, Types: s.types, Interval: o.Interval,
+		}
 	}
 	return s, err
 }
@@ -107,10 +111,7 @@ type instance struct {
 	shares           []float64           // of the load, for each pod
 	factors          [2]float64          // CPU and memory requested at the start, over the history's peak
 
-	// Of a shared node only.
-	node       cluster.Resources // its capacity
-	neighbours []neighbour
-	faults     []fault
+	node neighbours.Node // if the pods share it
 }
 
 func (in *instance) past() []cluster.Resources   { return in.demand[:in.history] }
@@ -128,10 +129,7 @@ func (in *instance) greatestShare() float64 {
 func (in *instance) clone() instance {
 	c := *in
 	c.demand, c.shares = slices.Clone(in.demand), slices.Clone(in.shares)
-	c.neighbours, c.faults = slices.Clone(in.neighbours), slices.Clone(in.faults)
-	for i := range c.neighbours {
-		c.neighbours[i].demand = slices.Clone(c.neighbours[i].demand)
-	}
+	c.node = in.node.Clone()
 	return c
 }
 
@@ -176,8 +174,9 @@ func (g *generator) draw(ctx context.Context, in *instance, rng *rand.Rand) {
 	for r := range in.factors {
 		in.factors[r] = o.InitialLow * math.Pow(o.InitialHigh/o.InitialLow, g.rng.Float64())
 	}
-	if g.src.shared != nil {
-		g.drawNode(ctx, in)
+	if law := g.src.law; law != nil {
+		own := neighbours.Own{Past: in.past(), Steps: o.Steps, StartOfDay: in.startOfDay, Shares: in.shares}
+		law.Draw(ctx, &in.node, &own, g.rng)
 	}
 }
 

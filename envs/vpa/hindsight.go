@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // hindsightMax never throttles and never kills: limits are at least requests.
@@ -57,7 +58,7 @@ func hindsightStatic(ctx context.Context, t *Task, first bool) (Recommendation, 
 // constantCost returns the weighted cost of constant requests, in millicores and in bytes,
 // summed over steps and pods, without kills and changes.
 func (t *Task) constantCost(ctx context.Context, requests, limits cluster.Resources) (cpu, mem float64) {
-	w := t.ledger.weights
+	w := t.ledger.Weights
 	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
 	if lc == 0 {
 		lc = math.Inf(1)
@@ -69,8 +70,8 @@ func (t *Task) constantCost(ctx context.Context, requests, limits cluster.Resour
 		for _, u := range t.in.coming() {
 			d, m := float64(u.MilliCPU)*share, float64(u.MemoryBytes)*share
 			served := min(d, lc)
-			cpu += w.slack*max(rc-served, 0) + w.overrun*(max(served-rc, 0)+unmetPrice*(d-served))
-			mem += w.slack*max(rm-m, 0) + w.overrun*max(m-rm, 0)
+			cpu += w.Slack*max(rc-served, 0) + w.Overrun*(max(served-rc, 0)+prices.Unmet*(d-served))
+			mem += w.Slack*max(rm-m, 0) + w.Overrun*max(m-rm, 0)
 		}
 	}
 	return cpu, mem

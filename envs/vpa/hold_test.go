@@ -59,7 +59,7 @@ func TestHoldOfBaselines(t *testing.T) {
 			if task.steps != 300 {
 				t.Errorf("hold %d: %d steps played, want 300", hold, task.steps)
 			}
-			return task.ledger.weighted(&task.ledger.total)
+			return task.ledger.Weighted(&task.ledger.Total)
 		}
 		if one, seven := cost(1, 300), cost(7, 43); one != seven || one == 0 {
 			t.Errorf("%s costs %v, and %v where actions hold for 7 steps", name, one, seven)
@@ -103,7 +103,7 @@ func TestUpstreamEncoding(t *testing.T) {
 	options := func(o *Options) { o.Encoding = EncodingUpstream }
 	task := drawn(t, false, options)
 	play(t, task, "upstream", 300, func(int) {})
-	want := task.ledger.weighted(&task.ledger.total)
+	want := task.ledger.Weighted(&task.ledger.Total)
 	if got := constantly(t, drawn(t, false, options), make([]float32, 2*elements)); got != want || want == 0 {
 		t.Errorf("actions of zeros cost %v, and upstream %v", got, want)
 	}
@@ -134,13 +134,13 @@ func TestSafety(t *testing.T) {
 			})
 			constantly(t, task, action)
 			if safety == SafetyNone {
-				if task.ledger.sum.ooms == 0 {
+				if task.ledger.Sum.OOMs == 0 {
 					t.Errorf("discrete %v: nothing killed with the least memory", discrete)
 				}
 				continue
 			}
-			if task.ledger.sum.ooms != 0 {
-				t.Errorf("discrete %v: %d OOM kills of a constant workload", discrete, task.ledger.sum.ooms)
+			if task.ledger.Sum.OOMs != 0 {
+				t.Errorf("discrete %v: %d OOM kills of a constant workload", discrete, task.ledger.Sum.OOMs)
 			}
 			least := max(task.feed.latest.Target.MemoryBytes, int64(math.Ceil(1.15*task.metrics.Day[1].Max())))
 			if got := task.dynamics.pods[0].requests.MemoryBytes; got < least || got > 2*least {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // TestBackOff: at once, then kubelet's 10 s, doubled up to 5 minutes.
@@ -55,9 +56,9 @@ func TestCrashLoop(t *testing.T) {
 	p := &pod{share: 1, scheduled: true, began: true, limits: cluster.Resources{MemoryBytes: 100}, requests: cluster.Resources{MemoryBytes: 100}}
 	var kills []int
 	for i := range 20 {
-		var s interval
+		var s prices.Events
 		p.run(needs, time.Duration(i)*time.Minute, cluster.Resources{MilliCPU: 1000, MemoryBytes: 200}, &s)
-		if s.ooms > 0 {
+		if s.OOMs > 0 {
 			kills = append(kills, i)
 		}
 	}

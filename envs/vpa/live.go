@@ -99,7 +99,7 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	if !ok {
 		return nil, fmt.Errorf("vpa: a task of type %T cannot recommend for a cluster, want one of k8s/VerticalPodAutoscaler-v0", task)
 	}
-	if t.src.shared != nil {
+	if t.src.law != nil {
 		return nil, errors.New("vpa: a task of k8s/VerticalPodAutoscaler-v1 cannot recommend for a cluster, want one of k8s/VerticalPodAutoscaler-v0")
 	}
 	src := *t.src

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // Look records the state of the pods at an instant, about one interval after the last look. replicas
@@ -30,7 +31,7 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 	if l.looks == 0 {
 		l.before = instant
 	}
-	t.dynamics.last = interval{}
+	t.dynamics.last = prices.Events{}
 	t.in.startOfDay = secondsOfWeek(at) - float64(t.steps)*t.opts.Interval
 	if l.looks > 0 {
 		t.in.startOfDay -= t.opts.Interval // of the step that now ends
@@ -45,7 +46,7 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 	first := l.looks == 0
 	switch {
 	case !first: // a step ends
-		t.ledger.note(&t.dynamics.last, t.steps)
+		t.ledger.Note(&t.dynamics.last, t.steps)
 		t.steps++
 	case !l.adopted:
 		l.Adopt(constant(l.config.Requests))
@@ -86,8 +87,8 @@ func (l *Live) match(pods []LivePod) {
 		at := len(d.pods)
 		if len(free) > 0 {
 			at, free = free[0], free[1:]
-			d.last.evictions++ // the pod before it is gone
-			d.last.restarts++
+			d.last.Evictions++ // the pod before it is gone
+			d.last.Restarts++
 			d.pods[at], l.ids[at] = one, pods[k].ID
 		} else {
 			d.pods, l.ids = append(d.pods, one), append(l.ids, pods[k].ID)
@@ -103,7 +104,7 @@ func (l *Live) match(pods []LivePod) {
 func (l *Live) record(p *pod, s *LivePod) {
 	last := &l.t.dynamics.last
 	if p.requests != s.Requests || p.limits != s.Limits {
-		last.resizes++
+		last.Resizes++
 	}
 	p.requests, p.limits = s.Requests, s.Limits
 	p.used, p.sampled = s.Used, s.Sampled
@@ -117,9 +118,9 @@ func (l *Live) record(p *pod, s *LivePod) {
 	}
 	p.oom = s.OOMKilled && s.Restarts > p.crashes
 	if p.oom {
-		last.ooms++
+		last.OOMs++
 	}
-	last.restarts += max(s.Restarts-p.crashes, 0)
+	last.Restarts += max(s.Restarts-p.crashes, 0)
 	p.crashes = s.Restarts
 	p.killed, p.ran = s.OOMKilled, s.Ran
 	switch {

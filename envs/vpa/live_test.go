@@ -19,6 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // monday is a Monday, 0:00, a whole number of half-lives after 1970, so that weights decay as
@@ -129,12 +130,12 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 			}
 			e.batch.EpisodeLength[0]++
 		}
-		var changed interval
+		var changed prices.Events
 		if err := l.Update(func(u LiveUpdate) (bool, error) {
 			if u.Evict {
-				changed.evictions++
+				changed.Evictions++
 			} else {
-				changed.resizes++
+				changed.Resizes++
 			}
 			return false, nil
 		}); err != nil {
@@ -149,8 +150,8 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 			t.Fatal(err)
 		}
 		waiting = waiting || e.resizing() // a resize is tried in one step, and done in another
-		if changed.evictions != e.dynamics.last.evictions || changed.resizes != e.dynamics.last.resizes && !waiting {
-			t.Fatalf("step %d: %d evicted and %d resized, in the episode %d and %d", e.steps, changed.evictions, changed.resizes, e.dynamics.last.evictions, e.dynamics.last.resizes)
+		if changed.Evictions != e.dynamics.last.Evictions || changed.Resizes != e.dynamics.last.Resizes && !waiting {
+			t.Fatalf("step %d: %d evicted and %d resized, in the episode %d and %d", e.steps, changed.Evictions, changed.Resizes, e.dynamics.last.Evictions, e.dynamics.last.Resizes)
 		}
 	}
 }
@@ -221,9 +222,9 @@ func TestLiveEqualsEpisode(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.play(t, l, tc.policy(task), tc.policy(e.Task))
-			t.Logf("%d evictions, %d resizes, %d OOM kills", e.ledger.sum.evictions, e.ledger.sum.resizes, e.ledger.sum.ooms)
-			if e.ledger.sum.evictions+e.ledger.sum.resizes == 0 || (e.ledger.sum.ooms > 0) != tc.ooms {
-				t.Errorf("%d evictions, %d resizes and %d OOM kills are not what the case is for", e.ledger.sum.evictions, e.ledger.sum.resizes, e.ledger.sum.ooms)
+			t.Logf("%d evictions, %d resizes, %d OOM kills", e.ledger.Sum.Evictions, e.ledger.Sum.Resizes, e.ledger.Sum.OOMs)
+			if e.ledger.Sum.Evictions+e.ledger.Sum.Resizes == 0 || (e.ledger.Sum.OOMs > 0) != tc.ooms {
+				t.Errorf("%d evictions, %d resizes and %d OOM kills are not what the case is for", e.ledger.Sum.Evictions, e.ledger.Sum.Resizes, e.ledger.Sum.OOMs)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ func (s *sharedNode) observe(t *Task, obs []float32) {
 		obs[2+r] = part(s.load[r].Max(), obsLoad)
 		obs[4+r] = part(s.load[r].Mean(), obsLoad)
 	}
-	size := allocatable(s.in.node)
+	size := s.node.Allocatable()
 	cpu, mem := float64(size.MilliCPU), float64(size.MemoryBytes)
 	for k := range s.pods {
 		cpu -= float64(s.pods[k].requests.MilliCPU)
@@ -31,8 +31,8 @@ func (s *sharedNode) observe(t *Task, obs []float32) {
 	n := float64(s.own)
 	obs[6] = part(cpu, obsRoom*n*max(float64(first.requests.MilliCPU), 1))
 	obs[7] = part(mem, obsRoom*n*max(float64(first.requests.MemoryBytes), 1))
-	obs[8] = part(s.stats.throttledCPU+s.stats.downCPU, s.stats.demandCPU)
-	obs[9] = part(t.dynamics.last.harm, t.ledger.norm*t.Interval().Hours())
+	obs[8] = part(s.stats.ThrottledCPU+s.stats.DownCPU, s.stats.DemandCPU)
+	obs[9] = part(t.dynamics.last.Harm, t.ledger.Norm*t.Interval().Hours())
 	obs[10] = 0
 	if t.now() < s.pressure {
 		obs[10] = 1

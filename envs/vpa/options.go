@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -22,10 +23,6 @@ const (
 	SplitTrain   = "train"
 	SplitHeldOut = "heldout"
 	SplitAll     = "all"
-
-	WeightingSlack = "slack_heavy"
-	WeightingEqual = "equal"
-	WeightingRisk  = "risk_heavy"
 
 	EncodingLog      = "log"      // action elements are amounts on a logarithmic scale
 	EncodingRelative = "relative" // … factors of the peak of the last hour
@@ -106,7 +103,7 @@ func DefaultOptions() Options {
 		Controlled: RequestsAndLimits, ResizePolicy: ResizeNotRequired,
 		MinCPU: 10, MaxCPU: 32000, MinMemory: 16, MaxMemory: 131072,
 		NodeCPU: 64000, NodeMemory: 262144, Startup: 30, Checkpoint: 600,
-		Weighting: WeightingEqual, Hold: 1, Encoding: EncodingLog, Safety: SafetyNone,
+		Weighting: prices.Equal, Hold: 1, Encoding: EncodingLog, Safety: SafetyNone,
 	}
 }
 

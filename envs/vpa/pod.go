@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // resizeState is the state of a resize in place, as in the pod's conditions.
@@ -64,40 +65,6 @@ type timing struct {
 	checkpoint time.Duration // between a container's checkpoints
 }
 
-// interval sums the events of one step over pods. CPU is in millicores and memory in bytes, on
-// average over the step.
-type interval struct {
-	demandCPU, throttledCPU, downCPU float64 // of demand: all; refused at the limit; while the container was down
-	requestCPU, requestMem           float64
-	slackCPU, slackMem               float64 // requested and not used
-	overCPU, overMem                 float64 // used above the request
-	lost                             float64 // core-seconds that OOM kills lost
-	harm                             float64 // to neighbours, in core-hours at the prices of the pods' own
-	ooms, evictions, resizes         int
-	nodeEvictions                    int // by kubelet; they count as OOM kills and as evictions too
-	restarts                         int // of containers: OOM kills, evictions, and resizes with RestartContainer
-}
-
-// add adds another step.
-func (a *interval) add(s *interval) {
-	a.demandCPU += s.demandCPU
-	a.throttledCPU += s.throttledCPU
-	a.downCPU += s.downCPU
-	a.requestCPU += s.requestCPU
-	a.requestMem += s.requestMem
-	a.slackCPU += s.slackCPU
-	a.slackMem += s.slackMem
-	a.overCPU += s.overCPU
-	a.overMem += s.overMem
-	a.lost += s.lost
-	a.harm += s.harm
-	a.ooms += s.ooms
-	a.evictions += s.evictions
-	a.resizes += s.resizes
-	a.nodeEvictions += s.nodeEvictions
-	a.restarts += s.restarts
-}
-
 const (
 	backOffBase  = 10 * time.Second // kubelet's, doubled at each further crash
 	backOffMax   = 5 * time.Minute
@@ -116,7 +83,7 @@ func backOff(crashes int) time.Duration {
 // run lets the container use demand for a step that begins at now, and adds its events to s. A
 // container that exceeds its memory limit is killed once in a step: demand is one figure for the
 // step, which it reaches once.
-func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *interval) {
+func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *prices.Events) {
 	end := now + t.step
 	up := p.upTime(now, end)
 	memory := demand.MemoryBytes + p.claim.leak
@@ -132,9 +99,9 @@ func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *int
 	available := p.available()
 	served = min(served, available)
 	spun := min(p.claim.spin, available-served) * fraction // work comes first: the fault is one thread of many
-	s.demandCPU += float64(demand.MilliCPU)
-	s.throttledCPU += (float64(demand.MilliCPU) - served) * fraction
-	s.downCPU += float64(demand.MilliCPU) * (1 - fraction)
+	s.DemandCPU += float64(demand.MilliCPU)
+	s.ThrottledCPU += (float64(demand.MilliCPU) - served) * fraction
+	s.DownCPU += float64(demand.MilliCPU) * (1 - fraction)
 	served *= fraction
 	used := served + spun
 	p.used = cluster.Resources{MilliCPU: int64(used)}
@@ -155,12 +122,12 @@ func (p *pod) run(t *timing, now time.Duration, demand cluster.Resources, s *int
 		return
 	}
 	requestCPU, requestMem := float64(p.requests.MilliCPU), float64(p.requests.MemoryBytes)
-	s.requestCPU += requestCPU
-	s.requestMem += requestMem
-	s.slackCPU += max(requestCPU-served, 0)
-	s.overCPU += max(used-requestCPU, 0)
-	s.slackMem += max(requestMem-float64(min(p.used.MemoryBytes, demand.MemoryBytes)), 0)
-	s.overMem += max(float64(p.used.MemoryBytes)-requestMem, 0)
+	s.RequestCPU += requestCPU
+	s.RequestMem += requestMem
+	s.SlackCPU += max(requestCPU-served, 0)
+	s.OverCPU += max(used-requestCPU, 0)
+	s.SlackMem += max(requestMem-float64(min(p.used.MemoryBytes, demand.MemoryBytes)), 0)
+	s.OverMem += max(float64(p.used.MemoryBytes)-requestMem, 0)
 }
 
 // available returns the millicores that the container can use: those within its limit, and on a
@@ -186,20 +153,20 @@ func (p *pod) upTime(now, end time.Duration) time.Duration {
 
 // kill records an OOM kill at the given time; kubelet starts the container again after its
 // back-off.
-func (p *pod) kill(t *timing, at time.Duration, s *interval) {
+func (p *pod) kill(t *timing, at time.Duration, s *prices.Events) {
 	p.killed, p.ran, p.began = true, at-p.started, true
 	if p.ran >= backOffReset {
 		p.crashes = 0
 	}
-	s.ooms++
-	s.lost += p.work
+	s.OOMs++
+	s.Lost += p.work
 	p.restart(t, at+backOff(p.crashes), s)
 	p.crashes++
 }
 
 // restart starts the container again at the given time.
-func (p *pod) restart(t *timing, at time.Duration, s *interval) {
-	s.restarts++
+func (p *pod) restart(t *timing, at time.Duration, s *prices.Events) {
+	s.Restarts++
 	p.work, p.unsaved = 0, 0
 	p.ready = at + t.startup
 	p.started = p.ready

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // TestQuantile: amounts by hand of a window of five samples, 100 m and 1 GiB to 500 m and 5 GiB, after others of 10 cores
@@ -109,7 +110,7 @@ func byName(t *testing.T, id, name string, task *Task) envs.Policy {
 }
 
 // playSeed plays an episode by a policy and returns the task's costs.
-func playSeed(t *testing.T, task *Task, policy envs.Policy, seed uint64) costs {
+func playSeed(t *testing.T, task *Task, policy envs.Policy, seed uint64) prices.Costs {
 	t.Helper()
 	ctx, c := context.Background(), sim.New()
 	if err := task.Begin(ctx, c, rand.New(pcg.New(seed))); err != nil {
@@ -125,7 +126,7 @@ func playSeed(t *testing.T, task *Task, policy envs.Policy, seed uint64) costs {
 			t.Fatal(err)
 		}
 	}
-	return task.ledger.total
+	return task.ledger.Total
 }
 
 // TestResidualOfZeros: actions of zeros are the tuned baseline, whatever they hold for; others are not.
@@ -179,7 +180,7 @@ func TestTrickDoesNotPay(t *testing.T) {
 		for seed := range uint64(20) {
 			one := task()
 			c := playSeed(t, one, byName(t, id, name, one), seed)
-			sum += (c.slack + c.overrun + c.change + c.harm) / 20
+			sum += (c.Slack + c.Overrun + c.Change + c.Harm) / 20
 		}
 		return sum
 	}

@@ -24,8 +24,8 @@ func (t *Task) note() {
 	p, last := &t.dynamics.pods[0], &t.dynamics.last
 	t.record = append(t.record, record{
 		used: t.metrics.Last(), requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
-		throttled: float32(last.throttledCPU / 1000),
-		ooms:      uint16(last.ooms), evictions: uint16(last.evictions), resizes: uint16(last.resizes),
+		throttled: float32(last.ThrottledCPU / 1000),
+		ooms:      uint16(last.OOMs), evictions: uint16(last.Evictions), resizes: uint16(last.Resizes),
 	})
 }
 
@@ -34,7 +34,7 @@ func (t *Task) RenderANSI(*cluster.State) string {
 	var b strings.Builder
 	l := &t.ledger
 	fmt.Fprintf(&b, "step %d of %d  workload %s  cost %.3f  OOM kills %d  evictions %d  resizes %d\n",
-		t.steps, t.opts.Steps, t.in.id, l.weighted(&l.total), l.sum.ooms, l.sum.evictions, l.sum.resizes)
+		t.steps, t.opts.Steps, t.in.id, l.Weighted(&l.Total), l.Sum.OOMs, l.Sum.Evictions, l.Sum.Resizes)
 	r := &t.rec
 	fmt.Fprintf(&b, "recommended  CPU %d ≤ %d ≤ %d m  memory %.0f ≤ %.0f ≤ %.0f MiB\n",
 		r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU, inMiB(r.Lower.MemoryBytes), inMiB(r.Target.MemoryBytes), inMiB(r.Upper.MemoryBytes))

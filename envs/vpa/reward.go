@@ -2,63 +2,11 @@ package vpa
 
 import (
 	"slices"
-	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
-
-// weights are the weights of the reward's terms. They were set before any agent was trained.
-type weights struct{ slack, overrun, change float64 }
-
-var weightings = map[string]weights{
-	WeightingSlack: {4, 1, 1},
-	WeightingEqual: {1, 1, 1},
-	WeightingRisk:  {1, 4, 1},
-}
-
-// Units of the reward's terms, in hours of the workload's mean demand.
-const (
-	memoryPrice = 1 / 7.5 // cores for a GiB: the ratio of Google Cloud's prices for N1 machines
-	unmetPrice  = 10      // of a core-hour of CPU that was not served, over one that was idle
-	oomHours    = 1       // for an OOM kill of one pod
-	evictHours  = 0.25    // for an eviction of one pod
-	resizeHours = 0.02    // for a resize of one pod in place
-)
-
-// leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
-const leastNorm = 0.01
-
-// costs are the terms of the reward, in hours of the workload's mean demand. harm, to neighbours, has
-// the weight of overrun.
-type costs struct{ slack, overrun, change, harm float64 }
-
-func (c *costs) add(d costs) {
-	c.slack += d.slack
-	c.overrun += d.overrun
-	c.change += d.change
-	c.harm += d.harm
-}
-
-// ledger adds up the events of an episode and their costs.
-type ledger struct {
-	weights  weights // of the reward's terms
-	norm     float64 // mean demand of all pods, in cores with memory at its price
-	sum      interval
-	action   costs // of the last action
-	total    costs
-	lastKill int // step of the last OOM kill; -1 before it
-	lastMove int // step of the last eviction or resize; -1 before it
-}
-
-func newLedger(o *Options) ledger {
-	return ledger{weights: weightings[o.Weighting], lastKill: -1, lastMove: -1}
-}
-
-// begin opens the ledger of an episode.
-func (l *ledger) begin(in *instance) {
-	*l = ledger{weights: l.weights, norm: in.meanDemand(), lastKill: -1, lastMove: -1}
-}
 
 // meanDemand returns the mean demand of all pods over the episode in cores, with memory at its
 // price.
@@ -70,47 +18,15 @@ func (in *instance) meanDemand() float64 {
 	for _, s := range in.shares {
 		shares += s
 	}
-	return max((cpu/1000+mem/gib*memoryPrice)*shares/float64(len(in.coming())), leastNorm)
-}
-
-// note adds a step's events to the sums.
-func (l *ledger) note(s *interval, step int) {
-	if s.ooms > 0 {
-		l.lastKill = step
-	}
-	if s.evictions+s.resizes > 0 {
-		l.lastMove = step
-	}
-	l.sum.add(s)
-}
-
-// charge computes the costs of a step and adds them to those of the action and of the episode.
-func (l *ledger) charge(s *interval, step time.Duration, n int) {
-	hours := step.Hours() / l.norm
-	pods := float64(n)
-	now := costs{
-		slack: (s.slackCPU/1000 + s.slackMem/gib*memoryPrice) * hours,
-		overrun: (s.overCPU/1000+s.overMem/gib*memoryPrice)*hours +
-			unmetPrice*((s.throttledCPU+s.downCPU)/1000*hours+s.lost/3600/l.norm) +
-			oomHours*float64(s.ooms)/pods,
-		change: (evictHours*float64(s.evictions) + resizeHours*float64(s.resizes)) / pods,
-		harm:   s.harm / l.norm,
-	}
-	l.action.add(now)
-	l.total.add(now)
-}
-
-// weighted returns the weighted sum of c's terms.
-func (l *ledger) weighted(c *costs) float64 {
-	return l.weights.slack*c.slack + l.weights.overrun*(c.overrun+c.harm) + l.weights.change*c.change
+	return prices.Cores(cpu, mem) * shares / float64(len(in.coming()))
 }
 
 // Info implements [envs.InfoWriter].
 func (t *Task) Info(_ *cluster.State, dst []float64) {
 	l, hours := &t.ledger, t.Interval().Hours()
-	a := &l.sum
-	request := a.requestCPU/1000 + a.requestMem/gib*memoryPrice
-	slack := a.slackCPU/1000 + a.slackMem/gib*memoryPrice
+	a := &l.Sum
+	request := prices.Cores(a.RequestCPU, a.RequestMem)
+	slack := prices.Cores(a.SlackCPU, a.SlackMem)
 	down := 0
 	for i := range t.dynamics.pods {
 		if !t.dynamics.pods[i].serving(t.now()) {
@@ -118,17 +34,17 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 		}
 	}
 	values := [...]float64{
-		l.weighted(&l.total), percent(slack, request), percent(a.throttledCPU, a.demandCPU),
-		float64(a.ooms), float64(a.evictions), float64(a.resizes), float64(a.restarts), percent(a.downCPU, a.demandCPU),
-		l.action.slack, l.action.overrun, l.action.change, l.total.slack, l.total.overrun, l.total.change,
-		a.slackCPU / 1000 * hours, a.slackMem / gib * hours, a.overCPU / 1000 * hours, a.overMem / gib * hours,
-		a.requestCPU / 1000 * hours, a.requestMem / gib * hours, a.lost / 3600,
+		l.Weighted(&l.Total), percent(slack, request), percent(a.ThrottledCPU, a.DemandCPU),
+		float64(a.OOMs), float64(a.Evictions), float64(a.Resizes), float64(a.Restarts), percent(a.DownCPU, a.DemandCPU),
+		l.Action.Slack, l.Action.Overrun, l.Action.Change, l.Total.Slack, l.Total.Overrun, l.Total.Change,
+		a.SlackCPU / 1000 * hours, a.SlackMem / gib * hours, a.OverCPU / 1000 * hours, a.OverMem / gib * hours,
+		a.RequestCPU / 1000 * hours, a.RequestMem / gib * hours, a.Lost / 3600,
 		number(t.flags.repaired), number(t.flags.capped), float64(down),
 	}
 	n := copy(dst, values[:])
 	if s := t.dynamics.shared; s != nil {
-		copy(dst[n:], []float64{l.action.harm, l.total.harm, float64(a.nodeEvictions),
-			percent(s.stats.throttledCPU+s.stats.downCPU, s.stats.demandCPU), 100 * s.load[0].Last(), 100 * s.load[1].Last()})
+		copy(dst[n:], []float64{l.Action.Harm, l.Total.Harm, float64(a.NodeEvictions),
+			percent(s.stats.ThrottledCPU+s.stats.DownCPU, s.stats.DemandCPU), 100 * s.load[0].Last(), 100 * s.load[1].Last()})
 	}
 }
 

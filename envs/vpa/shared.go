@@ -7,7 +7,9 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/neighbours"
 	"github.com/kubernasium/kubernasium/envs/vpa/node"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // pressureLasts is how long kubelet reports memory pressure after the last sign of it: its
@@ -17,7 +19,7 @@ const pressureLasts = 5 * time.Minute
 // sharedNode is the node that the controller's pods share with neighbours. The first elements of its
 // slices are the controller's pods, and the others the neighbours.
 type sharedNode struct {
-	in       *instance
+	node     *neighbours.Node
 	own      int           // the controller's pods
 	pods     []pod         // the neighbours
 	blamed   []bool        // neighbours that are down because the controller's pods exceeded their requests
@@ -25,7 +27,7 @@ type sharedNode struct {
 
 	demand       []cluster.Resources
 	actual, kept division
-	stats        interval          // of the neighbours in the last step
+	stats        prices.Events     // of the neighbours in the last step
 	load         [2]metrics.Window // CPU and memory used of the node's, in the last hour
 }
 
@@ -47,7 +49,7 @@ const (
 )
 
 func newSharedNode(src *source) *sharedNode {
-	own, n := src.opts.Pods, src.opts.Pods+src.shared.Neighbours
+	own, n := src.opts.Pods, src.opts.Pods+src.law.Number
 	s := &sharedNode{own: own, pods: make([]pod, n-own), blamed: make([]bool, n-own), demand: make([]cluster.Resources, n)}
 	for _, d := range []*division{&s.actual, &s.kept} {
 		*d = division{claims: make([]node.Pod, n), fates: make([]fate, n), grants: make([]float64, n), scratch: make([]float64, 3*n+6)}
@@ -69,23 +71,17 @@ func (d *division) clone() division {
 	return division{slices.Clone(d.claims), slices.Clone(d.fates), slices.Clone(d.grants), slices.Clone(d.scratch)}
 }
 
-// allocatable returns what pods can request of a node: its capacity less the threshold of evictions.
-func allocatable(capacity cluster.Resources) cluster.Resources {
-	capacity.MemoryBytes = max(capacity.MemoryBytes-node.EvictionThreshold, 0)
-	return capacity
-}
-
 // beginNeighbours adds the neighbours to the cluster, as they have been running.
-func (d *dynamics) beginNeighbours(ctx context.Context, c cluster.Cluster, in *instance) error {
+func (d *dynamics) beginNeighbours(ctx context.Context, c cluster.Cluster, n *neighbours.Node) error {
 	s := d.shared
-	s.in, s.pressure, s.stats = in, 0, interval{}
+	s.node, s.pressure, s.stats = n, 0, prices.Events{}
 	clear(s.blamed)
 	s.load[0].Reset()
 	s.load[1].Reset()
 	for k := range s.pods {
-		p, nb := &s.pods[k], &in.neighbours[k]
+		p, nb := &s.pods[k], &n.Neighbours[k]
 		*p = pod{share: 1, neighbour: true}
-		if err := d.create(ctx, c, p, nb.requests, nb.limits); err != nil {
+		if err := d.create(ctx, c, p, nb.Requests, nb.Limits); err != nil {
 			return err
 		}
 		p.ready, p.started, p.began = 0, 0, p.scheduled
@@ -102,20 +98,20 @@ func (d *dynamics) pod(i int) *pod {
 }
 
 // runShared schedules pending pods, runs every pod of the shared node for a step, and returns the
-// largest usage of the controller's pods. admitted are the requests and limits of new pods of the
+// largest usage of the controller's pods. demand is that of their workload. admitted are the requests and limits of new pods of the
 // controller; nil leaves them as they are.
-func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, admitted *Recommendation) (most cluster.Resources, err error) {
+func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, demand cluster.Resources, admitted *Recommendation) (most cluster.Resources, err error) {
 	s, now := d.shared, c.State().Now
 	if err := d.scheduleShared(ctx, c, admitted); err != nil {
 		return most, err
 	}
-	d.claim(now, step)
+	d.claim(now, step, demand)
 	blame := s.keep()
-	s.actual.divide(s.in.node, d.timing.step)
+	s.actual.divide(s.node.Capacity, d.timing.step)
 	if blame {
-		s.kept.divide(s.in.node, d.timing.step)
+		s.kept.divide(s.node.Capacity, d.timing.step)
 	}
-	s.stats = interval{}
+	s.stats = prices.Events{}
 	for i := range s.actual.claims {
 		if err := d.runOne(ctx, c, now, i, blame, admitted); err != nil {
 			return most, err
@@ -133,8 +129,8 @@ func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, a
 			d.ops = append(d.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
 		}
 	}
-	s.load[0].Push(float64(used.MilliCPU) / float64(s.in.node.MilliCPU))
-	s.load[1].Push(float64(used.MemoryBytes) / float64(s.in.node.MemoryBytes))
+	s.load[0].Push(float64(used.MilliCPU) / float64(s.node.Capacity.MilliCPU))
+	s.load[1].Push(float64(used.MemoryBytes) / float64(s.node.Capacity.MemoryBytes))
 	return most, c.Apply(ctx, d.ops)
 }
 
@@ -166,16 +162,16 @@ func (d *dynamics) scheduleShared(ctx context.Context, c cluster.Cluster, admitt
 
 // claim sets what every pod wants of the node in a step. A container whose own limit kills it frees its
 // memory and wants none of the node's.
-func (d *dynamics) claim(now time.Duration, step int) {
+func (d *dynamics) claim(now time.Duration, step int, demand cluster.Resources) {
 	s := d.shared
 	for i := range s.actual.claims {
 		p := d.pod(i)
 		p.claim = claim{shared: true}
 		if i < s.own {
-			s.demand[i] = metrics.Scale(s.in.coming()[step], p.share)
+			s.demand[i] = metrics.Scale(demand, p.share)
 			d.fail(i, step)
 		} else {
-			s.demand[i] = s.in.neighbours[i-s.own].demand[s.in.history+step]
+			s.demand[i] = s.node.Neighbours[i-s.own].Demand[s.node.History+step]
 		}
 		one := node.Pod{Class: node.Class(p.requests, p.limits), Requests: p.requests}
 		if p.upTime(now, now+d.timing.step) > 0 {
@@ -195,10 +191,10 @@ func (d *dynamics) claim(now time.Duration, step int) {
 // fault began is free of it.
 func (d *dynamics) fail(i, step int) {
 	p := &d.pods[i]
-	for _, f := range d.shared.in.faults {
-		if f.pod == i && f.from <= step && step < f.to && p.started <= time.Duration(f.from)*d.timing.step {
-			p.claim.spin += f.spin
-			p.claim.leak += int64(f.leak * float64(step-f.from+1))
+	for _, f := range d.shared.node.Faults {
+		if f.Pod == i && f.From <= step && step < f.To && p.started <= time.Duration(f.From)*d.timing.step {
+			p.claim.spin += f.Spin
+			p.claim.leak += int64(f.Leak * float64(step-f.From+1))
 		}
 	}
 }
@@ -256,7 +252,7 @@ func (s *sharedNode) keep() (differs bool) {
 // runOne lets the i-th pod of the node run for a step with what the node grants it.
 func (d *dynamics) runOne(ctx context.Context, c cluster.Cluster, now time.Duration, i int, blame bool, admitted *Recommendation) error {
 	s, p := d.shared, d.pod(i)
-	stats, one := &d.last, interval{}
+	stats, one := &d.last, prices.Events{}
 	if i >= s.own {
 		stats = &one
 	}
@@ -275,7 +271,7 @@ func (d *dynamics) runOne(ctx context.Context, c cluster.Cluster, now time.Durat
 	}
 	if i >= s.own {
 		s.charge(i, blame, stats, d.timing.step, &d.last)
-		s.stats.add(stats)
+		s.stats.Add(stats)
 		if p.serving(now + d.timing.step) {
 			s.blamed[i-s.own] = false
 		}
@@ -285,12 +281,12 @@ func (d *dynamics) runOne(ctx context.Context, c cluster.Cluster, now time.Durat
 
 // evictByNode carries out an eviction by kubelet, which leaves the pod no time to save its work. The
 // pod's controller creates another, which serves from the next step on at the earliest.
-func (d *dynamics) evictByNode(ctx context.Context, c cluster.Cluster, p *pod, own bool, admitted *Recommendation, stats *interval) error {
-	stats.nodeEvictions++
-	stats.ooms++
-	stats.evictions++
-	stats.restarts++
-	stats.lost += p.work
+func (d *dynamics) evictByNode(ctx context.Context, c cluster.Cluster, p *pod, own bool, admitted *Recommendation, stats *prices.Events) error {
+	stats.NodeEvictions++
+	stats.OOMs++
+	stats.Evictions++
+	stats.Restarts++
+	stats.Lost += p.work
 	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
 	if err := c.Apply(ctx, d.ops); err != nil {
 		return err
@@ -312,22 +308,22 @@ func (d *dynamics) evictByNode(ctx context.Context, c cluster.Cluster, p *pod, o
 // charge adds to to.harm what the i-th pod, a neighbour, suffers because the controller's pods exceed their
 // requests: the difference to what it would suffer if they kept to them, and the time until it
 // serves again.
-func (s *sharedNode) charge(i int, blame bool, stats *interval, step time.Duration, to *interval) {
-	mean, hours := s.in.neighbours[i-s.own].mean, step.Hours()
+func (s *sharedNode) charge(i int, blame bool, stats *prices.Events, step time.Duration, to *prices.Events) {
+	mean, hours := s.node.Neighbours[i-s.own].Mean, step.Hours()
 	if blame {
 		was, would := s.actual.fates[i], s.kept.fates[i]
 		switch {
 		case was == runs && would == runs:
-			to.harm += unmetPrice * max(s.kept.grants[i]-s.actual.grants[i], 0) / 1000 * hours
+			to.Harm += prices.Unmet * max(s.kept.grants[i]-s.actual.grants[i], 0) / 1000 * hours
 		case was != runs && would == runs:
 			s.blamed[i-s.own] = true
-			to.harm += oomHours*mean + unmetPrice*stats.lost/3600
+			to.Harm += prices.OOMHours*mean + prices.Unmet*stats.Lost/3600
 			if was == evicted {
-				to.harm += evictHours * mean
+				to.Harm += prices.EvictHours * mean
 			}
 		}
 	}
 	if s.blamed[i-s.own] {
-		to.harm += unmetPrice * stats.downCPU / 1000 * hours
+		to.Harm += prices.Unmet * stats.DownCPU / 1000 * hours
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/envs/vpa/node"
+	"github.com/kubernasium/kubernasium/envs/vpa/neighbours"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // amounts returns millicores and GiB as resources.
@@ -26,42 +27,43 @@ type scene struct {
 	t        *testing.T
 	dynamics dynamics
 	cluster  cluster.Cluster
-	in       instance
+	demand   []cluster.Resources
+	node     neighbours.Node
 	rec      Recommendation
 	step     int
 }
 
 // newScene begins with a pod of the given requests and limits. Its demand and those of the neighbours are
 // those of steps 0, 1, …; they have been running with that of step 0.
-func newScene(t *testing.T, requests, limits cluster.Resources, demand []cluster.Resources, neighbours ...neighbour) *scene {
+func newScene(t *testing.T, requests, limits cluster.Resources, demand []cluster.Resources, others ...neighbours.Neighbour) *scene {
 	t.Helper()
 	o := DefaultSharedOptions()
-	o.Neighbours = len(neighbours)
+	o.Neighbours = len(others)
 	src, err := newSharedSource(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &scene{t: t, dynamics: newDynamics(&src.opts, time.Minute), cluster: sim.New()}
 	s.dynamics.shared = newSharedNode(src)
-	s.in = instance{history: 1, demand: append(demand[:1:1], demand...), shares: []float64{1}, node: amounts(3000, 4)}
-	for _, n := range neighbours {
-		n.demand = append(n.demand[:1:1], n.demand...)
-		s.in.neighbours = append(s.in.neighbours, n)
+	s.demand, s.node = demand, neighbours.Node{Capacity: amounts(3000, 4), History: 1}
+	for _, n := range others {
+		n.Demand = append(n.Demand[:1:1], n.Demand...)
+		s.node.Neighbours = append(s.node.Neighbours, n)
 	}
 	s.rec = constant(requests)
 	s.rec.Limits, s.rec.SetLimits = limits, true
-	first := admission{opts: &src.opts, initial: requests, limits: limits}
-	if err := s.dynamics.begin(context.Background(), s.cluster, allocatable(s.in.node), &s.in, &first); err != nil {
+	first := start{node: s.node.Allocatable(), shares: []float64{1}, demand: demand[0], requests: requests, limits: limits, shared: &s.node}
+	if err := s.dynamics.begin(context.Background(), s.cluster, &first); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
 // run plays a step and returns its events.
-func (s *scene) run() *interval {
+func (s *scene) run() *prices.Events {
 	s.t.Helper()
-	s.dynamics.last = interval{}
-	if _, err := s.dynamics.runShared(context.Background(), s.cluster, s.step, &s.rec); err != nil {
+	s.dynamics.last = prices.Events{}
+	if _, err := s.dynamics.runShared(context.Background(), s.cluster, s.step, s.demand[s.step], &s.rec); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := s.cluster.Advance(context.Background(), time.Minute); err != nil {
@@ -72,8 +74,8 @@ func (s *scene) run() *interval {
 }
 
 // neighbourOf returns a neighbour with a mean demand of 1.2 cores, memory at its price included.
-func neighbourOf(requests, limits cluster.Resources, demand ...cluster.Resources) neighbour {
-	return neighbour{demand: demand, requests: requests, limits: limits, mean: 1.2}
+func neighbourOf(requests, limits cluster.Resources, demand ...cluster.Resources) neighbours.Neighbour {
+	return neighbours.Neighbour{Demand: demand, Requests: requests, Limits: limits, Mean: 1.2}
 }
 
 func near(t *testing.T, what string, got, want float64) {
@@ -108,10 +110,10 @@ func TestContention(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(t, tc.requests, tc.limits, []cluster.Resources{amounts(3000, 1)}, neighbourOf(amounts(1000, 1), none, amounts(2000, 1)))
 			got := s.run()
-			near(t, "throttled CPU", got.throttledCPU, tc.throttled)
-			near(t, "the neighbour's throttled CPU", s.dynamics.shared.stats.throttledCPU, tc.neighbour)
-			near(t, "CPU above the request", got.overCPU, tc.overCPU)
-			near(t, "harm", got.harm, tc.harm)
+			near(t, "throttled CPU", got.ThrottledCPU, tc.throttled)
+			near(t, "the neighbour's throttled CPU", s.dynamics.shared.stats.ThrottledCPU, tc.neighbour)
+			near(t, "CPU above the request", got.OverCPU, tc.overCPU)
+			near(t, "harm", got.Harm, tc.harm)
 		})
 	}
 }
@@ -154,11 +156,11 @@ func TestMemoryPressure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(t, tc.requests, tc.limits, []cluster.Resources{calm, amounts(1000, tc.pod), calm},
 				neighbourOf(amounts(1000, 1), none, calm, amounts(1000, tc.other), calm))
-			if got := s.run(); got.ooms != 0 || got.harm != 0 {
+			if got := s.run(); got.OOMs != 0 || got.Harm != 0 {
 				t.Fatalf("step 0: %+v", got)
 			}
-			of := func(i *interval) events {
-				return events{i.ooms, i.nodeEvictions, i.evictions, i.restarts, i.lost, i.harm}
+			of := func(i *prices.Events) events {
+				return events{i.OOMs, i.NodeEvictions, i.Evictions, i.Restarts, i.Lost, i.Harm}
 			}
 			got, about := s.run(), cmpopts.EquateApprox(0, 1e-9)
 			if diff := cmp.Diff(tc.want, of(got), about); diff != "" {
@@ -167,7 +169,7 @@ func TestMemoryPressure(t *testing.T) {
 			if diff := cmp.Diff(tc.neighbour, of(&s.dynamics.shared.stats), about); diff != "" {
 				t.Errorf("the neighbour (-want +got):\n%s", diff)
 			}
-			if got := s.run(); got.harm != 0 || got.ooms != 0 || got.downCPU != 0 || s.dynamics.shared.stats.downCPU != 0 {
+			if got := s.run(); got.Harm != 0 || got.OOMs != 0 || got.DownCPU != 0 || s.dynamics.shared.stats.DownCPU != 0 {
 				t.Errorf("step 2: %+v, neighbours %+v, want all to serve again", got, s.dynamics.shared.stats)
 			}
 		})
@@ -188,8 +190,8 @@ func TestBestEffortWaits(t *testing.T) {
 	harm := 0.0
 	for range demand {
 		got := s.run()
-		harm += got.harm
-		down = append(down, s.dynamics.shared.stats.downCPU)
+		harm += got.Harm
+		down = append(down, s.dynamics.shared.stats.DownCPU)
 	}
 	// Evicted in step 1, it is bound 5 minutes later in step 6 and starts in half a minute.
 	if diff := cmp.Diff([]float64{0, 1000, 1000, 1000, 1000, 1000, 500, 0, 0, 0}, down); diff != "" {
@@ -207,12 +209,12 @@ func TestPending(t *testing.T) {
 	}
 	s := newScene(t, amounts(2001, 1), cluster.Resources{}, demand, neighbourOf(amounts(1000, 1), cluster.Resources{}, demand...))
 	for range 2 {
-		if got := s.run(); got.downCPU != 1000 || s.dynamics.pods[0].scheduled {
-			t.Errorf("with 2001 m of 3000 beside a neighbour's 1000: %v m down, scheduled %v", got.downCPU, s.dynamics.pods[0].scheduled)
+		if got := s.run(); got.DownCPU != 1000 || s.dynamics.pods[0].scheduled {
+			t.Errorf("with 2001 m of 3000 beside a neighbour's 1000: %v m down, scheduled %v", got.DownCPU, s.dynamics.pods[0].scheduled)
 		}
 	}
 	s.rec.Target.MilliCPU = 2000
-	if got := s.run(); got.downCPU != 500 || got.evictions != 0 || got.harm != 0 || s.dynamics.pods[0].requests.MilliCPU != 2000 {
+	if got := s.run(); got.DownCPU != 500 || got.Evictions != 0 || got.Harm != 0 || s.dynamics.pods[0].requests.MilliCPU != 2000 {
 		t.Errorf("with 2000 m: %+v, request %v", got, s.dynamics.pods[0].requests)
 	}
 }
@@ -225,30 +227,22 @@ func TestFaults(t *testing.T) {
 		demand[i] = amounts(1000, 1)
 	}
 	s := newScene(t, amounts(1000, 1), amounts(1500, 1.25), demand)
-	s.in.faults = []fault{{from: 1, to: 6, leak: 0.1 * gib}, {from: 5, to: 6, spin: 3000}}
+	s.node.Faults = []neighbours.Fault{{From: 1, To: 6, Leak: 0.1 * gib}, {From: 5, To: 6, Spin: 3000}}
 	var memory []float64
 	for i := range demand {
 		got := s.run()
 		memory = append(memory, float64(s.dynamics.pods[0].used.MemoryBytes)/gib)
-		if want := map[int]int{3: 1}[i]; got.ooms != want {
-			t.Errorf("step %d: %d kills, want %d", i, got.ooms, want)
+		if want := map[int]int{3: 1}[i]; got.OOMs != want {
+			t.Errorf("step %d: %d kills, want %d", i, got.OOMs, want)
 		}
 		if i == 5 {
-			near(t, "CPU above the request", got.overCPU, 500)
-			near(t, "throttled CPU", got.throttledCPU, 0)
+			near(t, "CPU above the request", got.OverCPU, 500)
+			near(t, "throttled CPU", got.ThrottledCPU, 0)
 		}
 	}
 	if diff := cmp.Diff([]float64{1, 1.1, 1.2, 1.25, 1, 1}, memory, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 		t.Errorf("GiB in use (-want +got):\n%s", diff)
 	}
-}
-
-// TestHarmIsPriced: harm counts as overrun, in hours of the workload's mean demand.
-func TestHarmIsPriced(t *testing.T) {
-	l := ledger{weights: weightings[WeightingRisk], norm: 2}
-	l.charge(&interval{harm: 3}, time.Minute, 1)
-	near(t, "harm", l.total.harm, 1.5)
-	near(t, "cost", l.weighted(&l.total), 6) // overrun weighs 4
 }
 
 // TestNoHarmWithinRequests: whatever the node and its neighbours, a pod with requests and limits of all that it
@@ -283,46 +277,15 @@ func TestNoHarmWithinRequests(t *testing.T) {
 			if _, err := task.Apply(ctx, c, make([]float32, separateElements)); err != nil {
 				t.Fatal(err)
 			}
-			killed += task.dynamics.last.ooms
-			busy = busy || task.dynamics.shared.stats.throttledCPU > 0
+			killed += task.dynamics.last.OOMs
+			busy = busy || task.dynamics.shared.stats.ThrottledCPU > 0
 		}
-		if sum := task.ledger.sum; sum.harm != 0 || killed != 0 || sum.throttledCPU > 0 {
-			t.Errorf("seed %d: harm %v, %d kills, %v m throttled", seed, sum.harm, killed, sum.throttledCPU)
+		if sum := task.ledger.Sum; sum.Harm != 0 || killed != 0 || sum.ThrottledCPU > 0 {
+			t.Errorf("seed %d: harm %v, %d kills, %v m throttled", seed, sum.Harm, killed, sum.ThrottledCPU)
 		}
 	}
 	if !busy || played < 3 {
 		t.Errorf("%d episodes played, neighbours throttled in some: %v; want 3 or more, and true", played, busy)
-	}
-}
-
-// TestNodeSize: the drawn node has room for the pods' peak and a half, beside its neighbours.
-func TestNodeSize(t *testing.T) {
-	o := DefaultSharedOptions()
-	o.BusyCPU, o.BusyMemory = 1, 1
-	src, err := newSharedSource(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGenerator(src)
-	var in instance
-	classes := map[node.QoS]int{}
-	for seed := range uint64(100) {
-		g.draw(t.Context(), &in, rand.New(pcg.New(seed)))
-		free := allocatable(in.node)
-		for _, nb := range in.neighbours {
-			classes[node.Class(nb.requests, nb.limits)]++
-			free.MilliCPU -= nb.requests.MilliCPU
-			free.MemoryBytes -= nb.requests.MemoryBytes
-		}
-		for _, u := range in.past() {
-			if float64(u.MilliCPU)*1.5 > float64(free.MilliCPU) || float64(u.MemoryBytes)*1.5 > float64(free.MemoryBytes) {
-				t.Fatalf("seed %d: %+v free for a demand of %+v", seed, free, u)
-			}
-		}
-	}
-	// 400 neighbours, a quarter Guaranteed and a tenth BestEffort: four standard deviations are 35 and 24.
-	if g, b := classes[node.Guaranteed], classes[node.BestEffort]; g < 65 || g > 135 || b < 16 || b > 64 {
-		t.Errorf("%d Guaranteed and %d BestEffort of 400, want about 100 and 40", g, b)
 	}
 }
 
@@ -346,8 +309,8 @@ func TestSharedLimits(t *testing.T) {
 		if _, err := task.Apply(ctx, c, make([]float32, separateElements)); err != nil {
 			t.Fatal(err)
 		}
-		if got := task.dynamics.last; got.resizes != tc.resizes || got.evictions != tc.evictions {
-			t.Errorf("step %d: %d resizes and %d evictions, want %d and %d", i, got.resizes, got.evictions, tc.resizes, tc.evictions)
+		if got := task.dynamics.last; got.Resizes != tc.resizes || got.Evictions != tc.evictions {
+			t.Errorf("step %d: %d resizes and %d evictions, want %d and %d", i, got.Resizes, got.Evictions, tc.resizes, tc.evictions)
 		}
 	}
 }

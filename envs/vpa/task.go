@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // Task is both environments of package vpa. It implements [envs.Task].
@@ -29,7 +30,7 @@ type Task struct {
 	codec     codec
 	admission admission
 	updater   updater
-	ledger    ledger
+	ledger    prices.Ledger
 
 	plan   plan           // of a baseline, for the next action
 	rec    Recommendation // in force: repaired and capped
@@ -70,13 +71,13 @@ func newTask(src *source) *Task {
 	o := &src.opts
 	t := &Task{
 		src: src, opts: o, gen: newGenerator(src), in: instance{history: src.history}, dynamics: newDynamics(o, src.interval), metrics: metrics.NewUsage(o.Interval),
-		codec: newCodec(o), admission: admission{opts: o}, updater: newUpdater(src), ledger: newLedger(o),
+		codec: newCodec(o), admission: admission{opts: o}, updater: newUpdater(src), ledger: prices.NewLedger(o.Weighting),
 	}
 	t.admission.low, t.admission.high = o.bounds()
 	if o.asksUpstream(src.discrete) {
 		t.feed = newFeed()
 	}
-	if src.shared != nil {
+	if src.law != nil {
 		t.dynamics.shared = newSharedNode(src)
 		t.updater.limits = true
 	}
@@ -158,12 +159,15 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	}
 	t.admission.begin(&t.in, t.metrics.Seen)
 	t.rec = constant(t.admission.initial)
-	t.ledger.begin(&t.in)
-	size := amount(t.opts.NodeCPU, t.opts.NodeMemory)
-	if t.dynamics.shared != nil {
-		size = allocatable(t.in.node)
+	t.ledger.Begin(t.in.meanDemand())
+	first := start{
+		node: amount(t.opts.NodeCPU, t.opts.NodeMemory), shares: t.in.shares, demand: t.in.demand[t.in.history-1],
+		requests: t.admission.initial, limits: t.admission.limits, shared: &t.in.node,
 	}
-	if err := t.dynamics.begin(ctx, c, size, &t.in, &t.admission); err != nil {
+	if t.dynamics.shared != nil {
+		first.node = t.in.node.Allocatable()
+	}
+	if err := t.dynamics.begin(ctx, c, &first); err != nil {
 		return err
 	}
 	t.askUpstream(ctx, true)
@@ -177,7 +181,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	if t.steps == t.opts.Steps {
 		return envs.Outcome{}, fmt.Errorf("the episode has %d steps; option steps makes longer ones", t.opts.Steps)
 	}
-	t.ledger.action = costs{}
+	t.ledger.Action = prices.Costs{}
 	flags := flags{}
 	for k := range min(t.opts.Hold, t.opts.Steps-t.steps) {
 		t.decide(ctx, action, k)
@@ -187,13 +191,13 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 		}
 	}
 	t.flags, t.plan.follow = flags, nil
-	return envs.Outcome{Reward: -t.ledger.weighted(&t.ledger.action)}, nil
+	return envs.Outcome{Reward: -t.ledger.Weighted(&t.ledger.Action)}, nil
 }
 
 // act plays a step with the recommendation in force.
 func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	d := &t.dynamics
-	d.last = interval{}
+	d.last = prices.Events{}
 	if t.opts.Mode == ModeInitial && t.steps == 0 {
 		admitted := t.admission.admit(t.rec)
 		if err := d.admitAll(ctx, c, &admitted); err != nil {
@@ -211,8 +215,8 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 		return err
 	}
 	t.metrics.Observe(most)
-	t.ledger.note(&d.last, t.steps)
-	t.ledger.charge(&d.last, t.Interval(), len(d.pods))
+	t.ledger.Note(&d.last, t.steps)
+	t.ledger.Charge(&d.last, t.Interval(), len(d.pods))
 	t.note()
 	t.steps++
 	t.askUpstream(ctx, false)
@@ -222,14 +226,15 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 
 // run lets the pods run for a step and returns the largest usage.
 func (t *Task) run(ctx context.Context, c cluster.Cluster) (cluster.Resources, error) {
+	demand := t.in.coming()[t.steps]
 	if t.dynamics.shared == nil {
-		return t.dynamics.run(ctx, c, t.in.coming()[t.steps])
+		return t.dynamics.run(ctx, c, demand)
 	}
 	if t.opts.Mode == ModeOff {
-		return t.dynamics.runShared(ctx, c, t.steps, nil)
+		return t.dynamics.runShared(ctx, c, t.steps, demand, nil)
 	}
 	admitted := t.admission.admit(t.rec)
-	return t.dynamics.runShared(ctx, c, t.steps, &admitted)
+	return t.dynamics.runShared(ctx, c, t.steps, demand, &admitted)
 }
 
 // decide sets the recommendation in force for the k-th step that the action holds.

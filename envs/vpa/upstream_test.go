@@ -111,8 +111,8 @@ func TestUpstreamSeesOOM(t *testing.T) {
 		if step == 0 {
 			return
 		}
-		if task.dynamics.last.ooms != 1 {
-			t.Fatalf("%d OOM kills in the first step, want 1", task.dynamics.last.ooms)
+		if task.dynamics.last.OOMs != 1 {
+			t.Fatalf("%d OOM kills in the first step, want 1", task.dynamics.last.OOMs)
 		}
 		// The sample of the step is the limit, 3600 MiB; the bump 1.2·max(3000, 3600) = 4320 MiB,
 		// whose bucket, 64, ends at 1e7·(1.05^65 − 1)/0.05 = 4567980111 B; with 15 % that is 5253177127.
@@ -134,8 +134,8 @@ func TestGoldilocksBurstable(t *testing.T) {
 		// a confidence c = 1439/1440. Lower bound 1168·(1 + 0.001/c)^-2 = 1165.66, upper bound
 		// 1168·(1 + 1/c) = 2336.8.
 		p := &task.dynamics.pods[0]
-		if p.requests.MilliCPU != 1165 || p.limits.MilliCPU != 2336 || task.ledger.sum.evictions > 1 {
-			t.Fatalf("step %d: request %d m, limit %d m after %d evictions", step, p.requests.MilliCPU, p.limits.MilliCPU, task.ledger.sum.evictions)
+		if p.requests.MilliCPU != 1165 || p.limits.MilliCPU != 2336 || task.ledger.Sum.Evictions > 1 {
+			t.Fatalf("step %d: request %d m, limit %d m after %d evictions", step, p.requests.MilliCPU, p.limits.MilliCPU, task.ledger.Sum.Evictions)
 		}
 	})
 }
@@ -182,8 +182,8 @@ func TestHindsightStatic(t *testing.T) {
 			}
 		}
 	})
-	if task.ledger.sum.ooms != 0 || task.ledger.sum.throttledCPU != 0 {
-		t.Errorf("%d OOM kills, %v m throttled", task.ledger.sum.ooms, task.ledger.sum.throttledCPU)
+	if task.ledger.Sum.OOMs != 0 || task.ledger.Sum.ThrottledCPU != 0 {
+		t.Errorf("%d OOM kills, %v m throttled", task.ledger.Sum.OOMs, task.ledger.Sum.ThrottledCPU)
 	}
 }
 
