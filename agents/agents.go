@@ -3,6 +3,7 @@ package agents
 
 import (
 	"io"
+	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs"
 )
@@ -30,6 +31,18 @@ type Valuer interface {
 
 	// Values writes the value of each row's observation to values.
 	Values(b *envs.Batch, values []float32) error
+}
+
+// A Sampler is a policy that describes a distribution of actions. One of action values is none.
+type Sampler interface {
+	// Sample draws an action for each row of b, where Act takes the most probable one.
+	Sample(b *envs.Batch, rng *rand.Rand, actions []float32) error
+
+	// Probabilities writes for each row of b one probability for each element of its mask: of the
+	// actions that are Discrete, of the values of each element of a MultiDiscrete, of 0 and of 1 for
+	// each element of a MultiBinary. What the mask forbids has 0. The state of a recurrent policy stays
+	// as it is. Probabilities returns an error if the action space is a Box.
+	Probabilities(b *envs.Batch, p []float32) error
 }
 
 // A Learner is a Policy that improves from experience. Its Act explores; Greedy returns the

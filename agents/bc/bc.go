@@ -165,5 +165,8 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 
 // withoutValues hides the value of the network, which is not trained, from what would show it.
 func withoutValues(p agents.Policy) agents.Policy {
-	return struct{ agents.Scorer }{p.(agents.Scorer)}
+	return struct {
+		agents.Scorer
+		agents.Sampler
+	}{p.(agents.Scorer), p.(agents.Sampler)}
 }

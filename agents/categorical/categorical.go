@@ -151,6 +151,15 @@ func (d *Distribution) Sample(rng *rand.Rand) int {
 	return int(d.index[d.n-1]) // the probabilities summed to a little less than 1
 }
 
+// Probabilities writes the probability of each action to p.
+func (d *Distribution) Probabilities(p []float32) {
+	d.weigh()
+	clear(p)
+	for i, x := range d.p[:d.n] {
+		p[d.index[i]] = float32(x)
+	}
+}
+
 // LogProb returns the logarithm of the probability of an action, -Inf if it is masked out.
 func (d *Distribution) LogProb(action int) float64 {
 	if !permits(d.mask, action) {

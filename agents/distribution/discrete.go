@@ -54,6 +54,15 @@ func (c *categoricals) Mode(action []float32) {
 	}
 }
 
+func (c *categoricals) Probabilities(p []float32) bool {
+	off := 0
+	for i, n := range c.nvec {
+		c.parts[i].Probabilities(p[off : off+n])
+		off += n
+	}
+	return true
+}
+
 func (c *categoricals) LogProb(action []float32) float64 {
 	sum := 0.0
 	for i, d := range c.parts {
@@ -120,6 +129,13 @@ func (b *bernoullis) Mode(action []float32) {
 			action[i] = 1
 		}
 	}
+}
+
+func (b *bernoullis) Probabilities(p []float32) bool {
+	for i, l := range b.logits {
+		p[2*i], p[2*i+1] = float32(sigmoid(-l)), float32(sigmoid(l))
+	}
+	return true
 }
 
 // softplus returns log(1+exp(x)).

@@ -35,6 +35,10 @@ type Distribution interface {
 	Sample(rng *rand.Rand, action []float32)
 	Mode(action []float32)
 
+	// Probabilities writes one probability for each element of a mask, and returns false, writing
+	// nothing, if the action has a density instead.
+	Probabilities(p []float32) bool
+
 	// LogProb returns the logarithm of the action's probability or density, and Entropy the
 	// entropy in nats.
 	LogProb(action []float32) float64
@@ -104,6 +108,8 @@ func (g *gaussian) Mode(action []float32) {
 		action[i] = float32(m)
 	}
 }
+
+func (g *gaussian) Probabilities([]float32) bool { return false }
 
 var logSqrt2Pi = math.Log(2*math.Pi) / 2
 

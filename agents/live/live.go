@@ -189,7 +189,7 @@ func (p *Policy) open(nodes int) (*instance, error) {
 		s.baseline, err = p.baseline.New(task)
 		return s, err
 	}
-	s.policy, s.net, err = readPolicy(*p.file, p.spec.ID, obs, act)
+	s.policy, s.net, err = readPolicy(*p.file, obs, act)
 	return s, err
 }
 

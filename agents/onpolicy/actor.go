@@ -239,7 +239,10 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	return g, nil
 }
 
-var _ agents.Valuer = (*greedy)(nil)
+var (
+	_ agents.Valuer  = (*greedy)(nil)
+	_ agents.Sampler = (*greedy)(nil)
+)
 
 // greedy chooses the permitted action of the highest probability. With a recurrent network it must
 // act on every batch.
@@ -258,8 +261,18 @@ type greedy struct {
 
 // Act implements [agents.Policy].
 func (g *greedy) Act(b *envs.Batch, actions []float32) error {
+	return g.act(b, nil, actions)
+}
+
+// Sample implements [agents.Sampler].
+func (g *greedy) Sample(b *envs.Batch, rng *rand.Rand, actions []float32) error {
+	return g.act(b, rng, actions)
+}
+
+// act takes the most probable actions, or with an rng draws them.
+func (g *greedy) act(b *envs.Batch, rng *rand.Rand, actions []float32) error {
 	n, k := len(b.Reward), g.spec.Outputs()
-	out, err := g.forward(b)
+	out, err := g.memory.Step(g.normalized(b), b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", g.algo, err)
 	}
@@ -267,8 +280,33 @@ func (g *greedy) Act(b *envs.Batch, actions []float32) error {
 	for i := range n {
 		action := actions[i*g.size : (i+1)*g.size]
 		g.dist.Condition(out[i*k:(i+1)*k], b.Mask[i*m:(i+1)*m])
-		g.dist.Mode(action)
+		if rng == nil {
+			g.dist.Mode(action)
+		} else {
+			g.dist.Sample(rng, action)
+		}
 		clip(g.box, action)
+	}
+	return nil
+}
+
+// Probabilities implements [agents.Sampler].
+func (g *greedy) Probabilities(b *envs.Batch, p []float32) error {
+	n, k := len(b.Reward), g.spec.Outputs()
+	out, err := g.memory.Look(g.normalized(b), b)
+	if err != nil {
+		return fmt.Errorf("%s: probabilities: %w", g.algo, err)
+	}
+	m := len(p) / n
+	for i := range n {
+		var mask []bool
+		if len(b.Mask) > 0 {
+			mask = b.Mask[i*m : (i+1)*m]
+		}
+		g.dist.Condition(out[i*k:(i+1)*k], mask)
+		if !g.dist.Probabilities(p[i*m : (i+1)*m]) {
+			return fmt.Errorf("%s: probabilities: Box actions have a density, want Discrete, MultiDiscrete or MultiBinary", g.algo)
+		}
 	}
 	return nil
 }
@@ -304,12 +342,14 @@ func (g *greedy) Values(b *envs.Batch, values []float32) error {
 }
 
 // forward returns the network's outputs for the observations of b, normalized.
-func (g *greedy) forward(b *envs.Batch) ([]float32, error) {
-	obs := b.Obs
-	if g.norm.Active() {
-		g.obs = slices.Grow(g.obs[:0], len(obs))[:len(obs)]
-		g.norm.Obs(g.obs, obs)
-		obs = g.obs
+func (g *greedy) forward(b *envs.Batch) ([]float32, error) { return g.memory.Step(g.normalized(b), b) }
+
+// normalized returns the observations of b as the network takes them.
+func (g *greedy) normalized(b *envs.Batch) []float32 {
+	if !g.norm.Active() {
+		return b.Obs
 	}
-	return g.memory.Step(obs, b)
+	g.obs = slices.Grow(g.obs[:0], len(b.Obs))[:len(b.Obs)]
+	g.norm.Obs(g.obs, b.Obs)
+	return g.obs
 }

@@ -64,6 +64,20 @@ func (m *Memory) Peek(obs []float32, n int) ([]float32, error) {
 	return m.lstm.ForwardStep(obs, n, m.peek, m.begin)
 }
 
+// Look evaluates obs, the observations of b, as Step does, and keeps the state.
+func (m *Memory) Look(obs []float32, b *envs.Batch) ([]float32, error) {
+	n := len(b.Reward)
+	if m.lstm == nil {
+		return m.net.Forward(obs, n)
+	}
+	m.resize(n)
+	copy(m.peek, m.state)
+	for i := range m.begin {
+		m.begin[i] = b.Begins(i)
+	}
+	return m.lstm.ForwardStep(obs, n, m.peek, m.begin)
+}
+
 // stateTensor holds the state of the LSTMs.
 const stateTensor = models.StatePrefix + "lstm"
 

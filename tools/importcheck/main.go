@@ -111,7 +111,7 @@ var rules = []rule{
 // know another, nor one algorithm or command another, except for the shared packages named here.
 var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
-	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "qlearning", "evaluation", "imitation", "live", "offline"},
+	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "qlearning", "evaluation", "imitation", "live", "offline", "trained"},
 	"envs/lra":        {"files", "interference", "planner", "prices", "subcluster", "throughput", "world"},
 	"envs/podsched":   {"deployments", "gpushare", "gpuworkload", "imbalance", "kubescore", "lifetimes", "recorded", "topology"},
 	"trainer/command": {},
@@ -119,7 +119,7 @@ var siblings = map[string][]string{
 
 // above lists the packages that may import their siblings: lists of all, readers of models of any
 // algorithm, and shared code of tests.
-var above = []string{"envs/all", "envs/lra/lratest", "agents/algorithms", "agents/live", "agents/subscheduler", "trainer/command/all"}
+var above = []string{"envs/all", "envs/lra/lratest", "agents/algorithms", "agents/live", "agents/trained", "agents/subscheduler", "trainer/command/all"}
 
 type pkg struct {
 	ImportPath string

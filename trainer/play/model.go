@@ -2,12 +2,10 @@ package play
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/algorithms"
-	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/agents/trained"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
@@ -36,22 +34,10 @@ func ReadModelFor(path string, v envs.VecEnv) (*Model, error) {
 // readModelOf reads the policy at path for an environment with these spaces, or for its twin.
 func readModelOf(path, env string, obs, act space.Space) (*Model, error) {
 	return loadModel(path, func(f *models.File) error {
-		want, err := agents.EnvInfo{ID: env, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
-		if err != nil {
-			return err
-		}
 		if SimulatedID(f.Meta.Env) == SimulatedID(env) {
-			want.Env = f.Meta.Env
+			env = f.Meta.Env
 		}
-		mismatch := f.Meta.Match(want)
-		if mismatch == nil || f.Meta.Spec.Nodes == nil || f.Meta.Env != want.Env {
-			return mismatch
-		}
-		if f.Meta.Spec, err = policies.Rebind(f.Meta.Spec, obs, act); err != nil {
-			return errors.Join(mismatch, err)
-		}
-		f.Meta.ObservationSpace, f.Meta.ActionSpace = want.ObservationSpace, want.ActionSpace
-		return nil
+		return trained.Adapt(f, env, obs, act)
 	})
 }
 
@@ -69,23 +55,12 @@ func loadModel(path string, adapt func(f *models.File) error) (*Model, error) {
 }
 
 func (m *Model) load(f models.File, adapt func(f *models.File) error) error {
-	newPolicy, err := algorithms.PolicyReader(f.Meta.Algo)
-	if err != nil {
-		return err
-	}
 	if err := adapt(&f); err != nil {
 		return err
 	}
-	net, err := NewNetwork(EngineFused, f.Meta.Spec, nil)
+	policy, net, err := trained.New(f)
 	if err != nil {
 		return err
-	}
-	if err := f.Params(net.Params()); err != nil {
-		return errors.Join(err, net.Close())
-	}
-	policy, err := newPolicy(net, f)
-	if err != nil {
-		return errors.Join(err, net.Close())
 	}
 	m.Meta, m.Policy, m.Net = f.Meta, policy, net
 	return nil
