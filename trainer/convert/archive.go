@@ -2,6 +2,7 @@ package convert
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"strings"
 )
 
 // Header lines of Alibaba's trace of 2020, which its tables are published without.
@@ -30,6 +32,47 @@ func pai(j *job) error {
 		})
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func philly(j *job) error {
+	for _, file := range []string{"cluster_machine_list.csv", "cluster_job_log.json"} {
+		member, _, _ := strings.Cut(file, ".")
+		err := j.unpack("source/philly/trace-data.tar.gz", member, func(r io.Reader) error {
+			return j.write("philly/"+file, func(w io.Writer) error {
+				_, err := io.Copy(w, r)
+				return err
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func helios(j *job) error {
+	name := j.in("source/helios/data.zip")
+	z, err := zip.OpenReader(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer func() { _ = z.Close() }() // only read
+	for _, cluster := range []string{"Earth", "Saturn", "Uranus", "Venus"} {
+		for _, file := range []string{"cluster_gpu_number.csv", "cluster_log.csv"} {
+			f, err := z.Open("data/" + cluster + "/" + file)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			err = j.write("helios/"+cluster+"/"+file, func(w io.Writer) error {
+				_, err := io.Copy(w, &untilDone{j.ctx, f})
+				return err
+			})
+			if err := errors.Join(err, f.Close()); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
 	return nil

@@ -26,6 +26,8 @@ var Conversions = map[string]Conversion{
 	"nab":     {"cuts series of the Numenta Anomaly Benchmark into those that the tasks of gang have", nab},
 	"metis":   {"writes NPZ files of profiles and batches as CSV, and makes node tables and constraints of them", metis},
 	"pai":     {"unpacks the tables of machines and tasks, and adds their header lines", pai},
+	"philly":  {"unpacks the tables of machines and jobs", philly},
+	"helios":  {"unpacks the tables of each cluster", helios},
 	"alibaba": {"unpacks the tables of containers, and compresses each by gzip", alibaba},
 }
 

@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -346,6 +347,39 @@ func TestExplain(t *testing.T) {
 	} {
 		if got := at(tc.node, tc.column); got != tc.want {
 			t.Errorf("%s of node %s is %q, want %q", tc.column, tc.node, got, tc.want)
+		}
+	}
+}
+
+// TestOtherTraces plays files of Philly's and Helios' layouts: ten and twelve GPUs, with the cores for each that the options say.
+func TestOtherTraces(t *testing.T) {
+	data := filepath.Join("..", "gpushare", "testdata")
+	for _, tc := range []struct {
+		nodes, pods    string
+		gpus, standard int64 // of the nodes; thousandths of a core for each
+	}{
+		{"philly_cluster_machine_list.csv", "philly_cluster_job_log.json", 10, 3000},
+		{"helios_cluster_gpu_number.csv", "helios_cluster_log.csv", 12, 6000},
+	} {
+		opts := map[string]any{"nodes": filepath.Join(data, tc.nodes), "pods": []string{filepath.Join(data, tc.pods)}, "num_nodes": 0}
+		for cores, milli := range map[float64]int64{0: tc.standard, 1.5: 1500} {
+			opts["cpu_per_gpu"] = cores
+			v, task := open(t, opts)
+			reset(t, v, 3)
+			if got := task.inventory.Size; got.MilliGPU != tc.gpus*gpushare.WholeGPU || got.MilliCPU != tc.gpus*milli {
+				t.Errorf("%s with cpu_per_gpu %v: %d thousandths of a GPU and %d of a core, want %d and %d", tc.nodes, cores, got.MilliGPU, got.MilliCPU, tc.gpus*1000, tc.gpus*milli)
+			}
+			var requested int64
+			for _, a := range task.in.Arrivals {
+				s := task.src.Catalogue.Classes[a.Class].Shape
+				requested += s.TotalMilliGPU()
+				if want := int64(s.GPUs) * milli; tc.standard == 3000 && s.MilliCPU != want {
+					t.Errorf("a pod of Philly requests %d milli-CPU for %d GPUs, want %d", s.MilliCPU, s.GPUs, want)
+				}
+			}
+			if requested == 0 || requested > tc.gpus*1300 { // load_end is 1.3
+				t.Errorf("%s: pods request %d thousandths of a GPU, want at most %d", tc.pods, requested, tc.gpus*1300)
+			}
 		}
 	}
 }

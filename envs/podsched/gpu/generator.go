@@ -32,10 +32,9 @@ func loadSource(o Options, declared bool) (*source, error) {
 		return nil, err
 	}
 	src, err := gpuworkload.New(gpuworkload.Config{
-		Nodes: o.Nodes, Pods: o.Pods, Trace: o.Trace, Declared: declared, ReferenceSeed: o.ReferenceSeed, HeldOut: o.Split == SplitHeldOut, NumNodes: o.NumNodes, LoadEnd: o.LoadEnd,
-		Law: gpuworkload.Law{
-			CPUOnly: o.CPUOnly, Sharing: o.Sharing, MultiGPU: o.MultiGPU, ConstrainedLow: o.ConstrainedLow, ConstrainedHigh: o.ConstrainedHigh,
-		},
+		Nodes: o.Nodes, Pods: o.Pods, Assumed: gpushare.PerGPU(o.CPUPerGPU, o.MemoryPerGPU), Trace: o.Trace,
+		Declared: declared, ReferenceSeed: o.ReferenceSeed, HeldOut: o.Split == SplitHeldOut, NumNodes: o.NumNodes, LoadEnd: o.LoadEnd,
+		Law:   gpuworkload.Law{CPUOnly: o.CPUOnly, Sharing: o.Sharing, MultiGPU: o.MultiGPU, ConstrainedLow: o.ConstrainedLow, ConstrainedHigh: o.ConstrainedHigh},
 		Timed: o.Dynamics == DynamicsTimed, NumPods: o.NumPods, Load: o.Load, MaxDuration: o.MaxDuration,
 	})
 	return &source{o, src}, err

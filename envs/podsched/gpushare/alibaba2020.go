@@ -57,10 +57,7 @@ func (t *table) tasks() []Pod {
 				Created: start, Duration: max(0, end-start)})
 		}
 	}
-	slices.SortStableFunc(pods, func(a, b Pod) int { return int(max(-1, min(1, a.Created-b.Created))) })
-	for i := len(pods) - 1; i >= 0; i-- {
-		pods[i].Created -= pods[0].Created
-	}
+	sinceFirst(pods)
 	return pods
 }
 

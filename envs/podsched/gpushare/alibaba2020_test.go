@@ -51,7 +51,7 @@ func TestAlibaba2020Errors(t *testing.T) {
 		{tasks + "j,t,1e9,1,2,100,1,100\n", `inst_num is "1e9"`},
 		{tasks + "j,t,1,-1,2,100,1,100\n", `start_time is "-1"`},
 	} {
-		if _, err := parsePods("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := (Assumed{}).parsePods("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("tasks %q: %v, want an error with %q", tc.text, err, tc.want)
 		}
 	}
@@ -60,7 +60,7 @@ func TestAlibaba2020Errors(t *testing.T) {
 		{machines + ",T4,1,1,1\n", "machine is empty"},
 		{machines + "m,T4,1,1,65\n", `cap_gpu is "65"`},
 	} {
-		if _, err := parseNodes("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := (Assumed{}).parseNodes("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("machines %q: %v, want an error with %q", tc.text, err, tc.want)
 		}
 	}

@@ -1,6 +1,8 @@
 package gpushare
 
 import (
+	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,33 +62,43 @@ const (
 // ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli,
 // memory_mib and gpu, and may have model, that of the GPUs: pods that are bound to models fit no
 // node without one. Further columns are ignored. It also reads pai_machine_spec of Alibaba's GPU trace of 2020,
-// with its header line.
-func ReadNodes(path string) ([]Node, error) { return dataset.ReadFile(path, parseNodes) }
+// with its header line; and, with [Assumed] CPU and memory, cluster_machine_list of Microsoft's Philly trace and
+// cluster_gpu_number.csv of SenseTime's Helios traces, whose last day it takes.
+func ReadNodes(path string) ([]Node, error) { return Assumed{}.ReadNodes(path) }
 
 // ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli,
 // memory_mib, num_gpu and gpu_milli, and may have gpu_spec, creation_time, deletion_time and
 // scheduled_time (in seconds). Further columns are ignored. It also reads pai_task_table of Alibaba's GPU trace of
-// 2020, with its header line, a pod for each instance.
-func ReadPods(path string) ([]Pod, error) { return dataset.ReadFile(path, parsePods) }
+// 2020, with its header line, a pod for each instance; and, with [Assumed] CPU and memory, cluster_job_log of Microsoft's
+// Philly trace, a pod for each server of a job, and cluster_log.csv of SenseTime's Helios traces, a pod for each node of a job.
+func ReadPods(path string) ([]Pod, error) { return Assumed{}.ReadPods(path) }
 
-func parseNodes(name string, r io.Reader) ([]Node, error) {
-	t, err := newTable(name, r, machineColumns, "sn", "cpu_milli", "memory_mib", "gpu")
+// Columns of node lists and of pod lists.
+var (
+	nodeColumns = []string{"sn", "cpu_milli", "memory_mib", "gpu"}
+	podColumns  = []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}
+)
+
+func (a Assumed) parseNodes(name string, r io.Reader) ([]Node, error) {
+	t, err := newTable(name, r, nodeColumns)
 	if err != nil {
 		return nil, err
 	}
 	var nodes []Node
 	seen := map[string]int{}
-	column, published := "sn", t.has(machineColumns)
-	if published {
-		column = "machine"
+	node, column := t.node, "sn"
+	switch {
+	case t.has(machineColumns):
+		node, column = t.machine, "machine"
+	case t.has(dayColumns):
+		nodes = t.days(a.or(heliosServer))
+	case t.has(serverColumns):
+		node, column = func() Node { return t.server(a.or(phillyServer)) }, "machineId"
+	default:
+		_, t.err = t.Columns(nodeColumns...)
 	}
 	for t.next() {
-		var n Node
-		if published {
-			n = t.machine()
-		} else {
-			n = t.node()
-		}
+		n := node()
 		if n.Name == "" {
 			t.fail("%s is empty, want the node's name", column)
 		}
@@ -111,14 +123,23 @@ func (t *table) node() Node {
 	}
 }
 
-func parsePods(name string, r io.Reader) ([]Pod, error) {
-	t, err := newTable(name, r, taskColumns, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+func (a Assumed) parsePods(name string, r io.Reader) ([]Pod, error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	if isJSON(b) {
+		return a.or(phillyServer).phillyJobs(name, b)
+	}
+	t, err := newTable(name, b, podColumns)
 	if err != nil {
 		return nil, err
 	}
 	var pods []Pod
-	if t.has(taskColumns) {
+	switch {
+	case t.has(taskColumns):
 		pods = t.tasks()
+	case t.has(jobColumns):
+		pods = t.jobs(a.or(heliosServer))
+	default:
+		_, t.err = t.Columns(podColumns...)
 	}
 	for t.next() {
 		p := Pod{Name: t.text("name"), Shape: Shape{
@@ -163,17 +184,10 @@ type table struct {
 	err error
 }
 
-// newTable returns the table of a file that has the required columns, or the others.
-func newTable(name string, r io.Reader, others []string, required ...string) (*table, error) {
+// newTable returns the table of a file after its header line. The message about an empty file names the columns.
+func newTable(name string, r io.Reader, columns []string) (*table, error) {
 	t := &table{Table: dataset.NewTable("gpu: ", name, r)}
-	if err := t.ReadHeader(required...); err != nil {
-		return nil, err
-	}
-	if t.has(others) {
-		return t, nil
-	}
-	_, err := t.Columns(required...)
-	return t, err
+	return t, t.ReadHeader(columns...)
 }
 
 // next reads a row; it is false at the end and after an error.
@@ -230,6 +244,14 @@ func (t *table) times() (created, duration time.Duration) {
 
 // Seconds returns s seconds as a duration.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// sinceFirst sorts pods by their creation and makes the first one the trace's beginning.
+func sinceFirst(pods []Pod) {
+	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Compare(a.Created, b.Created) })
+	for i := len(pods) - 1; i >= 0; i-- {
+		pods[i].Created -= pods[0].Created
+	}
+}
 
 func (t *table) fail(format string, args ...any) {
 	if t.err == nil {

@@ -19,7 +19,7 @@ func TestParsePods(t *testing.T) {
 		},
 		five: {{Name: "r", Shape: Shape{1, 2, 8, 1000, ""}}},
 	} {
-		got, err := parsePods("pods.csv", strings.NewReader(text))
+		got, err := (Assumed{}).parsePods("pods.csv", strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestTraceErrors(t *testing.T) {
 		{pods + ",1,2,0,0\n", "name is empty"},
 		{"name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time\np,1,2,0,0,NaN\n", `creation_time is "NaN"`},
 	} {
-		if _, err := parsePods("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := (Assumed{}).parsePods("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("pods %q: %v, want an error with %q", tc.text, err, tc.want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestTraceErrors(t *testing.T) {
 		{nodes + ",1,2,0,\n", "sn is empty"},
 		{nodes + "a,1,2,100,G2\n", `gpu is "100"`},
 	} {
-		if _, err := parseNodes("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := (Assumed{}).parseNodes("f.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("nodes %q: %v, want an error with %q", tc.text, err, tc.want)
 		}
 	}
@@ -69,12 +69,16 @@ func FuzzTrace(f *testing.F) {
 	f.Add("sn,cpu_milli,memory_mib,gpu\na,2000,8192,2\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1000,1024,1,500,T4|\n")
 	f.Add("machine,gpu_type,cap_cpu,cap_mem,cap_gpu\na,T4,2,8,2\n",
 		"job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\nj,t,2.0,Terminated,1,2,100.0,1,50.0,T4\n")
+	f.Add("machineId,number of GPUs,single GPU mem\nm,2,24GB\n",
+		`[{"jobid":"a","submitted_time":"2017-10-01 00:00:00","attempts":[{"start_time":"None","detail":[{"ip":"m","gpus":["gpu0"]}]}]}]`)
+	f.Add("date,vca,total\n2020-04-01,4,4\n",
+		"job_id,gpu_num,cpu_num,node_num,submit_time,start_time,duration\n1,3,5,2,2020-04-01 10:00:00,2020-04-01 10:00:00,5\n")
 	f.Fuzz(func(t *testing.T, nodeText, podText string) {
-		nodes, err := parseNodes("nodes", strings.NewReader(nodeText))
+		nodes, err := (Assumed{}).parseNodes("nodes", strings.NewReader(nodeText))
 		if err != nil {
 			return
 		}
-		pods, err := parsePods("pods", strings.NewReader(podText))
+		pods, err := (Assumed{}).parsePods("pods", strings.NewReader(podText))
 		if err != nil {
 			return
 		}

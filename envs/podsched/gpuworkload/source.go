@@ -20,15 +20,16 @@ const MaxNodeGPUs = 8
 
 // Config describes instances.
 type Config struct {
-	Nodes         string   // file of the node list; empty takes a cluster composed as the published one
-	Pods          []string // files of pod lists, of which each instance draws one; empty generates pods
-	Trace         string   // recording of a cluster, whose nodes and pods are played in place of Nodes and Pods
-	Declared      bool     // outlooks are of the law or of the training part of a recording; else of the very pods that are played, or recorded
-	ReferenceSeed int      // plays the reference's workload of this random seed on all nodes; -1 draws a workload for each instance
-	HeldOut       bool     // episodes that no training sees
-	NumNodes      int      // nodes drawn for each instance; 0 takes all
-	LoadEnd       float64  // GPUs requested by the pods that stay, over those of the nodes
-	Law           Law      // of generated pods
+	Nodes         string           // file of the node list; empty takes a cluster composed as the published one
+	Pods          []string         // files of pod lists, of which each instance draws one; empty generates pods
+	Assumed       gpushare.Assumed // CPU and memory where the files give none
+	Trace         string           // recording of a cluster, whose nodes and pods are played in place of Nodes and Pods
+	Declared      bool             // outlooks are of the law or of the training part of a recording; else of the very pods that are played, or recorded
+	ReferenceSeed int              // plays the reference's workload of this random seed on all nodes; -1 draws a workload for each instance
+	HeldOut       bool             // episodes that no training sees
+	NumNodes      int              // nodes drawn for each instance; 0 takes all
+	LoadEnd       float64          // GPUs requested by the pods that stay, over those of the nodes
+	Law           Law              // of generated pods
 
 	Timed             bool    // pods arrive in time and depart
 	NumPods           int     // of a timed instance
@@ -95,7 +96,7 @@ func New(c Config) (*Source, error) {
 	}
 	if c.Nodes != "" {
 		var err error
-		if s.Nodes, err = gpushare.ReadNodes(c.Nodes); err != nil {
+		if s.Nodes, err = c.Assumed.ReadNodes(c.Nodes); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +151,7 @@ func (s *Source) Size() int {
 }
 
 func (s *Source) loadReference() error {
-	pods, err := gpushare.ReadPods(s.config.Pods[0])
+	pods, err := s.config.Assumed.ReadPods(s.config.Pods[0])
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (s *Source) loadLists() error {
 	var all []gpushare.Pod
 	var lists [][]gpushare.Pod
 	for _, path := range s.config.Pods {
-		pods, err := gpushare.ReadPods(path)
+		pods, err := s.config.Assumed.ReadPods(path)
 		if err != nil {
 			return err
 		}

@@ -28,14 +28,22 @@ import (
 // archive returns a .tar.gz of one file.
 func archive(t *testing.T, name, text string) string {
 	t.Helper()
+	return archiveOf(t, "", map[string]string{name: text})
+}
+
+// archiveOf returns a .tar.gz of the files of a folder.
+func archiveOf(t *testing.T, folder string, files map[string]string) string {
+	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
+	for name, text := range files {
+		if err := w.WriteHeader(&tar.Header{Name: folder + name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := errors.Join(w.Close(), z.Close()); err != nil {
 		t.Fatal(err)
@@ -344,6 +352,57 @@ func TestConvertTables(t *testing.T) {
 	} {
 		if got := clitest.Read(t, filepath.Join(dir, path)); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestConvertPhilly: of Microsoft's archive, the files that environments read are unpacked as they are.
+func TestConvertPhilly(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"cluster_gpu_util": "unread\n", "cluster_job_log": "[]\n", "cluster_machine_list": "machineId, number of GPUs\n"}
+	envstest.Write(t, filepath.Join(dir, "source/philly/trace-data.tar.gz"), archiveOf(t, "trace-data/", files))
+	mustExecute(t, "data", "convert", "philly", "--from", dir)
+	for path, want := range map[string]string{
+		"philly/cluster_job_log.json": files["cluster_job_log"], "philly/cluster_machine_list.csv": files["cluster_machine_list"],
+	} {
+		if got := clitest.Read(t, filepath.Join(dir, path)); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestConvertHelios: the tables of the four clusters are unpacked as they are; an archive without one of them is an error.
+func TestConvertHelios(t *testing.T) {
+	for _, clusters := range [][]string{{"Earth", "Saturn", "Uranus", "Venus"}, {"Earth", "Saturn", "Uranus"}} {
+		dir := t.TempDir()
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for _, cluster := range clusters {
+			for _, file := range []string{"cluster_gpu_number.csv", "cluster_log.csv"} {
+				w, err := z.Create("data/" + cluster + "/" + file)
+				if err == nil {
+					_, err = io.WriteString(w, cluster+" "+file)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		envstest.Write(t, filepath.Join(dir, "source/helios/data.zip"), b.String())
+		if len(clusters) < 4 {
+			if _, _, err := execute(t, t.Context(), "data", "convert", "helios", "--from", dir); err == nil || !strings.Contains(err.Error(), "data/Venus") {
+				t.Errorf("error %v, want one about data/Venus", err)
+			}
+			continue
+		}
+		mustExecute(t, "data", "convert", "helios", "--from", dir)
+		for _, cluster := range clusters {
+			if got, want := clitest.Read(t, filepath.Join(dir, "helios", cluster, "cluster_log.csv")), cluster+" cluster_log.csv"; got != want {
+				t.Errorf("%s has %q, want %q", cluster, got, want)
+			}
 		}
 	}
 }
