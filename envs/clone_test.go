@@ -11,6 +11,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 )
 
+// bare hides all of a task but its methods of [envs.Task].
+type bare struct{ envs.Task }
+
 // elsewhere is a cluster that is not in memory.
 type elsewhere struct{ *sim.Cluster }
 
@@ -18,12 +21,15 @@ func TestCannotClone(t *testing.T) {
 	cartPole := &envs.Spec{ID: "toy/CartPole-v0", Open: func(map[string]any) (envs.Maker, error) {
 		return func() (envs.Task, error) { return classic.NewCartPole(classic.CartPoleOptions{}), nil }, nil
 	}}
+	plain := &envs.Spec{ID: "toy/Plain-v0", Open: func(map[string]any) (envs.Maker, error) {
+		return func() (envs.Task, error) { return bare{classic.NewCartPole(classic.CartPoleOptions{})}, nil }, nil
+	}}
 	for name, tc := range map[string]struct {
 		spec *envs.Spec
 		opts envs.VecOptions
 		want error
 	}{
-		"task without Clone": {planningSpec(), envs.VecOptions{}, envs.ErrCannotClone},
+		"task without Clone": {plain, envs.VecOptions{}, envs.ErrCannotClone},
 		"another cluster": {cartPole, envs.VecOptions{NewCluster: func() (cluster.Cluster, error) {
 			return elsewhere{sim.New()}, nil
 		}}, envs.ErrCannotClone},
