@@ -44,7 +44,7 @@ func (e *Env) cloneable() error {
 
 // blank returns an environment that copyTo can copy e to.
 func (e *Env) blank() *Env {
-	b := &Env{spec: e.spec, c: sim.New(), act: e.act, src: pcg.New(0), limit: e.limit, logged: e.logged}
+	b := &Env{spec: e.spec, c: sim.New(), act: e.act, src: pcg.New(0), limit: e.limit, logged: e.logged, keep: e.keep}
 	b.rng = rand.New(b.src)
 	return b
 }
@@ -59,7 +59,7 @@ func (e *Env) copyTo(dst *Env) {
 	e.c.(*sim.Cluster).CloneInto(dst.c.(*sim.Cluster))
 	dst.running, dst.ended = e.running, e.ended
 	dst.episode, dst.steps, dst.ret = e.episode, e.steps, e.ret
-	dst.begun, dst.opts, dst.log = slices.Clone(e.begun), e.opts, slices.Clone(e.log)
+	dst.begun, dst.opts, dst.log, dst.cut = slices.Clone(e.begun), e.opts, slices.Clone(e.log), e.cut
 	dst.copies++
 }
 

@@ -41,6 +41,8 @@ type Env struct {
 	opts    map[string]any
 	log     []float32 // actions since Begin, if logging
 	logged  bool      // whether to log
+	keep    int       // most numbers to log of an episode; 0 is no bound
+	cut     bool      // the episode has more: the log is not the recipe of the current state
 }
 
 // Transition is the result of a step without the observation.
@@ -58,17 +60,22 @@ type ResetOptions struct {
 // NewEnv makes an environment of task on c and takes ownership of c. A maxEpisodeSteps other than 0
 // overrides the time limit of the spec and of the task.
 func NewEnv(spec *Spec, task Task, c cluster.Cluster, maxEpisodeSteps int) *Env {
-	e := &Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: spec.MaxEpisodeSteps} // seed 0 unless a reset brings one
+	e := &Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: limitOf(spec, task, maxEpisodeSteps)} // seed 0 unless a reset brings one
 	e.rng = rand.New(e.src)
 	_, e.act = task.Spaces()
 	e.info, _ = task.(InfoWriter)
-	if l, ok := task.(Limiter); ok {
-		e.limit = l.MaxEpisodeSteps()
-	}
-	if maxEpisodeSteps != 0 {
-		e.limit = maxEpisodeSteps
-	}
 	return e
+}
+
+// limitOf returns the time limit in force: the given one, unless that is 0, or the task's, or the spec's.
+func limitOf(spec *Spec, task Task, given int) int {
+	if given != 0 {
+		return given
+	}
+	if l, ok := task.(Limiter); ok {
+		return l.MaxEpisodeSteps()
+	}
+	return spec.MaxEpisodeSteps
 }
 
 // Task returns the task, for its baselines.
@@ -103,7 +110,7 @@ func (e *Env) Reset(ctx context.Context, opts ResetOptions) error {
 		if e.begun, err = e.src.AppendBinary(e.begun[:0]); err != nil {
 			return err
 		}
-		e.opts, e.log = opts.Options, e.log[:0]
+		e.opts, e.log, e.cut = opts.Options, e.log[:0], false
 	}
 	return e.begin(ctx)
 }
@@ -137,7 +144,11 @@ func (e *Env) Step(ctx context.Context, action []float32) (Transition, error) {
 
 // step is Step without its checks.
 func (e *Env) step(ctx context.Context, action []float32) (Transition, error) {
-	if e.logged {
+	switch {
+	case !e.logged || e.cut:
+	case e.keep > 0 && len(e.log)+len(action) > e.keep:
+		e.log, e.cut = e.log[:0], true
+	default:
 		e.log = append(e.log, action...)
 	}
 	out, err := e.task.Apply(ctx, e.c, action)

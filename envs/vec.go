@@ -21,6 +21,7 @@ type VecOptions struct {
 	MaxEpisodeSteps int                             // overrides the environment's time limit
 	Shards          int                             // goroutines to step with; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
 	Log             bool                            // record actions, so that Snapshot works
+	Portable        bool                            // record actions in bounded memory, so that AppendState works; not for a nondeterministic Spec
 	NewCluster      func() (cluster.Cluster, error) // default: by Spec.Backend, or sim.New
 
 	// Admit is asked before the second environment is made, with an estimate of the bytes that all take,
@@ -103,7 +104,10 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 			return nil, errors.Join(fmt.Errorf("make cluster %d of %s: %w", i, spec.ID, err), closeTask(task), v.Close())
 		}
 		e := NewEnv(spec, task, c, opts.MaxEpisodeSteps)
-		e.logged = opts.Log
+		e.logged = opts.Log || opts.portable(spec)
+		if !opts.Log && e.logged {
+			e.keep = kept(n, e.act.Size(), e.limit)
+		}
 		v.envs = append(v.envs, e)
 	}
 	v.obs, v.act = v.envs[0].task.Spaces()
@@ -126,6 +130,10 @@ func (v *Vec) makeTask(maker Maker, i, n int, opts *VecOptions) (Task, error) {
 		return task, err
 	}
 	v.bytes = estimate(task, n, len(v.spec.Info), v.mode)
+	if opts.portable(v.spec) {
+		_, act := task.Spaces()
+		v.bytes += keptBytes(n, act.Size(), limitOf(v.spec, task, opts.MaxEpisodeSteps))
+	}
 	if opts.Admit != nil {
 		if err := opts.Admit(v.bytes); err != nil {
 			return nil, errors.Join(err, closeTask(task))
@@ -133,6 +141,12 @@ func (v *Vec) makeTask(maker Maker, i, n int, opts *VecOptions) (Task, error) {
 	}
 	return task, nil
 }
+
+// portable reports whether environments of spec record actions for AppendState.
+func (o *VecOptions) portable(spec *Spec) bool { return o.Portable && !spec.Nondeterministic }
+
+// Portable reports whether [Vec.AppendState] works for these environments.
+func (v *Vec) Portable() bool { return v.envs[0].logged }
 
 // Bytes returns the estimate of the memory that the environments take, which [VecOptions.Admit] got.
 func (v *Vec) Bytes() int64 { return v.bytes }

@@ -61,6 +61,8 @@ type VecEnv struct {
 	part     *envs.Batch // of Recv; made by the first
 	rows     rows
 	closed   bool
+	portable bool          // the server returns the environments' state
+	stateFor time.Duration // that the last state took
 }
 
 var _ envs.VecEnv = (*VecEnv)(nil)
@@ -112,6 +114,7 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 	err := v.call(ctx, wire.TypeMake+wire.OK, &wire.MakeRequest{
 		T: wire.TypeMake, ID: v.nextID(), Env: id, N: &n, Options: opts.Options, Autoreset: wire.Modes[opts.Autoreset],
 		MaxEpisodeSteps: opts.MaxEpisodeSteps, Threads: opts.Threads, EnvError: opts.EnvError, ObsKeys: opts.ObsKeys,
+		State: v.token != "" && slices.Contains(v.caps, wire.CapState),
 	}, &m)
 	if err != nil {
 		return err
@@ -131,6 +134,7 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 	if v.layout.Mask != m.Mask {
 		return fmt.Errorf("client: an action mask of %d, want %d", m.Mask, v.layout.Mask)
 	}
+	v.portable = m.State
 	v.eid, v.env, v.limit, v.spec = m.EID, m.Env, m.MaxEpisodeSteps, specOf(&m.Spec)
 	if v.spec.Nondeterministic {
 		v.journal.drop()
@@ -242,6 +246,7 @@ func (v *VecEnv) receiveStep(ctx context.Context) error {
 	if err := v.layout.DecodeEpisodes(&v.frame, r); err != nil {
 		return v.garbled(err)
 	}
+	v.keepState(ctx)
 	return nil
 }
 
@@ -328,6 +333,7 @@ func (v *VecEnv) receiveReset(ctx context.Context, opts *envs.VecResetOptions) e
 		return v.garbled(err)
 	}
 	v.rows.reset(v.batch, opts.Mask)
+	v.keepState(ctx)
 	return nil
 }
 

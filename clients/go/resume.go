@@ -144,7 +144,7 @@ func (s *session) rebuild(ctx context.Context, done uint64) error {
 }
 
 // errJournal is returned if the environments cannot be rebuilt at a new server.
-var errJournal = errors.New("client: the server was started anew, and the environments cannot be rebuilt there: they are not deterministic, or have taken more than 64 MiB of requests, or failed in the middle of a request, since a reset of all with seeds")
+var errJournal = errors.New("client: the server was started anew, and the environments cannot be rebuilt there: they are not deterministic, or have taken more than 64 MiB of requests since their last state, or failed in the middle of a request, since a reset of all with seeds")
 
 // journal holds the requests that lead to the present state.
 type journal struct {
@@ -153,6 +153,9 @@ type journal struct {
 	full    bool // it has more than it may hold
 	torn    bool // a request was carried out in part
 	streams bool // a reset does not restore all state: a policy has acted, or environments were copied
+
+	cost  time.Duration // of the requests since the last state
+	asked int           // length of data after the last request for a state
 }
 
 type entry struct {
@@ -164,7 +167,7 @@ type entry struct {
 // add adds a request that the server has carried out.
 func (j *journal) add(frame []byte, id uint64, want string) {
 	switch want {
-	case wire.TypeRender + wire.OK, wire.TypeStats + wire.OK, wire.TypeClose + wire.OK, wire.TypeWelcome:
+	case wire.TypeRender + wire.OK, wire.TypeStats + wire.OK, wire.TypeClose + wire.OK, wire.TypeWelcome, wire.TypeState + wire.OK:
 		return // these change nothing
 	case wire.TypePolicy + wire.OK, wire.TypeRollout + wire.OK, wire.TypeSnapshot + wire.OK, wire.TypeFork + wire.OK:
 		j.streams = true
@@ -189,7 +192,13 @@ func (j *journal) drop() { *j = journal{full: true} }
 func (j *journal) restart() {
 	if !j.full && !j.streams && len(j.entries) > 0 {
 		j.torn = false
-		j.entries = j.entries[:1]
-		j.data = j.data[:j.entries[0].to]
+		j.toMake()
 	}
+}
+
+// toMake forgets all requests but make.
+func (j *journal) toMake() {
+	j.entries = j.entries[:1]
+	j.data = j.data[:j.entries[0].to]
+	j.cost, j.asked = 0, len(j.data)
 }

@@ -34,8 +34,9 @@ type session struct {
 	sid, token string       // to resume the session; no token if it ends with its connection
 	reconnect  time.Duration
 	journal    journal
-	rebuilding bool // the session is new, and lacks a part of the journal
-	replayed   int  // requests of the journal so far, to see progress
+	sent       time.Time // when the last request was sent
+	rebuilding bool      // the session is new, and lacks a part of the journal
+	replayed   int       // requests of the journal so far, to see progress
 
 	timeout  time.Duration // for each reply; 0 is none
 	patience patience
@@ -62,10 +63,13 @@ func (s *session) handshake(ctx context.Context) error {
 	return nil
 }
 
+// minor is the version that hello says; tests speak older ones.
+var minor = wire.Minor
+
 // hello says hello with the last id, and resumes a session unless r is nil. It returns the id of the last request that
 // a resumed session has carried out. After an error the connection is of no use, unless it is an *Error.
 func (s *session) hello(ctx context.Context, r *wire.Resume) (done uint64, err error) {
-	h := &wire.Hello{T: wire.TypeHello, ID: s.lastID, Ver: []int{wire.Major, wire.Minor}, Client: s.name, Resume: r}
+	h := &wire.Hello{T: wire.TypeHello, ID: s.lastID, Ver: []int{wire.Major, minor}, Client: s.name, Resume: r}
 	if s.reconnect > 0 {
 		h.Caps = append(h.Caps, wire.CapResume)
 	}
@@ -135,6 +139,9 @@ func (s *session) send(ctx context.Context) error {
 	if ctx.Done() != nil {
 		stop = watch(ctx, s.interrupt)
 	}
+	if s.token != "" {
+		s.sent = time.Now()
+	}
 	err := s.t.writeFrame(s.w.Bytes())
 	if stop != nil && !stop() {
 		if err != nil {
@@ -168,6 +175,7 @@ func (s *session) receive(ctx context.Context, want string) error {
 	case err == nil:
 		if s.token != "" {
 			s.journal.add(s.w.Bytes(), s.lastID, want)
+			s.journal.cost += time.Since(s.sent)
 		}
 	case s.broken != nil, errors.As(err, &refused):
 		s.got = s.lastID

@@ -2,6 +2,7 @@ package envcheck
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -103,10 +104,10 @@ func (c *checker) checkDisabled(t *testing.T) {
 	}
 }
 
-// checkSnapshot plays on from a snapshot in another Vec and compares.
+// checkSnapshot plays on from a snapshot and from a portable state in other Vecs and compares.
 func (c *checker) checkSnapshot(t *testing.T) {
-	v := c.local(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
-	w := c.local(t, 3, envs.VecOptions{Autoreset: envs.SameStep, Log: true})
+	opts := envs.VecOptions{Autoreset: envs.SameStep, Log: true}
+	v, w, x := c.local(t, 3, opts), c.local(t, 3, opts), c.local(t, 3, opts)
 	b, p := reset(t, v, 3), newPlayer(v, 3)
 	for range c.opts.Steps / 10 {
 		var err error
@@ -118,14 +119,28 @@ func (c *checker) checkSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Snapshot: %v", err)
 	}
+	state, err := v.AppendState(nil, math.MaxInt)
+	if err != nil {
+		t.Fatalf("AppendState: %v", err)
+	}
 	bw, err := w.Restore(ctx, data)
 	if err != nil {
 		t.Fatalf("Restore: %v", err)
 	}
-	copy(bw.FinalObs, b.FinalObs) // not part of a snapshot
-	copy(bw.FinalMask, b.FinalMask)
-	copy(bw.FinalInfo, b.FinalInfo)
-	if trajectory(t, v, b, newPlayer(v, 4), c.opts.Steps/10) != trajectory(t, w, bw, newPlayer(w, 4), c.opts.Steps/10) {
+	bx, _, err := x.LoadState(ctx, state)
+	if err != nil {
+		t.Fatalf("LoadState: %v", err)
+	}
+	for _, other := range []*envs.Batch{bw, bx} { // not part of a snapshot
+		copy(other.FinalObs, b.FinalObs)
+		copy(other.FinalMask, b.FinalMask)
+		copy(other.FinalInfo, b.FinalInfo)
+	}
+	want := trajectory(t, v, b, newPlayer(v, 4), c.opts.Steps/10)
+	if trajectory(t, w, bw, newPlayer(w, 4), c.opts.Steps/10) != want {
 		t.Errorf("the restored environments play on differently")
+	}
+	if trajectory(t, x, bx, newPlayer(x, 4), c.opts.Steps/10) != want {
+		t.Errorf("the environments of the portable state play on differently")
 	}
 }

@@ -45,6 +45,7 @@ func Run(t *testing.T, url string, opts Options) {
 	t.Run("rollout", s.checkRollout)
 	t.Run("snapshot", s.checkSnapshot)
 	t.Run("fork", s.checkFork)
+	t.Run("state", s.checkState)
 	t.Run("resume", s.checkResume)
 	t.Run("cancel", s.checkCancel)
 	t.Run("deadlines", s.checkDeadline)

@@ -271,6 +271,8 @@ func decodeValue(dec *msgpack.Decoder, br *bytes.Reader) (any, error) {
 			}
 		}
 		return list, err
+	case c >= 0xc4 && c <= 0xc6:
+		return dec.DecodeBytes()
 	case c >= 0xc7 && c <= 0xc9 || c >= 0xd4 && c <= 0xd8:
 		kind, n, err := dec.DecodeExtHeader()
 		if err != nil || kind != wire.ArrayExt || n > br.Len() {

@@ -23,6 +23,8 @@ var sentinels = []struct {
 	{envs.ErrCannotClone, wire.CannotClone},
 	{envs.ErrPending, wire.Pending},
 	{envs.ErrNotSent, wire.NotSent},
+	{envs.ErrNoState, wire.NoState},
+	{envs.ErrBadState, wire.BadState},
 	{context.DeadlineExceeded, wire.Deadline},
 	{context.Canceled, wire.WasCancelled},
 }

@@ -27,6 +27,8 @@ func FuzzSession(f *testing.F) {
 		{"t": "send", "id": 10, "eid": 1, "a": []int{0}, "idx": []int{1}},
 		{"t": "recv", "id": 10, "eid": 1, "min": 1, "max": 2, "wait_ms": 5},
 		{"t": "make", "id": 10, "env": "test/Parts-v0", "obs_keys": []string{"first"}, "env_error": true},
+		{"t": "state", "id": 10, "eid": 1},
+		{"t": "load", "id": 10, "eid": 1, "state": []byte("kstate1\n0000\x0ftest/Planned-v0\x00\x02\x01\x00\x00\x00")},
 		{"t": "close", "id": 10, "eid": 1},
 		{"t": "envs", "id": 10, "filter": "x"},
 		{"t": "ping", "id": 10, "ts": m{"a": []any{nil, 1.5}}},
@@ -39,8 +41,8 @@ func FuzzSession(f *testing.F) {
 		cfg.Limits.EnvsMake, cfg.Limits.MsgOut, cfg.Limits.Rollout = 8, 1<<20, 50
 		s := newSession(t, cfg)
 		for _, v := range []m{
-			{"t": "hello", "id": 1, "ver": []int{1, 5}},
-			{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2},
+			{"t": "hello", "id": 1, "ver": []int{1, 7}},
+			{"t": "make", "id": 2, "env": "test/Planned-v0", "n": 2, "state": true},
 			{"t": "reset", "id": 3, "eid": 1, "seed": 1},
 			{"t": "snapshot", "id": 4, "eid": 1},
 		} {

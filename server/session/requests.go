@@ -101,6 +101,7 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	if s.minor < 5 {
 		r.EnvError, r.ObsKeys = false, nil
 	}
+	r.State = r.State && s.minor >= 7
 	if err := s.checkMake(&r, n); err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func (s *Session) encodeMade(id, eid uint64, v *vector) error {
 	s.out.Reset()
 	return s.out.Encode(&wire.MakeReply{
 		T: wire.TypeMake + wire.OK, ID: id, EID: eid, Env: spec.ID, N: v.layout.N, Autoreset: wire.Modes[v.vec.Autoreset()],
-		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: described, ActSpace: act.Describe(), Mask: space.MaskSize(act), Copies: v.vec.CanClone() == nil, Spec: Describe(spec),
+		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: described, ActSpace: act.Describe(), Mask: space.MaskSize(act), Copies: v.vec.CanClone() == nil, State: v.vec.Portable(), Spec: Describe(spec),
 		Features: features,
 	})
 }

@@ -164,6 +164,8 @@ func since(kind []byte) (minor int, known bool) {
 		return 4, true
 	case wire.TypeSend, wire.TypeRecv:
 		return 5, true
+	case wire.TypeState, wire.TypeLoad:
+		return 7, true
 	}
 	return 0, false
 }
@@ -253,6 +255,10 @@ func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 		return s.fork(f)
 	case wire.TypeForget:
 		return s.forget(f)
+	case wire.TypeState:
+		return s.state(ctx, f)
+	case wire.TypeLoad:
+		return s.load(ctx, f)
 	case wire.TypeRender:
 		return s.render(f)
 	case wire.TypeStats:

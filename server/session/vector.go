@@ -25,7 +25,7 @@ type vector struct {
 	steps            atomic.Uint64 // of environments
 	resets, episodes uint64
 	took             histogram // of step
-	loads            struct{ step, reset, policy, rollout, snapshot, async load }
+	loads            struct{ step, reset, policy, rollout, snapshot, state, load, async load }
 
 	keys  []string // parts of the observation that the client wants; nil is all
 	async *asyncSteps
@@ -39,7 +39,7 @@ func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*v
 			options = envs.ResolveFiles(spec.Options, options, r.CWD)
 		}
 	}
-	opts := envs.VecOptions{Options: options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads, Making: ctx, Isolate: r.EnvError}
+	opts := envs.VecOptions{Options: options, Autoreset: mode, MaxEpisodeSteps: r.MaxEpisodeSteps, Shards: r.Threads, Making: ctx, Isolate: r.EnvError, Portable: r.State}
 	var taken int64
 	opts.Admit = func(bytes int64) error {
 		err := s.admit(r, opts, n, bytes)

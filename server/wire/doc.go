@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 6
+	Minor = 7
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -47,6 +47,10 @@ const (
 	TypeSend = "send"
 	TypeRecv = "recv"
 
+	// Since 1.7.
+	TypeState = "state"
+	TypeLoad  = "load"
+
 	TypeErr   = "err"
 	TypeDrain = "drain" // an event
 
@@ -66,7 +70,8 @@ const (
 	CapResume   = "resume"    // since 1.3
 	CapRollout  = "rollout"
 	CapSnapshot = "snapshot"
-	CapZstd     = "zstd" // since 1.6: frames may be compressed
+	CapState    = "state" // since 1.7: state and load
+	CapZstd     = "zstd"  // since 1.6: frames may be compressed
 )
 
 // since is the minor version that introduced each optional part.
@@ -74,7 +79,7 @@ var since = []struct {
 	name  string
 	minor int
 }{
-	{CapAsync, 5}, {CapBaseline, 2}, {CapCancel, 4}, {CapEnvError, 5}, {CapObsKeys, 5}, {CapResume, 3}, {CapRollout, 1}, {CapSnapshot, 1}, {CapZstd, 6},
+	{CapAsync, 5}, {CapBaseline, 2}, {CapCancel, 4}, {CapEnvError, 5}, {CapObsKeys, 5}, {CapResume, 3}, {CapRollout, 1}, {CapSnapshot, 1}, {CapState, 7}, {CapZstd, 6},
 }
 
 // Caps returns the optional parts that sessions of a minor version may have.

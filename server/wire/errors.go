@@ -47,6 +47,8 @@ const (
 	CannotClone     Reason = "NO_COPIES"
 	Pending         Reason = "PENDING"
 	NotSent         Reason = "NOT_SENT"
+	NoState         Reason = "NO_STATE"
+	BadState        Reason = "BAD_STATE"
 	TooLarge        Reason = "TOO_LARGE"
 	Inflight        Reason = "INFLIGHT"
 	TooManyEnvs     Reason = "ENVS"
@@ -70,6 +72,7 @@ var codes = map[Reason]Code{
 	UnknownEnv: NotFound, UnknownEID: NotFound, UnknownBaseline: NotFound, UnknownSnap: NotFound, UnknownSession: NotFound, Running: Unavailable,
 	HelloFirst: FailedPrecondition, HelloTwice: FailedPrecondition, Version: FailedPrecondition, ResetNeeded: FailedPrecondition,
 	BaselineFails: FailedPrecondition, CannotClone: FailedPrecondition, Pending: FailedPrecondition, NotSent: FailedPrecondition,
+	NoState: FailedPrecondition, BadState: InvalidArgument,
 	TooLarge: ResourceExhausted, Inflight: ResourceExhausted, TooManyEnvs: ResourceExhausted, TooManySession: ResourceExhausted,
 	TooManySnaps: ResourceExhausted, TooMuchMemory: ResourceExhausted,
 	Deadline: DeadlineExceeded, WasCancelled: Cancelled,

@@ -164,6 +164,23 @@ func (f *Frame) Str(key string) ([]byte, error) {
 	return s, nil
 }
 
+// Bin returns a field that is bytes, which are those of the frame; nil if it is absent.
+func (f *Frame) Bin(key string) ([]byte, error) {
+	v := f.Get(key)
+	if v == nil {
+		return nil, nil
+	}
+	if !msgpcode.IsBin(v[0]) {
+		return nil, Errorf(BadField, "field %s is of type %s, want bytes", key, kindOf(v[0]))
+	}
+	width, _, _ := lengths(v[0])
+	n, pos, err := readLength(v, 1, width)
+	if err != nil {
+		return nil, err
+	}
+	return v[pos : pos+n : pos+n], nil
+}
+
 // Bool returns a field that is a truth value; false if it is absent.
 func (f *Frame) Bool(key string) (bool, error) {
 	v := f.Get(key)

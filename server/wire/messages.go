@@ -138,6 +138,7 @@ type MakeRequest struct {
 	CWD             string         `json:"cwd,omitempty"`       // folder of relative paths in options
 	EnvError        bool           `json:"env_error,omitempty"` // failures end an episode, and no request
 	ObsKeys         []string       `json:"obs_keys,omitempty"`  // parts of the observation to send
+	State           bool           `json:"state,omitempty"`     // state is to work
 }
 
 // Modes of autoreset, in the order of envs.AutoresetMode.
@@ -156,6 +157,7 @@ type MakeReply struct {
 	ActSpace        space.Description `json:"act_space"`
 	Mask            int               `json:"mask"`
 	Copies          bool              `json:"copies,omitempty"`
+	State           bool              `json:"state,omitempty"`    // state works
 	Features        []Features        `json:"features,omitempty"` // nil if the environment names none
 	Spec            Spec              `json:"spec"`
 }
@@ -178,7 +180,7 @@ type ResetRequest struct {
 	Mask    []bool         `json:"mask,omitempty"`
 }
 
-// EIDRequest is the request stats, snapshot or close.
+// EIDRequest is the request stats, snapshot, state or close.
 type EIDRequest struct {
 	T   string `json:"t"`
 	ID  uint64 `json:"id"`
@@ -228,6 +230,22 @@ type SnapRequest struct {
 	ID   uint64 `json:"id"`
 	EID  uint64 `json:"eid"`
 	Snap uint64 `json:"snap"`
+}
+
+// StateReply is the reply to state.
+type StateReply struct {
+	T     string `json:"t"`
+	ID    uint64 `json:"id"`
+	State []byte `json:"state"`
+}
+
+// EncodeLoad writes the request load.
+func EncodeLoad(w *Writer, id, eid uint64, state []byte) {
+	w.Head(4, TypeLoad, id)
+	w.Str("eid")
+	w.Uint(eid)
+	w.Str("state")
+	w.Bin(state)
 }
 
 // ForkRequest is the request fork, as clients of this module send it.

@@ -75,6 +75,9 @@ func (w *Writer) List(n int) { must(w.enc.EncodeArrayLen(n)) }
 // Str writes a string.
 func (w *Writer) Str(s string) { must(w.enc.EncodeString(s)) }
 
+// Bin writes bytes.
+func (w *Writer) Bin(b []byte) { must(w.enc.EncodeBytes(b)) }
+
 // Uint writes an integer in as few bytes as it takes.
 func (w *Writer) Uint(x uint64) { must(w.enc.EncodeUint(x)) }
 

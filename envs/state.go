@@ -1,0 +1,374 @@
+package envs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"runtime"
+	"sync"
+)
+
+var (
+	// ErrNoState is wrapped by errors of [Vec.AppendState]: the environments have no state that bytes can hold now.
+	ErrNoState = errors.New("envs: the environments have no portable state")
+	// ErrBadState is wrapped by errors of [Vec.LoadState] for bytes that are no state of such environments.
+	ErrBadState = errors.New("envs: not a state of these environments")
+)
+
+// stateMagic begins a state. Its number changes with the format.
+const stateMagic = "kstate1\n"
+
+// Bounds of the actions that a Vec with VecOptions.Portable keeps of an episode without a time limit, in numbers.
+const (
+	mostKept  = 1 << 18 // of all environments
+	leastKept = 1 << 12 // times the size of an action: of each environment, however many there are
+	mostRow   = 1 << 20 // of an environment with a time limit
+)
+
+// kept returns how many numbers of actions an environment keeps for its state.
+func kept(n, nAct, limit int) int {
+	if limit > 0 {
+		return min(limit, mostRow/max(1, nAct)) * nAct
+	}
+	return max(mostKept/n, leastKept*nAct)
+}
+
+// keptBytes estimates the memory that n environments keep for their state.
+func keptBytes(n, nAct, limit int) int64 { return int64(n) * SliceSize[float32](kept(n, nAct, limit)) }
+
+// stateRow is the state of an environment: the state of the generator at the episode's start, and the actions since.
+type stateRow struct {
+	begun   []byte // nil if it was never reset
+	options map[string]any
+	actions []byte
+	size    int  // bytes of each number: 1, or 4 of a float32
+	flags   byte // terminated, truncated, invalid, from the lowest bit
+	reward  float64
+	ret     float64
+	length  uint64
+}
+
+// AppendState appends the state of all environments to dst, from which [Vec.LoadState] makes the environments of another
+// Vec, even in another process of the same version, what these are. Its size and the time of LoadState grow with the
+// steps since each environment's last reset. The state holds no policies, no [Saved] and no final observations. The error wraps
+// [ErrNoState] if v was made with neither VecOptions.Portable nor Log, if an environment failed and was not
+// reset, and stepped if failures are isolated, since then, if an episode has too many actions, or if the state would have more than most bytes.
+func (v *Vec) AppendState(dst []byte, most int) ([]byte, error) {
+	size := 64 + len(v.spec.ID)
+	for i, e := range v.envs {
+		switch {
+		case v.closed:
+			return nil, ErrClosed
+		case !e.logged:
+			return nil, fmt.Errorf("%w: their actions are not recorded", ErrNoState)
+		case e.begun == nil && !e.ended:
+			size++
+			continue
+		case !e.running && !e.ended, e.begun == nil, v.repair != nil && v.repair.failures[i] > 0:
+			return nil, fmt.Errorf("%w: environment %d has failed; reset and step it", ErrNoState, i)
+		case e.cut:
+			return nil, fmt.Errorf("%w: the episode of environment %d has more than %d actions", ErrNoState, i, e.keep/max(1, v.nAct))
+		}
+		size += 96 + 4*len(e.log)
+	}
+	if size > most {
+		return nil, fmt.Errorf("%w: it takes up to %d bytes, want at most %d", ErrNoState, size, most)
+	}
+	b := append(dst, stateMagic...)
+	b = binary.LittleEndian.AppendUint32(b, v.checksum())
+	b = appendBytes(b, []byte(v.spec.ID))
+	b = append(b, byte(v.mode))
+	for _, x := range []int{len(v.envs), v.nAct, v.envs[0].limit} {
+		b = binary.AppendUvarint(b, uint64(x))
+	}
+	for i, e := range v.envs {
+		var err error
+		if b, err = v.appendRow(b, i, e); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(b) - len(dst); n > most {
+		return nil, fmt.Errorf("%w: it takes %d bytes, want at most %d", ErrNoState, n, most)
+	}
+	return b, nil
+}
+
+func (v *Vec) appendRow(b []byte, i int, e *Env) ([]byte, error) {
+	b = appendBytes(b, e.begun)
+	if e.begun == nil {
+		return b, nil
+	}
+	var options []byte
+	if len(e.opts) > 0 {
+		var err error
+		if options, err = json.Marshal(e.opts); err != nil {
+			return nil, fmt.Errorf("%w: options of environment %d: %w", ErrNoState, i, err)
+		}
+	}
+	b = appendBytes(b, options)
+	b = binary.AppendUvarint(b, uint64(len(e.log)))
+	b = appendActions(b, e.log)
+	bt := v.batch
+	b = append(b, bit(bt.Terminated[i], 0)|bit(bt.Truncated[i], 1)|bit(bt.Invalid[i], 2))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bt.Reward[i]))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bt.EpisodeReturn[i]))
+	return binary.AppendUvarint(b, uint64(bt.EpisodeLength[i])), nil
+}
+
+func bit(x bool, at int) byte {
+	if x {
+		return 1 << at
+	}
+	return 0
+}
+
+func appendBytes(b, data []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
+}
+
+// Encodings of actions: numbers from 0 to 255 as bytes, which most are, or all as float32.
+const (
+	asBytes = iota
+	asFloats
+)
+
+func appendActions(b []byte, actions []float32) []byte {
+	at := len(b)
+	b = append(b, asBytes)
+	for _, a := range actions {
+		small := uint8(max(0, min(a, 255)))
+		if math.Float32bits(float32(small)) != math.Float32bits(a) {
+			b = append(b[:at], asFloats)
+			for _, a := range actions {
+				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(a))
+			}
+			return b
+		}
+		b = append(b, small)
+	}
+	return b
+}
+
+// checksum returns a checksum of the observations, masks and infos of the last Batch.
+func (v *Vec) checksum() uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	sum, buf := uint32(0), make([]byte, 0, 8<<10)
+	flush := func(most int) {
+		if len(buf) > most {
+			sum, buf = crc32.Update(sum, table, buf), buf[:0]
+		}
+	}
+	for _, x := range v.batch.Obs {
+		buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(x))
+		flush(cap(buf) - 8)
+	}
+	for _, x := range v.batch.Info {
+		buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(x))
+		flush(cap(buf) - 8)
+	}
+	for _, x := range v.batch.Mask {
+		buf = append(buf, bit(x, 0))
+		flush(cap(buf) - 8)
+	}
+	flush(0)
+	return sum
+}
+
+// LoadState makes the environments what they were when [Vec.AppendState] of another Vec returned data, and returns
+// their Batch without the final observations. seeded reports the environments that have a random stream. It plays the
+// running episodes again. The error wraps [ErrBadState] if data is no state of a Vec made in the same way, or if the
+// episodes take another course here, or is that of ctx. Where it comes after the check of data, all environments must be reset.
+func (v *Vec) LoadState(ctx context.Context, data []byte) (b *Batch, seeded []bool, err error) {
+	if v.closed {
+		return nil, nil, ErrClosed
+	}
+	sum, rows, err := v.parseState(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrBadState, err)
+	}
+	if err = v.loadRows(ctx, rows); err == nil && v.checksum() != sum {
+		err = errors.New("the episodes take another course here: the program has another version, or other options")
+	}
+	if err != nil {
+		for _, e := range v.envs {
+			e.running, e.ended = false, false
+		}
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, fmt.Errorf("%w: %w", ErrBadState, err)
+	}
+	for _, r := range rows {
+		seeded = append(seeded, r.begun != nil)
+	}
+	return v.batch, seeded, nil
+}
+
+// loadRows loads all rows, with as many goroutines as may compute: episodes are long where single steps are short.
+func (v *Vec) loadRows(ctx context.Context, rows []stateRow) error {
+	errs := make([]error, len(rows))
+	var all sync.WaitGroup
+	workers := workers(ctx, min(len(rows), runtime.GOMAXPROCS(0)))
+	for w := range workers {
+		all.Go(func() {
+			for i := w; i < len(rows); i += workers {
+				if err := v.caught(func() error { return v.loadRow(ctx, i, &rows[i]) }); err != nil {
+					errs[i] = fmt.Errorf("environment %d: %w", i, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return cmp.Or(errs...)
+}
+
+// loadRow makes environment i what r says.
+func (v *Vec) loadRow(ctx context.Context, i int, r *stateRow) error {
+	e, b := v.envs[i], v.batch
+	e.copies++ // so that policies start over
+	if v.repair != nil {
+		b.Failed[i], v.repair.failures[i] = nil, 0
+	}
+	b.Terminated[i], b.Truncated[i], b.Invalid[i] = r.flags&1 != 0, r.flags&2 != 0, r.flags&4 != 0
+	b.Reward[i], b.EpisodeReturn[i], b.EpisodeLength[i] = r.reward, r.ret, int64(r.length)
+	if r.begun == nil {
+		e.src.Seed(0)
+		e.running, e.ended, e.begun = false, false, nil
+		clear(b.Obs[i*v.nObs : (i+1)*v.nObs])
+		clear(b.Mask[i*v.nMask : (i+1)*v.nMask])
+		clear(b.Info[i*v.nInfo : (i+1)*v.nInfo])
+		return nil
+	}
+	if err := e.src.UnmarshalBinary(r.begun); err != nil {
+		return err
+	}
+	if err := e.Reset(ctx, ResetOptions{Options: r.options}); err != nil {
+		return err
+	}
+	action := make([]float32, v.nAct)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for a := r.actions; len(a) > 0; a = a[v.nAct*r.size:] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for k := range action {
+			if r.size == 1 {
+				action[k] = float32(a[k])
+			} else {
+				action[k] = math.Float32frombits(binary.LittleEndian.Uint32(a[4*k:]))
+			}
+		}
+		if _, err := e.Step(ctx, action); err != nil {
+			return err
+		}
+	}
+	v.observeRow(i, b.Obs, b.Mask, b.Info)
+	return nil
+}
+
+// parseState reads a state without any change of v.
+func (v *Vec) parseState(data []byte) (sum uint32, rows []stateRow, err error) {
+	p := stateParser{data: data}
+	if !bytes.Equal(p.take(len(stateMagic)), []byte(stateMagic)) {
+		return 0, nil, errors.New("the bytes are none of this version")
+	}
+	sum = uint32(p.fixed(4))
+	id, mode := string(p.bytes()), p.fixed(1)
+	n, nAct, limit := p.uvarint(), p.uvarint(), p.uvarint()
+	if p.bad {
+		return 0, nil, errors.New("the bytes end too early")
+	}
+	if id != v.spec.ID || mode != uint64(v.mode) || n != uint64(len(v.envs)) || nAct != uint64(v.nAct) || limit != uint64(v.envs[0].limit) {
+		return 0, nil, fmt.Errorf("%d × %.100q in mode %d, actions of %d numbers and a limit of %d steps; want %d × %q, %d, %d and %d",
+			n, id, mode, nAct, limit, len(v.envs), v.spec.ID, v.mode, v.nAct, v.envs[0].limit)
+	}
+	rows = make([]stateRow, n)
+	for i := range rows {
+		if err := p.row(&rows[i], v.nAct); err != nil {
+			return 0, nil, fmt.Errorf("environment %d: %w", i, err)
+		}
+	}
+	if len(p.data) > 0 {
+		return 0, nil, fmt.Errorf("%d bytes after the end", len(p.data))
+	}
+	return sum, rows, nil
+}
+
+// stateParser reads a state. After the end of its data it returns zeros, and bad is true.
+type stateParser struct {
+	data []byte
+	bad  bool
+}
+
+func (p *stateParser) take(n int) []byte {
+	if n < 0 || n > len(p.data) {
+		p.bad, p.data = true, nil
+		return nil
+	}
+	b := p.data[:n]
+	p.data = p.data[n:]
+	return b
+}
+
+func (p *stateParser) fixed(n int) (x uint64) {
+	for i, b := range p.take(n) {
+		x |= uint64(b) << (8 * i)
+	}
+	return x
+}
+
+func (p *stateParser) uvarint() uint64 {
+	x, n := binary.Uvarint(p.data)
+	if n <= 0 {
+		p.bad, p.data = true, nil
+		return 0
+	}
+	p.data = p.data[n:]
+	return x
+}
+
+// bytes returns bytes with their length before them.
+func (p *stateParser) bytes() []byte { return p.take(int(min(p.uvarint(), math.MaxInt32))) }
+
+func (p *stateParser) row(r *stateRow, nAct int) error {
+	if r.begun = p.bytes(); len(r.begun) == 0 && !p.bad {
+		r.begun = nil
+		return nil
+	}
+	options := p.bytes()
+	numbers := int(min(p.uvarint(), math.MaxInt32))
+	kind := p.fixed(1)
+	r.size = 1
+	if kind == asFloats {
+		r.size = 4
+	}
+	r.actions = p.take(numbers * r.size)
+	r.flags = byte(p.fixed(1))
+	r.reward, r.ret = math.Float64frombits(p.fixed(8)), math.Float64frombits(p.fixed(8))
+	r.length = p.uvarint()
+	switch {
+	case p.bad:
+		return errors.New("the bytes end too early")
+	case kind > asFloats:
+		return fmt.Errorf("actions of encoding %d, want 0 or 1", kind)
+	case r.flags > 7 || r.length > math.MaxInt64:
+		return fmt.Errorf("flags %d and a length of %d", r.flags, r.length)
+	case nAct == 0 && numbers > 0, nAct > 0 && numbers%nAct != 0:
+		return fmt.Errorf("%d numbers for actions of size %d", numbers, nAct)
+	}
+	if len(options) > 0 {
+		if err := json.Unmarshal(options, &r.options); err != nil {
+			return fmt.Errorf("options: %w", err)
+		}
+	}
+	return nil
+}
