@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import signal
 import struct
@@ -18,7 +19,9 @@ import pytest
 from chaos import CARTPOLE, GANG, MAKERS, WELCOME, Digest, connect_default, fake, kill_default_server, play
 from kubernasium import errors
 from kubernasium.launcher import Server, default_server
-from kubernasium.protocol import Vector, connect
+from kubernasium.protocol import Vector, connect, decode
+from kubernasium.protocol import connection as connection_module
+from kubernasium.protocol import journal as journal_module
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=["env", "masked env", "vector", "masked vector"])
@@ -221,3 +224,89 @@ def test_sb3_training_survives_kills() -> None:
     assert all((parameters[0][key] == parameters[1][key]).all() for key in parameters[0])
     assert len(parameters[0]) == len(parameters[1]) > 0
     assert list(itertools.islice(parameters[0], 1))
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["env", "masked env", "vector", "masked vector"])
+def test_states_are_restored(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a state after about each tenth request, kills change no bit, and few requests are repeated."""
+    monkeypatch.setattr(journal_module, "STATE_EVERY", 0.0)
+    monkeypatch.setattr(journal_module, "SHARE", 0)
+    with make() as undisturbed:
+        want = play(undisturbed, 300)
+    lengths, states = [], []
+    with make() as envs:
+        log = envs.vector._log
+
+        def kill(t: int) -> None:
+            log.wait = 0.0 if t % 10 == 0 else math.inf  # a state after this step, and after none of the next ones
+            if t % 60 == 40:
+                kill_default_server()
+            if t > 10:
+                kinds = [decode(entry.frame)["t"] for entry in log.entries()]
+                assert kinds[1] in ("load", "reset")  # with a seed
+                lengths.append(len(kinds))
+                states.append(kinds[1] == "load")
+
+        assert play(envs, 300, kill) == want
+    assert max(lengths) < 2 + 20  # at most ten steps and their resets since
+    assert sum(states) > 100
+
+
+def test_a_state_after_a_second_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vector is asked for its state when it is due, and not after a baseline has acted."""
+    with connect_default() as connection:
+        vector = Vector(connection, CARTPOLE, 2)
+        log = vector._log
+        assert log is not None
+
+        def step() -> list[str]:
+            vector.step(np.zeros(2, np.int64))
+            return [decode(entry.frame)["t"] for entry in log.entries()]
+
+        vector.reset(seed=1)
+        assert step() == ["make", "reset", "step"]
+        log.cost = journal_module.STATE_EVERY
+        assert step() == ["make", "load"]
+        assert log.cost == 0
+        log.wait = 5.0  # states are dear
+        log.cost = 4.0
+        assert step() == ["make", "load", "step"]
+        log.cost = 5.0
+        assert step() == ["make", "load"]
+        assert journal_module.STATE_EVERY <= log.wait < 5
+        monkeypatch.setattr(journal_module, "STATE_BYTES", 1)
+        monkeypatch.setattr(journal_module, "_CHUNK", 1)
+        log.asked(0.0)
+        assert step() == ["make", "load"]  # after so many bytes
+        vector.policy("random")
+        log.cost = 9.0
+        assert step() == ["make", "load", "policy", "step"]
+
+
+def test_states_end_what_was_torn() -> None:
+    """Steps by `send` cannot be repeated, and a state after them can."""
+    with gymnasium.make_vec(CARTPOLE, 2) as envs, gymnasium.make_vec(CARTPOLE, 2) as twin:
+        action = np.array([1, 0])
+        for each in (envs, twin):
+            each.reset(seed=6)
+        envs.send([0, 1], action)
+        envs.recv(2)
+        twin.step(action)
+        log = envs.vector._log
+        assert log.lost
+        log.cost = math.inf
+        np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
+        assert not log.lost
+        kill_default_server()
+        np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
+
+
+def test_old_servers_have_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a server of 1.6 the requests alone rebuild the environments."""
+    monkeypatch.setattr(connection_module, "VERSION", (1, 6))
+    monkeypatch.setattr(journal_module, "STATE_EVERY", 0.0)
+    with gymnasium.make_vec(CARTPOLE, 3) as undisturbed:
+        want = play(undisturbed, 90)
+    with gymnasium.make_vec(CARTPOLE, 3) as envs:
+        assert play(envs, 90, lambda t: kill_default_server() if t == 60 else None) == want
+        assert len(list(envs.vector._log.entries())) > 90

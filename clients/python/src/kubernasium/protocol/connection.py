@@ -27,7 +27,7 @@ from kubernasium.protocol.packing import ZSTD, PackedTransport
 from kubernasium.protocol.resume import RESUME, Dial, Resumption, ends
 from kubernasium.protocol.transport import START, Transport
 
-VERSION = (1, 6)
+VERSION = (1, 7)
 CLIENT = "kubernasium-python/0.1.0"
 DEFAULT_TIMEOUT = 120.0
 
@@ -42,6 +42,7 @@ SINCE = {
     "env_error": (1, 5),
     "obs_keys": (1, 5),
     "zstd": (1, 6),
+    "state": (1, 7),
 }
 
 # Seconds that an interrupted request has to end by itself before it is cancelled. Most steps take less, and count.

@@ -7,6 +7,7 @@ the last bit (section 6.16 of the protocol). A checksum of the replies shows whe
 from __future__ import annotations
 
 import heapq
+import math
 import operator
 import struct
 import zlib
@@ -18,6 +19,13 @@ from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.transport import START
 
 MOST = 64 << 20  # bytes of a vector's requests
+
+# When a client asks for a vector's state, so that it need not repeat what came before: once the requests since the last
+# one have taken so many seconds, which is about what repeating them takes, or have so many bytes. States take
+# at most one part in SHARE of that time.
+STATE_EVERY = 1.0
+STATE_BYTES = MOST // 4
+SHARE = 50
 _CHUNK = 256 << 10  # bytes that are put away together
 _SMALL = 96  # mean bytes of the requests that are compressed: many steps of few environments, in little time
 _EVERY = 16  # one reply in so many is compared, beside all that are not steps
@@ -52,9 +60,13 @@ def checksum(buf: bytearray) -> int:
 
 
 class Log:
-    """The requests of one vector since `make`, or since a reset of all its environments with seeds.
+    """The requests of one vector since `make`, a reset of all its environments with seeds, or its last state.
 
     A log is also the sink of a step: something that learns how a request ended.
+
+    Attributes:
+        cost: seconds that the requests since the last state took; infinite once they have too many bytes.
+        wait: the cost from which on to ask for a state; infinite if there is none.
     """
 
     def __init__(self, rid: int, frame: bytes, made: Mapping[str, Any]) -> None:
@@ -65,6 +77,7 @@ class Log:
         self.streams = False  # a baseline has acted, or environments were copied: no reset begins that anew
         self.seeded = [False] * self.num_envs  # which environments have a random stream
         self._closed: Entry | None = None
+        self.wait = STATE_EVERY if made.get("state", False) else math.inf
         self.lost = not self._repeats  # what is here does not lead to the present state
         self._clear()
 
@@ -73,6 +86,22 @@ class Log:
         self._tail = bytearray()
         self._count = 0  # of the requests in it
         self._size = 0
+        self._state: Entry | None = None  # leads to the state before them
+        self.cost = 0.0
+        self._bulk = STATE_BYTES  # _size with which a state is due
+
+    def asked(self, seconds: float) -> None:
+        """Notes that the vector was asked for its state, with or without success, which took so many seconds."""
+        self.wait = max(STATE_EVERY, SHARE * seconds)
+        self.cost, self._bulk = 0.0, self._size + STATE_BYTES
+
+    def begin_with(self, rid: int, state: bytes) -> None:
+        """Forgets what came before request rid, which has returned the vector's state."""
+        if self._closed is None and not self.streams:
+            self._clear()
+            self.lost = False
+            frame = encode({"t": "load", "id": rid, "eid": self.eid, "state": state})
+            self._state = Entry(rid, frame, _ACCEPTED)
 
     def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
         """Adds a request whose reply is in buf."""
@@ -104,6 +133,8 @@ class Log:
         self._packed.append((small, zlib.compress(self._tail, 1) if small else bytes(self._tail)))
         self._size += len(self._packed[-1][1])
         self._tail, self._count = bytearray(), 0
+        if self._size >= self._bulk:
+            self.cost = math.inf
 
     def forget(self) -> None:
         """Gives up: until the next reset of all with seeds the environments cannot be rebuilt."""
@@ -129,13 +160,15 @@ class Log:
         """
         if self.lost and self._closed is None:
             why = (
-                f"since their last reset with seeds they took more than {MOST >> 20} MiB of requests, were stepped by "
-                "`send`, failed, or were interrupted"
+                f"since their last reset with seeds or state they took more than {MOST >> 20} MiB of requests, were "
+                "stepped by `send`, failed, or were interrupted"
                 if self._repeats
                 else "they are not deterministic"
             )
             raise CannotRebuildError(f"the server was started anew and cannot rebuild the environments: {why}")
         yield self._make
+        if self._state is not None:
+            yield self._state
         for small, packed in (*self._packed, (False, bytes(self._tail))):
             chunk, at = zlib.decompress(packed) if small else packed, 0
             while at < len(chunk):
@@ -183,6 +216,23 @@ class Torn:
 
     def refused(self, code: str) -> None:
         """Does nothing: no step was begun."""
+
+
+class State:
+    """The sink of a `state`."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+        """Begins the log with the state in buf."""
+        self._log.begin_with(rid, decode(memoryview(buf)[START:])["state"])
+
+    def uncertain(self, rid: int, frame: bytes) -> None:
+        """Does nothing: what came before is in the log still."""
+
+    def refused(self, code: str) -> None:
+        """Does nothing."""
 
 
 class Reset:
@@ -266,7 +316,7 @@ class _Close:
         """Does nothing."""
 
 
-Sink = Log | Stream | Torn | Reset | _Make | _Close
+Sink = Log | Stream | State | Torn | Reset | _Make | _Close
 
 _STREAMS = frozenset(("policy", "rollout", "snapshot", "restore", "forget", "fork"))
 
@@ -299,6 +349,8 @@ class Journal:
             return Stream(log)
         if kind == "step":
             return log
+        if kind == "state":
+            return State(log)
         if kind == "send":
             return Torn(log)
         if kind == "reset":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -92,6 +94,7 @@ class Vector(SendRecv):
                 max_episode_steps=max_episode_steps,
                 threads=threads,
                 cwd=working_directory() if options and connection.local else None,
+                state=True if connection.journal is not None and "state" in connection.caps else None,
                 **parts,
             )
         except UnknownOptionError as err:
@@ -111,6 +114,7 @@ class Vector(SendRecv):
         self._pending = 0  # id of the step whose reply is outstanding
         self._layouts: dict[int, Layout] = {}
         self._log = connection.log(self.eid)
+        self._sent = 0.0  # when the last step or reset was sent, by perf_counter
         self._prepare()
 
     def _prepare(self) -> None:
@@ -161,6 +165,7 @@ class Vector(SendRecv):
         if mask is not None:
             message["mask"] = np.asarray(mask, np.bool_)
         connection = self.connection
+        self._sent = perf_counter()
         with connection.lock:
             rid = connection.next_id()
             if message:
@@ -170,7 +175,21 @@ class Vector(SendRecv):
             connection.send(frame, rid, connection.sink("reset", {"eid": self.eid, **message}))
             buf, layout = self._receive(rid)
         self._forget_missed()
+        self._keep_state()
         return layout.view(buf)
+
+    def _keep_state(self) -> None:
+        """Has the journal begin with the present state when that is due, after a step or a reset."""
+        log = self._log
+        if log is None:
+            return
+        now = perf_counter()
+        log.cost += now - self._sent
+        if log.cost < log.wait or log.streams:
+            return
+        with contextlib.suppress(KubernasiumError):  # the next request reports a lost connection
+            self.connection.request("state", eid=self.eid)
+        log.asked(perf_counter() - now)
 
     def step(self, actions: Any = None, *, policy: str | None = None, seed: int | None = None) -> dict[str, Any]:
         """Steps every environment, by actions or by a baseline at the server.
@@ -205,6 +224,7 @@ class Vector(SendRecv):
         else:
             fields, data = None, self._array(actions, self.num_envs).tobytes()
         connection = self.connection
+        self._sent = perf_counter()
         with connection.lock:
             rid = connection.next_id()
             if fields is None:
@@ -230,6 +250,7 @@ class Vector(SendRecv):
             raise TimeoutError(f"no reply within {timeout} s; the step still runs")
         with self.connection.lock:
             buf, layout = self._receive(rid)
+        self._keep_state()
         return layout.view(buf)
 
     def step_one(
@@ -244,6 +265,7 @@ class Vector(SendRecv):
             self._idle()
         connection = self.connection
         if self._one is not None and policy is None and seed is None:
+            self._sent = perf_counter()
             with connection.lock:
                 rid = connection.next_id()
                 try:
@@ -251,12 +273,16 @@ class Vector(SendRecv):
                 except (TypeError, struct.error) as err:
                     raise InvalidActionError(f"action {action!r} is no integer of the action space") from err
                 connection.send(frame, rid, self._log)
-                return self._receive(rid)
+                received = self._receive(rid)
+            self._keep_state()
+            return received
         batch = None if action is None and policy is not None else _batch_of_one(action)
         self.step_async(batch, policy=policy, seed=seed)
         rid, self._pending = self._pending, 0
         with connection.lock:
-            return self._receive(rid)
+            received = self._receive(rid)
+        self._keep_state()
+        return received
 
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Returns the actions that a baseline takes in this state. That changes nothing.
